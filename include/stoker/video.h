@@ -79,9 +79,30 @@ STK_API STK_MUST_USE enum stk_status stk_video_range(
 STK_API STK_MUST_USE enum stk_status stk_video_read(struct stk_video *v, const int64_t *frames, int64_t count, bool planar,
 	const uint8_t **out, int32_t *height, int32_t *width, struct stk_error *err);
 
-/* Copies the counters since the video was opened: "frames_wanted", "packets_decoded", "segments" (trips from a key frame), "requests" (to a store), "index_kept" (1: the
- * list of frames came from a file that an earlier run has kept). Fills at most n entries and returns the number of counters. */
+/* The video decoder of a GPU. It keeps the driver's decoders from one video to the next, because the driver takes long to make and to destroy them. Any
+ * thread. */
+struct stk_video_device;
+/* Opens the decoder of GPU number `device`. Fails as stk_pipeline_create does if the GPU cannot be used. */
+STK_API STK_MUST_USE enum stk_status stk_video_device_open(int32_t device, struct stk_video_device **out, struct stk_error *err);
+/* Takes NULL. Videos that use the device keep it open. */
+STK_API void stk_video_device_close(struct stk_video_device *d);
+
+/* Makes stk_video_read_gpu decode on a GPU. */
+STK_API STK_MUST_USE enum stk_status stk_video_use_gpu(struct stk_video *v, struct stk_video_device *d, struct stk_error *err);
+
+/* Like stk_video_read, but writes the frames to memory of the GPU: count * height * width * 3 bytes at `to`, height and width as stk_video_describe gives them.
+ * The GPU's video decoder makes the frames that it has an engine for, and the cores make the others, with the same bytes. stream: the CUstream on which the
+ * memory is used; NULL is the default stream. Work that was queued there before ends before the memory is written, and work that is queued there afterwards
+ * finds the frames. STK_STATE: stk_video_use_gpu was not called. STK_SHAPE: a frame has another size. STK_CUDA, and the errors of stk_video_read. */
+STK_API STK_MUST_USE enum stk_status stk_video_read_gpu(
+	struct stk_video *v, const int64_t *frames, int64_t count, bool planar, uint64_t to, void *stream, struct stk_error *err);
+
+/* Copies the counters since the video was opened: "frames_wanted", "packets_decoded", "segments" (trips from a key frame), "requests" (to a store), "index_kept"
+ * (1: the list of frames came from a file that an earlier run has kept), "frames_on_gpu" (that the GPU's video decoder made). Fills at most n entries and returns
+ * the number of counters. */
 STK_API size_t stk_video_counters(const struct stk_video *v, struct stk_counter *out, size_t n);
+/* Returns why frames for the GPU were decoded on the cores the last time that happened; "" if it has not. Valid until the next call. */
+STK_API const char *stk_video_why_on_cores(const struct stk_video *v);
 
 #ifdef __cplusplus
 }

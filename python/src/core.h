@@ -20,7 +20,8 @@
 
 /* The module's state: its types, for methods that create objects of other types. */
 struct core_state {
-	PyTypeObject *context, *graph, *pipeline, *batch, *tensor, *source, *storage, *image_decoder, *audio, *nuscenes, *video;
+	PyTypeObject *context, *graph, *pipeline, *batch, *tensor, *source, *storage, *image_decoder, *audio, *nuscenes, *video,
+		*video_device;
 };
 
 /* ---- types, one in each file: each function returns a new type, or NULL with an exception ---- */
@@ -35,6 +36,7 @@ PyTypeObject *core_image_decoder_type(PyObject *module);
 PyTypeObject *core_audio_type(PyObject *module);
 PyTypeObject *core_nuscenes_type(PyObject *module);
 PyTypeObject *core_video_type(PyObject *module);
+PyTypeObject *core_video_device_type(PyObject *module);
 
 /* Return the library's object that a Python object wraps. NULL with TypeError if the object is of another type, or with another exception if it cannot
  * be used (it is closed, or was made in another process). */
@@ -44,6 +46,7 @@ struct stk_batch *core_batch_get(PyObject *object);
 bool core_is_batch(PyObject *object);
 /* Sets *out to the wrapped storage, or to NULL for None. false with an exception. */
 bool core_storage_get(PyObject *object, struct stk_storage **out);
+struct stk_video_device *core_video_device_get(PyObject *object);
 /* Returns whether the Batch holds this output; if not, sets an IndexError. */
 bool core_batch_has(PyObject *object, long output);
 /* Calls the context's log function with each message that the library has logged since the last call. -1 with an exception. */

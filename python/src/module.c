@@ -59,6 +59,7 @@ static int core_exec(PyObject *module)
 		{&state->audio, core_audio_type},
 		{&state->nuscenes, core_nuscenes_type},
 		{&state->video, core_video_type},
+		{&state->video_device, core_video_device_type},
 	};
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
@@ -84,6 +85,7 @@ static int core_traverse(PyObject *module, visitproc visit, void *arg)
 	Py_VISIT(state->audio);
 	Py_VISIT(state->nuscenes);
 	Py_VISIT(state->video);
+	Py_VISIT(state->video_device);
 	return 0;
 }
 
@@ -102,6 +104,7 @@ static int core_clear(PyObject *module)
 	Py_CLEAR(state->audio);
 	Py_CLEAR(state->nuscenes);
 	Py_CLEAR(state->video);
+	Py_CLEAR(state->video_device);
 	return 0;
 }
 

@@ -191,6 +191,51 @@ static PyObject *video_read(PyObject *object, PyObject *args)
 	return bytes ? Py_BuildValue("Nii", bytes, height, width) : NULL;
 }
 
+static PyObject *video_use_gpu(PyObject *object, PyObject *device)
+{
+	struct video_object *self = (struct video_object *)object;
+	struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
+	struct stk_video_device *d = core_video_device_get(device);
+	enum stk_status status;
+
+	if (!d)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS status = stk_video_use_gpu(self->video, d, &err);
+	Py_END_ALLOW_THREADS return status ? core_raise(status, &err) : Py_NewRef(Py_None);
+}
+
+static PyObject *video_read_gpu(PyObject *object, PyObject *args)
+{
+	struct video_object *self = (struct video_object *)object;
+	struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
+	unsigned long long to, stream;
+	enum stk_status status;
+	Py_ssize_t count;
+	int64_t *frames;
+	PyObject *list;
+	int planar;
+
+	if (!PyArg_ParseTuple(args, "OpKK:read_gpu", &list, &planar, &to, &stream) || !(frames = numbers_of(list, &count)))
+		return NULL;
+	if (self->busy) {
+		PyMem_Free(frames);
+		PyErr_SetString(PyExc_RuntimeError, "a Video serves one thread at a time");
+		return NULL;
+	}
+	self->busy = true;
+	Py_BEGIN_ALLOW_THREADS status = stk_video_read_gpu(self->video, frames, count, planar, to, (void *)(uintptr_t)stream, &err);
+	Py_END_ALLOW_THREADS PyMem_Free(frames);
+	self->busy = false;
+	return status || PyErr_Occurred() ? fail(status, &err) : Py_NewRef(Py_None);
+}
+
+static PyObject *video_why_on_cores(PyObject *object, PyObject *unused)
+{
+	(void)unused;
+	return PyUnicode_DecodeUTF8(stk_video_why_on_cores(((struct video_object *)object)->video),
+		(Py_ssize_t)strlen(stk_video_why_on_cores(((struct video_object *)object)->video)), "replace");
+}
+
 static PyObject *video_counters(PyObject *object, PyObject *unused)
 {
 	struct video_object *self = (struct video_object *)object;
@@ -215,6 +260,11 @@ static PyMethodDef video_methods[] = {
 	{"shown", video_shown, METH_O, "shown(seconds)\n--\n\nThe frame that is shown at a time; -1 before the first."},
 	{"range", video_range, METH_VARARGS, "range(first, last)\n--\n\n(offset, length) of the bytes that these frames need."},
 	{"read", video_read, METH_VARARGS, "read(frames, planar)\n--\n\n(bytes, height, width) of frames, uint8 in RGB."},
+	{"use_gpu", video_use_gpu, METH_O, "use_gpu(device)\n--\n\nMakes read_gpu decode on a GPU."},
+	{"read_gpu", video_read_gpu, METH_VARARGS,
+		"read_gpu(frames, planar, to, stream)\n--\n\nWrites frames to memory of the GPU at an address."},
+	{"why_on_cores", video_why_on_cores, METH_NOARGS,
+		"why_on_cores()\n--\n\nWhy the cores decoded frames for the GPU; empty if they did not."},
 	{"counters", video_counters, METH_NOARGS, "counters()\n--\n\nWhat decoding has cost so far, as a dict."},
 	{NULL, NULL, 0, NULL},
 };

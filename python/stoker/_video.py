@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import math
 import operator
@@ -13,7 +14,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from stoker import _core
-from stoker.errors import ArgumentError
+from stoker.errors import ArgumentError, NotFoundError, ShapeError, UnsupportedError
 
 if TYPE_CHECKING:
     from stoker._storage import Storage
@@ -116,6 +117,12 @@ def _open(source: Any, storage: Storage | None, stream: int, strict: bool) -> _c
     return _core.Video(path, data, file, size, storage.core() if storage is not None else None, stream, strict)
 
 
+@functools.cache
+def _gpu(number: int) -> _core.VideoDevice:
+    """A GPU's video decoder, which is kept from one video to the next."""
+    return _core.VideoDevice(number)
+
+
 class VideoDecoder:
     """Decodes frames of a video by number or by time, as torchcodec.decoders.VideoDecoder does.
 
@@ -123,7 +130,8 @@ class VideoDecoder:
     stream_index: the stream's number in the file. Default: the first video stream.
     dimension_order: "NCHW" or "NHWC".
     num_ffmpeg_threads: accepted, without effect: each decoder uses the calling thread. Decode on several threads with several decoders.
-    device: "cpu", or "cuda" to copy frames to that GPU. They are decoded on the cores either way.
+    device: "cpu", or "cuda" for frames in the memory of that GPU. NVIDIA's video decoder makes them if it has an engine for the stream; the cores make the
+        others, with the same bytes, and decide whether a frame is damaged. counters["frames_on_gpu"] counts the former, why_on_cores explains the latter.
     seek_mode: accepted, without effect: frames are always exact, as in torchcodec's mode "exact".
     strict: a damaged frame is an error. With strict=False it is given as far as it can be decoded.
     storage: a stoker.Storage for URLs.
@@ -159,6 +167,7 @@ class VideoDecoder:
         self._planar = dimension_order == "NCHW"
         self._lock = threading.Lock()
         self._video = _open(source, storage, -1 if stream_index is None else operator.index(stream_index), strict)
+        self._on_gpu = self._device != "cpu" and self._use_gpu()
         info = self._video.info()
         self.stream_index: int = info["stream"]
         begin, end = info["begin"], info["end"]
@@ -190,6 +199,20 @@ class VideoDecoder:
         """Frames wanted, packets decoded for them, trips from a key frame, and requests to a store."""
         return self._video.counters()
 
+    @property
+    def why_on_cores(self) -> str:
+        """Why frames for the GPU were decoded on the cores the last time that happened; empty if it has not."""
+        return self._video.why_on_cores()
+
+    def _use_gpu(self) -> bool:
+        """Opens the GPU for decoding. False if this build has no kernels or finds no driver: frames are then copied there by torch."""
+        index = self._torch.device(self._device).index
+        try:
+            self._video.use_gpu(_gpu(self._torch.cuda.current_device() if index is None else index))
+        except (NotFoundError, UnsupportedError):
+            return False
+        return True
+
     # ---- by number ----
 
     def _number(self, index: Any) -> int:
@@ -207,7 +230,23 @@ class VideoDecoder:
         tensor = torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
         return tensor.reshape(shape).to(self._device)
 
+    def _read_gpu(self, frames: list[int]) -> Any:
+        """Frames in memory of the GPU, or None if they do not have the size that the file states."""
+        torch, (height, width) = self._torch, (self.metadata.height, self.metadata.width)
+        shape = (len(frames), 3, height, width) if self._planar else (len(frames), height, width, 3)
+        tensor = torch.empty(shape, dtype=torch.uint8, device=self._device)
+        try:
+            with self._lock:
+                self._video.read_gpu(frames, self._planar, tensor.data_ptr(), torch.cuda.current_stream(tensor.device).cuda_stream)
+        except ShapeError:
+            return None
+        return tensor
+
     def _read(self, frames: list[int]) -> Any:
+        if frames and self._on_gpu:
+            tensor = self._read_gpu(frames)
+            if tensor is not None:
+                return tensor
         if frames:
             with self._lock:
                 data, height, width = self._video.read(frames, self._planar)

@@ -8,6 +8,7 @@
 #include "codec/codec.h"
 #include "format/video_kept.h"
 #include "media/video.h"
+#include "media/video_gpu.h"
 #include "storage/storage.h"
 
 #include <math.h>
@@ -23,6 +24,7 @@ struct stk_video {
 	struct stk_media_input input;
 	struct stk_video_index *index;
 	struct stk_video_decoder *decoder;
+	struct stk_video_gpu *gpu; /* NULL until stk_video_use_gpu */
 	uint8_t *frames;
 	size_t room;
 	bool kept; /* the index was kept by an earlier run */
@@ -120,6 +122,7 @@ void stk_video_close(struct stk_video *v)
 {
 	if (!v)
 		return;
+	stk__video_gpu_destroy(v->gpu);
 	stk__video_decoder_destroy(v->decoder);
 	stk__video_index_destroy(v->index);
 	stk__media_source_close(v->source);
@@ -221,6 +224,10 @@ struct reading {
 	int64_t total; /* with copies */
 	int32_t width, height;
 	bool planar;
+	/* on a GPU: */
+	bool on_gpu;
+	uint64_t to;
+	stk_gpu_stream stream;
 };
 
 struct asked {
@@ -269,12 +276,35 @@ static struct stk_image place_frame(void *user, int32_t k, int32_t width, int32_
 			r->frames[k], width, height, r->width, r->height);
 	if (s)
 		return (struct stk_image){0};
-	uint8_t *to = r->v->frames + frame_bytes(r) * (size_t)r->places[k];
+	uint8_t *all = r->on_gpu ? (uint8_t *)(uintptr_t)r->to : r->v->frames, *to = all + frame_bytes(r) * (size_t)r->places[k];
 	return r->planar ? stk__image_chw(to, STK_UINT8, width, height, 3) : stk__image_hwc(to, STK_UINT8, width, height, 3);
+}
+
+/* Copies frames that were asked for several times. */
+static enum stk_status copy_frames(const struct reading *r, const struct asked *asked, struct stk_error *err)
+{
+	const size_t size = frame_bytes(r);
+	struct stk_gpu_device *dev = r->on_gpu ? stk__video_gpu_device(r->v->gpu) : NULL;
+	enum stk_status s = dev ? stk__gpu_enter(dev, err) : STK_OK;
+	if (s)
+		return s;
+	for (int64_t i = 1, first = 0; i < r->total && !s; i++) {
+		const size_t from = size * (size_t)asked[first].place, to = size * (size_t)asked[i].place;
+		if (asked[i].frame != asked[i - 1].frame)
+			first = i;
+		else if (dev)
+			s = stk__gpu_copy(dev, r->stream, r->to + to, r->to + from, size, err);
+		else
+			memcpy(r->v->frames + to, r->v->frames + from, size);
+	}
+	if (dev)
+		stk__gpu_leave(dev);
+	return s;
 }
 
 static enum stk_status decode(struct reading *r, const struct asked *asked, struct stk_error *err)
 {
+	struct stk_video *v = r->v;
 	for (int64_t i = 0; i < r->total; i++)
 		if (i == 0 || asked[i].frame != asked[i - 1].frame) {
 			r->frames[r->count] = (int32_t)asked[i].frame;
@@ -283,17 +313,44 @@ static enum stk_status decode(struct reading *r, const struct asked *asked, stru
 	/* Frame after frame, one in each call: keep the decoder going. */
 	const struct stk_video_wanted wanted = {.frames = r->frames,
 		.count = r->count,
-		.next = r->count == 1 && asked[0].frame == r->v->latest + 1 && r->v->latest >= 0,
+		.next = r->count == 1 && asked[0].frame == v->latest + 1 && v->latest >= 0,
 		.place = place_frame,
 		.user = r};
-	enum stk_status s = stk__video_decode(r->v->decoder, r->v->index, &r->v->input, &wanted, err);
-	for (int64_t i = 1, first = 0; i < r->total && !s; i++)
-		if (asked[i].frame == asked[i - 1].frame)
-			memcpy(r->v->frames + frame_bytes(r) * (size_t)asked[i].place,
-				r->v->frames + frame_bytes(r) * (size_t)asked[first].place, frame_bytes(r));
-		else
-			first = i;
-	r->v->latest = s ? -1 : asked[r->total - 1].frame;
+	enum stk_status s = r->on_gpu ? stk__video_gpu_decode(v->gpu, v->decoder, v->index, &v->input, &wanted, r->stream, err)
+				      : stk__video_decode(v->decoder, v->index, &v->input, &wanted, err);
+	if (!s)
+		s = copy_frames(r, asked, err);
+	v->latest = s ? -1 : asked[r->total - 1].frame;
+	return s;
+}
+
+/* Reads the frames that the caller asks for to where `r` says. */
+static enum stk_status read_frames(struct reading *r, const int64_t *frames, struct stk_error *err)
+{
+	struct stk_video *v = r->v;
+	v->poll.next = 0;
+	v->poll.came = false;
+	if (r->total < 1 || r->total > INT32_MAX)
+		return stk__fail(err, STK_INVALID, "%lld frames are asked for; a call reads 1 to 2^31 - 1", (long long)r->total);
+	struct asked *asked = stk__alloc((size_t)r->total * sizeof *asked);
+	r->frames = stk__alloc((size_t)r->total * sizeof *r->frames);
+	r->places = stk__alloc((size_t)r->total * sizeof *r->places);
+	enum stk_status s = asked && r->frames && r->places ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory to read frames");
+	for (int64_t i = 0; i < r->total && !s; i++) {
+		s = check_frame(v, frames[i], err);
+		asked[i] = (struct asked){frames[i], i};
+	}
+	if (!s) {
+		struct stk_error own = {0};
+		qsort(asked, (size_t)r->total, sizeof *asked, by_frame);
+		s = decode(r, asked, &own);
+		if (s && err)
+			*err = own;
+		s = s ? name_file(v, s, err) : STK_OK;
+	}
+	stk__free(asked);
+	stk__free(r->frames);
+	stk__free(r->places);
 	return s;
 }
 
@@ -302,34 +359,68 @@ enum stk_status stk_video_read(struct stk_video *v, const int64_t *frames, int64
 {
 	if (STK_NEED(err, v, frames, out, height, width))
 		return STK_INVALID;
-	if (count < 1 || count > INT32_MAX)
-		return stk__fail(err, STK_INVALID, "stk_video_read is asked for %lld frames; it reads 1 to 2^31 - 1", (long long)count);
 	struct reading r = {.v = v, .total = count, .planar = planar};
-	v->poll.next = 0;
-	v->poll.came = false;
-	struct asked *asked = stk__alloc((size_t)count * sizeof *asked);
-	r.frames = stk__alloc((size_t)count * sizeof *r.frames);
-	r.places = stk__alloc((size_t)count * sizeof *r.places);
-	enum stk_status s = asked && r.frames && r.places ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory to read frames");
-	for (int64_t i = 0; i < count && !s; i++) {
-		s = check_frame(v, frames[i], err);
-		asked[i] = (struct asked){frames[i], i};
-	}
-	if (!s) {
-		struct stk_error own = {0};
-		qsort(asked, (size_t)count, sizeof *asked, by_frame);
-		s = decode(&r, asked, &own);
-		if (s && err)
-			*err = own;
-		s = s ? name_file(v, s, err) : STK_OK;
-	}
+	enum stk_status s = read_frames(&r, frames, err);
 	*out = v->frames;
 	*height = r.height;
 	*width = r.width;
-	stk__free(asked);
-	stk__free(r.frames);
-	stk__free(r.places);
 	return s;
+}
+
+struct stk_video_device {
+	struct stk_nvdec *nvdec;
+};
+
+enum stk_status stk_video_device_open(int32_t device, struct stk_video_device **out, struct stk_error *err)
+{
+	if (STK_NEED(err, out))
+		return STK_INVALID;
+	*out = NULL;
+	struct stk_video_device *d = stk__calloc(1, sizeof *d);
+	if (!d)
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a video decoder");
+	enum stk_status s = stk__nvdec_open(device, &d->nvdec, err);
+	if (s)
+		stk__free(d);
+	else
+		*out = d;
+	return s;
+}
+
+void stk_video_device_close(struct stk_video_device *d)
+{
+	if (d)
+		stk__nvdec_close(d->nvdec);
+	stk__free(d);
+}
+
+enum stk_status stk_video_use_gpu(struct stk_video *v, struct stk_video_device *d, struct stk_error *err)
+{
+	if (STK_NEED(err, v, d))
+		return STK_INVALID;
+	stk__video_gpu_destroy(v->gpu);
+	v->gpu = NULL;
+	v->latest = -1;
+	return stk__video_gpu_create(d->nvdec, &v->gpu, err);
+}
+
+enum stk_status stk_video_read_gpu(
+	struct stk_video *v, const int64_t *frames, int64_t count, bool planar, uint64_t to, void *stream, struct stk_error *err)
+{
+	if (STK_NEED(err, v, frames))
+		return STK_INVALID;
+	if (!v->gpu)
+		return stk__fail(err, STK_STATE, "stk_video_read_gpu needs stk_video_use_gpu before");
+	const struct stk_video_facts *f = stk__video_facts(v->index);
+	struct reading r = {.v = v,
+		.total = count,
+		.planar = planar,
+		.on_gpu = true,
+		.to = to,
+		.stream = stream,
+		.width = f->width,
+		.height = f->height};
+	return read_frames(&r, frames, err);
 }
 
 size_t stk_video_counters(const struct stk_video *v, struct stk_counter *out, size_t n)
@@ -337,10 +428,17 @@ size_t stk_video_counters(const struct stk_video *v, struct stk_counter *out, si
 	if (!v)
 		return 0;
 	const struct stk_video_counters c = stk__video_decoder_counters(v->decoder);
-	const struct stk_counter all[] = {{"frames_wanted", (double)c.wanted}, {"packets_decoded", (double)c.decoded},
-		{"segments", (double)c.segments}, {"requests", v->source ? (double)stk__media_source_requests(v->source) : 0},
+	const struct stk_video_gpu_counters g = v->gpu ? stk__video_gpu_counters(v->gpu) : (struct stk_video_gpu_counters){0};
+	const struct stk_counter all[] = {{"frames_wanted", (double)(c.wanted + g.on_gpu)},
+		{"packets_decoded", (double)(c.decoded + g.decoded)}, {"segments", (double)(c.segments + g.segments)},
+		{"requests", v->source ? (double)stk__media_source_requests(v->source) : 0}, {"frames_on_gpu", (double)g.on_gpu},
 		{"index_kept", v->kept}};
 	for (size_t i = 0; i < sizeof all / sizeof *all && i < n; i++)
 		out[i] = all[i];
 	return sizeof all / sizeof *all;
+}
+
+const char *stk_video_why_on_cores(const struct stk_video *v)
+{
+	return v && v->gpu ? stk__video_gpu_why(v->gpu) : "";
 }

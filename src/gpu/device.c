@@ -169,6 +169,16 @@ void stk__gpu_leave(struct stk_gpu_device *dev)
 	dev->cu->cuCtxPopCurrent_v2(&ours);
 }
 
+int stk__gpu_capture_relax(struct stk_gpu_device *dev)
+{
+	return stk__gpu_relax(dev->cu);
+}
+
+void stk__gpu_capture_strict(struct stk_gpu_device *dev, int mode)
+{
+	stk__gpu_as_before(dev->cu, mode, CUDA_OK);
+}
+
 enum stk_status stk__gpu_kernel(
 	struct stk_gpu_device *dev, const char *module, const char *name, size_t shared, stk_gpu_kernel *out, struct stk_error *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Decodes wanted frames on this thread with libavcodec. Each packet carries the number of its frame as its time, so that frames that come out are known
  * whatever the file says of times. */
-#include "media/convert.h"
+#include "media/colour.h"
 #include "media/index.h"
 
 #include "base/error.h"
@@ -141,34 +141,6 @@ static enum stk_status refuse_frame(const struct decoding *n, int32_t frame, enu
 	return stk__fail(n->err, s, "frame %d (%.3f s): %s", frame, stk__video_time(n->x, frame), why);
 }
 
-/* Chooses the matrix of a frame. A stream that names none is taken as BT.601, as FFmpeg's own conversion does. */
-static bool find_matrix(const AVFrame *frame, int bits, bool full, struct stk_yuv_matrix *out)
-{
-	switch (frame->colorspace) {
-	case AVCOL_SPC_BT709:
-		*out = stk__yuv_matrix(.2126, .0722, full, bits);
-		return true;
-	case AVCOL_SPC_BT2020_NCL:
-		*out = stk__yuv_matrix(.2627, .0593, full, bits);
-		return true;
-	case AVCOL_SPC_FCC:
-		*out = stk__yuv_matrix(.30, .11, full, bits);
-		return true;
-	case AVCOL_SPC_SMPTE240M:
-		*out = stk__yuv_matrix(.212, .087, full, bits);
-		return true;
-	case AVCOL_SPC_RGB: /* of a picture that is gray */
-	case AVCOL_SPC_UNSPECIFIED:
-	case AVCOL_SPC_RESERVED:
-	case AVCOL_SPC_BT470BG:
-	case AVCOL_SPC_SMPTE170M:
-		*out = stk__yuv_matrix(.299, .114, full, bits);
-		return true;
-	default:
-		return false;
-	}
-}
-
 static bool is_full(const AVFrame *frame)
 {
 	const int f = frame->format;
@@ -197,7 +169,7 @@ static const char *describe(const struct stk_video_decoder *d, const AVFrame *fr
 			return "its channels have unequal numbers of bits";
 		out->planes[c] = (struct stk_plane){frame->data[k->plane] + k->offset, frame->linesize[k->plane], k->step, k->shift};
 	}
-	if (!out->rgb && !find_matrix(frame, out->bits, is_full(frame), &out->matrix))
+	if (!out->rgb && !stk__colour_matrix(frame->colorspace, out->bits, is_full(frame), &out->matrix))
 		return "its colours are of a kind (YCgCo, ICtCp, constant luminance, ...) that Stoker does not convert";
 	return NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Takes the place of the other files of this folder in builds without FFmpeg's headers: every video is STK_UNSUPPORTED. */
 #include "base/error.h"
-#include "media/video.h"
+#include "media/video_gpu.h"
 
 static enum stk_status refuse(struct stk_error *err)
 {
@@ -119,4 +119,46 @@ struct stk_video_counters stk__video_decoder_counters(const struct stk_video_dec
 {
 	(void)d;
 	return (struct stk_video_counters){0};
+}
+
+enum stk_status stk__video_gpu_create(struct stk_nvdec *nvdec, struct stk_video_gpu **out, struct stk_error *err)
+{
+	(void)nvdec;
+	*out = NULL;
+	return refuse(err);
+}
+
+void stk__video_gpu_destroy(struct stk_video_gpu *g)
+{
+	(void)g;
+}
+
+struct stk_gpu_device *stk__video_gpu_device(const struct stk_video_gpu *g)
+{
+	(void)g;
+	return NULL;
+}
+
+enum stk_status stk__video_gpu_decode(struct stk_video_gpu *g, struct stk_video_decoder *cores, const struct stk_video_index *x,
+	const struct stk_media_input *in, const struct stk_video_wanted *wanted, stk_gpu_stream after, struct stk_error *err)
+{
+	(void)g, (void)cores, (void)x, (void)in, (void)wanted, (void)after;
+	return refuse(err);
+}
+
+void stk__video_gpu_forget(struct stk_video_gpu *g)
+{
+	(void)g;
+}
+
+struct stk_video_gpu_counters stk__video_gpu_counters(const struct stk_video_gpu *g)
+{
+	(void)g;
+	return (struct stk_video_gpu_counters){0};
+}
+
+const char *stk__video_gpu_why(const struct stk_video_gpu *g)
+{
+	(void)g;
+	return "";
 }

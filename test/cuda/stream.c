@@ -20,6 +20,7 @@ struct stream {
 	struct stream *next; /* of those that are alive */
 	int device;
 	bool threaded, stop;
+	int waiters; /* threads that wait in drain; the stream stays until they have woken */
 	pthread_t thread;
 	struct operation *first;
 	uint64_t number, submitted, finished, draws; /* number: counts the streams that were created, so that no two have the same delays */
@@ -205,11 +206,15 @@ int emulated_submit(int device, void *stream, struct operation *op)
 	return CUDA_OK;
 }
 
+/* The lock is free while this waits. */
 static void drain(struct stream *s)
 {
 	uint64_t until = s->submitted;
+	s->waiters++;
 	while (s->finished < until)
 		pthread_cond_wait(&driver.changed, &driver.lock);
+	if (--s->waiters == 0)
+		pthread_cond_broadcast(&driver.changed);
 }
 
 void emulated_wait_for_device(int device)
@@ -263,6 +268,8 @@ int cuStreamDestroy_v2(void *stream)
 		return CUDA_INVALID_HANDLE;
 	}
 	drain(s);
+	while (s->waiters)
+		pthread_cond_wait(&driver.changed, &driver.lock);
 	s->stop = true;
 	pthread_cond_broadcast(&driver.changed);
 	struct stream **link = &streams;

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -37,6 +38,9 @@ KINDS = {
     "full709.mp4": (1, "-pix_fmt yuvj420p -colorspace bt709 " + H264),
     "rgb.mkv": (1, "-c:v libx264rgb -pix_fmt rgb24 -g 12"),
     "gray.mp4": (1, "-pix_fmt gray -c:v libx264 -g 12"),
+    "h264_small.mp4": (1, "-vf scale=128:96 " + H264),
+    "hevc444.mp4": (1, "-pix_fmt yuv444p " + X265),
+    "mpeg2.ts": (1, "-c:v mpeg2video -g 12 -bf 2 -q:v 4"),
     "sound.mp4": (2, "-f lavfi -i sine=duration=2 -c:a aac " + H264),
 }
 # name: (from, arguments): without encoding
@@ -46,9 +50,12 @@ COPIES = {
     "rotated180.mp4": ("h264.mp4", "-i {} -c copy -metadata:s:v rotate=180"),
     "fragments.mp4": ("h264.mp4", "-i {} -c copy -movflags frag_keyframe+empty_moov"),
     "front.mp4": ("h264.mp4", "-i {} -c copy -movflags faststart"),
+    "colours_disagree.mp4": ("h264.mp4", "-i {} -c copy -colorspace bt709 -color_primaries bt709 -color_trc bt709 -movflags +write_colr"),
     "late.mkv": ("h264.mp4", "-itsoffset 5 -i {} -c copy"),
 }
 NAMES = [*KINDS, *COPIES]
+# A folder of these videos that were made before, for machines without the ffmpeg program.
+READY = Path(os.environ["STOKER_TEST_VIDEOS"]) if os.environ.get("STOKER_TEST_VIDEOS") else None
 
 _FORMATS = {
     "yuv420p": (8, 1, 1),
@@ -63,7 +70,7 @@ _WEIGHTS = {"bt709": (0.2126, 0.0722), "bt2020nc": (0.2627, 0.0593)}
 
 def can_decode() -> bool:
     """Whether the ffmpeg program is there, and this build has video."""
-    if not shutil.which("ffmpeg"):
+    if not shutil.which("ffmpeg") and not READY:
         return False
     try:
         stoker.VideoDecoder(b"")
@@ -87,13 +94,25 @@ def make(folder: Path, name: str) -> Path:
     path = folder / name
     if path.exists():
         return path
-    if name in COPIES:
+    if name.startswith("damaged_"):
+        damage(make(folder, name.removeprefix("damaged_")), path)
+    elif name in COPIES:
         origin, arguments = COPIES[name]
         ffmpeg(arguments.format(make(folder, origin)), path)
     else:
         seconds, arguments = KINDS[name]
         ffmpeg("-f lavfi -i", SOURCE.format(seconds), arguments, path)
     return path
+
+
+def damage(path: Path, to: Path, frame: int = 14) -> None:
+    """Copies a video, with zeros in the second half of a frame's packet."""
+    words = ["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "packet=pts,pos,size", "-of", "json", str(path)]
+    packets = json.loads(subprocess.run(words, capture_output=True, check=True, timeout=60).stdout)["packets"]
+    packet = sorted(packets, key=lambda p: int(p["pts"]))[frame]
+    data, at, size = bytearray(path.read_bytes()), int(packet["pos"]), int(packet["size"])
+    data[at + size // 2 : at + size] = bytes(size - size // 2)
+    to.write_bytes(data)
 
 
 def probe(path: Path) -> dict:

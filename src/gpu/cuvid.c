@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/cuvid.h"
+
+#include "base/error.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+enum stk_status stk__cuvid_load(struct stk_cuvid *c, struct stk_error *err)
+{
+	static const char windows[] = "/usr/lib/wsl/lib/libnvcuvid.so.1"; /* as gpu/driver.c does for libcuda */
+	static const char *const names[] = {
+#define NAME_ROW(name, params) #name,
+		STK_CUVID_FUNCTIONS(NAME_ROW)
+#undef NAME_ROW
+	};
+	void **const slots[] = {
+#define SLOT_ROW(name, params) (void **)&c->name,
+		STK_CUVID_FUNCTIONS(SLOT_ROW)
+#undef SLOT_ROW
+	};
+	*c = (struct stk_cuvid){.library = dlopen("libnvcuvid.so.1", RTLD_NOW | RTLD_LOCAL)};
+	if (!c->library && access(windows, R_OK) == 0)
+		c->library = dlopen(windows, RTLD_NOW | RTLD_LOCAL);
+	if (!c->library)
+		return stk__fail(err, STK_NOT_FOUND, "NVIDIA's video decoder cannot be loaded: %s", dlerror());
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		*slots[i] = dlsym(c->library, names[i]);
+		if (!*slots[i]) {
+			stk__cuvid_unload(c);
+			return stk__fail(err, STK_NOT_FOUND, "NVIDIA's video decoder is too old: libnvcuvid.so.1 lacks %s", names[i]);
+		}
+	}
+	return STK_OK;
+}
+
+void stk__cuvid_unload(struct stk_cuvid *c)
+{
+	if (c->library)
+		dlclose(c->library);
+	*c = (struct stk_cuvid){0};
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "media/annex_b.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+enum { START = 4 }; /* bytes of a start code */
+
+/* Bytes that are read from front to back; after the end they are zero, and `ended` is set. */
+struct reader {
+	const uint8_t *at;
+	size_t left;
+	bool ended;
+};
+
+static uint32_t take(struct reader *r, int n)
+{
+	uint32_t v = 0;
+	for (int i = 0; i < n; i++) {
+		v = v << 8 | (r->left ? *r->at : 0);
+		r->ended |= !r->left;
+		r->at += !!r->left;
+		r->left -= !!r->left;
+	}
+	return v;
+}
+
+static uint8_t *put_unit(uint8_t *to, const uint8_t *unit, size_t size)
+{
+	static const uint8_t start[START] = {0, 0, 0, 1};
+	memcpy(to, start, START);
+	memcpy(to + START, unit, size);
+	return to + START + size;
+}
+
+/* Copies `count` units, each after a length of 16 bits. */
+static uint8_t *put_sets(struct reader *r, uint32_t count, uint8_t *to)
+{
+	for (uint32_t i = 0; i < count && !r->ended; i++) {
+		const uint32_t size = take(r, 2);
+		if (size > r->left) {
+			r->ended = true;
+			break;
+		}
+		to = put_unit(to, r->at, size);
+		r->at += size;
+		r->left -= size;
+	}
+	return to;
+}
+
+static uint8_t *put_avcc(struct reader *r, int *length, uint8_t *to)
+{
+	take(r, 4); /* version, profile, compatibility, level */
+	*length = (int)(take(r, 1) & 3) + 1;
+	to = put_sets(r, take(r, 1) & 31, to);
+	return put_sets(r, take(r, 1), to);
+}
+
+static uint8_t *put_hvcc(struct reader *r, int *length, uint8_t *to)
+{
+	enum { BEFORE_LENGTH = 21 };
+	take(r, BEFORE_LENGTH);
+	*length = (int)(take(r, 1) & 3) + 1;
+	const uint32_t kinds = take(r, 1);
+	for (uint32_t i = 0; i < kinds && !r->ended; i++) {
+		take(r, 1); /* the kind of unit */
+		to = put_sets(r, take(r, 2), to);
+	}
+	return to;
+}
+
+static bool has_start_code(const uint8_t *header, size_t size)
+{
+	return size >= 3 && !header[0] && !header[1] && (header[2] == 1 || (size >= START && !header[2] && header[3] == 1));
+}
+
+/* Calls back with each unit of Annex B. Returns what `on_unit` returned last; true ends the trip. */
+static bool each_unit(const uint8_t *at, size_t size, bool (*on_unit)(void *user, const uint8_t *unit, size_t size), void *user)
+{
+	enum { CODE = 3 };
+	size_t begin = size, i = 0;
+	for (; i + CODE <= size; i++)
+		if (!at[i] && !at[i + 1] && at[i + 2] == 1) {
+			if (begin < i && on_unit(user, at + begin, i - begin))
+				return true;
+			i += CODE - 1;
+			begin = i + 1;
+		}
+	return begin < size && on_unit(user, at + begin, size - begin);
+}
+
+/* Finds the number of temporal layers in a sequence parameter set. */
+static bool find_layers(void *user, const uint8_t *unit, size_t size)
+{
+	enum { SPS = 33 };
+	int *layers = user;
+	if (size < 3 || (unit[0] >> 1 & 63) != SPS)
+		return false;
+	*layers = (unit[2] >> 1 & 7) + 1;
+	return true;
+}
+
+enum stk_status stk__annex_b_create(
+	enum stk_unit_codec codec, const uint8_t *header, size_t size, struct stk_annex_b *out, struct stk_error *err)
+{
+	*out = (struct stk_annex_b){.codec = codec};
+	if (size == 0)
+		return STK_OK;
+	/* A unit has at least its length of two bytes in the header, and takes two more here. */
+	if (!(out->head = stk__alloc(2 * size + START)))
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a video's parameter sets");
+	if (has_start_code(header, size)) {
+		memcpy(out->head, header, size);
+		out->head_size = size;
+		each_unit(out->head, out->head_size, find_layers, &out->layers);
+		return STK_OK;
+	}
+	struct reader r = {header, size, false};
+	uint8_t *end = codec == STK_UNITS_HEVC ? put_hvcc(&r, &out->length, out->head) : put_avcc(&r, &out->length, out->head);
+	out->head_size = (size_t)(end - out->head);
+	if (!r.ended) {
+		each_unit(out->head, out->head_size, find_layers, &out->layers);
+		return STK_OK;
+	}
+	stk__annex_b_free(out);
+	return stk__fail(err, STK_CORRUPT, "the parameter sets in the file's header are cut short");
+}
+
+void stk__annex_b_free(struct stk_annex_b *a)
+{
+	stk__free(a->head);
+	*a = (struct stk_annex_b){0};
+}
+
+size_t stk__annex_b_room(const struct stk_annex_b *a, size_t size)
+{
+	/* A unit without bytes grows from its length to a start code. */
+	return a->length ? size / (size_t)a->length * START + size : size;
+}
+
+enum stk_status stk__annex_b_convert(
+	const struct stk_annex_b *a, const uint8_t *packet, size_t size, uint8_t *to, size_t *written, struct stk_error *err)
+{
+	struct reader r = {packet, size, false};
+	uint8_t *end = to;
+	*written = size;
+	if (!a->length) {
+		if (size)
+			memcpy(to, packet, size);
+		return STK_OK;
+	}
+	while (r.left) {
+		const uint32_t unit = take(&r, a->length);
+		if (r.ended || unit > r.left)
+			return stk__fail(err, STK_CORRUPT, "a unit of the packet is longer than the packet");
+		end = put_unit(end, r.at, unit);
+		r.at += unit;
+		r.left -= unit;
+	}
+	*written = (size_t)(end - to);
+	return STK_OK;
+}
+
+struct needs {
+	const struct stk_annex_b *a;
+	bool needed, seen; /* seen: a slice */
+};
+
+/* Notes whether a slice belongs to a picture that others may refer to. HEVC marks those that no picture of the same temporal layer refers to. */
+static bool note_slice(void *user, const uint8_t *unit, size_t size)
+{
+	enum { H264_SLICES = 5, HEVC_SLICES = 32, HEVC_LAST_SUB_LAYER = 15 };
+	struct needs *n = user;
+	if (n->a->codec == STK_UNITS_H264) {
+		const int type = unit[0] & 31;
+		if (type < 1 || type > H264_SLICES)
+			return false;
+		n->needed = unit[0] >> 5 & 3;
+	} else {
+		const int type = unit[0] >> 1 & 63, layer = size > 1 ? unit[1] & 7 : 0;
+		if (type >= HEVC_SLICES)
+			return false;
+		n->needed = type >= HEVC_LAST_SUB_LAYER || type % 2 != 0 || layer != n->a->layers;
+	}
+	return n->seen = true; /* the other slices of the picture are of the same kind */
+}
+
+bool stk__annex_b_unneeded(const struct stk_annex_b *a, const uint8_t *packet, size_t size)
+{
+	struct needs n = {a, false, false};
+	each_unit(packet, size, note_slice, &n);
+	return n.seen && !n.needed;
+}

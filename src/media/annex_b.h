@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Packets of H.264 and HEVC as the GPU's parser takes them: "Annex B", in which each unit follows a start code, and the parameter sets precede the
+ * pictures. MP4 and Matroska store the length of each unit instead, and keep the parameter sets in the file's header. */
+#ifndef STK_MEDIA_ANNEX_B_H
+#define STK_MEDIA_ANNEX_B_H
+
+#include "stoker/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum stk_unit_codec { STK_UNITS_H264, STK_UNITS_HEVC };
+
+struct stk_annex_b {
+	uint8_t *head; /* the parameter sets, to send before the first packet */
+	size_t head_size;
+	int length; /* bytes of each unit's length in packets; 0: they are Annex B already */
+	enum stk_unit_codec codec;
+	int layers; /* of HEVC: number of temporal layers; 0: not known */
+};
+
+/* Reads a file's header for the stream (avcC or hvcC; or Annex B, or nothing, for streams that are Annex B). STK_CORRUPT: it is damaged. */
+STK_MUST_USE enum stk_status stk__annex_b_create(
+	enum stk_unit_codec codec, const uint8_t *header, size_t size, struct stk_annex_b *out, struct stk_error *err);
+void stk__annex_b_free(struct stk_annex_b *a);
+
+/* Returns the room that a packet of `size` bytes can need, at most. */
+size_t stk__annex_b_room(const struct stk_annex_b *a, size_t size);
+/* Writes the packet as Annex B, and its size. STK_CORRUPT: a length leads beyond the packet's end. */
+STK_MUST_USE enum stk_status stk__annex_b_convert(
+	const struct stk_annex_b *a, const uint8_t *packet, size_t size, uint8_t *to, size_t *written, struct stk_error *err);
+
+/* Returns whether no other picture refers to that of a packet of Annex B, so that it need not be decoded. */
+bool stk__annex_b_unneeded(const struct stk_annex_b *a, const uint8_t *packet, size_t size);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sessions of NVIDIA's video decoder. A session turns packets into pictures in GPU memory, on one of the GPU's engines. Making one takes 40 ms, and destroying
+ * it 150 ms, so they are kept and used again for other videos of the same codec.
+ *
+ * Threads: a session serves one thread at a time, between stk__gpu_enter and stk__gpu_leave of its device. Other functions: any thread. */
+#ifndef STK_MEDIA_NVDEC_H
+#define STK_MEDIA_NVDEC_H
+
+#include "gpu/cuvid.h"
+#include "gpu/gpu.h"
+#include "media/convert.h"
+
+/* The decoder of one GPU, with the sessions that are kept. */
+struct stk_nvdec;
+
+/* Opens the decoder of GPU number `ordinal`. Fails as stk__gpu_device_open does. A driver without a video decoder is no failure here, but in
+ * stk__nvdec_take. */
+STK_MUST_USE enum stk_status stk__nvdec_open(int32_t ordinal, struct stk_nvdec **out, struct stk_error *err);
+struct stk_nvdec *stk__nvdec_ref(struct stk_nvdec *n); /* adds a reference, and returns `n` */
+void stk__nvdec_close(struct stk_nvdec *n); /* drops a reference; takes NULL. All sessions must be given back before the last one. */
+struct stk_gpu_device *stk__nvdec_device(const struct stk_nvdec *n);
+
+/* Queues the conversion of a picture in GPU memory to an image whose `data` is a device address. Inside stk__gpu_enter. */
+STK_MUST_USE enum stk_status stk__nvdec_to_rgb(
+	struct stk_nvdec *n, const struct stk_picture *p, const struct stk_image *to, stk_gpu_stream stream, struct stk_error *err);
+
+struct stk_nvdec_session;
+
+/* Takes a session for streams of a codec; best one that has decoded pictures of that size. STK_UNSUPPORTED: the driver has no video decoder. */
+STK_MUST_USE enum stk_status stk__nvdec_take(struct stk_nvdec *n, enum stk_cuvid_codec codec, int32_t width, int32_t height,
+	struct stk_nvdec_session **out, struct stk_error *err);
+/* Gives a session back after stk__nvdec_finish, for other videos; one that is broken is destroyed. NULL is allowed. */
+void stk__nvdec_give(struct stk_nvdec *n, struct stk_nvdec_session *s);
+/* Returns whether a call of NVIDIA's library has failed, other than for what is in the stream. */
+bool stk__nvdec_broken(const struct stk_nvdec_session *s);
+
+/* The use that a run of packets makes of its pictures. */
+struct stk_nvdec_run {
+	/* Called once for each wanted picture, with the number that stk__nvdec_send got, in the order of decoding. The planes are device addresses, for work that is
+	 * queued on `stream` during the call; `matrix` is not set. An error ends the run, and the call of this header that is at work returns it. */
+	enum stk_status (*take)(void *user, int32_t number, const struct stk_picture *picture, struct stk_error *err);
+	void *user;
+	stk_gpu_stream stream;
+};
+enum { STK_NVDEC_UNWANTED = -1 };
+
+/* The functions below return STK_UNSUPPORTED if the engine cannot decode the stream, and STK_CORRUPT if it found damage: then the cores decide. Pictures that
+ * were taken before are right. */
+
+/* Starts at a key packet. head: parameter sets that precede it; may be empty. */
+STK_MUST_USE enum stk_status stk__nvdec_begin(
+	struct stk_nvdec_session *s, const struct stk_nvdec_run *run, const uint8_t *head, size_t size, struct stk_error *err);
+/* Continues a run with the next packets. */
+void stk__nvdec_continue(struct stk_nvdec_session *s, const struct stk_nvdec_run *run);
+/* Decodes a packet, which holds one picture that is shown. number: of a wanted picture, or STK_NVDEC_UNWANTED. skip: nothing refers to the picture, so that it
+ * need not be decoded. hidden: the packet holds no picture that is shown. */
+STK_MUST_USE enum stk_status stk__nvdec_send(
+	struct stk_nvdec_session *s, const uint8_t *data, size_t size, int32_t number, bool skip, bool hidden, struct stk_error *err);
+/* Takes the picture of an earlier packet, the nth since stk__nvdec_begin, if it is still there; else sets *held to false. */
+STK_MUST_USE enum stk_status stk__nvdec_take_held(
+	struct stk_nvdec_session *s, int32_t packet, int32_t number, bool *held, struct stk_error *err);
+bool stk__nvdec_holds(const struct stk_nvdec_session *s, int32_t packet);
+/* Takes the pictures that are left, and waits for the work on all of them. */
+STK_MUST_USE enum stk_status stk__nvdec_finish(struct stk_nvdec_session *s, struct stk_error *err);
+
+/* Returns the format of the run's stream; valid after its first packet. */
+const struct stk_cuvid_format *stk__nvdec_format(const struct stk_nvdec_session *s);
+
+#endif

@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "media/video_gpu.h"
+
+#include "media/annex_b.h"
+#include "media/colour.h"
+#include "media/index.h"
+
+#include "base/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct stk_video_gpu {
+	struct stk_nvdec *nvdec;
+	stk_gpu_stream stream;
+	stk_gpu_event before;
+	struct stk_nvdec_session *session; /* NULL between calls, unless the next frames may continue its run */
+	/* The stream of the run, and how far the run has come. */
+	const struct stk_video_index *index; /* NULL: no run */
+	struct stk_annex_b units;
+	int32_t first, next; /* packet at which the run began, and the next one to send */
+	int32_t *sent;       /* the packets that were sent, in order */
+	int32_t n_sent, sent_room;
+	int matrix; /* of VP8 and VP9 */
+	bool full;
+	uint8_t *bytes, *converted; /* of a packet */
+	size_t room, converted_room;
+	uint8_t *staging; /* a frame that the cores decoded */
+	size_t staging_size;
+	uint64_t refused; /* hash of the parameters of streams that the engine cannot decode, if `refuses` */
+	bool refuses;
+	char why[160];
+	struct stk_video_gpu_counters counters;
+};
+
+/* One call of stk__video_gpu_decode. */
+struct decoding {
+	struct stk_video_gpu *g;
+	const struct stk_video_index *x;
+	const struct stk_media_input *in;
+	const struct stk_video_wanted *wanted;
+	bool *came;             /* of each wanted frame */
+	int32_t *number_of;     /* of each packet of the segment: number of its wanted frame, or STK_NVDEC_UNWANTED */
+	int32_t base;           /* packet that number_of begins with */
+	int32_t missing;        /* wanted frames of the segment that have not come */
+	enum stk_status status; /* of `place` or of a kernel: it ends the call. Other failures leave frames to the cores. */
+	/* For the frames that the cores decode: */
+	const int32_t *left; /* numbers in the list of the call */
+	struct stk_image to; /* where the frame in `staging` goes; data NULL: no frame waits there */
+};
+
+static enum stk_status no_memory(struct stk_error *err)
+{
+	return stk__fail(err, STK_NO_MEMORY, "out of memory to decode a video");
+}
+
+enum stk_status stk__video_gpu_create(struct stk_nvdec *nvdec, struct stk_video_gpu **out, struct stk_error *err)
+{
+	*out = NULL;
+	struct stk_video_gpu *g = stk__calloc(1, sizeof *g);
+	if (!g)
+		return no_memory(err);
+	g->nvdec = stk__nvdec_ref(nvdec);
+	struct stk_gpu_device *dev = stk__nvdec_device(nvdec);
+	enum stk_status s = stk__gpu_enter(dev, err);
+	if (!s) {
+		s = stk__gpu_stream_create(dev, STK_GPU_LOW, &g->stream, err);
+		if (!s)
+			s = stk__gpu_event_create(dev, false, &g->before, err);
+		stk__gpu_leave(dev);
+	}
+	if (s) {
+		stk__video_gpu_destroy(g);
+		return s;
+	}
+	*out = g;
+	return STK_OK;
+}
+
+struct stk_gpu_device *stk__video_gpu_device(const struct stk_video_gpu *g)
+{
+	return stk__nvdec_device(g->nvdec);
+}
+
+/* Gives the session back. */
+static void end_run(struct stk_video_gpu *g)
+{
+	stk__nvdec_give(g->nvdec, g->session);
+	g->session = NULL;
+	g->index = NULL;
+}
+
+void stk__video_gpu_forget(struct stk_video_gpu *g)
+{
+	if (g->session && !stk__gpu_enter(stk__nvdec_device(g->nvdec), NULL)) {
+		end_run(g);
+		stk__gpu_leave(stk__nvdec_device(g->nvdec));
+	}
+	g->index = NULL;
+}
+
+void stk__video_gpu_destroy(struct stk_video_gpu *g)
+{
+	if (!g)
+		return;
+	struct stk_gpu_device *dev = stk__nvdec_device(g->nvdec);
+	stk__video_gpu_forget(g);
+	if (!stk__gpu_enter(dev, NULL)) {
+		stk__gpu_event_destroy(dev, g->before);
+		stk__gpu_stream_destroy(dev, g->stream);
+		stk__gpu_leave(dev);
+	}
+	stk__annex_b_free(&g->units);
+	stk__free(g->sent);
+	stk__free(g->bytes);
+	stk__free(g->converted);
+	stk__free(g->staging);
+	stk__nvdec_close(g->nvdec);
+	stk__free(g);
+}
+
+struct stk_video_gpu_counters stk__video_gpu_counters(const struct stk_video_gpu *g)
+{
+	return g->counters;
+}
+
+const char *stk__video_gpu_why(const struct stk_video_gpu *g)
+{
+	return g->why;
+}
+
+/* ---- pictures ---- */
+
+/* Finds the matrix of the run's stream. What the container and the stream say must agree: NVIDIA's parser does not report whether the stream says anything. */
+static bool find_matrix(const struct decoding *n, int bits, struct stk_yuv_matrix *out)
+{
+	const AVCodecParameters *p = n->x->parameters;
+	const struct stk_cuvid_format *f = stk__nvdec_format(n->g->session);
+	const bool vpx = p->codec_id == AV_CODEC_ID_VP8 || p->codec_id == AV_CODEC_ID_VP9;
+	const int matrix = vpx ? n->g->matrix : f->matrix;
+	const bool full = vpx ? n->g->full : f->full_range;
+	const bool container_full =
+		p->color_range == AVCOL_RANGE_JPEG || p->format == AV_PIX_FMT_YUVJ420P || p->format == AV_PIX_FMT_YUVJ444P;
+	if (!vpx && p->color_space != AVCOL_SPC_UNSPECIFIED && (int)p->color_space != matrix)
+		return false;
+	if (!vpx && container_full && !full)
+		return false;
+	return matrix != AVCOL_SPC_RGB && stk__colour_matrix(matrix, bits, full, out);
+}
+
+static enum stk_status leave(struct stk_error *err, const char *why)
+{
+	return stk__fail(err, STK_UNSUPPORTED, "%s", why);
+}
+
+static enum stk_status take(void *user, int32_t number, const struct stk_picture *picture, struct stk_error *err)
+{
+	struct decoding *n = user;
+	struct stk_picture p = *picture;
+	const AVCodecParameters *parameters = n->x->parameters;
+	const int32_t rotation = n->x->facts.rotation;
+	const bool turned = rotation == 90 || rotation == 270;
+	if (p.width != parameters->width || p.height != parameters->height)
+		return leave(err, "the file's header and the stream give different sizes");
+	if (!find_matrix(n, p.bits, &p.matrix))
+		return leave(err, "the file's header and the stream give different colours, or colours that the GPU does not convert");
+	const struct stk_image to =
+		n->wanted->place(n->wanted->user, number, turned ? p.height : p.width, turned ? p.width : p.height, err);
+	if (!to.data)
+		return n->status = err && err->code ? err->code : STK_SHAPE;
+	const struct stk_image straight = stk__image_turned(&to, rotation);
+	n->status = stk__nvdec_to_rgb(n->g->nvdec, &p, &straight, n->g->stream, err);
+	if (n->status)
+		return n->status;
+	n->came[number] = true;
+	n->missing--;
+	n->g->counters.on_gpu++;
+	return STK_OK;
+}
+
+/* ---- packets ---- */
+
+static bool codec_of(const struct stk_video_index *x, enum stk_cuvid_codec *out)
+{
+	static const struct {
+		enum AVCodecID id;
+		enum stk_cuvid_codec codec;
+	} codecs[] = {{AV_CODEC_ID_H264, CUVID_H264}, {AV_CODEC_ID_HEVC, CUVID_HEVC}, {AV_CODEC_ID_VP8, CUVID_VP8},
+		{AV_CODEC_ID_VP9, CUVID_VP9}, {AV_CODEC_ID_AV1, CUVID_AV1}};
+	for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++)
+		if (x->parameters->codec_id == codecs[i].id) {
+			*out = codecs[i].codec;
+			return true;
+		}
+	return false;
+}
+
+/* Reads the parameter sets of the stream from the file's header. */
+static enum stk_status read_head(
+	struct stk_video_gpu *g, const struct stk_video_index *x, enum stk_cuvid_codec codec, struct stk_error *err)
+{
+	enum { AV1C_HEADER = 4 };
+	const AVCodecParameters *p = x->parameters;
+	size_t size = p->extradata_size > 0 ? (size_t)p->extradata_size : 0;
+	const uint8_t *header = p->extradata;
+	stk__annex_b_free(&g->units);
+	if (codec == CUVID_H264 || codec == CUVID_HEVC)
+		return stk__annex_b_create(codec == CUVID_HEVC ? STK_UNITS_HEVC : STK_UNITS_H264, header, size, &g->units, err);
+	if (codec != CUVID_AV1 || size <= AV1C_HEADER)
+		return STK_OK;
+	g->units.head = stk__alloc(size);
+	if (!g->units.head)
+		return no_memory(err);
+	g->units.head_size = size - AV1C_HEADER;
+	memcpy(g->units.head, header + AV1C_HEADER, g->units.head_size);
+	return STK_OK;
+}
+
+static enum stk_status make_room(uint8_t **bytes, size_t *room, size_t need, struct stk_error *err)
+{
+	if (need <= *room)
+		return STK_OK;
+	uint8_t *more = stk__realloc(*bytes, need);
+	if (!more)
+		return no_memory(err);
+	*bytes = more;
+	*room = need;
+	return STK_OK;
+}
+
+static enum stk_status note_sent(struct stk_video_gpu *g, int32_t packet, struct stk_error *err)
+{
+	if (g->n_sent == g->sent_room) {
+		const int32_t room = g->sent_room ? 2 * g->sent_room : 256;
+		int32_t *sent = stk__realloc(g->sent, (size_t)room * sizeof *sent);
+		if (!sent)
+			return no_memory(err);
+		g->sent = sent;
+		g->sent_room = room;
+	}
+	g->sent[g->n_sent++] = packet;
+	return STK_OK;
+}
+
+/* Returns which packet of the run a packet was; -1: it was not sent. */
+static int32_t find_sent(const struct stk_video_gpu *g, int32_t packet)
+{
+	int32_t low = 0, high = g->n_sent;
+	while (low < high) {
+		const int32_t middle = low + (high - low) / 2;
+		if (g->sent[middle] < packet)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < g->n_sent && g->sent[low] == packet ? low : -1;
+}
+
+/* Reads the bytes of a packet as the parser takes them. */
+static enum stk_status read_packet(struct decoding *n, int32_t packet, const uint8_t **out, size_t *size, struct stk_error *err)
+{
+	struct stk_video_gpu *g = n->g;
+	const struct stk_packet *p = &n->x->packets.v[packet];
+	if (p->flags & STK_PACKET_DAMAGED)
+		return stk__fail(err, STK_CORRUPT, "the file is damaged");
+	if (!(p->flags & STK_PACKET_KEPT) && (p->position < 0 || p->position > n->in->size || p->size > n->in->size - p->position))
+		return stk__fail(err, STK_CORRUPT, "the file is cut short");
+	enum stk_status s = make_room(&g->bytes, &g->room, (size_t)p->size + AV_INPUT_BUFFER_PADDING_SIZE, err);
+	if (!s)
+		s = stk__packet_read(&n->x->packets, n->in, packet, g->bytes, err);
+	*out = g->bytes;
+	*size = (size_t)p->size;
+	if (s || !g->units.length)
+		return s;
+	s = make_room(&g->converted, &g->converted_room, stk__annex_b_room(&g->units, (size_t)p->size), err);
+	*out = g->converted;
+	return s ? s : stk__annex_b_convert(&g->units, g->bytes, (size_t)p->size, g->converted, size, err);
+}
+
+static enum stk_status read_colours(
+	struct stk_video_gpu *g, const struct stk_video_index *x, const uint8_t *data, size_t size, struct stk_error *err)
+{
+	const enum AVCodecID id = x->parameters->codec_id;
+	if (id == AV_CODEC_ID_VP8 && !stk__colour_of_vp8(data, size, &g->matrix, &g->full))
+		return leave(err, "the header of a key frame of VP8 is not understood");
+	if (id == AV_CODEC_ID_VP9 && !stk__colour_of_vp9(data, size, &g->matrix, &g->full))
+		return leave(err, "the header of a key frame of VP9 is not understood");
+	return STK_OK;
+}
+
+static enum stk_status send_packet(struct decoding *n, int32_t packet, struct stk_error *err)
+{
+	struct stk_video_gpu *g = n->g;
+	const uint8_t *data = NULL;
+	size_t size = 0;
+	enum stk_status s = read_packet(n, packet, &data, &size, err);
+	const int flags = n->x->packets.v[packet].flags;
+	if (!s && flags & STK_PACKET_KEY)
+		s = read_colours(g, n->x, data, size, err);
+	if (!s)
+		s = note_sent(g, packet, err);
+	if (s)
+		return s;
+	const bool ours = packet >= n->base;
+	const int32_t number = ours ? n->number_of[packet - n->base] : STK_NVDEC_UNWANTED;
+	const bool units = n->x->parameters->codec_id == AV_CODEC_ID_H264 || n->x->parameters->codec_id == AV_CODEC_ID_HEVC;
+	const bool skip = units && !n->wanted->next && stk__annex_b_unneeded(&g->units, data, size);
+	g->counters.decoded += !(skip && number == STK_NVDEC_UNWANTED);
+	return stk__nvdec_send(g->session, data, size, number, skip, flags & STK_PACKET_DROPPED, err);
+}
+
+/* Sends the packets up to `last`. Those that follow the first one in the file and precede it in presentation refer to frames before it, and are left out. */
+static enum stk_status send_up_to(struct decoding *n, int32_t last, struct stk_error *err)
+{
+	struct stk_video_gpu *g = n->g;
+	enum stk_status s = STK_OK;
+	while (!s && g->next <= last) {
+		const int32_t packet = g->next++;
+		if (stk__cancelled(n->wanted->cancel))
+			return n->status = stk__fail(err, STK_CANCELLED, "cancelled");
+		if ((s = stk__media_check(n->in, err)))
+			return n->status = s;
+		if (n->x->times[packet] >= n->x->times[g->first])
+			s = send_packet(n, packet, err);
+	}
+	return s;
+}
+
+/* ---- segments ---- */
+
+/* Returns whether the run can continue to the wanted frames of the segment: each is still to come, or its picture is still there. */
+static bool can_continue(const struct decoding *n, const struct stk_segment *segment)
+{
+	const struct stk_video_gpu *g = n->g;
+	if (!g->session || g->index != n->x || g->first > segment->first || g->next < segment->first)
+		return false;
+	for (int32_t i = 0; i < segment->n_wanted; i++) {
+		const int32_t packet = n->x->packet_of[n->wanted->frames[segment->wanted + i]];
+		const int32_t sent = packet < g->next ? find_sent(g, packet) : -1;
+		if (packet < g->next && (sent < 0 || !stk__nvdec_holds(g->session, sent)))
+			return false;
+	}
+	return true;
+}
+
+static enum stk_status begin(struct decoding *n, const struct stk_segment *segment, const struct stk_nvdec_run *run, struct stk_error *err)
+{
+	struct stk_video_gpu *g = n->g;
+	const AVCodecParameters *p = n->x->parameters;
+	enum stk_cuvid_codec codec;
+	if (!codec_of(n->x, &codec))
+		return leave(err, "the GPU decodes H.264, HEVC, VP8, VP9 and AV1");
+	enum stk_status s = g->session ? STK_OK : stk__nvdec_take(g->nvdec, codec, p->width, p->height, &g->session, err);
+	if (!s && g->index != n->x)
+		s = read_head(g, n->x, codec, err);
+	if (!s)
+		s = stk__nvdec_begin(g->session, run, g->units.head, g->units.head_size, err);
+	g->index = n->x;
+	g->first = g->next = segment->first;
+	g->n_sent = 0;
+	g->counters.segments++;
+	return s;
+}
+
+static enum stk_status decode_segment(struct decoding *n, const struct stk_segment *segment, struct stk_error *err)
+{
+	struct stk_video_gpu *g = n->g;
+	const struct stk_nvdec_run run = {.take = take, .user = n, .stream = g->stream};
+	enum stk_status s = STK_OK;
+	const bool on = can_continue(n, segment);
+	if (g->session && g->index != n->x)
+		end_run(g); /* perhaps of another codec */
+	if (on)
+		stk__nvdec_continue(g->session, &run);
+	else
+		s = begin(n, segment, &run, err);
+	for (int32_t i = 0; i < segment->n_wanted && !s; i++) {
+		const int32_t number = segment->wanted + i, packet = n->x->packet_of[n->wanted->frames[number]];
+		bool held = false;
+		if (packet < g->next)
+			s = stk__nvdec_take_held(g->session, find_sent(g, packet), number, &held, err);
+	}
+	if (!s)
+		s = send_up_to(n, segment->last, err);
+	if (g->session) {
+		enum stk_status finished = stk__nvdec_finish(g->session, s ? NULL : err);
+		s = s ? s : finished;
+	}
+	if (s == STK_UNSUPPORTED && !(g->session && stk__nvdec_broken(g->session))) {
+		g->refused = n->x->serial;
+		g->refuses = true;
+	}
+	if (s || !n->wanted->next)
+		end_run(g);
+	return s;
+}
+
+/* Decodes one segment as far as the engine can. */
+static enum stk_status try_segment(struct decoding *n, const struct stk_segment *segment, struct stk_error *err)
+{
+	struct stk_error why = {0};
+	const int32_t span = segment->last - segment->first + 1;
+	n->number_of = stk__alloc((size_t)span * sizeof *n->number_of);
+	if (!n->number_of)
+		return no_memory(err);
+	n->base = segment->first;
+	n->missing = segment->n_wanted;
+	for (int32_t i = 0; i < span; i++)
+		n->number_of[i] = STK_NVDEC_UNWANTED;
+	for (int32_t i = 0; i < segment->n_wanted; i++)
+		n->number_of[n->x->packet_of[n->wanted->frames[segment->wanted + i]] - n->base] = segment->wanted + i;
+	enum stk_status s = decode_segment(n, segment, &why);
+	stk__free(n->number_of);
+	n->number_of = NULL;
+	if (s && n->missing)
+		snprintf(n->g->why, sizeof n->g->why, "%.150s", why.message);
+	/* A failure of the GPU itself is one of the caller; everything else is left to the cores. */
+	if (n->status || s == STK_CUDA) {
+		if (err)
+			*err = why;
+		return n->status ? n->status : s;
+	}
+	return STK_OK;
+}
+
+/* ---- frames that the cores decode ---- */
+
+/* Copies the frame in `staging` to the GPU. The copy has left the memory when the call returns. */
+static enum stk_status send_staged(struct decoding *n, struct stk_error *err)
+{
+	struct stk_video_gpu *g = n->g;
+	if (!n->to.data)
+		return STK_OK;
+	const size_t size = (size_t)n->to.width * (size_t)n->to.height * 3;
+	const stk_gpu_ptr to = (uintptr_t)n->to.data;
+	n->to.data = NULL;
+	g->counters.on_cores++;
+	return stk__gpu_upload(stk__nvdec_device(g->nvdec), g->stream, to, g->staging, size, err);
+}
+
+static struct stk_image place_staged(void *user, int32_t k, int32_t width, int32_t height, struct stk_error *err)
+{
+	struct decoding *n = user;
+	struct stk_video_gpu *g = n->g;
+	const size_t size = (size_t)width * (size_t)height * 3;
+	if ((n->status = send_staged(n, err)) || (n->status = make_room(&g->staging, &g->staging_size, size, err)))
+		return (struct stk_image){0};
+	struct stk_image to = n->wanted->place(n->wanted->user, n->left[k], width, height, err);
+	n->to = to;
+	to.data = to.data ? g->staging : NULL;
+	return to;
+}
+
+/* Decodes the frames that have not come. */
+static enum stk_status decode_rest(struct decoding *n, struct stk_video_decoder *cores, struct stk_error *err)
+{
+	const struct stk_video_wanted *w = n->wanted;
+	int32_t *frames = stk__alloc((size_t)w->count * sizeof *frames), *left = stk__alloc((size_t)w->count * sizeof *left), count = 0;
+	enum stk_status s = frames && left ? STK_OK : no_memory(err);
+	for (int32_t i = 0; i < w->count && !s; i++)
+		if (!n->came[i]) {
+			frames[count] = w->frames[i];
+			left[count++] = i;
+		}
+	n->left = left;
+	const struct stk_video_wanted rest = {
+		.frames = frames, .count = count, .next = w->next, .place = place_staged, .user = n, .cancel = w->cancel};
+	if (!s && count)
+		s = stk__video_decode(cores, n->x, n->in, &rest, err);
+	if (!s && count)
+		s = send_staged(n, err);
+	stk__free(frames);
+	stk__free(left);
+	return s;
+}
+
+/* Makes our stream wait for what is queued on the caller's. */
+static enum stk_status wait_before(struct stk_video_gpu *g, stk_gpu_stream after, struct stk_error *err)
+{
+	struct stk_gpu_device *dev = stk__nvdec_device(g->nvdec);
+	enum stk_status s = stk__gpu_event_record(dev, g->before, after, err);
+	return s ? s : stk__gpu_stream_wait(dev, g->stream, g->before, err);
+}
+
+enum stk_status stk__video_gpu_decode(struct stk_video_gpu *g, struct stk_video_decoder *cores, const struct stk_video_index *x,
+	const struct stk_media_input *in, const struct stk_video_wanted *wanted, stk_gpu_stream after, struct stk_error *err)
+{
+	struct stk_gpu_device *dev = stk__nvdec_device(g->nvdec);
+	if (wanted->count == 0)
+		return STK_OK;
+	struct decoding n = {.g = g, .x = x, .in = in, .wanted = wanted};
+	struct stk_segment *segments = stk__alloc((size_t)wanted->count * sizeof *segments);
+	n.came = stk__calloc((size_t)wanted->count, sizeof *n.came);
+	enum stk_status s = segments && n.came ? stk__gpu_enter(dev, err) : no_memory(err);
+	if (!s) {
+		const int mode = stk__gpu_capture_relax(dev);
+		const int32_t count = stk__plan(&x->table, wanted->frames, wanted->count, segments);
+		s = wait_before(g, after, err);
+		for (int32_t i = 0; i < count && !s && !(g->refuses && g->refused == x->serial); i++)
+			s = try_segment(&n, &segments[i], err);
+		if (!s)
+			s = decode_rest(&n, cores, err);
+		enum stk_status ended = stk__gpu_stream_sync(dev, g->stream, s ? NULL : err);
+		s = s ? s : ended;
+		stk__gpu_capture_strict(dev, mode);
+		stk__gpu_leave(dev);
+	}
+	stk__free(segments);
+	stk__free(n.came);
+	return s;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Decodes frames of videos into GPU memory: on NVIDIA's video decoder if it has an engine for the stream, and else on the cores, with the same bytes. The cores
+ * also decode what the engine finds damaged, so that they decide what is an error.
+ *
+ * MPEG-2 and MPEG-4 are decoded on the cores: their inverse DCT is not defined to the bit, and the engine's differs from FFmpeg's. */
+#ifndef STK_MEDIA_VIDEO_GPU_H
+#define STK_MEDIA_VIDEO_GPU_H
+
+#include "media/nvdec.h"
+#include "media/video.h"
+
+/* One thread's decoder on a GPU. */
+struct stk_video_gpu;
+
+/* The decoder holds a reference to `nvdec`. */
+STK_MUST_USE enum stk_status stk__video_gpu_create(struct stk_nvdec *nvdec, struct stk_video_gpu **out, struct stk_error *err);
+void stk__video_gpu_destroy(struct stk_video_gpu *g); /* takes NULL */
+struct stk_gpu_device *stk__video_gpu_device(const struct stk_video_gpu *g);
+
+/* Like stk__video_decode, but `place` returns images whose `data` is a device address. The images must be dense: width x height x 3 bytes without gaps. The
+ * frames are there when the function returns. after: work on the images' memory that must end before frames are written is queued on this stream.
+ * cores: decodes what the engine does not. */
+STK_MUST_USE enum stk_status stk__video_gpu_decode(struct stk_video_gpu *g, struct stk_video_decoder *cores,
+	const struct stk_video_index *x, const struct stk_media_input *in, const struct stk_video_wanted *wanted, stk_gpu_stream after,
+	struct stk_error *err);
+/* Forgets the video, whose index may then be destroyed. */
+void stk__video_gpu_forget(struct stk_video_gpu *g);
+
+struct stk_video_gpu_counters {
+	int64_t on_gpu, on_cores;  /* frames */
+	int64_t decoded, segments; /* packets that the engine decoded, and trips from a key packet */
+};
+struct stk_video_gpu_counters stk__video_gpu_counters(const struct stk_video_gpu *g);
+/* Returns why frames were decoded on the cores the last time that happened; "" if it has not. */
+const char *stk__video_gpu_why(const struct stk_video_gpu *g);
+
+#endif

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Videos decoded on the GPU: NVIDIA's decoder, or the one that is emulated next to the emulated driver, gives the bytes that the cores give."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import random
+import shutil
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import stoker
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import videos
+from both_sides import emulated, why_no_gpu
+from driver_consumer import Driver
+from stoker import _core
+from stoker._video import _open
+from support import SEED
+
+pytestmark = videos.needs_video
+
+# Streams that an engine of every GPU since Volta decodes to the bit; AV1 needs a newer one than Hopper's.
+ENGINE = "h264.mp4 h264_open.mp4 hevc_open.mp4 hevc10.mkv hevc444.mp4 vp9.webm vp8_hidden.webm h264.ts annex_b.h264 annex_b.hevc h264.avi vfr.mp4".split()
+ENGINE += "odd420.mkv full709.mp4 gray.mp4 edit.mp4 rotated.mp4 rotated180.mp4 fragments.mp4 late.mkv".split()
+CORES = "mpeg2.ts mpeg4.avi mjpeg.avi odd444.mp4 422_10.mp4 rgb.mkv".split()
+
+
+@pytest.fixture(scope="session")
+def clips(tmp_path_factory):
+    folder = videos.READY or tmp_path_factory.mktemp("videos")
+    return lambda name: videos.make(folder, name)
+
+
+_of_thread = threading.local()
+
+
+def driver() -> Driver:
+    """The thread's driver: each pushes a context, of which a thread can hold a few."""
+    if not hasattr(_of_thread, "driver"):
+        _of_thread.driver = Driver()
+        _of_thread.stream = _of_thread.driver.stream().value
+    return _of_thread.driver
+
+
+@functools.cache
+def device() -> _core.VideoDevice:
+    return _core.VideoDevice(0)
+
+
+class OnGpu:
+    """Frames of a video, decoded to memory of GPU 0 and copied back."""
+
+    def __init__(self, source, strict: bool = True) -> None:
+        self.driver = driver()
+        self.stream = _of_thread.stream
+        self.video = _open(source, None, -1, strict)
+        self.video.use_gpu(device())
+        info = self.video.info()
+        self.count, self.height, self.width = info["frames"], info["height"], info["width"]
+
+    def __call__(self, frames, planar: bool = False) -> np.ndarray:
+        frames = list(frames)
+        shape = (len(frames), 3, self.height, self.width) if planar else (len(frames), self.height, self.width, 3)
+        out = np.zeros(shape, np.uint8)
+        memory = self.driver.device_memory(out.nbytes)
+        try:
+            self.video.read_gpu(frames, planar, memory.value, self.stream)
+            self.driver.call(
+                "cuMemcpyDtoHAsync_v2", ctypes.c_void_p(out.ctypes.data), memory, ctypes.c_size_t(out.nbytes), ctypes.c_void_p(self.stream)
+            )
+            self.driver.call("cuStreamSynchronize", ctypes.c_void_p(self.stream))
+        finally:
+            self.driver.call("cuMemFree_v2", memory)
+        return out
+
+    @property
+    def on_gpu(self) -> int:
+        return self.video.counters()["frames_on_gpu"]
+
+
+def on_cores(source, **arguments) -> np.ndarray:
+    return np.asarray(stoker.VideoDecoder(source, dimension_order="NHWC", **arguments)[:])
+
+
+@pytest.mark.parametrize("name", ENGINE)
+def test_the_engine_gives_the_cores_bytes(clips, name):
+    path = clips(name)
+    want = on_cores(path)
+    gpu = OnGpu(path)
+    assert np.array_equal(gpu(range(gpu.count)), want)
+    assert gpu.on_gpu == len(want), gpu.video.why_on_cores()
+    assert gpu.video.why_on_cores() == ""
+    rng = random.Random(SEED)
+    for _ in range(10):
+        numbers = [rng.randrange(len(want)) for _ in range(rng.randrange(1, 5))]
+        assert np.array_equal(gpu(numbers), want[numbers]), numbers
+    assert np.array_equal(gpu([3, 1], planar=True), want[[3, 1]].transpose(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize("name", CORES)
+def test_the_cores_decode_what_engines_do_not(clips, name):
+    path = clips(name)
+    gpu = OnGpu(path)
+    assert np.array_equal(gpu(range(gpu.count)), on_cores(path))
+    assert gpu.on_gpu == 0 and gpu.video.why_on_cores()
+
+
+def test_av1_is_decoded_by_either(clips):
+    path = clips("av1.mp4")
+    gpu = OnGpu(path)
+    assert np.array_equal(gpu(range(gpu.count)), on_cores(path))
+    assert gpu.on_gpu in (0, gpu.count)
+    assert gpu.on_gpu or "engine" in gpu.video.why_on_cores()
+
+
+@pytest.mark.parametrize("name", ["h264.mp4", "hevc_open.mp4", "vp9.webm"])
+def test_one_frame_after_another_decodes_each_packet_once(clips, name):
+    path = clips(name)
+    want = on_cores(path)
+    gpu = OnGpu(path)
+    for i, frame in enumerate(want):
+        assert np.array_equal(gpu([i])[0], frame), i
+    assert gpu.on_gpu == len(want)
+    assert gpu.video.counters()["packets_decoded"] < 1.3 * len(want) + 10
+    for i in reversed(range(len(want))):
+        assert np.array_equal(gpu([i])[0], want[i]), i
+
+
+def test_pictures_that_nothing_refers_to_are_left_out(clips):
+    gpu = OnGpu(clips("h264.mp4"))
+    gpu([11])
+    counters = gpu.video.counters()
+    assert counters["segments"] == 1 and counters["packets_decoded"] < 12 and counters["frames_wanted"] == 1
+
+
+def test_sessions_serve_videos_of_other_sizes(clips):
+    """Files of one codec take turns: their sessions are used again, and made to fit."""
+    names = ["h264.mp4", "h264_small.mp4", "hevc_open.mp4", "vp9.webm", "odd420.mkv"]
+    want = {name: on_cores(clips(name)) for name in names}
+    rng = random.Random(SEED)
+    for _ in range(20):
+        name = rng.choice(names)
+        numbers = [rng.randrange(len(want[name])) for _ in range(3)]
+        gpu = OnGpu(clips(name))
+        assert np.array_equal(gpu(numbers), want[name][numbers]), name
+        assert gpu.on_gpu == len(set(numbers)), (name, gpu.video.why_on_cores())
+
+
+def test_threads_decode_next_to_each_other(clips):
+    names = ["h264.mp4", "hevc_open.mp4", "vp9.webm", "h264_open.mp4"]
+    want = {name: on_cores(clips(name)) for name in names}
+    wrong = []
+
+    def work(seed: int) -> None:
+        rng = random.Random(seed)
+        try:
+            name = names[seed % len(names)]
+            gpu = OnGpu(clips(name))
+            for _ in range(8):
+                numbers = [rng.randrange(len(want[name])) for _ in range(3)]
+                if not np.array_equal(gpu(numbers), want[name][numbers]):
+                    wrong.append((name, numbers))
+        except Exception as e:  # noqa: BLE001
+            wrong.append(e)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize("name", ["h264.mp4", "hevc_open.mp4"])
+@pytest.mark.parametrize("strict", [True, False])
+def test_the_cores_decide_what_is_damaged(clips, name, strict):
+    path = clips("damaged_" + name)
+    bad = made = 0
+    for i in range(8, 28):  # with new decoders: what FFmpeg gives for a damaged frame depends on the frames before
+        gpu = OnGpu(path, strict)
+        try:
+            want = stoker.VideoDecoder(path, dimension_order="NHWC", strict=strict).get_frames_at([i]).data
+        except stoker.StokerError as e:
+            bad += 1
+            with pytest.raises(type(e)) as caught:
+                gpu([i])
+            assert str(caught.value) == str(e)
+        else:
+            assert np.array_equal(gpu([i]), want), i
+        made += gpu.on_gpu
+    assert made >= 6
+    assert bad or not strict
+
+
+def test_a_cut_file_is_an_error_that_names_the_frame(clips, tmp_path):
+    path = tmp_path / "cut.mp4"
+    data = clips("front.mp4").read_bytes()
+    path.write_bytes(data[: len(data) * 2 // 3])
+    gpu = OnGpu(path)
+    assert np.array_equal(gpu([0, 1]), on_cores(clips("front.mp4"))[:2])
+    with pytest.raises(stoker.StokerError, match=r"cut\.mp4: frame \d+ .*cut short"):
+        gpu([gpu.count - 1])
+
+
+def test_what_container_and_stream_disagree_on_is_left_to_the_cores(clips):
+    path = clips("colours_disagree.mp4")
+    gpu = OnGpu(path)
+    assert np.array_equal(gpu(range(gpu.count)), on_cores(path))
+    assert gpu.on_gpu == 0 and "colours" in gpu.video.why_on_cores()
+
+
+def test_a_frame_may_be_asked_for_twice(clips):
+    path = clips("h264.mp4")
+    want = on_cores(path)
+    gpu = OnGpu(path)
+    assert np.array_equal(gpu([5, 2, 5, 40, 2]), want[[5, 2, 5, 40, 2]])
+    assert gpu.video.counters()["frames_wanted"] == 3
+
+
+def test_wrong_use_is_an_error(clips):
+    video = _open(clips("h264.mp4"), None, -1, True)
+    with pytest.raises(stoker.StokerError, match="use_gpu"):
+        video.read_gpu([0], False, 0, 0)
+    with pytest.raises(stoker.StokerError, match="GPU 63"):
+        _core.VideoDevice(63)
+    with pytest.raises(TypeError, match="VideoDevice"):
+        video.use_gpu(0)
+    gpu = OnGpu(clips("h264.mp4"))
+    with pytest.raises(stoker.StokerError, match="does not exist"):
+        gpu([gpu.count])
+
+
+def test_torch_gets_tensors_on_the_gpu(clips, torch_cuda):
+    path = clips("hevc_open.mp4")
+    gpu, cores = stoker.VideoDecoder(path, device="cuda"), stoker.VideoDecoder(path)
+    batch = gpu.get_frames_at([7, 3, 20])
+    assert batch.data.is_cuda and torch_cuda.equal(batch.data.cpu(), cores.get_frames_at([7, 3, 20]).data)
+    assert torch_cuda.equal(gpu[4].cpu(), cores[4])
+    assert torch_cuda.equal(gpu[2:9:3].cpu(), cores[2:9:3])
+    assert gpu.counters["frames_on_gpu"] > 0 and gpu.why_on_cores == ""
+
+
+only_emulated = pytest.mark.skipif(bool(why_no_gpu()) or not emulated(), reason="asks the emulated decoder to fail")
+
+
+@only_emulated
+@pytest.mark.parametrize("words", ["none", "no=h264"])
+def test_a_gpu_without_an_engine(clips, monkeypatch, words):
+    monkeypatch.setenv("STOKER_EMULATED_NVDEC", words)
+    gpu = OnGpu(clips("h264.mp4"))
+    gpu.video.use_gpu(_core.VideoDevice(0))  # without sessions of other tests
+    assert np.array_equal(gpu(range(gpu.count)), on_cores(clips("h264.mp4")))
+    assert gpu.on_gpu == 0 and "no engine" in gpu.video.why_on_cores()
+
+
+FUNCTIONS = "cuvidGetDecoderCaps cuvidCreateDecoder cuvidDecodePicture cuvidReconfigureDecoder cuvidMapVideoFrame64 cuvidCreateVideoParser cuvidParseVideoData"
+
+
+@only_emulated
+@pytest.mark.parametrize("function", FUNCTIONS.split())
+@pytest.mark.parametrize("at", [1, 7])
+def test_the_cores_step_in_when_the_engine_fails(clips, function, at, script):
+    """In a process of its own, in which no session is left from other tests."""
+    lines = f"""
+        import os, sys
+        os.environ["STOKER_EMULATED_NVDEC"] = "fail={function}:{at}"
+        sys.path[:0] = [{str(Path(__file__).parent)!r}, {str(Path(__file__).parent.parent)!r}]
+        import numpy as np
+        import test_gpu_video as t
+        for path in {[str(clips("h264.mp4")), str(clips("h264_small.mp4"))]!r}:
+            gpu = t.OnGpu(path)
+            assert np.array_equal(gpu(range(gpu.count)), t.on_cores(path))
+        print("equal", gpu.on_gpu, gpu.video.why_on_cores())
+    """
+    done = script(lines)
+    assert "equal" in done.stdout, done.stderr
+
+
+@only_emulated
+def test_a_driver_without_video(clips, tmp_path, script):
+    """libnvcuvid.so.1 is not there: only libcuda.so.1 is."""
+    folder = next(Path(f) for f in os.environ["LD_LIBRARY_PATH"].split(":") if (Path(f) / "libcuda.so.1").exists())
+    shutil.copy(folder / "libcuda.so.1", tmp_path)
+    lines = f"""
+        import sys
+        sys.path[:0] = [{str(Path(__file__).parent)!r}, {str(Path(__file__).parent.parent)!r}]
+        import numpy as np
+        import test_gpu_video as t
+        gpu = t.OnGpu({str(clips("h264.mp4"))!r})
+        assert np.array_equal(gpu(range(gpu.count)), t.on_cores({str(clips("h264.mp4"))!r}))
+        print(gpu.on_gpu, gpu.video.why_on_cores())
+    """
+    done = script(lines, LD_LIBRARY_PATH=str(tmp_path))
+    assert "libnvcuvid" in done.stdout, done.stderr
