@@ -10,6 +10,7 @@ import threading
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from stoker import Loader, fn, pipeline_def
 from stoker import transforms as T
 from stoker.errors import InvalidArgumentError, StokerError, UnsupportedError
@@ -899,3 +900,11 @@ def test_streams_of_hugging_face(files):
     for stream in (whole(), whole().filter(even), whole().map(more), whole().filter(even).map(more)):
         made = [i for b in Loader(stream, 4, transforms=SMALL) for i in b.label.tolist()]
         assert made == [e["label"] for e in stream]
+
+
+def test_images_of_different_sizes_are_refused_with_the_ways_out(tmp_path):
+    """torch's default_collate refuses them, too. The message names a list, padding and buckets."""
+    for k, side in enumerate((8, 9)):
+        Image.fromarray(np.zeros((side, 8, 3), np.uint8)).save(tmp_path / f"{k}.png")
+    with pytest.raises(StokerError, match=r"fields=\{'image': list, .*pad='zeros'.*bucket_by='size'"):
+        next(iter(Loader([str(p) for p in sorted(tmp_path.glob("*.png"))], 2)))

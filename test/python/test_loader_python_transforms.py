@@ -137,11 +137,55 @@ def test_a_dataloader_leaves_such_lists_to_torch():
             compiled(tt.Compose(parts))
 
 
-def test_several_views_of_one_call_name_the_way_out(folder):
+class Crops:
+    """A view generator as DINO writes it: two large views and three small ones."""
+
+    def __init__(self):
+        self.large = tt.Compose([tt.CenterCrop(32), tt.ToTensor(), tt.Normalize([0.5] * 3, [0.25] * 3)])
+        self.small = tt.Compose([tt.CenterCrop(16), tt.ToTensor()])
+
+    def __call__(self, image):
+        return [self.large(image), self.large(image), *(self.small(image) for _ in range(3))]
+
+
+@pytest.mark.parametrize(
+    "transform", [Crops(), tt.Compose([tt.RandomHorizontalFlip(1.0), Crops()]), lambda image: tuple(Crops()(image)[:2])]
+)
+def test_several_views_of_one_call_are_a_list_of_tensors(folder, transform):
+    wanted, got = folder.both(transform)
+    assert type(got) is list and [view.shape for view in got] == [view.shape for view in wanted]
+    assert all(torch.equal(mine, theirs) for mine, theirs in zip(got, wanted, strict=True))
+
+
+def test_several_views_hold_to_their_number_and_type(folder):
     base = tt.Compose([tt.CenterCrop(32), tt.ToTensor()])
-    data = torchvision.datasets.ImageFolder(folder.path, lambda image: [base(image), base(image)])
-    with pytest.raises(Exception, match=r"gave 2 values for one image: views="):
-        next(iter(Loader(data, 2)))
+
+    def uneven(image):
+        return [base(image)] * (2 if image.size == (256, 256) else 3)
+
+    with pytest.raises(Exception, match=r"uneven gave 3 views for this image and 2 views for others"):
+        next(iter(Loader(torchvision.datasets.ImageFolder(folder.path, uneven), 2)))
+    data = torchvision.datasets.ImageFolder(folder.path, Crops())
+    with pytest.raises(InvalidArgumentError, match=r"Crops gives floats.*leave out dtype=torch\.uint8"):
+        Loader(data, 2, dtype=torch.uint8)
+    halves = next(iter(Loader(data, 2, dtype=torch.float16, memory_format=torch.channels_last)))[0]
+    assert [view.dtype for view in halves] == [torch.float16] * 5 and halves[0].is_contiguous(memory_format=torch.channels_last)
+    for made in (
+        lambda image: [image, image],
+        lambda image: [np.asarray(image)] * 2,
+    ):  # no tensors: torch's default_collate refuses images, too
+        with pytest.raises(Exception, match=r"gave 2 values for one image: views="):
+            next(iter(Loader(torchvision.datasets.ImageFolder(folder.path, made), 2)))
+
+
+def test_looking_at_the_views_draws_nothing(folder):
+    def drawn(image):
+        return [torch.rand(3, 4, 4), torch.rand(3, 4, 4)]
+
+    torch.manual_seed(4)
+    before = torch.get_rng_state()
+    Loader(torchvision.datasets.ImageFolder(folder.path, drawn), 2).close()
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_transforms_of_weights_are_compiled(folder, capfd):

@@ -137,7 +137,8 @@ def _dense(data: TensorList) -> torch.Tensor:
         return dense_tensor(data)
     except ShapeError as e:
         raise ShapeError(
-            f"{e}; with fields={{'image': list, ...}} the images of a batch are a list, each of its own size, and with pad='zeros' one tensor"
+            f"{e}; with fields={{'image': list, ...}} the images of a batch are a list, each of its own size, and with pad='zeros' one tensor; "
+            "bucket_by='size' puts images of similar sizes into one batch, so that little is padded"
         ) from None
 
 

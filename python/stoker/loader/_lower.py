@@ -16,7 +16,7 @@ from stoker._branches import either
 from stoker._transforms_timm import LevelledAugment
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, UnsupportedError
-from stoker.loader import _lower_affine, _lower_boxes, _lower_places, _lower_tail, _lower_values
+from stoker.loader import _lower_affine, _lower_boxes, _lower_places, _lower_tail, _lower_values, _lower_views
 from stoker.loader._follow import Field, Followers, as_size, resized
 from stoker.loader._kinds import IMAGE, MASK
 from stoker.loader._lower_colors import COLORS, OF_FLOATS, gray_floats, where
@@ -550,6 +550,7 @@ class Recipe:
     tail: list[_lower_tail.Tail]  # run in Python, on the finished image as a tensor
     after_tail: types.DALIDataType | None = None  # converts the tail's result to this type; None: keeps its type
     half: bool = False  # the tail gets bfloat16, for which NumPy has no type
+    views: _lower_views.Views | None = None  # the user's function that makes several tensors of the image after `steps`
 
     @classmethod
     def of(cls, transforms: Sequence[T.Transform], dtype: types.DALIDataType | None, channels_last: bool, floats: bool = False) -> Recipe:
@@ -560,7 +561,13 @@ class Recipe:
         values = _Values(floats)
         tail: list[T.Transform] = []
         tensors = False
-        for t in transforms:
+        views: _lower_views.Views | None = None
+        last = next((k for k in reversed(range(len(transforms))) if type(transforms[k]) is not T.Identity), -1)
+        for k, t in enumerate(transforms):
+            if k == last and not (tail or floats or erasings or normalize or values.dtype is not None):
+                views = _lower_views.views_of(t, dtype)
+                if views is not None:
+                    break
             tensors |= isinstance(t, (T.ToTensor, T.ToImage, T.PILToTensor))
             if tail or _begins_tail(t, values, normalize, erasings):
                 tail.append(t)
@@ -598,6 +605,9 @@ class Recipe:
             raise InvalidArgumentError(f"{erasings[0]!r} draws numbers around zero: they cannot be uint8")
         mean, std = (normalize.mean, normalize.std) if normalize is not None else (None, None)
         recipe = cls(steps, mean, std, types.DALIDataType(wanted), values.unit, channels_last, erasings, [])
+        if views is not None:
+            recipe.views, recipe.dtype, recipe.after_tail = views, types.UINT8, dtype
+            return recipe
         return recipe._with_tail([_lower_tail.function_of(t) for t in tail if type(t) is not T.Identity], values.dtype, dtype)
 
     def _with_tail(self, tail: list[_lower_tail.Tail], said: types.DALIDataType | None, asked: types.DALIDataType | None) -> Recipe:
@@ -615,17 +625,18 @@ class Recipe:
     @property
     def images(self) -> int:
         """The number of images made from one input image."""
-        return numbers.prod(10 if isinstance(t, T.TenCrop) else 5 for t in self.steps if isinstance(t, T.Crops))
+        crops = numbers.prod(10 if isinstance(t, T.TenCrop) else 5 for t in self.steps if isinstance(t, T.Crops))
+        return crops * (1 if self.views is None else self.views.count)
 
     @property
     def moves(self) -> bool:
         """Whether a step may move pixels."""
-        return any(not _keeps_places(t) for t in self.steps)
+        return self.views is not None or any(not _keeps_places(t) for t in self.steps)
 
     @property
     def in_python(self) -> bool:
         """Whether a step calls a Python function."""
-        return bool(self.tail) or any(map(_calls, self.steps))
+        return bool(self.tail) or self.views is not None or any(map(_calls, self.steps))
 
     @property
     def counts_channels(self) -> bool:
@@ -639,6 +650,12 @@ class Recipe:
             self._refuse_for_clips()
         for t in self.steps:
             images = [made for image in images for made in (_crops(image, t) if isinstance(t, T.Crops) else [_apply(image, t)])]
+        if self.views is not None:
+            if image.followers is not None:
+                raise UnsupportedError(
+                    f"{self.views.name}: masks, boxes, points and further images cannot follow a function: do it in the Dataset, for all of them"
+                )
+            return [view for one in images for view in self.views.apply(one.node, self.channels_last, self.after_tail)]
         finished = [self._finished_all(image) for image in images]
         if not self.tail:
             return finished
@@ -651,6 +668,7 @@ class Recipe:
     def _refuse_for_clips(self) -> None:
         """Refuses transforms that do not take the frames of a clip."""
         others = [repr(t) for t in self.steps if not _takes_clips(t)] + [t.name for t in self.tail]
+        others += [] if self.views is None else [self.views.name]
         if others:
             raise UnsupportedError(f"{others[0]} does not take clips of videos yet: leave it out, or do it on the finished batch")
         if self.channels_last:

@@ -100,7 +100,8 @@ class Loader:
     Loader.from_csv, and transforms are torchaudio's (doc/audio.md).
     pin_memory: batches made on the cores lie in pinned memory, for a copy to the GPU that does not block; nothing where torch finds no CUDA.
     views: in place of transforms, several of each image, which is decoded once: [(2, global_crops), (6, local_crops)] gives batch.image as a list of eight
-    tensors, each drawn for itself. A Dataset that gives ([view, view], target) makes such a list too; each of its views passes the transforms.
+    tensors, each drawn for itself. A Dataset that gives ([view, view], target) makes such a list too; each of its views passes the
+    transforms. So does a function at the end of `transforms` that returns a list of tensors, as many for each image; it is called once with an image of noise.
     batch_transforms: MixUp, CutMix, or RandomChoice of them (stoker.transforms or torchvision's v2), or functions of (images, labels): they change each
     finished batch where it lies; labels become vectors of shares.
     pad: "zeros", a number, or {"Image": 0, "Mask": 255}: images that differ in size are padded on the right and at the bottom to the largest of their batch, and

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A user's transform that makes several views of one image, as the view generators of SimSiam, MoCo v3 and DINO do: it returns a list of tensors.
+
+Such a transform is the last one of its list. Each view is an output of its own, so their number has to be known when the graph is made. The transform is
+called with an image of noise to find it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from stoker import fn, types
+from stoker import transforms as T
+from stoker.data_node import DataNode
+from stoker.errors import InvalidArgumentError
+from stoker.loader._lower_values import name_of, seeds, tell
+from stoker.loader._random import random_numbers
+
+_MOST = 64
+_SIDE = 256  # height and width of the image of noise
+
+
+@dataclass
+class Views:
+    """A function that returns `count` tensors (C, H, W) for a PIL image."""
+
+    function: Callable[[Any], Any]
+    count: int
+    name: str
+
+    def apply(self, node: DataNode, channels_last: bool, dtype: types.DALIDataType | None) -> list[DataNode]:
+        """dtype: of the results; None: what the function gives."""
+        tell(self.name)
+        layout = "HWC" if channels_last else "CHW"
+        call = _Call(self, channels_last)
+        made = fn.python_function(node.cpu(), seeds(), function=call, num_outputs=self.count, output_layouts=layout)
+        nodes: list[DataNode] = list(made)
+        if dtype is not None:
+            nodes = [fn.cast(view, dtype=dtype) for view in nodes]
+        return [view.gpu() for view in nodes] if node.device == "gpu" else nodes
+
+
+def views_of(t: T.Transform, asked: types.DALIDataType | None) -> Views | None:
+    """Returns the Views of a transform if it is a function that returns several tensors, else None. asked: the Loader's dtype."""
+    if not isinstance(t, T.Lambda) or t.takes != "PIL":
+        return None
+    try:
+        with _generators_kept():
+            made = t.lambd(_noise())
+    except Exception:  # its error, if it is one, is raised for the user's own image
+        return None
+    if not isinstance(made, (list, tuple)) or not 2 <= len(made) <= _MOST or not all(map(_is_view, made)):
+        return None
+    if asked == types.UINT8 and any(view.is_floating_point() for view in made):
+        raise InvalidArgumentError(f"{name_of(t.lambd)} gives floats, which are not cut to whole numbers: leave out dtype=torch.uint8")
+    return Views(t.lambd, len(made), name_of(t.lambd))
+
+
+def _is_view(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor) and value.ndim == 3 and value.dtype != torch.bfloat16
+
+
+def _noise() -> Any:
+    import numpy as np
+    from PIL import Image
+
+    return Image.fromarray(np.random.default_rng(0).integers(0, 256, (_SIDE, _SIDE, 3), np.uint8))
+
+
+@contextmanager
+def _generators_kept() -> Iterator[None]:
+    """Restores the states of the global generators at the end."""
+    import random
+
+    import numpy as np
+    import torch
+
+    before = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    try:
+        with random_numbers((0, 0)):
+            yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])
+        torch.set_rng_state(before[2])
+
+
+class _Call:
+    """Wraps the user's function so that it takes an array and returns a tuple of arrays."""
+
+    def __init__(self, views: Views, channels_last: bool) -> None:
+        self.views, self.channels_last = views, channels_last
+
+    def __call__(self, image: Any, seeds: Any) -> tuple[Any, ...]:
+        from PIL import Image
+
+        with random_numbers((int(seeds[0]), int(seeds[1]))):
+            made = self.views.function(Image.fromarray(image if image.shape[2] > 1 else image[..., 0]))
+        name, count = self.views.name, self.views.count
+        if not isinstance(made, (list, tuple)) or len(made) != count:
+            what = f"{len(made)} views" if isinstance(made, (list, tuple)) else type(made).__name__
+            raise TypeError(
+                f"the transform {name} gave {what} for this image and {count} views for others: return as many for each, or apply it in the Dataset"
+            )
+        return tuple(self._array(view) for view in made)
+
+    def _array(self, view: Any) -> Any:
+        import numpy as np
+
+        if not _is_view(view):
+            raise TypeError(f"the transform {self.views.name} gave {type(view).__name__} as a view: its views are tensors (C, H, W)")
+        return np.ascontiguousarray((view.permute(1, 2, 0) if self.channels_last else view).detach().numpy())
