@@ -133,3 +133,13 @@ def test_audio(tmp_path):
 def test_video(tmp_path):
     said = run("video/train.py", tmp_path, "--epochs", 1, "--videos", 2)
     assert re.search(r"epoch 0: loss \d\.\d+, \d of 8 clips right", said), said
+
+
+@videos.needs_video
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="the ffmpeg program is not installed")
+def test_lerobot(tmp_path):
+    pytest.importorskip("pyarrow")
+    assert re.search(r"20 episodes, \d+ frames of 2 cameras", run("lerobot/make_dataset.py", tmp_path, "--episodes", 20))
+    said = run("lerobot/train.py", tmp_path, "--epochs", 3, "--batch", 16)
+    losses = [float(x) for x in re.findall(r"loss (\d\.\d+), the hand arrives in \d+%", said)]
+    assert len(losses) == 3 and losses[2] < losses[0], said
