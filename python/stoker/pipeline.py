@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, NoReturn, Unpack, overload
 
-from stoker import _core, _definition, _files, types
+from stoker import _core, _definition, _files, _html, types
 from stoker._branches import converted
 from stoker._branches import do_not_convert as do_not_convert
 from stoker._build import GraphBuilder, NodeRef, Record, UserSource, current_builder
@@ -535,6 +535,9 @@ class Pipeline:
     def keep_bad_samples(self, bad: list[StokerError]) -> None:
         """Not in DALI: bad_samples() begins with these errors, of the pipeline before this one. A Loader with a sampler makes a pipeline for each epoch."""
         self._bad_before = bad[-10000:]
+
+    def _repr_html_(self) -> str:
+        return _html.of_pipeline(repr(self), None if self._session is None else self.explain())
 
     def __repr__(self) -> str:
         state = "not built" if self._session is None else f"{self._session.delivered} batches delivered"

@@ -116,3 +116,36 @@ def test_wrong_numbers():
         stoker.view(pictures(2, 8, 8, 3), images=0)
     with pytest.raises(InvalidArgumentError, match="at least 1"):
         stoker.view(pictures(2, 8, 8, 3), columns=0)
+
+
+def test_notebooks_show_batches_and_how_they_are_made():
+    import base64
+    import re
+    from html.parser import HTMLParser
+
+    images = np.random.default_rng(1).integers(0, 255, (12, 8, 8, 3), dtype=np.uint8)
+    with stoker.Loader((images, np.arange(12)), batch_size=6, shuffle=False) as loader:
+        before = loader._repr_html_()
+        assert "12 samples" in before and "<details>" not in before
+        batch = next(iter(loader))
+        shown = batch._repr_html_()
+        picture = base64.b64decode(re.search('base64,([^"]+)"', shown)[1])
+        with Image.open(io.BytesIO(picture)) as opened:
+            assert np.array_equal(np.asarray(opened), stoker.view(batch, 16).pixels)
+        assert "torch.uint8 (6, 3, 8, 8)" in shown and "torch.int64 (6,)" in shown
+        assert "<details>" in loader._repr_html_() and "batches of 6" in loader._repr_html_()
+    without = type(batch)(["<b>", "c"], {"a": 1})._repr_html_()
+    assert "<img" not in without and "&lt;b&gt;" in without
+    for page in (before, shown, without):
+        HTMLParser().feed(page)
+
+
+def test_a_pipeline_shows_its_graph_when_it_is_built():
+    @stoker.pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def define():
+        return stoker.fn.random.uniform(range=(0, 1), shape=(2,))
+
+    pipe = define()
+    assert "not built" in pipe._repr_html_()
+    pipe.build()
+    assert "<details>" in pipe._repr_html_() and "random.uniform" in pipe._repr_html_()

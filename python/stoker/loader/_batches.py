@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils.dlpack import from_dlpack
 
-from stoker import _core
+from stoker import _core, _html
 from stoker.errors import InvalidArgumentError, ShapeError
 from stoker.loader._finish import Finishing, Lists, Outputs
 from stoker.plugin._handover import AS_IT_LIES, CHANNELS_FIRST, NUMBERS, Handover
@@ -33,9 +33,14 @@ def _from_sample(field: str, batch: _core.Batch, device: str | None, padded: Seq
 @functools.cache
 def batch_type(fields: tuple[str, ...]) -> Any:
     """The NamedTuple of these fields. Its batches are pickled as fields and values: no module has a type for each choice of fields."""
-    made: Any = namedtuple("Batch", fields)  # type: ignore[misc]
+    made = _named(fields)
+    made._repr_html_ = _html.of_batch  # notebooks show the images instead of their numbers
     copyreg.pickle(made, lambda batch: (_batch_of, (fields, tuple(batch))))
     return made
+
+
+def _named(fields: tuple[str, ...]) -> Any:
+    return namedtuple("Batch", fields)
 
 
 def _batch_of(fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:

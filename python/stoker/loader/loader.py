@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from stoker import _numbers, _ranks
+from stoker import _html, _numbers, _ranks
 from stoker._settings import PassedOn, takes
 from stoker._sheet import Sheet, view
 from stoker._where import notice, tell
@@ -699,6 +699,9 @@ class Loader:
         raise TypeError(
             "a Loader cannot be pickled: it owns threads and memory. Make it in the process that uses it; state_dict() is what to save"
         )
+
+    def _repr_html_(self) -> str:
+        return _html.of_pipeline(repr(self), None if self._run.pipe is None else self._run.pipe.explain())
 
     def __repr__(self) -> str:
         spec, samples, described = self._spec, self._run.samples(), safe_text(str(self._described))

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages of HTML that notebooks show for batches, Loaders and Pipelines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker import _sheet
+from stoker.errors import InvalidArgumentError
+
+_IMAGES = 16  # of a batch
+
+
+def of_batch(batch: Any) -> str:
+    """Returns the first images of a batch as a contact sheet, and a table of its fields."""
+    import base64  # only notebooks ask for these pages
+    from html import escape
+
+    try:
+        picture = base64.b64encode(_sheet.view(batch, _IMAGES)._repr_png_()).decode()
+        sheet = f'<img src="data:image/png;base64,{picture}" alt="the first images of the batch">'
+    except InvalidArgumentError:  # it holds no images
+        sheet = ""
+    rows = "".join(
+        f"<tr><td>{escape(name)}</td><td>{escape(_form(value))}</td></tr>" for name, value in zip(batch._fields, batch, strict=True)
+    )
+    return f"{sheet}<table><thead><tr><th>field</th><th>values</th></tr></thead><tbody>{rows}</tbody></table>"
+
+
+def _form(value: Any) -> str:
+    """Returns dtype, shape and device of a tensor; the length and the first elements of a list."""
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        device = getattr(value, "device", None)
+        return f"{value.dtype} {tuple(value.shape)}" + (f" on {device}" if device is not None and str(device) != "cpu" else "")
+    if isinstance(value, (list, tuple)):
+        first = ", ".join(_form(item) for item in value[:2]) + (", ..." if len(value) > 2 else "")
+        return f"{len(value)} in a {type(value).__name__}: {first}"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def of_pipeline(title: str, explanation: str | None) -> str:
+    """Returns the title, and the explanation of the compiled graph if there is one, folded away."""
+    from html import escape
+
+    details = f"<details><summary>how it runs</summary><pre>{escape(explanation)}</pre></details>" if explanation else ""
+    return f"<code>{escape(title)}</code>{details}"
