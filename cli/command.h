@@ -97,6 +97,11 @@ int view_sound(const char *path, const char *output, bool json);
 /* stoker inspect FILE of a video, which is known by the ending of its name (inspect_video.c) */
 bool is_video_name(const char *path);
 int inspect_video(const char *path, bool json);
+/* stoker view FILE of a video (view_video.c). s: the settings of `stoker view`; batch: most frames. */
+int view_video(const struct settings *s);
+/* stoker bench of a video, or of a folder of videos (bench_video.c): returns whether the path is one. */
+bool holds_videos(const char *path);
+int bench_video(const struct settings *s);
 
 extern const struct command command_bench, command_cache, command_completion, command_doctor, command_explain, command_index,
 	command_inspect, command_ops, command_pack, command_pack_video, command_run, command_top, command_view;

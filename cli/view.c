@@ -313,6 +313,10 @@ static int run_view(const struct settings *given)
 		return view_sound(s.args[0], s.output ? s.output : "view.png", s.json);
 	if (!s.batch)
 		s.batch = s.augment ? s.augment : 64;
+	if (is_video_name(s.args[0]) && (s.augment || s.size))
+		return usage_error(&command_view, "--augment and --size are for images; the frames of a video are drawn as they are");
+	if (is_video_name(s.args[0]))
+		return view_video(&s);
 	if (has_room(&s) && open_session(&session, "view", s.args[0], GRAPH_VIEW, &s)) {
 		enum stk_status status = stk_pipeline_next(session.pipeline, &batch, &err);
 		if (status == STK_END)
@@ -338,7 +342,7 @@ static const struct option options[] = {OPTION_TEXT_OF("output", 'o', output, "F
 const struct command command_view = {
 	.name = "view",
 	.summary = "draws a batch, as the network receives it, as one PNG",
-	.usage = "DIR|IMAGE|SOUND|TAR|INDEX|s3://BUCKET/PREFIX|PIPELINE.json [-o FILE]",
+	.usage = "DIR|IMAGE|SOUND|VIDEO|TAR|INDEX|s3://BUCKET/PREFIX|PIPELINE.json [-o FILE]",
 	.details =
 		"Draws the first batch of a pipeline as a contact sheet. A DIR goes through the usual training pipeline: random "
 		"crop, resize, random flip, normalise; the colours are put back before drawing. The captions below each picture "
@@ -346,7 +350,8 @@ const struct command command_view = {
 		"whether it was flipped. EXIF's orientation is applied; Loader applies it only with exif_orientation=True. "
 		"Samples that fail are crossed out, and the exit code is 1. For other pipelines, numbers that are not uint8 are "
 		"stretched to each sample's own range. Of a SOUND, it draws the waveform, and below it the spectrogram, whose colours are "
-		"decibels below the loudest point.",
+		"decibels below the loudest point. Of a VIDEO, it draws frames at equal distances, each with its number and its time in seconds, and "
+		"\"key\" if decoding can begin at it.",
 	.example = "stoker view /data/train -o batch.png",
 	.options = options,
 	.arg = "DIR",

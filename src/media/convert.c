@@ -80,14 +80,23 @@ CONVERT_ROW(row_u8, uint8_t, int32_t)
 CONVERT_ROW(row_u16, uint16_t, int32_t)
 CONVERT_ROW(row_u16_wide, uint16_t, int64_t)
 
+void stk__yuv_row(const struct stk_yuv_matrix *m, const uint8_t *y, const uint8_t *u, const uint8_t *v, int32_t width,
+	uint8_t *const out[3], ptrdiff_t pixel)
+{
+	if (pixel == 3) /* loops of their own, with constants */
+		row_u8(m, 8, y, u, v, width, 1, out[0], out[1], out[2], 3);
+	else
+		row_u8(m, 8, y, u, v, width, 1, out[0], out[1], out[2], 1);
+}
+
 /* Common cases get loops of their own, with constants. */
-static void convert_u8(const struct stk_picture *p, const uint8_t *y, const uint8_t *u, const uint8_t *v, uint8_t *to[3], ptrdiff_t pixel)
+static void convert_u8(const struct stk_picture *p, stk_yuv_row *row, const uint8_t *y, const uint8_t *u, const uint8_t *v, uint8_t *to[3],
+	ptrdiff_t pixel)
 {
 	const int32_t w = p->width;
-	if (pixel == 3 && p->sub_x == 1)
-		row_u8(&p->matrix, 8, y, u, v, w, 1, to[0], to[1], to[2], 3);
-	else if (pixel == 1 && p->sub_x == 1)
-		row_u8(&p->matrix, 8, y, u, v, w, 1, to[0], to[1], to[2], 1);
+	const bool adjacent = pixel == 1 || (pixel == 3 && to[1] == to[0] + 1 && to[2] == to[0] + 2);
+	if (adjacent && p->sub_x == 1)
+		row(&p->matrix, y, u, v, w, to, pixel);
 	else if (pixel == 3 && p->sub_x == 0)
 		row_u8(&p->matrix, 8, y, u, v, w, 0, to[0], to[1], to[2], 3);
 	else
@@ -164,7 +173,7 @@ static bool is_plain(const struct stk_picture *p)
 	return plain;
 }
 
-void stk__picture_to_rgb(const struct stk_picture *p, const struct stk_image *dst)
+void stk__picture_to_rgb(const struct stk_picture *p, stk_yuv_row *usual, const struct stk_image *dst)
 {
 	const bool plain = is_plain(p);
 	for (int32_t row = 0; row < p->height; row++) {
@@ -172,7 +181,7 @@ void stk__picture_to_rgb(const struct stk_picture *p, const struct stk_image *ds
 		uint8_t *to[3] = {first, first + dst->channel, first + 2 * dst->channel};
 		if (plain) {
 			const ptrdiff_t chroma = row >> p->sub_y;
-			convert_u8(p, p->planes[0].data + row * p->planes[0].row, p->planes[1].data + chroma * p->planes[1].row,
+			convert_u8(p, usual, p->planes[0].data + row * p->planes[0].row, p->planes[1].data + chroma * p->planes[1].row,
 				p->planes[2].data + chroma * p->planes[2].row, to, dst->pixel);
 			continue;
 		}

@@ -42,7 +42,15 @@ struct stk_picture {
  * image. */
 struct stk_image stk__image_turned(const struct stk_image *dst, int32_t rotation);
 
-/* Writes the picture to an image of the same size, 3 channels of uint8. */
-void stk__picture_to_rgb(const struct stk_picture *p, const struct stk_image *dst);
+/* Converts a row of `width` pixels of 8 bits, whose chroma covers two pixels each. out: R, G and B of the first pixel; pixel: bytes from one pixel to the next: 1, or
+ * 3 if R, G and B of a pixel are neighbours. */
+typedef void stk_yuv_row(const struct stk_yuv_matrix *m, const uint8_t *y, const uint8_t *u, const uint8_t *v, int32_t width,
+	uint8_t *const out[3], ptrdiff_t pixel);
+stk_yuv_row stk__yuv_row, stk__yuv_row_avx2;
+/* Chooses the version for the capabilities of a processor (base/cpu.h). */
+stk_yuv_row *stk__yuv_row_for(unsigned cpu);
+
+/* Writes the picture to an image of the same size, 3 channels of uint8. row: the version for the usual rows. */
+void stk__picture_to_rgb(const struct stk_picture *p, stk_yuv_row *row, const struct stk_image *dst);
 
 #endif

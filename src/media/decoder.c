@@ -4,6 +4,8 @@
 #include "media/colour.h"
 #include "media/index.h"
 
+#include "base/clock.h"
+#include "base/cpu.h"
 #include "base/error.h"
 #include "base/memory.h"
 
@@ -13,6 +15,7 @@
 struct stk_video_decoder {
 	struct stk_ffmpeg f;
 	struct stk_video_limits limits;
+	stk_yuv_row *yuv_row;
 	AVCodecContext *context;
 	uint64_t serial; /* of the context's parameters */
 	AVFrame *frame;
@@ -55,6 +58,7 @@ enum stk_status stk__video_decoder_create(const struct stk_video_limits *limits,
 	enum stk_status s = stk__ffmpeg_load(&d->f, err);
 	if (!s) {
 		d->limits = *limits;
+		d->yuv_row = stk__yuv_row_for(stk__cpu_capabilities());
 		d->frame = d->f.av_frame_alloc();
 		d->packet = d->f.av_packet_alloc();
 		if (!d->frame || !d->packet)
@@ -187,7 +191,9 @@ static enum stk_status deliver(struct decoding *n, int32_t k, const AVFrame *fra
 	if (!to.data)
 		return n->err && n->err->code ? n->err->code : STK_SHAPE;
 	const struct stk_image straight = stk__image_turned(&to, rotation);
-	stk__picture_to_rgb(&picture, &straight);
+	const int64_t began = stk__clock_ns();
+	stk__picture_to_rgb(&picture, n->d->yuv_row, &straight);
+	n->d->counters.convert_ns += stk__clock_ns() - began;
 	n->came[k] = true;
 	n->done++;
 	return STK_OK;
@@ -212,7 +218,9 @@ static enum stk_status take_frames(struct decoding *n)
 {
 	struct stk_video_decoder *d = n->d;
 	for (;;) {
+		const int64_t began = stk__clock_ns();
 		const int code = d->f.avcodec_receive_frame(d->context, d->frame);
+		d->counters.decode_ns += stk__clock_ns() - began;
 		if (code == AVERROR(EAGAIN) || code == AVERROR_EOF)
 			return STK_OK;
 		if (code < 0) {
@@ -255,7 +263,10 @@ static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t f
 		d->bytes = bytes;
 		d->room = room;
 	}
+	const int64_t began = stk__clock_ns();
 	enum stk_status s = stk__packet_read(&n->x->packets, n->in, packet, d->bytes, n->err);
+	const int64_t have = stk__clock_ns();
+	d->counters.read_ns += have - began;
 	if (s)
 		return s;
 	d->packet->data = d->bytes;
@@ -264,6 +275,7 @@ static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t f
 	d->packet->flags = p->flags & STK_PACKET_KEY ? AV_PKT_FLAG_KEY : 0;
 	d->context->skip_frame = wanted ? AVDISCARD_DEFAULT : AVDISCARD_NONREF;
 	const int code = d->f.avcodec_send_packet(d->context, d->packet);
+	d->counters.decode_ns += stk__clock_ns() - have;
 	d->packet->data = NULL;
 	d->packet->size = 0;
 	d->counters.decoded++;

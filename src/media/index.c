@@ -194,6 +194,9 @@ enum stk_status stk__video_index_finish(struct stk_video_index *x, struct stk_er
 		x->serial = stk__xxh64(p->extradata, (size_t)p->extradata_size, x->serial);
 	if (x->packets.count == 0)
 		return stk__fail(err, STK_CORRUPT, "the video stream has no packets");
+	if (p->width < 0 || p->height < 0 || (int64_t)p->width * p->height > INT32_MAX)
+		return stk__fail(
+			err, STK_CORRUPT, "the file's header says that frames have %d x %d pixels: it is damaged", p->width, p->height);
 	enum stk_status s = list_keys(x, err);
 	if (!s)
 		s = list_frames(x, err);

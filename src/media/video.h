@@ -81,7 +81,8 @@ struct stk_video_wanted {
 };
 
 struct stk_video_counters {
-	int64_t wanted, decoded, segments; /* frames that were wanted; packets that were decoded for them; trips from a key packet */
+	int64_t wanted, decoded, segments;      /* frames that were wanted; packets that were decoded for them; trips from a key packet */
+	int64_t read_ns, decode_ns, convert_ns; /* time that packets took to read and to decode, and frames to convert */
 };
 
 /* Decodes frames of the video. Messages name frame and time. STK_CORRUPT: a packet that a frame needs is damaged or missing. */

@@ -3,6 +3,7 @@
  * video is an AVI of JPEGs that this test writes. */
 #include "test.h"
 
+#include "base/cpu.h"
 #include "base/memory.h"
 #include "image_files.h"
 #include "media/convert.h"
@@ -81,7 +82,7 @@ static void check_colors(double red, double blue, bool full, int bits, int sub_x
 		p.planes[c] = bits == 8 ? (struct stk_plane){bytes[c][0], W, 1, 0}
 					: (struct stk_plane){(const uint8_t *)planes[c][0], W * 2, 2, 0};
 	const struct stk_image dst = {out, STK_UINT8, W - 1, H - 1, 3, W * 3, 3, 1};
-	stk__picture_to_rgb(&p, &dst);
+	stk__picture_to_rgb(&p, stk__yuv_row, &dst);
 	for (int y = 0; y < H - 1; y++)
 		for (int x = 0; x < W - 1; x++) {
 			const double zero = 128 << (bits - 8), u = planes[1][y >> sub_y][x >> sub_x] - zero,
@@ -107,6 +108,33 @@ static void test_colors(void **state)
 				check_colors(.299, .114, full, bits, sub > 0, sub > 1);
 				check_colors(.2126, .0722, full, bits, sub > 0, sub > 1);
 			}
+}
+
+/* Every version of the row gives the bytes of plain C, for all matrices, widths, and both layouts, and writes nothing else. */
+static void test_rows(void **state)
+{
+	(void)state;
+	enum { MOST = 100, GUARD = 32 };
+	stk_yuv_row *const other = stk__yuv_row_for(stk__cpu_capabilities());
+	uint8_t y[MOST], u[MOST], v[MOST], want[3 * MOST + GUARD], got[3 * MOST + GUARD];
+	uint32_t seed = 1;
+	for (int round = 0; round < 4000; round++) {
+		const int32_t width = 1 + round % MOST;
+		const int pixel = round / MOST % 2 ? 1 : 3, extreme = round % 7 == 0;
+		const struct stk_yuv_matrix m = stk__yuv_matrix(round % 3 ? .2126 : .299, round % 3 ? .0722 : .114, round % 5 == 0, 8);
+		for (int i = 0; i < MOST; i++) {
+			seed = seed * 1664525 + 1013904223;
+			y[i] = extreme ? (uint8_t)(seed >> 31 ? 255 : 0) : (uint8_t)(seed >> 24);
+			u[i] = extreme ? (uint8_t)(seed >> 30 & 1 ? 255 : 0) : (uint8_t)(seed >> 16);
+			v[i] = extreme ? (uint8_t)(seed >> 29 & 1 ? 255 : 0) : (uint8_t)(seed >> 8);
+		}
+		memset(want, 7, sizeof want);
+		memset(got, 7, sizeof got);
+		const int step = pixel == 3 ? 1 : MOST;
+		stk__yuv_row(&m, y, u, v, width, (uint8_t *[3]){want, want + step, want + 2 * step}, pixel);
+		other(&m, y, u, v, width, (uint8_t *[3]){got, got + step, got + 2 * step}, pixel);
+		assert_memory_equal(want, got, sizeof want);
+	}
 }
 
 static void test_turned_views(void **state)
@@ -397,6 +425,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_plans),
 		cmocka_unit_test(test_colors),
+		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_turned_views),
 		cmocka_unit_test(test_faults_are_reported),
 		cmocka_unit_test(test_frames_by_path),

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import stoker
 import videos
+from PIL import Image
 from support import SEED
 
 pytestmark = videos.needs_video
@@ -438,6 +439,79 @@ def test_boxes_that_promise_too_much(clips):
         refused(bytes(huge))
 
 
+@pytest.mark.parametrize("width", [-1, -(2**31)])
+def test_impossible_sizes(clips, width):
+    """Matroska's element PixelWidth (b0), of one byte, takes the place of PixelHeight (ba) too."""
+    data = clips("vp9.webm").read_bytes()
+    at = data.index(bytes([0xB0, 0x81, 176, 0xBA, 0x81]))
+    with pytest.raises(stoker.StokerError, match="pixels: it is damaged"):
+        opened(data[:at] + bytes([0xB0, 0x84]) + struct.pack(">i", width) + data[at + 6 :])
+
+
+def moov_of(data):
+    """The file's bytes before its moov box, which is the last one, and the bytes in the box."""
+    at = data.index(b"moov")
+    assert int.from_bytes(data[at - 4 : at], "big") == len(data) - at + 4
+    return data[: at - 4], data[at + 4 :]
+
+
+def test_two_lists(clips):
+    """The first one counts, or the file is refused; never are frames of one read by the list of the other."""
+    data = clips("h264.mp4").read_bytes()
+    want = videos.frames(clips("h264.mp4"))
+    before, moov = moov_of(data)
+    other = moov_of(clips("vfr.mp4").read_bytes())[1]
+    for second in (moov, other):
+        try:
+            decoder = opened(before + box(b"moov", moov) + box(b"moov", second))
+        except stoker.StokerError:
+            continue
+        assert np.array_equal(decoder[20], want[20])
+
+
+def test_a_hundred_thousand_tracks(clips):
+    """A limit of streams ends it, with a message."""
+    before, moov = moov_of(clips("h264.mp4").read_bytes())
+    at = moov.index(b"trak") - 4
+    size = int.from_bytes(moov[at : at + 4], "big")
+    track = moov[at : at + size]
+    small = box(b"trak", box(b"mdia", box(b"hdlr", bytes(8), b"vide", bytes(13))))
+    for tracks in (small * 100_000, track * 3000):
+        with pytest.raises(stoker.StokerError):
+            opened(before + box(b"moov", moov[:at], tracks, moov[at + size :]))
+    # A few tracks more than the limit, after one that is good: the file is refused rather than read in part.
+    with pytest.raises(stoker.StokerError):
+        opened(before + box(b"moov", moov[: at + size], small * 300, moov[at + size :]))
+
+
+@pytest.mark.parametrize("value", [2**63, 2**64 - 1, 2**63 - 1, 0])
+@pytest.mark.parametrize("name", [b"mvhd", b"mdhd"])
+def test_impossible_durations(clips, name, value):
+    """Durations of the file and of the track in 64 bits (version 1 of their boxes). Frames have times of their own."""
+    before, moov = moov_of(clips("h264.mp4").read_bytes())
+
+    def changed(data):
+        at = data.index(name) - 4
+        size = int.from_bytes(data[at : at + 4], "big")
+        scale = data[at + 20 : at + 24]
+        return data[:at] + box(name, b"\1\0\0\0", bytes(16), scale, struct.pack(">Q", value), data[at + 28 : at + size]) + data[at + size :]
+
+    moov = changed(moov)
+    if name == b"mdhd":  # the sizes of the boxes around it
+        for outer in (b"trak", b"mdia"):
+            at = moov.index(outer) - 4
+            moov = moov[:at] + struct.pack(">I", int.from_bytes(moov[at : at + 4], "big") + 12) + moov[at + 4 :]
+    decoder = opened(before + box(b"moov", moov))
+    assert len(decoder) == 50 and decoder.metadata.duration_seconds == pytest.approx(2.0, abs=0.1)
+    assert np.array_equal(decoder[20], videos.frames(clips("h264.mp4"))[20])
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("late.mkv", "a.mp4"), ("h264.mp4", "a.webm"), ("h264.ts", "a.avi")])
+def test_a_wrong_extension(clips, tmp_path, name, wrong):
+    (tmp_path / wrong).write_bytes(clips(name).read_bytes())
+    assert np.array_equal(opened(tmp_path / wrong)[10], opened(clips(name))[10])
+
+
 def test_fragments_out_of_order(clips):
     data = clips("fragments.mp4").read_bytes()
     at = [i - 4 for i in range(len(data)) if data[i : i + 4] == b"moof"]
@@ -517,3 +591,44 @@ def test_inspect(clips, tmp_path):
     ]
     none = subprocess.run([*command, tmp_path / "none.mp4"], capture_output=True, text=True, check=False)
     assert none.returncode == 1 and "none.mp4" in none.stderr
+
+
+def command(*words):
+    program = os.environ.get("STOKER_BUILD", "build") + "/cli/stoker"
+    return subprocess.run([program, *map(str, words)], capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_view(clips, tmp_path):
+    """A sheet of frames at equal distances with their numbers and times; frames that fail are crossed out."""
+    done = command("view", clips("h264.mp4"), "-o", tmp_path / "a.png", "-b", 5, "--json")
+    said = json.loads(done.stdout)
+    assert done.returncode == 0 and [f["frame"] for f in said["frames"]] == [0, 12, 24, 36, 49]
+    assert [f["seconds"] for f in said["frames"]] == pytest.approx([0, 0.48, 0.96, 1.44, 1.96]) and said["frames"][1]["key"]
+    with Image.open(tmp_path / "a.png") as sheet:
+        pixels = np.asarray(sheet.convert("RGB"))
+    found = [np.argwhere((pixels == 255).all(-1))]
+    assert pixels.shape[0] > 2 * 144 and pixels.shape[1] > 3 * 176 and len(found)
+    corner = np.asarray(opened(clips("h264.mp4"))[0])[:8, :8]
+    assert any(np.array_equal(pixels[y : y + 8, x : x + 8], corner) for y in range(12) for x in range(12))
+    data = clips("front.mp4").read_bytes()
+    (tmp_path / "cut.mp4").write_bytes(data[: len(data) * 2 // 3])
+    done = command("view", tmp_path / "cut.mp4", "-o", tmp_path / "b.png", "-b", 5)
+    assert done.returncode == 1 and "frame 49 (1.960 s)" in done.stderr and (tmp_path / "b.png").exists()
+    done = command("view", clips("h264.mp4"), "--augment", 3, "-o", tmp_path / "c.png")
+    assert done.returncode == 2 and "--augment" in done.stderr
+    assert command("view", tmp_path / "none.mp4", "-o", tmp_path / "c.png").returncode == 1
+
+
+def test_bench(clips, tmp_path):
+    """The shares of a folder's time; damaged videos are counted."""
+    for i in range(2):
+        shutil.copy(clips("h264.mp4"), tmp_path / f"{i}.mp4")
+    said = json.loads(command("bench", tmp_path, "--seconds", 0.5, "--json").stdout)
+    shares = [said[f"{part}_percent"] for part in ("opening", "reading", "decoding", "conversion")]
+    assert said["videos"] == 2 and said["clips"] >= 2 and said["failed"] == 0 and 0 < sum(shares) <= 100
+    assert said["bound_by"] == "decoding" or max(shares) != shares[2]
+    assert 1 <= said["decoded_per_frame"] <= 50 / 16 * 2
+    (tmp_path / "2.mp4").write_bytes(b"none" * 100)
+    done = command("bench", tmp_path, "--seconds", 0.1)
+    assert done.returncode == 1 and "2.mp4" in done.stderr and "clips failed" in done.stdout
+    assert command("bench", tmp_path / "2.mp4", "--seconds", 0.1).returncode == 1
