@@ -13,12 +13,10 @@ struct audio_object {
 static void audio_dealloc(PyObject *object)
 {
 	struct audio_object *self = (struct audio_object *)object;
-	PyTypeObject *type = Py_TYPE(object);
 
 	stk_audio_close(self->audio);
 	PyBuffer_Release(&self->data);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+	core_free(object);
 }
 
 static PyObject *audio_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -35,7 +33,7 @@ static PyObject *audio_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 		return NULL;
 	if (path != Py_None && !(request.path = core_text_of(path)))
 		return NULL;
-	self = (struct audio_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+	self = core_new(type);
 	if (!self)
 		return NULL;
 	if (!request.path && PyObject_GetBuffer(data, &self->data, PyBUF_SIMPLE)) {
@@ -74,13 +72,12 @@ static PyObject *audio_read(PyObject *object, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "LLipO:read", &first, &count, &dtype, &mono, &out))
 		return NULL;
-	if (self->busy) {
-		PyErr_SetString(PyExc_RuntimeError, "an AudioFile serves one thread at a time");
-		return NULL;
-	}
 	if (PyObject_GetBuffer(out, &to, PyBUF_WRITABLE))
 		return NULL;
-	self->busy = true;
+	if (!core_begin_call(&self->busy, "an AudioFile")) {
+		PyBuffer_Release(&to);
+		return NULL;
+	}
 	Py_BEGIN_ALLOW_THREADS status =
 		stk_audio_read(self->audio, first, count, (enum stk_dtype)dtype, mono, to.buf, (size_t)to.len, &err);
 	Py_END_ALLOW_THREADS self->busy = false;
@@ -113,14 +110,7 @@ static PyType_Slot audio_slots[] = {
 	{0, NULL},
 };
 
-static PyType_Spec audio_spec = {
-	.name = "stoker._core.AudioFile",
-	.basicsize = sizeof(struct audio_object),
-	.flags = Py_TPFLAGS_DEFAULT,
-	.slots = audio_slots,
-};
-
 PyTypeObject *core_audio_type(PyObject *module)
 {
-	return (PyTypeObject *)PyType_FromModuleAndSpec(module, &audio_spec, NULL);
+	return core_type(module, "stoker._core.AudioFile", sizeof(struct audio_object), 0, audio_slots);
 }

@@ -15,15 +15,13 @@ struct batch_object {
 static void batch_dealloc(PyObject *object)
 {
 	struct batch_object *self = (struct batch_object *)object;
-	PyTypeObject *type = Py_TYPE(object);
 
 	/* A forked child must not touch the ring: its lock may be held by a thread that does not exist there. */
 	if (getpid() == self->pid && self->output < 0)
 		stk_batch_unref(&self->batch);
 	else if (getpid() == self->pid)
 		stk_batch_unref_output(&self->batch, self->output);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+	core_free(object);
 }
 
 bool core_is_batch(PyObject *object)
@@ -55,7 +53,7 @@ bool core_batch_has(PyObject *object, long output)
 
 PyObject *core_batch_new(PyTypeObject *type, struct stk_batch *batch)
 {
-	struct batch_object *self = (struct batch_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+	struct batch_object *self = core_new(type);
 
 	if (!self) {
 		stk_batch_unref(&batch);
@@ -159,7 +157,7 @@ static PyObject *batch_only(PyObject *object, PyObject *index)
 
 	if ((i == -1 && PyErr_Occurred()) || !core_batch_has(object, i))
 		return NULL;
-	self = (struct batch_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+	self = core_new(type);
 	if (!self)
 		return NULL;
 	self->batch = stk_batch_ref_output(batch_of(object), (int32_t)i);
@@ -343,14 +341,7 @@ static PyType_Slot batch_slots[] = {
 	{0, NULL},
 };
 
-static PyType_Spec batch_spec = {
-	.name = "stoker._core.Batch",
-	.basicsize = sizeof(struct batch_object),
-	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-	.slots = batch_slots,
-};
-
 PyTypeObject *core_batch_type(PyObject *module)
 {
-	return (PyTypeObject *)PyType_FromModuleAndSpec(module, &batch_spec, NULL);
+	return core_type(module, "stoker._core.Batch", sizeof(struct batch_object), Py_TPFLAGS_DISALLOW_INSTANTIATION, batch_slots);
 }

@@ -97,7 +97,6 @@ static void log_free(void *user)
 static void context_dealloc(PyObject *object)
 {
 	struct context_object *self = (struct context_object *)object;
-	PyTypeObject *type = Py_TYPE(object);
 
 	/* A forked child must not join the threads: they do not exist there. */
 	if (self->ctx && getpid() == self->pid) {
@@ -105,8 +104,7 @@ static void context_dealloc(PyObject *object)
 		Py_END_ALLOW_THREADS
 	}
 	Py_XDECREF(self->on_log);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+	core_free(object);
 }
 
 struct stk_context *core_context_get(PyObject *object)
@@ -131,7 +129,7 @@ static PyObject *context_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 
 	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|iiO:Context", names, &config.threads, &config.io_threads, &on_log))
 		return NULL;
-	self = (struct context_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+	self = core_new(type);
 	if (!self)
 		return NULL;
 	self->pid = getpid();
@@ -174,14 +172,7 @@ static PyType_Slot context_slots[] = {
 	{0, NULL},
 };
 
-static PyType_Spec context_spec = {
-	.name = "stoker._core.Context",
-	.basicsize = sizeof(struct context_object),
-	.flags = Py_TPFLAGS_DEFAULT,
-	.slots = context_slots,
-};
-
 PyTypeObject *core_context_type(PyObject *module)
 {
-	return (PyTypeObject *)PyType_FromModuleAndSpec(module, &context_spec, NULL);
+	return core_type(module, "stoker._core.Context", sizeof(struct context_object), 0, context_slots);
 }

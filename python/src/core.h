@@ -91,6 +91,18 @@ PyObject *core_text(const char *text);
 const char *core_text_of(PyObject *object);
 /* Returns the texts of a list of bytes, in memory that the caller frees; NULL with an exception. */
 const char **core_paths_of(PyObject *list, Py_ssize_t *n);
+
+/* ---- parts that all types share (object.c) ---- */
+
+/* Makes a type. flags: in addition to Py_TPFLAGS_DEFAULT. */
+PyTypeObject *core_type(PyObject *module, const char *name, size_t size, unsigned long flags, PyType_Slot *slots);
+/* Allocates an object of the type, filled with zeros. NULL with an exception. */
+void *core_new(PyTypeObject *type);
+/* The last step of a type's dealloc. */
+void core_free(PyObject *object);
+/* Sets *busy before a call that releases the GIL, whose end resets it. Returns false with RuntimeError if another thread is inside such a call. what: "a
+ * Video". */
+bool core_begin_call(bool *busy, const char *what);
 /* Returns true if this process is `owner`; else false with RuntimeError, whose message names the object by `what`. */
 bool core_check_process(pid_t owner, const char *what);
 /* For the library's `interrupted` callbacks: runs the handlers of signals that have come, and returns whether one of them raised an exception, which stays

@@ -9,11 +9,9 @@ struct graph_object {
 
 static void graph_dealloc(PyObject *object)
 {
-	PyTypeObject *type = Py_TYPE(object);
 
 	stk_graph_destroy(((struct graph_object *)object)->g);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+	core_free(object);
 }
 
 struct stk_graph *core_graph_get(PyObject *object)
@@ -36,7 +34,7 @@ static PyObject *graph_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 
 	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|z#:Graph", names, &json, &size))
 		return NULL;
-	self = (struct graph_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+	self = core_new(type);
 	if (!self)
 		return NULL;
 	status = json ? stk_graph_deserialize(json, (size_t)size, &self->g, &err) : stk_graph_create(&self->g, &err);
@@ -218,14 +216,7 @@ static PyType_Slot graph_slots[] = {
 	{0, NULL},
 };
 
-static PyType_Spec graph_spec = {
-	.name = "stoker._core.Graph",
-	.basicsize = sizeof(struct graph_object),
-	.flags = Py_TPFLAGS_DEFAULT,
-	.slots = graph_slots,
-};
-
 PyTypeObject *core_graph_type(PyObject *module)
 {
-	return (PyTypeObject *)PyType_FromModuleAndSpec(module, &graph_spec, NULL);
+	return core_type(module, "stoker._core.Graph", sizeof(struct graph_object), 0, graph_slots);
 }

@@ -13,17 +13,15 @@ struct decoder_object {
 static void decoder_dealloc(PyObject *object)
 {
 	struct decoder_object *self = (struct decoder_object *)object;
-	PyTypeObject *type = Py_TYPE(object);
 
 	stk_image_decoder_destroy(self->decoder);
 	PyBuffer_Release(&self->data);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+	core_free(object);
 }
 
 static PyObject *decoder_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-	struct decoder_object *self = (struct decoder_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+	struct decoder_object *self = core_new(type);
 	struct stk_error err = {0};
 	enum stk_status status;
 
@@ -35,17 +33,6 @@ static PyObject *decoder_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 		return (PyObject *)self;
 	Py_DECREF(self);
 	return core_raise(status, &err);
-}
-
-/* Refuses a call while another thread uses the decoder: that thread may have released the GIL inside its call. */
-static bool enter(struct decoder_object *self)
-{
-	if (self->busy) {
-		PyErr_SetString(PyExc_RuntimeError, "an ImageDecoder serves one thread at a time");
-		return false;
-	}
-	self->busy = true;
-	return true;
 }
 
 static PyObject *decoder_open(PyObject *object, PyObject *args)
@@ -62,7 +49,7 @@ static PyObject *decoder_open(PyObject *object, PyObject *args)
 		return NULL;
 	if (path != Py_None && !(request.path = core_text_of(path)))
 		return NULL;
-	if (!enter(self))
+	if (!core_begin_call(&self->busy, "an ImageDecoder"))
 		return NULL;
 	PyBuffer_Release(&self->data);
 	if (!request.path && PyObject_GetBuffer(data, &self->data, PyBUF_SIMPLE)) {
@@ -96,7 +83,7 @@ static PyObject *decoder_read(PyObject *object, PyObject *out)
 
 	if (PyObject_GetBuffer(out, &to, PyBUF_WRITABLE))
 		return NULL;
-	if (!enter(self)) {
+	if (!core_begin_call(&self->busy, "an ImageDecoder")) {
 		PyBuffer_Release(&to);
 		return NULL;
 	}
@@ -125,14 +112,7 @@ static PyType_Slot decoder_slots[] = {
 	{0, NULL},
 };
 
-static PyType_Spec decoder_spec = {
-	.name = "stoker._core.ImageDecoder",
-	.basicsize = sizeof(struct decoder_object),
-	.flags = Py_TPFLAGS_DEFAULT,
-	.slots = decoder_slots,
-};
-
 PyTypeObject *core_image_decoder_type(PyObject *module)
 {
-	return (PyTypeObject *)PyType_FromModuleAndSpec(module, &decoder_spec, NULL);
+	return core_type(module, "stoker._core.ImageDecoder", sizeof(struct decoder_object), 0, decoder_slots);
 }

@@ -12,11 +12,9 @@ struct nuscenes_object {
 
 static void nuscenes_dealloc(PyObject *object)
 {
-	PyTypeObject *type = Py_TYPE(object);
 
 	stk_nuscenes_close(((struct nuscenes_object *)object)->view);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+	core_free(object);
 }
 
 /* Sets *out to the texts of a tuple of bytes, which owns them; to NULL for None. */
@@ -56,7 +54,7 @@ static PyObject *nuscenes_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 	(void)kwargs;
 	if (!PyArg_ParseTuple(args, "yyzOOOOi:NuScenes", &o.root, &o.version, &o.index, &cameras, &classes, &scenes, &exclude, &o.split))
 		return NULL;
-	self = (struct nuscenes_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+	self = core_new(type);
 	good = self && take_texts(cameras, &o.cameras, &o.camera_count) && take_texts(classes, &o.classes, &o.class_count) &&
 	       take_texts(scenes, &o.scenes, &o.scene_count) && take_texts(exclude, &o.exclude, &o.exclude_count);
 	if (good) {
@@ -193,14 +191,7 @@ static PyType_Slot nuscenes_slots[] = {
 	{0, NULL},
 };
 
-static PyType_Spec nuscenes_spec = {
-	.name = "stoker._core.NuScenes",
-	.basicsize = sizeof(struct nuscenes_object),
-	.flags = Py_TPFLAGS_DEFAULT,
-	.slots = nuscenes_slots,
-};
-
 PyTypeObject *core_nuscenes_type(PyObject *module)
 {
-	return (PyTypeObject *)PyType_FromModuleAndSpec(module, &nuscenes_spec, NULL);
+	return core_type(module, "stoker._core.NuScenes", sizeof(struct nuscenes_object), 0, nuscenes_slots);
 }

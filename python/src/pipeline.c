@@ -52,14 +52,12 @@ static PyObject *pipeline_close(PyObject *object, PyObject *unused)
 static void pipeline_dealloc(PyObject *object)
 {
 	struct pipeline_object *self = (struct pipeline_object *)object;
-	PyTypeObject *type = Py_TYPE(object);
 
 	/* A forked child does not free the pipeline: its threads do not exist there, and its locks may be held for ever. */
 	if (self->p && getpid() == self->pid)
 		pipeline_destroy(self->p);
 	Py_XDECREF(self->context);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+	core_free(object);
 }
 
 /* Returns whether an exception is set, for example by a signal handler or by listed(-1): the creation of the pipeline then ends. Runs on the thread
@@ -126,7 +124,7 @@ static PyObject *pipeline_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 	c.decode = (enum stk_decoding)decode;
 	c.lenient = lenient;
 	c.no_fuse = no_fuse;
-	self = (struct pipeline_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+	self = core_new(type);
 	if (!self)
 		return NULL;
 	self->context = Py_NewRef(context);
@@ -277,14 +275,7 @@ static PyType_Slot pipeline_slots[] = {
 	{0, NULL},
 };
 
-static PyType_Spec pipeline_spec = {
-	.name = "stoker._core.Pipeline",
-	.basicsize = sizeof(struct pipeline_object),
-	.flags = Py_TPFLAGS_DEFAULT,
-	.slots = pipeline_slots,
-};
-
 PyTypeObject *core_pipeline_type(PyObject *module)
 {
-	return (PyTypeObject *)PyType_FromModuleAndSpec(module, &pipeline_spec, NULL);
+	return core_type(module, "stoker._core.Pipeline", sizeof(struct pipeline_object), 0, pipeline_slots);
 }

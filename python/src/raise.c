@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Raises errors of the library as Python exceptions, and has small checks that all types share. */
+ * Errors of the library as Python exceptions, and texts between the library and Python. */
 #include "core.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 PyObject *core_text(const char *text)
 {
@@ -47,28 +45,6 @@ PyObject *core_raise(enum stk_status status, const struct stk_error *err)
 	return NULL;
 }
 
-bool core_check_process(pid_t owner, const char *what)
-{
-	if (getpid() == owner)
-		return true;
-	PyErr_Format(PyExc_RuntimeError,
-		"this %s was made in process %ld and its threads live there: after a fork, make a new one in the child (process %ld)", what,
-		(long)owner, (long)getpid());
-	return false;
-}
-
-bool core_is(PyObject *object, destructor dealloc)
-{
-	for (PyTypeObject *type = Py_TYPE(object); type;) {
-		if (!(PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE))
-			return false;
-		if ((destructor)PyType_GetSlot(type, Py_tp_dealloc) == dealloc)
-			return true;
-		type = (PyTypeObject *)PyType_GetSlot(type, Py_tp_base);
-	}
-	return false;
-}
-
 const char **core_paths_of(PyObject *list, Py_ssize_t *n)
 {
 	*n = PyList_Size(list);
@@ -82,18 +58,4 @@ const char **core_paths_of(PyObject *list, Py_ssize_t *n)
 		PyErr_NoMemory();
 	free(paths);
 	return NULL;
-}
-
-bool core_signal_came(void *unused)
-{
-	PyGILState_STATE gil;
-	bool came;
-
-	(void)unused;
-	if (syscall(SYS_gettid) != getpid())
-		return false;
-	gil = PyGILState_Ensure();
-	came = PyErr_Occurred() || PyErr_CheckSignals() < 0;
-	PyGILState_Release(gil);
-	return came;
 }

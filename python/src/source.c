@@ -485,7 +485,6 @@ static int source_clear(PyObject *object)
 static void source_dealloc(PyObject *object)
 {
 	struct source_object *self = (struct source_object *)object;
-	PyTypeObject *type = Py_TYPE(object);
 
 	PyObject_GC_UnTrack(object);
 	if (self->link) {
@@ -498,8 +497,7 @@ static void source_dealloc(PyObject *object)
 	source_clear(object);
 	Py_XDECREF(self->layouts);
 	Py_XDECREF(self->on_gpu);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+	core_free(object);
 }
 
 static PyObject *source_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
@@ -512,7 +510,7 @@ static PyObject *source_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO!pi|(ii)p:Source", names, &pull, &reset, &PyTuple_Type, &layouts, &per_sample,
 		    &seek, &shard_id, &shards, &short_is_last))
 		return NULL;
-	self = (struct source_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+	self = core_new(type);
 	if (!self)
 		return NULL;
 	self->pull = Py_NewRef(pull);
@@ -674,14 +672,7 @@ static PyType_Slot source_slots[] = {
 	{0, NULL},
 };
 
-static PyType_Spec source_spec = {
-	.name = "stoker._core.Source",
-	.basicsize = sizeof(struct source_object),
-	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-	.slots = source_slots,
-};
-
 PyTypeObject *core_source_type(PyObject *module)
 {
-	return (PyTypeObject *)PyType_FromModuleAndSpec(module, &source_spec, NULL);
+	return core_type(module, "stoker._core.Source", sizeof(struct source_object), Py_TPFLAGS_HAVE_GC, source_slots);
 }

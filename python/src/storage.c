@@ -107,14 +107,12 @@ static void drop_fetch(void *user)
 static void storage_dealloc(PyObject *object)
 {
 	struct storage_object *self = (struct storage_object *)object;
-	PyTypeObject *type = Py_TYPE(object);
 
 	if (self->s && getpid() == self->pid) {
 		Py_BEGIN_ALLOW_THREADS stk_storage_unref(&self->s);
 		Py_END_ALLOW_THREADS
 	}
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+	core_free(object);
 }
 
 bool core_storage_get(PyObject *object, struct stk_storage **out)
@@ -158,7 +156,7 @@ static PyObject *storage_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 	c.cache_limit = cache_limit;
 	c.no_hedging = no_hedging;
 	c.fetch_lists = fetch_lists;
-	self = (struct storage_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+	self = core_new(type);
 	if (!self)
 		return NULL;
 	self->pid = getpid();
@@ -273,14 +271,7 @@ static PyType_Slot storage_slots[] = {
 	{0, NULL},
 };
 
-static PyType_Spec storage_spec = {
-	.name = "stoker._core.Storage",
-	.basicsize = sizeof(struct storage_object),
-	.flags = Py_TPFLAGS_DEFAULT,
-	.slots = storage_slots,
-};
-
 PyTypeObject *core_storage_type(PyObject *module)
 {
-	return (PyTypeObject *)PyType_FromModuleAndSpec(module, &storage_spec, NULL);
+	return core_type(module, "stoker._core.Storage", sizeof(struct storage_object), 0, storage_slots);
 }

@@ -21,11 +21,9 @@ struct tensor_object {
 
 static void tensor_dealloc(PyObject *object)
 {
-	PyTypeObject *type = Py_TYPE(object);
 
 	Py_XDECREF(((struct tensor_object *)object)->batch);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+	core_free(object);
 }
 
 static void tensor_describe(struct tensor_object *self, const struct stk_desc *desc, int32_t count)
@@ -100,7 +98,7 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 		return PyErr_Format(PyExc_IndexError, "sample %d of %d", index, (int)list->count);
 	if (index < 0 && !list->dense)
 		return not_dense(batch, output);
-	self = (struct tensor_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+	self = core_new(type);
 	if (!self)
 		return NULL;
 	self->batch = Py_NewRef(object);
@@ -337,14 +335,7 @@ static PyType_Slot tensor_slots[] = {
 	{0, NULL},
 };
 
-static PyType_Spec tensor_spec = {
-	.name = "stoker._core.Tensor",
-	.basicsize = sizeof(struct tensor_object),
-	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-	.slots = tensor_slots,
-};
-
 PyTypeObject *core_tensor_type(PyObject *module)
 {
-	return (PyTypeObject *)PyType_FromModuleAndSpec(module, &tensor_spec, NULL);
+	return core_type(module, "stoker._core.Tensor", sizeof(struct tensor_object), Py_TPFLAGS_BASETYPE, tensor_slots);
 }

@@ -15,13 +15,11 @@ struct video_object {
 static void video_dealloc(PyObject *object)
 {
 	struct video_object *self = (struct video_object *)object;
-	PyTypeObject *type = Py_TYPE(object);
 
 	stk_video_close(self->video);
 	PyBuffer_Release(&self->data);
 	Py_XDECREF(self->file);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+	core_free(object);
 }
 
 /* Reads from the user's file object. An exception stays set, and is raised when the call ends. */
@@ -67,7 +65,7 @@ static PyObject *video_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 		return NULL;
 	if (path != Py_None && !(request.path = core_text_of(path)))
 		return NULL;
-	self = (struct video_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+	self = core_new(type);
 	if (!self)
 		return NULL;
 	if (data != Py_None) {
@@ -177,12 +175,10 @@ static PyObject *video_read(PyObject *object, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "Op:read", &list, &planar) || !(frames = numbers_of(list, &count)))
 		return NULL;
-	if (self->busy) {
+	if (!core_begin_call(&self->busy, "a Video")) {
 		PyMem_Free(frames);
-		PyErr_SetString(PyExc_RuntimeError, "a Video serves one thread at a time");
 		return NULL;
 	}
-	self->busy = true;
 	Py_BEGIN_ALLOW_THREADS status = stk_video_read(self->video, frames, count, planar, &data, &height, &width, &err);
 	Py_END_ALLOW_THREADS PyMem_Free(frames);
 	bytes = status || PyErr_Occurred() ? fail(status, &err)
@@ -277,14 +273,7 @@ static PyType_Slot video_slots[] = {
 	{0, NULL},
 };
 
-static PyType_Spec video_spec = {
-	.name = "stoker._core.Video",
-	.basicsize = sizeof(struct video_object),
-	.flags = Py_TPFLAGS_DEFAULT,
-	.slots = video_slots,
-};
-
 PyTypeObject *core_video_type(PyObject *module)
 {
-	return (PyTypeObject *)PyType_FromModuleAndSpec(module, &video_spec, NULL);
+	return core_type(module, "stoker._core.Video", sizeof(struct video_object), 0, video_slots);
 }

@@ -47,14 +47,16 @@ def _in_clips(batch: FrameBatch, frames: int) -> FrameBatch:
 # ---- by number ----
 
 
-def _range_of_indices(decoder: VideoDecoder, span: int, first: int, end: int | None) -> tuple[int, int]:
-    """Returns the range of frames at which a clip may begin."""
-    total = len(decoder)
+def _range_of_indices(decoder: VideoDecoder, frames: int, gap: int, first: int, end: int | None, policy: str) -> tuple[int, int, int]:
+    """Checks the arguments. Returns the distance of a clip's frames, and the range of frames at which a clip may begin."""
+    _check(frames, policy)
+    gap = _numbers.whole("num_indices_between_frames", gap, 1)
+    total, span = len(decoder), gap * (frames - 1) + 1
     first = first + total if first < 0 else first
     end = max(total - span + 1, 1) if end is None else min(end + total if end < 0 else end, total)
     if not 0 <= first < end:
         raise ArgumentError(f"no clip of {span} frames begins from frame {first} to {end - 1} of a video of {total} frames")
-    return first, end
+    return gap, first, end
 
 
 def _at_indices(decoder: VideoDecoder, starts: Sequence[int], frames: int, gap: int, policy: str) -> FrameBatch:
@@ -83,9 +85,9 @@ def clips_at_random_indices(
     """
     import torch
 
-    _check(num_frames_per_clip, policy)
-    gap = _numbers.whole("num_indices_between_frames", num_indices_between_frames, 1)
-    first, end = _range_of_indices(decoder, gap * (num_frames_per_clip - 1) + 1, sampling_range_start, sampling_range_end)
+    gap, first, end = _range_of_indices(
+        decoder, num_frames_per_clip, num_indices_between_frames, sampling_range_start, sampling_range_end, policy
+    )
     starts = torch.randint(first, end, (_numbers.whole("num_clips", num_clips, 1),)).tolist()
     return _at_indices(decoder, starts, num_frames_per_clip, gap, policy)
 
@@ -103,9 +105,9 @@ def clips_at_regular_indices(
     """Decodes clips that begin at equal distances from each other. Arguments are those of clips_at_random_indices."""
     import torch
 
-    _check(num_frames_per_clip, policy)
-    gap = _numbers.whole("num_indices_between_frames", num_indices_between_frames, 1)
-    first, end = _range_of_indices(decoder, gap * (num_frames_per_clip - 1) + 1, sampling_range_start, sampling_range_end)
+    gap, first, end = _range_of_indices(
+        decoder, num_frames_per_clip, num_indices_between_frames, sampling_range_start, sampling_range_end, policy
+    )
     starts = torch.linspace(first, end - 1, _numbers.whole("num_clips", num_clips, 1), dtype=torch.int).tolist()
     return _at_indices(decoder, starts, num_frames_per_clip, gap, policy)
 
