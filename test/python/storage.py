@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from stoker import Loader
 from stoker import transforms as T
+from support import NO_AWS
 
 BUILD = Path(__file__).resolve().parents[2] / os.environ.get("STOKER_BUILD", "build")
 PROGRAM = BUILD / "test" / "s3" / "s3_server"
@@ -37,8 +38,7 @@ class Store:
         command = [str(PROGRAM), str(root), *([settings] if settings else [])]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **keys})
         self.url = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
-        files = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
-        self.environment = {**KEYS, **files, "AWS_ENDPOINT_URL_S3": self.url, "NO_PROXY": "127.0.0.1"}
+        self.environment = {**KEYS, **NO_AWS, "AWS_ENDPOINT_URL_S3": self.url, "NO_PROXY": "127.0.0.1"}
 
     def set(self, settings: str) -> None:
         """Faults from here on, as "p503=0.1&seed=3"; those named before end."""

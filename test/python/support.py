@@ -1,20 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers that tests share: the seed, photographs made from it, programs run as separate processes, and torchvision or a skip."""
+"""Helpers that tests share: the seed, photographs made from it, tars and parts of PNG files, programs run as separate processes, and
+torchvision or a skip."""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
+import struct
 import subprocess
 import sys
+import tarfile
 import textwrap
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
+
+# Environment variables with which a program finds no keys of AWS on this machine.
+NO_AWS = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
 
 SEED = int(os.environ.get("STOKER_TEST_SEED", "20240917"))
 
@@ -52,6 +60,21 @@ def write_tree(root: Path, rng: np.random.Generator, classes: int, per_class: in
             Image.fromarray(photograph(rng, height, width)).save(path, quality=92, subsampling=int(rng.integers(0, 3)))
             paths.append(path)
     return paths
+
+
+def png_chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def tar_of(members: Iterable[tuple[str, bytes]], form: int = tarfile.USTAR_FORMAT) -> bytes:
+    """A tar of files, given as (name, bytes)."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=form) as tar:
+        for name, data in members:
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    return out.getvalue()
 
 
 def hostile_jpeg(width: int, height: int) -> bytes:

@@ -186,7 +186,7 @@ def test_constants():
     assert outputs == [[[1, 2], [3, 4]], [0.5, 1.5], [7], True, 5, [0, 1, 2]]
 
 
-def test_selection_per_sample(tree):
+def test_selection_per_sample():
     """Arithmetic with a drawn flag selects a value for each sample without an if statement."""
 
     @pipeline_def(batch_size=8, num_threads=2, device_id=None, seed=1)

@@ -43,7 +43,7 @@ def test_a_file_that_was_cut_off(rng):
     assert rates == [16000, 16000]
 
 
-def test_infinite_and_nan_floats_pass(rng):
+def test_infinite_and_nan_floats_pass():
     data = np.array([[np.nan], [np.inf], [-np.inf], [0.25]], "<f4")
     (audio,), _ = decode([wav(data, 16000, "float")])
     assert np.array_equal(audio, data, equal_nan=True)
@@ -202,7 +202,7 @@ def test_windows(rng):
         assert len(whole) > 800 or not got[800:].any()
 
 
-def test_random_windows_are_anywhere(rng):
+def test_random_windows_are_anywhere():
     file = wav(np.arange(1000, dtype="<i2"))
     pipe = Pipeline(batch_size=500, num_threads=2, device_id=None, seed=3)
     with pipe:

@@ -173,7 +173,7 @@ def test_damaged_flac(folder, tmp_path):
         stoker.audioread(tmp_path / "bad.flac")
 
 
-def test_mutated_files_are_read_or_refused(file, tmp_path):
+def test_mutated_files_are_read_or_refused(file):
     rng, data = np.random.default_rng(SEED), file.read_bytes()[:30_000]
     for k in range(25):
         made = bytearray(data[: int(rng.integers(1, len(data)))] if k % 2 else data)

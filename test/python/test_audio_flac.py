@@ -93,7 +93,7 @@ def test_files_of_ffmpegs_encoder(level, channels, bits, tmp_path):
     assert bits == 16 or np.array_equal(samples, raw)
 
 
-def test_without_ffmpeg(files, monkeypatch, tmp_path):
+def test_without_ffmpeg(files):
     """FLAC needs no library: neither Loader nor audioread asks for FFmpeg."""
     maps = Path("/proc/self/maps")
     if not maps.exists() or "libavcodec" in maps.read_text():

@@ -17,7 +17,7 @@ import threading
 
 import pytest
 from storage import make_certificates
-from support import SEED, alive
+from support import NO_AWS, SEED, alive, tar_of
 
 SIZE = 5000
 
@@ -236,19 +236,9 @@ if __name__ == "__main__":
 """
 
 
-def tar_of(count, size):
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for i in range(count):
-            info = tarfile.TarInfo(f"{i:06}.bin")
-            info.size = size
-            tar.addfile(info, io.BytesIO(bytes([i % 251]) * size))
-    return out.getvalue()
-
-
 def test_programs_of_the_users_inherit_nothing(tmp_path):
     """Sockets, pairs of them, caches, tars, traces: a descriptor that is not closed on exec would be open in each program that the script starts."""
-    tar = tar_of(16, 700)
+    tar = tar_of((f"{i:06}.bin", bytes([i]) * 700) for i in range(16))
     context = make_certificates(tmp_path)
 
     def answer(path, first, last):
@@ -308,12 +298,7 @@ except KeyboardInterrupt:
 def write_config(folder, text):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
     (folder / "config").write_text(text)
-    return {
-        **environment,
-        "AWS_CONFIG_FILE": str(folder / "config"),
-        "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
+    return {**environment, **NO_AWS, "AWS_CONFIG_FILE": str(folder / "config")}
 
 
 @pytest.mark.parametrize("command", ["sleep 1000", "trap '' INT TERM; sleep 1000 & wait; sleep 1000"], ids=["hangs", "ignores"])

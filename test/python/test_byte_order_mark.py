@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import io
 import struct
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 from PIL import Image
 from stoker import Loader, Pipeline, fn, pipeline_def, tfrecord
 from stoker import transforms as T
+from support import tar_of
 
 MARK = b"\xef\xbb\xbf"
 
@@ -57,10 +56,7 @@ def _csv(folder: Path, mark: bytes) -> bytes:
 
 def _tar_index(folder: Path, mark: bytes) -> bytes:
     data = (folder / "a.png").read_bytes()
-    with tarfile.open(folder / "a.tar", "w") as tar:
-        info = tarfile.TarInfo("a.png")
-        info.size = len(data)
-        tar.addfile(info, io.BytesIO(data))
+    (folder / "a.tar").write_bytes(tar_of([("a.png", data)]))
     (folder / "a.idx").write_bytes(mark + b"v1.2 1\npng 512 %d a.png\n" % len(data))
     return _first(fn.readers.webdataset, paths=[str(folder / "a.tar")], index_paths=[str(folder / "a.idx")], ext=["png"])
 

@@ -103,7 +103,7 @@ def test_what_has_changed_is_fetched_again(store, tree, tmp_path, indexed):
     assert again == want and counted["cache_stale"] == counted["cache_misses"] == 0
 
 
-def test_what_is_damaged_is_fetched_again(store, tree, tmp_path):
+def test_what_is_damaged_is_fetched_again(store, tmp_path):
     folder = tmp_path / "cache"
     want, _ = read(folder)
     files = entries(folder)
@@ -203,7 +203,7 @@ def ends(process):
     return (seen, int(kept)), err
 
 
-def test_two_processes_fetch_an_object_once(store, tree, tmp_path, child):
+def test_two_processes_fetch_an_object_once(store, tmp_path, child):
     store.set("latency_ms=30")
     before = store.counts()["requests"]
     children = [child(tmp_path / "cache") for _ in range(2)]
@@ -268,7 +268,7 @@ def test_what_cannot_be_a_cache(store, tree, tmp_path):
     assert "it is list DIR, verify DIR" in stoker("cache", "burn", tmp_path, code=2)
 
 
-def test_in_memory(store, tree, child):
+def test_in_memory(store, child):
     """It outlives the process, and all processes of one user share it and no other user does. One word names its folder everywhere."""
     folder = Path(f"/dev/shm/stoker-{os.geteuid()}")
     try:

@@ -152,7 +152,7 @@ def test_positional_arguments_are_inputs(tree):
         build(define)
 
 
-def test_two_operators_of_one_name(tree):
+def test_two_operators_of_one_name():
     def define():
         a = fn.random.coin_flip(name="flip")
         return a, fn.random.coin_flip(name="flip")

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `stoker` command: its exit codes, its JSON, and its messages."""
 
-import io
 import json
 import os
 import re
 import shutil
 import subprocess
-import tarfile
 import zlib
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from sound_files import pcm16
 from stoker import Loader
 from stoker.errors import InvalidArgumentError
 from stoker.loader._sources import IMAGE_ENDINGS
-from support import SEED, hostile_jpeg, run_script
+from support import SEED, hostile_jpeg, run_script, tar_of
 
 COMMAND = Path(os.environ.get("STOKER_BUILD", "build")).resolve() / "cli" / "stoker"
 pytestmark = pytest.mark.essential
@@ -498,11 +496,7 @@ def tars(folder, tmp_path_factory):
     files = sorted(folder.rglob("*.jpg"))
 
     def write(path, members):
-        with tarfile.open(path, "w") as tar:
-            for name, data in members:
-                info = tarfile.TarInfo(name)
-                info.size = len(data)
-                tar.addfile(info, io.BytesIO(data))
+        path.write_bytes(tar_of(members))
 
     for k in range(2):
         part = files[10 * k : 10 * k + 10]

@@ -654,7 +654,7 @@ def test_samples_that_only_pillow_reads(root, tmp_path):
     compare(lambda: Three(tmp_path), 1, collate_fn=list)
 
 
-def test_a_file_that_is_gone(root, tmp_path):
+def test_a_file_that_is_gone(root):
     dataset = Files(root)
     dataset.names[4] = "class0/none.jpg"
     iterator = iter(DataLoader(dataset, 4))

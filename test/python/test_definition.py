@@ -25,7 +25,7 @@ def test_arguments_go_where_they_belong(tree):
     assert isinstance(pipe.run(), tuple)
 
 
-def test_decorator_arguments_and_their_override(tree):
+def test_decorator_arguments_and_their_override():
     @pipeline_def(
         batch_size=2,
         num_threads=1,
@@ -126,7 +126,7 @@ def test_a_definition_that_takes_another_way(tree):
         pipeline_def(batch_size=2, num_threads=1, device_id=None)(define)()
 
 
-def test_nodes_have_no_truth_value(tree):
+def test_nodes_have_no_truth_value():
     def define():
         flip = fn.random.coin_flip()
         return fn.random.uniform(range=[0, 1]) if flip else fn.random.uniform(range=[2, 3])

@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from storage import BUILD, KEYS
+from support import NO_AWS
 
 OBJECTS = {"train/a b/1.jpg": b"x" * 1000, "train/c/2.jpg": b"y"}
 
@@ -71,9 +72,12 @@ def doctor(monkeypatch):
         kind = type("Told", (Bucket,), {"refuses": staticmethod(refuses), "late": late})
         servers.append(ThreadingHTTPServer(("127.0.0.1", 0), kind))
         threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
-        files = {"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_REGION": "us-east-1"}
-        where = {"AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{servers[-1].server_address[1]}{path}", "STOKER_S3_ADDRESSING": "path"}
-        for name, value in {**KEYS, **files, **where, "NO_PROXY": "127.0.0.1"}.items():
+        where = {
+            "AWS_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{servers[-1].server_address[1]}{path}",
+            "STOKER_S3_ADDRESSING": "path",
+        }
+        for name, value in {**KEYS, **NO_AWS, **where, "NO_PROXY": "127.0.0.1"}.items():
             monkeypatch.setenv(name, value)
         done = subprocess.run([BUILD / "cli/stoker", "doctor", "--storage", uri, "--json"], capture_output=True, text=True, timeout=60)
         told = json.loads(done.stdout)

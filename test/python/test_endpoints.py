@@ -10,17 +10,14 @@ import pytest
 from stoker import Loader, Storage, fn, pipeline_def
 from stoker.errors import NotFoundError, ReadError, StokerError
 from storage import KEYS, Store, tls_door
+from support import NO_AWS
 
 SECRETS = {"access_key": KEYS["AWS_ACCESS_KEY_ID"], "secret_key": KEYS["AWS_SECRET_ACCESS_KEY"]}
 
 
 @pytest.fixture(autouse=True)
 def nothing_else(monkeypatch):
-    for name, value in {
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_CONFIG_FILE": "/dev/null",
-        "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
-    }.items():
+    for name, value in NO_AWS.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 

@@ -501,7 +501,7 @@ def test_callables_of_a_place_resume_exactly(kind):
         assert _epochs(rest, 3 - (taken - 1) // 4) == whole[taken:], f"after {taken} batches"
 
 
-def test_iterators_in_mid_epoch_are_refused(tree):
+def test_iterators_in_mid_epoch_are_refused():
     pipe = _drawing(_batch_of, batch_info=True)
     pipe.run()
     state = pipe.checkpoint()

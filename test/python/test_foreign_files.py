@@ -7,7 +7,6 @@ import bz2
 import gzip
 import io
 import lzma
-import tarfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -19,18 +18,12 @@ from PIL import Image
 from stoker import _where, fn, pipeline_def
 from stoker import transforms as T
 from stoker.errors import CorruptError, StokerError, UnsupportedError
+from support import tar_of
 
 
 def _saved(kind: str, **options: object) -> bytes:
     out = io.BytesIO()
     Image.new("RGB", (16, 16), (200, 10, 30)).save(out, kind, **options)
-    return out.getvalue()
-
-
-def _tar() -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        tar.addfile(tarfile.TarInfo("a.jpg"))
     return out.getvalue()
 
 
@@ -80,7 +73,7 @@ FILES: dict[str, tuple[bytes, bool, str, str]] = {
     "bzip2": (bz2.compress(b"pixels"), False, "bzip2", "bunzip2"),
     "xz": (lzma.compress(b"pixels"), False, "xz", "unxz"),
     "zip": (_zip(), False, "a zip", "unzip"),
-    "tar": (_tar(), False, "a tar", "readers.webdataset"),
+    "tar": (tar_of([("a.jpg", b"")]), False, "a tar", "readers.webdataset"),
     "npy": (_npy(), False, "NumPy", "readers.numpy"),
     "html": (b"<!DOCTYPE html>\n<html><body>404</body></html>", False, "an HTML page", "download the file again"),
     "html without its type": (b"\n <HTML><HEAD></HEAD></HTML>", False, "an HTML page", "download the file again"),

@@ -206,7 +206,7 @@ def test_a_users_file(google, tmp_path, monkeypatch):
     assert "oLd-RefreSh" not in str(e.value) and "s&cret" not in str(e.value)
 
 
-def test_the_file_that_gcloud_writes(google, tmp_path, monkeypatch):
+def test_the_file_that_gcloud_writes(google, tmp_path):
     user = {
         "type": "authorized_user",
         "client_id": "id",
@@ -261,7 +261,7 @@ def test_a_service_accounts_file(google, tmp_path, monkeypatch, private_key):
     assert "nOnSeNsE" not in str(e.value)
 
 
-def test_tokens_that_end_are_renewed(root, tmp_path, monkeypatch):
+def test_tokens_that_end_are_renewed(root, monkeypatch):
     server = Google(root, lifetime=2)
     try:
         monkeypatch.delenv("NO_GCE_CHECK")

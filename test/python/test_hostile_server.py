@@ -2,7 +2,6 @@
 """Servers that lie, break off, or never end: Stoker delivers the right bytes or an error, in bounded time and memory, and keeps nothing else in a cache."""
 
 import contextlib
-import io
 import os
 import random
 import re
@@ -11,7 +10,6 @@ import shutil
 import socket
 import ssl
 import struct
-import tarfile
 import threading
 import time
 
@@ -22,7 +20,7 @@ from stoker._catalog import find
 from stoker._operator import call as catalog_call
 from stoker.errors import StokerError
 from storage import make_certificates
-from support import SEED
+from support import NO_AWS, SEED, tar_of
 
 LONG = os.environ.get("STOKER_LONG") == "1"
 
@@ -31,8 +29,7 @@ SIZES = (1, 700, 5000, 70_000, 300_000)
 
 @pytest.fixture(autouse=True)
 def nothing_else(monkeypatch):
-    files = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null"}
-    for name, value in {**files, "NO_PROXY": "127.0.0.1", "AWS_NO_SIGN_REQUEST": "yes"}.items():
+    for name, value in {**NO_AWS, "NO_PROXY": "127.0.0.1", "AWS_NO_SIGN_REQUEST": "yes"}.items():
         monkeypatch.setenv(name, value)
 
 
@@ -646,16 +643,13 @@ class TarStore:
         return True
 
 
-def tar_of(sizes):
+def indexed_tar(sizes):
     """A tar with a member of each size, and the line of an index of wds2idx for each."""
-    out, lines = io.BytesIO(), []
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for i, size in enumerate(sizes):
-            member = tarfile.TarInfo(f"{i}.bin")
-            member.size = size
-            lines.append(f"bin {out.tell() + 512} {size} {i}.bin")
-            tar.addfile(member, io.BytesIO(bytes([65 + i % 150]) * size))
-    return out.getvalue(), lines
+    lines, at = [], 0
+    for i, size in enumerate(sizes):
+        lines.append(f"bin {at + 512} {size} {i}.bin")
+        at += 512 + -(-size // 512) * 512
+    return tar_of((f"{i}.bin", bytes([65 + i % 150]) * size) for i, size in enumerate(sizes)), lines
 
 
 @pytest.mark.parametrize("index", [False, True])
@@ -664,9 +658,9 @@ def tar_of(sizes):
 def test_a_tar_without_an_etag_that_changes(tmp_path, monkeypatch, how, cached, index):
     """A member's header is read along with it, and compared with the index."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
-    old, lines = tar_of([900, 900, 2000, 900, 900, 900])
+    old, lines = indexed_tar([900, 900, 2000, 900, 900, 900])
     (tmp_path / "a.idx").write_text("\n".join([f"v1.2 {len(lines)}", *lines]) + "\n")
-    new, _ = tar_of([900, 2000, 900, 900, 900, 900])
+    new, _ = indexed_tar([900, 2000, 900, 900, 900, 900])
     assert len(new) == len(old)
     store = TarStore(old)
 
@@ -699,7 +693,7 @@ def test_a_tar_without_an_etag_that_changes(tmp_path, monkeypatch, how, cached, 
             with pytest.raises(StokerError, match=r"changed or replaced|the listing or the index says|has fewer than|ends before byte"):
                 assert all(epoch == whole for epoch in run)
         if cached and how == "replaced" and index:
-            (tmp_path / "a.idx").write_text("\n".join([f"v1.2 {len(lines)}", *tar_of([900, 2000, 900, 900, 900, 900])[1]]) + "\n")
+            (tmp_path / "a.idx").write_text("\n".join([f"v1.2 {len(lines)}", *indexed_tar([900, 2000, 900, 900, 900, 900])[1]]) + "\n")
             assert next(epochs(1)) == [bytes([65 + i]) * n for i, n in enumerate([900, 2000, 900, 900, 900, 900])]
 
 
@@ -708,7 +702,7 @@ def test_a_tar_without_an_etag_that_changes_while_it_is_searched(tmp_path, monke
     """Samples that are read again, after the search has passed them, have their headers compared with those that the search saw."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     sizes = random.Random(SEED).sample(range(5000, 15000), 200)
-    old, new = tar_of(sizes)[0], tar_of(sizes[::-1])[0]
+    old, new = indexed_tar(sizes)[0], indexed_tar(sizes[::-1])[0]
     assert len(new) == len(old)
     store = TarStore(old)
     with (

@@ -16,6 +16,7 @@ import stoker
 import tifffile
 from PIL import Image
 from stoker.errors import CorruptError, StokerError
+from support import png_chunk
 
 FILES = 400
 
@@ -152,10 +153,6 @@ PASSES = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), 
 CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 
 
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
 def _png(rng: np.random.Generator, color: int, bits: int, interlaced: bool) -> tuple[bytes, np.ndarray]:
     height, width, channels = int(rng.integers(1, 15)), int(rng.integers(1, 20)), CHANNELS[color]
     colors = int(rng.integers(1, 2**bits + 1)) if color == 3 else 2**bits
@@ -164,13 +161,13 @@ def _png(rng: np.random.Generator, color: int, bits: int, interlaced: bool) -> t
     raw = b"".join(b"\0" + row for part in parts if part.size for row in _packed(part.reshape(part.shape[0], -1), bits))
     more, table = b"", rng.integers(0, 256, (colors if color == 3 else 1, 3), dtype=np.uint8)
     if color == 3:
-        more += _chunk(b"PLTE", table.tobytes())
+        more += png_chunk(b"PLTE", table.tobytes())
     if color in (0, 2, 3) and rng.random() < 0.5:  # transparent colours, which lose their alpha as alpha channels do
         clear = {0: struct.pack(">H", pixels[0, 0, 0]), 2: pixels[0, 0].astype(">u2").tobytes(), 3: bytes(range(min(colors, 9)))}
-        more += _chunk(b"tRNS", clear[color])
+        more += png_chunk(b"tRNS", clear[color])
     packed = zlib.compress(raw)
-    head = _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, color, 0, 0, interlaced))
-    data = b"\x89PNG\r\n\x1a\n" + head + more + _chunk(b"IDAT", packed[:9]) + _chunk(b"IDAT", packed[9:]) + _chunk(b"IEND", b"")
+    head = png_chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, color, 0, 0, interlaced))
+    data = b"\x89PNG\r\n\x1a\n" + head + more + png_chunk(b"IDAT", packed[:9]) + png_chunk(b"IDAT", packed[9:]) + png_chunk(b"IEND", b"")
     return data, table[pixels[..., 0]] if color == 3 else _colours(_narrowed(pixels, 2**bits - 1))
 
 

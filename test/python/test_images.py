@@ -121,7 +121,7 @@ def test_the_limit_that_the_environment_sets(rng, monkeypatch):
     assert 'STOKER_MAX_IMAGE_SIZE is "5000px"; it is a whole number' in told[2]
 
 
-def test_operators_over_lists_of_arrays(files, rng):
+def test_operators_over_lists_of_arrays(files):
     images = [stoker.imread(f) for f in files[:3]]
     small = fn.eager.resize(images, size=(20, 30))
     assert [s.shape for s in small] == [(20, 30, 3)] * 3 and all(isinstance(s, np.ndarray) for s in small)
@@ -140,7 +140,7 @@ def test_operators_over_lists_of_arrays(files, rng):
     assert fn.eager.resize(named, size=4)[0].shape == (3, 4, 4)
 
 
-def test_what_eager_refuses(files):
+def test_what_eager_refuses():
     from stoker.fn import eager
 
     assert "resize" in dir(eager) and "readers" in dir(eager) and "size" in eager.resize.__doc__

@@ -4,21 +4,20 @@
 import struct
 import zlib
 
-from support import run_script
+from support import png_chunk, run_script
 
 
 def test_unpacking_a_png_keeps_to_the_limit(tmp_path):
     """Text of 100 MB in 100 KB, and a profile: libspng unpacks both."""
 
-    def chunk(kind, body):
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-
     packed = zlib.compress(bytes(100 << 20), 9)
     pixels = zlib.compress(b"".join(b"\0" + bytes(3 * 16) for _ in range(16)))
     (tmp_path / "a").mkdir()
-    for name, inside in (("text", chunk(b"zTXt", b"Comment\0\0" + packed)), ("profile", chunk(b"iCCP", b"icc\0\0" + packed))):
-        head = chunk(b"IHDR", struct.pack(">IIBBBBB", 16, 16, 8, 2, 0, 0, 0))
-        (tmp_path / "a" / f"{name}.png").write_bytes(b"\x89PNG\r\n\x1a\n" + head + inside + chunk(b"IDAT", pixels) + chunk(b"IEND", b""))
+    for name, inside in (("text", png_chunk(b"zTXt", b"Comment\0\0" + packed)), ("profile", png_chunk(b"iCCP", b"icc\0\0" + packed))):
+        head = png_chunk(b"IHDR", struct.pack(">IIBBBBB", 16, 16, 8, 2, 0, 0, 0))
+        (tmp_path / "a" / f"{name}.png").write_bytes(
+            b"\x89PNG\r\n\x1a\n" + head + inside + png_chunk(b"IDAT", pixels) + png_chunk(b"IEND", b"")
+        )
     done = run_script(
         """
         import re, sys

@@ -30,7 +30,7 @@ def flat(batches):
 
 
 @pytest.mark.essential
-def test_a_folder(tree, files):
+def test_a_folder(tree):
     loader = Loader(tree, batch_size=4, transforms=SMALL)
     batches = list(loader)
     assert len(batches) == len(loader) == 6
@@ -129,7 +129,7 @@ def test_break_and_new_loaders_leak_nothing(tree):
     assert after[0] <= before[0] + 2 and after[1] <= before[1] + 2, (before, after)
 
 
-def test_samplers(tree, files):
+def test_samplers(tree):
     chosen = make(tree, sampler=lambda epoch: [epoch, 5, 5, 20, 3])
     assert [flat(ids(chosen)) for _ in range(3)] == [[e, 5, 5, 20, 3] for e in range(3)]
     weights = np.zeros(21)
@@ -165,7 +165,7 @@ def test_wrong_samplers(tree, sampler, match):
         list(make(tree, sampler=sampler))
 
 
-def test_datasets(tree, files):
+def test_datasets(files):
     class Pairs:
         def __init__(self, kind):
             self.kind = kind
@@ -472,7 +472,7 @@ def test_wrong_sources(tmp_path, tree):
         Loader(tree / "class0", batch_size=1)
 
 
-def test_bad_samples(tree, files, tmp_path):
+def test_bad_samples(files, tmp_path):
     bad = tmp_path / "bad.jpg"
     bad.write_bytes(files[0].read_bytes()[:200])
     paths = [str(p) for p in files[:5]] + [str(bad)] + [str(p) for p in files[5:8]]

@@ -135,7 +135,7 @@ def test_random_order_takes_each_order_as_often():
         assert all(abs(c - 240 * share) < 5 * (240 * share * (1 - share)) ** 0.5 for c in count), count
 
 
-def test_random_order_of_what_moves_pixels_and_flips(tree):
+def test_random_order_of_what_moves_pixels_and_flips():
     """A rotation and a flip do not commute."""
     group = T.RandomOrder([T.RandomRotation((30, 30)), T.RandomHorizontalFlip(1.0)])
     picture = np.random.default_rng(0).integers(0, 256, (16, 16, 3), np.uint8)
@@ -535,7 +535,7 @@ def test_arguments_that_would_count_as_something_else(tree):
 # ---- folders ----
 
 
-def test_folders_are_read_as_image_folder_reads_them(tree, files, tmp_path):
+def test_folders_are_read_as_image_folder_reads_them(files, tmp_path):
     torchvision = import_torchvision()
     root = tmp_path / "data"
     for k, place in enumerate(

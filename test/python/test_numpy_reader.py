@@ -134,7 +134,7 @@ def test_bad_windows_are_told(tmp_path):
             read([name], **roi)
 
 
-def test_which_files_are_read(rng, tmp_path):
+def test_which_files_are_read(tmp_path):
     (tmp_path / "sub" / "deep").mkdir(parents=True)
     for k, name in enumerate(["z.npy", ".h.npy", "sub/q.npy", "sub/deep/no.npy", "x.NPY", "text.txt"]):
         save(tmp_path / name, np.full(2, k, "i4"))

@@ -6,7 +6,6 @@ from __future__ import annotations
 import io
 import itertools
 import struct
-import zlib
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import pytest
 import stoker
 from PIL import Image, ImageOps
 from stoker import _core
+from support import png_chunk
 
 # Letters of struct for the types of TIFF. Types 5 and 10 are two numbers each; 0 and 129 are invalid.
 TYPES = {
@@ -54,10 +54,6 @@ def _exif(kind: int = 3, count: int = 1, order: str = "<", first: float = 6, mor
     return head + entry + b"".join(more) + bytes(4) + (b"" if inside else data)
 
 
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
 def _jpeg(exif: bytes) -> bytes:
     out = io.BytesIO()
     Image.fromarray(PIXELS).save(out, "JPEG", exif=b"Exif\0\0" + exif)
@@ -68,7 +64,7 @@ def _png(exif: bytes, behind: bool = False) -> bytes:
     out = io.BytesIO()
     Image.fromarray(PIXELS).save(out, "PNG")
     at = out.getvalue().index(b"IEND" if behind else b"IDAT") - 4
-    return out.getvalue()[:at] + _chunk(b"eXIf", exif) + out.getvalue()[at:]
+    return out.getvalue()[:at] + png_chunk(b"eXIf", exif) + out.getvalue()[at:]
 
 
 def _webp(exif: bytes) -> bytes:

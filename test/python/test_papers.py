@@ -223,7 +223,7 @@ def test_the_table_of_transforms_is_torchvisions():
         T.flatten([torchvision.transforms.v2.SanitizeKeyPoints()])
 
 
-def test_losses(tmp_path, monkeypatch):
+def test_losses():
     """Runs the one block that is a whole program. The other blocks show code that it replaces, or need a package that is not installed."""
     code = next(b for b in blocks("doc/batching.md", "python") if "detection_cost(" in b)
     layers, samples, queries, classes = 2, 3, 5, 4

@@ -144,7 +144,7 @@ def test_states_in_files_and_damaged_ones(tree, tmp_path):
         again._running().restore(state.decode())  # after the first batch
 
 
-def test_a_changed_data_set_is_refused(tree, files):
+def test_a_changed_data_set_is_refused(files):
     @pipeline_def(batch_size=2, num_threads=1, device_id=None)
     def listed(paths):
         return fn.readers.file(files=[str(p) for p in paths])[1]
@@ -368,7 +368,7 @@ def test_bfloat16(tree):
 
 
 @pytest.mark.essential
-def test_bad_files_by_policy(tree, tmp_path, files):
+def test_bad_files_by_policy(tmp_path, files):
     bad = tmp_path / "bad.jpg"
     bad.write_bytes(b"hello, I am no image")
     paths = [str(p) for p in files[:3]] + [str(bad)] + [str(p) for p in files[3:7]]

@@ -4,7 +4,6 @@
 import io
 import json
 import subprocess
-import tarfile
 import threading
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,6 +13,7 @@ import pytest
 from PIL import Image
 from stoker import Pipeline, fn, tfrecord, types
 from storage import BUILD
+from support import tar_of
 from test_tfrecord import example, write
 
 COUNT = 23
@@ -25,17 +25,6 @@ def picture(i):
     return out.getvalue()
 
 
-def tar_of(ids):
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as tar:
-        for i in ids:
-            for ending, data in (("png", picture(i)), ("cls", str(i).encode())):
-                member = tarfile.TarInfo(f"{i:03}.{ending}")
-                member.size = len(data)
-                tar.addfile(member, io.BytesIO(data))
-    return out.getvalue()
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """The same samples in every form, in one folder."""
@@ -44,7 +33,7 @@ def data(tmp_path_factory):
     for i in range(COUNT):
         (root / "files" / f"{i:03}.png").write_bytes(picture(i))
     for k, ids in enumerate((range(9), range(9, 10), range(10, COUNT))):
-        (root / f"{k}.tar").write_bytes(tar_of(ids))
+        (root / f"{k}.tar").write_bytes(tar_of((f"{i:03}.{e}", d) for i in ids for e, d in (("png", picture(i)), ("cls", str(i).encode()))))
     write(root / "a.tfrecord", [example({"image": ("s", [picture(i)])}) for i in range(COUNT)])
     images = [{"id": i + 1, "file_name": f"{i:03}.png", "width": 8, "height": 8} for i in range(COUNT)]
     notes = [{"id": i + 1, "image_id": i + 1, "category_id": 1, "bbox": [0, 0, 4, 4], "area": 16, "iscrowd": 0} for i in range(COUNT)]

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """URLs, passwords, keys and tokens contain marked secrets and pass through readers, sources and failures: no output and no file shows a secret."""
 
-import io
 import json
 import os
 import pickle
 import socket
 import subprocess
 import sys
-import tarfile
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -16,20 +14,14 @@ import pytest
 from stoker import Loader, Pipeline, Storage, fn, imread
 from stoker.errors import StokerError, safe_text
 from storage import BUILD
+from support import NO_AWS, tar_of
 
 MARK = "T0PsEcReT"
 QUERY = f"X-Amz-Credential={MARK}1&X-Amz-Signature={MARK}2&sig={MARK}3#{MARK}4"
 
 
 def tar(n=6):
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as t:
-        for i in range(n):
-            for ending in ("jpg", "cls"):
-                info = tarfile.TarInfo(f"{i}.{ending}")
-                info.size = 600
-                t.addfile(info, io.BytesIO(bytes(600)))
-    return out.getvalue()
+    return tar_of((f"{i}.{ending}", bytes(600)) for i in range(n) for ending in ("jpg", "cls"))
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -84,9 +76,8 @@ def url(monkeypatch, tmp_path):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+    for name, value in NO_AWS.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
@@ -249,8 +240,7 @@ def test_core_files_hold_no_keys(url, tmp_path, when):
     (tmp_path / "credentials").write_text(f"[default]\n{keys}")
     environment = {
         **{k: v for k, v in os.environ.items() if not k.startswith("AWS_")},
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_CONFIG_FILE": "/dev/null",
+        **NO_AWS,
         "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials"),
         "AWS_ENDPOINT_URL_S3": url,
         "AWS_REGION": "r",

@@ -124,7 +124,7 @@ def test_a_state_goes_on_with_all_readers(roots, kinds):
         assert got == expected, stop
 
 
-def test_states_of_other_readers_are_refused(roots, tmp_path):
+def test_states_of_other_readers_are_refused(roots):
     state = pipeline(roots, ["images", "masks"], enable_checkpointing=True).checkpoint()
     options = {"enable_checkpointing": True, "checkpoint": state}
     with pytest.raises(stoker.errors.StateError, match="run with 2 readers; this pipeline has 1"):

@@ -205,7 +205,7 @@ def test_a_loader_is_closed_while_another_thread_iterates(tmp_path):
     assert all("closed" in text for text in ends) and ends
 
 
-def test_a_handler_of_a_signal_closes_the_loader_that_waits(tmp_path):
+def test_a_handler_of_a_signal_closes_the_loader_that_waits():
     from stoker import Loader, Storage
     from stoker import transforms as T
     from stoker.errors import StateError

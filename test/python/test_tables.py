@@ -515,7 +515,7 @@ def test_a_footer_that_promises_other_rows(tmp_path, monkeypatch, rng):
         _table_files.read_group(file, 0, ["label"], Storage())
 
 
-def test_binary_columns_in_several_chunks(rng):
+def test_binary_columns_in_several_chunks():
     """Arrow gives columns of more than 2 GiB in several pieces."""
     from stoker.loader._table_columns import column_of, values_of
 
@@ -557,7 +557,7 @@ def test_what_a_table_does_not_take(table):
         loader_of(table, shuffle="groups", sampler=lambda epoch: range(4))
 
 
-def test_the_command_inspects_tables(table, tmp_path, rng):
+def test_the_command_inspects_tables(table, tmp_path):
     def inspect(*arguments):
         return subprocess.run([sys.executable, "-m", "stoker", "inspect", *map(str, arguments)], capture_output=True, text=True, timeout=60)
 

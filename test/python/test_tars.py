@@ -22,7 +22,7 @@ from stoker import Loader, Storage, _core, fn, pipeline_def
 from stoker import transforms as T
 from stoker.errors import InvalidArgumentError, StateError, StokerError
 from storage import PROGRAM, Store, stoker
-from support import SEED, write_tree
+from support import SEED, tar_of, write_tree
 
 SMALL = [T.RandomResizedCrop(8), T.RandomHorizontalFlip()]
 FAULTS = "p503=0.05&p500=0.02&reset=0.1&truncate=0.1&change=0.0&length=0.02&latency_ms=1&jitter_ms=5&seed=7"
@@ -36,11 +36,7 @@ def jpeg(k):
 
 
 def write(path, members, form=tarfile.PAX_FORMAT):
-    with tarfile.open(path, "w", format=form) as t:
-        for name, data in members:
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            t.addfile(info, io.BytesIO(data))
+    Path(path).write_bytes(tar_of(members, form))
     return str(path)
 
 

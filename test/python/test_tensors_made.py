@@ -151,7 +151,7 @@ def test_names_of_types_and_arguments_without_effect(tree):
     pipe.enable_api_check(False), pipe.start_py_workers()
 
 
-def test_errors_are_of_dalis_kinds(tree):
+def test_errors_are_of_dalis_kinds():
     image = np.zeros((4, 4, 3), np.uint8)
     for kind, match, wrong in [
         (KeyError, "no argument 'siez'", lambda: fn_pipe(lambda: fn.resize(image, siez=3))),

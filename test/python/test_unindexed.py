@@ -23,7 +23,7 @@ from stoker import Loader, Storage
 from stoker import transforms as T
 from stoker.errors import CorruptError, NotFoundError, StateError, StokerError
 from storage import Store
-from support import SEED
+from support import SEED, tar_of
 
 FAULTS = "p503=0.05&p500=0.02&reset=0.05&truncate=0.1&length=0.02&latency_ms=1&jitter_ms=5&seed=7"
 COUNTS = [40, 7, 1, 55, 34]
@@ -40,11 +40,7 @@ def picture(number, large):
 
 def write(path, samples):
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(path, "w") as tar:
-        for name, data in itertools.chain.from_iterable(samples):
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            tar.addfile(info, io.BytesIO(data))
+    path.write_bytes(tar_of(itertools.chain.from_iterable(samples), tarfile.PAX_FORMAT))
 
 
 def sample(number, large=False):

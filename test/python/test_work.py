@@ -17,6 +17,7 @@ import pytest
 from PIL import Image
 from stoker import Pipeline, fn
 from stoker.errors import StokerError
+from support import png_chunk, tar_of
 
 SECONDS = 30  # of processor time
 
@@ -83,23 +84,19 @@ def test_restart_markers_and_segments_in_masses():
 # ---- PNG, WebP, BMP, PNM ----
 
 
-def chunk(kind, data):
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
 def png(width, height, middle=b"", pieces=1):
     packed = zlib.compress(bytes((width + 1) * height), 9)
     step = -(-len(packed) // pieces)
-    idat = b"".join(chunk(b"IDAT", packed[i : i + step]) for i in range(0, len(packed), step))
+    idat = b"".join(png_chunk(b"IDAT", packed[i : i + step]) for i in range(0, len(packed), step))
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + middle + idat + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", header) + middle + idat + png_chunk(b"IEND", b"")
 
 
 def test_pngs_that_unpack_to_much():
     assert decode(png(20000, 4000)) == (4000, 20000, 3)
     assert decode(png(2000, 1000, pieces=1 << 20)) == (1000, 2000, 3)
-    assert decode(png(100, 100, chunk(b"IDAT", b"") * 100_000)) == (100, 100, 3)
-    text = chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(15 << 20), 9))
+    assert decode(png(100, 100, png_chunk(b"IDAT", b"") * 100_000)) == (100, 100, 3)
+    text = png_chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(15 << 20), 9))
     decode(png(100, 100, text * 60))
 
 
@@ -185,14 +182,6 @@ def read(reader, batch=64):
     return result
 
 
-def tar_of(names, header=tarfile.USTAR_FORMAT):
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=header) as tar:
-        for name in names:
-            tar.addfile(tarfile.TarInfo(name), io.BytesIO())
-    return out.getvalue()
-
-
 @pytest.mark.parametrize(
     ("names", "samples"),
     [
@@ -204,7 +193,7 @@ def tar_of(names, header=tarfile.USTAR_FORMAT):
     ],
 )
 def test_members_of_a_tar_in_masses(tmp_path, names, samples):
-    (tmp_path / "a.tar").write_bytes(tar_of(names, tarfile.PAX_FORMAT))
+    (tmp_path / "a.tar").write_bytes(tar_of([(name, b"") for name in names], tarfile.PAX_FORMAT))
     result = read(lambda: fn.readers.webdataset(paths=[str(tmp_path / "a.tar")], ext=["cls"], missing_component_behavior="skip"))
     assert samples is None or result == samples
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,7 @@ from both_sides import Output, assert_sides_agree, batches, difference, make
 from PIL import Image
 from stoker import Pipeline, fn, tfrecord, types
 from stoker.errors import InvalidArgumentError, StokerError
-from support import SEED, hostile_jpeg, photograph
+from support import SEED, hostile_jpeg, photograph, tar_of
 from test_tfrecord import example, write
 
 KINDS: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -371,12 +370,13 @@ def test_images_and_masks_by_two_readers(tmp_path):
 @pytest.mark.parametrize("policy", ["skip", "replace"])
 def test_components_of_archives(zoo: Path, tmp_path: Path, policy: str) -> None:
     """The cores decode files that the GPU refuses, with all parts of the same sample, also those that were not meant for the GPU."""
-    with tarfile.open(tmp_path / "zoo.tar", "w") as t:
-        for i, path in enumerate(sorted(zoo.rglob("*.jpg"))):
-            for name, data in ((f"{i:03d}.jpg", path.read_bytes()), (f"{i:03d}.cls", b"%03d" % i), (f"{i:03d}.txt", path.name.encode())):
-                info = tarfile.TarInfo(name)
-                info.size = len(data)
-                t.addfile(info, io.BytesIO(data))
+    (tmp_path / "zoo.tar").write_bytes(
+        tar_of(
+            member
+            for i, path in enumerate(sorted(zoo.rglob("*.jpg")))
+            for member in ((f"{i:03d}.jpg", path.read_bytes()), (f"{i:03d}.cls", b"%03d" % i), (f"{i:03d}.txt", path.name.encode()))
+        )
+    )
 
     def define() -> Any:
         jpg, cls, _, missing = fn.readers.webdataset(

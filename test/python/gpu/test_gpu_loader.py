@@ -232,7 +232,7 @@ class Items:
 
 
 @pytest.mark.parametrize("arrays", [False, True])
-def test_datasets(tree: Path, files: list[Path], arrays: bool) -> None:
+def test_datasets(files: list[Path], arrays: bool) -> None:
     sides = [loader(Items(files, arrays), d, "validation").pipeline for d in ("cpu", "cuda:0")]
     for _ in range(4):
         for a, b in zip(*(p.run() for p in sides), strict=True):

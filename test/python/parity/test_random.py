@@ -120,7 +120,7 @@ def test_windows(extent: tuple[int, int], kwargs: dict[str, Any]) -> None:
         _note("random_resized_crop", f"{extent} {kwargs}: {what}", stats.ks_2samp(of(ours).round(2), of(dali).round(2)).pvalue)
 
 
-def test_windows_of_the_decoder(tmp_path: Any) -> None:
+def test_windows_of_the_decoder() -> None:
     import cv2
 
     picture = np.random.default_rng(SEED).integers(0, 255, (120, 160, 3)).astype(np.uint8)

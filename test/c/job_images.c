@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Random calls of the image operators: filters, pointwise functions, equalizations. */
-#include "array_calls.h"
+#include "job_calls.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Random calls of the operators that make jobs: the operators' own tables determine the random tensors, types and arguments. */
-#ifndef ARRAY_CALLS_H
-#define ARRAY_CALLS_H
+#ifndef JOB_CALLS_H
+#define JOB_CALLS_H
 
 #include "test.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "array_calls.h"
+#include "job_calls.h"
 
 #include "base/cpu.h"
 #include "kernel/arithmetic/arithmetic.h"
