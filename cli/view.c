@@ -156,7 +156,7 @@ static bool list_tiles(struct tiles *t, struct stk_pipeline *p, const struct stk
 	return true;
 }
 
-static bool told_before(const struct tiles *t, int32_t k)
+static bool printed_before(const struct tiles *t, int32_t k)
 {
 	for (int32_t i = 0; i < k; i++) {
 		if (t->at[i].sample < 0 && !strcmp(t->at[i].bad.uri, t->at[k].bad.uri))
@@ -166,12 +166,12 @@ static bool told_before(const struct tiles *t, int32_t k)
 }
 
 /* Prints the error of each file that failed, once for each file. */
-static void tell_failed(const struct session *session, const char *source, const struct tiles *t)
+static void print_failed(const struct session *session, const char *source, const struct tiles *t)
 {
 	enum { MOST = 10 };
 	int32_t files = 0;
 	for (int32_t k = 0; k < t->count; k++) {
-		if (t->at[k].sample < 0 && !told_before(t, k) && files++ < MOST)
+		if (t->at[k].sample < 0 && !printed_before(t, k) && files++ < MOST)
 			fail("view", &t->at[k].bad);
 	}
 	if (files > MOST)
@@ -203,7 +203,7 @@ static int report(const struct session *session, const struct settings *s, const
 		printf("%s: %d %s in %d %s of %d, %d x %d pixels\n", path, t->count, noun(t->count, "sample", "samples"), sheet->rows,
 			noun(sheet->rows, "row", "rows"), sheet->columns, sheet->width, sheet->height);
 		fflush(stdout);
-		tell_failed(session, s->args[0], t);
+		print_failed(session, s->args[0], t);
 		return code;
 	}
 	json_t *o = json_object(), *samples = json_array(), *bad = json_array();

@@ -32,8 +32,9 @@ GLOBALS = {
 
 # Files of src/exec: each calls only files that come after it.
 EXEC_ORDER = (
-    "pipeline watch report state changes deliver resident schedule chain drain held open resident_run engine batch device fetch context describe decode_side feed "
-    "fetch_ahead near submit device_memory device_trace by_frame pass call failures frames fetch_read inflight survey orders"
+    "pipeline watch report state changes deliver resident schedule chain drain held_batches open resident_run engine batch device fetch context "
+    "describe decode_side feed fetch_ahead pin_workers submit device_memory device_trace by_frame pass call failures frames fetch_read inflight "
+    "survey orders"
 ).split()
 # Exceptions: calls by which parts notify the engine (caller, callee, function).
 UP = {

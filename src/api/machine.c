@@ -92,11 +92,11 @@ enum stk_status stk_gpu_info(int32_t i, struct stk_gpu_info *out, struct stk_err
 	memcpy(out->name, facts.name, sizeof out->name);
 	memcpy(out->pci, facts.pci, sizeof out->pci);
 	cpu_set_t allowed;
-	struct stk_cpu_near near = {0};
+	struct stk_device_cores cores = {0};
 	if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
-		stk__cpus_near("", facts.pci, &allowed, &near);
-	out->cpus_near = near.all;
-	memcpy(out->cpus, near.list, sizeof out->cpus);
+		stk__device_cores("", facts.pci, &allowed, &cores);
+	out->cpus_near = cores.all;
+	memcpy(out->cpus, cores.list, sizeof out->cpus);
 	return STK_OK;
 }
 

@@ -147,10 +147,10 @@ static void transform_scaled(struct stk_jpeg_fast *f, uint8_t *const *to, const 
 			transform_pair(f, b / 2, first, to + b, stride + b);
 			continue;
 		}
-		uint8_t *const alone[3] = {to[b], f->nowhere, to[b + 1]};
+		uint8_t *const apart[3] = {to[b], f->nowhere, to[b + 1]};
 		const ptrdiff_t strides[3] = {stride[b], 8, stride[b + 1]};
-		transform_pair(f, b / 2, first, alone, strides);
-		transform_pair(f, b / 2, second, alone + 1, strides + 1);
+		transform_pair(f, b / 2, first, apart, strides);
+		transform_pair(f, b / 2, second, apart + 1, strides + 1);
 	}
 }
 

@@ -212,7 +212,7 @@ struct dc_scan {
 	} block[STK_JPEG_MAX_BLOCKS];
 };
 
-static void add_block(struct dc_scan *s, struct progressive *p, int c, int x, int y, bool alone)
+static void add_block(struct dc_scan *s, struct progressive *p, int c, int x, int y, bool single)
 {
 	const struct stk_jpeg_component *component = &p->frame.component[c];
 	int i = s->count++;
@@ -220,8 +220,8 @@ static void add_block(struct dc_scan *s, struct progressive *p, int c, int x, in
 	s->block[i].component = c;
 	s->block[i].x = x;
 	s->block[i].y = y;
-	s->block[i].step_x = alone ? 1 : component->h;
-	s->block[i].step_y = alone ? 1 : component->v;
+	s->block[i].step_x = single ? 1 : component->h;
+	s->block[i].step_y = single ? 1 : component->v;
 	p->block[i] = (struct stk_jpeg_block){.dc = &p->dc[c], .prediction = &p->prediction[c]};
 }
 
@@ -229,13 +229,13 @@ static bool plan_dc(struct progressive *p, struct dc_scan *s)
 {
 	const struct stk_jpeg_header *h = &p->header;
 	const struct stk_jpeg_scan *frame = &p->frame;
-	bool alone = h->scan_components == 1;
+	bool single = h->scan_components == 1;
 	s->count = 0;
 	for (int i = 0; i < h->scan_components; i++) {
 		int c = h->scan_order[i], table = h->component[c].dc;
 		for (int b = 0; b < frame->blocks; b++)
-			if (frame->block_component[b] == c && (!alone || frame->block_x[b] + frame->block_y[b] == 0))
-				add_block(s, p, c, frame->block_x[b], frame->block_y[b], alone);
+			if (frame->block_component[b] == c && (!single || frame->block_x[b] + frame->block_y[b] == 0))
+				add_block(s, p, c, frame->block_x[b], frame->block_y[b], single);
 		if (h->approx_high)
 			continue;
 		if (table >= STK_JPEG_TABLES || !(h->tables.dc_mask >> table & 1) || !stk__jpeg_dc_usable(&h->tables.dc[table]))
@@ -243,8 +243,8 @@ static bool plan_dc(struct progressive *p, struct dc_scan *s)
 		stk__jpeg_dc_table_build(&p->dc[c], &h->tables.dc[table]);
 	}
 	const struct plane *only = &p->plane[h->scan_order[0]];
-	s->columns = alone ? only->width : frame->mcus_x;
-	s->rows = alone ? smaller(only->y1, only->height) : p->window.mcu_y1;
+	s->columns = single ? only->width : frame->mcus_x;
+	s->rows = single ? smaller(only->y1, only->height) : p->window.mcu_y1;
 	return true;
 }
 

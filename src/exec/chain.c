@@ -73,9 +73,9 @@ static void skip(const struct stk_chain_run *run, const struct stk_group *group)
 /* Replaces an out-of-memory error by one that names memory_limit, if that refused the memory and not the system. */
 static enum stk_status over_limit(const struct stk_arena *a, struct stk_error *err)
 {
-	const struct stk_error lost = *err;
+	const struct stk_error refused = *err;
 	enum stk_status s = stk__fail_memory_limit(err, a->refused, a->limit);
-	stk__error_set_op(err, lost.op);
+	stk__error_set_op(err, refused.op);
 	return s;
 }
 

@@ -32,7 +32,7 @@ struct stk_context {
 	pthread_mutex_t gpu_lock;        /* guards the members below */
 	struct stk_gpu *gpu;             /* NULL until a pipeline asks for a device */
 	struct stk_gpu_device **devices; /* by ordinal, NULL until asked for */
-	struct stk_cpu_near near;        /* cores near the devices in use; empty if all are near */
+	struct stk_device_cores pinned;  /* cores near the devices in use; empty if all are near */
 	int32_t bound;                   /* workers that are pinned to those cores */
 	struct stk_watch watch;
 };
@@ -46,10 +46,10 @@ STK_MUST_USE enum stk_status stk__context_check(const struct stk_context *ctx, s
 STK_MUST_USE enum stk_status stk__context_device(
 	struct stk_context *ctx, int32_t ordinal, struct stk_gpu_device **out, struct stk_error *err);
 
-/* Pins workers to cores near this device from now on (near.c), unless STOKER_AFFINITY is 0. Reads system files below `root`, which is ""
+/* Pins workers to cores near this device from now on (pin_workers.c), unless STOKER_AFFINITY is 0. Reads system files below `root`, which is ""
  * except in tests. */
-void stk__context_stay_near(struct stk_context *ctx, const char *root, const struct stk_gpu_device *dev);
+void stk__context_pin_workers(struct stk_context *ctx, const char *root, const struct stk_gpu_device *dev);
 /* Returns the number of pinned workers, and their cores in *near. */
-int32_t stk__context_near(struct stk_context *ctx, struct stk_cpu_near *near);
+int32_t stk__context_pinned_cores(struct stk_context *ctx, struct stk_device_cores *cores);
 
 #endif

@@ -12,7 +12,7 @@
 
 struct stk_delivery {
 	bool end_pending; /* the epoch's last batch was delivered, so the next call returns STK_END */
-	bool stall_told;
+	bool stall_reported;
 	int64_t waited_since_ns; /* when the consumer first waited for the next batch; 0: not yet. Bindings wait in slices */
 	struct {
 		int64_t epoch, count;
@@ -29,7 +29,7 @@ enum stk_status stk__deliver_create(struct stk_pipeline *p, struct stk_error *er
 /* Opens batches on the consumer's thread if there are no workers. Call with the lock held. */
 static void open_batches(struct stk_pipeline *p)
 {
-	while (!p->way->crew && !atomic_load(&p->run.cancelled) && stk__open_next(p)) {
+	while (!p->maker->crew && !atomic_load(&p->run.cancelled) && stk__open_next(p)) {
 	}
 }
 
@@ -43,7 +43,7 @@ enum stk_status stk_pipeline_start(struct stk_pipeline *p, struct stk_error *err
 	if ((s = stk__surveyed_begin(p, err)) || (s = stk__feed_start(p, err)))
 		return s;
 	p->run.started = true;
-	if (p->way->crew)
+	if (p->maker->crew)
 		stk__pool_join(p->ctx->pool, &p->client);
 	pthread_mutex_lock(&p->lock);
 	open_batches(p);
@@ -65,7 +65,7 @@ static const char *stage_of(const struct stk_pipeline *p, const struct stk_recor
 {
 	if (r->state == STK_BATCH_FREE && r->reading)
 		return "a read of an earlier batch that has failed";
-	return r->state < STK_BATCH_OPEN ? "a free slot" : p->way->stage(r, s);
+	return r->state < STK_BATCH_OPEN ? "a free slot" : p->maker->stage(r, s);
 }
 
 /* Describes the work that the next batch waits for, for a timeout or the notice after 30 s. Call with the lock held. */
@@ -89,7 +89,7 @@ static enum stk_status check_starved(struct stk_pipeline *p, struct stk_error *e
 	if (p->flight.next_open != p->flight.next_deliver || !stk__open_lacks_slot(p))
 		return STK_OK;
 	enum stk_ring_lack lack = stk__ring_lacks(p->ring);
-	return lack ? stk__held_error(p, lack, err) : STK_OK;
+	return lack ? stk__held_batches_error(p, lack, err) : STK_OK;
 }
 
 static void wait_slice(struct stk_pipeline *p, int64_t until_ns)
@@ -116,12 +116,12 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 		struct stk_record *r = stk__record(p, p->flight.next_deliver);
 		if (atomic_load(&p->run.cancelled))
 			return stk__fail(err, STK_CANCELLED, "the pipeline was cancelled");
-		bool done = r->state == STK_BATCH_FINISHED, on_its_way = done && !p->way->arrived(r);
+		bool done = r->state == STK_BATCH_FINISHED, on_its_way = done && !p->maker->arrived(r);
 		if (done && !on_its_way) {
 			*out = r;
 			if (late)
 				STK_COUNT(p, late_ns, stk__clock_ns() - begin);
-			p->parts.delivery->stall_told = false;
+			p->parts.delivery->stall_reported = false;
 			stk__fetch_taken(p);
 			p->parts.delivery->waited_since_ns = 0;
 			return STK_OK;
@@ -136,8 +136,8 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 			tell_stall(p, waited, text, sizeof text);
 			return stk__fail(err, STK_TIMEOUT, "%s", text);
 		}
-		if (waited >= STALL_MS && !p->parts.delivery->stall_told) {
-			p->parts.delivery->stall_told = true;
+		if (waited >= STALL_MS && !p->parts.delivery->stall_reported) {
+			p->parts.delivery->stall_reported = true;
 			tell_stall(p, waited, text, sizeof text);
 			pthread_mutex_unlock(&p->lock);
 			stk__notify(p->ctx, STK_LOG_WARNING, "%s", text);
@@ -145,7 +145,7 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 			continue;
 		}
 		if (on_its_way)
-			p->way->wait(p, now - begin);
+			p->maker->wait(p, now - begin);
 		else
 			wait_slice(p, until);
 	}
@@ -167,7 +167,7 @@ enum stk_status stk_pipeline_end_within(struct stk_pipeline *p, int64_t ms, stru
 	bool calls = stk__feed_calls(p);
 	pthread_mutex_unlock(&p->lock);
 	const int64_t left = (until - stk__clock_ns()) / 1000000;
-	if (!calls && p->way->crew)
+	if (!calls && p->maker->crew)
 		calls = !stk__pool_leave_within(p->ctx->pool, &p->client, left > 0 ? left : 0);
 	return calls ? stk__fail(err, STK_TIMEOUT, "a user's source or function has not returned") : STK_OK;
 }
@@ -305,14 +305,14 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 	if (s == STK_OK)
 		s = take_record(p, r, out, err);
 	pthread_mutex_unlock(&p->lock);
-	stk__tell_held(p);
+	stk__warn_of_held_batches(p);
 	if (stk__storage_notice(p->storage, notice))
 		stk__notify(p->ctx, STK_LOG_WARNING, "%s", notice);
 	while (stk__surveyed_notice(p, notice))
 		stk__notify(p->ctx, STK_LOG_WARNING, "%s", notice);
 	/* callers wait in slices; wake a worker after each one, so that it notices events without a signal, such as the end of a stream
 	 * capture */
-	if (p->way->crew && (s != STK_TIMEOUT || ms != 0))
+	if (p->maker->crew && (s != STK_TIMEOUT || ms != 0))
 		stk__pool_wake_one(p->ctx->pool);
 	return s;
 }

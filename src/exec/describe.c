@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-static void lost(struct stk_error *err)
+static void no_memory(struct stk_error *err)
 {
 	if (stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's work on the GPU")) {
 		/* the caller returns the status */
@@ -53,7 +53,7 @@ static struct stk_device_job *add_job_with(
 	struct stk_device_batch *b = run->record->device;
 	struct stk_device_job *j = take_job(run->worker, b, sizes[kind] + more);
 	if (!j) {
-		lost(err);
+		no_memory(err);
 		return NULL;
 	}
 	struct stk_device_job **first = &b->jobs.first[(size_t)step * (size_t)run->pipeline->config.batch_size + (size_t)run->sample];

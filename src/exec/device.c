@@ -244,12 +244,13 @@ static const struct stk_graph_node *node_of_step(const struct stk_program *g, in
 /* Returns the error of flagged jobs: a flag always means a division by zero. The error is kept with the step, for later batches too. */
 static const struct stk_error *division_error(const struct stk_program *g, struct stk_device_batch *b, int32_t step)
 {
-	static const struct stk_error lost = {.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory"};
+	static const struct stk_error no_memory = {
+		.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory"};
 	const struct stk_graph_node *node = node_of_step(g, b->record->level, step);
 	struct stk_error **err = &b->tables[step].error;
 	char title[STK_MAX_TITLE];
 	if (!*err && !(*err = stk__calloc(1, sizeof **err)))
-		return &lost;
+		return &no_memory;
 	if (stk__fail(*err, STK_INVALID, STK_DIVIDED_BY_ZERO) && node) {
 		stk__node_title(node, title, sizeof title);
 		stk__error_set_op(*err, title);
@@ -473,7 +474,7 @@ enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err
 	enum stk_status s = stk__context_device(p->ctx, p->config.device_id, &d->dev, err);
 	if (s)
 		return s;
-	stk__context_stay_near(p->ctx, "", d->dev); /* before a worker takes pinned memory */
+	stk__context_pin_workers(p->ctx, "", d->dev); /* before a worker takes pinned memory */
 	if ((s = stk__gpu_enter(d->dev, err)))
 		return s;
 	s = make_batches(p, err);

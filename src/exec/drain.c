@@ -13,7 +13,7 @@ void stk__drain(struct stk_pipeline *p)
 	atomic_store(&p->run.halt.asked, true);
 	pthread_mutex_unlock(&p->lock);
 	stk__feed_stop(p);
-	if (p->way->crew)
+	if (p->maker->crew)
 		stk__pool_leave(p->ctx->pool, &p->client);
 	stk__fetch_end(p);
 	stk__surveyed_end(p); /* after the callbacks of reads, which copy bytes that it has read */

@@ -49,7 +49,7 @@ static bool is_fatal(const struct stk_pipeline *p, const struct stk_sample_state
 {
 	const bool source = err->code == STK_IO || err->code == STK_TIMEOUT;
 	return (source && !stk__fetch_object_failed(s)) || err->code == STK_SYSTEM || err->code == STK_NO_MEMORY ||
-	       err->code == STK_CANCELLED || stk__fetch_source_lost(p);
+	       err->code == STK_CANCELLED || stk__fetch_source_down(p);
 }
 
 static void forget_sample(struct stk_sample_state *s)
@@ -64,8 +64,9 @@ static bool replace_or_drop(struct stk_record *r, int32_t i)
 {
 	struct stk_pipeline *p = r->pipeline;
 	struct stk_sample_state *s = &r->samples[i];
-	static const struct stk_error lost = {.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory"};
-	const struct stk_error *err = s->error ? s->error : &lost;
+	static const struct stk_error no_memory = {
+		.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory"};
+	const struct stk_error *err = s->error ? s->error : &no_memory;
 	stk__bad_add(r, i, err);
 	bool replace =
 		p->config.on_error == STK_ON_ERROR_REPLACE && p->program->reader >= 0 && r->level == 0 && s->attempt < STK_MAX_ATTEMPTS;
@@ -160,7 +161,7 @@ void stk__level_part_done(struct stk_record *r)
 
 /* Applies what the sources reported about samples. A sample that a source could not give fails like one that cannot be decoded. The level
  * is still open, because the callback itself counts as a part. */
-static void take_over_told(struct stk_record *r)
+static void apply_feed_reports(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
 	for (int32_t i = 0; i < r->count; i++) {
@@ -195,7 +196,7 @@ void stk__on_fed(struct stk_record *r, enum stk_status status, const struct stk_
 	else if (status)
 		stk__record_error(r, err, -1);
 	else
-		take_over_told(r);
+		apply_feed_reports(r);
 	stk__level_part_done(r);
 	stk__end_records(r->pipeline);
 }
@@ -237,7 +238,7 @@ void stk__on_gpu_done(struct stk_record *r, const struct stk_gpu_verdict *verdic
 	stk__end_records(r->pipeline);
 }
 
-/* ---- the way of workers ---- */
+/* ---- batches that workers make ---- */
 
 static void begin(struct stk_record *r)
 {
@@ -265,7 +266,7 @@ static const char *stage(const struct stk_record *r, const struct stk_sample_sta
 	return "an operator that needs the whole batch";
 }
 
-const struct stk_way stk__way_of_workers = {.places = true, .crew = true, .begin = begin, .arrived = arrived, .stage = stage};
+const struct stk_batch_maker stk__made_by_workers = {.places = true, .crew = true, .begin = begin, .arrived = arrived, .stage = stage};
 
 /* ---- beginning and end ---- */
 
@@ -274,7 +275,7 @@ void stk__record_open(struct stk_record *r, bool no_memory)
 	stk__fetch_opened(r);
 	stk__record_enter(r, STK_BATCH_OPEN);
 	if (!no_memory && !r->result.kind) {
-		r->pipeline->way->begin(r);
+		r->pipeline->maker->begin(r);
 		return;
 	}
 	if (!r->result.kind)

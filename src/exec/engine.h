@@ -23,7 +23,7 @@ struct stk_gpu_verdict {
 void stk__on_gpu_done(struct stk_record *r, const struct stk_gpu_verdict *verdicts, int32_t count, const struct stk_error *err);
 
 /* Makes batches by levels and chains. `wait` is NULL: a FINISHED batch can always be delivered. */
-extern const struct stk_way stk__way_of_workers;
+extern const struct stk_batch_maker stk__made_by_workers;
 
 /* ---- a batch ---- */
 

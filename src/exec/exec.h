@@ -15,7 +15,7 @@
  *   fetch.h     reads bytes, at once or ahead                        pass.c     a group that makes one pass
  *   feed.c      users' sources, on the callback thread               deliver.c  the consumer's side
  *   batch.c     the consumer's batch                                 state.c    save and restore
- *   failures.c  errors of bad samples, and the list of them          held.c     messages about batches that the consumer keeps
+ *   failures.c  errors of bad samples, and the list of them          held_batches.c  batches that the consumer keeps
  *   open.c      number of batches under way, and slots               changes.c  changes of the files since a state
  *   engine.c    the life of a batch: levels, failed samples,         inflight.c its states, and its ready items
  *               events from the other parts */
@@ -120,7 +120,7 @@ struct stk_record {
 	enum stk_batch_state state;
 	struct stk_record *next_ending; /* links the list stk_flight.ending */
 	struct stk_batch_place at;
-	int32_t placed;             /* number of samples that have places: all or none (stk_way.places) */
+	int32_t placed;             /* number of samples that have places: all or none (stk_batch_maker.places) */
 	int32_t count, level, todo; /* todo: unfinished samples, gathers and callbacks of the level */
 	struct stk_ready ready;
 	struct stk_slot *slot;
@@ -201,8 +201,8 @@ struct stk_crew {
 
 struct stk_run {
 	bool started, stopping;
-	bool restored;  /* from a state */
-	bool held_told; /* the notice about the consumer's batches was given */
+	bool restored;    /* from a state */
+	bool held_warned; /* the notice about the consumer's batches was given */
 	_Atomic bool cancelled;
 	struct stk_cancel halt; /* makes workers abandon their work: the pipeline was cancelled, or it drains */
 };
@@ -233,7 +233,7 @@ struct stk_pipeline {
 	struct stk_io *io; /* the storage's */
 	struct stk_program *program;
 	struct stk_pipeline_config config;
-	const struct stk_way *way;
+	const struct stk_batch_maker *maker;
 	struct stk_order order;   /* of the leading reader */
 	struct stk_order *orders; /* of each reader, in the order of the program */
 	pthread_mutex_t lock;
@@ -251,7 +251,7 @@ struct stk_pipeline {
 
 /* The two ways to make batches: workers run chains (engine.h), or the GPU reads a data set in its memory (resident.h). Functions are called
  * with the lock held unless the comment says otherwise. */
-struct stk_way {
+struct stk_batch_maker {
 	bool places; /* samples get their places when a batch is planned, else when the consumer asks for the batch */
 	bool crew;   /* workers take part and open batches; else the consumer opens a batch when it wants one */
 	void (*begin)(struct stk_record *r);                     /* called when r is open; may release the lock */
@@ -287,7 +287,7 @@ static inline struct stk_record *stk__record(struct stk_pipeline *p, int64_t k)
 /* Returns the place in `reader` that goes with the leading reader's `place`. */
 static inline struct stk_place stk__reader_place(const struct stk_pipeline *p, int32_t reader, const struct stk_place *place)
 {
-	return reader == p->program->lead ? *place : stk__order_beside(&p->orders[reader], &p->order, place);
+	return reader == p->program->lead ? *place : stk__order_follow(&p->orders[reader], &p->order, place);
 }
 
 /* schedule.c */
@@ -426,10 +426,11 @@ enum stk_status stk__pass_group_lower(struct stk_pass_group *g, int32_t plane, s
 enum stk_status stk__pass_group_cores(
 	const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_tensor *out, struct stk_error *err);
 
-/* held.c */
-enum stk_status stk__held_error(struct stk_pipeline *p, enum stk_ring_lack lack, struct stk_error *err);
-size_t stk__held_bytes(struct stk_pipeline *p); /* in blocks that the ring no longer manages */
-void stk__tell_held(struct stk_pipeline *p);    /* logs one notice when the ring first gives up held blocks; call without the lock */
+/* held_batches.c */
+enum stk_status stk__held_batches_error(struct stk_pipeline *p, enum stk_ring_lack lack, struct stk_error *err);
+size_t stk__held_batches_bytes(struct stk_pipeline *p); /* in blocks that the ring no longer manages */
+void stk__warn_of_held_batches(
+	struct stk_pipeline *p); /* logs one notice when the ring first gives up held blocks; call without the lock */
 
 /* changes.c */
 void stk__changes_free(struct stk_pipeline *p);

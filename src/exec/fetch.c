@@ -180,7 +180,7 @@ bool stk__fetch_object_failed(const struct stk_sample_state *s)
 	return any && all;
 }
 
-bool stk__fetch_source_lost(const struct stk_pipeline *p)
+bool stk__fetch_source_down(const struct stk_pipeline *p)
 {
 	enum { MISSING_IN_A_ROW = 32 };
 	return p->parts.fetch->missing_in_a_row >= MISSING_IN_A_ROW;

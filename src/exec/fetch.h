@@ -66,7 +66,7 @@ void stk__fetch_ahead(struct stk_pipeline *p); /* submits requests until the win
 /* Cancels requests that have not begun and waits for the others. Call without the lock, when no more requests are submitted. */
 void stk__fetch_end(struct stk_pipeline *p);
 /* Returns whether so long a row of objects is missing that the source is lost, rather than single samples bad. */
-bool stk__fetch_source_lost(const struct stk_pipeline *p);
+bool stk__fetch_source_down(const struct stk_pipeline *p);
 /* Returns whether the sample failed because its source did not return the object in any try, while the source serves others. */
 bool stk__fetch_object_failed(const struct stk_sample_state *s);
 

@@ -339,9 +339,9 @@ enum stk_status stk__fetch_status(const struct stk_sample_state *s, const struct
 			const struct stk_read_request *request = &read->requests[q];
 			if (!request->io.status)
 				continue;
-			static const struct stk_error lost = {
+			static const struct stk_error no_memory = {
 				.code = STK_NO_MEMORY, .sample = -1, .epoch = -1, .offset = -1, .message = "out of memory for a read"};
-			*err = request->error ? *request->error : lost;
+			*err = request->error ? *request->error : no_memory;
 			blame_reader(&g->nodes[g->readers[read->reader].node], err);
 			for (int32_t part = stk__read_parts(read) - 1; part >= 0; part--)
 				if (read->parts[part].request == q)

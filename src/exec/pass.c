@@ -159,13 +159,13 @@ static enum stk_status blame_the_first(
 	for (int32_t k = 0; on_cores && k < group->count - 1; k++) {
 		const struct stk_group single = {.nodes = &group->nodes[k], .count = 1, .pass = true, .step = -1, .image_step = -1};
 		struct stk_error first = {0};
-		enum stk_status alone = stk__pass_group_run(run, &single, &first);
-		if (!alone)
+		enum stk_status status = stk__pass_group_run(run, &single, &first);
+		if (!status)
 			continue;
 		stk__node_title(nodes[group->nodes[k]].node, title, sizeof title);
 		stk__error_set_op(&first, title);
 		*err = first;
-		return alone;
+		return status;
 	}
 	stk__node_title(nodes[group->nodes[group->count - 1]].node, title, sizeof title);
 	stk__error_set_op(err, title);
@@ -238,7 +238,7 @@ bool stk__pass_serves(const struct stk_chain_run *run, int32_t index)
 	const struct stk_program_node *n = &g->nodes[index];
 	if (!n->def->lower_jobs)
 		return true;
-	if (n->node->alone)
+	if (n->node->without_pass)
 		return false;
 	const struct stk_desc *known = &g->values[n->inputs[0]].desc;
 	if (known->ndim >= 0 && known->dtype != STK_NO_DTYPE)

@@ -252,7 +252,7 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 	if (!p)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a pipeline");
 	p->client.work = stk__exec_work;
-	p->way = &stk__way_of_workers;
+	p->maker = &stk__made_by_workers;
 	p->ctx = stk_context_ref(ctx);
 	p->storage = stk_storage_ref(config->storage ? config->storage : ctx->storage);
 	p->io = stk__storage_io(p->storage);

@@ -119,12 +119,12 @@ enum stk_status stk_pipeline_explain(struct stk_pipeline *p, bool json, char **o
 		stk__text_add(&t, "%d workers, batches of %d, %d ahead, %s %d slots; reads: %d at a time, %zu MiB ahead\n", p->crew.n,
 			p->config.batch_size, p->config.prefetch, p->ring->hard ? "at most" : "up to", p->ring->limit,
 			p->config.read_requests, p->config.read_bytes >> 20);
-	struct stk_cpu_near near;
-	int32_t bound = p->parts.device ? stk__context_near(p->ctx, &near) : 0;
+	struct stk_device_cores cores;
+	int32_t bound = p->parts.device ? stk__context_pinned_cores(p->ctx, &cores) : 0;
 	if (!json && p->parts.device)
 		stk__device_explain(p, &t);
 	if (!json && bound)
-		stk__text_add(&t, "%d of the workers stay on the cores near the GPU: %s\n", bound, near.list);
+		stk__text_add(&t, "%d of the workers stay on the cores near the GPU: %s\n", bound, cores.list);
 	*out = t.s;
 	return t.failed ? stk__fail(err, STK_NO_MEMORY, "out of memory for an explanation") : STK_OK;
 }
@@ -149,7 +149,7 @@ size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, si
 	n = out ? n : 0;
 	struct stk_io_counters io;
 	stk__io_counters(p->io, &io);
-	size_t held = stk__held_bytes(p);
+	size_t held = stk__held_batches_bytes(p);
 	pthread_mutex_lock(&p->lock);
 	struct stk_fetch_counts reads = stk__fetch_counts(p);
 	pthread_mutex_lock(&p->ring->lock); /* slots are taken without the pipeline's lock */

@@ -434,7 +434,7 @@ enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *e
 	p->parts.resident = plan.d;
 	if (!gpu)
 		return STK_OK;
-	p->way = &stk__way_of_resident;
+	p->maker = &stk__made_resident;
 	p->parts.resident->begin_ns = stk__calloc((size_t)p->flight.n, sizeof(int64_t));
 	if (!p->parts.resident->begin_ns)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a resident data set");

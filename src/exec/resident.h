@@ -51,6 +51,6 @@ void stk__resident_destroy(struct stk_pipeline *p); /* after a drain */
 /* resident_run.c: computes a chain's result for a sample on the cores. Call without the lock. */
 STK_MUST_USE enum stk_status stk__resident_sample(const struct stk_chain_run *run, struct stk_error *err);
 /* Makes batches on the GPU: the consumer's thread launches each batch and polls for its end. */
-extern const struct stk_way stk__way_of_resident;
+extern const struct stk_batch_maker stk__made_resident;
 
 #endif

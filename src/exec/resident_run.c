@@ -188,4 +188,4 @@ static const char *stage(const struct stk_record *r, const struct stk_sample_sta
 	return "the GPU";
 }
 
-const struct stk_way stk__way_of_resident = {.begin = begin, .arrived = arrived, .wait = doze, .stage = stage};
+const struct stk_batch_maker stk__made_resident = {.begin = begin, .arrived = arrived, .wait = doze, .stage = stage};

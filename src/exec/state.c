@@ -94,7 +94,7 @@ static void add_shuffle(struct stk_text *t, const struct stk_order *o)
 		stk__text_add(t, "\"block\": %lld, ", (long long)o->block);
 }
 
-static void add_beside(const struct stk_pipeline *p, struct stk_text *t)
+static void add_other_readers(const struct stk_pipeline *p, struct stk_text *t)
 {
 	const struct stk_program *g = p->program;
 	stk__text_add(t, ", \"reader\": ");
@@ -134,7 +134,7 @@ enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk
 	stk__text_add(&t, "\"fingerprint\": \"%016llx\"", (unsigned long long)fingerprint(p->program, p->program->reader));
 	stk__changes_save(p, &t);
 	if (p->program->n_readers > 1)
-		add_beside(p, &t);
+		add_other_readers(p, &t);
 	stk__text_add(&t, "}");
 	*out = t.s;
 	return t.failed ? stk__fail(err, STK_NO_MEMORY, "out of memory for the state") : STK_OK;

@@ -56,7 +56,7 @@ static enum stk_status object_of_root(void *user, int64_t which, const char *key
 	const char *name = below(b->prefixes[which], key);
 	(void)object, (void)err;
 	if (is_file(name))
-		stk__census_beside(&b->census, b->options, name);
+		stk__census_loose(&b->census, b->options, name);
 	return STK_OK;
 }
 

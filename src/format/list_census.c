@@ -59,7 +59,7 @@ void stk__census_folder(struct stk_list_census *c, const char *class_name)
 		snprintf(c->deep, sizeof c->deep, "%.*s", NAME_MAX, class_name);
 }
 
-void stk__census_beside(struct stk_list_census *c, const struct stk_file_list_options *o, const char *name)
+void stk__census_loose(struct stk_list_census *c, const struct stk_file_list_options *o, const char *name)
 {
 	if (stk__list_wants(o, name))
 		c->images++;

@@ -27,7 +27,7 @@ bool stk__list_wants(const struct stk_file_list_options *o, const char *name);
 bool stk__list_wants_class(const struct stk_file_list_options *o, const char *name);
 
 /* Count a file in the root, and a file in a class folder that is not used. */
-void stk__census_beside(struct stk_list_census *c, const struct stk_file_list_options *o, const char *name);
+void stk__census_loose(struct stk_list_census *c, const struct stk_file_list_options *o, const char *name);
 void stk__census_other(struct stk_list_census *c, const char *name);
 /* Counts a folder in a class folder, which is not read. */
 void stk__census_folder(struct stk_list_census *c, const char *class_name);

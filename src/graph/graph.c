@@ -84,7 +84,7 @@ static enum stk_status set_varying(
 	enum stk_status s = check_node(g, value, def->name, err);
 	if (s == STK_OK)
 		node->varying[node->n_varying++] = (struct stk_varying){*def, value};
-	node->alone |= def->alone;
+	node->without_pass |= def->without_pass;
 	return s;
 }
 

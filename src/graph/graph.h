@@ -32,7 +32,7 @@ struct stk_graph_node {
 	struct stk_source_callbacks source;
 	bool has_source;
 	bool by_frame;     /* runs once for each frame of its sequences: an argument, or an input of def->frame_inputs, is a sequence */
-	bool alone;        /* makes no pass, because an argument that decides whether it can comes sample by sample */
+	bool without_pass; /* makes no pass, because an argument that decides whether it can comes sample by sample */
 	bool gathers;      /* needs all samples of the batch, given its arguments and inputs */
 	bool may_hold_nan; /* an argument that may hold NaN if the outputs are floats holds NaN, or comes sample by sample */
 };

@@ -56,7 +56,7 @@ static enum stk_status make_nodes(struct stk_program *p, struct stk_error *err)
 		const struct stk_desc *in = from->n_inputs ? &p->values[n->inputs[0]].desc : NULL;
 		n->classes = stk__op_classes(n->def, from->args, in);
 		n->lowers = !from->by_frame && n->classes != STK_CLASS_NEVER &&
-			    (n->def->fetch || (in && !from->alone && stk__lowers(n->def, in)));
+			    (n->def->fetch || (in && !from->without_pass && stk__lowers(n->def, in)));
 	}
 	return STK_OK;
 }

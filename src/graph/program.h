@@ -63,7 +63,7 @@ struct stk_group {
 	bool pass;          /* its nodes make one pass; the first may be a decoder */
 	bool fixed;         /* its values are made before any sample comes (stk__program_fixed) */
 	int32_t step;       /* on the GPU: its number among the program's GPU steps; -1: runs on the cores */
-	bool feeds;         /* only the next group reads its result, and may take over its job (struct stk_held) */
+	bool feeds;         /* only the next group reads its result, and may take over its job (struct stk_held_job) */
 	int32_t image_step; /* for a pass on the GPU: the step that makes its image, if no other operator reads that image; -1: none */
 	const struct stk_program_condition *when;
 	int32_t n_when;

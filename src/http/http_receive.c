@@ -109,7 +109,7 @@ static enum stk_status reserve(struct stk_transfer *t, size_t size)
 /* ---- the header of a response ---- */
 
 /* Returns the size of the whole object; -1: not given. */
-static int64_t size_told(const struct stk_response *p)
+static int64_t size_given(const struct stk_response *p)
 {
 	return p->status == 200 ? p->length : p->size;
 }
@@ -126,7 +126,7 @@ static enum stk_status say_changed(const struct stk_transfer *t)
 	if (strcmp(t->etag, version_of(p)) == 0)
 		return stk__fail(stk__request_error(t->r), STK_IO,
 			"%.*s: it changed while it was read: it had %lld bytes, and after %zu of them has %lld", SHOWN(t),
-			(long long)t->object_size, t->used, (long long)size_told(p));
+			(long long)t->object_size, t->used, (long long)size_given(p));
 	return stk__fail(stk__request_error(t->r), STK_IO,
 		"%.*s: it changed while it was read: its %s was %s after %zu bytes, and is now %s", SHOWN(t), stk__version_word(t->etag),
 		t->etag, t->used, *version_of(p) ? version_of(p) : "another");
@@ -190,7 +190,7 @@ static enum stk_status check_part(const struct stk_transfer *t)
 static enum stk_status continue_body(struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
-	const bool resized = t->object_size >= 0 && size_told(p) >= 0 && size_told(p) != t->object_size;
+	const bool resized = t->object_size >= 0 && size_given(p) >= 0 && size_given(p) != t->object_size;
 	if (resized || (t->etag[0] && strcmp(t->etag, version_of(p)) != 0))
 		return say_changed(t);
 	t->skip = p->status == 200 ? t->first + (int64_t)t->used : 0;
@@ -211,7 +211,7 @@ static enum stk_status begin_object(struct stk_transfer *t)
 	const struct stk_response *p = &t->response.says;
 	const struct stk_request *r = t->r;
 	memcpy(t->etag, version_of(p), strlen(version_of(p)) + 1); /* both arrays have the same size */
-	t->object_size = size_told(p);
+	t->object_size = size_given(p);
 	if (r->object) {
 		r->object->size = t->object_size;
 		memcpy(r->object->version, t->etag, sizeof r->object->version);

@@ -135,7 +135,7 @@ static uint64_t root_bit(const char *uri)
 }
 
 /* Returns whether access to only this object is denied: the same keys read other objects there, so retries are useless. */
-static bool denied_alone(const struct stk_transfer *t, const char *code)
+static bool denied_object(const struct stk_transfer *t, const char *code)
 {
 	const bool denied = t->response.says.status == 403 && (!*code || strcmp(code, "AccessDenied") == 0);
 	return denied && !stk__s3_is_listing(t->r->uri) && t->r->retries >= 2 &&
@@ -149,7 +149,7 @@ static enum stk_status status_failed(struct stk_transfer *t)
 	find_element(t, "Code", code, sizeof code);
 	find_element(t, "Message", message, sizeof message);
 	bool bucket = strcmp(code, "NoSuchBucket") == 0;
-	enum stk_status result = (status == 404 && !bucket) || status == 410 || denied_alone(t, code) ? STK_NOT_FOUND : STK_IO;
+	enum stk_status result = (status == 404 && !bucket) || status == 410 || denied_object(t, code) ? STK_NOT_FOUND : STK_IO;
 	bool better = learn(t, code);
 	t->r->hopeless |= moved_for_good(status) && !better; /* a retry would bring the same answer */
 	if (result == STK_IO && status < 500 && status != 408 && status != 429 && !better)

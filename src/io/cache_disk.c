@@ -488,18 +488,18 @@ enum stk_status stk__cache_disk_open(struct stk_cache_disk *d, const char *dir, 
 		snprintf(notice, 512, "cache: %.200s cannot be written to (%s): its entries are used, and none are added", d->dir, why);
 		return STK_OK;
 	}
-	bool alone = !flock(d->fd, LOCK_EX | LOCK_NB);
-	if (alone)
+	bool only_user = !flock(d->fd, LOCK_EX | LOCK_NB);
+	if (only_user)
 		begin_run(d);
 	d->limit = limit ? limit : default_limit(d);
 	uint64_t used = stk__cache_used(d);
-	if (alone && used > d->limit)
+	if (only_user && used > d->limit)
 		remove_old(d, INT64_MAX, used - d->limit);
 	if (!share(d)) { /* without the lock another process could remove an unfinished entry as left over */
 		d->read_only = true;
 		snprintf(notice, 512, "cache: %.300s: another process holds its lock: its entries are used, and none are added", d->dir);
 	}
-	if (!alone)
+	if (!only_user)
 		join_run(d);
 	return STK_OK;
 }

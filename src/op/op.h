@@ -58,8 +58,8 @@ struct stk_arg_def {
 	const char *fallback;
 	double min, max;
 	const char *choices; /* for strings: "error|pad|trim_to_shape" */
-	bool alone;  /* if its value comes sample by sample, it may need what a pass cannot do: the operator then always uses lower_jobs */
-	bool shapes; /* if its value comes sample by sample, the output's shape is not known before the run */
+	bool without_pass; /* if its value comes sample by sample, it may need what a pass cannot do: the operator then always uses lower_jobs */
+	bool shapes;       /* if its value comes sample by sample, the output's shape is not known before the run */
 	const struct stk_arg_def *group;
 	const char *doc;
 };
@@ -220,7 +220,7 @@ enum stk_op_flags {
 		8192, /* with GATHERS_DATA: runs on the cores over values on the GPU, of which it sees only the copies that gather kept */
 	STK_OP_NAMES = 16384, /* needs call->uri */
 	STK_OP_FEEDS =
-		512, /* its job can be held (struct stk_held) for an operator that ABSORBS, if that is the only one to read its output */
+		512, /* its job can be held (struct stk_held_job) for an operator that ABSORBS, if that is the only one to read its output */
 	STK_OP_ABSORBS = 1024, /* its job settles a held job of its first input */
 	STK_OP_MERGES =
 		32768, /* inputs (predicate, a, b): the output is the memory of the one that the predicate chooses; the other need not exist */

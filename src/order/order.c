@@ -233,7 +233,7 @@ struct stk_place stk__order_replacement(const struct stk_order *o, const struct 
 	return out;
 }
 
-struct stk_place stk__order_beside(const struct stk_order *o, const struct stk_order *leading, const struct stk_place *place)
+struct stk_place stk__order_follow(const struct stk_order *o, const struct stk_order *leading, const struct stk_place *place)
 {
 	struct stk_quotient at = stk__wide_divide(place->epoch, leading->size, place->from, o->size);
 	struct stk_place out = {.epoch = at.whole, .position = at.rest, .padded = place->padded};

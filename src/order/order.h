@@ -112,6 +112,6 @@ struct stk_place stk__order_replacement(const struct stk_order *o, const struct 
 /* Returns the place of another data set's sample when the leading data set is at `place`. Both count all their samples through epochs, so that the shorter
  * one starts its next epoch earlier, and one of equal size is always at the same position. This holds for any number of ranks, and for repeats and
  * replacements. */
-struct stk_place stk__order_beside(const struct stk_order *o, const struct stk_order *leading, const struct stk_place *place);
+struct stk_place stk__order_follow(const struct stk_order *o, const struct stk_order *leading, const struct stk_place *place);
 
 #endif

@@ -34,7 +34,7 @@ void stk__cpu_budget(struct stk_cpu_budget *b);
 double stk__cgroup_quota(const char *root);
 
 /* The cores that are on the same side of the machine as a PCI device. */
-struct stk_cpu_near {
+struct stk_device_cores {
 	cpu_set_t cpus; /* cores near the device that this process may use */
 	int count;      /* number of cores in cpus */
 	int all;        /* number of cores near the device, including those that this process may not use; 0: the machine does not say */
@@ -42,8 +42,8 @@ struct stk_cpu_near {
 };
 
 /* Finds the cores near a device. pci: "0000:3B:00.0". Reads files below `root` instead of "/". */
-void stk__cpus_near(const char *root, const char *pci, const cpu_set_t *allowed, struct stk_cpu_near *out);
+void stk__device_cores(const char *root, const char *pci, const cpu_set_t *allowed, struct stk_device_cores *out);
 /* Fills count and list from cpus. */
-void stk__cpus_describe(struct stk_cpu_near *near);
+void stk__device_cores_list(struct stk_device_cores *cores);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Jobs: compares the CPU's loops with a computation of one output at a time by the functions in KIND_one.h, and the GPU with the CPU, for random calls
  * (job_calls.h). Other tests compare the operators' results with NumPy and DALI. */
-#include "gpu_setup.h"
 #include "job_calls.h"
+
+#include "gpu_setup.h"
 #include "libm_functions.h"
 #include "spectrum_reference.h"
 

@@ -348,10 +348,10 @@ static cpu_set_t cores(const char *list)
 
 static void assert_near(const char *pci, const cpu_set_t *allowed, const char *list, int count, int all)
 {
-	struct stk_cpu_near near;
-	stk__cpus_near(root, pci, allowed, &near);
-	assert_string_equal(near.list, list);
-	assert_true(near.count == count && near.all == all && CPU_COUNT(&near.cpus) == count);
+	struct stk_device_cores cores;
+	stk__device_cores(root, pci, allowed, &cores);
+	assert_string_equal(cores.list, list);
+	assert_true(cores.count == count && cores.all == all && CPU_COUNT(&cores.cpus) == count);
 }
 
 static void test_cores_near_a_device(void **state)
@@ -377,13 +377,13 @@ static void test_cores_near_a_device(void **state)
 static void test_a_long_list_is_cut(void **state)
 {
 	(void)state;
-	struct stk_cpu_near near = {0};
+	struct stk_device_cores cores = {0};
 	for (int cpu = 0; cpu < 200; cpu += 2)
-		CPU_SET(cpu, &near.cpus);
-	stk__cpus_describe(&near);
-	assert_int_equal(near.count, 100);
-	assert_true(strncmp(near.list, "0,2,4,", 6) == 0 && strlen(near.list) < sizeof near.list);
-	assert_string_equal(near.list + strlen(near.list) - 4, ",...");
+		CPU_SET(cpu, &cores.cpus);
+	stk__device_cores_list(&cores);
+	assert_int_equal(cores.count, 100);
+	assert_true(strncmp(cores.list, "0,2,4,", 6) == 0 && strlen(cores.list) < sizeof cores.list);
+	assert_string_equal(cores.list + strlen(cores.list) - 4, ",...");
 }
 
 static void test_budget_of_this_process(void **state)

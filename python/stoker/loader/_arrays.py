@@ -40,7 +40,7 @@ class Arrays:
             )
         if 0 in images.shape[1:]:
             raise InvalidArgumentError(f"images of the shape {images.shape} have no pixels")
-        if images.ndim == 3 and _layout.looks_alone(images.shape):
+        if images.ndim == 3 and _layout.looks_single(images.shape):
             raise InvalidArgumentError(
                 f"images of the shape {images.shape} look like one image: give x[None] for that, and x[..., None] for {len(images)} gray images"
             )

@@ -468,8 +468,8 @@ class DatasetSource(Source):
             if isinstance(finish, Lists) and not finish.format and name in rows:
                 finish.keep, finish.what = keep, name
             if isinstance(finish, Lists) and finish.format:
-                if followers.masks_alone:
-                    raise UnsupportedError(f"{followers.masks_alone}: masks follow it, but neither boxes nor points can, as in torchvision")
+                if followers.only_masks:
+                    raise UnsupportedError(f"{followers.only_masks}: masks follow it, but neither boxes nor points can, as in torchvision")
                 finish.moves, finish.numbers = followers.moves, numbers
         self.finishing.needed = (numbers,)
 

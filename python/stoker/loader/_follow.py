@@ -92,7 +92,7 @@ class Followers:
         self._shared = 0  # number of changes with the same draws for several images
         self.moves: list[Move] = []
         self._columns: list[DataNode] = [size[0], size[1]]
-        self.masks_alone: str | None = None  # a move that boxes and points cannot make
+        self.only_masks: str | None = None  # a move that boxes and points cannot make
 
     def numbers(self) -> DataNode:
         """Returns a node with, for each sample, the original extent and then the numbers that moves refer to by column."""
@@ -202,7 +202,7 @@ class Followers:
         """Cuts out a window that begins `before` pixels above and to the left of the image and ends at `end`."""
         window: dict[str, Any] = {"axes": [0, 1], "start": _pair(0 - before[0], 0 - before[1]), "end": _pair(*end)}
         if t.padding_mode != "constant":
-            self.masks_alone = f"{type(t).__name__} with padding_mode={t.padding_mode!r}"
+            self.only_masks = f"{type(t).__name__} with padding_mode={t.padding_mode!r}"
 
         def put(image: DataNode, kind: str) -> DataNode:
             made: DataNode = fn.slice(image, out_of_bounds_policy="pad", **outside(t, kind), **window)
@@ -305,7 +305,7 @@ class Followers:
     def displace(self, what: str, change: Callable[[Field], DataNode]) -> None:
         """Moves each pixel separately. Boxes and points cannot follow this. what: the transform's name, for an error message."""
         self._refuse_vectors(what)
-        self.masks_alone = what
+        self.only_masks = what
         self._each(change)
 
     def flip(self, horizontal: Any, vertical: Any) -> None:

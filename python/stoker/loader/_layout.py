@@ -40,7 +40,7 @@ def looks(shape: Sequence[int]) -> bool:
     return shape[0] <= _FEW < shape[2]
 
 
-def looks_alone(shape: Sequence[int]) -> bool:
+def looks_single(shape: Sequence[int]) -> bool:
     """Whether an array of three dimensions is most probably one color image. Read as several gray images, these would be three or four columns wide."""
     return shape[2] in (3, 4) and min(shape[0], shape[1]) > 2 * _FEW
 

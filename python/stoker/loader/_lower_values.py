@@ -40,8 +40,8 @@ def invert_floats(node: DataNode, gate: Gate, threshold: float | None) -> DataNo
 
 
 def posterize(node: DataNode, bits: int, gate: Gate) -> DataNode:
-    lost = (1 << (8 - bits)) - 1
-    return _as_bytes(node - gate * (_wide(node) & lost))
+    dropped = (1 << (8 - bits)) - 1
+    return _as_bytes(node - gate * (_wide(node) & dropped))
 
 
 def _wide(node: DataNode) -> DataNode:

@@ -115,7 +115,7 @@ def take_more(more: Arguments, names: list[str]) -> dict[str, Any]:
 OF_BATCHES = ("batch_size", "global_batch_size", "shuffle", "sampler", "drop_last", "last_batch")
 
 
-def refuse_beside_batches(given: Mapping[str, Any]) -> None:
+def refuse_with_batch_sampler(given: Mapping[str, Any]) -> None:
     """Refuses arguments of Loader that say how batches are made, if a batch_sampler gives them. given: all of its arguments."""
     others = [name for name in OF_BATCHES if given[name] is not None and given[name] is not False]
     if others:

@@ -177,7 +177,7 @@ class Loader:
         if shuffle and sampler is not None:
             raise InvalidArgumentError("Loader: shuffle and sampler exclude each other: the sampler makes the order")
         if batch_sampler is not None:
-            _options.refuse_beside_batches(given)
+            _options.refuse_with_batch_sampler(given)
         if isinstance(source, Pipeline):
             _options.refuse_what_a_pipeline_has(signature, {**locals(), **more})
         place = _options.shard_of_pipeline(source, shard) if isinstance(source, Pipeline) else _ranks.resolve(shard)

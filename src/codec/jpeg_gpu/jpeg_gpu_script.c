@@ -50,11 +50,11 @@ static bool tables_usable(const struct stk_jpeg_header *h)
 /* The blocks of a unit: all that the scan's components have in an MCU, or one. */
 static void describe_units(struct stk_jpeg_gpu_scan *s, const struct stk_jpeg_header *h, const struct stk_jpeg_scan *frame)
 {
-	s->alone = h->scan_components == 1;
+	s->single = h->scan_components == 1;
 	s->component = h->scan_order[0];
 	for (int i = 0; i < h->scan_components; i++)
 		for (int b = 0; b < frame->blocks; b++)
-			if (frame->block_component[b] == h->scan_order[i] && !(s->alone && s->parts)) {
+			if (frame->block_component[b] == h->scan_order[i] && !(s->single && s->parts)) {
 				s->part[s->parts] = (uint8_t)b;
 				s->slot[s->parts++] = (uint8_t)i;
 			}
@@ -109,7 +109,7 @@ static void count_units(const struct walk *w, uint64_t *needed, uint64_t *all)
 	const struct stk_jpeg_scan *frame = w->script->frame;
 	const struct stk_jpeg_component *c = &frame->component[w->scan.component];
 	uint64_t columns = (uint64_t)frame->mcus_x, rows = (uint64_t)frame->mcus_y, last = w->script->mcu_rows;
-	if (w->scan.alone) {
+	if (w->scan.single) {
 		columns = ((uint64_t)c->width + 7) / 8;
 		rows = ((uint64_t)c->height + 7) / 8;
 		last = smaller(last * c->v, rows);

@@ -57,8 +57,8 @@ static __device__ __forceinline__ bool stk__texel_inside(const stk_texel_source 
 template <bool LINEAR> static __device__ __forceinline__ bool stk__texel_outside(const stk_texel_source &s, float x, float y)
 {
 	const float far = 1e6f, before = LINEAR ? -1 : 0;
-	bool beside = x < before || x >= (float)s.w || y < before || y >= (float)s.h;
-	return beside && x > -far && x < far && y > -far && y < far;
+	bool outside = x < before || x >= (float)s.w || y < before || y >= (float)s.h;
+	return outside && x > -far && x < far && y > -far && y < far;
 }
 
 /* Returns whether the position is close enough for floor and fraction to be plain conversions. False for NaN. */

@@ -68,7 +68,7 @@ static inline void stk__job_clone(struct stk_job *to, const struct stk_job *job)
 struct stk_arena;
 
 /* A job on the CPU whose results only the next operator reads. It has not run yet, so that both jobs may run together, without storing its results. */
-struct stk_held {
+struct stk_held_job {
 	struct stk_job job;
 	/* Runs both jobs, without storing the held job's results, and returns true. Returns false, without running any, if they cannot run together. */
 	bool (*absorb)(const struct stk_job *held, const struct stk_job *next, unsigned cpu);
@@ -82,7 +82,7 @@ struct stk_jobs {
 	struct stk_arena *arena;
 	unsigned cpu; /* the features of the processor that loops may use (base/cpu.h); 0: plain C */
 	bool hold;    /* on the CPU: a kind that can be held leaves its job in `held`, because only the next operator reads the results */
-	struct stk_held *held; /* memory of the arena; NULL: no job is held. The next operator's kind calls stk__jobs_settle */
+	struct stk_held_job *held; /* memory of the arena; NULL: no job is held. The next operator's kind calls stk__jobs_settle */
 };
 
 #endif

@@ -43,7 +43,7 @@ static inline void stk__job_append_dim(struct stk_job *job, struct stk_job_dim d
 /* Runs the held job, if there is one. Returns true if it ran together with `next`, which is then complete too. */
 static inline bool stk__jobs_settle(struct stk_jobs *jobs, const struct stk_job *next)
 {
-	const struct stk_held *held = jobs->held;
+	const struct stk_held_job *held = jobs->held;
 	if (!held)
 		return false;
 	jobs->held = NULL;

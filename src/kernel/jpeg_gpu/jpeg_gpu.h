@@ -149,7 +149,7 @@ struct stk_jpeg_gpu_scan {
 	uint8_t start, end; /* band of coefficients, in zigzag order */
 	/* successive approximation: high is 0 in a first scan, otherwise the lowest bit known before; low is the lowest bit known after */
 	uint8_t high, low;
-	uint8_t alone, component;                                     /* whether the scan has only one component, and which */
+	uint8_t single, component;                                    /* whether the scan has only one component, and which */
 	uint8_t parts;                                                /* blocks in a unit */
 	uint8_t part[STK_JPEG_MAX_BLOCKS], slot[STK_JPEG_MAX_BLOCKS]; /* for each block of a unit: its place in the MCU, and its table */
 	struct stk_jpeg_huffman table[3];

@@ -55,7 +55,7 @@ STK_HD int32_t stk__jpeg_gpu_extend(uint32_t extra, uint32_t count)
 /* Returns the number of units in a row of the scan. */
 STK_HD uint32_t stk__jpeg_gpu_scan_columns(const struct stk_jpeg_gpu_image *image, const struct stk_jpeg_gpu_scan *scan)
 {
-	return scan->alone ? (image->plane[scan->component].width + 7) / 8 : image->mcus_x;
+	return scan->single ? (image->plane[scan->component].width + 7) / 8 : image->mcus_x;
 }
 
 /* Returns the number of rows of units in row y of MCUs. */
@@ -63,7 +63,7 @@ STK_HD uint32_t stk__jpeg_gpu_scan_rows(const struct stk_jpeg_gpu_image *image, 
 {
 	const struct stk_jpeg_gpu_plane *plane = &image->plane[scan->component];
 	uint32_t rows = (plane->height + 7) / 8, above = y * plane->v;
-	if (!scan->alone)
+	if (!scan->single)
 		return 1;
 	return rows < above ? 0 : rows - above < plane->v ? rows - above : plane->v;
 }
@@ -72,8 +72,8 @@ STK_HD uint32_t stk__jpeg_gpu_scan_rows(const struct stk_jpeg_gpu_image *image, 
 STK_HD uint32_t stk__jpeg_gpu_scan_block(
 	const struct stk_jpeg_gpu_image *image, const struct stk_jpeg_gpu_scan *scan, uint32_t y, uint32_t row, uint32_t x, uint32_t part)
 {
-	uint32_t h = image->plane[scan->component].h, mcu = scan->alone ? x / h : x;
-	uint32_t place = scan->alone ? scan->part[0] + row * h + x % h : scan->part[part];
+	uint32_t h = image->plane[scan->component].h, mcu = scan->single ? x / h : x;
+	uint32_t place = scan->single ? scan->part[0] + row * h + x % h : scan->part[part];
 	return (y * image->mcus_x + mcu) * image->blocks_mcu + place;
 }
 

@@ -31,7 +31,7 @@ static bool absorb(const struct stk_job *job, const struct stk_job *next, unsign
 /* Leaves the job for the next operator. */
 static enum stk_status hold(struct stk_jobs *jobs, const struct stk_job *job, struct stk_error *err)
 {
-	struct stk_held *held = stk__arena_take(jobs->arena, sizeof *held);
+	struct stk_held_job *held = stk__arena_take(jobs->arena, sizeof *held);
 	if (!held)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a job");
 	stk__job_clone(&held->job, job);

@@ -25,7 +25,7 @@ static const struct stk_arg_def pad_args[] = {
 		.min = -STK_MAX_DIMS,
 		.max = STK_MAX_DIMS - 1,
 		.shapes = true,
-		.alone = true,
+		.without_pass = true,
 		.doc = "Dims to pad; negative ones count from the end. Default: all."},
 	STK_ARG(struct pad, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0, "The same as letters of the layout."),
 	{.name = "shape",

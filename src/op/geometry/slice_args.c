@@ -25,7 +25,7 @@ const struct stk_arg_def stk__slice_group[] = {
 		.min = -STK_MAX_DIMS,
 		.max = STK_MAX_DIMS - 1,
 		.shapes = true,
-		.alone = true,
+		.without_pass = true,
 		.doc = "Dims to which the bounds apply, in this order; negative ones count from the end. Empty: all of them. Default: see "
 		       "axis_names."},
 	STK_ARG(struct stk_slice_args, axis_names, STK_ARG_STRING, NULL, STK_FREE, 0,

@@ -20,15 +20,15 @@ static void test_readers_beside_the_leading_one(void **state)
 			for (lead.rank = 0; lead.rank < ranks; lead.rank++)
 				for (int64_t k = 0; k < 20; k++)
 					for (int32_t i = 0; i < stk__order_batch(&lead, k).count; i++) {
-						struct stk_place p = stk__order_place(&lead, k, i), q = stk__order_beside(&same, &lead, &p);
+						struct stk_place p = stk__order_place(&lead, k, i), q = stk__order_follow(&same, &lead, &p);
 						assert_int_equal(q.sample, p.sample);
 						assert_int_equal(q.epoch, p.epoch);
-						q = stk__order_beside(&less, &lead, &p);
+						q = stk__order_follow(&less, &lead, &p);
 						assert_int_equal(q.epoch, (p.epoch * 23 + p.from) / 7);
 						if (q.epoch < 3 && !p.padded)
 							seen[q.epoch][q.sample]++;
 						struct stk_place r = stk__order_replacement(&lead, &p, 1);
-						assert_int_equal(stk__order_beside(&same, &lead, &r).sample, r.sample);
+						assert_int_equal(stk__order_follow(&same, &lead, &r).sample, r.sample);
 					}
 			for (int e = 0; e < 3 && lead.tail != STK_TAIL_DROP && !lead.contiguous; e++)
 				for (int i = 0; i < 7; i++)

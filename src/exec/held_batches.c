@@ -41,13 +41,13 @@ static const char *ways_out(void)
 	return "keep a .clone() of the part that is needed, .detach() or .item() of a loss, or .cpu() of what lies on a GPU";
 }
 
-size_t stk__held_bytes(struct stk_pipeline *p)
+size_t stk__held_batches_bytes(struct stk_pipeline *p)
 {
 	size_t limit;
 	return stk__ring_kept(p->ring, STK_SPACE_HOST, &limit) + stk__ring_kept(p->ring, STK_SPACE_GPU, &limit);
 }
 
-enum stk_status stk__held_error(struct stk_pipeline *p, enum stk_ring_lack lack, struct stk_error *err)
+enum stk_status stk__held_batches_error(struct stk_pipeline *p, enum stk_ring_lack lack, struct stk_error *err)
 {
 	struct stk_text held = {0}, limit = {0};
 	add_outputs(p, &held);
@@ -73,12 +73,12 @@ enum stk_status stk__held_error(struct stk_pipeline *p, enum stk_ring_lack lack,
 	return s;
 }
 
-void stk__tell_held(struct stk_pipeline *p)
+void stk__warn_of_held_batches(struct stk_pipeline *p)
 {
-	if (p->run.held_told || !atomic_load_explicit(&p->ring->pinned, memory_order_relaxed))
+	if (p->run.held_warned || !atomic_load_explicit(&p->ring->pinned, memory_order_relaxed))
 		return;
 	struct stk_text held = {0};
-	p->run.held_told = true;
+	p->run.held_warned = true;
 	add_outputs(p, &held);
 	stk__notify(p->ctx, STK_LOG_WARNING,
 		"tensors of many delivered batches are held, and each has memory of its own: %s; if that is not meant, %s (held_limit "

@@ -88,7 +88,7 @@ static void check(int n, const cpu_set_t *cpus, int staying, const char *list)
 {
 	const struct stk_context_config c = {.size = sizeof c, .threads = WORKERS};
 	struct stk_context *ctx = NULL;
-	struct stk_cpu_near near;
+	struct stk_device_cores cores;
 	cpu_set_t before, after;
 	assert_int_equal(stk_context_create(&c, &ctx, NULL), STK_OK);
 	sched_getaffinity(0, sizeof before, &before);
@@ -96,13 +96,13 @@ static void check(int n, const cpu_set_t *cpus, int staying, const char *list)
 	for (int i = 0; i < n; i++) {
 		struct stk_gpu_device *dev = NULL;
 		assert_int_equal(stk__context_device(ctx, i, &dev, NULL), STK_OK);
-		stk__context_stay_near(ctx, root, dev);
+		stk__context_pin_workers(ctx, root, dev);
 		stk__gpu_device_close(dev);
 	}
 	sched_getaffinity(0, sizeof after, &after);
 	assert_true(CPU_EQUAL(&before, &after));
-	assert_int_equal(stk__context_near(ctx, &near), staying);
-	assert_string_equal(near.list, list);
+	assert_int_equal(stk__context_pinned_cores(ctx, &cores), staying);
+	assert_string_equal(cores.list, list);
 	if (!CPU_EQUAL(cpus, &before)) {
 		assert_int_equal(workers_on(cpus), staying);
 		assert_int_equal(workers_on(&before), WORKERS - staying);
@@ -147,15 +147,15 @@ static void test_ranks_share_the_cores(void **state)
 		const struct stk_context_config c = {.size = sizeof c, .threads = 8};
 		struct stk_context *ctx = NULL;
 		struct stk_gpu_device *dev = NULL;
-		struct stk_cpu_near near;
+		struct stk_device_cores cores;
 		says(1, cases[k].apart ? high : low);
 		assert_int_equal(stk_context_create(&c, &ctx, NULL), STK_OK);
 		for (int cpu = one; cpu < one + 16; cpu++)
 			CPU_SET(cpu, &ctx->allowed);
 		setenv("LOCAL_WORLD_SIZE", cases[k].ranks, 1);
 		assert_int_equal(stk__context_device(ctx, 0, &dev, NULL), STK_OK);
-		stk__context_stay_near(ctx, root, dev);
-		assert_int_equal(stk__context_near(ctx, &near), cases[k].staying);
+		stk__context_pin_workers(ctx, root, dev);
+		assert_int_equal(stk__context_pinned_cores(ctx, &cores), cases[k].staying);
 		stk__gpu_device_close(dev);
 		stk_context_unref(&ctx);
 	}

@@ -17,42 +17,42 @@ static bool switched_off(void)
 }
 
 /* Returns the number of ranks on this host whose GPU has the same cores near it, if each visible GPU has equally many ranks. */
-static int ranks_sharing_cores(const struct stk_context *ctx, const char *root, const struct stk_cpu_near *near)
+static int ranks_sharing_cores(const struct stk_context *ctx, const char *root, const struct stk_device_cores *cores)
 {
 	struct stk_cpu_budget budget;
 	int same = 0, count = stk__gpu_count(ctx->gpu);
 	for (int i = 0; i < count; i++) {
 		struct stk_gpu_facts facts;
-		struct stk_cpu_near other = {0};
+		struct stk_device_cores other = {0};
 		if (stk__gpu_facts(ctx->gpu, i, &facts, NULL) == STK_OK)
-			stk__cpus_near(root, facts.pci, &ctx->allowed, &other);
-		same += CPU_EQUAL(&near->cpus, &other.cpus);
+			stk__device_cores(root, facts.pci, &ctx->allowed, &other);
+		same += CPU_EQUAL(&cores->cpus, &other.cpus);
 	}
 	stk__cpu_budget(&budget);
 	return same ? (budget.local_world_size * same + count - 1) / count : budget.local_world_size;
 }
 
-void stk__context_stay_near(struct stk_context *ctx, const char *root, const struct stk_gpu_device *dev)
+void stk__context_pin_workers(struct stk_context *ctx, const char *root, const struct stk_gpu_device *dev)
 {
-	struct stk_cpu_near near;
+	struct stk_device_cores cores;
 	if (switched_off())
 		return;
 	pthread_mutex_lock(&ctx->gpu_lock);
-	stk__cpus_near(root, stk__gpu_device_facts(dev)->pci, &ctx->allowed, &near);
-	bool restricts = near.count > 0 && !CPU_EQUAL(&near.cpus, &ctx->allowed);
-	if (restricts || (near.count > 0 && ctx->bound > 0)) { /* a second GPU's cores are added to those of the first */
-		int ranks = ranks_sharing_cores(ctx, root, &near);
-		CPU_OR(&ctx->near.cpus, &ctx->near.cpus, &near.cpus);
-		stk__cpus_describe(&ctx->near);
-		ctx->bound = stk__pool_bind(ctx->pool, &ctx->near.cpus, ctx->near.count / ranks > 0 ? ctx->near.count / ranks : 1);
+	stk__device_cores(root, stk__gpu_device_facts(dev)->pci, &ctx->allowed, &cores);
+	bool restricts = cores.count > 0 && !CPU_EQUAL(&cores.cpus, &ctx->allowed);
+	if (restricts || (cores.count > 0 && ctx->bound > 0)) { /* a second GPU's cores are added to those of the first */
+		int ranks = ranks_sharing_cores(ctx, root, &cores);
+		CPU_OR(&ctx->pinned.cpus, &ctx->pinned.cpus, &cores.cpus);
+		stk__device_cores_list(&ctx->pinned);
+		ctx->bound = stk__pool_bind(ctx->pool, &ctx->pinned.cpus, ctx->pinned.count / ranks > 0 ? ctx->pinned.count / ranks : 1);
 	}
 	pthread_mutex_unlock(&ctx->gpu_lock);
 }
 
-int32_t stk__context_near(struct stk_context *ctx, struct stk_cpu_near *near)
+int32_t stk__context_pinned_cores(struct stk_context *ctx, struct stk_device_cores *cores)
 {
 	pthread_mutex_lock(&ctx->gpu_lock);
-	*near = ctx->near;
+	*cores = ctx->pinned;
 	int32_t bound = ctx->bound;
 	pthread_mutex_unlock(&ctx->gpu_lock);
 	return bound;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Parses a list such as "0-15,32-47". Sets the cores that are both in the list and in `allowed`, and counts all cores in the list. */
-static void read_list(const char *text, const cpu_set_t *allowed, struct stk_cpu_near *out)
+static void read_list(const char *text, const cpu_set_t *allowed, struct stk_device_cores *out)
 {
 	for (const char *p = text; *p;) {
 		char *end;
@@ -48,17 +48,17 @@ static void write_list(const cpu_set_t *cpus, char *text, size_t capacity)
 	}
 }
 
-void stk__cpus_describe(struct stk_cpu_near *near)
+void stk__device_cores_list(struct stk_device_cores *cores)
 {
-	near->count = CPU_COUNT(&near->cpus);
-	write_list(&near->cpus, near->list, sizeof near->list);
+	cores->count = CPU_COUNT(&cores->cpus);
+	write_list(&cores->cpus, cores->list, sizeof cores->list);
 }
 
-void stk__cpus_near(const char *root, const char *pci, const cpu_set_t *allowed, struct stk_cpu_near *out)
+void stk__device_cores(const char *root, const char *pci, const cpu_set_t *allowed, struct stk_device_cores *out)
 {
 	char id[32], path[PATH_MAX], text[4096] = "";
 	size_t n = 0;
-	*out = (struct stk_cpu_near){0};
+	*out = (struct stk_device_cores){0};
 	for (; pci[n] && n + 1 < sizeof id; n++) /* the driver writes 0000:3B:00.0 */
 		id[n] = (char)tolower((unsigned char)pci[n]);
 	id[n] = 0;
@@ -71,5 +71,5 @@ void stk__cpus_near(const char *root, const char *pci, const cpu_set_t *allowed,
 	if (fgets(text, sizeof text, f))
 		read_list(text, allowed, out);
 	fclose(f);
-	stk__cpus_describe(out);
+	stk__device_cores_list(out);
 }
