@@ -45,7 +45,7 @@ bool core_batch_has(PyObject *object, long output)
 	if (output < 0 || output >= stk_batch_outputs(self->batch))
 		PyErr_Format(PyExc_IndexError, "output %ld of %d", output, (int)stk_batch_outputs(self->batch));
 	else if (self->output >= 0 && self->output != output)
-		PyErr_Format(PyExc_IndexError, "output %ld of a Batch that holds output %d alone", output, (int)self->output);
+		PyErr_Format(PyExc_IndexError, "output %ld of a Batch that holds only output %d", output, (int)self->output);
 	else
 		return true;
 	return false;

@@ -230,8 +230,8 @@ class Branches:
         self.where = where
         if leaves:
             raise UnsupportedError(
-                f"`if` at {where} depends on data, so both of its branches are traced, and each sample takes one: {leaves} cannot be done for some "
-                "samples alone"
+                f"`if` at {where} depends on data, so both of its branches are traced, and each sample takes one: {leaves} cannot be done for only "
+                "some samples"
             )
         self.variables = variables
         self.builder = current_builder([test._builder])

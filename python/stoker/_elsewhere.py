@@ -17,7 +17,7 @@ _STREAMS = "streams are the library's own; TensorListGPU.use_stream names those 
 _NUMBA = "fn.python_function takes functions that numba compiled, as numba_function's run_fn: what it returns are the outputs"
 _PARTS = "it is a part of DALI's own workings"
 _VIEW = "a batch on a GPU is described by its pipeline: fn.reshape, fn.reinterpret and fn.squeeze there, or views of torch's or CuPy's through DLPack"
-_MADE = "lists on a GPU are made by pipelines alone: external_source takes torch's and CuPy's tensors, and DLPack"
+_MADE = "lists on a GPU are made only by pipelines: external_source takes torch's and CuPy's tensors, and DLPack"
 _IN_PLACE = {
     **dict.fromkeys("as_reshaped_tensor reinterpret set_layout squeeze".split(), _VIEW),
     **dict.fromkeys("broadcast from_dlpack_list".split(), _MADE),
@@ -118,7 +118,7 @@ def instead(full: str) -> str:
     """Returns what to use in place of a name such as "stoker.plugin.tf", after a colon; "" if DALI does not have the name."""
     module, _, name = full.rpartition(".")
     advice = _INSTEAD.get(module, {}).get(name)
-    return f": it is of DALI alone; {advice}" if advice else ""
+    return f": only DALI has it; {advice}" if advice else ""
 
 
 def no_member(kind: str, name: str) -> AttributeError:

@@ -341,7 +341,7 @@ class ByName(PassedOn, total=False):
     enable_conditionals: Annotated[
         bool,
         Setting(
-            "if, elif, else, and, or, not of the definition may depend on a sample's data, which then takes its branch alone.",
+            "if, elif, else, and, or, not of the definition may depend on a sample's data, which then takes only its branch.",
             _flag,
             default=False,
         ),

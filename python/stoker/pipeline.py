@@ -570,15 +570,15 @@ def _unneeded(graph: dict[str, Any]) -> set[int]:
 def _tell_unsaved(sources: Sequence[UserSource]) -> None:
     """Warns, as DALI does, if enable_checkpointing=True is given with sources whose samples depend on earlier calls: their state cannot be saved."""
     where = {
-        BY_CALLS_OF_EPOCH: "it can be restored at the beginning of an epoch alone, where it begins anew",
-        BY_ALL_CALLS: 'it can be restored at the beginning of the run alone; with cycle="raise", iterables and generator functions begin anew with '
+        BY_CALLS_OF_EPOCH: "it can be restored only at the beginning of an epoch, where it begins again",
+        BY_ALL_CALLS: 'it can be restored only at the beginning of the run; with cycle="raise", iterables and generator functions begin again with '
         "each epoch, and can be restored there",
     }
     for name, how in ((s.name, where.get(s.source.seek)) for s in sources if isinstance(s.source, Source)):
         if how is not None:
             warn(
                 f"a checkpoint holds no state of the source of external_source {name!r}: {how}; a callable that takes the batch's number, a BatchInfo or a "
-                "SampleInfo can be restored behind any batch"
+                "SampleInfo can be restored after any batch"
             )
 
 

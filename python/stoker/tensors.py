@@ -160,7 +160,7 @@ class TensorGPU(_Tensor):
 
     @classmethod
     def _over(cls, *_: Any, **__: Any) -> NoReturn:
-        raise UnsupportedError("TensorGPU is made by pipelines alone: hand torch's or CuPy's tensors to external_source as they are")
+        raise UnsupportedError("TensorGPU is made only by pipelines: hand torch's or CuPy's tensors to external_source as they are")
 
     def device_id(self) -> int:
         """Returns the number of the GPU."""

@@ -69,7 +69,7 @@ static enum stk_status check_whole(const struct stk_tiff *t, struct stk_error *e
 	for (uint64_t i = 0; i < t->across * t->down * planes_of(t); i++) {
 		uint64_t at = stk__tiff_value(t, &t->offsets, i), bytes = stk__tiff_count(t, i);
 		if (at > t->size || bytes > t->size - at)
-			return stk__fail(err, STK_CORRUPT, "a truncated TIFF: %s %llu ends behind its %zu bytes",
+			return stk__fail(err, STK_CORRUPT, "a truncated TIFF: %s %llu ends after its %zu bytes",
 				t->tiled ? "tile" : "strip", (unsigned long long)i, t->size);
 	}
 	return STK_OK;

@@ -99,7 +99,7 @@ static enum stk_status add_objects(const struct stk_access *reach, const char *p
 	size_t n = strlen(path) < m.bucket ? 0 : strcspn(path + m.bucket, "*?[");
 	if (n >= sizeof prefix || strchr(path + m.bucket + n, '/'))
 		return stk__fail(
-			err, STK_UNSUPPORTED, "%.300s: in %.*s:// URIs * ? and [ stand behind the last slash alone", path, scheme, path);
+			err, STK_UNSUPPORTED, "%.300s: in %.*s:// URIs * ? and [ can only be after the last slash", path, scheme, path);
 	snprintf(prefix, sizeof prefix, "%.*s", (int)n, path + m.bucket);
 	enum stk_status s = list_objects(&m, reach, bucket, prefix, err);
 	stk__names_settle(&found);
@@ -122,7 +122,7 @@ static enum stk_status add_path(const struct stk_access *reach, const char *path
 		return add_objects(reach, path, out, err);
 	if (uri && strncmp(path, "file://", 7) != 0 && memchr(path, '*', (size_t)stk__uri_shown(path)))
 		return stk__fail(err, STK_UNSUPPORTED,
-			"%.*s: * stands for names in s3:// URIs alone, and in those that stoker.Storage(fetch=..., list=...) lists: name the files, as "
+			"%.*s: * stands for names only in s3:// URIs, and in those that stoker.Storage(fetch=..., list=...) lists: name the files, as "
 			"\"shard-{000..127}.tar\"",
 			stk__uri_shown(path), path);
 	if (!uri && strpbrk(path, "*?[") && access(path, F_OK))

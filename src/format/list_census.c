@@ -198,7 +198,7 @@ static void describe_skipped(const struct stk_list_census *c, struct stk_file_li
 		int64_t count;
 		const char *one, *many, *more;
 	} kinds[] = {{c->files, "file that is no image: ", "files that are no images: ", endings},
-		{loose_images, "image beside the class folders", "images beside the class folders", ""},
+		{loose_images, "image next to the class folders", "images next to the class folders", ""},
 		{c->folders, "folder inside a class folder", "folders inside class folders", ""},
 		{c->empty, "class folder without images", "class folders without images", ""}};
 	size_t used = 0;

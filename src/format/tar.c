@@ -271,7 +271,7 @@ static enum stk_status check_end(struct scan *t)
 	for (size_t at = BLOCK; at + BLOCK <= n; at += BLOCK)
 		if (!is_zero(h + at) && sum_is_right(h + at))
 			return stk__archive_bad(t->file, t->at + (int64_t)at, t->err, STK_UNSUPPORTED,
-				"another archive begins behind its end, as cat joins them: name them one by one, or join them by tar --concatenate");
+				"another archive begins after its end, as cat joins them: name them one by one, or join them by tar --concatenate");
 	return STK_OK;
 }
 

@@ -191,7 +191,7 @@ const char *stk__json_check(const char *text, size_t n, size_t *at)
 	const uint8_t *begin = (const uint8_t *)text;
 	struct text t = {begin + stk__byte_order_mark(text, n), begin + n, NULL};
 	if (take_value(&t) && t.at < t.end)
-		fails(&t, "more behind the end of the value");
+		fails(&t, "more after the end of the value");
 	*at = (size_t)(t.at - begin);
 	return t.wrong;
 }

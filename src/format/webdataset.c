@@ -293,7 +293,7 @@ static enum stk_status parse_head(struct stk_collect *c, const char *at, const c
 	*named = version.n == 4 && memcmp(version.at, "v1.2", 4) == 0;
 	if (!*named && !(version.n == 4 && memcmp(version.at, "v1.1", 4) == 0))
 		return bad_index(c, "not an index of wds2idx of version 1.1 or 1.2: it begins with neither v1.1 nor v1.2");
-	return word_number(&at, end, count) ? STK_OK : bad_index(c, "the number of samples is expected behind the version");
+	return word_number(&at, end, count) ? STK_OK : bad_index(c, "the number of samples is expected after the version");
 }
 
 enum stk_status stk__webdataset_parse_index(const struct stk_webdataset_options *o, int32_t archive, const char *text, size_t size,

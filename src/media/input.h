@@ -29,7 +29,7 @@ STK_MUST_USE enum stk_status stk__media_check(const struct stk_media_input *in, 
 
 /* What distinguishes versions of a file: times and inode of a local one, or the version of an object (its ETag). */
 struct stk_media_version {
-	bool known; /* false: versions cannot be told apart */
+	bool known; /* false: versions cannot be distinguished */
 	int64_t size, modified_ns, changed_ns;
 	uint64_t inode;
 	char version[128]; /* of an object; unused bytes are zero */

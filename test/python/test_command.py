@@ -253,7 +253,7 @@ def test_inspect_counts(folder, tmp_path):
     (tmp_path / "class").mkdir()
     (tmp_path / "class" / "a.jpg").write_bytes(paths[0].read_bytes())
     (tmp_path / "class" / "a.txt").touch()
-    assert "skipped       1 file that is no image: .txt (1); 4 images beside the class folders" in stoker("inspect", tmp_path).stdout
+    assert "skipped       1 file that is no image: .txt (1); 4 images next to the class folders" in stoker("inspect", tmp_path).stdout
 
 
 def test_inspect_says_what_loader_refuses(folder, tmp_path):

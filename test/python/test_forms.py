@@ -200,12 +200,12 @@ def test_exceptions_are_of_the_types_that_dali_raises(wrong, kind):
     ],
 )
 def test_names_that_are_dalis_alone_say_what_to_do(module, name):
-    with pytest.raises(AttributeError, match="DALI alone; "):
+    with pytest.raises(AttributeError, match="only DALI has it; "):
         getattr(importlib.import_module(module), name)
     if hasattr(importlib.import_module(module), "__path__"):
-        with pytest.raises(ModuleNotFoundError, match="DALI alone; "):
+        with pytest.raises(ModuleNotFoundError, match="only DALI has it; "):
             importlib.import_module(f"{module}.{name}")
-    with pytest.raises(ImportError, match="DALI alone; "):
+    with pytest.raises(ImportError, match="only DALI has it; "):
         exec(f"from {module} import {name}")
     assert not hasattr(experimental, "nothing")
     with pytest.raises(ModuleNotFoundError) as caught:

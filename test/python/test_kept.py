@@ -65,7 +65,7 @@ def test_outputs_of_a_pipeline_hold_themselves(files):
     assert pipe._running().counters()["slots"] <= 7
     assert [int(x) for k in kept for x in k.as_array().ravel()] == [i % len(files) for i in range(400)]
     assert kept[3].source_info() == [str(files[i % len(files)]) for i in range(12, 16)]
-    with pytest.raises(IndexError, match="holds output 1 alone"):
+    with pytest.raises(IndexError, match="holds only output 1"):
         kept[0]._batch.describe(0)
     pipe.close()
     del pipe

@@ -176,7 +176,7 @@ def test_what_is_skipped_in_a_folder_is_told(files, tmp_path, capfd):
     assert len(Loader(tmp_path, 1, transforms=SMALL)) == 3
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith(f"stoker: {tmp_path}: skipped 3 files that are no images: .") and line.endswith(
-        "; 1 image beside the class folders"
+        "; 1 image next to the class folders"
     )
     assert ".txt (2)" in line and ".csv (1)" in line
     (tmp_path / ".ipynb_checkpoints").mkdir()

@@ -325,7 +325,7 @@ def test_a_function_that_lists(store, tree, tmp_path, monkeypatch):
             run(path, storage=Storage(**given))
 
     fails("its size is unknown.*a fetch function needs a list", "mem://b/s-0.tar", fetch=Bucket(root))
-    fails("[*] stands for names in s3:// URIs alone", "mem://b/s-*.tar", fetch=Bucket(root))
+    fails("[*] stands for names only in s3:// URIs", "mem://b/s-*.tar", fetch=Bucket(root))
     fails(r"only s3:// and local folders can be listed; give .*stoker\.Storage\(fetch=\.\.\., list=", fetch=Bucket(root))
     fails("TypeError: list.*gives pairs of a URI that begins with it", fetch=source, list=lambda uri: [uri + "x.jpg"])
     fails("fetch raised ValueError: no such folder", fetch=source, list=raises(ValueError("no such folder")), retries=0)

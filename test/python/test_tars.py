@@ -332,7 +332,7 @@ def test_what_would_go_missing_is_told(tmp_path, capfd):
         Loader(cut, 1)
     joined = tmp_path / "joined.tar"
     joined.write_bytes(whole.read_bytes() + whole.read_bytes())
-    with pytest.raises(StokerError, match=r"joined\.tar, at byte \d+: another archive begins behind its end, as cat joins them"):
+    with pytest.raises(StokerError, match=r"joined\.tar, at byte \d+: another archive begins after its end, as cat joins them"):
         Loader(str(joined), 1)
 
 

@@ -132,7 +132,7 @@ def test_made_tensors_feed_pipelines(rng):
 
 def test_names_of_types_and_arguments_without_effect(tree):
     assert types.to_dali_type("float32") is types.FLOAT and types.CUDAStream(7).ptr == 7 and types.TensorLayout("HW") == "HW"
-    with pytest.raises(AttributeError, match="DALI alone"):
+    with pytest.raises(AttributeError, match="only DALI has it"):
         types.PYTHON_OBJECT  # noqa: B018
 
     def make():

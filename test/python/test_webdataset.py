@@ -320,7 +320,7 @@ def test_paths_with_braces_and_globs(tmp_path):
     ]:
         with pytest.raises(stoker.StokerError, match=message):
             read([path])
-    with pytest.raises(stoker.StokerError, match="behind the last slash alone"):
+    with pytest.raises(stoker.StokerError, match="only be after the last slash"):
         build(paths="s3://b/*/a.tar", ext="txt")
 
 

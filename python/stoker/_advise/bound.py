@@ -84,7 +84,7 @@ def _gpu(subject: Subject, f: Facts, wall: float) -> Bound | None:
     if copy >= _BUSY * wall and copy >= kernels:
         return Bound("copy", f"the copy to the GPU, under way {copy / wall:.0%} of the time")
     if kernels >= _BUSY * wall:
-        return Bound("gpu", f"the GPU: the loader's kernels ran {kernels / wall:.0%} of the time, beside those of the step")
+        return Bound("gpu", f"the GPU: the loader's kernels ran {kernels / wall:.0%} of the time, next to those of the step")
     if subject.on_gpu() and not _reads_blocked(f):
         return Bound("gpu", "the GPU, which the loader shares with the step: its threads had time left, and its files lay in memory")
     return None

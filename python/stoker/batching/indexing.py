@@ -21,7 +21,7 @@ def _check_indices(name: str, indices: RaggedBatch) -> None:
     if indices.dtype not in INDEX_BYTES:
         raise ShapeError(f"{name} must be int32 or int64, not {indices.dtype}")
     if indices.dim() != indices.num_batch_dims + 1:
-        raise ShapeError(f"{name} has shape {tuple(indices.shape)}: one dim behind the batch dims {tuple(indices.batch_shape)} is expected")
+        raise ShapeError(f"{name} has shape {tuple(indices.shape)}: one dim after the batch dims {tuple(indices.batch_shape)} is expected")
 
 
 def _check_data(name: str, data: Tensor, indices_name: str, indices: RaggedBatch) -> None:

@@ -292,7 +292,7 @@ class RaggedBatch:
         batch_dims = self.num_batch_dims
         if -1 in new:  # resolved here: torch cannot where another extent is 0
             known = prod([n for n in new if n != -1])  # a list: torch.compile takes no generator here
-            require(new.count(-1) == 1 and known > 0, lambda: f"new_batch_shape {new} may have one -1, and no 0 beside it")
+            require(new.count(-1) == 1 and known > 0, lambda: f"new_batch_shape {new} may have one -1, and no 0 next to it")
             new = tuple(prod(self.batch_shape) // known if n == -1 else n for n in new)
         require(
             prod(new) == prod(self.batch_shape),

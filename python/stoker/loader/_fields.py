@@ -83,7 +83,7 @@ def of_dataset(fields: tuple[str, ...] | None, targets: int, keys: tuple[str, ..
     names = targets_of(given) or ()
     if len(names) > targets:
         raise InvalidArgumentError(
-            f"fields: {', '.join(names)} are {len(names)} targets; the dataset gives {targets} behind the image (index and valid come extra)"
+            f"fields: {', '.join(names)} are {len(names)} targets; the dataset gives {targets} after the image (index and valid come extra)"
         )
     if fields is not None and 0 < len(names) < targets:
         raise InvalidArgumentError(

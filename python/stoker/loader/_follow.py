@@ -293,7 +293,7 @@ class Followers:
         if any(field.vectors for field in self.fields):
             raise UnsupportedError(
                 f"{what}: a map of vectors cannot follow it, since vectors would change from pixel to pixel: do it in the Dataset, or "
-                "declare the field 'FloatMap' alone, which moves the pixels and keeps the numbers"
+                "declare the field as a plain 'FloatMap', which moves the pixels and keeps the numbers"
             )
 
     def perspective(self, what: str, matrix: DataNode, change: Callable[[Field], DataNode]) -> None:

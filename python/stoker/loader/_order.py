@@ -105,7 +105,7 @@ class SamplerOrder(Order):
 
     per_rank = True
     repeated = (
-        "one that draws anew cannot go on in mid-epoch. Give a function of the epoch, which gives it the same ids again (sampler=lambda epoch: ...), "
+        "one that draws again cannot go on in mid-epoch. Give a function of the epoch, which gives it the same ids again (sampler=lambda epoch: ...), "
         "or shuffle=True"
     )
 

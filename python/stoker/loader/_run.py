@@ -442,7 +442,7 @@ class Run:
     def go_to(self, epoch: int) -> None:
         """Goes to the beginning of an epoch."""
         if isinstance(self.source, Pipeline):
-            raise StateError("set_epoch: a Pipeline of the user's goes through its epochs in order")
+            raise StateError("set_epoch: the user's Pipeline goes through its epochs in order")
         self._drop()
         self._by_index()
         self.epoch = epoch

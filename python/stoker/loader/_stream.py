@@ -147,7 +147,7 @@ class StreamSource(DatasetSource):
         iterator = iter(self.dataset)
         if iterator is self.dataset and self._spent:
             raise StateError(
-                f"the Loader's {type(self.dataset).__name__} can be iterated once, for one epoch: give an object whose __iter__ begins anew"
+                f"the Loader's {type(self.dataset).__name__} can be iterated once, for one epoch: give an object whose __iter__ begins again"
             )
         self._spent = True
         self._iterator, self._at = iterator, (-1, 0)

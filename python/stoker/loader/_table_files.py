@@ -209,7 +209,7 @@ class _Ranges(io.RawIOBase):
     def _fetch(self, offset: int, length: int) -> memoryview:
         data, size, version = self._core.read(self.name, offset, length)
         if (size >= 0 and size != self.size) or version != self.version:
-            raise ReadError(f"{self.name}: the object was replaced while it was read: start again, so that its footer is read anew")
+            raise ReadError(f"{self.name}: the object was replaced while it was read: start again, so that its footer is read again")
         return memoryview(data)[:length]
 
     def readable(self) -> bool:
@@ -263,5 +263,5 @@ def _reopened(file: TableFile, storage: Storage) -> Any:
     mark = _identity(opened)[1]
     if mark != file.mark and not (mark[:2] == file.mark[:2] and parquet().read_metadata(opened).equals(file.footer)):
         opened.close()
-        raise ReadError(f"{file.name}: the file was replaced while it was read: start again, so that its footer is read anew")
+        raise ReadError(f"{file.name}: the file was replaced while it was read: start again, so that its footer is read again")
     return opened

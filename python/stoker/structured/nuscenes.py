@@ -266,7 +266,7 @@ class NuScenes(DataProvider):
         Each of "image" is a pair if there is a video_root: the path of a video and the number of a frame, for fn.io.video.frame. arguments: further arguments of the
         operator (random_shuffle, num_shards, shard_id, streams, name, ...)."""
         if self._infos is not None:
-            raise ValueError("info files are read by get_data alone: readers.nuscenes takes NuScenes' tables")
+            raise ValueError("info files are read only by get_data: readers.nuscenes takes NuScenes' tables")
         given = {key: value for key, value in self._arguments.items() if value is not None}
         videos = self._videos if "image" in self.fields else None
         fields = [name for name in self.fields if videos is None or name != "image"]

@@ -12,7 +12,7 @@ static const struct stk_arg_def truth_args[] = {
 		"Source of the condition, for messages: \"if\", \"not\", \"and\", \"or\"."),
 	STK_ARG(struct truth, negate, STK_ARG_BOOL, "false", STK_FREE, 0,
 		"Returns whether the number is 0, instead of whether it is not 0."),
-	STK_ARG(struct truth, strict, STK_ARG_BOOL, "false", STK_FREE, 0, "Take bool alone."),
+	STK_ARG(struct truth, strict, STK_ARG_BOOL, "false", STK_FREE, 0, "Take only bool."),
 	STK_ARG_END,
 };
 

@@ -53,7 +53,7 @@ def test_labels_hold_no_images(tree: Path) -> None:
     pipe.close()
     for i, label in enumerate(labels):
         assert numbers(label) == [ORDER[(2 * i) % 21], ORDER[(2 * i + 1) % 21]]
-    with pytest.raises(IndexError, match="alone"):
+    with pytest.raises(IndexError, match="only output"):
         labels[0]._batch.to_host(0)
 
 

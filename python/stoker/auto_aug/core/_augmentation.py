@@ -176,7 +176,7 @@ class Augmentation:
             magnitude_bin = signed_bin(magnitude_bin)
             warnings.warn(
                 f"The augmentation `{self.name}` was declared with `randomly_negate=True`, but an unsigned `magnitude_bin` was passed to the call: signs are drawn "
-                "for this call alone. Several augmentations in branches can share signs that are drawn before: magnitude_bin=signed_bin(magnitude_bin)",
+                "for this call only. Several augmentations in branches can share signs that are drawn before: magnitude_bin=signed_bin(magnitude_bin)",
                 Warning,
                 stacklevel=3,
             )

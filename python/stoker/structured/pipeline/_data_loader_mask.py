@@ -11,7 +11,7 @@ def masked_as(own: type, shown: type) -> type:
 
     def refuse(name: str) -> property:
         def raises(self: Any) -> Any:
-            raise RuntimeError(f"'{name}' is {shown.__module__}.{shown.__qualname__}'s, of which {own.__name__} has the type alone")
+            raise RuntimeError(f"'{name}' is {shown.__module__}.{shown.__qualname__}'s, of which {own.__name__} has only the type")
 
         return property(raises)
 

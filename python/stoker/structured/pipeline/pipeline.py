@@ -126,7 +126,7 @@ class PipelineDefinition:
         for step in self._steps:
             data = step(data)
         if missing := [path_text(path) for path, field in data._leaves() if field.value is None]:
-            raise ValueError(f"fields without a value behind the last step: {', '.join(missing)}. A step that adds a field also assigns it")
+            raise ValueError(f"fields without a value after the last step: {', '.join(missing)}. A step that adds a field also assigns it")
         return data
 
     def _input_nodes(self, structure: SampleDataGroup) -> Sequence[DataNode]:

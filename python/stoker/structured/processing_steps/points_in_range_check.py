@@ -37,7 +37,7 @@ class PointsInRangeCheck(PipelineStepBase):
             group = data_empty.get_parent_of_path(path)
             if group.has_child(self._result_name):
                 raise ValueError(
-                    f"Cannot add '{self._result_name}': there is a field of that name beside the points at '{path_text(path)}'"
+                    f"Cannot add '{self._result_name}': there is a field of that name next to the points at '{path_text(path)}'"
                 )
             group.add_data_field(self._result_name, types.BOOL, ragged=group.is_ragged(self._points_name))
         return data_empty
