@@ -4,7 +4,7 @@
 # Configures a build folder with the given options, or makes an existing one take them over, and builds it. As with meson itself, an option that is not
 # given stays as it was given last. BUILD/python is then a Python path that holds the package with its built module.
 #
-# usage: [TARGETS="a b"] tools/build.sh BUILD [meson options: -Dname=value or --name=value]    TARGETS: these files of the folder alone
+# usage: [TARGETS="a b"] tools/build.sh BUILD [meson options: -Dname=value or --name=value]    TARGETS: only these files of the folder
 #        LEFT_OUT_LATER=1: the caller says at its own end what the build leaves out
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Each public header compiles alone, in C and in C++, with every warning an error.
+# Each public header compiles without others, in C and in C++, with every warning an error.
 set -eu
 cd "$(dirname "$0")/.."
 count=0

@@ -26,7 +26,7 @@ NEEDED = {"libc.so", "libm.so", "libjpeg.so", "libspng.so", "libjansson.so", "li
 # Permitted globals: (object, name), each with its reason.
 GLOBALS = {
     ("src_base_memory.c.o", "alloc_count"): "a counter for the tests: how often anything was allocated in the process",
-    ("src_base_memory.c.o", "fault_at"): "fault injection, in builds for tests alone",
+    ("src_base_memory.c.o", "fault_at"): "fault injection, only in builds for tests",
     ("nvtx.c.o", "nvtxGlobals_v3"): "NVTX's own: where the tool that listens has put its functions",
 }
 

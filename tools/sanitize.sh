@@ -20,7 +20,7 @@ esac
 export ASAN_OPTIONS=strict_string_checks=1:detect_stack_use_after_return=1:allocator_may_return_null=1
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$PWD/tools/tsan.txt
-# Little optimisation and debugging information of lines alone: GCC takes a third of the time for checked code then, and stacks name the same lines.
+# Little optimisation, and debugging information only for lines: GCC then takes a third of the time for checked code, and stacks name the same lines.
 # With so little, GCC takes structs that a call fills for uninitialized ones; the ordinary build warns of those that are.
 tools/build.sh $build -Dtests=enabled -Dcuda=emulated -Doptimization=1 -Ddebug=true "-Dc_args=-g1 -Wno-maybe-uninitialized" \
 	-Dcpp_args=-g1 -Db_sanitize=$flags -Db_lundef=false

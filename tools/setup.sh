@@ -150,7 +150,7 @@ install_torch() {
 	elif say "looking for PyTorch's CPU build" && "$VENV/bin/python" -m pip download -q --no-deps -d "$VENV/.stoker-torch-cpu" "$(grep '^torch==' "$file")+cpu" >/dev/null 2>&1; then
 		pip_install "PyTorch, its CPU build: downloads 0.2 GB" "$VENV"/.stoker-torch-cpu/torch-*.whl
 	else
-		say "there is no GPU here, but pip finds PyTorch's CUDA build alone. That one works, and is large. To take the CPU build, stop this and either set"
+		say "there is no GPU here, but pip finds only PyTorch's CUDA build. That one works, and is large. To take the CPU build, stop this and either set"
 		say "PIP_EXTRA_INDEX_URL to PyTorch's index of CPU builds (its page on how to install it names that), or name your own environment by VENV=DIR"
 		pip_install "$cuda" -r "$file"
 	fi

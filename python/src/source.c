@@ -327,7 +327,7 @@ static bool fill_feed(
 	}
 	if (!take_arrays(self, outputs, given, room, fed, feed) || !take_places(self, n, feed) ||
 		!take_descriptions(self, rq, given, fed, feed)) {
-		if (feed->samples) /* their texts may have been freed */
+		if (feed->samples) /* clears addresses of texts that may have been freed */
 			memset(feed->samples, 0, (size_t)given * sizeof(*feed->samples));
 		fed_free(fed);
 		return false;

@@ -301,10 +301,10 @@ class _Bounds:
 
     def __init__(self) -> None:
         self.nodes: list[DataNode] = []
-        self.held: list[int] = []  # for each number, the input with its value; 0 if it is not from a node
+        self.held: list[int] = []  # for each number: the input that gives its value, counted from 1; 0 if it is not from a node
 
     def add(self, value: Any, otherwise: int, what: str) -> int:
-        """Returns the number; a placeholder if it comes from a node."""
+        """Returns a bound: `otherwise` for None, and 1 for a node, which becomes an input that replaces the 1."""
         if isinstance(value, types.ScalarConstant):
             value = constant_node(value)
         if isinstance(value, DataNode):

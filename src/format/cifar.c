@@ -15,7 +15,7 @@
 
 enum { MAX_FILES = 5 };
 
-/* The files of a data set: the one that identifies the folder, and how many records they hold. */
+/* The binary form of a data set: its folder, its files and their records. */
 static const struct layout {
 	const char *name, *folder; /* folder: the one that the archive unpacks */
 	int label_bytes, file_count;

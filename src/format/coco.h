@@ -28,7 +28,7 @@ struct stk_coco_object {
 struct stk_coco_shape {
 	int64_t id; /* the annotation's id, for messages; STK_COCO_NO_ID: the id is missing or not a whole number */
 	int64_t polygon, run;
-	int32_t polygons, runs; /* their numbers, from `polygon` and `run` on */
+	int32_t polygons, runs; /* how many there are, from `polygon` and `run` on */
 	int32_t extent[2];      /* of the runs: rows, columns */
 };
 

@@ -192,7 +192,7 @@ static struct run next_run(int64_t at, int64_t extent, int64_t start, int32_t si
 	return r;
 }
 
-/* Dims before d already have their run. */
+/* Copies the window run by run along dim d and the dims after it. dims: the runs of the dims before d, which are chosen already. */
 static enum stk_status continue_dims(const struct stk_call *call, const struct stk_window *w, enum stk_border border, struct stk_jobs *jobs,
 	struct stk_copy_dim *dims, struct stk_tensor to, int32_t d, struct stk_error *err)
 {

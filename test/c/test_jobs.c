@@ -237,7 +237,7 @@ static void run_sinc(const struct stk_job *job)
 				sum[1][k % STK_SINC_LANES] += x * row[p->taps + k];
 		}
 		float y = stk__sinc_join(sum[0]);
-		y = p->phases ? y : y + at.way * (stk__sinc_join(sum[1]) - y);
+		y = p->phases ? y : y + at.part * (stk__sinc_join(sum[1]) - y);
 		y = largest > 0 ? stk__sinc_store(y, largest, stk__sinc_unsigned(job->dst_dtype)) : y;
 		stk__convert_one(job->dst + i * stk__job_size(job->dst_dtype), job->dst_dtype, &y, STK_FLOAT);
 	}

@@ -673,7 +673,6 @@ static void test_ragged(void **state)
 	FINE(stk_ragged_destroy(NULL));
 }
 
-/* Add each new function of the library here. */
 static void test_audio(void **state)
 {
 	(void)state;

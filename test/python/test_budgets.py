@@ -398,7 +398,7 @@ print(json.dumps({"peak": peak() - before, "given": given, "submitted": counters
 
 @pytest.mark.parametrize("kind", ["file", "fetch", "cache"])
 def test_read_bytes_bounds_every_source(tmp_path, kind):
-    """Large files that are not in the page cache, answers of the user's function, and entries of a cache on disk."""
+    """Large files that are not in the page cache, answers of a fetch function, and entries of a cache on disk."""
     count = 48
     if kind == "file":
         for i in range(count):
@@ -413,9 +413,8 @@ def test_read_bytes_bounds_every_source(tmp_path, kind):
     assert found["given"] == count
     if kind == "file" and found["submitted"] < count // 2:
         pytest.skip("this file system keeps its files in memory")
-    assert found["peak"] < 32 + 8 + 3 * 8 + 40, (
-        found
-    )  # and the spare bytes of the pool, an object that is needed and its copies, and the process's own
+    # 32: read_bytes; 8: spare buffers of the pool; 3 * 8: an object that is needed, and its copies; 40: the process itself
+    assert found["peak"] < 32 + 8 + 3 * 8 + 40, found
 
 
 def test_a_body_without_an_end_takes_no_more():

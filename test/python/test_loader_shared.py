@@ -29,7 +29,7 @@ class Frames(IterableDataset):
 
 
 class Buffers:
-    """As Frames, with a frame and a target for each thread."""
+    """Like Frames, with a frame and a target for each thread."""
 
     def __init__(self, make):
         self.make, self.own = make, threading.local()

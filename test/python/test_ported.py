@@ -48,7 +48,7 @@ def user_calls(loader):
 
 
 def test_every_script_has_its_line():
-    """README.md lists ten scripts: those of this folder, and Lightning's, which is a separate example."""
+    """README.md lists all scripts: those of this folder, and Lightning's, which is a separate example."""
     told = re.findall(r"^\| \[[\w./]+\]\((\.\./lightning/train|\w+)\.py\) \|", (PORTED / "README.md").read_text(), re.M)
     assert sorted(told) == sorted(["../lightning/train", *(p.stem for p in PORTED.glob("*.py"))]) and len(told) == 11
 

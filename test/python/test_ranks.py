@@ -409,7 +409,7 @@ def test_two_threads_at_once(tree):
     thread = threading.Thread(target=lambda: got.extend(it), name="first", daemon=True)
     thread.start()
     inside.wait(30)
-    while not loader._alone._lock.locked():
+    while not loader._one_thread._lock.locked():
         time.sleep(0.001)
     for use in (lambda: next(it), lambda: iter(loader), loader.state_dict):
         with pytest.raises(StateError, match=r"in use by the thread 'first'.*one thread at a time"):

@@ -223,7 +223,7 @@ def test_decoder_refuses(pair, arguments, said):
 
 
 def test_random_places(pair):
-    """position draws by seed and position: the same on any number of threads; all clips lie inside."""
+    """Clips of position="random" depend on the seed and the sample's position, not on the number of threads, and lie inside the video."""
 
     def run(threads, seed):
         def read():
@@ -307,7 +307,7 @@ def test_shards_and_a_restart(pair):
 
 
 def test_sequences_go_on(pair):
-    """What follows a reader takes clips as sequences."""
+    """Operators after a reader take clips as sequences."""
 
     @pipeline_def(batch_size=2, num_threads=2, device_id=None)
     def define():
@@ -370,7 +370,7 @@ def serving(video, tmp_path, monkeypatch):
 
 
 def test_the_index_of_an_object_is_kept(pair, tmp_path, monkeypatch):
-    """Three requests open an object, one opens it again, and another version of it is read anew."""
+    """Three requests open an object, one opens it again, and another version of it is read again."""
 
     def run(store):
         before = store.counts()["requests"]

@@ -14,7 +14,7 @@ need_root
 need qemu-user-static:qemu-aarch64-static python3:python3
 wheel=$(realpath "$1")
 shift
-# What needs NumPy and Pillow alone.
+# The tests that need only NumPy and Pillow.
 [ $# -gt 0 ] || set -- test/python/test_arithmetic.py test/python/test_images.py test/python/test_limits.py
 suite=bookworm
 system=${FRESH_HOME:-/var/tmp/stoker-fresh}/aarch64-$suite

@@ -23,11 +23,11 @@ packages() {
 	esac
 }
 
-# What runs with NumPy alone, and what needs PyTorch.
+# The tests that need only NumPy, and those that need PyTorch.
 tests='test/python/test_arithmetic.py test/python/test_images.py test/python/test_limits.py'
 torch_tests='test/python/test_state.py test/python/test_handover.py test/python/test_iterators.py test/python/test_dataloader.py'
 
-# A server on loopback hands the wheel in: a fresh clone has no dist/.
+# The wheel comes from a server on loopback, because a fresh clone has no dist/.
 log=$(mktemp)
 python3 -u -m http.server --bind 127.0.0.1 --directory "$(dirname "$wheel")" 0 > "$log" 2> /dev/null &
 server=$!

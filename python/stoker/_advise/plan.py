@@ -70,7 +70,7 @@ class Block:
     over: bool = False
 
     def add(self, step: Step) -> bool:
-        """Takes a step in, unless it only lets the queues settle; True when it was the last one."""
+        """Records a step, except the first ones, during which the queues settle. Returns True if no more steps are needed."""
         if self.settle > 0:
             self.settle -= 1
         else:

@@ -16,7 +16,6 @@ from stoker._where import notice, tell
 from stoker.errors import CancelledError, InvalidArgumentError, StateError, safe_text
 from stoker.loader import _collate, _fields, _layout, _options, _pad
 from stoker.loader._accelerate import reported
-from stoker.loader._alone import Alone
 from stoker.loader._array_source import ArraySource
 from stoker.loader._arrays import Arrays, in_folder
 from stoker.loader._buckets import make_buckets
@@ -29,6 +28,7 @@ from stoker.loader._kinds import FLOATS, IMAGE, OTHER, has_sound, internal, kind
 from stoker.loader._known import Listed, is_stream, known
 from stoker.loader._lower import Recipe
 from stoker.loader._mixture import Mixture
+from stoker.loader._one_thread import OneThread
 from stoker.loader._order import BatchOrder, make_order
 from stoker.loader._run import Run
 from stoker.loader._saved import Saved, is_whole
@@ -251,7 +251,7 @@ class Loader:
         self._run = Run(opened, self._spec, order)
         self._described = repr(self._run.source) if not isinstance(source, Pipeline) else "a Pipeline"
         self._generation = 0
-        self._alone = Alone()
+        self._one_thread = OneThread()
         self._batches: Any = None  # from the first batch on
         self._told_narrowed = False
         self._asks_dataset = False
@@ -463,7 +463,7 @@ class Loader:
 
     def _begin(self) -> Epoch:
         """Begins an epoch without a report to Accelerate."""
-        with self._alone:
+        with self._one_thread:
             self._generation += 1
             self._run.begin()
         return Epoch(self, self._generation)
@@ -473,7 +473,7 @@ class Loader:
             raise StateError(
                 "a newer iteration over this Loader has begun, its place was set, or the Loader was closed; for two at a time make two Loaders"
             )
-        with self._alone:
+        with self._one_thread:
             try:
                 batch, epoch = self._run.take(), self._run.epoch
             except CancelledError:
@@ -580,7 +580,7 @@ class Loader:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the batches that were taken. The state is small and plain data, and does not depend on the number of ranks."""
-        with self._alone:
+        with self._one_thread:
             return {"stoker_loader": _STATE, **self._run.state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -588,7 +588,7 @@ class Loader:
         yields them again."""
         if not isinstance(state, dict) or not is_whole(state.get("stoker_loader")) or state["stoker_loader"] != _STATE:
             raise StateError("this is no state of a Loader, or one of another version")
-        with self._alone:
+        with self._one_thread:
             self._generation += 1
             self._run.load(Saved.of(state))
         if not isinstance(self._run.source, DatasetSource):
@@ -656,7 +656,7 @@ class Loader:
             return
         if not isinstance(epoch, int) or epoch < 0:
             raise InvalidArgumentError(f"set_epoch: an epoch is a whole number from 0 on, not {epoch!r}")
-        with self._alone:
+        with self._one_thread:
             self._generation += 1
             self._run.go_to(epoch)
 
@@ -687,7 +687,7 @@ class Loader:
         """Stops the work and gives back its memory; batches live on. state_dict() stays, and another iteration continues from there. A thread that iterates
         meanwhile gets StateError, also if it waits for a batch."""
         self._generation += 1
-        self._alone.ask(self._run.close, self._run.interrupt)
+        self._one_thread.ask(self._run.close, self._run.interrupt)
 
     def __enter__(self) -> Loader:
         return self

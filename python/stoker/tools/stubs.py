@@ -49,7 +49,7 @@ def _result(op: Op) -> str:
 
 
 def function_stub(op: Op, name: str) -> str:
-    """def name(...) -> ...: with its documentation."""
+    """Returns the text of an operator's function, with its documentation."""
     taken = {a.name for a in op.args}
     arguments = [_parameter(a) for a in sorted(op.args, key=lambda a: not a.required)]
     arguments += [
@@ -63,7 +63,7 @@ def function_stub(op: Op, name: str) -> str:
 
 
 def class_stub(op: Op, name: str) -> str:
-    """class Name: with its documentation."""
+    """Returns the text of an operator's class, with its documentation."""
     arguments = [_parameter(a).removesuffix(" = ...") + " = ..." for a in op.args] + ["device: str | None = ...", "name: str | None = ..."]
     lines = ", ".join(dict.fromkeys(arguments))
     doc = textwrap.indent(f'"""{_docs.docstring(op)}\n"""', "    ").replace("\\", "\\\\")

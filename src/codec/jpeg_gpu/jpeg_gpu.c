@@ -19,7 +19,7 @@ struct sizes {
 
 /* A part: the files that go to one stream together. Its tables belong to the batch until it is done; the device memory is the stream's. */
 struct part {
-	struct stk_jpeg_gpu_limits room; /* that tables were made for */
+	struct stk_jpeg_gpu_limits room; /* the largest need for which the tables have room */
 	struct stk_jpeg_gpu_plan *plan;
 	struct stk_pass_gpu *passes;
 	uint8_t *tables;    /* pinned: the decoder's, then the passes' */

@@ -28,7 +28,7 @@ static const struct stk_job_launch launches[] = {
 	[OUTPUTS] = {"decibels_gpu", "job_decibels", 0},
 };
 
-/* The device needs one word for the bits of the largest value. It is zeroed. */
+/* The device finds the largest value in one word of the constants, which begins as 0. */
 static void memory(const struct stk_job *job, uint64_t *constants, uint64_t *work)
 {
 	*constants = STK_PARAMS(stk_decibels, job).reference == 0 ? sizeof(uint32_t) : 0;

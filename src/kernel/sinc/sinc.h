@@ -50,17 +50,17 @@ STK_MUST_USE enum stk_status stk__job_sinc(struct stk_jobs *jobs, const struct s
 void stk__sinc_run(const struct stk_job *job);
 void stk__sinc_run_avx2(const struct stk_job *job);
 
-/* The place of an output: its first tap, its row of the table, and how far it is on the way to the next row. */
+/* The position of an output in the input: its first tap, its row of the table, and how far it is between that row (0) and the next (1). */
 struct stk_sinc_at {
 	int64_t first, row;
-	float way;
+	float part;
 };
 
 STK_HD struct stk_sinc_at stk__sinc_at(const struct stk_sinc *p, int64_t i)
 {
 	struct stk_sinc_at at;
 	int64_t whole;
-	at.way = 0;
+	at.part = 0;
 	if (p->phases > 0) {
 		whole = i * p->up / p->phases;
 		at.row = i * p->up - whole * p->phases;
@@ -68,7 +68,7 @@ STK_HD struct stk_sinc_at stk__sinc_at(const struct stk_sinc *p, int64_t i)
 		double position = (double)i * p->ratio, floor_of = floor(position), step = (position - floor_of) * STK_SINC_STEPS;
 		whole = (int64_t)floor_of;
 		at.row = (int64_t)step;
-		at.way = (float)(step - (double)at.row);
+		at.part = (float)(step - (double)at.row);
 	}
 	at.first = whole + 1 - p->lobes;
 	return at;

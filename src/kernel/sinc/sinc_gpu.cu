@@ -50,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) job_sinc(const __grid_cons
 	}
 	float result = stk__sinc_join(sum), largest = stk__sinc_largest(job.dst_dtype);
 	if (p.phases == 0)
-		result = result + at.way * (stk__sinc_join(next) - result);
+		result = result + at.part * (stk__sinc_join(next) - result);
 	if (largest > 0)
 		result = stk__sinc_store(result, largest, stk__sinc_unsigned(job.dst_dtype));
 	stk__convert_one(job.dst + (int64_t)i * stk__job_size(job.dst_dtype), job.dst_dtype, &result, STK_FLOAT);

@@ -49,7 +49,7 @@ STK_LANES_INLINE float sum_row(const float *x, const float *row, int32_t taps)
 STK_LANES_INLINE float sum_taps(const struct stk_sinc *p, const struct stk_sinc_at *at, const float *x, const float *row)
 {
 	float here = sum_row(x, row, p->taps);
-	return p->phases > 0 ? here : here + at->way * (sum_row(x, row + p->taps, p->taps) - here);
+	return p->phases > 0 ? here : here + at->part * (sum_row(x, row + p->taps, p->taps) - here);
 }
 
 /* Computes an output some of whose taps lie outside the signal. The signal is 0 there. */

@@ -12,7 +12,7 @@ from stoker.errors import StateError
 PATIENCE = 2.0  # seconds that ask() waits
 
 
-class Alone:
+class OneThread:
     """Raises StateError in a second thread while another one is inside. Threads may take turns; two at once would each get some of the batches."""
 
     def __init__(self) -> None:
