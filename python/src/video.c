@@ -213,12 +213,10 @@ static PyObject *video_read_gpu(PyObject *object, PyObject *args)
 
 	if (!PyArg_ParseTuple(args, "OpKK:read_gpu", &list, &planar, &to, &stream) || !(frames = numbers_of(list, &count)))
 		return NULL;
-	if (self->busy) {
+	if (!core_begin_call(&self->busy, "a Video")) {
 		PyMem_Free(frames);
-		PyErr_SetString(PyExc_RuntimeError, "a Video serves one thread at a time");
 		return NULL;
 	}
-	self->busy = true;
 	Py_BEGIN_ALLOW_THREADS status = stk_video_read_gpu(self->video, frames, count, planar, to, (void *)(uintptr_t)stream, &err);
 	Py_END_ALLOW_THREADS PyMem_Free(frames);
 	self->busy = false;

@@ -9,12 +9,10 @@ struct device_object {
 
 static void device_dealloc(PyObject *object)
 {
-	PyTypeObject *type = Py_TYPE(object);
 	struct stk_video_device *device = ((struct device_object *)object)->device;
 
 	Py_BEGIN_ALLOW_THREADS stk_video_device_close(device);
-	Py_END_ALLOW_THREADS((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-	Py_DECREF(type);
+	Py_END_ALLOW_THREADS core_free(object);
 }
 
 struct stk_video_device *core_video_device_get(PyObject *object)
@@ -35,7 +33,7 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 	(void)kwargs;
 	if (!PyArg_ParseTuple(args, "i:VideoDevice", &number))
 		return NULL;
-	self = (struct device_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+	self = core_new(type);
 	if (!self)
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS status = stk_video_device_open(number, &self->device, &err);
@@ -51,14 +49,7 @@ static PyType_Slot device_slots[] = {
 	{0, NULL},
 };
 
-static PyType_Spec device_spec = {
-	.name = "stoker._core.VideoDevice",
-	.basicsize = sizeof(struct device_object),
-	.flags = Py_TPFLAGS_DEFAULT,
-	.slots = device_slots,
-};
-
 PyTypeObject *core_video_device_type(PyObject *module)
 {
-	return (PyTypeObject *)PyType_FromModuleAndSpec(module, &device_spec, NULL);
+	return core_type(module, "stoker._core.VideoDevice", sizeof(struct device_object), 0, device_slots);
 }
