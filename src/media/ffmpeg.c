@@ -90,6 +90,22 @@ void stk__ffmpeg_unload(struct stk_ffmpeg *f)
 	*f = (struct stk_ffmpeg){0};
 }
 
+const uint8_t *stk__ffmpeg_side_data(const struct stk_ffmpeg *f, const AVStream *stream, enum AVPacketSideDataType type, size_t *size)
+{
+#if STK_SIDE_DATA_IN_PARAMETERS
+	const AVCodecParameters *p = stream->codecpar;
+	(void)f;
+	for (int i = 0; i < p->nb_coded_side_data; i++)
+		if (p->coded_side_data[i].type == type) {
+			*size = p->coded_side_data[i].size;
+			return p->coded_side_data[i].data;
+		}
+	return NULL;
+#else
+	return f->av_stream_get_side_data(stream, type, size);
+#endif
+}
+
 enum stk_status stk__ffmpeg_fail(const struct stk_ffmpeg *f, int code, const char *what, struct stk_error *err)
 {
 	char text[AV_ERROR_MAX_STRING_SIZE] = "";

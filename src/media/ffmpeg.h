@@ -48,6 +48,14 @@
 			int64_t pts, int64_t dts, int64_t position))                                                                       \
 	X(av_parser_close, void, (AVCodecParserContext * parser))
 
+/* From FFmpeg 6.1 on, a stream's side data lies in its parameters, and the function returns none of a file that has only been opened. */
+#define STK_SIDE_DATA_IN_PARAMETERS (LIBAVCODEC_VERSION_INT >= AV_VERSION_INT(60, 30, 100))
+#if STK_SIDE_DATA_IN_PARAMETERS
+#define STK_OLD_SIDE_DATA(X)
+#else
+#define STK_OLD_SIDE_DATA(X) X(av_stream_get_side_data, uint8_t *, (const AVStream *stream, enum AVPacketSideDataType type, size_t *size))
+#endif
+
 #define STK_AVFORMAT_FUNCTIONS(X)                                                                                                          \
 	X(avformat_version, unsigned, (void))                                                                                              \
 	X(avformat_alloc_context, AVFormatContext *, (void))                                                                               \
@@ -56,7 +64,7 @@
 	X(avformat_close_input, void, (AVFormatContext * *format))                                                                         \
 	X(avformat_find_stream_info, int, (AVFormatContext * format, AVDictionary * *options))                                             \
 	X(av_read_frame, int, (AVFormatContext * format, AVPacket * packet))                                                               \
-	X(av_stream_get_side_data, uint8_t *, (const AVStream *stream, enum AVPacketSideDataType type, size_t *size))                      \
+	STK_OLD_SIDE_DATA(X)                                                                                                               \
 	X(avio_alloc_context, AVIOContext *,                                                                                               \
 		(unsigned char *buffer, int size, int write, void *user, int (*read)(void *user, uint8_t *to, int n),                      \
 			int (*write_to)(void *user, uint8_t *from, int n), int64_t (*seek)(void *user, int64_t offset, int whence)))       \
@@ -75,6 +83,9 @@ struct stk_ffmpeg {
  * load turns that off, unless the process has already chosen another level. Any thread. */
 STK_MUST_USE enum stk_status stk__ffmpeg_load(struct stk_ffmpeg *f, struct stk_error *err);
 void stk__ffmpeg_unload(struct stk_ffmpeg *f);
+
+/* Returns the side data of a stream, and its size; NULL if it has none of this type. */
+const uint8_t *stk__ffmpeg_side_data(const struct stk_ffmpeg *f, const AVStream *stream, enum AVPacketSideDataType type, size_t *size);
 
 /* Fails with `what` and FFmpeg's text of the error. */
 STK_MUST_USE enum stk_status stk__ffmpeg_fail(const struct stk_ffmpeg *f, int code, const char *what, struct stk_error *err);

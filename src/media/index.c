@@ -100,7 +100,7 @@ static double length(double x, double y)
 static enum stk_status find_rotation(struct stk_video_index *x, const AVStream *stream, struct stk_error *err)
 {
 	size_t size = 0;
-	const uint8_t *data = x->f.av_stream_get_side_data(stream, AV_PKT_DATA_DISPLAYMATRIX, &size);
+	const uint8_t *data = stk__ffmpeg_side_data(&x->f, stream, AV_PKT_DATA_DISPLAYMATRIX, &size);
 	int32_t m[9];
 	if (!data || size < sizeof m)
 		return STK_OK;

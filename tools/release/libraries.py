@@ -43,8 +43,9 @@ FFMPEG = (
 ).split()
 FFMPEG_PARTS = {
     "demuxer": "aac aiff au av1 avi caf flac flv h264 hevc ivf m4v matroska mov mp3 mpegps mpegts mpegvideo obu ogg w64 wav",
-    "decoder": "h264 hevc vp8 vp9 libdav1d mpeg1video mpeg2video mpeg4 mjpeg prores ffv1 flac vorbis opus mp1 mp2 mp3 aac aac_latm alac"
-    " pcm_u8 pcm_s8 pcm_s16le pcm_s16be pcm_s24le pcm_s24be pcm_s32le pcm_s32be pcm_f32le pcm_f32be pcm_f64le pcm_f64be pcm_alaw pcm_mulaw",
+    "decoder": "h264 hevc vp8 vp9 libdav1d mpeg1video mpeg2video mpeg4 mjpeg prores ffv1 flac vorbis opus mp1float mp2float mp3float aac aac_latm alac"
+    " adpcm_ms adpcm_ima_wav pcm_u8 pcm_s8 pcm_s16le pcm_s16be pcm_s24le pcm_s24be pcm_s32le pcm_s32be pcm_f32le pcm_f32be pcm_f64le pcm_f64be"
+    " pcm_alaw pcm_mulaw",
     "parser": "aac aac_latm av1 flac h264 hevc mjpeg mpeg4video mpegaudio mpegvideo opus vorbis vp8 vp9",
     "bsf": "aac_adtstoasc av1_frame_merge extract_extradata h264_mp4toannexb hevc_mp4toannexb vp9_superframe_split",
 }
