@@ -613,14 +613,11 @@ static void test_public(void **state)
 
 #ifdef STK_FAULTS
 /* The Nth allocation or read fails, for each N: the call returns an error with a message, and nothing leaks. */
-static void test_faults(void **state)
+static void check_faults(const uint8_t *data, size_t size, int allocations)
 {
-	(void)state;
-	const struct test_wav w = {TEST_WAV_PCM, 2, 16, 50000, 16000};
-	struct test_wav_file f = test_wav_make(&w, 9);
 	char path[] = "/tmp/stoker-sound-XXXXXX";
 	int fd = mkstemp(path), failed[2] = {0};
-	assert_true(fd >= 0 && write(fd, f.data, f.size) == (ssize_t)f.size);
+	assert_true(fd >= 0 && write(fd, data, size) == (ssize_t)size);
 	close(fd);
 	int16_t *to = malloc(sizeof(int16_t) * 100000);
 	for (int kind = 0; kind < 2; kind++) {
@@ -643,10 +640,22 @@ static void test_faults(void **state)
 		}
 	}
 	print_message("%d allocations and %d reads failed\n", failed[0], failed[1]);
-	assert_true(failed[0] >= 3 && failed[1] >= 4);
+	assert_true(failed[0] >= allocations && failed[1] >= 4);
 	unlink(path);
 	free(to);
-	free(f.data);
+}
+
+static void test_faults(void **state)
+{
+	(void)state;
+	const struct test_wav w = {TEST_WAV_PCM, 2, 16, 50000, 16000};
+	const struct test_flac kind = {2, 16, 50000, 16000, 4096, .loud = 1};
+	struct test_wav_file wav = test_wav_make(&w, 9);
+	struct test_flac_file flac = test_flac_make(&kind, 9);
+	check_faults(wav.data, wav.size, 3);
+	check_faults(flac.data, flac.size, 4);
+	free(wav.data);
+	test_flac_free(&flac);
 }
 #endif
 

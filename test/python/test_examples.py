@@ -129,6 +129,14 @@ def test_audio(tmp_path):
     assert len(right) == 3 and max(right) > 60, output
 
 
+@pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="espeak-ng is not installed")
+def test_audio_ctc(tmp_path):
+    assert "8 sentences in" in run("audio/make_speech.py", tmp_path, "--words", "yes,stop", "--sentences", 32)
+    output = run("audio/train_ctc.py", tmp_path, "--epochs", 3, "--batch", 8)
+    losses = [float(line.split("loss ")[1].split(",")[0]) for line in output.splitlines() if "loss" in line]
+    assert len(losses) == 3 and losses[-1] < losses[0] / 2
+
+
 @videos.needs_video
 def test_video(tmp_path):
     said = run("video/train.py", tmp_path, "--epochs", 1, "--videos", 2)
