@@ -22,7 +22,7 @@ static int32_t at_most(int32_t value, int32_t most)
 /* Returns the level's fall if this window showed that the cores have too much to do, else 0. */
 static int32_t fall_of(int32_t level, const struct stk_window_seen *seen)
 {
-	const double FULL = 0.85, AIM = 0.75, CONTENDED = 0.85, LATE = 0.1;
+	const double FULL = 0.93, AIM = 0.85, CONTENDED = 0.85, LATE = 0.1;
 	enum { STEP = 25 };
 	bool full = seen->busy >= FULL, contended = level > 0 && seen->got < CONTENDED, late = seen->late >= LATE;
 	if (!full && !contended && !late)
@@ -39,7 +39,7 @@ static int32_t fall_of(int32_t level, const struct stk_window_seen *seen)
  * rise is never more than fits. */
 static int32_t rise_of(int32_t level, const struct stk_window_seen *seen)
 {
-	const double FREE = 0.7, IN_TIME = 0.02;
+	const double FREE = 0.8, IN_TIME = 0.02;
 	enum { STEP = 10, FIRST = 2 };
 	if (seen->busy > FREE || seen->late > IN_TIME)
 		return 0;
@@ -51,11 +51,19 @@ static int32_t rise_of(int32_t level, const struct stk_window_seen *seen)
 	return fits < STEP ? (int32_t)fits : STEP;
 }
 
+/* Returns whether the cores have so little time that they could take only a few files of 100. That saves the GPU nothing that could be measured. */
+static bool is_not_worth_it(int32_t level, const struct stk_window_seen *seen, int32_t rise)
+{
+	enum { WORTH = 5 };
+	return level > 0 && level + rise < WORTH && seen->decoding > 0;
+}
+
 enum {
 	FIRST_PATIENCE = 16,
-	MOST_PATIENCE = 256,
+	MOST_PATIENCE = 128,
 	FIRST_PROBE = 2, /* how far the limit is raised to try a higher level */
 	SETTLED = 8,     /* windows without a change: the level is one that works */
+	SURE = 2,        /* windows in a row that must agree before the level falls: one may be late by chance */
 	REST = 8,        /* windows without a rise after a fall, since its effect shows late */
 };
 
@@ -90,11 +98,15 @@ static void raise_limit(struct stk_decode_level *now)
 struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, const struct stk_window_seen *seen)
 {
 	int32_t by = fall_of(now.level, seen);
-	if (by) {
+	now.bad = by ? now.bad + 1 : 0;
+	if (now.bad >= SURE) {
+		now.bad = 0;
 		fall(&now, by);
 		return now;
 	}
 	now.held++;
+	if (by)
+		return now;
 	if (now.held >= SETTLED)
 		now.settled = now.level;
 	if (now.rest > 0) {
@@ -102,12 +114,18 @@ struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, cons
 		return now;
 	}
 	int32_t rise = rise_of(now.level, seen);
+	if (now.level < now.limit && is_not_worth_it(now.level, seen, rise)) {
+		fall(&now, now.level);
+		now.limit = 0;
+		return now;
+	}
 	if (rise && now.level >= now.limit && now.limit < STK_LEVEL_MOST && ++now.waited >= now.patience)
 		raise_limit(&now);
 	int32_t to = at_most(now.level + rise, now.limit);
 	if (to > now.level) {
 		now.level = to;
 		now.held = 0;
+		now.rest = to > 0 ? 1 : 0; /* the next window shows a part of the effect only */
 	}
 	return now;
 }
@@ -144,10 +162,20 @@ static struct stk_window_seen seen_since(
 		.late = (double)(now->late_ns - s->last.late_ns) / wall};
 }
 
-/* Ends the window if it is over. One in which nothing was decoded for a while says nothing about the load: a pause of the consumer. */
+/* Averages the load over some windows: few whole batches fall into one. */
+static const struct stk_window_seen *smoothed(struct stk_decode_side *s, const struct stk_window_seen *seen)
+{
+	s->mean.busy += (seen->busy - s->mean.busy) / 2;
+	s->mean.decoding += (seen->decoding - s->mean.decoding) / 2;
+	s->mean.got = seen->got;
+	s->mean.late = seen->late;
+	return &s->mean;
+}
+
+/* Ends the window if it is over. One with a pause of the consumer says nothing about the load, nor do those after it, in which batches are made for stock. */
 static void follow(struct stk_pipeline *p)
 {
-	enum { PAUSE_NS = 1000000000 };
+	enum { PAUSE_NS = 1000000000, REFILL = 5 };
 	struct stk_decode_side *s = &p->parts.device->side;
 	int64_t now = stk__clock_ns(), wall = now - count_of(&s->window_ns);
 	if (wall < STK_DUTY_WINDOW_NS || atomic_exchange_explicit(&s->ending, true, memory_order_acquire))
@@ -156,8 +184,12 @@ static void follow(struct stk_pipeline *p)
 	wall = now - count_of(&s->window_ns); /* another worker may have ended the window meanwhile */
 	if (wall >= STK_DUTY_WINDOW_NS) {
 		struct stk_window_seen seen = seen_since(s, &t, stk__pool_load(p->ctx->pool), wall);
-		if (wall < PAUSE_NS)
-			s->now = stk__decode_level_next(s->now, &seen);
+		if (wall >= PAUSE_NS)
+			s->unseen = REFILL;
+		else if (s->unseen > 0)
+			s->unseen--;
+		else
+			s->now = stk__decode_level_next(s->now, smoothed(s, &seen));
 		s->last = t;
 		atomic_store_explicit(&s->level, s->now.level, memory_order_relaxed);
 		atomic_store_explicit(&s->window_ns, now, memory_order_relaxed);
@@ -192,13 +224,15 @@ static bool takes_progressive(struct stk_pipeline *p, size_t size, int32_t level
 
 /* Returns whether the cores should decode this baseline file, at a level above 0. The cores would take long for a single file that is much larger than the
  * others, while many threads of the GPU decode one. */
-static bool takes_baseline(struct stk_decode_side *s, size_t size, int32_t level)
+static bool takes_baseline(struct stk_decode_side *s, enum stk_batch_side side, size_t size, int32_t level)
 {
 	enum { LARGE = 8, WHOLE = 100 };
 	int64_t files = atomic_fetch_add_explicit(&s->files, 1, memory_order_relaxed) + 1;
 	int64_t bytes = atomic_fetch_add_explicit(&s->bytes, (int64_t)size, memory_order_relaxed) + (int64_t)size;
 	if (level <= 0 || (double)size * (double)files > (double)LARGE * (double)bytes)
 		return false;
+	if (side != STK_BATCH_BY_FILE)
+		return side == STK_BATCH_BY_CORES;
 	int32_t due = atomic_fetch_add_explicit(&s->due, level, memory_order_relaxed) + level;
 	if (due < WHOLE)
 		return false;
@@ -206,14 +240,28 @@ static bool takes_baseline(struct stk_decode_side *s, size_t size, int32_t level
 	return true;
 }
 
-bool stk__decode_side_is_cores(struct stk_pipeline *p, bool progressive, size_t size)
+enum stk_batch_side stk__decode_side_of_batch(struct stk_pipeline *p)
+{
+	enum { BY_BATCH = 50, WHOLE = 100 };
+	struct stk_decode_side *s = &p->parts.device->side;
+	int32_t level = atomic_load_explicit(&s->level, memory_order_relaxed);
+	if (level < BY_BATCH)
+		return STK_BATCH_BY_FILE;
+	s->due_batches += level;
+	if (s->due_batches < WHOLE)
+		return STK_BATCH_BY_GPU;
+	s->due_batches -= WHOLE;
+	return STK_BATCH_BY_CORES;
+}
+
+bool stk__decode_side_is_cores(struct stk_pipeline *p, const struct stk_device_batch *b, bool progressive, size_t size)
 {
 	struct stk_decode_side *s = &p->parts.device->side;
 	if (p->config.decode != STK_DECODE_AUTO)
 		return p->config.decode == STK_DECODE_CORES;
 	follow(p);
 	int32_t level = atomic_load_explicit(&s->level, memory_order_relaxed);
-	return progressive ? takes_progressive(p, size, level) : takes_baseline(s, size, level);
+	return progressive ? takes_progressive(p, size, level) : takes_baseline(s, b->turn.side, size, level);
 }
 
 int32_t stk__decode_side_share(const struct stk_pipeline *p)

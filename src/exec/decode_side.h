@@ -7,7 +7,8 @@
  *
  *   -200 to 0: the GPU decodes all baseline files. The cores decode progressive files above a size, which is -level hundredths of their mean size. A progressive
  *              file takes the GPU milliseconds, so the cores also decode all of them if they are few.
- *   0 to 100:  the cores decode all progressive files and so many of 100 baseline files.
+ *   0 to 100:  the cores decode all progressive files and this many of 100 baseline files. From 50 on they are whole batches: for a few files of a batch the GPU
+ *              takes nearly as long as for all of them, so only batches without any save its time. Below, a whole batch would keep few cores busy for too long.
  *
  * The level moves once in a window of some tenths of a second, by what was measured in it. stk__decode_level_next is that policy, without clocks or threads. */
 #ifndef STK_EXEC_DECODE_SIDE_H
@@ -17,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct stk_device_batch;
 struct stk_pipeline;
 struct stk_text;
 
@@ -35,6 +37,7 @@ struct stk_decode_level {
 	int32_t limit;    /* above 0: what the level may not exceed at present */
 	int32_t settled;  /* the last level that worked for some windows */
 	int32_t held;     /* windows since the level changed */
+	int32_t bad;      /* windows in a row that showed too much work for the cores */
 	int32_t rest;     /* windows in which the level does not rise */
 	int32_t waited;   /* windows at the limit with time left */
 	int32_t patience; /* such windows before a higher limit is tried */
@@ -50,23 +53,31 @@ struct stk_decode_level {
 /* Returns the level that follows a window. */
 struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, const struct stk_window_seen *seen);
 
+/* How the baseline files of a batch are shared. */
+enum stk_batch_side { STK_BATCH_BY_FILE, STK_BATCH_BY_GPU, STK_BATCH_BY_CORES };
+
 /* The running state of a pipeline. Workers take turns to end a window. */
 struct stk_decode_side {
 	_Atomic int64_t window_ns; /* when the window began */
 	_Atomic int32_t level;     /* level.level, for workers that do not end a window */
 	_Atomic int32_t due;       /* hundredths of a file that the cores should still decode */
+	int32_t due_batches;       /* like `due`, of a batch; guarded by the pipeline's lock */
 	_Atomic int64_t files, bytes;
 	double cores; /* that this process may use */
 	struct stk_decode_level now;
-	struct stk_side_totals { /* at the window's beginning */
+	struct stk_window_seen mean; /* of the last windows */
+	int32_t unseen;              /* windows after a pause that say nothing about the load */
+	struct stk_side_totals {     /* at the window's beginning */
 		int64_t cpu_ns, core_ns, core_cpu_ns, late_ns;
 	} last;
 	_Atomic bool ending; /* a worker ends the window; it owns `now` and `last` */
 };
 
 void stk__decode_side_init(struct stk_decode_side *s);
-/* Returns whether the cores should decode the pipeline's next file that the GPU could decode. Any worker may call it. */
-bool stk__decode_side_is_cores(struct stk_pipeline *p, bool progressive, size_t size);
+/* Decides how the files of a batch that is being opened are shared. Call with the lock held. */
+enum stk_batch_side stk__decode_side_of_batch(struct stk_pipeline *p);
+/* Returns whether the cores should decode the batch's next file that the GPU could decode. Any worker may call it. */
+bool stk__decode_side_is_cores(struct stk_pipeline *p, const struct stk_device_batch *b, bool progressive, size_t size);
 /* Returns how many of 100 baseline files the cores decode at present. */
 int32_t stk__decode_side_share(const struct stk_pipeline *p);
 /* Appends a line that says which side decodes. */

@@ -272,7 +272,7 @@ static enum stk_status describe_decode(
 	g->calls[0].def->encoded(&g->calls[0], &e);
 	struct stk_decode_job d;
 	bool can = !run->record->samples[run->sample].on_cores && takes(run, &e, &g->pass, &d) && within_limit(run, &d, &g->pass);
-	bool cores = can && stk__decode_side_is_cores(run->pipeline, d.header.process == STK_JPEG_PROGRESSIVE, e.size);
+	bool cores = can && stk__decode_side_is_cores(run->pipeline, run->record->device, d.header.process == STK_JPEG_PROGRESSIVE, e.size);
 	*side = !can ? CORES_MUST : cores ? CORES_HAVE_TIME : GPU;
 	if (*side != GPU)
 		return STK_OK;
@@ -292,25 +292,13 @@ static enum stk_status describe_decode(
 }
 
 /* Returns pinned memory for a result of the cores. If the cores compute many of a batch's results, these lie together, so that few copies take them up. */
-static void *take_result(const struct stk_chain_run *run, int32_t value, size_t bytes, bool many, struct stk_error *err)
+static void *take_result(const struct stk_chain_run *run, int32_t value, size_t bytes, bool spare, struct stk_error *err)
 {
+	enum { MANY = 10 }; /* of 100 files */
 	struct stk_device_batch *b = run->record->device;
+	bool many = spare && stk__decode_side_share(run->pipeline) >= MANY;
 	return (void *)(many ? take_place(run, &b->staging, b->mirrors.staged, value, bytes, err)
 			     : stk__device_memory_take(&b->staging, bytes, err));
-}
-
-/* Computes the group on the cores and copies the result to the GPU through pinned memory. The counter on_cores counts all work that was
- * placed on the GPU and done on the cores. */
-static enum stk_status run_on_cores(
-	const struct stk_chain_run *run, struct stk_pass_group *g, int32_t step, bool many, struct stk_error *err)
-{
-	struct stk_tensor out = run->worker->values[g->value];
-	size_t bytes = (size_t)stk_desc_bytes(&out.desc);
-	uintptr_t to = (uintptr_t)out.data;
-	STK_COUNT(run->pipeline, on_cores, 1);
-	out.data = take_result(run, g->value, bytes, many, err);
-	enum stk_status s = out.data ? stk__pass_group_cores(run, g, &out, err) : STK_NO_MEMORY;
-	return s ? s : upload(run, step, out.data, to, bytes, err);
 }
 
 static int64_t thread_cpu_ns(void)
@@ -320,13 +308,13 @@ static int64_t thread_cpu_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Like run_on_cores, for a file that the GPU could decode. Measures the work, by which the next decisions are made (decode_side.h). */
-static enum stk_status run_in_spare_time(const struct stk_chain_run *run, struct stk_pass_group *g, int32_t step, struct stk_error *err)
+/* Runs the pass over a file that the GPU could decode. Measures the work, by which the next decisions are made (decode_side.h). */
+static enum stk_status decode_in_spare_time(
+	const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_tensor *out, struct stk_error *err)
 {
-	enum { MANY = 25 }; /* of 100 files */
 	struct stk_pipeline *p = run->pipeline;
 	int64_t begin = stk__clock_ns(), cpu = thread_cpu_ns();
-	enum stk_status s = run_on_cores(run, g, step, stk__decode_side_share(p) >= MANY, err);
+	enum stk_status s = stk__pass_group_cores(run, g, out, err);
 	int64_t end = stk__clock_ns();
 	STK_COUNT(p, core_decodes, 1);
 	STK_COUNT(p, core_decode_ns, end - begin);
@@ -342,6 +330,22 @@ static enum stk_status run_in_spare_time(const struct stk_chain_run *run, struct
 			.begin_ns = begin,
 			.end_ns = end});
 	return s;
+}
+
+/* Computes the group on the cores and copies the result to the GPU through pinned memory. The counter on_cores counts all work that was
+ * placed on the GPU and done on the cores. spare: the GPU could decode the file. */
+static enum stk_status run_on_cores(
+	const struct stk_chain_run *run, struct stk_pass_group *g, int32_t step, bool spare, struct stk_error *err)
+{
+	struct stk_tensor out = run->worker->values[g->value];
+	size_t bytes = (size_t)stk_desc_bytes(&out.desc);
+	uintptr_t to = (uintptr_t)out.data;
+	STK_COUNT(run->pipeline, on_cores, 1);
+	out.data = take_result(run, g->value, bytes, spare, err);
+	if (!out.data)
+		return STK_NO_MEMORY;
+	enum stk_status s = spare ? decode_in_spare_time(run, g, &out, err) : stk__pass_group_cores(run, g, &out, err);
+	return s ? s : upload(run, step, out.data, to, bytes, err);
 }
 
 /* ---- groups ---- */
@@ -431,7 +435,7 @@ static enum stk_status describe_pass_group(const struct stk_chain_run *run, cons
 	s = describe_decode(run, &g, group->step, &side, err);
 	if (s || side == GPU)
 		return s;
-	return side == CORES_MUST ? run_on_cores(run, &g, group->step, false, err) : run_in_spare_time(run, &g, group->step, err);
+	return run_on_cores(run, &g, group->step, side == CORES_HAVE_TIME, err);
 }
 
 /* ---- operators on tensors ---- */

@@ -99,6 +99,7 @@ struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct s
 	b->record = r;
 	b->turn.k = r->k;
 	b->turn.use++;
+	b->turn.side = stk__decode_side_of_batch(p);
 	b->used = true;
 	return b;
 }

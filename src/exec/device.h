@@ -149,6 +149,7 @@ struct stk_device_batch {
 	bool used;    /* taken and not cleaned yet */
 	bool resting; /* its jobs wait until no stream uses its slot; written with the pipeline's lock held */
 	struct stk_device_turn {
+		enum stk_batch_side side;
 		int64_t begin_ns, k; /* of the record */
 		int64_t use;         /* counts the records that used it: batch numbers repeat after an epoch is abandoned */
 	} turn;

@@ -105,7 +105,8 @@ static size_t note_taken(struct stk_device_memory *m)
 void stk__device_memory_reset(struct stk_device_memory *m)
 {
 	size_t wanted = note_taken(m);
-	if (m->blocks && m->blocks->next) {
+	if (m->blocks && m->blocks->next &&
+		m->blocks->size < m->taken) { /* a free waits for the GPU: small blocks next to one that suffices stay */
 		free_blocks(m);
 		if (add_block(m, wanted, NULL)) {
 			/* The next take tries again, and reports the error. */

@@ -68,7 +68,7 @@ static void test_idle_cores_decode_everything(void **state)
 	const struct machine m = {.cores = 16, .rate = 10000, .loop = 1.5, .gpu_rate = 150000};
 	struct course c = follow(&m, START, 100, 50);
 	assert_int_equal(c.least, STK_LEVEL_MOST);
-	assert_true(c.busiest < 0.7);
+	assert_true(c.busiest < 0.8);
 	assert_true(c.rate >= m.rate);
 }
 
@@ -82,7 +82,7 @@ static void test_a_part_where_the_cores_do_not_suffice(void **state)
 		struct course c = follow(&m, START, 400, 300);
 		assert_in_range(c.least, 1, 99);
 		assert_true(c.most - c.least <= 4);
-		assert_true(c.busiest <= 0.75);
+		assert_true(c.busiest <= 0.86);
 		assert_true(c.rate >= m.rate);
 	}
 }
@@ -113,7 +113,7 @@ static void test_both_sides_decode_if_the_gpu_is_the_bound(void **state)
 	const struct machine m = {.cores = 16, .rate = INFINITY, .loop = 1, .gpu_rate = 8000};
 	struct course c = follow(&m, START, 600, 300);
 	assert_true(c.rate > 1.5 * m.gpu_rate);
-	assert_true(c.busiest <= 0.85);
+	assert_true(c.busiest <= 0.94);
 	assert_true(c.most - c.least <= 10);
 }
 
@@ -145,10 +145,22 @@ static void test_cores_that_are_taken_away(void **state)
 		late += seen.late > 0;
 		c.level = stk__decode_level_next(c.level, &seen);
 	}
-	assert_true(late <= 10); /* tries again rarely */
+	assert_true(late <= 25); /* tries again rarely */
 	m.others = 0;
 	c = follow(&m, c.level, 1200, 50);
 	assert_true(c.least > 80);
+}
+
+/* One late or disturbed window among many is chance. */
+static void test_single_disturbances_change_nothing(void **state)
+{
+	(void)state;
+	const struct stk_window_seen idle = {.busy = 0.3, .decoding = 0.2, .got = 1},
+				     late = {.busy = 0.3, .decoding = 0.2, .got = 0.2, .late = 0.9};
+	struct stk_decode_level l = level_of(40);
+	for (int k = 0; k < 60; k++)
+		l = stk__decode_level_next(l, k % 5 ? &idle : &late);
+	assert_int_equal(l.level, STK_LEVEL_MOST);
 }
 
 /* Windows of a level that may not change, next to the thresholds. */
@@ -156,7 +168,7 @@ static void test_between_the_thresholds_nothing_moves(void **state)
 {
 	(void)state;
 	struct stk_decode_level l = level_of(40);
-	const struct stk_window_seen seen = {.busy = 0.78, .decoding = 0.3, .got = 0.95, .late = 0.05};
+	const struct stk_window_seen seen = {.busy = 0.85, .decoding = 0.3, .got = 0.95, .late = 0.05};
 	for (int k = 0; k < 100; k++)
 		l = stk__decode_level_next(l, &seen);
 	assert_int_equal(l.level, 40);
@@ -172,6 +184,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_both_sides_decode_if_the_gpu_is_the_bound),
 		cmocka_unit_test(test_a_slow_consumer_does_not_matter),
 		cmocka_unit_test(test_cores_that_are_taken_away),
+		cmocka_unit_test(test_single_disturbances_change_nothing),
 		cmocka_unit_test(test_between_the_thresholds_nothing_moves),
 	};
 	cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
