@@ -146,15 +146,22 @@ def named(folder: Path) -> Work:
 
 
 class Reading:
-    """Reads an image of a store, which no other thread can end."""
+    """Reads a file of a store, which no other thread can end."""
 
-    def __init__(self) -> None:
-        self.server = Silent()
+    def __init__(self, kind: str = "imread") -> None:
+        self.server, self.kind = Silent(), kind
 
     def run(self) -> None:
         import stoker
 
-        stoker.imread(f"{self.server.url}/a.jpg")
+        url = self.server.url
+        if self.kind == "table":
+            Loader(f"{url}/a.parquet", 4)
+        elif self.kind == "bucket of Google's":
+            os.environ["STORAGE_EMULATOR_HOST"] = url
+            Loader("gs://bucket/train", 4)
+        else:
+            getattr(stoker, self.kind)(f"{url}/a.mp4")
 
     def close(self) -> None:
         pass
@@ -230,13 +237,14 @@ def photographs(folder: Path) -> Work:
     return Work(piped(lambda: fn.resize(decoded(fn.readers.file(file_root=str(folder / "tree"))[0]), size=(64, 64)), 8))
 
 
+READS = ("imread", "audioread", "VideoDecoder", "table", "bucket of Google's")
 KINDS = {
     **{f"decode {name}": lambda folder, name=name: decode(folder, name) for name in IMAGES},
     "local files": photographs,
     "silent server": remote,
     "filling a cache": lambda folder: remote(folder, cache=folder / f"cache-{os.getpid()}"),
     "files by name": named,
-    "imread": lambda folder: Work(Reading()),
+    **{kind: lambda folder, kind=kind: Work(Reading(kind)) for kind in READS},
     "listing": listing,
     "listing by a function that hangs": listed,
     "survey of tars": survey,

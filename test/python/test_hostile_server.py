@@ -480,6 +480,7 @@ class Hostile:
         return b"".join(out)
 
 
+@pytest.mark.timeout(3600 if LONG else 120)
 @pytest.mark.parametrize("way", ["http", "https", "listed", "listed https"])
 def test_a_hostile_server(way, certificate, tmp_path, monkeypatch):
     """Reads give the right bytes or an error. Afterwards the server without faults gives the right bytes, even through a cache."""

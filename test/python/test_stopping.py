@@ -24,8 +24,13 @@ MOMENTS = 4 if LONG else 1
 # By default each kind is stopped in one way, with STOKER_LONG in all ways.
 _draw = random.Random(SEED)
 CASES = [
-    *((kind, way) for kind in stopping.KINDS if kind != "imread" for way in (stopping.WAYS if LONG else [_draw.choice(stopping.WAYS)])),
-    ("imread", "interrupt"),
+    *(
+        (kind, way)
+        for kind in stopping.KINDS
+        if kind not in stopping.READS
+        for way in (stopping.WAYS if LONG else [_draw.choice(stopping.WAYS)])
+    ),
+    *((kind, "interrupt") for kind in stopping.READS),
     *((kind, way) for kind in stopping.PROCESSES for way in ("kill", "stop")),
 ]
 

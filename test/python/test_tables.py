@@ -13,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stoker import Loader, Storage
+import stoker
+from stoker import Loader, Pipeline, Storage, fn
 from stoker import transforms as T
-from stoker.errors import CorruptError, InvalidArgumentError, StateError, StokerError
+from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, StateError, StokerError
 from storage import KEYS, Store
 from support import SEED
 from tables import IMAGES, all_labels, jpeg, labels_of, pa, pq, rows_of, write, write_table
@@ -502,6 +503,30 @@ def test_what_lies_in_a_tables_place_is_no_file(tmp_path, kind):
         os.mkfifo(tmp_path / "b.parquet")
     with pytest.raises(StokerError, match=r"b\.parquet"):
         list(loader)
+
+
+def test_errors_of_a_server_keep_their_class_and_name_the_file_once(tmp_path):
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "x").write_bytes(b"x")
+    server, query = Store(tmp_path, key=""), "?X-Amz-Signature=SECRETMARK"
+
+    def frames(url):
+        pipe = Pipeline(1, 1, None)
+        with pipe:
+            pipe.set_outputs(fn.readers.video(filenames=[url], sequence_length=2))
+        pipe.build()
+
+    try:
+        for name, read in (
+            ("a.parquet", lambda url: Loader(url, 4)),
+            ("a.mp4", lambda url: stoker.VideoDecoder(url)),
+            ("b.mp4", frames),
+        ):
+            with pytest.raises(NotFoundError) as caught:
+                read(f"{server.url}/none/{name}{query}")
+            assert str(caught.value).count(f"/none/{name}") == 1 and "SECRETMARK" not in str(caught.value), name
+    finally:
+        server.close()
 
 
 def test_a_footer_that_promises_other_rows(tmp_path, monkeypatch, rng):

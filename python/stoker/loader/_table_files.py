@@ -13,6 +13,7 @@ from typing import Any
 from stoker._files import open_binary
 from stoker._storage import Storage
 from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, ReadError, StokerError, UnsupportedError
+from stoker.loader._fetch import Threads
 
 _TAIL = 1 << 16  # bytes at the end of a remote file that are read first: they hold the footer of most files
 _GAP = 1 << 16  # ranges that are closer than this are read together
@@ -85,12 +86,19 @@ def find(patterns: Sequence[str], storage: Storage) -> list[str]:
 
 def read_footers(names: Sequence[str], storage: Storage) -> list[TableFile]:
     """Reads the footers of all files, many at a time."""
-    from concurrent.futures import ThreadPoolExecutor  # with it comes logging: imported where tables are read
-
     parquet()
     threads = min(128 if any(map(is_remote, names)) else 4, len(names) or 1)
-    with ThreadPoolExecutor(threads, "stoker-footers") as pool:
-        return list(pool.map(lambda name: _read_footer(name, storage), names))
+    return _side_by_side(threads, [(_read_footer, name, storage) for name in names])
+
+
+def _side_by_side(count: int, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Returns the results of functions with their arguments, called on threads. A Ctrl-C or a failure ends the wait, also while a server is silent: neither this
+    function nor the interpreter's exit waits for calls that run on."""
+    threads = Threads(count)
+    try:
+        return [future.result() for future in [threads.submit(*call) for call in calls]]
+    finally:
+        threads.close()
 
 
 def _read_footer(name: str, storage: Storage) -> TableFile:
@@ -140,8 +148,10 @@ def span_of(column: Any) -> tuple[int, int]:
 class _opening:
     """Names the file in errors of pyarrow and of the system."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, detail: str = "") -> None:
+        self.name = (
+            name.partition("?")[0] if is_remote(name) else name
+        ) + detail  # the library's messages leave out the query of a URL too
 
     def __enter__(self) -> None:
         return None
@@ -149,6 +159,8 @@ class _opening:
     def __exit__(self, kind: Any, e: BaseException | None, _: Any) -> None:
         if e is None or isinstance(e, (MemoryError, InvalidArgumentError)) or (isinstance(e, StokerError) and self.name in str(e)):
             return
+        if isinstance(e, StokerError):
+            raise type(e)(f"{self.name}: {e}") from e
         if isinstance(e, FileNotFoundError):
             raise NotFoundError(f"{self.name}: {e.strerror or e}") from e
         if isinstance(e, OSError):
@@ -199,10 +211,8 @@ class _Ranges(io.RawIOBase):
             else:
                 merged.append([begin, begin + length])
         if len(merged) > 1:
-            from concurrent.futures import ThreadPoolExecutor
-
-            with ThreadPoolExecutor(min(16, len(merged)), "stoker-ranges") as pool:
-                self._parts = list(pool.map(lambda m: (m[0], self._fetch(m[0], m[1] - m[0])), merged))
+            parts = _side_by_side(min(16, len(merged)), [(self._fetch, begin, end - begin) for begin, end in merged])
+            self._parts = [(m[0], part) for m, part in zip(merged, parts, strict=True)]
         else:
             self._parts = [(m[0], self._fetch(m[0], m[1] - m[0])) for m in merged]
 
@@ -245,8 +255,9 @@ def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Sto
     footer = file.footer.row_group(group)
     wanted = set(columns)
     spans = [span_of(c) for c in map(footer.column, range(footer.num_columns)) if c.path_in_schema.partition(".")[0] in wanted]
-    where = f"{file.name}: row group {group}"
-    with _opening(where), _reopened(file, storage) as opened:
+    detail = f": row group {group}"
+    where = file.name + detail
+    with _opening(file.name, detail), _reopened(file, storage) as opened:
         if isinstance(opened, _Ranges):
             opened.load(spans)
         with pq.ParquetFile(opened, metadata=file.footer, pre_buffer=False) as reader:

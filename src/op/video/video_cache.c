@@ -111,7 +111,9 @@ static void drop_oldest(struct stk_video_cache *c)
 
 static enum stk_status with_path(const char *path, enum stk_status s, struct stk_error *err)
 {
-	if (err && s != STK_CANCELLED && !strstr(err->message, path)) {
+	char shown[600];
+	snprintf(shown, sizeof shown, "%.*s", stk__uri_shown(path) < 599 ? stk__uri_shown(path) : 599, path);
+	if (err && s != STK_CANCELLED && !strstr(err->message, shown)) {
 		char was[600];
 		snprintf(was, sizeof was, "%.599s", err->message);
 		return stk__fail(err, s, "%.300s: %s", path, was);

@@ -154,11 +154,12 @@ static bool ask_access(void *user, int32_t done)
 /* Puts the file's path before the message, and its place in the list after it. */
 static enum stk_status name_file(const struct opening *o, int32_t i, const char *path, enum stk_status status, struct stk_error *err)
 {
-	char was[600];
+	char was[600], shown[MOST_PATH];
 	if (!err || status == STK_CANCELLED)
 		return status;
 	snprintf(was, sizeof was, "%.599s", err->message);
-	const bool named = strstr(was, path);
+	snprintf(shown, sizeof shown, "%.*s", stk__uri_shown(path), path);
+	const bool named = strstr(was, shown);
 	if (o->count == 1)
 		return named ? status : stk__fail(err, status, "%.300s: %s", path, was);
 	return stk__fail(
