@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares clips of videos per CPU-second: 16 frames with stride 4 at random places, RandomResizedCrop(224), flip, normalise.
 
-usage: video.py [--folder DIR] [--peers pyav,decord] [--rounds N] [--clips N] [--size WxH] [--gop N]
+usage: video.py [--folder DIR] [--peers pyav,decord] [--rounds N] [--clips N] [--size WxH] [--gop N] [--single]
 Makes eight H.264 videos of ten seconds in the folder if it is empty (needs the ffmpeg program). Slices of all sides alternate in one process; a figure is the
-median over the rounds of clips per second of CPU time, of all threads, and of its ratio to Stoker's.
+median over the rounds of clips per second of CPU time, of all threads, and of its ratio to Stoker's. --single: single frames of AV1 with a key frame every
+second frame, as robots' data sets have them, at random places in batches of 16; all sides keep the files open.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ FRAMES, STRIDE, CROP = 16, 4, 224
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
-def make_videos(folder: Path, size: str, gop: int) -> list[Path]:
+def make_videos(folder: Path, size: str, gop: int, codec: str) -> list[Path]:
     """Zooms into fractals, with noise, so that motion and residuals are not trivial."""
     folder.mkdir(parents=True, exist_ok=True)
     for i in range(8):
@@ -47,7 +48,7 @@ def make_videos(folder: Path, size: str, gop: int) -> list[Path]:
             "-pix_fmt",
             "yuv420p",
             "-c:v",
-            "libx264",
+            *codec.split(),
             "-g",
             str(gop),
         ]
@@ -64,6 +65,44 @@ def from_stoker(files: list[Path]) -> Iterator[Any]:
             clip = batch[0]
             assert clip.shape == (1, FRAMES, 3, CROP, CROP)
             yield clip
+
+
+BATCH = 16
+
+
+def single_stoker(files: list[Path]) -> Iterator[Any]:
+    from stoker import fn, pipeline_def
+
+    @pipeline_def(batch_size=BATCH, num_threads=2, device_id=None, seed=1)
+    def frames() -> Any:
+        return fn.readers.video(filenames=[str(f) for f in files], sequence_length=1, random_shuffle=True)
+
+    pipe = frames()
+    pipe.build()
+    while True:
+        (batch,) = pipe.run()
+        yield torch.from_dlpack(batch.as_tensor())
+
+
+def single_of(opened: Callable[[str], Any]) -> Callable[[list[Path]], Iterator[Any]]:
+    """Frames of decoders that stay open, stacked as a DataLoader does."""
+
+    def side(files: list[Path]) -> Iterator[Any]:
+        decoders = [opened(str(f)) for f in files]
+        while True:
+            chosen = [random.choice(decoders) for _ in range(BATCH)]
+            yield torch.utils.data.default_collate([d[random.randrange(len(d))] for d in chosen])
+
+    return side
+
+
+def open_torchcodec(path: str) -> Any:
+    from torchcodec.decoders import VideoDecoder
+
+    return VideoDecoder(path, num_ffmpeg_threads=1)
+
+
+SINGLE = {"stoker": single_stoker, "VideoDecoder": single_of(stoker.VideoDecoder), "torchcodec": single_of(open_torchcodec)}
 
 
 def finish(frames: torch.Tensor) -> torch.Tensor:
@@ -150,12 +189,17 @@ def main() -> None:
     parser.add_argument("--clips", type=int, default=8)
     parser.add_argument("--size", default="340x256")
     parser.add_argument("--gop", type=int, default=250)
+    parser.add_argument("--single", action="store_true")
     options = parser.parse_args()
+    if options.single:
+        options.size, options.gop = "640x480", 2
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        files = make_videos(options.folder or Path(folder), options.size, options.gop)
+        files = make_videos(
+            options.folder or Path(folder), options.size, options.gop, "libsvtav1 -preset 10 -crf 35" if options.single else "libx264"
+        )
         names = ["stoker", *filter(None, options.peers.split(","))]
-        sides = {name: SIDES[name](files) for name in names}
+        sides = {name: (SINGLE if options.single else SIDES)[name](files) for name in names}
         for side in sides.values():
             pace(side, 2)
         figures: dict[str, list[float]] = {name: [] for name in names}
@@ -164,7 +208,9 @@ def main() -> None:
                 figures[name].append(pace(side, options.clips))
         for name, paces in figures.items():
             ratio = statistics.median(ours / theirs for ours, theirs in zip(figures["stoker"], paces, strict=True))
-            print(f"{name:13} {statistics.median(paces):7.2f} clips per CPU-second   stoker / {name}: {ratio:.2f}")
+            print(
+                f"{name:13} {statistics.median(paces):7.2f} {'batches' if options.single else 'clips'} per CPU-second   stoker / {name}: {ratio:.2f}"
+            )
 
 
 if __name__ == "__main__":

@@ -166,8 +166,10 @@ static void gather_facts(struct stk_video_index *x)
 	f->frames = x->table.frames;
 	f->keys = x->table.key_count;
 	f->packets = x->packets.count;
-	for (int32_t i = 0; i < x->packets.count; i++)
+	for (int32_t i = 0; i < x->packets.count; i++) {
 		f->bytes += x->packets.v[i].size;
+		x->largest = x->packets.v[i].size > x->largest ? x->packets.v[i].size : x->largest;
+	}
 	f->begin = stk__video_time(x, 0);
 	f->end = stk__video_time(x, f->frames - 1) + stk__video_duration(x, f->frames - 1);
 	f->bit_rate = f->end > f->begin ? (double)f->bytes * 8 / (f->end - f->begin) : 0;

@@ -15,7 +15,8 @@ struct stk_video_index {
 	int64_t *times;
 	uint64_t serial; /* hash of the parameters: a decoder serves all videos with the same one */
 	struct stk_video_facts facts;
-	bool listed; /* the file's headers list its packets: the index was read without a trip over the file */
+	int32_t largest; /* bytes of the largest packet */
+	bool listed;     /* the file's headers list its packets: the index was read without a trip over the file */
 };
 
 /* Derives the rest of an index from its packets, its parameters, and the facts that only the file's headers hold: stream, rotation and container.

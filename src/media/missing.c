@@ -64,6 +64,12 @@ const struct stk_frame_table *stk__video_table(const struct stk_video_index *x)
 	return NULL;
 }
 
+size_t stk__video_decode_memory(const struct stk_video_index *x)
+{
+	(void)x;
+	return 0;
+}
+
 bool stk__video_range(const struct stk_video_index *x, const struct stk_segment *segment, int64_t *offset, int64_t *length)
 {
 	(void)x, (void)segment, (void)offset, (void)length;

@@ -44,6 +44,9 @@ bool stk__video_key(const struct stk_video_index *x, int32_t frame);
 /* Returns the frame that is shown at a time: the last one that begins at or before it. -1 before the first. */
 int32_t stk__video_shown(const struct stk_video_index *x, double seconds);
 const struct stk_frame_table *stk__video_table(const struct stk_video_index *x);
+/* Returns how many bytes libavcodec needs to decode it, by estimate: the frames that a stream of this codec, level and size may refer to, those that are held back
+ * until their time comes, and the largest packet. */
+size_t stk__video_decode_memory(const struct stk_video_index *x);
 /* Finds the byte range of the file that holds the packets of a segment, except those that are kept in the index. Returns false if all are. */
 bool stk__video_range(const struct stk_video_index *x, const struct stk_segment *segment, int64_t *offset, int64_t *length);
 

@@ -396,6 +396,28 @@ def test_readers_keep_indexes(pair, tmp_path, monkeypatch):
             assert stoker.VideoDecoder("s3://bucket/v.mp4", storage=stoker.Storage()).counters["index_kept"] == 1
 
 
+@pytest.mark.parametrize("reader", ["reader", "decoder"])
+def test_memory_of_the_decoder_counts(tmp_path, reader):
+    """H.264 of 1280 x 720 pixels keeps up to 12 frames of 1.4 MB; a clip of one frame takes 2.8 MB."""
+    path = str(tmp_path / "large.mp4")
+    videos.ffmpeg("-f lavfi -i", "testsrc2=size=1280x720:rate=25:duration=0.4", "-c:v libx264 -preset ultrafast", path)
+
+    def run(limit):
+        @pipeline_def(batch_size=1, num_threads=1, device_id=None, memory_limit=limit)
+        def define():
+            if reader == "reader":
+                return fn.readers.video(filenames=path, sequence_length=1)
+            return fn.decoders.video(fn.readers.file(files=[path])[0], frames=[3])
+
+        pipe = define()
+        pipe.build()
+        return np.array(pipe.run()[0][0])
+
+    with pytest.raises(stoker.StokerError, match="memory_limit"):
+        run(8 << 20)
+    assert run(64 << 20).shape == (1, 720, 1280, 3)
+
+
 # ---- DALI ----
 
 

@@ -49,6 +49,11 @@ enum stk_status stk__clip_index(
 		t->index = NULL;
 		if ((s = stk__video_index_create(&in, -1, &t->index, err)))
 			return s;
+		if (!stk__arena_charge(call->tools->arena, stk__video_index_memory(t->index))) { /* until the sample ends */
+			stk__video_index_destroy(t->index);
+			t->index = NULL;
+			return stk__fail(err, STK_NO_MEMORY, "out of memory for the list of a video's frames");
+		}
 		t->data = data;
 		t->size = size;
 		t->place = call->place;
@@ -193,7 +198,11 @@ enum stk_status stk__clip_decode(const struct stk_call *call, const struct stk_v
 	c.bytes = style->dtype == STK_UINT8 ? out->data : stk__arena_take(arena, total);
 	if (!entries || !c.frames || !c.places || !c.bytes)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a clip of %d frames", count);
+	const size_t library = stk__video_decode_memory(x);
+	if (!stk__arena_charge(arena, library))
+		return stk__fail(err, STK_NO_MEMORY, "out of memory: decoding the video takes about %zu bytes", library);
 	enum stk_status s = decode_once(call, &c, entries, x, in, frames, count, style, err);
+	stk__arena_discharge(arena, library);
 	if (!s && style->dtype == STK_FLOAT)
 		convert(style, c.bytes, total, out->data);
 	return s;
