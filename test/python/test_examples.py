@@ -138,6 +138,16 @@ def test_audio_ctc(tmp_path):
 
 
 @videos.needs_video
+def test_nuscenes_from_videos(tmp_path, monkeypatch):
+    monkeypatch.setitem(
+        ENV, "PATH", os.pathsep.join([str(Path(os.environ.get("STOKER_BUILD", "build")).resolve() / "cli"), os.environ["PATH"]])
+    )
+    run("nuscenes/make_nuscenes.py", tmp_path / "set", "--scenes", 2, "--samples", 3, "--size", "160x90")
+    lines = run("nuscenes/from_videos.py", tmp_path / "set", tmp_path / "videos").splitlines()
+    assert len(lines) == 4 and all("(2, 90, 160, 3)" in line for line in lines[1:])
+
+
+@videos.needs_video
 def test_video(tmp_path):
     said = run("video/train.py", tmp_path, "--epochs", 1, "--videos", 2)
     assert re.search(r"epoch 0: loss \d\.\d+, \d of 8 clips right", said), said

@@ -36,6 +36,25 @@ def test_licences_that_may_not(tmp_path, expression, text, says):
         release.check_licences(stage(tmp_path, expression, text))
 
 
+def test_ffmpeg_may_be_under_the_lgpl(tmp_path):
+    text = (
+        "ffmpeg: LGPL-2.1-or-later\n\n                  GNU LESSER GENERAL PUBLIC LICENSE\n                       Version 2.1, February 1999\n"
+        " ... the terms of the ordinary GNU General Public License instead of this License\n"
+    )
+    wheel = stage(tmp_path / "good", "Apache-2.0 AND LGPL-2.1-or-later", "Permission is hereby granted")
+    (wheel / "stoker-1.dist-info" / "licenses" / "ffmpeg.txt").write_text(text)
+    release.check_licences(wheel)
+    for name, changed in (
+        ("other", text),
+        ("ffmpeg", text.replace("LGPL-2.1-or-later", "GPL-2.0-or-later")),
+        ("ffmpeg", text.replace("LESSER ", "")),
+    ):
+        bad = stage(tmp_path / f"bad-{len(changed)}-{name}", "Apache-2.0 AND LGPL-2.1-or-later", "Permission is hereby granted")
+        (bad / "stoker-1.dist-info" / "licenses" / f"{name}.txt").write_text(changed)
+        with pytest.raises(SystemExit, match=f"{name}.txt speaks of"):
+            release.check_licences(bad)
+
+
 def test_missing_commands_are_named_at_once(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SystemExit, match=r"cmake, make, meson, .* tools/setup.sh"):
