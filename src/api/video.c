@@ -310,10 +310,10 @@ static enum stk_status decode(struct reading *r, const struct asked *asked, stru
 			r->frames[r->count] = (int32_t)asked[i].frame;
 			r->places[r->count++] = asked[i].place;
 		}
-	/* Frame after frame, one in each call: keep the decoder going. */
+	/* Frame after frame, on the cores one in each call: keep the decoder going. */
 	const struct stk_video_wanted wanted = {.frames = r->frames,
 		.count = r->count,
-		.next = r->count == 1 && asked[0].frame == v->latest + 1 && v->latest >= 0,
+		.next = (r->on_gpu || r->count == 1) && asked[0].frame == v->latest + 1 && v->latest >= 0,
 		.place = place_frame,
 		.user = r};
 	enum stk_status s = r->on_gpu ? stk__video_gpu_decode(v->gpu, v->decoder, v->index, &v->input, &wanted, r->stream, err)

@@ -141,6 +141,19 @@ size_t stk__annex_b_room(const struct stk_annex_b *a, size_t size)
 	return a->length ? size / (size_t)a->length * START + size : size;
 }
 
+/* Returns whether a unit holds bytes that both codecs exclude from it, 00 00 00, 00 00 01 or 00 00 02, before zeros at its end: most of all, blocks of zeros
+ * where a part of the file is missing. */
+static bool is_holed(const uint8_t *unit, size_t size)
+{
+	enum { MOST_ZEROS = 4 }; /* at the end; some writers leave a few */
+	for (int i = 0; i < MOST_ZEROS && size && !unit[size - 1]; i++)
+		size--;
+	for (size_t i = 2; i<size; i += unit[i]> 2 ? 3 : 1)
+		if (unit[i] <= 2 && !unit[i - 1] && !unit[i - 2])
+			return true;
+	return false;
+}
+
 enum stk_status stk__annex_b_convert(
 	const struct stk_annex_b *a, const uint8_t *packet, size_t size, uint8_t *to, size_t *written, struct stk_error *err)
 {
@@ -156,6 +169,8 @@ enum stk_status stk__annex_b_convert(
 		const uint32_t unit = take(&r, a->length);
 		if (r.ended || unit > r.left)
 			return stk__fail(err, STK_CORRUPT, "a unit of the packet is longer than the packet");
+		if (is_holed(r.at, unit))
+			return stk__fail(err, STK_CORRUPT, "a unit of the packet holds bytes that are not allowed");
 		end = put_unit(end, r.at, unit);
 		r.at += unit;
 		r.left -= unit;

@@ -28,7 +28,8 @@ void stk__annex_b_free(struct stk_annex_b *a);
 
 /* Returns the room that a packet of `size` bytes can need, at most. */
 size_t stk__annex_b_room(const struct stk_annex_b *a, size_t size);
-/* Writes the packet as Annex B, and its size. STK_CORRUPT: a length leads beyond the packet's end. */
+/* Writes the packet as Annex B, and its size. STK_CORRUPT: a length leads beyond the packet's end, or a unit holds bytes that the codecs exclude, such as
+ * blocks of zeros: GPUs do not report these. */
 STK_MUST_USE enum stk_status stk__annex_b_convert(
 	const struct stk_annex_b *a, const uint8_t *packet, size_t size, uint8_t *to, size_t *written, struct stk_error *err);
 

@@ -14,7 +14,7 @@ enum {
 	EXTRA = 4,   /* surfaces beyond those that the stream's references need */
 	MOST_SURFACES = 64,
 	MOST_PENDING = 3, /* wanted pictures that may wait, while the engine works on the next packets */
-	MOST_IDLE = 16,   /* sessions that are kept */
+	LEAST_KEPT = 8,   /* sessions that are kept, or as many as were in use at the same time */
 	SIZE_STEP = 256   /* sessions are made for sizes rounded up to this, so that videos of similar sizes share them */
 };
 
@@ -58,7 +58,7 @@ struct stk_nvdec {
 	stk_gpu_kernel to_rgb;
 	pthread_mutex_t lock;           /* guards what follows */
 	struct stk_nvdec_session *idle; /* the one that was used last comes first */
-	int n_idle;
+	int n_idle, in_use, most_in_use;
 };
 
 /* ---- the decoder of a GPU ---- */
@@ -458,23 +458,33 @@ enum stk_status stk__nvdec_take(struct stk_nvdec *n, enum stk_cuvid_codec codec,
 		return stk__fail(err, STK_UNSUPPORTED, "%.200s", n->missing.message);
 	pthread_mutex_lock(&n->lock);
 	*out = remove_idle(n, (int)codec, width, height);
+	n->most_in_use = ++n->in_use > n->most_in_use ? n->in_use : n->most_in_use;
 	pthread_mutex_unlock(&n->lock);
-	return *out ? STK_OK : make(n, codec, out, err);
+	if (*out)
+		return STK_OK;
+	enum stk_status status = make(n, codec, out, err);
+	if (status) {
+		pthread_mutex_lock(&n->lock);
+		n->in_use--;
+		pthread_mutex_unlock(&n->lock);
+	}
+	return status;
 }
 
 void stk__nvdec_give(struct stk_nvdec *n, struct stk_nvdec_session *s)
 {
 	if (!s)
 		return;
-	struct stk_nvdec_session *spare = s->broken ? s : NULL;
-	if (!spare) {
-		pthread_mutex_lock(&n->lock);
+	struct stk_nvdec_session *spare = s;
+	pthread_mutex_lock(&n->lock);
+	n->in_use--;
+	if (!s->broken) {
+		const int kept = n->most_in_use > LEAST_KEPT ? n->most_in_use : LEAST_KEPT;
 		s->next = n->idle;
 		n->idle = s;
-		if (++n->n_idle > MOST_IDLE)
-			spare = remove_idle(n, -1, 0, 0);
-		pthread_mutex_unlock(&n->lock);
+		spare = ++n->n_idle > kept ? remove_idle(n, -1, 0, 0) : NULL;
 	}
+	pthread_mutex_unlock(&n->lock);
 	if (spare)
 		destroy(spare);
 }

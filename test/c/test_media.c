@@ -6,7 +6,8 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "image_files.h"
-#include "media/convert.h"
+#include "media/annex_b.h"
+#include "media/colour.h"
 #include "media/plan.h"
 #include "media/video.h"
 #include "op/video/video_cache.h"
@@ -403,6 +404,92 @@ static void test_faults_around_packed_indexes(void **state)
 	free(avi);
 }
 
+/* ---- packets for the GPU's parser ---- */
+
+static void convert_packet(const struct stk_annex_b *a, const uint8_t *packet, size_t size, const uint8_t *want, size_t n)
+{
+	uint8_t to[64];
+	size_t written = 0;
+	assert_true(stk__annex_b_room(a, size) <= sizeof to);
+	assert_int_equal(stk__annex_b_convert(a, packet, size, to, &written, NULL), STK_OK);
+	assert_int_equal(written, n);
+	assert_memory_equal(to, want, n);
+}
+#define BYTES(...) (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__})
+
+static void test_units_follow_start_codes(void **state)
+{
+	(void)state;
+	struct stk_annex_b a;
+	struct stk_error err = {0};
+	uint8_t to[64];
+	size_t written;
+	/* avcC: lengths of two bytes, one sequence parameter set and one picture parameter set */
+	assert_int_equal(
+		stk__annex_b_create(STK_UNITS_H264, BYTES(1, 100, 0, 13, 0xfd, 0xe1, 0, 2, 0x67, 9, 1, 0, 1, 0x68), &a, &err), STK_OK);
+	assert_int_equal(a.length, 2);
+	assert_int_equal(a.head_size, 11);
+	assert_memory_equal(a.head, ((uint8_t[]){0, 0, 0, 1, 0x67, 9, 0, 0, 0, 1, 0x68}), 11);
+	convert_packet(&a, BYTES(0, 2, 0x65, 7, 0, 0, 0, 1, 0x41), BYTES(0, 0, 0, 1, 0x65, 7, 0, 0, 0, 1, 0, 0, 0, 1, 0x41));
+	assert_int_equal(stk__annex_b_convert(&a, BYTES(0, 3, 0x65, 7), to, &written, &err), STK_CORRUPT);
+	assert_int_equal(stk__annex_b_convert(&a, BYTES(0, 1, 0x65, 7), to, &written, &err), STK_CORRUPT);
+	assert_int_equal(stk__annex_b_convert(&a, BYTES(0, 6, 0x65, 0, 0, 1, 5, 6), to, &written, &err), STK_CORRUPT);
+	assert_int_equal(stk__annex_b_convert(&a, BYTES(0, 9, 0x65, 7, 0, 0, 0, 0, 0, 0, 0), to, &written, &err), STK_CORRUPT);
+	assert_int_equal(stk__annex_b_convert(&a, BYTES(0, 8, 0x65, 0, 0, 3, 0, 3, 0, 0), to, &written, &err), STK_OK);
+	/* Only slices of pictures that nothing refers to (nal_ref_idc 0) are unneeded. */
+	assert_true(stk__annex_b_unneeded(&a, BYTES(0, 0, 0, 1, 9, 0, 0, 1, 0x01, 5)));
+	assert_false(stk__annex_b_unneeded(&a, BYTES(0, 0, 1, 0x41, 5)));
+	assert_false(stk__annex_b_unneeded(&a, BYTES(0, 0, 1, 0x67, 5)));
+	stk__annex_b_free(&a);
+	assert_int_equal(stk__annex_b_create(STK_UNITS_H264, BYTES(1, 100, 0, 13, 0xff, 0xe1, 0, 9, 0x67), &a, &err), STK_CORRUPT);
+	assert_non_null(strstr(err.message, "cut short"));
+	/* Streams that are Annex B stay as they are. */
+	assert_int_equal(stk__annex_b_create(STK_UNITS_H264, NULL, 0, &a, &err), STK_OK);
+	convert_packet(&a, BYTES(0, 0, 1, 0x65), BYTES(0, 0, 1, 0x65));
+	stk__annex_b_free(&a);
+}
+
+/* A picture of HEVC that its temporal layer does not refer to is unneeded only in the highest layer. */
+static void test_unneeded_pictures_of_hevc(void **state)
+{
+	(void)state;
+	struct stk_annex_b a;
+	const uint8_t trail_n[] = {0, 0, 1, 0x00, 1, 9}, higher[] = {0, 0, 1, 0x00, 2, 9}, trail_r[] = {0, 0, 1, 0x02, 1, 9};
+	/* The header is a sequence parameter set of one layer, then of two. */
+	assert_int_equal(stk__annex_b_create(STK_UNITS_HEVC, BYTES(0, 0, 1, 0x42, 1, 0x01, 9), &a, NULL), STK_OK);
+	assert_int_equal(a.layers, 1);
+	assert_true(stk__annex_b_unneeded(&a, trail_n, sizeof trail_n));
+	assert_false(stk__annex_b_unneeded(&a, trail_r, sizeof trail_r));
+	stk__annex_b_free(&a);
+	assert_int_equal(stk__annex_b_create(STK_UNITS_HEVC, BYTES(0, 0, 1, 0x42, 1, 0x03, 9), &a, NULL), STK_OK);
+	assert_int_equal(a.layers, 2);
+	assert_false(stk__annex_b_unneeded(&a, trail_n, sizeof trail_n));
+	assert_true(stk__annex_b_unneeded(&a, higher, sizeof higher));
+	stk__annex_b_free(&a);
+	assert_int_equal(stk__annex_b_create(STK_UNITS_HEVC, NULL, 0, &a, NULL), STK_OK); /* the number of layers is not known */
+	assert_false(stk__annex_b_unneeded(&a, trail_n, sizeof trail_n));
+}
+
+static void test_colours_of_key_frames(void **state)
+{
+	(void)state;
+	int matrix = -1;
+	bool full = true;
+	/* VP9: marker 2, profile 0, key frame, shown; sync code; colour space 2 (BT.709), limited, then full range */
+	assert_true(stk__colour_of_vp9(BYTES(0x82, 0x49, 0x83, 0x42, 0x40), &matrix, &full));
+	assert_true(matrix == 1 && !full);
+	assert_true(stk__colour_of_vp9(BYTES(0x82, 0x49, 0x83, 0x42, 0x50), &matrix, &full));
+	assert_true(matrix == 1 && full);
+	assert_false(stk__colour_of_vp9(BYTES(0x82, 0x49, 0x83, 0x42, 0xe0), &matrix, &full)); /* RGB */
+	assert_false(stk__colour_of_vp9(BYTES(0x86, 0x49, 0x83, 0x42, 0x40), &matrix, &full)); /* no key frame */
+	assert_false(stk__colour_of_vp9(BYTES(0x82, 0x49), &matrix, &full));
+	assert_true(stk__colour_of_vp8(BYTES(0x10, 2, 0, 0x9d, 1, 0x2a, 16, 0, 16, 0, 0, 0, 0), &matrix, &full));
+	assert_true(matrix == 5 && !full);
+	assert_true(stk__colour_of_vp8(BYTES(0x10, 2, 0, 0x9d, 1, 0x2a, 16, 0, 16, 0, 0x7f, 0, 0), &matrix, &full));
+	assert_true(matrix == 5 && full);
+	assert_false(stk__colour_of_vp8(BYTES(0x11, 2, 0, 0x9d, 1, 0x2a, 16, 0, 16, 0, 0, 0, 0), &matrix, &full));
+}
+
 static void test_wrong_requests(void **state)
 {
 	(void)state;
@@ -430,6 +517,9 @@ int main(void)
 		cmocka_unit_test(test_faults_are_reported),
 		cmocka_unit_test(test_frames_by_path),
 		cmocka_unit_test(test_faults_around_packed_indexes),
+		cmocka_unit_test(test_units_follow_start_codes),
+		cmocka_unit_test(test_unneeded_pictures_of_hevc),
+		cmocka_unit_test(test_colours_of_key_frames),
 		cmocka_unit_test(test_wrong_requests),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
