@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-NAME = re.compile(r"STOKER_[A-Z0-9_]*[A-Z0-9]\b")
+NAME = re.compile(r"(?<!_)STOKER_[A-Z0-9_]*[A-Z0-9]\b")
 SUFFIXES = {".c", ".h", ".py", ".pyi", ".sh", ".toml", ".build", ".cu", ".cuh", ""}
 MISSPELT = "STOKER_FUZE"  # test_command.py's
 
