@@ -3,9 +3,11 @@
 
 #include "files.h"
 
+#include <stoker/audio.h>
 #include <stoker/inspect.h>
 
 #include <dirent.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,27 @@ bool is_folder(const char *path)
 {
 	struct stat st;
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static struct {
+	int32_t sounds, others;
+} seen; /* by the walk over a folder, whose callback takes no argument */
+
+static int look(const char *path, const struct stat *st, int kind)
+{
+	enum { ENOUGH = 200 };
+	(void)st;
+	if (kind == FTW_F && stk_audio_named(path))
+		seen.sounds++;
+	else if (kind == FTW_F)
+		seen.others++;
+	return seen.sounds + seen.others == ENOUGH;
+}
+
+bool holds_sounds(const char *folder)
+{
+	seen.sounds = seen.others = 0;
+	return is_folder(folder) && ftw(folder, look, 16) >= 0 && seen.sounds > seen.others;
 }
 
 bool file_begins(const char *path, const char *magic)

@@ -288,6 +288,33 @@ static enum stk_status build_train_graph(
 	return status;
 }
 
+/* Builds a graph that resamples sounds to 16 kHz, and makes 80 log-mel bands of windows of 25 ms. */
+static enum stk_status build_sound_graph(struct stk_graph *g, const char *source, struct stk_error *err)
+{
+	static const char *const endings[] = {"*.wav", "*.flac", "*.ogg", "*.opus", "*.mp3", "*.m4a", "*.aac"};
+	struct stk_node sound = {-1, 0}, label;
+	struct stk_arg args[4];
+	size_t n = order_args(args, true, false);
+	args[n++] = stk_arg_string("file_root", source);
+	args[n++] = stk_arg_list("file_filters", STK_VALUE_STRINGS, endings, sizeof(endings) / sizeof(*endings));
+	enum stk_status status = add(g, "readers.file", &sound, args, n, err);
+	label = (struct stk_node){sound.op, 1};
+	const struct stk_arg decode[] = {stk_arg_bool("downmix", true), stk_arg_float("sample_rate", 16000)};
+	const struct stk_arg frames[] = {stk_arg_int("nfft", 512), stk_arg_int("window_length", 400), stk_arg_int("window_step", 160)};
+	const struct stk_arg bands[] = {stk_arg_int("nfilter", 80), stk_arg_float("sample_rate", 16000)};
+	if (status == STK_OK)
+		status = add(g, "decoders.audio", &sound, decode, 2, err);
+	if (status == STK_OK)
+		status = add(g, "spectrogram", &sound, frames, 3, err);
+	if (status == STK_OK)
+		status = add(g, "mel_filter_bank", &sound, bands, 2, err);
+	if (status == STK_OK)
+		status = add(g, "to_decibels", &sound, NULL, 0, err);
+	if (status == STK_OK)
+		status = stk_graph_output(g, sound, err);
+	return status == STK_OK ? stk_graph_output(g, label, err) : status;
+}
+
 /* Builds the graph of GRAPH_DECODE_CHECK. The files' bytes are an output too, so that the caller can inspect their headers. */
 static enum stk_status build_check_graph(struct stk_graph *g, struct session *session, const char *source, struct stk_error *err)
 {
@@ -342,6 +369,10 @@ static enum stk_status make_graph(struct session *session, const char *source, e
 		return build_bytes_graph(*out, session, source, err);
 	if (kind == GRAPH_DECODE_CHECK)
 		return build_check_graph(*out, session, source, err);
+	session->sounds = kind == GRAPH_TRAIN && holds_sounds(source);
+	session->standard = !session->sounds;
+	if (session->sounds)
+		return build_sound_graph(*out, source, err);
 	return build_train_graph(*out, session, source, kind == GRAPH_VIEW, s, err);
 }
 

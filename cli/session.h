@@ -15,6 +15,7 @@ struct session {
 	int32_t device_id;      /* of the GPU that the pipeline runs on; -1: only cores */
 	double mean[3], std[3]; /* the standard graph normalises with these, in units of 0..255 */
 	bool standard;          /* the graph is the standard one */
+	bool sounds;            /* the source is a folder of sounds, and the graph makes log-mel bands of them */
 	bool flat;              /* the source is a folder that holds the images itself */
 	bool tars, labels;      /* the source is tars; their samples have labels (cls) */
 	size_t skipped;         /* files of that folder that are not images */
@@ -22,7 +23,7 @@ struct session {
 
 /* The variants of the standard graph, by their outputs. */
 enum graph_kind {
-	GRAPH_TRAIN, /* random crop, 224 x 224, random flip, normalised float CHW */
+	GRAPH_TRAIN, /* random crop, 224 x 224, random flip, normalised float CHW. Of a folder of sounds: 80 log-mel bands */
 	GRAPH_VIEW,  /* the same, then the file's shape, the anchor and shape of the drawn window, and the flip. Bad samples are skipped */
 	GRAPH_BYTES, /* the files' bytes and labels, in order */
 	GRAPH_DECODE_CHECK /* every pixel decoded, in order, shrunk to a stamp; labels; the files' bytes. Bad samples are skipped and counted */

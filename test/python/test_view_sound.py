@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker view` of a sound: the picture of its waveform and spectrogram."""
+"""`stoker view` of a sound, the picture of its waveform and spectrogram; and `stoker bench` of sounds."""
 
 from __future__ import annotations
 
@@ -53,3 +53,17 @@ def test_sounds_that_cannot_be_drawn(tmp_path):
     for name, message in (("empty.wav", "has no samples"), ("cut.wav", "truncated WAV"), ("none.wav", "none.wav")):
         done = view(tmp_path / name, "-o", tmp_path / "a.png")
         assert done.returncode == 1 and message in done.stderr and not (tmp_path / "a.png").exists()
+
+
+def test_bench_of_sounds(tmp_path):
+    for label in ("a", "b"):
+        (tmp_path / label).mkdir()
+        for k in range(3):
+            (tmp_path / label / f"{k}.wav").write_bytes(wav(np.full(8000 + 100 * k, 500, "<i2"), 8000))
+    command = [COMMAND, "bench", tmp_path, "--seconds", "1", "--threads", "1", "--batch", "4"]
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert facts["files"] == 6 and facts["stoker"]["images_per_s"] > 0 and "libjpeg_turbo" not in facts
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert "80 log-mel bands" in done.stdout and "sounds/s" in done.stdout and "An epoch of 6 sounds takes" in done.stdout, done.stderr
