@@ -48,6 +48,7 @@ LAYERS = {
         "types",
         "backend_impl",
         "_operator",
+        "_composed",
         "_by_value",
         "_processes",
         "_sources",

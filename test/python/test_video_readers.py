@@ -396,6 +396,34 @@ def test_readers_keep_indexes(pair, tmp_path, monkeypatch):
             assert stoker.VideoDecoder("s3://bucket/v.mp4", storage=stoker.Storage()).counters["index_kept"] == 1
 
 
+@pytest.mark.parametrize(
+    "arguments", [{"size": [40, 50]}, {"resize_shorter": 48, "interp_type": types.INTERP_CUBIC}, {"resize_x": 60, "antialias": False}]
+)
+def test_video_resize(pair, arguments):
+    """DALI's name for a reader and a resize in one."""
+    read = {"filenames": pair, "sequence_length": 3, "enable_frame_num": "sequence", "labels": [], "count": 3}
+    got = samples(fn.readers.video_resize, **read, **arguments)
+
+    def both(**more):
+        clip, *others = fn.readers.video(**more)
+        return (fn.resize(clip, **arguments), *others)
+
+    want = samples(both, **read)
+    assert all(np.array_equal(a, b) for ours, theirs in zip(got, want, strict=True) for a, b in zip(ours, theirs, strict=True))
+    assert got[0][0].shape[0] == 3 and got[0][0].shape != (3, 144, 176, 3) and len(got[0]) == 3
+    floats = samples(fn.readers.video_resize, filenames=pair, sequence_length=2, count=1, dtype=types.FLOAT, normalized=True, size=[8, 8])[
+        0
+    ][0]
+    assert floats.dtype == np.float32 and floats.min() >= 0 and floats.max() <= 1
+
+
+def test_video_resize_refuses(pair):
+    with pytest.raises(stoker.StokerError, match=r"readers\.video_resize at .*no argument 'sizes'"):
+        pipeline(fn.readers.video_resize, filenames=pair, sequence_length=2, sizes=[3, 4])
+    with pytest.raises(stoker.StokerError, match="sequence_length"):
+        pipeline(fn.readers.video_resize, filenames=pair, size=[3, 4])
+
+
 @pytest.mark.parametrize("reader", ["reader", "decoder"])
 def test_memory_of_the_decoder_counts(tmp_path, reader):
     """H.264 of 1280 x 720 pixels keeps up to 12 frames of 1.4 MB; a clip of one frame takes 2.8 MB."""

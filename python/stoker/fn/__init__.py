@@ -11,14 +11,14 @@ import importlib
 import sys
 from typing import Any
 
-from stoker import _operator
+from stoker import _composed, _operator
 from stoker._external import external_source
 from stoker._function import dl_tensor_python_function, python_function
 from stoker._groups import Family, public_names
 
 __all__ = ["dl_tensor_python_function", "external_source", "python_function"]
 
-_family = Family(__name__, public_names(), _operator.function, str)
+_family = Family(__name__, public_names(), lambda name: _composed.FUNCTIONS.get(name) or _operator.function(name), str)
 globals().update({name: group for name, group in _family.groups.items() if "." not in name})
 
 

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of DALI's that are two operators here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stoker import _docs
+from stoker._catalog import Op, find
+from stoker._operator import call
+from stoker._where import users_line
+from stoker.errors import ArgumentError, UnknownArgumentError
+
+
+def _op(name: str) -> Op:
+    op = find(name)
+    assert op is not None
+    return op
+
+
+def video_resize(*inputs: Any, **kwargs: Any) -> Any:
+    """Reads clips of videos and resizes their frames: readers.video, then resize, with the arguments of both.
+
+    dtype and normalized are the reader's: frames are converted, and then resized without another conversion. Outputs are those of readers.video.
+    """
+    reader, resize = _op("readers.video"), _op("resize")
+    if inputs:
+        raise ArgumentError(f"readers.video_resize at {users_line()}: takes 0 inputs, {len(inputs)} were given (arguments go by name)")
+    first = {k: v for k, v in kwargs.items() if k in reader.by_name or k in _docs.COMMON}
+    second = {k: v for k, v in kwargs.items() if k in resize.by_name and k not in first}
+    unknown = [k for k in kwargs if k not in first and k not in second]
+    if unknown:
+        raise UnknownArgumentError(
+            f"readers.video_resize at {users_line()}: there is no argument '{unknown[0]}'; it takes those of readers.video and of resize"
+        )
+    made = call(reader, (), first)
+    clip, *others = made if isinstance(made, (list, tuple)) else [made]
+    small = call(resize, (clip,), second)
+    return [small, *others] if others else small
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {"readers.video_resize": video_resize}
