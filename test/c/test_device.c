@@ -4,6 +4,7 @@
 #include "test.h"
 
 #include "device_runs.h"
+#include "exec/device.h"
 #include "image_files.h"
 
 #include <stdlib.h>
@@ -139,6 +140,43 @@ static void test_the_sides_that_decode(void **state)
 	}
 }
 
+/* Runs two epochs with the level held. */
+static struct device_run run_at_level(const struct device_graph *g, int32_t level)
+{
+	const struct device_settings s = {.batch = 4, .threads = 3};
+	struct device_run r = {0};
+	struct stk_context *ctx = make_context(s.threads);
+	struct stk_pipeline *p = make_device_pipeline(ctx, g->make(good), &s);
+	struct stk_decode_side *side = &p->parts.device->side;
+	atomic_store(&side->window_ns, INT64_MAX); /* no window ends */
+	atomic_store(&side->level, level);
+	for (int epochs = 2; epochs;)
+		epochs -= !take_batch(p, &r);
+	r.decoded = counter_of(p, "gpu_decodes");
+	r.spare = counter_of(p, "core_decodes");
+	close_pipeline(p, ctx);
+	return r;
+}
+
+/* At each level both sides together decode the same files to the same bytes. */
+static void test_levels_between_the_sides(void **state)
+{
+	(void)state;
+	static const int32_t levels[] = {STK_LEVEL_LEAST, -100, 0, 30, 49, 50, 80, STK_LEVEL_MOST};
+	need_device();
+	const struct device_graph *g = device_graph("the usual");
+	const struct device_settings on_cores = {.device = -1};
+	struct device_run want = run_device(g->make(good), &on_cores, 2);
+	for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+		struct device_run r = run_at_level(g, levels[i]);
+		assert_same_runs(&want, &r, "level %d", levels[i]);
+		assert_true((r.decoded > 0) == (levels[i] < STK_LEVEL_MOST));
+		assert_true((r.spare > 0) == (levels[i] > 0));
+		free_device_run(&r);
+	}
+	free_device_run(&want);
+}
+
 /* ---- files that the GPU does not decode ---- */
 
 static void test_refused_and_damaged_files(void **state)
@@ -188,6 +226,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_each_graph_gives_the_same_bytes),
 		cmocka_unit_test(test_batch_sizes_depths_and_threads),
 		cmocka_unit_test(test_the_sides_that_decode),
+		cmocka_unit_test(test_levels_between_the_sides),
 		cmocka_unit_test(test_refused_and_damaged_files),
 		cmocka_unit_test(test_batches_of_bad_files_only),
 		cmocka_unit_test(test_images_beyond_the_memory_go_to_the_cores),
