@@ -60,11 +60,13 @@ static const json_t *find_earlier(const struct look *before, const json_t *proce
 	size_t i, k;
 	json_t *other, *candidate;
 	json_array_foreach (before->processes, i, other) {
-		if (number(other, "pid") != number(process, "pid") || number(other, "context") != number(process, "context"))
+		if (number(other, "pid") != number(process, "pid"))
 			continue;
-		json_array_foreach (json_object_get(other, "pipelines"), k, candidate)
-			if (number(candidate, "id") == number(pipeline, "id"))
+		json_array_foreach (json_object_get(other, "pipelines"), k, candidate) {
+			if (number(candidate, "began_ns") == number(pipeline, "began_ns") &&
+				number(candidate, "id") == number(pipeline, "id"))
 				return candidate;
+		}
 	}
 	return NULL;
 }

@@ -13,13 +13,15 @@ extern "C" {
 
 /* Asks the process with this id, or every process if pid is 0, and returns the answers as a JSON text, which the caller frees with stk_text_free:
  *
- *   [{"pid": 4711, "context": 0, "rank": "0", "pipelines": [{"id": 1, "batch_size": 256, "device": -1, "threads": 8, "epoch": 0, "bad_samples": 2,
- *     "bad": ["cat/9.jpg: ..."], "counters": {"batches_delivered": 17, ...}}]}]
+ *   [{"pid": 4711, "context": 0, "rank": "0", "pipelines": [{"id": 1, "began_ns": 8123, "batch_size": 256, "device": -1, "threads": 8, "epoch": 0,
+ *     "bad_samples": 2, "bad": ["cat/9.jpg: ..."], "counters": {"batches_delivered": 17, ...}}]}]
  *
- * "rank" is the process's RANK, or null. "device" is the GPU's number; -1: the cores. "bad" has the messages of the last bad samples, at most 3. "counters" has
- * the names and units of stk_pipeline_counters. A process with several contexts has an entry for each, numbered
- * by "context". Processes that do not answer within two seconds are left
- * out. STK_NOT_FOUND: the process with this id has no running pipelines, or has STOKER_TOP=0. STK_INVALID: pid is below 0. Any thread. */
+ * "rank" is the process's RANK, or null. A process with several contexts has an entry for each, numbered by "context". "began_ns" is the time on
+ * CLOCK_MONOTONIC at which the pipeline was made: with the pid it tells pipelines apart. "device" is the GPU's number; -1: the cores. "bad" has the
+ * messages of the last bad samples, at most 3. "counters" has the names and units of stk_pipeline_counters.
+ *
+ * Processes that do not answer within two seconds are left out. STK_NOT_FOUND: the process with this id has no running pipelines, or has STOKER_TOP=0.
+ * STK_INVALID: pid is below 0. Any thread. */
 STK_API STK_MUST_USE enum stk_status stk_watch(int64_t pid, char **json, struct stk_error *err);
 
 #ifdef __cplusplus

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exec/watch.h"
 
+#include "base/clock.h"
 #include "exec/context.h"
 #include "exec/exec.h"
 
@@ -66,6 +67,7 @@ static json_t *describe(struct stk_pipeline *p)
 	pthread_mutex_unlock(&p->lock);
 	json_t *o = json_object();
 	json_object_set_new(o, "id", json_integer(p->watched.id));
+	json_object_set_new(o, "began_ns", json_integer(p->watched.began_ns));
 	json_object_set_new(o, "batch_size", json_integer(p->config.batch_size));
 	json_object_set_new(o, "device", json_integer(p->config.device_id));
 	json_object_set_new(o, "threads", json_integer(p->crew.n));
@@ -180,7 +182,7 @@ void stk__watch_add(struct stk_pipeline *p)
 	pthread_mutex_lock(&w->starting);
 	pthread_mutex_lock(&w->lock);
 	const bool first = !w->pipelines;
-	p->watched = (struct stk_watched){.next = w->pipelines, .id = ++w->last_id};
+	p->watched = (struct stk_watched){.next = w->pipelines, .id = ++w->last_id, .began_ns = stk__clock_ns()};
 	w->pipelines = p;
 	pthread_mutex_unlock(&w->lock);
 	if (first)

@@ -27,7 +27,8 @@ struct stk_watch {
 /* A member of each pipeline; its context's lock guards it. */
 struct stk_watched {
 	struct stk_pipeline *next;
-	int64_t id; /* 0: not in the list */
+	int64_t id;       /* 0: not in the list */
+	int64_t began_ns; /* CLOCK_MONOTONIC when it was added */
 };
 
 static inline void stk__watch_init(struct stk_watch *w)

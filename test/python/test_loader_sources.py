@@ -3,6 +3,7 @@
 Python."""
 
 import gzip
+import io
 import os
 import pickle
 import struct
@@ -629,3 +630,25 @@ def test_arguments_by_name_are_typed():
 def test_collate_fn_gets_the_finished_batch(tree):
     made = list(Loader(tree, 4, transforms=SMALL, collate_fn=lambda b: (b.image.mean((1, 2, 3)), b._fields)))
     assert len(made) == 6 and made[0][0].shape == (4,) and made[0][1] == ("image", "label")
+
+
+def test_tables_may_hold_uris(tmp_path):
+    """A column of paths may hold URIs: they do not begin at the table's folder."""
+    bucket = {}
+    for k in range(6):
+        out = io.BytesIO()
+        Image.fromarray(np.full((8, 8, 3), 20 * k, np.uint8)).save(out, "PNG")
+        bucket[f"mine://{'ab'[k % 2]}/{k}.png"] = out.getvalue()
+
+    def fetch(uri, offset, length):
+        return bucket[uri][offset : None if length is None else offset + length]
+
+    table = tmp_path / "table.csv"
+    table.write_text("path,label\n" + "".join(f"{uri},{k}\n" for k, uri in enumerate(bucket)))
+    storage = stoker.Storage(fetch=fetch, fetch_schemes="mine")
+    with Loader.from_csv(table, 3, storage=storage) as loader:
+        batches = list(loader)
+    assert [round(float(b.image[i].mean() * 255)) for b in batches for i in range(3)] == [20 * k for k in range(6)]
+    table.write_text("path,label\n" + "".join(f"{uri.rpartition('/')[2]},{k}\n" for k, uri in enumerate(bucket) if k % 2 == 0))
+    with Loader.from_csv(table, 3, root="mine://a", storage=storage) as loader:
+        assert [round(float(x.mean() * 255)) for x in next(iter(loader)).image] == [0, 40, 80]

@@ -20,7 +20,7 @@ from stoker.loader._sources import FileSource
 def from_table(
     table: Any, path: str, targets: str | Sequence[str] | Mapping[str, str] | None, root: str | os.PathLike[str] | None
 ) -> FileSource:
-    """table: a CSV file with a line of names, or a DataFrame. path: the column of paths, which begin at `root`, by default the CSV file's folder.
+    """table: a CSV file with a line of names, or a DataFrame. path: the column of paths or URIs; relative paths begin at `root`, by default the CSV file's folder.
     targets: one column or several, by default all others, or a dict from the names of fields to columns."""
     paths, columns, _ = _parts_of(table, path, targets, root)
     return FileSource(None, paths, columns or None)
@@ -43,7 +43,7 @@ def rows_of(
                 raise InvalidArgumentError(
                     f"Loader.from_csv: the field {field!r} is a {kind.name}, so a column of this name has to hold paths"
                 )
-            columns[field] = [os.path.join(root, v) for v in values]
+            columns[field] = [_beneath(root, v) for v in values]
     columns = {main: paths, **{field: values for field, values in columns.items() if field != main}}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
@@ -77,7 +77,12 @@ def _parts_of(
             raise InvalidArgumentError(f"Loader.from_csv: {name}: row {row} has no path: {path!r} is {value!r}")
     root = os.fspath(root or "")
     fields = {field: _typed(name, column, columns[column]) for field, column in wanted.items()}
-    return [os.path.join(root, str(p)) for p in columns[path]], fields, root
+    return [_beneath(root, str(p)) for p in columns[path]], fields, root
+
+
+def _beneath(root: str, path: str) -> str:
+    """Returns a path that begins at the root; absolute paths and URIs stay."""
+    return path if "://" in path else os.path.join(root, path)
 
 
 def _of_frame(table: Any) -> dict[str, list[Any]]:

@@ -330,10 +330,10 @@ class Loader:
     ) -> Loader:
         """Makes a Loader from a DataFrame, or from a CSV file with commas or tabs, whose first line names the columns.
 
-        path: the column of paths, which begin at `root` (by default the folder of the CSV file). targets: a column or several, by default all others; each is
-        a field of its name (Patient_Age of a column "Patient Age"); or a dict from fields to columns, as {"age": "Patient Age"}. Whole numbers are int64,
-        other ones float32, strings lists of str. Columns that `fields` declares to be images, masks or
-        maps of floats hold paths too. arguments: of Loader.
+        path: the column of paths or URIs; relative paths begin at `root` (by default the folder of the CSV file). targets: a column or several, by default
+        all others; each is a field of its name (Patient_Age of a column "Patient Age"); or a dict from fields to columns, as {"age": "Patient Age"}. Whole
+        numbers are int64, other ones float32, strings lists of str. Columns that `fields` declares to be images, masks or maps of floats hold paths too.
+        arguments: of Loader.
         """
         from stoker.loader._csv import from_table, rows_of  # with it the module csv
 
