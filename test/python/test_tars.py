@@ -731,3 +731,24 @@ def test_a_kept_index_holds_no_query(tmp_path, script):
     kept = [p for p in (tmp_path / "caches").rglob("*") if p.is_file()]
     assert len(kept) == 1
     assert all(b"SECRET" not in p.read_bytes() and "SECRET" not in p.name for p in kept) and b"a.tar" in kept[0].read_bytes()
+
+
+def test_arrays_of_different_shapes(tmp_path):
+    """A component is a tensor in each batch, or a list in each if that is declared. It does not depend on the samples of a batch."""
+
+    def array(k):
+        out = io.BytesIO()
+        np.save(out, np.full((3 if k < 5 else 4, 2), k, np.float32))
+        return out.getvalue()
+
+    tar = write(tmp_path / "a.tar", [(f"{k:02}.{end}", data) for k in range(8) for end, data in (("jpg", jpeg(k)), ("emb.npy", array(k)))])
+    small = {"transforms": [T.Resize((4, 4))]}
+    batches = iter(Loader.from_tars(tar, 2, components={"image": "jpg", "emb": "emb.npy"}, **small))
+    assert [next(batches).emb.shape for _ in range(2)] == [(2, 3, 2)] * 2
+    with pytest.raises(
+        InvalidArgumentError, match=r"'emb': sample 1 of the batch has \(4, 2\), the first one \(3, 2\).*'emb': \(its ending, 'list'\)"
+    ):
+        next(batches)
+    lists = [b.emb for b in Loader.from_tars(tar, 2, components={"image": "jpg", "emb": ("emb.npy", "list")}, **small)]
+    assert [[tuple(x.shape) for x in emb] for emb in lists] == [[(3, 2)] * 2] * 2 + [[(3, 2), (4, 2)]] + [[(4, 2)] * 2]
+    assert [int(x[0, 0]) for emb in lists for x in emb] == list(range(8))

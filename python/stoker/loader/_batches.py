@@ -85,7 +85,7 @@ class Batches:
             [CHANNELS_FIRST if k in images else AS_IT_LIES if k in as_they_lie else others for k in range(count)], batch
         )
         self._images = images
-        self._may_change = finishing.uneven
+        self._may_change, self._as_list = finishing.uneven, finishing.as_list
         self._settled = {output for _, output, _ in self._finish}
         # Outputs of which each batch has a list, or some batch had one.
         self._lists = {output for f, output in shown if f in lists and output not in self._settled} | (
@@ -128,10 +128,11 @@ class Batches:
         if output not in self._settled:
             if output not in self._lists and not self._may_change:
                 name = self._names.get(output, "?")
-                shapes = ", ".join(sorted({str(tuple(t.shape)) for t in samples})[:3])
+                first = samples[0].shape
+                other = next(k for k, sample in enumerate(samples) if sample.shape != first)
                 raise InvalidArgumentError(
-                    f"the samples of a batch differ in the shape of {name!r} ({shapes}), so that they are no tensor: with fields={{..., {name!r}: list}} each "
-                    f"batch has a list, with ragged=({name!r},) one RaggedBatch"
+                    f"the samples of a batch differ in the shape of {name!r}: sample {other} of the batch has {tuple(samples[other].shape)}, the first one "
+                    f"{tuple(first)}, so that they are no tensor: {self._as_list.format(name)}"
                 )
             self._lists.add(output)
         return samples

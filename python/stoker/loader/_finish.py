@@ -120,13 +120,14 @@ class Planes:
 @dataclass
 class Finishing:
     """The conversions that a source asks for. finish: by field. needed: outputs that the conversions read and that are no fields themselves. uneven: whether a
-    field may be a tensor in one batch and a list in the next. vectors: whether samples of shape (1,), such as readers' labels, become a vector instead of (N,
-    1). images: numbers of the outputs that are further images, or maps with channels. image: whether the first output is
-    an image."""
+    field may be a tensor in one batch and a list in the next. as_list: how the user asks for lists of a field, whose name takes the place of {}. vectors: whether
+    samples of shape (1,), such as readers' labels, become a vector instead of (N, 1). images: numbers of the outputs that are further images, or maps with
+    channels. image: whether the first output is an image."""
 
     finish: Mapping[str, Finish] = field(default_factory=dict)
     needed: Sequence[int] = ()
     uneven: bool = True
+    as_list: str = "with fields={{..., {0!r}: list}} each batch has a list, with ragged=({0!r},) one RaggedBatch"
     vectors: bool = True
     images: Sequence[int] = ()
     image: bool = True

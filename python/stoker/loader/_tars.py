@@ -152,7 +152,12 @@ class TarSource(Source):
         _fields.names_of(tuple(self.components))
         self.endings, self.kinds = zip(*(_understood(name, c) for name, c in self.components.items()), strict=True)
         finish = {name: _FINISH[kind] for name, kind in zip(self.components, self.kinds, strict=True) if kind in _FINISH}
-        self.finishing = Finishing(finish, vectors=False)
+        self.finishing = Finishing(
+            finish,
+            uneven=False,
+            vectors=False,
+            as_list="components={{..., {0!r}: (its ending, 'list')}} gives a list of tensors in each batch",
+        )
         for name, ending in zip(self.components, self.endings, strict=True) if there else ():
             if not {e.lower() for e in ending.split(";")} & {e.lower() for e in there}:
                 called = "the sound" if name == "image" and "wav" in self.images else name
@@ -230,11 +235,11 @@ class TarSource(Source):
 
 
 def _understood(name: str, given: Any) -> tuple[str, str]:
-    """Endings, and what the bytes are: "int", "text", "json", "array" (.npy) or "bytes"."""
+    """Endings, and what the bytes are: "int", "text", "json", "array" (.npy), "list" (arrays of different shapes) or "bytes"."""
     endings, kind = given if isinstance(given, (tuple, list)) and len(given) == 2 else (given, None)
-    if not isinstance(endings, str) or not endings or kind not in (None, "int", "text", "json", "array", "bytes"):
+    if not isinstance(endings, str) or not endings or kind not in (None, "int", "text", "json", "array", "list", "bytes"):
         raise InvalidArgumentError(
-            f"Loader: components[{name!r}] is an ending, as 'cls' or 'jpg;png', or a pair of it and 'int', 'text', 'json', 'array' or 'bytes', not {given!r}"
+            f"Loader: components[{name!r}] is an ending, as 'cls' or 'jpg;png', or a pair of it and 'int', 'text', 'json', 'array', 'list' or 'bytes', not {given!r}"
         )
     return endings, "image" if name == "image" else kind or _KINDS.get(endings.rpartition(".")[2].partition(";")[0], "bytes")
 
@@ -246,7 +251,7 @@ def node_of(part: DataNode, kind: str, spec: Spec) -> DataNode:
     if kind in ("text", "json"):
         checked: DataNode = DataNode._call("_checked_text", [part], [("kind", int(ValueKind.STRING), kind)])
         return checked
-    return spec.upload(fn.decoders.numpy(part)) if kind == "array" else part
+    return spec.upload(fn.decoders.numpy(part)) if kind in ("array", "list") else part
 
 
 def _raw(value: Any) -> bytes:
@@ -258,4 +263,9 @@ def _each(function: Callable[[bytes], Any]) -> Finish:
     return by_value(lambda values: [function(_raw(value)) for value in values])
 
 
-_FINISH: dict[str, Finish] = {"text": _each(bytes.decode), "json": _each(lambda b: json.loads(b) if b else None), "bytes": _each(bytes)}
+_FINISH: dict[str, Finish] = {
+    "text": _each(bytes.decode),
+    "json": _each(lambda b: json.loads(b) if b else None),
+    "bytes": _each(bytes),
+    "list": by_value(list),
+}

@@ -357,9 +357,9 @@ class Loader:
 
         components: the fields of a batch and what their files end in, as {"image": "jpg;png", "label": "cls", "caption": "txt", "meta": "json"}. Of "cls"
         numbers are made, of "txt" strings, of "json" what it holds, of "npy" arrays, of others bytes; a pair says it, as ("label.txt", "int"), with "int",
-        "text", "json", "array" or "bytes". With fields={"audio": Audio(...), ...}, "audio" is a component in place of the image. index_paths: indexes of
-        DALI's wds2idx, one a tar; by default an own one is made at the first use. missing_component_behavior: what becomes of a sample that lacks one:
-        "error" (the default), "skip" or "empty". arguments: of Loader.
+        "text", "json", "array", "list" (arrays of different shapes, as a list of tensors) or "bytes". With fields={"audio": Audio(...), ...}, "audio" is a
+        component in place of the image. index_paths: indexes of DALI's wds2idx, one a tar; by default an own one is made at the first use.
+        missing_component_behavior: what becomes of a sample that lacks one: "error" (the default), "skip" or "empty". arguments: of Loader.
         """
         paths = [os.fsdecode(t) for t in ([tars] if isinstance(tars, (str, os.PathLike)) else tars)]
         indexes = [index_paths] if isinstance(index_paths, str) else index_paths
