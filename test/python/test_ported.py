@@ -267,6 +267,7 @@ ONE_IMPORT = {  # name: the loaders whose images are made in C, and the loaders 
     "pairs": ([False], []),
     "prefetcher": ([False], []),
     "segmentation": ([False, False], []),
+    "super_resolution": ([False], []),
     "two_views": ([False], []),
     "weighted": ([True], []),
 }
