@@ -173,8 +173,10 @@ def _end_all() -> None:
 
 
 def end_at_exit(thing: Any) -> None:
-    """Has thing.close() called at the interpreter's end, before multiprocessing waits for its processes."""
+    """Has thing.close() called at the interpreter's end, before multiprocessing waits for its processes. If the main thread has ended already, that is now."""
     _open.add(thing)
+    if not threading.main_thread().is_alive():
+        thing.close()
 
 
 class Ended(Exception):

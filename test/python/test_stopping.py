@@ -170,6 +170,35 @@ def test_workers_outlive_the_thread_that_builds_their_pipeline():
     made[0].close()
 
 
+def test_workers_that_start_while_the_interpreter_exits():
+    """Exit functions have run by then, and multiprocessing's waits for the workers."""
+    code = """
+import atexit, multiprocessing.util, threading, time
+from stoker import Pipeline, fn
+import stopping
+
+built, made = threading.Event(), []
+
+def build():
+    while threading.main_thread().is_alive():
+        time.sleep(0.01)
+    pipe = Pipeline(2, 1, None, py_num_workers=2, py_start_method="fork")
+    with pipe:
+        pipe.set_outputs(fn.external_source(stopping.Hangs(), parallel=True, batch=False))
+    made.append(pipe)
+    try:
+        pipe.build()
+    finally:
+        built.set()
+
+threading.Thread(target=build, daemon=True).start()
+atexit.register(built.wait, 60)
+"""
+    path = os.pathsep.join([os.path.dirname(stopping.__file__), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, timeout=60, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_loader_is_closed_while_another_thread_iterates(tmp_path):
     """The close comes at any moment: close() raises nothing, the iteration ends, and another one resumes from the state."""
     import threading
