@@ -6,6 +6,19 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#if __SIZEOF_POINTER__ == 8 /* the library exists for 64-bit systems only */
+_Static_assert(sizeof(struct stk_cuvid_caps) == 88, "its size in NVIDIA's library");
+_Static_assert(sizeof(struct stk_cuvid_create) == 176, "its size in NVIDIA's library");
+_Static_assert(sizeof(struct stk_cuvid_reconfigure) == 128, "its size in NVIDIA's library");
+_Static_assert(sizeof(struct stk_cuvid_format) == 64, "its size in NVIDIA's library");
+_Static_assert(sizeof(struct stk_cuvid_picture) == 4280, "its size in NVIDIA's library");
+_Static_assert(sizeof(struct stk_cuvid_shown) == 24, "its size in NVIDIA's library");
+_Static_assert(sizeof(struct stk_cuvid_packet) == 32, "its size in NVIDIA's library");
+_Static_assert(sizeof(struct stk_cuvid_parser) == 136, "its size in NVIDIA's library");
+_Static_assert(sizeof(struct stk_cuvid_map) == 264, "its size in NVIDIA's library");
+_Static_assert(sizeof(struct stk_cuvid_status) == 192, "its size in NVIDIA's library");
+#endif
+
 enum stk_status stk__cuvid_load(struct stk_cuvid *c, struct stk_error *err)
 {
 	static const char windows[] = "/usr/lib/wsl/lib/libnvcuvid.so.1"; /* as gpu/driver.c does for libcuda */
