@@ -4,6 +4,7 @@
 usage: wheel_probe.py [MODULE...]     imports these in this order first (to meet other packages' copies of the same libraries)
        wheel_probe.py --write FILE    writes only the image
        wheel_probe.py --read URI      reads such a file from there
+       wheel_probe.py --media FILE... decodes videos and sounds, and names the FFmpeg that did it (needs NumPy)
 """
 
 import base64
@@ -43,6 +44,22 @@ def read(uri: str) -> None:
     print("wheel_probe: read", uri)
 
 
+def decode(names: list[str]) -> None:
+    import stoker
+
+    for name in names:
+        try:
+            shape = tuple(stoker.VideoDecoder(name)[:].shape)
+        except stoker.StokerError as e:
+            if "has no video stream" not in str(e):
+                raise
+            shape = stoker.audioread(name)[0].shape
+        assert shape[0] > 1, (name, shape)
+        print("wheel_probe: decoded", name, *shape)
+    loaded = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libavcodec" in line}
+    print("wheel_probe: by", *loaded)
+
+
 def main() -> None:
     from stoker import fn, pipeline_def
 
@@ -72,5 +89,7 @@ if what == "--write":
     Path(sys.argv[2]).write_bytes(JPEG)
 elif what == "--read":
     read(sys.argv[2])
+elif what == "--media":
+    decode(sys.argv[2:])
 else:
     main()
