@@ -15,6 +15,7 @@ KEPT = [name for name, setting in SETTINGS.items() if setting.kept]
 OTHERS = {
     "device_id": 0,
     "on_error": "replace",
+    "decode": "cores",
     "py_start_method": "spawn",
     "max_errors": 0.25,
     "timeout": 2.5,
