@@ -38,8 +38,8 @@ CURL = (
 # FFmpeg: only what videos and sounds are read with (src/media/container.c, src/sound). No part of it under the GPL, and no program.
 FFMPEG = (
     "--build-suffix=-stoker --enable-shared --disable-static --disable-everything --disable-autodetect --disable-programs --disable-doc --disable-network"
-    " --disable-debug --disable-avdevice --disable-avfilter --disable-swscale --disable-postproc --enable-swresample --enable-zlib --enable-libdav1d"
-    " --pkg-config=pkg-config --pkg-config-flags=--static"
+    " --disable-debug --disable-stripping --disable-avdevice --disable-avfilter --disable-swscale --disable-postproc --enable-swresample --enable-zlib"
+    " --enable-libdav1d --pkg-config=pkg-config --pkg-config-flags=--static"
 ).split()
 FFMPEG_PARTS = {
     "demuxer": "aac aiff au av1 avi caf flac flv h264 hevc ivf m4v matroska mov mp3 mpegps mpegts mpegvideo obu ogg w64 wav",
