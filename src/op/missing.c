@@ -24,7 +24,7 @@ static const char *next_name(const void *from, size_t i)
 static const struct {
 	const char *names, *advice; /* names: with a space around each */
 } dali_advice[] = {
-	{" readers.video_resize video_reader_resize ", "readers.video followed by resize does the same"},
+	{" video_reader_resize ", "it is readers.video_resize now"},
 	{" experimental.inputs.video ",
 		"decoders.video takes the bytes of a video from external_source; readers.video reads files clip by clip"},
 	{" readers.sequence sequence_reader ",
