@@ -19,8 +19,9 @@ struct stk_pipeline;
 /* Policy for a sample that cannot be decoded. Errors of the source (I/O) are retried, then raised under every policy. */
 enum stk_on_error { STK_ON_ERROR_RAISE, STK_ON_ERROR_SKIP, STK_ON_ERROR_REPLACE };
 
-/* Which side decodes the JPEG files of operators on a GPU that it could decode. Both give the same bytes. AUTO: file by file the side that has time. CORES: the cores
- * run the decoder and the operators fused with it, and only the result goes up. Files that the GPU cannot decode go to the cores in any case. */
+/* Which side decodes the JPEG files of operators on a GPU that it could decode. Both give the same bytes. AUTO: the cores if they
+ * have time for all files, else the GPU. CORES: the cores run the decoder and the operators fused with it, and only the result goes up. Files that the GPU
+ * cannot decode go to the cores in any case. */
 enum stk_decoding { STK_DECODE_AUTO, STK_DECODE_GPU, STK_DECODE_CORES };
 
 #define STK_MOST_READ_REQUESTS (1 << 20)

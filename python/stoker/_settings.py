@@ -253,7 +253,7 @@ class PassedOn(TypedDict, total=False):
     decode: Annotated[
         str,
         Setting(
-            'which side decodes the JPEG files of a pipeline on a GPU: "gpu", "cores", or "auto", file by file the one that has time. The batches are the same.',
+            'which side decodes the JPEG files of a pipeline on a GPU: "gpu", "cores", or "auto": the cores if they have time for all. The batches are the same.',
             _decode,
             default="auto",
             core="decode",

@@ -51,11 +51,13 @@ static int32_t rise_of(int32_t level, const struct stk_window_seen *seen)
 	return fits < STEP ? (int32_t)fits : STEP;
 }
 
-/* Returns whether the cores have so little time that they could take only a few files of 100. That saves the GPU nothing that could be measured. */
-static bool is_not_worth_it(int32_t level, const struct stk_window_seen *seen, int32_t rise)
+/* Returns whether the cores could not decode all files, as far as this window shows. While they decode a few files of each batch, the GPU takes nearly as long as
+ * for all of them, and the loop waits for both: that costs the loop more than it saves the GPU. So a few are decoded only on the way to whole batches. */
+static bool is_too_much(int32_t level, const struct stk_window_seen *seen)
 {
-	enum { WORTH = 5 };
-	return level > 0 && level + rise < WORTH && seen->decoding > 0;
+	const double FITS = 0.9;
+	return level > 0 && level < STK_LEVEL_BATCHES && seen->decoding > 0 &&
+	       seen->busy - seen->decoding + seen->decoding * STK_LEVEL_MOST / level > FITS;
 }
 
 enum {
@@ -114,7 +116,7 @@ struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, cons
 		return now;
 	}
 	int32_t rise = rise_of(now.level, seen);
-	if (now.level < now.limit && is_not_worth_it(now.level, seen, rise)) {
+	if (is_too_much(now.level, seen)) {
 		fall(&now, now.level);
 		now.limit = 0;
 		return now;
@@ -242,10 +244,10 @@ static bool takes_baseline(struct stk_decode_side *s, enum stk_batch_side side, 
 
 enum stk_batch_side stk__decode_side_of_batch(struct stk_pipeline *p)
 {
-	enum { BY_BATCH = 50, WHOLE = 100 };
+	enum { WHOLE = 100 };
 	struct stk_decode_side *s = &p->parts.device->side;
 	int32_t level = atomic_load_explicit(&s->level, memory_order_relaxed);
-	if (level < BY_BATCH)
+	if (level < STK_LEVEL_BATCHES)
 		return STK_BATCH_BY_FILE;
 	s->due_batches += level;
 	if (s->due_batches < WHOLE)

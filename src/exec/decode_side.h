@@ -8,7 +8,7 @@
  *   -200 to 0: the GPU decodes all baseline files. The cores decode progressive files above a size, which is -level hundredths of their mean size. A progressive
  *              file takes the GPU milliseconds, so the cores also decode all of them if they are few.
  *   0 to 100:  the cores decode all progressive files and this many of 100 baseline files. From 50 on they are whole batches: for a few files of a batch the GPU
- *              takes nearly as long as for all of them, so only batches without any save its time. Below, a whole batch would keep few cores busy for too long.
+ *              takes nearly as long as for all of them, so only batches without any save its time. Below 50 the level only passes: it goes back to 0 unless the cores have the time to decode all files.
  *
  * The level moves once in a window of some tenths of a second, by what was measured in it. stk__decode_level_next is that policy, without clocks or threads. */
 #ifndef STK_EXEC_DECODE_SIDE_H
@@ -22,7 +22,7 @@ struct stk_device_batch;
 struct stk_pipeline;
 struct stk_text;
 
-enum { STK_LEVEL_LEAST = -200, STK_LEVEL_MOST = 100 };
+enum { STK_LEVEL_LEAST = -200, STK_LEVEL_BATCHES = 50, STK_LEVEL_MOST = 100 };
 
 /* What one window showed, as shares of 1. */
 struct stk_window_seen {

@@ -72,18 +72,24 @@ static void test_idle_cores_decode_everything(void **state)
 	assert_true(c.rate >= m.rate);
 }
 
-/* The cores take a part if they are too few for all images. They stay within their bound, and the level does not swing. */
-static void test_a_part_where_the_cores_do_not_suffice(void **state)
+/* The GPU decodes if the cores are too few for all images: a few files of each batch would save it nothing. The cores try again rarely. */
+static void test_the_gpu_decodes_where_the_cores_do_not_suffice(void **state)
 {
 	(void)state;
 	static const double cores[] = {3, 4, 6, 8};
 	for (size_t i = 0; i < sizeof cores / sizeof *cores; i++) {
 		const struct machine m = {.cores = cores[i], .rate = 12000, .loop = 1, .gpu_rate = 150000};
 		struct course c = follow(&m, START, 400, 300);
-		assert_in_range(c.least, 1, 99);
-		assert_true(c.most - c.least <= 4);
-		assert_true(c.busiest <= 0.86);
+		assert_in_range(c.most, 0, 4);
 		assert_true(c.rate >= m.rate);
+		int tries = 0;
+		for (int k = 0; k < 1000; k++) {
+			double rate;
+			const struct stk_window_seen seen = window(&m, c.level.level, &rate);
+			tries += c.level.level > 0;
+			c.level = stk__decode_level_next(c.level, &seen);
+		}
+		assert_true(tries <= 40);
 	}
 }
 
@@ -104,17 +110,6 @@ static void test_the_gpu_decodes_if_the_cores_are_the_bound(void **state)
 	struct course c = follow(&m, level_of(100), 3000, 2000);
 	assert_true(c.most <= 2);
 	assert_true(follow(&m, START, 10, 10).most <= 0);
-}
-
-/* A slow GPU is the bound: both sides decode together. */
-static void test_both_sides_decode_if_the_gpu_is_the_bound(void **state)
-{
-	(void)state;
-	const struct machine m = {.cores = 16, .rate = INFINITY, .loop = 1, .gpu_rate = 8000};
-	struct course c = follow(&m, START, 600, 300);
-	assert_true(c.rate > 1.5 * m.gpu_rate);
-	assert_true(c.busiest <= 0.94);
-	assert_true(c.most - c.least <= 10);
 }
 
 static void test_a_slow_consumer_does_not_matter(void **state)
@@ -167,21 +162,20 @@ static void test_single_disturbances_change_nothing(void **state)
 static void test_between_the_thresholds_nothing_moves(void **state)
 {
 	(void)state;
-	struct stk_decode_level l = level_of(40);
+	struct stk_decode_level l = level_of(60);
 	const struct stk_window_seen seen = {.busy = 0.85, .decoding = 0.3, .got = 0.95, .late = 0.05};
 	for (int k = 0; k < 100; k++)
 		l = stk__decode_level_next(l, &seen);
-	assert_int_equal(l.level, 40);
+	assert_int_equal(l.level, 60);
 }
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_idle_cores_decode_everything),
-		cmocka_unit_test(test_a_part_where_the_cores_do_not_suffice),
+		cmocka_unit_test(test_the_gpu_decodes_where_the_cores_do_not_suffice),
 		cmocka_unit_test(test_two_cores_are_left_to_the_loop),
 		cmocka_unit_test(test_the_gpu_decodes_if_the_cores_are_the_bound),
-		cmocka_unit_test(test_both_sides_decode_if_the_gpu_is_the_bound),
 		cmocka_unit_test(test_a_slow_consumer_does_not_matter),
 		cmocka_unit_test(test_cores_that_are_taken_away),
 		cmocka_unit_test(test_single_disturbances_change_nothing),

@@ -721,6 +721,17 @@ static void test_videos(void **state)
 	REFUSED(stk_video_describe(NULL, &info, &err), "v is NULL");
 	REFUSED(stk_video_frame(NULL, 0, &frame, &err), "v is NULL");
 	REFUSED(stk_video_read(NULL, &first, 1, false, &pixels, &height, &width, &err), "v is NULL");
+	int64_t offset, length;
+	struct stk_video_device *d = NULL;
+	REFUSED(stk_video_range(NULL, 0, 1, &offset, &length, &err), "v is NULL");
+	REFUSED(stk_video_device_open(0, NULL, &err), "out is NULL");
+	VALUE(stk_video_device_open(INT32_MAX, &d, &err) == STK_OK, false);
+	assert_null(d);
+	REFUSED(stk_video_use_gpu(NULL, d, &err), "v is NULL");
+	REFUSED(stk_video_read_gpu(NULL, &first, 1, false, 0, NULL, &err), "v is NULL");
+	assert_string_equal(stk_video_why_on_cores(NULL), "");
+	note("stk_video_why_on_cores(");
+	FINE(stk_video_device_close(NULL));
 	VALUE(stk_video_shown(NULL, 0), -1);
 	VALUE(stk_video_counters(NULL, NULL, 0), 0);
 	FINE(stk_video_close(NULL));

@@ -645,7 +645,7 @@ def test_inspect_sound(tmp_path):
     facts = json.loads(stoker("inspect", tmp_path / "cut.wav", "--json", code=1).stdout)
     assert not facts["good"] and facts["missing_frames"] == 16000
     said = stoker("inspect", tmp_path / "text.wav", code=1)
-    assert "not a WAV" in said.stderr and not said.stdout
+    assert "neither WAV nor FLAC" in said.stderr and not said.stdout
     assert "No such file" in stoker("inspect", tmp_path / "none.wav", code=1).stderr
 
 

@@ -273,7 +273,7 @@ def test_a_target_is_a_tensor_or_a_list_in_all_batches():
 
     assert [b.label.shape for b in Loader(source([3, 3, 2, 2]), 2)] == [(2, 3), (2, 2)]
     for lengths in ([3, 3, 1, 2], [1, 2, 3, 3]):
-        with pytest.raises(InvalidArgumentError, match=r"differ in the shape of 'label' .*ragged="):
+        with pytest.raises(InvalidArgumentError, match=r"differ in the shape of 'label'.*ragged="):
             list(Loader(source(lengths), 2))
         listed = [b.label for b in Loader(source(lengths), 2, fields={"image": "Image", "label": list})]
         assert [[len(v) for v in label] for label in listed] == [lengths[:2], lengths[2:]]

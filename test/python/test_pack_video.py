@@ -211,7 +211,7 @@ FIELDS = ["image", "lidar2img", "bboxes2d", "labels2d", "timestamp", "prev_exist
         (lambda d: ShuffledShardedInputCallable(d, 3, 1, 2, True, 3), 3),
         (lambda d: SamplerInputIterable(d, SequenceSampler(3, d.sequence_lengths, seed=1, randomize=True), 0, 1), 3),
         (lambda d: SamplerInputIterable(d, SequenceSampler(2, d.sequence_lengths, seed=1), 1, 2), 1),
-        (lambda d: SamplerInputCallable(d, SequenceSampler(2, d.sequence_lengths, seed=1), 3), 2),
+        (lambda d: SamplerInputCallable(d, SequenceSampler(2, d.sequence_lengths, seed=1), 3, 2), 2),
     ],
 )
 def test_the_same_samples_as_from_images(root, lossless, order, batch):
