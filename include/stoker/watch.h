@@ -17,7 +17,7 @@ extern "C" {
  *     "bad_samples": 2, "bad": ["cat/9.jpg: ..."], "counters": {"batches_delivered": 17, ...}}]}]
  *
  * "rank" is the process's RANK, or null. A process with several contexts has an entry for each, numbered by "context". "began_ns" is the time on
- * CLOCK_MONOTONIC at which the pipeline was made: with the pid it tells pipelines apart. "device" is the GPU's number; -1: the cores. "bad" has the
+ * CLOCK_MONOTONIC at which the pipeline was made: with the pid it identifies the pipeline. "device" is the GPU's number; -1: the cores. "bad" has the
  * messages of the last bad samples, at most 3. "counters" has the names and units of stk_pipeline_counters.
  *
  * Processes that do not answer within two seconds are left out. STK_NOT_FOUND: the process with this id has no running pipelines, or has STOKER_TOP=0.
