@@ -44,7 +44,7 @@ static bool copy_small(const uint8_t *pixels, int32_t height, int32_t width, str
 		for (int32_t x = 0; x < w; x++)
 			memcpy(to + ((size_t)y * (size_t)w + (size_t)x) * 3,
 				pixels + ((size_t)y * (size_t)step * (size_t)width + (size_t)x * (size_t)step) * 3, 3);
-	return to;
+	return to != NULL;
 }
 
 static enum stk_status read_shots(struct shots *f, int64_t frames, struct stk_error *err)

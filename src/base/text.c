@@ -8,17 +8,24 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Erases the old memory when the text moves: it may hold a token, of which no copy may remain. */
 static bool reserve(struct stk_text *t, size_t more)
 {
 	size_t need = t->length + more + 1;
 	if (need <= t->capacity)
 		return true;
 	size_t capacity = need + need / 2 + 64;
-	char *s = stk__realloc(t->s, capacity);
+	char *s = stk__alloc(capacity);
 	if (!s) {
 		t->failed = true;
 		return false;
 	}
+	if (t->s) {
+		memcpy(s, t->s, t->length);
+		stk__erase(t->s, t->capacity);
+		stk__free(t->s);
+	}
+	s[t->length] = 0;
 	t->s = s;
 	t->capacity = capacity;
 	return true;

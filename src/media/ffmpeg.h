@@ -49,10 +49,11 @@
 	X(av_parser_close, void, (AVCodecParserContext * parser))
 
 /* From FFmpeg 6.1 on, a stream's side data lies in its parameters, and the function returns none of a file that has only been opened. */
-#define STK_SIDE_DATA_IN_PARAMETERS (LIBAVCODEC_VERSION_INT >= AV_VERSION_INT(60, 30, 100))
-#if STK_SIDE_DATA_IN_PARAMETERS
+#if LIBAVCODEC_VERSION_INT >= (60 << 16 | 30 << 8 | 100)
+#define STK_SIDE_DATA_IN_PARAMETERS 1
 #define STK_OLD_SIDE_DATA(X)
 #else
+#define STK_SIDE_DATA_IN_PARAMETERS 0
 #define STK_OLD_SIDE_DATA(X) X(av_stream_get_side_data, uint8_t *, (const AVStream *stream, enum AVPacketSideDataType type, size_t *size))
 #endif
 

@@ -169,8 +169,10 @@ def test_a_setting_holds_the_side_that_decodes(tmp_path: Path, progressive: bool
         if by == "environment":
             monkeypatch.setenv("STOKER_DECODE", side)
         assert_sides_agree(define, 4, side, counters, batch_size=8, num_threads=2, **({"decode": side} if by == "argument" else {}))
-        cores = counters["decodes"] - counters["gpu_decodes"]
-        assert cores == counters["core_decodes"] == (0 if side == "gpu" else counters["decodes"]), counters
+        # The pipeline works ahead while its counters are read, so that files under way may be in one of them only.
+        made = {"gpu": counters["gpu_decodes"], "cores": counters["core_decodes"]}
+        assert made[side] > 0 == made["cores" if side == "gpu" else "gpu"], counters
+        assert counters["decodes"] - 16 <= made[side] <= counters["decodes"], counters
 
 
 def test_a_side_that_does_not_exist(tmp_path: Path) -> None:
