@@ -2,6 +2,7 @@
 #include "io/curl.h"
 
 #include "base/error.h"
+#include "base/machine_memory.h"
 #include "base/memory.h"
 #include "io/read_small.h"
 
@@ -152,6 +153,17 @@ static int waiting_bytes(int fd)
 	return in + out;
 }
 
+/* Marks a socket close-on-exec if `poke` changes the number of bytes that wait in it. */
+static void mark_if_poked(const struct stk_curl *c, int fd, void (*poke)(const struct stk_curl *c, void *of), void *of)
+{
+	const int flags = fcntl(fd, F_GETFD), before = flags < 0 || flags & FD_CLOEXEC ? -1 : waiting_bytes(fd);
+	if (before < 0)
+		return;
+	poke(c, of);
+	if (waiting_bytes(fd) != before)
+		fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+}
+
 /* Finds a pair of Unix sockets that libcurl has made, and marks it close-on-exec: before 8.9, libcurl lets child processes inherit such pairs, and does not
  * report their descriptors. The pair is recognised by a byte that `poke` writes to it, which changes the number of waiting bytes. These bytes stay in the pair
  * and are not read. Every descriptor is asked: the numbers of a pair may lie far apart, and another thread that pokes its own pair at the same moment makes a
@@ -161,16 +173,13 @@ static void find_pair(const struct stk_curl *c, void (*poke)(const struct stk_cu
 	enum { MOST_LOOKED_AT = 65536, NEW_PAIRS = 0x080900 };
 	if (c->curl_version_info(CURLVERSION_NOW)->version_num >= NEW_PAIRS)
 		return;
-	const long limit = sysconf(_SC_OPEN_MAX);
+	/* The kernel's table of descriptors is as large as the highest number needed it; the limit may allow many thousands, and a pair is made for each
+	 * connection. */
+	const int64_t table = stk__kernel_number("/proc/self/status", "FDSize:"),
+		      limit = table > 0 ? table : (int64_t)sysconf(_SC_OPEN_MAX);
 	const int end = limit > 0 && limit < MOST_LOOKED_AT ? (int)limit : MOST_LOOKED_AT;
-	for (int fd = 0; fd < end; fd++) {
-		const int flags = fcntl(fd, F_GETFD), before = flags < 0 || flags & FD_CLOEXEC ? -1 : waiting_bytes(fd);
-		if (before < 0)
-			continue;
-		poke(c, of);
-		if (waiting_bytes(fd) != before)
-			fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
-	}
+	for (int fd = 0; fd < end; fd++)
+		mark_if_poked(c, fd, poke, of);
 }
 
 int stk__lowest_free_fd(void)
