@@ -69,7 +69,7 @@ enum {
 	REST = 8,        /* windows without a rise after a fall, since its effect shows late */
 };
 
-/* The level was too high. If it had been raised from one that worked, goes back to that one, else falls far. The limit keeps it from coming back soon. */
+/* Lowers a level that was too high. If it had been raised from one that worked, goes back to that one, else falls far. The limit keeps it from coming back soon. */
 static void fall(struct stk_decode_level *now, int32_t by)
 {
 	int32_t to = now->level - by;
@@ -87,7 +87,7 @@ static void fall(struct stk_decode_level *now, int32_t by)
 	now->level = at_least(to, STK_LEVEL_LEAST);
 }
 
-/* Has waited long enough at the limit: tries a higher one. Each success makes the next try larger and earlier. */
+/* Raises the limit after a long enough wait at it, to try a higher level. Each success makes the next try larger and earlier. */
 static void raise_limit(struct stk_decode_level *now)
 {
 	now->waited = 0;
@@ -115,12 +115,12 @@ struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, cons
 		now.rest--;
 		return now;
 	}
-	int32_t rise = rise_of(now.level, seen);
 	if (is_too_much(now.level, seen)) {
 		fall(&now, now.level);
 		now.limit = 0;
 		return now;
 	}
+	int32_t rise = rise_of(now.level, seen);
 	if (rise && now.level >= now.limit && now.limit < STK_LEVEL_MOST && ++now.waited >= now.patience)
 		raise_limit(&now);
 	int32_t to = at_most(now.level + rise, now.limit);
@@ -276,7 +276,6 @@ int32_t stk__decode_side_share(const struct stk_pipeline *p)
 void stk__decode_side_explain(const struct stk_pipeline *p, struct stk_text *t)
 {
 	static const char *const words[] = {[STK_DECODE_AUTO] = "auto", [STK_DECODE_GPU] = "gpu", [STK_DECODE_CORES] = "cores"};
-	stk__text_add(t,
-		"JPEG files are decoded where there is time (decode=\"%s\"): at present the cores decode %d of 100 baseline files\n",
-		words[p->config.decode], stk__decode_side_share(p));
+	stk__text_add(t, "decode=\"%s\": at present the cores decode %d of 100 baseline JPEG files\n", words[p->config.decode],
+		stk__decode_side_share(p));
 }

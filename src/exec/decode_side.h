@@ -8,7 +8,8 @@
  *   -200 to 0: the GPU decodes all baseline files. The cores decode progressive files above a size, which is -level hundredths of their mean size. A progressive
  *              file takes the GPU milliseconds, so the cores also decode all of them if they are few.
  *   0 to 100:  the cores decode all progressive files and this many of 100 baseline files. From 50 on they are whole batches: for a few files of a batch the GPU
- *              takes nearly as long as for all of them, so only batches without any save its time. Below 50 the level only passes: it goes back to 0 unless the cores have the time to decode all files.
+ *              takes nearly as long as for all of them, so only batches without any save its time. Below 50 the level does not stay: it rises if the cores have the
+ *              time to decode all files, and else goes back to 0.
  *
  * The level moves once in a window of some tenths of a second, by what was measured in it. stk__decode_level_next is that policy, without clocks or threads. */
 #ifndef STK_EXEC_DECODE_SIDE_H
@@ -24,7 +25,7 @@ struct stk_text;
 
 enum { STK_LEVEL_LEAST = -200, STK_LEVEL_BATCHES = 50, STK_LEVEL_MOST = 100 };
 
-/* What one window showed, as shares of 1. */
+/* The measurements of one window, as shares of 1. */
 struct stk_window_seen {
 	double busy;     /* of the time of the cores that this process may use: by all of its threads, or by the pool's if that is more */
 	double decoding; /* of the same time: used for baseline files that the cores decoded for the GPU */

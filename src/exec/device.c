@@ -154,7 +154,7 @@ static int32_t count_ready(struct stk_pipeline *p)
 	return n;
 }
 
-/* Called when the next batch is ready. Batches that were ready all the time serve nobody, and hold memory and caches. */
+/* Called when the next batch is ready. Batches that are ready all the time are not needed, and hold memory and caches. */
 static void note_spare(struct stk_pipeline *p)
 {
 	enum { KEPT = 2 };

@@ -207,8 +207,8 @@ void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b);
 
 /* Returns whether the waiting thread has work. Call with the lock held. */
 bool stk__device_works(const struct stk_device_stage *d);
-/* Notes that the consumer asks for a batch, and whether it waits if there is none. If it must wait, and its batch is on the GPU, allows one more batch under way, as far as memory permits. If more
- * batches than needed have been ready for a while, allows fewer. Call with the lock held. */
+/* Called when the consumer asks for a batch; waits: it waits if none is ready. If it must wait, and its batch is on the GPU, allows one more batch under way,
+ * as far as memory permits. If more batches than needed have been ready for a while, allows fewer. Call with the lock held. */
 void stk__device_follow(struct stk_pipeline *p, bool waits);
 /* Appends to `t` the memory that the stage may take, and the gain to expect from more, if the run has shown it. */
 void stk__device_explain(struct stk_pipeline *p, struct stk_text *t);

@@ -456,16 +456,9 @@ static int32_t parts_of(const struct stk_survey *s, int64_t id, const struct stk
 /* Compares headers, as io does with bytes that it fetches: the search may have read them in an earlier request than the members' bytes. */
 static enum stk_status check_lent(struct stk_request *r)
 {
-	struct stk_error why = {0};
-	enum stk_status status = r->check ? r->check(r, NULL, r->data, &why) : STK_OK;
-	if (!status)
-		return STK_OK;
-	struct stk_error *err = stk__request_error(r);
-	if (err)
-		*err = why;
-	stk__buffer_release(r->buffer);
-	r->buffer = NULL;
-	r->data = NULL;
+	enum stk_status status = r->check ? stk__io_check_bytes(r) : STK_OK;
+	if (status)
+		r->data = NULL;
 	return status;
 }
 

@@ -61,7 +61,7 @@ struct stk_cuvid_reconfigure {
 	uint32_t reserved_end[11];
 };
 
-/* What a stream's header says. */
+/* The facts in a stream's header. */
 struct stk_cuvid_format {
 	int32_t codec;
 	uint32_t rate[2];

@@ -447,8 +447,7 @@ static enum stk_status check_whole(struct stk_request *r)
 	return status;
 }
 
-/* Checks the bytes of a remote request. Wrong bytes from the cache may be old: the object is then read from its source. */
-static enum stk_status check_bytes(struct stk_request *r)
+enum stk_status stk__io_check_bytes(struct stk_request *r)
 {
 	struct stk_error why = {0};
 	enum stk_status status = r->check(r, NULL, r->data, &why);
@@ -459,6 +458,15 @@ static enum stk_status check_bytes(struct stk_request *r)
 		*err = why;
 	stk__buffer_release(r->buffer);
 	r->buffer = NULL;
+	return status;
+}
+
+/* Checks the bytes of a remote request. Wrong bytes from the cache may be old: the object is then read from its source. */
+static enum stk_status check_remote(struct stk_request *r)
+{
+	enum stk_status status = stk__io_check_bytes(r);
+	if (!status)
+		return STK_OK;
 	r->hopeless = r->begun_ns;
 	r->object_fails = false; /* the whole index is outdated */
 	r->uncached = true;
@@ -473,7 +481,7 @@ void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status st
 	if (!status && r->pinned && r->object_tag && r->got_tag && r->object_tag != r->got_tag)
 		status = refuse_changed(r);
 	if (!status && r->check && !r->before)
-		status = check_bytes(r);
+		status = check_remote(r);
 	if (try_again(io, r, status, &delay_ns)) {
 		if (!delay_ns || !stk__retry_at(&io->retry, r, stk__clock_ns() + delay_ns))
 			hand_on(io, r);

@@ -166,6 +166,8 @@ bool stk__io_source_failed(enum stk_status status);
 /* Returns STK_IO if got_size differs from object_size, the size from a listing or an index. If the ETag also differs, the object has been
  * replaced and may have any size. */
 STK_MUST_USE enum stk_status stk__io_check_size(struct stk_request *r, struct stk_error *err);
+/* Runs r->check on the bytes that have come. If it refuses them, fills r->error and releases r->buffer. */
+STK_MUST_USE enum stk_status stk__io_check_bytes(struct stk_request *r);
 
 /* Ends a request, for sources: sets the status, updates the counters and calls r->done. On failure the source has filled r->error and
  * released its buffer. A failure of the source is retried first, as its ops specify. Any other failure is retried once if r had no error to

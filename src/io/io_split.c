@@ -126,8 +126,8 @@ static uint8_t *piece_room(void *user, size_t size)
 	return size <= (size_t)p->request.length ? p->data : NULL;
 }
 
-/* Allocates the memory for the whole request. Returns NULL if there is none: then the request is read in one piece, and fails itself if
- * memory is still short. */
+/* Allocates the memory for the whole request. Returns NULL if memory is short: then the request is read in one piece, and fails itself
+ * if memory is still short. */
 static struct stk_split *make_split(struct stk_io *io, pthread_mutex_t *lock, struct stk_request *r)
 {
 	int64_t size = r->length / MOST_PIECES > PIECE ? r->length / MOST_PIECES + 1 : PIECE;

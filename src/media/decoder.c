@@ -199,20 +199,6 @@ static enum stk_status deliver(struct decoding *n, int32_t k, const AVFrame *fra
 	return STK_OK;
 }
 
-/* Returns which of the segment's wanted frames a number is; -1: none. */
-static int32_t find_wanted(const struct decoding *n, int64_t frame)
-{
-	int32_t low = 0, high = n->count;
-	while (low < high) {
-		const int32_t middle = low + (high - low) / 2;
-		if (n->seen[middle] < frame)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < n->count && n->seen[low] == frame ? low : -1;
-}
-
 /* Takes the frames that have come out. Wanted frames after a damaged packet are refused: they may refer to what it held. */
 static enum stk_status take_frames(struct decoding *n)
 {
@@ -231,7 +217,7 @@ static enum stk_status take_frames(struct decoding *n)
 			return STK_OK;
 		}
 		d->latest = d->frame->pts > d->latest ? d->frame->pts : d->latest;
-		const int32_t k = find_wanted(n, d->frame->pts);
+		const int32_t k = stk__place_of(n->seen, n->count, d->frame->pts);
 		if (d->frame->decode_error_flags & ~FF_DECODE_ERROR_MISSING_REFERENCE && n->damaged < 0) {
 			const int64_t frame = d->frame->pts;
 			n->damaged = frame >= 0 && frame < n->x->table.frames ? n->x->packet_of[frame] : d->next - 1;
@@ -321,7 +307,8 @@ static enum stk_status send_up_to(struct decoding *n, int32_t last)
 		if (x->times[packet] < x->times[d->first])
 			continue;
 		const int64_t frame = frame_of(x, packet);
-		if ((s = send_packet(n, packet, frame, find_wanted(n, frame) >= 0 || n->wanted->next)) || (s = take_frames(n)))
+		if ((s = send_packet(n, packet, frame, stk__place_of(n->seen, n->count, frame) >= 0 || n->wanted->next)) ||
+			(s = take_frames(n)))
 			return s;
 	}
 	return STK_OK;

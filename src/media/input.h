@@ -27,7 +27,7 @@ struct stk_media_input {
 STK_MUST_USE enum stk_status stk__media_read(const struct stk_media_input *in, int64_t offset, void *to, size_t n, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__media_check(const struct stk_media_input *in, struct stk_error *err); /* STK_CANCELLED if interrupted */
 
-/* What distinguishes versions of a file: times and inode of a local one, or the version of an object (its ETag). */
+/* The marks that distinguish versions of a file: times and inode of a local one, or the version of an object (its ETag). */
 struct stk_media_version {
 	bool known; /* false: versions cannot be distinguished */
 	int64_t size, modified_ns, changed_ns;

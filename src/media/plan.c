@@ -1,6 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "media/plan.h"
 
+int32_t stk__place_of(const int32_t *numbers, int32_t count, int64_t number)
+{
+	int32_t low = 0, high = count;
+	while (low < high) {
+		const int32_t middle = low + (high - low) / 2;
+		if (numbers[middle] < number)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < count && numbers[low] == number ? low : -1;
+}
+
 int32_t stk__plan_key(const struct stk_frame_table *t, int32_t frame)
 {
 	const int32_t packet = t->packet_of[frame];

@@ -22,6 +22,9 @@ struct stk_segment {
 	int32_t wanted, n_wanted; /* its wanted frames: entries of the list that was planned */
 };
 
+/* Returns the place of a number in an ascending list; -1: the list does not hold it. */
+int32_t stk__place_of(const int32_t *numbers, int32_t count, int64_t number);
+
 /* Returns the number (in `keys`) of the key packet from which a frame is decoded: the last one before it in the order of decoding that is not presented
  * after it. Frames that follow a key packet in the file and precede it in presentation may refer to frames before that packet (open groups of pictures).
  * Returns -1 if no key packet fits. */

@@ -242,20 +242,6 @@ static enum stk_status note_sent(struct stk_video_gpu *g, int32_t packet, struct
 	return STK_OK;
 }
 
-/* Returns which packet of the run a packet was; -1: it was not sent. */
-static int32_t find_sent(const struct stk_video_gpu *g, int32_t packet)
-{
-	int32_t low = 0, high = g->n_sent;
-	while (low < high) {
-		const int32_t middle = low + (high - low) / 2;
-		if (g->sent[middle] < packet)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < g->n_sent && g->sent[low] == packet ? low : -1;
-}
-
 /* Reads the bytes of a packet as the parser takes them. */
 static enum stk_status read_packet(struct decoding *n, int32_t packet, const uint8_t **out, size_t *size, struct stk_error *err)
 {
@@ -336,7 +322,7 @@ static bool can_continue(const struct decoding *n, const struct stk_segment *seg
 		return false;
 	for (int32_t i = 0; i < segment->n_wanted; i++) {
 		const int32_t packet = n->x->packet_of[n->wanted->frames[segment->wanted + i]];
-		const int32_t sent = packet < g->next ? find_sent(g, packet) : -1;
+		const int32_t sent = packet < g->next ? stk__place_of(g->sent, g->n_sent, packet) : -1;
 		if (packet < g->next && (sent < 0 || !stk__nvdec_holds(g->session, sent)))
 			return false;
 	}
@@ -378,7 +364,7 @@ static enum stk_status decode_segment(struct decoding *n, const struct stk_segme
 		const int32_t number = segment->wanted + i, packet = n->x->packet_of[n->wanted->frames[number]];
 		bool held = false;
 		if (packet < g->next)
-			s = stk__nvdec_take_held(g->session, find_sent(g, packet), number, &held, err);
+			s = stk__nvdec_take_held(g->session, stk__place_of(g->sent, g->n_sent, packet), number, &held, err);
 	}
 	if (!s)
 		s = send_up_to(n, segment->last, err);

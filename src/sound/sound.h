@@ -25,7 +25,7 @@ enum { STK_SOUND_READ = 1 << 16 };
 /* A file in memory; `data` must outlive the result. */
 struct stk_sound_bytes stk__sound_memory(const uint8_t *data, size_t size);
 
-/* Where the samples of a FLAC file are. */
+/* The places of the samples of a FLAC file. */
 struct stk_sound_blocks {
 	uint64_t seek_table; /* offset of the seek table */
 	uint32_t seek_points;

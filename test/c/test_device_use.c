@@ -393,7 +393,7 @@ static int under_way(struct stk_pipeline *p)
 	}
 }
 
-/* A consumer that takes all batches at once waits for the GPU, so more are under way. When it stops waiting, these serve nobody. */
+/* A consumer that takes all batches at once waits for the GPU, so more are under way. When it stops waiting, they are not needed. */
 static void test_batches_that_nobody_waits_for_are_not_kept(void **state)
 {
 	(void)state;

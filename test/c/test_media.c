@@ -298,7 +298,7 @@ static void test_faults_are_reported(void **state)
 
 /* ---- frames by path ---- */
 
-/* Reads frames in an order in which one decoder goes on, one goes back, and one gives way. Returns the first error. */
+/* Reads frames in an order in which one decoder continues, one returns to earlier frames, and one is closed for another. Returns the first error. */
 static enum stk_status use_cache(const char *path, uint64_t *hash, struct stk_error *err)
 {
 	const int64_t wanted[] = {1, 2, 4, 0};

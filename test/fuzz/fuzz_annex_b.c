@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Parameter sets and packets of H.264 and HEVC, and headers of key frames of VP8 and VP9, as files hold them. The first byte chooses the codec and where the
- * header ends. What is written fits into the room that is stated, and each unit of it follows a start code. */
+ * header ends. The converted packet must fit into the room that was computed for it, and a start code
+ * must precede each of its units. */
 #include "fuzz.h"
 
 #include "media/annex_b.h"

@@ -123,7 +123,7 @@ uint8_t *fuzz_seed(int i, size_t *size)
 	return f.data;
 }
 
-/* Changes bytes of a block of a FLAC file and corrects its checksums, so that decoding goes on. Blocks are found by their headers. */
+/* Changes bytes of a block of a FLAC file and corrects its checksums, so that decoding continues. Blocks are found by their headers. */
 void fuzz_mutate(uint8_t *data, size_t *size, uint64_t *state)
 {
 	enum { MOST = 64 };

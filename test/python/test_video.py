@@ -209,7 +209,7 @@ def served(data, name="mem://bucket/v.mp4"):
 
 
 def test_a_large_list_at_the_end_costs_one_request(clips):
-    """With the one that finds the size and the one of the file's beginning these are three, however the list lies to blocks of 1 MiB."""
+    """Three requests: for the size, for the file's beginning, and for the list, also if the list crosses the border of two blocks of 1 MiB."""
     data = clips("h264.mp4").read_bytes()
     at = data.index(b"moov") - 4
     size = int.from_bytes(data[at : at + 4], "big")

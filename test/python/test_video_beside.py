@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stoker decodes videos in a process that has loaded another package's FFmpeg, before or after its own, and that package goes on decoding."""
+"""Stoker decodes videos in a process that has loaded another package's FFmpeg, before or after its own, and that package still decodes."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def check(wheel: Path) -> None:
         check_licences(Path(scratch))
 
 
-# What the names of the symbols of libraries begin with that are shared objects in the wheel. FFmpeg's also have a version of their own.
+# The beginnings of the names of symbols, by the library of the wheel that exports them. FFmpeg's also have a version of their own.
 OWN_SYMBOLS = {
     "libcurl-stoker": "curl_",
     "libav": r"(av|ff)|LIBAV\w+_STOKER_\d+$",

@@ -223,7 +223,7 @@ class Code:
             self._refuse(node, f"reads the {type(found).__name__} {name}")
 
     def _check_object(self, node: ast.Name | ast.Attribute, role: str) -> None:
-        """Refuses what may run the user's code that is not read here: operators, methods and properties of objects of the user's classes, and functions
+        """Refuses what may run the user's code that is not read here: operators, methods and properties of the user's objects, and functions
         that are handed on. role: what is done to the object."""
         value = self._static(node)
         if value is _UNKNOWN:

@@ -515,7 +515,25 @@ class _Background:
         self._result = self._request = None
 
 
-class PyNvSampleReader:
+class _Reader:
+    """Files that stay open, and one result that is made in the background."""
+
+    def __init__(self, files: int) -> None:
+        self._open = _Open(files)
+        self._background = _Background()
+
+    def clearAllReaders(self) -> None:
+        """Closes the files."""
+        self._background.wait()
+        self._open.clear()
+
+    release_decoder = clearAllReaders
+
+    def release_device_memory(self) -> None:
+        """Does nothing: there is no memory of a GPU."""
+
+
+class PyNvSampleReader(_Reader):
     """Decodes frames of files that are read from beginning to end: each file's decoder keeps its position, so that the next frame costs one packet.
 
     num_of_set, num_of_file: num_of_set * num_of_file files stay open, and a call may name num_of_file of them. iGpu, suppressNoColorRangeWarning: accepted,
@@ -526,8 +544,7 @@ class PyNvSampleReader:
         if num_of_set < 1 or num_of_file < 1:
             raise ValueError(f"num_of_set is {num_of_set} and num_of_file {num_of_file}; both must be 1 or more")
         self._most = num_of_file
-        self._open = _Open(num_of_set * num_of_file)
-        self._background = _Background()
+        super().__init__(num_of_set * num_of_file)
 
     def _decode(self, filepaths: Sequence[str], frame_ids: Sequence[int], as_bgr: bool) -> list[RGBFrame]:
         _check(filepaths, frame_ids, self._most)
@@ -549,16 +566,6 @@ class PyNvSampleReader:
         made: list[RGBFrame] = self._background.take((list(filepaths), list(frame_ids), as_bgr))
         return made
 
-    def clearAllReaders(self) -> None:
-        """Closes the files."""
-        self._background.wait()
-        self._open.clear()
-
-    release_decoder = clearAllReaders
-
-    def release_device_memory(self) -> None:
-        """Does nothing: there is no memory of a GPU."""
-
     Decode = _missing("Decode", _YUV)
 
 
@@ -567,7 +574,7 @@ def CreateSampleReader(num_of_set: int, num_of_file: int, iGpu: int = 0, suppres
     return PyNvSampleReader(num_of_set, num_of_file, iGpu, suppressNoColorRangeWarning)
 
 
-class PyNvBatchAsyncStreamReader:
+class PyNvBatchAsyncStreamReader(_Reader):
     """Decodes several frames of several files in the background: frame_ids[v] lists frames of filepaths[v], equally many for all. The result is indexed
     [v][f]. At most max_frames_per_decode_call frames of a file a call; other arguments as for PyNvSampleReader."""
 
@@ -577,8 +584,7 @@ class PyNvBatchAsyncStreamReader:
         if num_of_set < 1 or num_of_file < 1 or max_frames_per_decode_call < 1:
             raise ValueError("num_of_set, num_of_file and max_frames_per_decode_call must be 1 or more")
         self._files, self._frames = num_of_file, max_frames_per_decode_call
-        self._open = _Open(num_of_set * num_of_file)
-        self._background = _Background()
+        super().__init__(num_of_set * num_of_file)
 
     def Decode(self, filepaths: Sequence[str], frame_ids: Sequence[Sequence[int]], as_bgr: bool = False) -> None:
         """Begins to decode. A result that was not taken is lost."""
@@ -604,16 +610,6 @@ class PyNvBatchAsyncStreamReader:
         """Returns the frames of the Decode before, whose arguments must be the same."""
         made: list[list[RGBFrame]] = self._background.take((list(filepaths), [list(f) for f in frame_ids], as_bgr))
         return made
-
-    def clearAllReaders(self) -> None:
-        """Closes the files."""
-        self._background.wait()
-        self._open.clear()
-
-    release_decoder = clearAllReaders
-
-    def release_device_memory(self) -> None:
-        """Does nothing: there is no memory of a GPU."""
 
 
 def CreateBatchAsyncStreamReader(
