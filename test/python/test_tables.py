@@ -2,6 +2,7 @@
 """Parquet files as a source: the same values as pyarrow reads, orders that take every row once, resumed and divided among ranks, and bad files refused."""
 
 import datetime
+import importlib
 import io
 import json
 import os
@@ -606,3 +607,28 @@ def test_the_first_program_of_the_documentation_runs(tmp_path):
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60, env=environment)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 8 and "torch.Size([8, 3, 16, 16]) gray" in done.stdout
+
+
+# ---- what pyarrow's threads still hold when a table was returned ----
+
+
+def test_pyarrow_reads_local_files_without_python(table, monkeypatch):
+    """pyarrow's threads drop a file after the table was returned. If it were an object of Python, an interpreter that ends then would be aborted."""
+    given = []
+    whole = pq.ParquetFile
+    monkeypatch.setattr(pq, "ParquetFile", lambda source, **more: given.append(source) or whole(source, **more))
+    assert sorted(all_labels(Loader(str(table / "*.parquet"), 8, fields=WANTED, transforms=SMALL))) == list(range(64))
+    assert given and all(isinstance(source, pa.NativeFile) for source in given)
+
+
+def test_reading_waits_until_no_thread_holds_its_bytes():
+    released = importlib.import_module("stoker.loader._table_files")._released
+    held = []
+    thread = threading.Timer(0.2, held.clear)
+    with released(io.BytesIO(b"abcdef")) as file:
+        held.append(file.read(3))
+        assert bytes(held[0]) == b"abc" and file.tell() == 3
+        thread.start()
+        del file
+    assert held == []
+    thread.join()

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
+import time
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -19,6 +22,7 @@ _TAIL = 1 << 16  # bytes at the end of a remote file that are read first: they h
 _GAP = 1 << 16  # ranges that are closer than this are read together
 _MOST_FOOTER = 1 << 30
 _MAGIC = b"PAR1"
+_PATIENCE = 10  # seconds to wait for pyarrow's threads
 
 
 def parquet() -> ModuleType:
@@ -249,6 +253,57 @@ class _Ranges(io.RawIOBase):
         return len(data)
 
 
+# pyarrow decodes on threads of its own, and these drop their last references to a file and its bytes a moment after the table was returned. Where these
+# are objects of Python and the interpreter ends in that moment, the process is aborted.
+
+
+def _native(opened: Any) -> Any:
+    """Returns the open file as one of pyarrow's own, which holds no object of Python."""
+    import pyarrow as pa
+
+    name = f"/proc/self/fd/{opened.fileno()}"
+    return pa.OSFile(name) if os.path.exists(name) else _released(opened)
+
+
+@contextlib.contextmanager
+def _released(opened: Any) -> Any:
+    """Gives pyarrow a file object, and waits at the end until pyarrow has dropped it and all bytes that it read."""
+    file: _Given | None = _Given(opened)
+    seen: list[weakref.ref[Any]] = [weakref.ref(file)]
+    file.seen = seen
+    yield file
+    del file
+    end = time.monotonic() + _PATIENCE
+    while any(ref() is not None for ref in seen) and time.monotonic() < end:
+        time.sleep(0.0002)
+
+
+class _Given(io.RawIOBase):
+    """A file object that remembers, by weak references, the bytes that it gave."""
+
+    def __init__(self, file: Any) -> None:
+        super().__init__()
+        self._file = file
+        self.seen: list[weakref.ref[Any]] = []
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def read(self, size: int = -1) -> Any:
+        data = memoryview(self._file.read(size))
+        self.seen.append(weakref.ref(data))
+        return data
+
+
 def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Storage) -> Any:
     """Returns the columns of a row group as a table of pyarrow."""
     pq = parquet()
@@ -260,7 +315,10 @@ def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Sto
     with _opening(file.name, detail), _reopened(file, storage) as opened:
         if isinstance(opened, _Ranges):
             opened.load(spans)
-        with pq.ParquetFile(opened, metadata=file.footer, pre_buffer=False) as reader:
+        with (
+            _released(opened) if isinstance(opened, _Ranges) else _native(opened) as source,
+            pq.ParquetFile(source, metadata=file.footer, pre_buffer=False) as reader,
+        ):
             table = reader.read_row_group(group, columns=list(columns), use_threads=False)
     if table.num_rows != footer.num_rows:
         raise CorruptError(f"{where}: it holds {table.num_rows} rows, and its footer says {footer.num_rows}: the file is damaged")
