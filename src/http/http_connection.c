@@ -13,7 +13,7 @@
 /* LOOK_UPS: connections for which curl resolves a name at a time, because each takes a thread and up to four descriptors; later connections
  * find the address cached. KEPT_DIALERS: unused dialers that are kept; each holds two descriptors. FEW: a loop opens this many connections
  * even if the process has nearly no descriptor left. */
-enum { LOOK_UPS = 4, KEPT_DIALERS = 16, FEW = 2, OF_SOCKET = 1 };
+enum { LOOK_UPS = 4, KEPT_DIALERS = 64, FEW = 2, OF_SOCKET = 1 };
 
 #define STARVED_NS INT64_C(50000000)         /* for so long no connection is opened if there was no descriptor for one */
 #define LONGEST_IDLE_NS INT64_C(60000000000) /* NATs and proxies on the way may have dropped it by then */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/curl.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/machine_memory.h"
 #include "base/memory.h"
+#include "base/philox.h"
 #include "io/read_small.h"
 
 #include <dlfcn.h>
@@ -141,45 +143,83 @@ curl_socket_t stk__curl_open_socket(void *user, curlsocktype purpose, struct cur
 	return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
-/* Returns the number of bytes that wait in a Unix socket: unread input, and output that its peer has not read. -1: `fd` is not such a
- * socket. */
-static int waiting_bytes(int fd)
+struct waiting {
+	int in, out; /* bytes that were not read: here, and by the other end */
+};
+
+static bool is_unix_socket(int fd)
 {
-	int domain = 0, in = 0, out = 0;
+	int domain = 0;
 	socklen_t size = sizeof domain;
-	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) || domain != AF_UNIX || ioctl(fd, FIONREAD, &in) ||
-		ioctl(fd, SIOCOUTQ, &out))
-		return -1;
-	return in + out;
+	return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) && domain == AF_UNIX;
 }
 
-/* Marks a socket close-on-exec if `poke` changes the number of bytes that wait in it. */
-static void mark_if_poked(const struct stk_curl *c, int fd, void (*poke)(const struct stk_curl *c, void *of), void *of)
+static bool get_waiting(int fd, struct waiting *w)
 {
-	const int flags = fcntl(fd, F_GETFD), before = flags < 0 || flags & FD_CLOEXEC ? -1 : waiting_bytes(fd);
-	if (before < 0)
-		return;
-	poke(c, of);
-	if (waiting_bytes(fd) != before)
-		fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+	return !ioctl(fd, FIONREAD, &w->in) && !ioctl(fd, SIOCOUTQ, &w->out);
 }
 
-/* Finds a pair of Unix sockets that libcurl has made, and marks it close-on-exec: before 8.9, libcurl lets child processes inherit such pairs, and does not
- * report their descriptors. The pair is recognised by a byte that `poke` writes to it, which changes the number of waiting bytes. These bytes stay in the pair
- * and are not read. Every descriptor is asked: the numbers of a pair may lie far apart, and another thread that pokes its own pair at the same moment makes a
- * socket look like part of this one, so that the search must not end with the second that answers. */
-static void find_pair(const struct stk_curl *c, void (*poke)(const struct stk_curl *c, void *of), void *of)
+/* A pair of Unix sockets that libcurl has made. poke(c, of) writes a byte to one end, which nobody reads. */
+struct pair {
+	const struct stk_curl *c;
+	void (*poke)(const struct stk_curl *c, void *of);
+	void *of;
+	int left; /* ends that are still to be found */
+};
+
+/* Returns whether `fd` is an end of the pair: it has one more byte waiting after each poke, and no more if there was no poke. The pattern of pokes is random,
+ * so a socket that another thread uses at the same moment does not pass. The directions count separately, because libcurl's thread may write meanwhile. */
+static bool is_end(const struct pair *p, int fd)
 {
-	enum { MOST_LOOKED_AT = 65536, NEW_PAIRS = 0x080900 };
-	if (c->curl_version_info(CURLVERSION_NOW)->version_num >= NEW_PAIRS)
+	enum { STEPS = 16 };
+	const uint64_t pattern = stk__mix64((uint64_t)stk__clock_ns() ^ (uint64_t)(uintptr_t)p) | 1;
+	struct waiting before, now;
+	bool in = is_unix_socket(fd) && get_waiting(fd, &before), out = in;
+	for (int i = 0; i < STEPS && (in || out); i++, before = now) {
+		const bool poked = pattern >> i & 1;
+		if (poked)
+			p->poke(p->c, p->of);
+		if (!get_waiting(fd, &now))
+			return false;
+		in &= poked ? now.in == before.in + 1 : now.in == before.in;
+		out &= poked ? now.out > before.out : now.out == before.out;
+	}
+	return in || out;
+}
+
+/* Looks for the pair among descriptors `first` to `end` - 1, and marks its ends close-on-exec. */
+static void mark_ends(struct pair *p, int first, int end)
+{
+	for (int fd = first; fd < end && p->left; fd++) {
+		const int flags = fcntl(fd, F_GETFD);
+		if (flags >= 0 && !(flags & FD_CLOEXEC) && is_end(p, fd)) {
+			fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+			p->left--;
+		}
+	}
+}
+
+static bool makes_inheritable_pairs(const struct stk_curl *c)
+{
+	enum { NEW_PAIRS = 0x080900 };
+	return c->curl_version_info(CURLVERSION_NOW)->version_num < NEW_PAIRS;
+}
+
+/* Finds a pair of sockets that libcurl has made, and marks it close-on-exec: before 8.9, libcurl lets child processes inherit such pairs, and does not report
+ * their descriptors. The kernel gives the lowest free numbers, so the ends usually have the numbers from `first` on, which was free before the pair was made.
+ * If they are not there, because other threads opened and closed descriptors at the same moment, all descriptors are asked. */
+static void mark_pair(struct pair *p, int first)
+{
+	enum { NEAR = 64, MOST_LOOKED_AT = 65536 };
+	first = first < 0 ? 0 : first;
+	mark_ends(p, first, first + NEAR);
+	if (!p->left)
 		return;
-	/* The kernel's table of descriptors is as large as the highest number needed it; the limit may allow many thousands, and a pair is made for each
-	 * connection. */
+	/* The kernel's table of descriptors is as large as the highest number needed it; the limit may allow many thousands. */
 	const int64_t table = stk__kernel_number("/proc/self/status", "FDSize:"),
 		      limit = table > 0 ? table : (int64_t)sysconf(_SC_OPEN_MAX);
-	const int end = limit > 0 && limit < MOST_LOOKED_AT ? (int)limit : MOST_LOOKED_AT;
-	for (int fd = 0; fd < end; fd++)
-		mark_if_poked(c, fd, poke, of);
+	mark_ends(p, 0, first);
+	mark_ends(p, first + NEAR, limit > 0 && limit < MOST_LOOKED_AT ? (int)limit : MOST_LOOKED_AT);
 }
 
 int stk__lowest_free_fd(void)
@@ -199,9 +239,11 @@ static void wake_up(const struct stk_curl *c, void *multi)
 
 CURLM *stk__curl_multi(const struct stk_curl *c)
 {
+	const bool look = makes_inheritable_pairs(c);
+	const int first = look ? stk__lowest_free_fd() : 0;
 	CURLM *multi = c->curl_multi_init();
-	if (multi)
-		find_pair(c, wake_up, multi);
+	if (multi && look)
+		mark_pair(&(struct pair){.c = c, .poke = wake_up, .of = multi, .left = STK_CURL_MULTI_FDS}, first);
 	return multi;
 }
 
@@ -215,10 +257,11 @@ static void write_byte(const struct stk_curl *c, void *end)
 void stk__curl_close_on_exec(const struct stk_curl *c, int end)
 {
 	const int flags = fcntl(end, F_GETFD);
-	if (flags < 0 || flags & FD_CLOEXEC || waiting_bytes(end) < 0)
+	if (flags < 0 || flags & FD_CLOEXEC || !is_unix_socket(end))
 		return;
-	find_pair(c, write_byte, &end);
 	fcntl(end, F_SETFD, flags | FD_CLOEXEC);
+	if (makes_inheritable_pairs(c))
+		mark_pair(&(struct pair){.c = c, .poke = write_byte, .of = &end, .left = 1}, end + 1);
 }
 
 /* Returns NULL if there is no TLS, or if this libcurl does not report it. */
