@@ -119,6 +119,10 @@ def make_buckets(bucket_by: Any, source: Any, oriented: bool, together: int, shu
     durations = getattr(source, "durations", None)  # of a source of sounds
     names = "'duration'" if durations is not None else "'aspect_ratio', 'size'"
     if isinstance(bucket_by, str):
+        if isinstance(source, DatasetSource) and source.asked.sound is not None:
+            raise InvalidArgumentError(
+                f"bucket_by: the lengths of the sounds in {source} are not known before they are read: give a list with one key for each sample, such as its seconds"
+            )
         if bucket_by == "duration" and durations is not None:
             return BucketOrder(durations(), True, together, shuffle, seed)
         keys_of: dict[str, Callable[[Size], Any]] = {

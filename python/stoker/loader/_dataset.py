@@ -64,6 +64,7 @@ class Asked:
     layout: str | None = None  # "HWC" or "CHW", for images that are arrays or tensors
     main: str = "image"  # what the user calls the image, which is "image" in `names` and `kinds`
     place: int = 0  # the image's number among the parts of tuples
+    sound: Any = None  # loader._sounds.Sounds if sounds stand in the place of images
 
 
 def _threads() -> int:
@@ -82,7 +83,8 @@ class DatasetSource(Source):
 
     def __init__(self, dataset: Any, asked: Asked) -> None:
         self.dataset, self.asked = dataset, asked
-        self.samples_of = Samples(asked.names, asked.kinds, Layout(asked.layout), False, asked.main, asked.place)
+        sound = asked.sound is not None
+        self.samples_of = Samples(asked.names, asked.kinds, Layout(asked.layout), False, asked.main, asked.place, sound)
         self.size: int | None = self._size_of(dataset)
         if self.size == 0:
             raise InvalidArgumentError("the dataset is empty")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads Hugging Face's datasets. Takes the encoded images from the table, so that they are decoded in C; the other columns become fields."""
+"""Reads Hugging Face's datasets. Takes the encoded images or sounds from the table, so that they are decoded in C; the other columns become fields."""
 
 from __future__ import annotations
 
@@ -26,26 +26,32 @@ def turned(source: Any) -> bool:
 
 
 class _Rows:
-    """Reads rows of a data set: the encoded image and the other columns that the user wants."""
+    """Reads rows of a data set: the encoded image or sound, and the other columns that the user wants.
 
-    def __init__(self, source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind] | None) -> None:
-        self._names, self._kinds = names, kinds or {}
+    sound: the user's name of the column of sounds, which takes the place of that of images; None: rows hold images.
+    """
+
+    def __init__(self, source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind] | None, sound: str | None = None) -> None:
+        self._names, self._kinds, self._sound = names, kinds or {}, sound
+        self.rate: Any = None  # the rate in Hz to which `datasets` resamples the sounds, if it does
         self._images: set[str] = set()
         self._types: dict[str, tuple[Any, ...]] = {}
         self.raw = source
         if source.features is None and is_stream_of_hub(source):  # after map(), the first row shows which column holds images
             self.column = ""
             return
-        self.column = _image_column(source, names, kinds or {})
+        self.column = _image_column(source, names, kinds or {}) if sound is None else _sound_column(source, sound)
+        self.rate = getattr(source.features[self.column], "sampling_rate", None) if sound is not None else None
         wanted = [c for c in _columns(source) if names is None or c in names or c == self.column]
-        images = [c for c in wanted if _is_image(source.features[c])]
+        images = [c for c in wanted if _is_image(source.features[c]) or (_is_sound(source.features[c]) and sound is not None)]
         self._images = set(images)
         self._types = {c: t for c in wanted if (t := _array_type(source.features[c])) is not None}
         plain = source.with_format(None) if hasattr(source, "with_format") else source
         hidden = [c for c in source.features if c not in wanted]
-        plain = plain.remove_columns(hidden) if hidden else plain
         for c in images:
             plain = plain.cast_column(c, type(source.features[c])(decode=False))
+        if hidden:  # a stream decodes what is not cast before, and remove_columns encodes each row again
+            plain = plain.select_columns(wanted) if hasattr(plain, "select_columns") else plain.remove_columns(hidden)
         self.raw = plain
 
     def sample(self, row: dict[str, Any]) -> dict[str, Any]:
@@ -57,7 +63,11 @@ class _Rows:
         return {"image": values.pop(self.column), **values}
 
     def _found(self, row: Mapping[str, Any]) -> str:
-        """Returns the column of images of a stream whose features are not known."""
+        """Returns the column of images or sounds of a stream whose features are not known."""
+        if self._sound is not None:
+            if self._sound in row:
+                return self._sound
+            raise InvalidArgumentError(f"Loader: the first row of the stream has no {self._sound!r}; its columns are {', '.join(row)}")
         images = [name for name, value in row.items() if _is_picture(value) and self._kinds.get(name, Kind()).name != MASK]
         wanted = [name for name in images if self._names is None or name in self._names] if len(images) > 1 else images
         if len(wanted) == 1:
@@ -76,9 +86,11 @@ class _Rows:
 class HubTable:
     """A Dataset of the package `datasets`. Its select, shuffle, filter and the columns of with_format are respected."""
 
-    def __init__(self, source: Any, names: tuple[str, ...] | None = None, kinds: Mapping[str, Kind] | None = None) -> None:
+    def __init__(
+        self, source: Any, names: tuple[str, ...] | None = None, kinds: Mapping[str, Kind] | None = None, sound: str | None = None
+    ) -> None:
         self.source = source
-        self.rows = _Rows(source, names, kinds)
+        self.rows = _Rows(source, names, kinds, sound)
         self.classes = _classes(source)
 
     @property
@@ -101,9 +113,11 @@ class HubTable:
 class HubStream:
     """An IterableDataset of the package `datasets`."""
 
-    def __init__(self, source: Any, names: tuple[str, ...] | None = None, kinds: Mapping[str, Kind] | None = None) -> None:
+    def __init__(
+        self, source: Any, names: tuple[str, ...] | None = None, kinds: Mapping[str, Kind] | None = None, sound: str | None = None
+    ) -> None:
         self.source = source
-        self.rows = _Rows(source, names, kinds)
+        self.rows = _Rows(source, names, kinds, sound)
 
     def set_epoch(self, epoch: int) -> None:
         if hasattr(self.rows.raw, "set_epoch"):
@@ -121,7 +135,7 @@ def whole_of(source: Any) -> Any:
     return source
 
 
-def table_of(source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind] | None) -> Any:
+def table_of(source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind] | None, sound: str | None = None) -> Any:
     """Returns the HubTable that reads a Dataset. A Dataset with its own transform is returned as it is, and read like any map-style Dataset."""
     kind = (getattr(source, "format", None) or {}).get("type")
     if kind == "custom":
@@ -130,7 +144,7 @@ def table_of(source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kin
         raise InvalidArgumentError(
             f"Loader: with_format({kind!r}) has no meaning here, where batches hold torch tensors: leave it out, or use with_format('torch')"
         )
-    return HubTable(source, names, kinds)
+    return HubTable(source, names, kinds, sound)
 
 
 def is_stream_of_hub(source: Any) -> bool:
@@ -144,6 +158,24 @@ def _is_picture(value: Any) -> bool:
 
 def _is_image(feature: Any) -> bool:
     return type(feature).__name__ == "Image"
+
+
+def _is_sound(feature: Any) -> bool:
+    return type(feature).__name__ == "Audio"
+
+
+def _sound_column(source: Any, name: str) -> str:
+    """Returns the column of sounds: the one of this name, or else the only one."""
+    there = _columns(source)
+    if name in there:
+        return name
+    sounds = [c for c in there if _is_sound(source.features[c])]
+    if len(sounds) == 1:
+        return sounds[0]
+    raise InvalidArgumentError(
+        f"Loader: the data set has {'several columns' if sounds else 'no column'} of sounds ({', '.join(sounds or there)}): call the field of the Audio by the "
+        "name of the column"
+    )
 
 
 def _image_column(source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind]) -> str:

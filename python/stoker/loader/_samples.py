@@ -27,7 +27,8 @@ class Samples:
     gives. A list of images in place of the image are views: the first one stands for the image, and the others come last.
 
     shown: the fields that the user named; None: none were named. given: the kinds that the user gave, by the name of the field. layout: the layout of images.
-    main: what the user calls the image, which is "image" in `shown` and `given`. place: the image's number among the parts of a tuple.
+    main: what the user calls the image, which is "image" in `shown` and `given`. place: the image's number among the parts of a tuple. sound: the file of a sound
+    stands in the place of the image.
     """
 
     def __init__(
@@ -38,8 +39,9 @@ class Samples:
         oriented: bool,
         main: str = "image",
         place: int = 0,
+        sound: bool = False,
     ) -> None:
-        self.main, self.place = main, place
+        self.main, self.place, self.sound = main, place, sound
         self.shown, self.given, self.layout, self.oriented = shown, given, layout, oriented
         self.names = _fields.targets_of(shown)  # names of the targets of tuples, in order; None: they have no names
         self.keys: tuple[str, ...] | None = None  # keys of a dict, "image" first; None: samples are not dicts
@@ -74,9 +76,9 @@ class Samples:
             self._expect(self._kinds(parts[1:]))
         if len(parts) != 1 + len(self._converters):
             raise ValueError(f"the dataset gave a sample of {len(parts)} parts; the first one had {1 + len(self._converters)}")
-        several = isinstance(parts[0], (list, tuple))
+        several = isinstance(parts[0], (list, tuple)) and not self.sound
         given = parts[0] if several and parts[0] else (parts[0],)
-        image, *views = [pixels(numbers_of(one) if self.floats else one, self.layout, self.floats) for one in given]
+        image, *views = [self._whole(one) for one in given]
         if first:
             self.arrays = is_array(image)
             self.tensors = self.arrays and hasattr(given[0], "ndim")
@@ -101,6 +103,12 @@ class Samples:
             rest.append(self._geometry(image, rest))
         return (image, *rest, *views)
 
+    def _whole(self, value: Any) -> Any:
+        """Converts the first part of a sample."""
+        if self.sound:
+            return _sound(value)
+        return pixels(numbers_of(value) if self.floats else value, self.layout, self.floats)
+
     def _expect_views(self, several: bool, others: int) -> None:
         if several and self.follow:
             raise InvalidArgumentError(
@@ -114,7 +122,7 @@ class Samples:
         if (where := getattr(item, "where", None)) is not None and isinstance(item, dict):
             return str(where)
         if isinstance(item, Mapping):
-            image = item.get(self.main)
+            image = item.get(self.main, item.get("image"))
         elif isinstance(item, (tuple, list)):
             image = item[self.place] if len(item) > self.place else None
         else:
@@ -211,8 +219,9 @@ class Samples:
         """Returns the keys of the first sample that become parts."""
         entries = ", ".join(map(str, item))
         if "image" not in item:
+            what = "sound" if self.sound else "image"
             raise TypeError(
-                f"the dataset gave a dict with the entries {entries}: the image's is called {self.main!r}. What batches call it says "
+                f"the dataset gave a dict with the entries {entries}: the {what}'s is called {self.main!r}. What batches call it says "
                 "collate_fn, as lambda batch: {'pixel_values': batch.image}"
             )
         for name in self.shown or ():
@@ -292,6 +301,26 @@ def _extent(image: Any, layout: Layout, oriented: bool) -> tuple[int, int] | Non
         return None
     turned = oriented and header["orientation"] > 4
     return (header["width"], header["height"]) if turned else (header["height"], header["width"])
+
+
+def _sound(value: Any) -> Any:
+    """Returns the bytes of a sound file, which may be given as a path, as bytes, or as the dict of both that `datasets` gives."""
+    import numpy as np
+
+    if isinstance(value, Mapping) and "bytes" in value:
+        value = value["bytes"] if value["bytes"] is not None else value.get("path")
+    if isinstance(value, (str, os.PathLike)):
+        return _files.read_bytes(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return value
+    if getattr(value, "ndim", 0) == 1 and str(getattr(value, "dtype", "")).rpartition(".")[2] == "uint8":
+        return np.asarray(value)
+    if value is None:
+        raise ValueError("the sound is null")
+    raise TypeError(
+        f"the dataset gave {type(value).__name__} as a sound: it is a path or the bytes of a file, which Stoker decodes; samples that Python has decoded need no "
+        "Audio: leave it out of fields, or return the file"
+    )
 
 
 def _mask(value: Any, what: str) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sounds as a source of a Loader: folders, lists, manifests and tars of sound files."""
+"""Sounds as a source of a Loader: folders, lists, manifests and tars of sound files, and rows of tables and Datasets that hold some."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 from array import array
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stoker import _core, _files, fn, types
@@ -18,9 +18,11 @@ from stoker.errors import InvalidArgumentError, StokerError
 from stoker.loader import _fields
 from stoker.loader._finish import Finish, Finishing, Outputs, by_value
 from stoker.loader._lower_sounds import Sound, lowered
-from stoker.loader._sources import FileSource, from_list
+from stoker.loader._sources import FileSource, Source, from_list
 from stoker.loader._spec import Spec
+from stoker.loader._table_files import tables_of
 from stoker.loader._tars import TarSource, node_of, tars_of
+from stoker.pipeline import Pipeline
 
 # Endings of names of sounds; only those that this build can decode are read.
 SOUND_ENDINGS = tuple(
@@ -55,12 +57,12 @@ def _wanted(fields: Mapping[str, Any]) -> Wanted:
     return Wanted(name, audio if isinstance(audio, Audio) else Audio(), tuple(fields))
 
 
-OF_IMAGES = ("dtype", "memory_format", "layout", "views", "batch_transforms", "exif_orientation", "python_workers")
+OF_IMAGES = ("dtype", "memory_format", "layout", "views", "batch_transforms", "exif_orientation", "pad")
 
 
-def refuse_arguments_of_images(given: Mapping[str, Any]) -> None:
-    """Refuses arguments of Loader that have no effect on sounds. given: all of its arguments."""
-    named = [name for name in OF_IMAGES if given[name]]
+def refuse_arguments_of_images(given: Mapping[str, Any], rows: bool) -> None:
+    """Refuses arguments of Loader that have no effect on sounds. given: all of its arguments. rows: Python makes the samples."""
+    named = [name for name in (*OF_IMAGES, *(() if rows else ("python_workers",))) if given[name]]
     if named:
         raise InvalidArgumentError(
             f"Loader: {', '.join(named)} would have no effect on sounds: leave {'them' if len(named) > 1 else 'it'} out"
@@ -79,15 +81,48 @@ def components_of(fields: Any, components: Mapping[str, Any] | None) -> Mapping[
     return {"image" if n == name else n: made_of for n, made_of in components.items()}
 
 
-def source_of(fields: Any, source: Any, ragged: Sequence[str], transforms: Any, storage: Any = None) -> tuple[AudioSource, tuple[str, ...]]:
-    """Makes the source of a folder, a list, a manifest or several, tars, or of what Loader.from_csv or Loader.from_tars has read. Returns it with the names of
-    its fields."""
-    given = _wanted(fields)
-    return _source_of(given, source, ragged, transforms, storage), given.names
+@dataclass
+class Taken:
+    """What Loader goes on with. fields: without those that the sounds add. sounds: None if the source makes the sounds itself. main: the user's name of the
+    sounds of rows, which take the place of images there; else empty. ragged: fields that are not sounds."""
+
+    source: Any
+    fields: Any
+    sounds: Sounds | None
+    main: str
+    ragged: tuple[str, ...]
+
+
+def taken(source: Any, given: Mapping[str, Any]) -> Taken:
+    """Takes the sounds out of the arguments of a Loader. given: all of its arguments."""
+    wanted = _wanted(given["fields"])
+    ragged = (given["ragged"],) if isinstance(given["ragged"], str) else tuple(given["ragged"])
+    rows = _holds_rows(source)
+    refuse_arguments_of_images(given, rows)
+    if rows:
+        sounds = Sounds(wanted, wanted.name in ragged, given["transforms"])
+        return Taken(source, sounds.names, sounds, wanted.name, tuple(name for name in ragged if name != wanted.name))
+    made = _source_of(wanted, source, ragged, given["transforms"], given["more"].get("storage"))
+    return Taken(made, wanted.names, None, "", ())
+
+
+def names_of_rows(fields: Any) -> tuple[str, tuple[str, ...]]:
+    """Returns the name of the sound, and the names of the columns that a table is asked for."""
+    wanted = _wanted(fields)
+    return wanted.name, Sounds(wanted, False, None).names
+
+
+def _holds_rows(source: Any) -> bool:
+    """Whether the samples of a source are rows: of tables in Parquet files, of `datasets`, or of a Dataset."""
+    if isinstance(source, (str, bytes, os.PathLike, list, tuple)):
+        return tables_of(source) is not None
+    if isinstance(source, (Source, Pipeline, Mapping)) or hasattr(source, "iloc"):
+        return False
+    return hasattr(source, "__iter__") or hasattr(source, "__getitem__")
 
 
 def _source_of(given: Wanted, source: Any, ragged: Sequence[str], transforms: Any, storage: Any) -> AudioSource:
-    ragged = (ragged,) if isinstance(ragged, str) else tuple(ragged)
+    """Makes the source of a folder, a list, a manifest or several, tars, or of what Loader.from_csv or Loader.from_tars has read."""
     others = [name for name in ragged if name != given.name]
     if others:
         raise InvalidArgumentError(f"Loader: ragged={ragged!r}: of sounds only {given.name!r} can be ragged")
@@ -110,8 +145,8 @@ def _source_of(given: Wanted, source: Any, ragged: Sequence[str], transforms: An
     if isinstance(source, (list, tuple)):
         return AudioSource(from_list(source), None, *rest)
     raise InvalidArgumentError(
-        f"Loader: sounds come from a folder, a list of (path, target), a NeMo manifest (.json, .jsonl), tars or Loader.from_csv, not from a "
-        f"{type(source).__name__}: in a Dataset, stoker.audioread reads a file"
+        f"Loader: sounds come from a folder, a list of (path, target), a NeMo manifest (.json, .jsonl), tars, Parquet files, a Dataset or Loader.from_csv, "
+        f"not from a {type(source).__name__}"
     )
 
 
@@ -158,6 +193,92 @@ def _seconds(part: tuple[Any, float, float | None]) -> float:
     return max(frames / rate - offset, 0.0)
 
 
+class Sounds:
+    """Makes the sounds of samples from the bytes of files, applies the transforms, and names the fields that come of it.
+
+    A Loader whose Spec has one gets its outputs after all others: rate, then lengths if batches are padded. given: the user's field. ragged: a batch of sounds is
+    a RaggedBatch.
+    """
+
+    def __init__(self, given: Wanted, ragged: bool, transforms: Any) -> None:
+        self.given, self.ragged, self.audio = given, ragged, given.audio
+        self.steps = list(transforms) if isinstance(transforms, (list, tuple)) else [] if transforms is None else [transforms]
+        self.padded = False  # whether sounds have different lengths
+        self._axis = 0  # the axis of a sample that lengths are of
+        if isinstance(self.audio.duration, (int, float)) and ragged:
+            raise InvalidArgumentError(
+                f"Loader: with duration={self.audio.duration:g} all sounds are equally long: leave ragged or duration out"
+            )
+
+    @property
+    def lengths(self) -> str:
+        """The name of the field with the lengths."""
+        return f"{self.given.name}_lengths"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The fields that the samples themselves have."""
+        if "image" in self.given.names and self.given.name != "image":
+            raise InvalidArgumentError("fields: 'image' next to a sound is not possible: call that column by another name, or leave it out")
+        return tuple(name for name in self.given.names if name not in ("rate", self.lengths))
+
+    def take_rate(self, rate: Any) -> None:
+        """Takes over the rate that the data says its sounds have, unless the user gave one."""
+        if self.audio.rate is None and isinstance(rate, int) and rate > 0:
+            self.audio = replace(self.audio, rate=rate)
+
+    def decoding(self) -> dict[str, Any]:
+        """Returns the arguments that operators which decode sounds have in common."""
+        audio = self.audio
+        more = {} if audio.rate is None else {"sample_rate": float(audio.rate), "quality": audio.quality}
+        return {"downmix": audio.mono, "dtype": _DTYPES[audio.dtype], **more}
+
+    def decoded(self, data: DataNode) -> Sound:
+        """Decodes the bytes of files."""
+        audio = self.audio
+        window: dict[str, Any] = {}
+        if audio.duration is not None:
+            window = {"duration": audio.duration, "pad": True}
+            if audio.crop != "start":
+                window["position"] = 0.5 if audio.crop == "center" else fn.random.uniform(range=(0.0, 1.0))
+        node, rate = fn.decoders.audio(data, **window, **self.decoding())
+        return self.sound(node, rate)
+
+    def sound(self, node: DataNode, rate: DataNode) -> Sound:
+        """Returns a sound in torchaudio's form: (frames) or (channels, frames)."""
+        audio = self.audio
+        return Sound(node if audio.mono else fn.transpose(node, perm=[1, 0]), rate, audio.rate, audio.frames(), 1 if audio.mono else 2)
+
+    def finished(self, sound: Sound, spec: Spec) -> list[DataNode]:
+        """Applies the transforms, and returns the outputs: the sound, its rate, and its length if sounds differ in it."""
+        made = lowered(self.steps, sound.on(spec), spec)
+        nodes = [made.node, spec.upload(sound.rate)]
+        self.padded, self._axis = made.frames is None, made.ndim - 1
+        if self.padded:
+            nodes[0] = fn.pad(made.node, axes=(self._axis,))
+            nodes.append(fn.shapes(made.node, dtype=types.INT64)[self._axis])
+        return nodes
+
+    def with_fields(self, fields: Mapping[str, int | None], outputs: int) -> dict[str, int | None]:
+        """Adds the fields of the sounds of rows, in the user's order. outputs: the number of outputs, of which the last ones are of the sounds."""
+        known = {**fields, "rate": outputs - 1 - self.padded}
+        if self.padded:
+            known[self.lengths] = outputs - 1
+        names = ["image" if name == self.given.name else name for name in self.given.names]
+        if self.padded and not self.ragged and self.lengths not in names:
+            names.append(self.lengths)
+        if self.lengths in names and not self.padded:
+            raise InvalidArgumentError(f"fields: there is no {self.lengths!r}: with duration all sounds are equally long")
+        return {name: known[name] for name in names}
+
+    def finishing(self, made: Finishing, outputs: int) -> Finishing:
+        """Adds the conversions of the sounds of rows."""
+        finish = dict(made.finish)
+        if self.ragged:
+            finish["image"] = _Ragged(outputs - 1, self._axis + 1)
+        return replace(made, finish=finish, needed=(*made.needed, 0, outputs - 1), image=False)
+
+
 class AudioSource(FileSource):
     """Reads sound files. files: a FileSource that lists them; manifests: paths of NeMo's, instead of files; tars: their source, instead of files."""
 
@@ -170,25 +291,14 @@ class AudioSource(FileSource):
         if tars is not None and tars.one_epoch:
             tars.index()
         self.root, self.paths, self.labels, self.columns = files.root, files.paths, files.labels, files.columns
-        self.manifests, self.given, self.ragged = manifests, given, ragged
-        self.steps = list(transforms) if isinstance(transforms, (list, tuple)) else [] if transforms is None else [transforms]
+        self.manifests, self.given, self.sounds = manifests, given, Sounds(given, ragged, transforms)
         self._others: Mapping[str, Finish] = files.finishing.finish
         self._outputs: dict[str, int] = {}
-        self._padded = False
-        if isinstance(given.audio.duration, (int, float)) and ragged:
-            raise InvalidArgumentError(
-                f"Loader: with duration={given.audio.duration:g} all sounds are equally long: leave ragged or duration out"
-            )
-
-    @property
-    def lengths(self) -> str:
-        """The name of the field with the lengths."""
-        return f"{self.given.name}_lengths"
 
     def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
-        names = self.given.names
-        if self._padded and not self.ragged and self.lengths not in names:
-            names = (*names, self.lengths)
+        names, lengths = self.given.names, self.sounds.lengths
+        if self.sounds.padded and not self.sounds.ragged and lengths not in names:
+            names = (*names, lengths)
         return _fields.of_known(names, self._outputs)
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
@@ -197,29 +307,22 @@ class AudioSource(FileSource):
             sound, targets = self._of_tars(self.tars, spec, reader)
         else:
             sound, targets = self._of_manifests(reader) if self.manifests is not None else self._of_files(spec, reader)
-        made = lowered(self.steps, sound.on(spec), spec)
-        nodes, self._outputs, finish = (
-            [made.node],
-            {self.given.name: 0},
-            dict(self._others if self.tars is None else self.tars.finishing.finish),
-        )
-        for name, node in {**targets, "rate": spec.upload(sound.rate)}.items():
+        node, rate, *lengths = self.sounds.finished(sound, spec)
+        nodes, self._outputs, finish = [node], {self.given.name: 0}, dict(self._others if self.tars is None else self.tars.finishing.finish)
+        for name, made in {**targets, "rate": rate}.items():
             self._outputs[name] = len(nodes)
-            nodes.append(node)
+            nodes.append(made)
         if self.columns is not None:
             self._outputs = {**{n: k for n, k in self._outputs.items() if n != "label"}, **dict.fromkeys(self.columns, 1)}
         if self.manifests is not None:
             finish["text"] = by_value(_text)
-        self._padded = made.frames is None
-        needed: list[int] = []
-        if self._padded:
-            axis = made.ndim - 1
-            self._outputs[self.lengths] = len(nodes)
-            needed = [len(nodes)]
-            nodes.append(fn.shapes(made.node, dtype=types.INT64)[axis])
-            nodes[0] = fn.pad(made.node, axes=(axis,))
-            if self.ragged:
-                finish[self.given.name] = _Ragged(len(nodes) - 1, axis + 1)
+        needed = [0]
+        for length in lengths:
+            self._outputs[self.sounds.lengths] = len(nodes)
+            needed.append(len(nodes))
+            nodes.append(length)
+        if self.sounds.ragged:
+            finish[self.given.name] = _Ragged(len(nodes) - 1, self.sounds._axis + 1)
         self.finishing = Finishing(finish, needed, vectors=self.tars is None, image=False)
         return nodes
 
@@ -259,32 +362,16 @@ class AudioSource(FileSource):
             if self.labels is not None:
                 where["labels"] = self.labels
         data, label = fn.readers.file(**where, **reader)
-        return self._decoded(data), {"label": spec.label(label)}
+        return self.sounds.decoded(data), {"label": spec.label(label)}
 
     def _of_tars(self, tars: TarSource, spec: Spec, reader: dict[str, Any]) -> tuple[Sound, dict[str, DataNode]]:
         data, *parts = tars.parts(False, {"shuffle_shards": spec.by_shards, **reader})
         names, kinds = list(tars.components)[1:], tars.kinds[1:]
-        return self._decoded(data), {n: node_of(part, kind, spec) for n, part, kind in zip(names, parts, kinds, strict=True)}
-
-    def _decoded(self, data: DataNode) -> Sound:
-        """Decodes the bytes of files."""
-        audio = self.given.audio
-        window: dict[str, Any] = {}
-        if audio.duration is not None:
-            window = {"duration": audio.duration, "pad": True}
-            if audio.crop != "start":
-                window["position"] = 0.5 if audio.crop == "center" else fn.random.uniform(range=(0.0, 1.0))
-        node, rate = fn.decoders.audio(data, **window, **self._decoding())
-        return self._sound(node, rate)
-
-    def _decoding(self) -> dict[str, Any]:
-        audio = self.given.audio
-        more = {} if audio.rate is None else {"sample_rate": float(audio.rate), "quality": audio.quality}
-        return {"downmix": audio.mono, "dtype": _DTYPES[audio.dtype], **more}
+        return self.sounds.decoded(data), {n: node_of(part, kind, spec) for n, part, kind in zip(names, parts, kinds, strict=True)}
 
     def _of_manifests(self, reader: dict[str, Any]) -> tuple[Sound, dict[str, DataNode]]:
         audio = self.given.audio
-        node, rate, text = fn.readers.nemo_asr(manifest_filepaths=self.manifests, **self._decoding(), **reader)
+        node, rate, text = fn.readers.nemo_asr(manifest_filepaths=self.manifests, **self.sounds.decoding(), **reader)
         if audio.duration is not None:
             assert audio.rate is not None
             frames = audio.frames()
@@ -292,12 +379,7 @@ class AudioSource(FileSource):
             place = {"start": 0.0, "center": 0.5}.get(audio.crop, fn.random.uniform(range=(0.0, 1.0)) if audio.crop == "random" else 0.0)
             start = fn.cast(fn.cast(spare > 0, dtype=types.FLOAT) * spare * place, dtype=types.INT32)
             node = fn.slice(node, start=fn.reshape(start, shape=[1]), shape=[frames], axes=[0], out_of_bounds_policy="pad")
-        return self._sound(node, rate), {"text": text}
-
-    def _sound(self, node: DataNode, rate: DataNode) -> Sound:
-        """A sound as torchaudio has it: (frames) or (channels, frames)."""
-        audio = self.given.audio
-        return Sound(node if audio.mono else fn.transpose(node, perm=[1, 0]), rate, audio.rate, audio.frames(), 1 if audio.mono else 2)
+        return self.sounds.sound(node, rate), {"text": text}
 
     def __repr__(self) -> str:
         if self.tars is not None:

@@ -36,6 +36,7 @@ class Spec:
     pad: dict[str, float] | None = None  # value of the padding for each kind of field; None: batches are not padded
     size: DataNode | None = None  # height and width of a sample's image before it is padded, after `finished`
     video: Any = None  # the clips that stand in the place of images (loader._videos.Video); None: images are images
+    sound: Any = None  # the sounds of rows, which stand in the place of images (loader._sounds.Sounds); None: samples have no sounds
     as_given: bool = False  # no argument says what becomes of the images: arrays and tensors of uint8 stay so
 
     @property
@@ -59,6 +60,9 @@ class Spec:
 
     def finished(self, image: Image) -> list[DataNode]:
         """Returns the views of an image. The first view becomes the first output of the graph, and the other views become the last outputs."""
+        if image.sound is not None:
+            sound: list[DataNode] = self.sound.finished(image.sound, self)
+            return sound
         if image.followers is not None and self.images > 1:
             raise UnsupportedError(
                 "Loader: views of an image that masks, boxes, points or further images follow are not in Stoker yet: give them to Loaders of their own"
@@ -98,6 +102,9 @@ class Spec:
                 )
             made: Image = self.video.image(self, data)
             return made
+        if self.sound is not None:
+            sound = self.sound.decoded(data)
+            return Image(sound.node, None, sound=sound)
         return Image(self.decode(data, self.floats), None, followers, self.floats)
 
     def upload(self, node: DataNode) -> DataNode:

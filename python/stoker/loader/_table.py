@@ -54,7 +54,7 @@ class Table:
     """The rows of Parquet files, in the order of files and rows.
 
     names, kinds: as Loader's fields. image: the column of images; None: the only one. nulls: values for rows that have none, by column. memory: bytes of row
-    groups that may be kept.
+    groups that may be kept. sound: the user's name of the column of sounds, which takes the place of that of images; None: rows hold images.
     """
 
     def __init__(
@@ -66,8 +66,9 @@ class Table:
         image: str | None = None,
         nulls: Mapping[str, Any] | None = None,
         memory: int = MEMORY,
+        sound: str | None = None,
     ) -> None:
-        self.storage, self.memory = storage or Storage(), memory
+        self.storage, self.memory, self.sound = storage or Storage(), memory, sound
         files = read_footers(find(patterns, self.storage), self.storage)
         self.files = [f for f in files if f.footer.num_rows]
         if not self.files:
@@ -91,6 +92,11 @@ class Table:
         schema = self.files[0].schema
         self.features = _features(schema)
         self.image = self._image_column(schema, names, kinds, image)
+        if self.sound is not None and ((held := column_of(self.image, schema.field(self.image).type, True)) is None or held.kind != IMAGE):
+            raise InvalidArgumentError(
+                f"fields: the column '{self.image}' holds {schema.field(self.image).type}: a column of sounds holds the bytes of their files, paths, or the struct "
+                "of both that `datasets` writes"
+            )
         masks = {name for name, kind in kinds.items() if kind.name == MASK}
         wanted = [n for n in schema.names if n == self.image or n in (names or ()) or names is None]
         for name in names or ():
@@ -138,7 +144,11 @@ class Table:
             if given not in schema.names:
                 raise InvalidArgumentError(f"image: the table has no column '{given}'; it has {', '.join(schema.names)}")
             return given
-        typed = [n for n in schema.names if self.features.get(n, {}).get("_type") == "Image" or looks_like_images(schema.field(n).type)]
+        if self.sound is not None and self.sound in schema.names:
+            return self.sound
+        what, other = ("Image", "Audio") if self.sound is None else ("Audio", "Image")
+        types = {n: self.features.get(n, {}).get("_type") for n in schema.names}
+        typed = [n for n in schema.names if types[n] == what or (types[n] != other and looks_like_images(schema.field(n).type))]
         found = typed or [n for n in schema.names if is_bytes(schema.field(n).type)]
         found = [n for n in found if kinds.get(n, Kind()).name != MASK]
         if len(found) > 1 and names is not None:
@@ -149,7 +159,7 @@ class Table:
             return found[0]
         there = ", ".join(found) if found else ", ".join(schema.names)
         raise InvalidArgumentError(
-            f"Loader: {self.files[0].name} has {'several columns' if found else 'no column'} of images ({there}): "
+            f"Loader: {self.files[0].name} has {'several columns' if found else 'no column'} of {'images' if self.sound is None else 'sounds'} ({there}): "
             "Loader.from_parquet(table, ..., image=COLUMN) says which one"
         )
 
@@ -166,6 +176,11 @@ class Table:
     def turned(self) -> bool:
         """Whether `datasets` wrote the table: it applies the EXIF orientation when it decodes images."""
         return self.features.get(self.image, {}).get("_type") == "Image"
+
+    @property
+    def rate(self) -> Any:
+        """The rate in Hz to which `datasets` resamples the sounds of this table; None if it does not."""
+        return self.features.get(self.image, {}).get("sampling_rate")
 
     @property
     def classes(self) -> list[str]:
@@ -274,7 +289,8 @@ class Table:
             except (ValueError, OverflowError) as e:
                 raise ValueError(f"{self.where(i)}, column '{column.name}': {e}{self._advice(column, e)}") from e
             values[column.name] = value
-        return Row({"image": values.pop(self.image), **values}, self.where(i))
+        where = self.where(i) if self.sound is None else f"{self.where(i)[:-1]}, column '{self.image}']"
+        return Row({"image": values.pop(self.image), **values}, where)
 
     def _advice(self, column: Column, e: Exception) -> str:
         if not isinstance(e, NullError):
@@ -321,9 +337,10 @@ def inspect(patterns: Sequence[str], storage: Storage | None = None) -> dict[str
     columns = []
     for name in schema.names:
         type = schema.field(name).type
-        is_image = features.get(name, {}).get("_type") == "Image" or looks_like_images(type)
-        column = column_of(name, type, is_image)
-        columns.append({"name": name, "type": str(type), "bytes": sizes.get(name, 0), "becomes": column.kind if column else "nothing"})
+        feature = features.get(name, {}).get("_type")
+        column = column_of(name, type, feature in ("Image", "Audio") or looks_like_images(type))
+        becomes = "nothing" if column is None else "sound" if column.kind == IMAGE and feature == "Audio" else column.kind
+        columns.append({"name": name, "type": str(type), "bytes": sizes.get(name, 0), "becomes": becomes})
     return {
         "files": len(files),
         "bytes": sum(f.size for f in files),

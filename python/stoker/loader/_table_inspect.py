@@ -14,6 +14,7 @@ from stoker.loader._table_files import names_tables
 
 _BECOMES = {
     "image": "an image",
+    "sound": "a sound",
     "bytes": "bytes (uint8)",
     "text": "a list of str",
     "number": "a number",

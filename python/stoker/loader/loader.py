@@ -96,8 +96,8 @@ class Loader:
     is interpolated linearly, and comes as float32; of ("FloatMap", "vectors"), such as optical flow, vectors are mirrored, turned and scaled too. The first image
     (or the one called "image") may itself be a FloatMap, which transforms interpolate as they say: a file of any number of bands, of 16 bits or of floats.
     Boxes and points are lists of tensors, one a sample, and so is what is said to be a `list`. ragged: fields that are one RaggedBatch instead.
-    Of sounds, {"audio": stoker.Audio(rate=16000, duration=1.0), "label": None} names the field; the source is then a folder, a list, a NeMo manifest or
-    Loader.from_csv, and transforms are torchaudio's (doc/audio.md).
+    Of sounds, {"audio": stoker.Audio(rate=16000, duration=1.0), "label": None} names the field; the source is then a folder, a list, a NeMo manifest,
+    tars, Loader.from_csv, or Parquet files, `datasets` or a Dataset with a column of sounds; transforms are torchaudio's (doc/audio.md).
     pin_memory: batches made on the cores lie in pinned memory, for a copy to the GPU that does not block; nothing where torch finds no CUDA.
     views: in place of transforms, several of each image, which is decoded once: [(2, global_crops), (6, local_crops)] gives batch.image as a list of eight
     tensors, each drawn for itself. A Dataset that gives ([view, view], target) makes such a list too; each of its views passes the
@@ -161,12 +161,12 @@ class Loader:
     ) -> None:
         given = dict(locals())
         source = _options.source_of(source, more)
+        sounds, main = None, ""
         if has_sound(fields):
             from stoker.loader import _sounds
 
-            _sounds.refuse_arguments_of_images(given)
-            source, fields = _sounds.source_of(fields, source, ragged, transforms, more.get("storage"))
-            ragged, transforms = (), None
+            taken = _sounds.taken(source, given)
+            source, fields, sounds, main, ragged, transforms = taken.source, taken.fields, taken.sounds, taken.main, taken.ragged, None
         source, fields, video = taken_as_clips(source, {**given, "fields": fields})
         signature = inspect.signature(Loader.__init__)
         settings = _options.take_more(more, list(signature.parameters))
@@ -182,7 +182,7 @@ class Loader:
             _options.refuse_what_a_pipeline_has(signature, {**locals(), **more})
         place = _options.shard_of_pipeline(source, shard) if isinstance(source, Pipeline) else _ranks.resolve(shard)
         kinds = kinds_of(fields)
-        self._main = main_of(kinds)
+        self._main = main or main_of(kinds)
         pads = _pad.checked(pad)
         self._fields_of_padded: tuple[str, ...] | None = None
         if pads is not None and fields is not None and {*_pad.FIELDS} & {*fields}:
@@ -200,6 +200,7 @@ class Loader:
             _layout.checked(layout),
             self._main,
             _fields.place_of(self._names) if self._main != "image" else 0,
+            sounds,
         )
         floats = asked.kinds is not None and "image" in asked.kinds and asked.kinds["image"].name == FLOATS
         source, images = _understood(source, split, more.get("storage"), asked)
@@ -228,6 +229,7 @@ class Loader:
             pad=pads,
             batches=batch_sampler is not None,
             video=video,
+            sound=sounds,
             as_given=dtype is None and not transforms and views is None and batch_transforms is None,
             by_groups=by_groups,
         )
@@ -384,19 +386,25 @@ class Loader:
     ) -> Loader:
         """Makes a Loader from Parquet files: a name or several, with braces and globs, local or remote. Needed if `Loader(table)` needs more facts.
 
-        image: the column of images, if there are several. nulls: values for rows that have none, by column, as {"caption": ""}; without one such a row is a
-        bad sample, and on_error decides. memory: bytes of row groups that are kept, as a number or "1GB"; shuffle="groups" mixes a third of that at a time.
-        arguments: of Loader.
+        image: the column of images (of sounds, if fields has an Audio), if there are several. nulls: values for rows that have none, by column, as
+        {"caption": ""}; without one such a row is a bad sample, and on_error decides. memory: bytes of row groups that are kept, as a number or "1GB";
+        shuffle="groups" mixes a third of that at a time. arguments: of Loader.
         """
         names = _fields.names_of(arguments.get("fields"))
         kinds = kinds_of(arguments.get("fields"))
+        sound = None
+        if has_sound(arguments.get("fields")):
+            from stoker.loader import _sounds
+
+            sound, names = _sounds.names_of_rows(arguments["fields"])
+            names = _fields.internal(names, sound)
         paths = [os.fsdecode(t) for t in ([table] if isinstance(table, (str, bytes, os.PathLike)) else table)]
         if not paths:
             raise InvalidArgumentError("Loader.from_parquet: the list of files is empty")
         if len(paths) == 1 and os.path.isdir(paths[0]):
             paths = tables_of(paths[0]) or paths
         most = _numbers.size("Loader.from_parquet: memory", memory, 1)
-        made = Table(paths, arguments.get("storage"), names, kinds, image, nulls, most)
+        made = Table(paths, arguments.get("storage"), names, kinds, image, nulls, most, sound)
         return cls(made, batch_size, **arguments)
 
     @staticmethod
@@ -498,6 +506,8 @@ class Loader:
         if isinstance(source, Pipeline):
             return _fields.of_pipeline(self._names, len(self._run.descs))
         fields = source.fields(self._names)
+        if self._spec.sound is not None:
+            fields = self._spec.sound.with_fields(fields, len(self._run.descs))
         if self._spec.last_batch != "pad":
             return fields
         if fields.get("valid") is not None:
@@ -518,6 +528,8 @@ class Loader:
             asked = self._fields_of_padded
             asked = asked if asked is None else tuple("image" if name == self._main else name for name in asked)
             fields, finishing = _pad.with_fields(fields, finishing, asked, count)
+        if self._spec.sound is not None:
+            finishing = self._spec.sound.finishing(finishing, count)
         given = source.samples_of if isinstance(source, DatasetSource) else None
         images = self._spec.images + (given.views if given is not None else 0)
         in_list = self._several or (given is not None and given.several)
@@ -807,8 +819,10 @@ def _understood(source: Any, split: str, storage: Any, asked: Asked) -> tuple[An
         )
     tables = tables_of(source)
     if tables is not None:
-        source = Table(tables, storage, asked.names, asked.kinds)
+        source = Table(tables, storage, asked.names, asked.kinds, sound=asked.main if asked.sound is not None else None)
     if isinstance(source, Table):
+        if asked.sound is not None:
+            asked.sound.take_rate(source.rate)
         return source, None
     tars = tars_of(source)
     if tars is not None:
@@ -820,9 +834,12 @@ def _understood(source: Any, split: str, storage: Any, asked: Asked) -> tuple[An
     if isinstance(source, (Pipeline, Source)):
         return source, None
     source = whole_of(source)
+    sound = asked.main if asked.sound is not None else None
     if is_hub(source) and not is_stream(source):
-        source = table_of(source, asked.names, asked.kinds)
-    return source, known(source)
+        source = table_of(source, asked.names, asked.kinds, sound)
+        if sound is not None and isinstance(source, HubTable):
+            asked.sound.take_rate(source.rows.rate)
+    return source, known(source) if sound is None else None
 
 
 def _open(source: Any, found: Listed | Arrays | None, split: str, asked: Asked) -> Source | Pipeline:
@@ -882,7 +899,10 @@ def _open_source(source: Any, found: Listed | Arrays | None, split: str, asked: 
     if isinstance(source, (list, tuple)):
         return from_list(source)
     if is_hub(source) and is_stream(source):
-        streamed = StreamSource(HubStream(source, asked.names, asked.kinds), asked)
+        rows = HubStream(source, asked.names, asked.kinds, asked.main if asked.sound is not None else None)
+        if asked.sound is not None:
+            asked.sound.take_rate(rows.rows.rate)
+        streamed = StreamSource(rows, asked)
         streamed.unchanging = True
         return streamed
     if not is_stream(source) and hasattr(source, "__len__"):
