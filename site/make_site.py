@@ -23,7 +23,7 @@ ROOT = HERE.parent
 # The guides of doc/ in the order of the menu. A page that is not named here fails the build.
 GUIDES = {
     "Come from": ["from-torchvision", "from-dali"],
-    "Guides": ["training", "storage", "structured", "batching", "video", "audio", "tables", "robots", "metrics", "recipes"],
+    "Guides": ["loader", "training", "storage", "structured", "batching", "video", "audio", "tables", "robots", "metrics", "recipes"],
     "Reference": ["transforms", "operators", "image-formats", "environment", "parity", "benchmarks"],
 }
 # The classes and functions of the package, a page each subject.

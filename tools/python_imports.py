@@ -22,6 +22,7 @@ LAYERS = {
         "_progress",
         "_files",
         "_png",
+        "_signatures",
         "_to_device",
     ],
     "values": [

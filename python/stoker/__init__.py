@@ -1,12 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data pipelines that keep GPUs fed: read, decode, augment and batch, with the API of NVIDIA DALI.
+"""Data pipelines that keep GPUs fed: read, decode, augment and batch.
 
-    from stoker import pipeline_def, fn, types      # DALI's way
-    from stoker import DataLoader                   # torch's DataLoader, faster
-    from stoker import Loader, transforms           # torchvision's way
-    from stoker import structured                   # samples of many fields, as NVIDIA ACCV-Lab's framework has them
+    from stoker import DataLoader          # torch's DataLoader, faster
+    from stoker import Loader, transforms  # batches for training, in C
+    from stoker import pipeline_def, fn, types  # the API of NVIDIA DALI
+    from stoker import structured          # samples of many fields, as in
+                                           # NVIDIA ACCV-Lab's framework
 
-Importing this package imports neither torch nor numpy; each name below is loaded when first used.
+    loader = Loader("data/train", 256, shuffle=True)
+    for images, labels in loader:
+        ...
+
+Batches       Loader, DataLoader, Pipeline, pipeline_def; plugin.pytorch
+Operators     fn.resize(...), fn.readers.file(...); fn.eager calls one
+Transforms    transforms.Resize(224), in a Loader or called on one image
+One file      imread, imdecode, audioread, audiodecode, VideoDecoder
+Looking       view(batch), Loader.show(8), advise (what slows a loop down)
+Running jobs  metrics, and the command `stoker top`
+More          Audio, AddNoise, Storage, sample_rng, to_device, batching
+Errors        errors.StokerError and the classes below it
+
+help(stoker.Loader), help(stoker.fn.resize) and so on describe each one.
+Importing this package imports neither torch nor NumPy: a name is loaded
+when it is first used. The pages in doc/ are the manual.
 """
 
 from __future__ import annotations

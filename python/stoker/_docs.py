@@ -8,6 +8,9 @@ import textwrap
 from typing import Any
 
 from stoker._catalog import Arg, ArgKind, Op
+from stoker._signatures import Quiet, Shown
+
+_WIDTH = 76  # of a text that help() may indent by four columns
 
 # Arguments that every operator takes.
 COMMON = {
@@ -16,7 +19,7 @@ COMMON = {
     "preserve": "accepted; without meaning here.",
     "bytes_per_sample_hint": "accepted; without meaning here.",
     "minibatch_size": "accepted; without meaning here.",
-    "seed": "int or None; of random operators: their own, in the place of the pipeline's. Others take it without meaning.",
+    "seed": "int or None; seed of this operator in place of the pipeline's.",
     "temp_buffer_hint": "accepted; without meaning here.",
 }
 
@@ -41,7 +44,7 @@ def input_names(op: Op) -> list[str]:
 def signature(op: Op) -> inspect.Signature:
     """Inputs by position, arguments by name."""
     p = inspect.Parameter
-    parameters = []
+    parameters: list[inspect.Parameter] = []
     names = input_names(op)
     for i, name in enumerate(names):
         default = p.empty if i < op.min_inputs else None
@@ -51,9 +54,15 @@ def signature(op: Op) -> inspect.Signature:
     taken = {a.name for a in op.args}
     # Required ones first, as the eye expects.
     for a in sorted(op.args, key=lambda a: not a.required):
-        parameters.append(p(a.name, p.KEYWORD_ONLY, default=p.empty if a.required else a.default))
-    parameters += [p(name, p.KEYWORD_ONLY, default=None) for name in COMMON if name not in taken]
-    return inspect.Signature(parameters)
+        made = Quiet if a.accepted_only else p
+        parameters.append(made(a.name, p.KEYWORD_ONLY, default=p.empty if a.required else a.default))
+    # "seed" has a meaning only for random operators, and the others have no effect.
+    parameters += [
+        (p if name in ("device", "name") or (name == "seed" and op.random) else Quiet)(name, p.KEYWORD_ONLY, default=None)
+        for name in COMMON
+        if name not in taken
+    ]
+    return Shown(parameters)
 
 
 def _range(arg: Arg) -> str:
@@ -81,7 +90,8 @@ def _arg_text(arg: Arg) -> str:
         facts += ", one of " + ", ".join(f"'{c}'" for c in arg.choices.split("|"))
     facts += "; required" if arg.required else f"; default {arg.default!r}" if arg.default_text is not None else ""
     head = f"{arg.name}: {facts}"
-    return head + "\n" + textwrap.indent(textwrap.fill(arg.doc, 100), "    ") if arg.doc else head
+    head = textwrap.fill(head, _WIDTH - 2, subsequent_indent="    ", break_on_hyphens=False)
+    return head + "\n" + textwrap.indent(textwrap.fill(arg.doc, _WIDTH - 6, break_on_hyphens=False), "    ") if arg.doc else head
 
 
 def _inputs_text(op: Op) -> str:
@@ -104,7 +114,11 @@ def _flags_text(op: Op) -> str:
         facts.append(f"Also known as fn.{op.alias}, DALI's older name.")
     if op.tolerance:
         facts.append(f"Accuracy: {op.tolerance}")
-    return "\n".join(facts)
+    return "\n".join(_filled(fact) for fact in facts)
+
+
+def _filled(text: str) -> str:
+    return "\n".join(textwrap.fill(line, _WIDTH, break_on_hyphens=False) for line in text.splitlines())
 
 
 def docstring(op: Op) -> str:
@@ -112,11 +126,16 @@ def docstring(op: Op) -> str:
     meant = [a for a in sorted(op.args, key=lambda a: not a.required) if not a.accepted_only]
     ignored = [a.name for a in op.args if a.accepted_only]
     taken = {a.name for a in op.args}
-    parts = [op.doc.strip(), _inputs_text(op)]
-    lines = [_arg_text(a) for a in meant] + [f"{n}: {t}" for n, t in COMMON.items() if n in ("device", "name") and n not in taken]
+    parts = [_filled(op.doc.strip()), _filled(_inputs_text(op))]
+    lines = [_arg_text(a) for a in meant]
+    lines += [
+        textwrap.fill(f"{n}: {t}", _WIDTH - 2, subsequent_indent="    ")
+        for n, t in COMMON.items()
+        if n not in taken and (n in ("device", "name") or (n == "seed" and op.random))
+    ]
     parts.append("Arguments, by name:\n\n" + textwrap.indent("\n".join(lines), "  "))
     if ignored:
-        parts.append(textwrap.fill("Taken for DALI's sake, without meaning here: " + ", ".join(sorted(ignored)) + ".", 100))
+        parts.append(textwrap.fill("Taken for DALI's sake, without meaning here: " + ", ".join(sorted(ignored)) + ".", _WIDTH))
     parts.append(_flags_text(op))
     return "\n\n".join(p for p in parts if p)
 

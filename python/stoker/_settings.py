@@ -20,6 +20,7 @@ from typing import Annotated, Any, TypedDict, TypeVar
 
 from stoker import _files, _numbers, types
 from stoker._processes import METHODS
+from stoker._signatures import Quiet, Shown
 from stoker._storage import Storage
 from stoker.errors import InvalidArgumentError, UnsupportedError
 
@@ -498,39 +499,45 @@ def _seed_of(checkpoint: Any) -> int | None:
 # ---- documentation ----
 
 _Class = TypeVar("_Class", bound=type)
+_WIDTH = 76  # help() indents the text of a class by four columns
 
 
 def _described(settings: dict[str, Setting]) -> str:
     lines = [f"{name}: {s.doc}" for name, s in settings.items() if s.meant]
-    text = "\n".join(textwrap.fill(line, 140, subsequent_indent="    ") if len(line) > 140 else line for line in lines)
+    text = "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="    ", break_on_hyphens=False) for line in lines)
     accepted = [name + (f" ({s.doc})" if s.doc else "") for name, s in settings.items() if not s.meant]
     if accepted:
-        text += "\n\n" + textwrap.fill(f"Taken for DALI's sake, without meaning here: {', '.join(accepted)}.", 140)
+        text += "\n\n" + textwrap.fill(f"Taken for DALI's sake, without meaning here: {', '.join(accepted)}.", _WIDTH)
     return text
 
 
-def _spelled_out(function: Callable[..., Any], arguments: Any, rest: str | None) -> inspect.Signature:
+def _spelled_out(function: Callable[..., Any], arguments: Any, rest: str | None, brief: Sequence[str]) -> inspect.Signature:
     """Returns the signature with each setting in place of **kwargs. rest: name of a **kwargs parameter to keep after them."""
     p = inspect.Parameter
     given = inspect.signature(function)
-    kept = [a for a in given.parameters.values() if a.kind is not p.VAR_KEYWORD]
+    kept = [
+        a if a.name in ("self", *brief) else Quiet(a.name, a.kind, default=a.default, annotation=a.annotation)
+        for a in given.parameters.values()
+        if a.kind is not p.VAR_KEYWORD
+    ]
     named = [
-        p(name, p.KEYWORD_ONLY, default=setting.default, annotation=arguments.__annotations__[name].__origin__)
+        Quiet(name, p.KEYWORD_ONLY, default=setting.default, annotation=arguments.__annotations__[name].__origin__)
         for name, setting in table(arguments).items()
     ]
-    return given.replace(parameters=[*kept, *named, *([p(rest, p.VAR_KEYWORD, annotation=Any)] if rest else [])])
+    last = [Quiet(rest, p.VAR_KEYWORD, annotation=Any)] if rest else []
+    return Shown([*kept, *named, *last], return_annotation=given.return_annotation)
 
 
-def takes(arguments: Any, shown: Any = None, rest: str | None = None) -> Callable[[_Class], _Class]:
-    """Decorates a class whose __init__ takes settings as **kwargs: help() then shows each setting in the signature, and its meaning in place of {settings} in
-    the class's documentation. shown: the settings to document, if they are more than those in **kwargs."""
+def takes(arguments: Any, shown: Any = None, rest: str | None = None, brief: Sequence[str] = ()) -> Callable[[_Class], _Class]:
+    """Decorates a class whose __init__ takes settings as **kwargs: its signature then has each setting, and its documentation their meaning in place of
+    {settings}. shown: the settings to document, if they are more than those in **kwargs. brief: the parameters that help() shows in the signature."""
 
     def decorate(cls: _Class) -> _Class:
         if cls.__doc__ is not None:  # else python -OO
             text = _described(table(shown or arguments))
             cls.__doc__ = inspect.cleandoc(cls.__doc__).replace("{settings}", text)
         init: Any = cls.__init__  # type: ignore[misc]
-        init.__signature__ = _spelled_out(init, arguments, rest)
+        init.__signature__ = _spelled_out(init, arguments, rest, brief)
         return cls
 
     return decorate

@@ -29,7 +29,7 @@ from stoker.errors import ArgumentError, InvalidArgumentError, StateError, Stoke
 from stoker.tensors import TensorList, stream_handle, tensor_list
 
 
-@takes(ByName, shown=Arguments)
+@takes(ByName, shown=Arguments, brief=("batch_size", "num_threads", "device_id", "seed"))
 class Pipeline:
     """A graph of operators and the threads that run it.
 
@@ -93,7 +93,9 @@ class Pipeline:
 
     @property
     def prefetch_queue_depth(self) -> int | dict[str, int]:
-        """The argument as given. If it is a dict for DALI's two queues, the larger number is used."""
+        """The argument as given. If it is a dict for DALI's two queues, the larger
+        number is used.
+        """
         return self._settings.queues or int(self._settings.prefetch_queue_depth)
 
     @property
@@ -155,11 +157,16 @@ class Pipeline:
 
     @property
     def ragged_outputs(self) -> list[tuple[int, ...]]:
-        """Not in DALI: for each group of ragged outputs, the outputs that fn.pad_ragged made from it. They follow the first num_outputs (stoker.structured)."""
+        """Not in DALI: for each group of ragged outputs, the outputs that
+        fn.pad_ragged made from it. They follow the first num_outputs
+        (stoker.structured).
+        """
         return self._ragged
 
     def keep_for_iterators(self, ragged: list[tuple[int, ...]], endless: bool = False) -> None:
-        """Not in DALI: sets ragged_outputs; run() does not return those outputs. endless: the reader follows sequences of samples, which have no epochs."""
+        """Not in DALI: sets ragged_outputs; run() does not return those outputs.
+        endless: the reader follows sequences of samples, which have no epochs.
+        """
         self._ragged = ragged
         self.endless = endless
 
@@ -172,13 +179,17 @@ class Pipeline:
         return [(dtype, ndim, layout) for dtype, ndim, _, layout in self._started().outputs()[: len(self._outputs or ())]]
 
     def output_dtype(self) -> list[types.DALIDataType | None]:
-        """Returns the element type of each output; the declared one (or None) if it is not known before the first batch."""
+        """Returns the element type of each output; the declared one (or None) if
+        it is not known before the first batch.
+        """
         described = self._described()
         declared = self._settings.declared(len(described))
         return [want[0] if d[0] == -1 else types.DALIDataType(d[0]) for d, want in zip(described, declared, strict=True)]
 
     def output_ndim(self) -> list[int | None]:
-        """Returns the number of dimensions of a sample of each output; the declared one (or None) if it is not known before the first batch."""
+        """Returns the number of dimensions of a sample of each output; the
+        declared one (or None) if it is not known before the first batch.
+        """
         described = self._described()
         return [want[1] if d[1] == -1 else d[1] for d, want in zip(described, self._settings.declared(len(described)), strict=True)]
 
@@ -187,14 +198,21 @@ class Pipeline:
         return [d[2] for d in self._described()]
 
     def reader_meta(self, name: str | None = None) -> dict[str, Any]:
-        """Metadata of a reader, or of all by name: samples, epoch_size, epoch_size_padded, number_of_shards, shard_id, pad_last_batch, stick_to_shard, and
-        ours: steps (batches of this rank in an epoch), classes, fingerprint, and of the order wraps, contiguous, keeps (tail="keep")."""
+        """Metadata of a reader, or of all by name: samples, epoch_size,
+        epoch_size_padded, number_of_shards, shard_id, pad_last_batch,
+        stick_to_shard, and
+        ours: steps (batches of this rank in an epoch), classes, fingerprint,
+        and of the order wraps, contiguous, keeps (tail="keep").
+        """
         session = self._started()
         return session.meta(name) if name is not None else {reader: session.meta(reader) for reader in session.core.readers()}
 
     def epoch_size(self, name: str | None = None) -> Any:
-        """Returns the number of samples in an epoch of a reader, over all shards; without a name, a dict with the number of each reader. With pad_last_batch
-        all shards count as if they were as long as the longest one, as in DALI."""
+        """Returns the number of samples in an epoch of a reader, over all shards;
+        without a name, a dict with the number of each reader. With
+        pad_last_batch all shards count as if they were as long as the longest
+        one, as in DALI.
+        """
         meta = self.reader_meta(name)
         return meta["epoch_size_padded"] if name is not None else {k: m["epoch_size_padded"] for k, m in meta.items()}
 
@@ -208,7 +226,9 @@ class Pipeline:
 
     @staticmethod
     def push_current(pipeline: Pipeline) -> Pipeline | None:
-        """Makes this the pipeline to which operators are added. Returns the previous one, or None."""
+        """Makes this the pipeline to which operators are added. Returns the
+        previous one, or None.
+        """
         previous = Pipeline.current()
         _definition.begin(pipeline, pipeline._builder)
         return previous
@@ -232,7 +252,9 @@ class Pipeline:
         self._outputs = _definition.output_nodes(self._builder, nodes)
 
     def add_sink(self, edge: DataNode) -> None:
-        """Has a value computed although no output needs it, for its side effects: for example, a python_function that prints."""
+        """Has a value computed although no output needs it, for its side effects:
+        for example, a python_function that prints.
+        """
         if self._session is not None:
             raise StateError("the pipeline is built: no operators can be added")
         builder = current_builder() if Pipeline.current() is self else self._builder
@@ -243,7 +265,9 @@ class Pipeline:
         raise NotImplementedError("the pipeline has no outputs: use @pipeline_def, set_outputs, or override define_graph")
 
     def iter_setup(self) -> None:
-        """Called before each batch; subclasses override it to feed inputs with feed_input. StopIteration ends the epoch, until reset()."""
+        """Called before each batch; subclasses override it to feed inputs with
+        feed_input. StopIteration ends the epoch, until reset().
+        """
 
     def build(self) -> None:
         """Compiles the graph. If it is not called, the first batch does that."""
@@ -342,10 +366,15 @@ class Pipeline:
     def feed_input(
         self, data_node: DataNode | str, data: Any, layout: str | None = None, cuda_stream: Any = None, use_copy_kernel: bool = False
     ) -> None:
-        """Hands a batch to an external_source without a source, by its node or name. Of several outputs (num_outputs) each is fed by its node, or all at once
-        with a tuple that has a batch for each of them. It is copied before this returns, unless the external_source
-        was made with no_copy=True. layout: of these samples, where the external_source declares none. cuda_stream: a stream of torch's or CuPy's, which is
-        waited for where the data lies on a GPU; without one their current stream."""
+        """Hands a batch to an external_source without a source, by its node or
+        name. Of several outputs (num_outputs) each is fed by its node, or all
+        at once with a tuple that has a batch for each of them. It is copied
+        before this returns, unless the external_source was made with
+        no_copy=True. layout: of these samples, where the external_source
+        declares none. cuda_stream: a stream of torch's or CuPy's, which is
+        waited for where the data lies on a GPU; without one their current
+        stream.
+        """
         self.build()
         builder = self._builder
         output: int | None = None
@@ -367,24 +396,34 @@ class Pipeline:
         raise UnknownArgumentError(f"feed_input: there is no external_source {data_node!r}; those without a source: {known}")
 
     def enable_api_check(self, enable: bool) -> None:
-        """Does nothing; exists for compatibility with DALI. run, outputs and share_outputs may be mixed."""
+        """Does nothing; exists for compatibility with DALI. run, outputs and
+        share_outputs may be mixed.
+        """
 
     def start_py_workers(self) -> None:
-        """Starts the processes of external_source(parallel=True). If it is not called, build() does that."""
+        """Starts the processes of external_source(parallel=True). If it is not
+        called, build() does that.
+        """
         for source in self._builder.sources:
             if isinstance(source.source, CallableSource):
                 settings = self._settings
                 source.source.start(self.batch_size, settings.py_num_workers, settings.py_start_method, settings.py_callback_pickler)
 
     def external_source_shm_statistics(self) -> dict[str, list[int]]:
-        """Exists for compatibility with DALI: sources share no memory between processes."""
+        """Exists for compatibility with DALI: sources share no memory between
+        processes.
+        """
         return {"capacities": [], "per_sample_capacities": []}
 
     def output_stream(self) -> None:
-        """Exists for compatibility with DALI: a delivered batch is complete, so any stream may read it."""
+        """Exists for compatibility with DALI: a delivered batch is complete, so
+        any stream may read it.
+        """
 
     def save_graph_to_dot_file(self, filename: str | os.PathLike[str], **_: Any) -> None:
-        """Writes the graph as a Graphviz file: one node for each operator, with its name and line."""
+        """Writes the graph as a Graphviz file: one node for each operator, with
+        its name and line.
+        """
         lines = ["digraph pipeline {"]
         for i, record in enumerate(self._builder.records):
             lines.append(f"  op{i} [label={json.dumps(f'{record.name or record.op} ({record.op}, {record.where})')}];")
@@ -407,8 +446,11 @@ class Pipeline:
         return tuple(tensor_list(batch, i) for i in range(self.num_outputs))
 
     def run(self, cuda_stream: Any = None, /, **inputs: Any) -> tuple[TensorList, ...]:
-        """Returns one batch: a tensor list for each output. run(name=batch) feeds inputs first. cuda_stream: a stream that will read the batch, as for
-        TensorListGPU.use_stream; streams that read tensors through DLPack need not be given."""
+        """Returns one batch: a tensor list for each output. run(name=batch) feeds
+        inputs first. cuda_stream: a stream that will read the batch, as for
+        TensorListGPU.use_stream; streams that read tensors through DLPack need
+        not be given.
+        """
         for name, data in inputs.items():
             self.feed_input(name, data)
         return self.outputs(cuda_stream)
@@ -424,7 +466,9 @@ class Pipeline:
         self._scheduled += 1
 
     def share_outputs(self, cuda_stream: Any = None) -> tuple[TensorList, ...]:
-        """Returns the next batch. release_outputs releases it, unless an object made from it is still referenced."""
+        """Returns the next batch. release_outputs releases it, unless an object
+        made from it is still referenced.
+        """
         self._held = self._take(cuda_stream)
         self._scheduled = max(0, self._scheduled - 1)
         return self._held
@@ -442,14 +486,20 @@ class Pipeline:
         return self._scheduled == 0
 
     def reset(self) -> None:
-        """Lets the next batch begin a new epoch, after StopIteration. At other times it does nothing, as in DALI."""
+        """Lets the next batch begin a new epoch, after StopIteration. At other
+        times it does nothing, as in DALI.
+        """
         if self._session is not None:
             self._session.reset()
         self._scheduled = 0
 
     def close(self) -> None:
-        """Stops the work and frees the pipeline's memory; batches stay valid. Waits at most 2 s for calls of sources and functions to return, unless
-        interrupted (Ctrl-C); if a call takes longer, the memory is freed when it returns. From another thread it also ends a wait for a batch, and building."""
+        """Stops the work and frees the pipeline's memory; batches stay valid.
+        Waits at most 2 s for calls of sources and functions to return, unless
+        interrupted (Ctrl-C); if a call takes longer, the memory is freed when
+        it returns. From another thread it also ends a wait for a batch, and
+        building.
+        """
         self._given_up = True
         if self._session is not None:
             self._session.close()
@@ -464,15 +514,19 @@ class Pipeline:
     # ---- state, serialisation, statistics ----
 
     def checkpoint(self, filename: str | os.PathLike[str] | None = None) -> bytes:
-        """Returns the state after the batches that were taken: less than 1 KB of JSON. Also writes it to a file, if one is given."""
+        """Returns the state after the batches that were taken: less than 1 KB of
+        JSON. Also writes it to a file, if one is given.
+        """
         state = self._started().save().encode()
         if filename is not None:
             _files.write(filename, state)
         return state
 
     def serialize(self, define_graph: Any = None, filename: str | os.PathLike[str] | None = None) -> bytes:
-        """Returns the graph and its settings as JSON, without Python sources. define_graph: a function that makes the graph and returns its outputs,
-        for a pipeline that has no outputs yet."""
+        """Returns the graph and its settings as JSON, without Python sources.
+        define_graph: a function that makes the graph and returns its outputs,
+        for a pipeline that has no outputs yet.
+        """
         if define_graph is not None and not callable(define_graph):
             raise ArgumentError(f"serialize: define_graph is a callable, not {define_graph!r}; a file's name is given as filename=")
         if define_graph is not None:
@@ -490,7 +544,9 @@ class Pipeline:
     def deserialize(
         cls, serialized_pipeline: bytes | str | None = None, filename: str | os.PathLike[str] | None = None, **kwargs: Any
     ) -> Pipeline:
-        """Makes a pipeline from the result of serialize(); keyword arguments override its settings. Each external_source must be fed with feed_input."""
+        """Makes a pipeline from the result of serialize(); keyword arguments
+        override its settings. Each external_source must be fed with feed_input.
+        """
         if (serialized_pipeline is None) == (filename is None):
             raise InvalidArgumentError("deserialize takes serialized_pipeline or filename")
         text = _files.read_bytes(filename) if filename is not None else serialized_pipeline
@@ -516,7 +572,9 @@ class Pipeline:
         other._session = None
 
     def explain(self, as_json: bool = False) -> Any:
-        """Returns the chains, passes and slots of the compiled graph, as text or as data."""
+        """Returns the chains, passes and slots of the compiled graph, as text or
+        as data.
+        """
         text = self._running().explain(as_json)
         return json.loads(text) if as_json else text
 
@@ -529,11 +587,16 @@ class Pipeline:
         return self.counters()
 
     def bad_samples(self) -> list[StokerError]:
-        """Returns the errors of samples that were skipped or replaced, oldest first."""
+        """Returns the errors of samples that were skipped or replaced, oldest
+        first.
+        """
         return [*self._bad_before, *(from_status(*bad) for bad in self._running().bad_samples())]
 
     def keep_bad_samples(self, bad: list[StokerError]) -> None:
-        """Not in DALI: bad_samples() begins with these errors, of the pipeline before this one. A Loader with a sampler makes a pipeline for each epoch."""
+        """Not in DALI: bad_samples() begins with these errors, of the pipeline
+        before this one. A Loader with a sampler makes a pipeline for each
+        epoch.
+        """
         self._bad_before = bad[-10000:]
 
     def _repr_html_(self) -> str:

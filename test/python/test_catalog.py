@@ -34,7 +34,8 @@ def test_every_operator_has_a_signature_and_a_docstring(name):
         assert arg.doc, f"{name}: argument {arg.name} has no documentation"
         assert arg.name in function.__doc__
     assert {"device", "name"} <= set(signature.parameters)
-    assert function.__doc__.splitlines()[0].endswith("."), function.__doc__.splitlines()[0]
+    summary = function.__doc__.split("\n\n")[0]
+    assert summary.endswith("."), summary
     assert function.__name__ == name.rpartition(".")[2]
 
 

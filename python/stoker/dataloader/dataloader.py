@@ -24,31 +24,49 @@ _OWN = ("_stoker_progress", "_stoker_resume", "_stoker_single")
 
 
 class DataLoader(TorchDataLoader[_T]):
-    """torch's DataLoader, faster where Stoker knows the Dataset. Change one import, and nothing else:
+    """torch's DataLoader, faster where Stoker knows the Dataset. Change an import:
 
-        from stoker import DataLoader                      # was: from torch.utils.data import DataLoader
+        from stoker import DataLoader  # was: from torch.utils.data import ...
 
-        train = DataLoader(ImageFolder("data/train", transform), batch_size=256, shuffle=True, num_workers=8, pin_memory=True)
+        train = DataLoader(ImageFolder("data/train", transform), 256,
+                           shuffle=True, num_workers=8, pin_memory=True)
         for images, labels in train:
             ...
+        print(train.explain())  # what runs in C, what in Python, and why
 
-    It is a subclass with the same arguments, and for the same arguments it yields what torch's yields: the same structure, types, dtypes, lengths and number
-    of batches, the samples in the same order for the same generator and sampler; or it raises what torch's raises. Only draws inside compiled transforms
-    come from streams of its own, which follow from torch's seed, the epoch and the sample's place.
+    It is a subclass with the same arguments. It yields what torch's yields for
+    them: the same structure, types, dtypes, lengths and number of batches, and
+    the samples in the same order for the same generator and sampler; or it
+    raises what torch's raises. Only draws inside compiled transforms come from
+    streams of its own. They follow from torch's seed, the epoch and the
+    sample's position.
 
-    These run in C: reading, decoding and transforms of ImageFolder, of torchvision's data sets that list image files or hold arrays (CIFAR, MNIST), and of
-    Datasets whose __getitem__ opens an image, transforms it and returns it with its target; also in Subset, random_split and ConcatDataset; with
-    torchvision's transforms, v1 or v2, as doc/from-torchvision.md lists them, or `weights.transforms()`. A TensorDataset is indexed a batch at a time.
-    Everything else runs as Python, by torch's own DataLoader. `explain()` says what runs where, and why. Its first line goes to the logger
-    "stoker.dataloader" when the first epoch begins (STOKER_QUIET=1 turns that off).
+    What runs in C:
+      - reading, decoding and transforms of ImageFolder and of torchvision's
+        data sets that list image files or hold arrays (CIFAR, MNIST);
+      - the same of Datasets whose __getitem__ opens an image, transforms it
+        and returns it with its target;
+      - Subset, random_split and ConcatDataset of these, with torchvision's
+        transforms (doc/from-torchvision.md) or `weights.transforms()`;
+      - a TensorDataset, which is indexed a batch at a time.
+    Everything else runs as Python, in torch's own DataLoader. The first line
+    of explain() goes to the logger "stoker.dataloader" when the first epoch
+    begins; STOKER_QUIET=1 turns that off.
 
-    If images are made in C, there are no worker processes. num_workers is the number of threads (0: as many as the process may use),
-    prefetch_factor the number of batches made ahead, and worker_init_fn is not called if it only seeds generators (else the Dataset runs in workers, as
-    Python). multiprocessing_context, persistent_workers and in_order=False have no effect then. A Dataset's own __getitem__,
-    target_transform and collate_fn run on the loop's thread.
+    If images are made in C, there are no worker processes, and:
+      - num_workers is the number of threads (0: as many as the process may
+        use), and prefetch_factor the number of batches made ahead;
+      - worker_init_fn is not called if it only seeds generators; otherwise
+        the Dataset runs in workers, as Python;
+      - multiprocessing_context, persistent_workers and in_order=False have no
+        effect;
+      - the Dataset's own __getitem__, target_transform and collate_fn run on
+        the thread of the loop.
 
-    state_dict() and load_state_dict(state) are those of torchdata's StatefulDataLoader: a run continues with the batch after the last one that the loop had.
-    States of Datasets in worker processes are part of it. Each worker sends the state of its Dataset with every batch.
+    state_dict() and load_state_dict() are those of torchdata's
+    StatefulDataLoader: a run continues with the batch after the last one that
+    the loop had. States of Datasets in worker processes are part of the state:
+    each worker sends its Dataset's state with every batch.
     """
 
     _stoker_progress: Progress | None = None
@@ -136,7 +154,10 @@ class DataLoader(TorchDataLoader[_T]):
     # ---- state ----
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the position of the loop, after the batches that it had. The structure is the same at any time, as torch.distributed.checkpoint wants it."""
+        """Returns the position of the loop, after the batches that it had. The
+        structure is the same at any time, as torch.distributed.checkpoint wants
+        it.
+        """
         if self._stoker_resume is not None:
             return dict(self._stoker_resume)
         return _progress.save(self, self._stoker_progress, self._state_of_dataset())
@@ -158,7 +179,10 @@ class DataLoader(TorchDataLoader[_T]):
         return None
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Makes the next iteration continue from a state. Samples before it are not read, except that an IterableDataset without a state gives them again."""
+        """Makes the next iteration continue from a state. Samples before it are
+        not read, except that an IterableDataset without a state gives them
+        again.
+        """
         _progress.check(state)
         _worker_states.check(self, state)
         self._stoker_resume = dict(state)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from stoker import _html, _numbers, _ranks
 from stoker._settings import PassedOn, takes
 from stoker._sheet import Sheet, view
+from stoker._signatures import BriefHelp, brief
 from stoker._where import notice, tell
 from stoker.errors import CancelledError, InvalidArgumentError, StateError, safe_text
 from stoker.loader import _collate, _fields, _layout, _options, _pad
@@ -53,76 +54,69 @@ if TYPE_CHECKING:
 _STATE = 1
 
 
-@takes(PassedOn, rest="dataloader_arguments")
-class Loader:
-    """Batches of images and labels as torch tensors.
+@takes(PassedOn, rest="dataloader_arguments", brief=("source", "batch_size", "transforms", "shuffle", "device"))
+class Loader(metaclass=BriefHelp):
+    """Reads, decodes, augments and batches samples. A loop gets torch tensors.
 
-        train = Loader("data/train", batch_size=256, shuffle=True,
-                       transforms=[T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.Normalize(MEAN, STD)])
+        train = Loader("data/train", 256, shuffle=True, device="cuda",
+                       transforms=[T.RandomResizedCrop(224), T.ToTensor()])
         for epoch in range(train.epoch, 90):
-            for images, labels in train:          # (256,3,224,224) float32, (256,) int64
+            for images, labels in train:  # (256, 3, 224, 224), (256,)
                 ...
+        Loader("s3://bucket/shards-{000..127}.tar", 256, shuffle="shards")
+        Loader(dataset, 64, fields={"image": "Image", "boxes": "BoundingBoxes"})
 
-    source: a folder with a folder for each class; a list of (path, target); tars in WebDataset's format, as "s3://b/shards-{000000..000127}.tar",
-    "/data/shards-*.tar" or a list of them (the image, and a label of its cls, txt or json; Loader.from_tars takes other components); the folder of CIFAR's
-    binary files; an ImageFolder, a Subset of one or a ConcatDataset of some (files and transform are taken over); a map-style Dataset that returns (path |
-    bytes | array or tensor of uint8, or of floats, which stay as they are | PIL image, targets...), or a dict, dataclass or named tuple with an "image"; one
-    with only __iter__ (an IterableDataset); torchvision's data sets (files and arrays are taken over), or the folder of CIFAR's pickles or MNIST's idx
-    files; Hugging Face's `datasets`; Parquet files, as "s3://b/train-*.parquet" or a list of them (doc/tables.md); arrays or tensors (X, y) of uint8; a
-    Pipeline. dataset= is another name for it. Loader.from_csv reads lists of files in tables.
-    transforms: of stoker.transforms (or torchvision's, which are translated).
-    batch_size: of each rank; or global_batch_size, of all together. shuffle: a new order each epoch, over all ranks; of tars, "shards" keeps stretches of a
-    tar together, for few large reads; of tables, "groups" reads each row group once and mixes the rows of some groups at a time. seed: of order and
-    augmentation, which are separate streams. By default it is that of torch.manual_seed (of rank 0), if the program has called it with a number of 32 bits,
-    or else 0. None draws one. A resumed run continues with the seed of its state, which repr() shows.
-    sampler: a function of the epoch that returns sample ids, weights, or one of torch's samplers. batch_sampler: one of torch's batch samplers, or a list of
-    lists of ids: the batches of this rank, of any sizes, in place of batch_size. It is for Datasets, arrays and lists of files.
-    shard: "auto" (an initialised process group, else RANK and WORLD_SIZE), None (everything), (i, n), or a DeviceMesh.
-    last_batch: "keep" (the default, as with a DataLoader), "drop", or "pad", which adds a mask `valid` to the fields and so makes distributed validation
-    exact. On several ranks all have the same number of steps; with "keep" a rank for which no sample is left repeats one, which `valid` marks.
-    device: "cpu", or "cuda", "cuda:1", a torch.device: images are decoded and transformed there, and images, targets and `valid` come as its tensors,
-    with the same pixels as on the CPU.
-    dtype: torch.float32 (values 0..1, then Normalize), float16, bfloat16, or uint8 (0..255). By default arrays and tensors of uint8 without transforms stay
-    uint8, and all other images become float32. memory_format: torch.channels_last.
-    layout: how each image lies that is an array or a tensor, "HWC" or "CHW". None: if of its outer dims one is 1 to 4 and the other larger, the small one holds
-    the channels; of an array it has to be the last one, of a torch tensor it may be either. Where this does not tell (5 channels, three rows) an error names
-    both readings. Files and PIL images need no layout, two dims are gray, HW, and masks lie as (H, W) or (masks, H, W) in any case.
-    num_threads: "auto" is what affinity, cgroup quota and LOCAL_WORLD_SIZE leave this process. prefetch: batches made ahead.
-    fields: the names of what a batch holds, in any order: image, label, path, index (and valid); by default image and label. Of a Dataset, `image` is the
-    first of its parts and the other names are the rest, in order; of a Pipeline they are its outputs, in order. With the kind of each field, as
-    {"image": "Image", "mask": "Mask", "boxes": "BoundingBoxes", "points": "KeyPoints", "label": None}, masks (by nearest neighbour), boxes (XYXY, or
-    ("BoundingBoxes", "XYWH"|"CXCYWH")) and points make the image's crops, resizes and flips with the same draws, as in torchvision's v2; its tv_tensors need
-    not be named. There may be several images, {"left": "Image", "right": "Image", "depth": "FloatMap"}: all get the same draws. A "FloatMap" keeps its numbers,
-    is interpolated linearly, and comes as float32; of ("FloatMap", "vectors"), such as optical flow, vectors are mirrored, turned and scaled too. The first image
-    (or the one called "image") may itself be a FloatMap, which transforms interpolate as they say: a file of any number of bands, of 16 bits or of floats.
-    Boxes and points are lists of tensors, one a sample, and so is what is said to be a `list`. ragged: fields that are one RaggedBatch instead.
-    Of sounds, {"audio": stoker.Audio(rate=16000, duration=1.0), "label": None} names the field; the source is then a folder, a list, a NeMo manifest,
-    tars, Loader.from_csv, or Parquet files, `datasets` or a Dataset with a column of sounds; transforms are torchaudio's (doc/audio.md).
-    pin_memory: batches made on the cores lie in pinned memory, for a copy to the GPU that does not block; nothing where torch finds no CUDA.
-    views: in place of transforms, several of each image, which is decoded once: [(2, global_crops), (6, local_crops)] gives batch.image as a list of eight
-    tensors, each drawn for itself. A Dataset that gives ([view, view], target) makes such a list too; each of its views passes the
-    transforms. So does a function at the end of `transforms` that returns a list of tensors, as many for each image; it is called once with an image of noise.
-    batch_transforms: MixUp, CutMix, or RandomChoice of them (stoker.transforms or torchvision's v2), or functions of (images, labels): they change each
-    finished batch where it lies; labels become vectors of shares.
-    pad: "zeros", a number, or {"Image": 0, "Mask": 255}: images that differ in size are padded on the right and at the bottom to the largest of their batch, and
-    so are masks and other images. A field `size`, (N, 2), holds height and width before; `fields` may name `padding_mask` too, (N, H, W), True at the padding.
-    bucket_by: "aspect_ratio", "size", or a list with a key for each sample: each step has images of one bucket, on all ranks. Sizes come from the files'
-    headers, or from get_height_and_width(i) of a Dataset. Of sounds, "duration": each step has sounds of similar lengths, which come from the manifest or from
-    the files' headers.
-    collate_fn: gets each finished batch, and returns what is iterated, as {"pixel_values": batch.image, "labels": batch.label}.
-    python_workers: processes for the Python of a Dataset, each with its global random numbers seeded for each sample; 0: threads, for code that mostly waits or
-    works in C. stoker.sample_rng() gives random numbers that can be repeated in either.
-    frames, stride: of a folder or list of videos, of tars, tables or a Dataset that gives paths or bytes of them, clips of so many frames, each `stride` frames
-    after the one before: (N, frames, C, H, W), at random places of the videos if shuffle, else at their centers; fields={{"clip": Video(frames=16, stride=4)}}
-    says the same under a name, and takes a frame rate and a number of clips (doc/video.md).
-    split: of CIFAR and MNIST, "train" or "test". exif_orientation: turn images as their EXIF data says (torchvision does not; those of
-    Hugging Face's tables are always turned, as `datasets` turns them).
+    doc/loader.md describes each argument at length.
 
-    {settings}
-
-    After an epoch in which more than 5% of the time went into waiting for batches, one line on stderr says how much, and what for: cores, reading, or
-    the Python of a Dataset.
+    What is read
+      source, dataset: a folder of classes, a list of (path, target), tars,
+          Parquet files, a Dataset, arrays (X, y), a Pipeline. Local or s3://
+      split: "train" or "test", of CIFAR and MNIST
+      frames, stride: of videos: the frames of a clip, and their distance
+      layout: "HWC" or "CHW", of images that are arrays or tensors
+      exif_orientation: True turns images as their EXIF data says
+    Batches
+      batch_size, global_batch_size: samples of each rank, or of all together
+      last_batch: "keep" (default), "drop" or "pad". Or drop_last=True
+      fields: the names of what a batch holds, or a dict with their kinds
+      ragged: fields that become one RaggedBatch in place of a list
+      pad: images of different sizes are padded with this number, or "zeros"
+      bucket_by: "aspect_ratio", "size" or "duration": alike ones together
+      collate_fn: a function that changes each finished batch
+    Order
+      shuffle: True; "shards" (tars) and "groups" (tables) read large parts
+      seed: of order and draws. Default: torch.manual_seed's, or 0
+      sampler, batch_sampler: torch's, a function of the epoch, lists of ids
+      shard: "auto" (the rank's part), None (everything) or (i, n)
+    Images
+      transforms: of stoker.transforms or torchvision, in order
+      views: in place of them, [(2, large_crops), (6, small_crops)]
+      batch_transforms: MixUp, CutMix, or functions of (images, labels)
+      dtype: torch.float32 (0..1, the default), float16, bfloat16, uint8
+      memory_format: torch.channels_last
+    Devices and threads
+      device: "cpu", "cuda", "cuda:1". decode: "auto", "gpu" or "cores"
+      num_threads: "auto" or a number. prefetch: batches made ahead (2)
+      python_workers: processes for a Dataset's Python. 0: threads
+      pin_memory: True makes batches in pinned memory
+    Bad samples and limits
+      on_error: "raise", "skip" or "replace"
+      max_errors: the share (< 1) or number of samples that may fail (1%)
+      strict: False takes damaged JPEGs that can still be decoded
+      timeout: seconds that the loop waits for a batch at most
+      memory_limit, gpu_memory_limit: bytes for a sample; bytes of the GPU
+      held_limit: bytes of older batches that are still in use
+    Reading
+      storage: a stoker.Storage: how to read remote objects
+      read_requests, read_bytes: how much is read ahead of need
+      trace: path of a file for a Chrome trace
     """
+
+    # Methods that every such class has, and what frameworks ask a DataLoader for.
+    _unlisted = (
+        *("__abstractmethods__", "__dict__", "__enter__", "__exit__", "__getitem__", "__getstate__", "__init__", "__repr__", "__weakref__"),
+        *("batch_sampler", "dataset", "drop_last", "end_of_dataloader", "num_workers", "remainder", "sampler"),
+    )
 
     def __init__(
         self,
@@ -281,7 +275,7 @@ class Loader:
         if asked.python_workers:
             notice("python_workers is ignored: no Python runs for these samples")
         self._run.ready()
-        self._fields(self._run.source)
+        self._fields_of(self._run.source)
         self._tell_skipped()
 
     def _check_divided(self, asked: Asked) -> None:
@@ -320,6 +314,7 @@ class Loader:
             )
 
     @classmethod
+    @brief("table", "batch_size", "path")
     def from_csv(
         cls,
         table: Any,
@@ -330,13 +325,7 @@ class Loader:
         root: str | os.PathLike[str] | None = None,
         **arguments: Unpack[_options.LoaderArguments],
     ) -> Loader:
-        """Makes a Loader from a DataFrame, or from a CSV file with commas or tabs, whose first line names the columns.
-
-        path: the column of paths or URIs; relative paths begin at `root` (by default the folder of the CSV file). targets: a column or several, by default
-        all others; each is a field of its name (Patient_Age of a column "Patient Age"); or a dict from fields to columns, as {"age": "Patient Age"}. Whole
-        numbers are int64, other ones float32, strings lists of str. Columns that `fields` declares to be images, masks or maps of floats hold paths too.
-        arguments: of Loader.
-        """
+        """Makes a Loader from a DataFrame or a CSV file that lists images."""
         from stoker.loader._csv import from_table, rows_of  # with it the module csv
 
         kinds = kinds_of(arguments.get("fields"))
@@ -345,6 +334,7 @@ class Loader:
         return cls(from_table(table, path, targets, root), batch_size, **arguments)
 
     @classmethod
+    @brief("tars", "batch_size")
     def from_tars(
         cls,
         tars: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
@@ -355,14 +345,7 @@ class Loader:
         missing_component_behavior: str | None = None,
         **arguments: Unpack[_options.LoaderArguments],
     ) -> Loader:
-        """Makes a Loader from tars in WebDataset's format. Needed if `Loader(tars)` would not know the components.
-
-        components: the fields of a batch and what their files end in, as {"image": "jpg;png", "label": "cls", "caption": "txt", "meta": "json"}. Of "cls"
-        numbers are made, of "txt" strings, of "json" what it holds, of "npy" arrays, of others bytes; a pair says it, as ("label.txt", "int"), with "int",
-        "text", "json", "array", "list" (arrays of different shapes, as a list of tensors) or "bytes". With fields={"audio": Audio(...), ...}, "audio" is a
-        component in place of the image. index_paths: indexes of DALI's wds2idx, one a tar; by default an own one is made at the first use.
-        missing_component_behavior: what becomes of a sample that lacks one: "error" (the default), "skip" or "empty". arguments: of Loader.
-        """
+        """Makes a Loader from tars. components: {"image": "jpg", "text": "txt"}."""
         paths = [os.fsdecode(t) for t in ([tars] if isinstance(tars, (str, os.PathLike)) else tars)]
         indexes = [index_paths] if isinstance(index_paths, str) else index_paths
         endings: dict[str, Any] = {"endings": VIDEO_ENDINGS} if wants_clips(arguments) else {}
@@ -374,6 +357,7 @@ class Loader:
         return cls(made, batch_size, **arguments)
 
     @classmethod
+    @brief("table", "batch_size")
     def from_parquet(
         cls,
         table: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
@@ -384,12 +368,7 @@ class Loader:
         memory: int | str = MEMORY,
         **arguments: Unpack[_options.LoaderArguments],
     ) -> Loader:
-        """Makes a Loader from Parquet files: a name or several, with braces and globs, local or remote. Needed if `Loader(table)` needs more facts.
-
-        image: the column of images (of sounds, if fields has an Audio), if there are several. nulls: values for rows that have none, by column, as
-        {"caption": ""}; without one such a row is a bad sample, and on_error decides. memory: bytes of row groups that are kept, as a number or "1GB";
-        shuffle="groups" mixes a third of that at a time. arguments: of Loader.
-        """
+        """Makes a Loader from Parquet files (doc/tables.md)."""
         names = _fields.names_of(arguments.get("fields"))
         kinds = kinds_of(arguments.get("fields"))
         sound = None
@@ -408,6 +387,7 @@ class Loader:
         return cls(made, batch_size, **arguments)
 
     @staticmethod
+    @brief("root", "batch_size")
     def from_lerobot(
         root: str | os.PathLike[str],
         batch_size: int | None = None,
@@ -426,18 +406,7 @@ class Loader:
         device: Any = "cpu",
         num_threads: int = 2,
     ) -> RobotLoader:
-        """Makes batches of a robot data set in LeRobot's format 3.0 or 2.1: dicts with LeRobot's keys, as default_collate joins its samples.
-
-            train = Loader.from_lerobot("data/pusht", 64, delta_timestamps={"action": [k / 10 for k in range(16)]}, shuffle=True)
-
-        root: the folder that holds meta/info.json. delta_timestamps: for a key, the times in seconds, relative to the frame, of the values that a sample
-        holds; before and after an episode its first and last value are repeated, which KEY_is_pad marks. episodes: numbers of the episodes to read.
-        image_transforms: a function of a camera's frames, float32 of 0 to 1. tolerance_s: how far a time may be from that of a frame. columns: the keys
-        that batches hold, by default all. num_threads: threads that make batches; other arguments: as of Loader.
-
-        The result has state_dict and load_state_dict, len, epoch, `stats` (LeRobot's statistics), and `dataset`, whose sample i equals LeRobotDataset[i].
-        Tables are read into memory, videos are decoded as their frames are needed. More in doc/robots.md.
-        """
+        """Makes batches of a robot data set of LeRobot (doc/robots.md)."""
         from stoker.loader._robot_loader import RobotLoader
         from stoker.loader._robots import Robots
 
@@ -445,19 +414,11 @@ class Loader:
         return RobotLoader(dataset, batch_size, global_batch_size, shuffle, seed, shard, last_batch, drop_last, device, num_threads)
 
     @staticmethod
+    @brief("sources", "epoch", "steps")
     def mix(
         sources: Sequence[tuple[Any, Any]] | Mapping[str, tuple[Any, Any]], *, epoch: int | str | None = None, steps: int | None = None
     ) -> Mixture:
-        """Makes a mixture of Loaders, whose batches come from one of them each, with exact shares over time.
-
-            train = Loader.mix({"web": (web, 0.7), "books": (books, 0.3)}, steps=10_000)
-
-        sources: pairs of a Loader (or another mixture) and its share of the samples, which are divided by their sum; with names, or numbered from 0. Where
-        batches have one size, no source is ever a whole batch from its share.
-        epoch: the name or number of the source whose epochs count, by default the first; other sources continue where they were, and begin again when they
-        end. steps: instead of that, an epoch is this many steps. The mixture has state_dict and load_state_dict, len, epoch, step, and `source`, the name
-        of the last batch's source.
-        """
+        """Mixes Loaders: {"web": (web, 0.7), "books": (books, 0.3)}."""
         return Mixture(sources, epoch, steps)
 
     # ---- iteration ----
@@ -466,7 +427,7 @@ class Loader:
     remainder = -1
 
     def __iter__(self) -> Iterator[Batch]:
-        """Iterates over one epoch. After a `break` the next `for` begins the next epoch; after load_state_dict the first one continues from the state."""
+        """Iterates over one epoch. After a state was loaded, it continues."""
         return reported(self, self, self._begin())
 
     def _begin(self) -> Epoch:
@@ -501,7 +462,7 @@ class Loader:
             made = call("a function of batch_transforms", self._mix, made, (self._spec.seed, epoch, batch.sample(0)[1], rank))
         return made if self._collate is None else _collate.collated(self._collate, made)
 
-    def _fields(self, source: Source | Pipeline) -> dict[str, int | None]:
+    def _fields_of(self, source: Source | Pipeline) -> dict[str, int | None]:
         """Returns the fields of a batch, each with the number of its output."""
         if isinstance(source, Pipeline):
             return _fields.of_pipeline(self._names, len(self._run.descs))
@@ -520,7 +481,7 @@ class Loader:
         from stoker.loader._batches import Batches  # and with it torch
 
         source = self._run.source
-        fields = self._fields(source)
+        fields = self._fields_of(source)
         self._asks_dataset = isinstance(source, DatasetSource) and bool({"valid", "index"} & set(fields))
         finishing = Finishing() if isinstance(source, Pipeline) else source.finishing
         count = len(self._run.descs) - (self._spec.pad is not None)
@@ -555,12 +516,12 @@ class Loader:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the current iteration, or of the next one if none is running."""
+        """The epoch of this iteration, or of the next one if none is running."""
         return self._run.epoch
 
     @property
     def step(self) -> int:
-        """Steps of the epoch that are done, those before a resume included: what a schedule goes by."""
+        """Steps of the epoch that are done, also before a resume."""
         if self._run.in_stretches:
             return self._run.step
         state = self._run.place()
@@ -578,7 +539,7 @@ class Loader:
         )
 
     def __len__(self) -> int:
-        """Batches of an epoch, the same for all ranks. Of tars in a store that have no index yet it is made now, as it has to be known."""
+        """Batches of an epoch, the same for all ranks."""
         run = self._run
         if isinstance(run.source, Pipeline):
             return int(run.meta().get("steps", 0))
@@ -591,13 +552,12 @@ class Loader:
     # ---- state ----
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the position after the batches that were taken. The state is small and plain data, and does not depend on the number of ranks."""
+        """Returns the position after the batches that were taken (1 KB)."""
         with self._one_thread:
             return {"stoker_loader": _STATE, **self._run.state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from a state, with any number of ranks and with the state's seed. Earlier samples are not read or decoded, except that an IterableDataset
-        yields them again."""
+        """Continues from a state, also with another number of ranks."""
         if not isinstance(state, dict) or not is_whole(state.get("stoker_loader")) or state["stoker_loader"] != _STATE:
             raise StateError("this is no state of a Loader, or one of another version")
         with self._one_thread:
@@ -621,7 +581,7 @@ class Loader:
 
     @property
     def classes(self) -> list[str]:
-        """Returns the names of a folder's classes, or those that a data set has (.classes), in the order of their labels."""
+        """The names of the classes, in the order of their labels."""
         if self._classes:
             return list(self._classes)
         if isinstance(self._run.source, DatasetSource):
@@ -632,12 +592,12 @@ class Loader:
 
     @property
     def class_to_idx(self) -> dict[str, int]:
-        """The label of each of the classes."""
+        """The label of each class."""
         return dict(self._class_to_idx) or {name: label for label, name in enumerate(self.classes)}
 
     @property
     def dataset(self) -> Any:
-        """The Dataset that the Loader reads. For a folder, files or a Pipeline, an object with the classes, whose len() is the number of samples."""
+        """The Dataset, or an object with the number of samples and classes."""
         if self._given is not None:
             return self._given
         return Listing(self._described, self._run.data_size, self.classes, self.class_to_idx)
@@ -649,7 +609,7 @@ class Loader:
 
     @property
     def num_workers(self) -> int:
-        """The number of worker processes, for code that expects a DataLoader. It is 0, because the workers are threads."""
+        """0: the workers are threads. For code that expects a DataLoader."""
         return 0
 
     @property
@@ -659,11 +619,11 @@ class Loader:
 
     @property
     def batch_sampler(self) -> None:
-        """None, for code that expects a DataLoader: no sampler of torch's makes the batches."""
+        """None. For code that expects a DataLoader."""
         return None
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch of the next iteration. Loops that run their epochs in order need not call it."""
+        """Sets the epoch of the next iteration. Loops need not call it."""
         if epoch == self.epoch:
             return
         if not isinstance(epoch, int) or epoch < 0:
@@ -673,14 +633,13 @@ class Loader:
             self._run.go_to(epoch)
 
     def as_dataloader(self) -> Any:
-        """Returns a torch DataLoader that delivers this Loader's batches, for frameworks that need one."""
+        """Returns a torch DataLoader with these batches, for frameworks."""
         from stoker.loader._dataloader import wrap
 
         return wrap(self)
 
     def show(self, images: int = 16, columns: int | None = None) -> Sheet:
-        """Returns a contact sheet of the next images, as the network receives them, with Normalize undone. Notebooks show it; save(path) writes it. The Loader
-        stays where it is. Raises StateError inside an epoch."""
+        """Returns a contact sheet of the next images, with save(path)."""
         if self._run.inside:
             raise StateError("Loader.show: an epoch has begun; show() before it or after it, or stoker.view(batch) of a batch")
         state = self.state_dict()
@@ -696,8 +655,7 @@ class Loader:
         return view(image, images, columns, recipe.mean, recipe.std)
 
     def close(self) -> None:
-        """Stops the work and gives back its memory; batches live on. state_dict() stays, and another iteration continues from there. A thread that iterates
-        meanwhile gets StateError, also if it waits for a batch."""
+        """Ends the work and frees its memory. Batches stay valid."""
         self._generation += 1
         self._one_thread.ask(self._run.close, self._run.interrupt)
 
