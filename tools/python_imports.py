@@ -14,6 +14,7 @@ LAYERS = {
         "_core",
         "errors",
         "_where",
+        "_at_exit",
         "_elsewhere",
         "experimental",
         "_cores",
@@ -62,6 +63,7 @@ LAYERS = {
         "math",
     ],
     "pipeline": [
+        "_at_exit",
         "_context",
         "_fetched",
         "_storage",

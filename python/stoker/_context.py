@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import threading
 import weakref
@@ -14,8 +13,6 @@ from stoker._where import tell
 
 _lock = threading.Lock()
 _contexts: weakref.WeakValueDictionary[tuple[int, int], Any] = weakref.WeakValueDictionary()
-_open: weakref.WeakSet[Any] = weakref.WeakSet()  # objects whose threads must end before the interpreter does
-_registered = False
 
 
 class _Workers:
@@ -39,23 +36,10 @@ def workers(threads: int | None) -> _Workers:
         return found
 
 
-def close_at_exit(thing: Any) -> None:
-    """Calls thing.close() before the interpreter goes: a callback must not find it gone."""
-    global _registered
-    if not _registered:
-        atexit.register(_close_all)
-        os.register_at_fork(after_in_child=_forget)
-        _registered = True
-    _open.add(thing)
-
-
-def _close_all() -> None:
-    for thing in list(_open):
-        thing.close()
-
-
 def _forget() -> None:
     """Resets the state in a forked child: the parent's threads do not exist there, and the lock may have been locked."""
     global _lock
     _lock = threading.Lock()
-    _open.clear()
+
+
+os.register_at_fork(after_in_child=_forget)

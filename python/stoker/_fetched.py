@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import parse_qs, quote
 
+from stoker._at_exit import call
+
 Entry = tuple[str, int]  # a file's URI and its bytes
 _Kept = tuple[float, str, list[str], list[int]]  # when it was listed, the folder, and what is below
 _KEPT_S = 30.0  # a folder is listed for its classes, and then each class: the first listing has them all
@@ -24,6 +26,9 @@ class FunctionSource:
         self._lock = threading.Lock()
 
     def __call__(self, uri: str, offset: int, length: int | None) -> Any:
+        return call(self._answer, uri, offset, length)
+
+    def _answer(self, uri: str, offset: int, length: int | None) -> Any:
         scheme, _, rest = uri.partition("://")
         if self.list is None or not scheme.endswith("list"):
             return self.fetch(uri, offset, length)

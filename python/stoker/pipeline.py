@@ -12,10 +12,11 @@ from types import ModuleType
 from typing import Any, NoReturn, Unpack, overload
 
 from stoker import _core, _definition, _files, _html, types
+from stoker._at_exit import close_at_exit
 from stoker._branches import converted
 from stoker._branches import do_not_convert as do_not_convert
 from stoker._build import GraphBuilder, NodeRef, Record, UserSource, current_builder
-from stoker._context import close_at_exit, workers
+from stoker._context import workers
 from stoker._elsewhere import no_attribute
 from stoker._external import add_fed_sources
 from stoker._numbers import whole

@@ -15,7 +15,7 @@ import time
 
 import pytest
 import stopping
-from support import SEED, alive
+from support import SEED, alive, run_script
 
 SOON = 20  # seconds; it takes 2 on an idle machine
 LONG = bool(os.environ.get("STOKER_LONG"))
@@ -293,3 +293,56 @@ def test_a_pipeline_of_the_users_goes_on_after_its_loader_was_closed():
     for i in range(8):  # lets the calls in progress return
         numbers.put(i)
     pipe.close()
+
+
+ENDS_AMID_CALLS = """
+    import os, sys, time
+    import numpy as np
+    import stoker
+    kind, seconds = sys.argv[1], float(sys.argv[2])
+    picture = np.zeros((8, 8, 3), np.uint8)
+    def work():
+        os.write(1, b"begun ")
+        time.sleep(seconds)
+        os.write(1, b"ended ")
+    class Photos:
+        def __len__(self):
+            return 1000
+        def __getitem__(self, i):
+            if i:
+                work()
+            return picture, i
+    def fetch(uri, offset, length):
+        if not uri.endswith("/0.bin"):
+            work()
+        return bytes(100)
+    if kind == "dataset":
+        loader = stoker.Loader(Photos(), 2, num_threads=2)
+        batches = iter(loader)
+    else:
+        from stoker import Pipeline, fn
+        pipe = Pipeline(2, 2, None, storage=stoker.Storage(fetch=fetch, fetch_threads=4))
+        with pipe:
+            pipe.set_outputs(fn.readers.file(files=[f"store://b/{i}.bin" for i in range(100)])[0])
+        pipe.build()
+        pipe.run()
+    if kind == "dataset":
+        next(batches)
+    os.write(1, b"taken ")
+"""
+
+
+@pytest.mark.parametrize("kind", ["dataset", "fetch"])
+def test_the_end_of_a_program_waits_for_running_calls(kind):
+    """A call that comes back to an interpreter that has ended would abort the process where it stands in C++."""
+    for seconds in (0.05, 0.3):
+        words = run_script(ENDS_AMID_CALLS, kind, str(seconds), timeout=100).stdout.split()
+        assert "taken" in words and words.count("begun") == words.count("ended") > 0, words
+
+
+def test_the_end_of_a_program_gives_up_on_a_call_that_hangs():
+    begun = time.monotonic()
+    done = run_script(ENDS_AMID_CALLS.replace("if i:", "if i > 1:"), "dataset", "1000", timeout=100)
+    assert done.stdout.count("begun") > done.stdout.count("ended") == 0
+    assert "not waited for any longer" in done.stderr
+    assert time.monotonic() - begun < SOON * 2

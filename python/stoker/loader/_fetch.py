@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from stoker._at_exit import call
 from stoker._processes import Ended, Worker, end_at_exit, fail, portable
 from stoker._sources import Said
 from stoker._where import notice
@@ -113,8 +114,8 @@ class FetchMany(Fetch):
 
 
 class Threads:
-    """Calls functions on daemon threads. close() and the interpreter's exit do not wait for running calls; close() fails the futures that are still waited
-    for."""
+    """Calls functions on daemon threads. close() does not wait for running calls, and fails the futures that are still waited for. The interpreter's exit
+    waits for running calls as long as _at_exit says."""
 
     def __init__(self, count: int) -> None:
         self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -132,7 +133,7 @@ class Threads:
             future, function, arguments = job
             try:
                 if future.set_running_or_notify_cancel():
-                    future.set_result(function(*arguments))
+                    future.set_result(call(function, *arguments))
             except InvalidStateError:
                 pass  # close() has answered those who waited
             except BaseException as e:

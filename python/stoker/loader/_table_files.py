@@ -268,9 +268,9 @@ def _native(opened: Any) -> Any:
 @contextlib.contextmanager
 def _released(opened: Any) -> Any:
     """Gives pyarrow a file object, and waits at the end until pyarrow has dropped it and all bytes that it read."""
-    file: _Given | None = _Given(opened)
-    seen: list[weakref.ref[Any]] = [weakref.ref(file)]
-    file.seen = seen
+    file = _Given(opened)
+    seen = file.seen
+    seen.append(weakref.ref(file))
     yield file
     del file
     end = time.monotonic() + _PATIENCE
