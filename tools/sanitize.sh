@@ -38,5 +38,5 @@ export TSAN_OPTIONS=$TSAN_OPTIONS:report_mutex_bugs=0
 preload="$(${CC:-cc} -print-file-name=$runtime) $(${CC:-cc} -print-file-name=libstdc++.so.6)"
 # Not those that use threads in a forked child: ThreadSanitizer refuses them, and AddressSanitizer's allocator (before GCC 14) leaves the child
 # a lock that another thread held as it forked, so that the child waits for ever.
-BORDER=l tools/python_tests.sh env LD_PRELOAD="$preload" STOKER_BUILD=$build PYTHONPATH=$build/python PYTHONMALLOC=malloc \
+BORDER=l MOST_UNSTEADY=0 tools/python_tests.sh env LD_PRELOAD="$preload" STOKER_BUILD=$build PYTHONPATH=$build/python PYTHONMALLOC=malloc \
 	"$python" -m pytest -q -p no:cacheprovider --timeout 600 -m essential -k "not fork"
