@@ -859,6 +859,32 @@ def test_accelerate_rebuilds_a_loader(folder, shuffle):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(
+    "order", [lambda: {"shuffle": True}, lambda: {"sampler": data.WeightedRandomSampler([1.0, 2.0] * 10, 20)}], ids=["shuffle", "weights"]
+)
+@pytest.mark.parametrize("batches", [0, 2, 5])
+def test_the_epochs_after_one_that_was_resumed_without_a_generator(make, order, workers, batches):
+    """They have the order of the saved run, although its loop has drawn numbers and the program that continues has another seed."""
+
+    def rest(loader, iterator):
+        torch.rand(3)  # as dropout does on the cores
+        return [[y.tolist() for _, y in iterator], ids(loader), ids(loader)]
+
+    torch.manual_seed(31)
+    one = DataLoader(make(), 4, num_workers=workers, **order())
+    iterator = iter(one)
+    for _ in range(batches):
+        next(iterator)
+        torch.rand(3)
+    state = pickle.loads(pickle.dumps(one.state_dict()))
+    expected = rest(one, iterator)
+    torch.manual_seed(32)
+    two = DataLoader(make(), 4, num_workers=workers, **order())
+    two.load_state_dict(state)
+    assert rest(two, iter(two)) == expected
+
+
+@pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("batches", [0, None])
 def test_a_state_between_epochs_without_a_generator(make, workers, batches):
     """The next epoch has the order that it would have had in the run that was saved, whatever the program has drawn since."""

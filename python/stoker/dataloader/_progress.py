@@ -71,7 +71,7 @@ def _stateful(loader: Any) -> dict[str, Any]:
 
 def _state_of(generator: Any) -> str:
     """Returns the state of a generator as text, because states are also kept as JSON. Returns "" without a generator."""
-    return "" if generator is None else base64.b64encode(bytes(generator.get_state().tolist())).decode()
+    return "" if generator is None else base64.b64encode(generator.get_state().numpy()).decode()
 
 
 def _tensor(state: str) -> torch.Tensor:
@@ -129,6 +129,7 @@ def save(loader: Any, progress: Progress | None, dataset: Any) -> dict[str, Any]
         "turn": now.turn,
         "base_seed": now.base_seed,
         **now.start,
+        "default_generator_now": _state_of(torch.default_generator),
         **{f"{name}_state": state for name, state in now.parts.items()},
         **({} if dataset is None else {"dataset_state": dataset}),
         **({} if workers is None else {"worker_states": {"last": now.workers.last, "states": workers}}),
@@ -141,7 +142,7 @@ def check(state: Any) -> None:
     for name in ("inside", "batches", "digest", "turn", "base_seed"):
         if not isinstance(state.get(name), int):
             raise StateError(f"the state of a stoker.DataLoader has no whole number {name!r}")
-    for name in ("generator", "sampler_generator", "default_generator"):
+    for name in ("generator", "sampler_generator", "default_generator", "default_generator_now"):
         if not isinstance(state.get(name), str):
             raise StateError(f"the state of a stoker.DataLoader has no state of a generator {name!r}")
     try:

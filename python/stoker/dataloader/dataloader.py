@@ -124,6 +124,8 @@ class DataLoader(TorchDataLoader[_T]):
         finally:
             if resume["batches"]:
                 torch.set_rng_state(now)
+        if by_default:  # the next epochs have the order of the saved run, too
+            _progress.set_default_generator(resume["default_generator_now"])
         if not stream:
             self._restore_dataset(resume)
         return iterator
