@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A user's transforms, data sets and arguments mean the same to stoker.Loader as to the libraries they come from, or they are refused."""
 
+import ast
 import functools
 import itertools
 import os
+import re
 import shutil
 import threading
 
@@ -13,7 +15,7 @@ import torch
 from PIL import Image
 from stoker import Loader, fn, pipeline_def
 from stoker import transforms as T
-from stoker.errors import InvalidArgumentError, StokerError, UnsupportedError
+from stoker.errors import InvalidArgumentError, ShapeError, StokerError, UnsupportedError
 from support import SEED, import_torchvision
 
 SMALL = [T.Resize((16, 20))]
@@ -908,3 +910,50 @@ def test_images_of_different_sizes_are_refused_with_the_ways_out(tmp_path):
         Image.fromarray(np.zeros((side, 8, 3), np.uint8)).save(tmp_path / f"{k}.png")
     with pytest.raises(StokerError, match=r"fields=\{'image': list, .*pad='zeros'.*bucket_by='size'"):
         next(iter(Loader([str(p) for p in sorted(tmp_path.glob("*.png"))], 2)))
+
+
+# ---- samples whose first value is no image ----
+
+_CRAFT = np.arange(3 * 9 * 10, dtype=np.uint8).reshape(3, 9, 10)
+
+
+@pytest.mark.parametrize(
+    "give",
+    [
+        lambda i: (i, torch.from_numpy(_CRAFT)),
+        lambda i: (i, [torch.from_numpy(_CRAFT), torch.from_numpy(_CRAFT[:, :8])]),
+        lambda i: (i, Image.fromarray(_CRAFT.transpose(1, 2, 0)), "a caption"),
+        lambda i: {"number": i, "gt": torch.from_numpy(_CRAFT), "lr": torch.from_numpy(_CRAFT[:, :4]), "not a name": 1},
+    ],
+)
+def test_the_message_names_the_image(give):
+    """The argument that the message proposes is the way out."""
+    data = Set(4, give)
+    with pytest.raises(TypeError, match="in dataset\\[0\\]") as caught:
+        next(iter(Loader(data, 4)))
+    fields = ast.literal_eval(re.search(r"fields=(\{[^}]*\})", str(caught.value)).group(1))
+    assert [name for name, kind in fields.items() if kind == "Image"] in (["picture"], ["gt"])
+    (batch,) = Loader(data, 4, fields=fields)
+    assert batch._fields == tuple(fields)
+    found = getattr(batch, "picture" if "picture" in fields else "gt")
+    found = found[0] if isinstance(found, list) else found
+    found = found if found.dtype == torch.uint8 else (found * 255).round()  # PIL images are scaled, tensors are not
+    assert torch.equal(found.to(torch.uint8), torch.from_numpy(_CRAFT)[None].expand(4, 3, 9, 10))
+    if "gt" in fields:
+        assert torch.equal(batch.lr[0], torch.from_numpy(_CRAFT[:, :4])) and batch.number.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "give, said",
+    [
+        (lambda i: (torch.zeros(1, 100 + i), 16000), r"one row.*Audio.*stoker\.DataLoader"),
+        (lambda i: (torch.zeros(100), 16000), r"Audio.*stoker\.DataLoader"),
+        (lambda i: (torch.zeros(3, 8, 16, 16), i), r"Video\(frames=16\).*stoker\.DataLoader"),
+        (lambda i: (torch.arange(5), i), r"stoker\.DataLoader"),
+        (lambda i: {"input_ids": torch.arange(5), "labels": i}, r"input_ids, labels.*hold no image; stoker\.DataLoader"),
+        (lambda i: (0.5, i), r"gave float as an image.*stoker\.DataLoader"),
+    ],
+)
+def test_the_message_names_the_way_for_other_samples(give, said):
+    with pytest.raises((TypeError, ShapeError), match=said):
+        next(iter(Loader(Set(4, give), 4)))

@@ -15,6 +15,7 @@ from torch.utils.dlpack import from_dlpack
 from stoker import _core, _html
 from stoker.errors import InvalidArgumentError, ShapeError
 from stoker.loader._finish import Finishing, Lists, Outputs
+from stoker.loader._not_images import SOUNDS
 from stoker.plugin._handover import AS_IT_LIES, CHANNELS_FIRST, NUMBERS, Handover
 from stoker.plugin.pytorch import dense_tensor
 from stoker.tensors import TensorList, tensor_list
@@ -142,6 +143,8 @@ def _dense(data: TensorList) -> torch.Tensor:
     try:
         return dense_tensor(data)
     except ShapeError as e:
+        if len(data) and 1 in (from_dlpack(data[0]).shape[:2] if data.layout() == "HWC" else from_dlpack(data[0]).shape[-2:]):
+            raise ShapeError(f"{e}. These images have one row or one column, as waveforms have: {SOUNDS}") from None
         raise ShapeError(
             f"{e}; with fields={{'image': list, ...}} the images of a batch are a list, each of its own size, and with pad='zeros' one tensor; "
             "bucket_by='size' puts images of similar sizes into one batch, so that little is padded"

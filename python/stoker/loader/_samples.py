@@ -11,7 +11,7 @@ from typing import Any
 
 from stoker import _core, _files
 from stoker.errors import InvalidArgumentError, StokerError
-from stoker.loader import _fields, _targets
+from stoker.loader import _fields, _not_images, _targets
 from stoker.loader._kinds import BOXES, FLOATS, IMAGE, MASK, PICTURES, POINTS, Kind, kinds_of_sample
 from stoker.loader._layout import Layout
 from stoker.loader._pixels import is_array, numbers_of, pixels
@@ -78,7 +78,12 @@ class Samples:
             raise ValueError(f"the dataset gave a sample of {len(parts)} parts; the first one had {1 + len(self._converters)}")
         several = isinstance(parts[0], (list, tuple)) and not self.sound
         given = parts[0] if several and parts[0] else (parts[0],)
-        image, *views = [self._whole(one) for one in given]
+        try:
+            image, *views = [self._whole(one) for one in given]
+        except TypeError as e:
+            if first and not self.sound and (advice := _not_images.advice(parts)):
+                raise TypeError(f"{e}; {advice}") from e
+            raise
         if first:
             self.arrays = is_array(image)
             self.tensors = self.arrays and hasattr(given[0], "ndim")
@@ -219,11 +224,8 @@ class Samples:
         """Returns the keys of the first sample that become parts."""
         entries = ", ".join(map(str, item))
         if "image" not in item:
-            what = "sound" if self.sound else "image"
-            raise TypeError(
-                f"the dataset gave a dict with the entries {entries}: the {what}'s is called {self.main!r}. What batches call it says "
-                "collate_fn, as lambda batch: {'pixel_values': batch.image}"
-            )
+            advice = "that is where the sound has to be" if self.sound else _not_images.advice_for_dict(item)
+            raise TypeError(f"the dataset gave a dict with the entries {entries}, and none is called {self.main!r}: {advice}")
         for name in self.shown or ():
             if name not in item and name not in _fields.OF_DATASETS:
                 there = ", ".join(["image", *(str(k) for k in item if k != "image")])
