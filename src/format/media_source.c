@@ -6,6 +6,7 @@
 #include "format/archive_file.h"
 #include "format/kept.h"
 #include "format/list.h"
+#include "io/version.h"
 #include "storage/storage.h"
 
 #include <string.h>
@@ -38,6 +39,23 @@ static bool is_interrupted(void *user)
 	return s->access.interrupted && s->access.interrupted(s->access.user);
 }
 
+/* Reads a part of the object, which must still have the version that was opened: packets of another one would be decoded by the list of this one. */
+static enum stk_status read_part(
+	struct stk_media_source *s, int64_t offset, int64_t n, uint8_t **bytes, size_t *size, struct stk_error *err)
+{
+	struct stk_object now = {.size = -1};
+	s->requests++;
+	enum stk_status status = stk__read_object(&s->access, stk__storage_io(s->storage), s->path, offset, n, 0, bytes, size, &now, err);
+	if (status || !s->version.known ||
+		(strncmp(now.version, s->version.version, sizeof s->version.version - 1) == 0 &&
+			(now.size < 0 || now.size == s->version.size)))
+		return status;
+	stk__free(*bytes);
+	*bytes = NULL;
+	return stk__fail(err, STK_IO, "%.*s: it changed while it was read: its %s was %s, and is now %s", stk__uri_shown(s->path), s->path,
+		stk__version_word(s->version.version), s->version.version, now.version);
+}
+
 /* Returns the block that holds a byte, read from the store if it is not kept. */
 static const struct block *find_block(struct stk_media_source *s, int64_t offset, struct stk_error *err)
 {
@@ -56,10 +74,10 @@ static const struct block *find_block(struct stk_media_source *s, int64_t offset
 	n = n < left ? n : left;
 	stk__free(oldest->bytes);
 	*oldest = (struct block){.at = at, .used = ++s->clock};
-	s->requests++;
-	if (stk__read_object(&s->access, stk__storage_io(s->storage), s->path, at, n, 0, &oldest->bytes, &oldest->size, NULL, err))
-		return NULL;
-	return oldest;
+	if (!read_part(s, at, n, &oldest->bytes, &oldest->size, err))
+		return oldest;
+	*oldest = (struct block){0};
+	return NULL;
 }
 
 static void expect(void *user, int64_t offset, int64_t n)
@@ -81,9 +99,7 @@ static enum stk_status read_object(void *user, int64_t offset, void *to, size_t 
 	if (n > BLOCK) { /* a large read needs no block */
 		uint8_t *bytes;
 		size_t size;
-		s->requests++;
-		enum stk_status status =
-			stk__read_object(&s->access, stk__storage_io(s->storage), s->path, offset, (int64_t)n, 0, &bytes, &size, NULL, err);
+		enum stk_status status = read_part(s, offset, (int64_t)n, &bytes, &size, err);
 		if (!status)
 			memcpy(to, bytes, n);
 		stk__free(bytes);

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 import stoker
@@ -158,3 +160,33 @@ def test_a_file_that_is_replaced(clips, tmp_path):
     for _ in range(4):
         seen.append(np.array(pipe.run()[0][0]))
     assert np.array_equal(seen[-1], videos.frames(clips("odd444.mp4"))[3])
+
+
+def test_a_file_that_is_replaced_by_one_of_equal_size(clips, tmp_path):
+    """Neither the size nor the time of change shows that it is another file."""
+    path, other = tmp_path / "a.mp4", tmp_path / "b.mp4"
+    data = [clips(name).read_bytes() for name in ("h264.mp4", "vfr.mp4")]
+    size = max(map(len, data)) + 8
+    for to, bytes_of in zip((path, other), data, strict=True):
+        rest = size - len(bytes_of)
+        to.write_bytes(bytes_of + rest.to_bytes(4, "big") + b"free" + bytes(rest - 8))
+        os.utime(to, (10**9, 10**9))
+    seen = []
+
+    def source(info):
+        if info.idx_in_epoch == 2:
+            other.replace(path)
+        return text(path), np.int64(3)
+
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None, prefetch_queue_depth=1)
+    def define():
+        video, at = fn.external_source(source=source, batch=False, num_outputs=2, dtype=[types.UINT8, types.INT64])
+        return fn.io.video.frame(video, at)
+
+    pipe = define()
+    pipe.build()
+    for _ in range(5):
+        seen.append(np.array(pipe.run()[0][0]))
+    want = [videos.frames(clips(name))[3] for name in ("h264.mp4", "vfr.mp4")]
+    assert not np.array_equal(*want)
+    assert np.array_equal(seen[0], want[0]) and np.array_equal(seen[-1], want[1])

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import shutil
+import urllib.request
 
 import numpy as np
 import pytest
@@ -357,13 +359,13 @@ def test_the_first_bad_file_is_named(pair, tmp_path):
 
 
 @contextlib.contextmanager
-def serving(video, tmp_path, monkeypatch):
+def serving(video, tmp_path, monkeypatch, **more):
     """A store whose object s3://bucket/v.mp4 is the video, with an empty folder of caches."""
     folder = tmp_path / os.path.basename(video) / "bucket"
     folder.mkdir(parents=True)
     shutil.copy(video, folder / "v.mp4")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
-    with contextlib.closing(Store(folder.parent)) as made:
+    with contextlib.closing(Store(folder.parent, **more)) as made:
         for name, value in made.environment.items():
             monkeypatch.setenv(name, value)
         yield made
@@ -485,3 +487,37 @@ def test_equal_to_dali(dali, clips, arguments):
         for a, b in zip(ours[1:], theirs[1:], strict=True):
             assert a.dtype == b.dtype and a.shape == b.shape and np.allclose(a, b, atol=1e-3)
         assert np.abs(ours[0].astype(int) - theirs[0]).mean() < 8
+
+
+@pytest.fixture(scope="session")
+def large(tmp_path_factory):
+    """A video of noise of more than 8 MiB, more than a source keeps in memory."""
+    path = tmp_path_factory.mktemp("large") / "v.mp4"
+    noise = "color=gray:s=640x480:r=25:d=1,noise=alls=100:allf=t"
+    videos.ffmpeg("-f lavfi -i", noise, "-c:v mpeg4 -q:v 1 -g 1 -movflags +faststart", path)
+    return str(path)
+
+
+@pytest.mark.parametrize("reader", ["decoder", "plain"])
+def test_an_object_that_changes_while_it_is_read_is_an_error(large, tmp_path, monkeypatch, reader):
+    with serving(large, tmp_path, monkeypatch, key="") as store:
+
+        def change():
+            """Gives the object another ETag."""
+            store.set("change=1")
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                urllib.request.urlopen(f"{store.url}/bucket/v.mp4", timeout=20).read()
+            store.set("change=0")
+
+        if reader == "decoder":
+            decoder = stoker.VideoDecoder("s3://bucket/v.mp4", storage=stoker.Storage())
+            decoder[0]
+            change()
+            with pytest.raises(stoker.StokerError, match=r"s3://bucket/v\.mp4: .*changed while it was read: its ETag was"):
+                decoder[24]
+        else:
+            pipe = pipeline(fn.readers.video, filenames="s3://bucket/v.mp4", sequence_length=5)
+            change()
+            with pytest.raises(stoker.StokerError, match=r"s3://bucket/v\.mp4.* changed"):
+                for _ in range(5):
+                    pipe.run()

@@ -130,6 +130,7 @@ static const struct stk_reader_def readers_video_reader = {
 	.part_count = stk__reader_video_parts,
 	.parts = stk__video_set_parts,
 	.part_uri = stk__video_set_part_uri,
+	.object = stk__video_set_object,
 	.listed_in = readers_video_listed_in,
 	.skipped = stk__video_set_skipped,
 };

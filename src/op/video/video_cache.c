@@ -13,7 +13,7 @@ enum { MOST_VIDEOS = 4096, BUCKETS = 1024 };
 struct video {
 	struct video *next; /* in its bucket */
 	struct stk_video_index *index;
-	int64_t size; /* of the file: another size is another file */
+	struct stk_media_version version; /* of the file: another version is another file */
 	uint64_t hash, used;
 	int32_t users; /* calls and decoders */
 	char path[];
@@ -80,11 +80,18 @@ void stk__video_cache_destroy(void *cache)
 
 /* ---- videos ---- */
 
+/* Compares the members: the padding between them has no defined value. */
+static bool is_same(const struct stk_media_version *a, const struct stk_media_version *b)
+{
+	return a->size == b->size && a->modified_ns == b->modified_ns && a->changed_ns == b->changed_ns && a->inode == b->inode &&
+	       strcmp(a->version, b->version) == 0;
+}
+
 /* Finds a video that is in the cache and adds a user to it. With the lock. */
-static struct video *find_video(struct stk_video_cache *c, const char *path, uint64_t hash, int64_t size)
+static struct video *find_video(struct stk_video_cache *c, const char *path, uint64_t hash, const struct stk_media_version *version)
 {
 	struct video *v = c->buckets[hash % BUCKETS];
-	while (v && !(v->hash == hash && v->size == size && strcmp(v->path, path) == 0))
+	while (v && !(v->hash == hash && is_same(&v->version, version) && strcmp(v->path, path) == 0))
 		v = v->next;
 	if (v) {
 		v->users++;
@@ -124,7 +131,7 @@ static enum stk_status with_path(const char *path, enum stk_status s, struct stk
 /* Adds a video, unless another worker was faster: then that one's is used. With the lock. */
 static struct video *add_video(struct stk_video_cache *c, struct video *made)
 {
-	struct video *v = find_video(c, made->path, made->hash, made->size);
+	struct video *v = find_video(c, made->path, made->hash, &made->version);
 	if (v) {
 		free_video(made);
 		return v;
@@ -143,11 +150,11 @@ static struct video *add_video(struct stk_video_cache *c, struct video *made)
 static enum stk_status open_video(
 	struct stk_video_cache *c, const char *path, struct stk_media_source *source, struct video **out, struct stk_error *err)
 {
-	const struct stk_media_input *in = stk__media_source_input(source);
+	const struct stk_media_version *version = stk__media_source_version(source);
 	const size_t n = strlen(path);
 	const uint64_t hash = stk__hash_bytes(0, path, n);
 	pthread_mutex_lock(&c->lock);
-	*out = find_video(c, path, hash, in->size);
+	*out = find_video(c, path, hash, version);
 	pthread_mutex_unlock(&c->lock);
 	if (*out)
 		return STK_OK;
@@ -161,7 +168,7 @@ static enum stk_status open_video(
 	}
 	memcpy(made->path, path, n + 1);
 	made->hash = hash;
-	made->size = in->size;
+	made->version = *version;
 	pthread_mutex_lock(&c->lock);
 	*out = add_video(c, made);
 	pthread_mutex_unlock(&c->lock);

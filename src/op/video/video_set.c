@@ -5,6 +5,7 @@
 #include "format/list.h"
 #include "format/video_kept.h"
 #include "format/video_list.h"
+#include "io/version.h"
 #include "thread/crew.h"
 
 #include <math.h>
@@ -172,9 +173,15 @@ static enum stk_status open_file(void *user, int32_t i, struct stk_error *err)
 	char path[MOST_PATH];
 	const struct stk_access access = {.storage = o->access ? o->access->storage : NULL, .interrupted = is_given_up, .user = o};
 	stk__file_list_path(o->set->files, i, path, sizeof path);
-	const enum stk_status status = stk__video_open(path, &access, -1, &o->set->indexes[i], NULL, NULL, err);
+	struct stk_media_source *source;
+	const enum stk_status status = stk__video_open(path, &access, -1, &o->set->indexes[i], &source, NULL, err);
 	if (status)
 		return name_file(o, i, path, status, err);
+	const struct stk_media_version *v = stk__media_source_version(source);
+	const bool remote = stk__is_object(path);
+	o->set->objects[i] = (struct stk_known_object){
+		.size = remote ? v->size : 0, .tag = remote ? stk__etag_hash(v->version) : 0, .pinned = true, .remote = remote};
+	stk__media_source_close(source);
 	atomic_fetch_add(&o->opened, 1);
 	return STK_OK;
 }
@@ -213,7 +220,8 @@ enum stk_status stk__video_set_open(const struct stk_video_files *files, const s
 	s->cut = *cut;
 	enum stk_status status = list_files(s, files, access, &ranges, err);
 	const int64_t count = status ? 0 : stk__file_list_size(s->files);
-	if (!status && !(s->indexes = stk__calloc((size_t)count + 1, sizeof *s->indexes)))
+	if (!status && (!(s->indexes = stk__calloc((size_t)count + 1, sizeof *s->indexes)) ||
+			       !(s->objects = stk__calloc((size_t)count + 1, sizeof *s->objects))))
 		status = no_memory(err);
 	if (!status)
 		status = open_files(s, access, count, err);
@@ -244,6 +252,7 @@ void stk__video_set_close(void *set)
 	if (s->files)
 		stk__file_list_destroy(s->files);
 	stk__free(s->indexes);
+	stk__free(s->objects);
 	stk__free(s->clips);
 	stk__free(s);
 }
@@ -300,6 +309,11 @@ size_t stk__video_set_uri(const void *shared, int64_t id, char *uri, size_t capa
 size_t stk__video_set_part_uri(const void *shared, int64_t file, char *uri, size_t capacity)
 {
 	return stk__file_list_path(((const struct stk_video_set *)shared)->files, file, uri, capacity);
+}
+
+void stk__video_set_object(const void *shared, int64_t file, struct stk_known_object *out)
+{
+	*out = ((const struct stk_video_set *)shared)->objects[file];
 }
 
 int64_t stk__video_set_skipped(const void *shared, const char **text)

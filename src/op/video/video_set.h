@@ -31,6 +31,7 @@ struct stk_video_clip {
 struct stk_video_set {
 	struct stk_file_list *files;
 	struct stk_video_index **indexes;
+	struct stk_known_object *objects; /* what was known of each file when its index was read */
 	struct stk_video_clip *clips;
 	int64_t count, room;
 	struct stk_video_cut cut;
@@ -52,6 +53,7 @@ uint64_t stk__video_set_fingerprint(const void *shared);
 uint64_t stk__video_set_digest(const void *shared, int64_t first, int64_t count);
 size_t stk__video_set_uri(const void *shared, int64_t id, char *uri, size_t capacity);
 int64_t stk__video_set_skipped(const void *shared, const char **text);
+void stk__video_set_object(const void *shared, int64_t file, struct stk_known_object *out);
 enum { STK_VIDEO_PARTS = 16 };
 void stk__video_set_parts(const void *shared, int64_t id, struct stk_part *out);
 size_t stk__video_set_part_uri(const void *shared, int64_t file, char *uri, size_t capacity);
