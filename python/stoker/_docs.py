@@ -153,6 +153,8 @@ def annotate(arg: Arg) -> Any:
     scalar["INTERP"] = "DALIInterpType | str"
     lists = {"INTS": "int", "FLOATS": "float", "STRINGS": "str | PathLike[str]"}
     name = arg.kind.name
+    if arg.choices and name == "STRING":  # an editor proposes these; any other string is for the operator to check
+        scalar["STRING"] = f"Literal[{', '.join(repr(c) for c in arg.choices.split('|'))}] | str"
     text = (
         f"Sequence[{lists[name]}]" + (f" | {lists[name]}" if arg.scalar_ok or name == "STRINGS" else "") if name in lists else scalar[name]
     )

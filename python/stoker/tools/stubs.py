@@ -18,7 +18,7 @@ _HEAD = """# SPDX-License-Identifier: Apache-2.0
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, Literal, overload
 
 from stoker.data_node import DataNode
 from stoker.types import DALIDataType, DALIImageType, DALIInterpType
@@ -44,22 +44,37 @@ def _inputs(op: Op) -> list[str]:
     return [*given, "/", "*"]
 
 
+# Operators whose number of outputs varies, but is never one.
+SEVERAL = {"readers.coco", "random_bbox_crop"}
+# An argument that adds an output to the only one.
+ADDS_OUTPUT = {"resize": "save_attrs"}
+_COMMON = {name: "int" for name in _docs.COMMON} | {"preserve": "bool", "name": "str", "device": "Literal['cpu', 'gpu', 'mixed'] | str"}
+
+
 def _result(op: Op) -> str:
-    return {1: "DataNode"}.get(op.outputs, "list[DataNode]" if op.outputs > 1 else "Any")
+    if op.name in SEVERAL or op.outputs > 1:
+        return "list[DataNode]"
+    return "DataNode" if op.outputs == 1 else "Any"
 
 
 def function_stub(op: Op, name: str) -> str:
     """Returns the text of an operator's function, with its documentation."""
     taken = {a.name for a in op.args}
-    arguments = [_parameter(a) for a in sorted(op.args, key=lambda a: not a.required)]
-    arguments += [
-        f"{n}: {'bool' if n == 'preserve' else 'int' if n not in ('name', 'device') else 'str'} | None = ..."
-        for n in _docs.COMMON
-        if n not in taken
-    ]
-    lines = ",\n".join("    " + p for p in [*_inputs(op), *arguments])
+    adds = ADDS_OUTPUT.get(op.name)
     doc = textwrap.indent(f'"""{_docs.docstring(op)}\n"""', "    ").replace("\\", "\\\\")
-    return f"def {name}(\n{lines},\n) -> {_result(op)}:\n{doc}\n"
+
+    def text(result: str, given: str | None = None) -> str:
+        """given: the type of the argument that adds an output, if the function has two forms."""
+        parameters = [
+            f"{a.name}: {given}" if given and a.name == adds else _parameter(a) for a in sorted(op.args, key=lambda a: not a.required)
+        ]
+        parameters += [f"{n}: {_COMMON[n]} | None = ..." for n in _docs.COMMON if n not in taken]
+        lines = ",\n".join("    " + p for p in [*_inputs(op), *parameters])
+        return f"def {name}(\n{lines},\n) -> {result}:\n{doc}\n"
+
+    if adds is None:
+        return text(_result(op))
+    return f"@overload\n{text('DataNode', 'Literal[False] | None = ...')}@overload\n{text('list[DataNode]', 'Literal[True]')}"
 
 
 def class_stub(op: Op, name: str) -> str:
