@@ -49,8 +49,9 @@ def guides(out: Path) -> None:
     for path in [ROOT / "README.md", *(ROOT / name for name in sorted(there))]:
         text = re.sub(r"\[([^][]*)\]\(([^)#\s]+)(#[^)]*)?\)", lambda m, page=path: _link(m, page), path.read_text())
         (out / path.relative_to(ROOT)).write_text(text)
-    for path in (ROOT / "doc").glob("*.svg"):
-        shutil.copy(path, out / "doc")
+    for ending in ("svg", "json"):
+        for path in (ROOT / "doc").glob(f"*.{ending}"):
+            shutil.copy(path, out / "doc")
     menu = [_menu(title, [f"doc/{name}" for name in names if f"doc/{name}.md" in there]) for title, names in GUIDES.items()]
     menu.append(_menu("Look up", ["gallery-transforms", "gallery-operators", "python", "command", "c"]))
     (out / "index.md").write_text((out / "README.md").read_text() + "\n" + "\n".join(menu))
@@ -64,7 +65,7 @@ def _menu(title: str, pages: list[str]) -> str:
 def _link(found: re.Match[str], page: Path) -> str:
     text, target, part = found.group(1), found.group(2), found.group(3) or ""
     path = (page.parent / target).resolve()
-    if "://" in target or (path.suffix in (".md", ".svg") and path.parent == ROOT / "doc"):
+    if "://" in target or (path.suffix in (".md", ".svg", ".json") and path.parent == ROOT / "doc"):
         return found.group(0)
     if path == ROOT / "README.md":
         return f"[{text}](../index.md{part})"

@@ -1,22 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters of running loaders for Prometheus and OpenTelemetry.
+"""Counters of running loaders for Prometheus, OpenTelemetry, TensorBoard and Weights & Biases.
 
     exporter = stoker.metrics.prometheus({"train": train, "val": val}, port=9400)   # http://127.0.0.1:9400/metrics
+    log = stoker.metrics.Log(train, SummaryWriter(), every=50)                       # then log.step(step) in the loop
+    trainer = lightning.Trainer(callbacks=[stoker.metrics.lightning()])
 
 Counters are read only for a request, from any thread. doc/metrics.md lists the names and units.
 """
 
 from __future__ import annotations
 
+import importlib
+import sys
 import threading
+import time
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
+from stoker._numbers import whole
 from stoker.errors import InvalidArgumentError, StokerError, UnsupportedError
 
-__all__ = ["METRICS", "Exporter", "Metric", "opentelemetry", "prometheus", "read", "text"]
+__all__ = ["METRICS", "Exporter", "Log", "Metric", "lightning", "opentelemetry", "prometheus", "read", "text"]
 
 
 class Metric(NamedTuple):
@@ -230,3 +236,155 @@ def opentelemetry(loaders: Any, meter: Any = None) -> None:
         same = [metric for metric in METRICS if metric.name == name]
         make = meter.create_observable_counter if same[0].kind == "counter" else meter.create_observable_gauge
         make(f"stoker.{name.removesuffix('_total')}", callbacks=[observe(same)], description=same[0].help)
+
+
+# ---- curves: TensorBoard, Weights & Biases, Lightning ----
+
+
+def _scalars(now: Mapping[str, float], before: Mapping[str, float], seconds: float) -> dict[str, float]:
+    """Returns the values of a stretch of the run, from the counters at its end and at its begin. doc/metrics.md lists them."""
+
+    def grown(name: str) -> float:
+        growth = now.get(name, 0.0) - before.get(name, 0.0)
+        return growth if growth >= 0 else now.get(name, 0.0)  # a new pipeline counts from 0
+
+    values = {
+        "batches_per_second": grown("batches_delivered") / seconds,
+        "samples_per_second": grown("samples") / seconds,
+        "wait_share": min(grown("wait_ns") * _NS / seconds, 1.0),
+        "busy_cores": grown("busy_ns") * _NS / seconds,
+        "read_bytes_per_second": grown("bytes_read") / seconds,
+        "reads_in_flight": now.get("reads_in_flight", 0.0),
+        "batch_memory_bytes": now.get("slot_bytes", 0.0),
+        "bad_samples": now.get("bad_samples", 0.0),
+    }
+    if grown("decodes"):
+        values["gpu_decode_share"] = grown("gpu_decodes") / grown("decodes")
+    if "storage_latency_ms" in now:
+        values["storage_latency_seconds"] = now["storage_latency_ms"] * _MS
+        values["storage_retries"] = now.get("storage_retries", 0.0)
+    return values
+
+
+def _sink(to: Any) -> Callable[[dict[str, float], int], None]:
+    """Returns a function that writes values at a step to a SummaryWriter, a run of Weights & Biases, a logger of Lightning, or a function."""
+    if hasattr(to, "add_scalar"):
+
+        def write(values: dict[str, float], step: int) -> None:
+            for name, value in values.items():
+                to.add_scalar(name, value, step)
+
+        return write
+    if hasattr(to, "log_metrics"):
+        return lambda values, step: to.log_metrics(values, step)
+    if callable(getattr(to, "log", None)):
+        return lambda values, step: to.log(values, step=step)
+    if callable(to):
+        return lambda values, step: to(values, step)
+    raise InvalidArgumentError(
+        f"metrics.Log: a {type(to).__name__} cannot be written to; give a SummaryWriter (TensorBoard), a run of wandb.init(), a logger of Lightning, or a "
+        "function of (values, step)"
+    )
+
+
+class Log:
+    """Writes how a training is fed to TensorBoard or Weights & Biases, as curves next to the loss.
+
+        log = stoker.metrics.Log(train, SummaryWriter("runs/1"), every=50)
+        for step, (images, labels) in enumerate(train):
+            ...
+            log.step(step)
+
+    loaders: as for read(). to: a SummaryWriter, a run of wandb.init(), a logger of Lightning, or a function of (values, step); several in a list.
+    every: each call of step() counts, and one in `every` calls writes the values. prefix: names are "prefix/batches_per_second", with the name of
+    the loader in between if there are several. doc/metrics.md lists the names.
+    """
+
+    def __init__(self, loaders: Any, to: Any, every: int = 50, prefix: str = "stoker") -> None:
+        self._source = _Loaders(loaders)
+        self._named = isinstance(loaders, Mapping)
+        self._sinks = [_sink(one) for one in (to if isinstance(to, (list, tuple)) else [to])]
+        self._every = whole("metrics.Log: every", every, 1)
+        self._prefix = prefix
+        self._calls = 0
+        self._before = self._source.read()
+        self._since = time.monotonic()
+
+    def step(self, step: int | None = None) -> dict[str, float]:
+        """Counts a step of the loop. Returns the values if they were written, else an empty dict. step: the number to write; by default the calls so far."""
+        self._calls += 1
+        if self._calls % self._every:
+            return {}
+        now, at = self._source.read(), time.monotonic()
+        seconds = max(at - self._since, 1e-9)
+        made = {
+            f"{self._prefix}/{loader}/{name}" if self._named else f"{self._prefix}/{name}": value
+            for loader, counters in now.items()
+            if counters
+            for name, value in _scalars(counters, self._before.get(loader, {}), seconds).items()
+        }
+        self._before, self._since = now, at
+        for write in self._sinks:
+            write(made, self._calls if step is None else step)
+        return made
+
+    def __repr__(self) -> str:
+        return f"Log(every={self._every}, prefix={self._prefix!r})"
+
+
+def _callback_class() -> type:
+    """Returns Lightning's class of callbacks: of the package that the program has imported, if both of its packages are installed."""
+    names = sorted(("lightning.pytorch", "pytorch_lightning"), key=lambda name: name not in sys.modules)
+    for name in names:
+        try:
+            return importlib.import_module(name).Callback
+        except ImportError:
+            continue
+    raise UnsupportedError("metrics: this needs the package lightning (pip install lightning)")
+
+
+def _loader_in(given: Any) -> Any:
+    """Returns the Loader in a train_dataloader of Lightning, several in a dict, or None if it has other loaders only."""
+    if isinstance(given, Mapping):
+        found = {str(name): _loader_in(one) for name, one in given.items()}
+        return {name: one for name, one in found.items() if one is not None} or None
+    if isinstance(given, (list, tuple)):
+        return _loader_in(dict(enumerate(given)))
+    inner = getattr(given, "loader", given)  # of as_dataloader()
+    try:
+        _check("train", inner)
+    except StokerError:
+        return None
+    return inner
+
+
+def lightning(loaders: Any = None, every: int = 50) -> Any:
+    """Returns a callback for Lightning's Trainer that writes a Log to the Trainer's loggers, such as TensorBoardLogger and WandbLogger.
+
+    loaders: as for read(); None: the Loaders of the Trainer's train_dataloader. every: as for Log. Raises UnsupportedError if Lightning is not installed, and
+    in fit() if the Trainer has no Loader of Stoker.
+    """
+    base: Any = _callback_class()
+    every = whole("metrics.lightning: every", every, 1)
+
+    class StokerMetrics(base):
+        def __init__(self) -> None:
+            super().__init__()
+            self.log: Log | None = None
+
+        def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+            found = _loader_in(trainer.train_dataloader) if loaders is None else loaders
+            if found is None:
+                raise InvalidArgumentError(
+                    "metrics.lightning: the Trainer's train_dataloader is not a stoker.Loader or its as_dataloader(): name them, as metrics.lightning(train)"
+                )
+            self.log = Log(found, trainer.loggers, every) if trainer.loggers else None
+
+        def on_train_batch_end(self, trainer: Any, *_: Any, **__: Any) -> None:
+            if self.log is not None:
+                self.log.step(trainer.global_step)
+
+        def on_train_end(self, *_: Any, **__: Any) -> None:
+            self.log = None
+
+    return StokerMetrics()

@@ -2,6 +2,7 @@
 """Metrics for Prometheus and OpenTelemetry, against the counters that they show."""
 
 import gc
+import json
 import re
 import socket
 import sys
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 import stoker
 from stoker.errors import InvalidArgumentError, UnsupportedError
+from support import import_torchvision
 
 pytest.importorskip("torch")
 ROOT = Path(__file__).resolve().parents[2]
@@ -127,3 +129,186 @@ def test_opentelemetry(monkeypatch):
         kind, [callback], _ = made["stoker.batches"]
         assert kind == "counter" and list(callback(None)) == [(train.pipeline.counters()["batches_delivered"], {"loader": "train"})]
         assert {labels["quantile"] for m in stoker.metrics.METRICS if (labels := dict(m.labels))} == {"0.5", "0.95", "0.99"}
+
+
+def test_the_dashboard_asks_for_documented_metrics_only():
+    dashboard = json.loads((ROOT / "doc/grafana.json").read_text())
+    asked = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    asked += [variable["query"] for variable in dashboard["templating"]["list"]]
+    kinds = {f"stoker_{m.name}": m.kind for m in stoker.metrics.METRICS}
+    names = set()
+    for text in asked:
+        found = re.findall(r"\bstoker_\w+", text)
+        names.update(found)
+        for name in found:
+            assert name in kinds, text
+            if kinds[name] == "gauge":
+                assert f"rate({name}" not in text, text
+    assert names == set(kinds), "every metric is on the dashboard"
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+    for panel in dashboard["panels"]:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24 and panel["title"] and panel["datasource"]["uid"] == "${datasource}"
+
+
+class Writer:
+    """Stands in for SummaryWriter."""
+
+    def __init__(self):
+        self.rows = []
+
+    def add_scalar(self, name, value, step):
+        self.rows.append((step, name, value))
+
+
+class Run:
+    """Stands in for a run of Weights & Biases."""
+
+    def __init__(self):
+        self.rows = []
+
+    def log(self, values, step=None):
+        self.rows.append((step, values))
+
+
+def documented():
+    page = (ROOT / "doc/metrics.md").read_text().split("## TensorBoard")[1]
+    return set(re.findall(r"^\| `(\w+)` \|", page, re.M))
+
+
+def test_a_plain_loop_logs_every_few_steps():
+    writer, run, called = Writer(), Run(), []
+    with loader(64) as train:
+        log = stoker.metrics.Log(train, [writer, run, lambda values, step: called.append((step, values))], every=3)
+        given = [log.step(step) for step, _ in enumerate(train)]
+        assert [bool(values) for values in given] == [False, False, True, False, False, True, False, False]
+        assert [step for step, _ in run.rows] == [2, 5] == [step for step, _ in called]
+        assert called == run.rows and {step for step, _, _ in writer.rows} == {2, 5}
+        assert {name: value for step, name, value in writer.rows if step == 5} == given[5]
+        names = {name.removeprefix("stoker/") for name in given[5]}
+        assert names <= documented() and {"batches_per_second", "wait_share", "bad_samples"} <= names
+        assert given[5]["stoker/batches_per_second"] > 0 and 0 <= given[5]["stoker/wait_share"] <= 1
+
+
+def test_the_page_lists_all_values():
+    now = {"decodes": 4.0, "gpu_decodes": 2.0, "storage_latency_ms": 30.0, "batches_delivered": 6.0, "wait_ns": 5e8}
+    values = stoker.metrics._scalars(now, {"batches_delivered": 2.0}, 2.0)
+    assert set(values) == documented()
+    assert (values["batches_per_second"], values["gpu_decode_share"], values["wait_share"]) == (2.0, 0.5, 0.25)
+    assert values["storage_latency_seconds"] == pytest.approx(0.03)
+    restarted = stoker.metrics._scalars({"batches_delivered": 1.0}, {"batches_delivered": 9.0}, 1.0)
+    assert restarted["batches_per_second"] == 1.0  # a new pipeline counts from 0
+
+
+def test_several_loaders_have_their_names_in_a_log():
+    with loader() as train, loader() as val:
+        log = stoker.metrics.Log({"train": train, "val": val}, Run(), every=1, prefix="feed")
+        next(iter(train))
+        values = log.step()
+        assert any(name.startswith("feed/train/") for name in values) and not any(name.startswith("feed/val/") for name in values)
+
+
+def test_what_cannot_be_logged_to():
+    with loader() as train:
+        with pytest.raises(InvalidArgumentError, match="a int cannot be written to"):
+            stoker.metrics.Log(train, 3)
+        with pytest.raises(InvalidArgumentError, match="every"):
+            stoker.metrics.Log(train, print, every=0)
+        with pytest.raises(InvalidArgumentError, match="not a Loader"):
+            stoker.metrics.Log([1], print)
+
+
+def test_tensorboard_shows_the_curves(tmp_path):
+    tensorboard = pytest.importorskip("torch.utils.tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    with loader(64) as train, tensorboard.SummaryWriter(tmp_path) as writer:
+        log = stoker.metrics.Log(train, writer, every=4)
+        for step, _ in enumerate(train):
+            log.step(step)
+    events = EventAccumulator(str(tmp_path)).Reload()
+    assert [event.step for event in events.Scalars("stoker/batches_per_second")] == [3, 7]
+
+
+def fake_lightning(monkeypatch):
+    """Puts a stand-in for Lightning's package in place, and returns a class that calls a Trainer's hooks in their order."""
+    monkeypatch.setitem(sys.modules, "lightning", types.ModuleType("lightning"))
+    module = types.ModuleType("lightning.pytorch")
+    module.Callback = type("Callback", (), {})
+    monkeypatch.setitem(sys.modules, "lightning.pytorch", module)
+
+    class Trainer:
+        def __init__(self, callback, loggers):
+            self.callback, self.loggers, self.global_step = callback, loggers, 0
+
+        def fit(self, train_dataloader):
+            self.train_dataloader = train_dataloader
+            self.callback.on_train_start(self, None)
+            for index, batch in enumerate(train_dataloader):
+                self.global_step += 1
+                self.callback.on_train_batch_end(self, None, None, batch, index)
+            self.callback.on_train_end(self, None)
+
+    return Trainer
+
+
+class Logger:
+    def __init__(self):
+        self.rows = []
+
+    def log_metrics(self, values, step):
+        self.rows.append((step, values))
+
+
+def test_a_callback_logs_from_lightning(monkeypatch):
+    trainer_of = fake_lightning(monkeypatch)
+    for made in (lambda train: train, lambda train: train.as_dataloader()):
+        with loader(64) as train:
+            logger = Logger()
+            trainer_of(stoker.metrics.lightning(every=4), [logger]).fit(made(train))
+            assert [step for step, _ in logger.rows] == [4, 8]
+            assert logger.rows[0][1]["stoker/batches_per_second"] > 0
+    with loader() as train, pytest.raises(InvalidArgumentError, match=r"not a stoker\.Loader"):
+        trainer_of(stoker.metrics.lightning(), [Logger()]).fit([1, 2])
+    with loader() as train:
+        trainer_of(stoker.metrics.lightning(train), []).fit(train)  # without a logger there is nothing to write
+
+
+def test_without_lightning(monkeypatch):
+    for name in ("lightning.pytorch", "pytorch_lightning"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(UnsupportedError, match="pip install lightning"):
+        stoker.metrics.lightning()
+
+
+def test_real_lightning_takes_the_callback(tmp_path):
+    import_torchvision()  # which Lightning imports
+    lightning = pytest.importorskip("lightning")
+    import torch
+
+    class Model(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(9 * 9 * 3, 32)
+
+        def training_step(self, batch, index):
+            images, labels = batch
+            return torch.nn.functional.cross_entropy(self.layer(images.float().flatten(1)), labels % 32)
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.01)
+
+    logger = lightning.pytorch.loggers.CSVLogger(tmp_path, name="run", version=0)
+    with loader(64) as train:
+        trainer = lightning.Trainer(
+            max_epochs=1,
+            accelerator="cpu",
+            logger=logger,
+            callbacks=[stoker.metrics.lightning(every=4)],
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            enable_checkpointing=False,
+            log_every_n_steps=1,
+        )
+        trainer.fit(Model(), train.as_dataloader())
+    assert "stoker/batches_per_second" in (tmp_path / "run/version_0/metrics.csv").read_text()
