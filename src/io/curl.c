@@ -159,7 +159,7 @@ static bool get_waiting(int fd, struct waiting *w)
 	return !ioctl(fd, FIONREAD, &w->in) && !ioctl(fd, SIOCOUTQ, &w->out);
 }
 
-/* A pair of Unix sockets that libcurl has made. poke(c, of) writes a byte to one end, which nobody reads. */
+/* A pair of Unix sockets that libcurl has made. poke(c, of) writes a byte to one end; no thread reads that byte. */
 struct pair {
 	const struct stk_curl *c;
 	void (*poke)(const struct stk_curl *c, void *of);
