@@ -117,15 +117,16 @@ static PyObject *run_unindexed(const char **paths, Py_ssize_t n, struct stk_stor
 
 PyObject *core_tar_unindexed(PyObject *module, PyObject *args)
 {
-	PyObject *list, *storage = Py_None;
+	PyObject *list, *progress, *storage = Py_None;
 	struct stk_storage *st;
-	struct watch w = {.progress = Py_None};
+	struct watch w = {0};
 	Py_ssize_t n;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "O|O:tar_unindexed", &list, &storage) || !core_storage_get(storage, &st))
+	if (!PyArg_ParseTuple(args, "OO|O:tar_unindexed", &list, &progress, &storage) || !core_storage_get(storage, &st))
 		return NULL;
 	const char **paths = core_paths_of(list, &n);
+	w.progress = progress;
 	w.components = paths ? PyDict_New() : NULL;
 	PyObject *result = w.components ? run_unindexed(paths, n, st, &w) : NULL;
 	Py_XDECREF(w.components);

@@ -21,7 +21,7 @@ static PyMethodDef core_functions[] = {
 	{"image_header", core_image_header, METH_O,
 		"image_header(data)\n--\n\nFormat, size and channels from the header of an image file's bytes, as a dict."},
 	{"tar_unindexed", core_tar_unindexed, METH_VARARGS,
-		"tar_unindexed(paths, storage=None)\n--\n\n(number of tars, {ending: files} of the first sample), where all are in stores and one has no "
+		"tar_unindexed(paths, progress, storage=None)\n--\n\n(number of tars, {ending: files} of the first sample), where all are in stores and one has no "
 		"index; else (0, {})."},
 	{"tar_index", core_tar_index, METH_VARARGS,
 		"tar_index(paths, output, progress, storage=None)\n--\n\nFinds where the files of tars lie and writes an index. Returns counts as a dict."},

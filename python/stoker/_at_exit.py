@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ends before the interpreter does: pipelines, and calls of users' functions on threads of this package.
+"""What ends before the interpreter does: pipelines, calls of users' functions on threads of this package, and calls of the library that run Python code.
 
 A thread that wants to run Python code when the interpreter has ended is ended itself (before Python 3.14), by an exception of C++ that nobody may catch.
 Code in C++ that called it, such as torch's or OpenCV's, aborts the process then."""
@@ -7,20 +7,25 @@ Code in C++ that called it, such as torch's or OpenCV's, aborts the process then
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
+import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from stoker._where import tell
+from stoker.errors import StateError
 
 _PATIENCE = 2.0  # seconds to wait for running calls
 
 _open: weakref.WeakSet[Any] = weakref.WeakSet()  # objects whose threads must end before the interpreter does
 _running: set[object] = set()  # a key for each call that runs
+_inside: set[object] = set()  # a key for each call of the library that runs Python code
 _registered = False
-_ending = False
+_leaving = False  # the interpreter's end has begun
+_ending = False  # all objects are closed
 
 
 def close_at_exit(thing: Any) -> None:
@@ -42,6 +47,26 @@ def call(function: Callable[..., Any], *arguments: Any) -> Any:
         _running.discard(key)
 
 
+@contextlib.contextmanager
+def library_call() -> Iterator[None]:
+    """Surrounds a call of the library that runs Python code meanwhile, and whose callbacks call check_leaving(). The interpreter's end waits for the call:
+    if Python ended the thread in a callback, other threads of the library would go on using its stack."""
+    _register()
+    key = object()
+    _inside.add(key)
+    try:
+        check_leaving()
+        yield
+    finally:
+        _inside.discard(key)
+
+
+def check_leaving() -> None:
+    """Raises StateError on threads that outlive the interpreter, once its end has begun."""
+    if _leaving and threading.current_thread() is not threading.main_thread():
+        raise StateError("the interpreter ends while this thread still works: join the thread before the program's end")
+
+
 def _register() -> None:
     global _registered
     if not _registered:
@@ -51,13 +76,16 @@ def _register() -> None:
 
 
 def _end() -> None:
-    global _ending
+    global _leaving, _ending
+    _leaving = True
     for thing in list(_open):
         thing.close()
     _ending = True
     end = time.monotonic() + _PATIENCE
-    while _running:
+    while _running or _inside:
         if time.monotonic() > end:
+            if not _running:
+                return
             tell(
                 f"the program ends while {len(_running)} calls of a Dataset or a fetch function of yours run, which have not returned within {_PATIENCE:.0f} s: "
                 "they are not waited for any longer"
@@ -70,3 +98,4 @@ def _forget() -> None:
     """Resets the state in a forked child, where the parent's threads do not exist."""
     _open.clear()
     _running.clear()
+    _inside.clear()

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, NoReturn, Unpack, overload
 
 from stoker import _core, _definition, _files, _html, types
-from stoker._at_exit import close_at_exit
+from stoker._at_exit import check_leaving, close_at_exit, library_call
 from stoker._branches import converted
 from stoker._branches import do_not_convert as do_not_convert
 from stoker._build import GraphBuilder, NodeRef, Record, UserSource, current_builder
@@ -335,10 +335,11 @@ class Pipeline:
 
     def _make_core(self) -> _core.Pipeline:
         self._workers = workers(self._settings.num_threads)
-        with ProgressLine() as line:
+        with ProgressLine() as line, library_call():
 
             def listed(entries: int) -> None:  # -1: no new entries for a moment
                 self._check_given_up()
+                check_leaving()
                 if entries >= 0:
                     line.show(f"listing: {entries} objects")
 

@@ -199,6 +199,54 @@ atexit.register(built.wait, 60)
     assert done.returncode == 0, done.stderr
 
 
+LEFT_AT_EXIT = """
+import os, sys, threading, time
+from stoker import Loader, Pipeline, Storage, fn
+import stopping
+
+class Late:
+    closed = done = False
+
+    def write(self, text):
+        return len(text)
+
+    def flush(self):
+        if self.done or not sys.is_finalizing():  # from then on, Python ends all other threads that ask for the GIL
+            return
+        self.done = True
+        time.sleep(0.5)
+        names = [open(f"/proc/self/task/{t}/comm").read().strip() for t in os.listdir("/proc/self/task")]
+        os.write(1, b"left" if "stk-crew" in names else b"ended")
+
+def build(outputs, storage):
+    pipe = Pipeline(2, 2, None, storage=storage)
+    with pipe:
+        pipe.set_outputs(outputs())
+    pipe.build()
+
+server = stopping.Silent()
+storage = Storage(answer_timeout=60, retries=0, endpoint=server.url, anonymous=True)
+work = {
+    "tar": lambda: build(lambda: fn.readers.webdataset(paths=["s3://b/a.tar"], ext=["cls"]), storage),
+    "tars of a Loader": lambda: Loader(["s3://b/a.tar", "s3://b/b.tar"], 2, storage=storage),
+    "listing": lambda: build(lambda: fn.readers.file(file_root="s3://b/train")[0], storage),
+    "listing of tables": lambda: Loader("s3://b/*.parquet", 2, storage=storage),
+}[sys.argv[1]]
+threading.Thread(target=work, daemon=True).start()
+time.sleep(0.5)
+sys.stdout = Late()
+"""
+
+
+@pytest.mark.parametrize("kind", ["tar", "tars of a Loader", "listing", "listing of tables"])
+def test_a_thread_that_opens_files_while_the_interpreter_exits(kind):
+    """Python ends a daemon thread that asks for the GIL; the library's threads must not use its stack after that."""
+    path = os.pathsep.join([os.path.dirname(stopping.__file__), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-c", LEFT_AT_EXIT, kind]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, timeout=60, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "ended"), done.stderr
+
+
 def test_a_loader_is_closed_while_another_thread_iterates(tmp_path):
     """The close comes at any moment: close() raises nothing, the iteration ends, and another one resumes from the state."""
     import threading

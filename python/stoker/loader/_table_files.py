@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from stoker._at_exit import library_call
 from stoker._files import open_binary
 from stoker._storage import Storage
 from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, ReadError, StokerError, UnsupportedError
@@ -82,7 +83,8 @@ def tables_of(source: Any) -> list[str] | None:
 def find(patterns: Sequence[str], storage: Storage) -> list[str]:
     """Expands braces and globs, and returns the names of the files in their order."""
     try:
-        found = storage.core().find([os.fsencode(p) for p in patterns])
+        with library_call():
+            found = storage.core().find([os.fsencode(p) for p in patterns])
     except NotFoundError as e:
         raise InvalidArgumentError(f"Loader: {e}") from None
     return [os.fsdecode(name).removeprefix("file://") for name in found]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker import _core, _files, fn
+from stoker._at_exit import check_leaving, library_call
 from stoker._catalog import find
 from stoker._operator import call
 from stoker._progress import ProgressLine
@@ -76,9 +77,10 @@ def tars_of(source: Any) -> list[str] | None:
 def look(tars: Sequence[str], storage: Any) -> dict[str, int]:
     """Finds where the files of tars lie, and keeps it; the endings that files have, and how many have each."""
     core = storage.core() if isinstance(storage, Storage) else None  # whatever else it is, the pipeline refuses
-    with ProgressLine() as line:
+    with ProgressLine() as line, library_call():
 
         def progress(done: int, count: int, files: int) -> None:
+            check_leaving()
             line.show(f"indexing {done} of {count} tars, {files} files")
 
         found = _core.tar_index([os.fsencode(t) for t in tars], None, progress, core)
@@ -90,7 +92,9 @@ def look(tars: Sequence[str], storage: Any) -> dict[str, int]:
 
 def glance(tars: Sequence[str], storage: Any) -> tuple[int, dict[str, int]]:
     """The number of tars and the endings in their first sample, where all of them are in stores and one has no index yet; else 0 and {}."""
-    return _core.tar_unindexed([os.fsencode(t) for t in tars], storage.core() if isinstance(storage, Storage) else None)
+    core = storage.core() if isinstance(storage, Storage) else None
+    with library_call():
+        return _core.tar_unindexed([os.fsencode(t) for t in tars], lambda *_: check_leaving(), core)
 
 
 def _default(there: Mapping[str, int], tars: Sequence[str], images: Sequence[str]) -> dict[str, Any]:
