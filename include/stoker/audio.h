@@ -24,6 +24,7 @@ struct stk_audio_info {
 	int32_t bits;       /* of a stored sample; of a decoded one if the coding has none */
 	int64_t frames;     /* that the file holds */
 	int64_t missing;    /* that the header promises and the file does not hold: it was cut off. Only with `lenient` above 0 */
+	double origin;      /* seconds: time of the first frame on the file's clock, on which its video has times too; 0 of WAV and FLAC */
 };
 
 /* Zero-initialise. `lenient` means the same as stk_pipeline_config.lenient. */

@@ -56,8 +56,8 @@ static PyObject *audio_info(PyObject *object, PyObject *unused)
 	const struct stk_audio_info *info = &((struct audio_object *)object)->info;
 
 	(void)unused;
-	return Py_BuildValue("ssiiiLL", info->format, info->coding, (int)info->rate, (int)info->channels, (int)info->bits,
-		(long long)info->frames, (long long)info->missing);
+	return Py_BuildValue("ssiiiLLd", info->format, info->coding, (int)info->rate, (int)info->channels, (int)info->bits,
+		(long long)info->frames, (long long)info->missing, info->origin);
 }
 
 static PyObject *audio_read(PyObject *object, PyObject *args)
@@ -96,7 +96,7 @@ PyObject *core_audio_named(PyObject *module, PyObject *name)
 }
 
 static PyMethodDef audio_methods[] = {
-	{"info", audio_info, METH_NOARGS, "info()\n--\n\nReturns (format, coding, rate, channels, bits, frames, missing)."},
+	{"info", audio_info, METH_NOARGS, "info()\n--\n\nReturns (format, coding, rate, channels, bits, frames, missing, origin)."},
 	{"read", audio_read, METH_VARARGS,
 		"read(first, count, dtype, mono, out)\n--\n\nWrites `count` frames from frame `first` on into out."},
 	{NULL, NULL, 0, NULL},

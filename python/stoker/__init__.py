@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         types,
     )
     from stoker._advise import advise
-    from stoker._audio import AddNoise, Audio, audiodecode, audioread
+    from stoker._audio import AddNoise, Audio, AudioDecoder, audiodecode, audioread
     from stoker._image import imdecode, imread
     from stoker._sheet import view
     from stoker._storage import Storage
@@ -97,6 +97,7 @@ _NAMES = {
     "StokerError": "stoker.errors",
     "advise": "stoker._advise",
     "audiodecode": "stoker._audio",
+    "AudioDecoder": "stoker._audio",
     "audioread": "stoker._audio",
     "imdecode": "stoker._image",
     "imread": "stoker._image",
@@ -113,6 +114,7 @@ _NAMES = {
 __all__ = [
     "AddNoise",
     "Audio",
+    "AudioDecoder",
     "DataLoader",
     "DataNode",
     "Loader",

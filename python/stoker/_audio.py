@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""audioread and audiodecode: the samples of one sound file as an array, for the code of a data set. Audio: a field of sounds of a Loader. AddNoise: one of its
-transforms."""
+"""audioread and audiodecode: the samples of one sound file as an array, for the code of a data set. AudioDecoder: its samples by time. Audio: a field of sounds of
+a Loader. AddNoise: one of its transforms."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _decode(
     if dtype not in _TYPES:
         raise ArgumentError(f"dtype is one of {', '.join(_TYPES)}, not {dtype!r}")
     file = _core.AudioFile(path, data, strict)
-    _, _, rate, channels, _, frames, _ = file.info()
+    _, _, rate, channels, _, frames, _, _ = file.info()
     first = _frames("start", start, rate)
     if first > frames:
         raise ArgumentError(f"start is {start:g} s; the file ends at {frames / rate:g} s")
@@ -81,6 +81,87 @@ def audiodecode(
     return _decode(None, data, start, duration, mono, dtype, strict)
 
 
+@dataclass
+class AudioSamples:
+    """Samples of a sound: a float32 tensor (channels, frames), when it begins, how long it lasts, and its rate in Hz."""
+
+    data: Any
+    pts_seconds: float
+    duration_seconds: float
+    sample_rate: int
+
+
+@dataclass(frozen=True)
+class AudioMetadata:
+    """Facts about a sound. Names are those of torchcodec. begin_stream_seconds: time of the first sample on the file's clock, on which its video has times
+    too."""
+
+    sample_rate: int
+    num_channels: int
+    codec: str
+    num_frames: int
+    begin_stream_seconds: float
+    end_stream_seconds: float
+    duration_seconds: float
+
+
+class AudioDecoder:
+    """Decodes the sound of a file by time, as torchcodec.decoders.AudioDecoder does; with a VideoDecoder of the same file, picture and sound of one window.
+
+    source: a path, a URL, bytes, or an array or a tensor of uint8.
+    strict: a file that was cut off is an error; with strict=False its samples are decoded as far as they go.
+
+    A local WAV or FLAC file is read only where a window lies; other files are decoded when they are opened. Samples are torch tensors, or NumPy
+    arrays if torch is not installed.
+    """
+
+    def __init__(self, source: Any, *, strict: bool = True) -> None:
+        named = isinstance(source, (str, os.PathLike))
+        if type(source).__module__.partition(".")[0] == "torch":
+            source = source.numpy()
+        self._file = _core.AudioFile(os.fsencode(source) if named else None, None if named else source, strict)
+        _, codec, rate, channels, _, frames, _, origin = self._file.info()
+        self.metadata = AudioMetadata(rate, channels, codec, frames, origin, origin + frames / rate, frames / rate)
+
+    def __repr__(self) -> str:
+        m = self.metadata
+        return f"<AudioDecoder: {m.num_frames} frames of {m.num_channels} channels at {m.sample_rate} Hz, {m.codec}, {m.duration_seconds:.3f} s>"
+
+    def get_all_samples(self) -> AudioSamples:
+        """All samples."""
+        return self._read(0, self.metadata.num_frames)
+
+    def get_samples_played_in_range(self, start_seconds: float | None = None, stop_seconds: float | None = None) -> AudioSamples:
+        """The samples from start_seconds to stop_seconds, which is excluded; both are rounded to the nearest sample. Times are those of the file's clock, as those
+        of VideoDecoder are. The window ends where the sound begins or ends; pts_seconds says when it begins."""
+        m = self.metadata
+        start = m.begin_stream_seconds if start_seconds is None else start_seconds
+        stop = m.end_stream_seconds if stop_seconds is None else stop_seconds
+        if not start <= stop:
+            raise ValueError(f"start_seconds is {start}; it must not be after stop_seconds, which is {stop}")
+        first, end = (min(max(round((t - m.begin_stream_seconds) * m.sample_rate), 0), m.num_frames) for t in (start, stop))
+        if first == end and start < stop:
+            raise IndexError(
+                f"there is no sound from {start} s to {stop} s: the file has it from {m.begin_stream_seconds} s to {m.end_stream_seconds} s"
+            )
+        return self._read(first, end - first)
+
+    def _read(self, first: int, count: int) -> AudioSamples:
+        import numpy as np
+
+        m = self.metadata
+        made: Any = np.empty((count, m.num_channels), np.float32)
+        self._file.read(first, count, int(_TYPES["float32"]), False, made)
+        made = np.ascontiguousarray(made.T)
+        try:
+            import torch
+
+            made = torch.from_numpy(made)
+        except ImportError:
+            pass
+        return AudioSamples(made, m.begin_stream_seconds + first / m.sample_rate, count / m.sample_rate, m.sample_rate)
+
+
 @dataclass(frozen=True)
 class Audio:
     """Says how a Loader reads the sounds of a field, as in Loader(folder, 32, fields={"audio": Audio(rate=16000, duration=1.0), "label": None}).
@@ -88,7 +169,8 @@ class Audio:
     rate: of all sounds, in Hz. None: each file's own; the field `rate` has them.
     duration: of all sounds, in seconds, so that batches are tensors: longer ones are cropped, and zeros follow shorter ones. None: sounds keep their
     lengths, and a batch is padded with zeros to its longest one; the field NAME_lengths has the lengths. With ragged=(NAME,) it is a RaggedBatch.
-    crop: "start", "center" or "random": the part of a longer sound. Of a file that is not a NeMo manifest's, only this part is decoded.
+    crop: "start", "center" or "random": the part of a longer sound. Next to a Video, the sound is that of the clip, and begins with it.
+    Only this part is decoded, except of files in a NeMo manifest.
     mono: the mean of the channels, so that a batch is (N, frames); otherwise it is (N, channels, frames).
     dtype: "float32" (-1 <= x < 1), "int16" or "int32".
     quality: of resampling, 0 to 100.

@@ -227,7 +227,8 @@ enum stk_status stk_audio_open(
 		.channels = a->info.channels,
 		.bits = a->info.bits,
 		.frames = a->info.frames,
-		.missing = a->info.missing};
+		.missing = a->info.missing,
+		.origin = a->info.origin};
 	*out = a;
 	return STK_OK;
 }

@@ -44,10 +44,15 @@ static const char *other_sound(const uint8_t *data, size_t size)
 	} kinds[] = {{0, 4, "OggS", "an Ogg file (Vorbis or Opus)"}, {0, 3, "ID3", "an MP3 file"}, {4, 4, "ftyp", "an MP4 file (M4A)"},
 		{0, 4, "\x1a\x45\xdf\xa3", "a Matroska or WebM file"}, {0, 4, "FORM", "an AIFF file"}, {0, 4, ".snd", "an AU file"},
 		{0, 4, "caff", "a CAF file"}, {0, 4, "riff", "a Wave64 file"}, {0, 4, "wvpk", "a WavPack file"},
-		{0, 4, "RIFX", "a WAV with big-endian numbers (RIFX)"}, {0, 4, "MThd", "a MIDI file, which holds notes"}};
+		{0, 4, "RIFX", "a WAV with big-endian numbers (RIFX)"}, {0, 4, "MThd", "a MIDI file, which holds notes"},
+		{8, 4, "AVI ", "an AVI file"}, {0, 4, "FLV\1", "an FLV file"}, {0, 4, "\0\0\1\xba", "an MPEG file"},
+		{4, 4, "moov", "a QuickTime file"}, {4, 4, "mdat", "a QuickTime file"}, {4, 4, "wide", "a QuickTime file"}};
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (size >= (size_t)kinds[i].at + kinds[i].length && !memcmp(data + kinds[i].at, kinds[i].bytes, kinds[i].length))
 			return kinds[i].name;
+	for (size_t before = 0, sync = 0x47; before <= 4; before += 4) /* packets of 188 bytes, each after 4 more in M2TS */
+		if (size > 2 * before + 188 && data[before] == sync && data[2 * before + 188] == sync)
+			return "an MPEG transport stream";
 	if (size >= 2 && data[0] == 0xff && (data[1] & 0xe0) == 0xe0 && data[1] != 0xff && data[1] != 0xfe)
 		return (data[1] & 6) == 0 ? "an AAC file (ADTS)" : "an MP3 file";
 	return NULL;

@@ -41,9 +41,10 @@ struct stk_sound_info {
 	enum stk_pcm pcm;
 	int32_t rate; /* frames a second, at least 1 */
 	int32_t channels, bits;
-	int64_t frames;       /* that the file holds */
-	int64_t missing;      /* that the header promises, and that the file does not hold */
-	uint64_t begin;       /* offset of the first frame */
+	int64_t frames;  /* that the file holds */
+	int64_t missing; /* that the header promises, and that the file does not hold */
+	uint64_t begin;  /* offset of the first frame */
+	double origin;   /* seconds: time of the first frame on the file's clock, on which its video has times too; 0 of WAV and FLAC */
 	uint32_t frame_bytes; /* of one frame in the file; of FLAC, of one decoded frame */
 	struct stk_sound_blocks blocks;
 };

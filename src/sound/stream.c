@@ -374,6 +374,8 @@ static enum stk_status describe(struct stk_sound_stream *s, struct stk_error *er
 	s->info.bits = p->bits_per_raw_sample > 0 ? p->bits_per_raw_sample : 8 * (int32_t)stk__pcm_bytes(s->info.pcm);
 	s->info.frame_bytes = (uint32_t)s->info.channels * stk__pcm_bytes(s->info.pcm);
 	s->info.frames = flac_frames(p);
+	if (s->pending && s->frame->pts != AV_NOPTS_VALUE)
+		s->info.origin = (double)s->frame->pts * s->stream->time_base.num / s->stream->time_base.den;
 	return find_vorbis_end(s, &s->limit, err);
 }
 

@@ -38,7 +38,7 @@ class Image:
     gray: bool = False
     channels: int | None = None
     clip: bool = False  # frames of one video (FHWC), which all get the same draws
-    sound: Any = None  # a sound in the place of the image (_lower_sounds.Sound)
+    sound: Any = None  # the sound of the clip, or in the place of the image (_lower_sounds.Sound)
 
     def moved(self, node: DataNode, extent: tuple[int, int] | None) -> Image:
         """Returns the image with another node and extent, after its pixels have moved."""

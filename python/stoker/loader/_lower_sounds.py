@@ -31,6 +31,11 @@ class Sound:
         return replace(self, node=spec.upload(self.node))
 
 
+def is_of_sounds(step: Any) -> bool:
+    """Returns whether a transform takes sounds."""
+    return isinstance(step, AddNoise) or type(step).__module__.partition(".")[0] == "torchaudio"
+
+
 def lowered(steps: Sequence[Any], sound: Sound, spec: Spec) -> Sound:
     """Applies the transforms in order."""
     for step in steps:

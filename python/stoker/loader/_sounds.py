@@ -17,11 +17,12 @@ from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, StokerError
 from stoker.loader import _fields
 from stoker.loader._finish import Finish, Finishing, Outputs, by_value
-from stoker.loader._lower_sounds import Sound, lowered
+from stoker.loader._lower_sounds import Sound, is_of_sounds, lowered
 from stoker.loader._sources import FileSource, Source, from_list
 from stoker.loader._spec import Spec
 from stoker.loader._table_files import tables_of
 from stoker.loader._tars import TarSource, node_of, tars_of
+from stoker.loader._videos import wants_clips
 from stoker.pipeline import Pipeline
 
 # Endings of names of sounds; only those that this build can decode are read.
@@ -43,13 +44,13 @@ class Wanted:
     names: tuple[str, ...]
 
 
-def _wanted(fields: Mapping[str, Any]) -> Wanted:
-    """Returns the field that is an Audio, and the names of all."""
+def _wanted(fields: Mapping[str, Any], clips: bool = False) -> Wanted:
+    """Returns the field that is an Audio, and the names of all. clips: other fields may have kinds."""
     sounds = {name: given for name, given in fields.items() if isinstance(given, Audio) or given is Audio}
     if len(sounds) > 1:
         raise InvalidArgumentError(f"fields: {', '.join(map(str, sounds))} are Audio, and a sample has one sound: name one of them")
     others = {name: given for name, given in fields.items() if name not in sounds and given is not None}
-    if others:
+    if others and not clips:
         raise InvalidArgumentError(
             f"fields: next to a sound, fields are None, as they come from the data; {', '.join(f'{n!r} is {g!r}' for n, g in others.items())}"
         )
@@ -83,18 +84,21 @@ def components_of(fields: Any, components: Mapping[str, Any] | None) -> Mapping[
 
 @dataclass
 class Taken:
-    """What Loader goes on with. fields: without those that the sounds add. sounds: None if the source makes the sounds itself. main: the user's name of the
-    sounds of rows, which take the place of images there; else empty. ragged: fields that are not sounds."""
+    """The arguments of a Loader without its sounds. fields: without those that the sounds add. sounds: None if the source makes the sounds itself. main: the
+    user's name of the sounds of rows, which take the place of images there; else empty. ragged: fields that are not sounds. transforms: those of images."""
 
     source: Any
     fields: Any
     sounds: Sounds | None
     main: str
     ragged: tuple[str, ...]
+    transforms: Any = None
 
 
 def taken(source: Any, given: Mapping[str, Any]) -> Taken:
     """Takes the sounds out of the arguments of a Loader. given: all of its arguments."""
+    if wants_clips(given):
+        return _taken_with_clips(source, given)
     wanted = _wanted(given["fields"])
     ragged = (given["ragged"],) if isinstance(given["ragged"], str) else tuple(given["ragged"])
     rows = _holds_rows(source)
@@ -106,9 +110,27 @@ def taken(source: Any, given: Mapping[str, Any]) -> Taken:
     return Taken(made, wanted.names, None, "", ())
 
 
-def names_of_rows(fields: Any) -> tuple[str, tuple[str, ...]]:
-    """Returns the name of the sound, and the names of the columns that a table is asked for."""
-    wanted = _wanted(fields)
+def _taken_with_clips(source: Any, given: Mapping[str, Any]) -> Taken:
+    """Takes the sounds out of a Loader of videos: each sample has the sound of its clip."""
+    wanted = _wanted(given["fields"], True)
+    ragged = (given["ragged"],) if isinstance(given["ragged"], str) else tuple(given["ragged"])
+    if wanted.audio.crop != "start":
+        raise InvalidArgumentError(f"Audio: crop={wanted.audio.crop!r} next to a clip: the sound begins with the clip; leave crop out")
+    if any(getattr(kind, "clips", None) is not None for kind in given["fields"].values()):
+        raise InvalidArgumentError("fields: next to an Audio a sample has one clip: leave out clips of the Video")
+    all_steps = given["transforms"]
+    steps = list(all_steps) if isinstance(all_steps, (list, tuple)) else [] if all_steps is None else [all_steps]
+    sounds = Sounds(wanted, wanted.name in ragged, [step for step in steps if is_of_sounds(step)], True)
+    fields = {name: kind for name, kind in given["fields"].items() if name not in (wanted.name, "rate", sounds.lengths)}
+    images = [step for step in steps if not is_of_sounds(step)] if isinstance(all_steps, (list, tuple)) or sounds.steps else all_steps
+    return Taken(source, fields, sounds, "", tuple(name for name in ragged if name != wanted.name), images)
+
+
+def names_of_rows(arguments: Mapping[str, Any]) -> tuple[str | None, Any]:
+    """Returns the name of the column of sounds, or None if the table holds videos with sounds; and the fields that a table is asked for."""
+    if wants_clips(arguments):
+        return None, _taken_with_clips(None, {"transforms": None, "ragged": (), **arguments}).fields
+    wanted = _wanted(arguments["fields"])
     return wanted.name, Sounds(wanted, False, None).names
 
 
@@ -187,7 +209,7 @@ def _seconds(part: tuple[Any, float, float | None]) -> float:
     if duration is not None:
         return duration
     try:
-        _, _, rate, _, _, frames, _ = _core.AudioFile(os.fsencode(path), None, False).info()
+        _, _, rate, _, _, frames, _, _ = _core.AudioFile(os.fsencode(path), None, False).info()
     except StokerError:
         return 0.0
     return max(frames / rate - offset, 0.0)
@@ -196,12 +218,12 @@ def _seconds(part: tuple[Any, float, float | None]) -> float:
 class Sounds:
     """Makes the sounds of samples from the bytes of files, applies the transforms, and names the fields that come of it.
 
-    A Loader whose Spec has one gets its outputs after all others: rate, then lengths if batches are padded. given: the user's field. ragged: a batch of sounds is
-    a RaggedBatch.
+    A Loader whose Spec has one gets its outputs after all others: the sound if samples are clips of videos, rate, and lengths if batches are padded. given: the
+    user's field. ragged: a batch of sounds is a RaggedBatch. clips: sounds belong to clips; otherwise they take the place of images.
     """
 
-    def __init__(self, given: Wanted, ragged: bool, transforms: Any) -> None:
-        self.given, self.ragged, self.audio = given, ragged, given.audio
+    def __init__(self, given: Wanted, ragged: bool, transforms: Any, clips: bool = False) -> None:
+        self.given, self.ragged, self.audio, self.clips = given, ragged, given.audio, clips
         self.steps = list(transforms) if isinstance(transforms, (list, tuple)) else [] if transforms is None else [transforms]
         self.padded = False  # whether sounds have different lengths
         self._axis = 0  # the axis of a sample that lengths are of
@@ -244,6 +266,11 @@ class Sounds:
         node, rate = fn.decoders.audio(data, **window, **self.decoding())
         return self.sound(node, rate)
 
+    def of_clip(self, data: DataNode, window: DataNode) -> Sound:
+        """Decodes the sound of a clip from the bytes of its video."""
+        more = {} if self.audio.duration is None else {"duration": self.audio.duration}
+        return self.sound(*fn.decoders.audio(data, window, **more, **self.decoding()))
+
     def sound(self, node: DataNode, rate: DataNode) -> Sound:
         """Returns a sound in torchaudio's form: (frames) or (channels, frames)."""
         audio = self.audio
@@ -259,12 +286,20 @@ class Sounds:
             nodes.append(fn.shapes(made.node, dtype=types.INT64)[self._axis])
         return nodes
 
-    def with_fields(self, fields: Mapping[str, int | None], outputs: int) -> dict[str, int | None]:
-        """Adds the fields of the sounds of rows, in the user's order. outputs: the number of outputs, of which the last ones are of the sounds."""
+    @property
+    def outputs(self) -> int:
+        """The number of outputs at the end that are of the sounds."""
+        return self.clips + 1 + self.padded
+
+    def with_fields(self, fields: Mapping[str, int | None], outputs: int, main: str) -> dict[str, int | None]:
+        """Adds the fields of the sounds, in the user's order. outputs: the number of outputs, of which the last ones are of the sounds. main: the user's name of
+        the first output, which is "image" in `fields`."""
         known = {**fields, "rate": outputs - 1 - self.padded}
         if self.padded:
             known[self.lengths] = outputs - 1
-        names = ["image" if name == self.given.name else name for name in self.given.names]
+        if self.clips:
+            known[self.given.name] = outputs - self.outputs
+        names = ["image" if name == main else name for name in self.given.names]
         if self.padded and not self.ragged and self.lengths not in names:
             names.append(self.lengths)
         if self.lengths in names and not self.padded:
@@ -272,11 +307,12 @@ class Sounds:
         return {name: known[name] for name in names}
 
     def finishing(self, made: Finishing, outputs: int) -> Finishing:
-        """Adds the conversions of the sounds of rows."""
+        """Adds the conversions of the sounds."""
         finish = dict(made.finish)
         if self.ragged:
-            finish["image"] = _Ragged(outputs - 1, self._axis + 1)
-        return replace(made, finish=finish, needed=(*made.needed, 0, outputs - 1), image=False)
+            finish[self.given.name if self.clips else "image"] = _Ragged(outputs - 1, self._axis + 1)
+        own = outputs - self.outputs if self.clips else 0
+        return replace(made, finish=finish, needed=(*made.needed, own, outputs - 1), image=made.image and self.clips)
 
 
 class AudioSource(FileSource):

@@ -36,7 +36,9 @@ class Spec:
     pad: dict[str, float] | None = None  # value of the padding for each kind of field; None: batches are not padded
     size: DataNode | None = None  # height and width of a sample's image before it is padded, after `finished`
     video: Any = None  # the clips that stand in the place of images (loader._videos.Video); None: images are images
-    sound: Any = None  # the sounds of rows, which stand in the place of images (loader._sounds.Sounds); None: samples have no sounds
+    sound: Any = (
+        None  # the sounds of clips or of rows, where they stand in the place of images (loader._sounds.Sounds); None: there are none
+    )
     as_given: bool = False  # no argument says what becomes of the images: arrays and tensors of uint8 stay so
 
     @property
@@ -59,9 +61,9 @@ class Spec:
         self.views = [Recipe.of([], types.UINT8, view.channels_last) for view in self.views]
 
     def finished(self, image: Image) -> list[DataNode]:
-        """Returns the views of an image. The first view becomes the first output of the graph, and the other views become the last outputs."""
-        if image.sound is not None:
-            sound: list[DataNode] = self.sound.finished(image.sound, self)
+        """Returns the views of an image, then the outputs of its sound. The first one becomes the first output of the graph, and the others the last ones."""
+        sound: list[DataNode] = [] if image.sound is None else self.sound.finished(image.sound, self)
+        if sound and not image.clip:
             return sound
         if image.followers is not None and self.images > 1:
             raise UnsupportedError(
@@ -69,10 +71,10 @@ class Spec:
             )
         made = [node for view in self.views for node in view.apply(image)]
         if self.pad is None:
-            return made
+            return made + sound
         shape, first = made[0].shape(dtype=types.INT64), (0 if self.views[0].channels_last else 1) + image.clip
         self.size = self.upload(shape[first : first + 2])
-        return [self.padded(node, "Image") for node in made]
+        return [self.padded(node, "Image") for node in made] + sound
 
     def padded(self, node: DataNode, kind: str) -> DataNode:
         """Pads a field's node to the largest extent of its batch, if batches are padded."""

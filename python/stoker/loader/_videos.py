@@ -59,8 +59,11 @@ class Video:
         more: dict[str, Any] = {} if self.fps is None else {"fps": float(self.fps)}
         if self.clips is not None:
             more["clips"] = self.clips
-        clip = fn.decoders.video(data, sequence_length=self.frames, stride=self.stride, position=position, pad_mode="edge", **more)
-        return Image(spec.upload(clip), None, channels=3, clip=True)
+        place: dict[str, Any] = {"sequence_length": self.frames, "stride": self.stride, "position": position, "pad_mode": "edge"}
+        if spec.sound is None:
+            return Image(spec.upload(fn.decoders.video(data, **place, **more)), None, channels=3, clip=True)
+        clip, window = fn.decoders.video(data, enable_window=True, **place, **more)
+        return Image(spec.upload(clip), None, channels=3, clip=True, sound=spec.sound.of_clip(data, window))
 
     def parted(self, clips: Any) -> Any:
         """Takes the clips of each sample of a batch apart, without a copy."""
@@ -85,6 +88,11 @@ def _asked(fields: Any, frames: int | None, stride: int) -> tuple[Any, Video | N
     if frames is None and stride != 1:
         raise InvalidArgumentError("Loader: stride is of clips: give frames, the number of frames of a clip, too")
     return fields, None if frames is None else Video(frames, stride)
+
+
+def as_images(fields: Any) -> Any:
+    """Returns fields with the kind of an image in place of that of a clip."""
+    return {name: "Image" if isinstance(kind, Video) else kind for name, kind in fields.items()} if isinstance(fields, Mapping) else fields
 
 
 def wants_clips(arguments: Mapping[str, Any]) -> bool:

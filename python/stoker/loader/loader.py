@@ -40,7 +40,7 @@ from stoker.loader._table import MEMORY, Table
 from stoker.loader._table_files import tables_of
 from stoker.loader._table_source import TableSource
 from stoker.loader._tars import TarSource, tars_of
-from stoker.loader._videos import VIDEO_ENDINGS, taken_as_clips, wants_clips
+from stoker.loader._videos import VIDEO_ENDINGS, as_images, taken_as_clips, wants_clips
 from stoker.pipeline import Pipeline
 from stoker.transforms import Transform, flatten
 
@@ -160,7 +160,8 @@ class Loader(metaclass=BriefHelp):
             from stoker.loader import _sounds
 
             taken = _sounds.taken(source, given)
-            source, fields, sounds, main, ragged, transforms = taken.source, taken.fields, taken.sounds, taken.main, taken.ragged, None
+            source, fields, sounds, main, ragged = taken.source, taken.fields, taken.sounds, taken.main, taken.ragged
+            transforms = taken.transforms
         source, fields, video = taken_as_clips(source, {**given, "fields": fields})
         signature = inspect.signature(Loader.__init__)
         settings = _options.take_more(more, list(signature.parameters))
@@ -194,7 +195,7 @@ class Loader(metaclass=BriefHelp):
             _layout.checked(layout),
             self._main,
             _fields.place_of(self._names) if self._main != "image" else 0,
-            sounds,
+            sounds if main else None,
         )
         floats = asked.kinds is not None and "image" in asked.kinds and asked.kinds["image"].name == FLOATS
         source, images = _understood(source, split, more.get("storage"), asked)
@@ -349,7 +350,7 @@ class Loader(metaclass=BriefHelp):
         paths = [os.fsdecode(t) for t in ([tars] if isinstance(tars, (str, os.PathLike)) else tars)]
         indexes = [index_paths] if isinstance(index_paths, str) else index_paths
         endings: dict[str, Any] = {"endings": VIDEO_ENDINGS} if wants_clips(arguments) else {}
-        if has_sound(arguments.get("fields")):
+        if has_sound(arguments.get("fields")) and not endings:
             from stoker.loader import _sounds
 
             endings, components = {"endings": _sounds.SOUND_ENDINGS}, _sounds.components_of(arguments["fields"], components)
@@ -375,8 +376,10 @@ class Loader(metaclass=BriefHelp):
         if has_sound(arguments.get("fields")):
             from stoker.loader import _sounds
 
-            sound, names = _sounds.names_of_rows(arguments["fields"])
-            names = _fields.internal(names, sound)
+            sound, fields = _sounds.names_of_rows(arguments)
+        fields = as_images(fields)
+        names, kinds = _fields.names_of(fields), kinds_of(fields)
+        names = names if sound is None else _fields.internal(names, sound)
         paths = [os.fsdecode(t) for t in ([table] if isinstance(table, (str, bytes, os.PathLike)) else table)]
         if not paths:
             raise InvalidArgumentError("Loader.from_parquet: the list of files is empty")
@@ -468,7 +471,7 @@ class Loader(metaclass=BriefHelp):
             return _fields.of_pipeline(self._names, len(self._run.descs))
         fields = source.fields(self._names)
         if self._spec.sound is not None:
-            fields = self._spec.sound.with_fields(fields, len(self._run.descs))
+            fields = self._spec.sound.with_fields(fields, len(self._run.descs) - (self._spec.pad is not None), self._main)
         if self._spec.last_batch != "pad":
             return fields
         if fields.get("valid") is not None:
@@ -494,7 +497,8 @@ class Loader(metaclass=BriefHelp):
         given = source.samples_of if isinstance(source, DatasetSource) else None
         images = self._spec.images + (given.views if given is not None else 0)
         in_list = self._several or (given is not None and given.several)
-        views = [0, *range(count - images + 1, count)] if in_list else None
+        last = count if self._spec.sound is None else count - self._spec.sound.outputs
+        views = [0, *range(last - images + 1, last)] if in_list else None
         return Batches(fields, batch, self._device, finishing, views, self._pin and _options.can_pin(), self._lists, self._main)
 
     def _dataset_facts(self, batch: Any) -> tuple[list[bool], list[int]]:

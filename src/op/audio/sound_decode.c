@@ -39,10 +39,31 @@ static enum stk_status refuse_start(const struct stk_sound_want *want, double en
 	return stk__fail(err, STK_INVALID, "the window begins at %g s; the file ends at %g s", want->start, end);
 }
 
+/* Finds the frames to decode of a window on the file's clock. Where the file has no sound, silence takes its place. */
+static enum stk_status find_timed(const struct stk_sound_want *want, int64_t frames, struct stk_sound_state *state, struct stk_error *err)
+{
+	const double rate = state->info.rate, all = frames < 0 ? 0x1p50 : (double)frames;
+	const double first = round((want->window[0] - state->info.origin) * rate),
+		     end = round((want->window[1] - state->info.origin) * rate);
+	const double count = want->duration >= 0 ? round(want->duration * rate) : end - first;
+	if (!(fabs(first) < 0x1p50) || !(count >= 0) || !(count <= STK_JOB_MOST))
+		return stk__fail(err, STK_INVALID, "the window from %g s to %g s is no window in time", want->window[0], want->window[1]);
+	const double lead = first < 0 ? (-first < count ? -first : count) : 0, from = first < 0 ? 0 : first < all ? first : all;
+	const double take = count - lead < all - from ? count - lead : all - from;
+	state->first = (int64_t)from;
+	state->count = (int64_t)take;
+	state->lead = (int64_t)lead;
+	state->tail = (int64_t)(count - lead - take);
+	return STK_OK;
+}
+
 /* Finds the frames to decode; the window ends with the file. frames: of the file, or -1: not known, so that the window may end after the file. */
 static enum stk_status find_window(const struct stk_sound_want *want, int64_t frames, struct stk_sound_state *state, struct stk_error *err)
 {
 	const int32_t rate = state->info.rate;
+	state->lead = state->tail = 0;
+	if (want->window)
+		return find_timed(want, frames, state, err);
 	double all = frames < 0 ? 0x1p50 : (double)frames, count = want->duration >= 0 ? frames_of(want->duration, want, rate) : -1;
 	double first = want->start > 0 ? frames_of(want->start, want, rate) : 0;
 	if (want->position >= 0)
@@ -59,10 +80,11 @@ static enum stk_status find_window(const struct stk_sound_want *want, int64_t fr
 static enum stk_status count_output(const struct stk_sound_want *want, struct stk_sound_state *state, struct stk_error *err)
 {
 	const double rate = (double)stk__sound_rate(want, state);
-	double frames = (double)state->count;
+	const int64_t window = state->lead + state->count + state->tail;
+	double frames = (double)window;
 	if (state->resampled)
-		frames = stk__resampling_length(&(struct stk_resampling){.in = state->info.rate, .out = rate}, state->count);
-	if (want->pad)
+		frames = stk__resampling_length(&(struct stk_resampling){.in = state->info.rate, .out = rate}, window);
+	if (want->pad || (want->window && want->duration >= 0))
 		frames = round(want->duration * rate);
 	if (frames > STK_JOB_MOST)
 		return stk__fail(err, STK_LIMIT, "a sound of %.0f samples is too long; at most %d are possible", frames, STK_JOB_MOST);
@@ -132,9 +154,11 @@ static enum stk_status decode_stream(const struct stk_call *call, struct stk_sou
 		(s = stk__stream_decode(
 			 stream, state->first, state->count < (int64_t)1 << 40 ? state->count : -1, collect, &c, cancel, err)))
 		return s;
-	if (c.frames == 0 && state->first > 0 && state->count > 0)
+	if (c.frames == 0 && state->first > 0 && state->count > 0 && !want->window)
 		return stk__fail(err, STK_INVALID, "the window begins at %g s, after the end of the file", want->start);
 	state->decoded = c.data;
+	if (want->window)
+		state->tail += state->count - c.frames;
 	state->count = c.frames;
 	return STK_OK;
 }
@@ -183,15 +207,32 @@ static enum stk_status resample(const struct stk_call *call, struct stk_sound_sh
 	const struct stk_sound_state *state, const void *decoded, const struct stk_tensor *out, int64_t *made, struct stk_error *err)
 {
 	const struct stk_resampling r = {state->info.rate, (double)want->rate, stk__resampling_lobes(want->quality), 0};
-	const double length = stk__resampling_length(&r, state->count);
+	const int64_t count = state->lead + state->count + state->tail;
+	const double length = stk__resampling_length(&r, count);
 	struct stk_tensor in = {.desc = out->desc, .data = (void *)(uintptr_t)decoded}, part = *out;
 	*made = length < (double)state->frames ? (int64_t)length : state->frames;
 	in.desc.dtype = STK_FLOAT;
-	in.desc.shape[0] = state->count;
+	in.desc.shape[0] = count;
 	part.desc.shape[0] = *made;
 	if (*made == 0)
 		return STK_OK;
 	return stk__resampling_job(&r, &shared->tables, call->tools->arena, &call->tools->cpu_jobs, &in, &part, err);
+}
+
+/* Decodes the window to `to`. made: frames of it that are wanted. */
+static enum stk_status decode_window(const struct stk_call *call, const struct stk_sound_want *want, const uint8_t *data, size_t size,
+	const struct stk_sound_state *state, int64_t made, void *to, struct stk_error *err)
+{
+	const struct stk_sound_bytes bytes = stk__sound_memory(data, size);
+	const struct stk_sound_window window = {.first = state->first,
+		.count = made,
+		.dtype = decoded_type(want, state),
+		.mono = want->mono,
+		.to = to,
+		.cancel = call->tools->cancel,
+		.cpu = call->tools->cpu_jobs.cpu,
+		.lenient = call->tools->lenient};
+	return stk__sound_read(&bytes, &state->info, &window, err);
 }
 
 enum stk_status stk__sound_run(const struct stk_call *call, struct stk_sound_shared *shared, const struct stk_sound_want *want,
@@ -199,23 +240,25 @@ enum stk_status stk__sound_run(const struct stk_call *call, struct stk_sound_sha
 {
 	const size_t frame = frame_size(want, state),
 		     out_frame = (size_t)(want->mono ? 1 : state->info.channels) * stk_dtype_size(out->desc.dtype);
+	const int64_t window = state->lead + state->count + state->tail;
+	const bool silent = state->lead || state->tail, apart = state->resampled || (silent && window > state->frames);
 	const void *decoded = state->decoded;
-	int64_t made = state->count < state->frames ? state->count : state->frames;
+	int64_t made = window < state->frames ? window : state->frames;
+	uint8_t *to = out->data;
 	enum stk_status s = STK_OK;
+	if ((apart && (!decoded || silent)) && !(to = stk__arena_take(call->tools->arena, (size_t)window * frame + 1)))
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld frames of a sound", (long long)window);
+	if (silent) {
+		memset(to, 0, (size_t)state->lead * frame);
+		memset(to + (size_t)(state->lead + state->count) * frame, 0, (size_t)state->tail * frame);
+	}
 	if (!decoded && state->count) {
-		const struct stk_sound_bytes bytes = stk__sound_memory(data, size);
-		void *to = state->resampled ? stk__arena_take(call->tools->arena, (size_t)state->count * frame) : out->data;
-		const struct stk_sound_window window = {.first = state->first,
-			.count = state->resampled ? state->count : made,
-			.dtype = decoded_type(want, state),
-			.mono = want->mono,
-			.to = to,
-			.cancel = call->tools->cancel,
-			.cpu = call->tools->cpu_jobs.cpu,
-			.lenient = call->tools->lenient};
-		if (!to)
-			return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld frames of a sound", (long long)state->count);
-		s = stk__sound_read(&bytes, &state->info, &window, err);
+		const int64_t wanted = apart || silent ? state->count : made;
+		s = decode_window(call, want, data, size, state, wanted, to + (size_t)state->lead * frame, err);
+		decoded = to;
+	} else if (silent) {
+		if (state->count)
+			memcpy(to + (size_t)state->lead * frame, decoded, (size_t)state->count * frame);
 		decoded = to;
 	}
 	if (s || (state->resampled && (s = resample(call, shared, want, state, decoded, out, &made, err))))

@@ -17,6 +17,7 @@ void stk__sound_shared_clear(struct stk_sound_shared *shared);
 struct stk_sound_state {
 	struct stk_sound_info info;
 	int64_t first, count; /* frames of the file that are decoded */
+	int64_t lead, tail;   /* frames of silence before and after them, where a window lies outside of the sound */
 	int64_t frames;       /* of the output */
 	bool resampled;
 	const void *decoded; /* samples that were already decoded, to find their number; NULL: none */
@@ -32,6 +33,8 @@ struct stk_sound_want {
 	bool nearest;           /* seconds are rounded to the nearest frame; otherwise down, as DALI does */
 	bool pad;               /* the output has the whole duration: zeros follow the file's end */
 	double position;        /* 0 to 1: where the window lies in the file, in place of start; below 0: start applies */
+	const double
+		*window; /* begin and end on the file's clock, in place of start and position; NULL: none. `duration` replaces the end */
 };
 
 /* Sets the desc of an output of samples: (frames, channels), or (frames) with want->mono. data NULL: the graph is being built. Otherwise reads the file's

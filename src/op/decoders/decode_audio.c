@@ -39,8 +39,9 @@ static const struct stk_arg_def decode_audio_args[] = {
 	STK_ARG_END,
 };
 
-static struct stk_sound_want want_of(const struct decode_audio *a)
+static struct stk_sound_want want_of(const struct stk_call *call)
 {
+	const struct decode_audio *a = call->args;
 	return (struct stk_sound_want){.rate = a->sample_rate,
 		.quality = a->quality,
 		.mono = a->downmix,
@@ -49,7 +50,8 @@ static struct stk_sound_want want_of(const struct decode_audio *a)
 		.duration = stk__float_given(a->duration) ? (double)a->duration : -1,
 		.position = stk__float_given(a->position) ? (double)a->position : -1,
 		.nearest = true,
-		.pad = a->pad};
+		.pad = a->pad,
+		.window = call->n_in > 1 && !stk__building(call) ? call->in[1].data : NULL};
 }
 
 static enum stk_status check(const struct stk_call *call, struct stk_error *err)
@@ -58,6 +60,11 @@ static enum stk_status check(const struct stk_call *call, struct stk_error *err)
 	bool start = a->start > 0 || stk__varies(call, &a->start),
 	     duration = stk__float_given(a->duration) || stk__varies(call, &a->duration);
 	bool position = stk__float_given(a->position) || stk__varies(call, &a->position);
+	if (call->n_in > 1 && (start || position || a->pad))
+		return stk__fail(err, STK_INVALID, "the second input says where the window lies: leave out %s",
+			start      ? "start"
+			: position ? "position"
+				   : "pad, which has no effect");
 	if (start && position)
 		return stk__fail(err, STK_INVALID, "start and position both say where the window lies: give one of them");
 	if ((position || a->pad) && !duration)
@@ -81,9 +88,17 @@ static void decode_audio_teardown(void *shared)
 static enum stk_status decode_audio_infer(const struct stk_call *call, struct stk_error *err)
 {
 	const struct stk_tensor *in = &call->in[0];
-	const struct stk_sound_want want = want_of(call->args);
+	const struct stk_sound_want want = want_of(call);
 	if ((in->desc.ndim >= 0 && in->desc.ndim != 1) || (in->desc.dtype != STK_NO_DTYPE && in->desc.dtype != STK_UINT8))
 		return stk__fail(err, STK_INVALID, "the input must be the bytes of a file, a uint8 tensor of 1 dim");
+	if (call->n_in > 1) {
+		const struct stk_desc *d = &call->in[1].desc;
+		if ((d->ndim >= 0 && d->ndim != 1) || (d->ndim == 1 && d->shape[0] >= 0 && d->shape[0] != 2) ||
+			(d->dtype != STK_NO_DTYPE && d->dtype != STK_FLOAT64))
+			return stk__fail(err, STK_INVALID,
+				"the second input is the begin and the end of a window in seconds: 2 numbers of FLOAT64, as "
+				"decoders.video(enable_window=True) makes them");
+	}
 	enum stk_status s = check(call, err);
 	if (s)
 		return s;
@@ -96,7 +111,7 @@ static enum stk_status decode_audio_infer(const struct stk_call *call, struct st
 static enum stk_status decode_audio_run(const struct stk_call *call, struct stk_error *err)
 {
 	const struct stk_tensor *in = &call->in[0];
-	const struct stk_sound_want want = want_of(call->args);
+	const struct stk_sound_want want = want_of(call);
 	*(float *)call->out[1].data = stk__sound_rate(&want, call->state);
 	return stk__sound_run(
 		call, (struct stk_sound_shared *)call->shared, &want, in->data, (size_t)in->desc.shape[0], call->state, &call->out[0], err);
@@ -109,14 +124,17 @@ const struct stk_op_def stk__op_decode_audio = {
 	       "Outputs the samples of a file, and their rate in Hz, a float without dims. Decodes WAV: PCM of 8 to 32 bits, float32, "
 	       "float64, A-law and mu-law. Decodes FLAC. Decodes "
 	       "Vorbis, Opus, MP3 and AAC in any container, if FFmpeg's libraries are installed. With start and duration, only that window "
-	       "is decoded.",
+	       "is decoded.\n\n"
+	       "The second input may be a window in time: its begin and end in seconds, FLOAT64, on the clock of the file, on which its video "
+	       "has times too. The output then has every sample of the window, with zeros where the file has no sound; with duration, the window "
+	       "is that long. Times are rounded to the nearest sample of the file.",
 	.tolerance =
 		"Floats become INT16 or INT32 by scaling, as they do with downmix; DALI only rounds them without downmix, so that nearly "
 		"all become 0. A file that ends before its header says is an error, unless the pipeline has strict=False; DALI decodes "
 		"what is there.",
-	.inputs = {1, 1},
+	.inputs = {1, 2},
 	.outputs = 2,
-	.host_inputs = 1,
+	.host_inputs = 3,
 	.args = decode_audio_args,
 	.args_size = sizeof(struct decode_audio),
 	.state_size = sizeof(struct stk_sound_state),

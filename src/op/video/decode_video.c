@@ -4,11 +4,13 @@
 #include "op/video/clip.h"
 
 #include <math.h>
+#include <string.h>
 
 struct decode_video {
 	struct stk_ints frames, fill_value;
 	int64_t start_frame, end_frame, sequence_length, stride, clips;
 	float fps;
+	bool enable_window;
 	const char *pad_mode, *position;
 	int64_t seed;
 	/* accepted for compatibility with DALI, without effect */
@@ -57,6 +59,9 @@ static const struct stk_arg_def decode_video_args[] = {
 	STK_ARG(struct decode_video, fps, STK_ARG_FLOAT, "0.0", (0, 1e6), 0,
 		"Frames a second that the video is taken to have: all other arguments then count frames of that rate. Frame k of them is the frame whose time is "
 		"nearest to k/fps seconds after the first one's; the earlier one, if two are as near. 0: the video's own frames."),
+	STK_ARG(struct decode_video, enable_window, STK_ARG_BOOL, "false", STK_FREE, 0,
+		"Adds an output for the second input of decoders.audio, which gives the sound of the clip: the time at which its first frame begins, and that at "
+		"which its last frame ends, in seconds on the clock of the file, FLOAT64. With fps, each frame lasts 1/fps."),
 	STK_ARG(struct decode_video, seed, STK_ARG_INT, "-1", STK_FREE, 0,
 		"Operators with the same seed draw the same numbers; -1: a stream of the operator's own, from the pipeline's seed."),
 	STK_ARG(struct decode_video, affine, STK_ARG_BOOL, "true", STK_FREE, STK_ACCEPTED,
@@ -71,6 +76,7 @@ struct state {
 	const struct stk_video_index *index;
 	int32_t *frames;
 	int32_t count;
+	double window[2]; /* seconds: begin and end of the clip */
 };
 
 static bool is_placed(const struct decode_video *a)
@@ -97,6 +103,8 @@ static enum stk_status check(const struct stk_call *call, struct stk_error *err)
 	if (a->clips > 1 && !is_placed(a))
 		return stk__fail(err, STK_INVALID, "clips is %lld: give position=\"center\" or \"random\", which place each clip",
 			(long long)a->clips);
+	if (a->clips > 1 && a->enable_window)
+		return stk__fail(err, STK_INVALID, "enable_window is of one clip: leave out clips");
 	if (is_placed(a) && (given(call, &a->start_frame) || !given(call, &a->sequence_length)))
 		return stk__fail(err, STK_INVALID,
 			"position=\"%s\" chooses the first frame: give sequence_length, and leave out start_frame", a->position);
@@ -109,6 +117,23 @@ static int64_t count_frames(const struct decode_video *a, const struct stk_video
 	const struct stk_video_facts *f = stk__video_facts(x);
 	const double slack = 1e-6, count = ceil((f->end - f->begin) * (double)a->fps - slack);
 	return !(a->fps > 0) ? f->frames : count < 1 ? 1 : count > MOST_FRAMES ? (int64_t)MOST_FRAMES : (int64_t)count;
+}
+
+/* Finds the time from the begin of the clip's first frame to the end of its last one. Numbers of frames are still those at the rate fps. */
+static void find_window(const struct decode_video *a, struct state *state)
+{
+	const struct stk_video_index *x = state->index;
+	int32_t first = INT32_MAX, last = -1;
+	for (int32_t k = 0; k < state->count; k++)
+		if (state->frames[k] != STK_CLIP_FILL) {
+			first = state->frames[k] < first ? state->frames[k] : first;
+			last = state->frames[k] > last ? state->frames[k] : last;
+		}
+	const double begin = stk__video_time(x, 0), fps = (double)a->fps;
+	state->window[0] = last < 0 ? begin : a->fps > 0 ? begin + first / fps : stk__video_time(x, first);
+	state->window[1] = last < 0     ? begin
+			   : a->fps > 0 ? begin + (last + 1) / fps
+					: stk__video_time(x, last) + stk__video_duration(x, last);
 }
 
 /* Replaces numbers of frames at the rate fps by those of the video. */
@@ -227,12 +252,15 @@ static enum stk_status decode_video_infer(const struct stk_call *call, struct st
 		: fixed              ? a->sequence_length * a->clips
 				     : -1,
 		STK_UINT8);
+	if (a->enable_window)
+		call->out[1].desc = (struct stk_desc){STK_FLOAT64, 1, {2}, ""};
 	if (stk__building(call))
 		return STK_OK;
 	s = stk__clip_index(call, in->data, (size_t)in->desc.shape[0], &state->index, err);
 	if (!s)
 		s = list_frames(call, state, err);
 	if (!s) {
+		find_window(a, state);
 		find_nearest(a, state);
 		call->out[0].desc = stk__clip_desc(state->index, state->count, STK_UINT8);
 	}
@@ -246,7 +274,14 @@ static enum stk_status decode_video_run(const struct stk_call *call, struct stk_
 	const struct stk_tensor *in = &call->in[0];
 	const struct stk_media_input input = {.size = in->desc.shape[0], .data = in->data};
 	const struct stk_clip_style style = {.dtype = STK_UINT8, .fill = a->fill_value};
+	if (a->enable_window)
+		memcpy(call->out[1].data, state->window, sizeof state->window);
 	return stk__clip_decode(call, state->index, &input, state->frames, state->count, &style, &call->out[0], err);
+}
+
+static int32_t decode_video_outputs(const void *args)
+{
+	return 1 + ((const struct decode_video *)args)->enable_window;
 }
 
 const struct stk_op_def stk__op_decode_video = {
@@ -258,6 +293,7 @@ const struct stk_op_def stk__op_decode_video = {
 	.tolerance = "Chroma is taken from the sample that covers a pixel; DALI interpolates it, so that colours differ at edges.",
 	.inputs = {1, 1},
 	.host_inputs = 1,
+	.output_count = decode_video_outputs,
 	.args = decode_video_args,
 	.args_size = sizeof(struct decode_video),
 	.state_size = sizeof(struct state),
