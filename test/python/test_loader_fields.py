@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import stoker
+from PIL import Image
 from stoker import Loader
 from stoker import transforms as T
 from stoker.errors import InvalidArgumentError, StokerError, UnsupportedError
@@ -279,6 +280,49 @@ def test_files_of_bands_keep_their_numbers(tmp_path: Path) -> None:
         np.testing.assert_allclose(batch.image.numpy(), (np.stack(want) - 100) / 50, rtol=1e-6, atol=1e-5)
     with pytest.raises(StokerError, match=r"no picture of gray or colours.*FloatMap"):
         next(iter(Loader(rows, 4)))
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "int16"])
+def test_whole_numbers_of_16_bits(tmp_path: Path, dtype: str) -> None:
+    low = np.iinfo(dtype).min
+    want = [(np.random.default_rng(i).integers(0, 65536, SIZE) + low).astype(dtype) for i in range(4)]
+    kind, given = {"image": "FloatMap", "label": None}, getattr(torch, dtype)
+    sources: list[Any] = [Samples(lambda i: (want[i], i), 4), Samples(lambda i: (torch.from_numpy(want[i])[None], i), 4)]
+    if dtype == "uint16":
+        (tmp_path / "c").mkdir()
+        for i, image in enumerate(want):
+            Image.fromarray(image).save(tmp_path / "c" / f"{i}.png")
+        sources.append(str(tmp_path))
+    for source in sources:
+        for layout in (torch.contiguous_format, torch.channels_last):
+            (batch,) = Loader(source, 4, fields=kind, dtype=given, memory_format=layout)
+            assert batch.image.dtype == given and batch.image.is_contiguous(memory_format=layout)
+            np.testing.assert_array_equal(batch.image.numpy()[:, 0], np.stack(want))
+        (floats,) = Loader(source, 4, fields=kind, transforms=[T.RandomResizedCrop(20), T.RandomHorizontalFlip()])
+        (whole,) = Loader(source, 4, fields=kind, dtype=given, transforms=[T.RandomResizedCrop(20), T.RandomHorizontalFlip()])
+        assert (whole.image.float() - floats.image).abs().max() <= 0.5
+    beyond = np.array([[-40000.0, 70000.0, 2.4, 2.6]], np.float32)
+    (batch,) = Loader(Samples(lambda i: (beyond, i), 1), 1, fields=kind, dtype=given)
+    assert batch.image.flatten().tolist() == [low, np.iinfo(dtype).max, 2, 3]
+
+
+def test_whole_numbers_of_16_bits_are_refused_with_a_way_out() -> None:
+    image = Samples(lambda i: (np.zeros(SIZE, np.uint16), i), 4)
+    kind = {"image": "FloatMap", "label": None}
+    with pytest.raises(TypeError, match=r"'FloatMap', ...\} and dtype=torch.uint16 the numbers stay"):
+        next(iter(Loader(image, 4)))
+    with pytest.raises(InvalidArgumentError, match=r"fields=\{'image': 'FloatMap', ...\}"):
+        Loader(image, 4, dtype=torch.uint16)
+    for t, said in ((T.Normalize([0.0], [1.0]), "cannot be uint16"), (T.RandomErasing(value="random"), "cannot be uint16")):
+        with pytest.raises(InvalidArgumentError, match=said):
+            Loader(image, 4, fields=kind, dtype=torch.uint16, transforms=[t])
+    with pytest.raises(InvalidArgumentError, match=r"leave dtype=torch\.uint16 out"):
+        next(iter(Loader(image, 4, fields=kind, dtype=torch.uint16, batch_transforms=[T.MixUp(num_classes=4)])))
+    pair = Samples(lambda i: (np.zeros(SIZE, np.uint16), _picture(i)), 4)
+    with pytest.raises(InvalidArgumentError, match="a further image is of 8 bits"):
+        next(iter(Loader(pair, 4, fields={"image": "FloatMap", "b": "Image"}, dtype=torch.uint16)))
+    with pytest.raises(InvalidArgumentError, match="of a FloatMap uint16 or int16, not int32"):
+        Loader(image, 4, fields=kind, dtype=torch.int32)
 
 
 def test_declared_floats_need_no_notice_and_followers_refuse_functions(capfd: pytest.CaptureFixture[str]) -> None:

@@ -24,6 +24,7 @@ from stoker.loader._lower_policies import POLICIES
 from stoker.loader._lower_timm import augment, one_of
 
 FLOATS = (types.FLOAT, types.FLOAT16, types.BFLOAT16)
+WIDE = (types.UINT16, types.INT16)  # of images whose numbers are kept
 
 
 @dataclass
@@ -598,12 +599,18 @@ class Recipe:
             else:
                 steps.append(t)
         wanted = dtype if dtype is not None else values.dtype if values.dtype is not None else types.FLOAT
-        if wanted not in (*FLOATS, types.UINT8):
-            raise InvalidArgumentError(f"dtype is torch.float32, float16, bfloat16 or uint8, not {types.dtype_name(wanted)}")
-        if wanted == types.UINT8 and normalize is not None:
-            raise InvalidArgumentError("Normalize makes numbers around zero: they cannot be uint8")
-        if wanted == types.UINT8 and erasings:
-            raise InvalidArgumentError(f"{erasings[0]!r} draws numbers around zero: they cannot be uint8")
+        name = types.dtype_name(wanted)
+        if wanted in WIDE and not floats:
+            raise InvalidArgumentError(
+                f"dtype=torch.{name} is for images whose numbers are kept: name their kind, as fields={{'image': 'FloatMap', ...}}. Other images are of 8 bits, "
+                "and dtype is torch.float32, float16, bfloat16 or uint8"
+            )
+        if wanted not in (*FLOATS, *WIDE, types.UINT8):
+            raise InvalidArgumentError(f"dtype is torch.float32, float16, bfloat16 or uint8, or of a FloatMap uint16 or int16, not {name}")
+        if wanted not in FLOATS and normalize is not None:
+            raise InvalidArgumentError(f"Normalize makes numbers around zero: they cannot be {name}")
+        if wanted not in FLOATS and erasings:
+            raise InvalidArgumentError(f"{erasings[0]!r} draws numbers around zero: they cannot be {name}")
         mean, std = (normalize.mean, normalize.std) if normalize is not None else (None, None)
         recipe = cls(steps, mean, std, types.DALIDataType(wanted), values.unit, channels_last, erasings, [])
         if views is not None:
@@ -616,8 +623,10 @@ class Recipe:
         if not tail:
             return self
         said = types.FLOAT if said is None else said
-        if asked == types.UINT8 and said != types.UINT8:
-            raise InvalidArgumentError(f"{tail[0].name} gets floats and gives numbers of its own: leave out dtype=torch.uint8")
+        if asked is not None and asked not in FLOATS and said != types.UINT8:
+            raise InvalidArgumentError(
+                f"{tail[0].name} gets floats and gives numbers of its own: leave out dtype=torch.{types.dtype_name(asked)}"
+            )
         self.tail, self.half = tail, said == types.BFLOAT16
         self.after_tail = types.BFLOAT16 if self.half and asked is None else asked
         self.dtype = types.FLOAT if self.half else said
@@ -687,10 +696,19 @@ class Recipe:
         return _on_each(image, lambda one: one.moved(self._finished(one), None)).node
 
     def _finished(self, image: Image) -> DataNode:
-        if image.floats and self.dtype not in FLOATS:
+        if image.floats and self.dtype not in (*FLOATS, *WIDE):
             raise InvalidArgumentError(
                 "the dataset gives images of floats, which would be cut to whole numbers: leave out dtype=torch.uint8"
             )
+        if not image.floats and self.dtype in WIDE:
+            raise InvalidArgumentError(
+                f"dtype=torch.{types.dtype_name(self.dtype)} is of images whose numbers are kept, and a further image is of 8 bits: its kind is 'FloatMap', too"
+            )
+        if self.dtype in WIDE:
+            layout = "HWC" if self.channels_last else "CHW"
+            kept = fn.crop_mirror_normalize(image.node, dtype=types.FLOAT, mean=[0.0], std=[1.0], output_layout=layout)
+            whole: DataNode = fn.cast(kept, dtype=self.dtype)
+            return whole
         args: dict[str, Any] = {"dtype": self.dtype, "output_layout": "F" * image.clip + ("HWC" if self.channels_last else "CHW")}
         if self.dtype in FLOATS:
             # The factor converts to the scale of the input: 0..255, or that of the user's floats.

@@ -64,7 +64,7 @@ class BatchTransforms:
             mixed = image.clone()
             mixed[..., box[1] : box[3], box[0] : box[2]] = rolled[..., box[1] : box[3], box[0] : box[2]]
         elif not image.is_floating_point():
-            raise InvalidArgumentError("MixUp mixes floats: leave dtype=torch.uint8 out, or take CutMix")
+            raise InvalidArgumentError(f"MixUp mixes floats: leave dtype={image.dtype} out, or take CutMix")
         else:
             mixed = image.mul(share).add_(rolled.mul_(1.0 - share))
         return _like(mixed, image), _like(self._soft(step, label, share), label)

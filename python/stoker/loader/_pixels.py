@@ -78,7 +78,8 @@ def _instead(dtype: Any) -> str:
     if kind not in "iu":
         return "give numbers of uint8 or float32"
     scale = f"(image / {2**bits - 1}).astype(np.float32) of {bits} bits" if kind == "u" else "(image / maximum).astype(np.float32)"
-    return f"their value range is unknown: convert to uint8 if it is 0 to 255, by image.astype(np.uint8), else to float32 (0 to 1), as by {scale}"
+    kept = "" if bits != 16 else f". With fields={{'image': 'FloatMap', ...}} and dtype=torch.{dtype} the numbers stay as they are"
+    return f"their value range is unknown: convert to uint8 if it is 0 to 255, by image.astype(np.uint8), else to float32 (0 to 1), as by {scale}{kept}"
 
 
 def _of_array(value: Any, declared: bool = False) -> Any:

@@ -92,7 +92,8 @@ class Loader(metaclass=BriefHelp):
       transforms: of stoker.transforms or torchvision, in order
       views: in place of them, [(2, large_crops), (6, small_crops)]
       batch_transforms: MixUp, CutMix, or functions of (images, labels)
-      dtype: torch.float32 (0..1, the default), float16, bfloat16, uint8
+      dtype: torch.float32 (0..1, the default), float16, bfloat16, uint8;
+        uint16 and int16 of a FloatMap, whose numbers are kept
       memory_format: torch.channels_last
     Devices and threads
       device: "cpu", "cuda", "cuda:1". decode: "auto", "gpu" or "cores"
@@ -311,7 +312,7 @@ class Loader(metaclass=BriefHelp):
             self._told_narrowed = True
             tell(
                 f"{self._described}: images of 16 bits a channel are rounded to 8 ({count} so far); fields={{'image': 'FloatMap', ...}} keeps their"
-                " numbers as float32, and a Pipeline with fn.decoders.image(dtype=types.UINT16), which Loader takes, all 16 bits"
+                " numbers as float32, or with dtype=torch.uint16 as they are; so does a Pipeline with fn.decoders.image(dtype=types.UINT16), which Loader takes"
             )
 
     @classmethod
