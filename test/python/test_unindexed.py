@@ -19,7 +19,8 @@ import threading
 import numpy as np
 import pytest
 from PIL import Image
-from stoker import Loader, Storage
+from sound_files import pcm16
+from stoker import Audio, Loader, Storage
 from stoker import transforms as T
 from stoker.errors import CorruptError, NotFoundError, StateError, StokerError
 from storage import Store
@@ -58,11 +59,18 @@ def bucket(root, name, counts, large=False):
         first += count
 
 
+def sound(number):
+    frames = 2000 + 977 * number % 1500
+    return [(f"{number:05}.cls", str(number).encode()), (f"{number:05}.wav", pcm16(np.random.default_rng(number), frames))]
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     root = tmp_path_factory.mktemp("store")
     bucket(root, "small", COUNTS)
     bucket(root, "large", [60] * 6, large=True)
+    for k in range(3):
+        write(root / "sounds" / f"s-{k:03}.tar", [sound(k * 20 + i) for i in range(20)])
     server = Store(root)
     server.root = root
     yield server
@@ -166,6 +174,43 @@ def test_bytes_are_fetched_once_and_the_first_batch_needs_few(store, no_index):
 
 
 @pytest.mark.parametrize("forgets", [False, True])
+def sounds_of(**more):
+    fields = {"label": None, "audio": Audio(rate=16000)}
+    return Loader("s3://sounds/s-*.tar", 7, fields=fields, seed=4, last_batch="keep", num_threads=2, **more)
+
+
+def heard(batches):
+    """Returns labels and sounds, without the padding."""
+    return [
+        (int(label), a[:n].numpy().tobytes())
+        for b in batches
+        for label, a, n in zip(b.label, b.audio, b.audio_lengths.tolist(), strict=True)
+    ]
+
+
+def test_sounds_are_read_as_images_are(store, no_index):
+    """The first epoch needs no index, later ones have it, and a state continues in either."""
+    size = sum(p.stat().st_size for p in (store.root / "sounds").iterdir())
+    storage = Storage()
+    loader = sounds_of(storage=storage)
+    assert storage.counters()["storage_bytes"] <= size / 2 and no_index.kept() == 0
+    first = heard(loader)
+    assert storage.counters()["storage_bytes"] <= 1.5 * size and no_index.kept() == 3
+    assert [label for label, _ in first] == list(range(60)) and heard(loader) == first == heard(sounds_of())
+    assert [len(s) // 4 for _, s in first] == [2000 + 977 * k % 1500 for k in range(60)]
+    mixed = sounds_of(shuffle=True)
+    assert sorted(heard(mixed)) == sorted(first) != heard(mixed)
+    no_index()
+    begun = sounds_of(shuffle=True)
+    batches = iter(begun)
+    head = heard([next(batches), next(batches)])
+    state = json.loads(json.dumps(begun.state_dict()))
+    begun.close()
+    resumed = sounds_of(shuffle=True)
+    resumed.load_state_dict(state)
+    assert sorted(head + heard(resumed)) == sorted(first)
+
+
 def test_resume_at_any_batch(store, no_index, forgets):
     whole = epoch_of(made(SMALL))
     draws = np.random.default_rng(SEED)

@@ -14,6 +14,7 @@ from stoker.errors import InvalidArgumentError, StokerError
 from stoker.loader._dataset import DatasetSource
 from stoker.loader._order import Order
 from stoker.loader._sources import FileSource
+from stoker.loader._tars import TarSource
 
 _HEAD = 64 << 10  # bytes that hold the header of nearly every file
 _RATIOS = tuple(2 ** (k / 3) for k in range(-3, 4))  # the edges of the groups of aspect ratios in torchvision's references
@@ -119,6 +120,10 @@ def make_buckets(bucket_by: Any, source: Any, oriented: bool, together: int, shu
     durations = getattr(source, "durations", None)  # of a source of sounds
     names = "'duration'" if durations is not None else "'aspect_ratio', 'size'"
     if isinstance(bucket_by, str):
+        if isinstance(source, TarSource) and source.images[0] == "wav":
+            raise InvalidArgumentError(
+                "bucket_by: the lengths of sounds in tars are not known: give it a list with one key for each sample"
+            )
         if isinstance(source, DatasetSource) and source.asked.sound is not None:
             raise InvalidArgumentError(
                 f"bucket_by: the lengths of the sounds in {source} are not known before they are read: give a list with one key for each sample, such as its seconds"

@@ -21,7 +21,7 @@ from stoker.loader._lower_sounds import Sound, is_of_sounds, lowered
 from stoker.loader._sources import FileSource, Source, from_list
 from stoker.loader._spec import Spec
 from stoker.loader._table_files import tables_of
-from stoker.loader._tars import TarSource, node_of, tars_of
+from stoker.loader._tars import TarSource, tars_of
 from stoker.loader._videos import wants_clips
 from stoker.pipeline import Pipeline
 
@@ -106,7 +106,14 @@ def taken(source: Any, given: Mapping[str, Any]) -> Taken:
     if rows:
         sounds = Sounds(wanted, wanted.name in ragged, given["transforms"])
         return Taken(source, sounds.names, sounds, wanted.name, tuple(name for name in ragged if name != wanted.name))
-    made = _source_of(wanted, source, ragged, given["transforms"], given["more"].get("storage"))
+    tars = None if isinstance(source, FileSource) else tars_of(source)
+    if tars is not None:
+        source = TarSource(tars, storage=given["more"].get("storage"), endings=SOUND_ENDINGS)
+    _refuse_ragged(wanted, ragged)
+    if isinstance(source, TarSource):
+        sounds = Sounds(wanted, bool(ragged), given["transforms"])
+        return Taken(source, sounds.names, sounds, wanted.name, ())
+    made = _source_of(wanted, source, ragged, given["transforms"])
     return Taken(made, wanted.names, None, "", ())
 
 
@@ -143,17 +150,14 @@ def _holds_rows(source: Any) -> bool:
     return hasattr(source, "__iter__") or hasattr(source, "__getitem__")
 
 
-def _source_of(given: Wanted, source: Any, ragged: Sequence[str], transforms: Any, storage: Any) -> AudioSource:
-    """Makes the source of a folder, a list, a manifest or several, tars, or of what Loader.from_csv or Loader.from_tars has read."""
-    others = [name for name in ragged if name != given.name]
-    if others:
+def _refuse_ragged(given: Wanted, ragged: Sequence[str]) -> None:
+    if any(name != given.name for name in ragged):
         raise InvalidArgumentError(f"Loader: ragged={ragged!r}: of sounds only {given.name!r} can be ragged")
+
+
+def _source_of(given: Wanted, source: Any, ragged: Sequence[str], transforms: Any) -> AudioSource:
+    """Makes the source of a folder, a list, a manifest or several, or of what Loader.from_csv has read."""
     rest = (given, bool(ragged), transforms)
-    tars = None if isinstance(source, FileSource) else tars_of(source)
-    if tars is not None:
-        source = TarSource(tars, storage=storage, endings=SOUND_ENDINGS)
-    if isinstance(source, TarSource):
-        return AudioSource(FileSource(None, None, None), None, *rest, source)
     if isinstance(source, FileSource):
         return AudioSource(source, None, *rest)
     if _is_manifest(source):
@@ -316,16 +320,11 @@ class Sounds:
 
 
 class AudioSource(FileSource):
-    """Reads sound files. files: a FileSource that lists them; manifests: paths of NeMo's, instead of files; tars: their source, instead of files."""
+    """Reads sound files. files: a FileSource that lists them; manifests: paths of NeMo's, instead of files."""
 
     holds = "sound"
 
-    def __init__(
-        self, files: Any, manifests: list[str] | None, given: Wanted, ragged: bool, transforms: Any, tars: TarSource | None = None
-    ) -> None:
-        self.tars = tars
-        if tars is not None and tars.one_epoch:
-            tars.index()
+    def __init__(self, files: Any, manifests: list[str] | None, given: Wanted, ragged: bool, transforms: Any) -> None:
         self.root, self.paths, self.labels, self.columns = files.root, files.paths, files.labels, files.columns
         self.manifests, self.given, self.sounds = manifests, given, Sounds(given, ragged, transforms)
         self._others: Mapping[str, Finish] = files.finishing.finish
@@ -339,12 +338,9 @@ class AudioSource(FileSource):
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
         reader = spec.reader_arguments(indices, per_rank)
-        if self.tars is not None:
-            sound, targets = self._of_tars(self.tars, spec, reader)
-        else:
-            sound, targets = self._of_manifests(reader) if self.manifests is not None else self._of_files(spec, reader)
+        sound, targets = self._of_manifests(reader) if self.manifests is not None else self._of_files(spec, reader)
         node, rate, *lengths = self.sounds.finished(sound, spec)
-        nodes, self._outputs, finish = [node], {self.given.name: 0}, dict(self._others if self.tars is None else self.tars.finishing.finish)
+        nodes, self._outputs, finish = [node], {self.given.name: 0}, dict(self._others)
         for name, made in {**targets, "rate": rate}.items():
             self._outputs[name] = len(nodes)
             nodes.append(made)
@@ -359,7 +355,7 @@ class AudioSource(FileSource):
             nodes.append(length)
         if self.sounds.ragged:
             finish[self.given.name] = _Ragged(len(nodes) - 1, self.sounds._axis + 1)
-        self.finishing = Finishing(finish, needed, vectors=self.tars is None, image=False)
+        self.finishing = Finishing(finish, needed, image=False)
         return nodes
 
     def durations(self) -> list[float]:
@@ -367,10 +363,6 @@ class AudioSource(FileSource):
         if isinstance(self.given.audio.duration, (int, float)):
             raise InvalidArgumentError(
                 f"Loader: with duration={self.given.audio.duration:g} all sounds are equally long: leave bucket_by or duration out"
-            )
-        if self.tars is not None:
-            raise InvalidArgumentError(
-                "bucket_by: the lengths of sounds in tars are not known: give it a list with one key for each sample"
             )
         parts = _manifest_parts(self.manifests) if self.manifests is not None else [(path, 0.0, None) for path in self._listed()]
         with ThreadPoolExecutor(16) as pool:
@@ -400,11 +392,6 @@ class AudioSource(FileSource):
         data, label = fn.readers.file(**where, **reader)
         return self.sounds.decoded(data), {"label": spec.label(label)}
 
-    def _of_tars(self, tars: TarSource, spec: Spec, reader: dict[str, Any]) -> tuple[Sound, dict[str, DataNode]]:
-        data, *parts = tars.parts(False, {"shuffle_shards": spec.by_shards, **reader})
-        names, kinds = list(tars.components)[1:], tars.kinds[1:]
-        return self.sounds.decoded(data), {n: node_of(part, kind, spec) for n, part, kind in zip(names, parts, kinds, strict=True)}
-
     def _of_manifests(self, reader: dict[str, Any]) -> tuple[Sound, dict[str, DataNode]]:
         audio = self.given.audio
         node, rate, text = fn.readers.nemo_asr(manifest_filepaths=self.manifests, **self.sounds.decoding(), **reader)
@@ -418,10 +405,8 @@ class AudioSource(FileSource):
         return self.sounds.sound(node, rate), {"text": text}
 
     def __repr__(self) -> str:
-        if self.tars is not None:
-            return repr(self.tars)
         return ", ".join(self.manifests) if self.manifests is not None else super().__repr__()
 
     @property
     def classes(self) -> list[str]:
-        return [] if self.tars is None else self.tars.classes
+        return []

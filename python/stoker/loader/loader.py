@@ -229,7 +229,7 @@ class Loader(metaclass=BriefHelp):
             as_given=dtype is None and not transforms and views is None and batch_transforms is None,
             by_groups=by_groups,
         )
-        if by_shards and not isinstance(source, TarSource) and getattr(source, "tars", None) is None:
+        if by_shards and not isinstance(source, TarSource):
             raise InvalidArgumentError('Loader: shuffle="shards" is for tars; other sources shuffle samples: shuffle=True')
         _check_groups(by_groups, source)
         order = make_order(sampler, self._spec.seed) if batch_sampler is None else BatchOrder(batch_sampler)
