@@ -39,6 +39,7 @@ struct bench {
 	struct slice ours[MOST_ROUNDS], theirs[MOST_ROUNDS];
 	double shares[MOST_ROUNDS]; /* our rate as a share of the ceiling's, both per CPU-second */
 	int rounds;
+	bool interrupted; /* by the user, after `rounds` of the rounds */
 	struct progress progress;
 	struct store_look begin, end; /* at the begin and the end of all rounds */
 };
@@ -111,7 +112,7 @@ static enum stk_status take_images(struct bench *b, double seconds, int64_t *tak
 	int ends = 0;
 	for (*taken = 0; *taken == 0 || wall_seconds() < until;) {
 		struct stk_batch *batch = NULL;
-		enum stk_status status = stk_pipeline_next(b->session.pipeline, &batch, err);
+		enum stk_status status = next_batch(&b->session, &batch, err);
 		if (status == STK_END && ++ends < 3) /* three in a row mean that epochs have no batches */
 			continue;
 		ends = 0;
@@ -216,6 +217,8 @@ static enum stk_status run_rounds(struct bench *b, double seconds, bool quiet, s
 		if (b->rounds >= LEAST_ROUNDS && wall_seconds() - began > seconds) /* batches take longer than slices should */
 			break;
 		status = run_ours(b, share, ours, err);
+		if (status != STK_OK)
+			break;
 		if (b->has_ceiling)
 			run_theirs(b, share, theirs);
 		b->shares[b->rounds] = b->has_ceiling ? cost(theirs) / cost(ours) : NAN;
@@ -223,7 +226,8 @@ static enum stk_status run_rounds(struct bench *b, double seconds, bool quiet, s
 	}
 	progress_end(&b->progress);
 	b->end = store_look(b->session.pipeline);
-	return status;
+	b->interrupted = status == STK_CANCELLED && b->rounds > 0;
+	return b->interrupted ? STK_OK : status;
 }
 
 /* Returns the share of the time in which our threads were runnable that they spent waiting for a core. */
@@ -257,6 +261,7 @@ static int print_as_json(const struct bench *b)
 	if (b->session.device_id >= 0)
 		put_int(o, "device", b->session.device_id);
 	put_int(o, "rounds", b->rounds);
+	put_bool(o, "interrupted", b->interrupted);
 	json_object_set_new(o, "stoker", slices_json(b->ours, b->rounds));
 	if (b->has_ceiling) {
 		json_t *shares = json_array();
@@ -285,6 +290,8 @@ static int print_as_text(const struct bench *b, const char *folder)
 	double ours = median_of(b->ours, b->rounds, rate);
 	const int32_t device = b->session.device_id;
 	const int32_t threads = stk_context_threads(b->session.ctx);
+	if (b->interrupted)
+		printf("Interrupted: these are the figures of %d %s.\n", b->rounds, noun(b->rounds, "round", "rounds"));
 	printf("%s: %" PRId64 " %s, %d %s; %s", folder, b->files,
 		b->session.tars ? noun(b->files, "sample", "samples") : noun(b->files, "file", "files"), threads,
 		noun(threads, "thread", "threads"),
@@ -344,6 +351,8 @@ static int run_bench(const struct settings *s)
 			code = fail_at(&bench.session, s->args[0], &err);
 		else
 			code = s->json ? print_as_json(&bench) : print_as_text(&bench, s->args[0]);
+		if (status == STK_CANCELLED || (bench.interrupted && code == EXIT_FINE))
+			code = EXIT_INTERRUPTED;
 	}
 	ceiling_close(&bench.ceiling);
 	close_session(&bench.session);

@@ -10,6 +10,7 @@
 
 #include <ftw.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,19 +144,26 @@ int bench_video(const struct settings *s)
 	uint64_t state = 1;
 	const double began = wall_seconds(), seconds = s->seconds > 0 ? s->seconds : 10;
 	int64_t tried = 0;
+	struct progress bar;
+	catch_interrupts();
+	progress_begin(&bar, "seconds", (int64_t)ceil(seconds), s->quiet || s->json);
 	/* The first trip opens each file once, so that all later ones find kept indexes, as in later epochs. */
-	while (tried < found.count || wall_seconds() - began < seconds) {
+	while (!interrupted() && (tried < found.count || wall_seconds() - began < seconds)) {
 		const char *path = found.videos[tried < found.count ? tried : draw(&state, found.count)];
 		const enum stk_status status = run_file(path, &state, &sums, &err);
-		if (status == STK_CANCELLED || status == STK_NO_MEMORY || status == STK_UNSUPPORTED)
+		if (status == STK_CANCELLED || status == STK_NO_MEMORY || status == STK_UNSUPPORTED) {
+			progress_end(&bar);
 			return fail("bench", &err);
+		}
 		if (status && sums.bad++ == 0)
 			fail("bench", &err);
 		sums.clips += !status;
 		tried++;
+		progress_update(&bar, (int64_t)fmin(wall_seconds() - began, ceil(seconds)));
 		if (sums.bad == tried && tried >= 10)
 			break;
 	}
+	progress_end(&bar);
 	sums.all = wall_seconds() - began;
 	int code = sums.clips ? EXIT_FINE : EXIT_PROBLEM;
 	if (s->json && code == EXIT_FINE)
@@ -164,5 +172,7 @@ int bench_video(const struct settings *s)
 		print_text(s->args[0], &sums);
 	for (int32_t i = 0; i < found.count; i++)
 		free(found.videos[i]);
+	if (interrupted() && sums.clips)
+		return stopped_text("bench", "these are the figures of %" PRId64 " clips", sums.clips);
 	return code == EXIT_FINE && sums.bad ? EXIT_PROBLEM : code;
 }

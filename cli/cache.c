@@ -33,6 +33,8 @@ static void put_entry(json_t *list, const struct stk_cache_entry *e)
 static bool visit_entry(void *user, const struct stk_cache_entry *e)
 {
 	struct visit *v = user;
+	if (interrupted())
+		return false;
 	progress_update(&v->progress, ++v->seen);
 	if (v->list) {
 		put_entry(v->list, e);
@@ -85,6 +87,7 @@ static int look(const struct settings *s, const char *what)
 		return EXIT_PROBLEM;
 	struct visit v = {.prints = !s->json, .removed = verifies, .list = lists && s->json ? json_array() : NULL};
 	enum stk_status status;
+	catch_interrupts();
 	progress_begin(&v.progress, "entries", 0, s->quiet || s->json || lists);
 	if (lists)
 		status = stk_cache_list(s->args[1], visit_entry, &v, &facts, &err);
@@ -97,7 +100,11 @@ static int look(const struct settings *s, const char *what)
 		json_decref(v.list);
 	if (status != STK_OK)
 		return fail("cache", &err);
+	if (interrupted())
+		fprintf(stderr, "stoker cache: interrupted after %" PRId64 " %s\n", v.seen, noun(v.seen, "entry", "entries"));
 	const int printed = print_facts(s, &facts, v.list, what);
+	if (interrupted() && printed == EXIT_FINE)
+		return EXIT_INTERRUPTED;
 	if (printed || strcmp(what, "clear") || s->arg_count > 2 || !facts.entries)
 		return printed;
 	return fail_text("cache", "%" PRId64 " %s not be removed: may this user write to %s?", facts.entries,
@@ -134,14 +141,14 @@ static enum stk_status read_all(struct session *session, const struct settings *
 	while (status == STK_OK) {
 		struct stk_batch *batch = NULL;
 		wait_for_disk(session->storage, 16e6);
-		status = stk_pipeline_next(session->pipeline, &batch, err);
+		status = next_batch(session, &batch, err);
 		*objects += status == STK_OK ? stk_batch_size(batch) : 0;
 		stk_batch_unref(&batch);
 		progress_update(&progress, *objects);
 	}
 	wait_for_disk(session->storage, 0);
 	progress_end(&progress);
-	return status == STK_END ? STK_OK : status;
+	return status == STK_END || status == STK_CANCELLED ? STK_OK : status;
 }
 
 /* Refuses sources on this host: local files are not copied to a cache. */
@@ -194,6 +201,10 @@ static int warm(const struct settings *s)
 		code = status != STK_OK   ? fail("cache", &err)
 		       : objects && local ? refuse_local(s->args[1])
 					  : print_warmed(&session, s, objects);
+		if (interrupted()) {
+			fprintf(stderr, "stoker cache: interrupted: start the command again to continue\n");
+			code = code == EXIT_FINE ? EXIT_INTERRUPTED : code;
+		}
 	}
 	close_session(&session);
 	return code;

@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* Scripts may rely on these codes; `stoker --help` documents them. */
-enum exit_code { EXIT_FINE = 0, EXIT_PROBLEM = 1, EXIT_USAGE = 2 };
+enum exit_code { EXIT_FINE = 0, EXIT_PROBLEM = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 
 /* The values of all options of all commands. A command accepts the options in its table. Zero or NULL means that an option was not given. */
 struct settings {
@@ -96,7 +96,7 @@ int inspect_sound(const char *path, bool json);
 int view_sound(const char *path, const char *output, bool json);
 /* stoker inspect FILE of a video, which is known by the ending of its name (inspect_video.c) */
 bool is_video_name(const char *path);
-int inspect_video(const char *path, bool json);
+int inspect_video(const char *path, bool json, bool quiet);
 /* stoker view FILE of a video (view_video.c). s: the settings of `stoker view`; batch: most frames. */
 int view_video(const struct settings *s);
 /* stoker bench of a video, or of a folder of videos (bench_video.c): returns whether the path is one. */
@@ -137,6 +137,8 @@ size_t letters_apart(const char *a, const char *b);
 /* Print "stoker COMMAND: message" on stderr and return EXIT_PROBLEM. */
 int fail(const char *command, const struct stk_error *err);
 int fail_text(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Prints "stoker COMMAND: interrupted: message" on stderr and returns EXIT_INTERRUPTED. */
+int stopped_text(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Returns how many bytes of a URI may be printed. For http:// and https:// that excludes the query, which may hold a signature; if there is a user name or a
  * password before the host, only the scheme is printed. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "encode.h"
+#include "progress.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,27 +25,11 @@ struct encoder {
 	size_t picture;
 };
 
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int number)
-{
-	(void)number;
-	interrupted = 1;
-}
-
 void encoder_catch_signals(void)
 {
-	/* Without SA_RESTART: a write to the pipe returns when a signal comes. */
-	const struct sigaction note = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN};
-	sigaction(SIGINT, &note, NULL);
-	sigaction(SIGTERM, &note, NULL);
-	sigaction(SIGHUP, &note, NULL);
-	sigaction(SIGPIPE, &ignore, NULL);
-}
-
-bool encoder_interrupted(void)
-{
-	return interrupted;
+	const struct sigaction ignore = {.sa_handler = SIG_IGN};
+	catch_interrupts();
+	sigaction(SIGPIPE, &ignore, NULL); /* a write to an ffmpeg that has ended reports EPIPE */
 }
 
 bool encoder_knows(const char *codec)
@@ -194,14 +179,14 @@ static int wait_for(const struct encoder *e)
 {
 	int status = -1;
 	while (waitpid(e->child, &status, 0) < 0 && errno == EINTR)
-		if (interrupted)
+		if (interrupted())
 			kill(e->child, SIGKILL);
 	return status;
 }
 
 bool encoder_add(struct encoder *e, const void *pixels, struct encoder_error *err)
 {
-	for (size_t used = 0; used < e->picture && !interrupted;) {
+	for (size_t used = 0; used < e->picture && !interrupted();) {
 		const ssize_t n = write(e->pipe, (const char *)pixels + used, e->picture - used);
 		if (n > 0)
 			used += (size_t)n;
@@ -217,9 +202,9 @@ bool encoder_add(struct encoder *e, const void *pixels, struct encoder_error *er
 			return false;
 		}
 	}
-	if (interrupted)
+	if (interrupted())
 		snprintf(err->text, sizeof err->text, "interrupted");
-	return !interrupted;
+	return !interrupted();
 }
 
 static void free_encoder(struct encoder *e)
@@ -238,10 +223,10 @@ bool encoder_finish(struct encoder *e, struct encoder_error *err)
 	const bool good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
 	if (!good)
 		take_words(e, status, err);
-	if (interrupted)
+	if (interrupted())
 		snprintf(err->text, sizeof err->text, "interrupted");
 	free_encoder(e);
-	return good && !interrupted;
+	return good && !interrupted();
 }
 
 void encoder_stop(struct encoder *e)

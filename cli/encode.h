@@ -40,8 +40,7 @@ bool encoder_finish(struct encoder *e, struct encoder_error *err);
 /* Ends the program at once and frees the encoder. Takes NULL. */
 void encoder_stop(struct encoder *e);
 
-/* Makes SIGINT, SIGTERM and SIGHUP only set a flag, so that the command can remove a half-written file, and a closed pipe an error instead of a signal. */
+/* Calls catch_interrupts, so that the command can remove a half-written file, and makes a closed pipe an error instead of a signal. */
 void encoder_catch_signals(void);
-bool encoder_interrupted(void);
 
 #endif

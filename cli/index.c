@@ -12,16 +12,18 @@
 
 struct search {
 	struct progress bar;
+	int64_t done, files;
 	json_t *components;
 };
 
 static bool on_progress(void *user, int64_t done, int64_t tars, int64_t files)
 {
 	struct search *search = user;
-	(void)files;
+	search->done = done;
+	search->files = files;
 	search->bar.total = tars;
 	progress_update(&search->bar, done);
-	return true;
+	return !interrupted();
 }
 
 static void on_notice(void *user, const char *text)
@@ -75,6 +77,7 @@ static int index_tars(const struct settings *s, struct stk_storage *storage)
 		.notice = on_notice,
 		.component = on_component,
 		.user = &search};
+	catch_interrupts();
 	progress_begin(&search.bar, "tars", 0, s->quiet);
 	const enum stk_status status = stk_tar_index(&o, &info, &err);
 	progress_end(&search.bar);
@@ -87,13 +90,19 @@ static int index_tars(const struct settings *s, struct stk_storage *storage)
 	if (status == STK_OK)
 		return print_tars(s, &info, search.components);
 	json_decref(search.components);
+	if (status == STK_CANCELLED)
+		return stopped_text("index", "%" PRId64 " of %" PRId64 " %s searched, %" PRId64 " %s found%s", search.done,
+			search.bar.total, noun(search.bar.total, "tar", "tars"), search.files, noun(search.files, "file", "files"),
+			s->output ? "" : "; indexes of finished tars are kept: start the command again to continue");
 	return fail("index", &err);
 }
 
 static bool on_entries(void *user, int64_t entries)
 {
-	progress_update(user, entries);
-	return true;
+	struct search *search = user;
+	search->files = entries;
+	progress_update(&search->bar, entries);
+	return !interrupted();
 }
 
 static int index_tree(const struct settings *s, struct stk_storage *storage)
@@ -101,12 +110,16 @@ static int index_tree(const struct settings *s, struct stk_storage *storage)
 	struct stk_index_info info = {.size = sizeof(info)};
 	struct stk_error err = {0};
 	const char *path = s->output ? s->output : "index.stoker";
-	struct progress bar;
+	struct search search = {.files = 0};
 	const struct stk_index_options o = {
-		.size = sizeof(o), .root = s->args[0], .path = path, .storage = storage, .progress = on_entries, .user = &bar};
-	progress_begin(&bar, "objects listed", 0, s->quiet);
+		.size = sizeof(o), .root = s->args[0], .path = path, .storage = storage, .progress = on_entries, .user = &search};
+	if (strstr(s->args[0], "://")) /* of a local folder, nothing is reported while it is listed, so that Ctrl-C must end the process */
+		catch_interrupts();
+	progress_begin(&search.bar, "objects listed", 0, s->quiet);
 	const enum stk_status status = stk_index_write(&o, &info, &err);
-	progress_end(&bar);
+	progress_end(&search.bar);
+	if (status == STK_CANCELLED)
+		return stopped_text("index", "%" PRId64 " objects listed, and nothing was written", search.files);
 	if (status != STK_OK)
 		return fail("index", &err);
 	if (s->json) {

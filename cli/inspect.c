@@ -28,6 +28,7 @@ struct census {
 	int32_t smallest[2], largest[2]; /* width and height of the files with the fewest and the most pixels */
 	int64_t sizes[SIZE_CLASSES];
 	int64_t *of_class; /* good files of each label; NULL if there are no classes or no memory to count them */
+	bool interrupted;  /* by the user: not all files were read */
 	bool tars;         /* labels come from the samples of tars, so that of_class grows while they are read */
 };
 
@@ -125,15 +126,16 @@ static void count_headers(struct census *census, const struct stk_tensor_list *f
 	}
 }
 
-/* Decodes one epoch. Returns STK_OK at the end of the epoch, also if there were bad samples. */
-static enum stk_status decode_all(struct stk_pipeline *p, bool quiet, struct census *census, struct stk_error *err)
+/* Decodes one epoch. Returns STK_OK at its end, also if there were bad samples, or the user interrupted the command before it. */
+static enum stk_status decode_all(struct session *session, bool quiet, struct census *census, struct stk_error *err)
 {
 	struct progress progress;
 	enum stk_status status;
 	progress_begin(&progress, "files", census->files, quiet);
 	for (;;) {
 		struct stk_batch *batch = NULL;
-		status = stk_pipeline_next(p, &batch, err);
+		status = next_batch(session, &batch, err);
+		census->interrupted = status == STK_CANCELLED;
 		if (status != STK_OK)
 			break;
 		count_labels(census, batch);
@@ -145,7 +147,7 @@ static enum stk_status decode_all(struct stk_pipeline *p, bool quiet, struct cen
 			break;
 	}
 	progress_end(&progress);
-	return status == STK_END ? STK_OK : status;
+	return status == STK_END || status == STK_CANCELLED ? STK_OK : status;
 }
 
 /* Returns the name of a class, or for tars the number of the label as text. */
@@ -183,6 +185,7 @@ static json_t *census_json(struct stk_pipeline *p, const struct census *c)
 {
 	json_t *o = json_object(), *by_class = json_object(), *sizes = json_array();
 	put_int(o, "files", c->files);
+	put_bool(o, "interrupted", c->interrupted);
 	put_int(o, "classes", count_classes(c));
 	put_int(o, "good", c->good);
 	put_int(o, "jpeg", c->jpeg);
@@ -306,6 +309,8 @@ static void print_as_text(const struct session *session, const struct census *c,
 	const char *skipped;
 	struct stk_error e;
 	int64_t bad = count_bad(p);
+	if (c->interrupted)
+		printf("interrupted after %" PRId64 " of ", c->good + bad);
 	printf("%" PRId64 " %s", c->files, session->tars ? noun(c->files, "sample", "samples") : noun(c->files, "file", "files"));
 	if (c->classes)
 		printf(" in %" PRId64 " %s", count_classes(c), noun(count_classes(c), "class", "classes"));
@@ -345,7 +350,7 @@ static enum stk_status take_census(struct session *session, const struct setting
 	census->tars = session->tars && session->labels;
 	census->skipped = session->flat ? (int64_t)session->skipped : stk_pipeline_reader_skipped(session->pipeline, NULL, &what);
 	census->of_class = census->classes ? calloc((size_t)census->classes, sizeof(*census->of_class)) : NULL;
-	return decode_all(session->pipeline, s->quiet || s->json, census, err);
+	return decode_all(session, s->quiet || s->json, census, err);
 }
 
 static int inspect_all(struct session *session, const struct settings *s)
@@ -359,8 +364,10 @@ static int inspect_all(struct session *session, const struct settings *s)
 	} else if (take_census(session, s, &census, &err) != STK_OK) {
 		fail("inspect", &err);
 	} else {
-		loadable_look(loadable, session, s->args[0]);
-		code = count_bad(session->pipeline) || loadable->count ? EXIT_PROBLEM : EXIT_FINE;
+		loadable->files = -1;
+		if (!census.interrupted)
+			loadable_look(loadable, session, s->args[0]);
+		code = census.interrupted ? EXIT_INTERRUPTED : count_bad(session->pipeline) || loadable->count ? EXIT_PROBLEM : EXIT_FINE;
 		if (s->json)
 			code = print_as_json(session->pipeline, &census, loadable, code);
 		else
@@ -437,7 +444,7 @@ static int run_inspect(const struct settings *s)
 	if (!is_tree(s->args[0]) && stk_audio_named(s->args[0]))
 		return inspect_sound(s->args[0], s->json);
 	if (is_video_name(s->args[0]))
-		return inspect_video(s->args[0], s->json);
+		return inspect_video(s->args[0], s->json, s->quiet);
 	if (!is_tree(s->args[0]) && !strstr(s->args[0], "://") && inspect_file(s->args[0], s->json))
 		return EXIT_PROBLEM;
 	if (open_session(&session, "inspect", s->args[0], GRAPH_DECODE_CHECK, s))

@@ -2,6 +2,7 @@
  * stoker inspect FILE of a video: reports its stream, decodes every frame, and names those that fail. */
 #include "command.h"
 #include "output.h"
+#include "progress.h"
 
 #include <stoker/video.h>
 
@@ -27,6 +28,7 @@ bool is_video_name(const char *path)
 struct video_census {
 	struct stk_video_info info;
 	int64_t longest_group, damaged; /* frames from one key frame to the next; frames that fail */
+	int64_t read;                   /* frames that were decoded, or failed, before the user interrupted the command */
 	double shortest, longest;       /* for how long a frame is shown, in seconds */
 	char named[NAMED][sizeof(((struct stk_error *)NULL)->message)];
 };
@@ -47,19 +49,27 @@ static enum stk_status count_frames(struct stk_video *v, struct video_census *c,
 	return STK_OK;
 }
 
-static enum stk_status decode_frames(struct stk_video *v, struct video_census *c, struct stk_error *err)
+static enum stk_status decode_frames(struct stk_video *v, struct video_census *c, bool quiet, struct stk_error *err)
 {
-	for (int64_t i = 0; i < c->info.frames; i++) {
+	struct progress bar;
+	enum stk_status fatal = STK_OK;
+	catch_interrupts();
+	progress_begin(&bar, "frames", c->info.frames, quiet);
+	for (int64_t i = 0; i < c->info.frames && !fatal && !interrupted(); i++) {
 		const uint8_t *pixels;
 		int32_t height, width;
 		enum stk_status s = stk_video_read(v, &i, 1, false, &pixels, &height, &width, err);
-		if (s == STK_NO_MEMORY || s == STK_CANCELLED || s == STK_IO)
-			return s;
+		if (s == STK_NO_MEMORY || s == STK_CANCELLED || s == STK_IO) {
+			fatal = s;
+			break;
+		}
 		if (s && c->damaged < NAMED)
 			snprintf(c->named[c->damaged], sizeof(c->named[0]), "%s", err->message);
 		c->damaged += s != STK_OK;
+		progress_update(&bar, ++c->read);
 	}
-	return STK_OK;
+	progress_end(&bar);
+	return fatal;
 }
 
 static void print_text(const char *path, const struct video_census *c)
@@ -75,6 +85,8 @@ static void print_text(const char *path, const struct video_census *c)
 		printf("%.2f frames a second\n", (double)i->frames / seconds);
 	printf("  %" PRId64 " key frames, at most %" PRId64 " frames from one to the next; %.0f kbit/s\n", i->keys, c->longest_group,
 		i->bit_rate / 1000);
+	if (c->read < i->frames)
+		printf("  interrupted: %" PRId64 " of the frames were decoded\n", c->read);
 	if (c->damaged)
 		printf("  %" PRId64 " frames cannot be decoded:\n", c->damaged);
 	for (int64_t k = 0; k < c->damaged && k < NAMED; k++)
@@ -97,6 +109,7 @@ static int print_facts(const char *path, const struct video_census *c)
 	put_int(object, "key_frames", c->info.keys);
 	put_int(object, "longest_group", c->longest_group);
 	put_bool(object, "variable_rate", c->longest - c->shortest > 1e-3);
+	put_bool(object, "interrupted", c->read < c->info.frames);
 	put_int(object, "damaged", c->damaged);
 	for (int64_t k = 0; k < c->damaged && k < NAMED; k++)
 		json_array_append_new(named, text_json(c->named[k]));
@@ -104,7 +117,7 @@ static int print_facts(const char *path, const struct video_census *c)
 	return print_json(object);
 }
 
-int inspect_video(const char *path, bool json)
+int inspect_video(const char *path, bool json, bool quiet)
 {
 	struct video_census c = {.info = {.size = sizeof(c.info)}};
 	struct stk_error err = {0};
@@ -116,12 +129,14 @@ int inspect_video(const char *path, bool json)
 	if (!s)
 		s = count_frames(v, &c, &err);
 	if (!s)
-		s = decode_frames(v, &c, &err);
+		s = decode_frames(v, &c, json || quiet, &err);
 	int code = s ? fail("inspect", &err) : c.damaged ? EXIT_PROBLEM : EXIT_FINE;
 	if (!s && json)
 		code = print_facts(path, &c) == EXIT_FINE ? code : EXIT_PROBLEM;
 	else if (!s)
 		print_text(path, &c);
 	stk_video_close(v);
+	if (!s && c.read < c.info.frames)
+		code = EXIT_INTERRUPTED;
 	return code;
 }

@@ -23,7 +23,8 @@ static void print_help(FILE *to)
 		"`stoker COMMAND --help` describes a command; every command accepts --json. `stoker --version` prints the version.", 0, 0);
 	fputs("\nexit codes:\n", to);
 	for (int i = 0; i < 3; i++)
-		print_wrapped(to, codes[i], fprintf(to, "  %d  ", i), 5);
+		print_wrapped(to, codes[i], fprintf(to, "  %d    ", i), 7);
+	print_wrapped(to, "interrupted by Ctrl-C, after a report of what was done so far", fprintf(to, "  %d  ", EXIT_INTERRUPTED), 7);
 	fputs("\nexample:\n  stoker inspect /data/train     # what is in a data set, and which files would fail\n", to);
 }
 

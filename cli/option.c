@@ -334,3 +334,14 @@ int fail_text(const char *command, const char *fmt, ...)
 	fputc('\n', stderr);
 	return EXIT_PROBLEM;
 }
+
+int stopped_text(const char *command, const char *fmt, ...)
+{
+	va_list list;
+	fprintf(stderr, "stoker %s: interrupted: ", command);
+	va_start(list, fmt);
+	vfprintf(stderr, fmt, list);
+	va_end(list);
+	fputc('\n', stderr);
+	return EXIT_INTERRUPTED;
+}

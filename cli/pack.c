@@ -8,19 +8,25 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+struct packing {
+	struct progress bar;
+	int64_t done;
+};
+
 static bool on_progress(void *user, int64_t done, int64_t total)
 {
-	struct progress *bar = user;
-	bar->total = total;
-	progress_update(bar, done);
-	return true;
+	struct packing *packing = user;
+	packing->done = done;
+	packing->bar.total = total;
+	progress_update(&packing->bar, done);
+	return !interrupted();
 }
 
 static int run_pack(const struct settings *s)
 {
 	struct stk_pack_info info = {.size = sizeof(info)};
 	struct stk_error err = {0};
-	struct progress bar;
+	struct packing packing = {.done = 0};
 	char bytes[32];
 	struct stk_pack_options o = {.size = sizeof(o),
 		.source = s->args[0],
@@ -29,7 +35,7 @@ static int run_pack(const struct settings *s)
 		.seed = s->seed ? s->seed : -1,
 		.threads = (int32_t)s->threads,
 		.progress = on_progress,
-		.user = &bar};
+		.user = &packing};
 	if (!s->output) {
 		return usage_error(&command_pack, "say where the tars go (-o DIR)");
 	}
@@ -38,10 +44,14 @@ static int run_pack(const struct settings *s)
 	}
 	if (!open_storage("pack", s, &o.storage))
 		return EXIT_PROBLEM;
-	progress_begin(&bar, "files", 0, s->quiet);
+	catch_interrupts();
+	progress_begin(&packing.bar, "files", 0, s->quiet);
 	const enum stk_status status = stk_pack(&o, &info, &err);
-	progress_end(&bar);
+	progress_end(&packing.bar);
 	stk_storage_unref(&o.storage);
+	if (status == STK_CANCELLED)
+		return stopped_text("pack", "%" PRId64 " of %" PRId64 " files packed: start the command again to continue", packing.done,
+			packing.bar.total);
 	if (status != STK_OK)
 		return fail("pack", &err);
 	if (s->json) {

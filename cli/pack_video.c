@@ -313,7 +313,7 @@ static bool pack_all(struct packing *p)
 {
 	for (int64_t i = 0; i < p->info.sequences; i++)
 		for (int32_t c = 0; c < p->info.cameras; c++)
-			if (!pack_video(p, i, c) || encoder_interrupted())
+			if (!pack_video(p, i, c) || interrupted())
 				return refuse(p, "interrupted: start the command again to continue");
 	return write_index(p, true);
 }

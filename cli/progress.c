@@ -2,9 +2,11 @@
 #include "progress.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -37,28 +39,87 @@ void progress_begin(struct progress *p, const char *what, int64_t total, bool qu
 	*p = (struct progress){.shown = terminal && !quiet, .what = what, .total = total, .start = wall_seconds()};
 }
 
+static int terminal_width(void)
+{
+	struct winsize size;
+	return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+/* Writes ", 1:05 left" to `text`; nothing in the first second, where the rate says little. */
+static void time_left(const struct progress *p, int64_t done, double passed, char text[32])
+{
+	*text = '\0';
+	if (p->total <= 0 || done <= 0 || done > p->total || passed < 1)
+		return;
+	const double left = passed * (double)(p->total - done) / (double)done;
+	if (left < 360000) {
+		const int s = (int)(left + 0.5);
+		if (s < 3600)
+			snprintf(text, 32, ", %d:%02d left", s / 60, s % 60);
+		else
+			snprintf(text, 32, ", %d:%02d:%02d left", s / 3600, s / 60 % 60, s % 60);
+	}
+}
+
+/* Prints "[###...] facts". The bar takes the room that the facts leave; what does not fit into the terminal's width is cut off, since a line that wraps cannot be
+ * erased. */
+static void draw(const struct progress *p, int64_t done, const char *facts)
+{
+	enum { LONGEST = 30, SHORTEST = 5 };
+	char bar[LONGEST + 1];
+	const int width = terminal_width() - 1, room = width - (int)strlen(facts) - 3;
+	const int length = p->total <= 0 || room < SHORTEST ? 0 : room < LONGEST ? room : LONGEST;
+	const int64_t filled = length ? length * (done < p->total ? done : p->total) / p->total : 0;
+	for (int i = 0; i < length; i++)
+		bar[i] = i < filled ? '#' : '.';
+	bar[length] = '\0';
+	fprintf(stderr, "\r\033[K%s%s%s%.*s", length ? "[" : "", bar, length ? "] " : "", width > 0 ? width : 0, facts);
+	fflush(stderr);
+}
+
 void progress_update(struct progress *p, int64_t done)
 {
 	double now = wall_seconds();
+	char facts[160], left[32];
 	if (!p->shown || now - p->last < 0.1)
 		return;
 	p->last = now;
-	double rate = now > p->start ? (double)done / (now - p->start) : 0;
-	if (p->total > 0) {
-		char bar[31];
-		int filled = (int)(30 * done / p->total);
-		for (int i = 0; i < 30; i++)
-			bar[i] = i < filled ? '#' : '.';
-		bar[30] = '\0';
-		fprintf(stderr, "\r\033[K[%s] %" PRId64 " of %" PRId64 " %s, %.0f/s", bar, done, p->total, p->what, rate);
-	} else {
-		fprintf(stderr, "\r\033[K%" PRId64 " %s, %.0f/s", done, p->what, rate);
-	}
-	fflush(stderr);
+	const double passed = now - p->start, rate = passed > 0 ? (double)done / passed : 0;
+	time_left(p, done, passed, left);
+	if (p->total > 0)
+		snprintf(facts, sizeof(facts), "%" PRId64 " of %" PRId64 " %s, %.*f/s%s", done, p->total, p->what, rate < 10, rate, left);
+	else
+		snprintf(facts, sizeof(facts), "%" PRId64 " %s, %.*f/s", done, p->what, rate < 10, rate);
+	draw(p, done, facts);
 }
 
 void progress_end(struct progress *p)
 {
 	if (p->shown && p->last > 0)
 		fputs("\r\033[K", stderr);
+}
+
+static volatile sig_atomic_t was_interrupted;
+
+static void on_interrupt(int number)
+{
+	(void)number;
+	was_interrupted = 1;
+}
+
+void catch_interrupts(void)
+{
+	/* Without SA_RESTART: a write to a pipe returns when a signal comes. SA_RESETHAND: a second signal ends the process. */
+	const struct sigaction note = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+	for (int i = 0; i < 3; i++) {
+		struct sigaction before;
+		if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+			sigaction(signals[i], &note, NULL);
+	}
+}
+
+bool interrupted(void)
+{
+	return was_interrupted != 0;
 }

@@ -67,7 +67,7 @@ static enum stk_status run_batches(struct session *session, const struct setting
 	progress_begin(&progress, "batches", total, s->quiet || s->json);
 	while (totals->epochs < epochs && (!s->steps || totals->batches < s->steps)) {
 		struct stk_batch *batch = NULL;
-		status = stk_pipeline_next(session->pipeline, &batch, err);
+		status = next_batch(session, &batch, err);
 		if (status == STK_END) {
 			totals->epochs++;
 			status = STK_OK;
@@ -123,7 +123,11 @@ static int run_run(const struct settings *s)
 		enum stk_status status = run_batches(&session, s, &totals, &err);
 		totals.wall = wall_seconds() - wall;
 		totals.cpu = cpu_seconds() - cpu;
-		code = status == STK_OK ? report(s, &totals) : fail_at(&session, s->args[0], &err);
+		if (status == STK_CANCELLED)
+			fprintf(stderr, "stoker run: interrupted; this is what came so far\n");
+		code = status == STK_OK || status == STK_CANCELLED ? report(s, &totals) : fail_at(&session, s->args[0], &err);
+		if (status == STK_CANCELLED && code == EXIT_FINE)
+			code = EXIT_INTERRUPTED;
 	}
 	close_session(&session);
 	return code;

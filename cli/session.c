@@ -392,6 +392,25 @@ static void on_entries(void *user, int64_t entries)
 	progress_update(user, entries);
 }
 
+static bool stops_listing(void *user)
+{
+	(void)user;
+	return interrupted();
+}
+
+enum stk_status next_batch(struct session *session, struct stk_batch **batch, struct stk_error *err)
+{
+	enum { SLICE = 100 }; /* ms */
+	enum stk_status status = STK_TIMEOUT;
+	while (status == STK_TIMEOUT && !interrupted())
+		status = stk_pipeline_next_within(session->pipeline, SLICE, batch, err);
+	if (status != STK_TIMEOUT)
+		return status;
+	*err = (struct stk_error){.code = STK_CANCELLED};
+	snprintf(err->message, sizeof(err->message), "interrupted");
+	return STK_CANCELLED;
+}
+
 bool open_session(struct session *session, const char *command, const char *source, enum graph_kind kind, const struct settings *s)
 {
 	struct stk_graph *graph = NULL;
@@ -410,17 +429,21 @@ bool open_session(struct session *session, const char *command, const char *sour
 		.seed = (uint64_t)s->seed,
 		.storage = session->storage,
 		.listed = on_entries,
+		.interrupted = stops_listing,
 		.interrupted_user = &listing,
 		.on_error = skips ? STK_ON_ERROR_SKIP : STK_ON_ERROR_RAISE,
 		.max_errors = skips ? 1e15 : 0};
 	enum stk_status status = make_graph(session, source, kind, s, &graph, &err);
+	catch_interrupts();
 	if (status == STK_OK) {
 		progress_begin(&listing, "objects listed", 0, s->quiet || s->json);
 		status = stk_pipeline_create(session->ctx, graph, &config, &session->pipeline, &err);
 		progress_end(&listing);
 	}
 	stk_graph_destroy(graph);
-	if (status != STK_OK)
+	if (status == STK_CANCELLED)
+		fail_text(command, "interrupted while %s was listed", source);
+	else if (status != STK_OK)
 		fail(command, &err);
 	return status == STK_OK;
 }

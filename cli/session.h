@@ -34,6 +34,9 @@ enum graph_kind {
 bool open_session(struct session *session, const char *command, const char *source, enum graph_kind kind, const struct settings *s);
 void close_session(struct session *session);
 
+/* Takes the next batch, as stk_pipeline_next does. STK_CANCELLED: the user has interrupted the command. */
+enum stk_status next_batch(struct session *session, struct stk_batch **batch, struct stk_error *err);
+
 /* Creates a storage from the options; *out is NULL if none of them was given. On an error, prints it and returns false. */
 bool open_storage(const char *command, const struct settings *s, struct stk_storage **out);
 

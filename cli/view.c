@@ -318,7 +318,7 @@ static int run_view(const struct settings *given)
 	if (is_video_name(s.args[0]))
 		return view_video(&s);
 	if (has_room(&s) && open_session(&session, "view", s.args[0], GRAPH_VIEW, &s)) {
-		enum stk_status status = stk_pipeline_next(session.pipeline, &batch, &err);
+		enum stk_status status = next_batch(&session, &batch, &err);
 		if (status == STK_END)
 			code = fail_text("view", "%s: no samples", s.args[0]);
 		else if (status != STK_OK)

@@ -1,24 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A line on the terminal that says how far long work is, once that takes longer than a second."""
+"""A line on the terminal that says how far long work is and how long is left, once the work takes longer than a second."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from collections.abc import Generator, Iterable, Iterator
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+
+def _clock(seconds: float) -> str:
+    whole = int(seconds + 0.5)
+    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}" if whole >= 3600 else f"{whole // 60}:{whole % 60:02d}"
 
 
 class ProgressLine:
-    """On stderr, where that is a terminal; gone when the work is."""
+    """On stderr, if that is a terminal. The line fits the terminal's width, and is erased when the work ends, also by an exception."""
 
     def __init__(self) -> None:
-        self._begun, self._shown = time.monotonic(), False
+        self._begun, self._last, self._shown = time.monotonic(), 0.0, False
 
-    def show(self, text: str) -> None:
-        """Shows the progress. Called about ten times a second."""
-        if time.monotonic() - self._begun > 1 and sys.stderr is not None and sys.stderr.isatty():
-            self._shown = True
-            sys.stderr.write(f"\r\033[K{text}")
-            sys.stderr.flush()
+    def show(self, text: str, done: int = 0, total: int = 0) -> None:
+        """Shows the progress, at most ten times a second. done, total: the time that is left follows from them; total=0: it is not known."""
+        now = time.monotonic()
+        passed = now - self._begun
+        if passed <= 1 or now - self._last < 0.1 or sys.stderr is None or not sys.stderr.isatty():
+            return
+        self._shown, self._last = True, now
+        if 0 < done <= total:
+            text += f", {_clock(passed * (total - done) / done)} left"
+        sys.stderr.write(f"\r\033[K{text[: self._width()]}")
+        sys.stderr.flush()
+
+    @staticmethod
+    def _width() -> int:
+        try:
+            return max(os.get_terminal_size(sys.stderr.fileno()).columns - 1, 1)
+        except (OSError, ValueError, AttributeError):  # stderr is replaced by an object that only looks like a terminal
+            return 79
 
     def __enter__(self) -> ProgressLine:
         return self
@@ -26,3 +48,16 @@ class ProgressLine:
     def __exit__(self, *_: object) -> None:
         if self._shown:
             sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+
+
+def counted(items: Iterable[_T], what: str, total: int) -> Iterator[_T]:
+    """Yields the items, and shows how many of the total have been yielded: "reading headers: 120 of 4000"."""
+    with ProgressLine() as line:
+        try:
+            for done, item in enumerate(items, 1):
+                line.show(f"{what}: {done} of {total}", done, total)
+                yield item
+        finally:
+            if isinstance(items, Generator):  # of an executor's map: cancels what has not begun, after a Ctrl-C too
+                items.close()

@@ -6,10 +6,11 @@ from __future__ import annotations
 import bisect
 import os
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from stoker import _core, _files
+from stoker._progress import counted
 from stoker.errors import InvalidArgumentError, StokerError
 from stoker.loader._dataset import DatasetSource
 from stoker.loader._order import Order
@@ -93,19 +94,23 @@ def _size_of_file(path: Any, oriented: bool) -> Size:
     return (width, height) if oriented and header["orientation"] > 4 else (height, width)
 
 
+def _counted(sizes: Iterable[Size], total: int) -> list[Size]:
+    return list(counted(sizes, "bucket_by: reading sizes", total))
+
+
 def _sizes(source: Any, oriented: bool) -> list[Size]:
     """Returns the height and width of each image: from the Dataset, or from the headers of its files."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(16) as pool:
         if isinstance(source, FileSource) and source.paths is not None:
-            return list(pool.map(lambda path: _size_of_file(path, oriented), source.paths))
+            return _counted(pool.map(lambda path: _size_of_file(path, oriented), source.paths), len(source.paths))
         dataset = getattr(source, "dataset", None) if isinstance(source, DatasetSource) else None
         measure = getattr(dataset, "get_height_and_width", None)
         if measure is not None and source.size is not None:
-            return [(int(height), int(width)) for height, width in pool.map(measure, range(source.size))]
+            return [(int(height), int(width)) for height, width in _counted(pool.map(measure, range(source.size)), source.size)]
         if isinstance(dataset, list) and (paths := [source.samples_of.path_of(item) for item in dataset]) and None not in paths:
-            return list(pool.map(lambda path: _size_of_file(path, oriented), paths))
+            return _counted(pool.map(lambda path: _size_of_file(path, oriented), paths), len(paths))
     if isinstance(source, FileSource):
         raise InvalidArgumentError(
             "bucket_by: of a folder give torchvision's ImageFolder(folder), or a list of (path, target), whose files are known"

@@ -13,6 +13,7 @@ from typing import Any
 
 from stoker import _core, _files, fn, types
 from stoker._audio import Audio
+from stoker._progress import counted
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, StokerError
 from stoker.loader import _fields
@@ -366,7 +367,7 @@ class AudioSource(FileSource):
             )
         parts = _manifest_parts(self.manifests) if self.manifests is not None else [(path, 0.0, None) for path in self._listed()]
         with ThreadPoolExecutor(16) as pool:
-            return list(pool.map(_seconds, parts))
+            return list(counted(pool.map(_seconds, parts), "bucket_by: reading lengths", len(parts)))
 
     def _listed(self) -> list[Any]:
         """Returns the paths of all samples, in the order of the reader."""

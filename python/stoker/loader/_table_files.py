@@ -15,6 +15,7 @@ from typing import Any
 
 from stoker._at_exit import library_call
 from stoker._files import open_binary
+from stoker._progress import counted
 from stoker._storage import Storage
 from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, ReadError, StokerError, UnsupportedError
 from stoker.loader._fetch import Threads
@@ -102,7 +103,8 @@ def _side_by_side(count: int, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
     function nor the interpreter's exit waits for calls that run on."""
     threads = Threads(count)
     try:
-        return [future.result() for future in [threads.submit(*call) for call in calls]]
+        futures = [threads.submit(*call) for call in calls]
+        return [future.result() for future in counted(futures, "reading footers", len(futures))]
     finally:
         threads.close()
 

@@ -81,7 +81,7 @@ def look(tars: Sequence[str], storage: Any) -> dict[str, int]:
 
         def progress(done: int, count: int, files: int) -> None:
             check_leaving()
-            line.show(f"indexing {done} of {count} tars, {files} files")
+            line.show(f"indexing {done} of {count} tars, {files} files", done, count)
 
         found = _core.tar_index([os.fsencode(t) for t in tars], None, progress, core)
     for text in found["notices"]:
