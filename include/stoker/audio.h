@@ -8,6 +8,7 @@
 #ifndef STOKER_AUDIO_H
 #define STOKER_AUDIO_H
 
+#include "stoker/storage.h"
 #include "stoker/tensor.h"
 
 #ifdef __cplusplus
@@ -38,14 +39,15 @@ struct stk_audio_request {
 	 * the call. Nullable. */
 	bool (*interrupted)(void *user);
 	void *interrupted_user;
+	struct stk_storage *storage; /* for URIs; NULL: the settings of the environment */
 };
 
 /* An open sound file. One thread at a time may use it. */
 struct stk_audio;
 
-/* Opens a file and reads its header. Of a local file, only the header and the windows are read, so that memory does not depend on the file's
- * size; an object of a store is fetched whole, up to 2 GiB. Files other than WAV and FLAC do not say how many frames they have: they are decoded when they are
- * opened, and their samples are kept, up to 2 GiB. STK_NOT_FOUND, STK_IO: the file cannot be read. STK_CORRUPT: the file is damaged, cut off, or not a sound.
+/* Opens a file and reads its header. Only the header and the windows of a WAV or FLAC file are read, also of an object of a store, so that memory does not depend
+ * on the file's size. Other files do not say how many frames they have: they are decoded when they are opened, and their samples are kept, up to 2 GiB; objects of
+ * stores are then fetched whole, and so are those whose size the store does not report. STK_NOT_FOUND, STK_IO: the file cannot be read. STK_CORRUPT: the file is damaged, cut off, or not a sound.
  * STK_UNSUPPORTED: Stoker does not decode this kind of sound; the message says how to convert it. STK_INVALID: the request is invalid.
  * STK_CANCELLED: `interrupted` returned true. STK_LIMIT, STK_NO_MEMORY. *out is NULL after an error. */
 STK_API STK_MUST_USE enum stk_status stk_audio_open(

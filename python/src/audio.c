@@ -24,12 +24,12 @@ static PyObject *audio_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 	struct stk_audio_request request = {.size = sizeof(request)};
 	struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
 	struct audio_object *self;
-	PyObject *data, *path;
+	PyObject *data, *path, *storage;
 	enum stk_status status;
 	int strict;
 
 	(void)kwargs;
-	if (!PyArg_ParseTuple(args, "OOp:AudioFile", &path, &data, &strict))
+	if (!PyArg_ParseTuple(args, "OOpO:AudioFile", &path, &data, &strict, &storage) || !core_storage_get(storage, &request.storage))
 		return NULL;
 	if (path != Py_None && !(request.path = core_text_of(path)))
 		return NULL;
@@ -103,7 +103,7 @@ static PyMethodDef audio_methods[] = {
 };
 
 static PyType_Slot audio_slots[] = {
-	{Py_tp_doc, "AudioFile(path, data, strict)\n--\n\nOpens a sound file, or its bytes if path is None."},
+	{Py_tp_doc, "AudioFile(path, data, strict, storage)\n--\n\nOpens a sound file, or its bytes if path is None."},
 	{Py_tp_new, audio_new},
 	{Py_tp_dealloc, audio_dealloc},
 	{Py_tp_methods, audio_methods},

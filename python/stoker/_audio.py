@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from stoker._storage import Storage
+
 _TYPES = {"float32": DALIDataType.FLOAT, "int16": DALIDataType.INT16, "int32": DALIDataType.INT32}
 
 
@@ -28,11 +30,18 @@ def _frames(name: str, seconds: float, rate: int) -> int:
 
 
 def _decode(
-    path: bytes | None, data: Any, start: float, duration: float | None, mono: bool, dtype: str, strict: bool
+    path: bytes | None,
+    data: Any,
+    start: float,
+    duration: float | None,
+    mono: bool,
+    dtype: str,
+    strict: bool,
+    storage: Storage | None = None,
 ) -> tuple[npt.NDArray[Any], int]:
     if dtype not in _TYPES:
         raise ArgumentError(f"dtype is one of {', '.join(_TYPES)}, not {dtype!r}")
-    file = _core.AudioFile(path, data, strict)
+    file = _core.AudioFile(path, data, strict, storage.core() if storage is not None else None)
     _, _, rate, channels, _, frames, _, _ = file.info()
     first = _frames("start", start, rate)
     if first > frames:
@@ -53,17 +62,19 @@ def audioread(
     mono: bool = False,
     dtype: str = "float32",
     strict: bool = True,
+    storage: Storage | None = None,
 ) -> tuple[npt.NDArray[np.float32 | np.int16 | np.int32], int]:
     """Returns the samples in a sound file, and its rate in Hz: an array with the axes frames, channels; or with the axis frames if mono is True.
 
-    start, duration: the window to decode, in seconds; it ends with the file at the latest. Of a local file only this window is read.
+    start, duration: the window to decode, in seconds; it ends with the file at the latest. Only this window of a WAV or FLAC file is read.
     mono: the mean of the channels.
     dtype: "float32" (-1 <= x < 1), "int16" or "int32".
     strict: a file that was cut off is an error; with strict=False its samples are decoded as far as they go.
+    storage: a stoker.Storage for URLs.
 
     Decodes WAV without the GIL: threads decode side by side.
     """
-    return _decode(os.fsencode(path), None, start, duration, mono, dtype, strict)
+    return _decode(os.fsencode(path), None, start, duration, mono, dtype, strict, storage)
 
 
 def audiodecode(
@@ -110,16 +121,18 @@ class AudioDecoder:
 
     source: a path, a URL, bytes, or an array or a tensor of uint8.
     strict: a file that was cut off is an error; with strict=False its samples are decoded as far as they go.
+    storage: a stoker.Storage for URLs.
 
-    A local WAV or FLAC file is read only where a window lies; other files are decoded when they are opened. Samples are torch tensors, or NumPy
+    A WAV or FLAC file is read only where a window lies; other files are decoded when they are opened. Samples are torch tensors, or NumPy
     arrays if torch is not installed.
     """
 
-    def __init__(self, source: Any, *, strict: bool = True) -> None:
+    def __init__(self, source: Any, *, strict: bool = True, storage: Storage | None = None) -> None:
         named = isinstance(source, (str, os.PathLike))
         if type(source).__module__.partition(".")[0] == "torch":
             source = source.numpy()
-        self._file = _core.AudioFile(os.fsencode(source) if named else None, None if named else source, strict)
+        core = storage.core() if storage is not None else None
+        self._file = _core.AudioFile(os.fsencode(source) if named else None, None if named else source, strict, core)
         _, codec, rate, channels, _, frames, _, origin = self._file.info()
         self.metadata = AudioMetadata(rate, channels, codec, frames, origin, origin + frames / rate, frames / rate)
 

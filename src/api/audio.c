@@ -6,7 +6,9 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/safe_text.h"
+#include "format/archive_file.h"
 #include "format/list.h"
+#include "format/media_source.h"
 #include "sound/stream.h"
 #include "storage/storage.h"
 
@@ -19,10 +21,12 @@
 #define MOST_BYTES ((size_t)1 << 31)
 
 struct stk_audio {
-	char *path;       /* NULL: bytes of the caller */
-	int fd;           /* of a local file; -1: the bytes are in memory */
-	uint8_t *fetched; /* bytes of an object of a store */
-	uint8_t *window;  /* of a local file: the last STK_SOUND_READ bytes that were read */
+	char *path;                      /* NULL: bytes of the caller */
+	int fd;                          /* of a local file; -1: the bytes are elsewhere */
+	struct stk_media_source *source; /* an object of a store, of which ranges are read */
+	struct stk_storage *storage;     /* the caller's; nullable */
+	uint8_t *fetched;                /* bytes of an object of a store */
+	uint8_t *window;                 /* of a local file or an object: the last STK_SOUND_READ bytes that were read, or fewer */
 	uint64_t window_at;
 	size_t window_size;
 	struct stk_sound_bytes bytes;
@@ -79,22 +83,70 @@ static enum stk_status open_file(struct stk_audio *a, struct stk_error *err)
 	return STK_OK;
 }
 
+/* ---- objects of stores ---- */
+
+enum { LEAST = 1 << 15, LEAST_FLAC = 1 << 18 }; /* bytes of a request: blocks of FLAC are found by reading on */
+
+static bool is_interrupted(void *user)
+{
+	struct stk_audio *a = user;
+	return a->poll.interrupted && a->poll.interrupted(a->poll.user);
+}
+
+static enum stk_status read_object(void *user, uint64_t at, size_t n, const uint8_t **out, struct stk_error *err)
+{
+	struct stk_audio *a = user;
+	const struct stk_media_input *in = stk__media_source_input(a->source);
+	*out = a->window;
+	return in->read(in->user, (int64_t)at, a->window, n, err);
+}
+
+static enum stk_status fetch_whole(struct stk_audio *a, struct stk_error *err)
+{
+	const struct stk_access access = {.storage = a->storage, .interrupted = is_interrupted, .user = a};
+	size_t size = 0;
+	stk__media_source_close(a->source);
+	a->source = NULL;
+	enum stk_status s = stk__access_read(&access, a->path, MOST_BYTES, &a->fetched, &size, err);
+	a->bytes = stk__sound_memory(a->fetched, size);
+	return s;
+}
+
+static enum stk_status open_object(struct stk_audio *a, struct stk_error *err)
+{
+	const struct stk_access access = {.storage = a->storage, .interrupted = is_interrupted, .user = a};
+	if (!stk__is_object(a->path))
+		return fetch_whole(a, err);
+	enum stk_status s = stk__media_source_open(a->path, &access, &a->source, err);
+	if (s == STK_UNSUPPORTED) /* its size is unknown */
+		return fetch_whole(a, err);
+	if (s)
+		return s;
+	a->window = stk__alloc(STK_SOUND_READ);
+	if (!a->window)
+		return stk__fail(err, STK_NO_MEMORY, "no memory to read a sound");
+	stk__media_source_read_least(a->source, LEAST);
+	a->bytes = (struct stk_sound_bytes){read_object, a, (uint64_t)stk__media_source_input(a->source)->size, NULL};
+	return STK_OK;
+}
+
+/* Announces the bytes of a window, so that one request reads them. */
+static void expect_window(const struct stk_audio *a, int64_t first, int64_t count)
+{
+	const struct stk_media_input *in = a->source ? stk__media_source_input(a->source) : NULL;
+	if (in && in->expect && !strcmp(a->info.format, "wav"))
+		in->expect(in->user, (int64_t)a->info.begin + first * a->info.frame_bytes, count * a->info.frame_bytes);
+}
+
 static enum stk_status open_bytes(struct stk_audio *a, const struct stk_audio_request *q, struct stk_error *err)
 {
 	a->bytes = stk__sound_memory(q->data, q->bytes);
 	if (!q->path)
 		return STK_OK;
-	a->path = stk__alloc(strlen(q->path) + 1);
+	a->path = stk__strdup(q->path);
 	if (!a->path)
 		return stk__fail(err, STK_NO_MEMORY, "no memory to open a sound");
-	memcpy(a->path, q->path, strlen(q->path) + 1);
-	if (!stk__is_uri(q->path))
-		return open_file(a, err);
-	const struct stk_access access = {.interrupted = q->interrupted, .user = q->interrupted_user};
-	size_t size = 0;
-	enum stk_status s = stk__access_read(&access, q->path, MOST_BYTES, &a->fetched, &size, err);
-	a->bytes = stk__sound_memory(a->fetched, size);
-	return s;
+	return stk__is_uri(q->path) ? open_object(a, err) : open_file(a, err);
 }
 
 /* ---- files that are neither WAV nor FLAC ---- */
@@ -121,8 +173,10 @@ static enum stk_status keep_samples(void *user, const uint8_t *samples, int64_t 
 /* Opens the file as a stream. If it does not say how many frames it has, decodes all of them. */
 static enum stk_status open_stream(struct stk_audio *a, bool lenient, struct stk_error *err)
 {
-	enum stk_status s = stk__sound_library_create(&a->library, err);
-	if (s || (s = stk__stream_open(a->library, &a->bytes, lenient, &a->stream, &a->info, err)) || a->info.frames >= 0)
+	enum stk_status s = a->source ? fetch_whole(a, err) : STK_OK;
+	if (s || (s = stk__sound_library_create(&a->library, err)))
+		return s;
+	if ((s = stk__stream_open(a->library, &a->bytes, lenient, &a->stream, &a->info, err)) || a->info.frames >= 0)
 		return s;
 	a->info.frames = 0;
 	s = stk__stream_decode(a->stream, 0, -1, keep_samples, a, &a->cancel, err);
@@ -189,6 +243,9 @@ void stk_audio_close(struct stk_audio *a)
 	stk__free(a->decoded);
 	if (a->fd >= 0)
 		close(a->fd);
+	stk__media_source_close(a->source);
+	if (a->storage)
+		stk_storage_unref(&a->storage);
 	stk__free(a->fetched);
 	stk__free(a->window);
 	stk__free(a->path);
@@ -210,6 +267,7 @@ enum stk_status stk_audio_open(
 	a->lenient = request->lenient;
 	a->poll = (struct stk_cancel_poll){.interrupted = request->interrupted, .user = request->interrupted_user};
 	a->cancel.poll = request->interrupted ? &a->poll : NULL;
+	a->storage = request->storage ? stk_storage_ref(request->storage) : NULL;
 	enum stk_status s = open_bytes(a, request, err);
 	if (!s && (s = stk__sound_peek(&a->bytes, request->lenient, &a->info, err)) == STK_UNSUPPORTED)
 		s = open_stream(a, request->lenient, err);
@@ -218,8 +276,11 @@ enum stk_status stk_audio_open(
 		stk_audio_close(a);
 		return s;
 	}
-	if (!a->stream && !strcmp(a->info.format, "flac"))
+	if (!a->stream && !strcmp(a->info.format, "flac")) {
 		a->cpu = stk__cpu_capabilities();
+		if (a->source)
+			stk__media_source_read_least(a->source, LEAST_FLAC);
+	}
 	*info = (struct stk_audio_info){.size = sizeof *info,
 		.format = a->info.format,
 		.coding = a->info.coding,
@@ -257,6 +318,7 @@ enum stk_status stk_audio_read(
 	struct reading r = {a, dtype, mono, to, count};
 	a->poll.next = 0;
 	a->poll.came = false;
+	expect_window(a, first, count);
 	enum stk_status s = a->stream ? read_stream(a, first, count, &r, err) : stk__sound_read(&a->bytes, &a->info, &window, err);
 	return s ? name_file(a, s, err) : STK_OK;
 }

@@ -27,6 +27,7 @@ struct stk_media_source {
 	struct stk_access access;
 	struct stk_storage *storage;
 	struct block blocks[BLOCKS];
+	int64_t block;                  /* bytes that are read at least */
 	int64_t expected, expected_end; /* the range in which the next reads lie */
 	uint64_t clock;
 	int64_t requests;
@@ -69,8 +70,8 @@ static const struct block *find_block(struct stk_media_source *s, int64_t offset
 		oldest = b->used < oldest->used ? b : oldest;
 	}
 	const bool expected = offset >= s->expected && offset < s->expected_end;
-	const int64_t at = expected ? offset : offset / BLOCK * BLOCK, left = s->input.size - at;
-	int64_t n = expected && s->expected_end - at > BLOCK ? s->expected_end - at : BLOCK;
+	const int64_t at = expected ? offset : offset / s->block * s->block, left = s->input.size - at;
+	int64_t n = expected && s->expected_end - at > s->block ? s->expected_end - at : s->block;
 	n = n < left ? n : left;
 	stk__free(oldest->bytes);
 	*oldest = (struct block){.at = at, .used = ++s->clock};
@@ -86,7 +87,7 @@ static void expect(void *user, int64_t offset, int64_t n)
 	s->expected = offset;
 	s->expected_end = offset + (n < MOST_EXPECTED ? n : MOST_EXPECTED);
 	for (int i = 0; i < BLOCKS && n == 0; i++)
-		if (s->blocks[i].size > BLOCK) {
+		if ((int64_t)s->blocks[i].size > s->block) {
 			stk__free(s->blocks[i].bytes);
 			s->blocks[i] = (struct block){0};
 		}
@@ -96,7 +97,7 @@ static enum stk_status read_object(void *user, int64_t offset, void *to, size_t 
 {
 	struct stk_media_source *s = user;
 	struct stk_error own = {0};
-	if (n > BLOCK) { /* a large read needs no block */
+	if ((int64_t)n > s->block) { /* a large read needs no block */
 		uint8_t *bytes;
 		size_t size;
 		enum stk_status status = read_part(s, offset, (int64_t)n, &bytes, &size, err);
@@ -154,6 +155,7 @@ enum stk_status stk__media_source_open(
 	}
 	if (access)
 		s->access = *access;
+	s->block = BLOCK;
 	s->local = !stk__is_object(path);
 	s->input.interrupted = is_interrupted;
 	s->input.interrupted_user = s;
@@ -178,6 +180,11 @@ void stk__media_source_close(struct stk_media_source *s)
 		stk_storage_unref(&s->storage);
 	stk__free(s->path);
 	stk__free(s);
+}
+
+void stk__media_source_read_least(struct stk_media_source *s, int64_t bytes)
+{
+	s->block = bytes;
 }
 
 const struct stk_media_input *stk__media_source_input(const struct stk_media_source *s)

@@ -3,13 +3,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import os
+import shutil
+import subprocess
 import threading
+import urllib.request
 
 import numpy as np
 import pytest
 import stoker
 from sound_files import pcm16, tone, wav
 from stoker.errors import StokerError
+from storage import KEYS, Store
 from support import SEED
 
 
@@ -118,3 +125,78 @@ def test_kinds_of_files(rng):
     shorts = rng.integers(-32768, 32767, (301, 1), "<i2")
     for kwargs in ({"wide": True}, {"fmt_last": True}, {"promise": 0xFFFFFFFF}):
         assert np.array_equal(stoker.audiodecode(wav(shorts, **kwargs), dtype="int16")[0], shorts), kwargs
+
+
+# ---- objects of a store ----
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    """A store that anybody may read, with a WAV and a FLAC of two minutes, and an MP3."""
+    rng = np.random.default_rng(SEED)
+    folder = tmp_path / "root" / "sounds"
+    folder.mkdir(parents=True)
+    stored = (tone(rng, 120 * 16000) * 32767).astype("<i2")
+    (folder / "long.wav").write_bytes(wav(stored, 16000))
+    if shutil.which("ffmpeg"):
+        for name in ("long.flac", "short.mp3"):
+            more = ["-t", "2"] if name == "short.mp3" else []
+            command = ["ffmpeg", "-v", "error", "-nostdin", "-i", str(folder / "long.wav"), *more, str(folder / name)]
+            subprocess.run(command, check=True, timeout=120)
+    server = Store(tmp_path / "root", key="")
+    for name in [n for n in os.environ if n.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in {**server.environment, **KEYS}.items():
+        monkeypatch.setenv(name, value)
+    server.folder, server.stored = folder, stored[:, 0]
+    yield server
+    server.close()
+
+
+def test_windows_of_objects_fetch_what_they_need(store):
+    want = store.stored / np.float32(32768)
+    for name in ("long.wav", "long.flac"):
+        if not (store.folder / name).exists():
+            continue
+        size = (store.folder / name).stat().st_size
+        for start, duration in ((0.0, 0.5), (61.3, 1.0), (119.5, None), (30.0, 8.0)):
+            storage = stoker.Storage()
+            samples, rate = stoker.audioread(f"s3://sounds/{name}", start=start, duration=duration, mono=True, storage=storage)
+            first = round(start * rate)
+            assert np.array_equal(samples, want[first : len(want) if duration is None else first + round(duration * rate)])
+            fetched, needed = storage.counters()["storage_bytes"], 2 * len(samples)
+            assert fetched <= needed + (100_000 if name == "long.wav" else 1_500_000), (name, start, fetched)
+            assert fetched < size / 2
+    decoder = stoker.AudioDecoder("s3://sounds/long.wav", storage=stoker.Storage())
+    part = decoder.get_samples_played_in_range(7.0, 7.25).data
+    assert np.array_equal(np.asarray(part)[0], want[7 * 16000 : 7 * 16000 + 4000])
+
+
+def test_whole_objects(store):
+    for name in ("long.wav", "long.flac"):
+        if (store.folder / name).exists():
+            storage = stoker.Storage()
+            samples, _ = stoker.audioread(f"s3://sounds/{name}", dtype="int16", mono=True, storage=storage)
+            assert np.array_equal(samples, store.stored)
+            assert storage.counters()["storage_bytes"] < 1.2 * (store.folder / name).stat().st_size
+    if (store.folder / "short.mp3").exists() and stoker._core.audio_named(".mp3"):
+        local, remote = stoker.audioread(store.folder / "short.mp3")[0], stoker.audioread("s3://sounds/short.mp3")[0]
+        assert np.array_equal(local, remote)
+
+
+def test_an_object_that_is_replaced_between_windows(store):
+    decoder = stoker.AudioDecoder("s3://sounds/long.wav")
+    decoder.get_samples_played_in_range(0.0, 0.1)
+    store.set("change=1")  # the next answer gives the object another ETag
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        urllib.request.urlopen(f"{store.url}/sounds/long.wav", timeout=20).read()
+    store.set("change=0")
+    with pytest.raises(StokerError, match=r"long\.wav: .*changed while it was read"):
+        decoder.get_samples_played_in_range(60.0, 60.1)
+
+
+def test_a_user_function_that_reports_no_size(store):
+    data = (store.folder / "long.wav").read_bytes()
+    storage = stoker.Storage(fetch=lambda uri, offset, length: data[offset:] if length is None else data[offset : offset + length])
+    samples, _ = stoker.audioread("mine://long.wav", start=5.0, duration=1.0, mono=True, dtype="int16", storage=storage)
+    assert np.array_equal(samples, store.stored[5 * 16000 : 6 * 16000])

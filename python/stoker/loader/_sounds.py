@@ -214,7 +214,7 @@ def _seconds(part: tuple[Any, float, float | None]) -> float:
     if duration is not None:
         return duration
     try:
-        _, _, rate, _, _, frames, _, _ = _core.AudioFile(os.fsencode(path), None, False).info()
+        _, _, rate, _, _, frames, _, _ = _core.AudioFile(os.fsencode(path), None, False, None).info()
     except StokerError:
         return 0.0
     return max(frames / rate - offset, 0.0)
