@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A font of 3 x 5 dots for captions. Small letters look like capitals. */
+ * The font of captions: X11's "misc-fixed" of 6 x 13 dots, which is in the public domain, with the characters of Latin-1. */
 #ifndef STOKER_CLI_LETTERS_H
 #define STOKER_CLI_LETTERS_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-enum { LETTER_WIDTH = 3, LETTER_HEIGHT = 5 };
+enum { LETTER_WIDTH = 6, LETTER_HEIGHT = 13 }; /* with the gap to the next letter */
 
-/* Returns whether a dot of a letter is set. Characters that the font lacks look like a question mark. */
-bool letter_dot(char letter, int x, int y);
+/* Returns whether a dot of a character of Latin-1 is set. */
+bool letter_dot(uint8_t letter, int x, int y);
+
+/* Writes the characters of a text in UTF-8 to `letters`, as Latin-1, and returns how many there are. Characters that the font lacks become \u4e2d, control
+ * characters and bytes that are not UTF-8 become \x0a, so that a reader can type them. `letters` has room for ten times the bytes of the text. */
+size_t letters_of(const char *text, uint8_t *letters);
 
 #endif

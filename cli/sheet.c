@@ -9,8 +9,8 @@
 
 #define MAX_CELL 256
 
-/* Sizes of captions in pixels; each dot of a letter is a square of DOT x DOT pixels. */
-enum { DOT = 2, LETTER_STEP = DOT * (LETTER_WIDTH + 1), LINE_STEP = DOT * (LETTER_HEIGHT + 2), LEAST_LETTERS = 24, GAP = 4 };
+/* Sizes of captions in pixels. */
+enum { LETTER_STEP = LETTER_WIDTH, LINE_STEP = LETTER_HEIGHT + 1, LEAST_LETTERS = 24, GAP = 4 };
 
 /* A sample as an image: its extents and strides, in elements. */
 struct picture {
@@ -196,12 +196,12 @@ void sheet_cross_out(struct sheet *sheet, int32_t cell)
 	}
 }
 
-static void write_letter(struct sheet *sheet, int32_t left, int32_t top, char letter)
+static void write_letter(struct sheet *sheet, int32_t left, int32_t top, uint8_t letter)
 {
-	for (int32_t y = 0; y < DOT * LETTER_HEIGHT; y++) {
+	for (int32_t y = 0; y < LETTER_HEIGHT; y++) {
 		uint8_t *row = sheet->pixels + ((size_t)(top + y) * (size_t)sheet->width + (size_t)left) * 3;
-		for (int32_t x = 0; x < DOT * LETTER_WIDTH; x++) {
-			if (letter_dot(letter, x / DOT, y / DOT))
+		for (int32_t x = 0; x < LETTER_WIDTH; x++) {
+			if (letter_dot(letter, x, y))
 				memset(row + x * 3, 220, 3);
 		}
 	}
@@ -209,12 +209,14 @@ static void write_letter(struct sheet *sheet, int32_t left, int32_t top, char le
 
 void sheet_write(struct sheet *sheet, int32_t cell, int32_t line, const char *text)
 {
-	const size_t room = (size_t)(sheet->cell_w / LETTER_STEP), length = strlen(text);
+	const size_t room = (size_t)(sheet->cell_w / LETTER_STEP);
+	uint8_t *letters = malloc(10 * strlen(text) + 1);
+	const size_t length = letters ? letters_of(text, letters) : 0, first = length > room ? length - room : 0;
 	const int32_t left = sheet->gap + cell % sheet->columns * (sheet->cell_w + sheet->gap);
-	const int32_t top = cell_top(sheet, cell) + sheet->cell_h + DOT + line * LINE_STEP;
-	text += length > room ? length - room : 0;
-	for (int32_t i = 0; text[i]; i++)
-		write_letter(sheet, left + i * LETTER_STEP, top, text[i]);
+	const int32_t top = cell_top(sheet, cell) + sheet->cell_h + 1 + line * LINE_STEP;
+	for (size_t i = first; i < length; i++)
+		write_letter(sheet, left + (int32_t)(i - first) * LETTER_STEP, top, letters[i]);
+	free(letters);
 }
 
 void sheet_destroy(struct sheet *sheet)

@@ -24,6 +24,7 @@ LAYERS = {
         "_files",
         "_png",
         "_signatures",
+        "_drawing",
         "_to_device",
     ],
     "values": [

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stoker import _sheet
+from stoker import _drawing, _sheet
 from stoker.errors import InvalidArgumentError
 
 _IMAGES = 16  # of a batch
@@ -39,9 +39,12 @@ def _form(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def of_pipeline(title: str, explanation: str | None) -> str:
-    """Returns the title, and the explanation of the compiled graph if there is one, folded away."""
+def of_pipeline(title: str, pipe: Any = None) -> str:
+    """Returns the title, and how a built Pipeline runs, as a drawing and as text, folded away."""
     from html import escape
 
-    details = f"<details><summary>how it runs</summary><pre>{escape(explanation)}</pre></details>" if explanation else ""
+    details = ""
+    if pipe is not None:
+        svg = _drawing.of_pipeline(pipe.explain(as_json=True), title).svg
+        details = f"<details><summary>how it runs</summary>{svg}<pre>{escape(pipe.explain())}</pre></details>"
     return f"<code>{escape(title)}</code>{details}"

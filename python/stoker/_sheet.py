@@ -6,10 +6,10 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stoker import _png
+from stoker import _drawing, _png
 from stoker.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -47,17 +47,26 @@ def view(
     columns: int | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
-) -> Sheet:
-    """Draws the first images of a batch as a contact sheet.
+    boxes: Any = None,
+    box_format: str = "XYXY",
+) -> Any:
+    """Draws the first images of a batch as a contact sheet, or a Pipeline as a diagram.
 
     batch: a Loader's batch, the outputs of a Pipeline, a TensorList, a tensor or array of images, or a list of images. Of several fields, the first that
-    holds images is drawn. Images are (channels, height, width), (height, width, channels) or (height, width), with 1, 3 or 4 channels (the fourth is
-    dropped), on the CPU or on a GPU.
+    holds images is drawn. A batch of stoker.structured is searched at all depths. Images are (channels, height, width), (height, width, channels) or
+    (height, width), with 1, 3 or 4 channels (the fourth is dropped), on the CPU or on a GPU.
+    A Pipeline gives a Drawing, an SVG of its levels, chains and passes, and of what runs where.
     images: how many at most. columns: images in a row; None: about as many as rows.
     mean, std: undo `Normalize(mean, std)`. Without them, floats between 0 and 1, and between 0 and 255, are shown as they are; the values of any other batch
     are stretched so that the darkest is black and the brightest white.
-    Returns a Sheet. Raises InvalidArgumentError if nothing in the batch is an image.
+    boxes: the name of the field that holds the images' boxes, or the boxes themselves: an array (boxes, 4 or more) for each image, in pixels, or a
+    RaggedBatch. None: the field `boxes`, if there is one. box_format: "XYXY" (left, top, right, bottom), "XYWH" or "CXCYWH".
+    Returns a Sheet, or a Drawing of a Pipeline. Raises InvalidArgumentError if nothing in the batch is an image.
     """
+    if hasattr(batch, "explain") and hasattr(batch, "counters"):  # a Pipeline
+        return _drawing.of_pipeline(batch.explain(as_json=True), repr(batch))
+    if box_format not in _CORNERS:
+        raise InvalidArgumentError(f"view: box_format is one of {', '.join(_CORNERS)}, not {box_format!r}")
     if images < 1 or (columns is not None and columns < 1):
         raise InvalidArgumentError(f"view: images and columns are at least 1, not {images} and {columns}")
     found = _images_of(batch, min(images, MOST_IMAGES * 64))
@@ -67,6 +76,8 @@ def view(
             "(height, width)"
         )
     drawn = [_small(image) for image in _bytes_of(found, mean, std)]
+    for i, rows in enumerate(_boxes_of(batch, boxes, len(drawn))):
+        drawn[i] = _with_boxes(drawn[i], _CORNERS[box_format](rows), drawn[i].shape[1] / found[i].shape[1])
     columns = min(len(drawn), columns or max(1, math.ceil(math.sqrt(len(drawn)))))
     shape = found[0].shape
     text = f"{len(drawn)} {'image' if len(drawn) == 1 else 'images'} of {shape[1]}x{shape[0]}"
@@ -77,18 +88,96 @@ def view(
 
 def _images_of(batch: Any, most: int) -> list[np.ndarray]:
     """Returns the images of the first field that holds some, as arrays (height, width, channels) or (height, width)."""
-    fields: list[Any]
-    if isinstance(batch, Mapping):
-        fields = list(batch.values())
-    elif isinstance(batch, tuple):
-        fields = list(batch)
-    else:
-        fields = [batch]
-    for field in fields:
+    for _, field in _fields_of(batch):
         arrays = _arrays_of(field, most)
         if arrays:
             return arrays
     return []
+
+
+def _fields_of(batch: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the fields of a batch with their names; those of nested groups, too."""
+    if hasattr(batch, "to_dictionary"):  # of stoker.structured
+        batch = batch.to_dictionary()
+    if isinstance(batch, Mapping):
+        for name, value in batch.items():
+            for inner, field in _fields_of(value):
+                yield inner or str(name), field
+    elif isinstance(batch, tuple):
+        yield from zip(getattr(batch, "_fields", [""] * len(batch)), batch, strict=True)
+    else:
+        yield "", batch
+
+
+# Functions that make (left, top, right, bottom) of boxes of each format.
+_CORNERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "XYXY": lambda b: b[:, :4],
+    "XYWH": lambda b: _stacked(b[:, :2], b[:, :2] + b[:, 2:4]),
+    "CXCYWH": lambda b: _stacked(b[:, :2] - b[:, 2:4] / 2, b[:, :2] + b[:, 2:4] / 2),
+}
+
+
+def _stacked(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    import numpy as np
+
+    return np.concatenate([first, second], 1)
+
+
+def _boxes_of(batch: Any, given: Any, count: int) -> list[np.ndarray]:
+    """Returns the boxes of each of the first images; an empty list if there are none."""
+    if given is None or isinstance(given, str):
+        found = [field for name, field in _fields_of(batch) if name == (given or "boxes")]
+        if not found and given is not None:
+            raise InvalidArgumentError(f"view: the batch has no field {given!r}")
+        named, given = given is not None, found[0] if found else None
+    else:
+        named = True
+    rows = None if given is None else _rows_of(given, count)
+    if rows is None and named:
+        raise InvalidArgumentError(
+            f"view: boxes are an array (boxes, 4 or more) for each image, or a RaggedBatch of them, not {type(given).__name__}"
+        )
+    return rows or []
+
+
+def _rows_of(boxes: Any, count: int) -> list[np.ndarray] | None:
+    """Returns an array (boxes, 4 or more) for each image; None if the field holds something else."""
+    import numpy as np
+
+    if hasattr(boxes, "as_cpu"):
+        boxes = boxes.as_cpu()
+        rows: list[Any] = [np.asarray(boxes[i]) for i in range(min(count, len(boxes)))]
+    elif hasattr(boxes, "sample_sizes"):  # a RaggedBatch
+        sizes = boxes.sample_sizes.tolist()
+        rows = [_host(boxes.tensor[i]) for i in range(min(count, len(boxes)))]
+        rows = [row if row is None else row[: int(size)] for row, size in zip(rows, sizes, strict=False)]
+    else:
+        rows = [_host(row) for row in boxes[:count]] if hasattr(boxes, "__getitem__") else []
+    if not rows or any(row is None or row.dtype.kind not in "iuf" or row.ndim != 2 or row.shape[1] < 4 for row in rows):
+        return None
+    return [row.astype(np.float32) for row in rows]
+
+
+_COLORS = ((255, 64, 64), (64, 224, 96), (80, 144, 255), (255, 200, 0), (255, 96, 255), (0, 224, 224))
+
+
+def _with_boxes(image: np.ndarray, boxes: np.ndarray, scale: float) -> np.ndarray:
+    """Returns the image with the outlines of boxes in pixels of the original, of which the image has been scaled. Parts outside the image are left out."""
+    import numpy as np
+
+    image = image.copy()
+    height, width = image.shape[:2]
+    for i, box in enumerate(boxes[np.isfinite(boxes).all(1)] * scale):
+        left, top = (int(v) for v in np.clip(np.floor(box[:2]), -1, (width, height)))
+        right, bottom = (int(v) for v in np.clip(np.ceil(box[2:]) - 1, -1, (width, height)))
+        color = _COLORS[i % len(_COLORS)]
+        for x in (left, right):
+            if 0 <= x < width and top <= bottom:
+                image[max(top, 0) : bottom + 1, x] = color
+        for y in (top, bottom):
+            if 0 <= y < height and left <= right:
+                image[y, max(left, 0) : right + 1] = color
+    return image
 
 
 def _arrays_of(field: Any, most: int) -> list[np.ndarray]:
@@ -96,7 +185,7 @@ def _arrays_of(field: Any, most: int) -> list[np.ndarray]:
     import numpy as np
 
     items: list[np.ndarray | None]
-    if hasattr(field, "as_cpu"):  # a TensorList
+    if hasattr(field, "as_cpu") and hasattr(field, "as_tensor"):  # a TensorList
         field = field.as_cpu()
         items = [np.asarray(field[i]) for i in range(min(most, len(field)))]
     elif isinstance(field, list):
@@ -124,6 +213,8 @@ def _host(value: Any) -> np.ndarray | None:
         value = value.detach().cpu()
         return np.asarray(value.float() if value.dtype == torch.bfloat16 else value)
     pil = sys.modules.get("PIL.Image")
+    if hasattr(value, "as_cpu"):  # a tensor of a TensorList
+        return np.asarray(value.as_cpu())
     if isinstance(value, np.ndarray) or (pil is not None and isinstance(value, pil.Image)):
         return np.asarray(value)
     return None

@@ -602,7 +602,7 @@ class Pipeline:
         self._bad_before = bad[-10000:]
 
     def _repr_html_(self) -> str:
-        return _html.of_pipeline(repr(self), None if self._session is None else self.explain())
+        return _html.of_pipeline(repr(self), None if self._session is None else self)
 
     def __repr__(self) -> str:
         state = "not built" if self._session is None else f"{self._session.delivered} batches delivered"

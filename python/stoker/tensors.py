@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-from stoker import _core
+from stoker import _core, _sheet
 from stoker._arrays import as_buffer
 from stoker._elsewhere import no_attribute, no_member
 from stoker._types import DALIDataType, to_numpy_type
@@ -56,6 +56,10 @@ class _Tensor(_core.Tensor):
     def ndim(self) -> int:
         """Returns the number of dimensions."""
         return len(super().shape())
+
+    def show(self, **options: Any) -> Any:
+        """Returns a picture of an image, or of a batch of them. options: as for stoker.view."""
+        return _sheet.view(self, **options)
 
     def layout(self) -> str:
         """Returns the names of the axes ("HWC"), or ""."""
@@ -215,6 +219,10 @@ class _TensorList(Generic[_T]):
 
     def __iter__(self) -> Iterator[_T]:
         return (self._tensor(self._batch, self._output, i) for i in range(len(self)))
+
+    def show(self, images: int = 16, **options: Any) -> Any:
+        """Returns a contact sheet of the first images. options: as for stoker.view."""
+        return _sheet.view(self, images, **options)
 
     @property
     def dtype(self) -> DALIDataType:

@@ -149,3 +149,131 @@ def test_a_pipeline_shows_its_graph_when_it_is_built():
     assert "not built" in pipe._repr_html_()
     pipe.build()
     assert "<details>" in pipe._repr_html_() and "random.uniform" in pipe._repr_html_()
+
+
+# ---- boxes, drawings, letters ----
+
+
+def outline(pixels, left, top, right, bottom):
+    """The colours of the outline of a box (right and bottom excluded)."""
+    edge = np.concatenate(
+        [pixels[top, left:right], pixels[bottom - 1, left:right], pixels[top:bottom, left], pixels[top:bottom, right - 1]]
+    )
+    return {tuple(color) for color in edge.tolist()}
+
+
+@pytest.mark.parametrize("form", ["list", "ragged", "dict", "named", "group"])
+def test_boxes_are_drawn_on_their_images(form):
+    images = np.zeros((2, 40, 60, 3), np.uint8)
+    boxes = [np.array([[5, 6, 20, 30], [30, 0, 60, 40]], np.float32), np.array([[1, 1, 3, 3]], np.float32)]
+    if form == "list":
+        sheet = stoker.view(images, columns=2, boxes=boxes)
+    elif form == "ragged":
+        padded = torch.zeros(2, 2, 4)
+        padded[0], padded[1, :1] = torch.from_numpy(boxes[0]), torch.from_numpy(boxes[1])
+        ragged = stoker.batching.RaggedBatch(padded, sample_sizes=torch.tensor([2, 1]))
+        sheet = stoker.view(images, columns=2, boxes=ragged)
+    elif form == "dict":
+        sheet = stoker.view({"image": images, "boxes": [torch.from_numpy(b) for b in boxes], "label": torch.arange(2)}, columns=2)
+    elif form == "named":
+        widths = [np.concatenate([b[:, :2], b[:, 2:] - b[:, :2]], 1) for b in boxes]
+        sheet = stoker.view({"image": images, "objects": widths}, columns=2, boxes="objects", box_format="XYWH")
+    else:
+
+        class Group:
+            def to_dictionary(self):
+                return {"camera": {"image": images}, "objects": {"boxes": boxes}}
+
+        sheet = stoker.view(Group(), columns=2)
+    first, second = cell(sheet, 0, 2, 40, 60), cell(sheet, 1, 2, 40, 60)
+    assert outline(first, 5, 6, 20, 30) == {(255, 64, 64)} and outline(first, 30, 0, 60, 40) == {(64, 224, 96)}
+    assert outline(second, 1, 1, 3, 3) == {(255, 64, 64)} and not second[5:].any()
+
+
+def test_boxes_outside_of_images_and_wrong_ones():
+    images = np.zeros((1, 20, 20, 3), np.uint8)
+    sheet = stoker.view(images, boxes=[np.array([[-5, -5, 100, 10], [np.nan, 0, 5, 5], [30, 30, 40, 40]], np.float32)])
+    drawn = cell(sheet, 0, 1, 20, 20)
+    assert (drawn[9] == (255, 64, 64)).all() and not drawn[10:].any() and not drawn[:9].any()
+    large = stoker.view(np.zeros((1, 448, 448, 3), np.uint8), boxes=[np.array([[100, 100, 200, 300]], np.float32)])
+    assert outline(cell(large, 0, 1, 224, 224), 50, 50, 100, 150) == {(255, 64, 64)}
+    for wrong in ("nothing", [np.zeros(4)], 3):
+        with pytest.raises(InvalidArgumentError, match=r"no field 'nothing'|boxes are an array"):
+            stoker.view(images, boxes=wrong)
+    with pytest.raises(InvalidArgumentError, match="XYXY, XYWH, CXCYWH"):
+        stoker.view(images, boxes=[np.zeros((1, 4))], box_format="YXYX")
+    assert stoker.view({"image": images, "boxes": ["a text"]}).pixels.shape == (28, 28, 3)  # some other field of that name
+
+
+def test_a_loader_shows_its_boxes_and_batches_show_themselves():
+    class Samples:
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, i):
+            return {"image": np.zeros((40, 60, 3), np.uint8), "boxes": np.array([[10, 10, 20, 15]], np.float32)}
+
+    with stoker.Loader(Samples(), 2, fields={"image": "Image", "boxes": ("BoundingBoxes", "XYWH")}) as loader:
+        shown = cell(loader.show(2), 0, 2, 40, 60)
+        assert outline(shown, 10, 10, 30, 25) == {(255, 64, 64)}
+        batch = next(iter(loader))
+        assert "2 images of 60x40" in repr(batch.show())
+
+    @stoker.pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def made():
+        return stoker.fn.external_source(lambda: np.full((2, 8, 9, 3), 7, np.uint8), layout="HWC")
+
+    images = made().run()[0]
+    assert "2 images of 9x8" in repr(images.show()) and "1 image of 9x8" in repr(images[0].show())
+    assert (cell(images[0].show(), 0, 1, 8, 9) == 7).all()
+
+
+def test_a_pipeline_is_drawn(tmp_path):
+    from xml.etree import ElementTree
+
+    from stoker import fn, types
+
+    @stoker.pipeline_def(batch_size=2, num_threads=1, device_id=None, enable_conditionals=True)
+    def made():
+        image = fn.external_source(lambda: np.full((2, 30, 40, 3), 7, np.uint8), layout="HWC")
+        image = fn.crop_mirror_normalize(fn.resize(image, size=[20, 20]), std=[2.0], dtype=types.FLOAT)
+        if fn.random.coin_flip(dtype=types.BOOL):
+            image = image * 2
+        return fn.pad(fn.python_function(image, function=lambda x: x))
+
+    pipe = made()
+    pipe.build()
+    drawing = stoker.view(pipe)
+    drawing.save(tmp_path / "pipeline.svg")
+    tree = ElementTree.parse(tmp_path / "pipeline.svg")
+    space = "{http://www.w3.org/2000/svg}"
+    words = ["".join(text.itertext()) for text in tree.iter(f"{space}text")]
+    explained = pipe.explain(as_json=True)
+    for level in explained["levels"]:
+        for chain in level["chains"]:
+            for group in chain["groups"]:
+                for operator in group["operators"]:
+                    assert any(word == operator["name"] or word.startswith(operator["name"] + " (") for word in words), operator
+    assert (
+        any(word.startswith("level 0") for word in words)
+        and any(word.startswith("level 1, after") for word in words)
+        and any(word.startswith("when ") for word in words)
+    )
+    assert {"python", "cores", "level", "chain"} <= {box.get("class") for box in tree.iter(f"{space}rect")}
+    width, height = (float(tree.getroot().get(name)) for name in ("width", "height"))
+    for box in tree.iter(f"{space}rect"):
+        x, y, w, h = (float(box.get(name)) for name in ("x", "y", "width", "height"))
+        assert x >= 0 and y >= 0 and x + w <= width and y + h <= height
+    assert "<svg" in pipe._repr_html_() and "pipeline.svg" in repr(drawing)
+
+
+def test_letters_of_charts_and_of_the_command_are_the_same():
+    import re
+    from pathlib import Path
+
+    from stoker._advise import glyphs
+
+    text = (Path(__file__).resolve().parents[2] / "cli/letters.c").read_text()
+    assert "".join(re.findall(r'^\t"([^"]+)";?$', text, re.M)) == glyphs._ROWS
+    assert len(glyphs.glyphs("Aé\u4e2d\n")) == len("Aé") + len("\\u4e2d") + len("\\n")
+    assert glyphs.glyphs("a") != glyphs.glyphs("A") and any(glyphs.glyphs("ß")[0])

@@ -29,18 +29,18 @@ def draw(title: str, facts: str, lanes: Mapping[str, Sequence[Step]], bars: Sequ
 
 
 def _heading(canvas: Canvas, title: str, facts: str) -> None:
-    canvas.text(20, 14, title, _INK, 3)
-    canvas.text(20, 40, facts, _INK, 2)
+    canvas.text(20, 14, title, _INK, 2)
+    canvas.text(20, 41, facts, _INK)
     x = 20.0
     for colour, words in ((_WAIT, "waiting for data"), (_EVEN, "step")):
         canvas.box(x, 62, 14, 10, colour)
-        x = canvas.text(x + 20, 62, words, _INK, 2) + 24
+        x = canvas.text(x + 20, 60, words, _INK) + 24
 
 
 def _lane(canvas: Canvas, y: float, name: str, steps: Sequence[Step], span: float) -> None:
     scale = (_WIDTH - _LEFT - _RIGHT) / max(span, 1e-9)
     begin = steps[0].asked
-    canvas.text(20, y + _LANE / 2 - 5, name, _INK, 2)
+    canvas.text(20, y + _LANE / 2 - 6, name, _INK)
     canvas.box(_LEFT, y, _WIDTH - _LEFT - _RIGHT, _LANE, _FAINT)
     for i, step in enumerate(steps):
         canvas.box(_LEFT + (step.asked - begin) * scale, y, step.wait * scale, _LANE, _WAIT)
@@ -53,22 +53,22 @@ def _seconds(canvas: Canvas, y: float, span: float) -> None:
         x = _LEFT + (_WIDTH - _LEFT - _RIGHT) * i / 5
         canvas.box(x, y - 6, 1, 5, _INK)
         text = _time(span * i / 5)
-        canvas.text(x - (8 * len(text) if i == 5 else 4 * len(text)), y + 2, text, _INK, 2)
+        canvas.text(x - (6 * len(text) if i == 5 else 3 * len(text)), y + 1, text, _INK)
 
 
 def _bars(canvas: Canvas, y: float, steps: Sequence[Step]) -> None:
     """Draws a bar for each live step: the wait at the bottom, the rest above it."""
     highest = max(s.whole for s in steps)
     pitch = (_WIDTH - _LEFT - _RIGHT) / len(steps)
-    canvas.text(20, y, _time(highest), _INK, 2)
-    canvas.text(20, y + _BARS - 10, "0", _INK, 2)
+    canvas.text(20, y, _time(highest), _INK)
+    canvas.text(20, y + _BARS - 11, "0", _INK)
     for i, step in enumerate(steps):
         whole, wait = (_BARS * v / max(highest, 1e-9) for v in (step.whole, step.wait))
         x, width = _LEFT + i * pitch, max(1.0, pitch - (1 if pitch > 3 else 0))
         canvas.box(x, y + _BARS - whole, width, whole - wait, _EVEN)
         canvas.box(x, y + _BARS - wait, width, wait, _WAIT)
     canvas.box(_LEFT, y + _BARS, _WIDTH - _LEFT - _RIGHT, 1, _INK)
-    canvas.text(_LEFT, y + _BARS + 10, f"{len(steps)} live steps in their order", _INK, 2)
+    canvas.text(_LEFT, y + _BARS + 10, f"{len(steps)} live steps in their order", _INK)
 
 
 def _time(seconds: float) -> str:

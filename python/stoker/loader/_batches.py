@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils.dlpack import from_dlpack
 
-from stoker import _core, _html
+from stoker import _core, _html, _sheet
 from stoker.errors import InvalidArgumentError, ShapeError
 from stoker.loader._finish import Finishing, Lists, Outputs
 from stoker.loader._not_images import SOUNDS
@@ -36,6 +36,8 @@ def batch_type(fields: tuple[str, ...]) -> Any:
     """The NamedTuple of these fields. Its batches are pickled as fields and values: no module has a type for each choice of fields."""
     made = _named(fields)
     made._repr_html_ = _html.of_batch  # notebooks show the images instead of their numbers
+    if "show" not in fields:
+        made.show = _sheet.view
     copyreg.pickle(made, lambda batch: (_batch_of, (fields, tuple(batch))))
     return made
 

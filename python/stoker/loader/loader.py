@@ -25,7 +25,7 @@ from stoker.loader._described import Listing, classes_of, object_of
 from stoker.loader._epoch import END, Epoch, call
 from stoker.loader._finish import Finishing
 from stoker.loader._hub import HubStream, HubTable, is_hub, table_of, turned, whole_of
-from stoker.loader._kinds import FLOATS, IMAGE, OTHER, has_sound, internal, kinds_of, lists_of, main_of, several
+from stoker.loader._kinds import BOXES, FLOATS, IMAGE, OTHER, has_sound, internal, kinds_of, lists_of, main_of, several
 from stoker.loader._known import Listed, is_stream, known
 from stoker.loader._lower import Recipe
 from stoker.loader._mixture import Mixture
@@ -257,6 +257,7 @@ class Loader(metaclass=BriefHelp):
         self._collate = _collate.checked(collate_fn)
         self._mix: BatchTransforms | None = None
         self._lists = lists_of(asked.kinds)
+        self._boxes = next(((name, kind.format) for name, kind in (kinds or {}).items() if kind.name == BOXES), None)
         if "image" in self._lists:
             _check_lists(pads is not None, batch_transforms is not None)
         if batch_transforms is not None:
@@ -657,7 +658,9 @@ class Loader(metaclass=BriefHelp):
         image = getattr(batch, "image", batch)
         if self._several and isinstance(image, list):
             image = image[0]
-        return view(image, images, columns, recipe.mean, recipe.std)
+        boxes = getattr(batch, self._boxes[0], None) if self._boxes is not None else None
+        sheet: Sheet = view(image, images, columns, recipe.mean, recipe.std, boxes, self._boxes[1] if self._boxes is not None else "XYXY")
+        return sheet
 
     def close(self) -> None:
         """Ends the work and frees its memory. Batches stay valid."""
@@ -676,7 +679,7 @@ class Loader(metaclass=BriefHelp):
         )
 
     def _repr_html_(self) -> str:
-        return _html.of_pipeline(repr(self), None if self._run.pipe is None else self._run.pipe.explain())
+        return _html.of_pipeline(repr(self), self._run.pipe)
 
     def __repr__(self) -> str:
         spec, samples, described = self._spec, self._run.samples(), safe_text(str(self._described))
