@@ -173,15 +173,15 @@ class Batches(PipelineStepBase):
 
 class Loader:
     """Batches of this rank, endless: no Python runs for a sample. state: what state() gave, in a run that this one continues.
-    images=False: everything else, as if all frames had NuScenes' size."""
+    images=False: everything else, as if all frames had NuScenes' size. video_root: the folder of `stoker pack-video`, which the cameras are then read from."""
 
     def __init__(
         self, root: Path, version: str, config: Config, batch: int, seed: int = 0, *, threads: int | None = None, state: str | None = None,
-        rank: int = 0, world: int = 1, device: str | torch.device = "cpu", images: bool = True,
+        rank: int = 0, world: int = 1, device: str | torch.device = "cpu", images: bool = True, video_root: Path | None = None,
     ) -> None:  # fmt: skip
         device = torch.device(device)
         gpu = device.type == "cuda"
-        data = NuScenes(root, version, fields=None if images else [name for name in FIELDS if name != "image"])
+        data = NuScenes(root, version, fields=None if images else [name for name in FIELDS if name != "image"], video_root=video_root)
         order = SamplerInputIterable(data, SequenceSampler(batch, data.sequence_lengths, seed), rank, world)
         first = [None if images else FrameSizes()]
         last = [Batches(gpu, images)]

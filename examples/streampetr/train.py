@@ -67,6 +67,7 @@ def loader_of(args: argparse.Namespace, place: Place, state: str | None = None) 
     common: dict[str, Any] = {"state": state, "rank": place.rank, "world": place.world}
     if args.loader == "torch":
         return reference.Loader(args.folder, args.version, config, args.batch_size, args.seed, workers=args.workers, **common)
+    common["video_root"] = args.video_root
     return pipeline.Loader(args.folder, args.version, config, args.batch_size, args.seed, device=place.device, **common)
 
 
@@ -188,6 +189,9 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--version", default="v1.0-mini", help="the folder of tables")
     parser.add_argument("--loader", choices=("stoker", "torch"), default="stoker")
     parser.add_argument("--workers", type=int, default=2, help="processes of --loader torch")
+    parser.add_argument(
+        "--video-root", type=Path, help="folder of `stoker pack-video`: reads the cameras from videos, with --loader stoker"
+    )
     parser.add_argument("--network", choices=("resnet50", "resnet18", "tiny"), default="resnet50")
     for name in ("queries", "propagated", "memory", "layers", "dim"):
         parser.add_argument(f"--{name}", type=int, help="of the network; see Sizes in model.py")

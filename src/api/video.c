@@ -316,7 +316,7 @@ static enum stk_status decode(struct reading *r, const struct asked *asked, stru
 		.next = (r->on_gpu || r->count == 1) && asked[0].frame == v->latest + 1 && v->latest >= 0,
 		.place = place_frame,
 		.user = r};
-	enum stk_status s = r->on_gpu ? stk__video_gpu_decode(v->gpu, v->decoder, v->index, &v->input, &wanted, r->stream, err)
+	enum stk_status s = r->on_gpu ? stk__video_gpu_decode(v->gpu, v->decoder, v->index, &v->input, &wanted, r->stream, NULL, err)
 				      : stk__video_decode(v->decoder, v->index, &v->input, &wanted, err);
 	if (!s)
 		s = copy_frames(r, asked, err);

@@ -79,6 +79,14 @@ static enum stk_status over_limit(const struct stk_arena *a, struct stk_error *e
 	return s;
 }
 
+static void count_videos(struct stk_pipeline *p, struct stk_video_tally *t)
+{
+	STK_COUNT(p, video_frames, t->frames);
+	STK_COUNT(p, video_packets, t->packets);
+	STK_COUNT(p, video_frames_on_gpu, t->on_gpu);
+	*t = (struct stk_video_tally){0};
+}
+
 enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, const struct stk_chain *chain,
 	int32_t level, int32_t index, int32_t sample, struct stk_error *err)
 {
@@ -117,6 +125,8 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 	}
 	if (s == STK_NO_MEMORY && w->arena.refused && err)
 		s = over_limit(&w->arena, err);
+	if (w->tools.videos.frames || w->tools.videos.packets)
+		count_videos(p, &w->tools.videos);
 	stk__arena_reset(&w->arena);
 	atomic_store_explicit(&w->scratch_peak, w->arena.peak, memory_order_relaxed);
 	return s;

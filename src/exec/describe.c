@@ -493,27 +493,56 @@ static enum stk_status describe_view(const struct stk_chain_run *run, const stru
 	return stk__job_copy_bytes(&kept_jobs.jobs, from.data, (void *)to, stk_desc_bytes(&from.desc), err);
 }
 
-/* Runs an operator whose inputs are all host values on the cores, and copies its outputs to the GPU. */
+/* Runs an operator whose inputs are all host values on the cores, and copies its outputs to the GPU, apart from one that it writes there itself. */
 static enum stk_status run_single_on_cores(
 	const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call, int32_t step, struct stk_error *err)
 {
 	struct stk_tensor *out = stk__arena_take(&run->worker->arena, (size_t)call->n_out * sizeof *out);
+	const int32_t sent = call->gpu ? 1 : 0; /* the first output that is */
 	if (!out)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
 	for (int32_t k = 0; k < call->n_out; k++) {
-		enum stk_status s = place(run, n->first_value + k, true, err);
+		enum stk_status s = place(run, n->first_value + k, k >= sent, err);
 		out[k] = call->out[k];
-		out[k].data = stk__arena_take(&run->worker->arena, (size_t)stk_desc_bytes(&out[k].desc));
+		if (k >= sent)
+			out[k].data = stk__arena_take(&run->worker->arena, (size_t)stk_desc_bytes(&out[k].desc));
 		if (s || !out[k].data)
 			return s ? s : stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
 	}
 	const struct stk_tensor *places = call->out;
 	call->out = out;
-	STK_COUNT(run->pipeline, on_cores, 1);
+	STK_COUNT(run->pipeline, on_cores, !call->gpu);
 	enum stk_status s = stk__op_run(call, err);
-	for (int32_t k = 0; k < call->n_out && s == STK_OK; k++)
+	for (int32_t k = sent; k < call->n_out && s == STK_OK; k++)
 		s = send(run, step, n->first_value + k, &out[k], (uintptr_t)places[k].data, err);
 	return s;
+}
+
+/* Gives an operator that decodes videos its access to the GPU. */
+struct gpu_call {
+	struct stk_gpu_call call;
+	struct kept_jobs jobs;
+};
+
+static void *take_on_gpu(void *user, size_t size, struct stk_error *err)
+{
+	const struct stk_chain_run *run = user;
+	return (void *)stk__device_memory_take(&run->record->device->scratch, size, err);
+}
+
+static void lend_gpu(const struct stk_chain_run *run, const struct stk_group *group, struct stk_call *call, struct gpu_call *lent)
+{
+	const struct stk_program *g = run->pipeline->program;
+	const struct stk_program_node *n = &g->nodes[group->nodes[0]];
+	if (!(n->def->flags & STK_OP_NVDEC) || !run->pipeline->parts.device->nvdec)
+		return;
+	lent->jobs = (struct kept_jobs){{keep_job, &run->worker->arena}, run, group->step};
+	lent->call = (struct stk_gpu_call){.nvdec = run->pipeline->parts.device->nvdec,
+		.jobs = &lent->jobs.jobs,
+		.now = g->values[stk__value_destination(run, n->first_value)].slot < 0, /* streams of the consumer may read the slot */
+		.take = take_on_gpu,
+		.user = (void *)(uintptr_t)run};
+	call->gpu = &lent->call;
 }
 
 static bool all_host(const struct stk_chain_run *run, const struct stk_program_node *n)
@@ -554,6 +583,8 @@ static enum stk_status describe_call(
 static bool is_host_view(
 	const struct stk_chain_run *run, const struct stk_program_node *n, const struct stk_call *call, const struct stk_tensor *view)
 {
+	if (call->gpu)
+		return false;
 	for (int32_t k = 0; k < call->n_in; k++) {
 		const struct stk_tensor *in = &call->in[k];
 		size_t bytes = (size_t)stk_desc_bytes(&in->desc);
@@ -567,8 +598,12 @@ static enum stk_status describe_single(const struct stk_chain_run *run, const st
 {
 	const struct stk_program_node *n = &run->pipeline->program->nodes[group->nodes[0]];
 	struct stk_call call;
+	struct gpu_call lent;
 	enum stk_status s = stk__call_prepare(run, group->nodes[0], &call, err);
-	if (s || (s = stk__call_infer(run, group->nodes[0], &call, err)))
+	if (s)
+		return s;
+	lend_gpu(run, group, &call, &lent);
+	if ((s = stk__call_infer(run, group->nodes[0], &call, err)))
 		return s;
 	bool views = true;
 	for (int32_t k = 0; k < call.n_out; k++)

@@ -128,6 +128,16 @@ static bool has_room(const struct stk_pipeline *p)
 	return more && more <= p->parts.device->memory_limit;
 }
 
+static void explain_videos(const struct stk_pipeline *p, struct stk_text *t)
+{
+	char why[200];
+	const int64_t frames = atomic_load(&p->counters.video_frames), on_gpu = atomic_load(&p->counters.video_frames_on_gpu);
+	stk__nvdec_why(p->parts.device->nvdec, why, sizeof why);
+	stk__text_add(t, "the GPU's video decoder has made %lld of %lld frames\n", (long long)on_gpu, (long long)frames);
+	if (why[0])
+		stk__text_add(t, "the cores decoded the others, the last of them because of this: %s\n", why);
+}
+
 void stk__device_explain(struct stk_pipeline *p, struct stk_text *t)
 {
 	const struct stk_device_stage *d = p->parts.device;
@@ -139,6 +149,8 @@ void stk__device_explain(struct stk_pipeline *p, struct stk_text *t)
 	if (d->jpeg)
 		stk__decode_side_explain(p, t);
 	stk__text_add(t, "up to %zu MiB of the GPU for decoding and for batches under way beyond those ahead\n", d->memory_limit >> 20);
+	if (d->nvdec)
+		explain_videos(p, t);
 	if (held_back)
 		stk__text_add(t,
 			"that limit kept it at %d batches under way while the consumer waited: gpu_memory_limit=%zu << 20 has room for %d\n",
@@ -457,6 +469,18 @@ enum stk_status stk__device_place_values(struct stk_pipeline *p, struct stk_gpu_
 	return s;
 }
 
+/* Opens the GPU's video decoder if an operator can use it. */
+static enum stk_status open_nvdec(struct stk_pipeline *p, struct stk_error *err)
+{
+	const struct stk_program *g = p->program;
+	bool wanted = false;
+	for (int32_t i = 0; i < g->n_nodes; i++)
+		wanted |= g->nodes[i].on_gpu && g->nodes[i].def->flags & STK_OP_NVDEC;
+	if (!wanted || p->config.decode == STK_DECODE_CORES)
+		return STK_OK;
+	return stk__nvdec_open(p->config.device_id, &p->parts.device->nvdec, err);
+}
+
 enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err)
 {
 	struct stk_device_stage *d = stk__calloc(1, sizeof *d);
@@ -480,7 +504,7 @@ enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err
 		return s;
 	s = make_batches(p, err);
 	stk__gpu_leave(d->dev);
-	if (s || (s = stk__device_place_values(p, d->dev, err)))
+	if (s || (s = open_nvdec(p, err)) || (s = stk__device_place_values(p, d->dev, err)))
 		return s;
 	s = stk__thread_start(&d->thread, "stoker-gpu", wait_thread, p, err);
 	d->runs = s == STK_OK;
@@ -509,6 +533,7 @@ void stk__device_destroy(struct stk_pipeline *p)
 		stk__device_clock_free(d->dev, &d->clock);
 		stk__gpu_leave(d->dev);
 	}
+	stk__nvdec_close(d->nvdec);
 	stk__gpu_device_close(d->dev);
 	pthread_cond_destroy(&d->work);
 	stk__free(d->batches);

@@ -20,6 +20,7 @@
 #include "exec/device_memory.h"
 #include "exec/exec.h"
 #include "kernel/job/job_gpu.h"
+#include "media/nvdec.h"
 
 enum stk_device_job_kind {
 	STK_DEVICE_JOB_UPLOAD,  /* copies from pinned memory; runs first */
@@ -177,6 +178,7 @@ struct stk_device_stage {
 	bool runs, ending;
 	bool busy;                 /* the thread works on a batch that it took from a list */
 	struct stk_jpeg_gpu *jpeg; /* for all batches; NULL if the program decodes nothing */
+	struct stk_nvdec *nvdec;   /* NULL if no operator decodes videos on the GPU */
 	size_t memory_limit;       /* bytes for decoding and for batches under way, both of which use more memory to run faster */
 	struct stk_device_usual {
 		_Atomic size_t files, staging, scratch; /* bytes that batches needed (device_memory.h) */

@@ -157,11 +157,11 @@ static enum stk_status set_inputs(
 	return STK_OK;
 }
 
-/* Decides where a node runs. Operators without inputs, and those that describe or fetch, run on the cores; others without a placement run where their inputs
- * are. */
+/* Decides where a node runs. Operators without inputs, other than readers of videos, and those that describe or fetch, run on the cores; others without a
+ * placement run where their inputs are. */
 static enum stk_device place(const struct stk_graph *g, const struct stk_graph_node *node)
 {
-	if (!node->n_inputs || (node->def->flags & (STK_OP_DESCRIBES | STK_OP_FETCHES)))
+	if ((!node->n_inputs && !(node->def->flags & STK_OP_NVDEC)) || (node->def->flags & (STK_OP_DESCRIBES | STK_OP_FETCHES)))
 		return STK_DEVICE_CPU;
 	for (int32_t i = 0; i < node->n_inputs && node->device == STK_DEVICE_ANY; i++)
 		if (g->nodes[node->inputs[i].op]->device == STK_DEVICE_GPU)

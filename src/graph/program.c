@@ -52,7 +52,7 @@ static enum stk_status make_nodes(struct stk_program *p, struct stk_error *err)
 			p->values[n->when[k].value].consumers++;
 		}
 		p->branches |= from->n_when > 0 || (n->def->flags & STK_OP_MERGES);
-		n->cloned = (n->def->flags & STK_OP_CLONED) && !from->n_inputs && !from->n_varying;
+		n->cloned = (n->def->flags & STK_OP_CLONED) && !from->n_inputs && !from->n_varying && !n->on_gpu;
 		const struct stk_desc *in = from->n_inputs ? &p->values[n->inputs[0]].desc : NULL;
 		n->classes = stk__op_classes(n->def, from->args, in);
 		n->lowers = !from->by_frame && n->classes != STK_CLASS_NEVER &&

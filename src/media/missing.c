@@ -146,10 +146,23 @@ struct stk_gpu_device *stk__video_gpu_device(const struct stk_video_gpu *g)
 }
 
 enum stk_status stk__video_gpu_decode(struct stk_video_gpu *g, struct stk_video_decoder *cores, const struct stk_video_index *x,
-	const struct stk_media_input *in, const struct stk_video_wanted *wanted, stk_gpu_stream after, struct stk_error *err)
+	const struct stk_media_input *in, const struct stk_video_wanted *wanted, stk_gpu_stream after, const char *only_cores,
+	struct stk_error *err)
 {
-	(void)g, (void)cores, (void)x, (void)in, (void)wanted, (void)after;
+	(void)g, (void)cores, (void)x, (void)in, (void)wanted, (void)after, (void)only_cores;
 	return refuse(err);
+}
+
+enum stk_status stk__video_gpu_put(struct stk_video_gpu *g, void *to, const void *from, bool from_gpu, size_t size, struct stk_error *err)
+{
+	(void)g, (void)to, (void)from, (void)from_gpu, (void)size;
+	return refuse(err);
+}
+
+size_t stk__video_gpu_memory(const struct stk_video_index *x)
+{
+	(void)x;
+	return 0;
 }
 
 void stk__video_gpu_forget(struct stk_video_gpu *g)

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -59,6 +60,7 @@ struct stk_nvdec {
 	pthread_mutex_t lock;           /* guards what follows */
 	struct stk_nvdec_session *idle; /* the one that was used last comes first */
 	int n_idle, in_use, most_in_use;
+	char why[200];
 };
 
 /* ---- the decoder of a GPU ---- */
@@ -121,6 +123,20 @@ void stk__nvdec_close(struct stk_nvdec *n)
 struct stk_gpu_device *stk__nvdec_device(const struct stk_nvdec *n)
 {
 	return n->dev;
+}
+
+void stk__nvdec_note(struct stk_nvdec *n, const char *why)
+{
+	pthread_mutex_lock(&n->lock);
+	snprintf(n->why, sizeof n->why, "%s", why);
+	pthread_mutex_unlock(&n->lock);
+}
+
+void stk__nvdec_why(struct stk_nvdec *n, char *out, size_t size)
+{
+	pthread_mutex_lock(&n->lock);
+	snprintf(out, size, "%s", n->why);
+	pthread_mutex_unlock(&n->lock);
 }
 
 enum stk_status stk__nvdec_to_rgb(
@@ -456,10 +472,21 @@ enum stk_status stk__nvdec_take(struct stk_nvdec *n, enum stk_cuvid_codec codec,
 	*out = NULL;
 	if (!n->cuvid.library)
 		return stk__fail(err, STK_UNSUPPORTED, "%.200s", n->missing.message);
+	struct stk_nvdec_session *spare = NULL;
 	pthread_mutex_lock(&n->lock);
-	*out = remove_idle(n, (int)codec, width, height);
-	n->most_in_use = ++n->in_use > n->most_in_use ? n->in_use : n->most_in_use;
+	const bool full = n->in_use >= STK_NVDEC_SESSIONS;
+	if (!full) {
+		*out = remove_idle(n, (int)codec, width, height);
+		n->most_in_use = ++n->in_use > n->most_in_use ? n->in_use : n->most_in_use;
+		if (!*out && n->in_use + n->n_idle > STK_NVDEC_SESSIONS)
+			spare = remove_idle(n, -1, 0, 0);
+	}
 	pthread_mutex_unlock(&n->lock);
+	if (spare)
+		destroy(spare);
+	if (full)
+		return stk__fail(
+			err, STK_UNSUPPORTED, "%d sessions of the GPU's video decoder are in use, which is the limit", STK_NVDEC_SESSIONS);
 	if (*out)
 		return STK_OK;
 	enum stk_status status = make(n, codec, out, err);

@@ -20,14 +20,20 @@ STK_MUST_USE enum stk_status stk__nvdec_open(int32_t ordinal, struct stk_nvdec *
 struct stk_nvdec *stk__nvdec_ref(struct stk_nvdec *n); /* adds a reference, and returns `n` */
 void stk__nvdec_close(struct stk_nvdec *n); /* drops a reference; takes NULL. All sessions must be given back before the last one. */
 struct stk_gpu_device *stk__nvdec_device(const struct stk_nvdec *n);
+/* Notes why frames were decoded on the cores, for stk__nvdec_why, which copies the latest reason: "" if there is none. Any thread. */
+void stk__nvdec_note(struct stk_nvdec *n, const char *why);
+void stk__nvdec_why(struct stk_nvdec *n, char *out, size_t size);
 
 /* Queues the conversion of a picture in GPU memory to an image whose `data` is a device address. Inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__nvdec_to_rgb(
 	struct stk_nvdec *n, const struct stk_picture *p, const struct stk_image *to, stk_gpu_stream stream, struct stk_error *err);
 
 struct stk_nvdec_session;
+enum { STK_NVDEC_MORE_SURFACES = 8 }; /* surfaces that a session has beyond those that a stream's references need */
 
-/* Takes a session for streams of a codec; best one that has decoded pictures of that size. STK_UNSUPPORTED: the driver has no video decoder. */
+/* Takes a session for streams of a codec; best one that has decoded pictures of that size. STK_UNSUPPORTED: the driver has no video decoder, or
+ * STK_NVDEC_SESSIONS are in use. */
+enum { STK_NVDEC_SESSIONS = 64 };
 STK_MUST_USE enum stk_status stk__nvdec_take(struct stk_nvdec *n, enum stk_cuvid_codec codec, int32_t width, int32_t height,
 	struct stk_nvdec_session **out, struct stk_error *err);
 /* Gives a session back after stk__nvdec_finish, for other videos; one that is broken is destroyed. NULL is allowed. */

@@ -381,6 +381,16 @@ static enum stk_status decode_segment(struct decoding *n, const struct stk_segme
 	return s;
 }
 
+/* Notes why the cores decode frames. */
+static void note_why(struct decoding *n, const char *why)
+{
+	const struct stk_video_facts *f = &n->x->facts;
+	char with_codec[200];
+	snprintf(n->g->why, sizeof n->g->why, "%.150s", why);
+	snprintf(with_codec, sizeof with_codec, "%.20s, %d x %d: %.150s", f->codec, f->width, f->height, why);
+	stk__nvdec_note(n->g->nvdec, with_codec);
+}
+
 /* Decodes one segment as far as the engine can. */
 static enum stk_status try_segment(struct decoding *n, const struct stk_segment *segment, struct stk_error *err)
 {
@@ -399,7 +409,7 @@ static enum stk_status try_segment(struct decoding *n, const struct stk_segment 
 	stk__free(n->number_of);
 	n->number_of = NULL;
 	if (s && n->missing)
-		snprintf(n->g->why, sizeof n->g->why, "%.150s", why.message);
+		note_why(n, why.message);
 	/* A failure of the GPU itself is one of the caller; everything else is left to the cores. */
 	if (n->status || s == STK_CUDA) {
 		if (err)
@@ -469,7 +479,8 @@ static enum stk_status wait_before(struct stk_video_gpu *g, stk_gpu_stream after
 }
 
 enum stk_status stk__video_gpu_decode(struct stk_video_gpu *g, struct stk_video_decoder *cores, const struct stk_video_index *x,
-	const struct stk_media_input *in, const struct stk_video_wanted *wanted, stk_gpu_stream after, struct stk_error *err)
+	const struct stk_media_input *in, const struct stk_video_wanted *wanted, stk_gpu_stream after, const char *only_cores,
+	struct stk_error *err)
 {
 	struct stk_gpu_device *dev = stk__nvdec_device(g->nvdec);
 	if (wanted->count == 0)
@@ -482,7 +493,9 @@ enum stk_status stk__video_gpu_decode(struct stk_video_gpu *g, struct stk_video_
 		const int mode = stk__gpu_capture_relax(dev);
 		const int32_t count = stk__plan(&x->table, wanted->frames, wanted->count, segments);
 		s = wait_before(g, after, err);
-		for (int32_t i = 0; i < count && !s && !(g->refuses && g->refused == x->serial); i++)
+		if (only_cores)
+			note_why(&n, only_cores);
+		for (int32_t i = 0; i < count && !s && !only_cores && !(g->refuses && g->refused == x->serial); i++)
 			s = try_segment(&n, &segments[i], err);
 		if (!s)
 			s = decode_rest(&n, cores, err);
@@ -494,4 +507,24 @@ enum stk_status stk__video_gpu_decode(struct stk_video_gpu *g, struct stk_video_
 	stk__free(segments);
 	stk__free(n.came);
 	return s;
+}
+
+enum stk_status stk__video_gpu_put(struct stk_video_gpu *g, void *to, const void *from, bool from_gpu, size_t size, struct stk_error *err)
+{
+	struct stk_gpu_device *dev = stk__nvdec_device(g->nvdec);
+	const stk_gpu_ptr at = (uintptr_t)to;
+	enum stk_status s = stk__gpu_enter(dev, err);
+	if (s)
+		return s;
+	s = from_gpu ? stk__gpu_copy(dev, g->stream, at, (uintptr_t)from, size, err) : stk__gpu_upload(dev, g->stream, at, from, size, err);
+	enum stk_status ended = stk__gpu_stream_sync(dev, g->stream, s ? NULL : err);
+	stk__gpu_leave(dev);
+	return s ? s : ended;
+}
+
+size_t stk__video_gpu_memory(const struct stk_video_index *x)
+{
+	/* Beyond the pictures that the cores keep too: those that the session adds, with up to 16 bits and three whole planes. */
+	const size_t picture = (size_t)x->parameters->width * (size_t)x->parameters->height * 6;
+	return stk__video_decode_memory(x) + STK_NVDEC_MORE_SURFACES * picture;
 }

@@ -20,10 +20,15 @@ struct stk_gpu_device *stk__video_gpu_device(const struct stk_video_gpu *g);
 
 /* Like stk__video_decode, but `place` returns images whose `data` is a device address. The images must be dense: width x height x 3 bytes without gaps. The
  * frames are there when the function returns. after: work on the images' memory that must end before frames are written is queued on this stream.
- * cores: decodes what the engine does not. */
+ * cores: decodes what the engine does not. only_cores: why the cores shall decode all frames; nullable. */
 STK_MUST_USE enum stk_status stk__video_gpu_decode(struct stk_video_gpu *g, struct stk_video_decoder *cores,
 	const struct stk_video_index *x, const struct stk_media_input *in, const struct stk_video_wanted *wanted, stk_gpu_stream after,
-	struct stk_error *err);
+	const char *only_cores, struct stk_error *err);
+/* Copies a frame from host memory, or from GPU memory if `from_gpu`, to GPU memory, and waits. */
+STK_MUST_USE enum stk_status stk__video_gpu_put(
+	struct stk_video_gpu *g, void *to, const void *from, bool from_gpu, size_t size, struct stk_error *err);
+/* Returns how many bytes the surfaces of a session take that decodes the video. */
+size_t stk__video_gpu_memory(const struct stk_video_index *x);
 /* Forgets the video, whose index may then be destroyed. */
 void stk__video_gpu_forget(struct stk_video_gpu *g);
 

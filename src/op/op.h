@@ -97,6 +97,11 @@ struct stk_gathered {
 /* Returns `data` with room for `size` bytes, uninitialised; NULL: out of memory. */
 void *stk__gathered_take(struct stk_gathered *g, size_t size);
 
+/* Numbers of what was decoded of videos; the worker adds them to the pipeline's counters and sets them to 0. */
+struct stk_video_tally {
+	int64_t frames, packets, on_gpu; /* wanted frames, packets that were decoded for them, frames that the GPU's decoder made */
+};
+
 /* The tools that a worker lends to an operator for one sample. */
 struct stk_tools {
 	struct stk_arena *arena;  /* scratch memory, valid until the sample's chain has ended */
@@ -106,8 +111,20 @@ struct stk_tools {
 	const struct stk_pass_kernels *kernels;
 	bool lenient;
 	struct stk_codec_limits limits;
+	struct stk_video_tally videos;
 	int64_t narrowed; /* number of 16-bit images that decoders have rounded to 8 bits; the worker counts them and sets it to 0 */
 	const struct stk_cancel *cancel; /* long loops check it; if it is set, their caller returns STK_CANCELLED */
+};
+
+/* How an operator with STK_OP_NVDEC writes its output 0 to GPU memory. */
+struct stk_nvdec;
+struct stk_gpu_call {
+	struct stk_nvdec *nvdec;
+	struct stk_jobs *jobs; /* takes jobs on GPU memory, which run when all samples of the batch have come; they run in no order */
+	bool now;              /* out[0].data may be written during the call; otherwise only jobs may write there */
+	/* Returns the address of GPU memory that lasts until the batch is delivered; NULL: out of memory. */
+	void *(*take)(void *user, size_t size, struct stk_error *err);
+	void *user;
 };
 
 struct stk_call {
@@ -133,6 +150,9 @@ struct stk_call {
 	const char *uri;          /* with STK_OP_NAMES: the sample's URI, "" if it has none */
 	const struct stk_source_callbacks *user; /* for an STK_OP_FUNCTION; NULL while a graph is built */
 	struct stk_tools *tools;                 /* NULL while a graph is built */
+	/* With STK_OP_NVDEC, on a GPU: output 0 lies there, and the operator writes it itself, in infer (as a view) or in run_cpu. NULL: all outputs lie in
+  * host memory. */
+	const struct stk_gpu_call *gpu;
 };
 
 /* The encoded file of a decoder, for a caller that decodes many files at once. */
@@ -227,6 +247,7 @@ enum stk_op_flags {
 	STK_OP_MOVES = 65536,  /* moves elements or casts them, and so takes values of enumerations too */
 	STK_OP_FIXED = 131072, /* cloned; infer gives every sample the same view of memory that setup has made */
 	STK_OP_VOLUMES = 256,  /* with IMAGES: 4 dims without layout are a volume, DHWC */
+	STK_OP_NVDEC = 262144, /* output 0 is frames of videos, which the operator can decode on a GPU: call->gpu */
 	STK_OP_CLONED = 16,    /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
 };
 

@@ -61,7 +61,9 @@ class Video:
             more["clips"] = self.clips
         place: dict[str, Any] = {"sequence_length": self.frames, "stride": self.stride, "position": position, "pad_mode": "edge"}
         if spec.sound is None:
-            return Image(spec.upload(fn.decoders.video(data, **place, **more)), None, channels=3, clip=True)
+            clip = fn.decoders.video(data, device="mixed" if spec.gpu else "cpu", **place, **more)
+            return Image(clip, None, channels=3, clip=True)
+        # On the cores, which cut the sound: an operator on the GPU would leave the window there too.
         clip, window = fn.decoders.video(data, enable_window=True, **place, **more)
         return Image(spec.upload(clip), None, channels=3, clip=True, sound=spec.sound.of_clip(data, window))
 

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/video/clip.h"
 
+#include "kernel/arithmetic/arithmetic.h"
+#include "kernel/copy/copy.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 struct stk_video_tool {
 	struct stk_video_decoder *decoder;
+	struct stk_video_gpu *gpu;     /* NULL before the first clip on a GPU */
 	struct stk_video_index *index; /* of the video in memory that was opened last */
 	const uint8_t *data;
 	size_t size;
@@ -16,6 +20,7 @@ void stk__video_tool_destroy(struct stk_video_tool *t)
 {
 	if (!t)
 		return;
+	stk__video_gpu_destroy(t->gpu);
 	stk__video_decoder_destroy(t->decoder);
 	stk__video_index_destroy(t->index);
 	stk__free(t);
@@ -45,6 +50,8 @@ enum stk_status stk__clip_index(
 	if (!same) {
 		const struct stk_media_input in = {.size = (int64_t)size, .data = data};
 		stk__video_decoder_forget(t->decoder);
+		if (t->gpu)
+			stk__video_gpu_forget(t->gpu);
 		stk__video_index_destroy(t->index);
 		t->index = NULL;
 		if ((s = stk__video_index_create(&in, -1, &t->index, err)))
@@ -119,9 +126,26 @@ static int by_frame(const void *a, const void *b)
 	return x->frame != y->frame ? (x->frame > y->frame) - (x->frame < y->frame) : (x->place > y->place) - (x->place < y->place);
 }
 
+struct stk_video_done stk__video_done(const struct stk_video_decoder *cores, const struct stk_video_gpu *gpu)
+{
+	return (struct stk_video_done){
+		stk__video_decoder_counters(cores), gpu ? stk__video_gpu_counters(gpu) : (struct stk_video_gpu_counters){0}};
+}
+
+void stk__video_tally(struct stk_video_tally *t, const struct stk_video_done *before, const struct stk_video_done *after)
+{
+	const int64_t on_gpu = after->gpu.on_gpu - before->gpu.on_gpu;
+	t->frames += after->cores.wanted - before->cores.wanted + on_gpu;
+	t->packets += after->cores.decoded - before->cores.decoded + after->gpu.decoded - before->gpu.decoded;
+	t->on_gpu += on_gpu;
+}
+
 /* The memory of a clip that is being decoded. */
 struct clip {
-	uint8_t *bytes;
+	uint8_t *bytes; /* with `gpu` an address of the GPU */
+	struct stk_video_gpu *gpu;
+	const char *only_cores;   /* as in stk__video_gpu_decode */
+	uint8_t *filled;          /* with `gpu`: a frame of the constant in host memory; NULL before the first one */
 	int32_t *frames, *places; /* ascending, each once; where each goes */
 	int32_t height, width;
 };
@@ -141,11 +165,36 @@ static struct stk_image place_frame(void *user, int32_t k, int32_t width, int32_
 	return (struct stk_image){0};
 }
 
-static void fill_frame(const struct clip *c, int32_t place, struct stk_ints fill)
+static void fill_bytes(const struct clip *c, uint8_t *to, struct stk_ints fill)
 {
-	uint8_t *to = c->bytes + (size_t)place * frame_bytes(c);
 	for (size_t i = 0; i < frame_bytes(c); i++)
 		to[i] = (uint8_t)fill.v[fill.count == 3 ? i % 3 : 0];
+}
+
+static enum stk_status fill_frame(const struct stk_call *call, struct clip *c, int32_t place, struct stk_ints fill, struct stk_error *err)
+{
+	uint8_t *to = c->bytes + (size_t)place * frame_bytes(c);
+	if (!c->gpu) {
+		fill_bytes(c, to, fill);
+		return STK_OK;
+	}
+	if (!c->filled) {
+		c->filled = stk__arena_take(call->tools->arena, frame_bytes(c));
+		if (!c->filled)
+			return stk__fail(err, STK_NO_MEMORY, "out of memory for a frame");
+		fill_bytes(c, c->filled, fill);
+	}
+	return stk__video_gpu_put(c->gpu, to, c->filled, false, frame_bytes(c), err);
+}
+
+static enum stk_status copy_frame(const struct clip *c, int32_t to, int32_t from, struct stk_error *err)
+{
+	uint8_t *dst = c->bytes + (size_t)to * frame_bytes(c);
+	const uint8_t *src = c->bytes + (size_t)from * frame_bytes(c);
+	if (c->gpu)
+		return stk__video_gpu_put(c->gpu, dst, src, true, frame_bytes(c), err);
+	memcpy(dst, src, frame_bytes(c));
+	return STK_OK;
 }
 
 static void convert(const struct stk_clip_style *style, const uint8_t *from, size_t n, float *to)
@@ -172,15 +221,70 @@ static enum stk_status decode_once(const struct stk_call *call, struct clip *c, 
 		}
 	const struct stk_video_wanted wanted = {
 		.frames = c->frames, .count = unique, .place = place_frame, .user = c, .cancel = call->tools->cancel};
-	if (!s)
-		s = stk__video_decode(t->decoder, x, in, &wanted, err);
+	if (s)
+		return s;
+	const struct stk_video_done before = stk__video_done(t->decoder, c->gpu);
+	s = c->gpu ? stk__video_gpu_decode(c->gpu, t->decoder, x, in, &wanted, NULL, c->only_cores, err)
+		   : stk__video_decode(t->decoder, x, in, &wanted, err);
+	const struct stk_video_done after = stk__video_done(t->decoder, c->gpu);
+	stk__video_tally(&call->tools->videos, &before, &after);
 	for (int32_t i = 0; i < count && !s; i++)
 		if (entries[i].frame < 0)
-			fill_frame(c, entries[i].place, style->fill);
+			s = fill_frame(call, c, entries[i].place, style->fill, err);
 		else if (i > 0 && entries[i].frame == entries[i - 1].frame)
-			memcpy(c->bytes + (size_t)entries[i].place * frame_bytes(c),
-				c->bytes + (size_t)entries[i - 1].place * frame_bytes(c), frame_bytes(c));
+			s = copy_frame(c, entries[i].place, entries[i - 1].place, err);
 	return s;
+}
+
+/* ---- clips on a GPU ---- */
+
+/* Adds the job that makes `out` of the decoded bytes, where these do not lie there already. */
+static enum stk_status finish_on_gpu(const struct stk_call *call, const struct clip *c, const struct stk_clip_style *style,
+	const struct stk_tensor *out, struct stk_error *err)
+{
+	const struct stk_tensor from = {.desc = {STK_UINT8, out->desc.ndim, {0}, ""}, .data = c->bytes};
+	struct stk_tensor operands[] = {from, {.desc = {.dtype = STK_FLOAT}}};
+	static const float scale = 1 / 255.0f;
+	memcpy(operands[0].desc.shape, out->desc.shape, sizeof operands[0].desc.shape);
+	if (c->bytes == out->data)
+		return STK_OK;
+	if (style->dtype == STK_UINT8)
+		return stk__job_copy_bytes(call->gpu->jobs, c->bytes, out->data, stk_desc_bytes(&out->desc), err);
+	if (!style->normalized)
+		return stk__job_copy_all(call->gpu->jobs, &operands[0], out, true, err);
+	/* A byte times a float has no more digits than a double, so that the product is rounded once, as on the cores. */
+	const struct stk_job_arithmetic times = {.op = STK_ARITH_OP_mul, .domain = STK_ARITH_DOUBLE, .meet = STK_FLOAT, .operands = 2};
+	operands[1].data = call->gpu->take(call->gpu->user, sizeof scale, err);
+	if (!operands[1].data)
+		return STK_NO_MEMORY;
+	enum stk_status s = stk__video_gpu_put(c->gpu, operands[1].data, &scale, false, sizeof scale, err);
+	return s ? s : stk__job_arithmetic(call->gpu->jobs, &times, operands, out, err);
+}
+
+/* Chooses the memory on the GPU, and who decodes: the cores do if memory_limit has no room for the surfaces of a session, so that it refuses the same
+ * samples with and without a GPU. Sets *library to the bytes that decoding takes. */
+static enum stk_status begin_on_gpu(const struct stk_call *call, struct clip *c, const struct stk_video_index *x,
+	const struct stk_clip_style *style, const struct stk_tensor *out, size_t total, size_t *library, struct stk_error *err)
+{
+	const bool in_place = style->dtype == STK_UINT8 && call->gpu->now;
+	struct stk_video_tool *t;
+	const size_t surfaces = stk__video_gpu_memory(x);
+	enum stk_status s = find_tool(call, &t, err);
+	if (!s && !t->gpu)
+		s = stk__video_gpu_create(call->gpu->nvdec, &t->gpu, err);
+	if (!s && style->dtype == STK_FLOAT && !stk__arena_charge(call->tools->arena, total)) /* as on the cores */
+		s = stk__fail(err, STK_NO_MEMORY, "out of memory for a clip of %zu bytes", total);
+	if (s)
+		return s;
+	c->gpu = t->gpu;
+	if (stk__arena_left(call->tools->arena) < surfaces + STK_ARENA_SLACK)
+		c->only_cores = "memory_limit has no room for the surfaces of the GPU's decoder";
+	else
+		*library = surfaces;
+	if (!in_place && !(c->bytes = call->gpu->take(call->gpu->user, total, err)))
+		return STK_NO_MEMORY;
+	c->bytes = in_place ? out->data : c->bytes;
+	return STK_OK;
 }
 
 enum stk_status stk__clip_decode(const struct stk_call *call, const struct stk_video_index *x, const struct stk_media_input *in,
@@ -195,14 +299,21 @@ enum stk_status stk__clip_decode(const struct stk_call *call, const struct stk_v
 	struct entry *entries = stk__arena_take(arena, (size_t)count * sizeof *entries);
 	c.frames = stk__arena_take(arena, (size_t)count * sizeof *c.frames);
 	c.places = stk__arena_take(arena, (size_t)count * sizeof *c.places);
-	c.bytes = style->dtype == STK_UINT8 ? out->data : stk__arena_take(arena, total);
-	if (!entries || !c.frames || !c.places || !c.bytes)
+	size_t library = stk__video_decode_memory(x);
+	if (!entries || !c.frames || !c.places)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a clip of %d frames", count);
-	const size_t library = stk__video_decode_memory(x);
+	if (call->gpu) {
+		enum stk_status begun = begin_on_gpu(call, &c, x, style, out, total, &library, err);
+		if (begun)
+			return begun;
+	} else if (!(c.bytes = style->dtype == STK_UINT8 ? out->data : stk__arena_take(arena, total)))
+		return stk__fail(err, STK_NO_MEMORY, "out of memory for a clip of %d frames", count);
 	if (!stk__arena_charge(arena, library))
 		return stk__fail(err, STK_NO_MEMORY, "out of memory: decoding the video takes about %zu bytes", library);
 	enum stk_status s = decode_once(call, &c, entries, x, in, frames, count, style, err);
 	stk__arena_discharge(arena, library);
+	if (!s && call->gpu)
+		return finish_on_gpu(call, &c, style, out, err);
 	if (!s && style->dtype == STK_FLOAT)
 		convert(style, c.bytes, total, out->data);
 	return s;

@@ -3,7 +3,7 @@
 #ifndef STK_OP_VIDEO_CLIP_H
 #define STK_OP_VIDEO_CLIP_H
 
-#include "media/video.h"
+#include "media/video_gpu.h"
 #include "op/op.h"
 
 /* The ways to continue a clip that reaches outside of its video. */
@@ -36,7 +36,15 @@ struct stk_clip_style {
 /* Returns STK_INVALID unless the fill has 1 or 3 values. */
 STK_MUST_USE enum stk_status stk__clip_check(const struct stk_clip_style *style, struct stk_error *err);
 
-/* Decodes frames, in any order, also several times the same, to the tensor `out`. */
+/* Adds what a decoder has done between two readings of its counters; `gpu` is NULL for decoders of the cores. */
+struct stk_video_done {
+	struct stk_video_counters cores;
+	struct stk_video_gpu_counters gpu;
+};
+struct stk_video_done stk__video_done(const struct stk_video_decoder *cores, const struct stk_video_gpu *gpu);
+void stk__video_tally(struct stk_video_tally *t, const struct stk_video_done *before, const struct stk_video_done *after);
+
+/* Decodes frames, in any order, also several times the same, to the tensor `out`; with call->gpu to GPU memory. */
 STK_MUST_USE enum stk_status stk__clip_decode(const struct stk_call *call, const struct stk_video_index *x,
 	const struct stk_media_input *in, const int32_t *frames, int32_t count, const struct stk_clip_style *style,
 	const struct stk_tensor *out, struct stk_error *err);

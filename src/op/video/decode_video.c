@@ -289,7 +289,8 @@ const struct stk_op_def stk__op_decode_video = {
 	.alias = "experimental.decoders.video",
 	.doc = "Decodes frames of videos.\n\n"
 	       "Outputs the frames of a video that the arguments name, uint8 of layout FHWC, in RGB. Without arguments these are all. Decodes "
-	       "on the cores what FFmpeg decodes: H.264, HEVC, VP8, VP9, AV1, MPEG-2, MPEG-4, ProRes, Motion JPEG and more.",
+	       "what FFmpeg decodes: H.264, HEVC, VP8, VP9, AV1, MPEG-2, MPEG-4, ProRes, Motion JPEG and more. With device=\"mixed\" the GPU's video decoder "
+	       "makes the frames, if it has an engine for the stream; otherwise the cores do, with the same bytes.",
 	.tolerance = "Chroma is taken from the sample that covers a pixel; DALI interpolates it, so that colours differ at edges.",
 	.inputs = {1, 1},
 	.host_inputs = 1,
@@ -297,7 +298,7 @@ const struct stk_op_def stk__op_decode_video = {
 	.args = decode_video_args,
 	.args_size = sizeof(struct decode_video),
 	.state_size = sizeof(struct state),
-	.flags = STK_OP_RANDOM,
+	.flags = STK_OP_RANDOM | STK_OP_NVDEC,
 	.infer = decode_video_infer,
 	.run_cpu = decode_video_run,
 };

@@ -50,7 +50,7 @@ static const struct stk_arg_def readers_video_args[] = {
 	STK_ARG(struct readers_video, skip_vfr_check, STK_ARG_BOOL, "false", STK_FREE, STK_ACCEPTED,
 		"Accepted and ignored: variable frame rates are read."),
 	STK_ARG(struct readers_video, additional_decode_surfaces, STK_ARG_INT, "2", (0, 1000), STK_ACCEPTED,
-		"Accepted and ignored: frames are decoded on the cores."),
+		"Accepted and ignored: a decoder has as many surfaces as its stream needs, and 8 more."),
 	STK_ARG(struct readers_video, channels, STK_ARG_INT, "3", (1, 4), 0, "Number of channels, which must be 3."),
 	STK_ARG(struct readers_video, fill_value, STK_ARG_INTS, "[0]", (0, 255), STK_SCALAR_OK, "Value of frames that pad_sequences adds."),
 	STK_ARG(struct readers_video, image_type, STK_ARG_IMAGE_TYPE, "0", (0, 4), 0, "RGB. Use color_space_conversion for other spaces."),
@@ -141,14 +141,14 @@ const struct stk_op_def stk__op_readers_video = {
 	.doc = "Reads clips of videos.\n\n"
 	       "Outputs a clip, uint8 of layout FHWC in RGB, then, as the arguments say, its label, the numbers of its frames and their times. All "
 	       "files are opened when the\n"
-	       "pipeline is made, to count their clips. A sample reads only the bytes from the key frame before its clip on. Decoding runs on the cores; "
-	       "with device=\"gpu\" the clip is then copied to the GPU.",
+	       "pipeline is made, to count their clips. A sample reads only the bytes from the key frame before its clip on. With "
+	       "device=\"gpu\" the GPU's video decoder makes the frames, if it has an engine for the stream; otherwise the cores do, with the same bytes.",
 	.tolerance =
 		"Variable frame rates are read like constant ones; DALI refuses them. Chroma is not interpolated. image_type YCbCr is refused.",
 	.output_count = readers_video_outputs,
 	.args = readers_video_args,
 	.args_size = sizeof(struct readers_video),
-	.flags = STK_OP_CLONED,
+	.flags = STK_OP_CLONED | STK_OP_NVDEC,
 	.teardown = stk__video_set_close,
 	.infer = readers_video_infer,
 	.run_cpu = readers_video_run,

@@ -153,14 +153,14 @@ const struct stk_op_def stk__op_readers_video_experimental = {
 	.doc = "Reads clips of videos, with more ways to pad and to sample them than readers.video.\n\n"
 	       "Outputs a clip, uint8 of layout FHWC in RGB, then, as the arguments say, its label, the numbers of its frames and their times. All "
 	       "files are opened when the\n"
-	       "pipeline is made, to count their clips. A sample reads only the bytes from the key frame before its clip on. Decoding runs on the cores; "
-	       "with device=\"gpu\" the clip is then copied to the GPU.",
+	       "pipeline is made, to count their clips. A sample reads only the bytes from the key frame before its clip on. With "
+	       "device=\"gpu\" the GPU's video decoder makes the frames, if it has an engine for the stream; otherwise the cores do, with the same bytes.",
 	.tolerance =
 		"Chroma is not interpolated. image_type YCbCr is refused. With file_list_format=\"frames\", a line without an end means the end of the video; DALI skips it.",
 	.output_count = readers_video_experimental_outputs,
 	.args = readers_video_experimental_args,
 	.args_size = sizeof(struct readers_video_experimental),
-	.flags = STK_OP_CLONED,
+	.flags = STK_OP_CLONED | STK_OP_NVDEC,
 	.teardown = stk__video_set_close,
 	.infer = readers_video_experimental_infer,
 	.run_cpu = readers_video_experimental_run,

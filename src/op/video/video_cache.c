@@ -3,6 +3,7 @@
 
 #include "format/list.h"
 #include "format/video_kept.h"
+#include "op/video/clip.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -21,8 +22,9 @@ struct video {
 
 struct kept_decoder {
 	struct stk_video_decoder *decoder;
-	struct video *video; /* whose state the decoder has; NULL: none */
-	int32_t frame;       /* the last one that was decoded */
+	struct stk_video_gpu *gpu; /* NULL before the first frame for a GPU */
+	struct video *video;       /* whose state the decoder has; NULL: none */
+	int32_t frame;             /* the last one that was decoded */
 	bool busy;
 	uint64_t used;
 	struct kept_decoder *next;
@@ -54,6 +56,7 @@ static void free_video(struct video *v)
 
 static void free_decoder(struct kept_decoder *d)
 {
+	stk__video_gpu_destroy(d->gpu);
 	stk__video_decoder_destroy(d->decoder);
 	stk__free(d);
 }
@@ -184,6 +187,13 @@ static void close_video(struct stk_video_cache *c, struct video *v)
 
 /* ---- decoders ---- */
 
+static void forget(struct kept_decoder *d)
+{
+	stk__video_decoder_forget(d->decoder);
+	if (d->gpu)
+		stk__video_gpu_forget(d->gpu);
+}
+
 /* Returns how well a kept decoder fits: 2: it stands before the frame, in the same video; 1: it has no state that others may want; 0: it has. */
 static int fit(const struct kept_decoder *d, const struct video *v, int32_t frame)
 {
@@ -210,17 +220,20 @@ static enum stk_status take_decoder(struct stk_video_cache *c, struct video *v, 
 {
 	pthread_mutex_lock(&c->lock);
 	struct kept_decoder *d = choose_decoder(c, v, frame);
+	struct video *was = d ? d->video : NULL;
 	if (d) {
 		d->busy = true;
-		if (d->video != v) {
-			stk__video_decoder_forget(d->decoder);
-			if (d->video)
-				d->video->users--;
-			d->video = v;
-			v->users++;
-		}
+		d->video = v;
+		v->users += was != v;
 	}
 	pthread_mutex_unlock(&c->lock);
+	if (d && was != v) { /* without the lock: a session of the GPU may be destroyed, which takes long */
+		forget(d);
+		pthread_mutex_lock(&c->lock);
+		if (was)
+			was->users--;
+		pthread_mutex_unlock(&c->lock);
+	}
 	if ((*out = d))
 		return STK_OK;
 	d = stk__calloc(1, sizeof *d);
@@ -286,6 +299,7 @@ static enum stk_status choose_frame(
 /* The memory that a frame is decoded to. */
 struct placed {
 	struct stk_arena *arena;
+	const struct stk_gpu_call *gpu; /* nullable */
 	struct stk_image image;
 };
 
@@ -293,7 +307,10 @@ static struct stk_image place_frame(void *user, int32_t k, int32_t width, int32_
 {
 	struct placed *p = user;
 	(void)k;
-	uint8_t *bytes = stk__arena_take(p->arena, (size_t)width * (size_t)height * 3);
+	const size_t size = (size_t)width * (size_t)height * 3;
+	uint8_t *bytes = !p->gpu                             ? stk__arena_take(p->arena, size)
+			 : stk__arena_charge(p->arena, size) ? p->gpu->take(p->gpu->user, size, err)
+							     : NULL;
 	if (bytes)
 		return p->image = stk__image_hwc(bytes, STK_UINT8, width, height, 3);
 	(void)!stk__fail(err, STK_NO_MEMORY, "out of memory for a frame of %d x %d pixels", width, height);
@@ -312,9 +329,16 @@ static enum stk_status read_frame(struct stk_video_cache *c, struct video *v, co
 		return s;
 	const struct stk_video_wanted wanted = {
 		.frames = &frame, .count = 1, .next = true, .place = place_frame, .user = placed, .cancel = r->cancel};
-	s = stk__video_decode(d->decoder, v->index, in, &wanted, err);
+	if (r->gpu && !d->gpu)
+		s = stk__video_gpu_create(r->gpu->nvdec, &d->gpu, err);
+	const struct stk_video_done before = stk__video_done(d->decoder, d->gpu);
+	if (!s)
+		s = r->gpu ? stk__video_gpu_decode(d->gpu, d->decoder, v->index, in, &wanted, NULL, NULL, err)
+			   : stk__video_decode(d->decoder, v->index, in, &wanted, err);
+	const struct stk_video_done after = stk__video_done(d->decoder, d->gpu);
+	stk__video_tally(r->tally, &before, &after);
 	if (s)
-		stk__video_decoder_forget(d->decoder);
+		forget(d);
 	give_decoder(c, d, s ? INT32_MAX : frame);
 	return s;
 }
@@ -323,7 +347,7 @@ enum stk_status stk__video_cache_read(struct stk_video_cache *c, const struct st
 	struct stk_image *out, struct stk_error *err)
 {
 	struct stk_media_source *source;
-	struct placed placed = {.arena = arena};
+	struct placed placed = {.arena = arena, .gpu = request->gpu};
 	struct video *v = NULL;
 	enum stk_status s = stk__media_source_open(request->path, &request->access, &source, err);
 	if (s)

@@ -9,7 +9,6 @@ from stoker import fn, types
 from stoker._where import at_path
 from stoker.pipeline import Pipeline
 from stoker.structured.pipeline.sample_data_group import SampleDataGroup, path_text
-from stoker.structured.processing_steps._images import on_gpu
 from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields
 
 if TYPE_CHECKING:
@@ -42,8 +41,8 @@ class ImageDecoder(PipelineStepBase):
         pipe = Pipeline.current()
         assert pipe is not None
         video, at = group.get_data()
-        image: DataNode = fn.io.video.frame(video, at, decoders=self._video_decoders or pipe.batch_size)
-        image = on_gpu(image, self._use_device_mixed)
+        device = "gpu" if self._use_device_mixed and pipe.device_id is not None else "cpu"
+        image: DataNode = fn.io.video.frame(video, at, decoders=self._video_decoders or pipe.batch_size, device=device)
         return fn.color_space_conversion(image, image_type=types.RGB, output_type=types.BGR) if self._as_bgr else image
 
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Videos in pipelines and in Loader on a GPU: the same samples in the same order as on the cores, decoded by NVIDIA's decoder or by the emulated one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import stoker
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import videos
+from both_sides import Output, emulated, why_no_gpu
+from stoker import fn, pipeline_def, types
+from stoker import transforms as T
+from stoker.loader import Video
+from support import SEED, make_nuscenes
+from test_pack_video import pack
+
+pytestmark = videos.needs_video
+only_emulated = pytest.mark.skipif(bool(why_no_gpu()) or not emulated(), reason="asks the emulated decoder to fail")
+
+ENGINE = "h264.mp4 h264_open.mp4 hevc_open.mp4 vp9.webm rotated.mp4 vfr.mp4".split()
+
+
+@pytest.fixture(scope="session")
+def clips(tmp_path_factory):
+    folder = videos.READY or tmp_path_factory.mktemp("videos")
+    return lambda name: videos.make(folder, name)
+
+
+def text(path) -> np.ndarray:
+    return np.frombuffer(str(path).encode(), np.uint8)
+
+
+def pipeline(define, device, batch=3, threads=2, **settings):
+    """The pipeline whose outputs `define` makes for a device of the operator that decodes: "cpu" or "gpu"."""
+
+    @pipeline_def(batch_size=batch, num_threads=threads, device_id=0, **settings)
+    def made():
+        out = define(device)
+        return tuple(out) if isinstance(out, (list, tuple)) else out
+
+    pipe = made()
+    pipe.build()
+    return pipe
+
+
+def batches(pipe, count):
+    return [[Output.of(o) for o in pipe.run()] for _ in range(count)]
+
+
+def facts(run):
+    return [[(o.shapes, o.data, o.places) for o in batch] for batch in run]
+
+
+def both(define, count, **settings):
+    """Runs both sides and compares them. Returns the counters and the explanation of the GPU's pipeline."""
+    with_cores, with_gpu = (pipeline(define, device, **settings) for device in ("cpu", "gpu"))
+    want, got = batches(with_cores, count), batches(with_gpu, count)
+    assert facts(want) == facts(got)
+    assert got[0][0].kind == "gpu"
+    return with_gpu.counters(), with_gpu.explain()
+
+
+@pytest.mark.parametrize("name", ENGINE)
+@pytest.mark.parametrize("arguments", [{}, {"dtype": types.FLOAT}, {"dtype": types.FLOAT, "normalized": True}])
+def test_readers_give_the_bytes_of_the_cores(clips, name, arguments):
+    def define(device):
+        return fn.readers.video(
+            filenames=[str(clips(name))],
+            labels=[7],
+            sequence_length=4,
+            stride=3,
+            step=5,
+            pad_sequences=True,
+            fill_value=[9, 8, 7],
+            enable_frame_num="sequence",
+            enable_timestamps=True,
+            random_shuffle=True,
+            device=device,
+            **arguments,
+        )
+
+    counters, explained = both(define, 5)
+    assert counters["video_frames_on_gpu"] == counters["video_frames"] > 0
+    assert "has made" in explained and "cores decoded" not in explained
+
+
+def test_what_follows_a_reader_takes_frames_that_are_not_stored(clips):
+    def define(device):
+        clip = fn.readers.video(filenames=[str(clips("hevc_open.mp4"))], sequence_length=6, device=device)
+        small = fn.resize(clip.gpu(), size=[40, 50])
+        return fn.crop_mirror_normalize(small, output_layout="FCHW", dtype=types.FLOAT, crop=[32, 32])
+
+    counters, _ = both(define, 3)
+    assert counters["video_frames_on_gpu"] == counters["video_frames"]
+
+
+def test_readers_that_resize(clips):
+    counters, _ = both(
+        lambda device: fn.readers.video_resize(filenames=[str(clips("h264.mp4"))], sequence_length=5, size=[30, 44], device=device), 3
+    )
+    assert counters["video_frames_on_gpu"] == counters["video_frames"]
+
+
+@pytest.mark.parametrize("pad", ["constant", "edge", "reflect_101"])
+def test_the_experimental_reader(clips, pad):
+    def define(device):
+        names = [str(clips(name)) for name in ("h264.mp4", "h264_open.mp4")]
+        return fn.experimental.readers.video(
+            filenames=names, labels=[], sequence_length=9, stride=4, step=13, pad_mode=pad, enable_frame_num="sequence", device=device
+        )
+
+    both(define, 5, batch=1)
+
+
+def test_decoders_of_bytes(clips):
+    data = [np.fromfile(clips(name), np.uint8) for name in ("h264.mp4", "vp9.webm", "mpeg4.avi", "hevc_open.mp4")]
+
+    def define(device):
+        source = fn.external_source(source=lambda info: data[info.idx_in_epoch % 4], batch=False, dtype=types.UINT8)
+        frames = fn.random.uniform(range=[0, 20], shape=5, dtype=types.INT32)
+        return fn.decoders.video(source, frames=frames, pad_mode="edge", device="mixed" if device == "gpu" else "cpu")
+
+    counters, explained = both(define, 3, batch=4, seed=3)
+    assert 0 < counters["video_frames_on_gpu"] < counters["video_frames"]
+    assert "the cores decoded the others" in explained and "mpeg4" in explained
+
+
+@pytest.mark.parametrize("decoders", [1, 16])
+def test_frames_that_samples_name(clips, decoders):
+    names = [str(clips(name)) for name in ("h264.mp4", "h264_small.mp4", "mjpeg.avi", "hevc_open.mp4")]
+
+    def define(device):
+        def source(info):
+            k = info.idx_in_epoch
+            return text(names[k % 4]), np.int64(k // 4)
+
+        path, at = fn.external_source(source=source, batch=False, num_outputs=2, dtype=[types.UINT8, types.INT64])
+        frame = fn.io.video.frame(path, at, decoders=decoders, device=device)
+        return frame, fn.flip(frame.gpu(), horizontal=1)
+
+    counters, _ = both(define, 6, batch=4)
+    assert counters["video_frames_on_gpu"] >= counters["video_frames"] * 0.7
+    if decoders > 1:  # each continues where it stood
+        assert counters["video_packets"] < 2.5 * counters["video_frames"]
+
+
+@pytest.mark.parametrize("on_error", ["replace", "skip"])
+def test_bad_samples_follow_on_error(clips, tmp_path, on_error):
+    good = clips("front.mp4")
+    bad = tmp_path / "cut.mp4"
+    bad.write_bytes(good.read_bytes()[: good.stat().st_size * 2 // 3])
+
+    def define(device):
+        return fn.readers.video(filenames=[str(bad), str(good)], labels=[], sequence_length=7, device=device)
+
+    both(define, 5, on_error=on_error, max_errors=100)
+    pipe = pipeline(define, "gpu", batch=1)
+    with pytest.raises(stoker.StokerError, match=r"cut\.mp4: it ends before byte .*readers\.video"):
+        batches(pipe, 14)
+
+
+@pytest.mark.parametrize("name", ["h264.mp4", "hevc_open.mp4"])
+def test_messages_name_damaged_frames(clips, name):
+    for device in ("cpu", "gpu"):
+        pipe = pipeline(
+            lambda device: fn.readers.video(filenames=[str(clips("damaged_" + name))], sequence_length=30, device=device), device, batch=1
+        )
+        with pytest.raises(stoker.StokerError, match=rf"damaged_{name}: frame \d+ \(.* s\): .*readers\.video"):
+            batches(pipe, 2)
+
+
+def test_a_run_continues_from_a_state_and_shards_divide_it(clips):
+    def define(device):
+        return fn.readers.video(
+            filenames=[str(clips("h264.mp4"))],
+            sequence_length=3,
+            random_shuffle=True,
+            num_shards=2,
+            shard_id=1,
+            enable_frame_num="sequence",
+            name="r",
+            device=device,
+        )
+
+    whole = pipeline(define, "gpu", batch=2)
+    want = batches(whole, 4)
+    first = pipeline(define, "gpu", batch=2)
+    batches(first, 2)
+    state = first.checkpoint()
+    rest = pipeline(define, "cpu", batch=2, checkpoint=state, enable_checkpointing=True)
+    assert facts(want)[2:] == facts(batches(rest, 2))
+
+
+def test_decode_on_the_cores_when_asked(clips):
+    counters, explained = both(
+        lambda device: fn.readers.video(filenames=[str(clips("h264.mp4"))], sequence_length=3, device=device), 2, decode="cores"
+    )
+    assert counters["video_frames"] > 0 and counters["video_frames_on_gpu"] == 0 and "video decoder" not in explained
+
+
+def test_a_small_memory_limit_leaves_surfaces_out(clips):
+    counters, explained = both(
+        lambda device: fn.readers.video(filenames=[str(clips("h264.mp4"))], sequence_length=1, device=device), 2, memory_limit=4 << 20
+    )
+    assert counters["video_frames_on_gpu"] == 0 and "memory_limit" in explained
+
+
+@only_emulated
+@pytest.mark.parametrize("words", ["none", "no=h264"])
+def test_a_gpu_without_an_engine(clips, monkeypatch, words):
+    monkeypatch.setenv("STOKER_EMULATED_NVDEC", words)
+    counters, explained = both(lambda device: fn.readers.video(filenames=[str(clips("h264.mp4"))], sequence_length=3, device=device), 2)
+    assert counters["video_frames_on_gpu"] == 0 and "no engine" in explained and "h264" in explained
+
+
+@pytest.mark.parametrize("given", [{"frames": 3, "stride": 2}, {"fields": {"clip": Video(4, fps=10, clips=2), "label": None}}])
+def test_loader(clips, tmp_path, given):
+    for k, name in enumerate(("h264.mp4", "hevc_open.mp4", "mpeg4.avi", "h264_open.mp4")):
+        (tmp_path / f"c{k % 2}").mkdir(exist_ok=True)
+        (tmp_path / f"c{k % 2}" / name).symlink_to(clips(name))
+    steps = [T.RandomResizedCrop(32), T.RandomHorizontalFlip(), T.Normalize([0.45] * 3, [0.225] * 3)]
+    cores, gpu = (
+        stoker.Loader(tmp_path, 2, shuffle=True, seed=5, transforms=steps, device=d, num_threads=2, **given).pipeline
+        for d in ("cpu", "cuda:0")
+    )
+    for _ in range(4):
+        a, b = cores.run(), gpu.run()
+        left, right = Output.of(a[0]), Output.of(b[0])
+        assert (left.shapes, left.data, left.places) == (right.shapes, right.data, right.places) and right.kind == "gpu"
+    counters = gpu.counters()
+    assert 0 < counters["video_frames_on_gpu"] < counters["video_frames"]
+    assert "mpeg4" in gpu.explain()
+
+
+def test_streampetr_over_videos(tmp_path, monkeypatch):
+    """The example's loop reads six cameras from videos: the fields of all batches are those of the cores."""
+    root = make_nuscenes(tmp_path / "nuscenes", scenes=2, samples=4, seed=SEED, size=(200, 112), sweeps=0, points=400)
+    pack(root, "-o", tmp_path / "v", "--codec", "hevc", "--gop", 3)
+    example = Path(__file__).resolve().parents[3] / "examples" / "streampetr"
+    monkeypatch.syspath_prepend(str(example))
+    for name in ("pipeline", "reference", "streaming", "tables"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    import pipeline as streaming_pipeline
+    import reference
+
+    config = reference.Config(hw=(40, 88))
+    cores, gpu = (
+        streaming_pipeline.Loader(root, "v1.0-mini", config, 2, SEED, threads=2, device=d, video_root=tmp_path / "v").pipeline
+        for d in ("cpu", "cuda:0")
+    )
+    names = ["pipeline", "reference", "streaming", "tables"]
+    for _ in range(6):  # into the second round
+        for k, (a, b) in enumerate(zip(cores.run(), gpu.run(), strict=True)):
+            left, right = Output.of(a), Output.of(b)
+            assert (left.shapes, left.data, left.places) == (right.shapes, right.data, right.places), k
+    counters = gpu.counters()
+    assert counters["video_frames_on_gpu"] == counters["video_frames"] > 0, gpu.explain()
+    for name in names:
+        sys.modules.pop(name, None)
