@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import math
 import numbers
 from collections.abc import Sequence
+from enum import Enum
 from typing import Any
 
 
@@ -19,8 +21,58 @@ def _finite(value: Any) -> bool:
     return isinstance(value, numbers.Integral) or not isinstance(value, numbers.Real) or math.isfinite(value)
 
 
+def _typed(value: Any) -> str:
+    """Returns the text that one would type for a value."""
+    if isinstance(value, Enum):
+        name = type(value).__name__
+        return f"types.{value.name}" if name.startswith("DALI") else f"{name}.{value.name}"
+    if type(value) in (list, tuple):
+        inner = ", ".join(map(_typed, value)) + ("," if isinstance(value, tuple) and len(value) == 1 else "")
+        return f"({inner})" if isinstance(value, tuple) else f"[{inner}]"
+    if type(value) is dict:
+        return "{" + ", ".join(f"{_typed(k)}: {_typed(v)}" for k, v in value.items()) + "}"
+    if hasattr(value, "tolist") and hasattr(value, "shape"):  # an array or a tensor
+        return _typed(value.tolist())
+    if callable(value) and hasattr(value, "__qualname__"):
+        return str(value.__qualname__)
+    return repr(value)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Returns whether two arguments are equal. Arrays and tensors are compared by their numbers."""
+    if type(a) is not type(b):
+        return False
+    if hasattr(a, "tolist") and hasattr(a, "shape"):
+        return bool(a.tolist() == b.tolist())
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_same(a[k], b[k]) for k in a)
+    return bool(a == b)
+
+
 class Transform:
-    """One step that the Loader compiles. The constructor's arguments are kept as attributes, which take finite numbers only."""
+    """One step that the Loader compiles. The constructor's arguments are kept as attributes, which take finite numbers only.
+
+    repr() is the call that made the transform, and transforms with equal attributes are equal.
+    """
+
+    # _given: the arguments of the constructor, until an attribute is set after it. A slot, since the Loader looks at the attributes in __dict__.
+    __slots__ = ("__dict__", "__weakref__", "_given")
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        init = vars(cls).get("__init__")
+        if init is None:
+            return
+
+        @functools.wraps(init)
+        def noting(self: Any, *args: Any, **kwargs: Any) -> None:
+            init(self, *args, **kwargs)
+            if type(self).__init__ is noting:  # else a subclass calls this from its own constructor
+                object.__setattr__(self, "_given", (args, kwargs))
+
+        cls.__init__ = noting  # type: ignore[method-assign]
 
     _of_tensors: str | None = None  # set if torchvision resizes tensors and PIL images differently: advice for an error message
 
@@ -28,6 +80,8 @@ class Transform:
         if not _finite(value):
             raise ValueError(f"{type(self).__name__}: {name} takes finite numbers, not {value!r}")
         object.__setattr__(self, name, value)
+        if not name.startswith("_") and hasattr(self, "_given"):
+            del self._given
 
     def __call__(self, image: Any) -> Any:
         """Applies the transform to one image: an array (height, width, channels), a tensor (channels, height, width) or a PIL image. Returns the same kind of
@@ -37,8 +91,15 @@ class Transform:
         return importlib.import_module("stoker.loader._one_image").apply(self, image)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{k}={v!r}" for k, v in vars(self).items() if not k.startswith("_"))
+        args, kwargs = getattr(self, "_given", ((), {k: v for k, v in vars(self).items() if not k.startswith("_")}))
+        shown = ", ".join([*map(_typed, args), *(f"{name}={_typed(value)}" for name, value in kwargs.items())])
         return f"{type(self).__name__}({shown})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and _same(vars(self), vars(other))
+
+    def __hash__(self) -> int:
+        return hash(type(self))  # attributes may be lists, and may change
 
 
 class Group(Transform):

@@ -8,6 +8,7 @@ from support import SEED, import_torchvision
 
 torch = pytest.importorskip("torch")
 
+import stoker  # noqa: E402
 from stoker import Loader  # noqa: E402
 from stoker import transforms as T  # noqa: E402
 from stoker.errors import InvalidArgumentError  # noqa: E402
@@ -114,3 +115,120 @@ def test_a_loader_is_no_dataset():
             loader[0]
         with pytest.raises(TypeError, match=r"as_dataloader\(\)"):
             next(iter(torch.utils.data.DataLoader(loader)))
+
+
+# ---- all transforms ----
+
+
+def double(image):
+    return image
+
+
+ALL = {
+    "JPEG": T.JPEG(40),
+    "RGB": T.RGB(),
+    "AugMix": T.AugMix(severity=5),
+    "AutoAugment": T.AutoAugment(T.AutoAugmentPolicy.CIFAR10),
+    "CenterCrop": T.CenterCrop([20, 30]),
+    "ColorJitter": T.ColorJitter(brightness=0.5, hue=(-0.1, 0.2)),
+    "Compose": T.Compose([T.Resize(40), T.RandomHorizontalFlip(0.3)]),
+    "ConvertImageDtype": T.ConvertImageDtype(torch.float32),
+    "CutMix": T.CutMix(num_classes=10),
+    "ElasticTransform": T.ElasticTransform(50.0),
+    "FiveCrop": T.FiveCrop(20),
+    "FixedSizeCrop": T.FixedSizeCrop((30, 30)),
+    "GaussianBlur": T.GaussianBlur(5, sigma=(0.5, 1.0)),
+    "GaussianNoise": T.GaussianNoise(),
+    "Grayscale": T.Grayscale(num_output_channels=3),
+    "Identity": T.Identity(),
+    "Lambda": T.Lambda(double),
+    "MixUp": T.MixUp(alpha=0.2, num_classes=3),
+    "Normalize": T.Normalize((0.5, 0.4, 0.3), (0.2, 0.3, 0.4)),
+    "PILToTensor": T.PILToTensor(),
+    "Pad": T.Pad((1, 2), fill=3, padding_mode="constant"),
+    "RandAugment": T.RandAugment(3, magnitude=5),
+    "RandomAdjustSharpness": T.RandomAdjustSharpness(2.0, p=1.0),
+    "RandomAffine": T.RandomAffine(10, translate=(0.1, 0.1), interpolation=T.InterpolationMode.BILINEAR),
+    "RandomApply": T.RandomApply([T.ColorJitter(0.5)], p=0.4),
+    "RandomAutocontrast": T.RandomAutocontrast(),
+    "RandomChannelPermutation": T.RandomChannelPermutation(),
+    "RandomChoice": T.RandomChoice([T.RandomInvert(1.0), T.RandomSolarize(9, p=1.0)]),
+    "RandomCrop": T.RandomCrop(20, padding=4),
+    "RandomEqualize": T.RandomEqualize(p=1.0),
+    "RandomErasing": T.RandomErasing(1.0, value="random"),
+    "RandomGrayscale": T.RandomGrayscale(0.5),
+    "RandomHorizontalFlip": T.RandomHorizontalFlip(),
+    "RandomInvert": T.RandomInvert(1.0),
+    "RandomIoUCrop": T.RandomIoUCrop(min_scale=0.4),
+    "RandomOrder": T.RandomOrder([T.RandomInvert(1.0), T.RandomSolarize(9, p=1.0)]),
+    "RandomPerspective": T.RandomPerspective(0.4, p=1.0),
+    "RandomPhotometricDistort": T.RandomPhotometricDistort(),
+    "RandomPosterize": T.RandomPosterize(3, p=1.0),
+    "RandomResize": T.RandomResize(20, 40),
+    "RandomResizedCrop": T.RandomResizedCrop(24, scale=(0.3, 1.0)),
+    "RandomRotation": T.RandomRotation(20, expand=True),
+    "RandomShortestSize": T.RandomShortestSize([20, 30], max_size=60),
+    "RandomSolarize": T.RandomSolarize(128, p=1.0),
+    "RandomVerticalFlip": T.RandomVerticalFlip(p=1.0),
+    "RandomZoomOut": T.RandomZoomOut(fill=(1, 2, 3)),
+    "Resize": T.Resize((30, 40), interpolation=T.InterpolationMode.BICUBIC),
+    "SanitizeBoundingBoxes": T.SanitizeBoundingBoxes(min_size=2),
+    "ScaleJitter": T.ScaleJitter((40, 40)),
+    "TenCrop": T.TenCrop(20),
+    "ToDtype": T.ToDtype(torch.float32, scale=True),
+    "ToImage": T.ToImage(),
+    "ToTensor": T.ToTensor(),
+    "TrivialAugmentWide": T.TrivialAugmentWide(),
+}
+# Transforms of batches.
+NOT_OF_ONE_IMAGE = {"CutMix", "MixUp"}
+
+
+def test_the_table_has_all_transforms():
+    assert {*ALL} == {*T.__all__} - {"Transform", "InterpolationMode", "AutoAugmentPolicy"}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_repr_is_what_one_would_type(name):
+    names = {**{n: getattr(T, n) for n in T.__all__}, "torch": torch, "double": double}
+    again = eval(repr(ALL[name]), names)
+    assert again == ALL[name] and repr(again) == repr(ALL[name]) and hash(again) == hash(ALL[name])
+    assert repr(ALL[name]).startswith(name + "(")
+
+
+def test_transforms_with_other_arguments_differ():
+    assert T.Resize(40) == T.Resize(size=40) != T.Resize(41) and T.Resize(40) != T.CenterCrop(40)
+    assert T.Normalize(np.float32([0.5]), [1.0]) == T.Normalize(np.float32([0.5]), [1.0])
+    assert len({T.Resize(40), T.Resize(40), T.Resize(41)}) == 2
+    changed = T.Resize(40)
+    changed.size = 50
+    assert "size=50" in repr(changed) and changed != T.Resize(40)
+    import copy
+    import pickle
+
+    for again in (copy.copy(changed), pickle.loads(pickle.dumps(T.Resize(40))), copy.deepcopy(T.Resize(40))):
+        assert again in (changed, T.Resize(40)) and repr(again).startswith("Resize(")
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name not in NOT_OF_ONE_IMAGE])
+def test_every_transform_takes_arrays_tensors_and_pil_images(name):
+    if name == "Lambda":
+        pytest.skip("calls a Python function, with a tensor")
+    image, results = picture(50, 60, 3), []
+    for given in (image, torch.from_numpy(image).permute(2, 0, 1), Image.fromarray(image)):
+        torch.manual_seed(SEED)
+        made = ALL[name](given)
+        several = made if isinstance(made, tuple) else (made,)
+        for one in several:
+            assert type(one) in (type(given), Image.Image, torch.Tensor), (name, type(one))
+        results.append([one.permute(1, 2, 0).numpy() if isinstance(one, torch.Tensor) else np.asarray(one) for one in several])
+    for other in results[1:]:
+        assert len(other) == len(results[0])
+        for a, b in zip(results[0], other, strict=True):
+            assert a.shape[:2] == b.shape[:2] and np.array_equal(a.reshape(b.shape), b), name
+
+
+@pytest.mark.parametrize("name", sorted(NOT_OF_ONE_IMAGE))
+def test_what_is_not_of_one_image_says_so(name):
+    with pytest.raises((InvalidArgumentError, stoker.StokerError), match=name):
+        ALL[name](picture(30, 40, 3))
