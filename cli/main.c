@@ -2,9 +2,12 @@
  * stoker: looks at data sets, pipelines and machines. This file only finds the command in a table and runs it. */
 #include "command.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* In the order in which help lists them. */
 static const struct command *const commands[] = {&command_bench, &command_cache, &command_inspect, &command_index, &command_view,
@@ -61,36 +64,60 @@ static int no_command(const char *name)
 		return EXIT_USAGE;
 	}
 	const struct command *meant = nearest_command(name);
-	if (meant) {
+	if (meant)
 		fprintf(stderr, "stoker: no command \"%s\"; did you mean \"%s\"? (stoker --help lists all)\n", name, meant->name);
-	} else {
-		fprintf(stderr, "stoker: no command \"%s\"\n\n", name);
-		print_help(stderr);
-	}
+	else
+		fprintf(stderr, "stoker: no command \"%s\" (stoker --help lists all)\n", name);
 	return EXIT_USAGE;
+}
+
+/* Opens the standard files that the caller has closed. Otherwise the first file that a command opens would take the place of stdout, and what the command
+ * prints would be written into it. Nothing can be written to the stdout that is opened here, so that finish() reports the loss. */
+static bool open_standard_files(void)
+{
+	static const int modes[] = {O_WRONLY, O_RDONLY, O_WRONLY};
+	for (int i = 0; i < 3; i++) {
+		if (fcntl(i, F_GETFD) < 0 && open("/dev/null", modes[i]) != i)
+			return false;
+	}
+	return true;
+}
+
+/* Returns the exit code of a command that ended with `code`. Output that was lost to a full disk or a closed pipe must not look like success. */
+static int finish(const char *name, int code)
+{
+	const bool failed = ferror(stdout);
+	errno = 0;
+	if (!fflush(stdout) && !failed)
+		return code;
+	if (errno != EPIPE) /* the reader of a pipe that has gone wants no message */
+		fprintf(stderr, "stoker %s: the output could not be written%s%s\n", name, errno ? ": " : "", errno ? strerror(errno) : "");
+	return EXIT_PROBLEM;
 }
 
 int main(int argc, char **argv)
 {
+	if (!open_standard_files())
+		return EXIT_PROBLEM;
 	if (argc < 2) {
 		print_help(stderr);
 		return EXIT_USAGE;
 	}
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V") || !strcmp(argv[1], "version")) {
 		printf("stoker %s\n", stk_version());
-		return EXIT_FINE;
+		return finish(argv[1], EXIT_FINE);
 	}
 	const bool help = !strcmp(argv[1], "help");
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || (help && argc == 2)) {
 		print_help(stdout);
-		return EXIT_FINE;
+		return finish(argv[1], EXIT_FINE);
 	}
 	const struct command *command = find_command(argv[help ? 2 : 1]);
 	if (!command)
 		return no_command(argv[help ? 2 : 1]);
 	if (help) {
 		print_command_help(command);
-		return EXIT_FINE;
+		return finish(argv[1], EXIT_FINE);
 	}
 	const char **args = malloc((size_t)argc * sizeof(*args));
 	if (!args)
@@ -102,7 +129,5 @@ int main(int argc, char **argv)
 		code = command->run(&settings);
 	}
 	free(args);
-	if (fflush(stdout) || ferror(stdout)) /* output that was lost to a full disk or a closed pipe must not look like success */
-		return EXIT_PROBLEM;
-	return code;
+	return finish(command->name, code);
 }

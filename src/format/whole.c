@@ -62,7 +62,9 @@ bool stk__is_uri(const char *path)
 const char *stk__uri_hint(const char *path)
 {
 	size_t n = strspn(path, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-.");
-	return n > 1 && strncmp(path + n, ":/", 2) == 0 ? " (URIs are written as in s3://bucket/prefix, in small letters)" : "";
+	return n > 1 && strncmp(path + n, ":/", 2) == 0 && !stk__is_uri(path)
+		       ? " (URIs are written as in s3://bucket/prefix, in small letters)"
+		       : "";
 }
 
 struct reading {

@@ -81,7 +81,7 @@ def bad_folder(folder, tmp_path):
 
 def test_usage():
     assert "usage" in stoker(code=2).stderr
-    assert "no command" in stoker("frobnicate", code=2).stderr
+    assert stoker("frobnicate", code=2).stderr == 'stoker: no command "frobnicate" (stoker --help lists all)\n'
     for spelling in ("--version", "-V", "version"):
         assert stoker(spelling).stdout.startswith("stoker ")
     for command in ("bench", "inspect", "index", "view", "explain", "ops", "run", "doctor"):
@@ -210,6 +210,18 @@ def test_what_is_not_there(command, tmp_path):
     missing = tmp_path / "missing"
     assert stoker(*command.split(), missing, code=1).stderr.endswith(f": {missing}: no such file or folder\n")
     assert stoker(*command.split(), "s3:/b/x", code=1).stderr.endswith("; URIs are written as in s3://bucket/prefix\n")
+
+
+def test_a_scheme_that_is_not_listed_is_named_once(tmp_path):
+    for scheme in ("ftp", "http"):
+        assert stoker("inspect", f"{scheme}://127.0.0.1:1/x", code=1).stderr == (
+            f"stoker inspect: {scheme}://127.0.0.1:1/x: only s3:// and local folders can be listed; give files and labels, a file_list, or "
+            "stoker.Storage(fetch=..., list=...)\n"
+        )
+    missing = tmp_path / "none"
+    assert stoker("inspect", f"file://{missing}", code=1).stderr == (
+        f"stoker inspect: file://{missing}: cannot open the folder: No such file or directory\n"
+    )
 
 
 def test_one_of_each(folder, tmp_path):
@@ -625,10 +637,28 @@ def test_doctor_tells_of_gpus(tmp_path):
     assert all(f"{g['name']}, {g['memory'] / 2**30:.1f} GiB, sm_{g['capability']}" in text for g in facts["gpus"])
 
 
-def test_full_disk_is_a_failure(folder):
+@pytest.mark.parametrize("arguments", [["ops", "--json"], ["--version"], ["--help"], ["ops", "--help"], ["help", "ops"]])
+def test_full_disk_is_a_failure(arguments):
     with open("/dev/full", "w") as full:
-        done = subprocess.run([COMMAND, "ops", "--json"], stdout=full, stderr=subprocess.DEVNULL)
+        done = subprocess.run([COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
+    assert done.stderr == f"stoker {arguments[0]}: the output could not be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("arguments", [["ops"], ["--version"]])
+def test_a_closed_stdout_is_a_failure(arguments):
+    done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "-", COMMAND, *arguments], stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1 and done.stderr.startswith(f"stoker {arguments[0]}: the output could not be written")
+
+
+def test_a_file_does_not_take_the_place_of_a_closed_stdout(folder, tmp_path):
+    """The first file that was opened was once file 1, so that it also got what the command printed."""
+    for closed, name in ((">&-", "out"), ("<&- >&- 2>&-", "all")):
+        made = tmp_path / f"{name}.png"
+        done = subprocess.run(["sh", "-c", f'exec "$@" {closed}', "-", COMMAND, "view", folder, "--output", made], timeout=120)
+        assert done.returncode == 1  # the line about the picture is lost
+        assert Image.open(made).convert("RGB").size[0] > 100
+        assert made.read_bytes()[-8:-4] == b"IEND"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"ops": 3}', "\x00\x01", "[" * 10000])
