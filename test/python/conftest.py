@@ -56,7 +56,7 @@ LAYERS = {
     "command": "test_advise test_command test_papers test_progress test_sheet test_top test_view_sound",
     "ragged": "batching",
     "examples": "test_examples test_notebooks test_nuscenes_made test_ported test_streampetr",
-    "tools": "test_environment test_hangs test_hardening test_instructions test_release test_setting_up test_site",
+    "tools": "test_environment test_hangs test_hardening test_instructions test_packaging test_release test_setting_up test_site",
 }
 
 

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conda recipe and the Dockerfile agree with pyproject.toml. A wheel's tags name the Pythons that load its module."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+import wheel_backend
+
+ROOT = wheel_backend.ROOT
+PROJECT = wheel_backend.project()
+CONDA_NAMES = {"torch": "pytorch"}
+
+
+def requirement(text: str) -> tuple[str, str]:
+    name, least = re.fullmatch(r"([\w-]+) ?>=([\d.]+)", text).groups()
+    return CONDA_NAMES.get(name, name), least
+
+
+def test_the_conda_recipe_agrees_with_the_project():
+    yaml = pytest.importorskip("yaml")
+    recipe = yaml.safe_load((ROOT / "packaging" / "conda" / "recipe.yaml").read_text())
+    assert recipe["context"]["version"] == PROJECT["version"]
+    assert recipe["package"]["name"] == PROJECT["name"]
+    assert recipe["about"]["license"] == PROJECT["license"] and recipe["about"]["summary"] == PROJECT["description"]
+    extras = {requirement(p) for packages in PROJECT["optional-dependencies"].values() for p in packages}
+    assert {requirement(p) for p in recipe["requirements"]["run_constraints"]} == extras
+    assert f"python {PROJECT['requires-python']}" in recipe["requirements"]["run"]
+    for source in recipe["source"]:
+        path = (ROOT / "packaging" / "conda" / source["path"]).resolve()
+        assert path.exists() or path == ROOT / "dist"  # make release makes that one
+    glibc = next(r for r in recipe["requirements"]["run"] if r.startswith("__glibc"))
+    assert f'GLIBC = "{requirement(glibc)[1]}"' in (ROOT / "tools" / "release" / "toolchain.py").read_text()
+    for test in recipe["tests"]:
+        for line in test.get("script", []):
+            assert line.split()[0] in PROJECT["scripts"]
+
+
+def test_the_dockerfile_installs_this_version():
+    text = (ROOT / "packaging" / "docker" / "Dockerfile").read_text()
+    lines = [line for line in re.sub(r"\\\n", " ", text).splitlines() if line and not line.startswith("#")]
+    instructions = [line.split(maxsplit=1) for line in lines]
+    assert {name for name, _ in instructions} <= {"ARG", "COPY", "ENV", "FROM", "RUN", "WORKDIR"}
+    assert [name for name, _ in instructions][:2] == ["ARG", "FROM"], "the base can be replaced by --build-arg BASE=..."
+    arguments = dict(rest.split("=", 1) for name, rest in instructions if name == "ARG")
+    assert re.fullmatch(r"pytorch/pytorch:\d+\.\d+\.\d+-cuda[\d.]+-cudnn\d+-runtime", arguments["BASE"])
+    least = next(requirement(p)[1] for p in PROJECT["optional-dependencies"]["torch"] if p.startswith("torch"))
+    named = re.search(r":(\d+)\.(\d+)", arguments["BASE"]).groups()
+    assert tuple(map(int, named)) >= tuple(map(int, least.split(".")))
+    assert {*re.findall(r"stoker(?:\[\w+\])?(?:-|==)(\d+\.\d+\.\d+)", text)} == {PROJECT["version"]}
+    extras = re.findall(r"stoker\[(\w+)\]", text)
+    assert extras and {*extras} <= {*PROJECT["optional-dependencies"]}
+    (copied,) = (rest.split()[0] for name, rest in instructions if name == "COPY")
+    for machine in ("x86_64", "aarch64"):  # the wheels that a release makes
+        assert Path(f"dist/stoker-{PROJECT['version']}-cp311-abi3-manylinux_2_17_{machine}.whl").match(copied)
+
+
+@pytest.mark.parametrize(
+    ("module", "tag"),
+    [
+        ("_core.abi3.so", "cp311-abi3"),
+        ("_core.cpython-313t-x86_64-linux-gnu.so", "cp313-cp313t"),
+        ("_core.cpython-314t-aarch64-linux-gnu.so", "cp314-cp314t"),
+    ],
+)
+def test_a_wheel_is_for_the_pythons_that_load_its_module(module, tag):
+    assert wheel_backend.python_tag(Path("stoker") / module) == tag
+
+
+@pytest.mark.parametrize("module", ["_core.so", "_core.cpython-313-x86_64-linux-gnu.so", "_core.abi3.so.p"])
+def test_a_module_of_another_name_is_refused(module):
+    with pytest.raises(SystemExit, match=re.escape(f"{module} is no name of a module")):
+        wheel_backend.python_tag(Path(module))
