@@ -29,6 +29,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tempfile
 import time
@@ -38,7 +39,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build-wheel"
+# A free-threaded CPython builds in a folder of its own, since its module fits no other version.
+THREADED = f"cp{sys.version_info[0]}{sys.version_info[1]}t" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""
+BUILD = ROOT / ("build-wheel" + (f"-{THREADED}" if THREADED else ""))
 # Libraries that a wheel may contain, with their licences. Any other library is an error, so that no GPL code is bundled by accident.
 LICENCES = {
     "libjpeg": "IJG AND BSD-3-Clause AND Zlib",
@@ -92,7 +95,15 @@ def build(folder: Path, options: list[str]) -> None:
         # A toolkit that makes the kernels has NVTX's headers too: a wheel has both or, with a warning of the build's, neither.
         nvtx = "-Dnvtx=" + ("enabled" if shutil.which("nvcc") else "auto")
         options = ["-Dtests=disabled", "-Dpython=enabled", nvtx, *options]
-    subprocess.run([ROOT / "tools" / "build.sh", folder.name, *options], check=True, cwd=ROOT, stdout=sys.stderr)
+    env = dict(os.environ)
+    if THREADED:
+        # meson takes the first python3 of PATH, which may be one whose module this interpreter does not load.
+        first = ROOT / f"{folder.name}-python"
+        first.mkdir(exist_ok=True)
+        (first / "python3").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        (first / "python3").chmod(0o755)
+        env["PATH"] = f"{first}:{env['PATH']}"
+    subprocess.run([ROOT / "tools" / "build.sh", folder.name, *options], check=True, cwd=ROOT, stdout=sys.stderr, env=env)
 
 
 def collect(stage: Path, build: Path = BUILD) -> list[Path]:
@@ -103,7 +114,7 @@ def collect(stage: Path, build: Path = BUILD) -> list[Path]:
             target = package / path.relative_to(build / "python" / "stoker")
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
-    binaries = [(p, package / p.name) for p in (build / "python" / "stoker").glob("*.abi3.so")]
+    binaries = [(p, package / p.name) for p in (build / "python" / "stoker").glob("_core.*so")]
     binaries.append(((build / "libstoker.so").resolve(), package / "_lib" / "libstoker.so.0"))
     binaries.append((build / "cli" / "stoker", package / "_bin" / "stoker"))
     for source, target in binaries:
@@ -111,7 +122,7 @@ def collect(stage: Path, build: Path = BUILD) -> list[Path]:
         shutil.copy(source, target)
         run(tool("strip", target), "--strip-unneeded", target)
     if not any(t.name.startswith("_core.") for _, t in binaries):
-        raise SystemExit("wheel: the build made no _core.abi3.so")
+        raise SystemExit("wheel: the build made no module stoker._core")
     return [t for _, t in binaries]
 
 
@@ -214,6 +225,14 @@ def bill_of_materials(parts: list[Part]) -> str:
     return json.dumps(bom, indent=2) + "\n"
 
 
+def python_tag(module: Path) -> str:
+    """Returns the tags of the CPythons that load a built module: all from 3.11 on, or one version of the free-threaded ones."""
+    name = re.fullmatch(r"_core\.(?:abi3|cpython-(\d+)t-[\w-]+)\.so", module.name)
+    if not name:
+        raise SystemExit(f"wheel: {module.name} is no name of a module that is known here")
+    return f"cp{name[1]}-cp{name[1]}t" if name[1] else "cp311-abi3"
+
+
 def platform_tag(stage: Path) -> str:
     """Returns manylinux_2_N for the newest glibc symbol that a binary needs."""
     binaries = [path for path in stage.rglob("*") if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"]
@@ -277,7 +296,8 @@ def make_wheel(stage: Path, build: Path, directory: Path, built: list[Part] | No
         binaries.append(Path(shutil.copy(library, stage / "stoker" / "_lib")))
         run(tool("strip", binaries[-1]), "--strip-unneeded", binaries[-1])
     parts = system_parts(bundle(binaries, stage / "stoker" / "_lib")) + (built or [])
-    tag = f"cp311-abi3-{platform_tag(stage)}"
+    (module,) = (stage / "stoker").glob("_core.*so")
+    tag = f"{python_tag(module)}-{platform_tag(stage)}"
     write_dist_info(stage, parts, tag)
     p = project()
     wheel = directory / f"{p['name']}-{p['version']}-{tag}.whl"
@@ -305,11 +325,13 @@ def build_wheel(wheel_directory: str, config_settings: dict | None = None, metad
 
 def build_editable(wheel_directory: str, config_settings: dict | None = None, metadata_directory: str | None = None) -> str:
     """Makes a wheel that points at the build folder. The sources there are links, so that edits take effect at once."""
-    build(ROOT / "build", [])
+    folder = ROOT / ("build" + (f"-{THREADED}" if THREADED else ""))
+    build(folder, [])
     with tempfile.TemporaryDirectory() as scratch:
         stage = Path(scratch)
-        (stage / "stoker-editable.pth").write_text(f"{ROOT / 'build' / 'python'}\n")
-        tag = f"cp311-abi3-linux_{os.uname().machine}"
+        (stage / "stoker-editable.pth").write_text(f"{folder / 'python'}\n")
+        (module,) = (folder / "python" / "stoker").glob("_core.*so")
+        tag = f"{python_tag(module)}-linux_{os.uname().machine}"
         write_dist_info(stage, [], tag)
         p = project()
         wheel = Path(wheel_directory) / f"{p['name']}-{p['version']}-{tag}.whl"

@@ -2,7 +2,6 @@
  * stoker._batching: the functions of stoker/batching.h for Python, as plain calls with numbers. Pointers are integers (0: NULL), a CUstream too.
  * Checks, shapes and autograd live in Python: a call here costs well under a microsecond more than the work. */
 #define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030b0000
 #include <Python.h>
 
 #include "stoker/batching.h"
