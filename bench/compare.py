@@ -3,7 +3,8 @@
 """Compares decode + RandomResizedCrop(224) + flip + normalise to float CHW with one peer, in alternating slices.
 
 usage: compare.py dali|torchvision|simplejpeg DIR [--threads N] [--batch N] [--images N] [--rounds N]
-The pixel statistics of both sides have to agree, and one epoch of stoker has to deliver every file exactly once.
+DIR holds JPEG, PNG or WebP files, in folders or not. The pixel statistics of both sides have to agree, and one epoch of stoker has to deliver every file
+exactly once.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=1024, help="per slice")
     parser.add_argument("--rounds", type=int, default=7)
     a = parser.parse_args()
-    files = peers.list_files(a.folder)
+    files = peers.list_files(a.folder, (".jpg", ".jpeg", ".png", ".webp"))
     check_epoch(files, a.batch, a.threads)
     ours, theirs = sides(a.peer, files, a.batch, a.threads)
     statistics = check_statistics(pixels_of(ours), pixels_of(theirs), max(4, 1024 // a.batch))

@@ -167,8 +167,8 @@ def run_endless(pipeline: Any) -> Iterator[Any]:
         yield pipeline.run()
 
 
-def list_files(folder: Path) -> list[Path]:
-    found = [Path(root) / name for root, _, names in os.walk(folder) for name in names if name.lower().endswith((".jpg", ".jpeg"))]
+def list_files(folder: Path, endings: tuple[str, ...] = (".jpg", ".jpeg")) -> list[Path]:
+    found = [Path(root) / name for root, _, names in os.walk(folder) for name in names if name.lower().endswith(endings)]
     if not found:
-        raise SystemExit(f"{folder}: no JPEG files")
+        raise SystemExit(f"{folder}: no files with the ending {', '.join(endings)}")
     return sorted(found)
