@@ -32,7 +32,7 @@ static unsigned detected(void)
 	unsigned a, b, first = 0, d;
 	if (!__get_cpuid(1, &a, &b, &first, &d))
 		return 0;
-	return (has_avx2(first) ? STK_CPU_AVX2 : 0) | (first & bit_SSE4_2 ? STK_CPU_CRC32C : 0);
+	return (has_avx2(first) ? STK_CPU_AVX2 : 0) | (first & bit_SSE4_2 ? STK_CPU_CRC32C : 0) | (first & bit_PCLMUL ? STK_CPU_CLMUL : 0);
 }
 #elif defined(STK_ARM)
 static unsigned detected(void)

@@ -9,6 +9,7 @@
 enum {
 	STK_CPU_AVX2 = 1 << 0,   /* x86-64: AVX2, BMI1, BMI2, LZCNT and F16C */
 	STK_CPU_CRC32C = 1 << 1, /* x86-64: SSE4.2's checksum */
+	STK_CPU_CLMUL = 1 << 3,  /* x86-64: PCLMULQDQ, which multiplies without carries */
 	STK_CPU_NEON = 1 << 2,   /* aarch64, where all processors have it: the AVX2 code, compiled through SIMDe (kernel/common/avx2.h) */
 };
 

@@ -168,7 +168,7 @@ static enum stk_status count_blocks(struct stk_flac_decoder *d, struct stk_sound
 {
 	enum stk_status s = STK_OK;
 	*end = info->begin;
-	for (info->frames = 0; !s && *end < d->bytes->size;) {
+	for (info->frames = 0; !s && *end < d->bytes->size; d->held_count = 0) {
 		if (!(s = stk__flac_decode(d, *end, end)))
 			info->frames += d->block.frames;
 	}
@@ -189,6 +189,7 @@ static enum stk_status find_end(struct stk_flac_decoder *d, struct stk_sound_inf
 		if (s || at == UINT64_MAX)
 			return s;
 		s = stk__flac_decode(d, at, end);
+		d->held_count = 0;
 		if (!s)
 			info->frames = frame_of(info, &b) + b.frames;
 		if (s != STK_CORRUPT && s != STK_END)
@@ -346,16 +347,16 @@ static enum stk_status seek(
 	return s;
 }
 
-/* Writes frames from `skip` on of the decoded block. */
-static void store(const struct stk_flac_decoder *d, const struct stk_sound_window *w, int64_t skip, int64_t n, uint8_t *to)
+/* Writes frames from `skip` on of a decoded block. */
+static void store(const struct stk_flac_held *held, const struct stk_sound_window *w, int64_t skip, int64_t n, uint8_t *to)
 {
 	enum { PART = 512 };
-	const int32_t channels = d->info->channels, bits = d->info->bits;
+	const int32_t channels = held->block.channels, bits = held->block.bits;
 	const bool mono = w->mono && channels > 1;
 	const float scale = 1.0f / (float)((uint32_t)1 << (bits - 1));
 	int32_t part[PART];
 	for (int32_t c = 0; c < channels && !mono; c++) {
-		const int32_t *from = d->plane[c] + skip;
+		const int32_t *from = held->plane[c] + skip;
 		float *f = (float *)(void *)to + c;
 		int16_t *h = (int16_t *)(void *)to + c;
 		int32_t *i = (int32_t *)(void *)to + c;
@@ -379,7 +380,7 @@ static void store(const struct stk_flac_decoder *d, const struct stk_sound_windo
 		k = n - done < PART / channels ? n - done : PART / channels;
 		for (int32_t c = 0; c < channels; c++)
 			for (int64_t j = 0; j < k; j++)
-				part[j * channels + c] = (int32_t)((uint32_t)d->plane[c][skip + done + j] << (32 - bits));
+				part[j * channels + c] = (int32_t)((uint32_t)held->plane[c][skip + done + j] << (32 - bits));
 		stk__pcm_convert(STK_PCM_I32, (const uint8_t *)part, k, channels, true, w->dtype, to);
 		to += (size_t)k * stk_dtype_size(w->dtype);
 	}
@@ -389,12 +390,13 @@ static void store(const struct stk_flac_decoder *d, const struct stk_sound_windo
 struct reading {
 	struct stk_flac_decoder d;
 	const struct stk_sound_window *window;
-	size_t frame_size; /* of the output */
-	int64_t frame;     /* the next one to decode */
-	uint64_t at;       /* of the next block */
-	uint64_t number;   /* that its header must have */
-	bool numbered;     /* `number` is known */
-	bool after_jump;   /* no block was decoded since the place was found by its header */
+	size_t frame_size;               /* of the output */
+	int64_t frame;                   /* the next one to decode */
+	uint64_t at;                     /* of the next block */
+	uint64_t number;                 /* that its header must have */
+	bool numbered;                   /* `number` is known */
+	bool after_jump;                 /* no block was decoded since the place was found by its header */
+	int64_t held[STK_FLAC_TOGETHER]; /* the first frames of the blocks that the decoder holds */
 };
 
 static enum stk_status refuse_damage(const struct reading *r, enum stk_status s, struct stk_error *err)
@@ -422,17 +424,25 @@ static enum stk_status skip_damage(struct reading *r, uint64_t from, int64_t *fr
 	return s;
 }
 
-/* Writes zeros, or the decoded block, for the frames from r->frame to `next`. */
-static void put(struct reading *r, int64_t next, bool silence)
+/* Writes the part of a decoded block that begins at `frame`, or zeros, that lies in the window. held NULL: zeros. */
+static void put(const struct reading *r, const struct stk_flac_held *held, int64_t frame, int64_t next)
 {
 	const struct stk_sound_window *w = r->window;
-	const int64_t from = r->frame > w->first ? r->frame : w->first, end = w->first + w->count, to = next < end ? next : end;
+	const int64_t from = frame > w->first ? frame : w->first, end = w->first + w->count, to = next < end ? next : end;
 	uint8_t *out = (uint8_t *)w->to + (size_t)(from - w->first) * r->frame_size;
-	if (from < to && silence)
+	if (from < to && !held)
 		memset(out, 0, (size_t)(to - from) * r->frame_size);
 	else if (from < to)
-		store(&r->d, w, from - r->frame, to - from, out);
-	r->frame = next;
+		store(held, w, from - frame, to - from, out);
+}
+
+/* Decodes and writes the blocks that the decoder holds. */
+static void put_held(struct reading *r)
+{
+	stk__flac_finish(&r->d);
+	for (int32_t h = 0; h < r->d.held_count; h++)
+		put(r, &r->d.held[h], r->held[h], r->held[h] + r->d.held[h].block.frames);
+	r->d.held_count = 0;
 }
 
 static enum stk_status next_block(struct reading *r, struct stk_error *err)
@@ -443,13 +453,17 @@ static enum stk_status next_block(struct reading *r, struct stk_error *err)
 	const struct stk_flac_block *b = &r->d.block;
 	const bool misplaced = !s && r->numbered && b->number != r->number; /* blocks are missing, or there are too many */
 	if (misplaced) {
+		r->d.held_count--;
 		s = STK_CORRUPT;
 	} else if (!s) {
 		r->number = b->number + (b->variable ? (uint64_t)b->frames : 1);
 		r->numbered = true;
 		r->after_jump = false;
 		r->at = next;
-		put(r, r->frame + b->frames, false);
+		r->held[r->d.held_count - 1] = r->frame;
+		r->frame += b->frames;
+		if (r->d.held_count == stk__flac_most_held(&r->d))
+			put_held(r);
 		return STK_OK;
 	}
 	if ((s == STK_CORRUPT || s == STK_END) && r->after_jump) { /* the place does not have a block, or the block is damaged */
@@ -462,7 +476,8 @@ static enum stk_status next_block(struct reading *r, struct stk_error *err)
 		return refuse_damage(r, s, err);
 	if ((s = skip_damage(r, r->at + !misplaced, &frame, err)))
 		return s;
-	put(r, frame, true);
+	put(r, NULL, r->frame, frame);
+	r->frame = frame;
 	return STK_OK;
 }
 
@@ -482,6 +497,8 @@ enum stk_status stk__flac_read(const struct stk_sound_bytes *bytes, const struct
 	while (!s && r.frame < window->first + window->count)
 		s = window->cancel && stk__cancelled(window->cancel) ? stk__fail(err, STK_CANCELLED, "decoding was cancelled")
 								     : next_block(&r, err);
+	if (!s)
+		put_held(&r);
 	stk__flac_end(&r.d);
 	return s;
 }

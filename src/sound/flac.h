@@ -35,18 +35,30 @@ struct stk_flac_decoder {
 	uint32_t checksum;
 	enum stk_status failed; /* of reading bytes */
 	struct stk_error *err;
-	int32_t *plane[STK_FLAC_MAX_CHANNELS]; /* the samples of the last block */
-	int64_t *side;                         /* of a side channel with 33 bits */
-	size_t room, side_room;                /* samples that fit in a plane, and in `side` */
+	/* Blocks that were read and have residuals instead of samples, until stk__flac_finish. */
+	struct stk_flac_held {
+		struct stk_flac_block block;
+		int32_t *plane[STK_FLAC_MAX_CHANNELS];
+		struct stk_flac_task tasks[STK_FLAC_MAX_CHANNELS];
+		uint32_t wasted[STK_FLAC_MAX_CHANNELS]; /* zero bits below each sample */
+	} held[STK_FLAC_TOGETHER];
+	int32_t held_count;
+	int32_t *planes;        /* the memory of all planes */
+	int64_t *side;          /* samples of a side channel with 33 bits */
+	size_t room, side_room; /* samples that fit in a plane, and in `side` */
 };
 
 void stk__flac_begin(struct stk_flac_decoder *d, const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, unsigned cpu,
 	struct stk_error *err);
 void stk__flac_end(struct stk_flac_decoder *d);
 
-/* Decodes the block at offset `at` to d->block and d->plane; sets *next to the offset of its end. STK_CORRUPT, without a message: there is no block, or it is
- * damaged. STK_END: the file ends in it. STK_NO_MEMORY, or the failure of reading, with a message. */
+/* Reads the block at offset `at` to d->block, and as the last one of d->held, in which there must be room; sets *next to the offset of its end. STK_CORRUPT,
+ * without a message: there is no block, or it is damaged. STK_END: the file ends in it. STK_NO_MEMORY, or the failure of reading, with a message. */
 STK_MUST_USE enum stk_status stk__flac_decode(struct stk_flac_decoder *d, uint64_t at, uint64_t *next);
+/* Returns how many blocks are best held: so many that STK_FLAC_TOGETHER channels are predicted together, which is faster. */
+int32_t stk__flac_most_held(const struct stk_flac_decoder *d);
+/* Makes the samples of all held blocks. The caller then sets held_count to 0. */
+void stk__flac_finish(struct stk_flac_decoder *d);
 
 /* Finds the FLAC signature at the file's start, or after an ID3 tag there. head: the first n bytes. Sets *at to its offset, or to UINT64_MAX if the file is not
  * FLAC. */

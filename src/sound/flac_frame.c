@@ -162,10 +162,12 @@ static void predict_side(struct stk_flac_decoder *d, const struct stk_flac_predi
 
 static const struct stk_flac_predictor fixed[] = {{0, 0, {0}}, {1, 0, {1}}, {2, 0, {2, -1}}, {3, 0, {3, -3, 1}}, {4, 0, {4, -6, 4, -1}}};
 
-/* Reads the samples of one channel of `bits` bits to x, or to d->side if these are 33. */
-static enum stk_status read_subframe(struct stk_flac_decoder *d, int32_t bits, int32_t *x)
+/* Reads one channel of `bits` bits: residuals to its plane, or samples if it has no predictor, or 33 bits. These are in d->side too. */
+static enum stk_status read_subframe(struct stk_flac_decoder *d, int32_t bits, struct stk_flac_held *held, int32_t channel)
 {
 	struct stk_flac_bits *b = &d->bits;
+	struct stk_flac_task *task = &held->tasks[channel];
+	int32_t *x = held->plane[channel];
 	const int32_t n = d->block.frames;
 	const uint32_t head = stk__flac_get(b, 8), type = head >> 1 & 0x3f;
 	uint32_t wasted = 0;
@@ -176,6 +178,12 @@ static enum stk_status read_subframe(struct stk_flac_decoder *d, int32_t bits, i
 	if ((int32_t)wasted >= bits)
 		return STK_CORRUPT;
 	bits -= (int32_t)wasted;
+	held->wasted[channel] = wasted;
+	task->p.order = 0;
+	task->fixed = type < 32;
+	task->bits = bits;
+	task->n = n;
+	task->x = x;
 	if (type < 2) {
 		int64_t v = 0;
 		for (int32_t i = 0; i < n; i++) {
@@ -198,33 +206,41 @@ static enum stk_status read_subframe(struct stk_flac_decoder *d, int32_t bits, i
 			return STK_CORRUPT;
 		if (side)
 			predict_side(d, type < 32 ? &fixed[p.order] : &p, x, n);
-		else if (type < 32)
-			d->loops->predict_fixed(p.order, x, n);
 		else
-			d->loops->predict(&p, bits, x, n);
+			task->p = type < 32 ? fixed[p.order] : p;
 	}
-	if (wasted)
-		for (int32_t i = 0; i < n; i++) {
-			x[i] = (int32_t)(uint32_t)((uint64_t)x[i] << wasted);
-			if (side)
-				side[i] = (int64_t)((uint64_t)side[i] << wasted);
-		}
+	for (int32_t i = 0; i < n && wasted && side; i++)
+		side[i] = (int64_t)((uint64_t)side[i] << wasted);
 	return STK_OK;
 }
 
 /* ---- blocks ---- */
 
-/* Makes room for the block in the planes. */
+int32_t stk__flac_most_held(const struct stk_flac_decoder *d)
+{
+	const bool wide = d->info->bits == 32 && d->info->channels == 2; /* d->side has room for one block */
+	return wide || d->info->channels > STK_FLAC_TOGETHER / 2 ? 1 : STK_FLAC_TOGETHER / d->info->channels;
+}
+
+/* Makes room for the block in the planes of all blocks that may be held, and moves those that are. */
 static enum stk_status make_room(struct stk_flac_decoder *d)
 {
-	const size_t n = (size_t)d->block.frames;
+	const size_t n = (size_t)d->block.frames, channels = (size_t)d->info->channels;
+	const int32_t most = stk__flac_most_held(d);
 	const bool wide = d->block.first_side >= 0 && d->block.bits == 32;
 	if (n > d->room) {
-		int32_t *all = stk__realloc(d->plane[0], n * (size_t)d->info->channels * sizeof *all);
+		int32_t *all = stk__alloc(n * channels * (size_t)most * sizeof *all);
 		if (!all)
 			return stk__fail(d->err, STK_NO_MEMORY, "out of memory to decode a sound");
-		for (int32_t c = 0; c < d->info->channels; c++)
-			d->plane[c] = all + (size_t)c * n;
+		for (int32_t h = 0; h < most; h++)
+			for (size_t c = 0; c < channels; c++) {
+				int32_t *plane = all + ((size_t)h * channels + c) * n;
+				if (h < d->held_count)
+					memcpy(plane, d->held[h].plane[c], sizeof *plane * (size_t)d->held[h].block.frames);
+				d->held[h].plane[c] = d->held[h].tasks[c].x = plane;
+			}
+		stk__free(d->planes);
+		d->planes = all;
 		d->room = n;
 	}
 	if (wide && n > d->side_room) {
@@ -239,24 +255,24 @@ static enum stk_status make_room(struct stk_flac_decoder *d)
 
 /* Makes left and right of the side (left - right) and the other channel: left, right, or the middle ((left + right) >> 1, whose lost bit the side has). The
  * results fit in 32 bits, so that arithmetic modulo 2^32 gives them, except for a side of 33 bits. */
-static void separate(struct stk_flac_decoder *d)
+static void separate(const struct stk_flac_held *held, const int64_t *side)
 {
-	const int32_t n = d->block.frames;
-	int32_t *left = d->plane[0], *right = d->plane[1];
-	const bool wide = d->block.bits == 32;
-	const int64_t *side = d->side;
-	if (d->block.middle && wide) {
+	const struct stk_flac_block *block = &held->block;
+	const int32_t n = block->frames;
+	int32_t *left = held->plane[0], *right = held->plane[1];
+	const bool wide = block->bits == 32;
+	if (block->middle && wide) {
 		for (int32_t i = 0; i < n; i++) {
 			left[i] = (int32_t)(uint32_t)((uint64_t)left[i] + (uint64_t)(side[i] >> 1) + (uint64_t)(side[i] & 1));
 			right[i] = (int32_t)((uint32_t)left[i] - (uint32_t)side[i]);
 		}
-	} else if (d->block.middle) {
+	} else if (block->middle) {
 		for (int32_t i = 0; i < n; i++) {
 			const int32_t s = right[i];
 			left[i] = (int32_t)((uint32_t)left[i] + (uint32_t)(s >> 1) + (uint32_t)(s & 1));
 			right[i] = (int32_t)((uint32_t)left[i] - (uint32_t)s);
 		}
-	} else if (d->block.first_side == 1) {
+	} else if (block->first_side == 1) {
 		for (int32_t i = 0; i < n; i++)
 			left[i] = (int32_t)((uint32_t)left[i] + (uint32_t)right[i]);
 	} else {
@@ -275,7 +291,7 @@ void stk__flac_begin(struct stk_flac_decoder *d, const struct stk_sound_bytes *b
 
 void stk__flac_end(struct stk_flac_decoder *d)
 {
-	stk__free(d->plane[0]);
+	stk__free(d->planes);
 	stk__free(d->side);
 }
 
@@ -293,8 +309,9 @@ enum stk_status stk__flac_decode(struct stk_flac_decoder *d, uint64_t at, uint64
 	d->bits.p += d->block.bytes;
 	if ((s = make_room(d)))
 		return s;
+	struct stk_flac_held *held = &d->held[d->held_count];
 	for (int32_t c = 0; c < d->block.channels && !s; c++)
-		s = read_subframe(d, d->block.bits + (d->block.first_side >= 0 && c == !d->block.first_side), d->plane[c]);
+		s = read_subframe(d, d->block.bits + (d->block.first_side >= 0 && c == !d->block.first_side), held, c);
 	if (d->failed)
 		return d->failed;
 	if (stk__flac_ended(&d->bits))
@@ -309,7 +326,25 @@ enum stk_status stk__flac_decode(struct stk_flac_decoder *d, uint64_t at, uint64
 	sum_until(d, *next);
 	if (d->checksum)
 		return STK_CORRUPT;
-	if (d->block.first_side >= 0)
-		separate(d);
+	held->block = d->block;
+	d->held_count++;
 	return STK_OK;
+}
+
+void stk__flac_finish(struct stk_flac_decoder *d)
+{
+	struct stk_flac_task tasks[STK_FLAC_TOGETHER * STK_FLAC_MAX_CHANNELS];
+	int32_t count = 0;
+	for (int32_t h = 0; h < d->held_count; h++)
+		for (int32_t c = 0; c < d->info->channels; c++)
+			tasks[count++] = d->held[h].tasks[c];
+	d->loops->predict(tasks, count);
+	for (int32_t h = 0; h < d->held_count; h++) {
+		struct stk_flac_held *held = &d->held[h];
+		for (int32_t c = 0; c < d->info->channels; c++)
+			for (int32_t i = 0; i < held->block.frames && held->wasted[c]; i++)
+				held->plane[c][i] = (int32_t)(uint32_t)((uint64_t)held->plane[c][i] << held->wasted[c]);
+		if (held->block.first_side >= 0)
+			separate(held, d->side);
+	}
 }

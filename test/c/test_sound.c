@@ -362,6 +362,65 @@ static void test_flac_values(void **state)
 	}
 }
 
+/* Returns a number of up to `bits` bits with a sign. */
+static int32_t drawn(uint64_t *seed, int32_t bits)
+{
+	const uint32_t all = test_draw(seed, 1 << 16) << 16 | test_draw(seed, 1 << 16);
+	return bits ? (int32_t)all >> (32 - bits) : 0;
+}
+
+/* Draws a subframe. Residuals may be so large that samples wrap, as in files that were made to do harm. */
+static struct stk_flac_task draw_task(uint64_t *seed, int32_t n, int32_t *x)
+{
+	static const int32_t fixed[5][4] = {{0}, {1}, {2, -1}, {3, -3, 1}, {4, -6, 4, -1}};
+	struct stk_flac_task t = {.fixed = test_draw(seed, 4) == 0, .bits = 4 + (int32_t)test_draw(seed, 29), .n = n, .x = x};
+	const int32_t width = (int32_t)test_draw(seed, 16), size = test_draw(seed, 4) ? (int32_t)test_draw(seed, 20) : 32;
+	t.p.order = (int32_t)test_draw(seed, t.fixed ? 5 : test_draw(seed, 4) ? 13 : STK_FLAC_MAX_ORDER + 1);
+	t.p.shift = t.fixed ? 0 : (int32_t)test_draw(seed, 16);
+	for (int32_t k = 0; k < t.p.order; k++)
+		t.p.coefficient[k] = t.fixed ? fixed[t.p.order][k] : drawn(seed, width);
+	for (int32_t i = 0; i < n; i++)
+		x[i] = drawn(seed, size);
+	return t;
+}
+
+/* The loops for all processors give the same samples, and checksums are those of the definition, one bit at a time. */
+static void test_flac_loops(void **state)
+{
+	enum { MOST = 9, LONGEST = 700 };
+	(void)state;
+	const unsigned cpus[] = {0, stk__cpu_capabilities() & STK_CPU_AVX2, stk__cpu_capabilities()};
+	uint64_t seed = 11;
+	for (int round = 0; round < 600; round++) {
+		static int32_t x[3][MOST][LONGEST];
+		struct stk_flac_task tasks[MOST];
+		const int32_t count = 1 + (int32_t)test_draw(&seed, MOST),
+			      all = STK_FLAC_MAX_ORDER + (int32_t)test_draw(&seed, LONGEST - STK_FLAC_MAX_ORDER);
+		for (int32_t k = 0; k < count; k++)
+			tasks[k] = draw_task(&seed, test_draw(&seed, 8) ? all : all - (int32_t)test_draw(&seed, 2), x[0][k]);
+		memcpy(x[1], x[0], sizeof x[0]);
+		memcpy(x[2], x[0], sizeof x[0]);
+		for (int c = 0; c < 3; c++) {
+			for (int32_t k = 0; k < count; k++)
+				tasks[k].x = x[c][k];
+			stk__flac_loops(cpus[c])->predict(tasks, count);
+			for (int32_t k = 0; k < count; k++)
+				if (memcmp(x[c][k], x[0][k], sizeof(int32_t) * (size_t)tasks[k].n))
+					fail_msg("round %d: loops for 0x%x differ in subframe %d of %d, order %d", round, cpus[c], k, count,
+						tasks[k].p.order);
+		}
+		const uint8_t *bytes = (const uint8_t *)x[0] + test_draw(&seed, 64);
+		const size_t n = test_draw(&seed, 1500);
+		uint32_t sum = test_draw(&seed, 1 << 16), want = sum;
+		for (size_t i = 0; i < 8 * n; i++) {
+			const uint32_t bit = (want >> 15 ^ bytes[i / 8] >> (7 - i % 8)) & 1;
+			want = (want << 1 & 0xffff) ^ (bit ? 0x8005 : 0);
+		}
+		for (int c = 0; c < 3; c++)
+			assert_int_equal(stk__flac_loops(cpus[c])->checksum(sum, bytes, n), want);
+	}
+}
+
 /* All types of samples, and means of channels, are those of a WAV with the same samples. */
 static void test_flac_types(void **state)
 {
@@ -669,6 +728,7 @@ int main(void)
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_many_chunks),
 		cmocka_unit_test(test_flac_values),
+		cmocka_unit_test(test_flac_loops),
 		cmocka_unit_test(test_flac_types),
 		cmocka_unit_test(test_flac_windows_read_little),
 		cmocka_unit_test(test_flac_cut),

@@ -81,13 +81,21 @@ struct stk_flac_predictor {
 	int32_t coefficient[STK_FLAC_MAX_ORDER];
 };
 
+/* A subframe whose residuals x[p.order .. n - 1] are to be replaced by samples. */
+struct stk_flac_task {
+	struct stk_flac_predictor p; /* order 0: x holds samples already */
+	bool fixed;                  /* p is one of the fixed predictors */
+	int32_t bits;                /* of a sample, at most 32 */
+	int32_t n;
+	int32_t *x;
+};
+enum { STK_FLAC_TOGETHER = 4 /* subframes of equal n that are best predicted together */ };
+
 struct stk_flac_loops {
 	/* Reads the coded residual of a subframe to to[order .. block - 1]. Returns false if it is invalid, or if the bytes end. */
 	bool (*residual)(struct stk_flac_bits *b, int32_t *to, int32_t block, int32_t order);
-	/* Replaces the residuals x[order .. n - 1] by samples. bits: of a sample, at most 32. Samples wrap if they have more bits than that. */
-	void (*predict)(const struct stk_flac_predictor *p, int32_t bits, int32_t *x, int32_t n);
-	/* Replaces residuals by samples with one of the fixed predictors, of order 0 to 4. */
-	void (*predict_fixed)(int32_t order, int32_t *x, int32_t n);
+	/* Replaces the residuals of subframes by samples. Samples wrap if they have more than 32 bits. */
+	void (*predict)(const struct stk_flac_task *tasks, int32_t count);
 	/* Continues the checksum of a frame's bytes (CRC-16 with polynomial 0x8005). It is 0 after a frame with its checksum. */
 	uint32_t (*checksum)(uint32_t checksum, const uint8_t *p, size_t n);
 };
@@ -95,6 +103,6 @@ struct stk_flac_loops {
 /* Returns the loops for a processor (base/cpu.h). */
 const struct stk_flac_loops *stk__flac_loops(unsigned cpu);
 
-extern const struct stk_flac_loops stk__flac_plain, stk__flac_avx2;
+extern const struct stk_flac_loops stk__flac_plain, stk__flac_avx2, stk__flac_clmul;
 
 #endif

@@ -1,3 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define stk__flac_plain stk__flac_avx2
 #include "kernel/flac/flac_run.c"
+
+/* ---- the checksum with PCLMULQDQ ---- */
+
+/* Sixteen bytes as a polynomial, whose first bit has the highest power. */
+static inline __m128i polynomial(const uint8_t *p)
+{
+	const __m128i turned = _mm_setr_epi8(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+	return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)p), turned);
+}
+
+/* Returns a polynomial of the same remainder as `a` times a power of x. powers: the remainders of that power times x^64, and of that power. */
+__attribute__((target("pclmul"))) static inline __m128i move_up(__m128i a, __m128i powers)
+{
+	return _mm_xor_si128(_mm_clmulepi64_si128(a, powers, 0x11), _mm_clmulepi64_si128(a, powers, 0x00));
+}
+
+/* The method of Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ" (Intel, 2009): the bytes are replaced by sixteen that have the same
+ * checksum. */
+__attribute__((target("pclmul"))) static uint32_t checksum_clmul(uint32_t sum, const uint8_t *p, size_t n)
+{
+	enum { LANES = 4, EACH = 16 };
+	const __m128i by_lanes = _mm_set_epi64x(0x1446, 0x8107), by_one = _mm_set_epi64x(0x1666, 0x106); /* x^512 and x^128 */
+	__m128i a[LANES];
+	uint8_t last[EACH];
+	if (n < LANES * EACH)
+		return checksum(sum, p, n);
+	for (int k = 0; k < LANES; k++)
+		a[k] = polynomial(p + k * EACH);
+	a[0] = _mm_xor_si128(a[0], _mm_set_epi64x((int64_t)((uint64_t)sum << 48), 0));
+	p += LANES * EACH;
+	n -= LANES * EACH;
+	for (; n >= LANES * EACH; n -= LANES * EACH, p += LANES * EACH)
+		for (int k = 0; k < LANES; k++)
+			a[k] = _mm_xor_si128(move_up(a[k], by_lanes), polynomial(p + k * EACH));
+	for (int k = 1; k < LANES; k++)
+		a[0] = _mm_xor_si128(move_up(a[0], by_one), a[k]);
+	for (; n >= EACH; n -= EACH, p += EACH)
+		a[0] = _mm_xor_si128(move_up(a[0], by_one), polynomial(p));
+	_mm_storeu_si128((__m128i *)(void *)last, a[0]);
+	const __m128i bytes = polynomial(last);
+	_mm_storeu_si128((__m128i *)(void *)last, bytes);
+	return checksum(checksum(0, last, EACH), p, n);
+}
+
+const struct stk_flac_loops stk__flac_clmul = {residual, predict, checksum_clmul};

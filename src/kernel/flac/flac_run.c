@@ -2,6 +2,10 @@
  * Also compiled for AVX2 and BMI2 (flac_avx2.c). */
 #include "kernel/flac/flac.h"
 
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
 /* ---- residuals ---- */
 
 enum { FAST_PARAMETER = 24 /* Rice codes with larger parameters may have over 32 bits, or leave no room in the cache for two of them */ };
@@ -140,12 +144,18 @@ static inline __attribute__((always_inline)) void predict_wide(
 		f(p->coefficient, p->shift, x, n, p->order);                                                                               \
 	}
 
-static void predict(const struct stk_flac_predictor *p, int32_t bits, int32_t *x, int32_t n)
+/* Returns whether no sum has over 32 bits. */
+static bool is_narrow(const struct stk_flac_predictor *p, int32_t bits)
 {
 	uint64_t magnitude = 0;
 	for (int32_t k = 0; k < p->order; k++)
 		magnitude += (uint64_t)(p->coefficient[k] < 0 ? -(int64_t)p->coefficient[k] : p->coefficient[k]);
-	if (magnitude << (bits - 1) <= INT32_MAX) { /* no sum has over 32 bits */
+	return magnitude << (bits - 1) <= INT32_MAX;
+}
+
+static void predict_linear(const struct stk_flac_predictor *p, int32_t bits, int32_t *x, int32_t n)
+{
+	if (is_narrow(p, bits)) {
 		EACH_ORDER(predict_narrow)
 	} else {
 		EACH_ORDER(predict_wide)
@@ -186,6 +196,154 @@ static void predict_fixed(int32_t order, int32_t *x, int32_t n)
 #undef SUMS
 }
 
+static void predict_one(const struct stk_flac_task *t, int32_t n)
+{
+	if (t->fixed)
+		predict_fixed(t->p.order, t->x, n);
+	else if (t->p.order)
+		predict_linear(&t->p, t->bits, t->x, n);
+}
+
+#ifdef __AVX2__
+/* Four subframes, each in a lane of 64 bits: a sample must wait for the one before it, so that one subframe leaves the processor's units idle. Only the low 32
+ * bits of a lane are a sample. */
+enum { CHUNK = 256, MOST_TAPS = 12 };
+
+/* Reads four samples of each subframe from `at` on. */
+static inline void load_columns(const struct stk_flac_task *t, int32_t at, __m256i *to)
+{
+	__m128i row[STK_FLAC_TOGETHER];
+	for (int32_t l = 0; l < STK_FLAC_TOGETHER; l++)
+		row[l] = _mm_loadu_si128((const __m128i *)(const void *)(t[l].x + at));
+	const __m128i a = _mm_unpacklo_epi32(row[0], row[1]), b = _mm_unpacklo_epi32(row[2], row[3]);
+	const __m128i c = _mm_unpackhi_epi32(row[0], row[1]), d = _mm_unpackhi_epi32(row[2], row[3]);
+	to[0] = _mm256_cvtepu32_epi64(_mm_unpacklo_epi64(a, b));
+	to[1] = _mm256_cvtepu32_epi64(_mm_unpackhi_epi64(a, b));
+	to[2] = _mm256_cvtepu32_epi64(_mm_unpacklo_epi64(c, d));
+	to[3] = _mm256_cvtepu32_epi64(_mm_unpackhi_epi64(c, d));
+}
+
+static inline void store_columns(const struct stk_flac_task *t, int32_t at, const __m256i *from)
+{
+	const __m256i low = _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6);
+	__m128i column[STK_FLAC_TOGETHER];
+	for (int32_t k = 0; k < STK_FLAC_TOGETHER; k++)
+		column[k] = _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(from[k], low));
+	const __m128i a = _mm_unpacklo_epi32(column[0], column[1]), b = _mm_unpacklo_epi32(column[2], column[3]);
+	const __m128i c = _mm_unpackhi_epi32(column[0], column[1]), d = _mm_unpackhi_epi32(column[2], column[3]);
+	_mm_storeu_si128((__m128i *)(void *)(t[0].x + at), _mm_unpacklo_epi64(a, b));
+	_mm_storeu_si128((__m128i *)(void *)(t[1].x + at), _mm_unpackhi_epi64(a, b));
+	_mm_storeu_si128((__m128i *)(void *)(t[2].x + at), _mm_unpacklo_epi64(c, d));
+	_mm_storeu_si128((__m128i *)(void *)(t[3].x + at), _mm_unpackhi_epi64(c, d));
+}
+
+#define EACH_LANE(value) _mm256_setr_epi64x(value(0), value(1), value(2), value(3))
+
+/* Predicts samples begin .. end - 1, a multiple of four. Earlier ones are samples already, at least `taps` of them. */
+static inline __attribute__((always_inline)) void predict_lanes(
+	const struct stk_flac_task *t, int32_t begin, int32_t end, const int32_t taps, const bool some_narrow)
+{
+#define COEFFICIENT(l) (k < t[l].p.order ? t[l].p.coefficient[k] : 0)
+#define EARLIER(l) t[l].x[begin - taps + k]
+#define SHIFT(l) t[l].p.shift
+#define NARROW(l) (!t[l].fixed && is_narrow(&t[l].p, t[l].bits) ? -1 : 0)
+	__m256i c[MOST_TAPS], work[MOST_TAPS + CHUNK];
+	const __m256i shift = EACH_LANE(SHIFT), narrow = EACH_LANE(NARROW);
+	for (int32_t k = 0; k < taps; k++) {
+		c[k] = EACH_LANE(COEFFICIENT);
+		work[k] = EACH_LANE(EARLIER);
+	}
+	for (int32_t at = begin, count; at < end; at += count) {
+		__m256i last = work[taps - 1];
+		count = end - at < CHUNK ? end - at : CHUNK;
+		for (int32_t i = 0; i < count; i += STK_FLAC_TOGETHER)
+			load_columns(t, at + i, work + taps + i);
+		for (int32_t i = taps; i < taps + count; i++) {
+			__m256i sum = _mm256_mul_epi32(c[taps - 1], work[i - taps]);
+#pragma GCC unroll 16
+			for (int32_t k = taps - 2; k > 0; k--)
+				sum = _mm256_add_epi64(sum, _mm256_mul_epi32(c[k], work[i - 1 - k]));
+			sum = _mm256_add_epi64(sum, _mm256_mul_epi32(c[0], last));
+			__m256i shifted = _mm256_srlv_epi64(sum, shift); /* its low 32 bits are those of the sum with its sign */
+			if (some_narrow)
+				shifted = _mm256_blendv_epi8(shifted, _mm256_srav_epi32(sum, shift), narrow);
+			last = _mm256_add_epi32(work[i], shifted);
+			work[i] = last;
+		}
+		for (int32_t i = 0; i < count; i += STK_FLAC_TOGETHER)
+			store_columns(t, at + i, work + taps + i);
+		for (int32_t k = 0; k < taps; k++)
+			work[k] = work[count + k];
+	}
+#undef COEFFICIENT
+#undef EARLIER
+#undef SHIFT
+#undef NARROW
+}
+
+#define LANES(k)                                                                                                                           \
+	if (taps <= (k)) {                                                                                                                 \
+		if (narrow)                                                                                                                \
+			predict_lanes(t, k, end, k, true);                                                                                 \
+		else                                                                                                                       \
+			predict_lanes(t, k, end, k, false);                                                                                \
+		return;                                                                                                                    \
+	}
+
+static void predict_begun(const struct stk_flac_task *t, int32_t end, int32_t taps, bool narrow)
+{
+	LANES(2)
+	LANES(4)
+	LANES(6)
+	LANES(8)
+	LANES(10)
+	LANES(12)
+}
+
+/* Predicts four subframes together. Returns false if they are too different. */
+static bool predict_four(const struct stk_flac_task *t)
+{
+	int32_t taps = 0;
+	bool narrow = false;
+	for (int32_t l = 0; l < STK_FLAC_TOGETHER; l++) {
+		if (t[l].n != t[0].n || t[l].p.order > MOST_TAPS)
+			return false;
+		taps = t[l].p.order > taps ? t[l].p.order : taps;
+		narrow = narrow || (!t[l].fixed && is_narrow(&t[l].p, t[l].bits));
+	}
+	const int32_t n = t[0].n, begin = (taps + 1) / 2 * 2, end = begin + (n - begin) / STK_FLAC_TOGETHER * STK_FLAC_TOGETHER;
+	if (taps == 0 || n < 4 * MOST_TAPS)
+		return false;
+	for (int32_t l = 0; l < STK_FLAC_TOGETHER; l++)
+		predict_one(&t[l], begin);
+	predict_begun(t, end, taps, narrow);
+	for (int32_t l = 0; l < STK_FLAC_TOGETHER; l++) {
+		struct stk_flac_task rest = t[l];
+		rest.x += end - rest.p.order;
+		predict_one(&rest, n - end + rest.p.order);
+	}
+	return true;
+}
+#else
+static bool predict_four(const struct stk_flac_task *t)
+{
+	(void)t;
+	return false;
+}
+#endif
+
+static void predict(const struct stk_flac_task *tasks, int32_t count)
+{
+	for (int32_t i = 0; i < count;) {
+		if (count - i >= STK_FLAC_TOGETHER && predict_four(tasks + i)) {
+			i += STK_FLAC_TOGETHER;
+			continue;
+		}
+		predict_one(&tasks[i], tasks[i].n);
+		i++;
+	}
+}
+
 /* ---- checksum ---- */
 
 /* Table k has the checksum of each byte when k zero bytes follow it. Checksums are linear: those of the bytes 1, 2, 4, ... 128 give all others. */
@@ -220,4 +378,4 @@ static uint32_t checksum(uint32_t sum, const uint8_t *p, size_t n)
 	return sum;
 }
 
-const struct stk_flac_loops stk__flac_plain = {residual, predict, predict_fixed, checksum};
+const struct stk_flac_loops stk__flac_plain = {residual, predict, checksum};
