@@ -9,6 +9,7 @@
 #include "exec/feed.h"
 #include "exec/fetch.h"
 #include "exec/resident.h"
+#include "format/list.h"
 #include "op/video/clip.h"
 
 #include <stdio.h>
@@ -42,6 +43,8 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 			c->memory_limit, c->gpu_memory, c->read_bytes, c->held_limit);
 	if (c->timeout_ms < 0)
 		return stk__fail(err, STK_INVALID, "timeout_ms is %lld; it must be at least 0", (long long)c->timeout_ms);
+	if (c->trace && stk__is_uri(c->trace))
+		return stk__fail(err, STK_INVALID, "trace is the path of a file on this machine, not a URI");
 	c->prefetch = c->prefetch ? c->prefetch : 2;
 	c->memory_limit = c->memory_limit ? c->memory_limit : (size_t)2 << 30;
 	const char *fuse = getenv("STOKER_FUSE"), *side = getenv("STOKER_DECODE");
@@ -118,7 +121,8 @@ static enum stk_status make_workers(struct stk_pipeline *p, struct stk_error *er
 			.kernels = &p->ctx->kernels,
 			.lenient = p->config.lenient,
 			.limits = limits,
-			.cancel = &p->run.halt};
+			.cancel = &p->run.halt,
+			.storage = p->storage};
 		enum stk_status s = stk__decoder_create(&limits, p->ctx->cpu, &w->arena, &w->tools.decoder, err);
 		if (s || (s = set_fixed_values(p->program, w->values, err)))
 			return s;

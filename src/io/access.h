@@ -20,6 +20,7 @@ struct stk_access {
 	void (*notice)(
 		void *user, const char *text); /* reports behaviour that may be unexpected; called by one thread at a time. Nullable */
 	void *notice_user;
+	bool known; /* this storage has read the URI before, so keys and settings are not looked for again */
 };
 
 #endif

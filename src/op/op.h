@@ -114,6 +114,7 @@ struct stk_tools {
 	struct stk_video_tally videos;
 	int64_t narrowed; /* number of 16-bit images that decoders have rounded to 8 bits; the worker counts them and sets it to 0 */
 	const struct stk_cancel *cancel; /* long loops check it; if it is set, their caller returns STK_CANCELLED */
+	struct stk_storage *storage;     /* the pipeline's */
 };
 
 /* How an operator with STK_OP_NVDEC writes its output 0 to GPU memory. */

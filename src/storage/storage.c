@@ -61,6 +61,9 @@ static enum stk_status check(const struct stk_storage_config *c, struct stk_erro
 				(long long)numbers[i].value, (long long)numbers[i].least, (long long)numbers[i].most);
 	if (c->ca_bundle && access(c->ca_bundle, R_OK))
 		return bad_string("ca_bundle", "names a file that cannot be read", err);
+	const char *scheme = c->cache ? strstr(c->cache, "://") : NULL;
+	if (scheme && !memchr(c->cache, '/', (size_t)(scheme - c->cache)))
+		return bad_string("cache", "is a folder of this machine, not a URI", err);
 	if (c->cache_limit < 0 || (c->cache_limit && !c->cache))
 		return bad_string("cache_limit", "goes with cache, and is a number of bytes", err);
 	return stk__aws_check_endpoint(c->endpoint, "endpoint", err);
@@ -262,7 +265,7 @@ enum stk_status stk__access_open(const struct stk_access *access, const char *ur
 		*out = stk_storage_ref(access->storage);
 	else
 		status = stk__storage_create(&(struct stk_storage_config){0}, 1, out, err);
-	if (!status)
+	if (!status && !(access && access->known))
 		stk__io_refresh((*out)->io, uri, access);
 	if (!status && access && access->interrupted && access->interrupted(access->user)) {
 		status = stk__fail(err, STK_CANCELLED, "%.*s: it was interrupted", stk__uri_shown(uri), uri);

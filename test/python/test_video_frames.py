@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 
 import numpy as np
 import pytest
 import stoker
 import videos
 from stoker import fn, pipeline_def, types
+from storage import Store
+from support import NO_AWS
 
 pytestmark = videos.needs_video
 
@@ -190,3 +194,25 @@ def test_a_file_that_is_replaced_by_one_of_equal_size(clips, tmp_path):
     want = [videos.frames(clips(name))[3] for name in ("h264.mp4", "vfr.mp4")]
     assert not np.array_equal(*want)
     assert np.array_equal(seen[0], want[0]) and np.array_equal(seen[-1], want[1])
+
+
+def test_videos_are_read_by_the_storage_of_the_pipeline(clips, tmp_path, monkeypatch):
+    """With its settings, connections and cache, and not by a storage of its own for each frame."""
+    path, bucket = clips("h264.mp4"), tmp_path / "root" / "bucket"
+    bucket.mkdir(parents=True)
+    shutil.copy(path, bucket / "a.mp4")
+    with contextlib.closing(Store(tmp_path / "root", key="")) as store:
+        for name, value in NO_AWS.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        storage = stoker.Storage(endpoint=store.url, anonymous=True, region="r", hedging=False)
+
+        @pipeline_def(batch_size=2, num_threads=2, device_id=None, storage=storage)
+        def define():
+            return fn.io.video.frame(text("s3://bucket/a.mp4"), np.int64(7))
+
+        pipe = define()
+        (frames,) = pipe.run()
+        pipe.close()
+        assert np.array_equal(np.array(frames[0]), videos.frames(path)[7])
+        assert storage.counters()["storage_requests"] > 0

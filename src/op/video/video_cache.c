@@ -149,6 +149,18 @@ static struct video *add_video(struct stk_video_cache *c, struct video *made)
 	return made;
 }
 
+/* Returns whether a frame of the file with this path was read before. */
+static bool was_read(struct stk_video_cache *c, const char *path)
+{
+	const uint64_t hash = stk__hash_bytes(0, path, strlen(path));
+	pthread_mutex_lock(&c->lock);
+	const struct video *v = c->buckets[hash % BUCKETS];
+	while (v && !(v->hash == hash && strcmp(v->path, path) == 0))
+		v = v->next;
+	pthread_mutex_unlock(&c->lock);
+	return v;
+}
+
 /* Returns the video with one more user. */
 static enum stk_status open_video(
 	struct stk_video_cache *c, const char *path, struct stk_media_source *source, struct video **out, struct stk_error *err)
@@ -349,7 +361,9 @@ enum stk_status stk__video_cache_read(struct stk_video_cache *c, const struct st
 	struct stk_media_source *source;
 	struct placed placed = {.arena = arena, .gpu = request->gpu};
 	struct video *v = NULL;
-	enum stk_status s = stk__media_source_open(request->path, &request->access, &source, err);
+	struct stk_access access = request->access;
+	access.known = was_read(c, request->path);
+	enum stk_status s = stk__media_source_open(request->path, &access, &source, err);
 	if (s)
 		return with_path(request->path, s, err);
 	s = open_video(c, request->path, source, &v, err);

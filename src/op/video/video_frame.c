@@ -119,7 +119,8 @@ static enum stk_status read_frame(const struct stk_call *call, struct stk_error 
 	struct stk_tools *tools = call->tools;
 	char name[MOST_NAME];
 	struct stk_image image;
-	struct stk_frame_request r = {.access = {.interrupted = is_cancelled, .user = (void *)(uintptr_t)tools->cancel},
+	struct stk_frame_request r = {
+		.access = {.storage = tools->storage, .interrupted = is_cancelled, .user = (void *)(uintptr_t)tools->cancel},
 		.limits = {.max_pixels = tools->limits.max_pixels, .lenient = tools->lenient},
 		.cancel = tools->cancel,
 		.gpu = call->gpu,
