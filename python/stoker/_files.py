@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from typing import BinaryIO
 
+from stoker.errors import safe_text
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 UNSIZED_MOST = 16 << 20  # bytes that are read of a file that reports a size of 0: some in /proc never end
 
 
@@ -32,9 +36,17 @@ def _refuse_others(mode: int, name: str) -> None:
         raise OSError(errno.EINVAL, f"{_kind(mode)}, not a file", name)
 
 
+def local_path(path: str | bytes | os.PathLike[str]) -> str:
+    """Returns a path on this machine as text. Raises OSError for a URI, whose parts would otherwise be taken for folders; the message shows no secret of it."""
+    name = os.fsdecode(path)
+    if _URI.match(name):
+        raise OSError(errno.EINVAL, "a URI, where only a path on this machine can be given", safe_text(name))
+    return name
+
+
 def open_binary(path: str | bytes | os.PathLike[str]) -> BinaryIO:
     """Opens a regular file for reading. Raises OSError if the path leads to anything else."""
-    name = os.fsdecode(path)
+    name = local_path(path)
     fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         mode = os.fstat(fd).st_mode
@@ -62,7 +74,7 @@ def read_text(path: str | bytes | os.PathLike[str]) -> str:
 
 
 def write(path: str | os.PathLike[str], data: bytes | str) -> None:
-    name, whole = os.fspath(path), data.encode() if isinstance(data, str) else data
+    name, whole = local_path(path), data.encode() if isinstance(data, str) else data
     try:
         there: os.stat_result | None = os.lstat(name)
     except FileNotFoundError:

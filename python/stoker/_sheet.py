@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stoker import _drawing, _png
+from stoker import _drawing, _files, _png
 from stoker.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ class Sheet:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the sheet as a PNG file."""
-        with open(path, "wb") as file:
-            file.write(self._repr_png_())
+        _files.write(path, self._repr_png_())
 
     def _repr_png_(self) -> bytes:
         height, width, _ = self.pixels.shape

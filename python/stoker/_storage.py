@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
-from stoker import _core, _numbers
+from stoker import _core, _files, _numbers
 from stoker._fetched import function_source
 from stoker.errors import InvalidArgumentError, safe_text
 
@@ -138,7 +138,12 @@ class Storage:
 
 def _folder(cache: str | os.PathLike[str]) -> str:
     """ "memory" is the library's word for a folder that the kernel keeps in memory and that only this user may read."""
-    return "memory" if cache == "memory" else os.path.abspath(os.path.expanduser(cache))
+    if cache == "memory":
+        return "memory"
+    try:
+        return os.path.abspath(os.path.expanduser(_files.local_path(cache)))
+    except OSError as e:
+        raise InvalidArgumentError(f"Storage: cache: {e.filename}: {e.strerror}") from None
 
 
 def _secret(name: str, value: Any) -> _Secret | None:

@@ -490,7 +490,93 @@ os.environ["AWS_CA_BUNDLE"] = str(root / ".aws" / "ca.pem")
 all_kinds("the certificates", aws("ca.pem", "-----"), lambda: Storage().core())
 """
 
-FAMILIES = {"inputs": INPUTS, "archives": ARCHIVES, "outputs": OUTPUTS, "cache": CACHE, "settings": SETTINGS}
+MEDIA = """
+import shutil, struct
+os.environ["XDG_CACHE_HOME"] = str(root / "caches")
+
+def attacked(name, prepare, use):
+    prepare()
+    use()  # works while the file is what it should be
+    all_kinds(name, prepare, use)
+
+def wav(n=4000):
+    data = bytes(2 * n)
+    form = struct.pack("<IHHIIHH", 16, 1, 1, 8000, 16000, 2, 16)
+    return b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVEfmt " + form + b"data" + struct.pack("<I", len(data)) + data
+
+def sounds():
+    at = folder("sounds")
+    for i in range(4):
+        (at / f"{i}.wav").write_bytes(wav(4000 + i))
+    return at
+
+def sound():
+    return sounds() / "1.wav"
+
+def manifest():
+    at = sounds() / "manifest.json"
+    at.write_text("".join(json.dumps({"audio_filepath": str(root / "sounds" / f"{i}.wav"), "duration": 0.5, "text": "a"}) + "\\n" for i in range(4)))
+    return at
+
+attacked("a sound", sound, lambda: stoker.audioread(root / "sounds" / "1.wav"))
+def heard(source, **fields):
+    return list(Loader(source, 2, fields={"audio": stoker.Audio(rate=8000, duration=0.1), **fields}))
+
+attacked("a sound of a Loader", sound, lambda: heard([(str(root / "sounds" / f"{i}.wav"), i) for i in range(4)], label=None))
+attacked("a list of sounds", manifest, lambda: heard(str(root / "sounds" / "manifest.json"), text=None))
+attacked("a sound of a reader", sound, lambda: run(lambda: fn.decoders.audio(fn.readers.file(file_root=str(root), files=["sounds/1.wav"])[0])))
+
+try:
+    import pyarrow as pa, pyarrow.parquet as pq
+except ImportError:
+    pq = None
+
+def table():
+    at = folder("tables") / "a.parquet"
+    pq.write_table(pa.table({"image": [jpeg(i) for i in range(6)], "label": list(range(6))}), at, row_group_size=2)
+    return at
+
+if pq:
+    attacked("a table", table, lambda: list(Loader(str(root / "tables" / "a.parquet"), 2, transforms=[T.Resize((8, 8))])))
+    attacked("one of several tables", table, lambda: list(Loader(str(root / "tables" / "*.parquet"), 2, transforms=[T.Resize((8, 8))])))
+
+ffmpeg = shutil.which("ffmpeg")
+if ffmpeg:
+    # The lists of frames of long files are kept.
+    source = ["-f", "lavfi", "-i", "testsrc=s=32x32:r=100:d=21", "-g", "12", "-pix_fmt", "yuv420p"]
+    subprocess.run([ffmpeg, "-v", "error", *source, root / "one.mp4"], check=True, stdin=subprocess.DEVNULL)
+
+def video():
+    at = folder("videos") / "1.mp4"
+    shutil.copy(root / "one.mp4", at)
+    return at
+
+def index_of_video():
+    shutil.rmtree(root / "caches", ignore_errors=True)
+    video()
+    until, kept = time.monotonic() + 20, []
+    while not kept and time.monotonic() < until:  # the list of a file that has just changed is not kept
+        time.sleep(0.05)
+        stoker.VideoDecoder(root / "videos" / "1.mp4")
+        kept = [p for p in (root / "caches").rglob("*") if p.is_file()]
+    return kept[0]
+
+if ffmpeg:
+    path = str(root / "videos" / "1.mp4")
+    attacked("a video", video, lambda: stoker.VideoDecoder(path).get_frame_at(3))
+    attacked("a video of a reader", video, lambda: run(lambda: [fn.readers.video(filenames=[path], sequence_length=2, device="cpu")]))
+    attacked("a video of a Loader", video, lambda: list(Loader([(path, 1)] * 2, 2, frames=2)))
+    attacked("a video of a step", video, lambda: run(lambda: [fn.io.video.frame(np.frombuffer(path.encode(), np.uint8), np.int64(3))]))
+    attacked("the index of a video", index_of_video, lambda: stoker.VideoDecoder(path).get_frame_at(3))
+
+def sheet():
+    stoker.view(np.zeros((2, 8, 8, 3), np.uint8)).save(root / "out" / "file")
+
+attacked("the place of a sheet", lambda: folder("out") / "file", sheet)
+assert not list((root / "out").glob("*.part"))
+"""
+
+FAMILIES = {"media": MEDIA, "inputs": INPUTS, "archives": ARCHIVES, "outputs": OUTPUTS, "cache": CACHE, "settings": SETTINGS}
 
 
 def command_of_build() -> str:

@@ -10,8 +10,9 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import numpy as np
 import pytest
-from stoker import Loader, Pipeline, Storage, fn, imread
+from stoker import Audio, Loader, Pipeline, Storage, VideoDecoder, audioread, fn, imread, view
 from stoker.errors import StokerError, safe_text
 from storage import BUILD
 from support import NO_AWS, tar_of
@@ -44,14 +45,14 @@ class Handler(BaseHTTPRequestHandler):
             body = b"x" * 5000
         elif path == "/list.txt":
             body = f"http://127.0.0.1:{self.server.server_port}/status/404/a.jpg?{query} 0\n".encode()
-        elif path == "/cut.bin":
+        elif path.startswith("/cut.bin"):
             self.send_response(200)
             self.send_header("Content-Length", "100")
             self.end_headers()
             self.wfile.write(b"x")
             self.close_connection = True
             return
-        elif path == "/moved":
+        elif path.startswith("/moved"):
             self.send_response(302)
             self.send_header("Location", f"http://me:{MARK}@127.0.0.1:1/?{query}")
             self.send_header("Content-Length", "0")
@@ -176,6 +177,75 @@ def test_failures_tell_no_secret(url, capfd):
     out = capfd.readouterr()
     assert len(told) > 200 and not leaks(*told), leaks(*told)[:3]
     assert not leaks(out.out, out.err)
+
+
+def test_failures_of_videos_sounds_and_tables_tell_no_secret(url, capfd, monkeypatch):
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", url)
+    told, store = [], Storage(retries=0, answer_timeout=5)
+
+    def fails(do):
+        with pytest.raises((StokerError, OSError, ValueError)) as e:
+            do()
+        told.extend(told_of(e.value))
+
+    def run(output):
+        pipe = Pipeline(1, 1, None, timeout=30, storage=store)
+        with pipe:
+            pipe.set_outputs(output())
+        try:
+            pipe.run()
+        finally:
+            told.extend([repr(pipe), repr(store.counters())])
+            pipe.close()
+
+    for path in ("status/403/a", "status/500/a", "cut.bin", "moved", "image"):
+        video, sound, table = (f"{url}/{path}.{ending}?{QUERY}" for ending in ("mp4", "wav", "parquet"))
+        fails(lambda video=video: VideoDecoder(video, storage=store))
+        fails(lambda video=video: run(lambda: fn.readers.video(filenames=[video], sequence_length=1, device="cpu")))
+        name = np.frombuffer(video.encode(), np.uint8)
+        fails(lambda name=name: run(lambda: fn.io.video.frame(name, np.int64(0))))
+        fails(lambda video=video: list(Loader([(video, 0)], 1, storage=store, frames=2)))
+        if path not in ("status/500/a", "cut.bin"):  # it would be asked often
+            fails(lambda sound=sound: audioread(sound))
+        fails(lambda sound=sound: run(lambda: fn.decoders.audio(fn.readers.file(files=[sound])[0])[0]))
+        fails(lambda sound=sound: list(Loader([(sound, 0)], 1, storage=store, fields={"audio": Audio(rate=8000)})))
+        fails(lambda table=table: list(Loader(table, 1, storage=store)))
+        fails(lambda path=path: list(Loader(f"gs://b/{path}", 1, storage=store)))
+    assert len(told) > 200 and not leaks(*told, *capfd.readouterr())
+
+
+def test_uris_are_refused_where_paths_are_meant(tmp_path, monkeypatch, capfd):
+    """A URI is not taken for a path of folders on this machine, whose names would hold its query."""
+    monkeypatch.chdir(tmp_path)
+    told = []
+
+    def made(**settings):
+        pipe = Pipeline(1, 1, None, **settings)
+        with pipe:
+            pipe.set_outputs(fn.random.uniform())
+        pipe.build()
+        return pipe
+
+    pipe = made()
+    uses = [
+        lambda uri: Storage(cache=uri).core(),
+        lambda uri: made(trace=uri),
+        lambda uri: made(checkpoint=uri),
+        lambda uri: Pipeline.deserialize(filename=uri),
+        lambda uri: Loader.from_csv(uri, 1),
+        pipe.checkpoint,
+        lambda uri: pipe.serialize(filename=uri),
+        pipe.save_graph_to_dot_file,
+        lambda uri: view(np.zeros((1, 8, 8, 3), np.uint8)).save(uri),
+    ]
+    for uri in (f"https://127.0.0.1:1/a?{QUERY}", f"s3://b/a?{QUERY}", f"file:///a/b?{QUERY}", f"gs://b/a?{QUERY}"):
+        for use in uses:
+            with pytest.raises((StokerError, OSError), match=r"URI|a path on this machine") as e:
+                use(uri)
+            told += told_of(e.value)
+    pipe.close()
+    assert not leaks(*told, *capfd.readouterr())
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_timeout_and_a_closed_pipeline_tell_no_secret(url, tmp_path, capfd):

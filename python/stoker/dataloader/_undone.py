@@ -6,6 +6,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from stoker._files import open_binary
+
 # Files of other formats are read by Pillow: Stoker's pixels may differ from Pillow's there, or it has no decoder.
 DECODED = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".jpe", ".jfif")
 
@@ -68,7 +70,7 @@ def readable(path: str) -> bool:
     if not path.endswith((".png", ".PNG")):
         return True
     try:
-        with open(path, "rb") as f:
+        with open_binary(path) as f:
             head = f.read(25)
     except OSError:
         return False  # the Dataset's own Python raises the error

@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stoker._files import open_binary
 from stoker._video import VideoDecoder
 
 __all__ = [
@@ -285,7 +286,7 @@ class _Recorder(io.RawIOBase):
     """A file that notes which bytes are read."""
 
     def __init__(self, path: str) -> None:
-        self._file = open(path, "rb", buffering=0)  # noqa: SIM115
+        self._file = open_binary(path)
         self.ranges: list[tuple[int, int]] = []
 
     def seek(self, offset: int, whence: int = 0) -> int:
