@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """stoker.Loader over Datasets whose calls share something: buffers that are filled again, open files."""
 
+import functools
 import io
 import tarfile
 import threading
@@ -10,9 +11,15 @@ import zipfile
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from stoker import Loader
 from stoker.loader._shared import open_file, owned
+from support import import_torchvision
 from torch.utils.data import ConcatDataset, IterableDataset, Subset
+
+import_torchvision()
+from torchvision import datasets  # noqa: E402
+from torchvision import transforms as v1  # noqa: E402
 
 
 class Frames(IterableDataset):
@@ -222,3 +229,141 @@ def test_what_counts_as_an_open_file(records, tmp_path):
     for value in (file, z, t, [], {}, "text", None, records.open("ab"), np.zeros(4)):
         assert held(value) is None and held(value, forked=True) is None
     assert held(io.BytesIO(b"a"), forked=True) is None
+
+
+class Drawn:
+    """A transform that draws in one method and applies in another, as those of videos and of MONAI do."""
+
+    def __init__(self):
+        self.number, self.wide = 0, True
+
+    def draw(self, number):
+        if number % 3:
+            self.number = number
+
+    def __call__(self, image):
+        time.sleep(0.0005)  # another thread may draw meanwhile
+        return np.full_like(image, self.number)
+
+
+class Joint:
+    def __init__(self):
+        self.transform, self.opened, self.cache, self.lock = Drawn(), None, {}, threading.Lock()
+
+    def __len__(self):
+        return 120
+
+    def __getitem__(self, i):
+        self.opened = self.opened or object()
+        with self.lock:  # the first method and the second one may come from different calls all the same
+            self.transform.draw(i)
+        return self.transform(np.zeros((8, 8, 3), np.uint8)), self.transform(np.zeros((8, 8), np.uint8))
+
+
+@pytest.mark.parametrize("wrap", [lambda d: d, lambda d: Subset(d, range(120)), lambda d: ConcatDataset([Subset(d, range(120))])])
+def test_a_dataset_that_keeps_what_it_draws_is_called_one_at_a_time(wrap, capfd, monkeypatch):
+    monkeypatch.setattr("stoker._where._shown", set())
+    loader = Loader(wrap(Joint()), 8)
+    for _ in range(2):
+        for images, masks in loader:
+            assert torch.equal(images[:, 0], masks)
+    told = [line for line in capfd.readouterr().err.splitlines() if "Drawn.number" in line]
+    assert len(told) == 1 and "one at a time" in told[0] and "python_workers" in told[0]
+
+
+class Steady:
+    """Opens a file in its first call, and fills a cache. Neither is changed by another call."""
+
+    def __init__(self):
+        self.opened, self.cache, self.nan, self.meeting = None, {}, float("nan"), threading.Barrier(2)
+        self.label = [functools.partial(int, base=10), Steady.__len__, threading, self]
+        self.serial = 9
+
+    def __len__(self):
+        return 400
+
+    def __getitem__(self, i):
+        self.opened = self.opened or object()
+        self.cache[i] = i
+        if len(self.cache) > 100 and self.serial:
+            try:
+                self.meeting.wait(60)  # until two threads are in a call
+                self.serial = 0
+            except threading.BrokenBarrierError:
+                pass
+        return np.zeros((8, 8, 3), np.uint8), i
+
+
+def test_a_dataset_that_opens_a_file_is_called_by_several_threads(capfd, monkeypatch):
+    monkeypatch.setattr("stoker._where._shown", set())
+    dataset = Steady()
+    assert [n for _, labels in Loader(dataset, 8) for n in labels.tolist()] == list(range(400))
+    assert dataset.serial == 0 and "one at a time" not in capfd.readouterr().err
+
+
+def test_a_list_whose_own_code_counts_is_left_alone():
+    class Counting(list):
+        reads = 0
+
+        def __getitem__(self, place):
+            Counting.reads += 1
+            return super().__getitem__(place)
+
+    class Holds(Steady):
+        def __init__(self):
+            super().__init__()
+            self.items, self.serial = Counting(range(400)), 0
+
+    list(Loader(Holds(), 8))
+    assert Counting.reads == 0
+
+
+class DrawsThenPaints:
+    def __init__(self):
+        self.number = 0
+
+    def __call__(self, image):
+        self.number = (self.number + 7) % 256 if np.asarray(image).max() < 128 else self.number + 0  # not in every call
+        pixels = np.array(image)
+        pixels[..., :4, :] = self.number
+        time.sleep(0.0005)  # another thread may draw meanwhile
+        pixels[..., 4:, :] = self.number
+        return type(image)(pixels) if isinstance(image, torch.Tensor) else Image.fromarray(pixels)
+
+
+class TwoViews:
+    def __init__(self, transform):
+        self.transform = transform
+
+    def __call__(self, image):
+        return [v1.functional.pil_to_tensor(self.transform(image)), v1.functional.pil_to_tensor(image)]
+
+
+@pytest.mark.parametrize(
+    "transforms",
+    [
+        lambda t: [t],
+        lambda t: [v1.Compose([t, v1.PILToTensor()])],
+        lambda t: [
+            v1.ToTensor(),
+            v1.Lambda(lambda x: (x * 255).byte()),
+            v1.Lambda(lambda x: torch.from_numpy(np.array(t(Image.fromarray(x[0].numpy())))[None])),
+        ],
+        TwoViews,
+    ],
+    ids=["in the list", "in a Compose", "of tensors", "several views"],
+)
+def test_a_transform_that_keeps_what_it_draws_is_called_one_at_a_time(transforms, tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr("stoker._where._shown", set())
+    (tmp_path / "class").mkdir()
+    for i in range(48):
+        Image.fromarray(np.full((8, 8, 3), i * 5, np.uint8)).save(tmp_path / "class" / f"{i}.png")
+    made = transforms(DrawsThenPaints())
+    if isinstance(made, TwoViews):
+        loader = Loader(datasets.ImageFolder(tmp_path, made), 8)
+    else:
+        loader = Loader(tmp_path, 8, transforms=made)
+    for batch in loader:
+        images = batch[0][0] if isinstance(batch[0], list) else batch[0]
+        assert torch.equal(images[:, :, 0], images[:, :, 7])
+    assert "DrawsThenPaints.number" in capfd.readouterr().err

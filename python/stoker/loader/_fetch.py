@@ -17,6 +17,7 @@ from stoker._processes import Ended, Worker, end_at_exit, fail, portable
 from stoker._sources import Said
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
+from stoker.loader._changes import DATASET, Changes
 from stoker.loader._random import Place, current, mix
 from stoker.loader._samples import Samples, UnlikeError
 from stoker.loader._shared import Watch, open_file, owned
@@ -174,6 +175,7 @@ class Workers:
         self._fetch = fetch
         self.count = count
         self._watch = watch or Watch(0)
+        self._changes = Changes(*DATASET)
         self._turn = threading.Lock()
         self._threads: Threads | None = None  # from the first sample on
 
@@ -192,6 +194,8 @@ class Workers:
         made = owned(row)
         self.count = _at_once(self._fetch, self.count, False)  # many Datasets open their file when they are first called
         self._watch.begin(row, made)
+        if self.count > 1:
+            self._changes.begin(self._fetch.dataset)
         return replace(fetched, parts=made)
 
     def submit(self, items: Sequence[Item]) -> Future[Any]:
@@ -199,10 +203,20 @@ class Workers:
         return self._threads.submit(self._call, items)
 
     def _call(self, items: Sequence[Item]) -> list[Fetched]:
-        if not self._watch.copies:
+        if self._changes.counting:
+            return [fetched for item in items for fetched in self._called([item])]
+        return self._called(items)
+
+    def _called(self, items: Sequence[Item]) -> list[Fetched]:
+        """Fetches samples while other threads do the same, unless the Dataset cannot take that."""
+        changes = self._changes
+        if not (self._watch.copies or changes.counting or changes.serial):
             return self._fetch(items)
-        with self._turn if self._watch.serial else nullcontext():
-            return [self._own(fetched) for fetched in self._fetch(items)]
+        with self._turn if self._watch.serial or changes.counting or changes.serial else nullcontext():
+            fetched = self._fetch(items)
+            fetched = [self._own(one) for one in fetched] if self._watch.copies else fetched
+            changes.look(self._fetch.dataset)
+        return fetched
 
     def _own(self, fetched: Fetched) -> Fetched:
         row, fetched.parts = fetched.parts, None

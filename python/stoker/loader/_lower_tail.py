@@ -11,6 +11,7 @@ from stoker import fn, types
 from stoker import transforms as T
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
+from stoker.loader._changes import Turns
 from stoker.loader._lower_values import name_of, seeds, tell
 from stoker.loader._random import random_numbers
 
@@ -59,6 +60,7 @@ class _Call:
 
     def __init__(self, tail: Sequence[Tail], channels_last: bool, half: bool) -> None:
         self.tail, self.channels_last, self.half = tail, channels_last, half
+        self._functions = [Turns(part.function, part.name) for part in tail]
 
     def __call__(self, image: Any, seeds: Any) -> Any:
         import numpy as np
@@ -68,8 +70,8 @@ class _Call:
         made: Any = tensor.permute(2, 0, 1) if self.channels_last else tensor
         made = made.bfloat16() if self.half else made
         with random_numbers((int(seeds[0]), int(seeds[1]))):
-            for part in self.tail:
-                made = part.function(made)
+            for function in self._functions:
+                made = function(made)
         if isinstance(made, (list, tuple)):
             raise TypeError(
                 f"the transform {self.tail[-1].name} gave {len(made)} values for one image: views=[(2, transforms)] makes two views of each image"

@@ -16,6 +16,7 @@ from stoker import fn, types
 from stoker import transforms as T
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
+from stoker.loader._changes import Turns
 from stoker.loader._lower_values import name_of, seeds, tell
 from stoker.loader._random import random_numbers
 
@@ -95,12 +96,13 @@ class _Call:
 
     def __init__(self, views: Views, channels_last: bool) -> None:
         self.views, self.channels_last = views, channels_last
+        self._function = Turns(views.function, views.name)
 
     def __call__(self, image: Any, seeds: Any) -> tuple[Any, ...]:
         from PIL import Image
 
         with random_numbers((int(seeds[0]), int(seeds[1]))):
-            made = self.views.function(Image.fromarray(image if image.shape[2] > 1 else image[..., 0]))
+            made = self._function(Image.fromarray(image if image.shape[2] > 1 else image[..., 0]))
         name, count = self.views.name, self.views.count
         if not isinstance(made, (list, tuple)) or len(made) != count:
             what = f"{len(made)} views" if isinstance(made, (list, tuple)) else type(made).__name__

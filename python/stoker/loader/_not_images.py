@@ -62,5 +62,5 @@ def advice_for_dict(sample: Mapping[Any, Any]) -> str:
         return f"they hold no image; {ELSEWHERE}"
     return (
         f"fields says which one is the image: {_naming([(name, name == images[0]) for name in names])}. Crops and flips then apply to it, and to all others of "
-        "the kind 'Image', which must have its size"
+        "the kind 'Image', which must have its size; collate_fn=lambda batch: batch._asdict() makes dicts of batches"
     )

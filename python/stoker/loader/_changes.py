@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds Datasets and transforms that keep values of one call in attributes, such as transforms that draw first and apply later. Threads would overwrite each
+other's values."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import types
+from collections.abc import Callable
+from typing import Any
+
+from stoker._where import notice
+
+_CALLS = 8  # calls that run one at a time and are compared
+_FIRST, _DEPTH, _MOST = 32, 6, 2000  # elements of a container, levels and objects that are looked at
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+# Their objects do not keep values of a call, or protect them by a lock.
+_OTHERS = {"PIL", "datasets", "h5py", "lmdb", "numpy", "pandas", "pyarrow", "stoker", "torch", "torchvision", *sys.stdlib_module_names} - {
+    "__main__"
+}
+_HOLDERS = ("torch.utils.data", "torchvision.", "functools", "stoker.")  # modules of those that hold the program's objects
+_WRITTEN_ONLY = {("albumentations", "params")}  # attributes that a library writes and does not read in a call
+
+Marks = dict[tuple[int, str], Any]
+DATASET = ("the dataset", "With python_workers=N calls run at once, in processes")
+
+
+class Changes:
+    """Compares the attributes of a Dataset, and of the objects that it holds, between calls.
+
+    counting: whether calls still run one at a time, because the first ones are compared. serial: an attribute has changed, so that calls always run one at
+    a time. Call begin() after the first call, which often opens files, and look() after each further one.
+    """
+
+    def __init__(self, what: str, way_out: str) -> None:
+        self._what, self._way_out = what, way_out
+        self.counting = self.serial = False
+        self._left = 0
+        self._marks: Marks = {}
+        self._kept: list[Any] = []  # keeps objects alive whose ids are in `_marks`
+
+    def begin(self, dataset: Any) -> None:
+        self._marks, self._kept = _marks_of(dataset)
+        self.counting = bool(self._marks)
+        self._left = _CALLS
+
+    def look(self, dataset: Any) -> None:
+        """Compares once more. The caller lets no other call run meanwhile."""
+        if not self.counting:
+            return
+        marks, kept = _marks_of(dataset)
+        changed = next((key for key, mark in marks.items() if key in self._marks and _differ(self._marks[key], mark)), None)
+        self._left -= 1
+        if changed is not None:
+            self.serial = True
+            owner = next((type(one).__name__ for one in kept if id(one) == changed[0]), "?")
+            notice(
+                f"a call of {self._what} changes {owner}.{changed[1]}, which calls that run at once would change under each other: {self._what} is called one "
+                f"at a time. {self._way_out}"
+            )
+        if self.serial or self._left == 0:
+            self.counting = False
+            self._marks, self._kept = {}, []
+
+
+class Turns:
+    """Calls a function of the program, from several threads: one call at a time if a call changes attributes."""
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        self._function, self._name = function, name
+        self._changes = Changes(f"the transform {name}", "Calls run at once where the transform keeps such values in local variables")
+        self._lock, self._begun = threading.Lock(), False
+
+    def __reduce__(self) -> Any:
+        return Turns, (self._function, self._name)
+
+    def __call__(self, argument: Any) -> Any:
+        if self._begun and not (self._changes.counting or self._changes.serial):
+            return self._function(argument)
+        with self._lock:
+            made = self._function(argument)
+            if self._begun:
+                self._changes.look(self._function)
+            else:
+                self._changes.begin(self._function)
+                self._begun = True
+        return made
+
+
+def _differ(old: Any, new: Any) -> bool:
+    """Whether an attribute has got another value. None does not count: objects that are made at the first need, and kept, take its place."""
+    return old is not None and old is not new and bool(old != new)
+
+
+def _marks_of(dataset: Any) -> tuple[Marks, list[Any]]:
+    """Returns what the attributes of all reachable objects hold: plain values, and the ids of other objects. Also returns these objects."""
+    marks: Marks = {}
+    kept: list[Any] = []
+    seen: set[int] = set()
+    level = [dataset]
+    for _ in range(_DEPTH):
+        inner: list[Any] = []
+        for one in level:
+            if id(one) in seen or len(kept) > _MOST:
+                continue
+            seen.add(id(one))
+            kept.append(one)
+            for name, value in _attributes(one):
+                if name is not None:
+                    marks[id(one), name] = value if isinstance(value, _PLAIN) else id(value)
+                if not isinstance(value, _PLAIN):
+                    kept.append(value)
+                    inner.append(value)
+        level = inner
+    return marks, kept
+
+
+def _attributes(one: Any) -> list[tuple[str | None, Any]]:
+    """Returns the attributes of an object, and the elements of a container under the name None."""
+    if isinstance(one, dict):  # methods of the base classes, because a subclass may run code in its own
+        return [(None, value) for value in list(dict.values(one))[:_FIRST]]
+    if isinstance(one, (list, tuple)):
+        elements = list.__getitem__(one, slice(_FIRST)) if isinstance(one, list) else tuple.__getitem__(one, slice(_FIRST))
+        return [(None, value) for value in elements]
+    if isinstance(one, types.MethodType):
+        return [(None, one.__self__)]
+    if isinstance(one, types.FunctionType):
+        return [(None, value) for value in _seen_by(one)]
+    if isinstance(one, (type, types.ModuleType)) or hasattr(type(one), "__get__"):
+        return []
+    package = type(one).__module__.partition(".")[0]
+    holds = type(one).__module__.startswith(_HOLDERS)
+    if package in _OTHERS and not holds:
+        return []
+    try:
+        found = list(object.__getattribute__(one, "__dict__").items())
+    except AttributeError:
+        return []
+    return [(None if holds else name, value) for name, value in found if (package, name) not in _WRITTEN_ONLY]
+
+
+def _seen_by(function: types.FunctionType) -> list[Any]:
+    """Returns the objects that a function of the program finds under the names of enclosing functions and of its module."""
+    if function.__module__ is not None and function.__module__.partition(".")[0] in _OTHERS:
+        return []
+    found = []
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # the variable has no value yet
+            found.append(cell.cell_contents)
+    return found + [function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__]
