@@ -12,9 +12,9 @@
 
 enum {
 	OUTPUTS = 4, /* pictures that are mapped at the same time */
-	EXTRA = 4,   /* surfaces beyond those that the stream's references need */
+	EXTRA = 6,   /* surfaces beyond those that the stream's references need */
 	MOST_SURFACES = 64,
-	MOST_PENDING = 3, /* wanted pictures that may wait, while the engine works on the next packets */
+	MOST_PENDING = 5, /* wanted pictures that may wait, while the engine works on the next packets */
 	LEAST_KEPT = 8,   /* sessions that are kept, or as many as were in use at the same time */
 	SIZE_STEP = 256   /* sessions are made for sizes rounded up to this, so that videos of similar sizes share them */
 };
@@ -255,12 +255,24 @@ static enum stk_status take_surface(struct stk_nvdec_session *s, int32_t surface
 	return status ? status : recorded;
 }
 
+/* Removes an entry of `pending`, and returns its surface. */
+static int32_t remove_pending(struct stk_nvdec_session *s, int32_t i)
+{
+	const int32_t surface = s->pending[i];
+	memmove(s->pending + i, s->pending + i + 1, (size_t)(--s->n_pending - i) * sizeof *s->pending);
+	s->surfaces[surface].number = STK_NVDEC_UNWANTED;
+	return surface;
+}
+
+static enum stk_status take_pending(struct stk_nvdec_session *s, int32_t i, struct stk_error *err)
+{
+	const int32_t number = s->surfaces[s->pending[i]].number;
+	return take_surface(s, remove_pending(s, i), number, err);
+}
+
 static enum stk_status take_oldest(struct stk_nvdec_session *s, struct stk_error *err)
 {
-	const int32_t surface = s->pending[0], number = s->surfaces[surface].number;
-	memmove(s->pending, s->pending + 1, (size_t)--s->n_pending * sizeof *s->pending);
-	s->surfaces[surface].number = STK_NVDEC_UNWANTED;
-	return take_surface(s, surface, number, err);
+	return take_pending(s, 0, err);
 }
 
 /* ---- the parser's callbacks ---- */
@@ -537,6 +549,7 @@ enum stk_status stk__nvdec_begin(
 {
 	enum stk_status status = STK_OK;
 	s->run = *run;
+	forget_surfaces(s); /* pictures of the run before are not wanted any more */
 	if (s->dirty)
 		status = parse(s, &(struct stk_cuvid_packet){.flags = CUVID_PACKET_END_OF_STREAM}, err);
 	forget_surfaces(s);
@@ -595,11 +608,27 @@ enum stk_status stk__nvdec_take_held(struct stk_nvdec_session *s, int32_t packet
 	return *held ? take_surface(s, surface, number, err) : STK_OK;
 }
 
-enum stk_status stk__nvdec_finish(struct stk_nvdec_session *s, struct stk_error *err)
+bool stk__nvdec_renumber(struct stk_nvdec_session *s, int32_t packet, int32_t number)
+{
+	for (int32_t i = 0; i < s->n_pending; i++)
+		if (s->surfaces[s->pending[i]].packet == packet) {
+			if (number == STK_NVDEC_UNWANTED)
+				remove_pending(s, i);
+			else
+				s->surfaces[s->pending[i]].number = number;
+			return true;
+		}
+	return false;
+}
+
+enum stk_status stk__nvdec_take_below(struct stk_nvdec_session *s, int32_t limit, struct stk_error *err)
 {
 	enum stk_status status = STK_OK;
-	while (s->n_pending && !status)
-		status = take_oldest(s, err);
+	for (int32_t i = 0; i < s->n_pending && !status;)
+		if (s->surfaces[s->pending[i]].number < limit)
+			status = take_pending(s, i, err);
+		else
+			i++;
 	while (s->unmaps < s->maps) {
 		enum stk_status done = unmap(s, status ? NULL : err);
 		status = status ? status : done;

@@ -29,14 +29,14 @@ STK_MUST_USE enum stk_status stk__nvdec_to_rgb(
 	struct stk_nvdec *n, const struct stk_picture *p, const struct stk_image *to, stk_gpu_stream stream, struct stk_error *err);
 
 struct stk_nvdec_session;
-enum { STK_NVDEC_MORE_SURFACES = 8 }; /* surfaces that a session has beyond those that a stream's references need */
+enum { STK_NVDEC_MORE_SURFACES = 10 }; /* surfaces that a session has beyond those that a stream's references need */
 
 /* Takes a session for streams of a codec; best one that has decoded pictures of that size. STK_UNSUPPORTED: the driver has no video decoder, or
  * STK_NVDEC_SESSIONS are in use. */
 enum { STK_NVDEC_SESSIONS = 64 };
 STK_MUST_USE enum stk_status stk__nvdec_take(struct stk_nvdec *n, enum stk_cuvid_codec codec, int32_t width, int32_t height,
 	struct stk_nvdec_session **out, struct stk_error *err);
-/* Gives a session back after stk__nvdec_finish, for other videos; one that is broken is destroyed. NULL is allowed. */
+/* Gives a session back after stk__nvdec_take_below, for other videos; one that is broken is destroyed. NULL is allowed. */
 void stk__nvdec_give(struct stk_nvdec *n, struct stk_nvdec_session *s);
 /* Returns whether a call of NVIDIA's library has failed, other than for what is in the stream. */
 bool stk__nvdec_broken(const struct stk_nvdec_session *s);
@@ -67,8 +67,10 @@ STK_MUST_USE enum stk_status stk__nvdec_send(
 STK_MUST_USE enum stk_status stk__nvdec_take_held(
 	struct stk_nvdec_session *s, int32_t packet, int32_t number, bool *held, struct stk_error *err);
 bool stk__nvdec_holds(const struct stk_nvdec_session *s, int32_t packet);
-/* Takes the pictures that are left, and waits for the work on all of them. */
-STK_MUST_USE enum stk_status stk__nvdec_finish(struct stk_nvdec_session *s, struct stk_error *err);
+/* Gives another number to the picture of an earlier packet that is still to be taken; STK_NVDEC_UNWANTED leaves it out. False: there is no such picture. */
+bool stk__nvdec_renumber(struct stk_nvdec_session *s, int32_t packet, int32_t number);
+/* Takes the pictures with numbers below `limit`, and waits for the work on all that were taken. The engine goes on with the others. */
+STK_MUST_USE enum stk_status stk__nvdec_take_below(struct stk_nvdec_session *s, int32_t limit, struct stk_error *err);
 
 /* Returns the format of the run's stream; valid after its first packet. */
 const struct stk_cuvid_format *stk__nvdec_format(const struct stk_nvdec_session *s);

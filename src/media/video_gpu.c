@@ -10,6 +10,17 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Frames that will probably be wanted by the next call. Their packets are sent with those of this call, so that the engine works while the caller does. Most of
+ * them are taken by the next call. A picture whose surface is needed before that is converted to memory of the decoder, and copied by the next call. */
+enum { AHEAD = 4, AHEAD_NUMBER = INT32_MAX / 2 /* numbers of these frames begin here */ };
+struct ahead {
+	int32_t frame, packet;
+	bool there;              /* in `memory` */
+	struct stk_image layout; /* of the memory */
+	stk_gpu_ptr memory;      /* kept for later frames; 0: none yet */
+	size_t size;
+};
+
 struct stk_video_gpu {
 	struct stk_nvdec *nvdec;
 	stk_gpu_stream stream;
@@ -21,7 +32,10 @@ struct stk_video_gpu {
 	int32_t first, next; /* packet at which the run began, and the next one to send */
 	int32_t *sent;       /* the packets that were sent, in order */
 	int32_t n_sent, sent_room;
-	int matrix; /* of VP8 and VP9 */
+	struct ahead ahead[AHEAD]; /* frame -1: not in use */
+	struct stk_image layout;   /* of the image that was placed last */
+	int32_t latest;            /* the last frame of the call before; -1 */
+	int matrix;                /* of VP8 and VP9 */
 	bool full;
 	uint8_t *bytes, *converted; /* of a packet */
 	size_t room, converted_room;
@@ -41,7 +55,7 @@ struct decoding {
 	const struct stk_video_wanted *wanted;
 	bool *came;             /* of each wanted frame */
 	int32_t *number_of;     /* of each packet of the segment: number of its wanted frame, or STK_NVDEC_UNWANTED */
-	int32_t base;           /* packet that number_of begins with */
+	int32_t base, last;     /* packets that number_of begins and ends with */
 	int32_t missing;        /* wanted frames of the segment that have not come */
 	enum stk_status status; /* of `place` or of a kernel: it ends the call. Other failures leave frames to the cores. */
 	/* For the frames that the cores decode: */
@@ -69,6 +83,8 @@ enum stk_status stk__video_gpu_create(struct stk_nvdec *nvdec, struct stk_video_
 			s = stk__gpu_event_create(dev, false, &g->before, err);
 		stk__gpu_leave(dev);
 	}
+	for (int i = 0; i < AHEAD; i++)
+		g->ahead[i].frame = -1;
 	if (s) {
 		stk__video_gpu_destroy(g);
 		return s;
@@ -85,8 +101,11 @@ struct stk_gpu_device *stk__video_gpu_device(const struct stk_video_gpu *g)
 /* Gives the session back. */
 static void end_run(struct stk_video_gpu *g)
 {
+	for (int i = 0; i < AHEAD; i++)
+		g->ahead[i].frame = -1;
 	stk__nvdec_give(g->nvdec, g->session);
 	g->session = NULL;
+	g->latest = -1;
 	g->index = NULL;
 }
 
@@ -106,6 +125,8 @@ void stk__video_gpu_destroy(struct stk_video_gpu *g)
 	struct stk_gpu_device *dev = stk__nvdec_device(g->nvdec);
 	stk__video_gpu_forget(g);
 	if (!stk__gpu_enter(dev, NULL)) {
+		for (int i = 0; i < AHEAD; i++)
+			stk__gpu_free(dev, g->ahead[i].memory);
 		stk__gpu_event_destroy(dev, g->before);
 		stk__gpu_stream_destroy(dev, g->stream);
 		stk__gpu_leave(dev);
@@ -153,6 +174,33 @@ static enum stk_status leave(struct stk_error *err, const char *why)
 	return stk__fail(err, STK_UNSUPPORTED, "%s", why);
 }
 
+static void note_came(struct decoding *n, int32_t number, const struct stk_image *at)
+{
+	n->g->layout = *at;
+	n->came[number] = true;
+	n->missing--;
+	n->g->counters.on_gpu++;
+}
+
+/* Returns where a frame that the next call will want goes. */
+static struct stk_image place_ahead(struct stk_video_gpu *g, struct ahead *a, int32_t width, int32_t height, struct stk_error *err)
+{
+	const size_t size = (size_t)width * (size_t)height * 3;
+	if (a->size < size) {
+		struct stk_gpu_device *dev = stk__nvdec_device(g->nvdec);
+		stk__gpu_free(dev, a->memory);
+		a->memory = 0;
+		a->size = 0;
+		if (stk__gpu_alloc(dev, size, &a->memory, err))
+			return (struct stk_image){0};
+		a->size = size;
+	}
+	a->layout = g->layout.width == width && g->layout.height == height ? g->layout : stk__image_hwc(NULL, STK_UINT8, width, height, 3);
+	struct stk_image to = a->layout;
+	to.data = (void *)(uintptr_t)a->memory;
+	return to;
+}
+
 static enum stk_status take(void *user, int32_t number, const struct stk_picture *picture, struct stk_error *err)
 {
 	struct decoding *n = user;
@@ -164,17 +212,22 @@ static enum stk_status take(void *user, int32_t number, const struct stk_picture
 		return leave(err, "the file's header and the stream give different sizes");
 	if (!find_matrix(n, p.bits, &p.matrix))
 		return leave(err, "the file's header and the stream give different colours, or colours that the GPU does not convert");
+	const int32_t width = turned ? p.height : p.width, height = turned ? p.width : p.height;
+	struct ahead *ahead = number >= AHEAD_NUMBER ? &n->g->ahead[number - AHEAD_NUMBER] : NULL;
 	const struct stk_image to =
-		n->wanted->place(n->wanted->user, number, turned ? p.height : p.width, turned ? p.width : p.height, err);
+		ahead ? place_ahead(n->g, ahead, width, height, err) : n->wanted->place(n->wanted->user, number, width, height, err);
+	if (!to.data && ahead)
+		return err && err->code ? err->code : STK_NO_MEMORY;
 	if (!to.data)
 		return n->status = err && err->code ? err->code : STK_SHAPE;
 	const struct stk_image straight = stk__image_turned(&to, rotation);
 	n->status = stk__nvdec_to_rgb(n->g->nvdec, &p, &straight, n->g->stream, err);
 	if (n->status)
 		return n->status;
-	n->came[number] = true;
-	n->missing--;
-	n->g->counters.on_gpu++;
+	if (ahead)
+		ahead->there = true;
+	else
+		note_came(n, number, &to);
 	return STK_OK;
 }
 
@@ -274,6 +327,22 @@ static enum stk_status read_colours(
 	return STK_OK;
 }
 
+/* Returns the number of the frame that a packet holds, if this call wants it. */
+static int32_t find_number(const struct decoding *n, int32_t packet)
+{
+	return packet >= n->base && packet <= n->last ? n->number_of[packet - n->base] : STK_NVDEC_UNWANTED;
+}
+
+/* The same, if this call or the next one wants it. */
+static int32_t number_of(const struct decoding *n, int32_t packet)
+{
+	const int32_t number = find_number(n, packet);
+	for (int32_t i = 0; i < AHEAD && number == STK_NVDEC_UNWANTED; i++)
+		if (n->g->ahead[i].frame >= 0 && n->g->ahead[i].packet == packet)
+			return AHEAD_NUMBER + i;
+	return number;
+}
+
 static enum stk_status send_packet(struct decoding *n, int32_t packet, struct stk_error *err)
 {
 	struct stk_video_gpu *g = n->g;
@@ -287,8 +356,7 @@ static enum stk_status send_packet(struct decoding *n, int32_t packet, struct st
 		s = note_sent(g, packet, err);
 	if (s)
 		return s;
-	const bool ours = packet >= n->base;
-	const int32_t number = ours ? n->number_of[packet - n->base] : STK_NVDEC_UNWANTED;
+	const int32_t number = number_of(n, packet);
 	const bool units = n->x->parameters->codec_id == AV_CODEC_ID_H264 || n->x->parameters->codec_id == AV_CODEC_ID_HEVC;
 	const bool skip = units && !n->wanted->next && stk__annex_b_unneeded(&g->units, data, size);
 	g->counters.decoded += !(skip && number == STK_NVDEC_UNWANTED);
@@ -314,16 +382,30 @@ static enum stk_status send_up_to(struct decoding *n, int32_t last, struct stk_e
 
 /* ---- segments ---- */
 
+static struct ahead *find_ahead(struct stk_video_gpu *g, int32_t packet)
+{
+	for (int32_t i = 0; i < AHEAD; i++)
+		if (g->ahead[i].frame >= 0 && g->ahead[i].packet == packet)
+			return &g->ahead[i];
+	return NULL;
+}
+
+static bool same_layout(const struct stk_image *a, const struct stk_image *b)
+{
+	return a->width == b->width && a->height == b->height && a->pixel == b->pixel && a->row == b->row && a->channel == b->channel;
+}
+
 /* Returns whether the run can continue to the wanted frames of the segment: each is still to come, or its picture is still there. */
 static bool can_continue(const struct decoding *n, const struct stk_segment *segment)
 {
-	const struct stk_video_gpu *g = n->g;
+	struct stk_video_gpu *g = n->g;
 	if (!g->session || g->index != n->x || g->first > segment->first || g->next < segment->first)
 		return false;
 	for (int32_t i = 0; i < segment->n_wanted; i++) {
 		const int32_t packet = n->x->packet_of[n->wanted->frames[segment->wanted + i]];
 		const int32_t sent = packet < g->next ? stk__place_of(g->sent, g->n_sent, packet) : -1;
-		if (packet < g->next && (sent < 0 || !stk__nvdec_holds(g->session, sent)))
+		const struct ahead *a = find_ahead(g, packet);
+		if (packet < g->next && !(a && a->there) && (sent < 0 || !stk__nvdec_holds(g->session, sent)))
 			return false;
 	}
 	return true;
@@ -344,8 +426,79 @@ static enum stk_status begin(struct decoding *n, const struct stk_segment *segme
 	g->index = n->x;
 	g->first = g->next = segment->first;
 	g->n_sent = 0;
+	for (int i = 0; i < AHEAD; i++)
+		g->ahead[i].frame = -1;
 	g->counters.segments++;
 	return s;
+}
+
+/* Copies a wanted frame that an earlier call converted. Sets *on to false if it was written in another layout: then the run must begin again. */
+static enum stk_status take_ahead(struct decoding *n, int32_t number, bool *on, struct stk_error *err)
+{
+	struct stk_video_gpu *g = n->g;
+	struct ahead *a = find_ahead(g, n->x->packet_of[n->wanted->frames[number]]);
+	if (!a || !a->there)
+		return STK_OK;
+	const struct stk_image to = n->wanted->place(n->wanted->user, number, a->layout.width, a->layout.height, err);
+	if (!to.data)
+		return n->status = err && err->code ? err->code : STK_SHAPE;
+	*on = same_layout(&to, &a->layout);
+	if (!*on)
+		return STK_OK;
+	const size_t size = (size_t)to.width * (size_t)to.height * 3;
+	n->status = stk__gpu_copy(stk__nvdec_device(g->nvdec), g->stream, (uintptr_t)to.data, a->memory, size, err);
+	if (n->status)
+		return n->status;
+	n->number_of[a->packet - n->base] = STK_NVDEC_UNWANTED;
+	a->frame = -1;
+	a->there = false;
+	note_came(n, number, &to);
+	return STK_OK;
+}
+
+/* Leaves out frames of the list that neither this call nor the next one wants, and adds those after the last frame of the call if `more`. */
+static void plan_ahead(struct decoding *n, const struct stk_segment *segment, bool more)
+{
+	struct stk_video_gpu *g = n->g;
+	const int32_t done = n->wanted->frames[segment->wanted + segment->n_wanted - 1];
+	const int32_t last = n->wanted->frames[n->wanted->count - 1],
+		      end = last + AHEAD < n->x->facts.frames ? last + AHEAD + 1 : n->x->facts.frames;
+	for (int32_t i = 0; i < AHEAD; i++) {
+		struct ahead *a = &g->ahead[i];
+		if (a->frame < 0 || (n->wanted->next && a->frame > done && a->frame < end))
+			continue;
+		const int32_t sent = stk__place_of(g->sent, g->n_sent, a->packet);
+		if (sent >= 0 && !a->there && find_number(n, a->packet) == STK_NVDEC_UNWANTED)
+			(void)stk__nvdec_renumber(g->session, sent, STK_NVDEC_UNWANTED);
+		a->frame = -1;
+	}
+	for (int32_t f = last + 1; more && done == last && f < end; f++) {
+		const int32_t packet = n->x->packet_of[f];
+		struct ahead *unused = NULL;
+		for (int32_t i = 0; i < AHEAD; i++)
+			unused = g->ahead[i].frame < 0 ? &g->ahead[i] : unused;
+		if (!unused || packet < g->next ||
+			find_ahead(g, packet)) /* a picture that was decoded before stays in its surface as long as it can */
+			continue;
+		unused->frame = f;
+		unused->packet = packet;
+		unused->there = false;
+	}
+}
+
+/* Sends the packets of the frames that were chosen. A failure ends the run after this call, which it does not concern, unless n->status is set. */
+static enum stk_status send_ahead(struct decoding *n, bool *ends, struct stk_error *err)
+{
+	struct stk_video_gpu *g = n->g;
+	int32_t last = -1;
+	for (int32_t i = 0; i < AHEAD; i++)
+		if (g->ahead[i].frame >= 0 && g->ahead[i].packet > last)
+			last = g->ahead[i].packet;
+	struct stk_error own = {0};
+	*ends = send_up_to(n, last, &own) != STK_OK;
+	if (n->status && err)
+		*err = own;
+	return n->status;
 }
 
 static enum stk_status decode_segment(struct decoding *n, const struct stk_segment *segment, struct stk_error *err)
@@ -353,7 +506,13 @@ static enum stk_status decode_segment(struct decoding *n, const struct stk_segme
 	struct stk_video_gpu *g = n->g;
 	const struct stk_nvdec_run run = {.take = take, .user = n, .stream = g->stream};
 	enum stk_status s = STK_OK;
-	const bool on = can_continue(n, segment);
+	bool on = can_continue(n, segment), ends = !n->wanted->next;
+	for (int32_t i = 0; i < segment->n_wanted && on && !s; i++)
+		s = take_ahead(n, segment->wanted + i, &on, err);
+	if (s)
+		return s;
+	/* Packets are sent ahead only for a caller that reads frame after frame: others would pay for them. */
+	const bool follows = on && n->wanted->next && n->wanted->frames[0] == g->latest + 1;
 	if (g->session && g->index != n->x)
 		end_run(g); /* perhaps of another codec */
 	if (on)
@@ -362,21 +521,26 @@ static enum stk_status decode_segment(struct decoding *n, const struct stk_segme
 		s = begin(n, segment, &run, err);
 	for (int32_t i = 0; i < segment->n_wanted && !s; i++) {
 		const int32_t number = segment->wanted + i, packet = n->x->packet_of[n->wanted->frames[number]];
+		const int32_t sent = packet < g->next ? stk__place_of(g->sent, g->n_sent, packet) : -1;
 		bool held = false;
-		if (packet < g->next)
-			s = stk__nvdec_take_held(g->session, stk__place_of(g->sent, g->n_sent, packet), number, &held, err);
+		if (sent >= 0 && !n->came[number] && !stk__nvdec_renumber(g->session, sent, number))
+			s = stk__nvdec_take_held(g->session, sent, number, &held, err);
 	}
 	if (!s)
+		plan_ahead(n, segment, follows);
+	if (!s)
 		s = send_up_to(n, segment->last, err);
+	if (!s && follows)
+		s = send_ahead(n, &ends, err);
 	if (g->session) {
-		enum stk_status finished = stk__nvdec_finish(g->session, s ? NULL : err);
+		enum stk_status finished = stk__nvdec_take_below(g->session, AHEAD_NUMBER, s ? NULL : err);
 		s = s ? s : finished;
 	}
 	if (s == STK_UNSUPPORTED && !(g->session && stk__nvdec_broken(g->session))) {
 		g->refused = n->x->serial;
 		g->refuses = true;
 	}
-	if (s || !n->wanted->next)
+	if (s || ends)
 		end_run(g);
 	return s;
 }
@@ -400,6 +564,7 @@ static enum stk_status try_segment(struct decoding *n, const struct stk_segment 
 	if (!n->number_of)
 		return no_memory(err);
 	n->base = segment->first;
+	n->last = segment->last;
 	n->missing = segment->n_wanted;
 	for (int32_t i = 0; i < span; i++)
 		n->number_of[i] = STK_NVDEC_UNWANTED;
@@ -470,6 +635,20 @@ static enum stk_status decode_rest(struct decoding *n, struct stk_video_decoder 
 	return s;
 }
 
+/* Joins segments whose packets follow each other, so that the engine does not wait between them. Returns their number. */
+static int32_t join_segments(struct stk_segment *segments, int32_t count)
+{
+	int32_t n = 0;
+	for (int32_t i = 0; i < count; i++)
+		if (n > 0 && segments[i].first <= segments[n - 1].last + 1) {
+			segments[n - 1].last = segments[i].last;
+			segments[n - 1].n_wanted += segments[i].n_wanted;
+		} else {
+			segments[n++] = segments[i];
+		}
+	return n;
+}
+
 /* Makes our stream wait for what is queued on the caller's. */
 static enum stk_status wait_before(struct stk_video_gpu *g, stk_gpu_stream after, struct stk_error *err)
 {
@@ -491,12 +670,13 @@ enum stk_status stk__video_gpu_decode(struct stk_video_gpu *g, struct stk_video_
 	enum stk_status s = segments && n.came ? stk__gpu_enter(dev, err) : no_memory(err);
 	if (!s) {
 		const int mode = stk__gpu_capture_relax(dev);
-		const int32_t count = stk__plan(&x->table, wanted->frames, wanted->count, segments);
+		const int32_t count = join_segments(segments, stk__plan(&x->table, wanted->frames, wanted->count, segments));
 		s = wait_before(g, after, err);
 		if (only_cores)
 			note_why(&n, only_cores);
 		for (int32_t i = 0; i < count && !s && !only_cores && !(g->refuses && g->refused == x->serial); i++)
 			s = try_segment(&n, &segments[i], err);
+		g->latest = wanted->frames[wanted->count - 1];
 		if (!s)
 			s = decode_rest(&n, cores, err);
 		enum stk_status ended = stk__gpu_stream_sync(dev, g->stream, s ? NULL : err);

@@ -73,7 +73,9 @@ struct decoder {
 	struct {
 		struct run *run;
 		int packet;
+		int place; /* of its picture among all that were sent */
 	} surfaces[SURFACES];
+	int sent, done; /* pictures; done: those that the user has waited for, with those before them */
 	uint64_t outputs[OUTPUTS];
 };
 
@@ -367,6 +369,7 @@ int cuvidDecodePicture(void *decoder, struct stk_cuvid_picture *picture)
 	unref(d->surfaces[picture->surface].run);
 	d->surfaces[picture->surface].run = ref(r);
 	d->surfaces[picture->surface].packet = number;
+	d->surfaces[picture->surface].place = ++d->sent;
 	r->v[number].decoded = true;
 	return fails(__func__);
 }
@@ -421,10 +424,29 @@ static void write_picture(const struct decoder *d, const AVFrame *f, size_t pitc
 	}
 }
 
+static int maps, maps_alone;
+__attribute__((visibility("default"))) int emulated_nvdec_maps(int *alone);
+
+/* Returns how many pictures were mapped since the last call; *alone: those after which the engine had no other picture to work on. */
+int emulated_nvdec_maps(int *alone)
+{
+	*alone = __atomic_exchange_n(&maps_alone, 0, __ATOMIC_SEQ_CST);
+	return __atomic_exchange_n(&maps, 0, __ATOMIC_SEQ_CST);
+}
+
+static void count_map(struct decoder *d, int surface)
+{
+	if (surface >= 0 && surface < SURFACES && d->surfaces[surface].place > d->done)
+		d->done = d->surfaces[surface].place;
+	__atomic_add_fetch(&maps, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&maps_alone, d->done == d->sent, __ATOMIC_SEQ_CST);
+}
+
 int cuvidMapVideoFrame64(void *decoder, int surface, unsigned long long *address, unsigned *pitch, struct stk_cuvid_map *map)
 {
 	struct decoder *d = decoder;
 	int result = fails(__func__), output = 0;
+	count_map(d, surface);
 	while (output < (int)d->c.outputs && d->outputs[output])
 		output++;
 	const struct packet *p = packet_of(d, surface);

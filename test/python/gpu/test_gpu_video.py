@@ -30,6 +30,7 @@ pytestmark = videos.needs_video
 # Streams that an engine of every GPU since Volta decodes to the bit; AV1 needs a newer one than Hopper's.
 ENGINE = "h264.mp4 h264_open.mp4 hevc_open.mp4 hevc10.mkv hevc444.mp4 vp9.webm vp8_hidden.webm h264.ts annex_b.h264 annex_b.hevc h264.avi vfr.mp4".split()
 ENGINE += "odd420.mkv full709.mp4 edit.mp4 rotated.mp4 rotated180.mp4 fragments.mp4 late.mkv".split()
+only_emulated = pytest.mark.skipif(bool(why_no_gpu()) or not emulated(), reason="asks the emulated decoder for more than a real one offers")
 CORES = "mpeg2.ts mpeg4.avi mjpeg.avi odd444.mp4 422_10.mp4 rgb.mkv".split()
 
 
@@ -148,6 +149,53 @@ def test_batches_of_frames_one_after_another(clips, name):
     assert gpu.video.counters()["packets_decoded"] < len(want) + 20
 
 
+def maps() -> tuple[int, int]:
+    """Pictures that the emulated decoder gave since the last call, and those of them with which it had nothing left to do."""
+    alone = ctypes.c_int()
+    count = ctypes.CDLL("libnvcuvid.so.1").emulated_nvdec_maps(ctypes.byref(alone))
+    return count, alone.value
+
+
+@only_emulated
+@pytest.mark.parametrize("name", ["h264.mp4", "h264_open.mp4", "hevc_open.mp4", "vp9.webm"])
+@pytest.mark.parametrize("size", [1, 3, 10])
+def test_the_engine_works_while_frames_are_taken(clips, name, size):
+    """Reading on in a video, the next frames are in the engine when those of a call are taken, and no packet is decoded twice."""
+    path = clips(name)
+    want = on_cores(path)
+    gpu = OnGpu(path)
+    maps()
+    alone = 0
+    for i in range(0, len(want), size):
+        numbers = range(i, min(i + size, len(want)))
+        assert np.array_equal(gpu(numbers), want[numbers.start : numbers.stop]), i
+        if 3 * size <= i < len(want) - size - 8:
+            alone += maps()[1]
+        else:
+            maps()
+    assert alone == 0
+    assert gpu.on_gpu == len(want)
+    assert gpu.video.counters()["packets_decoded"] < 1.3 * len(want) + 10
+
+
+@pytest.mark.parametrize("name", ["h264.mp4", "hevc_open.mp4", "vp9.webm", "rotated.mp4"])
+def test_any_order_of_calls_gives_the_right_frames(clips, name):
+    """Calls that read on, repeat, skip, go back and change the layout, so that frames that were sent ahead are used, kept and left out."""
+    path = clips(name)
+    want = on_cores(path)
+    gpu = OnGpu(path)
+    rng = random.Random(SEED)
+    at = 0
+    for _ in range(80):
+        at = rng.choice([at, at, at, at, at + 1, at + 3, max(at - 2, 0), rng.randrange(len(want))]) % len(want)
+        numbers = list(range(at, min(at + rng.choice([1, 1, 1, 2, 5]), len(want))))
+        planar = rng.random() < 0.1
+        got = gpu(numbers, planar=planar)
+        assert np.array_equal(got.transpose(0, 2, 3, 1) if planar else got, want[numbers]), (numbers, planar, f"seed {SEED}")
+        at = numbers[-1] + 1
+    assert gpu.on_gpu >= 80, gpu.video.why_on_cores()
+
+
 def test_pictures_that_nothing_refers_to_are_left_out(clips):
     gpu = OnGpu(clips("h264.mp4"))
     gpu([11])
@@ -260,9 +308,6 @@ def test_torch_gets_tensors_on_the_gpu(clips, torch_cuda):
     assert torch_cuda.equal(gpu[4].cpu(), cores[4])
     assert torch_cuda.equal(gpu[2:9:3].cpu(), cores[2:9:3])
     assert gpu.counters["frames_on_gpu"] > 0 and gpu.why_on_cores == ""
-
-
-only_emulated = pytest.mark.skipif(bool(why_no_gpu()) or not emulated(), reason="asks the emulated decoder to fail")
 
 
 @only_emulated
