@@ -23,7 +23,7 @@ int usage_error(const struct command *command, const char *fmt, ...)
 	va_start(list, fmt);
 	vfprintf(stderr, fmt, list);
 	va_end(list);
-	fprintf(stderr, "\nusage: stoker %s %s (--help tells more)\n", command->name, command->usage);
+	fprintf(stderr, "\nusage: stoker %s %s (--help says more)\n", command->name, command->usage);
 	return EXIT_USAGE;
 }
 

@@ -164,17 +164,17 @@ def _page(
         f"One photograph, and what each call makes of it. The pictures are made by Stoker {stoker.__version__} with this page.",
         "",
     ]
-    lines += ["```{raw} html", '<div class="gallery">', _figure("original.png", "the photograph"), "</div>", "```", ""]
+    lines += ["```{raw} html", '<div class="gallery">', figure("original.png", "the photograph"), "</div>", "```", ""]
     for what, shown in calls.items():
         lines += [f"## {what}", "", "```{raw} html", '<div class="gallery">']
         for i, call in enumerate(shown):
             file = f"{name}-{what.replace('.', '-')}-{i}.png"
             stoker.view(make(call, image)).save(out / "_static/gallery" / file)
-            lines.append(_figure(file, call))
+            lines.append(figure(file, call))
         lines += ["</div>", "```", ""]
     (out / f"gallery-{name}.md").write_text("\n".join(lines))
 
 
-def _figure(file: str, call: str) -> str:
+def figure(file: str, call: str) -> str:
     text = html.escape(call)
     return f'<figure><img src="_static/gallery/{file}" alt="{text}" loading="lazy"><figcaption><code>{text}</code></figcaption></figure>'

@@ -8,6 +8,7 @@ usage: make_site.py OUT [--command PATH]     OUT/html/index.html is the home pag
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shutil
 import subprocess
@@ -16,14 +17,28 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import gallery
+import gallery_samples
 from sphinx.cmd.build import main as sphinx
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 # The guides of doc/ in the order of the menu. A page that is not named here fails the build.
 GUIDES = {
-    "Come from": ["from-torchvision", "from-dali"],
-    "Guides": ["loader", "training", "storage", "structured", "batching", "video", "audio", "tables", "robots", "metrics", "recipes"],
+    "Come from": ["from-torchvision", "from-dali", "from-others"],
+    "Guides": [
+        "loader",
+        "training",
+        "storage",
+        "structured",
+        "batching",
+        "video",
+        "audio",
+        "tables",
+        "robots",
+        "metrics",
+        "recipes",
+        "troubleshooting",
+    ],
     "Reference": ["transforms", "operators", "image-formats", "environment", "parity", "benchmarks"],
 }
 # The classes and functions of the package, a page each subject.
@@ -53,9 +68,27 @@ def guides(out: Path) -> None:
         for path in (ROOT / "doc").glob(f"*.{ending}"):
             shutil.copy(path, out / "doc")
     menu = [_menu(title, [f"doc/{name}" for name in names if f"doc/{name}.md" in there]) for title, names in GUIDES.items()]
-    menu.append(_menu("Look up", ["gallery-transforms", "gallery-operators", "python", "command", "c"]))
+    menu.append(_menu("Notebooks", notebooks(out)))
+    menu.append(
+        _menu("Look up", ["gallery-transforms", "gallery-operators", "gallery-samples", "gallery-pipelines", "python", "command", "c"])
+    )
     (out / "index.md").write_text((out / "README.md").read_text() + "\n" + "\n".join(menu))
     (out / "README.md").unlink()
+
+
+def notebooks(out: Path) -> list[str]:
+    """Writes a page for each notebook of examples/, and returns their names."""
+    (out / "notebooks").mkdir()
+    pages = []
+    for path in sorted((ROOT / "examples/notebooks").glob("*.ipynb")):
+        parts = []
+        for cell in json.loads(path.read_text())["cells"]:
+            text = "".join(cell["source"]).replace(".ipynb)", ".md)")
+            parts.append(f"```python\n{text}\n```" if cell["cell_type"] == "code" else text)
+        parts.append(f"The notebook is `examples/notebooks/{path.name}`.")
+        (out / "notebooks" / f"{path.stem}.md").write_text("\n\n".join(parts) + "\n")
+        pages.append(f"notebooks/{path.stem}")
+    return pages
 
 
 def _menu(title: str, pages: list[str]) -> str:
@@ -162,6 +195,7 @@ def main() -> int:
     c(pages)
     print("site: pictures of transforms and operators", flush=True)
     gallery.pages(pages)
+    gallery_samples.pages(pages)
     print("site: HTML", flush=True)
     failed = sphinx(["-q", "-W", "--keep-going", "-b", "html", str(pages), str(a.out / "html")])
     dead = dead_links(a.out.resolve() / "html")

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from stoker._where import missing
 
 _MEMORY = "memory is taken and given back as batches need it; Pipeline(memory_limit=, gpu_memory_limit=, held_limit=) bound it"
@@ -127,5 +129,11 @@ def no_member(kind: str, name: str) -> AttributeError:
 
 
 def no_attribute(module: str, name: str) -> Exception:
-    """Makes the exception that a module's __getattr__ raises."""
-    return missing(f"module {module!r} has no attribute {name!r}{instead(f'{module}.{name}')}", 3)
+    """Makes the exception that a module's __getattr__ raises. It names the closest name that the module has."""
+    advice = instead(f"{module}.{name}")
+    if not advice and module in sys.modules and not name.startswith("_"):
+        import difflib  # only for this message
+
+        close = difflib.get_close_matches(name, [n for n in dir(sys.modules[module]) if not n.startswith("_")], 1, 0.7)
+        advice = f"; did you mean {close[0]!r}?" if close else ""
+    return missing(f"module {module!r} has no attribute {name!r}{advice}", 3)

@@ -117,4 +117,6 @@ def imdecode(
     """Returns the image in a file's bytes (bytes, an array or a tensor of uint8), as imread gives it."""
     if type(data).__module__.partition(".")[0] == "torch":
         data = data.numpy()
+    if isinstance(data, (str, os.PathLike)):
+        raise TypeError("imdecode takes the bytes of a file, not a path: imread(path) reads a file")
     return _decode(None, data, out, output_type, dtype, adjust_orientation, strict)

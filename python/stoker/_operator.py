@@ -13,7 +13,7 @@ from stoker._catalog import Arg, Op, find
 from stoker._values import BadValue, convert
 from stoker._where import notice, users_line
 from stoker.data_node import DataNode, call_operator, constant_node
-from stoker.errors import ArgumentError, UnknownArgumentError
+from stoker.errors import ArgumentError, InvalidArgumentError, UnknownArgumentError
 
 
 def _explain_unknown(op: Op, name: str) -> str:
@@ -149,7 +149,13 @@ def _call_sets(op: Op, inputs: tuple[Any, ...], kwargs: dict[str, Any], builder:
     sets = [i if isinstance(i, (list, tuple)) else [i] * count for i in inputs]
     if any(len(s) != count for s in sets):
         raise ArgumentError(f"{op.name} at {users_line()}: lists of inputs differ in length")
-    return [_call(op, tuple(one), kwargs, builder) for one in zip(*sets, strict=True)]
+    try:
+        return [_call(op, tuple(one), kwargs, builder) for one in zip(*sets, strict=True)]
+    except InvalidArgumentError as e:
+        e.args = (
+            f"{e}; the input is a list of {count} nodes, and the operator is called for each: name the one that is meant, as in `files, labels = ...`",
+        )
+        raise
 
 
 def _make(op: Op, name: str) -> Callable[..., Any]:

@@ -406,7 +406,7 @@ class Settings:
             if name not in SETTINGS:
                 import difflib
 
-                close = difflib.get_close_matches(name, SETTINGS, 1, 0.6)
+                close = difflib.get_close_matches(name, SETTINGS, 1, 0.6) or [known for known in SETTINGS if known.startswith(f"{name}_")]
                 raise TypeError(f"Pipeline: there is no argument '{name}'" + (f"; did you mean '{close[0]}'?" if close else ""))
         if given.get("batch_size") is None:
             given = {**given, "batch_size": given.get("max_batch_size")}

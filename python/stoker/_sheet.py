@@ -69,6 +69,10 @@ def view(
     if images < 1 or (columns is not None and columns < 1):
         raise InvalidArgumentError(f"view: images and columns are at least 1, not {images} and {columns}")
     found = _images_of(batch, min(images, MOST_IMAGES * 64))
+    if not found and hasattr(batch, "state_dict") and hasattr(batch, "__iter__"):
+        raise InvalidArgumentError(
+            f"view: a {type(batch).__name__} gives batches: view(next(iter(loader))) shows one, and Loader.show() the next images"
+        )
     if not found:
         raise InvalidArgumentError(
             f"view: a {type(batch).__name__} holds no images: they have 1, 3 or 4 channels, as (channels, height, width), (height, width, channels) or "

@@ -168,7 +168,7 @@ enum stk_status stk__census_no_classes(const struct stk_list_census *c, const st
 		return stk__fail(err, STK_INVALID,
 			"%s holds %lld file%s but no class folders with images (ROOT/CLASS/IMAGE is what is read)", root,
 			(long long)c->files, plural(c->files));
-	return stk__fail(err, STK_INVALID, "%s: the folder is empty", root);
+	return stk__fail(err, STK_INVALID, "%s: the folder is empty; it should hold a folder of files for each class", root);
 }
 
 static enum stk_status say_no_files(

@@ -230,7 +230,8 @@ enum stk_status stk__list_read_tree(struct stk_file_list *l, const struct stk_fi
 	if (root < 0 && errno == ENOTDIR) {
 		struct stat st;
 		if (stat(o->file_root, &st) == 0)
-			return stk__fail(err, STK_INVALID, "%s: a file, not a folder of class folders", o->file_root);
+			return stk__fail(err, STK_INVALID,
+				"%s: a file, not a folder of class folders; files are given as a list, with their labels", o->file_root);
 		errno = ENOTDIR;
 	}
 	if (root < 0)

@@ -171,7 +171,8 @@ static void test_errors_say_what_is_there(void **state)
 	put("alone.jpg", "x");
 	assert_refused(&(struct stk_file_list_options){.file_root = "data/cat"}, STK_INVALID,
 		"data/cat holds 2 images but no class folders: did you mean \"data\"?");
-	assert_refused(&(struct stk_file_list_options){.file_root = "empty"}, STK_INVALID, "empty: the folder is empty");
+	assert_refused(&(struct stk_file_list_options){.file_root = "empty"}, STK_INVALID,
+		"empty: the folder is empty; it should hold a folder of files");
 	assert_refused(&(struct stk_file_list_options){.file_root = "bare"}, STK_INVALID, "its 2 class folders are empty");
 	assert_refused(
 		&(struct stk_file_list_options){.file_root = "text"}, STK_INVALID, "endings seen: .txt (2), 1 without an ending, .npy (1)");

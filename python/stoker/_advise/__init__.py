@@ -64,5 +64,7 @@ def advise(
 
     report() gives the findings so far, at any time.
     """
+    if not hasattr(loader, "__iter__"):
+        raise TypeError(f"advise: the loader is something to iterate over, such as a Loader or a DataLoader, not {type(loader).__name__}")
     plan = Plan(int(steps), int(rounds), int(warmup), 0 if cached is False else 8 if cached is True else int(cached))
     return Watched(loader, plan, png=png, json=json, quiet=quiet)

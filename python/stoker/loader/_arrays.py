@@ -99,7 +99,7 @@ def _targets_of(targets: Any, count: int) -> Any:
             f"targets are an array, a tensor or a list, one for each of {count} images, not {type(targets).__name__}"
         )
     if len(targets) != count:
-        raise InvalidArgumentError(f"there are {count} images and {len(targets)} targets")
+        raise InvalidArgumentError(f"Loader: (X, y) has {count} images and {len(targets)} targets: give one target for each image")
     if hasattr(targets, "detach"):
         targets = on_cores(targets)
     if all(isinstance(t, str) for t in targets):

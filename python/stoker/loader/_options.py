@@ -12,9 +12,9 @@ from typing import Any
 from stoker import types
 from stoker._numbers import INT64_MAX, whole
 from stoker._ranks import Shard, resolve, share, together
-from stoker._settings import PassedOn, table
+from stoker._settings import SETTINGS, PassedOn, table
 from stoker._where import notice
-from stoker.errors import InvalidArgumentError, UnsupportedError
+from stoker.errors import InvalidArgumentError, StokerError, UnsupportedError
 from stoker.loader._order import LARGEST_BATCH
 from stoker.pipeline import Pipeline
 
@@ -109,6 +109,17 @@ def take_more(more: Arguments, names: list[str]) -> dict[str, Any]:
             raise TypeError(f"Loader: there is no argument '{name}'" + (f"; did you mean '{close[0]}'?" if close else ""))
     if settings.get("timeout") == 0:  # the DataLoader's way to say that there is no limit
         del settings["timeout"]
+    return settings
+
+
+def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Returns the settings of a Loader's pipeline. Refuses wrong ones under the names that a Loader has for them."""
+    for name, value in settings.items():
+        try:
+            SETTINGS[name].check(name, value)
+        except (StokerError, TypeError) as e:
+            text = str(e).replace("Pipeline: prefetch_queue_depth", "Loader: prefetch").replace("Pipeline: ", "Loader: ", 1)
+            raise type(e)(text) from None
     return settings
 
 

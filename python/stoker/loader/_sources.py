@@ -149,7 +149,8 @@ def from_list(source: Sequence[Any]) -> Source:
         return FileSource(None, _paths(source), None)
     if all(isinstance(s, (list, tuple)) and len(s) == 2 for s in source):
         return FileSource(None, _paths([s[0] for s in source]), [s[1] for s in source])
-    raise InvalidArgumentError("a list of samples holds paths, or pairs of a path and a target")
+    wrong = next(s for s in source if not (isinstance(s, (str, bytes, os.PathLike)) or (isinstance(s, (list, tuple)) and len(s) == 2)))
+    raise InvalidArgumentError(f"a list of samples holds paths, or pairs of a path and a target, and not both, not {wrong!r:.60}")
 
 
 def _paths(paths: Sequence[Any]) -> list[Any]:

@@ -214,12 +214,14 @@ class Loader(metaclass=BriefHelp):
                 for view in _views(views, _transforms(images, transforms))
             ],
             orientation=bool(exif_orientation) or turned(source) or (isinstance(source, Table) and source.turned),
-            settings={
-                "num_threads": _ranks.threads(place) if num_threads == "auto" else num_threads,
-                "device_id": _options.device_id_of(device),
-                "prefetch_queue_depth": prefetch,
-                **settings,
-            },
+            settings=_options.checked_settings(
+                {
+                    "num_threads": _ranks.threads(place) if num_threads == "auto" else num_threads,
+                    "device_id": _options.device_id_of(device),
+                    "prefetch_queue_depth": prefetch,
+                    **settings,
+                }
+            ),
             by_shards=by_shards,
             floats=floats,
             pad=pads,

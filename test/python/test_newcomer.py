@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a newcomer gets wrong: each message says what, where, and what to do; and doc/troubleshooting.md quotes real messages."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+torch = pytest.importorskip("torch")
+
+import stoker  # noqa: E402
+from stoker import DataLoader, Loader, Pipeline, fn, imdecode, imread, pipeline_def, types  # noqa: E402
+from stoker import transforms as T  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = Path(os.environ.get("STOKER_BUILD", "build")).resolve() / "cli" / "stoker"
+SMALL = [T.Resize((8, 8))]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    root = tmp_path_factory.mktemp("data")
+    for name in ("ok/a", "ok/b", "flat", "empty", "without/a"):
+        (root / name).mkdir(parents=True)
+    for k in range(4):
+        Image.new("RGB", (40, 30 + k)).save(root / "ok" / "ab"[k % 2] / f"{k}.jpg")
+        Image.new("RGB", (40, 30)).save(root / "flat" / f"{k}.jpg")
+    (root / "text.jpg").write_text("hello")
+    (root / "moving.gif").write_bytes(b"GIF89a" + bytes(20))
+    return root
+
+
+def first(loader):
+    return next(iter(loader))
+
+
+def in_pipeline(make):
+    @pipeline_def(batch_size=2, num_threads=1, device_id=None)
+    def definition():
+        return make()
+
+    return definition().run()
+
+
+def files(data):
+    return fn.readers.file(file_root=str(data / "ok"))
+
+
+# What is called wrongly, and what the message has to say.
+WRONG = {
+    "missing folder": (lambda d: Loader("/no/such/folder", 4), "/no/such/folder: .*No such file or directory"),
+    "empty folder": (lambda d: Loader(d / "empty", 4), "the folder is empty; it should hold a folder of files for each class"),
+    "flat folder": (lambda d: Loader(d / "flat", 4), "holds 4 images but no class folders: did you mean"),
+    "class without images": (
+        lambda d: Loader(d / "without", 4),
+        "a class folder without images: remove it, or give a list of files and labels",
+    ),
+    "file for folder": (lambda d: Loader(d / "ok/a/0.jpg", 4), "a file, not a folder of class folders; files are given as a list"),
+    "misspelt": (lambda d: Loader(d / "ok", batchsize=4), "there is no argument 'batchsize'; did you mean 'batch_size'?"),
+    "text for number": (lambda d: Loader(d / "ok", "4"), "a batch size is a whole number, not '4'"),
+    "device": (lambda d: Loader(d / "ok", 4, device="gpu0"), "device is 'cpu', 'cuda' or 'cuda:N', not 'gpu0'"),
+    "dtype": (lambda d: Loader(d / "ok", 4, dtype="flaot32"), "'flaot32' is not a type of elements: use"),
+    "class for object": (
+        lambda d: Loader(d / "ok", 4, transforms=[T.Resize]),
+        "a transform is an object, and Resize is a class: Resize(...)",
+    ),
+    "several sizes": (lambda d: first(Loader(d / "ok", 4)), "samples of one batch differ in shape.*resize or pad them"),
+    "on_error": (lambda d: Loader(d / "ok", 4, on_error="ignore"), "^Loader: on_error is 'raise', 'skip' or 'replace', not 'ignore'"),
+    "threads": (lambda d: Loader(d / "ok", 4, num_threads=0), "^Loader: num_threads is at least 1, not 0"),
+    "prefetch": (lambda d: Loader(d / "ok", 4, prefetch=0), "^Loader: prefetch is at least 1, not 0"),
+    "fields": (lambda d: first(Loader(d / "ok", 4, fields=["image", "labels"], transforms=SMALL)), "no 'labels'; did you mean 'label'?"),
+    "numbers": (lambda d: Loader([1, 2, 3], 2), "holds paths, or pairs of a path and a target.*not 1"),
+    "lengths": (lambda d: Loader((np.zeros((4, 8, 8, 3), np.uint8), np.arange(3)), 2), "4 images and 3 targets: give one target for each"),
+    "floats": (lambda d: first(Loader((np.zeros((4, 8, 8, 3)), np.arange(4)), 2)), "images in an array are uint8, and these are float64"),
+    "index": (lambda d: Loader(d / "ok", 4)[0], "a Loader gives batches in a loop, not by index"),
+    "loader in DataLoader": (lambda d: first(DataLoader(Loader(d / "ok", 4, transforms=SMALL))), r"loader\.as_dataloader\(\)"),
+    "view of a loader": (lambda d: stoker.view(Loader(d / "ok", 4)), r"view\(next\(iter\(loader\)\)\) shows one"),
+    "imdecode of a path": (lambda d: imdecode("x.jpg"), r"imread\(path\) reads a file"),
+    "imread of a text": (lambda d: imread(d / "text.jpg"), 'not a JPEG, PNG, WebP, TIFF, BMP or PNM.*starts with "hello"'),
+    "imread of a GIF": (lambda d: imread(d / "moving.gif"), "it is a GIF; convert it to PNG"),
+    "operator's name": (lambda d: fn.resze, 'did you mean "resize"'),
+    "operator's argument": (lambda d: in_pipeline(lambda: fn.resize(fn.decoders.image(files(d)[0]), sizes=3)), "did you mean 'size'"),
+    "operator's value": (
+        lambda d: in_pipeline(lambda: fn.resize(fn.decoders.image(files(d)[0]), size="big")),
+        "takes a list of numbers, not 'big'",
+    ),
+    "operator's device": (
+        lambda d: in_pipeline(lambda: fn.decoders.image(files(d)[0], device="cuda")),
+        "'cpu', 'gpu' or 'mixed', not 'cuda'",
+    ),
+    "all outputs of a reader": (
+        lambda d: in_pipeline(lambda: fn.decoders.image(files(d))),
+        "the input is a list of 2 nodes, and the operator is called for each: name the one",
+    ),
+    "no outputs": (lambda d: in_pipeline(lambda: None), "returned nothing: it returns the nodes to be delivered"),
+    "pipeline's argument": (lambda d: Pipeline(2, 1, None, prefetch=3), "did you mean 'prefetch_queue_depth'"),
+    "name": (lambda d: stoker.Laoder, "did you mean 'Loader'"),
+    "type": (lambda d: types.FLAOT, "did you mean 'FLOAT'"),
+    "transform's name": (lambda d: T.RandomResizeCrop, "did you mean 'RandomResizedCrop'"),
+    "interpolation": (lambda d: T.Resize(8, interpolation="cubic2"), "'cubic2' is not known; there are nearest"),
+    "call on a path": (lambda d: T.Resize(3)("a.jpg"), "an image is an array .*, not str"),
+    "call on a batch": (
+        lambda d: T.Resize(3)(np.zeros((2, 8, 8, 3), np.uint8)),
+        r"not one of shape \(2, 8, 8, 3\); a Loader takes batches",
+    ),
+    "state": (lambda d: Loader(d / "ok", 4).load_state_dict({}), "this is no state of a Loader, or one of another version"),
+    "advise": (lambda d: stoker.advise(3), "something to iterate over, such as a Loader or a DataLoader, not int"),
+    "URI": (lambda d: Loader("s3:/bucket/x", 3), "URIs are written as in s3://bucket/prefix"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_the_message_says_what_to_do(name, data):
+    call, message = WRONG[name]
+    with pytest.raises(Exception, match=message) as caught:
+        call(data)
+    assert "Traceback" not in str(caught.value) and "stoker._" not in str(caught.value)
+
+
+def test_troubleshooting_quotes_real_messages(data, monkeypatch):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    calls = [call for call, _ in WRONG.values()]
+    calls.append(lambda d: Loader("s3://bucket-of-nobody/train", 4, storage=stoker.Storage(endpoint="http://127.0.0.1:9")))
+    said = []
+    for call in calls:
+        with pytest.raises(Exception) as caught:
+            call(data)
+        said.append(str(caught.value))
+    # Without a driver, the command says so; with one, it runs.
+    env = {**os.environ, "LD_LIBRARY_PATH": ""}
+    done = subprocess.run(
+        [COMMAND, "bench", data / "ok", "--device", "cuda", "--seconds", "0.1"], capture_output=True, text=True, env=env, timeout=120
+    )
+    said.append(done.stderr)
+    quoted = re.findall(r"^### `(.+)`$", (ROOT / "doc/troubleshooting.md").read_text(), re.M)
+    assert len(quoted) >= 12
+    for quote in quoted:
+        if "CUDA" in quote and done.returncode == 0:
+            continue
+        assert any(quote in text for text in said), quote
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["inspct"], 2, 'did you mean "inspect"'),
+        (["--jsn"], 2, "the command comes first"),
+        (["inspect"], 2, "DIR is missing"),
+        (["inspect", "/no/such"], 1, "/no/such: No such file or directory"),
+        (["inspect", "{}/empty"], 1, "the folder is empty; it should hold"),
+        (["inspect", "{}/text.jpg"], 1, 'starts with "hello"'),
+        (["inspect", "{}/moving.gif"], 1, "it is a GIF; convert it to PNG"),
+        (["inspect", "{}/ok", "--jsn"], 2, "did you mean --json"),
+        (["inspect", "{}/ok", "--threads", "x"], 2, 'takes a whole number from 1 to 4096, not "x"'),
+        (["inspect", "{}/ok", "{}/ok"], 2, "one folder at a time"),
+        (["bench", "{}/ok", "--device", "gpu"], 2, "--device is the number of a GPU, cuda, cuda:N or cpu"),
+        (["bench", "{}/ok", "--seconds"], 2, "--seconds needs a value"),
+        (["bench", "{}/ok", "--seconds", "-1"], 2, "from 0.1 to 3600"),
+        (["view", "{}/ok", "-o", "x.bmp"], 2, "the name of a PNG"),
+        (["view", "{}/ok", "-o", "/no/such/x.png"], 1, "/no/such/x.png: No such file or directory"),
+        (["pack", "{}/ok"], 2, "say where the tars go"),
+        (["pack", "{}/ok", "-o", "{}/tars", "--shard-size", "big"], 2, "is bytes, or as 256MB or 1GiB"),
+        (["index", "{}/text.jpg"], 1, "a file, not a folder of class folders"),
+        (["run", "/no/such.json"], 1, "no such file or folder"),
+        (["explain", "{}/text.jpg"], 1, "neither a folder of images nor a pipeline"),
+        (["ops", "resze"], 1, 'did you mean "resize"'),
+        (["cache", "list", "{}/ok"], 1, "it is not a Stoker cache"),
+        (["cache", "warm", "{}/ok", "--cache", "{}/cache"], 1, "lies on this host"),
+        (["top", "abc"], 2, "is not the id of a process"),
+        (["completion", "tcsh"], 2, "there are bash, zsh and fish"),
+        (["doctor", "x"], 2, "too many arguments"),
+    ],
+)
+def test_the_command_says_what_to_do(arguments, code, message, data):
+    given = [argument.replace("{}", str(data)) for argument in arguments]
+    done = subprocess.run([COMMAND, *given], capture_output=True, text=True, timeout=120)
+    assert done.returncode == code and message in done.stderr, (done.returncode, done.stderr)
+    assert done.stderr.startswith("stoker")
+
+
+@pytest.mark.parametrize("word", ["--version", "-V", "version"])
+def test_the_version_in_three_ways(word):
+    done = subprocess.run([COMMAND, word], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, f"stoker {stoker.__version__}\n")
