@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from stoker import _files
+
 _LINE, _LETTER, _PAD, _GAP = 18, 7.3, 10, 16  # heights and widths in pixels; a letter of 12 pixels in a font of fixed width
 _STYLE = """
   .stoker text { font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: #1f2328; }
@@ -31,8 +33,7 @@ class Drawing:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the drawing as an SVG file."""
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(self.svg)
+        _files.write(path, self.svg)
 
     def _repr_svg_(self) -> str:
         return self.svg
