@@ -342,8 +342,7 @@ class Processes:
     def _fail_all(self) -> None:
         for parts in list(self._begun.values()):
             for part in parts:
-                if not part.cancel():
-                    fail(part, StateError("the pipeline was closed"))
+                fail(part, StateError("the pipeline was closed"))
 
     def close(self) -> None:
         """Ends the workers: after their current calls, or by force if these take longer than PATIENCE."""
@@ -369,7 +368,7 @@ def _run(jobs: queue.SimpleQueue[Any], worker: Worker) -> None:
     while (job := jobs.get()) is not None:
         future, arguments = job
         try:
-            if future.set_running_or_notify_cancel():
+            if not future.done():
                 future.set_result(worker.call(*arguments))
         except InvalidStateError:
             pass  # close() has already set the future's exception

@@ -287,6 +287,25 @@ def test_a_loader_is_closed_while_another_thread_iterates(tmp_path):
     assert all("closed" in text for text in ends) and ends
 
 
+def test_calls_that_wait_for_a_thread_fail_when_their_loader_is_closed():
+    """Like calls that run, and not with an error of concurrent.futures."""
+    import threading
+
+    from stoker.errors import StateError
+    from stoker.loader._fetch import Threads
+
+    begun, go = threading.Event(), threading.Event()
+    threads = Threads(1)
+    runs = threads.submit(lambda: (begun.set(), go.wait(SOON)))
+    assert begun.wait(SOON)
+    waits = threads.submit(print)
+    threads.close()
+    for future in (runs, waits):
+        with pytest.raises(StateError, match="the Loader was closed"):
+            future.result(SOON)
+    go.set()
+
+
 def test_a_handler_of_a_signal_closes_the_loader_that_waits():
     from stoker import Loader, Storage
     from stoker import transforms as T

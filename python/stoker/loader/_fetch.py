@@ -133,7 +133,7 @@ class Threads:
         while (job := jobs.get()) is not None:
             future, function, arguments = job
             try:
-                if future.set_running_or_notify_cancel():
+                if not future.done():
                     future.set_result(call(function, *arguments))
             except InvalidStateError:
                 pass  # close() has answered those who waited
@@ -159,8 +159,7 @@ class Threads:
 
     def _answer(self) -> None:
         for future in list(self._waiting):
-            if not future.cancel():
-                fail(future, StateError("the Loader was closed"))
+            fail(future, StateError("the Loader was closed"))
 
 
 def _stop(jobs: queue.SimpleQueue[Any], count: int) -> None:
