@@ -374,10 +374,8 @@ class Loader(metaclass=BriefHelp):
         **arguments: Unpack[_options.LoaderArguments],
     ) -> Loader:
         """Makes a Loader from Parquet files (doc/tables.md)."""
-        names = _fields.names_of(arguments.get("fields"))
-        kinds = kinds_of(arguments.get("fields"))
-        sound = None
-        if has_sound(arguments.get("fields")):
+        fields, sound = arguments.get("fields"), None
+        if has_sound(fields):
             from stoker.loader import _sounds
 
             sound, fields = _sounds.names_of_rows(arguments)
