@@ -152,6 +152,108 @@ def test_wanted_columns_alone_are_read(table, monkeypatch):
     assert set(asked) == {("image", "label")}
 
 
+# ---- tables without images ----
+
+
+def tokens_table(path, rng, count=41, group=7, **more):
+    columns = {
+        "tokens": pa.array([list(map(int, rng.integers(0, 99, int(rng.integers(0, 9))))) for _ in range(count)], pa.list_(pa.int32())),
+        "weight": pa.array(rng.normal(size=count)),
+        "text": pa.array([f"row {i} \u00e9" for i in range(count)]),
+        "label": pa.array(range(count), pa.int16()),
+        "facts": pa.array([{"name": None if i % 3 else f"n{i}"} for i in range(count)]),
+        **more,
+    }
+    write(path, columns, group)
+    return {name: column.to_pylist() for name, column in columns.items()}
+
+
+@pytest.mark.essential
+@pytest.mark.parametrize("first", ["tokens", "weight", "text", "label", "facts"])
+def test_columns_without_an_image(tmp_path, rng, first):
+    """Any kind of column may come first: it takes the place that the image has in other batches."""
+    rows = tokens_table(tmp_path / "t.parquet", rng)
+    names = [first, *(name for name in rows if name != first)]
+    fields = {name: list if name == "tokens" else None for name in names}
+    taken = {name: [] for name in names}
+    for batch in Loader(tmp_path / "t.parquet", 8, fields=fields, last_batch="keep"):
+        assert batch._fields == tuple(names)
+        for name in names:
+            taken[name] += [v if isinstance(v, (str, dict)) else v.tolist() for v in getattr(batch, name)]
+    assert [len(v) for v in taken["tokens"]] == [len(v) for v in rows["tokens"]] and taken["tokens"] == rows["tokens"]
+    assert taken["weight"] == np.float32(rows["weight"]).tolist()
+    assert all(taken[name] == rows[name] for name in ("text", "label", "facts"))
+
+
+@pytest.mark.parametrize("shuffle", [False, True, "groups"])
+def test_tables_without_images_are_shuffled_and_resumed(tmp_path, rng, shuffle):
+    tokens_table(tmp_path / "t.parquet", rng)
+
+    def made():
+        return Loader.from_parquet(tmp_path / "t.parquet", 4, memory=1, fields=("label",), shuffle=shuffle, seed=4, last_batch="keep")
+
+    whole = list(labels_of(made()))
+    assert sorted(label for labels in whole for label in labels) == list(range(41))
+    first = made()
+    batches = iter(first)
+    for _ in range(5):
+        next(batches)
+    second = made()
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    first.close()
+    assert list(labels_of(second)) == whole[5:]
+
+
+def test_token_lists_become_a_tensor_a_list_or_a_ragged_batch(tmp_path, rng):
+    wanted = tokens_table(tmp_path / "t.parquet", rng)["tokens"][:16]
+    longest = max(map(len, wanted))
+    for fields in (("tokens", "label"), ("label", "tokens")):
+        padded = next(iter(Loader(tmp_path / "t.parquet", 16, fields=fields, pad=-100)))
+        assert padded.tokens.tolist() == [t + [-100] * (longest - len(t)) for t in wanted] and str(padded.tokens.dtype) == "torch.int64"
+        ragged = next(iter(Loader(tmp_path / "t.parquet", 16, fields=fields, ragged="tokens"))).tokens
+        assert ragged.sample_sizes.tolist() == [len(t) for t in wanted]
+        assert [ragged.tensor[i, : len(t)].tolist() for i, t in enumerate(wanted)] == wanted
+        with pytest.raises(InvalidArgumentError, match=r"the shape of 'tokens'.*'tokens': list.*ragged=\('tokens',\)"):
+            next(iter(Loader(tmp_path / "t.parquet", 16, fields=fields)))
+
+
+def test_images_are_not_read_where_fields_names_none(table, monkeypatch):
+    from stoker.loader import _table
+
+    asked, real = set(), _table.read_group
+    monkeypatch.setattr(_table, "read_group", lambda f, g, columns, s: asked.update(columns) or real(f, g, columns, s))
+    loader = Loader(f"{table}/*.parquet", 64, fields=("caption", "label", "index"))
+    batch = next(iter(loader))
+    assert batch.caption[63] == "row 63 \u00e9" and batch.index.tolist() == batch.label.tolist() and asked == {"caption", "label"}
+
+
+def test_nulls_of_tables_without_images(tmp_path):
+    write(tmp_path / "t.parquet", {"text": pa.array(["a", None, "c"]), "n": pa.array([1, 2, None])}, 2)
+    with pytest.raises(Exception, match=r"t.parquet\[row group 0, row 1\], column 'text': it is null"):
+        list(Loader(tmp_path / "t.parquet", 1))
+    kept = [b.text[0] for b in Loader(tmp_path / "t.parquet", 1, on_error="skip", max_errors=2)]
+    assert kept == ["a"]
+    filled = [(b.text[0], int(b.n)) for b in Loader.from_parquet(tmp_path / "t.parquet", 1, nulls={"text": "", "n": -1})]
+    assert filled == [("a", 1), ("", 2), ("c", -1)]
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        ({"transforms": SMALL}, "transforms is about images"),
+        ({"bucket_by": "size"}, "bucket_by is about images"),
+        ({"pad": {"Image": 0}}, "padded with one number"),
+        ({"fields": ("nothing",)}, "no column 'nothing'; it has tokens"),
+        ({"fields": {"tokens": "BoundingBoxes"}}, "no column of images"),
+        ({"fields": ("grid",), "pad": 0}, "lists of lists"),
+    ],
+)
+def test_what_tables_without_images_refuse(tmp_path, rng, arguments, said):
+    tokens_table(tmp_path / "t.parquet", rng, grid=pa.array([[[1, 2]]] * 41))
+    with pytest.raises(InvalidArgumentError, match=said):
+        next(iter(Loader(tmp_path / "t.parquet", 4, **{"fields": ("tokens",), **arguments})))
+
+
 # ---- order ----
 
 
@@ -556,7 +658,7 @@ def test_columns_that_are_not_there(table, tmp_path, rng):
         Loader(f"{table}/*.parquet", 4, fields={"image": "Image", "text": None})
     write(tmp_path / "t.parquet", {"a": pa.array([1, 2])})
     with pytest.raises(InvalidArgumentError, match=r"no column of images \(a\)"):
-        Loader(tmp_path / "t.parquet", 4)
+        Loader(tmp_path / "t.parquet", 4, fields={"image": "Image", "a": None})
     write(tmp_path / "u.parquet", {"a": pa.array([jpeg(rng)]), "b": pa.array([jpeg(rng)])})
     with pytest.raises(InvalidArgumentError, match=r"several columns of images \(a, b\)"):
         Loader(tmp_path / "u.parquet", 4)
@@ -585,7 +687,9 @@ def test_what_a_table_does_not_take(table):
 
 def test_the_command_inspects_tables(table, tmp_path):
     def inspect(*arguments):
-        return subprocess.run([sys.executable, "-m", "stoker", "inspect", *map(str, arguments)], capture_output=True, text=True, timeout=60)
+        return subprocess.run(
+            [sys.executable, "-m", "stoker", "inspect", *map(str, arguments)], capture_output=True, text=True, timeout=300
+        )
 
     files = sorted(table.glob("*.parquet"))
     said = inspect(*files)
@@ -604,9 +708,10 @@ def test_the_first_program_of_the_documentation_runs(tmp_path):
     program = text.partition("```python\n")[2].partition("```")[0]
     path = os.pathsep.join(os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p)
     environment = {**os.environ, "PYTHONPATH": path}
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 8 and "torch.Size([8, 3, 16, 16]) gray" in done.stdout
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=300, env=environment)
+    said = f"status {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == 0, said
+    assert len(done.stdout.splitlines()) == 8 and "torch.Size([8, 3, 16, 16]) gray" in done.stdout, said
 
 
 # ---- what pyarrow's threads still hold when a table was returned ----

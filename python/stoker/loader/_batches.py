@@ -73,7 +73,7 @@ class Batches:
         self._as_tuple = batch_type(tuple(main if f == "image" else f for f in fields))._make
         self._device, self._pin = device, pin
         shown = [(f, output) for f, output in fields.items() if output is not None]
-        self._names = {output: f for f, output in shown}
+        self._names = {output: main if f == "image" else f for f, output in shown}
         self._outputs = [output for _, output in shown]
         self._finish = [(at, output, finishing.finish[f]) for at, (f, output) in enumerate(shown) if f in finishing.finish]
         self._from_samples = [(at, f) for at, (f, output) in enumerate(fields.items()) if output is None]

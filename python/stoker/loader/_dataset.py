@@ -65,6 +65,15 @@ class Asked:
     main: str = "image"  # what the user calls the image, which is "image" in `names` and `kinds`
     place: int = 0  # the image's number among the parts of tuples
     sound: Any = None  # loader._sounds.Sounds if sounds stand in the place of images
+    plain: bool = False  # samples hold no image; `main` is the first of their parts
+    pad: float | None = None  # lists of numbers of samples without an image are padded with this number; None: they are not padded
+
+    def of_columns(self, first: str, pad: float | None) -> None:
+        """Notes that samples hold no image, and that the column `first` takes its place among their parts."""
+        self.plain, self.main, self.pad = True, first, pad
+        self.names = _fields.internal(self.names, first)
+        self.kinds = None if self.kinds is None else {"image" if name == first else name: kind for name, kind in self.kinds.items()}
+        self.ragged = tuple("image" if name == first else name for name in self.ragged)
 
 
 def _threads() -> int:
@@ -84,7 +93,7 @@ class DatasetSource(Source):
     def __init__(self, dataset: Any, asked: Asked) -> None:
         self.dataset, self.asked = dataset, asked
         sound = asked.sound is not None
-        self.samples_of = Samples(asked.names, asked.kinds, Layout(asked.layout), False, asked.main, asked.place, sound)
+        self.samples_of = Samples(asked.names, asked.kinds, Layout(asked.layout), False, asked.main, asked.place, sound, asked.plain)
         self.size: int | None = self._size_of(dataset)
         if self.size == 0:
             raise InvalidArgumentError("the dataset is empty")
@@ -260,7 +269,7 @@ class DatasetSource(Source):
         if None in rows:
             example = next((row for row in rows if row is not None), self._example)
             rows = [example if row is None else row for row in rows]
-        columns = tuple(column(list(parts), number) for number, parts in enumerate(zip(*rows, strict=True)))
+        columns = tuple(column(list(parts), number, self.samples_of.plain) for number, parts in enumerate(zip(*rows, strict=True)))
         return DescribedBatch(columns, tuple(f.said for f in fetched))
 
     def _first_items(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> Iterator[Item]:
@@ -359,13 +368,14 @@ class DatasetSource(Source):
             return self._take(spec, indices, per_rank, base + epoch, position)
 
         pictures = self.samples_of.pictures
-        given = [0, *range(len(example) - self.samples_of.views, len(example))]  # the image, and other views that the Dataset gives
+        # The image, and other views that the Dataset gives.
+        given = [] if self.asked.plain else [0, *range(len(example) - self.samples_of.views, len(example))]
         if len(given) > 1 and spec.images > 1:
             raise InvalidArgumentError(
                 "the dataset gives several views of an image: give transforms, which each of them passes, and no views=, FiveCrop or TenCrop"
             )
         layouts = {
-            **dict.fromkeys(given, self.samples_of.layout.lies if is_array(example[0]) else None),
+            **dict.fromkeys(given, self.samples_of.layout.lies if given and is_array(example[0]) else None),
             **{k: "HW" if example[k].ndim == 2 else "HWC" for k, kind in enumerate(kinds, 1) if kind.name == MASK},
             **{k: self.samples_of.picture(k).layout.lies if is_array(example[k]) else None for k in pictures},
         }
@@ -379,7 +389,11 @@ class DatasetSource(Source):
         moving = {k: self._field(nodes[k], kind, example[k], k, spec) for k, kind in enumerate(kinds, 1) if kind.name in (MASK, *PICTURES)}
         boxes = next(((nodes[k], kind.format) for k, kind in enumerate(kinds, 1) if kind.name == BOXES), None)
         followers = Followers(nodes[-1], list(moving.values()), boxes) if self.samples_of.follow else None
-        finished, *views = [view for k in given for view in spec.finished(self._image(nodes[k], example[k], followers, spec))]
+        finished, *views = (
+            [view for k in given for view in spec.finished(self._image(nodes[k], example[k], followers, spec))]
+            if given
+            else [nodes[0] if 0 in finish else spec.upload(nodes[0])]
+        )
         flat = {k for k in pictures if kinds[k - 1].name == FLOATS and self.samples_of.picture(k).flat}
         padded = {k: spec.padded(field.node, field.kind) for k, field in moving.items()}
         moved = {k: fn.squeeze(node, axes=[0]) if k in flat else node for k, node in padded.items()}
@@ -387,7 +401,9 @@ class DatasetSource(Source):
         targets = [moved[k] if k in moved else nodes[k] if k in finish else spec.upload(nodes[k]) for k in range(1, 1 + self.targets)]
         names = {k: name for name, k in self.fields(self.asked.names).items() if k is not None}
         images = [k for k in pictures if k not in flat]
-        self.finishing = Finishing({names[k]: f for k, f in finish.items() if k in names}, uneven=False, vectors=False, images=images)
+        self.finishing = Finishing(
+            {names[k]: f for k, f in finish.items() if k in names}, uneven=False, vectors=False, images=images, image=bool(given)
+        )
         if followers is None:
             return [finished, *targets, *views]
         self._let_follow(followers, nodes[-1])
@@ -434,7 +450,7 @@ class DatasetSource(Source):
         """Returns the conversions of the finished batch, by the number of the part."""
         shown = self.fields(self.asked.names)
         for name in self.asked.ragged:
-            if not shown.get(name):
+            if not shown.get(name) and not (self.asked.plain and name in shown):
                 raise InvalidArgumentError(f"ragged: there is no target {name!r}; the fields are {', '.join(shown)}")
         ragged = {shown[name] for name in self.asked.ragged}
         finish: dict[int, Finish] = {}
@@ -442,7 +458,10 @@ class DatasetSource(Source):
         names = dict(enumerate(self.samples_of.names_of_parts(), 1))
         # Next to boxes, other parts have a row for each box: they are lists, as the boxes are, also where the counts of a batch happen to be equal.
         rows = any(kind.name in (BOXES, POINTS) for kind in kinds)
-        for k, (kind, part) in enumerate(zip(kinds, example[1:], strict=False), 1):
+        parts = list(enumerate(zip(kinds, example[1:], strict=False), 1))
+        if self.asked.plain:
+            parts.insert(0, (0, ((self.asked.kinds or {}).get("image", Kind()), example[0])))
+        for k, (kind, part) in parts:
             if isinstance(part, str):
                 finish[k] = by_value(_targets.texts)
             elif k in ragged or kind.is_list or (rows and kind.name == OTHER and part.ndim and names.get(k) not in given):

@@ -32,6 +32,20 @@ def by_value(function: Callable[[Any], Any]) -> Finish:
     return lambda outputs, number: function(outputs.values[number])
 
 
+def padded(fill: float) -> Finish:
+    """Makes a Finish that pads tensors of one dim at the end to the longest of their batch, and makes one tensor of them."""
+
+    def finish(outputs: Outputs, number: int) -> Any:
+        from torch.nn.utils.rnn import pad_sequence
+
+        samples = list(outputs.values[number])
+        if outputs.device is not None and samples:
+            samples = _upload(samples, outputs.device)
+        return pad_sequence(samples, batch_first=True, padding_value=fill) if samples else outputs.values[number]
+
+    return finish
+
+
 @dataclass
 class Keep:
     """Finds the boxes that no move removes. boxes: their output. numbers: the output with the numbers of the image's moves."""

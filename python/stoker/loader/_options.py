@@ -126,6 +126,9 @@ def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
 OF_BATCHES = ("batch_size", "global_batch_size", "shuffle", "sampler", "drop_last", "last_batch")
 
 
+OF_IMAGES = ("transforms", "views", "batch_transforms", "dtype", "memory_format", "layout", "frames", "exif_orientation", "bucket_by")
+
+
 def refuse_with_batch_sampler(given: Mapping[str, Any]) -> None:
     """Refuses arguments of Loader that say how batches are made, if a batch_sampler gives them. given: all of its arguments."""
     others = [name for name in OF_BATCHES if given[name] is not None and given[name] is not False]
@@ -133,6 +136,21 @@ def refuse_with_batch_sampler(given: Mapping[str, Any]) -> None:
         raise InvalidArgumentError(
             f"Loader: batch_sampler gives the batches, and {', '.join(others)} would make others: leave out the one or the other"
         )
+
+
+def refuse_of_images(given: Mapping[str, Any], padded: tuple[str, ...] | None) -> None:
+    """Refuses arguments of Loader that are about images, if samples hold none. given: all of its arguments. padded: the fields, if they name those that `pad` adds
+    to images."""
+    others = [name for name in OF_IMAGES if given[name]]
+    if others:
+        raise InvalidArgumentError(
+            f"Loader: {others[0]} is about images, and this table has none that is wanted: leave {others[0]} out and change batches with a collate_fn, or name "
+            "the column of images in fields, as {'COLUMN': 'Image'}"
+        )
+    if isinstance(given["pad"], Mapping):
+        raise InvalidArgumentError(f"Loader: lists of numbers in a table are padded with one number, as pad=0, not {given['pad']!r}")
+    if padded is not None:
+        raise InvalidArgumentError("Loader: pad adds the fields size and padding_mask to images only: leave them out of fields")
 
 
 def batch_of(batch_size: int | None, global_batch_size: int | None, shard: Shard) -> int:

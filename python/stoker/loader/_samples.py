@@ -28,7 +28,7 @@ class Samples:
 
     shown: the fields that the user named; None: none were named. given: the kinds that the user gave, by the name of the field. layout: the layout of images.
     main: what the user calls the image, which is "image" in `shown` and `given`. place: the image's number among the parts of a tuple. sound: the file of a sound
-    stands in the place of the image.
+    stands in the place of the image. plain: samples hold no image, and the first part is converted as the others are.
     """
 
     def __init__(
@@ -40,8 +40,10 @@ class Samples:
         main: str = "image",
         place: int = 0,
         sound: bool = False,
+        plain: bool = False,
     ) -> None:
-        self.main, self.place, self.sound = main, place, sound
+        self.main, self.place, self.sound, self.plain = main, place, sound, plain
+        self._first_target = Target(f"the column {main!r}", None)  # converts the first part if it is no image
         self.shown, self.given, self.layout, self.oriented = shown, given, layout, oriented
         self.names = _fields.targets_of(shown)  # names of the targets of tuples, in order; None: they have no names
         self.keys: tuple[str, ...] | None = None  # keys of a dict, "image" first; None: samples are not dicts
@@ -76,6 +78,8 @@ class Samples:
             self._expect(self._kinds(parts[1:]))
         if len(parts) != 1 + len(self._converters):
             raise ValueError(f"the dataset gave a sample of {len(parts)} parts; the first one had {1 + len(self._converters)}")
+        if self.plain:
+            return (self._first_target(parts[0]), *(convert(part) for convert, part in zip(self._converters, parts[1:], strict=True)))
         several = isinstance(parts[0], (list, tuple)) and not self.sound
         given = parts[0] if several and parts[0] else (parts[0],)
         try:
@@ -138,6 +142,7 @@ class Samples:
     def forget(self) -> None:
         """Forgets the first sample, which could not be converted, so that the next one defines the format."""
         self.keys = self.kinds = None
+        self._first_target = Target(f"the column {self.main!r}", None)
         self.follow, self.stacks, self.pictures, self._converters = False, [], [], []
 
     def _geometry(self, image: Any, rest: list[Any]) -> Any:
@@ -365,11 +370,12 @@ def _converter(kind: Kind, number: int, name: str | None, layout: str | None) ->
     return Target(f"target {number}" + (f" ({name!r})" if name else ""), {BOXES: 4, POINTS: 2}.get(kind.name))
 
 
-def column(values: list[Any], number: int) -> list[Any]:
-    """Makes a column from one part of all samples of a batch. Encodes strings as bytes; empty lists get the type of the other samples."""
+def column(values: list[Any], number: int, plain: bool = False) -> list[Any]:
+    """Makes a column from one part of all samples of a batch. Encodes strings as bytes; empty lists get the type of the other samples. plain: also the first
+    part is no image."""
     strings = [isinstance(v, str) for v in values]
     if not any(strings):
-        return _targets.of_one_type(values) if number else values
+        return _targets.of_one_type(values) if number or plain else values
     if not all(strings):
         raise TypeError(f"the dataset gave strings and other things as target {number}: it is the same for all samples")
     return [_targets.text(v) for v in values]

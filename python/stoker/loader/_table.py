@@ -16,7 +16,7 @@ from stoker.errors import CorruptError, InvalidArgumentError
 from stoker.loader import _fields
 from stoker.loader._fetch import Threads
 from stoker.loader._kinds import MASK, Kind
-from stoker.loader._table_columns import IMAGE, Column, NullError, column_of, fill_of, is_bytes, looks_like_images, values_of
+from stoker.loader._table_columns import ARRAY, IMAGE, Column, NullError, column_of, fill_of, is_bytes, looks_like_images, values_of
 from stoker.loader._table_files import TableFile, find, is_remote, read_footers, read_group, span_of
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ class Table:
 
     names, kinds: as Loader's fields. image: the column of images; None: the only one. nulls: values for rows that have none, by column. memory: bytes of row
     groups that may be kept. sound: the user's name of the column of sounds, which takes the place of that of images; None: rows hold images.
+
+    plain: no image or sound is wanted of the rows. `image` is then the first of the columns that are.
     """
 
     def __init__(
@@ -91,7 +93,9 @@ class Table:
     def _settle_columns(self, names: tuple[str, ...] | None, kinds: Mapping[str, Kind], image: str | None) -> None:
         schema = self.files[0].schema
         self.features = _features(schema)
-        self.image = self._image_column(schema, names, kinds, image)
+        found = self._image_column(schema, names, kinds, image)
+        self.plain = found is None
+        self.image = found if found is not None else self._first_column(schema, names)
         if self.sound is not None and ((held := column_of(self.image, schema.field(self.image).type, True)) is None or held.kind != IMAGE):
             raise InvalidArgumentError(
                 f"fields: the column '{self.image}' holds {schema.field(self.image).type}: a column of sounds holds the bytes of their files, paths, or the struct "
@@ -105,7 +109,7 @@ class Table:
         self.columns: list[Column] = []
         left_out = []
         for name in wanted:
-            is_image = name == self.image or name in masks or looks_like_images(schema.field(name).type)
+            is_image = (name == self.image and not self.plain) or name in masks or looks_like_images(schema.field(name).type)
             column = column_of(name, schema.field(name).type, is_image)
             if column is not None and (names is not None or name == self.image or (_fields.is_name(name) and name != "image")):
                 self.columns.append(column)
@@ -139,7 +143,28 @@ class Table:
                     "the two kinds of files to Loaders of their own"
                 )
 
-    def _image_column(self, schema: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind], given: str | None) -> str:
+    def _first_column(self, schema: Any, names: tuple[str, ...] | None) -> str:
+        """Returns the column that takes the image's place among the outputs, of a table without images."""
+
+        def has_form(name: str) -> bool:
+            type = schema.field(name).type
+            return _fields.is_name(name) and column_of(name, type, looks_like_images(type)) is not None
+
+        if names is not None:
+            there = [n for n in names if n in schema.names]
+            if not there:
+                raise InvalidArgumentError(f"fields: the table has no column '{names[0]}'; it has {', '.join(schema.names)}")
+            return there[0]
+        there = [n for n in schema.names if has_form(n)]
+        if not there:
+            raise InvalidArgumentError(
+                f"Loader: {self.files[0].name} has no column that has a form in a batch ({', '.join(map(str, schema))}): rename or convert columns when the table "
+                "is written"
+            )
+        return "image" if "image" in there else there[0]
+
+    def _image_column(self, schema: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind], given: str | None) -> str | None:
+        """Returns the column of images or sounds; None if the table has none, or if `names` are only others."""
         if given is not None:
             if given not in schema.names:
                 raise InvalidArgumentError(f"image: the table has no column '{given}'; it has {', '.join(schema.names)}")
@@ -151,6 +176,8 @@ class Table:
         typed = [n for n in schema.names if types[n] == what or (types[n] != other and looks_like_images(schema.field(n).type))]
         found = typed or [n for n in schema.names if is_bytes(schema.field(n).type)]
         found = [n for n in found if kinds.get(n, Kind()).name != MASK]
+        if self.sound is None and self._wants_none(found, names, kinds) and (names is not None or other not in types.values()):
+            return None
         if len(found) > 1 and names is not None:
             found = [n for n in found if n in names] or found
         if "image" in found or ("image" in schema.names and "image" in (names or ())):
@@ -163,10 +190,16 @@ class Table:
             "Loader.from_parquet(table, ..., image=COLUMN) says which one"
         )
 
+    def _wants_none(self, found: Sequence[str], names: tuple[str, ...] | None, kinds: Mapping[str, Kind]) -> bool:
+        """Whether rows are wanted without an image. found: the columns that may hold images."""
+        if any(kind.follows for kind in kinds.values()) or "image" in (names or ()):
+            return False
+        return not found or (names is not None and all(n not in names or n in kinds for n in found))
+
     def _fills(self, nulls: Mapping[str, Any]) -> dict[str, Any]:
         columns = {c.name: c for c in self.columns}
         for name in nulls:
-            if name not in columns or name == self.image:
+            if name not in columns or (name == self.image and not self.plain):
                 raise InvalidArgumentError(
                     f"nulls: there is no column '{name}' in this Loader that can be filled; it reads {', '.join(columns)}"
                 )
@@ -192,6 +225,11 @@ class Table:
     def objects(self) -> set[str]:
         """Names of the columns whose values travel as JSON."""
         return {c.name for c in self.columns if c.kind == "object"}
+
+    @property
+    def lists(self) -> set[str]:
+        """Names of the columns of lists of numbers."""
+        return {c.name for c in self.columns if c.kind == ARRAY}
 
     # ---- sizes ----
 

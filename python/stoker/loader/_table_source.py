@@ -17,7 +17,7 @@ from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _targets
 from stoker.loader._dataset import Asked, DatasetSource
 from stoker.loader._fetch import Item
-from stoker.loader._finish import Finish, by_value
+from stoker.loader._finish import Finish, by_value, padded
 from stoker.loader._kinds import Kind
 from stoker.loader._random import mix
 from stoker.loader._saved import Facts
@@ -188,9 +188,19 @@ class TableSource(DatasetSource):
 
     def _finish(self, example: tuple[Any, ...], kinds: list[Kind]) -> dict[int, Finish]:
         finish = super()._finish(example, kinds)
-        for k, name in enumerate(self.samples_of.names_of_parts(), 1):
+        names = dict(enumerate(self.samples_of.names_of_parts(), 1))
+        if self.table.plain:
+            names[0] = self.table.image
+        for k, name in names.items():
             if name in self.table.objects:
                 finish[k] = by_value(lambda values: [json.loads(text) for text in _targets.texts(values)])
+            elif self.asked.pad is not None and name in self.table.lists and k not in finish:
+                if example[k].ndim != 1:
+                    raise InvalidArgumentError(
+                        f"Loader: pad makes one tensor of lists of different lengths, and the column {name!r} holds lists of lists: name its kind list in fields, "
+                        "and pad it in a collate_fn"
+                    )
+                finish[k] = padded(self.asked.pad)
         return finish
 
     # ---- state ----

@@ -200,6 +200,10 @@ class Loader(metaclass=BriefHelp):
         )
         floats = asked.kinds is not None and "image" in asked.kinds and asked.kinds["image"].name == FLOATS
         source, images = _understood(source, split, more.get("storage"), asked)
+        if isinstance(source, Table) and source.plain:
+            _options.refuse_of_images(given, self._fields_of_padded)
+            asked.of_columns(source.image, None if pads is None else pads["Image"])
+            self._names, self._main, pads = asked.names, source.image, None
         self._classes, self._class_to_idx = classes_of(source)
         self._spec = Spec(
             batch=1
