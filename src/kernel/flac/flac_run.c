@@ -29,14 +29,17 @@ static bool read_code(struct stk_flac_bits *b, int32_t parameter, int32_t *to)
 static bool read_codes(struct stk_flac_bits *from, int32_t parameter, int32_t *to, int32_t n)
 {
 	struct stk_flac_bits b = *from;
+	const uint32_t one = (uint32_t)1 << parameter;
+	const int32_t down = 63 - parameter;
 	int32_t i = 0;
 #define CODE(k)                                                                                                                            \
 	lead = b.cache ? __builtin_clzll(b.cache) : 64;                                                                                    \
 	used = lead + 1 + parameter;                                                                                                       \
 	if (used > b.count)                                                                                                                \
 		goto rare;                                                                                                                 \
-	to[k] = unfold((uint32_t)lead << parameter | (uint32_t)(b.cache << lead << 1 >> 1 >> (63 - parameter)));                           \
-	b.cache = b.cache << (lead + parameter) << 1;                                                                                      \
+	b.cache <<= lead; /* a one and the code's low part are next */                                                                     \
+	to[k] = unfold(((uint32_t)lead << parameter) - one + (uint32_t)(b.cache >> down));                                                 \
+	b.cache <<= parameter + 1;                                                                                                         \
 	b.count -= used;                                                                                                                   \
 	i++
 
