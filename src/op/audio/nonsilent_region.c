@@ -17,8 +17,8 @@ static const struct stk_arg_def nonsilent_region_args[] = {
 	STK_ARG(struct nonsilent_region, reference_power, STK_ARG_FLOAT, "0.0", (0, HUGE_VAL), 0,
 		"The power that is 0 dB: the mean of the squares of samples. 0: the power of the loudest window."),
 	STK_ARG(struct nonsilent_region, reset_interval, STK_ARG_INT, "8192", (-1, 0x1p31), 0,
-		"For pipelines written for DALI: -1 or a multiple of window_length. It has no effect, since sums are kept in double, where rounding errors do "
-		"not pile up."),
+		"For pipelines written for DALI: -1 or, of float32, a multiple of window_length. It has no effect, since sums are kept in double, where rounding "
+		"errors do not pile up."),
 	STK_ARG_END,
 };
 
@@ -28,8 +28,8 @@ static enum stk_status nonsilent_region_infer(const struct stk_call *call, struc
 	const struct stk_desc *in = &call->in[0].desc;
 	for (int i = 0; i < 2; i++)
 		call->out[i].desc = (struct stk_desc){.dtype = STK_INT32};
-	if (a->reset_interval != -1 && (a->reset_interval == 0 || a->reset_interval % a->window_length))
-		return stk__fail(err, STK_INVALID, "reset_interval (%lld) must be -1 or a multiple of window_length (%lld)",
+	if (in->dtype == STK_FLOAT && a->reset_interval != -1 && (a->reset_interval == 0 || a->reset_interval % a->window_length))
+		return stk__fail(err, STK_INVALID, "reset_interval (%lld) must be -1 or a multiple of window_length (%lld) for float32",
 			(long long)a->reset_interval, (long long)a->window_length);
 	if (in->dtype == STK_BOOL || in->dtype == STK_FLOAT16 || in->dtype == STK_BFLOAT16 || in->dtype == STK_FLOAT64)
 		return stk__fail(err, STK_UNSUPPORTED, "nonsilent_region takes float32 and integers, not %s: cast the input first",

@@ -11,8 +11,8 @@ struct to_decibels {
 static const struct stk_arg_def to_decibels_args[] = {
 	STK_ARG(struct to_decibels, multiplier, STK_ARG_FLOAT, "10.0", STK_FREE, 0,
 		"Factor of the decimal logarithm, above 0: 10 for powers, 20 for magnitudes."),
-	STK_ARG(struct to_decibels, reference, STK_ARG_FLOAT, "0.0", (0, HUGE_VAL), 0,
-		"The value that becomes 0 dB. 0: the largest value of the sample."),
+	STK_ARG(struct to_decibels, reference, STK_ARG_FLOAT, NULL, (0, HUGE_VAL), 0,
+		"The value that becomes 0 dB, above 0. Default: the largest value of the sample."),
 	STK_ARG(struct to_decibels, cutoff_db, STK_ARG_FLOAT, "-200.0", STK_FREE, 0,
 		"The lowest output, which stands for all values below it."),
 	STK_ARG_END,
@@ -25,6 +25,9 @@ static enum stk_status to_decibels_infer(const struct stk_call *call, struct stk
 	if (!(a->multiplier > 0))
 		return stk__fail(err, STK_INVALID, "multiplier must be above 0, not %g: give 10 for powers and 20 for magnitudes",
 			(double)a->multiplier);
+	if (a->reference == 0)
+		return stk__fail(err, STK_INVALID,
+			"the `reference` argument can't be zero: leave it out, so that the largest value of each sample becomes 0 dB");
 	return stk__audio_floats(call, err);
 }
 
@@ -34,7 +37,7 @@ static enum stk_status to_decibels_lower_jobs(const struct stk_call *call, struc
 	const double ln10 = 2.30258509299404568402, log10_2 = 0.30102999566398119521;
 	const struct stk_decibels p = {.factor = (float)((double)a->multiplier * log10_2),
 		.least = (float)stk__exp((double)a->cutoff_db / (double)a->multiplier * ln10),
-		.reference = a->reference};
+		.reference = stk__float_given(a->reference) ? a->reference : 0};
 	return stk__job_decibels(jobs, &p, &call->in[0], &call->out[0], err);
 }
 

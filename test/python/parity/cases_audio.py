@@ -206,6 +206,7 @@ def to_decibels() -> Iterator[Case]:
     yield case(Batch([np.append(special, np.inf).astype("float32")]))
     yield case(spectra(rng, 20, "ft"))
     yield Case("to_decibels", [Batch([np.zeros((10, 10), "int32")])], {}, error=True)
+    yield Case("to_decibels", [spectra(rng, 50)], {"reference": 0.0}, error=True)
 
 
 def log_mel() -> Iterator[Case]:
@@ -294,6 +295,8 @@ def nonsilent_region() -> Iterator[Case]:
     yield case(cutoff_db=10.0)
     for dtype in ("int8", "int16", "int32", "int64"):
         yield case(spoken(dtype, 30), cutoff_db=-20.0)
+        yield case(spoken(dtype, 30), cutoff_db=-20.0, window_length=5)
+        yield case(spoken(dtype, 30), cutoff_db=-20.0, window_length=300, reset_interval=7)
     for dtype in ("uint8", "uint16", "uint32", "uint64"):
         yield case(Batch([np.abs(s).astype(dtype) for s in spoken("float32", 20).samples]), cutoff_db=-20.0)
     yield case(Batch([np.zeros(3000, "float32"), np.zeros(1, "float32"), np.ones(100, "float32")]))
