@@ -30,7 +30,38 @@ struct census {
 	int64_t *of_class; /* good files of each label; NULL if there are no classes or no memory to count them */
 	bool interrupted;  /* by the user: not all files were read */
 	bool tars;         /* labels come from the samples of tars, so that of_class grows while they are read */
+	char *names;       /* the names of the classes of tars that `stoker pack` wrote, a line each; NULL: not known */
 };
+
+/* Returns the names that `stoker pack` wrote next to its tars; NULL if this is another source. */
+static char *packed_names(const char *source)
+{
+	struct stat st;
+	struct stk_error ignored = {0};
+	char path[4096];
+	size_t size;
+	const char *slash = strrchr(source, '/');
+	const int length = stat(source, &st) == 0 && S_ISDIR(st.st_mode) ? (int)strlen(source) : slash ? (int)(slash - source) : -1;
+	if (strstr(source, "://") || length >= (int)sizeof(path) - 16)
+		return NULL;
+	snprintf(path, sizeof(path), "%.*s/packing.txt", length < 0 ? 1 : length, length < 0 ? "." : source);
+	if (stat(path, &st))
+		return NULL;
+	snprintf(path, sizeof(path), "%.*s/classes.txt", length < 0 ? 1 : length, length < 0 ? "." : source);
+	return read_text_file(path, &size, &ignored);
+}
+
+/* Copies line i of a text to `line`, cut to its room. Returns false if the text has fewer lines. */
+static bool line_of(const char *text, int64_t i, char *line, size_t room)
+{
+	for (; i > 0 && (text = strchr(text, '\n')); i--)
+		text++;
+	const size_t length = text ? strcspn(text, "\n") : 0;
+	if (length == 0)
+		return false;
+	snprintf(line, room, "%.*s", (int)(length < room ? length : room - 1), text);
+	return true;
+}
 
 static int size_class(int32_t shorter)
 {
@@ -150,13 +181,16 @@ static enum stk_status decode_all(struct session *session, bool quiet, struct ce
 	return status == STK_END || status == STK_CANCELLED ? STK_OK : status;
 }
 
-/* Returns the name of a class, or for tars the number of the label as text. */
-static const char *class_name(struct stk_pipeline *p, const struct census *c, int64_t i, char number[24])
+enum { NAME = 256 };
+
+/* Returns the name of a class, or the number of the label as text if the class of a tar has no known name. */
+static const char *class_name(struct stk_pipeline *p, const struct census *c, int64_t i, char name[NAME])
 {
 	if (!c->tars)
 		return stk_pipeline_class_name(p, NULL, i);
-	snprintf(number, 24, "%" PRId64, i);
-	return number;
+	if (!c->names || !line_of(c->names, i, name, NAME))
+		snprintf(name, NAME, "%" PRId64, i);
+	return name;
 }
 
 /* Returns whether label i is a class. In tars, a label that no sample has is not one. */
@@ -204,7 +238,7 @@ static json_t *census_json(struct stk_pipeline *p, const struct census *c)
 	put_int(o, "max_height", c->max_h);
 	json_object_set_new(o, "smallest", extent_json(c->smallest));
 	json_object_set_new(o, "largest", extent_json(c->largest));
-	char number[24];
+	char number[NAME];
 	for (int64_t i = 0; c->of_class && i < c->classes; i++) {
 		if (is_class(c, i))
 			put_int(by_class, class_name(p, c, i, number), c->of_class[i]);
@@ -264,7 +298,7 @@ static void print_classes(struct stk_pipeline *p, const struct census *c)
 	enum { SHOWN = 20 };
 	const int64_t count = count_classes(c);
 	int64_t low = -1, high = -1;
-	char first[24], second[24];
+	char first[NAME], second[NAME];
 	for (int64_t i = 0; i < c->classes; i++) {
 		if (!is_class(c, i))
 			continue;
@@ -348,6 +382,7 @@ static enum stk_status take_census(struct session *session, const struct setting
 	census->files = meta.epoch_size;
 	census->classes = session->flat ? 0 : meta.classes;
 	census->tars = session->tars && session->labels;
+	census->names = census->tars ? packed_names(s->args[0]) : NULL;
 	census->skipped = session->flat ? (int64_t)session->skipped : stk_pipeline_reader_skipped(session->pipeline, NULL, &what);
 	census->of_class = census->classes ? calloc((size_t)census->classes, sizeof(*census->of_class)) : NULL;
 	return decode_all(session, s->quiet || s->json, census, err);
@@ -374,6 +409,7 @@ static int inspect_all(struct session *session, const struct settings *s)
 			print_as_text(session, &census, loadable);
 	}
 	free(census.of_class);
+	free(census.names);
 	free(loadable);
 	return code;
 }
