@@ -555,6 +555,17 @@ static void note_why(struct decoding *n, const char *why)
 	stk__nvdec_note(n->g->nvdec, with_codec);
 }
 
+/* Puts the first frame that has not come before the message about a failure of the GPU. */
+static enum stk_status name_frame(
+	const struct decoding *n, const struct stk_segment *segment, const struct stk_error *was, struct stk_error *err)
+{
+	int32_t i = 0;
+	while (i < segment->n_wanted - 1 && n->came[segment->wanted + i])
+		i++;
+	const int32_t frame = n->wanted->frames[segment->wanted + i];
+	return stk__fail(err, STK_CUDA, "frame %d (%.3f s): %.400s", frame, stk__video_time(n->x, frame), was->message);
+}
+
 /* Decodes one segment as far as the engine can. */
 static enum stk_status try_segment(struct decoding *n, const struct stk_segment *segment, struct stk_error *err)
 {
@@ -579,7 +590,7 @@ static enum stk_status try_segment(struct decoding *n, const struct stk_segment 
 	if (n->status || s == STK_CUDA) {
 		if (err)
 			*err = why;
-		return n->status ? n->status : s;
+		return n->status == STK_CUDA || s == STK_CUDA ? name_frame(n, segment, &why, err) : n->status;
 	}
 	return STK_OK;
 }

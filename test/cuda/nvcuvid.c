@@ -7,6 +7,7 @@
  *     none                there is no engine for any codec
  *     no=NAME             there is no engine for h264, hevc, vp8, vp9 or av1
  *     fail=FUNCTION:N     the Nth call of a function, and each after it, fails: fail=cuvidCreateDecoder:1
+ *     once=FUNCTION:N     only the Nth call fails; calls are counted from the first one with these words on
  *
  * Like the real one:
  *   - A packet that is marked as a whole picture is decoded during the call that brings it.
@@ -22,6 +23,7 @@
 #include <libavcodec/avcodec.h>
 #include <libavutil/pixdesc.h>
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,12 +92,21 @@ static bool has_word(const char *word)
 
 static int fails(const char *function)
 {
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static char words[64];
 	static int calls;
-	const char *all = getenv("STOKER_EMULATED_NVDEC"), *at = all ? strstr(all, "fail=") : NULL;
+	const char *all = getenv("STOKER_EMULATED_NVDEC"), *at = all ? strstr(all, "fail=") : NULL,
+		   *once = all ? strstr(all, "once=") : NULL;
 	const size_t n = strlen(function);
+	at = at ? at : once;
 	if (!at || strncmp(at + 5, function, n) != 0 || at[5 + n] != ':')
 		return 0;
-	return __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST) >= atoi(at + 6 + n) ? FAILED : 0;
+	pthread_mutex_lock(&lock);
+	calls = strncmp(words, at, sizeof words - 1) == 0 ? calls + 1 : 1;
+	snprintf(words, sizeof words, "%.63s", at);
+	const int call = calls, chosen = atoi(at + 6 + n);
+	pthread_mutex_unlock(&lock);
+	return call == chosen || (call > chosen && at != once) ? FAILED : 0;
 }
 
 static int find_codec(int codec)
@@ -474,8 +485,9 @@ int cuvidUnmapVideoFrame64(void *decoder, unsigned long long address)
 	struct decoder *d = decoder;
 	for (int i = 0; i < OUTPUTS; i++)
 		if (address && d->outputs[i] == address) {
+			const int result = fails(__func__);
 			d->outputs[i] = 0;
-			return cuMemFree_v2(address);
+			return result ? (void)cuMemFree_v2(address), result : cuMemFree_v2(address);
 		}
 	return INVALID;
 }

@@ -263,3 +263,95 @@ def test_streampetr_over_videos(tmp_path, monkeypatch):
     assert counters["video_frames_on_gpu"] == counters["video_frames"] > 0, gpu.explain()
     for name in names:
         sys.modules.pop(name, None)
+
+
+LOOP = """
+    import ctypes, os, sys
+    import numpy as np
+    import stoker
+    from stoker import fn, pipeline_def, types
+
+    path, *functions = sys.argv[1:]
+
+
+    def run(device):
+        def source(info):
+            return np.frombuffer(path.encode(), np.uint8), np.int64(3 * info.idx_in_epoch)
+
+        @pipeline_def(batch_size=2, num_threads=2, device_id=0, prefetch_queue_depth=1)
+        def define():
+            clip = fn.readers.video(filenames=[path], sequence_length=3, stride=2, step=4, dtype=types.FLOAT, normalized=True, device=device)
+            name, at = fn.external_source(source=source, batch=False, num_outputs=2, dtype=[types.UINT8, types.INT64])
+            return clip, fn.io.video.frame(name, at, device=device)
+
+        pipe = define()
+        pipe.build()
+        try:
+            return [np.array(t) for o in pipe.run() for t in o.as_cpu()]
+        finally:
+            pipe.close()
+
+
+    def same(got):
+        return len(got) == len(want) and all(map(np.array_equal, got, want))
+
+
+    want = run("cpu")
+    assert same(run("gpu"))
+    driver = ctypes.CDLL("libcuda.so.1")
+    for function in functions:
+        failed = reached = 0
+        for n in (1, 2, 3, 4, 5, 7, 10, 15, 22, 33):
+            if function.startswith("cuvid"):
+                os.environ["STOKER_EMULATED_NVDEC"] = f"once={function}:{n}"
+            else:
+                os.environ["STOKER_EMULATED_CUDA"] = f"strict fail={function}:{n}"
+                driver.cuInit(0)
+            try:
+                assert same(run("gpu")), (function, n)
+            except stoker.StokerError as e:
+                assert len(str(e)) > 20, (function, n, str(e))
+                failed += 1
+                if function == "cuLaunchKernel" and "readers.video" in str(e):
+                    assert "h264_small.mp4" in str(e)
+                    reached += "frame " in str(e)
+            os.environ["STOKER_EMULATED_CUDA"] = "strict"
+            os.environ.pop("STOKER_EMULATED_NVDEC", None)
+            driver.cuInit(0)
+            assert same(run("gpu")), (function, n, "afterwards")
+        assert failed or function.startswith("cuvid"), function
+        assert reached or function != "cuLaunchKernel"
+    print("ended")
+"""
+CALLS = "cuMemAlloc cuMemHostAlloc cuStreamCreateWithPriority cuEventCreate cuEventRecord cuEventSynchronize cuStreamWaitEvent cuStreamSynchronize"
+CALLS += " cuLaunchKernel cuMemcpyHtoDAsync cuvidGetDecoderCaps cuvidCreateDecoder cuvidDecodePicture cuvidMapVideoFrame64 cuvidUnmapVideoFrame64"
+CALLS += " cuvidCreateVideoParser cuvidParseVideoData"
+
+
+@only_emulated
+@pytest.mark.parametrize("functions", [CALLS.split()[k::3] for k in range(3)])
+def test_each_call_of_the_driver_may_fail(clips, script, functions):
+    """Each call fails once, in turn: the batch is right or an error comes, nothing is left on the device, and the next run is right."""
+    done = script(LOOP, str(clips("h264_small.mp4")), *functions, STOKER_EMULATED_CUDA="strict")
+    assert "ended" in done.stdout, done.stdout + done.stderr
+
+
+ORDER = """
+    import sys
+    sys.path[:0] = sys.argv[2:]
+    import test_gpu_video_readers as t
+
+    path = sys.argv[1]
+    t.both(lambda device: t.fn.readers.video(filenames=[path], sequence_length=4, stride=3, step=5, pad_sequences=True, device=device), 6)
+    t.both(lambda device: t.fn.flip(t.fn.readers.video(filenames=[path], sequence_length=4, device=device).gpu(), horizontal=1), 6)
+    print("ended")
+"""
+
+
+@only_emulated
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_streams_wait_for_each_other(clips, script, seed):
+    """Streams that start their work late show an order that is missing."""
+    folders = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+    done = script(ORDER, str(clips("h264.mp4")), *folders, STOKER_EMULATED_CUDA=f"strict async delay=2000 seed={seed}")
+    assert "ended" in done.stdout, done.stdout + done.stderr
