@@ -21,7 +21,7 @@ from PIL import Image
 from stoker import Loader, Storage, _core, fn, pipeline_def
 from stoker import transforms as T
 from stoker.errors import InvalidArgumentError, StateError, StokerError
-from storage import PROGRAM, Store, stoker
+from storage import BUILD, PROGRAM, Store, stoker
 from support import SEED, tar_of, write_tree
 
 SMALL = [T.RandomResizedCrop(8), T.RandomHorizontalFlip()]
@@ -754,15 +754,18 @@ def test_arrays_of_different_shapes(tmp_path):
     assert [int(x[0, 0]) for emb in lists for x in emb] == list(range(8))
 
 
+COMMAND = BUILD.resolve() / "cli" / "stoker"
+
+
 @pytest.mark.parametrize("source", ["packed", "packed/shards-*.tar", "packed/shards-000000.tar"])
 def test_inspect_names_the_classes_of_packed_tars(tmp_path, monkeypatch, source):
     monkeypatch.chdir(tmp_path)
     for name in ("owl", "a name with blanks", "ü"):
         (tmp_path / "photos" / name).mkdir(parents=True)
         Image.new("RGB", (20, 10)).save(tmp_path / "photos" / name / "0.png")
-    subprocess.run([PROGRAM, "pack", "photos", "-o", "packed"], check=True, capture_output=True, timeout=120)
-    done = subprocess.run([PROGRAM, "inspect", source, "--json"], check=True, capture_output=True, text=True, timeout=120)
+    subprocess.run([COMMAND, "pack", "photos", "-o", "packed"], check=True, capture_output=True, timeout=120)
+    done = subprocess.run([COMMAND, "inspect", source, "--json"], check=True, capture_output=True, text=True, timeout=120)
     assert json.loads(done.stdout)["by_class"] == {"a name with blanks": 1, "owl": 1, "ü": 1}
     (tmp_path / "packed" / "packing.txt").unlink()  # tars of somebody else's, next to a text of any meaning
-    done = subprocess.run([PROGRAM, "inspect", source, "--json"], check=True, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([COMMAND, "inspect", source, "--json"], check=True, capture_output=True, text=True, timeout=120)
     assert json.loads(done.stdout)["by_class"] == {"0": 1, "1": 1, "2": 1}
