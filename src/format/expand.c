@@ -9,6 +9,7 @@
 #include "format/number.h"
 #include "format/s3_page.h"
 #include "http/s3.h"
+#include "io/io.h"
 
 #include <glob.h>
 #include <limits.h>
@@ -123,8 +124,8 @@ static enum stk_status add_path(const struct stk_access *reach, const char *path
 	if (uri && strncmp(path, "file://", 7) != 0 && memchr(path, '*', (size_t)stk__uri_shown(path)))
 		return stk__fail(err, STK_UNSUPPORTED,
 			"%.*s: * stands for names only in s3:// URIs, and in those that stoker.Storage(fetch=..., list=...) lists: name the files, as "
-			"\"shard-{000..127}.tar\"",
-			stk__uri_shown(path), path);
+			"\"shard-{000..127}.tar\"%s",
+			stk__uri_shown(path), path, stk__azure_hint(path));
 	if (!uri && strpbrk(path, "*?[") && access(path, F_OK))
 		return add_matches(path, out, err);
 	return stk__names_add(out, path, strlen(path), err);

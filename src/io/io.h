@@ -194,6 +194,8 @@ void stk__io_describe(struct stk_io *io, const char *uri, struct stk_storage_rep
 
 /* Returns advice about a scheme that no source reads, as the end of a message: ": ...". */
 const char *stk__scheme_hint(const char *uri);
+/* Returns what to use for a URI of Azure's, to end a message with; "" for other URIs. */
+const char *stk__azure_hint(const char *uri);
 
 /* Returns whether the source of a URI lists the objects below it in pages (stk__s3_list_uri). */
 bool stk__io_lists(const struct stk_io *io, const char *uri);
