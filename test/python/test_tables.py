@@ -254,6 +254,63 @@ def test_what_tables_without_images_refuse(tmp_path, rng, arguments, said):
         next(iter(Loader(tmp_path / "t.parquet", 4, **{"fields": ("tokens",), **arguments})))
 
 
+# ---- tables of other writers ----
+
+
+def test_files_and_groups_without_rows(tmp_path):
+    """Writers leave the offsets of such groups 0."""
+    write(tmp_path / "a.parquet", {"x": pa.array([], pa.int64())})
+    with pytest.raises(InvalidArgumentError, match="the table has no rows"):
+        Loader(tmp_path / "a.parquet", 2)
+    with pq.ParquetWriter(tmp_path / "b.parquet", pa.schema([("x", pa.int64())])) as writer:
+        for rows in ([1], [], [2, 3], []):
+            writer.write_table(pa.table({"x": pa.array(rows, pa.int64())}))
+    for shuffle in (False, True, "groups"):
+        batch = next(iter(Loader(f"{tmp_path}/*.parquet", 3, shuffle=shuffle)))
+        assert sorted(batch.x.tolist()) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("form", ["folder", "from_parquet", "pattern", "list"])
+def test_partitioned_folders(tmp_path, form):
+    for year, city in ((2023, "Bern"), (2023, "a%20b"), (2024, "__HIVE_DEFAULT_PARTITION__")):
+        write(tmp_path / f"year={year}" / f"city={city}" / "part-0.parquet", {"x": pa.array([year, year + 1])})
+    (tmp_path / "_SUCCESS").touch()
+    files = sorted(tmp_path.glob("*/*/*.parquet"))
+    source = {"pattern": f"{tmp_path}/*/*/*.parquet", "list": files}.get(form, tmp_path)
+    made = Loader.from_parquet if form == "from_parquet" else Loader
+    batch = next(iter(made(source, 6, fields=("x", "year"))))
+    assert batch.year.tolist() == [2023] * 4 + [2024] * 2 and batch.x.tolist() == [2023, 2024] * 2 + [2024, 2025]
+    places = Loader.from_parquet(source if form != "folder" else files, 6, nulls={"city": "?"})
+    assert dict(zip(next(iter(places)).city, batch.year.tolist(), strict=True)) == {"Bern": 2023, "a b": 2023, "?": 2024}
+    assert next(iter(made(source, 6, fields=("year",)))).year.tolist() == batch.year.tolist()
+    # A value that all files share is a column only where it is named.
+    assert next(iter(Loader(files[-1], 2)))._fields == ("x",)
+    assert next(iter(Loader(files[-1], 2, fields=("year", "x")))).year.tolist() == [2024, 2024]
+
+
+def test_columns_of_one_name_and_too_many_columns(tmp_path):
+    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"]), tmp_path / "a.parquet")
+    with pytest.raises(InvalidArgumentError, match=r"a.parquet: several columns are called 'x'"):
+        Loader(tmp_path / "a.parquet", 1)
+    write(tmp_path / "b.parquet", {f"c{i}": pa.array([i]) for i in range(1200)})
+    with pytest.raises(InvalidArgumentError, match=r"has 1200 columns .* fields= names those"):
+        Loader(tmp_path / "b.parquet", 1)
+    assert next(iter(Loader(tmp_path / "b.parquet", 1, fields=("c7", "c1199")))).c1199.tolist() == [1199]
+
+
+@pytest.mark.parametrize("name", ["img.bytes", "a/b", "\U0001f600", "class", "picture"])
+def test_names_of_columns_that_python_does_not_have(tmp_path, rng, name):
+    write(tmp_path / "t.parquet", {name: pa.array([jpeg(rng)] * 5), "img": pa.array(["x"] * 5), "label": pa.array(range(5))}, 2)
+    batch = next(iter(Loader.from_parquet(tmp_path / "t.parquet", 5, image=name, fields=("image", "label"), transforms=SMALL)))
+    assert batch.label.tolist() == list(range(5)) and tuple(batch.image.shape) == (5, 3, 16, 16)
+
+
+@pytest.mark.parametrize("name", ["az://b/x.parquet", "az://b/x-*.parquet", "abfss://b/x.parquet"])
+def test_azure_says_what_to_use_instead(name):
+    with pytest.raises(StokerError, match=r"Azure.*AzureBlobFileSystem.*azcopy"):
+        Loader(name, 2)
+
+
 # ---- order ----
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 from bisect import bisect_right
@@ -17,12 +18,13 @@ from stoker.loader import _fields
 from stoker.loader._fetch import Threads
 from stoker.loader._kinds import MASK, Kind
 from stoker.loader._table_columns import ARRAY, IMAGE, Column, NullError, column_of, fill_of, is_bytes, looks_like_images, values_of
-from stoker.loader._table_files import TableFile, find, is_remote, read_footers, read_group, span_of
+from stoker.loader._table_files import NO_VALUE, TableFile, find, is_remote, partition_of, read_footers, read_group, span_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
 MEMORY = 256 << 20  # bytes of row groups that are kept, by default
+_MOST_COLUMNS = 900  # of a batch; the library's limit is on tensors of a sample, some of which are not columns
 _WINDOW_SHARE = 3  # a window of shuffle="groups" takes this part of them: one is used, one is read ahead, and one ends
 
 
@@ -75,6 +77,7 @@ class Table:
         self.files = [f for f in files if f.footer.num_rows]
         if not self.files:
             raise InvalidArgumentError(f"Loader: {patterns[0]}: the table has no rows")
+        self.partitions = _partitions(self.files)
         self._settle_columns(names, kinds or {}, image)
         self.nulls = self._fills(nulls or {})
         self.groups = [(f, g) for f in self.files for g in range(f.footer.num_row_groups) if f.footer.row_group(g).num_rows]
@@ -91,7 +94,7 @@ class Table:
     # ---- columns ----
 
     def _settle_columns(self, names: tuple[str, ...] | None, kinds: Mapping[str, Kind], image: str | None) -> None:
-        schema = self.files[0].schema
+        schema = _with_partitions(self.files[0].schema, self.partitions)
         self.features = _features(schema)
         found = self._image_column(schema, names, kinds, image)
         self.plain = found is None
@@ -102,7 +105,8 @@ class Table:
                 "of both that `datasets` writes"
             )
         masks = {name for name, kind in kinds.items() if kind.name == MASK}
-        wanted = [n for n in schema.names if n == self.image or n in (names or ()) or names is None]
+        alike = {n for n, values in self.partitions.items() if len(set(values.values())) == 1}  # such as a folder far above the table
+        wanted = [n for n in schema.names if n == self.image or n in (names or ()) or (names is None and n not in alike)]
         for name in names or ():
             if name not in schema.names and name not in ("image", *_fields.FROM_SAMPLES):
                 raise InvalidArgumentError(f"fields: the table has no column '{name}'; it has {', '.join(schema.names)}")
@@ -120,6 +124,11 @@ class Table:
                     f"fields: the column '{name}' holds {schema.field(name).type}, which has no form in a batch: convert it when the table is written, or leave "
                     "it out of fields"
                 )
+        if len(self.columns) > _MOST_COLUMNS:
+            raise InvalidArgumentError(
+                f"Loader: {self.files[0].name} has {len(self.columns)} columns that batches could hold, and they hold at most {_MOST_COLUMNS}: fields= names those "
+                "that you want"
+            )
         if left_out:
             notice(
                 f"{self.files[0].short}: columns without a form in batches are left out: {', '.join(left_out)}; fields= names those that you want"
@@ -131,6 +140,8 @@ class Table:
         """Refuses a file whose columns are of other types than those of the first file: no value is converted in silence."""
         first = self.files[0]
         for column in self.columns:
+            if column.name in self.partitions:
+                continue
             at = file.schema.get_field_index(column.name)
             if at < 0:
                 raise InvalidArgumentError(
@@ -289,7 +300,10 @@ class Table:
     def _read(self, group: int) -> Group:
         file, number = self.groups[group]
         try:
-            made = Group(read_group(file, number, [c.name for c in self.columns], self.storage), self.columns)
+            inside = [c for c in self.columns if c.name not in self.partitions]
+            made = Group(read_group(file, number, [c.name for c in inside], self.storage), inside)
+            for name, values in self.partitions.items():
+                made.values[name] = functools.partial(_constant, values[file.name])
         except CorruptError as e:
             raise e if file.name in str(e) else CorruptError(f"{file.name}: row group {number}: {e}") from e
         self._keep(group, made.bytes)
@@ -348,6 +362,34 @@ class Table:
     def __repr__(self) -> str:
         first = self.files[0].name
         return first if len(self.files) == 1 else f"{first} and {len(self.files) - 1} more"
+
+
+def _constant(value: Any, row: int) -> Any:
+    """Returns the value that a column has in all rows of a file."""
+    return value
+
+
+def _partitions(files: Sequence[TableFile]) -> dict[str, dict[str, Any]]:
+    """Returns, for each column that the names of folders say, its value in each file: whole numbers if all are, else strings; None for Hive's null. A column
+    that the files hold themselves is read from them."""
+    said = [partition_of(f.name) for f in files]
+    found: dict[str, dict[str, Any]] = {}
+    for key in said[0]:
+        if key in files[0].schema.names or not all(key in s for s in said):
+            continue
+        texts = {f.name: None if s[key] == NO_VALUE else s[key] for f, s in zip(files, said, strict=True)}
+        whole = all(t is None or (t.removeprefix("-").isdecimal() and t.isascii() and str(int(t)) == t) for t in texts.values())
+        found[key] = {name: int(t) if whole and t is not None else t for name, t in texts.items()}
+    return found
+
+
+def _with_partitions(schema: Any, partitions: Mapping[str, Mapping[str, Any]]) -> Any:
+    """Adds the columns that the names of folders say."""
+    import pyarrow as pa
+
+    for name, values in partitions.items():
+        schema = schema.append(pa.field(name, pa.int64() if any(isinstance(v, int) for v in values.values()) else pa.string()))
+    return schema
 
 
 def _features(schema: Any) -> dict[str, Any]:

@@ -6,12 +6,14 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import time
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
+from urllib.parse import unquote
 
 from stoker._at_exit import library_call
 from stoker._files import open_binary
@@ -20,6 +22,8 @@ from stoker._storage import Storage
 from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, ReadError, StokerError, UnsupportedError
 from stoker.loader._fetch import Threads
 
+PARTITION = re.compile("([^=/]+)=([^/]*)")  # a folder that says the value of a column, as Hive and Spark write it
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _TAIL = 1 << 16  # bytes at the end of a remote file that are read first: they hold the footer of most files
 _GAP = 1 << 16  # ranges that are closer than this are read together
 _MOST_FOOTER = 1 << 30
@@ -64,7 +68,8 @@ def names_tables(source: Any) -> bool:
 
 
 def tables_of(source: Any) -> list[str] | None:
-    """Returns the patterns of a source that is made of Parquet files: one, several, or a folder that holds some and no folders; None: it is another source."""
+    """Returns the patterns of a source that is made of Parquet files: one, several, a folder that holds some and no folders, or a folder of partitions;
+    None: it is another source."""
     if names_tables(source) and not os.path.isdir(os.fsdecode(source)):
         return [os.fsdecode(source)]
     if isinstance(source, (list, tuple)) and source and all(map(names_tables, source)):
@@ -77,8 +82,17 @@ def tables_of(source: Any) -> list[str] | None:
         except OSError:
             return None
         files = [os.path.join(folder, name) for name, is_dir in found if not is_dir and names_tables(name)]
+        folders = [name for name, is_dir in found if is_dir and not name.startswith((".", "_"))]
+        if not files and folders and all(PARTITION.fullmatch(name) for name in folders):
+            return [file for name in folders for file in tables_of(os.path.join(folder, name)) or ()] or None
         return files if files and not any(is_dir for _, is_dir in found) else None
     return None
+
+
+def partition_of(name: str) -> dict[str, str]:
+    """Returns the values that the folders of a file say for all of its rows, as in `year=2024/city=Bern/part-0.parquet`."""
+    found = [PARTITION.fullmatch(folder) for folder in name.partition("?")[0].split("/")[:-1]]
+    return {unquote(m[1]): unquote(m[2]) for m in found if m is not None}
 
 
 def find(patterns: Sequence[str], storage: Storage) -> list[str]:
@@ -126,6 +140,9 @@ def _read_footer(name: str, storage: Storage) -> TableFile:
         footer = pq.read_metadata(file)
         schema = footer.schema.to_arrow_schema()
         _check_footer(name, size, footer)
+        if len(set(schema.names)) < len(schema.names):
+            twice = next(n for n in schema.names if schema.names.count(n) > 1)
+            raise InvalidArgumentError(f"{name}: several columns are called {twice!r}: write the file again with different names")
     return TableFile(name, size, mark, footer, schema)
 
 
@@ -136,6 +153,8 @@ def _check_footer(name: str, size: int, footer: Any) -> None:
         raise CorruptError(f"{name}: its footer names {footer.num_rows} rows, and its row groups hold {sum(rows)}: it is damaged")
     for g in range(footer.num_row_groups):
         group = footer.row_group(g)
+        if not group.num_rows:  # writers leave its offsets 0
+            continue
         for c in range(group.num_columns):
             begin, length = span_of(group.column(c))
             if begin < 4 or length < 0 or begin + length > size:

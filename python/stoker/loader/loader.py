@@ -390,7 +390,7 @@ class Loader(metaclass=BriefHelp):
         if not paths:
             raise InvalidArgumentError("Loader.from_parquet: the list of files is empty")
         if len(paths) == 1 and os.path.isdir(paths[0]):
-            paths = tables_of(paths[0]) or paths
+            paths = tables_of(paths[0]) or [os.path.join(paths[0], "*.parquet")]
         most = _numbers.size("Loader.from_parquet: memory", memory, 1)
         made = Table(paths, arguments.get("storage"), names, kinds, image, nulls, most, sound)
         return cls(made, batch_size, **arguments)
