@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NoReturn
 
-from stoker import _docs
+from stoker import _composed, _docs
 from stoker._catalog import Op
 from stoker._catalog import find as find_operator
 from stoker._elsewhere import no_member
@@ -107,6 +107,18 @@ class _Tabled(Operator):
         return call(self._op, inputs, kwargs)
 
 
+class _Composed(Operator):
+    """An operator of DALI's that is two here."""
+
+    _name: ClassVar[str]
+
+    def _check(self) -> None:
+        _composed.CHECKS[self._name](self._arguments)
+
+    def _function(self, *inputs: Any, **kwargs: Any) -> Any:
+        return _composed.FUNCTIONS[self._name](*inputs, **kwargs)
+
+
 class ExternalSource(Operator):
     """Samples that come from Python: fn.external_source, whose arguments may also be given in the call."""
 
@@ -165,9 +177,12 @@ def find(name: str) -> type[Operator] | None:
     """Returns the class of an operator, by DALI's name or a legacy name; None if there is no such operator."""
     plain = operator_name(name)
     op = find_operator(plain)
+    group, _, last = name.rpartition(".")
+    if plain in _composed.FUNCTIONS and class_name(plain) == name:
+        made = {"_name": plain, "__doc__": _composed.FUNCTIONS[plain].__doc__, "__module__": "stoker.ops." + group}
+        return type(last, (_Composed,), made)
     if op is None or op.hidden or class_name(plain) != name:
         return None
-    group, _, last = name.rpartition(".")
     about = {
         "_op": op,
         "__doc__": _docs.docstring(op),

@@ -24,9 +24,18 @@ def video_resize(*inputs: Any, **kwargs: Any) -> Any:
 
     dtype and normalized are the reader's: frames are converted, and then resized without another conversion. Outputs are those of readers.video.
     """
-    reader, resize = _op("readers.video"), _op("resize")
     if inputs:
         raise ArgumentError(f"readers.video_resize at {users_line()}: takes 0 inputs, {len(inputs)} were given (arguments go by name)")
+    first, second = _divided(kwargs)
+    made = call(_op("readers.video"), (), first)
+    clip, *others = made if isinstance(made, (list, tuple)) else [made]
+    small = call(_op("resize"), (clip,), second)
+    return [small, *others] if others else small
+
+
+def _divided(kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the arguments of readers.video and those of resize."""
+    reader, resize = _op("readers.video"), _op("resize")
     first = {k: v for k, v in kwargs.items() if k in reader.by_name or k in _docs.COMMON}
     second = {k: v for k, v in kwargs.items() if k in resize.by_name and k not in first}
     unknown = [k for k in kwargs if k not in first and k not in second]
@@ -34,10 +43,9 @@ def video_resize(*inputs: Any, **kwargs: Any) -> Any:
         raise UnknownArgumentError(
             f"readers.video_resize at {users_line()}: there is no argument '{unknown[0]}'; it takes those of readers.video and of resize"
         )
-    made = call(reader, (), first)
-    clip, *others = made if isinstance(made, (list, tuple)) else [made]
-    small = call(resize, (clip,), second)
-    return [small, *others] if others else small
+    return first, second
 
 
+# Each with a function that refuses arguments that it does not have.
 FUNCTIONS: dict[str, Callable[..., Any]] = {"readers.video_resize": video_resize}
+CHECKS: dict[str, Callable[[dict[str, Any]], object]] = {"readers.video_resize": _divided}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import stoker
 import videos
-from stoker import fn, pipeline_def, types
+from stoker import fn, ops, pipeline_def, types
 from storage import Store
 
 pytestmark = videos.needs_video
@@ -417,6 +417,20 @@ def test_video_resize(pair, arguments):
         0
     ][0]
     assert floats.dtype == np.float32 and floats.min() >= 0 and floats.max() <= 1
+
+
+def test_video_resize_as_a_class(pair):
+    """What is given when the object is made holds in its calls, as with other operators."""
+    read = {"filenames": pair, "sequence_length": 3, "labels": []}
+    made = ops.readers.VideoResize(**read, size=[40, 50])
+    want = samples(fn.readers.video_resize, **read, size=[40, 50], count=2)
+    got = samples(lambda **more: made(**more), count=2)
+    assert all(np.array_equal(a, b) for ours, theirs in zip(got, want, strict=True) for a, b in zip(ours, theirs, strict=True))
+    assert made.schema_name == "readers__VideoResize" and "sequence_length=3" in repr(made)
+    with pytest.raises(stoker.StokerError, match=r"readers\.video_resize at .*no argument 'sizes'"):
+        ops.readers.VideoResize(sizes=[3, 4])
+    with pytest.raises(stoker.StokerError, match="given before"):
+        pipeline(lambda: made(size=[3, 4]))
 
 
 def test_video_resize_refuses(pair):
