@@ -308,10 +308,13 @@ static enum stk_status use_cache(const char *path, uint64_t *hash, struct stk_er
 	enum stk_status s = stk__video_cache_create(1, &cache, err);
 	*hash = 14695981039346656037u;
 	for (int i = 0; i < 5 && !s; i++) {
-		struct stk_frame_request r = {.path = path, .frame = i < 4 ? wanted[i] : -1, .seconds = 0.13};
+		struct stk_video_tally tally = {0};
+		struct stk_frame_request r = {.path = path, .frame = i < 4 ? wanted[i] : -1, .seconds = 0.13, .tally = &tally};
 		struct stk_image image;
 		stk__arena_reset(&arena);
 		s = stk__video_cache_read(cache, &r, &arena, &image, err);
+		if (!s)
+			assert_int_equal(tally.frames, 1);
 		for (size_t k = 0; k < (size_t)HEIGHT * WIDTH * 3 && !s; k++)
 			*hash = (*hash ^ ((uint8_t *)image.data)[k]) * 1099511628211u;
 	}
