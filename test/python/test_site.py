@@ -4,6 +4,7 @@
 import importlib.util
 import random
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -48,3 +49,24 @@ def test_every_page_of_doc_is_in_the_menu():
     text = (ROOT / "site/make_site.py").read_text()
     menu = set(re.findall(r'"([a-z-]+)"', text.split("GUIDES = {")[1].split("}")[0]))
     assert {path.stem for path in (ROOT / "doc").glob("*.md")} <= menu
+
+
+@pytest.fixture(scope="module")
+def samples(gallery):
+    sys.modules["gallery"] = gallery
+    spec = importlib.util.spec_from_file_location("stoker_gallery_samples", ROOT / "site/gallery_samples.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["gallery"]
+
+
+def test_boxes_and_pipelines_are_drawn(samples):
+    draw = random.Random(SEED)
+    for call in draw.sample(samples.LOADER, 3):
+        picture = samples.of_loader(call)
+        assert (picture == (255, 64, 64)).all(2).any(), call  # the outline of a box
+    picture = samples.of_structured(draw.choice(samples.STRUCTURED))
+    assert (picture == (255, 64, 64)).all(2).any()
+    for title, program in samples.PIPELINES.items():
+        assert "level 0" in samples.of_program(program).svg, title
