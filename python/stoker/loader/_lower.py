@@ -602,8 +602,8 @@ class Recipe:
         name = types.dtype_name(wanted)
         if wanted in WIDE and not floats:
             raise InvalidArgumentError(
-                f"dtype=torch.{name} is for images whose numbers are kept: name their kind, as fields={{'image': 'FloatMap', ...}}. Other images are of 8 bits, "
-                "and dtype is torch.float32, float16, bfloat16 or uint8"
+                f"dtype=torch.{name} is for images whose numbers are kept: name their kind, as fields={{'image': 'FloatMap', ...}}. Other images have 8 "
+                "bits, and dtype is torch.float32, float16, bfloat16 or uint8"
             )
         if wanted not in (*FLOATS, *WIDE, types.UINT8):
             raise InvalidArgumentError(f"dtype is torch.float32, float16, bfloat16 or uint8, or of a FloatMap uint16 or int16, not {name}")

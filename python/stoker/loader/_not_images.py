@@ -15,8 +15,8 @@ SOUNDS = (
     "through stoker.DataLoader, with the collate_fn that they have"
 )
 _CLIPS = (
-    "a Loader makes clips itself, from the paths of videos, with fields={'clip': Video(frames=16)}; clips that a Dataset makes go through stoker.DataLoader, or "
-    "follow an image as a target"
+    "a Loader makes clips itself, from the paths of videos, with fields={'clip': Video(frames=16)}; clips that a Dataset makes go through stoker.DataLoader, "
+    "or follow an image as a target"
 )
 _ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm")
 
