@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import re
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -280,25 +279,31 @@ class _Ranges(io.RawIOBase):
 # are objects of Python and the interpreter ends in that moment, the process is aborted.
 
 
-def _native(opened: Any) -> Any:
-    """Returns the open file as one of pyarrow's own, which holds no object of Python."""
+def _through(opened: Any, read: Callable[[Any], Any]) -> Any:
+    """Returns what `read` makes of the open file. It gets one of pyarrow's own files, which holds no object of Python, where there can be one."""
     import pyarrow as pa
 
-    name = f"/proc/self/fd/{opened.fileno()}"
-    return pa.OSFile(name) if os.path.exists(name) else _released(opened)
+    name = "" if isinstance(opened, _Ranges) else f"/proc/self/fd/{opened.fileno()}"
+    if not name or not os.path.exists(name):
+        return _released(opened, read)
+    with pa.OSFile(name) as file:
+        return read(file)
 
 
-@contextlib.contextmanager
-def _released(opened: Any) -> Any:
-    """Gives pyarrow a file object, and waits at the end until pyarrow has dropped it and all bytes that it read."""
+def _released(opened: Any, read: Callable[[Any], Any]) -> Any:
+    """Gives `read` a file object, and waits at the end until pyarrow has dropped it and all bytes that it read. No variable of a caller may hold the file, or
+    the wait would be for that variable."""
     file = _Given(opened)
-    seen = file.seen
-    seen.append(weakref.ref(file))
-    yield file
-    del file
-    end = time.monotonic() + _PATIENCE
-    while any(ref() is not None for ref in seen) and time.monotonic() < end:
-        time.sleep(0.0002)
+    seen, itself = file.seen, weakref.ref(file)
+    try:
+        made = read(file)
+        seen.append(itself)  # the traceback of a failed call holds the file, so there is no waiting for it
+        return made
+    finally:
+        del file
+        end = time.monotonic() + _PATIENCE
+        while any(ref() is not None for ref in seen) and time.monotonic() < end:
+            time.sleep(0.0002)
 
 
 class _Given(io.RawIOBase):
@@ -335,14 +340,15 @@ def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Sto
     spans = [span_of(c) for c in map(footer.column, range(footer.num_columns)) if c.path_in_schema.partition(".")[0] in wanted]
     detail = f": row group {group}"
     where = file.name + detail
+
+    def whole(source: Any) -> Any:
+        with pq.ParquetFile(source, metadata=file.footer, pre_buffer=False) as reader:
+            return reader.read_row_group(group, columns=list(columns), use_threads=False)
+
     with _opening(file.name, detail), _reopened(file, storage) as opened:
         if isinstance(opened, _Ranges):
             opened.load(spans)
-        with (
-            _released(opened) if isinstance(opened, _Ranges) else _native(opened) as source,
-            pq.ParquetFile(source, metadata=file.footer, pre_buffer=False) as reader,
-        ):
-            table = reader.read_row_group(group, columns=list(columns), use_threads=False)
+        table = _through(opened, whole)
     if table.num_rows != footer.num_rows:
         raise CorruptError(f"{where}: it holds {table.num_rows} rows, and its footer says {footer.num_rows}: the file is damaged")
     return table
