@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VERSION = 1, COLUMNS = 5, HASH = 8, BLOCK = 512, LONG_LIST = 2000, LARGE_FILE = 4 << 20 };
+enum { VERSION = 1, COLUMNS = 5, HASH = 8, BLOCK = 512, LONG_LIST = 2000, LARGE_FILE = 4 << 20, MOST_WITHOUT_BYTES = 1 << 20 };
 enum { PTS, DURATION, POSITION, SIZE, FLAGS };
 static const char magic[8] = "STKVIDEO";
 
@@ -216,6 +216,8 @@ static bool is_sound(const struct stk_ffmpeg *f, const struct head *h, size_t si
 		const int32_t w = h->columns[c].width;
 		good = good && (w == 0 || w == 1 || w == 2 || w == 4 || w == 8);
 	}
+	/* Packets that are all alike need no bytes here, so that the size does not limit their number. */
+	good = good && (h->count <= MOST_WITHOUT_BYTES || column_bytes(h) >= (size_t)h->count);
 	return good && size == sizeof *h + (size_t)h->extradata_size + column_bytes(h) + (size_t)h->kept + HASH;
 }
 

@@ -53,7 +53,8 @@ static void check_index(const struct stk_video_index *x)
 	const struct stk_frame_table *t = stk__video_table(x);
 	if (facts->frames < 1 || facts->frames > facts->packets || t->frames != facts->frames || t->key_count < 1)
 		abort();
-	for (int32_t i = 0; i < t->frames; i++) {
+	/* A changed index can have millions of frames, which all lie in columns without bytes: then only some are checked. */
+	for (int32_t i = 0; i < t->frames; i += 1 + t->frames / 10000) {
 		const double time = stk__video_time(x, i);
 		if (t->packet_of[i] < 0 || t->packet_of[i] >= facts->packets || !isfinite(time) || !isfinite(stk__video_duration(x, i)) ||
 			stk__plan_key(t, i) < 0 || (i > 0 && time < stk__video_time(x, i - 1)) || stk__video_shown(x, time) < i)
