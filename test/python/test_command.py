@@ -150,6 +150,14 @@ printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 
+def all_commands() -> list[str]:
+    return re.findall(r"^  ([a-z][a-z-]*) ", stoker("--help").stdout.split("commands:")[1].split("exit codes")[0], re.M)
+
+
+def all_options(command) -> list[str]:
+    return re.findall(r"--[a-z-]+", "".join(re.findall(r"^  (?:-., |    )--.*?(?: |$)", stoker(command, "--help").stdout, re.M)))
+
+
 def test_bash_completes_commands_options_and_files(folder, tmp_path):
     (script := tmp_path / "stoker.bash").write_text(stoker("completion", "bash").stdout)
 
@@ -160,12 +168,11 @@ def test_bash_completes_commands_options_and_files(folder, tmp_path):
         )
         return done.stdout.split()
 
-    commands = re.findall(r"^  (\w+)  ", stoker("--help").stdout.split("commands:")[1].split("exit codes")[0], re.M)
-    assert {*commands} < {*completed("stoker", "")} and len(commands) > 8
+    commands = all_commands()
+    assert {*commands} < {*completed("stoker", "")} and {"pack-video", "completion"} < {*commands} and len(commands) > 10
     assert completed("stoker", "insp") == ["inspect"]
     for command in commands:
-        options = re.findall(r"--[a-z-]+", "".join(re.findall(r"^  (?:-., |    )--.*?(?: |$)", stoker(command, "--help").stdout, re.M)))
-        assert {*completed("stoker", command, "--")} == {*options, "--help"}, command
+        assert {*completed("stoker", command, "--")} == {*all_options(command), "--help"}, command
     assert str(folder) in completed("stoker", "inspect", f"{folder}"[:-1])
 
 
@@ -184,6 +191,17 @@ def test_completion_of_other_shells_and_the_manual(shell, check, tmp_path):
     env.pop("LD_PRELOAD", None)  # a sanitizer's library would report on these programs
     done = subprocess.run([*check, file], capture_output=True, text=True, timeout=60, env=env)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_option_is_completed_and_in_the_manual():
+    zsh, fish, manual = (stoker("completion", shell).stdout for shell in ("zsh", "fish", "man"))
+    sections = {section.split('"')[0].split()[0]: section for section in manual.replace("\\-", "-").split('.SS "stoker ')[1:]}
+    for command in all_commands():
+        (line,) = re.findall(rf"^\t{command}\) names=.*$", zsh, re.M)
+        options = [o for o in all_options(command) if o != "--help"]
+        assert options and options == re.findall(r" '(--[a-z-]+):", line), command
+        assert options == ["--" + o for o in re.findall(rf"__fish_seen_subcommand_from {command}' -l ([a-z-]+) ", fish)], command
+        assert options == re.findall(r"^(?:\\fB-.\\fR, )?\\fB(--[a-z-]+)\\fR", sections[command], re.M), command
 
 
 def test_completion_of_an_unknown_shell():
