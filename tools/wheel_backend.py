@@ -342,8 +342,11 @@ def say_what_is_missing(build: Path) -> None:
     """Warns if the wheel has no GPU kernels, since its file does not look different."""
     if "stk__cuda_image_count = 0;" in (build / "src/gpu/images/cuda-images.c").read_text():
         bar = "*" * 100
-        print(f"{bar}\nwheel: nvcc was not found, so THIS WHEEL HAS NO CUDA KERNELS: nothing in it runs on a GPU.", file=sys.stderr)
-        print(f"wheel: put nvcc on the PATH and make it anew, or let `make release` make one that has all.\n{bar}", file=sys.stderr)
+        print(
+            f"{bar}\nwheel: nvcc was not found, or -Dcuda=disabled was given. THIS WHEEL HAS NO CUDA KERNELS: nothing in it runs on a GPU.",
+            file=sys.stderr,
+        )
+        print(f"wheel: put nvcc on the PATH and build it again, or let `make release` make one that has all.\n{bar}", file=sys.stderr)
 
 
 def build_wheel(wheel_directory: str, config_settings: dict | None = None, metadata_directory: str | None = None) -> str:
@@ -395,9 +398,17 @@ def build_sdist(sdist_directory: str, config_settings: dict | None = None) -> st
     return target.name
 
 
+def meson_version() -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", run("meson", "--version"))[:2])
+
+
 def get_requires_for_build_wheel(config_settings: dict | None = None) -> list[str]:
     """Returns the build tools that the system lacks and PyPI has. The C libraries must be installed already: tools/packages.txt lists them."""
-    return [command for command in FROM_PYPI.values() if not shutil.which(command)]
+    lacking = [command for command in FROM_PYPI.values() if not shutil.which(command)]
+    # Earlier ones ask Python for its distutils, which CPython has not had since 3.12.
+    if "meson" not in lacking and sys.version_info >= (3, 12) and meson_version() < (1, 3):
+        lacking.append("meson>=1.3")
+    return lacking
 
 
 get_requires_for_build_editable = get_requires_for_build_wheel

@@ -74,3 +74,14 @@ def test_a_wheel_is_for_the_pythons_that_load_its_module(module, tag):
 def test_a_module_of_another_name_is_refused(module):
     with pytest.raises(SystemExit, match=re.escape(f"{module} is no name of a module")):
         wheel_backend.python_tag(Path(module))
+
+
+@pytest.mark.parametrize(
+    ("python", "meson", "wanted"),
+    [((3, 11), "1.0.1", []), ((3, 12), "1.0.1", ["meson>=1.3"]), ((3, 13), "1.3.0", []), ((3, 13), "1.12.1", []), ((3, 13), "2.0.rc1", [])],
+)
+def test_an_old_meson_is_replaced_for_a_new_python(monkeypatch, python, meson, wanted):
+    monkeypatch.setattr(wheel_backend.shutil, "which", lambda command: command)
+    monkeypatch.setattr(wheel_backend, "run", lambda *command: f"{meson}\n")
+    monkeypatch.setattr(wheel_backend.sys, "version_info", python)
+    assert wheel_backend.get_requires_for_build_wheel() == wanted
