@@ -348,7 +348,8 @@ static enum stk_status read_frame(struct stk_video_cache *c, struct video *v, co
 		s = r->gpu ? stk__video_gpu_decode(d->gpu, d->decoder, v->index, in, &wanted, NULL, NULL, err)
 			   : stk__video_decode(d->decoder, v->index, in, &wanted, err);
 	const struct stk_video_done after = stk__video_done(d->decoder, d->gpu);
-	stk__video_tally(r->tally, &before, &after);
+	if (r->tally)
+		stk__video_tally(r->tally, &before, &after);
 	if (s)
 		forget(d);
 	give_decoder(c, d, s ? INT32_MAX : frame);

@@ -23,7 +23,7 @@ struct stk_frame_request {
 	struct stk_video_limits limits; /* of the pipeline, the same in all calls */
 	const struct stk_cancel *cancel;
 	const struct stk_gpu_call *gpu; /* NULL: to host memory */
-	struct stk_video_tally *tally;
+	struct stk_video_tally *tally;  /* nullable */
 };
 
 /* Decodes a frame to memory of the arena, or of the GPU: `out` is an image of uint8 with 3 channels. Messages name the file. STK_INVALID: there is no such frame. */
