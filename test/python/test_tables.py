@@ -659,6 +659,17 @@ def test_a_file_that_changes_while_it_is_read(tmp_path, rng, change):
     assert taken == list(range(len(taken))) and len(taken) <= 20
 
 
+def test_a_file_that_is_cut_while_it_is_read(tmp_path):
+    path = write(tmp_path / "a.parquet", {"label": pa.array(range(200_000))}, 20_000, compression="none", use_dictionary=False)
+    batches, taken = iter(Loader(path, 1000)), []
+    taken += next(batches).label.tolist()
+    os.truncate(path, path.stat().st_size // 2)
+    with pytest.raises(StokerError, match=r"a\.parquet: row group \d: .*replaced while it was read"):
+        for batch in batches:
+            taken += batch.label.tolist()
+    assert taken == list(range(len(taken)))
+
+
 @pytest.mark.parametrize("change", ["a new file", "the same file", "touched"])
 def test_a_file_that_is_replaced_by_one_of_its_size_and_time(tmp_path, change):
     path, other, picture = tmp_path / "a.parquet", tmp_path / "b", jpeg(np.random.default_rng(SEED))
