@@ -4,7 +4,7 @@
 # Runs the Python tests, but those against DALI, in two processes side by side: most of them wait for servers, timers and other processes. They are
 # pytest's own processes and no workers of another: tests end them by signals, fork them and look at their threads.
 #
-# A test that fails is run three times more, alone. If it passes each time, it is unsteady: it is listed with its failure, and does not fail the run, since
+# A test that fails is run three times more, by itself. If it passes each time, it is unsteady: it is listed with its failure, and does not fail the run, since
 # a busy machine may be the reason. More than MOST_UNSTEADY (3) of them are failures.
 #
 # usage: [BORDER=m] [MOST_UNSTEADY=n] tools/python_tests.sh COMMAND... as PYTHON -m pytest -q; files are added to it
@@ -59,5 +59,5 @@ if [ "$code" -ne 0 ] && [ "$count" -gt 0 ] && [ "$count" -le "$MOST_UNSTEADY" ] 
 	[ "$code" -ne 0 ] || sed -i 's/\([0-9]*\) failed\(, .* in [0-9.]*s\)/\1 unsteady\2/' "$log/first" "$log/second"
 fi
 cat "$log/first" "$log/second"
-[ "$code" -ne 0 ] || [ "$count" -eq 0 ] || printf 'unsteady (failed once, then passed three times alone):\n%s\n' "$failed"
+[ "$code" -ne 0 ] || [ "$count" -eq 0 ] || printf 'unsteady (failed once, then passed three times by itself):\n%s\n' "$failed"
 exit $code

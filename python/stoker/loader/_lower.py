@@ -534,7 +534,8 @@ def refuse_other_tensors(transforms: Sequence[T.Transform]) -> None:
         if t._of_tensors:
             name = type(t).__name__
             raise InvalidArgumentError(
-                f"Loader: torchvision's {name} gives other pixels for tensors than for PIL images, which Stoker does not reproduce: {t._of_tensors.format(name)}"
+                f"Loader: torchvision's {name} gives other pixels for tensors than for PIL images, which Stoker does not reproduce: "
+                f"{t._of_tensors.format(name)}"
             )
 
 
