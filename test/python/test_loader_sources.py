@@ -572,15 +572,14 @@ def test_no_python_is_waited_for_after_ctrl_c(script, workers):
 
 
 def test_calls_that_come_while_threads_are_closed_are_answered():
-    """A call after close() is cancelled. Otherwise its caller would wait forever, and the end of the pipeline would wait for the caller."""
-    from concurrent.futures import CancelledError
-
+    """A call after close() gets an error. Otherwise its caller would wait forever, and the end of the pipeline would wait for the caller."""
+    from stoker.errors import StateError
     from stoker.loader._fetch import Threads
 
     threads = Threads(2)
     assert threads.submit(lambda: 3).result(20) == 3
     threads.close()
-    with pytest.raises(CancelledError):
+    with pytest.raises(StateError, match="the Loader was closed"):
         threads.submit(lambda: 3).result(20)
 
 
