@@ -288,6 +288,17 @@ def test_partitioned_folders(tmp_path, form):
     assert next(iter(Loader(files[-1], 2, fields=("year", "x")))).year.tolist() == [2024, 2024]
 
 
+def test_tensors_of_arrow_keep_their_shape(tmp_path, rng):
+    wanted = rng.normal(size=(5, 2, 3)).astype(np.float32)
+    column = pa.FixedShapeTensorArray.from_numpy_ndarray(wanted)
+    write(tmp_path / "t.parquet", {"grid": column, "label": pa.array(range(5))}, 2)
+    assert np.array_equal(next(iter(Loader(tmp_path / "t.parquet", 5))).grid.numpy(), wanted)
+    turned = pa.fixed_shape_tensor(pa.float32(), (2, 3), permutation=[1, 0])
+    write(tmp_path / "u.parquet", {"grid": pa.ExtensionArray.from_storage(turned, column.storage)})
+    with pytest.raises(InvalidArgumentError, match=r"the column 'grid' holds .* no form in a batch"):
+        Loader(tmp_path / "u.parquet", 5, fields=("grid",))
+
+
 def test_columns_of_one_name_and_too_many_columns(tmp_path):
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"]), tmp_path / "a.parquet")
     with pytest.raises(InvalidArgumentError, match=r"a.parquet: several columns are called 'x'"):

@@ -15,12 +15,13 @@ IMAGE, BYTES, TEXT, NUMBER, ARRAY, OBJECT = "image", "bytes", "text", "number", 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. type: pyarrow's type. kind: one of the constants above."""
+    """A column of a table. type: pyarrow's type. kind: one of the constants above. shape: of a row of Arrow's fixed_shape_tensor; (): rows are lists."""
 
     name: str
     type: Any
     kind: str
     dtype: str = ""  # of numbers and arrays
+    shape: tuple[int, ...] = ()
 
 
 class NullError(ValueError):
@@ -44,7 +45,9 @@ def column_of(name: str, type: Any, is_image: bool) -> Column | None:
     while t.is_list(inner) or t.is_large_list(inner) or t.is_fixed_size_list(inner):
         inner = plain_type(inner.value_type)
     if inner is not plain and (dtype := _dtype(inner)):
-        return Column(name, type, ARRAY, dtype)
+        if getattr(type, "permutation", None) not in (None, [*range(len(getattr(type, "shape", ())))]):
+            return None  # its rows lie in another order than their dims
+        return Column(name, type, ARRAY, dtype, tuple(getattr(type, "shape", ())))
     return Column(name, type, OBJECT) if _is_plain_data(plain) else None
 
 
@@ -127,7 +130,8 @@ def values_of(column: Column, chunked: Any) -> Values:
     if column.kind == NUMBER:
         return _numbers(array, column.dtype)
     if column.kind == ARRAY:
-        return _arrays(array, column.dtype)
+        values = _arrays(array, column.dtype)
+        return values if not column.shape else lambda row: None if (value := values(row)) is None else value.reshape(column.shape)
     return lambda row: None if (value := array[row].as_py()) is None else json.dumps(value)
 
 
