@@ -504,6 +504,16 @@ def store(table, tmp_path, monkeypatch):
     server.close()
 
 
+@pytest.mark.timeout(120)
+def test_row_groups_of_a_store_are_not_waited_for_once_they_are_read(store, monkeypatch):
+    """After a row group, Stoker waits until pyarrow has dropped its file. Nothing else may hold that file, or each row group would take the whole patience."""
+    from stoker.loader import _table_files
+
+    monkeypatch.setattr(_table_files, "_PATIENCE", 1000)
+    loader = Loader("s3://bucket/table/part-*.parquet", 8, transforms=SMALL, fields=WANTED, shuffle="groups", last_batch="keep")
+    assert len(all_labels(loader)) > 0
+
+
 @pytest.mark.parametrize("faults", ["", "p503=0.05&reset=0.05&truncate=0.05&seed=3"])
 def test_tables_in_a_store(store, table, faults):
     local = all_labels(loader_of(table, shuffle="groups", last_batch="keep"))
