@@ -435,13 +435,13 @@ static void write_picture(const struct decoder *d, const AVFrame *f, size_t pitc
 	}
 }
 
-static int maps, maps_alone;
-__attribute__((visibility("default"))) int emulated_nvdec_maps(int *alone);
+static int maps, maps_idle;
+__attribute__((visibility("default"))) int emulated_nvdec_maps(int *idle);
 
-/* Returns how many pictures were mapped since the last call; *alone: those after which the engine had no other picture to work on. */
-int emulated_nvdec_maps(int *alone)
+/* Returns how many pictures were mapped since the last call; *idle: those after which the engine had no other picture to work on. */
+int emulated_nvdec_maps(int *idle)
 {
-	*alone = __atomic_exchange_n(&maps_alone, 0, __ATOMIC_SEQ_CST);
+	*idle = __atomic_exchange_n(&maps_idle, 0, __ATOMIC_SEQ_CST);
 	return __atomic_exchange_n(&maps, 0, __ATOMIC_SEQ_CST);
 }
 
@@ -450,7 +450,7 @@ static void count_map(struct decoder *d, int surface)
 	if (surface >= 0 && surface < SURFACES && d->surfaces[surface].place > d->done)
 		d->done = d->surfaces[surface].place;
 	__atomic_add_fetch(&maps, 1, __ATOMIC_SEQ_CST);
-	__atomic_add_fetch(&maps_alone, d->done == d->sent, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&maps_idle, d->done == d->sent, __ATOMIC_SEQ_CST);
 }
 
 int cuvidMapVideoFrame64(void *decoder, int surface, unsigned long long *address, unsigned *pitch, struct stk_cuvid_map *map)
