@@ -42,7 +42,7 @@ struct stk_decode_level {
 	int32_t rest;     /* windows in which the level does not rise */
 	int32_t waited;   /* windows at the limit with time left */
 	int32_t patience; /* such windows before a higher limit is tried */
-	int32_t probe;    /* by how much */
+	int32_t probe;    /* by how much the limit rises at the next try */
 };
 
 #define STK_DECODE_LEVEL_START                                                                                                             \
@@ -62,11 +62,11 @@ struct stk_decode_side {
 	_Atomic int64_t window_ns; /* when the window began */
 	_Atomic int32_t level;     /* level.level, for workers that do not end a window */
 	_Atomic int32_t due;       /* hundredths of a file that the cores should still decode */
-	int32_t due_batches;       /* like `due`, of a batch; guarded by the pipeline's lock */
+	int32_t due_batches;       /* hundredths of a batch that the cores should still decode; guarded by the pipeline's lock */
 	_Atomic int64_t files, bytes;
-	double cores; /* that this process may use */
+	double cores; /* number of cores that this process may use */
 	struct stk_decode_level now;
-	struct stk_window_seen mean; /* of the last windows */
+	struct stk_window_seen mean; /* over the last windows */
 	int32_t unseen;              /* windows after a pause that say nothing about the load */
 	struct stk_side_totals {     /* at the window's beginning */
 		int64_t cpu_ns, core_ns, core_cpu_ns, late_ns;

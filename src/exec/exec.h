@@ -186,7 +186,7 @@ struct stk_exec_counters {
 
 /* Batches in flight. */
 struct stk_flight {
-	struct stk_record *records; /* batch k stands at k % n */
+	struct stk_record *records; /* batch k uses records[k % n] */
 	int32_t n;
 	struct stk_record *ending; /* a list */
 	int64_t next_create, next_open, next_deliver;
@@ -203,7 +203,7 @@ struct stk_crew {
 struct stk_run {
 	bool started, stopping;
 	bool restored;    /* from a state */
-	bool held_warned; /* the notice about the consumer's batches was given */
+	bool held_warned; /* the warning that the consumer keeps batches was logged */
 	_Atomic bool cancelled;
 	struct stk_cancel halt; /* makes workers abandon their work: the pipeline was cancelled, or it drains */
 };
@@ -250,8 +250,8 @@ struct stk_pipeline {
 	struct stk_watched watched;
 };
 
-/* The two ways to make batches: workers run chains (engine.h), or the GPU reads a data set in its memory (resident.h). Functions are called
- * with the lock held unless the comment says otherwise. */
+/* Batches are made in one of two manners: workers run chains (engine.h), or the GPU reads a data set in its memory (resident.h). These
+ * functions are called with the lock held unless the comment says otherwise. */
 struct stk_batch_maker {
 	bool places; /* samples get their places when a batch is planned, else when the consumer asks for the batch */
 	bool crew;   /* workers take part and open batches; else the consumer opens a batch when it wants one */

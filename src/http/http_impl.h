@@ -49,12 +49,12 @@ struct stk_http_loop {
 	struct stk_http_source *source;
 	pthread_t thread;
 	int epoll, event; /* event: written to wake the loop */
-	int64_t round_ns; /* when it last had work */
+	int64_t round_ns; /* when epoll_wait last returned */
 	struct stk_transfer *active, *idle, *ended;
 	struct stk_certificates *certificates;
 	CURLSH *share;                                     /* caches of DNS names and TLS sessions */
 	struct stk_connection **by_fd;                     /* by descriptor: the connection that receives its events */
-	int fd_count;                                      /* of by_fd */
+	int fd_count;                                      /* entries of by_fd */
 	int connections;                                   /* open connections of all kinds */
 	int fds, most_fds;                                 /* descriptors of connections and their dialers, and the limit */
 	int looking_up;                                    /* connections whose name curl is resolving */
@@ -89,13 +89,13 @@ struct stk_http_source {
 	bool keys_refused; /* the store reports that the account's keys have expired, although their own date has not passed */
 	struct stk_http_region *regions;
 	int64_t skew_s;                /* the servers' clock minus ours */
-	double limit;                  /* of requests under way */
+	double limit;                  /* on the number of requests under way */
 	bool steady;                   /* the limit has once been too high: since then it is adjusted instead of doubled */
 	int64_t slowed_ns, changed_ns; /* when the limit was last halved, or last set */
 	struct stk_http_window {
 		int count;
 		int64_t ns, bytes; /* of the requests that succeeded in this window */
-		int64_t begun_ns;  /* time of its first end */
+		int64_t begun_ns;  /* when the first of these requests ended */
 		bool limited;      /* other requests waited meanwhile */
 	} window;
 	double base_ns, base_size;  /* ns that a request takes if it waits for no other request; mean size of such requests */
@@ -212,7 +212,7 @@ STK_MUST_USE enum stk_status stk__http_say_short(const struct stk_transfer *t);
 /* http_loop.c. */
 STK_MUST_USE enum stk_status stk__http_loop_start(struct stk_http_loop *l, struct stk_http_source *s, struct stk_error *err);
 void stk__http_loop_wake(struct stk_http_loop *l);
-void stk__http_loop_join(struct stk_http_loop *l); /* ending is set */
+void stk__http_loop_join(struct stk_http_loop *l); /* call after `ending` was set */
 
 /* http_hedge.c: second transfers for requests with late answers, on the loop's thread. */
 void stk__hedge_learn(struct stk_http_source *s, int64_t first_byte_ns);
@@ -243,12 +243,12 @@ bool stk__http_begin_hedge(struct stk_http_source *s, int64_t now);
 void stk__http_end_hedge(struct stk_http_source *s);
 /* Notes that the loop is awake and asks for the next request itself. */
 void stk__http_awake(struct stk_http_source *s, struct stk_http_loop *l);
-/* Notes that a request under way has ended. */
 struct stk_http_end {
 	bool well, slow; /* slow: the server asked for fewer */
 	int64_t begun_ns, now_ns;
 	size_t bytes;
 };
+/* Notes that a request under way has ended. */
 void stk__http_ended(struct stk_http_source *s, struct stk_http_loop *l, const struct stk_http_end *e);
 /* Copies the bucket's region if a redirect has revealed it; returns false if the one in the settings applies. */
 bool stk__http_region(struct stk_http_source *s, const char *bucket, char region[64]);
@@ -262,7 +262,7 @@ struct stk_http_account *stk__http_account(struct stk_http_source *s); /* return
 uint64_t stk__http_place(const struct stk_http_account *a);
 void stk__http_account_unref(struct stk_http_account *a);
 void stk__http_refresh(void *source, const char *uri, const struct stk_access *access);
-void stk__http_keeper_join(struct stk_http_source *s); /* ending is set */
+void stk__http_keeper_join(struct stk_http_source *s); /* call after `ending` was set */
 /* Handles a store's report that the account's keys have expired: requests new ones soon. Returns false if they come from no issuer. */
 bool stk__http_keys_refused(struct stk_http_source *s, const struct stk_http_account *a);
 /* http_share.c: returns the least busy of the sleeping loops, or NULL. Call with the lock held. */
