@@ -860,10 +860,12 @@ def test_reading_waits_until_no_thread_holds_its_bytes():
     released = importlib.import_module("stoker.loader._table_files")._released
     held = []
     thread = threading.Timer(0.2, held.clear)
-    with released(io.BytesIO(b"abcdef")) as file:
+
+    def read(file):
         held.append(file.read(3))
         assert bytes(held[0]) == b"abc" and file.tell() == 3
         thread.start()
-        del file
+
+    released(io.BytesIO(b"abcdef"), read)
     assert held == []
     thread.join()
