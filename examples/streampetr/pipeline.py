@@ -16,7 +16,7 @@ from stoker.structured.nuscenes import FIELDS
 from stoker.structured.pipeline import DALIStructuredOutputIterator, PipelineDefinition, SampleDataGroup
 from stoker.structured.processing_steps import PipelineStepBase
 
-# Fields of a camera's annotations and of those in space, with their numbers of dims, as stoker.structured.NuScenes names them.
+# Fields of annotations in an image and in space, under their names in stoker.structured.NuScenes. The values are numbers of dims.
 BOXES_2D = {"bboxes2d": 2, "centers2d": 2, "depths2d": 1, "labels2d": 1}
 BOXES_3D = {"translations": 2, "sizes": 2, "orientations": 1, "velocities": 2, "gt_labels_3d": 1}
 

@@ -44,7 +44,7 @@ struct stk_pipeline_config {
 	 * well. 0: 2 GiB */
 	size_t memory_limit;
 	/* Bytes on the GPU for decoding (half of it; a file that takes more is decoded on the cores) and for batches under way beyond `prefetch`, or for
-	 * a data set that lies there (one that takes more is uploaded batch by batch). 0: a 32nd of the free memory but at least
+	 * a data set that is kept in its memory (one that takes more is uploaded batch by batch). 0: a 32nd of the free memory but at least
 	 * 928 MiB, or a quarter of the free memory if that is less. */
 	size_t gpu_memory;
 	enum stk_decoding decode; /* STOKER_DECODE of the environment replaces AUTO */

@@ -29,7 +29,7 @@ struct painter {
 
 /* ---- the border of a polygon ---- */
 
-/* Pixels at which runs begin: a list, or one bit for each pixel from `first` on. If both are NULL, turns are only counted. */
+/* Pixels at which runs begin: a list, or one bit for each pixel from `first` on. If both are NULL, the pixels are only counted. */
 struct turns {
 	int64_t *at;
 	uint64_t *bits;

@@ -252,7 +252,8 @@ static enum stk_status open_and_read(struct file_read *f)
 	if (f->r->length >= 0)
 		size = (size_t)f->r->length;
 	else if (f->expected >= 0)
-		size = (size_t)f->expected + 1; /* one more byte, to meet the end inside the buffer */
+		size = (size_t)f->expected +
+		       1; /* one byte more than the file has: a buffer that does not fill shows that the file has ended */
 	else if (size == 0)
 		size = FIRST_SIZE;
 	if (f->r->length < 0 && f->r->most && size > f->r->most)

@@ -8,7 +8,7 @@
 
 struct polyline_job {
 	const struct stk_polyline *p;
-	double *along; /* (threads, points) */
+	double *along; /* (threads, points): distance of each point from the first, along the line */
 };
 
 static void polyline_one(void *ctx, int64_t b, int32_t worker)

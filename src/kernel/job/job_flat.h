@@ -7,7 +7,7 @@
 
 #include "kernel/job/job.h"
 
-enum { STK_JOB_FLAT_PIECE = 16 }; /* bytes */
+enum { STK_JOB_FLAT_PIECE = 16 }; /* the output is divided into aligned pieces of this many bytes */
 
 /* Output i reads element i / inner % size; elements are `step` bytes apart. */
 struct stk_job_repeat {
