@@ -522,15 +522,6 @@ def test_tables_in_a_store(store, table, faults):
     assert all_labels(remote) == local
 
 
-def test_reads_from_a_store_wait_only_for_pyarrow(store, monkeypatch):
-    """A read ends when pyarrow has dropped the file. With a variable that holds the file, it would end after _PATIENCE."""
-    from stoker.loader import _table_files
-
-    monkeypatch.setattr(_table_files, "_PATIENCE", 10**6)
-    loader = Loader("s3://bucket/table/part-*.parquet", 8, fields=("label",), last_batch="keep", timeout=100)
-    assert all_labels(loader) == list(range(64))
-
-
 def test_footers_in_a_store_take_one_read_and_resuming_none_of_ended_groups(store, monkeypatch):
     from stoker.loader import _table_files
 
