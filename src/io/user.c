@@ -298,7 +298,7 @@ static void destroy(void *source)
 	unref(s);
 }
 
-/* Copies the schemes, with those of listings if the function answers listings. */
+/* Copies the schemes that the user's function reads. Adds the schemes of listings if the function also lists objects. */
 static char *copy_schemes(const struct stk_storage_config *c)
 {
 	struct stk_text out = {0};

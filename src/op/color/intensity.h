@@ -9,7 +9,7 @@
 
 struct stk_intensity {
 	float brightness, shift, contrast;
-	float center; /* NAN: the input type's */
+	float center; /* value that contrast leaves unchanged; NAN: the default of the input's type */
 };
 
 /* Sets the output's desc, and checks that both types can be computed on. dtype: -1 for the input's. */
