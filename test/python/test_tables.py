@@ -522,38 +522,6 @@ def test_tables_in_a_store(store, table, faults):
     assert all_labels(remote) == local
 
 
-def test_footers_in_a_store_take_one_read_and_resuming_none_of_ended_groups(store, monkeypatch):
-    from stoker.loader import _table_files
-
-    read, real = [], _table_files._Ranges._fetch
-
-    def spy(self, offset, length):
-        read.append((self.name, offset, offset + length))
-        return real(self, offset, length)
-
-    monkeypatch.setattr(_table_files._Ranges, "_fetch", spy)
-    first = small_windows("s3://bucket/table")
-    assert len(read) == 3  # the footers
-    parts = list(labels_of(first))
-    for _ in zip(range(9), first, strict=False):
-        pass
-    state = first.state_dict()
-    first.close()
-    second = small_windows("s3://bucket/table", seed=1)
-    read.clear()
-    second.load_state_dict(state)
-    assert len(next(labels_of(second))) == len(parts[0])
-    source = second._run.source
-    order, _ = source._sequence(1, second._spec, None)
-    ended = [g for window, end in zip(order.windows, order.starts[1:], strict=True) if end <= 4 * 9 for g in window]
-    assert ended and read
-    for file, group in (source.table.groups[g] for g in ended):
-        footer = file.footer.row_group(group)
-        for begin, length in (_table_files.span_of(footer.column(c)) for c in range(footer.num_columns)):
-            assert not any(name == file.name and start < begin + length and begin < end for name, start, end in read)
-    second.close()
-
-
 def test_tables_by_a_users_function(table):
     def fetch(uri, offset, length):
         with open(table / uri.rpartition("/")[2], "rb") as f:
