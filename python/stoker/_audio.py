@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stoker import _core
+from stoker._storage import Storage
+from stoker._storage import of as storage_of
 from stoker._types import DALIDataType
 from stoker.errors import ArgumentError
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-    from stoker._storage import Storage
 
 _TYPES = {"float32": DALIDataType.FLOAT, "int16": DALIDataType.INT16, "int32": DALIDataType.INT32}
 
@@ -74,7 +74,7 @@ def audioread(
 
     Decodes WAV without the GIL: threads decode side by side.
     """
-    return _decode(os.fsencode(path), None, start, duration, mono, dtype, strict, storage)
+    return _decode(os.fsencode(path), None, start, duration, mono, dtype, strict, storage_of(path, storage))
 
 
 def audiodecode(
@@ -131,7 +131,8 @@ class AudioDecoder:
         named = isinstance(source, (str, os.PathLike))
         if type(source).__module__.partition(".")[0] == "torch":
             source = source.numpy()
-        core = storage.core() if storage is not None else None
+        self._storage = storage_of(source, storage)
+        core = self._storage.core() if self._storage is not None else None
         self._file = _core.AudioFile(os.fsencode(source) if named else None, None if named else source, strict, core)
         _, codec, rate, channels, _, frames, _, origin = self._file.info()
         self.metadata = AudioMetadata(rate, channels, codec, frames, origin, origin + frames / rate, frames / rate)

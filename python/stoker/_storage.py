@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import os
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -134,6 +135,26 @@ class Storage:
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_given": self._given, "_made": None}
+
+
+_common: tuple[dict[str, str], weakref.ref[Storage]] | None = None
+
+
+def common() -> Storage:
+    """Returns the Storage of those who name none. All that live at the same time share one, with its connections, as long as the environment, from which its
+    settings come, stays as it is."""
+    global _common
+    environment = dict(os.environ)
+    found = _common[1]() if _common is not None and _common[0] == environment else None
+    if found is None:
+        found = Storage()
+        _common = (environment, weakref.ref(found))
+    return found
+
+
+def of(source: Any, storage: Storage | None) -> Storage | None:
+    """Returns the Storage that reads a source: the one that the user names, the common one for a URL, or None."""
+    return common() if storage is None and isinstance(source, str) and "://" in source else storage
 
 
 def _folder(cache: str | os.PathLike[str]) -> str:

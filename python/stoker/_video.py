@@ -11,13 +11,12 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoker import _core
+from stoker._storage import Storage
+from stoker._storage import of as storage_of
 from stoker.errors import ArgumentError, NotFoundError, ShapeError, UnsupportedError
-
-if TYPE_CHECKING:
-    from stoker._storage import Storage
 
 
 class _Unpacked:
@@ -134,7 +133,7 @@ class VideoDecoder:
         others, with the same bytes, and decide whether a frame is damaged. counters["frames_on_gpu"] counts the former, why_on_cores explains the latter.
     seek_mode: accepted, without effect: frames are always exact, as in torchcodec's mode "exact".
     strict: a damaged frame is an error. With strict=False it is given as far as it can be decoded.
-    storage: a stoker.Storage for URLs.
+    storage: a stoker.Storage for URLs. None: one that all such decoders of the process share.
 
     Frame i is the i-th in order of presentation, after the edit list; rotation that the file asks for is applied. Frames are torch tensors of uint8, or
     NumPy arrays if torch is not installed. Frames that are asked for in one call are planned together, so that no packet is decoded twice.
@@ -166,7 +165,8 @@ class VideoDecoder:
             raise ArgumentError("frames on the GPU are torch tensors: install torch, or use device='cpu'")
         self._planar = dimension_order == "NCHW"
         self._lock = threading.Lock()
-        self._video = _open(source, storage, -1 if stream_index is None else operator.index(stream_index), strict)
+        self._storage = storage_of(source, storage)
+        self._video = _open(source, self._storage, -1 if stream_index is None else operator.index(stream_index), strict)
         self._on_gpu = self._device != "cpu" and self._use_gpu()
         info = self._video.info()
         self.stream_index: int = info["stream"]

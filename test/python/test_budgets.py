@@ -14,8 +14,10 @@ import sys
 import tarfile
 import textwrap
 import threading
+import wave
 
 import pytest
+import stoker
 from storage import make_certificates
 from support import NO_AWS, SEED, alive, tar_of
 
@@ -450,6 +452,27 @@ def test_a_body_without_an_end_takes_no_more():
         found = child(PEAK, server.url, 300, 32 << 20, 8)
     assert "memory_limit" in found["error"]
     assert found["peak"] < 32 + 8 + 2 * 48 + 64, found
+
+
+def test_decoders_of_urls_share_their_connections(monkeypatch):
+    """Each made threads and connections of its own: twelve decoders at a limit of 64 descriptors left none for the script."""
+    text = io.BytesIO()
+    with wave.open(text, "wb") as sound:
+        sound.setnchannels(1)
+        sound.setsampwidth(2)
+        sound.setframerate(8000)
+        sound.writeframes(bytes(16000))
+    with Slow(0, lambda path, first, last: text.getvalue()) as server:
+        begun = len(os.listdir("/proc/self/fd"))
+        one = stoker.AudioDecoder(f"{server.url}/0.wav")
+        each = len(os.listdir("/proc/self/fd")) - begun
+        others = [stoker.AudioDecoder(f"{server.url}/{i}.wav") for i in range(12)]
+        assert len(os.listdir("/proc/self/fd")) - begun < 3 * each
+        assert all(d.get_all_samples().data.shape == (1, 8000) for d in [one, *others])
+        monkeypatch.setenv("AWS_REGION", "elsewhere")
+        assert stoker.AudioDecoder(f"{server.url}/0.wav")._storage is not one._storage
+        own = stoker.Storage()
+        assert stoker.AudioDecoder(f"{server.url}/0.wav", storage=own)._storage is own
 
 
 # ---- turns ----

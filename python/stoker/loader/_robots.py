@@ -349,9 +349,9 @@ class Robots:
 
 
 def _storage() -> Any:
-    from stoker._storage import Storage
+    from stoker._storage import common
 
-    return Storage()
+    return common()
 
 
 def _read_json(path: Path) -> Any:

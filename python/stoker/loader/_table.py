@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stoker._storage import Storage
+from stoker._storage import Storage, common
 from stoker._where import notice
 from stoker.errors import CorruptError, InvalidArgumentError
 from stoker.loader import _fields
@@ -72,7 +72,7 @@ class Table:
         memory: int = MEMORY,
         sound: str | None = None,
     ) -> None:
-        self.storage, self.memory, self.sound = storage or Storage(), memory, sound
+        self.storage, self.memory, self.sound = storage or common(), memory, sound
         files = read_footers(find(patterns, self.storage), self.storage)
         self.files = [f for f in files if f.footer.num_rows]
         if not self.files:
@@ -403,7 +403,7 @@ def _features(schema: Any) -> dict[str, Any]:
 
 def inspect(patterns: Sequence[str], storage: Storage | None = None) -> dict[str, Any]:
     """Returns facts about a table: files, rows, groups, and of each column its type, bytes, and the form that it takes in a batch."""
-    store = storage or Storage()
+    store = storage or common()
     files = read_footers(find(patterns, store), store)
     sizes: dict[str, int] = {}
     for f in files:
