@@ -348,7 +348,11 @@ def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Sto
     with _opening(file.name, detail), _reopened(file, storage) as opened:
         if isinstance(opened, _Ranges):
             opened.load(spans)
-        table = _through(opened, whole)
+        try:
+            table = _through(opened, whole)
+        finally:
+            if not _is_same(file, opened):  # it was written to meanwhile: what was read, and why reading failed, means nothing
+                raise _replaced(file.name)
     if table.num_rows != footer.num_rows:
         raise CorruptError(f"{where}: it holds {table.num_rows} rows, and its footer says {footer.num_rows}: the file is damaged")
     return table
@@ -358,8 +362,22 @@ def _reopened(file: TableFile, storage: Storage) -> Any:
     if is_remote(file.name):
         return _Ranges(file.name, storage, *file.mark)
     opened = open_binary(file.name).detach()  # type: ignore[attr-defined]
-    mark = _identity(opened)[1]
-    if mark != file.mark and not (mark[:2] == file.mark[:2] and parquet().read_metadata(opened).equals(file.footer)):
+    if not _is_same(file, opened):
         opened.close()
-        raise ReadError(f"{file.name}: the file was replaced while it was read: start again, so that its footer is read again")
+        raise _replaced(file.name)
     return opened
+
+
+def _is_same(file: TableFile, opened: Any) -> bool:
+    """Returns whether the open file is still the one whose footer was read. A link to it, or a new owner, changes its times, and not its footer."""
+    mark = _identity(opened)[1]
+    if mark == file.mark or mark[:2] != file.mark[:2]:
+        return mark == file.mark
+    try:
+        return bool(parquet().read_metadata(opened).equals(file.footer))
+    except Exception:  # half written
+        return False
+
+
+def _replaced(name: str) -> ReadError:
+    return ReadError(f"{name}: the file was replaced while it was read: start again, so that its footer is read again")
