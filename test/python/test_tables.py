@@ -760,10 +760,12 @@ def test_columns_that_are_not_there(table, tmp_path, rng):
 
 
 def test_closing_ends_the_threads(table):
+    """Also those that a thread of the Loader, which goes on for a moment, would start again."""
     before = set(threading.enumerate())
-    loader = loader_of(table)
-    next(iter(loader))
-    loader.close()
+    for _ in range(20):
+        loader = loader_of(table)
+        next(iter(loader))
+        loader.close()
     left = [t for t in threading.enumerate() if t.name == "stoker-dataset" and t not in before]
     for thread in left:
         thread.join(20)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from stoker._storage import Storage, common
 from stoker._where import notice
-from stoker.errors import CorruptError, InvalidArgumentError
+from stoker.errors import CorruptError, InvalidArgumentError, StateError
 from stoker.loader import _fields
 from stoker.loader._fetch import Threads
 from stoker.loader._kinds import MASK, Kind
@@ -90,6 +90,7 @@ class Table:
         self._held = 0  # their sum
         self._lock = threading.Lock()
         self._threads: Threads | None = None
+        self._closed = False
 
     # ---- columns ----
 
@@ -288,6 +289,8 @@ class Table:
 
     def _future(self, group: int) -> Future[Group]:
         with self._lock:
+            if self._closed:  # a thread of the Loader goes on after close(): no threads are started for it
+                raise StateError("the Loader was closed")
             found = self._kept.get(group)
             if found is None:
                 if self._threads is None:
@@ -350,8 +353,14 @@ class Table:
         fill = "" if column.kind == IMAGE else f", nulls={{'{column.name}': VALUE}} of Loader.from_parquet fills such rows in"
         return f" (on_error='skip' leaves such rows out{fill})"
 
+    def open(self) -> None:
+        """Lets groups be read again after close()."""
+        with self._lock:
+            self._closed = False
+
     def close(self) -> None:
         with self._lock:
+            self._closed = True
             threads, self._threads = self._threads, None
             self._kept.clear()
             self._sizes.clear()

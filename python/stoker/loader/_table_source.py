@@ -155,6 +155,7 @@ class TableSource(DatasetSource):
         return GroupOrder(self.table, window, deal, spec.seed, epoch), self.size or 0
 
     def begin(self, epoch: int, consumed: int, base: int) -> None:
+        self.table.open()
         if self._loaded is not None and self._groups is not None:
             facts, self._loaded = self._loaded.groups, None
             if facts is not None and consumed:
