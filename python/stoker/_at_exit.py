@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 from stoker._where import tell
 from stoker.errors import StateError
@@ -35,16 +35,16 @@ def close_at_exit(thing: Any) -> None:
 
 
 def call(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls a user's function on a thread of this package. The interpreter's end waits for the call. Once it has begun to wait, RuntimeError is raised."""
+    """Calls a user's function on a thread of this package. The interpreter's end waits for the call. Once it has begun to wait, no call begins."""
     _register()
     key = object()
     _running.add(key)
     try:
-        if _ending:
-            raise RuntimeError("the interpreter ends")
-        return function(*arguments)
+        if not (_ending and _outlives()):
+            return function(*arguments)
     finally:
         _running.discard(key)
+    _stay()
 
 
 @contextlib.contextmanager
@@ -59,12 +59,25 @@ def library_call() -> Iterator[None]:
         yield
     finally:
         _inside.discard(key)
+        if _leaving and _outlives():
+            _stay()
 
 
 def check_leaving() -> None:
-    """Raises StateError on threads that outlive the interpreter, once its end has begun."""
-    if _leaving and threading.current_thread() is not threading.main_thread():
+    """Raises StateError on threads that outlive the interpreter, once its end has begun. library_call() takes it."""
+    if _leaving and _outlives():
         raise StateError("the interpreter ends while this thread still works: join the thread before the program's end")
+
+
+def _outlives() -> bool:
+    """Returns whether the interpreter may end before this thread does."""
+    return threading.current_thread() is not threading.main_thread() and threading.current_thread().daemon
+
+
+def _stay() -> NoReturn:
+    """Does nothing until the process ends. A thread that went on could print, and the interpreter aborts if it ends a thread that holds stderr."""
+    while True:
+        time.sleep(3600)
 
 
 def _register() -> None:

@@ -38,9 +38,10 @@ class ProgressLine:
     @staticmethod
     def _width() -> int:
         try:
-            return max(os.get_terminal_size(sys.stderr.fileno()).columns - 1, 1)
+            columns = os.get_terminal_size(sys.stderr.fileno()).columns
         except (OSError, ValueError, AttributeError):  # stderr is replaced by an object that only looks like a terminal
-            return 79
+            columns = 0
+        return (columns or 80) - 1 or 1  # 0: nobody has set the terminal's size
 
     def __enter__(self) -> ProgressLine:
         return self

@@ -74,8 +74,8 @@ static enum stk_status read_tree(struct stk_file_list *l, const struct stk_file_
 	if (stk__is_uri(l->root) && strncmp(l->root, "file://", 7) != 0) {
 		/* The message names a function of the user's as a way for all schemes; the hint has more to say only about Azure. */
 		return stk__fail(err, STK_UNSUPPORTED,
-			"%.*s: only s3:// and local folders can be listed; give files and labels, a file_list, or stoker.Storage(fetch=..., "
-			"list=...)%s",
+			"%.*s: only s3://, gs:// and local folders can be listed; give files and labels, a file_list, or stoker.Storage(fetch=..., "
+			"list=...), or fetch= an fsspec filesystem%s",
 			stk__uri_shown(l->root), l->root, stk__azure_hint(l->root));
 	}
 	if (stk__is_index_file(l->root))

@@ -233,8 +233,8 @@ def test_what_is_not_there(command, tmp_path):
 def test_a_scheme_that_is_not_listed_is_named_once(tmp_path):
     for scheme in ("ftp", "http"):
         assert stoker("inspect", f"{scheme}://127.0.0.1:1/x", code=1).stderr == (
-            f"stoker inspect: {scheme}://127.0.0.1:1/x: only s3:// and local folders can be listed; give files and labels, a file_list, or "
-            "stoker.Storage(fetch=..., list=...)\n"
+            f"stoker inspect: {scheme}://127.0.0.1:1/x: only s3://, gs:// and local folders can be listed; give files and labels, a file_list, or "
+            "stoker.Storage(fetch=..., list=...), or fetch= an fsspec filesystem\n"
         )
     missing = tmp_path / "none"
     assert stoker("inspect", f"file://{missing}", code=1).stderr == (

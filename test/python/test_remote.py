@@ -326,7 +326,7 @@ def test_a_function_that_lists(store, tree, tmp_path, monkeypatch):
 
     fails("its size is unknown.*a fetch function needs a list", "mem://b/s-0.tar", fetch=Bucket(root))
     fails("[*] stands for names only in s3:// URIs", "mem://b/s-*.tar", fetch=Bucket(root))
-    fails(r"only s3:// and local folders can be listed; give .*stoker\.Storage\(fetch=\.\.\., list=", fetch=Bucket(root))
+    fails(r"only s3://, gs:// and local folders can be listed; give .*stoker\.Storage\(fetch=\.\.\., list=", fetch=Bucket(root))
     fails("TypeError: list.*gives pairs of a URI that begins with it", fetch=source, list=lambda uri: [uri + "x.jpg"])
     fails("fetch raised ValueError: no such folder", fetch=source, list=raises(ValueError("no such folder")), retries=0)
     fails("no object whose key begins with", "mem://b/none", fetch=source, list=source.list)

@@ -173,7 +173,6 @@ def test_bytes_are_fetched_once_and_the_first_batch_needs_few(store, no_index):
     assert no_index.kept() == 6
 
 
-@pytest.mark.parametrize("forgets", [False, True])
 def sounds_of(**more):
     fields = {"label": None, "audio": Audio(rate=16000)}
     return Loader("s3://sounds/s-*.tar", 7, fields=fields, seed=4, last_batch="keep", num_threads=2, **more)
@@ -211,6 +210,7 @@ def test_sounds_are_read_as_images_are(store, no_index):
     assert sorted(head + heard(resumed)) == sorted(first)
 
 
+@pytest.mark.parametrize("forgets", [False, True])
 def test_resume_at_any_batch(store, no_index, forgets):
     whole = epoch_of(made(SMALL))
     draws = np.random.default_rng(SEED)
