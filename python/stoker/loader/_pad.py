@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -35,9 +35,12 @@ def checked(pad: Any) -> dict[str, float] | None:
     return {kind: float(values.get(kind, 0.0)) for kind in _KINDS}
 
 
-def others(fields: Sequence[str]) -> list[str]:
-    """Returns the names of the fields that the data set gives."""
-    return [name for name in fields if name not in FIELDS]
+def taken(values: Mapping[str, float] | None, fields: Any) -> tuple[Any, tuple[str, ...] | None]:
+    """Returns the fields that the data set gives, and the names of all if some of those that padding adds are among them, else None."""
+    if values is None or fields is None or not {*FIELDS} & {*fields}:
+        return fields, None
+    given = [name for name in fields if name not in FIELDS]
+    return {name: fields[name] for name in given} if isinstance(fields, Mapping) else given, tuple(fields)
 
 
 def _mask(outputs: Outputs, number: int) -> Any:

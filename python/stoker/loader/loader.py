@@ -177,14 +177,10 @@ class Loader(metaclass=BriefHelp):
         if isinstance(source, Pipeline):
             _options.refuse_what_a_pipeline_has(signature, {**locals(), **more})
         place = _options.shard_of_pipeline(source, shard) if isinstance(source, Pipeline) else _ranks.resolve(shard)
+        pads = _pad.checked(pad)
+        fields, self._fields_of_padded = _pad.taken(pads, fields)
         kinds = kinds_of(fields)
         self._main = main or main_of(kinds)
-        pads = _pad.checked(pad)
-        self._fields_of_padded: tuple[str, ...] | None = None
-        if pads is not None and fields is not None and {*_pad.FIELDS} & {*fields}:
-            self._fields_of_padded = tuple(fields)
-            fields = {k: v for k, v in fields.items() if k not in _pad.FIELDS} if isinstance(fields, Mapping) else _pad.others(fields)
-            kinds = kinds_of(fields)
         self._names = _fields.internal(_fields.names_of(fields), self._main)
         self._given = object_of(source)
         asked = Asked(
@@ -213,10 +209,7 @@ class Loader(metaclass=BriefHelp):
             shuffle=bool(shuffle),
             seed=_options.seed_of(seed, place),
             last_batch=_options.tail_of(last_batch, drop_last),
-            views=[
-                Recipe.of(view, _options.dtype_of(dtype), _options.channels_last_of(memory_format), floats)
-                for view in _views(views, _transforms(images, transforms))
-            ],
+            views=_recipes(_views(views, _transforms(images, transforms)), dtype, memory_format, floats),
             orientation=bool(exif_orientation) or turned(source) or (isinstance(source, Table) and source.turned),
             settings=_options.checked_settings(
                 {
@@ -757,6 +750,10 @@ def _transforms(images: Listed | Arrays | None, transforms: Any) -> list[Transfo
 
 
 _MOST_VIEWS = 1024
+
+
+def _recipes(views: list[list[Transform]], dtype: Any, memory_format: Any, floats: bool) -> list[Recipe]:
+    return [Recipe.of(view, _options.dtype_of(dtype), _options.channels_last_of(memory_format), floats) for view in views]
 
 
 def _views(views: Any, transforms: list[Transform]) -> list[list[Transform]]:
