@@ -34,7 +34,7 @@ union stk_filler {
 
 struct stk_gather_launch {
 	struct stk_gather g;
-	int64_t rows, inner; /* inner: in units */
+	int64_t rows, inner; /* inner: counted in the units in which rows are moved */
 	int32_t lanes_log2;
 	union stk_filler filler;
 };

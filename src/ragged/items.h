@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by the CPU's loops and the CUDA kernels: reads indices and numbers of any type. */
+ * Functions that the CPU's loops and the CUDA kernels share: they read indices and numbers of any type. */
 #ifndef STK_RAGGED_ITEMS_H
 #define STK_RAGGED_ITEMS_H
 
@@ -59,7 +59,7 @@ static STK_BOTH float stk__half_to_float(uint16_t h)
 	return stk__bits_float(exponent == 31 ? sign | 0x7f800000u | mantissa << 13 : sign | (exponent + 112) << 23 | mantissa << 13);
 }
 
-/* Rounds to nearest, ties to even. */
+/* Converts a float to IEEE 754 binary16: rounds to nearest, ties to even. */
 static STK_BOTH uint16_t stk__float_to_half(float f)
 {
 	uint32_t u = stk__float_bits(f), sign = (u >> 16) & 0x8000;

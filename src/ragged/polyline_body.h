@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by the CPU's loop and the CUDA kernels: the length of a segment, and a point at a distance. */
+ * Functions that the CPU's loop and the CUDA kernels share: they compute the length of a segment, and the point at a distance along a polyline. */
 #ifndef STK_RAGGED_POLYLINE_BODY_H
 #define STK_RAGGED_POLYLINE_BODY_H
 

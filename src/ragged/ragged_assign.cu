@@ -2,7 +2,7 @@
  *
  * Linear assignment on CUDA, with one thread block for each problem. It makes the same searches and has the same prices and ties as assign_cpu.c.
  *
- * A thread owns the columns threadIdx.x + k blockDim.x, and keeps their price, path length and place in SciPy's list, in registers for usual sizes. In each
+ * A thread owns the columns threadIdx.x + k blockDim.x, and keeps their price, path length and position in SciPy's list, in registers for usual sizes. In each
  * step of a search, every thread compares its columns, then the warps and the block find the minimum, with one barrier. Columns are compared by three
  * unsigned numbers: the high and low half of the path length in an order-preserving code, and a code for SciPy's tie rule. */
 #include "ragged/index_args.h"
@@ -57,7 +57,7 @@ STK_DEVICE struct found lesser(struct found best, uint64_t code, uint32_t tie, i
 	return best;
 }
 
-/* Returns the lane with the warp's minimum. Mostly the high halves decide. */
+/* Returns the lane with the warp's minimum. The high halves of the path lengths usually decide. */
 STK_DEVICE int least_lane(struct found f)
 {
 	uint32_t high = stk__warp_min(f.high);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Indexing and padding on CUDA. Rows of data are moved in units of 1 to 16 bytes. A row is moved by `lanes` threads (a power of two, at most 32). `inner` is
- * in units here; the host divides. */
+ * counted in these units here; the host converts it. */
 #include "ragged/index_args.h"
 #include "ragged/kernel_c.h"
 
@@ -131,7 +131,7 @@ STK_DEVICE void scatter_tile(const struct stk_scatter *s, int64_t b, int64_t t0,
 	}
 	__syncthreads();
 }
-/* For few indices per sample: each thread block computes the origins of its own tile of targets from all indices, then moves the tile's rows. */
+/* Scatters few indices per sample: each thread block computes the origins of its own tile of targets from all indices, then moves the tile's rows. */
 #define SCATTER(unit)                                                                                                                      \
 	STK_KERNEL void ragged_scatter_##unit(struct stk_scatter_launch a)                                                                 \
 	{                                                                                                                                  \
@@ -241,7 +241,7 @@ SCATTER_ADDS(int64, uint64_t, uint64_t, SAME, SAME)
 SCATTER_ADDS(half, uint16_t, float, stk__half_to_float, stk__float_to_half)
 SCATTER_ADDS(bfloat, uint16_t, float, stk__bfloat_to_float, stk__float_to_bfloat)
 
-/* One thread block for each sample, which takes BLOCK items at a time. */
+/* Runs with one thread block for each sample, which processes BLOCK items at a time. */
 STK_KERNEL void ragged_mask_to_index(struct stk_mask m)
 {
 	__shared__ int32_t counts[2][BLOCK / 32]; /* used alternately, so that one barrier per step is enough */

@@ -8,7 +8,7 @@
 /* The representation of values during the computation. */
 enum stk_arith_domain { STK_ARITH_INT64, STK_ARITH_UINT64, STK_ARITH_DOUBLE, STK_ARITH_DOMAINS };
 
-/* STK_ARITH_OP_add and so on. */
+/* Numbers of the functions in arithmetic_ops.h: STK_ARITH_OP_add, ... */
 enum stk_arith_op {
 #define BINARY(name, kind, whole, real) STK_ARITH_OP_##name,
 #define UNARY(name, kind, whole, real) STK_ARITH_OP_##name,

@@ -23,7 +23,7 @@ STK_LANES_INLINE void sum_columns(const struct stk_job *job, const float *x, flo
 	}
 }
 
-/* Computes `count` columns of any places, up to STK_LANES: number `at` and the following ones among all columns of all outer indices. */
+/* Computes `count` columns at any positions, up to STK_LANES: number `at` and the following ones among all columns of all outer indices. */
 static void sum_any(const struct stk_job *job, int64_t at, int count)
 {
 	const struct stk_bands *p = &STK_PARAMS(stk_bands, job);

@@ -37,7 +37,7 @@ struct stk_texel_tile {
 	uint32_t pick; /* selects the word's bytes from that pixel and the next (__byte_perm) */
 };
 
-/* ---- reads at positions inside ---- */
+/* ---- reads at positions inside the image ---- */
 
 /* Returns whether pixels are read in words, which include bytes of neighbouring pixels. */
 template <typename T, int C> static __device__ constexpr bool stk__texel_words()
@@ -67,7 +67,7 @@ static __device__ __forceinline__ bool stk__texel_near(float x, float y)
 	return fabsf(x) + fabsf(y) < 1e6f;
 }
 
-/* The data read for one output pixel, held before any of it is waited for: values, row by row, or words. */
+/* The data that are read for one output pixel: values, row by row, or words. They are used only after the reads of all pixels were issued. */
 template <typename T, int C, bool LINEAR, bool WORDS> struct stk_texel_patch {
 	T value[1 + LINEAR][(1 + LINEAR) * C];
 };
@@ -137,7 +137,7 @@ static __device__ __forceinline__ void stk__texel_load_clamped(
 	}
 }
 
-/* Turns the data read at column x into the two requested pixels. Outside of the image both are the pixel at its side. */
+/* Turns the data read at column x into the two requested pixels. If they are outside of the image, both are the row's nearest pixel. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ void stk__texel_clamp(const stk_texel_source &, int32_t, stk_texel_patch<T, C, LINEAR, false> &)
 {
@@ -165,7 +165,7 @@ static __device__ __forceinline__ void stk__texel_clamp(const stk_texel_source &
 	}
 }
 
-/* ---- values ---- */
+/* ---- conversion and interpolation ---- */
 
 /* Returns value `at` of row r: first the left pixel's channels, then the right pixel's. */
 template <typename T, int C, bool LINEAR>

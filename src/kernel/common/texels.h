@@ -10,7 +10,7 @@
 
 enum {
 	STK_TEXEL_WIDTH = 32, /* pixels in a row of a tile, one for each lane of a warp */
-	STK_TEXEL_ROWS = 128, /* large, so that the wait of a thread block at its start hardly matters */
+	STK_TEXEL_ROWS = 128, /* rows of a tile; many, so that the time a thread block waits at its start hardly matters */
 	/* a row of a tile begins at most this many pixels further left, so that RGB bytes are stored in aligned words */
 	STK_TEXEL_SHIFT = 3,
 };

@@ -16,7 +16,8 @@ STK_HD double stk__nearest(double x, double low, double high)
 	return part >= 0.5 ? whole + 1 : part <= -0.5 ? whole - 1 : whole;
 }
 
-/* The limits of 64-bit integers are not representable as doubles: values that reach a limit are set to it, and smaller ones are exact after rounding. */
+/* Round to the nearest 64-bit integer. The largest ones are not representable as doubles: values that reach a limit are set to it, and smaller ones are
+ * exact after rounding. */
 STK_HD int64_t stk__nearest_int64(double x)
 {
 	if (!(x == x))

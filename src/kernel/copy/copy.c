@@ -83,7 +83,7 @@ enum stk_status stk__job_copy(struct stk_jobs *jobs, const struct stk_tensor *in
 	return STK_OK;
 }
 
-/* A separate function, so that copies on the CPU do not pay for it. */
+/* Makes the job for the GPU. This is a separate function, so that copies on the CPU do not pay for its variables. */
 static __attribute__((noinline)) enum stk_status keep_rows(struct stk_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out,
 	const struct stk_job_rows *rows, struct stk_error *err)
 {

@@ -43,7 +43,7 @@ static __attribute__((noinline)) void convert_run(
 	_Alignas(8) uint8_t from[8 * PART], to[8 * PART];
 	int32_t from_size = stk__job_size(job->src_dtype[0]), to_size = stk__job_size(job->dst_dtype);
 	bool gathers = src_step != from_size, scatters = dst_step != to_size;
-	if (src_step == 0) { /* one value for all */
+	if (src_step == 0) { /* all elements are the same one */
 		stk__convert_one(to, job->dst_dtype, src, job->src_dtype[0]);
 		if (scatters)
 			stk__job_put(dst, dst_step, to, 0, n, to_size);

@@ -42,7 +42,7 @@ enum { PART = 512 }; /* pixels that are processed together */
 		int64_t w = b->width;                                                                                                      \
 		for (int32_t y = 1; y < b->height - 1; y++) {                                                                              \
 			const type *row = src + y * w;                                                                                     \
-			int phase = !b->blue_x; /* of blue columns */                                                                      \
+			int phase = !b->blue_x; /* parity of the blue columns */                                                           \
 			if ((y + b->blue_y) % 2)                                                                                           \
 				name##_of(dst + 3 * y * w, row - w, row, row + w, b->width, phase, 2);                                     \
 			else                                                                                                               \

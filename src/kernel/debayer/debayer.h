@@ -25,7 +25,7 @@ struct stk_debayer {
 	bool wide; /* uint16, otherwise uint8 */
 };
 
-/* Runs on the CPU. `pixels`: number of pixels in all frames. */
+/* Makes all pixels on the CPU. `pixels`: number of pixels in all frames. */
 void stk__debayer_run(const struct stk_debayer *b, const void *src, void *dst, int64_t pixels);
 /* The same, compiled for AVX2. */
 void stk__debayer_run_avx2(const struct stk_debayer *b, const void *src, void *dst, int64_t pixels);
@@ -93,8 +93,6 @@ STK_HD void stk__debayer_one(const struct stk_debayer *b, const void *src, void 
 	stk__debayer_store(b, dst, out + 1, green);
 	stk__debayer_store(b, dst, out + 2, column ? own : other);
 }
-
-/* ---- as jobs ---- */
 
 STK_PARAMS_FIT(stk_debayer);
 

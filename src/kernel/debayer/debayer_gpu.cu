@@ -8,7 +8,7 @@ struct row_words {
 	uint32_t west, own, east;
 };
 
-/* from: address of the first pixel. Outside of the row, pixels are 0. */
+/* Loads four pixels and their neighbours. from: address of the first pixel. Outside of the row, pixels are 0. */
 static __device__ __forceinline__ row_words load_row(const uint8_t *from, bool first, bool last)
 {
 	const uint32_t *words = (const uint32_t *)(const void *)from;

@@ -17,11 +17,11 @@ STK_PARAMS_FIT(stk_decibels);
 STK_MUST_USE enum stk_status stk__job_decibels(struct stk_jobs *jobs, const struct stk_decibels *p, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err);
 
-/* Runs the job on the CPU. _avx2: the same source, compiled for such registers. */
+/* Runs the job on the CPU. _avx2: the same, compiled for AVX2. */
 void stk__decibels_run(const struct stk_job *job);
 void stk__decibels_run_avx2(const struct stk_job *job);
 
-/* Returns the bits of a float, and the float with these bits. */
+/* Return the bits of a float, and the float with given bits. */
 STK_HD uint32_t stk__decibels_bits(float x)
 {
 	union {
@@ -42,15 +42,14 @@ STK_HD float stk__decibels_float(uint32_t bits)
 	return v.f;
 }
 
-/* Returns the binary logarithm of a number that is not negative, within 1.5e-7 of it or of its own size. Writes x as m * 2^e, with m from sqrt(1/2) to
- * sqrt(2), and sums log m = 2 atanh((m - 1) / (m + 1)). The loop on the CPU does
- * the same in lanes. */
+/* Returns the binary logarithm of a number that is not negative, with an absolute or relative error of at most 1.5e-7. Writes x as m * 2^e, with m from
+ * sqrt(1/2) to sqrt(2), and sums log m = 2 atanh((m - 1) / (m + 1)). The loop on the CPU does the same in lanes. */
 STK_HD float stk__decibels_log2(float x)
 {
 	bool small = x < 0x1p-126f;
 	float scaled = small ? x * 0x1p24f : x;
 	uint32_t bits = stk__decibels_bits(scaled), shifted = bits - 0x3f3504f3u;   /* the bits of sqrt(1/2) */
-	int32_t exponent = (int32_t)(shifted >> 23) - (shifted >> 31 ? 1 << 9 : 0); /* the shift of a signed number */
+	int32_t exponent = (int32_t)(shifted >> 23) - (shifted >> 31 ? 1 << 9 : 0); /* the same as an arithmetic shift of a signed number */
 	float m = stk__decibels_float(bits - ((uint32_t)exponent << 23)), t = (m - 1) / (m + 1), z = t * t;
 	float series = 2.88539008f +
 		       z * (0.961796694f + z * (0.577078016f + z * (0.412198583f + z * 0.320598898f))); /* 2 / ln 2 / (1, 3, 5, 7, 9) */

@@ -162,8 +162,6 @@ void stk__enhance_run(const struct stk_enhance *e, const uint8_t *src, uint8_t *
 /* The same, compiled for AVX2. */
 void stk__enhance_run_avx2(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst);
 
-/* ---- as jobs ---- */
-
 STK_PARAMS_FIT(stk_enhance);
 
 /* Makes the job. in and out have type uint8. */

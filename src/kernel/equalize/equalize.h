@@ -30,7 +30,7 @@ struct stk_equalize {
 	int32_t width, height, channels;
 	int32_t tiles_x, tiles_y; /* 0: not adaptive, one table for each plane and channel */
 	int32_t tile_w, tile_h;   /* extents of the tiles, which may exceed the image; it is mirrored there */
-	int32_t limit;            /* of the count of a bin; 0: no limit */
+	int32_t limit;            /* maximum count of a bin; 0: no maximum */
 	uint8_t table;            /* enum stk_equalize_table */
 	uint8_t lightness;        /* equalises only the lightness L of RGB pixels */
 };
@@ -45,12 +45,10 @@ struct stk_equalize_data {
 /* Sets the extents of the tiles. */
 void stk__equalize_tiles(struct stk_equalize *e, int32_t tiles_x, int32_t tiles_y, float clip_limit);
 
-/* Runs on the CPU; the caller provides data->tables. */
+/* Equalises all planes on the CPU; the caller provides data->tables. */
 void stk__equalize_run(const struct stk_equalize *e, const struct stk_equalize_data *data);
 /* The same, compiled for AVX2. */
 void stk__equalize_run_avx2(const struct stk_equalize *e, const struct stk_equalize_data *data);
-
-/* ---- as jobs ---- */
 
 STK_PARAMS_FIT(stk_equalize);
 

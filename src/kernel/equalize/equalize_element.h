@@ -71,7 +71,7 @@ struct stk_equalize_range {
 	int32_t n, first, last, at_first, at_last;
 };
 
-/* The smallest value becomes 0. */
+/* Returns an entry by OpenCV's rule, which maps the smallest value to 0. */
 STK_HD uint8_t stk__equalize_opencv(const struct stk_equalize_range *r, int32_t i, int32_t below, int32_t count)
 {
 	int32_t left = r->n - r->at_first;
@@ -79,14 +79,14 @@ STK_HD uint8_t stk__equalize_opencv(const struct stk_equalize_range *r, int32_t 
 	return left ? stk__equalize_round((float)(i > r->first ? below + count - r->at_first : 0) * scale) : (uint8_t)i;
 }
 
-/* Like Pillow: the sum of the counts before each value, in units of 1/255 of the pixels that do not have the largest value. */
+/* Returns an entry by Pillow's rule: the sum of the counts before each value, in units of 1/255 of the pixels that do not have the largest value. */
 STK_HD uint8_t stk__equalize_pillow(const struct stk_equalize_range *r, int32_t i, int32_t below)
 {
 	int32_t step = (r->n - r->at_last) / 255, value = step ? (step / 2 + below) / step : i;
 	return (uint8_t)(value < 255 ? value : 255);
 }
 
-/* The linear map truncates values, like Pillow. */
+/* Returns an entry of the linear map, truncated like Pillow's. */
 STK_HD uint8_t stk__equalize_stretch(const struct stk_equalize_range *r, int32_t i)
 {
 	double scale = 255.0 / (r->last > r->first ? r->last - r->first : 1), offset = -r->first * scale;

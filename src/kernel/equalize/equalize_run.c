@@ -61,7 +61,7 @@ static void equalize_channels(const struct stk_equalize *e, const struct stk_equ
 	}
 }
 
-/* The image as its tiles see it: values of one plane, `step` bytes apart. */
+/* The values of one plane, `step` bytes apart, and the tables of its tiles. */
 struct plane {
 	const uint8_t *src;
 	uint8_t *dst;
@@ -125,7 +125,7 @@ static void equalize_tiles(const struct stk_equalize *e, const struct plane *p, 
 		mix_columns(e, p, x, e->width - x < COLUMNS ? e->width - x : COLUMNS);
 }
 
-/* The output holds L*a*b* until it is converted to pixels. */
+/* Equalises the lightness of a frame. dst holds L*a*b* until this is converted to pixels. */
 static void equalize_lightness(const struct stk_equalize *e, const struct stk_equalize_data *d, const uint8_t *src, uint8_t *dst)
 {
 	int64_t pixels = (int64_t)e->width * e->height;

@@ -46,7 +46,7 @@ STK_HD struct stk_lab stk__lab_of(const struct stk_lab_tables *t, const uint8_t 
 	return lab;
 }
 
-/* Returns the cube, which is linear near 0. */
+/* Returns the inverse of f: the cube, or a linear function near 0. */
 STK_HD int32_t stk__lab_cube(int32_t f)
 {
 	const int32_t one = 1 << 14;

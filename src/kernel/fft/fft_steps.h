@@ -19,13 +19,13 @@
 #endif
 #if defined(__CUDACC__) || defined(STK_CUDA_EMULATED)
 #define STK_FFT_ALIGNED __align__(8) /* so that both parts are read together */
-typedef uint32_t stk_fft_index;      /* large enough, and fast */
+typedef uint32_t stk_fft_index;      /* large enough for all lengths, and faster than 64 bits */
 #else
 #define STK_FFT_ALIGNED
 typedef int64_t stk_fft_index;
 #endif
 
-/* The place of number i in memory. The GPU leaves gaps, so that threads access different banks. */
+/* The index of number i in memory. The GPU leaves gaps, so that threads access different banks. */
 #ifndef STK_FFT_PLACE
 #define STK_FFT_PLACE(i) (i)
 #endif
@@ -44,7 +44,7 @@ STK_FFT_INLINE void stk__fft_turn(stk_fft_complex *to, const stk_fft_complex *fr
 	to->im = re * w[1] + im * w[0];
 }
 
-/* The place of a butterfly in its stage. The stage's transforms have length radix * m, and their elements are s apart. p: number of the element, below m;
+/* The position of a butterfly in its stage. The stage's transforms have length radix * m, and their elements are s apart. p: number of the element, below m;
  * q: number of the transform, below s. w: the stage's twiddle factors. */
 struct stk_fft_at {
 	stk_fft_index m, s, p, q;

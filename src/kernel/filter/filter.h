@@ -67,8 +67,6 @@ STK_HD int64_t stk__filter_volume(const struct stk_filter *f, const int32_t exte
 	return (int64_t)extents[0] * extents[1] * extents[2] * f->channels;
 }
 
-/* ---- as jobs ---- */
-
 STK_PARAMS_FIT(stk_filter);
 
 /* Makes a filter job. f: complete, but `outer` is 0 if `in` has no elements. weights: n_weights weights of a separable filter; NULL if in[1] has those of a

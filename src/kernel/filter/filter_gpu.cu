@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Filters on the GPU that are not tiled (filter_gpu_tiles.cu): the functions of filter_element.h, with one value per thread and one launch per phase. */
+ * Filters on the GPU that use neither tiles (filter_tile.h) nor words (filter_words.h): the functions of filter_element.h, with one value per thread and one
+ * launch per phase. */
 #include "kernel/filter/filter_element.h"
 #include "kernel/job/job_find.cuh"
 

@@ -65,7 +65,7 @@ static __device__ __forceinline__ void store(uint8_t *dst, const column &c, int3
 	*(uint32_t *)(void *)at_row(dst, (uint32_t)y, (uint32_t)c.row_out) = four;
 }
 
-/* For columns whose windows do not exceed the rows. AHEAD rows are being loaded while one is used. Most iterations only load rows inside of the image and
+/* Makes a column whose windows do not exceed the rows. AHEAD rows are being loaded while one is used. Most iterations only load rows inside of the image and
  * store all their outputs, so they need no checks per row. */
 template <int SIZE, int REDUCTION, int AHEAD> static __device__ __forceinline__ void make_inside(const stk_filter &f, const column &c)
 {
@@ -113,7 +113,7 @@ template <int SIZE, int REDUCTION, int AHEAD> static __device__ __forceinline__ 
 	}
 }
 
-/* For columns at the ends of rows: loads byte by byte from computed positions. */
+/* Makes a column at an end of the rows, from bytes that are loaded one by one from computed positions. */
 template <int SIZE, int REDUCTION> static __device__ __forceinline__ void make_end(const stk_filter &f, const column &c)
 {
 	int32_t at[window<SIZE>::SPAN];
@@ -135,7 +135,8 @@ template <int SIZE, int REDUCTION> static __device__ __forceinline__ void make_e
 	}
 }
 
-/* All threads of a warp must call this. The warp takes one branch for all threads, since taking both in turn would be twice as slow. */
+/* Makes a thread's column. All threads of a warp must call this. The warp takes one branch for all threads, since taking both in turn would be twice as
+ * slow. */
 template <int SIZE, int REDUCTION> static __device__ __forceinline__ void make_column(const stk_filter &f, const column &c, bool exists)
 {
 	bool inside = __all_sync(~0u, !exists || rows_hold<SIZE>(c));

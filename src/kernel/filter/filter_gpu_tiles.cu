@@ -19,7 +19,7 @@ struct tile_job {
 	stk_filter_tiles t;
 	filter_tile tile;
 	int32_t begin, end; /* values of an input row that the tile reads, counted from the row's first value */
-	int32_t rows;       /* of the input */
+	int32_t rows;       /* number of input rows that the tile reads */
 	float fill;
 	float *weights, *memory; /* in shared memory */
 };

@@ -18,7 +18,7 @@ template <int SIZE> static __device__ __forceinline__ void values_of(const span<
 		x[m] = (float)(word[m / 4] >> 8 * (m % 4) & 255);
 }
 
-/* Loads the span of a row that exists and contains the whole span. */
+/* Loads the column's span of the input row that is read at y. This row must exist and contain the whole span. */
 template <int SIZE> static __device__ __forceinline__ span<SIZE> load_span(const stk_filter &f, const column &c, int32_t y)
 {
 	return stk__span_of<window<SIZE>::SPAN>(c.src + (int64_t)row_of(f, f.in[1], y) * c.row_in + c.left);
@@ -80,8 +80,8 @@ template <int SIZE> static __device__ __forceinline__ void end_row(sums<SIZE> &s
 	clear(s.of[SIZE - 1]);
 }
 
-/* All threads of a warp must call this. exists: whether the column has outputs. The warp reads words if none of its columns exceeds a row; otherwise it
- * reads values from computed positions. Running both branches at an edge would take twice as long. */
+/* Makes a thread's column. All threads of a warp must call this. exists: whether the column has outputs. The warp reads words if none of its columns exceeds
+ * a row; otherwise it reads values from computed positions. Running both branches at an edge would take twice as long. */
 template <int SIZE>
 static __device__ __forceinline__ void make_column(const stk_filter &f, const column &c, const float *weights, bool exists)
 {

@@ -21,7 +21,7 @@ struct run {
 	int64_t slots;       /* number of slots in the ring; slot r % slots contains row r of the volume if `held` says so */
 	int64_t *held;
 	float *ring, *extended, *outside, *result;
-	const float **taps, **row_taps; /* of the current sum; of a sum along a row */
+	const float **taps, **row_taps; /* addresses of the taps of the current sum, and of a sum along a row */
 	float *weights;                 /* for the taps of the last phase */
 	/* if the last phase is along the depth: the results of the phase before it, one volume for each term */
 	float *sets;

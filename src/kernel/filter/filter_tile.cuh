@@ -11,7 +11,7 @@
 
 /* A thread block's part of the output. */
 struct filter_tile {
-	int32_t x, y, rows, values; /* values: number in a row */
+	int32_t x, y, rows, values; /* (x, y): its first position; values: outputs in a row, over all channels */
 	int64_t src, dst;           /* indices of the image's first value, and of the tile's first output */
 };
 

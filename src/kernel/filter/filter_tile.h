@@ -24,8 +24,8 @@ enum {
 	STK_FILTER_TILE_DEEP = 8,                             /* outputs of a thread along a column */
 	STK_FILTER_TILE_VALUES = 32 * STK_FILTER_TILE_RUN,    /* outputs of a warp along a row, at most */
 	STK_FILTER_TILE_THREADS = 2 * STK_FILTER_TILE_VALUES, /* two threads per column */
-	STK_FILTER_TILE_WEIGHTS = 256,                        /* limit for all windows together */
-	STK_FILTER_TILE_ROWS = 32,                            /* of outputs; fewer if windows are high */
+	STK_FILTER_TILE_WEIGHTS = 256,                        /* maximum number of weights of all windows together */
+	STK_FILTER_TILE_ROWS = 32,                            /* rows of outputs in a tile; fewer if windows are high */
 	STK_FILTER_TILE_SHARED = 47104                        /* bytes of shared memory for a thread block */
 };
 

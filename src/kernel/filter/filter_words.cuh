@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by the kernels that filter RGB bytes in columns of words (filter_words.h): which column a thread makes, and the position of its windows in the
- * input. */
+ * Functions for the kernels that filter RGB bytes in columns of words (filter_words.h): they find the column that a thread makes, and the position of its
+ * windows in the input. */
 #ifndef STK_KERNEL_FILTER_WORDS_CUH
 #define STK_KERNEL_FILTER_WORDS_CUH
 
@@ -19,7 +19,7 @@ template <int SIZE> struct window {
 	static constexpr int SPAN = 4 + 3 * (SIZE - 1), WORDS = (SPAN + 3) / 4;
 };
 
-/* These values of one row. */
+/* The SPAN values of one row. */
 template <int SIZE> using span = stk_span<window<SIZE>::SPAN>;
 
 /* ---- borders ---- */

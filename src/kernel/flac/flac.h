@@ -11,7 +11,7 @@
 
 enum { STK_FLAC_MAX_ORDER = 32, STK_FLAC_MAX_CHANNELS = 8, STK_FLAC_MAX_BLOCK = 65535 };
 
-/* Bits of bytes that come in pieces. After the last byte, the bits are 0. */
+/* A reader of bits from bytes that arrive in pieces. After the last byte, it reads bits that are 0. */
 struct stk_flac_bits {
 	uint64_t cache;         /* the next bits, from the most significant on */
 	int32_t count;          /* bits of the cache that may be consumed */
@@ -85,7 +85,7 @@ struct stk_flac_predictor {
 struct stk_flac_task {
 	struct stk_flac_predictor p; /* order 0: x holds samples already */
 	bool fixed;                  /* p is one of the fixed predictors */
-	int32_t bits;                /* of a sample, at most 32 */
+	int32_t bits;                /* bits per sample, at most 32 */
 	int32_t n;
 	int32_t *x;
 };

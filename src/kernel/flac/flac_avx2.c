@@ -4,21 +4,21 @@
 
 /* ---- the checksum with PCLMULQDQ ---- */
 
-/* Sixteen bytes as a polynomial, whose first bit has the highest power. */
+/* Returns sixteen bytes as a polynomial, whose first bit has the highest power. */
 static inline __m128i polynomial(const uint8_t *p)
 {
 	const __m128i turned = _mm_setr_epi8(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
 	return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)p), turned);
 }
 
-/* Returns a polynomial of the same remainder as `a` times a power of x. powers: the remainders of that power times x^64, and of that power. */
+/* Returns a polynomial with the same remainder as `a` times a power of x. powers: the remainders of that power times x^64, and of that power. */
 __attribute__((target("pclmul"))) static inline __m128i move_up(__m128i a, __m128i powers)
 {
 	return _mm_xor_si128(_mm_clmulepi64_si128(a, powers, 0x11), _mm_clmulepi64_si128(a, powers, 0x00));
 }
 
-/* The method of Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ" (Intel, 2009): the bytes are replaced by sixteen that have the same
- * checksum. */
+/* Continues a checksum, by the method of Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ" (Intel, 2009): replaces the bytes by
+ * sixteen that have the same checksum. */
 __attribute__((target("pclmul"))) static uint32_t checksum_clmul(uint32_t sum, const uint8_t *p, size_t n)
 {
 	enum { LANES = 4, EACH = 16 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Also compiled for AVX2 and BMI2 (flac_avx2.c). */
+ * The loops of a FLAC decoder. flac_avx2.c compiles them again for AVX2 and BMI2. */
 #include "kernel/flac/flac.h"
 
 #ifdef __AVX2__
@@ -25,7 +25,7 @@ static bool read_code(struct stk_flac_bits *b, int32_t parameter, int32_t *to)
 	return true;
 }
 
-/* Reads n Rice codes. The usual code has its bits in the cache; two codes follow each load. */
+/* Reads n Rice codes. After each load, the cache usually has enough bits for two codes. */
 static bool read_codes(struct stk_flac_bits *from, int32_t parameter, int32_t *to, int32_t n)
 {
 	struct stk_flac_bits b = *from;
@@ -208,8 +208,8 @@ static void predict_one(const struct stk_flac_task *t, int32_t n)
 }
 
 #ifdef __AVX2__
-/* Four subframes, each in a lane of 64 bits: a sample must wait for the one before it, so that one subframe leaves the processor's units idle. Only the low 32
- * bits of a lane are a sample. */
+/* Four subframes are predicted at once, each in a lane of 64 bits. A sample depends on the one before it, so a single subframe would leave most of the
+ * processor's units idle. Only the low 32 bits of a lane are a sample. */
 enum { CHUNK = 256, MOST_TAPS = 12 };
 
 /* Reads four samples of each subframe from `at` on. */
@@ -267,7 +267,7 @@ static inline __attribute__((always_inline)) void predict_lanes(
 			for (int32_t k = taps - 2; k > 0; k--)
 				sum = _mm256_add_epi64(sum, _mm256_mul_epi32(c[k], work[i - 1 - k]));
 			sum = _mm256_add_epi64(sum, _mm256_mul_epi32(c[0], last));
-			__m256i shifted = _mm256_srlv_epi64(sum, shift); /* its low 32 bits are those of the sum with its sign */
+			__m256i shifted = _mm256_srlv_epi64(sum, shift); /* its low 32 bits are the same as after an arithmetic shift */
 			if (some_narrow)
 				shifted = _mm256_blendv_epi8(shifted, _mm256_srav_epi32(sum, shift), narrow);
 			last = _mm256_add_epi32(work[i], shifted);

@@ -8,7 +8,7 @@
 #define CHUNK 16 /* pixels that a thread holds at a time; they take one vector of 16 bytes for each channel */
 #define COPIES 8 /* copies of each count, which fill two vectors: threads of a warp with equal pixels add to different copies */
 
-/* ---- measures ---- */
+/* ---- measurements ---- */
 
 /* Counts the values of a part's pixels, separately for each channel. */
 template <int C> static __device__ void count(const part &p, uint32_t *counts)

@@ -27,7 +27,7 @@ struct part {
 	bool vectors;            /* the frame is aligned to 16 bytes */
 };
 
-/* block: index in the job. */
+/* Returns the part that a thread block makes. block: index in the job. */
 static __device__ __forceinline__ part find_part(const stk_job &job, const stk_job_image &im, uint32_t block)
 {
 	uint32_t frame = block / im.blocks, of_frame = block - frame * im.blocks;
@@ -220,7 +220,7 @@ template <int C> static __device__ __forceinline__ void saturate(const part &p, 
 	});
 }
 
-/* ---- jobs ---- */
+/* ---- parts of jobs of any kind ---- */
 
 template <int C> static __device__ __forceinline__ void map_image(const stk_job &job, const part &p, uint8_t *made)
 {

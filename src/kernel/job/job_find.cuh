@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * For the kernels of jobs: finds the job and the outputs of a thread block, and whether the block finishes last. */
+ * Functions for the kernels of jobs: they find the job and the outputs of a thread block, and whether the block finishes last. */
 #ifndef STK_KERNEL_JOB_FIND_CUH
 #define STK_KERNEL_JOB_FIND_CUH
 
@@ -47,7 +47,7 @@ struct outputs {
 	uint32_t begin, end;
 };
 
-/* n: number of the job's outputs in this launch. */
+/* Returns the outputs of this thread. n: number of the job's outputs in this launch. */
 static __device__ __forceinline__ outputs outputs_of(const stk_job_gpu_view &v, const stk_job_gpu_item &it, int64_t n)
 {
 	uint32_t first = (blockIdx.x - it.block0[v.launch]) * STK_JOB_OUTPUTS;

@@ -21,7 +21,8 @@ struct stk_job_flat {
 	uint32_t pieces; /* 0: the job is not flat */
 };
 
-/* Types for kinds to check: those whose values float32 holds, and integers whose sums and products modulo 2^32 can be computed in int32. */
+/* Return whether float32 holds the values of a type exactly, and whether sums and products of an integer type modulo 2^32 can be computed in int32. Kinds use
+ * these functions to find out whether a job is flat. */
 static inline bool stk__in_float(int32_t dtype)
 {
 	return dtype == STK_UINT8 || dtype == STK_INT8 || dtype == STK_UINT16 || dtype == STK_INT16 || dtype == STK_FLOAT16 ||

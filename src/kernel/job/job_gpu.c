@@ -11,7 +11,7 @@
 /* Constants of at least LEAST_SHARED bytes, such as windows and twiddle factors, are stored once for all jobs with equal ones. */
 enum { SHARED = 4, LEAST_SHARED = 256 };
 struct shared {
-	size_t at; /* in the tables */
+	size_t at; /* offset in the tables */
 	uint64_t bytes;
 };
 
@@ -32,8 +32,8 @@ struct stk_job_gpu {
 	uint32_t n_items;
 	struct run run; /* the run in the last item */
 	uint64_t n_constants, n_work;
-	struct shared shared[SHARED]; /* the last tables, which later jobs may share */
-	uint32_t n_shared;            /* tables that were noted since the batch began */
+	struct shared shared[SHARED]; /* the last constants of at least LEAST_SHARED bytes, which later jobs may share */
+	uint32_t n_shared;            /* number of entries of `shared` written since the batch began; old ones are overwritten */
 	struct stk_job_blocks blocks;
 	uint32_t each[STK_JOB_LAUNCHES]; /* blocks of each item so far; 0: items have different numbers */
 	bool closed;                     /* the last item has its thread blocks */
@@ -121,7 +121,7 @@ void stk__job_gpu_begin(struct stk_job_gpu *b)
 	b->closed = true;
 }
 
-/* Returns the place of an earlier job's constants that are equal to these; SIZE_MAX: none. */
+/* Returns the offset in the tables of an earlier job's constants that are equal to these; SIZE_MAX: none. */
 static size_t find_shared(const struct stk_job_gpu *b, const void *constants, uint64_t bytes)
 {
 	const uint32_t n = b->n_shared < SHARED ? b->n_shared : SHARED;
@@ -131,7 +131,7 @@ static size_t find_shared(const struct stk_job_gpu *b, const void *constants, ui
 	return SIZE_MAX;
 }
 
-/* Assigns the job its memory on the device. Its constants are written to the tables, at the place that the device will read. */
+/* Assigns the job its memory on the device. Its constants are written to the tables, at the offset at which the device will read them. */
 static void place(struct stk_job_gpu *b, struct stk_job *job, const struct stk_job_kind *kind, uint64_t constants, uint64_t work)
 {
 	const void *given = job->constants;
@@ -158,7 +158,7 @@ static void place(struct stk_job_gpu *b, struct stk_job *job, const struct stk_j
 	b->n_work += padded(work);
 }
 
-/* ---- runs ---- */
+/* ---- runs of equal jobs ---- */
 
 /* Returns whether `next` differs from `job` only in its addresses, and their kind allows them to run as one. */
 static bool same_but_addresses(const struct stk_job *job, const struct stk_job *next)
@@ -221,7 +221,7 @@ static bool joins(struct stk_job_gpu *b, const struct stk_job *job)
 	return true;
 }
 
-/* ---- items ---- */
+/* ---- items of the tables ---- */
 
 /* Gives the last item its thread blocks. add: `blocks` or `measures` of its kind. */
 static void add_blocks(struct stk_job_gpu *b, void (*add)(const struct stk_job_gpu_item *it, struct stk_job_blocks *blocks))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * For the functions that make jobs, and run them at once on the CPU. */
+ * Helpers for the functions that make jobs, and that run them at once if the CPU is to run them. */
 #ifndef STK_KERNEL_JOB_MAKE_H
 #define STK_KERNEL_JOB_MAKE_H
 

@@ -8,7 +8,7 @@
  * lookup's address and its use. There it costs no time: the chain that limits speed is then index, load, shift. This is correct under two conditions:
  *     - the code after a refill uses at most 56 counted bits: a DC difference (16 + 11) and a lookup (11 + 15), or two lookups;
  *     - enough bits remain for the next index: 64 - 27 - 26 = 11.
- * Skipping refills for each lookup, since one may take 12 + 15 bits. */
+ * The functions that skip coefficients refill for each lookup, since a lookup may take 12 + 15 bits. */
 #include "kernel/jpeg/jpeg_kernels.h"
 #include "kernel/jpeg/jpeg_layout.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by the inverse DCTs: cosines and their sums with 13 bits of fraction, named by value as in the literature, and the arithmetic of the plain C
- * versions. Sums of 16 bits wrap and results saturate at the same points as in libjpeg-turbo's SIMD versions, so that damaged files give the same pixels. */
+ * Definitions that the inverse DCTs share: cosines and their sums with 13 bits of fraction, named by value as in the literature, and the arithmetic of the
+ * plain C versions. Sums of 16 bits wrap and results saturate at the same points as in libjpeg-turbo's SIMD versions, so that damaged files give the same
+ * pixels. */
 #ifndef STK_KERNEL_JPEG_IDCT_H
 #define STK_KERNEL_JPEG_IDCT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared by the AVX2 inverse DCTs, which transform two blocks, one in each half of a register.
+ * Functions that the AVX2 inverse DCTs share. These transform two blocks, one in each half of a register.
  *
  * Values that are multiplied together are in adjacent words: rows 0 4, 2 6, 7 1, 3 5. Coefficients are stored in that order (jpeg_layout.h). Their columns
  * are in the same order, so transposing double words after the first pass produces that order for the second. On most processors shuffles and shifts share

@@ -67,8 +67,8 @@ struct stk_jpeg_kernels {
 
 	/* Decode blocks from..to-1 of a row of a component in an AC scan of a progressive image, which is its first [G.1.2.2] or a refinement [G.1.2.3].
 	 * masks: for each block a mask of the AC coefficients that are not zero, bit 63 - k for position k, read and updated. coefficients: those of block 0
-	 * (block_at), or NULL if only masks are needed. Each block needs 256 readable bytes. Return 0, or -1 if the data are damaged or such as no encoder
-	 * writes. */
+	 * (block_at), or NULL if only masks are needed. Each block needs 256 readable bytes. Return 0, or -1 if the data are damaged, or in a form that no
+	 * encoder writes. */
 	int (*band_first)(struct stk_jpeg_bits *bits, struct stk_jpeg_band *band, uint64_t *masks, int16_t *coefficients, int from, int to);
 	int (*band_refine)(
 		struct stk_jpeg_bits *bits, struct stk_jpeg_band *band, uint64_t *masks, int16_t *coefficients, int from, int to);
@@ -104,7 +104,7 @@ void stk__jpeg_kernels_avx2(struct stk_jpeg_kernels *k);               /* sets a
 /* Repeats each of n samples `factor` times, as libjpeg does for factors without a triangle filter. */
 void stk__jpeg_replicate(uint8_t *dst, const uint8_t *src, int factor, int n);
 
-/* The functions for the tables. */
+/* The functions that stk__jpeg_kernels_init stores in struct stk_jpeg_kernels. */
 struct stk_jpeg_unstuffed stk__jpeg_unstuff_c(const uint8_t *src, size_t size, uint8_t *dst, size_t room);
 int stk__jpeg_decode_c(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n, int16_t *coefficients);
 int stk__jpeg_skip_c(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);

@@ -41,9 +41,9 @@ struct stk_jpeg_codes {
 struct stk_jpeg_ac_table {
 	_Alignas(64) struct stk_jpeg_ac_entry pair[1 << STK_JPEG_PAIR_BITS];
 	uint8_t pair_length[1 << STK_JPEG_PAIR_BITS];
-	/* For skipping: as many whole symbols as fit. advance is 255 if not even one does. */
+	/* For skipping: length and advance of as many whole symbols as fit into SKIP_BITS bits. The advance is 255 if not even one fits. */
 	uint8_t skip_length[1 << STK_JPEG_SKIP_BITS], skip_advance[1 << STK_JPEG_SKIP_BITS];
-	uint8_t first_length[1 << STK_JPEG_PAIR_BITS]; /* of only the first coefficient in a pair */
+	uint8_t first_length[1 << STK_JPEG_PAIR_BITS]; /* bits of only the first coefficient of a pair */
 	struct stk_jpeg_codes codes;
 };
 

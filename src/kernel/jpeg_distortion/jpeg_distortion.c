@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Computes the extents and the quantisation tables. */
+ * Computes the extents and the quantisation tables of a JPEG distortion. */
 #include "kernel/jpeg_distortion/jpeg_distortion_element.h"
 
 /* The tables of ITU-T T.81, K.1 and K.2. */

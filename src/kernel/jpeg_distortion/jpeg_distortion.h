@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Distorts an image like JPEG compression of a given quality, without writing a file: halves the colours, transforms blocks with the cosine transform,
- * rounds coefficients to multiples of the quantisation tables, and converts all of it back. Entropy coding is lossless, so the pixels are those that
- * libjpeg-turbo decodes from its own files with default settings (4:2:0, the accurate transforms, smooth upsampling). The formulas below are
+ * Distorts an image like JPEG compression of a given quality, without writing a file: halves the resolution of the colours, transforms blocks with the
+ * cosine transform, rounds coefficients to multiples of the quantisation tables, and converts all of it back. Entropy coding is lossless, so the pixels are
+ * those that libjpeg-turbo decodes from its own files with default settings (4:2:0, the accurate transforms, smooth upsampling). The formulas below are
  * libjpeg-turbo's, in integers (jccolor.c, jcsample.c, jfdctint.c, jcdctmgr.c, jidctint.c, jdsample.c, jdcolor.c, jcparam.c).
  *
  * There are three phases; each reads the results of the one before it in work memory: samples of the three planes, then their blocks (in place), then
@@ -33,8 +33,6 @@ void stk__jpeg_distortion_init(struct stk_jpeg_distortion *j, int64_t frames, in
 void stk__jpeg_distortion_run(const struct stk_jpeg_distortion *j, const uint8_t *src, uint8_t *dst, uint8_t *work);
 /* The same, compiled for AVX2. */
 void stk__jpeg_distortion_run_avx2(const struct stk_jpeg_distortion *j, const uint8_t *src, uint8_t *dst, uint8_t *work);
-
-/* ---- as jobs ---- */
 
 STK_PARAMS_FIT(stk_jpeg_distortion);
 

@@ -42,7 +42,7 @@ static __device__ __forceinline__ void make_steps(const stk_jpeg_distortion &j, 
 }
 
 /* Does the same as stk__jpeg_quantise, without a division. Coefficients have fewer than 16 bits. So the error of the reciprocal and of rounding, 2^-22 of
- * the quotient, is smaller than the distance from any quotient below an integer to that integer, and integers themselves are reached. */
+ * the quotient, is smaller than the distance from any quotient below an integer to that integer, and quotients that are integers do not fall below them. */
 static __device__ __forceinline__ int32_t quantise(int32_t x, float2 step)
 {
 	float value = (float)x, multiple = __fadd_rd(__fmaf_rn(fabsf(value), step.x, 0.5f), 0x1p23f) - 0x1p23f;

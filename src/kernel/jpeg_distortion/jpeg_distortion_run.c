@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The phases on the CPU: planes by rows, blocks in the lanes of a vector, pixels by rows. jpeg_distortion_avx2.c compiles this file again for wide
- * registers. */
+ * Runs the phases of jpeg_distortion.h on the CPU: planes by rows, blocks in the lanes of a vector, pixels by rows. jpeg_distortion_avx2.c compiles this
+ * file again for wide registers. */
 #include "kernel/jpeg_distortion/jpeg_distortion_element.h"
 
 #include <string.h>
@@ -56,7 +56,7 @@ static void make_luma(const struct stk_jpeg_distortion *j, const uint8_t *frame,
 	}
 }
 
-/* rows: scratch for four rows of 2 * wide[1] values. */
+/* Makes the two planes of chroma of a frame. rows: scratch for four rows of 2 * wide[1] values. */
 static void make_chroma(const struct stk_jpeg_distortion *j, const uint8_t *frame, uint8_t *blue, uint8_t *red, uint8_t *rows)
 {
 	int32_t wide = j->wide[1];

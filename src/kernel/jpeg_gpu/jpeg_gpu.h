@@ -62,7 +62,7 @@ enum stk_jpeg_gpu_phase {
 #endif
 #define STK_JPEG_GPU_PIECE 1024       /* bits in a piece, which one thread decodes to coefficients */
 #define STK_JPEG_GPU_ROWS 13          /* rows of checkpoints: a thread overflows into at most ROWS - 1 subsequences */
-#define STK_JPEG_GPU_SYNC_INTERVALS 4 /* in phase synchronise; most threads need fewer */
+#define STK_JPEG_GPU_SYNC_INTERVALS 4 /* checkpoints that a thread passes in phase synchronise at most; most threads need fewer */
 #define STK_JPEG_GPU_PER_SUBSEQUENCE (STK_JPEG_GPU_SUBSEQUENCE / STK_JPEG_GPU_INTERVAL)
 #define STK_JPEG_GPU_PIECES (STK_JPEG_GPU_SUBSEQUENCE / STK_JPEG_GPU_PIECE)
 #define STK_JPEG_GPU_PER_PIECE (STK_JPEG_GPU_PIECE / STK_JPEG_GPU_INTERVAL)
@@ -89,22 +89,24 @@ enum {
 	STK_JPEG_GPU_DC_RANGE = 32, /* a DC coefficient outside 16 bits */
 };
 
-/* Decoding tables for an image's components, in pairs (DC, AC): table 2 * pair is for DC, 2 * pair + 1 for AC. Each has `size` entries. If v is the next 16
- * bits, its entry is number v >> 6 if v < split (codes of at most 10 bits), otherwise (split >> 6) + v - split. An entry: bits of the code plus its extra
- * bits 0..4 | extra bits 5..8 | number of coefficients to advance 9..15 (64: end of block). */
+/* Decoding tables for an image's components, in pairs (DC, AC): table 2 * pair is for DC, 2 * pair + 1 for AC. The `tables` tables follow each other in lut
+ * from index `at` on, and each has `size` entries. If v is the next 16 bits, its entry is number v >> 6 if v < split (codes of at most 10 bits), otherwise
+ * (split >> 6) + v - split. An entry: bits of the code plus its extra bits 0..4 | extra bits 5..8 | number of coefficients to advance 9..15 (64: end of
+ * block). */
 struct stk_jpeg_gpu_set {
 	uint32_t at, size, split, tables;
 };
 #define STK_JPEG_GPU_INVALID (16u | 96u << 9) /* ends a block; no other entry has bit 14 set */
 #define STK_JPEG_GPU_MAX_SET 12288            /* entries in a set that fits into shared memory; the CPU decodes files with larger ones */
 
-/* The entropy-coded data of a scan or a restart interval. Offsets are in bytes unless a comment says otherwise. */
+/* The entropy-coded data of a scan or a restart interval. Offsets are in bytes unless a comment says otherwise. Its unstuffed bytes begin at offset
+ * subsequence0 * SUBSEQUENCE / 8 of stk_jpeg_gpu_view.bits. */
 struct stk_jpeg_gpu_bitstream {
 	uint32_t image;
-	uint32_t src, src_size;              /* stuffed bytes, in raw */
-	uint32_t chunk0, chunks;             /* chunks of unstuffing; chunk i begins at (src & ~15) + i * CHUNK */
-	uint32_t subsequence0, subsequences; /* subsequences: upper bound. The bits begin at byte subsequence0 * SUBSEQUENCE / 8 */
-	uint32_t mcu0;                       /* first MCU, in the image */
+	uint32_t src, src_size;  /* the stuffed bytes: offset in raw, and number */
+	uint32_t chunk0, chunks; /* first chunk, counted over the batch, and number; chunk i begins at (src & ~15) + i * CHUNK */
+	uint32_t subsequence0, subsequences; /* first, counted over the batch, and upper bound of the number */
+	uint32_t mcu0;                       /* number of its first MCU in the image */
 	uint32_t blocks;                     /* number of blocks that the window needs */
 	uint32_t last;                       /* whether the window needs no later restart interval */
 };
@@ -113,9 +115,9 @@ struct stk_jpeg_gpu_plane {
 	uint32_t at; /* offset in planes, a multiple of 16 */
 	uint32_t pitch;
 	uint32_t width, height; /* true extent of the component, counted from the plane's first sample */
-	uint32_t h, v;
-	uint32_t quant; /* number of the component's table in quant; tables have 64 entries in zigzag order */
-	uint32_t upsample;
+	uint32_t h, v;          /* sampling factors */
+	uint32_t quant;         /* number of the component's table in quant; tables have 64 entries in zigzag order */
+	uint32_t upsample;      /* enum stk_jpeg_upsample */
 };
 
 struct stk_jpeg_gpu_image {
@@ -184,7 +186,7 @@ struct stk_jpeg_gpu_view {
 	uint32_t n_images, n_bitstreams, n_sync_work, n_coefficient_work, n_chunks, n_idct, n_rows, n_progressive, n_scans;
 	uint32_t n_baseline, n_subsequences; /* bitstreams of baseline files, and their subsequences */
 	uint32_t max_set;                    /* entries of the largest set */
-	uint32_t max_scans;                  /* in any progressive file */
+	uint32_t max_scans;                  /* number of scans of the progressive file that has the most */
 	/* Results. The host sets flags and n_stragglers to 0 and marker to ~0 beforehand. Memory is reused after the last phase that reads it: coef may take
 	 * the memory of raw, planes that of kept to starts, rgb that of coef. */
 	uint32_t *flags;        /* per image */
@@ -193,8 +195,8 @@ struct stk_jpeg_gpu_view {
 	uint32_t *marker;       /* per bitstream: offset of the first marker, or more than src_size if there is none */
 	uint32_t *kept;         /* per chunk: number of bytes that remain */
 	uint8_t *bits;          /* unstuffed, as big-endian 32-bit words; 256 bytes past the end can be read */
-	uint32_t *bit_length;   /* per bitstream */
-	uint32_t *checkpoints;  /* ROWS rows of n_subsequences * PER_SUBSEQUENCE */
+	uint32_t *bit_length;   /* per bitstream: number of unstuffed bits */
+	uint32_t *checkpoints;  /* packed states: ROWS rows of n_subsequences * PER_SUBSEQUENCE */
 	uint32_t *match;      /* per subsequence: the interval of the bitstream in which its thread synchronised, NONE, or BITSTREAM_END */
 	uint32_t *stragglers; /* subsequences of phase synchronise_stragglers, in any order; only used by the kernels */
 	/* per subsequence: row << 16 | number of intervals, from the subsequence's start, for which this row is right */

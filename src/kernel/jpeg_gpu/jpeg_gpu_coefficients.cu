@@ -11,7 +11,7 @@
 struct writer {
 	uint32_t dc, dc_end; /* indices in v.dc of the current block, and of the first block that is not needed */
 	uint32_t coef;       /* index in v.coef of the block if it is inside the window, otherwise of the next block that is */
-	/* number of blocks: until the next edge of the window; in a row of the window (NEVER if rows are complete); from one such row to the next */
+	/* numbers of blocks: until the next edge of the window; in a row of the window (NEVER if rows are complete); from one such row to the next */
 	uint32_t until, in, out;
 	uint32_t inside; /* 1 if the block is inside the window, otherwise 0 */
 
@@ -120,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_COEFFICIENT_THREADS)
 	bool keep = run && !begun && w.inside; /* whether the coefficients of this block are stored */
 	int32_t dc = 0;
 	while (__any_sync(~0u, run)) {
-		uint32_t last = 0; /* entry */
+		uint32_t last = 0; /* table entry of the thread's last symbol */
 #pragma unroll
 		for (int i = 0; i < STK_CURSOR_GROUP; i++) {
 			uint32_t entry = at.look(at.over());
@@ -134,7 +134,8 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_COEFFICIENT_THREADS)
 		uint32_t coef = w.coef, done = __ballot_sync(~0u, at.over() && keep);
 		if (at.over()) {
 			if (run) {
-				flags |= last >> 13 & STK_JPEG_GPU_BAD_CODE; /* bit 14 */
+				flags |=
+					last >> 13 & STK_JPEG_GPU_BAD_CODE; /* bit 14, which only STK_JPEG_GPU_INVALID has, becomes bit 1 */
 				if (at.z > 64 && stk__jpeg_gpu_entry_moves(last) < 64)
 					flags |= STK_JPEG_GPU_OVERRUN;
 				if (!begun)
@@ -188,7 +189,7 @@ static __device__ __forceinline__ void scan(int32_t sum[COMPONENTS], int32_t car
 	__syncthreads();
 }
 
-/* Each thread takes an MCU, and the thread block 256 MCUs at a time. */
+/* Adds up the differences of a bitstream's DC coefficients. Each thread takes an MCU, and the thread block 256 MCUs at a time. */
 extern "C" __global__ void __launch_bounds__(DC_THREADS) jpeg_gpu_dc(const __grid_constant__ stk_jpeg_gpu_view v)
 {
 	__shared__ int32_t sums[COMPONENTS][DC_THREADS / 32];

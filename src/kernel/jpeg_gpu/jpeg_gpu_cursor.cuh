@@ -17,7 +17,7 @@
 #include "kernel/common/cuda.cuh"
 #include "kernel/jpeg_gpu/jpeg_gpu_symbols.h"
 
-#define STK_CURSOR_GROUP 4 /* in symbols; few threads wait, since a block has about 27 symbols */
+#define STK_CURSOR_GROUP 4 /* symbols between checks for the end of a block; few threads wait, since a block has about 27 symbols */
 #define STK_CURSOR_PAD 4   /* words between rings: spreads the threads over the banks, and keeps the rings aligned to 16 bytes */
 
 template <int WORDS> struct stk_cursor {

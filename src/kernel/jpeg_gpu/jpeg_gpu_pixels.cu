@@ -104,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(32 * STK_JPEG_GPU_IDCT_WARPS) jpeg_
 	warp.block[lane] = find_block(v, im, first + min(lane, count - 1));
 	__syncwarp();
 
-	/* Offsets in shared memory, kept in registers: of the values that the thread dequantises, of those of its column, and of those of its row. */
+	/* Offsets in shared memory of the values that the thread dequantises, and of the values of its column. stk__keep holds them in registers. */
 	uint32_t values = (uint32_t)((char *)warp.zigzag[lane / 8] - (char *)shared), at[8];
 #pragma unroll
 	for (int i = 0; i < 8; i++)
@@ -140,7 +140,8 @@ struct row_sources {
 	uint32_t cr;  /* bytes from Cb's samples to Cr's */
 	int32_t last; /* last column of Cb and Cr */
 	chroma_kind kind;
-	/* Rounding constants for samples of even and odd columns, or of odd and even rows if only rows are mixed. In 256ths, in both halves of the word. */
+	/* Rounding constants for samples of even and odd columns, or of odd and even rows if only rows are mixed. They are in 256ths, and in both
+	 * halves of their words. */
 	uint32_t round[2];
 };
 
@@ -172,7 +173,7 @@ static __device__ __forceinline__ row_sources sources_of(const uint8_t *planes, 
 	s.cr = im.plane[2].at - p.at;
 	s.last = (int32_t)p.width - 1;
 	s.kind = wide ? tall ? CHROMA_WIDE_TALL : CHROMA_WIDE : tall ? CHROMA_TALL : CHROMA_FULL;
-	/* Each sum has 1, 4 or 16 parts. */
+	/* The weights of a sample add up to 4 if only rows or only columns are mixed, and to 16 if both are. */
 	s.round[0] = both * (tall ? 128 : wide ? 64 : 0);
 	s.round[1] = both * (tall && wide ? 112 : tall ? 64 : wide ? 128 : 0);
 	return s;
@@ -310,7 +311,7 @@ struct row_store {
 	uint32_t pitch, at, end[4]; /* end: bytes of each row, 0 if the row is not in the window */
 };
 
-/* `line`: the upper row of the warp's first pair, counted in the window. */
+/* Returns the thread's part of the stores. `line`: the upper row of the warp's first pair, counted in the window. */
 static __device__ __forceinline__ row_store row_store_of(
 	const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &im, int32_t line, const uint4 *from)
 {
@@ -334,7 +335,8 @@ static __device__ __forceinline__ void store_rows(const row_store &s)
 }
 
 /* Makes 8 rows of pixels with a warp, except rows outside of the window. 8 threads make a pair of rows, each of them 8 pixels of both rows. The pixels pass
- * through shared memory, so that stores at a time are adjacent. `pair`: the k of the first pair, which has rows 2k - 1 and 2k, counted in the window's MCUs. */
+ * through shared memory, so that adjacent threads store to adjacent addresses. `pair`: the k of the first pair, which has rows 2k - 1
+ * and 2k, counted in the window's MCUs. */
 static __device__ __forceinline__ void color_rows(
 	const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &im, int32_t pair, bool bgr, char *shared)
 {

@@ -59,7 +59,7 @@ STK_HD uint32_t stk__jpeg_gpu_clamp8(int32_t x)
 	return x < 0 ? 0 : x > 255 ? 255 : (uint32_t)x;
 }
 
-/* The position of block number `b` of the window: its component, its coefficients, and its samples in planes. */
+/* The position of a block of the window: its component, its coefficients, and its samples in planes. */
 struct stk_jpeg_gpu_block {
 	uint32_t component, coef, dc, sample;
 };

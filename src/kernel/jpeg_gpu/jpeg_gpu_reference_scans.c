@@ -75,7 +75,7 @@ static uint32_t take_extra(struct decoder *d, uint32_t count)
 	return extra;
 }
 
-/* ---- AC ---- */
+/* ---- rows of AC scans ---- */
 
 static void first_block(struct decoder *d, int16_t *block)
 {
@@ -148,7 +148,7 @@ static void decode_band(struct decoder *d, int16_t *block)
 	d->end_run -= d->end_run > 0;
 }
 
-/* ---- DC ---- */
+/* ---- rows of DC scans ---- */
 
 static void decode_dc(struct decoder *d, uint32_t slot, int16_t *dc)
 {
@@ -164,7 +164,7 @@ static void decode_dc(struct decoder *d, uint32_t slot, int16_t *dc)
 	*dc = (int16_t)((uint32_t)d->prediction[slot] << s->low);
 }
 
-/* ---- a file ---- */
+/* ---- whole files ---- */
 
 static void decode_row(struct decoder *d, uint32_t y, uint32_t row)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Decodes the blocks of a progressive file's AC scans [T.81 G.1.2.2, G.1.2.3]. Each lane holds two coefficients of the block. The time for a file is the sum
- * of what each symbol waits for. So the loops over symbols have only one branch, and the cases that leave a loop are handled outside of it. */
+ * Decodes the blocks of a progressive file's AC scans [T.81 G.1.2.2, G.1.2.3]. Each lane holds two coefficients of the block. Symbols can only be decoded
+ * one after the other, so the time for a file is the sum of their latencies. That is why the loops over symbols have only one
+ * branch, and the cases that leave a loop are handled outside of it. */
 #ifndef STK_KERNEL_JPEG_GPU_SCAN_BLOCKS_CUH
 #define STK_KERNEL_JPEG_GPU_SCAN_BLOCKS_CUH
 
@@ -111,7 +112,7 @@ struct scan_band {
 	}
 };
 
-/* A lane's knowledge of one of the block's coefficients, and of the symbols so far. A run counts only zeros; after its code and sign come correction bits
+/* A lane's state for one of the block's coefficients, given the symbols so far. A run counts only zeros; after its code and sign come correction bits
  * for the set coefficients that the run passes. So the next symbol only waits for the number of these bits. Their effect is applied at the end of the block,
  * by each lane to its own coefficients. */
 struct refined {

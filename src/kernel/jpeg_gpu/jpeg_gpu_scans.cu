@@ -2,7 +2,7 @@
  * Phase decode_scans of jpeg_gpu.h: rows of blocks, and whole files. */
 #include "kernel/jpeg_gpu/jpeg_gpu_scan_blocks.cuh"
 
-/* ---- AC ---- */
+/* ---- rows of AC scans ---- */
 
 static __device__ bool first_row(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &image, const stk_jpeg_gpu_scan &scan, scan_warp &w,
 	const scan_shared &shared, uint32_t y, uint32_t row)
@@ -72,7 +72,7 @@ static __device__ bool refine_row(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu
 	return true;
 }
 
-/* ---- DC ---- */
+/* ---- rows of DC scans ---- */
 
 static __device__ bool first_dc_row(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &image, const stk_jpeg_gpu_scan &scan,
 	scan_warp &w, const scan_shared &shared, uint32_t y, uint32_t row)
@@ -129,7 +129,7 @@ static __device__ bool refine_dc_row(const stk_jpeg_gpu_view &v, const stk_jpeg_
 	return true;
 }
 
-/* ---- a file ---- */
+/* ---- whole files ---- */
 
 static __device__ __forceinline__ void load_tables(scan_shared &shared, const stk_jpeg_gpu_scan &scan)
 {

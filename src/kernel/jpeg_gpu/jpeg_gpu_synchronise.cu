@@ -118,7 +118,7 @@ static __device__ __forceinline__ uint32_t overflow(const stk_jpeg_gpu_view &v, 
 				else if (((mine ^ theirs[k % 2]) & STK_JPEG_GPU_STATE) == 0)
 					met = k;
 				else if (--left) {
-					/* Committed with the next refill, and complete some refills later. */
+					/* The next refill commits this copy, which is complete some refills later. */
 					stk__copy_ahead4(theirs + k % 2, row0 + k + 2);
 					if (++k % STK_JPEG_GPU_PER_SUBSEQUENCE == 0)
 						row += (size_t)v.n_subsequences * STK_JPEG_GPU_PER_SUBSEQUENCE;
@@ -198,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_STRAGGLER_THREADS)
 		v.match[subsequence] = met;
 }
 
-/* ---- resolving ---- */
+/* ---- phase resolve ---- */
 
 #define RESOLVE_THREADS 256
 #define TILE 1024

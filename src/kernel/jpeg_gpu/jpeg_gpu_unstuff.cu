@@ -26,7 +26,7 @@ static __device__ __forceinline__ uint32_t bytes_00(uint32_t word)
 	return ~((word & ~TOPS) + ~TOPS | word) & TOPS;
 }
 
-/* Turns the top bits of 16 bytes into a mask of 16 bits: multiplies each byte's 128 by the weight of its place among 8, and adds the products. */
+/* Turns the top bits of 16 bytes into a mask of 16 bits: multiplies each byte's 128 by the weight of its position among 8, and adds the products. */
 static __device__ __forceinline__ uint32_t gather(const uint32_t tops[4])
 {
 	uint32_t low = __dp4a(tops[1], 0x80402010u, __dp4a(tops[0], 0x08040201u, 0u));

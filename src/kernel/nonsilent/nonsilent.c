@@ -40,7 +40,7 @@ static void run(const struct stk_job *job)
 	stk__nonsilent_store(job, begin, search(job, last, limit).last);
 }
 
-/* ---- making ---- */
+/* ---- making jobs ---- */
 
 enum stk_status stk__job_nonsilent(struct stk_jobs *jobs, const struct stk_nonsilent *p, const struct stk_tensor *in,
 	const struct stk_tensor *begin, struct stk_error *err)

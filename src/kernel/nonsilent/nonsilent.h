@@ -9,7 +9,7 @@
 
 #include "kernel/job/job_place.h"
 
-enum { STK_NONSILENT_CHUNK = 1024 }; /* windows */
+enum { STK_NONSILENT_CHUNK = 1024 }; /* windows in a chunk */
 
 struct stk_nonsilent {
 	int64_t window;   /* samples; at most the signal's length */
@@ -48,7 +48,7 @@ STK_HD double stk__nonsilent_square(const struct stk_job *job, int32_t dtype, in
 	return x * x;
 }
 
-/* Searches a chunk. limit: sums from here on are not silent. */
+/* Searches a chunk. limit: windows whose sum is at least this are not silent. */
 STK_HD struct stk_nonsilent_chunk stk__nonsilent_search(const struct stk_job *job, int32_t dtype, int64_t chunk, double limit)
 {
 	const int64_t window = STK_PARAMS(stk_nonsilent, job).window, begin = chunk * STK_NONSILENT_CHUNK;
@@ -69,7 +69,7 @@ STK_HD struct stk_nonsilent_chunk stk__nonsilent_search(const struct stk_job *jo
 	return found;
 }
 
-/* Returns the sum of squares from which on a window is not silent. largest: of all windows. */
+/* Returns the sum of squares from which on a window is not silent. largest: the largest sum of all windows. */
 STK_HD double stk__nonsilent_limit(const struct stk_job *job, double largest)
 {
 	const struct stk_nonsilent *p = &STK_PARAMS(stk_nonsilent, job);

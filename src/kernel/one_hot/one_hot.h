@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One-hot vectors. */
+ * Jobs that make one-hot vectors. */
 #ifndef STK_KERNEL_ONE_HOT_H
 #define STK_KERNEL_ONE_HOT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Builds a pass, and answers questions about it before it runs. */
+ * Builds a pass, and computes the properties of a pass that are needed before it runs. */
 #include "kernel/pass/pass.h"
 #include "kernel/convert/convert.h"
 #include "kernel/pass/pass_plan.h"
@@ -313,7 +313,7 @@ static struct stk_span resize_reads(const struct stk_filter_axis *a, int axis, s
 	return left < right ? (struct stk_span){left, right + a->n} : (struct stk_span){right, left + a->n};
 }
 
-/* Returns the positions that a warp reads along an axis. Those of the corners bound all others. */
+/* Returns the positions that a warp reads along an axis. The positions of the output's corners bound all others. */
 static struct stk_span warp_reads(const struct stk_pass *p, int axis, struct stk_span x, struct stk_span y)
 {
 	const float *m = p->warp.m + 3 * axis;

@@ -79,11 +79,11 @@ struct stk_hole {
 	float value[STK_PASS_MAX_CHANNELS];
 };
 
-/* The reason why a pass cannot be built. Anything added after that is ignored. */
+/* The reason why a pass cannot be built. After an addition was refused, all further additions are ignored. */
 enum stk_pass_refusal {
 	STK_PASS_FITS,
 	STK_PASS_CHANNELS, /* a step on more than STK_PASS_MAX_CHANNELS channels; run the pass plane by plane instead */
-	STK_PASS_STEPS,    /* more than STK_PASS_MAX_STEPS */
+	STK_PASS_STEPS,    /* more than STK_PASS_MAX_STEPS steps */
 	STK_PASS_EXTENT,   /* a window or an image exceeds STK_PASS_MAX_EXTENT */
 	STK_PASS_MISUSED,  /* steps that cannot be combined: a mistake in stoker */
 };
@@ -144,7 +144,7 @@ enum stk_step_class {
 bool stk__pass_joins(unsigned sofar, unsigned next);
 
 /* Begins a pass. Images may have width or height 0: nothing is read then, and the positions that windows add are filled. Samplers need a source that is not
- * empty. Additions that do not fit set p->refused; check it before other questions are asked about the pass. */
+ * empty. Additions that do not fit set p->refused; check it before you use the pass. */
 void stk__pass_begin(struct stk_pass *p, enum stk_dtype dtype, int32_t w, int32_t h, int32_t c);
 
 /* In the functions below, values per channel are those of the pass's own channels, beginning with p->plane. */

@@ -104,7 +104,7 @@ void stk__pass_gpu_begin(
 	memset(b->n_blocks, 0, sizeof b->n_blocks);
 }
 
-/* Returns the address of the same samples in device memory. */
+/* Returns the device address of a curve's samples. */
 static const float *device_curve(const struct stk_pass_gpu *b, const float *curve)
 {
 	stk_gpu_ptr at = b->device_tables;
@@ -238,7 +238,7 @@ static enum stk_pass_gpu_finish choose_finish(const struct stk_pass *p, int samp
 												   : STK_PASS_GPU_STEPS;
 }
 
-/* fills: whether the first step is a fill. */
+/* Chooses how pixels are finished in a launch that mixes no taps. fills: whether the first step is a fill. */
 static enum stk_pass_gpu_form choose_form(const struct stk_pass *p, int sampled, bool fills)
 {
 	const struct stk_step *step = &p->steps[fills];
@@ -344,7 +344,7 @@ static void add_blocks(struct stk_pass_gpu *b, const struct stk_pass *p, enum st
 			(uint32_t)(((int64_t)p->hole.at.w * p->hole.at.h + STK_PASS_GPU_HOLE - 1) / STK_PASS_GPU_HOLE);
 }
 
-/* Fills in everything but the addresses of the images, and the thread blocks. */
+/* Fills in all fields of an item except the addresses of the images and the thread blocks. */
 static bool fill_item(struct stk_pass_gpu *b, const struct stk_pass *p, const struct stk_plan *plan, enum stk_pass_gpu_launch launch,
 	struct stk_pass_gpu_item *it)
 {

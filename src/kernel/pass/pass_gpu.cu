@@ -38,7 +38,7 @@ static __device__ int32_t nearest(const stk_filter_axis &a, bool summed, int32_t
 	return stk__taps_clamp(stk__taps_floor(stk__taps_near(at)), 0, a.in_size - 1);
 }
 
-/* Two thread blocks for each image, one per axis. */
+/* Computes the taps, with two thread blocks for each image, one per axis. */
 extern "C" __global__ void __launch_bounds__(THREADS) pass_taps(const __grid_constant__ stk_pass_gpu_view v)
 {
 	const stk_pass_gpu_item &it = v.items[blockIdx.x / 2];
@@ -145,7 +145,7 @@ struct strip {
 	bool words; /* whether the source's rows are read in aligned words */
 };
 
-/* S: type of the source. */
+/* Lays out the intermediate values for outputs that read `r`. S: type of the source's values. */
 template <typename S> static __device__ __forceinline__ strip lay_out(const stk_pass_gpu_item &it, const reach &r)
 {
 	const int32_t size = sizeof(S);
@@ -270,7 +270,8 @@ static __device__ __forceinline__ void horizontal(const column &a, const quad<K>
 			p[i][c] = K::result(sum[i][c], sampled);
 }
 
-/* K: struct narrow or one of the other kinds; C: maximum number of source channels, so that three channels cost no more than three. */
+/* Makes the outputs of a thread block from (x0, y0) on. K: struct narrow or one of the other kinds; C: maximum number of source channels: with C = 3 no work is
+ * done for a fourth channel. */
 template <typename K, int C>
 static __device__ void resize(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0, quad<K> *shared)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by the kernels of passes. */
+ * Functions that all kernels of passes use. */
 #ifndef STK_KERNEL_PASS_GPU_CUH
 #define STK_KERNEL_PASS_GPU_CUH
 

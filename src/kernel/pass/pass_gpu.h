@@ -29,8 +29,8 @@ enum stk_pass_gpu_launch {
 	STK_PASS_GPU_PIXEL_LAUNCH,
 	STK_PASS_GPU_WARP_LAUNCH,
 	STK_PASS_GPU_TEXEL_LAUNCH, /* warps without steps */
-	STK_PASS_GPU_ROWS_LAUNCH,  /* dense pixels of three bytes, four at a time; to floats including their hole */
-	STK_PASS_GPU_MADE_LAUNCH,  /* images that jobs make inside the launch, to floats, including their hole */
+	STK_PASS_GPU_ROWS_LAUNCH,  /* dense pixels of three bytes, four at a time; also writes the hole if the output is floats */
+	STK_PASS_GPU_MADE_LAUNCH,  /* images that jobs make inside the launch; the output is floats, including the hole */
 	STK_PASS_GPU_ANY_LAUNCH,
 	STK_PASS_GPU_HOLES_LAUNCH, /* writes holes over the results of the other launches */
 	STK_PASS_GPU_LAUNCHES
@@ -44,7 +44,7 @@ enum stk_pass_gpu_launch {
 
 enum { STK_PASS_GPU_PIXEL_COLUMNS = 32, STK_PASS_GPU_PIXEL_ROWS = 64 }; /* outputs of a thread block that mixes no taps */
 
-/* How such a thread block finishes a pixel after the fill, if the pass has one: by a single step with code of its own, or by its steps one after the other. */
+/* How the launches that mix no taps finish a pixel after the fill, if the pass has one: by a single step with code of its own, or by all steps in order. */
 enum stk_pass_gpu_form {
 	STK_PASS_GPU_FORM_NONE, /* no step */
 	STK_PASS_GPU_FORM_AFFINE,
@@ -85,14 +85,14 @@ struct stk_pass_gpu_item {
 	struct stk_pass_gpu_axis axis[2];
 	uint64_t src; /* address of pixel (x0, y0) of the source */
 	uint64_t dst;
-	int64_t src_row, src_pixel, src_channel, dst_row, dst_pixel, dst_channel; /* bytes */
+	int64_t src_row, src_pixel, src_channel, dst_row, dst_pixel, dst_channel; /* distances in bytes */
 	int32_t x0, y0, src_w, in_c, in_dtype;                                    /* src_w: columns from x0 on */
 	int32_t mode, kind, finish;                                               /* kind: enum stk_resample_kind */
-	int32_t form, fills;                    /* fills: the first step is a fill, which is applied before the form */
-	int32_t sampled;                        /* type to which a sampler's result is rounded */
-	int32_t dtype;                          /* of the output */
-	int32_t columns;                        /* outputs per row of a thread block */
-	uint32_t across;                        /* number of thread blocks per row of blocks; in the launch for rows, of quads */
+	int32_t form, fills; /* fills: the first step is a fill, which is applied before the form */
+	int32_t sampled;     /* type to which a sampler's result is rounded */
+	int32_t dtype;       /* of the output */
+	int32_t columns;     /* outputs per row of a thread block */
+	uint32_t across;     /* number of thread blocks side by side; in ROWS_LAUNCH and MADE_LAUNCH, of quads in a row */
 	uint32_t block0[STK_PASS_GPU_LAUNCHES]; /* number of thread blocks of the items before this one */
 	uint32_t step0, n_steps;
 	int32_t mid_w, mid_h;
@@ -132,7 +132,7 @@ STK_MUST_USE enum stk_status stk__pass_gpu_kernels_load(
 	struct stk_gpu_device *dev, struct stk_pass_gpu_kernels *kernels, struct stk_error *err);
 
 struct stk_pass_gpu;
-/* Allocates room for batches up to these limits. tables: the host's copy, sizes.tables bytes, which belongs to the caller. */
+/* Allocates the memory for batches up to these limits. tables: the host's copy, sizes.tables bytes, which belongs to the caller. */
 STK_MUST_USE enum stk_status stk__pass_gpu_create(
 	const struct stk_pass_gpu_limits *limits, void *tables, struct stk_pass_gpu **out, struct stk_error *err);
 void stk__pass_gpu_destroy(struct stk_pass_gpu *batch);
@@ -154,7 +154,7 @@ bool stk__pass_gpu_add(struct stk_pass_gpu *batch, const struct stk_pass *p, con
  * mirrored, output as floats. src: the image that the job would have written otherwise. */
 bool stk__pass_gpu_takes_made(const struct stk_pass *p, const struct stk_image *src, const struct stk_image *dst);
 
-/* Adds such a pass. maker: from stk__job_gpu_add_maker. The job's measurements must be launched before the pass. */
+/* Adds a pass that stk__pass_gpu_takes_made accepts. maker: from stk__job_gpu_add_maker. The job's measurements must be launched before the pass. */
 bool stk__pass_gpu_add_made(struct stk_pass_gpu *batch, const struct stk_pass *p, const struct stk_image *src,
 	const struct stk_job_gpu_item *maker, const struct stk_image *dst);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Passes on the GPU (pass_gpu.h) that the faster kernels do not support: types other than uint8 and float32, planes, many channels, very wide filters. This
- * code is meant to be general rather than fast. The arithmetic is the same. */
+ * code is meant to be general rather than fast. Its arithmetic is that of the faster kernels. */
 #include "kernel/convert/convert_one.h"
 #include "kernel/pass/pass_gpu.cuh"
 
@@ -8,7 +8,7 @@
 #define CHANNELS STK_PASS_MAX_CHANNELS
 #define ANY_TYPE -1
 
-/* TYPE: the type, or ANY_TYPE if only dtype has it. */
+/* Loads a value. TYPE: its type, or ANY_TYPE if the compiler does not know the type; then dtype is the type. */
 template <int TYPE> static __device__ __forceinline__ float load(const uint8_t *from, int32_t dtype)
 {
 	switch (TYPE == ANY_TYPE ? dtype : TYPE) {

@@ -93,7 +93,8 @@ static __device__ __forceinline__ void store_pixels(const ending &e, uint8_t *to
 
 /* ---- tiles ---- */
 
-/* T: type of the source; C: maximum number of its channels; N: rows that a thread makes at a time, so that it waits for memory less often. */
+/* Makes the tile whose first output is (x0, y0). T: type of the source; C: maximum number of its channels; N: rows that a thread makes at a
+ * time, so that it waits for memory less often. */
 template <typename T, int C, bool WARPS, int N>
 static __device__ __forceinline__ void make_tile(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0)
 {

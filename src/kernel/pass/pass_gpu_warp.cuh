@@ -64,7 +64,7 @@ static __device__ __forceinline__ void warp_pixel(const warp_source &s, int32_t 
 		p[c] = outside ? s.fill : c < s.channels ? (float)__ldg(from + c) : 0;
 }
 
-/* at: position from stk__warp_place. */
+/* Computes the channels of the pixel at a position from stk__warp_place. */
 template <typename T, int C> static __device__ __forceinline__ void sample_warp(const warp_source &s, const float at[2], float p[CHANNELS])
 {
 	stk_warp_position upper = stk__warp_split(at);

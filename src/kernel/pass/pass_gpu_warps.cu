@@ -41,7 +41,7 @@ static __device__ __noinline__ bool lies_outside(const stk_pass_gpu_item &it, bo
 	       __all_sync(~0u, at[1] >= (float)it.mid_h);
 }
 
-/* ROWS: number of rows that a warp makes at a time. */
+/* Makes a tile. ROWS: number of rows that a warp makes at a time. */
 template <typename T, int C, bool LINEAR, int ROWS>
 static __device__ __forceinline__ void make_tile(const stk_pass_gpu_item &it, const stk_texel_tile &tile)
 {

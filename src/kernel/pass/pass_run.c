@@ -87,7 +87,7 @@ static void sample_warp(const struct stk_run *run, int32_t y, int32_t rows)
 		.clamp = p->warp.clamp,
 		.fill = p->warp.fill,
 		.plane = run->plan->plane};
-	/* These are in the sampler's coordinates; mirrors and windows before the sampler become strides. */
+	/* The warp reads its source in the sampler's coordinates, so windows and mirrors before the sampler become an address and strides. */
 	w.src.data = (void *)(uintptr_t)stk__run_pixel(run, p->pre[0].first, p->pre[1].first);
 	w.src.row *= p->pre[1].step;
 	w.src.pixel *= p->pre[0].step;

@@ -81,8 +81,6 @@ void stk__pointwise_run(const struct stk_pointwise *p, const struct stk_pointwis
 /* The same, compiled for AVX2. */
 void stk__pointwise_run_avx2(const struct stk_pointwise *p, const struct stk_pointwise_data *data);
 
-/* ---- as jobs ---- */
-
 STK_PARAMS_FIT(stk_pointwise);
 
 /* Makes the job. constants: `bytes` bytes, in the layout of p's function. in has at most UINT32_MAX elements; out has the same number. */

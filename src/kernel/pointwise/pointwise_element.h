@@ -107,7 +107,7 @@ STK_HD struct stk_philox_block stk__pointwise_draws(const struct stk_random *r, 
 	return stk__philox_hd(key, (uint32_t)r->position, (uint32_t)(r->position >> 32), r->epoch, block);
 }
 
-/* Natural logarithm of a positive normal number, with a relative error of about 1e-7: the series of atanh(s), 2 s + 2/3 s^3 + ... */
+/* Returns the natural logarithm of a positive normal number, with a relative error of about 1e-7: the series of atanh(s), 2 s + 2/3 s^3 + ... */
 STK_HD float stk__pointwise_log(float x)
 {
 	union {
@@ -122,8 +122,8 @@ STK_HD float stk__pointwise_log(float x)
 	return (float)exponent * 0.69314718f + s * series;
 }
 
-/* Box and Muller, "A note on the generation of random normal deviates" (1958): two draws make two numbers, as a radius and an angle. Two bits of the angle
- * select the quarter, which begins an eighth of a turn before an axis. The rest of the angle is small enough for the series of sine and cosine. */
+/* Makes two normal numbers from two draws, as a radius and an angle (Box and Muller, "A note on the generation of random normal deviates", 1958). Two bits of
+ * the angle select the quarter, which begins an eighth of a turn before an axis. The rest of the angle is small enough for the series of sine and cosine. */
 STK_HD void stk__pointwise_normals(uint32_t a, uint32_t b, float out[2])
 {
 	float u = ((float)a + 0.5f) * 0x1p-32f, radius = sqrtf(-2 * stk__pointwise_log(u));
@@ -195,11 +195,12 @@ STK_HD double stk__pointwise_log_factorial(double k)
 	return (k + 0.5) * stk__math_log(k) - k + 0.91893853320467274 + (1.0 / 12 - z * (1.0 / 360 - z / 1260)) / k;
 }
 
-/* W. Hoermann, "The transformed rejection method for generating Poisson random variables" (1993), algorithm PTRS. mean is at least 10. */
+/* Draws from a Poisson distribution whose mean is at least 10, with algorithm PTRS of W. Hoermann, "The transformed rejection method for generating Poisson
+ * random variables" (1993). */
 STK_HD double stk__pointwise_poisson_large(const struct stk_random *r, uint32_t i, double mean)
 {
 	double b = 0.931 + 2.53 * sqrt(mean), a = -0.059 + 0.02483 * b, alpha = 1.1239 + 1.1328 / (b - 3.4), log_mean = stk__math_log(mean);
-	for (uint32_t round = 0; round < 100; round++) { /* two on average */
+	for (uint32_t round = 0; round < 100; round++) { /* two rounds on average */
 		struct stk_philox_block draws = stk__pointwise_draws(r, i, round);
 		double u = stk__pointwise_double(draws.v[0], draws.v[1]) - 0.5, v = 1 - stk__pointwise_double(draws.v[2], draws.v[3]);
 		double us = 0.5 - fabs(u), k = floor((2 * a / us + b) * u + mean + 0.43);

@@ -16,7 +16,7 @@ template <typename T> struct alignas(sizeof(T) < 4 ? 4 * sizeof(T) : 16) four {
 	T of[4];
 };
 
-/* All threads must call this. */
+/* Looks up the keys of a thread block, from key `first` on. All threads must call this. */
 template <typename T>
 static __device__ __forceinline__ void look_up(const stk_pointwise &p, const stk_pointwise_data &d, uint32_t first, uint64_t *shared)
 {

@@ -133,7 +133,7 @@ template <int WIDE, int SIZE> static __device__ __forceinline__ uint32_t mask_ro
 	return mask >> p.before * SIZE & ALL;
 }
 
-/* WIDE, SIZE: number of outputs in a pixel, and their bytes; 0: any. */
+/* Runs grid_mask. WIDE: outputs in a pixel; SIZE: bytes of an output; 0: any number. */
 template <int WIDE, int SIZE> static __device__ __forceinline__ void mask_grid(const stk_job_gpu_view &v, const stk_job_gpu_item &it)
 {
 	const stk_pointwise_grid g = STK_PARAMS(stk_pointwise, &it.job).grid;

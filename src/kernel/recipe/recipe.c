@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* ---- building ---- */
+/* ---- building recipes ---- */
 
 static void full_view(struct stk_pass *p)
 {
@@ -77,7 +77,7 @@ bool stk__recipe_window(struct stk_recipe *r, const struct stk_recipe_window *w,
 		m->places[a] = w->places[a];
 		m->draw[a] = w->draw[a];
 	}
-	/* Adds a window that is inside of the image, or one that is not, as in the real one: only extents and the step matter. */
+	/* Adds one window of the same extents, which is inside of the image only if all random windows are: the recipe takes just the extents and the fill from it. */
 	stk__pass_window(&made, (struct stk_rect){inside ? 0 : size[0], 0, w->w, w->h}, inside ? NULL : fill);
 	r->n_moves++;
 	take_over(r, &made);

@@ -22,7 +22,7 @@
 
 enum {
 	STK_RECIPE_MOVES = 6,
-	STK_RECIPE_COINS = 2, /* of an operator */
+	STK_RECIPE_COINS = 2, /* maximum number of coins of an operator */
 	STK_RECIPE_VARIANTS = 1 << STK_RECIPE_COINS,
 	STK_RECIPE_CHANNELS = 4,
 	STK_RECIPE_RUNS = 8,
@@ -30,14 +30,14 @@ enum {
 	STK_RECIPE_THREADS = 256, /* in a thread block, which makes one sample */
 };
 
-/* Is 1 if the first draw of a stream, in [0, 1), is below `chance`. */
+/* A random bit: 1 if the first draw of a stream, in [0, 1), is below `chance`, otherwise 0. */
 struct stk_recipe_coin {
 	uint64_t key; /* as in struct stk_random */
 	float chance;
 };
 
 /* The geometry of one operator: for each outcome of its coins (the first coin is bit 0), the position in its input that position k of its output comes from.
- * A window at a random place begins below(places) further on, with draw number `draw` (0 .. 3) of the stream. */
+ * The start of a random window is increased by a random number from 0 to places - 1, which is made from draw number `draw` (0 .. 3) of the stream. */
 struct stk_recipe_move {
 	struct stk_axis_map map[STK_RECIPE_VARIANTS][2]; /* with `fills`, positions outside of low .. high - 1 are fill */
 	struct stk_recipe_coin coin[STK_RECIPE_COINS];
@@ -60,15 +60,16 @@ void stk__recipe_begin(struct stk_recipe *r, int32_t w, int32_t h, int32_t c);
 struct stk_recipe_window {
 	uint64_t key;
 	int32_t w, h;
-	int32_t before[2]; /* how far before the image it may begin: it begins at below(places) - before */
+	int32_t before[2]; /* it begins at a random number from 0 to places - 1, minus `before` */
 	uint32_t places[2];
 	int32_t draw[2];
 };
-/* Adds a random window. fill: one value per channel, for positions outside of the image. Returns false if the recipe has no room for it. */
+/* Adds a random window. fill: one value per channel, for positions outside of the image. Returns false if the recipe has STK_RECIPE_MOVES moves already, or
+ * would need two fills. */
 bool stk__recipe_window(struct stk_recipe *r, const struct stk_recipe_window *window, const float *fill);
 
 /* Appends an operator that was lowered to a separate pass for each outcome of its coins; stk__recipe_next has begun each variants[i]. Returns false if
- * variants differ in more than windows and mirrors, or the recipe has no room. */
+ * variants differ in more than windows and mirrors or have a sampler, or if the recipe has STK_RECIPE_MOVES moves already or would need two fills. */
 bool stk__recipe_move(struct stk_recipe *r, const struct stk_recipe_coin *coins, int32_t n_coins, const struct stk_pass *variants);
 /* Begins a pass like the recipe's so far, over an image of the size of the recipe's output so far. */
 void stk__recipe_next(const struct stk_recipe *r, struct stk_pass *p);
@@ -106,7 +107,7 @@ struct stk_recipe_batch {
 	int32_t count, planar; /* planar: CHW, otherwise HWC */
 	int32_t n_runs, n_tables;
 	int32_t finish; /* enum stk_recipe_finish */
-	/* for FINISH_AFFINE: the fill is put through the arithmetic; otherwise it is set afterwards */
+	/* for STK_RECIPE_AFFINE: whether the affine step also applies to the fill; otherwise the fill is stored unchanged */
 	int32_t fill_before;
 	uint32_t elements;                      /* number of elements in an output image */
 	struct stk_recipe_divisor outer, inner; /* for finding an element from its index: CHW: plane, row; HWC: row, pixel */

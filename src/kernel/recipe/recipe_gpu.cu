@@ -10,7 +10,7 @@
 /* Values that are the same for all elements of a thread block. */
 struct picture {
 	stk_axis_map x, y;
-	int32_t pixel, row; /* in bytes, of the source */
+	int32_t pixel, row; /* bytes of a pixel and of a row of the source */
 	const uint8_t *from;
 	uint8_t *to;
 };
@@ -143,7 +143,7 @@ static __device__ __forceinline__ void write(const stk_recipe_batch &b, const st
 	}
 }
 
-/* The usual images, with three channels and widths of whole quads of pixels: a thread computes the position of a quad once for its twelve values. */
+/* For the usual images, with three channels and widths of whole quads of pixels, a thread computes the position of a quad once for its twelve values. */
 #define QUAD 4
 #define COLORS 3
 

@@ -115,7 +115,7 @@ static __device__ __forceinline__ void reduce_group(const stk_job &job, uint32_t
 		stk__job_reduce_store(&job, job.dst + (int64_t)group * stk__job_size(job.dst_dtype), part);
 }
 
-/* Divides the work like job_measure. */
+/* Reduces short groups with one thread each, and long ones with a thread block each, like job_measure (normalize_gpu.cu). */
 extern "C" __global__ void __launch_bounds__(THREADS) job_reduce(const __grid_constant__ stk_job_gpu_view v)
 {
 	const stk_job_gpu_item &it = v.items[find_item(v)];

@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-/* floor and ceil of values that fit int32, without a library call. */
+/* Return the floor and ceiling of values that fit int32, without a library call. */
 STK_HD int32_t stk__taps_floor(float x)
 {
 	int32_t i = (int32_t)x;
@@ -50,7 +50,8 @@ STK_HD int32_t stk__taps_first(const struct stk_filter_axis *a, int32_t output)
 	return stk__taps_clamp(stk__taps_ceil(stk__taps_near((float)output * a->scale + a->start)), 0, a->in_size - a->n);
 }
 
-/* The usual case, which causes most of the cost of tables: all taps are inside, and the curve is a triangle, with the samples 0, 1, 0. */
+/* Computes the weights, and returns their sum, in the usual case, which causes most of the cost of tables: all taps are inside, and the curve is a triangle,
+ * with the samples 0, 1, 0. */
 STK_HD float stk__taps_triangle(const struct stk_filter_axis *a, float at, float *weights, ptrdiff_t stride)
 {
 	float sum = 0;

@@ -6,7 +6,7 @@
  * There are three kinds of arithmetic. Their results do not depend on the order of additions, or the order is fixed, so C, SIMD and GPU give the same bits:
  *   NARROW  uint8, weights >= 0, few taps: unsigned weights with sum 2^16; intermediate values are 8.8 fixed point. Only the upper 16 of a product's 32 bits
  *     are kept; `bias` compensates the average loss: half a unit per tap, or nothing if no product loses bits. The result is rounded to the nearest integer,
- *     halves to even (like DALI's vector code). 16 products per instruction.
+ *     halves to even (like DALI's vector code). An AVX2 instruction computes 16 products.
  *   WIDE    uint8, any weights, few taps: int16 weights, int32 sums, intermediate values with STK_WIDE_BITS bits of fraction, saturated to int16.
  *   FLOAT   float32: ((0 + w0*x0) + w1*x1) + ..., each operation rounded. */
 #ifndef STK_KERNEL_RESAMPLE_H

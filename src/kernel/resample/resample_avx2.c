@@ -84,7 +84,7 @@ static inline __attribute__((always_inline)) void narrow_run(
 		}
 }
 
-/* For interleaved pixels; unrolled for the usual numbers of taps. */
+/* Computes interleaved columns with a loop that is unrolled for the number of taps. Returns false if there is no loop for this number. */
 static bool narrow_interleaved(const struct stk_vertical *v, int32_t columns, uint16_t *block, const __m256i *wide)
 {
 #define UNROLLED(taps)                                                                                                                     \

@@ -59,7 +59,7 @@ static void run(const struct stk_job *job)
 		run_phase(job, phase);
 }
 
-/* ---- making ---- */
+/* ---- making jobs ---- */
 
 /* Sorts the dimensions: those that shrink most come first. */
 static void order_of(const struct stk_tensor *in, const struct stk_tensor *out, const int32_t *dims, int32_t n, int32_t order[])

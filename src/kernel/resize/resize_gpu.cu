@@ -5,7 +5,7 @@
 
 #define THREADS STK_JOB_THREADS
 
-/* One launch for each phase. */
+/* Makes the outputs of one phase. Each phase has a launch of its own. */
 extern "C" __global__ void __launch_bounds__(THREADS) job_resize(const __grid_constant__ stk_job_gpu_view v)
 {
 	const stk_job_gpu_item &it = v.items[find_item(v)];

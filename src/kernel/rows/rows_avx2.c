@@ -98,7 +98,7 @@ static inline void affine_tail(void *out, const uint8_t *in, int32_t i, int32_t 
 	}
 }
 
-/* finite: no result is NaN, so bfloat16 needs no check. */
+/* Computes rows like affine_u8 of stk_row_kernels. finite: no result is NaN, so bfloat16 needs no check. */
 static inline void affine_u8(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,
 	const struct stk_affine *a, int as, bool finite, bool stream)
 {
@@ -150,7 +150,7 @@ static void affine_u8_bfloat(void *dst, ptrdiff_t dst_row, const uint8_t *src, p
 {
 	(void)stream;
 	bool finite = true;
-	for (int k = 0; k < STK_AFFINE_PERIOD; k++) /* then 255 times as much is still finite */
+	for (int k = 0; k < STK_AFFINE_PERIOD; k++) /* the limit keeps 255 * scale + bias finite */
 		finite = finite && a->scale[k] > -1e30f && a->scale[k] < 1e30f && a->bias[k] > -1e30f && a->bias[k] < 1e30f;
 	if (finite)
 		affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_BFLOAT, true, false);

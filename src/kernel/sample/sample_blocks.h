@@ -20,7 +20,7 @@ struct block {
 	float across[BLOCK]; /* for WATER: how far its columns are moved down */
 	float at_x[BLOCK], at_y[BLOCK], qx[BLOCK], qy[BLOCK];
 	int32_t ix[BLOCK], iy[BLOCK]; /* the first of the pixels that are mixed */
-	int32_t offset[BLOCK];        /* its offset; -1: not all of the pixels can be read */
+	int32_t offset[BLOCK];        /* the offset of this pixel; -1: not all of the pixels can be read */
 	float near[4][BLOCK], value[BLOCK];
 };
 

@@ -41,7 +41,7 @@ struct spot {
 	float qx, qy;
 };
 
-/* position: as in texels.cuh. */
+/* Returns the pixels that are mixed for a position, which is given as in texels.cuh. */
 template <bool LINEAR> static __device__ __forceinline__ spot find_spot(const sampler &s, const float position[2])
 {
 	int32_t at[2];
@@ -182,7 +182,7 @@ template <typename T, int C, bool LINEAR> static __device__ __forceinline__ stk_
 	return t;
 }
 
-/* ROWS: number of rows that a warp makes at a time. */
+/* Makes a thread block's tile. ROWS: number of rows that a warp makes at a time. */
 template <typename T, int C, bool LINEAR, int ROWS>
 static __device__ __forceinline__ void sample_tile(const stk_job &job, const stk_texel_tile &tile, const waves &w, uint32_t frame)
 {

@@ -11,7 +11,7 @@ struct stk_sample_position {
 	float at[3]; /* x, y, z */
 };
 
-/* SplitMix64 (Steele, Lea, Flood 2014). */
+/* Returns random number i of a seed, by SplitMix64 (Steele, Lea, Flood 2014). */
 STK_HD uint64_t stk__sample_random(uint64_t seed, uint64_t i)
 {
 	uint64_t x = seed + (i + 1) * 0x9e3779b97f4a7c15u;
@@ -176,7 +176,7 @@ STK_HD void stk__sample_cubic(float q, float w[4])
 			float x = p->at[i] - half;                                                                                         \
 			at[i] = stk__sample_floor(x);                                                                                      \
 			q[i] = x - (float)at[i];                                                                                           \
-			q[i] = q[i] >= 0 && q[i] < 1 ? q[i] : 0; /* beyond what is counted */                                              \
+			q[i] = q[i] >= 0 && q[i] < 1 ? q[i] : 0; /* x is NaN, or so large that its floor was limited */                    \
 		}                                                                                                                          \
 		if (interp == STK_INTERP_NN)                                                                                               \
 			return name##_at(job, base, at[0], at[1], at[2], fill);                                                            \
@@ -192,7 +192,7 @@ STK__SAMPLE_VALUE(stk__sample_float, float, stk__sample_load_float)
 STK__SAMPLE_VALUE(stk__sample_double, double, stk__sample_load_double)
 #undef STK__SAMPLE_VALUE
 
-/* dst: address of the output; base: address of the frame's first pixel. */
+/* Computes one output and stores it at `dst`. base: address of the frame's first pixel. */
 STK_HD void stk__job_sample_store(
 	const struct stk_job *job, uint8_t *dst, const uint8_t *base, const struct stk_sample_position *p, int32_t channel)
 {
@@ -207,7 +207,7 @@ STK_HD void stk__job_sample_store(
 	}
 }
 
-/* The job's dimensions are frames, z, y, x, channels. */
+/* Makes output i. The job's dimensions are frames, z, y, x, channels. */
 STK_HD void stk__job_sample_one(const struct stk_job *job, uint32_t i)
 {
 	uint32_t index[5];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tables of windowed sincs; makes jobs that resample signals, and describes them for the GPU. */
+ * Computes tables of windowed sincs, makes jobs that resample signals, and describes them for the GPU. */
 #include "kernel/sinc/sinc.h"
 
 #include "base/math.h"

@@ -7,8 +7,8 @@
  * numbers with few phases, there is a row for each of them. Otherwise a weight is interpolated between the rows of STK_SINC_STEPS phases, which changes it by
  * less than 2e-6. Positions are computed in whole numbers or in double.
  *
- * Samples of whole types stand for -1 .. 1: signed ones are divided by their largest value, unsigned ones are moved too. Each output is the sum of eight
- * partial sums in float32, one for each tap number modulo 8, so that all implementations give the same bits. */
+ * Samples of whole types stand for -1 .. 1: signed ones are divided by their largest value, unsigned ones are mapped linearly from 0 .. largest.
+ * Each output is the sum of eight partial sums in float32, one for each tap number modulo 8, so that all implementations give the same bits. */
 #ifndef STK_KERNEL_SINC_H
 #define STK_KERNEL_SINC_H
 
@@ -21,14 +21,14 @@ enum { STK_SINC_LANES = 8, STK_SINC_STEPS = 512, STK_SINC_LOBES = 64, STK_SINC_T
 /* Plain data. With phases > 0, output i lies at i * up / phases samples of the input, otherwise at i * ratio. */
 struct stk_sinc {
 	int64_t in, out;     /* samples of each channel */
-	int64_t channels;    /* which follow each other in memory */
+	int64_t channels;    /* the samples of the channels are interleaved */
 	int64_t up, phases;  /* without common factors */
 	double ratio;        /* of the input's rate to the output's */
 	int32_t lobes, taps; /* taps: length of a table's row, a multiple of STK_SINC_LANES; weights after 2 * lobes are 0 */
 };
 STK_PARAMS_FIT(stk_sinc);
 
-/* Returns the taps of rows for a number of lobes, and the rows of a table. */
+/* Return the length of a table's row for a number of lobes, and the number of rows in a table. */
 static inline int32_t stk__sinc_taps(int32_t lobes)
 {
 	return (2 * lobes + STK_SINC_LANES - 1) / STK_SINC_LANES * STK_SINC_LANES;
@@ -46,7 +46,7 @@ void stk__sinc_table(int32_t lobes, int64_t phases, float *table);
 STK_MUST_USE enum stk_status stk__job_sinc(struct stk_jobs *jobs, const struct stk_sinc *p, const float *table, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err);
 
-/* Runs the job on the CPU; job->work has room for the floats of all channels. _avx2: the same source, compiled for such registers. */
+/* Runs the job on the CPU; job->work has room for the floats of all channels. _avx2: the same, compiled for AVX2. */
 void stk__sinc_run(const struct stk_job *job);
 void stk__sinc_run_avx2(const struct stk_job *job);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Resampling of signals on the GPU, an output a thread. */
+ * Resampling of signals on the GPU, with one output per thread. */
 #include "kernel/job/job_find.cuh"
 #include "kernel/sinc/sinc.h"
 

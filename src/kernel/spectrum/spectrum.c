@@ -7,7 +7,7 @@
 #include "kernel/job/job_make.h"
 #include "kernel/spectrum/spectrum_place.h"
 
-/* ---- together with weighted sums ---- */
+/* ---- jobs that run together with weighted sums ---- */
 
 /* Returns whether the sums are over the bins of each frame. */
 static bool sums_bins(const struct stk_job *job, const struct stk_job *next)
@@ -41,7 +41,7 @@ static enum stk_status hold(struct stk_jobs *jobs, const struct stk_job *job, st
 	return STK_OK;
 }
 
-/* ---- making ---- */
+/* ---- making jobs ---- */
 
 enum stk_status stk__job_spectrum(struct stk_jobs *jobs, const struct stk_spectrum *p, const float *tables, int64_t n_frames,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err)

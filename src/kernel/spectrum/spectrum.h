@@ -14,29 +14,29 @@ enum stk_spectrum_border {
 	STK_SPECTRUM_REFLECT /* the mirror image, without the outermost element itself; a signal of one element repeats it */
 };
 
-/* The places of frames, in elements. Frame i of line o: its element k is element first + i * step + k of a signal of `length` elements, which begins at o *
+/* The positions of frames, in elements. Frame i of line o: its element k is element first + i * step + k of a signal of `length` elements, which begins at o *
  * src_line + i * src_frame and whose elements are src_element apart. Its bin b is output o * dst_line + i * dst_frame + b * dst_bin. */
 struct stk_spectrum {
 	struct stk_fft fft;
-	int64_t frames; /* of a line; the job has a multiple of them */
+	int64_t frames; /* number of frames of each line */
 	int64_t length, first, step;
 	int64_t src_line, src_frame, src_element;
 	int64_t dst_line, dst_frame, dst_bin;
-	int32_t window;    /* elements of a frame that count; 0 stands for the others */
+	int32_t window;    /* number of elements that a frame reads; its other elements are 0 */
 	int32_t border;    /* enum stk_spectrum_border */
 	int32_t magnitude; /* whether outputs are magnitudes instead of their squares */
-	int32_t together;  /* the GPU: how many frames a thread block transforms at once */
+	int32_t together;  /* number of frames that a thread block of the GPU transforms at once */
 };
 STK_PARAMS_FIT(stk_spectrum);
 
-/* Makes the job. n_frames: of all lines. tables: stk__fft_tables, followed by p->window weights of the window. */
+/* Makes the job. n_frames: number of frames of all lines. tables: stk__fft_tables, followed by p->window weights of the window. */
 STK_MUST_USE enum stk_status stk__job_spectrum(struct stk_jobs *jobs, const struct stk_spectrum *p, const float *tables, int64_t n_frames,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 
-/* The memory that the loops need for one job on the CPU, in bytes. */
+/* Returns the bytes of memory that the loops need for one job on the CPU. */
 size_t stk__spectrum_scratch(const struct stk_spectrum *p);
 
-/* Runs the job on the CPU; job->work has the scratch memory, aligned to 64 bytes. _avx2: the same source, compiled for such registers. */
+/* Runs the job on the CPU; job->work has the scratch memory, aligned to 64 bytes. _avx2: the same, compiled for AVX2. */
 void stk__spectrum_run(const struct stk_job *job);
 void stk__spectrum_run_avx2(const struct stk_job *job);
 

@@ -8,7 +8,7 @@
 
 #define THREADS STK_SPECTRUM_THREADS
 
-/* The places of a thread block's frames: the address of each frame's signal, the position of its first element, and the address of its bin 0. inside: the
+/* The positions of a thread block's frames: the address of each frame's signal, the position of its first element, and the address of its bin 0. inside: the
  * address of the first element of a frame whose elements follow each other in memory and lie inside the signal; otherwise NULL. */
 struct frame_places {
 	const float *src[STK_SPECTRUM_TOGETHER], *inside[STK_SPECTRUM_TOGETHER];
@@ -23,7 +23,7 @@ struct block_frames {
 	const frame_places *places;
 };
 
-/* Divides by a number that is a power of two most of the time. */
+/* Divides by n, which is usually a power of two; then shifts are used. */
 struct divider {
 	uint32_t n, shift;
 	bool shifts;
@@ -39,7 +39,7 @@ static __device__ __forceinline__ uint32_t divided(uint32_t x, divider d)
 	return d.shifts ? x >> d.shift : x / d.n;
 }
 
-/* Finds the places of the frames from number `at` on. */
+/* Finds the positions of the frames from number `at` on. */
 static __device__ __forceinline__ void find_places(const stk_job &job, uint32_t at, uint32_t count, frame_places &places)
 {
 	const stk_spectrum &p = STK_PARAMS(stk_spectrum, &job);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How the GPU divides a job of spectra among thread blocks. A block transforms `together` frames at once in shared memory. Frames that are too long for it
- * are transformed one by one in the job's work memory, by a few thread blocks that take turns. */
+ * are transformed one by one in the job's work memory, by at most STK_SPECTRUM_SPILLING thread blocks. */
 #ifndef STK_KERNEL_SPECTRUM_PLACE_H
 #define STK_KERNEL_SPECTRUM_PLACE_H
 
 #include "kernel/spectrum/spectrum.h"
 
 enum {
-	STK_SPECTRUM_THREADS = 128, /* of a thread block */
-	STK_SPECTRUM_TOGETHER = 16, /* most frames that a thread block transforms at once */
+	STK_SPECTRUM_THREADS = 128, /* threads in a thread block */
+	STK_SPECTRUM_TOGETHER = 16, /* maximum number of frames that a thread block transforms at once */
 	STK_SPECTRUM_SHARED =
 		44 * 1024, /* bytes of shared memory for frames; with the block's other variables, less than the 48 KiB of any launch */
-	STK_SPECTRUM_SPILLING = 256 /* most thread blocks of a job whose frames do not fit in shared memory */
+	STK_SPECTRUM_SPILLING = 256 /* maximum number of thread blocks of a job whose frames do not fit in shared memory */
 };
 
-/* Returns the place of number i of a frame in memory. There is a gap after each 16 numbers, so that threads that access every 16th number use different
+/* Returns the index in memory of number i of a frame. There is a gap after each 16 numbers, so that threads that access every 16th number use different
  * banks. */
 STK_HD uint32_t stk__spectrum_gapped(uint32_t i)
 {

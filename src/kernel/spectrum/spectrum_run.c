@@ -56,7 +56,7 @@ static struct frame next_frame(const struct stk_spectrum *p, struct frame f)
 	return ends ? (struct frame){f.line + 1, 0, p->first} : (struct frame){f.line, f.i + 1, f.from + p->step};
 }
 
-/* Copies the samples that the frames span, with what stands in for samples outside the signal. */
+/* Copies the samples that the frames span, with the border's values for samples outside of the signal. */
 static void copy_span(const struct stk_spectrum *p, const float *signal, int64_t from, int64_t n, float *to)
 {
 	for (int64_t k = 0; k < n; k++) {
@@ -114,7 +114,7 @@ static void gather(const struct stk_job *job, int64_t at, int count, stk_lanes *
 	}
 }
 
-/* Reads frames and weights them by the window. The numbers of a frame follow each other as the transform takes them. */
+/* Reads frames and weights them by the window. Stores the numbers of a frame in the form in which the transform reads them. */
 static void load_frames(const struct stk_job *job, const float *tables, int64_t at, int count, struct scratch *s)
 {
 	const struct stk_spectrum *p = &STK_PARAMS(stk_spectrum, job);
@@ -128,7 +128,7 @@ static void load_frames(const struct stk_job *job, const float *tables, int64_t 
 			to[k] *= window[k];
 	}
 	memset(to + p->window, 0, sizeof *to * (size_t)(p->fft.n - p->window));
-	for (int64_t k = p->fft.n - 1; k >= 0 && p->fft.n % 2; k--) { /* whole numbers, with imaginary parts of 0 */
+	for (int64_t k = p->fft.n - 1; k >= 0 && p->fft.n % 2; k--) { /* complex numbers whose imaginary parts are 0 */
 		s->x[k].re = to[k];
 		s->x[k].im = (stk_lanes){0};
 	}

@@ -122,12 +122,10 @@ STK_HD void stk__transform_one(const struct stk_transform *t, const uint8_t *src
 	stk__transform_pixel(t, src + frame * frame_bytes, dst + (int64_t)i * t->channels, (int32_t)x, (int32_t)y);
 }
 
-/* Runs on the CPU. */
+/* Maps all frames on the CPU. */
 void stk__transform_run(const struct stk_transform *t, const uint8_t *src, uint8_t *dst);
 /* The same, compiled for AVX2. */
 void stk__transform_run_avx2(const struct stk_transform *t, const uint8_t *src, uint8_t *dst);
-
-/* ---- as jobs ---- */
 
 STK_PARAMS_FIT(stk_transform);
 

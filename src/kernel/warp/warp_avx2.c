@@ -105,7 +105,7 @@ static void store(const struct stk_warp_row *w, int32_t k, int32_t c, __m256 val
 		store_some(to, value, w->n - k);
 }
 
-/* For uint8, interleaved, 1 to 4 channels, offsets that fit int32. */
+/* Makes a row of interleaved uint8 pixels of 1 to 4 channels; all offsets in the source fit int32. */
 static void warp_bytes(const struct stk_warp_row *w)
 {
 	const __m256 fill = _mm256_set1_ps(w->fill);
@@ -128,7 +128,7 @@ static void warp_bytes(const struct stk_warp_row *w)
 	}
 }
 
-/* For float32 in any layout, offsets that fit int32. */
+/* Makes a row of float32 pixels in any layout; all offsets in the source fit int32. */
 static void warp_floats(const struct stk_warp_row *w)
 {
 	const __m256i next = _mm256_set1_epi32(1);

@@ -34,7 +34,7 @@ static __device__ __forceinline__ void store_pixels(uint8_t *to, const int32_t *
 	words[2] = (uint32_t)(b[2] | r[3] << 8 | g[3] << 16 | b[3] << 24);
 }
 
-/* Grid: (pieces of four pixels / threads, rows). */
+/* Converts four pixels per thread. Grid: (pieces of four pixels / threads, rows). */
 extern "C" __global__ void __launch_bounds__(STK_YUV_THREADS) yuv_to_rgb(const stk_yuv_gpu p)
 {
 	const int32_t x = STK_YUV_PIXELS * (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), y = (int32_t)blockIdx.y;
