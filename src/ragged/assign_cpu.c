@@ -26,8 +26,8 @@ struct solver {
 	const uint8_t *cost; /* rows x cols with rows <= cols; the columns of a row are contiguous */
 	int64_t row_bytes;
 	int32_t rows, cols;
-	double *row_dual, *price, *search_price, *path_cost; /* [rows], then [cols] */
-	int32_t *col_of, *row_of, *place, *list, *path;      /* [rows], then [cols] */
+	double *row_dual, *price, *search_price, *path_cost; /* row_dual has `rows` elements, the others `cols` */
+	int32_t *col_of, *row_of, *place, *list, *path;      /* col_of has `rows` elements, the others `cols` */
 	struct visit *visits;                                /* [rows + 1] */
 	int32_t visited;
 };

@@ -69,16 +69,16 @@ struct stk_index_mask_launch {
 struct stk_assign_launch {
 	struct stk_assign a;
 	const void *turned; /* tall problems with rows and columns swapped: (problems, cols, rows), or NULL */
-	uint8_t *state;     /* for the kernel for large problems: state_bytes for each */
+	uint8_t *state;     /* for the kernel for large problems: state_bytes bytes for each problem */
 	int64_t state_bytes;
-	int32_t rows, cols; /* maximum after the swap: rows <= cols */
+	int32_t rows, cols; /* maximum numbers after the swap: rows <= cols */
 	int32_t ahead;      /* whether there is shared memory for the ring */
 };
 
-/* Threads that sum the segments of one polyline. */
+/* Number of threads that sum the segments of one polyline. */
 #define STK_POLYLINE_THREADS 128
 
-/* Queries of a thread block, and targets that it processes. */
+/* Number of queries of a thread block, and of the targets that it compares with them. */
 #define STK_COST_TILE 128
 #define STK_COST_STRETCH 16
 

@@ -29,8 +29,8 @@ STK_DEVICE double order_value(uint32_t high, uint32_t low)
 	return __longlong_as_double((long long)(u >> 63 ? u ^ 0x8000000000000000ull : ~u));
 }
 
-/* Returns a code by which equal columns are compared: the minimum is the free column with the last place, or if none is free, the owned column with the
- * first place. */
+/* Returns a code by which equal columns are compared: the minimum is the free column that is last in SciPy's list, or if none is free, the owned column that is
+ * first. */
 STK_DEVICE uint32_t tie_code(int32_t owner, int32_t place)
 {
 	return owner < 0 ? 0x7fffffffu - (uint32_t)place : 0x80000000u | (uint32_t)place;

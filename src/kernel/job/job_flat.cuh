@@ -244,7 +244,7 @@ template <typename To, typename S> static __device__ __forceinline__ void load_w
 	}
 }
 
-/* Loads values of any type as float or double. */
+/* Loads values of a type that float32 or int32 holds as float or double. */
 template <typename To, typename S> static __device__ __forceinline__ void load_reals(const stk_job_gpu_item &it, int k, const S &s, To *v)
 {
 	switch (it.job.src_dtype[k]) {

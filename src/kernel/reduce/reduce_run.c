@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-/* ROOM: maximum number of lanes in a tile. COLUMNS: maximum number of its columns, or COLUMNS_APART if these are not adjacent, since each then needs its own
- * cache line, which its rows share. */
+/* ROOM: maximum number of lanes of all columns of a tile. COLUMNS: maximum number of its columns, or COLUMNS_APART if these are not adjacent, since each
+ * then needs its own cache line, which its rows share. */
 enum { ROOM = 4096, COLUMNS = 512, COLUMNS_APART = 128 };
 
 /* The type of a tile's lanes: sums in one of these types, or minima or maxima in the type of the elements (float for 16-bit floats). */

@@ -99,7 +99,7 @@ static void find_floors(const float *at, float half, int32_t n, int32_t *floors,
 		rest[k] -= (float)floors[k];
 }
 
-/* read: number of bytes that are read for each pixel. */
+/* Computes ix, iy, qx, qy, offset and outside from the block's positions. read: number of bytes that are read from the last of the mixed pixels on. */
 static void find_pixels(const struct stk_job_sample *s, struct block *b, int32_t read)
 {
 	bool linear = s->interp != STK_INTERP_NN;
@@ -133,7 +133,7 @@ static inline void load_border(const struct stk_job_sample *s, const struct bloc
 	}
 }
 
-/* Mixes one channel. Pixels with offset -1 get a value that is replaced later. */
+/* Mixes one channel of floats. Pixels with offset -1 get a value that is replaced later. */
 static void mix_floats(const struct stk_job_sample *s, struct block *b, const uint8_t *base, uint8_t *dst, int64_t step)
 {
 	int64_t right = s->stride[0], below = s->stride[1];
@@ -184,7 +184,7 @@ static void copy_pixels(const struct stk_job *job, struct block *b, const uint8_
 	b->outside = b->outside && !fills;
 }
 
-/* Computes the pixel outside of an image of bytes with up to four channels. Not used for images of floats. */
+/* Computes the parameters, among them the pixel outside of an image of bytes with up to four channels. Images of floats only use the base. */
 static struct texels texels_of(const struct stk_job *job, const uint8_t *base)
 {
 	const float *fill = job->constants;
