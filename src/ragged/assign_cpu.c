@@ -169,7 +169,7 @@ static enum stk_assign_status assign_all(struct solver *s)
 struct assign_job {
 	const struct stk_assign *a;
 	const struct stk_assign_kernels *kernels;
-	uint8_t *memory; /* that of worker w begins at memory + w * memory_bytes */
+	uint8_t *memory; /* memory of all workers: that of worker w begins at memory + w * memory_bytes */
 	size_t memory_bytes, solver_bytes;
 };
 

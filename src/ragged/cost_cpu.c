@@ -11,7 +11,7 @@
 
 struct cost_job {
 	const struct stk_cost *c;
-	float *classes; /* per worker: BLOCK x classes */
+	float *classes; /* costs of classes, for each worker: BLOCK x classes */
 	int64_t blocks; /* number of blocks of queries per sample */
 };
 

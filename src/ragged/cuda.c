@@ -182,7 +182,7 @@ enum stk_status stk__cuda_keep(struct stk_ragged *r, const struct stk_keep *k, v
 	return launch(r, stream, K_keep_stk_unit1 + unit, row_blocks(a.rows, a.lanes_log2), 1, 1, BLOCK, 0, &a, err);
 }
 
-/* For many indices: three small kernels compute the origins, then a gather moves the rows. */
+/* Scatters many indices: sets the origins to -1, computes them with one or two small kernels, then moves the rows with a gather. */
 static enum stk_status scatter_large(struct stk_ragged *r, const struct stk_scatter *s, void *stream, struct stk_error *err)
 {
 	if (!s->origin)

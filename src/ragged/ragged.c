@@ -57,7 +57,7 @@ static bool product_fits(const int64_t *extents, size_t n)
 	return true;
 }
 
-/* Whether no extent is negative and their product, which counts bytes or bytes of work, fits in 64 bits. */
+/* Is true if no extent is negative and their product, which counts bytes or bytes of work, fits in 64 bits. */
 #define FIT(...) product_fits((const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
 static bool good_count(int64_t n)

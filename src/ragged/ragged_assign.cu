@@ -86,7 +86,7 @@ STK_DEVICE struct found block_least(struct found mine, struct found *slots)
 /* A problem as the search sees it: rows and columns are swapped if it is tall. */
 struct problem {
 	const void *cost;
-	int64_t row_stride, col_stride; /* in elements */
+	int64_t row_stride, col_stride; /* distances in elements */
 	int32_t rows, cols, tall, dtype, maximize;
 };
 

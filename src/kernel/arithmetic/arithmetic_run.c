@@ -68,7 +68,7 @@ union block {
 struct operand {
 	const struct stk_job_source *source;
 	enum stk_dtype dtype, as; /* as: type in which the operand is held */
-	const void *values;       /* of the block: in `block`, or in the tensor */
+	const void *values;       /* values of the current block: in `block`, or in the tensor */
 	union block block;
 };
 

@@ -9,7 +9,7 @@
 
 /* Converts n elements, which are contiguous and do not overlap. Both pointers must be aligned to their elements. Any thread. */
 void stk__convert(void *dst, enum stk_dtype dst_dtype, const void *src, enum stk_dtype src_dtype, int64_t n);
-/* The same source, compiled for 256-bit registers. */
+/* Does the same, compiled for AVX2. */
 void stk__convert_avx2(void *dst, enum stk_dtype dst_dtype, const void *src, enum stk_dtype src_dtype, int64_t n);
 
 #endif

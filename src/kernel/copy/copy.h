@@ -15,7 +15,7 @@ STK_PARAMS_FIT(stk_job_copy);
 /* One dimension of a copy's output, outermost first. Its index i reads index start + step * i of a source dimension; outside of 0 .. limit - 1 the output
  * gets the fill. `src` determines the source dimension, so a transposition is an order of strides. */
 struct stk_copy_dim {
-	int64_t size;               /* of the output; may be 0 */
+	int64_t size;               /* extent in the output; may be 0 */
 	int64_t start, step, limit; /* step may be negative or 0 (repeats) */
 	int64_t dst, src;           /* strides in elements; any sign */
 };

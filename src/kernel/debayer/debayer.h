@@ -27,7 +27,7 @@ struct stk_debayer {
 
 /* Makes all pixels on the CPU. `pixels`: number of pixels in all frames. */
 void stk__debayer_run(const struct stk_debayer *b, const void *src, void *dst, int64_t pixels);
-/* The same, compiled for AVX2. */
+/* Does the same, compiled for AVX2. */
 void stk__debayer_run_avx2(const struct stk_debayer *b, const void *src, void *dst, int64_t pixels);
 
 STK_HD int32_t stk__debayer_load(const struct stk_debayer *b, const void *src, int64_t i)

@@ -159,7 +159,7 @@ STK_HD void stk__enhance_one(const struct stk_enhance *e, const uint8_t *src, ui
 
 /* Runs on the CPU. */
 void stk__enhance_run(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst);
-/* The same, compiled for AVX2. */
+/* Does the same, compiled for AVX2. */
 void stk__enhance_run_avx2(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst);
 
 STK_PARAMS_FIT(stk_enhance);

@@ -47,7 +47,7 @@ void stk__equalize_tiles(struct stk_equalize *e, int32_t tiles_x, int32_t tiles_
 
 /* Equalises all planes on the CPU; the caller provides data->tables. */
 void stk__equalize_run(const struct stk_equalize *e, const struct stk_equalize_data *data);
-/* The same, compiled for AVX2. */
+/* Does the same, compiled for AVX2. */
 void stk__equalize_run_avx2(const struct stk_equalize *e, const struct stk_equalize_data *data);
 
 STK_PARAMS_FIT(stk_equalize);

@@ -13,10 +13,10 @@
 enum { STK_LAB_ROOTS = 256 * 3 / 2 * 8, STK_LAB_LIGHTS = 4096 };
 
 struct stk_lab_tables {
-	uint16_t light[256];          /* for a byte of sRGB */
+	uint16_t light[256];          /* linear light for each byte of sRGB */
 	uint16_t root[STK_LAB_ROOTS]; /* f(t) for t in 0 .. 1.5 */
-	int16_t y[256], fy[256];      /* for a byte of L */
-	uint8_t srgb[STK_LAB_LIGHTS]; /* for linear light */
+	int16_t y[256], fy[256];      /* Y and f(Y) for each byte of L */
+	uint8_t srgb[STK_LAB_LIGHTS]; /* byte of sRGB for each value of linear light */
 };
 void stk__lab_tables_init(struct stk_lab_tables *t);
 

@@ -68,7 +68,7 @@ static float *put(float *to, struct complex c)
 	return to + 2;
 }
 
-/* Transforms n numbers, a power of two, by Stockham's stages of radix 2. other: room for n numbers; roots: unit(k, n) for k below n / 2. Returns x or
+/* Transforms n numbers, a power of two, by Stockham's stages of radix 2. other: memory for n numbers; roots: unit(k, n) for k below n / 2. Returns x or
  * `other`, whichever has the result. */
 static struct complex *transform(struct complex *x, struct complex *other, const struct complex *roots, int64_t n)
 {

@@ -77,7 +77,7 @@ static __device__ __forceinline__ void copy_weights(const tile_job &j)
 	__syncthreads();
 }
 
-/* Each warp applies rows of the input along the width, for each term. */
+/* Filters the rows of the input along the width, for each term. Each warp takes whole rows. */
 template <int REDUCTION> static __device__ __forceinline__ void run_rows(const tile_job &j, float *results)
 {
 	int32_t warp = (int32_t)(threadIdx.x / 32), channels = j.f.channels;
@@ -101,7 +101,7 @@ template <int REDUCTION> static __device__ __forceinline__ void run_rows(const t
 	}
 }
 
-/* Each thread processes a column of the rows' results, DEEP outputs at a time. */
+/* Filters the rows' results along the height. Each thread processes a column, DEEP outputs at a time. */
 template <int REDUCTION> static __device__ __forceinline__ void run_columns(const tile_job &j, const float *results)
 {
 	int32_t half = (int32_t)threadIdx.x / VALUES, column = (int32_t)threadIdx.x - half * VALUES;

@@ -22,7 +22,7 @@ struct run {
 	int64_t *held;
 	float *ring, *extended, *outside, *result;
 	const float **taps, **row_taps; /* addresses of the taps of the current sum, and of a sum along a row */
-	float *weights;                 /* for the taps of the last phase */
+	float *weights;                 /* weights of the taps of the last phase */
 	/* if the last phase is along the depth: the results of the phase before it, one volume for each term */
 	float *sets;
 };

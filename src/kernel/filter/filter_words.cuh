@@ -79,7 +79,7 @@ static __device__ __forceinline__ place find_place(const stk_filter &f, uint32_t
 	const int32_t begin = min(max((3 - 3 * w.first) / 4, 0), across), room = 3 * (f.in[2] - w.first) - span;
 	const int32_t inside = max(min(room >= 0 ? room / 4 + 1 : 0, across) - begin, 0);
 	const uint32_t beyond = (uint32_t)(across - inside), first = beyond * stk__filter_words_strips(&f) * f.outer;
-	const bool ends = i < first || inside == 0; /* or no words come later */
+	const bool ends = i < first || inside == 0; /* if inside is 0, all words are at the ends */
 	const uint32_t of_strip = max(ends ? beyond : (uint32_t)inside, 1u), from = ends ? 0 : first, strip = (i - from) / of_strip;
 	const int32_t word = (int32_t)(i - from - strip * of_strip);
 	return {strip, ends ? word + (word >= begin ? inside : 0) : begin + word};

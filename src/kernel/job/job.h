@@ -53,7 +53,7 @@ struct stk_job {
 
 /* The parameters of a job as its kind's struct: STK_PARAMS(stk_debayer, job).width. */
 #define STK_PARAMS(type, job) (*(const struct type *)(const void *)(job)->params.bytes)
-/* The same for the function that makes a job. */
+/* The same parameters, but writable, for the function that makes a job. */
 #define STK_PARAMS_SET(type, job) (*(struct type *)(void *)(job)->params.bytes)
 /* Used in each kind's header: fails to compile if its parameters do not fit. */
 #define STK_PARAMS_FIT(type) typedef char type##_fits[sizeof(struct type) <= STK_JOB_PARAMS ? 1 : -1]

@@ -17,7 +17,7 @@
 /* One kernel over all jobs of a batch that need it. */
 struct stk_job_launch {
 	const char *module, *kernel; /* the name of its .cu file without the suffix; the function */
-	int32_t threads;             /* in a thread block; 0: STK_JOB_THREADS */
+	int32_t threads;             /* number of threads in a thread block; 0: STK_JOB_THREADS */
 };
 
 /* The grids of all launches, indexed by STK_LAUNCH_...: number of thread blocks, and bytes of shared memory of each. */

@@ -174,7 +174,7 @@ ALWAYS_INLINE bool refine_block(struct stk_jpeg_bits *b, struct stk_jpeg_band *b
 	while (left && !band->end_run) {
 		int symbol = next_symbol(b, band->table);
 		uint32_t run = (uint32_t)symbol >> 4, size = (uint32_t)symbol & 15;
-		if (size > 1) /* or the code does not exist */
+		if (size > 1) /* the size is invalid, or the code does not exist */
 			return false;
 		if (!size && run < 15) {
 			band->end_run = end_run(b, run);

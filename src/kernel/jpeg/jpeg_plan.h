@@ -8,7 +8,7 @@
 #include "tensor/image.h"
 
 #define STK_JPEG_MAX_COMPONENTS 4
-#define STK_JPEG_MAX_BLOCKS 10 /* in an MCU with several components [B.2.3] */
+#define STK_JPEG_MAX_BLOCKS 10 /* maximum number of blocks in an MCU with several components [B.2.3] */
 #define STK_JPEG_TABLES 4      /* destinations of each kind of table */
 
 /* The colour space of the samples, by libjpeg's rules for JFIF, Adobe markers and component ids. */
@@ -60,7 +60,7 @@ struct stk_jpeg_scan {
 	int32_t restart_interval;  /* in MCUs; 0: no restart markers */
 	int32_t rows_together;     /* rows of MCUs that libjpeg decodes at a time: a lone component's vertical factor, otherwise 1 */
 	enum stk_jpeg_color color; /* GRAY, YCBCR or RGB */
-	uint64_t offset, size;     /* of the entropy-coded bytes, stuffed and with RST markers; size is an upper bound (jpeg_header.h) */
+	uint64_t offset, size;     /* the entropy-coded bytes, stuffed and with RST markers; size is an upper bound (jpeg_header.h) */
 	struct stk_jpeg_component component[3];
 	uint8_t block_size[3]; /* samples along a side of a component's blocks: `scale`, or up to 8 for subsampled components */
 	uint8_t upsample[3];   /* enum stk_jpeg_upsample */

@@ -53,7 +53,7 @@ struct stk_jpeg_dc_entry {
 };
 
 struct stk_jpeg_dc_table {
-	uint8_t length[1 << STK_JPEG_DC_BITS]; /* of code and extra bits; 0 as in stk_jpeg_ac_entry */
+	uint8_t length[1 << STK_JPEG_DC_BITS]; /* bits of the code and its extra bits; 0 as in stk_jpeg_ac_entry */
 	struct stk_jpeg_dc_entry entry[1 << STK_JPEG_DC_BITS];
 	struct stk_jpeg_codes codes;
 };
@@ -75,12 +75,12 @@ struct stk_jpeg_band_table {
 	struct stk_jpeg_codes codes;
 };
 
-/* The description h must be valid (codec/jpeg_header.h), and for DC have no sizes above MAX_DC_SIZE. */
+/* Build decoding tables. The description h must be valid (codec/jpeg_header.h), and for DC have no sizes above MAX_DC_SIZE. */
 void stk__jpeg_ac_table_build(struct stk_jpeg_ac_table *t, const struct stk_jpeg_huffman *h);
 /* Builds skip_length and skip_advance, which are only needed to decode windows. */
 void stk__jpeg_ac_table_build_skip(struct stk_jpeg_ac_table *t, const struct stk_jpeg_huffman *h);
 void stk__jpeg_dc_table_build(struct stk_jpeg_dc_table *t, const struct stk_jpeg_huffman *h);
-/* For refinements, `first` is not built. */
+/* Builds the table of an AC scan of a progressive image; for refinements, `first` is not built. */
 void stk__jpeg_band_table_build(struct stk_jpeg_band_table *t, const struct stk_jpeg_huffman *h, bool refinement);
 
 #endif

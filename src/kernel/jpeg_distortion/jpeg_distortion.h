@@ -22,8 +22,8 @@ enum { STK_JPEG_DISTORTION_PHASES = 3 };
 struct stk_jpeg_distortion {
 	int64_t frames;
 	int32_t width, height;
-	int32_t wide[2], high[2]; /* of luma and chroma: multiples of 8 */
-	uint8_t quant[2][64];     /* in natural order */
+	int32_t wide[2], high[2]; /* extents of the planes of luma and of chroma: multiples of 8 */
+	uint8_t quant[2][64];     /* quantisation tables of luma and of chroma, in natural order */
 };
 
 /* Computes all fields from the image's extents and the quality, which is clamped to 1 .. 100. */
@@ -31,7 +31,7 @@ void stk__jpeg_distortion_init(struct stk_jpeg_distortion *j, int64_t frames, in
 
 /* Runs all phases on the CPU, frame by frame. work: stk__jpeg_distortion_scratch bytes, aligned to 2. */
 void stk__jpeg_distortion_run(const struct stk_jpeg_distortion *j, const uint8_t *src, uint8_t *dst, uint8_t *work);
-/* The same, compiled for AVX2. */
+/* Does the same, compiled for AVX2. */
 void stk__jpeg_distortion_run_avx2(const struct stk_jpeg_distortion *j, const uint8_t *src, uint8_t *dst, uint8_t *work);
 
 STK_PARAMS_FIT(stk_jpeg_distortion);

@@ -28,7 +28,7 @@ struct tile_samples {
 	__align__(8) uint8_t luma[HEIGHT][WIDTH];
 	__align__(8) uint8_t chroma[2][HEIGHT / 2][WIDTH / 2];
 	int32_t coefficients[BLOCKS][8 * PITCH];
-	float2 step[2][64]; /* of luma and of colours: the reciprocal of 8 times a coefficient's step, and the step */
+	float2 step[2][64]; /* for luma and for colours: the reciprocal of 8 times a coefficient's step, and the step */
 };
 
 /* Computes the steps once for all blocks of a thread block. The reciprocal is a little too large, never too small. */
@@ -273,7 +273,7 @@ static __device__ __forceinline__ void make_row(
 	store_eight(to, word, n);
 }
 
-/* Each thread makes eight pixels in each of the two rows that have the same nearest samples of chroma. */
+/* Makes the pixels of tiles. Each thread makes eight pixels in each of the two rows that have the same nearest samples of chroma. */
 extern "C" __global__ void __launch_bounds__(STK_JOB_THREADS) job_jpeg_pixels(const __grid_constant__ stk_job_gpu_view v)
 {
 	const stk_job_gpu_item &it = share_item(v);

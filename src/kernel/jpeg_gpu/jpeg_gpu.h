@@ -72,9 +72,9 @@ enum stk_jpeg_gpu_phase {
 #define STK_JPEG_GPU_STRAGGLER_THREADS 64
 #define STK_JPEG_GPU_COEFFICIENT_THREADS 128
 #define STK_JPEG_GPU_IDCT_BLOCKS 32   /* blocks that a warp transforms */
-#define STK_JPEG_GPU_IDCT_WARPS 4     /* in a thread block */
+#define STK_JPEG_GPU_IDCT_WARPS 4     /* warps in a thread block */
 #define STK_JPEG_GPU_COLOR_ROWS 32    /* rows of pixels that a thread block makes; each warp makes 8 */
-#define STK_JPEG_GPU_MAX_SCANS 24     /* in a progressive file, each of which gets a warp; the CPU decodes files with more */
+#define STK_JPEG_GPU_MAX_SCANS 24     /* most scans of a progressive file, each of which gets a warp; the CPU decodes files with more */
 #define STK_JPEG_GPU_SCAN_SHARED 2240 /* bytes of shared memory for each scan */
 
 #define STK_JPEG_GPU_NONE 0xffffffffu
@@ -140,7 +140,7 @@ struct stk_jpeg_gpu_image {
 	uint32_t row0;
 	uint64_t rgb;       /* offset of the window's rows in rgb (for every type), a multiple of 16; the rows begin with pixel x & ~7 */
 	uint32_t rgb_pitch; /* bytes of a row, a multiple of 16; whole groups of 8 pixels fit */
-	uint32_t type, channels; /* of the output: enum stk_image_type (RGB, BGR, GRAY or YCBCR); 3 or 1 */
+	uint32_t type, channels; /* type of the output: enum stk_image_type (RGB, BGR, GRAY or YCBCR); its channels: 3 or 1 */
 };
 
 /* A scan of a progressive file [G.1]. Its units are MCUs, or single blocks if it has only one component. */
@@ -153,7 +153,7 @@ struct stk_jpeg_gpu_scan {
 	uint8_t high, low;
 	uint8_t single, component;                                    /* whether the scan has only one component, and which */
 	uint8_t parts;                                                /* blocks in a unit */
-	uint8_t part[STK_JPEG_MAX_BLOCKS], slot[STK_JPEG_MAX_BLOCKS]; /* for each block of a unit: its place in the MCU, and its table */
+	uint8_t part[STK_JPEG_MAX_BLOCKS], slot[STK_JPEG_MAX_BLOCKS]; /* for each block of a unit: its index in the MCU, and its table */
 	struct stk_jpeg_huffman table[3];
 };
 
@@ -189,7 +189,7 @@ struct stk_jpeg_gpu_view {
 	uint32_t max_scans;                  /* number of scans of the progressive file that has the most */
 	/* Results. The host sets flags and n_stragglers to 0 and marker to ~0 beforehand. Memory is reused after the last phase that reads it: coef may take
 	 * the memory of raw, planes that of kept to starts, rgb that of coef. */
-	uint32_t *flags;        /* per image */
+	uint32_t *flags;        /* per image: the reasons why the CPU has to decode it, or 0 */
 	uint32_t *host_flags;   /* a copy of flags in host memory; kernel jpeg_gpu_color writes it, and the waiting thread reads it */
 	uint32_t *n_stragglers; /* number of entries in stragglers; only used by the kernels */
 	uint32_t *marker;       /* per bitstream: offset of the first marker, or more than src_size if there is none */

@@ -116,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_COEFFICIENT_THREADS)
 	uint32_t *word = blocks + stk__keep(threadIdx.x / 32 * 32 * BLOCK_PITCH + threadIdx.x % 32),
 		 in_block = stk__keep(threadIdx.x % 32 * 4);
 	int16_t *mine = (int16_t *)(blocks + stk__keep(threadIdx.x * BLOCK_PITCH));
-	bool begun = own.state.z != 0;         /* in an earlier piece, whose thread stores this block */
+	bool begun = own.state.z != 0;         /* the block began in an earlier piece, whose thread stores it */
 	bool keep = run && !begun && w.inside; /* whether the coefficients of this block are stored */
 	int32_t dc = 0;
 	while (__any_sync(~0u, run)) {

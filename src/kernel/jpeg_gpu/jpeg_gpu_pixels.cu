@@ -88,8 +88,8 @@ static __device__ __forceinline__ uint2 transform_row(const int16_t *from)
 	return make_uint2(stk__saturate_bytes(x[0], x[1], x[2], x[3]), stk__saturate_bytes(x[4], x[5], x[6], x[7]));
 }
 
-/* Each warp takes IDCT_BLOCKS blocks, four at a time, with eight threads per block. A thread dequantises 8 coefficients, then transforms a column, then a
- * row. */
+/* Runs phase idct. Each warp takes IDCT_BLOCKS blocks, four at a time, with eight threads per block. A thread dequantises 8 coefficients, then transforms a
+ * column, then a row. */
 extern "C" __global__ void __launch_bounds__(32 * STK_JPEG_GPU_IDCT_WARPS) jpeg_gpu_idct(const __grid_constant__ stk_jpeg_gpu_view v)
 {
 	__shared__ idct_warp shared[STK_JPEG_GPU_IDCT_WARPS];

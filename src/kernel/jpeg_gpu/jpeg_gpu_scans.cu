@@ -109,7 +109,7 @@ static __device__ bool first_dc_row(const stk_jpeg_gpu_view &v, const stk_jpeg_g
 	return !w.flags;
 }
 
-/* Each block has one bit. So each lane takes one block, 32 or fewer at a time. */
+/* Decodes a row of a DC refinement, in which each block has one bit. Each lane takes one block, 32 or fewer at a time. */
 static __device__ bool refine_dc_row(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &image, const stk_jpeg_gpu_scan &scan,
 	scan_warp &w, const scan_shared &shared, uint32_t y, uint32_t row)
 {

@@ -36,7 +36,7 @@ struct stk_resize {
 	uint8_t antialias;
 	/* how filters treat pixels outside of the image: leave them out and normalise the other weights (Pillow), or else repeat the edge (DALI) */
 	uint8_t drop;
-	uint8_t dtype; /* of the output: the source's type or STK_FLOAT */
+	uint8_t dtype; /* type of the output: the source's type or STK_FLOAT */
 };
 
 /* out(x, y) = in(m * (x + .5, y + .5)) with the origin at a pixel's corner; m maps output positions to source positions. */
@@ -53,7 +53,7 @@ enum stk_step_kind {
 	STK_STEP_AFFINE,   /* y[c] = x[c] * scale[c] + bias[c] */
 	STK_STEP_MATRIX,   /* 3 channels: y = M x + b */
 	STK_STEP_GRAY,     /* 3 channels to 1: weights in scale[0..2] */
-	STK_STEP_CAST,     /* to dtype, nothing else */
+	STK_STEP_CAST,     /* only converts to dtype */
 	STK_STEP_FILL,     /* from this step on, rows include the positions outside of the window, with value[c] */
 	STK_STEP_CHANNELS, /* appends channels of value[c] */
 	STK_STEP_CLAMP,    /* clamps to value[0] .. value[1]; NaN becomes value[0] */
@@ -61,7 +61,7 @@ enum stk_step_kind {
 
 struct stk_step {
 	uint8_t kind, dtype; /* dtype: the type to which the result is rounded and saturated */
-	int32_t channels;    /* after this step */
+	int32_t channels;    /* number of channels after this step */
 	union {
 		struct {
 			float scale[STK_PASS_MAX_CHANNELS], bias[STK_PASS_MAX_CHANNELS];

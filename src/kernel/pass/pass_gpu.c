@@ -20,11 +20,11 @@ enum { CURVE_BYTES = 2048 /* 390 floats, rounded up */ };
 #define WEIGHTS_SLACK 3
 
 struct stk_pass_gpu {
-	struct stk_pass_gpu_limits limits; /* of this batch */
+	struct stk_pass_gpu_limits limits; /* limits of the current batch */
 	uint8_t *tables;
 	stk_gpu_ptr device_tables, device_work;
 	struct stk_pass_gpu_item *items; /* inside `tables` */
-	struct stk_step *steps;          /* after the items, as soon as these are complete */
+	struct stk_step *steps;          /* inside `tables`, after the items; set as soon as these are complete */
 	uint32_t n_items, n_steps, n_first, n_weights, n_blocks[STK_PASS_GPU_LAUNCHES];
 	uint32_t shared[STK_PASS_GPU_LAUNCHES]; /* bytes of dynamic shared memory that a block of a launch needs */
 	uint32_t each[STK_PASS_GPU_LAUNCHES];   /* blocks of each item so far; 0: items have different numbers */

@@ -18,7 +18,7 @@
 #include "kernel/pass/pass.h"
 #include "kernel/resample/filter.h"
 
-#define STK_PASS_GPU_THREADS 256 /* in a thread block */
+#define STK_PASS_GPU_THREADS 256 /* threads in a thread block */
 
 /* The launches. Most passes read interleaved pixels of uint8 or float32 and have at most STK_PASS_GPU_CHANNELS channels at any step. Those among them that
  * mix no taps have launches of their own. So have resizes from either type, if rows are less than 2 GiB apart and filters are not too wide for a block's
@@ -90,7 +90,7 @@ struct stk_pass_gpu_item {
 	int32_t mode, kind, finish;                                               /* kind: enum stk_resample_kind */
 	int32_t form, fills; /* fills: the first step is a fill, which is applied before the form */
 	int32_t sampled;     /* type to which a sampler's result is rounded */
-	int32_t dtype;       /* of the output */
+	int32_t dtype;       /* type of the output */
 	int32_t columns;     /* outputs per row of a thread block */
 	uint32_t across;     /* number of thread blocks side by side; in ROWS_LAUNCH and MADE_LAUNCH, of quads in a row */
 	uint32_t block0[STK_PASS_GPU_LAUNCHES]; /* number of thread blocks of the items before this one */

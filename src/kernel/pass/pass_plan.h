@@ -34,7 +34,7 @@ struct stk_plan {
 	/* resize */
 	struct stk_filter_axis axis[2];
 	enum stk_resample_kind kind;
-	uint16_t bias[2]; /* for NARROW, per axis */
+	uint16_t bias[2]; /* for NARROW, per axis (resample.h) */
 	int32_t chunk;    /* output columns made at a time, a multiple of 16 */
 	/* offsets in the scratch; 0: absent */
 	size_t at_nearest[2]; /* per axis, indexed by the resize's own outputs: int32 in the sampler's coordinates */

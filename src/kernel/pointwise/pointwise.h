@@ -27,13 +27,14 @@ enum stk_pointwise_op {
 	STK_POINTWISE_POISSON       /* factor * a draw from the Poisson distribution of mean x / factor */
 };
 
-/* Constants: the entries, which are elements of the output's type. */
+/* Parameters of LOOKUP. The constants are the entries, which are elements of the output's type. */
 struct stk_pointwise_lookup {
 	uint8_t other[8]; /* an element for inputs without an entry; first member, so that 8 bytes can be read at once */
 	uint32_t entries;
 };
 
-/* Constants: n_fills elements of the type in 8 bytes each, then for each region and dimension the first index and the one past the last, as int64. */
+/* Parameters of ERASE and ERASE_NORMAL. The constants are n_fills elements of the type in 8 bytes each, then for each region and dimension the first index
+ * and the one past the last, as int64. */
 struct stk_pointwise_erase {
 	int32_t regions, ndim, n_fills;
 	int64_t fill_divisor; /* output i is filled with fill i / fill_divisor % n_fills */
@@ -42,7 +43,7 @@ struct stk_pointwise_erase {
 	float mean, stddev;
 };
 
-/* Pixel (x, y) is zeroed if the fractional parts of x * c - y * s - dx and x * s + y * c - dy are both below ratio. */
+/* Parameters of GRID. Pixel (x, y) is zeroed if the fractional parts of x * c - y * s - dx and x * s + y * c - dy are both below ratio. */
 struct stk_pointwise_grid {
 	int64_t x_divisor, y_divisor; /* the position of output i is i / divisor % extent */
 	int32_t width, height;
@@ -78,7 +79,7 @@ struct stk_pointwise_data {
 
 /* Runs the whole function on the CPU. */
 void stk__pointwise_run(const struct stk_pointwise *p, const struct stk_pointwise_data *data);
-/* The same, compiled for AVX2. */
+/* Does the same, compiled for AVX2. */
 void stk__pointwise_run_avx2(const struct stk_pointwise *p, const struct stk_pointwise_data *data);
 
 STK_PARAMS_FIT(stk_pointwise);

@@ -27,7 +27,7 @@ enum {
 	STK_RECIPE_CHANNELS = 4,
 	STK_RECIPE_RUNS = 8,
 	STK_RECIPE_TABLES = 3,
-	STK_RECIPE_THREADS = 256, /* in a thread block, which makes one sample */
+	STK_RECIPE_THREADS = 256, /* threads in a thread block, which makes one sample */
 };
 
 /* A random bit: 1 if the first draw of a stream, in [0, 1), is below `chance`, otherwise 0. */
@@ -127,7 +127,7 @@ void stk__recipe_pass(const struct stk_recipe *r, uint32_t epoch, uint64_t posit
 /* Returns the bytes of scratch memory that the pass of any sample needs. */
 size_t stk__recipe_scratch(const struct stk_recipe *r);
 
-/* Call these inside stk__gpu_enter. */
+/* Load the kernel, and launch it for a batch. Call these inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__recipe_gpu_load(struct stk_gpu_device *dev, stk_gpu_kernel *kernel, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__recipe_gpu_launch(
 	struct stk_gpu_device *dev, stk_gpu_kernel kernel, const struct stk_recipe_batch *b, stk_gpu_stream stream, struct stk_error *err);

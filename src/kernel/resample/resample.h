@@ -17,7 +17,7 @@
 
 #define STK_BLOCK_ROWS 16
 #define STK_WIDE_BITS 6
-/* With more taps, the bits that products or weights lose would add up to a visible share of wrongly rounded results. */
+/* Maximum numbers of taps. With more taps, the bits that products or weights lose would add up to a visible share of wrongly rounded results. */
 #define STK_NARROW_TAPS 48
 #define STK_WIDE_TAPS 32
 
@@ -46,7 +46,7 @@ struct stk_horizontal {
 	int32_t step, n, shift, channels, count;
 	uint16_t bias;
 	void *dst;
-	ptrdiff_t row, plane; /* in elements */
+	ptrdiff_t row, plane; /* distances in elements */
 };
 
 struct stk_resample_kernels {

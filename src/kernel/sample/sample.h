@@ -26,7 +26,7 @@ struct stk_job_sample {
 	int32_t map, border;
 	int32_t interp; /* NN; LINEAR, which mixes 4 pixels, or 8 of a volume; or CUBIC, which mixes 16 of an image */
 	bool volume;
-	int32_t size[3];        /* of the source along x, y, z */
+	int32_t size[3];        /* extents of the source along x, y, z */
 	int64_t frame, channel; /* distances in the source, in bytes */
 	int64_t stride[3];      /* along x, y, z */
 	float m[12];

@@ -16,8 +16,8 @@ enum { BLOCK = 256, LINEAR_READ = 8 };
 struct block {
 	int64_t frame;
 	int32_t x, y, n;     /* the block begins at x in row y */
-	bool outside;        /* for some pixels `offset` is -1 */
-	float across[BLOCK]; /* for WATER: how far its columns are moved down */
+	bool outside;        /* whether `offset` is -1 for some pixel */
+	float across[BLOCK]; /* for WATER: the distance by which each column is moved down */
 	float at_x[BLOCK], at_y[BLOCK], qx[BLOCK], qy[BLOCK];
 	int32_t ix[BLOCK], iy[BLOCK]; /* the first of the pixels that are mixed */
 	int32_t offset[BLOCK];        /* the offset of this pixel; -1: not all of the pixels can be read */

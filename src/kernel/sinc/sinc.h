@@ -23,7 +23,7 @@ struct stk_sinc {
 	int64_t in, out;     /* samples of each channel */
 	int64_t channels;    /* the samples of the channels are interleaved */
 	int64_t up, phases;  /* without common factors */
-	double ratio;        /* of the input's rate to the output's */
+	double ratio;        /* the input's rate divided by the output's */
 	int32_t lobes, taps; /* taps: length of a table's row, a multiple of STK_SINC_LANES; weights after 2 * lobes are 0 */
 };
 STK_PARAMS_FIT(stk_sinc);

@@ -124,7 +124,7 @@ STK_HD void stk__transform_one(const struct stk_transform *t, const uint8_t *src
 
 /* Maps all frames on the CPU. */
 void stk__transform_run(const struct stk_transform *t, const uint8_t *src, uint8_t *dst);
-/* The same, compiled for AVX2. */
+/* Does the same, compiled for AVX2. */
 void stk__transform_run_avx2(const struct stk_transform *t, const uint8_t *src, uint8_t *dst);
 
 STK_PARAMS_FIT(stk_transform);
