@@ -29,7 +29,7 @@ struct stk_assign_kernels {
 	/* Returns the column that SciPy takes among those with path_cost[j] == least: the free column (owner < 0) that is last in place[], or if none is
 	 * free, the owned column that is first. */
 	int32_t (*pick)(const double *path_cost, double least, const int32_t *owner, const int32_t *place, int32_t n);
-	/* out[c * rows + r] = in[r * in_stride + c] */
+	/* Sets out[c * rows + r] = in[r * in_stride + c]. */
 	void (*transpose)(const float *in, int64_t in_stride, float *out, int32_t rows, int32_t cols);
 };
 

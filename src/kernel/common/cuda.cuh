@@ -98,8 +98,8 @@ static __device__ __forceinline__ uint32_t stk__saturate_bytes(int32_t a, int32_
 	return word;
 }
 
-/* Minimum and maximum of pairs of 16-bit numbers below 0x7c00. float16 values with such bits have the same order as the bits, and GPUs from sm_80 on compare
- * float16 in pairs. */
+/* Return the minimum and maximum of pairs of 16-bit numbers below 0x7c00. float16 values with such bits have the same order as the bits, and GPUs from sm_80
+ * on compare float16 in pairs. */
 static __device__ __forceinline__ uint32_t stk__min_shorts(uint32_t a, uint32_t b)
 {
 #if __CUDA_ARCH__ >= 800

@@ -144,7 +144,7 @@ static const struct stk_job_launch launches[] = {
 	[FLAT_CONVERT] = {"copy_gpu_flat", "job_convert_flat", 0},
 };
 
-/* A copy only has source 0: the strides of source 1 are 0, and its address is NULL. */
+/* Returns whether the two copies may run as one. Copies have only source 0: the strides of source 1 are 0, and its address is NULL. */
 static bool joins(const struct stk_job *job, const struct stk_job *next)
 {
 	return STK_PARAMS(stk_job_copy, job).element == STK_PARAMS(stk_job_copy, next).element && !STK_PARAMS(stk_job_copy, next).fills;

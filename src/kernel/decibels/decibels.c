@@ -28,7 +28,7 @@ static const struct stk_job_launch launches[] = {
 	[OUTPUTS] = {"decibels_gpu", "job_decibels", 0},
 };
 
-/* The device finds the largest value in one word of the constants, which begins as 0. */
+/* Computes a job's memory: one word of the constants, which begins as 0, holds the largest value that the device finds. */
 static void memory(const struct stk_job *job, uint64_t *constants, uint64_t *work)
 {
 	*constants = STK_PARAMS(stk_decibels, job).reference == 0 ? sizeof(uint32_t) : 0;

@@ -41,7 +41,7 @@ template <int SIZE> struct sums {
 	float of[SIZE][4];
 };
 
-/* Sums begin with -0, since adding to it changes nothing, not even the sign of 0. */
+/* Sets sums to their initial value. This is -0, since adding to it changes nothing, not even the sign of 0. */
 static __device__ __forceinline__ void clear(float (&sum)[4])
 {
 #pragma unroll

@@ -93,7 +93,7 @@ static bool residual(struct stk_flac_bits *b, int32_t *to, int32_t block, int32_
 
 /* ---- prediction ---- */
 
-/* Arithmetic is modulo 2^32 or 2^64: only samples of damaged files are larger. */
+/* Replaces residuals by samples. Arithmetic is modulo 2^32 here and 2^64 in predict_wide; only samples of damaged files are larger. */
 static inline __attribute__((always_inline)) void predict_narrow(
 	const int32_t *coefficient, int32_t shift, int32_t *x, int32_t n, const int32_t order)
 {
@@ -165,7 +165,7 @@ static void predict_linear(const struct stk_flac_predictor *p, int32_t bits, int
 	}
 }
 
-/* A fixed predictor of order k says that the k-th difference is 0, so that samples are sums of sums of residuals. */
+/* Replaces residuals of a fixed predictor by samples. A predictor of order k says that the k-th difference is 0, so samples are sums of sums of residuals. */
 static void predict_fixed(int32_t order, int32_t *x, int32_t n)
 {
 	uint32_t d[4] = {0}; /* the last sample, and its differences */

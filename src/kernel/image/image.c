@@ -12,7 +12,8 @@ static const struct stk_job_launch launches[] = {
 	[MIX] = {"image_gpu", "job_image_mix", 0},
 };
 
-/* A frame that is measured has a word that counts the finished thread blocks, and the results of each block. */
+/* Computes a job's memory. The constants have a word for each measured frame, which counts the finished thread blocks. The work memory has the results of all
+ * frames, then the measurements of all thread blocks. */
 static void memory(const struct stk_job *job, uint64_t *constants, uint64_t *work)
 {
 	struct stk_job_image im = stk__job_image(job);

@@ -39,7 +39,7 @@ template <typename T, int N> static __device__ __forceinline__ void load_aligned
 	}
 }
 
-/* A load that a compiler for the host does not combine with its neighbours as if they were aligned. */
+/* Loads one element so that a compiler for the host does not combine the load with its neighbours as if they were aligned. */
 template <typename T> __device__ __forceinline__ T load_one(const T *at)
 {
 	return __ldg(at);

@@ -71,7 +71,8 @@ STK__IDCT_INLINE void transform_2(__m256i x04, __m256i x71, __m256i x35, __m256i
 	out[1] = _mm256_srai_epi32(_mm256_sub_epi32(even, odd), SHIFT);
 }
 
-/* Five columns count: column 0, which is the first of four in each half of one vector, and columns 7 1 3 5, which are in the other vector. */
+/* Transforms a pair to 2x2 samples, on which only five columns have an effect: column 0, which is the first of four in each half of one vector, and columns
+ * 7 1 3 5, which are in the other vector. */
 void stk__jpeg_idct_2_avx2(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2])
 {
 	enum { SHIFT = ROW_SHIFT + 2 };

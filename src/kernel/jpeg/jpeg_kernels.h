@@ -85,7 +85,7 @@ struct stk_jpeg_kernels {
 	 * coefficients. */
 	void (*idct_small[3])(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
 
-	/* Triangle upsampling of n samples; h2 functions write 2 n samples. They read src[-1] and src[n] (at the image's edge the caller repeats the last
+	/* Upsample n samples with triangle filters; h2 functions write 2 n samples. They read src[-1] and src[n] (at the image's edge the caller repeats the last
 	 * sample there), and may read and write up to ROW_PAD bytes past the ends. bias of h1v2: 1 if `far` is the row above `near`, 2 if it is below. */
 	void (*upsample_h2v1)(uint8_t *dst, const uint8_t *src, int n);
 	void (*upsample_h2v2)(uint8_t *dst, const uint8_t *near, const uint8_t *far, int n);

@@ -76,8 +76,8 @@ static __device__ __forceinline__ piece find_piece(const stk_jpeg_gpu_view &v, c
 	return own;
 }
 
-/* The warp stores the blocks of the lanes in `finished`, one after the other, and clears them for the next blocks. from: this lane's word of the warp's
- * first block; at: bytes from the start of a block to this lane's word. */
+/* Stores the blocks of the lanes in `finished`, one after the other with the whole warp, and clears them for the next blocks. from: this lane's word of the
+ * warp's first block; at: bytes from the start of a block to this lane's word. */
 static __device__ __forceinline__ void flush(uint32_t finished, uint32_t *from, int16_t *coefficients, uint32_t at, uint32_t coef)
 {
 	__syncwarp();

@@ -46,7 +46,7 @@ template <int WORDS> struct stk_cursor {
 		fetched++;
 	}
 
-	/* Call after z or c was set. */
+	/* Sets `table` and `ac`. Call after z or c was set. */
 	__device__ __forceinline__ void choose_table()
 	{
 		uint32_t dc = 2 * size * (pairs >> 2 * c & 3);

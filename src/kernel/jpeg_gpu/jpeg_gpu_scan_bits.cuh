@@ -68,7 +68,7 @@ struct scan_bits {
 		seek();
 	}
 
-	/* Call after p has moved to another word of this line or the next. */
+	/* Sets the words from bit p on. Call after p has moved to another word of this line or the next. */
 	__device__ __forceinline__ void seek()
 	{
 		uint32_t i = find_line();

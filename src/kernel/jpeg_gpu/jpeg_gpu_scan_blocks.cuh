@@ -123,7 +123,7 @@ struct refined {
 	/* For a zero coefficient: the bit after the sign. For others: the position of its correction bit minus the number of earlier corrections. */
 	uint32_t at;
 
-	/* `before` coefficients come before this one; `zeros` of them are zero. */
+	/* Begins a block. held: the coefficient's value; `before` coefficients come before this one; `zeros` of them are zero. */
 	__device__ __forceinline__ void begin(int32_t held, uint32_t table, uint32_t zeros, uint32_t before)
 	{
 		value = held;
@@ -133,8 +133,8 @@ struct refined {
 		at = 0;
 	}
 
-	/* Call for each symbol, which led from zero coefficient `from` to zero coefficient `to` and whose sign ends before bit `end_bit`. corrections:
-	 * `end_bit` minus the number of earlier corrections. */
+	/* Updates the state. Call for each symbol, which led from zero coefficient `from` to zero coefficient `to` and whose sign ends before bit `end_bit`.
+	 * corrections: `end_bit` minus the number of earlier corrections. */
 	__device__ __forceinline__ void pass(uint32_t led, uint32_t from, uint32_t to, uint32_t end_bit, uint32_t corrections)
 	{
 		at = zero >= from ? value ? corrections : end_bit : at;

@@ -24,7 +24,7 @@ struct stk_pass_gpu {
 	uint8_t *tables;
 	stk_gpu_ptr device_tables, device_work;
 	struct stk_pass_gpu_item *items; /* inside `tables` */
-	struct stk_step *steps;          /* inside `tables`, after the items; set as soon as these are complete */
+	struct stk_step *steps;          /* allocated separately; stk__pass_gpu_end adds them to `tables` */
 	uint32_t n_items, n_steps, n_first, n_weights, n_blocks[STK_PASS_GPU_LAUNCHES];
 	uint32_t shared[STK_PASS_GPU_LAUNCHES]; /* bytes of dynamic shared memory that a block of a launch needs */
 	uint32_t each[STK_PASS_GPU_LAUNCHES];   /* blocks of each item so far; 0: items have different numbers */
@@ -216,7 +216,8 @@ static bool make_axis(struct stk_pass_gpu *b, const struct stk_pass *p, const st
 	return true;
 }
 
-/* Returns whether a single affine step never makes a NaN because all its inputs are finite. The GPU's conversions would lose the bits of a NaN. */
+/* Returns whether a single affine step makes no NaN from finite values, because its parameters are finite. The GPU's conversions would lose the bits of a
+ * NaN. */
 static bool makes_no_nan(const struct stk_pass *p)
 {
 	const struct stk_step *step = &p->steps[0];

@@ -19,13 +19,13 @@ struct narrow {
 	using total = float; /* the low 16 bits are the sum */
 	using kept = uint16_t;
 
-	/* `at`: the bit of v that holds the lowest bit of the values. */
+	/* Begins a sum. `at`: the bit of v that holds the lowest bit of the values. */
 	static __device__ __forceinline__ total begin(int at, int shift, int32_t bias)
 	{
 		return __int_as_float((at + shift + 1) << 23 | bias); /* 23 + at + shift - 149, with the exponent's bias of 127 */
 	}
 
-	/* Byte k of a word is used in place, without a shift, except the last byte, which is moved to the lowest. */
+	/* Begins a sum of byte k of words. The byte is used in place, without a shift, except the last byte, which is moved to the lowest. */
 	static __device__ __forceinline__ total start_byte(int k, int32_t bias)
 	{
 		return begin(k < 3 ? 8 * k : 0, 8, bias);

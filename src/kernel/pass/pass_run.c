@@ -58,7 +58,7 @@ static void sample_plain(const struct stk_run *run, int32_t y, int32_t rows)
 		int32_t sy = stk__run_position(run, 1, y + r);
 		for (int32_t c = 0; c < p->in_c; c++) {
 			const uint8_t *from = stk__run_pixel(run, run->x0, sy) + c * run->src.channel;
-			if (run->plan->rows == STK_ROWS_U8) { /* nearest */
+			if (run->plan->rows == STK_ROWS_U8) { /* a nearest resize; sample_plain_u8 handles the other uint8 */
 				uint8_t *to = block_row(run, c, r);
 				for (int32_t k = x.begin; k < x.end; k++)
 					to[k] = from[(ptrdiff_t)(stk__run_position(run, 0, k) - run->x0) * run->src.pixel];

@@ -69,7 +69,7 @@ static __device__ __forceinline__ void measure_group(const stk_job &job, uint32_
 	stats[1] = stk__job_factor(&job, group, squares);
 }
 
-/* Short groups are measured by one thread each, long ones by a thread block each. */
+/* Measures short groups with one thread each, and long ones with a thread block each. */
 extern "C" __global__ void __launch_bounds__(THREADS) job_measure(const __grid_constant__ stk_job_gpu_view v)
 {
 	const stk_job_gpu_item &it = v.items[find_item(v)];

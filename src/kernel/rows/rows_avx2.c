@@ -137,7 +137,7 @@ static void affine_u8_float(void *dst, ptrdiff_t dst_row, const uint8_t *src, pt
 	affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_FLOAT, true, true);
 }
 
-/* 16-bit types are not streamed, since their pieces are not whole cache lines. */
+/* Computes rows of a 16-bit type. These are not streamed, since their pieces are not whole cache lines. */
 static void affine_u8_half(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,
 	const struct stk_affine *a, bool stream)
 {
