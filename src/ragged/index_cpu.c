@@ -76,7 +76,7 @@ struct scatter_job {
 	atomic_bool no_memory;
 };
 
-/* Computes origin[t] for one sample. */
+/* Computes origin for sample b: origin[t] is the source item that is written to target t last, or -1 if there is none. */
 static void scatter_origin(const struct stk_scatter *s, int64_t b, int32_t *origin)
 {
 	int64_t count = s->target.count, used = stk__size_of(s->target.sizes, b, count), size = stk__size_of(s->sizes, b, s->items);

@@ -137,7 +137,8 @@ static __device__ __forceinline__ void stk__texel_load_clamped(
 	}
 }
 
-/* Turns the data read at column x into the two requested pixels. If they are outside of the image, both are the row's nearest pixel. */
+/* Turns the data read at column x into the two requested pixels. If either is outside of the image, both become the outermost pixel of
+ * the row on that side. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ void stk__texel_clamp(const stk_texel_source &, int32_t, stk_texel_patch<T, C, LINEAR, false> &)
 {

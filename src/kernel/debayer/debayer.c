@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Demosaicing on the CPU. The usual method works on rows: it computes all means at each pixel and selects those that its colour needs with masks, so that
- * there are no branches. debayer_avx2.c compiles this file again for wide registers. */
+ * Demosaicing on the CPU. The usual method, BILINEAR, works on rows: it computes all means at each pixel and selects those that the pixel's colour
+ * needs with masks, so that there are no branches. debayer_avx2.c compiles this file again for wide registers. */
 #include "kernel/debayer/debayer.h"
 
 #include <string.h>

@@ -53,7 +53,7 @@ static void measure(struct run *r)
 	r->slots = deep ? (int64_t)f->in[0] * f->in[1] : whole ? f->in[1] : height;
 }
 
-/* Returns the maximum number of taps in one sum; *row: in a sum along a row. */
+/* Returns the maximum number of taps in one sum; *row is set to the maximum number in a sum along a row. */
 static int64_t count_taps(const struct stk_filter *f, int64_t *row)
 {
 	int64_t places = 0, height = 0, depth = 0;

@@ -24,7 +24,7 @@
 
 #include <string.h>
 
-/* STK_JOB_MOST: maximum number of elements of a job's output. */
+/* STK_JOB_SOURCES: maximum number of sources; STK_JOB_PARAMS: bytes for a kind's parameters; STK_JOB_MOST: maximum number of elements of an output. */
 enum { STK_JOB_SOURCES = 2, STK_JOB_PARAMS = 312 };
 #define STK_JOB_MOST INT32_MAX
 

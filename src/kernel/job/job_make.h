@@ -25,8 +25,8 @@ static inline void stk__job_begin(struct stk_job *job, int kind, const struct st
 	job->constant_bytes = job->work_bytes = 0;
 }
 
-/* Appends a dimension, or merges it with the one before if the two are contiguous in the output and in the sources. So inner loops are long, and few
- * divisions are needed. */
+/* Appends a dimension, or merges it with the one before if the two are contiguous in the output and in the sources. This makes inner loops long, and saves
+ * divisions. */
 static inline void stk__job_append_dim(struct stk_job *job, struct stk_job_dim d)
 {
 	bool whole = d.begin == 0 && d.end == d.size;

@@ -17,7 +17,7 @@ struct stk_affine {
 };
 
 struct stk_row_kernels {
-	/* dst[c * plane + r * row + x] = channel c of src pixel (x, r), or of pixel (w - 1 - x, r) if mirrored. src is any view of uint8; 64 bytes past a
+	/* Sets dst[c * plane + r * row + x] to channel c of src pixel (x, r), or of pixel (w - 1 - x, r) if mirrored. src is any view of uint8; 64 bytes past a
 	 * row's last pixel must be readable. */
 	void (*load_u8)(uint8_t *dst, ptrdiff_t row, ptrdiff_t plane, const struct stk_image *src, bool mirror);
 	/* Computes x * scale + bias with two roundings, and converts to uint8 like `round`. dst: rows of n elements of float32, float16, bfloat16 or uint8
@@ -28,9 +28,9 @@ struct stk_row_kernels {
 	void (*interleave)(void *dst, const void *src, ptrdiff_t plane, int32_t n, int32_t channels, size_t element);
 	void (*widen_u8)(float *dst, const uint8_t *src, int32_t n);
 	void (*affine)(float *row, int32_t n, float scale, float bias);
-	/* y[i] = ((m[3i] x0 + m[3i+1] x1) + m[3i+2] x2) + b[i], in place. */
+	/* Replaces each pixel x by y[i] = ((m[3i] x0 + m[3i+1] x1) + m[3i+2] x2) + b[i]. */
 	void (*matrix)(float *row0, float *row1, float *row2, int32_t n, const float m[9], const float b[3]);
-	/* row0 = (w0 x0 + w1 x1) + w2 x2. */
+	/* Sets row0 to (w0 x0 + w1 x1) + w2 x2, where x are the three rows. */
 	void (*gray)(float *row0, const float *row1, const float *row2, int32_t n, const float w[3]);
 	/* Rounds to the nearest value of the type: integers half away from zero, saturating, NaN to 0; bool: whether not 0; 16-bit floats to nearest even. */
 	void (*round)(float *row, int32_t n, enum stk_dtype dtype);

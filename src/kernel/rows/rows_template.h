@@ -35,7 +35,7 @@ static void gray(float *restrict row0, const float *restrict row1, const float *
 		row0[i] = w[0] * row0[i] + w[1] * row1[i] + w[2] * row2[i];
 }
 
-/* Each including file defines its own version of these. */
+/* Each including file defines its own version of these functions. */
 static void round_integer(float *restrict row, int32_t n, float low, float high);
 static void to_half(uint16_t *restrict dst, const float *restrict src, int32_t n);
 static void from_half(float *restrict dst, const uint16_t *restrict src, int32_t n);

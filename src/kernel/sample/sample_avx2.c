@@ -108,7 +108,7 @@ static inline void mix_pixels(
 
 static void mix_bytes(const struct stk_job_sample *s, struct block *b, const struct texels *t, uint8_t *dst, const int64_t step[2])
 {
-	switch (t->channels) { /* constants in the loops */
+	switch (t->channels) { /* makes the number of channels a constant in the loops */
 	case 1:
 		mix_pixels(s, b, t, dst, step, 1);
 		break;
