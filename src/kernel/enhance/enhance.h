@@ -18,7 +18,7 @@ enum stk_enhance_kind {
 	STK_ENHANCE_CONTRAST,
 	STK_ENHANCE_SATURATION,
 	STK_ENHANCE_HUE,
-	STK_ENHANCE_SHARPNESS, /* only as a single step, since it reads neighbouring pixels */
+	STK_ENHANCE_SHARPNESS, /* must be the only step, since it reads neighbouring pixels */
 };
 
 enum { STK_ENHANCE_STEPS = 4 };

@@ -81,7 +81,7 @@ struct stk_jpeg_kernels {
 	 * first block at out[0] and of the second at out[1]. idct_flat is for pairs whose AC coefficients are all zero. */
 	void (*idct)(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
 	void (*idct_flat)(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
-	/* The same for 1x1, 2x2 and 4x4 samples, like libjpeg's jidctred, for images decoded at a fraction of their size. 1x1 reads only the DC
+	/* Do the same for 1x1, 2x2 and 4x4 samples, like libjpeg's jidctred, for images decoded at a fraction of their size. 1x1 reads only the DC
 	 * coefficients. */
 	void (*idct_small[3])(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
 

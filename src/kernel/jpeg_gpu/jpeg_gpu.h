@@ -188,7 +188,7 @@ struct stk_jpeg_gpu_view {
 	uint32_t max_set;                    /* entries of the largest set */
 	uint32_t max_scans;                  /* number of scans of the progressive file that has the most */
 	/* Results. The host sets flags and n_stragglers to 0 and marker to ~0 beforehand. Memory is reused after the last phase that reads it: coef may take
-	 * the memory of raw, planes that of kept to starts, rgb that of coef. */
+	 * the memory of raw, planes the memory of the arrays from kept to starts, and rgb the memory of coef. */
 	uint32_t *flags;        /* per image: the reasons why the CPU has to decode it, or 0 */
 	uint32_t *host_flags;   /* a copy of flags in host memory; kernel jpeg_gpu_color writes it, and the waiting thread reads it */
 	uint32_t *n_stragglers; /* number of entries in stragglers; only used by the kernels */

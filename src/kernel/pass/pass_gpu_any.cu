@@ -174,7 +174,7 @@ static __device__ void copy_pixel(const stk_pass_gpu_view &v, const stk_pass_gpu
 
 /* ---- resizes ---- */
 
-#define CHUNK 4096 /* number of values of intermediate columns in memory at a time */
+#define CHUNK 4096 /* number of values of intermediate columns in shared memory at a time */
 
 /* A chunk of a row of intermediate values: columns [begin, end) of the source, with in_c values each. */
 struct chunk {

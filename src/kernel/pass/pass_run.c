@@ -218,7 +218,8 @@ static void store_row(const struct stk_run *run, const struct stages *s, int32_t
 			run->k->rows.store(to + c * run->dst.channel, ch[c], p->w, dtype);
 		return;
 	}
-	uint8_t *cast = (uint8_t *)line(run, run->plan->max_channels); /* the second half of the lines, for channels after the cast */
+	uint8_t *cast =
+		(uint8_t *)line(run, run->plan->max_channels); /* the second half of the lines, for the channels as the output's type */
 	ptrdiff_t pitch = run->plan->pitch;
 	for (int32_t c = 0; c < p->c; c++)
 		run->k->rows.store(cast + (size_t)(c * pitch) * size, ch[c], p->w, dtype);

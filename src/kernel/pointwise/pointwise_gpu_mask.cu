@@ -116,7 +116,7 @@ static __device__ __forceinline__ uint32_t mask_pixels(const stk_pointwise_grid 
 	return mask & ALL;
 }
 
-/* The same for pixels of WIDE outputs of SIZE bytes, if the whole piece is in one row. */
+/* Returns the mask of a piece for pixels of WIDE outputs of SIZE bytes, if the whole piece is in one row. */
 template <int WIDE, int SIZE> static __device__ __forceinline__ uint32_t mask_row(const stk_pointwise_grid &g, const pixels &p)
 {
 	const float ys = (float)(int32_t)p.y * g.s, yc = (float)(int32_t)p.y * g.c;

@@ -60,7 +60,7 @@ void stk__recipe_begin(struct stk_recipe *r, int32_t w, int32_t h, int32_t c);
 struct stk_recipe_window {
 	uint64_t key;
 	int32_t w, h;
-	int32_t before[2]; /* it begins at a random number from 0 to places - 1, minus `before` */
+	int32_t before[2]; /* the window begins at a random number from 0 to places - 1, minus `before` */
 	uint32_t places[2];
 	int32_t draw[2];
 };

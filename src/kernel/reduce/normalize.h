@@ -6,8 +6,8 @@
 #include "kernel/reduce/reduce.h"
 
 /* Computes (x - mean) * factor + shift, in double. factor is scale / sqrt(variance + epsilon), or 0 if the values do not vary. Bytes are measured by exact
- * sums of values and of squares (stk__job_spread). The job's constants are n_mean means, followed by n_factor factors; each number is one, one per group, or
- * 0 if it is measured. Source 1 is the mean and the factor of each output's group, in the job's work memory. */
+ * sums of values and of squares (stk__job_spread). The job's constants are n_mean means, followed by n_factor factors. n_mean and n_factor are each 1, the
+ * number of groups, or 0 if the mean or the factor is measured. Source 1 is the mean and the factor of each output's group, in the job's work memory. */
 struct stk_job_normalize {
 	int32_t n_mean, n_factor;
 	int64_t ddof;

@@ -27,7 +27,7 @@ enum stk_reduction {
 	STK_REDUCE_MEAN,
 	STK_REDUCE_MEAN_SQUARE,
 	STK_REDUCE_RMS,
-	STK_REDUCE_VARIANCE, /* about given means: source 1, a float or double for all groups or for each group */
+	STK_REDUCE_VARIANCE, /* about given means. These are source 1: a float or double for all groups or for each group */
 	STK_REDUCE_STD_DEV,
 	STK_REDUCE_MIN, /* skips NaNs. For no elements MIN gives the type's largest number, MAX its lowest */
 	STK_REDUCE_MAX,

@@ -83,7 +83,7 @@ template <what WHAT> static __device__ __forceinline__ void take_chunks(const st
 	}
 }
 
-/* Returns the thread's result for position p of its stretch, where its own positions begin 4 * turn later. */
+/* Returns the thread's result for position p, counted from the first aligned chunk. The thread's own first position is 4 * turn, modulo POSITIONS. */
 static __device__ __forceinline__ uint32_t at_position(const uint32_t *mine, int p, uint32_t turn)
 {
 	return turn == 0 ? mine[p] : turn == 1 ? mine[(p + 8) % POSITIONS] : mine[(p + 4) % POSITIONS];

@@ -9,7 +9,8 @@
 
 #include "tensor/image.h"
 
-/* Scale and bias repeat with this period, so that one kernel works for planar rows (all values equal) and for interleaved rows of 1, 2, 3, 4 .. 8 channels. */
+/* Scale and bias repeat with this period, so that one kernel works for planar rows (all values equal) and for interleaved rows whose number of channels
+ * divides it. */
 #define STK_AFFINE_PERIOD 24
 
 struct stk_affine {
