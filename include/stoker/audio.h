@@ -22,10 +22,10 @@ struct stk_audio_info {
 	const char *coding; /* "pcm", "float", "alaw", "mulaw", "flac", "vorbis", "opus", "mp3", "aac", ..., or "other"; constant */
 	int32_t rate;       /* frames a second, at least 1 */
 	int32_t channels;   /* 1 to 1024 */
-	int32_t bits;       /* of a stored sample; of a decoded one if the coding has none */
-	int64_t frames;     /* that the file holds */
-	int64_t missing;    /* that the header promises and the file does not hold: it was cut off. Only with `lenient` above 0 */
-	double origin;      /* seconds: time of the first frame on the file's clock, on which its video has times too; 0 of WAV and FLAC */
+	int32_t bits;       /* bits of a stored sample, or of a decoded one if the coding does not store samples of fixed size */
+	int64_t frames;     /* number of frames that the file holds */
+	int64_t missing; /* number of frames that the header promises but a file that was cut off does not hold; above 0 only with `lenient` */
+	double origin; /* time of the first frame in seconds, on the clock that the file's video uses too; 0 for WAV and FLAC */
 };
 
 /* Zero-initialise. `lenient` means the same as stk_pipeline_config.lenient. */
@@ -45,9 +45,10 @@ struct stk_audio_request {
 /* An open sound file. One thread at a time may use it. */
 struct stk_audio;
 
-/* Opens a file and reads its header. Only the header and the windows of a WAV or FLAC file are read, also of an object of a store, so that memory does not depend
- * on the file's size. Other files do not say how many frames they have: they are decoded when they are opened, and their samples are kept, up to 2 GiB; objects of
- * stores are then fetched whole, and so are those whose size the store does not report. STK_NOT_FOUND, STK_IO: the file cannot be read. STK_CORRUPT: the file is damaged, cut off, or not a sound.
+/* Opens a file and reads its header. Of a WAV or FLAC file, also in a store, only the header and the requested windows are read, so that memory does
+ * not depend on the file's size. Other formats do not say how many frames a file has: the file is decoded when it is opened, and its samples are kept, up to
+ * 2 GiB. Such objects of a store are fetched whole, and so are objects whose size the store does not report. STK_NOT_FOUND, STK_IO: the file cannot be read.
+ * STK_CORRUPT: the file is damaged, cut off, or not a sound.
  * STK_UNSUPPORTED: Stoker does not decode this kind of sound; the message says how to convert it. STK_INVALID: the request is invalid.
  * STK_CANCELLED: `interrupted` returned true. STK_LIMIT, STK_NO_MEMORY. *out is NULL after an error. */
 STK_API STK_MUST_USE enum stk_status stk_audio_open(

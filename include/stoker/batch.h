@@ -18,8 +18,8 @@ struct stk_batch;
 struct stk_sample {
 	int64_t epoch, position; /* in the epoch's global sequence */
 	int64_t id;              /* index in the data set; -1 without a reader */
-	const char *uri;         /* file or object; "" without */
-	bool padded;             /* repeats a sample to fill the batch */
+	const char *uri;         /* file or object; "" if the sample has none */
+	bool padded;             /* is a repeated sample that fills up the batch */
 	int32_t replaced;        /* number of attempts to replace a bad sample; 0: not replaced */
 };
 

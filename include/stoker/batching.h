@@ -35,25 +35,27 @@ struct stk_ragged;
 STK_API STK_MUST_USE enum stk_status stk_ragged_create(int32_t device, int32_t threads, struct stk_ragged **out, struct stk_error *err);
 STK_API void stk_ragged_destroy(struct stk_ragged *r);
 
-/* Indices (batch, count) of 4 or 8 bytes each, signed. An index is relative to the sample that it points into: -size .. size-1. */
+/* An array (batch, count) of signed integers of 4 or 8 bytes. An index selects an item of its own sample: -size .. size-1, where negative ones count from
+ * the end. */
 struct stk_indices {
 	const void *data;
-	const int64_t *sizes; /* (batch) used entries, or NULL */
+	const int64_t *sizes; /* (batch): number of used entries of each sample; NULL: count */
 	int64_t count;
 	int32_t bytes;
 };
 
 /* out[b, p, j, :] = source[b, p, index[b, j], :]; elsewhere (padding of the index, bad index) base[b, p, j, :], or the filler when base is NULL. */
 struct stk_gather {
-	int64_t batch, outer, inner; /* inner: elements */
-	int32_t element;             /* bytes of one: 1, 2, 4, 8 or 16 */
-	int32_t exact;               /* 1: negative indices mean "none" and nothing is refused */
+	int64_t batch, outer, inner; /* inner: a number of elements */
+	int32_t element;             /* bytes of an element: 1, 2, 4, 8 or 16 */
+	int32_t exact;               /* 1: a negative or too large index means "none", and is not counted as refused */
 	const void *source;
 	int64_t source_items;
 	const int64_t *source_sizes; /* (batch) or NULL */
 	struct stk_indices index;
-	const int32_t
-		*winner; /* NULL, or (batch, source_items) as stk_ragged_scatter's origin: only reads with winner[b, index] == j count */
+	/* The origin that stk_ragged_scatter wrote, (batch, source_items), or NULL. With it, entry j reads the source only if winner[b, index[b, j]] == j;
+	 * otherwise it gets base or the filler. */
+	const int32_t *winner;
 	const void *base;
 	uint8_t filler[16]; /* one element */
 	void *out;          /* (batch, outer, index.count, inner) */
@@ -74,9 +76,9 @@ struct stk_scatter {
 	struct stk_indices from; /* data NULL: item j itself; else same count and sizes as target */
 	const void *base;        /* (batch, outer, items, inner) or NULL */
 	uint8_t filler[16];
-	int64_t items;
+	int64_t items;        /* of the target */
 	const int64_t *sizes; /* (batch) or NULL: real items of the target */
-	void *out;            /* may be NULL: only origin is wanted */
+	void *out;            /* (batch, outer, items, inner); NULL if only origin is wanted */
 	int32_t *origin;      /* (batch, items); may be NULL on the CPU and for target.count <= STK_SCATTER_SMALL on CUDA */
 	uint64_t *refused;
 };
@@ -148,15 +150,15 @@ struct stk_assign {
 	enum stk_dtype dtype; /* FLOAT16, BFLOAT16, FLOAT or FLOAT64 */
 	int32_t maximize;
 	const void *cost;
-	int64_t problems, rows, cols;                   /* extents of memory */
+	int64_t problems, rows, cols;                   /* extents of `cost` */
 	int64_t problem_stride, row_stride, col_stride; /* in elements */
 	const int64_t *num_rows, *num_cols;             /* (problems): used rows and columns of each problem; NULL: rows, cols */
 	/* (problems, min(rows, cols)): matched pairs by ascending row, then zeros */
 	int64_t *row, *col;
-	int64_t *sizes; /* (problems): pairs; 0 where not solved */
-	int8_t *status; /* (problems): enum stk_assign_status. INVALID: a NaN, or -inf (when maximising +inf). +inf (-inf) forbids a pair. */
+	int64_t *sizes; /* (problems): number of pairs; 0 if the problem was not solved */
+	int8_t *status; /* (problems): enum stk_assign_status. A cost of +inf (-inf when maximising) forbids its pair; INVALID: a cost is NaN or the other infinity */
 	uint64_t *refused;
-	void *workspace; /* CUDA: stk_ragged_assign_workspace bytes, aligned to 256; the CPU takes its own */
+	void *workspace; /* CUDA: stk_ragged_assign_workspace bytes, aligned to 256; the CPU allocates its own */
 };
 /* Returns the bytes of workspace, which depend on the strides: a cost that is dense along the longer dim needs none for usual sizes. */
 STK_API size_t stk_ragged_assign_workspace(const struct stk_ragged *r, const struct stk_assign *a);
@@ -187,7 +189,7 @@ struct stk_cost {
 	float l1_weight[STK_COST_MAX_BOX]; /* all 0: no L1 */
 	float nan, posinf, neginf;
 	float *out;        /* (outer, batch, targets, queries) */
-	uint64_t *refused; /* labels out of range; their class cost is NaN */
+	uint64_t *refused; /* counts labels out of range; their class cost is NaN */
 };
 /* STK_LIMIT: also if box_values is over STK_COST_MAX_BOX. STK_SHAPE: GIoU needs more box values than there are. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_cost(struct stk_ragged *r, const struct stk_cost *c, void *stream, struct stk_error *err);
@@ -208,8 +210,8 @@ struct stk_heatmap {
 	const void *map_index; /* (targets) or NULL */
 	int32_t bytes[4];      /* 4 or 8: size of an integer in centers, radii, labels, map_index */
 	float sigma_factor, k;
-	int32_t accumulate; /* 0: maps are written whole, 0 where nothing is drawn */
-	uint64_t *refused;  /* labels and map indices out of range */
+	int32_t accumulate; /* 1: takes the maximum with the maps' old values; 0: clears the maps first */
+	uint64_t *refused;  /* counts labels and map indices that are out of range */
 };
 STK_API STK_MUST_USE enum stk_status stk_ragged_heatmap(
 	struct stk_ragged *r, const struct stk_heatmap *h, void *stream, struct stk_error *err);
@@ -221,12 +223,12 @@ struct stk_polyline {
 	int32_t relative;     /* 1: distances are shares of each polyline's length */
 	int64_t batch, points, dims, samples;
 	const void *point;           /* (batch, points, dims) */
-	const int64_t *sizes;        /* (batch) or NULL: real points */
+	const int64_t *sizes;        /* (batch): number of real points; NULL: all */
 	const void *distance;        /* (batch, samples) */
-	const int64_t *sample_sizes; /* (batch) or NULL: real distances */
+	const int64_t *sample_sizes; /* (batch): number of real distances; NULL: all */
 	void *out;                   /* (batch, samples, dims), or NULL: only lengths are wanted */
 	void *length;                /* (batch) or NULL */
-	double *along;               /* CUDA: (batch, points), scratch memory; the CPU takes its own */
+	double *along;               /* CUDA: (batch, points), scratch memory; the CPU allocates its own */
 };
 /* STK_UNSUPPORTED: another dtype. STK_INVALID: also if `along` is needed and not given. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_polyline(

@@ -14,18 +14,18 @@ extern "C" {
 #endif
 
 struct stk_cache_entry {
-	const char *uri;        /* of the object, without the query of a URL; valid during the call */
+	const char *uri;        /* the object's URI, without the query of a URL; valid during the call */
 	int64_t offset, length; /* the requested range; length -1: to the object's end */
 	int64_t bytes;
 	int64_t used; /* when it was last used, in seconds since 1970; only the first use in a run is recorded */
-	bool damaged; /* by its name, size or header; of stk_cache_verify: by its bytes too */
+	bool damaged; /* its name, size or header is wrong, or, in stk_cache_verify, its bytes are */
 };
 
 struct stk_cache_facts {
 	size_t size; /* sizeof(struct stk_cache_facts), set by the caller */
 	int64_t entries, bytes;
-	int64_t damaged;                /* of stk_cache_verify: they were removed */
-	int64_t removed, removed_bytes; /* of stk_cache_clear; entries that cannot be removed stay in `entries` */
+	int64_t damaged;                /* number of damaged entries; stk_cache_verify has removed them */
+	int64_t removed, removed_bytes; /* set by stk_cache_clear; entries that cannot be removed stay in `entries` */
 };
 
 /* Called for each entry, in no order; returns false to end the walk. */

@@ -31,7 +31,7 @@ enum stk_arg_flags {
 	STK_SCALAR_OK = 8,  /* a list argument that also takes one value */
 	STK_SHAPED = 16,    /* a list argument for which the shape of a node's tensor matters: arrays of several dims are given as nodes */
 	STK_PER_FRAME = 32, /* with STK_PER_SAMPLE: for sequences also one value a frame, by a node whose layout begins with F */
-	STK_INFINITE = 64,  /* a float that may be infinite; without it, infinities (and what float32 makes one of) are refused */
+	STK_INFINITE = 64,  /* a float that may be infinite; without this flag, infinities and values beyond float32's range are refused */
 	STK_NAN = 128,      /* a float that may be NaN, where the operator's first output is of floats; without it, NaN is refused */
 };
 
@@ -41,9 +41,9 @@ struct stk_arg_info {
 	const char *type; /* "bool", "int", "float", "str", "DType", "ImageType", "Interp", "list[int]", ... */
 	enum stk_arg_type kind;
 	uint32_t flags;
-	const char *default_text; /* JSON; NULL: none, doc says what applies then */
+	const char *default_text; /* the default as JSON; NULL: there is none, and doc says what applies then */
 	const char *choices;      /* "a|b|c", or NULL */
-	double min, max;          /* of numbers; -HUGE_VAL .. HUGE_VAL when free */
+	double min, max;          /* range of a number; -HUGE_VAL .. HUGE_VAL if it is not limited */
 	const char *doc;
 };
 
@@ -52,7 +52,7 @@ enum stk_op_info_flags {
 	STK_OP_IS_RANDOM = 2,
 	STK_OP_IS_BATCH = 4,     /* may need the whole batch, depending on its arguments */
 	STK_OP_IS_HIDDEN = 8,    /* made by the bindings (arithmetic, slicing); not for users by name */
-	STK_OP_IS_ON_CORES = 16, /* has no kernel: runs on the CPU wherever it is placed */
+	STK_OP_IS_ON_CORES = 16, /* has no GPU kernel: runs on the CPU wherever it is placed */
 };
 
 struct stk_op_info {
@@ -68,7 +68,7 @@ struct stk_op_info {
 };
 
 STK_API size_t stk_op_count(void);
-/* false when i is out of range. Operators are sorted by name. */
+/* Describes operator i; returns false if i is out of range. Operators are sorted by name. */
 STK_API bool stk_op_info(size_t i, struct stk_op_info *out);
 /* Finds an operator by name or alias; returns false if it does not exist. */
 STK_API bool stk_op_find(const char *name, size_t *i);

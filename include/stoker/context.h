@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A context owns worker threads, I/O and devices. Pipelines are made from it and share its workers. Nothing is static: two contexts know nothing
- * of each other. */
+ * A context owns worker threads, I/O and devices. Pipelines are made from it and share its workers. There is no static state, so
+ * contexts do not affect each other. */
 #ifndef STOKER_CONTEXT_H
 #define STOKER_CONTEXT_H
 
@@ -22,7 +22,7 @@ typedef void (*stk_log_fn)(void *user, enum stk_log_level level, const char *tex
 
 struct stk_context_config {
 	size_t size;        /* sizeof(struct stk_context_config) */
-	int32_t threads;    /* workers; 0: what the affinity mask and cgroup quota allow, divided by LOCAL_WORLD_SIZE */
+	int32_t threads;    /* number of workers; 0: as many as the affinity mask and cgroup quota allow, divided by LOCAL_WORLD_SIZE */
 	int32_t io_threads; /* threads for reads that block; 0: 16. They are started when first needed and mostly sleep. */
 	stk_log_fn log;
 	void *log_user;
@@ -41,7 +41,7 @@ STK_API struct stk_context *stk_context_ref(struct stk_context *ctx);
 
 STK_API int32_t stk_context_threads(const struct stk_context *ctx);
 
-/* "0.1.0" */
+/* Returns the library's version, such as "0.1.0". */
 STK_API const char *stk_version(void);
 
 #ifdef __cplusplus

@@ -18,10 +18,10 @@ extern "C" {
 
 struct stk_graph;
 
-/* One output of one operator in a graph: a value, to be passed around freely. */
+/* One output of one operator in a graph. The struct refers to it by numbers, so it may be copied freely. */
 struct stk_node {
-	int32_t op;     /* ordinal in the graph */
-	int32_t output; /* of that operator */
+	int32_t op;     /* number of the operator in the graph */
+	int32_t output; /* number of the output among the operator's outputs */
 };
 
 enum stk_value_kind {
@@ -139,39 +139,39 @@ STK_API STK_MUST_USE enum stk_status stk_graph_output(struct stk_graph *g, struc
  * call at a time. The callback of a python_function computes outputs from inputs; it runs on the context's threads, several calls at a time
  * and in no particular order. */
 struct stk_feed_request {
-	int64_t epoch, batch; /* batch: its number in the epoch, also after a restore; 0 for a function */
-	int32_t index;        /* in the batch; -1: the whole batch is asked for */
+	int64_t epoch, batch; /* batch: number in the epoch, also after a restore; 0 for a function */
+	int32_t index;        /* number of the requested sample in the batch; -1: the whole batch is requested */
 	int32_t count;        /* samples in the batch */
-	int64_t position;     /* of sample `index` in the epoch; of the batch's first where index is -1 */
-	/* For a function: [input * n + i] for the n samples that are asked for; valid during the call only. */
+	int64_t position;     /* position in the epoch of sample `index`, or of the batch's first sample if index is -1 */
+	/* For a function: tensor [input * n + i] is the input of sample i of the n requested ones; valid during the call only. */
 	const struct stk_tensor *inputs;
 	int32_t n_inputs;
 };
 /* Facts that a source may report about a sample, in addition to its tensors. An empty struct, {0}, reports nothing. */
 struct stk_fed_sample {
-	const char *uri; /* what messages call it, as the path of its file; NULL: it has no name */
+	const char *uri; /* the sample's name in messages, for example the path of its file; NULL: it has no name */
 	/* Why this sample does not exist; NULL: it does. The pipeline's on_error policy treats it like a sample that could not be decoded.
 	 * The source must still give tensors for it, of the type and number of dimensions of the others; their values are not read. In a
 	 * pipeline that also has a reader, and under STK_ON_ERROR_REPLACE, it ends the batch with an error. */
 	const char *failure;
-	int64_t id; /* its number in the source's data; used only where numbered is true */
+	int64_t id; /* the sample's number in the source's data; used only if `numbered` is true */
 	bool numbered;
 };
 /* Filled by the callee: for each output, `count` tensors (1 in sample mode). Tensors stay alive until release(release_user) is called. */
 struct stk_feed {
-	struct stk_tensor *tensors; /* [output * n + i] for n samples that are asked for, room given by the caller */
+	struct stk_tensor *tensors; /* [output * n + i] for the n requested samples; the caller provides the array */
 	/* [output], allocated by the caller, all false. True: the data pointers are addresses on the pipeline's GPU, and all writes to them
 	 * have finished. Only copies that are placed on the GPU may read such an output. NULL if only host memory is allowed: in sample
 	 * mode, and for a function. */
 	bool *on_gpu;
 	/* [i], allocated by the caller, all empty; NULL for a function. Texts must stay alive until release(release_user) is called. */
 	struct stk_fed_sample *samples;
-	int32_t count; /* samples given: n as it comes; a source may give a shorter batch, all sources of a pipeline the same */
-	bool last;     /* without a reader: this is the epoch's last batch. Else the epoch ends with the next STK_END */
+	int32_t count; /* number of samples given; n on entry. A source may lower it for a shorter batch; all sources of a pipeline must give the same number */
+	bool last; /* in a pipeline without a reader: this is the epoch's last batch. If never set, the epoch ends with STK_END from pull */
 	void (*release)(void *user);
 	void *release_user;
 };
-/* The points of an epoch at which a restored run may begin, which follows from what the result of pull depends on. A state at any other point is refused. */
+/* Where in an epoch a restored run may begin. That depends on the numbers that determine the result of pull. A state at any other point is refused. */
 enum stk_seek {
 	STK_SEEK_NONE,     /* pull depends on earlier calls of the epoch, like a restarting iterator: only at the start of an epoch */
 	STK_SEEK_BATCH,    /* pull depends on request.epoch, batch and index: after any whole batch */
@@ -179,14 +179,14 @@ enum stk_seek {
 	STK_SEEK_NEVER,    /* pull depends on all earlier calls, like an iterator that never restarts: only at the start of a run */
 };
 struct stk_source_callbacks {
-	/* Returns STK_OK; STK_END: no more data in this epoch, and in sample mode the samples given of this batch are the epoch's last; STK_USER
-	 * with *err filled. All batches of an output have the type and number of dimensions of its first one. A function gives all that it was
-	 * asked for, and never returns STK_END. */
+	/* Returns STK_OK; STK_END: this epoch has no more data, and in sample mode the batch ends with the samples given so far; STK_USER
+	 * with *err filled. All batches of an output have the type and number of dimensions of its first batch. A function gives every requested
+	 * sample, and never returns STK_END. */
 	enum stk_status (*pull)(void *user, const struct stk_feed_request *request, struct stk_feed *feed, struct stk_error *err);
 	void (*reset)(void *user, int64_t epoch); /* a new epoch begins; nullable */
 	void (*destroy)(void *user);              /* nullable */
 	void *user;
-	bool per_sample; /* pull is asked for one sample after another (request.index >= 0), else for whole batches (index -1) */
+	bool per_sample; /* each call of pull requests one sample (request.index >= 0); otherwise a whole batch (index -1) */
 	enum stk_seek seek;
 	/* Without a reader: the source gives every shards-th batch of the epoch's global sequence, from shard_id on, as a rank does; positions are
 	 * those of the global sequence. 0: one shard. */
@@ -197,7 +197,7 @@ struct stk_source_callbacks {
 STK_API STK_MUST_USE enum stk_status stk_graph_set_source(
 	struct stk_graph *g, struct stk_node node, const struct stk_source_callbacks *callbacks, struct stk_error *err);
 
-/* JSON, as `stoker run` takes it. Callbacks are not part of it. *out is freed with stk_text_free. STK_NO_MEMORY, which is also the code for
+/* Writes the graph as JSON, which `stoker run` accepts. Callbacks are left out. *out is freed with stk_text_free. STK_NO_MEMORY, which is also the code for
  * a text in the graph that is not UTF-8. */
 STK_API STK_MUST_USE enum stk_status stk_graph_serialize(const struct stk_graph *g, char **out, struct stk_error *err);
 /* Builds a graph from `size` bytes of JSON, which need not end in NUL. STK_INVALID: it is not JSON, or not of a graph. STK_LIMIT: an

@@ -25,12 +25,12 @@ struct stk_image_request {
 	const void *data; /* the file's bytes, which must stay valid until the image has been read */
 	size_t bytes;
 	enum stk_image_type type;
-	/* Of the pixels: UINT8, UINT16, INT16, FLOAT, to whose range values are scaled (floats: 0 to 1), or STK_NO_DTYPE: as the file has them. */
+	/* Type of the pixels: UINT8, UINT16, INT16 or FLOAT, to whose range the values are scaled (floats: 0 to 1), or STK_NO_DTYPE for the file's type. */
 	enum stk_dtype dtype;
 	/* Files that are no pictures (floats, signed numbers, or bands that are no colours) keep all their channels, or their type, whatever
 	 * `type` and `dtype` say. */
 	bool keeps_channels, keeps_dtype;
-	bool as_stored; /* EXIF's orientation is not applied */
+	bool as_stored; /* does not apply EXIF's orientation */
 	bool lenient;   /* a file that was cut off, and JPEG data that libjpeg-turbo only warns about, is decoded as far as possible */
 	/* Called some twenty times a second, on the same thread, while a call waits for an object of a store or decodes; returns true to end
 	 * the call. Nullable. */

@@ -20,15 +20,15 @@ extern "C" {
 struct stk_index_info {
 	size_t size; /* sizeof(struct stk_index_info), set by the caller */
 	int64_t files, classes;
-	int64_t bytes; /* of all files; -1: not known, as for a local folder, where sizes are not asked for */
+	int64_t bytes; /* of all files; -1: not known, because the sizes of files in a local folder are not looked up */
 	int64_t index_bytes;
 };
 
 struct stk_index_options {
 	size_t size;                 /* sizeof(struct stk_index_options), set by the caller */
 	const char *root;            /* a folder or s3://BUCKET/PREFIX */
-	const char *path;            /* of the index, which is written whole or not at all */
-	struct stk_storage *storage; /* NULL: as the environment says */
+	const char *path;            /* path of the index, which is written completely or not at all */
+	struct stk_storage *storage; /* NULL: the settings of the environment */
 	/* Called ten times a second on the caller's thread, while a bucket is listed, with the number of objects and folders so far;
 	 * returns false to stop with STK_CANCELLED. Nullable. */
 	bool (*progress)(void *user, int64_t entries);
@@ -50,7 +50,7 @@ struct stk_tar_index_options {
 	 * TAR.stoker next to the tar, or in $XDG_CACHE_HOME/stoker/indexes for URIs and for folders that cannot be written. An existing
 	 * index that matches its tar is kept. Readers find these indexes by themselves. */
 	const char *output;
-	struct stk_storage *storage; /* NULL: as the environment says */
+	struct stk_storage *storage; /* NULL: the settings of the environment */
 	/* All nullable. progress: called some ten times a second on the caller's thread; returns false to stop with STK_CANCELLED, after
 	 * the requests under way have been answered. notice: called by one thread of the library at a time. component: called at the end
 	 * for each file ending that occurs. */

@@ -17,13 +17,13 @@ extern "C" {
 struct stk_machine {
 	size_t size;                        /* sizeof(struct stk_machine), set by the caller */
 	const char *cpu_level;              /* which kernels run: "avx2", "c" (STOKER_CPU=c asks for it) */
-	int32_t cpus_online;                /* in the machine */
-	int32_t cpus_allowed;               /* by the affinity mask */
+	int32_t cpus_online;                /* CPUs of the machine */
+	int32_t cpus_allowed;               /* CPUs that the affinity mask allows */
 	double cpu_quota;                   /* CPUs' worth of time that the cgroup grants; 0: no quota */
 	int32_t local_ranks;                /* LOCAL_WORLD_SIZE, or 1 */
 	int32_t threads;                    /* workers that a context takes by default */
 	int64_t memory;                     /* bytes in the machine */
-	int64_t memory_limit;               /* of the cgroup */
+	int64_t memory_limit;               /* the cgroup's limit in bytes */
 	int64_t memory_free;                /* bytes available now, including the page cache */
 	int64_t open_files, open_files_max; /* RLIMIT_NOFILE, soft and hard */
 	int64_t locked_memory;              /* RLIMIT_MEMLOCK, soft, bytes */
@@ -50,7 +50,7 @@ struct stk_gpu_info {
 	int32_t major, minor; /* compute capability */
 	int32_t processors;   /* multiprocessors */
 	int32_t cpus_near;    /* all processors on the GPU's side of the machine; 0: unknown */
-	char cpus[96];        /* the ones of them that this process may use: "0-15,32-47"; "" for none */
+	char cpus[96];        /* those of cpus_near that this process may use: "0-15,32-47"; "" for none */
 };
 /* STK_INVALID: no GPU has that number. STK_NOT_FOUND, STK_CUDA: no driver works. Starts CUDA, see stk_cuda_info. */
 STK_API STK_MUST_USE enum stk_status stk_gpu_info(int32_t i, struct stk_gpu_info *out, struct stk_error *err);

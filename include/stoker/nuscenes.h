@@ -30,7 +30,7 @@ struct stk_nuscenes_info {
 	size_t size;                                 /* sizeof(struct stk_nuscenes_info), set by the caller */
 	int64_t samples, sequences, scenes, objects; /* counts of the selected ones */
 	int32_t cameras, classes;
-	bool from_index; /* the tables were not read */
+	bool from_index; /* the data came from the index, so the tables were not read */
 };
 
 /* Reads the tables, or the index if it is up to date. Fails if a sample lacks a key frame of one of the cameras or of the lidar. */

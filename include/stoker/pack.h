@@ -25,7 +25,7 @@ struct stk_pack_options {
 	 * with the number of objects found and a total of 0. Returns false to stop with STK_CANCELLED. Nullable. */
 	bool (*progress)(void *user, int64_t done, int64_t total);
 	void *user;
-	struct stk_storage *storage; /* NULL: as the environment says */
+	struct stk_storage *storage; /* NULL: the settings of the environment */
 };
 
 struct stk_pack_info {

@@ -26,45 +26,45 @@ enum stk_decoding { STK_DECODE_AUTO, STK_DECODE_GPU, STK_DECODE_CORES };
 
 #define STK_MOST_READ_REQUESTS (1 << 20)
 
-/* For max_errors. */
+/* A value of max_errors. */
 #define STK_NO_BAD_SAMPLES (-1.0)
 
 struct stk_pipeline_config {
 	size_t size; /* sizeof(struct stk_pipeline_config) */
 	int32_t batch_size;
-	int32_t prefetch;  /* finished batches ahead of the consumer; 0: 2 */
-	int32_t device_id; /* of the GPU for operators placed there (CUDA's number among the visible ones); -1: none, all run on the cores */
-	uint64_t seed;     /* of augmentation; the order has its own (a reader's shuffle_seed) */
+	int32_t prefetch; /* finished batches ahead of the consumer; 0: 2 */
+	int32_t device_id; /* CUDA's number, among the visible GPUs, of the one that runs operators placed on a GPU; -1: all run on the cores */
+	uint64_t seed;     /* of augmentation; the order of samples has its own seed (a reader's shuffle_seed) */
 	enum stk_on_error on_error;
 	double max_errors; /* < 1: share of an epoch; >= 1: a count; 0: 1% of an epoch; STK_NO_BAD_SAMPLES: none may be skipped or replaced */
-	int64_t timeout_ms; /* of a wait in stk_pipeline_next; 0: none */
-	/* Bytes that one sample may take while it is worked on: its file, what decoding takes, values between operators and their scratch. It is
-	 * checked by the header or the file's size before memory is taken; the error, STK_LIMIT, belongs to the sample. Each thread holds at most
-	 * this much for samples, and the process some 16 MiB besides; batches and bytes read ahead are not counted. A larger output is refused as
-	 * well. 0: 2 GiB */
+	int64_t timeout_ms; /* the longest wait in stk_pipeline_next; 0: no limit */
+	/* Bytes that one sample may take while a worker processes it: its file, the decoder's memory, values between operators and the operators' scratch memory.
+	 * The need is estimated from the header or the file's size before memory is allocated; the error, STK_LIMIT, belongs to the sample. Each thread holds at
+	 * most this much for samples, and the process some 16 MiB more; batches and bytes read ahead are not counted. An output larger than this is refused too.
+	 * 0: 2 GiB */
 	size_t memory_limit;
-	/* Bytes on the GPU for decoding (half of it; a file that takes more is decoded on the cores) and for batches under way beyond `prefetch`, or for
-	 * a data set that is kept in its memory (one that takes more is uploaded batch by batch). 0: a 32nd of the free memory but at least
+	/* Bytes on the GPU. Half of them hold files that the GPU decodes (the cores decode a file that needs more), the others batches under way beyond
+	 * `prefetch`. If the pipeline keeps its data set on the GPU instead, this limits the set's size: a larger one is uploaded batch by batch. 0: a 32nd of the free memory but at least
 	 * 928 MiB, or a quarter of the free memory if that is less. */
 	size_t gpu_memory;
 	enum stk_decoding decode; /* STOKER_DECODE of the environment replaces AUTO */
-	/* Reads in flight at a time, at most STK_MOST_READ_REQUESTS; with those that have ended and wait for their batch's turn, twice as many. 0: 256,
-	 * or 1024 from a remote source, which itself sends as many as bring more bytes. */
+	/* Reads in flight at a time, at most STK_MOST_READ_REQUESTS. Together with reads that have ended but whose batch is not open yet, there are at most
+	 * twice as many. 0: 256, or 1024 from a remote source, which raises its own number of requests only while that brings more bytes. */
 	int32_t read_requests;
-	/* Bytes of buffers that hold what is read ahead. How many reads are under way is estimated by the mean of the last objects. An object of a remote
-	 * source whose buffer does not fit is not read until it does, or until the batch that is delivered next needs it: then one sample at a time may go over,
-	 * or that batch, on a GPU or where operators need whole batches. 0: 32 MiB, or 160 MiB from a remote source */
+	/* Limits the bytes of the buffers that hold data read ahead. The size of a read that has not ended is estimated as the mean of the last objects. An object
+	 * of a remote source whose buffer would exceed the limit is read later: when it fits, or when the batch that is delivered next needs it. Then one
+	 * sample at a time may exceed the limit; on a GPU, or if operators need whole batches, that whole batch may. 0: 32 MiB, or 160 MiB from a remote source */
 	size_t read_bytes;
-	/* The consumer may keep batches; batches beyond some 16 have memory of their own. This limits that memory, in bytes, in host
-	 * memory and on the GPU separately; over it stk_pipeline_next returns STK_LIMIT until some are dropped. 0: half of the free memory there
-	 * at that time. */
+	/* The consumer may keep batches; those beyond some 16 get additional memory. This limits the additional memory in bytes, separately for the host
+	 * and the GPU. At the limit stk_pipeline_next returns STK_LIMIT until the consumer drops batches. 0: half of the memory that is free there at that
+	 * time. */
 	size_t held_limit;
-	int32_t max_batches;         /* a hard bound for batches that are made or held at once, STK_LIMIT beyond it; 0: none */
+	int32_t max_batches;         /* the most batches that are made or held at once; more are STK_LIMIT. 0: no such limit */
 	const char *trace;           /* path of a Chrome trace to write when the pipeline ends; NULL: no trace */
 	bool lenient;                /* strict=False: damaged JPEG data that libjpeg-turbo only warns about passes; else it is an error */
-	bool no_fuse;                /* as STOKER_FUSE=0 */
-	struct stk_storage *storage; /* how objects elsewhere are reached; the pipeline holds a reference of its own. NULL: the context's */
-	/* Called every 50 ms while stk_pipeline_create waits for a store's listing, on the thread that called it: true ends that with STK_CANCELLED. Nullable. */
+	bool no_fuse;                /* operators are not fused; the same as STOKER_FUSE=0 */
+	struct stk_storage *storage; /* reads objects that are not local files; the pipeline takes its own reference. NULL: the context's */
+	/* Called every 50 ms while stk_pipeline_create waits for a store's listing, on the calling thread; true makes it return STK_CANCELLED. Nullable. */
 	bool (*interrupted)(void *user);
 	void *interrupted_user;
 	/* Called ten times a second, on the same thread and with interrupted_user, with the number of objects and folders that a store's
@@ -122,9 +122,10 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_destroy_within(struct stk_pipe
 
 /* A reader's metadata, as in DALI's reader_meta. `name` is the operator's name in the graph; NULL: the leading reader. */
 struct stk_reader_meta {
-	/* Counts of samples and steps are -1 while samples are still being met: of tars in a store that have no index, in their first epoch. */
-	int64_t samples;                       /* in the whole data set, also where `indices` selects some */
-	int64_t epoch_size, epoch_size_padded; /* of all shards; padded: with pad_last_batch, as if each were as long as the longest */
+	/* Counts of samples and steps are -1 while they are not known: in the first epoch over tars in a store that have no index. */
+	int64_t samples; /* in the whole data set, even if `indices` selects only some of them */
+	int64_t epoch_size,
+		epoch_size_padded; /* samples of all shards; padded: if pad_last_batch makes each shard as long as the longest */
 	int32_t shards, shard_id;
 	int64_t steps;                              /* batches that this rank gets in the current epoch */
 	bool pad_last_batch, stick_to_shard, wraps; /* wraps: STK_END is never returned */
@@ -135,7 +136,7 @@ struct stk_reader_meta {
 };
 STK_API STK_MUST_USE enum stk_status stk_pipeline_reader_meta(
 	struct stk_pipeline *p, const char *name, struct stk_reader_meta *out, struct stk_error *err);
-STK_API int32_t stk_pipeline_readers(const struct stk_pipeline *p); /* the leading one is the first */
+STK_API int32_t stk_pipeline_readers(const struct stk_pipeline *p); /* number of readers; number 0 leads */
 STK_API const char *stk_pipeline_reader_name(const struct stk_pipeline *p, int32_t i);
 /* Name of a class of a reader of folders; NULL: there is no such reader or class. Valid as long as the pipeline. */
 STK_API const char *stk_pipeline_class_name(struct stk_pipeline *p, const char *reader, int64_t label);
@@ -161,7 +162,7 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_save(struct stk_pipeline *p, c
  * decoded or called for earlier samples. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_restore(struct stk_pipeline *p, const char *state, size_t size, struct stk_error *err);
 
-/* ---- what happened ---- */
+/* ---- bad samples, counters and spans ---- */
 
 /* Returns the number of bad samples so far. At most 10 000 are kept, oldest first; the second function returns false if i is out of range. */
 STK_API int64_t stk_pipeline_bad_samples(struct stk_pipeline *p);
@@ -179,10 +180,10 @@ struct stk_span {
 	const char *
 		name; /* "read", "chain", "batch", "callback", "wait", "submit" (to the GPU), "gpu" (from there to its end); of what the GPU
 			     did: "upload", "passes", "arrays", "moves", and for files "copy", "count" .. "color", "pass" */
-	int32_t stage; /* as explain numbers them; -1 */
+	int32_t stage; /* its number in stk_pipeline_explain; -1: none */
 	int32_t thread;
-	int64_t batch;        /* since the start */
-	int32_t first, count; /* samples */
+	int64_t batch;        /* its number since the start of the run */
+	int32_t first, count; /* the span's samples: `count` of them, from number `first` of the batch on */
 	int64_t begin_ns, end_ns;
 };
 STK_API size_t stk_pipeline_spans(struct stk_pipeline *p, struct stk_span *out, size_t n);

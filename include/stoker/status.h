@@ -2,7 +2,7 @@
  *
  * Status codes and errors.
  *
- * Every function that can fail returns enum stk_status and takes a nullable struct stk_error * last. Nothing else keeps error state: no
+ * Every function that can fail returns enum stk_status and takes a nullable struct stk_error * last. There is no other error state: no
  * globals, no thread-locals. A status must not be ignored.
  *
  * All functions check their arguments: a NULL that the header does not allow, a number outside its enumeration, a size or a time out of

@@ -20,11 +20,11 @@ struct stk_storage;
 /* How a request names the bucket. STK_ADDRESSING_AUTO puts it into the host's name if no endpoint was given, else into the path. */
 enum stk_addressing { STK_ADDRESSING_AUTO, STK_ADDRESSING_PATH, STK_ADDRESSING_VIRTUAL };
 
-/* The bytes that a user's function is asked for. length -1: all bytes from `offset` to the end. */
+/* The bytes that a call of stk_fetch_fn must return. length -1: all bytes from `offset` to the end. */
 struct stk_fetch_call {
 	const char *uri;
 	int64_t offset, length;
-	struct stk_fetched *out; /* for stk_fetch_room */
+	struct stk_fetched *out; /* used by stk_fetch_room only */
 };
 
 /* Fetches bytes of an object. Called on any of the storage's threads, several calls at a time. The function calls stk_fetch_room once and
@@ -40,19 +40,19 @@ struct stk_storage_config {
 	size_t size;          /* sizeof(struct stk_storage_config) */
 	const char *endpoint; /* "https://HOST[:PORT]": a store that is not AWS's */
 	const char *region;
-	const char *profile;                                 /* of AWS's files */
+	const char *profile;                                 /* the profile to use in AWS's files */
 	const char *access_key, *secret_key, *session_token; /* both of the first two, or neither */
 	bool anonymous;                                      /* requests are not signed */
 	enum stk_addressing addressing;
 	const char *ca_bundle; /* file of the certificates that are trusted */
 	const char *proxy;     /* "http://HOST:PORT"; "" : none, whatever the environment says */
-	int32_t threads;       /* of http:// and s3://, at most 16; default 2 */
-	int32_t requests; /* under way at a time, at most; default 2048, or fewer: connections hold at most half of the files that may be open */
-	int32_t retries;       /* of a request that the store or the network fails; default 10, fewer until a server answers; -1: none */
-	int64_t connect_ms;    /* default 5 000; this and the two times that follow are at most 1e9 */
-	int64_t first_byte_ms; /* from the beginning of a request to the first byte of its answer; default 20 000 */
-	int64_t stall_ms;      /* in which a body brings less than 4 KiB; default 10 000 */
-	bool no_hedging;       /* no second request where an answer is later than nearly all others */
+	int32_t threads;       /* that transfer http:// and s3:// objects, at most 16; default 2 */
+	int32_t requests; /* most requests under way at a time; default 2048, or fewer, since connections use at most half of the process's open files */
+	int32_t retries; /* of a request that fails in the store or the network; default 10, but fewer until a server has answered once; -1: none */
+	int64_t connect_ms;    /* time limit of connecting; default 5 000. This limit and the next two are at most 1e9 */
+	int64_t first_byte_ms; /* time limit from the beginning of a request to the first byte of its answer; default 20 000 */
+	int64_t stall_ms;      /* a request fails if its body brings less than 4 KiB in this time; default 10 000 */
+	bool no_hedging;       /* sends no second request when an answer takes longer than nearly all others */
 	/* A folder that keeps objects on this host for all its processes; it is created if it does not exist. "memory": a folder in
 	 * /dev/shm that only this user can read. NULL: no cache. Many processes may read and write it at a time; it is filled up to
 	 * cache_limit bytes (0: four fifths of the free space). Once it is open, its failures are never errors. */
@@ -64,7 +64,7 @@ struct stk_storage_config {
 	void *fetch_user;
 	void (*fetch_done)(void *user); /* called once, after the last call of fetch, also where stk_storage_create fails; nullable */
 	const char *fetch_schemes;
-	int32_t fetch_threads; /* calls at a time, at most 4096; default 32 */
+	int32_t fetch_threads; /* most calls of fetch at a time, up to 4096; default 32 */
 	/* Whether fetch also answers listings. For SCHEME://ROOT/... it is then asked for the whole of
 	 * "SCHEMElist://ROOT?delimiter=%2F&encoding-type=url&list-type=2&prefix=..." and answers in XML, as an S3 store answers
 	 * ListObjectsV2. Folders, globs and sizes of such URIs need it. */
@@ -90,12 +90,12 @@ STK_API size_t stk_storage_counters(struct stk_storage *s, struct stk_counter *o
 /* Findings about a store. */
 struct stk_storage_report {
 	size_t size;                    /* sizeof(struct stk_storage_report), set by the caller */
-	char endpoint[256], region[64]; /* as requests name them; "" for what has none */
-	char keys[64];                  /* where the keys come from: "the environment"; "" where none are needed */
-	double first_ms, answer_ms;     /* to the first answer, with connecting; median of five others; 0: no answer */
+	char endpoint[256], region[64]; /* that the requests use; "" if there is none */
+	char keys[64];                  /* where the keys come from, e.g. "the environment"; "" if none are needed */
+	double first_ms, answer_ms;     /* time of the first request, with connecting, and median of five others; 0: no answer */
 	int64_t clock_s;                /* the store's clock minus this machine's clock; INT64_MIN: unknown */
 	bool listed;                    /* the bucket may be listed */
-	bool found;                     /* the object, or an object below that prefix, exists */
+	bool found;                     /* the object, or an object whose name begins with that prefix, exists */
 };
 /* Sends a few small requests and waits for the answers. Fails like the requests of a pipeline; the report is filled as far as possible even
  * then. */
@@ -105,13 +105,13 @@ STK_API STK_MUST_USE enum stk_status stk_storage_probe(
 /* Properties of an object that stk_storage_read has read bytes of. */
 struct stk_storage_object {
 	size_t size;       /* sizeof(struct stk_storage_object), set by the caller */
-	int64_t bytes;     /* of the whole object; -1: neither the answer nor a listing gives it */
-	char version[128]; /* a text that differs between versions of the object, as its ETag; "" if the store sends none */
+	int64_t bytes;     /* size of the whole object; -1: neither the answer nor a listing gives it */
+	char version[128]; /* a text that differs between versions of the object, such as its ETag; "" if the store sends none */
 };
 /* Bytes that the memory for stk_storage_read needs after the requested ones; their contents are undefined afterwards. */
 enum { STK_STORAGE_SLACK = 64 };
-/* Reads `length` bytes at `offset` of a remote object into `data`, which has room for STK_STORAGE_SLACK more, and waits for them. Large ranges are read in several pieces at a time.
- * object: filled on success; nullable. STK_CORRUPT: the object ends before that range. STK_UNSUPPORTED: a local path. The settings of the
+/* Reads `length` bytes at `offset` of a remote object into `data`, which has room for STK_STORAGE_SLACK more, and waits for them.
+ * Large ranges are read in several pieces at a time. object: filled on success; nullable. STK_CORRUPT: the object ends before that range. STK_UNSUPPORTED: a local path. The settings of the
  * environment are those of the last stk_storage_find or pipeline. Any thread, several calls at a time. */
 STK_API STK_MUST_USE enum stk_status stk_storage_read(struct stk_storage *s, const char *uri, int64_t offset, size_t length, void *data,
 	struct stk_storage_object *object, struct stk_error *err);

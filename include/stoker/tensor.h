@@ -13,8 +13,8 @@
 extern "C" {
 #endif
 
-/* Name, DALI's number for it, bytes, name as users write it, C type that holds one (uint16_t for the 16-bit floats).
- * BFLOAT16 is ours; the others carry DALI's values, so that serialised graphs agree. */
+/* One line for each element type: name, number, bytes of an element, and the name that users write. The numbers are DALI's, so that serialised graphs
+ * agree; only BFLOAT16's is not. */
 #define STK_DTYPE_LIST(X)                                                                                                                  \
 	X(UINT8, 0, 1, "uint8")                                                                                                            \
 	X(UINT16, 1, 2, "uint16")                                                                                                          \
@@ -30,8 +30,8 @@ extern "C" {
 	X(BOOL, 11, 1, "bool")                                                                                                             \
 	X(BFLOAT16, 12, 2, "bfloat16")
 
-/* Values of enumerations, which random.choice and constant give: numbers of 32 bits that arguments of their kind take. Operators that compute refuse
- * them; cast makes int32 of them. */
+/* Element types of enumeration values, which random.choice and constant return: 32-bit numbers, for arguments of that enumeration. Operators that compute
+ * refuse such tensors; cast converts them to int32. */
 #define STK_ENUMERATION_LIST(X)                                                                                                            \
 	X(IMAGE_TYPE, 20, 4, "image type")                                                                                                 \
 	X(DATA_TYPE, 21, 4, "data type")                                                                                                   \
@@ -40,12 +40,12 @@ extern "C" {
 enum stk_dtype {
 	STK_NO_DTYPE = -1,
 #define STK_DTYPE_ENUM(name, value, bytes, text) STK_##name = value,
-	STK_DTYPE_LIST(STK_DTYPE_ENUM) STK_DTYPE_COUNT, /* of types of numbers */
+	STK_DTYPE_LIST(STK_DTYPE_ENUM) STK_DTYPE_COUNT, /* number of the types above; enumerations are not counted */
 	STK_ENUMERATION_LIST(STK_DTYPE_ENUM)
 #undef STK_DTYPE_ENUM
 };
 
-/* Channel order of images, with DALI's values. YCbCr is studio range (ITU-R BT.601: Y 16..235). ANY keeps what the file has. */
+/* Color formats of images, with DALI's values. YCbCr is studio range (ITU-R BT.601: Y 16..235). ANY keeps what the file has. */
 enum stk_image_type { STK_RGB, STK_BGR, STK_GRAY, STK_YCBCR, STK_ANY_DATA };
 
 /* Interpolation, with DALI's values. */
@@ -67,11 +67,11 @@ struct stk_tensor {
 	struct stk_desc desc;
 };
 
-/* Bytes of an element (0 for STK_NO_DTYPE), and the type's name ("float32"; "?" for an unknown one). Any thread. */
+/* Return the bytes of an element (0 for STK_NO_DTYPE), and the type's name ("float32"; "?" for an unknown one). Any thread. */
 STK_API size_t stk_dtype_size(enum stk_dtype dtype);
 STK_API const char *stk_dtype_name(enum stk_dtype dtype);
 
-/* Elements and bytes; 0-d tensors have one element. -1 when an extent is unknown or the product overflows. */
+/* Return the number of elements and of bytes; 0-d tensors have one element. -1: an extent is unknown, or the product overflows. */
 STK_API int64_t stk_desc_elements(const struct stk_desc *desc);
 STK_API int64_t stk_desc_bytes(const struct stk_desc *desc);
 

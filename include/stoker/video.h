@@ -47,9 +47,9 @@ struct stk_video_info {
 	size_t size; /* sizeof(struct stk_video_info), set by the caller */
 	int32_t stream;
 	int32_t width, height; /* as the file says, after rotation; a frame may have another size */
-	int32_t rotation;      /* by which frames are turned clockwise as the file asks: 0, 90, 180 or 270 degrees */
+	int32_t rotation;      /* degrees by which the file asks to turn frames clockwise: 0, 90, 180 or 270 */
 	int64_t frames, keys;  /* frames, and packets at which decoding can begin */
-	int64_t bytes;         /* of the stream's packets */
+	int64_t bytes;         /* sum over the stream's packets */
 	double begin, end;     /* time of the first frame, and time at which the last one ends */
 	double bit_rate;       /* bits a second of the stream's packets */
 	const char *codec, *container;
@@ -72,9 +72,9 @@ STK_API int64_t stk_video_shown(const struct stk_video *v, double seconds);
 STK_API STK_MUST_USE enum stk_status stk_video_range(
 	const struct stk_video *v, int64_t first, int64_t last, int64_t *offset, int64_t *length, struct stk_error *err);
 
-/* Decodes frames, in any order, also several times the same: uint8 of shape (count, height, width, 3), or (count, 3, height, width) if planar. The frames lie in
- * memory of the library, valid until the next call or until the video is closed. *height and *width are their size. Frames are planned together, so that no
- * packet is decoded twice. STK_INVALID: there is no such frame. STK_SHAPE: the frames have different sizes. STK_CORRUPT: a frame is damaged; the message
+/* Decodes frames, in any order, also several times the same: uint8 of shape (count, height, width, 3), or (count, 3, height, width) if planar. The frames lie
+ * in memory of the library, valid until the next call or until the video is closed. *height and *width are their size. Frames are planned together, so that
+ * no packet is decoded twice. STK_INVALID: there is no such frame. STK_SHAPE: the frames have different sizes. STK_CORRUPT: a frame is damaged; the message
  * says which, and its time. STK_LIMIT: they need more than 2^35 bytes. STK_IO, STK_UNSUPPORTED, STK_CANCELLED, STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_video_read(struct stk_video *v, const int64_t *frames, int64_t count, bool planar,
 	const uint8_t **out, int32_t *height, int32_t *width, struct stk_error *err);
@@ -97,8 +97,8 @@ STK_API STK_MUST_USE enum stk_status stk_video_use_gpu(struct stk_video *v, stru
 STK_API STK_MUST_USE enum stk_status stk_video_read_gpu(
 	struct stk_video *v, const int64_t *frames, int64_t count, bool planar, uint64_t to, void *stream, struct stk_error *err);
 
-/* Copies the counters since the video was opened: "frames_wanted", "packets_decoded", "segments" (trips from a key frame), "requests" (to a store), "index_kept"
- * (1: the list of frames came from a file that an earlier run has kept), "frames_on_gpu" (that the GPU's video decoder made), and the time that the
+/* Copies the counters since the video was opened: "frames_wanted", "packets_decoded", "segments" (runs of packets decoded from a key frame on), "requests" (to
+ * a store), "index_kept" (1: the list of frames came from a file that an earlier run has kept), "frames_on_gpu" (that the GPU's video decoder made), and the time that the
  * cores spent: "read_seconds" (reading packets), "decode_seconds", "convert_seconds" (to RGB). Fills at most n entries and returns the number of counters. */
 STK_API size_t stk_video_counters(const struct stk_video *v, struct stk_counter *out, size_t n);
 /* Returns why frames for the GPU were decoded on the cores the last time that happened; "" if it has not. Valid until the next call. */
