@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stoker bench: measures the rate of the usual training pipeline and compares it with only decoding the same files with libjpeg-turbo. Slices of both alternate,
- * and the median of their ratios is reported, because a machine's speed drifts over seconds but hardly between neighbouring slices.
+ * stoker bench: measures the rate of the usual training pipeline and compares it with only decoding the same files with libjpeg-turbo. Slices of both
+ * alternate, and the median of their ratios is reported, because a machine's speed drifts over seconds but hardly between neighbouring slices.
  *
- * A slice ends after a time and not after a number of images, so that the command takes as long as --seconds says. The cost of a slice is its CPU time divided by
- * the samples that the workers finished in it. Delivered samples would be the wrong divisor: some of them were made in an earlier slice. */
+ * A slice ends after a time and not after a number of images, so that the command takes as long as --seconds says. The cost of a slice is its CPU time
+ * divided by the samples that the workers finished in it. Delivered samples would be the wrong divisor: some of them were made in an earlier slice. */
 #include "ceiling.h"
 #include "output.h"
 #include "progress.h"
@@ -25,7 +25,7 @@ enum { LEAST_ROUNDS = 5, MOST_ROUNDS = 101 };
 
 /* The measurements of one slice. */
 struct slice {
-	int64_t images, page_faults; /* images: delivered by the pipeline, or decoded by the ceiling */
+	int64_t images, page_faults; /* images: those that the pipeline delivered, or that the ceiling (ceiling.h) decoded */
 	double made;                 /* samples that the workers finished; for the ceiling the same as images */
 	double wall, cpu;
 	double waited; /* seconds that runnable threads waited for a core */
@@ -39,7 +39,7 @@ struct bench {
 	struct slice ours[MOST_ROUNDS], theirs[MOST_ROUNDS];
 	double shares[MOST_ROUNDS]; /* our rate as a share of the ceiling's, both per CPU-second */
 	int rounds;
-	bool interrupted; /* by the user, after `rounds` of the rounds */
+	bool interrupted; /* the user has interrupted the command; `rounds` rounds were complete */
 	struct progress progress;
 	struct store_look begin, end; /* at the begin and the end of all rounds */
 };
@@ -89,15 +89,15 @@ static bool look_at_threads(double *waited)
 	return busy;
 }
 
-/* Waits until the pipeline has filled its slots and is idle, so that a slice measures only its own work. Returns the time at which it became idle. Little CPU time
- * is not enough to count as idle: on a busy machine, threads that are ready to run may get none for a while. So no thread may be ready either. */
+/* Waits until the pipeline has filled its slots and is idle, so that a slice measures only its own work. Returns the time at which it became idle. Little
+ * CPU time is not enough to count as idle: on a busy machine, threads that are ready to run may get none for a while. So no thread may be ready either. */
 static double wait_idle(void)
 {
 	const struct timespec nap = {.tv_nsec = 5 * 1000 * 1000};
 	double waited, began = wall_seconds();
 	for (double before = cpu_seconds();;) {
 		nanosleep(&nap, NULL);
-		const double used = cpu_seconds() - before; /* without the look, which takes over 1 ms if there are many threads */
+		const double used = cpu_seconds() - before; /* excludes look_at_threads, which takes over 1 ms if there are many threads */
 		if (!look_at_threads(&waited) && used < 0.001)
 			return began;
 		began = wall_seconds();
@@ -196,7 +196,8 @@ static double median_of(const struct slice *slices, int n, double (*value)(const
 	return median(values, n);
 }
 
-/* Warms both sides up, then alternates slices of ours and theirs. With a ceiling, each side gets half of the rounds' time. */
+/* Warms both sides up, then alternates slices of the pipeline (ours) and of the ceiling (theirs). Each side gets half of the rounds' time if there is a
+ * ceiling. */
 static enum stk_status run_rounds(struct bench *b, double seconds, bool quiet, struct stk_error *err)
 {
 	struct slice warm;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stoker bench of videos: decodes clips at random places, one after another on one thread, and reports where the time goes. The rate of a pipeline is about this
- * rate times its number of cores. */
+ * stoker bench of videos: decodes clips at random places, one after another on one thread, and reports where the time goes. The rate of a pipeline is about
+ * this rate times its number of cores. */
 #include "command.h"
 #include "output.h"
 #include "progress.h"
@@ -22,7 +22,7 @@ static const char *const parts[] = {"opening files", "reading packets", "decodin
 static struct {
 	char *videos[MOST_FILES];
 	int32_t count, others;
-} found; /* by the walk over a folder, whose callback takes no argument */
+} found; /* results of the walk over a folder; global, because ftw's callback takes no argument */
 
 static int look(const char *path, const struct stat *st, int kind)
 {
@@ -57,7 +57,7 @@ static int64_t draw(uint64_t *state, int64_t n)
 	return (int64_t)((*state >> 33) % (uint64_t)n);
 }
 
-/* Decodes a clip of the video, as long as it is. */
+/* Decodes a clip at a random place of the video. If the video is shorter, its last frame is repeated. */
 static enum stk_status read_clip(struct stk_video *v, int64_t frames, uint64_t *state, struct sums *sums, struct stk_error *err)
 {
 	const int64_t span = (FRAMES - 1) * STRIDE, first = frames > span ? draw(state, frames - span) : 0;
@@ -147,7 +147,7 @@ int bench_video(const struct settings *s)
 	struct progress bar;
 	catch_interrupts();
 	progress_begin(&bar, "seconds", (int64_t)ceil(seconds), s->quiet || s->json);
-	/* The first trip opens each file once, so that all later ones find kept indexes, as in later epochs. */
+	/* First opens each file once, so that the index of each is kept and later openings find it, as in later epochs. */
 	while (!interrupted() && (tried < found.count || wall_seconds() - began < seconds)) {
 		const char *path = found.videos[tried < found.count ? tried : draw(&state, found.count)];
 		const enum stk_status status = run_file(path, &state, &sums, &err);

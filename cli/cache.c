@@ -83,7 +83,7 @@ static int look(const struct settings *s, const char *what)
 	struct stk_cache_facts facts = {.size = sizeof(facts)};
 	struct stk_error err = {0};
 	if (strcmp(s->args[1], "memory") &&
-		!source_is_there("cache", s->args[1])) /* "memory" is not a path: the library knows its folder */
+		!source_is_there("cache", s->args[1])) /* "memory" is not a path: the library chooses the folder in /dev/shm */
 		return EXIT_PROBLEM;
 	struct visit v = {.prints = !s->json, .removed = verifies, .list = lists && s->json ? json_array() : NULL};
 	enum stk_status status;
@@ -124,7 +124,8 @@ static double counter(struct stk_storage *storage, const char *name)
 	return 0;
 }
 
-/* Waits until the disk has caught up. The queue of entries to be written is bounded, and entries beyond it are dropped if the disk is slower than the network. */
+/* Waits until at most `most` bytes are still to be written to the cache. Its queue of writes is bounded: if the disk is slower than the network, further
+ * entries are dropped instead of written. */
 static void wait_for_disk(struct stk_storage *storage, double most)
 {
 	const struct timespec nap = {.tv_nsec = 2 * 1000 * 1000};

@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdatomic.h>
-#include <stdio.h> /* jpeglib.h needs it */
+#include <stdio.h> /* jpeglib.h uses FILE and size_t */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -26,7 +26,7 @@ struct window {
 struct job {
 	const struct ceiling *ceiling;
 	_Atomic int64_t *next;
-	double until, cpu; /* until: a time of the monotonic clock; cpu: the thread's CPU seconds */
+	double until, cpu; /* until: time of the monotonic clock at which the thread stops; cpu: the thread's CPU seconds */
 	int64_t decoded;
 	pthread_t thread;
 	bool started;
@@ -101,7 +101,7 @@ void ceiling_close(struct ceiling *c)
 	*c = (struct ceiling){0};
 }
 
-/* Draws with SplitMix64; each image has its own state. */
+/* Returns a random number from low to high. Uses SplitMix64; each image has its own state. */
 static double uniform(uint64_t *state, double low, double high)
 {
 	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);

@@ -27,7 +27,7 @@ struct settings {
 	bool anonymous, path_style;
 	const char *const *args; /* arguments that are not options */
 	int32_t arg_count;
-	const struct command *const *commands; /* all of them, ended by NULL */
+	const struct command *const *commands; /* all commands, ended by NULL */
 };
 
 enum option_kind { OPTION_FLAG, OPTION_INT, OPTION_FLOAT, OPTION_TEXT };
@@ -37,8 +37,8 @@ struct option {
 	char letter;      /* "-j"; 0: none */
 	enum option_kind kind;
 	size_t offset;     /* in struct settings */
-	double min, max;   /* of numbers */
-	const char *value; /* "N", as help shows it; NULL for flags */
+	double min, max;   /* range of a number */
+	const char *value; /* name of the value in the help text, such as "N"; NULL for flags */
 	const char *doc;
 };
 
@@ -86,21 +86,23 @@ struct command {
 	int (*run)(const struct settings *s); /* returns an enum exit_code */
 };
 
-/* stoker inspect nuscenes ROOT (inspect_nuscenes.c) */
+/* Runs `stoker inspect nuscenes ROOT` (inspect_nuscenes.c). */
 int inspect_nuscenes(const char *root, bool json);
 /* Returns whether a folder of ROOT holds NuScenes' tables, that is, has sample_data.json. */
 bool holds_tables(const char *root, const char *name);
-/* stoker inspect FILE, for a sound (inspect_sound.c) */
+/* Runs `stoker inspect FILE` for a sound (inspect_sound.c). */
 int inspect_sound(const char *path, bool json);
-/* stoker view FILE, for a sound (view_sound.c) */
+/* Runs `stoker view FILE` for a sound (view_sound.c). */
 int view_sound(const char *path, const char *output, bool json);
-/* stoker inspect FILE of a video, which is known by the ending of its name (inspect_video.c) */
+/* Returns whether a path ends like a video's name. */
 bool is_video_name(const char *path);
+/* Runs `stoker inspect FILE` for a video (inspect_video.c). */
 int inspect_video(const char *path, bool json, bool quiet);
-/* stoker view FILE of a video (view_video.c). s: the settings of `stoker view`; batch: most frames. */
+/* Runs `stoker view FILE` for a video (view_video.c). s->batch is the largest number of frames to draw. */
 int view_video(const struct settings *s);
-/* stoker bench of a video, or of a folder of videos (bench_video.c): returns whether the path is one. */
+/* Returns whether a path is a video or a folder of videos. */
 bool holds_videos(const char *path);
+/* Runs `stoker bench` for videos (bench_video.c). */
 int bench_video(const struct settings *s);
 
 extern const struct command command_bench, command_cache, command_completion, command_doctor, command_explain, command_index,

@@ -13,7 +13,7 @@
 
 #define MAX_ADVICE 16
 
-/* Sentences for the user; `problem` marks those about faults. The others are only worth knowing. */
+/* Sentences for the user. `problem` marks those about faults; the others are hints. */
 struct advice {
 	struct {
 		bool problem;
@@ -87,7 +87,8 @@ static void look_at_gpus(const struct stk_machine *m, const struct stk_cuda_info
 			c->driver / 1000, c->driver / 10 % 100, m->cuda_needed / 1000, m->cuda_needed / 10 % 100);
 }
 
-/* Checks one GPU. cuda_archs begins with the oldest architecture that kernels were built for. GPUs newer than all of them work too: the driver compiles for them. */
+/* Checks one GPU. cuda_archs begins with the oldest architecture that kernels were built for. GPUs newer than all of them work too: the driver compiles for
+ * them. */
 static void look_at_gpu(const struct stk_machine *m, int32_t i, const struct stk_gpu_info *g, struct advice *a)
 {
 	int oldest = atoi(m->cuda_archs);
@@ -101,7 +102,7 @@ static void look_at_gpu(const struct stk_machine *m, int32_t i, const struct stk
 			(int)g->cpus_near, (int)i);
 }
 
-/* Reports the parts that this build lacks. meson.build names each and how to get it, in texts separated by '|'. */
+/* Reports the parts that this build lacks. meson.build passes a text for each, which also says how to get it, separated by '|'. */
 static void look_at_build(struct advice *a)
 {
 	for (const char *text = LEFT_OUT; *text; text += strcspn(text, "|"), text += *text == '|')
@@ -171,7 +172,7 @@ static bool ask_store(const struct settings *s, struct store *st)
 	struct stk_storage *storage;
 	struct settings quick = *s;
 	quick.retries = 1;
-	quick.cache = quick.cache_limit = NULL; /* without a cache, so that no folder is created */
+	quick.cache = quick.cache_limit = NULL; /* a cache would create its folder */
 	if (!open_storage("doctor", &quick, &storage))
 		return false;
 	st->report.size = sizeof(st->report);

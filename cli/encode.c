@@ -20,8 +20,8 @@ const char encoder_codecs[] = "hevc h264 av1 vp9";
 
 struct encoder {
 	pid_t child;
-	int pipe;   /* its standard input */
-	FILE *said; /* its standard error */
+	int pipe;   /* the child's standard input */
+	FILE *said; /* file that receives the child's standard error */
 	size_t picture;
 };
 
@@ -105,7 +105,7 @@ static void add_codec(struct words *w, const struct encoder_settings *s)
 	} else {
 		add(w, "-c:v libvpx-vp9 -row-mt 1 -b:v 0 -auto-alt-ref 0 -g %lld -keyint_min %lld -crf %lld", gop, gop, quality);
 	}
-	if (!s->lossless) /* the stream names the matrix that its pixels were made with */
+	if (!s->lossless) /* the stream must name the matrix that converted its pixels from RGB */
 		add(w, "-vf scale=out_color_matrix=bt709:out_range=tv -pix_fmt yuv420p -colorspace bt709 -color_primaries bt709 -color_trc "
 		       "bt709 -color_range tv");
 	if (s->threads)
@@ -139,14 +139,14 @@ struct encoder *encoder_start(const struct encoder_settings *s, int32_t width, i
 	add(&w, "ffmpeg -nostdin -v error -y -f rawvideo -pix_fmt rgb24 -s %s -r %g -i pipe:0", size, s->rate);
 	add_codec(&w, s);
 	add(&w, "-movflags +faststart -f mp4");
-	w.word[w.count++] = (char *)(uintptr_t)path; /* may hold blanks */
+	w.word[w.count++] = (char *)(uintptr_t)path; /* not through add(), which splits at blanks */
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, ends[0], 0);
 	posix_spawn_file_actions_adddup2(&actions, fileno(e->said), 1);
 	posix_spawn_file_actions_adddup2(&actions, fileno(e->said), 2);
-	/* A group of its own: Ctrl-C reaches this program only, which then ends the child. */
+	/* The child gets its own process group, so that Ctrl-C reaches only this program, which then ends the child. */
 	posix_spawnattr_init(&attributes);
 	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
 	const int code = posix_spawnp(&e->child, "ffmpeg", &actions, &attributes, w.word, environ);

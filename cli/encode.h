@@ -12,7 +12,7 @@ struct encoder_settings {
 	const char *codec; /* one of encoder_codecs */
 	int64_t gop;       /* a key frame comes every `gop` frames */
 	int64_t quality;   /* the codec's constant rate factor; -1: its default here */
-	bool lossless;     /* the pixels stay as they are; only for h264 and hevc */
+	bool lossless;     /* decoding gives exactly the encoded pixels; only for h264 and hevc */
 	int64_t threads;   /* 0: the encoder decides */
 	double rate;       /* frames a second */
 };
@@ -20,18 +20,18 @@ struct encoder_settings {
 /* Names that --codec takes, separated by blanks. */
 extern const char encoder_codecs[];
 bool encoder_knows(const char *codec);
-int64_t encoder_quality(const struct encoder_settings *s); /* with the default filled in */
+int64_t encoder_quality(const struct encoder_settings *s); /* s->quality, or the codec's default if that is -1 */
 
 /* Returns whether a program of this name is on the PATH. */
 bool program_exists(const char *name);
 
-/* The reason why a call failed. */
+/* The message of a call that failed. */
 struct encoder_error {
 	char text[800];
 };
 
 struct encoder;
-/* Starts a program that writes an MP4 file to `path`, over what is there. Returns NULL on failure. */
+/* Starts a program that writes an MP4 file to `path` and replaces an existing file. Returns NULL on failure. */
 struct encoder *encoder_start(const struct encoder_settings *s, int32_t width, int32_t height, const char *path, struct encoder_error *err);
 /* Adds a picture: width x height pixels of RGB, 3 bytes each. Returns false if the program has ended or a signal came. */
 bool encoder_add(struct encoder *e, const void *pixels, struct encoder_error *err);

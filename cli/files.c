@@ -104,7 +104,7 @@ bool write_file(const char *path, const void *data, size_t size)
 	}
 	int fd = direct ? open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY) : create_part(path, 0666, &part);
 	if (fd >= 0 && keeps && fchmod(fd, st.st_mode & 0777))
-		errno = 0; /* some file systems have no modes */
+		errno = 0; /* not an error: some file systems have no modes */
 	bool good = fd >= 0 && write_all(fd, data, size);
 	int e = errno;
 	if (fd >= 0 && close(fd) && good) {

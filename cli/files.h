@@ -11,7 +11,8 @@
 int open_regular(const char *path, struct stat *st);
 /* The same, but also opens a pipe or terminal that is named in /dev or /proc, as /dev/stdin or the /dev/fd/63 of a shell. */
 int open_text(const char *path);
-/* Writes a file under a random name next to `path` and then renames it. Devices and pipes of /dev and /proc are written to directly. False with errno. */
+/* Writes a file under a random name next to `path` and then renames it. Devices and pipes of /dev and /proc are written to directly. On
+ * failure, returns false with errno set. */
 bool write_file(const char *path, const void *data, size_t size);
 
 #endif

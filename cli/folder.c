@@ -22,7 +22,7 @@ bool is_folder(const char *path)
 
 static struct {
 	int32_t sounds, others;
-} seen; /* by the walk over a folder, whose callback takes no argument */
+} seen; /* results of the walk over a folder; global, because ftw's callback takes no argument */
 
 static int look(const char *path, const struct stat *st, int kind)
 {
@@ -53,7 +53,7 @@ bool file_begins(const char *path, const char *magic)
 	return found;
 }
 
-/* Adds one entry. Returns false if it is a folder, so that the folder is not flat, or if memory is short. */
+/* Adds one entry. Returns false if the entry is a folder, since the outer folder is then not flat, or if memory is short. */
 static bool take_entry(const char *folder, const char *name, struct flat_folder *f)
 {
 	struct stat st;

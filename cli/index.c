@@ -113,7 +113,8 @@ static int index_tree(const struct settings *s, struct stk_storage *storage)
 	struct search search = {.files = 0};
 	const struct stk_index_options o = {
 		.size = sizeof(o), .root = s->args[0], .path = path, .storage = storage, .progress = on_entries, .user = &search};
-	if (strstr(s->args[0], "://")) /* of a local folder, nothing is reported while it is listed, so that Ctrl-C must end the process */
+	if (strstr(s->args[0],
+		    "://")) /* the library reports no progress while it lists a local folder, so only an uncaught Ctrl-C can end that */
 		catch_interrupts();
 	progress_begin(&search.bar, "objects listed", 0, s->quiet);
 	const enum stk_status status = stk_index_write(&o, &info, &err);

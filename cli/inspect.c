@@ -28,12 +28,12 @@ struct census {
 	int32_t smallest[2], largest[2]; /* width and height of the files with the fewest and the most pixels */
 	int64_t sizes[SIZE_CLASSES];
 	int64_t *of_class; /* good files of each label; NULL if there are no classes or no memory to count them */
-	bool interrupted;  /* by the user: not all files were read */
+	bool interrupted;  /* the user has interrupted the command, so not all files were read */
 	bool tars;         /* labels come from the samples of tars, so that of_class grows while they are read */
-	char *names;       /* the names of the classes of tars that `stoker pack` wrote, a line each; NULL: not known */
+	char *names;       /* the class names that `stoker pack` wrote next to its tars, one on each line; NULL: not known */
 };
 
-/* Returns the names that `stoker pack` wrote next to its tars; NULL if this is another source. */
+/* Returns the text of the class names that `stoker pack` wrote next to its tars; NULL if the source is not from `stoker pack`. */
 static char *packed_names(const char *source)
 {
 	struct stat st;

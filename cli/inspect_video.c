@@ -24,12 +24,12 @@ bool is_video_name(const char *path)
 	return false;
 }
 
-/* Facts that take a trip over the frames. */
+/* Facts that are found by decoding all frames. */
 struct video_census {
 	struct stk_video_info info;
-	int64_t longest_group, damaged; /* frames from one key frame to the next; frames that fail */
-	int64_t read;                   /* frames that were decoded, or failed, before the user interrupted the command */
-	double shortest, longest;       /* for how long a frame is shown, in seconds */
+	int64_t longest_group, damaged; /* most frames from one key frame to the next; number of frames that fail to decode */
+	int64_t read;                   /* number of frames decoded or failed so far; fewer than all if the user interrupted the command */
+	double shortest, longest;       /* shortest and longest time for which a frame is shown, in seconds */
 	char named[NAMED][sizeof(((struct stk_error *)NULL)->message)];
 };
 

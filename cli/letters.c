@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The characters from 0x20 to 0x7e and from 0xa0 on. Each has a digit for each of its 13 rows, from the top: '0' plus its dots, of which the rightmost of six
- * is never set and left out. */
+/* The characters from 0x20 to 0x7e and from 0xa0 on. Each has one digit for each of its 13 rows, from the top: '0' plus the row's dots as 5 bits. The sixth,
+ * rightmost dot is never set. */
 /* clang-format off */
 static const char rows[] =
 	"0000000000000004444444040000:::00000000000::O:O::000004?DD>55N400009E:248:EB000008DD8DCB=00004440000000002448888844200844222224480"
@@ -38,7 +38,7 @@ bool letter_dot(uint8_t letter, int x, int y)
 	return there && x < LETTER_WIDTH - 1 && (rows[i * LETTER_HEIGHT + y] - '0') >> (LETTER_WIDTH - 2 - x) & 1;
 }
 
-/* Returns the character at the beginning of a text, and sets the number of its bytes; -1 if they are not UTF-8. */
+/* Returns the first character of a text, or -1 if its bytes are not UTF-8. Sets *bytes to the number of its bytes. */
 static int32_t character(const unsigned char *text, int *bytes)
 {
 	static const int32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -46,7 +46,7 @@ static int32_t character(const unsigned char *text, int *bytes)
 	int32_t code = count == 1 ? *text : *text & (0x7f >> count);
 	*bytes = 1;
 	for (int i = 1; i < count; i++) {
-		if (text[i] >> 6 != 2) /* also the NUL at the end */
+		if (text[i] >> 6 != 2) /* true also for the NUL at the end of the text */
 			return -1;
 		code = code << 6 | (text[i] & 0x3f);
 	}

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LETTER_WIDTH = 6, LETTER_HEIGHT = 13 }; /* with the gap to the next letter */
+enum { LETTER_WIDTH = 6, LETTER_HEIGHT = 13 }; /* in dots, including the gap to the next letter */
 
 /* Returns whether a dot of a character of Latin-1 is set. */
 bool letter_dot(uint8_t letter, int x, int y);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* In the order in which help lists them. */
+/* The commands, in the order in which help lists them. */
 static const struct command *const commands[] = {&command_bench, &command_cache, &command_inspect, &command_index, &command_view,
 	&command_explain, &command_ops, &command_pack, &command_pack_video, &command_run, &command_top, &command_doctor,
 	&command_completion, NULL};
@@ -35,7 +35,7 @@ static void print_help(FILE *to)
 static const struct command *nearest_command(const char *name)
 {
 	const struct command *nearest = NULL;
-	size_t least = 3; /* names that differ in three letters or more are different words */
+	size_t least = 3; /* a name that differs in three letters or more is no misspelling */
 	for (size_t i = 0; commands[i]; i++) {
 		size_t apart = letters_apart(name, commands[i]->name);
 		if (apart < least && apart < strlen(name)) {
@@ -90,7 +90,7 @@ static int finish(const char *name, int code)
 	errno = 0;
 	if (!fflush(stdout) && !failed)
 		return code;
-	if (errno != EPIPE) /* the reader of a pipe that has gone wants no message */
+	if (errno != EPIPE) /* EPIPE: the program that read our output has ended, for example `head`; no message */
 		fprintf(stderr, "stoker %s: the output could not be written%s%s\n", name, errno ? ": " : "", errno ? strerror(errno) : "");
 	return EXIT_PROBLEM;
 }

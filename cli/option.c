@@ -14,7 +14,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { DIGITS = 16 }; /* prints limits in full instead of with an exponent */
+enum { DIGITS = 16 }; /* precision for printing limits: enough to print them without an exponent */
 
 int usage_error(const struct command *command, const char *fmt, ...)
 {
@@ -48,7 +48,7 @@ size_t letters_apart(const char *a, const char *b)
 	return row[n];
 }
 
-/* Finds the option for "--name", "--name=value" or "-n"; *value is the text after '=', or NULL. */
+/* Finds the option that "--name", "--name=value" or "-n" names. *value is the text after '=', or NULL. */
 static const struct option *find_option(const struct command *command, const char *arg, const char **value)
 {
 	*value = NULL;
@@ -98,7 +98,7 @@ static int no_option(const struct command *command, const char *arg)
 	const struct option *meant = NULL;
 	const int length = (int)strcspn(arg, "=");
 	char name[32] = "";
-	size_t least = 3; /* names that differ in three letters or more are different words */
+	size_t least = 3; /* a name that differs in three letters or more is no misspelling */
 	snprintf(name, sizeof(name), "%.*s", length, arg + strspn(arg, "-"));
 	name[strcspn(name, "=")] = '\0';
 	for (const struct option *o = command->options; o->name; o++) {
@@ -246,7 +246,8 @@ void print_wrapped(FILE *to, const char *text, int at, int indent)
 	const int width = help_width();
 	for (bool more = true; more; at = 0) {
 		const size_t length = strcspn(text, "\n");
-		const size_t name = strcspn(text, " "); /* of "warm    reads ...": its meaning keeps its own column */
+		const size_t name =
+			strcspn(text, " "); /* the length of "warm" in "warm    reads ..."; the meaning after it has its own column */
 		const size_t gap = name < length ? strspn(text + name, " ") : 0;
 		print_line(to, text, length, at, gap > 1 ? (int)(name + gap) : indent, width);
 		more = text[length] == '\n';

@@ -25,11 +25,11 @@ static size_t sequence(const char *text)
 			return 0;
 	}
 	const bool longer = (t[0] == 0xe0 && t[1] < 0xa0) || (t[0] == 0xf0 && t[1] < 0x90);    /* a shorter sequence exists */
-	const bool outside = (t[0] == 0xed && t[1] >= 0xa0) || (t[0] == 0xf4 && t[1] >= 0x90); /* surrogates, or above Unicode's range */
+	const bool outside = (t[0] == 0xed && t[1] >= 0xa0) || (t[0] == 0xf4 && t[1] >= 0x90); /* a surrogate, or above Unicode's range */
 	return longer || outside ? 0 : n;
 }
 
-/* Returns a copy of text with escapes, to be freed with free; NULL if memory is short. */
+/* Returns a copy of text in which bytes that are not UTF-8 are escaped, to be freed with free; NULL if memory is short. */
 static char *escape(const char *text)
 {
 	char *out = malloc(3 * strlen(text) + 1), *end = out;

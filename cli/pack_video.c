@@ -2,7 +2,7 @@
  * stoker pack-video: writes the camera images of a NuScenes data set as videos, one for each camera and scene.
  *
  * The folder holds SCENE/CAMERA.mp4 and index.json, which lists each scene's samples in the order of the frames. The index is written first, as incomplete,
- * so that a second start with other settings is refused; the last act marks it as complete. A video gets its name when it has been read back. */
+ * so that a second run with other settings is refused; the last step marks it as complete. A video gets its final name after it was read back and compared. */
 #include "command.h"
 #include "encode.h"
 #include "output.h"
@@ -29,9 +29,9 @@ struct packing {
 	char table_name[256];
 	struct progress bar;
 	uint8_t *pixels;
-	int32_t width, height; /* of the video that is being written; 0: not known yet */
+	int32_t width, height; /* size of the video that is being written; 0: not known yet */
 	int64_t images, videos, kept, bytes;
-	bool said; /* the reason of a failure has been printed */
+	bool said; /* a failure has occurred and its reason has been printed */
 };
 
 static bool refuse(struct packing *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -61,7 +61,7 @@ static bool failed(struct packing *p, const struct stk_error *err)
 
 /* ---- the data set ---- */
 
-/* Finds the folder of tables if none is named: there must be one. */
+/* Finds the folder of tables if the user has not named it: there must be exactly one. */
 static bool find_tables(struct packing *p)
 {
 	const char *root = p->settings->args[0];
@@ -158,7 +158,7 @@ static bool write_index(struct packing *p, bool complete)
 	return !p->said && (good || refuse(p, "%s: %s", path, strerror(code)));
 }
 
-/* Compares the index that is there with the one that this call would write. Returns false, after saying what differs. */
+/* Compares an existing index with the one that this run would write. If they differ, prints the difference and returns false. */
 static bool check_index(struct packing *p, json_t *there)
 {
 	static const char *const keys[] = {"format", "tables", "codec", "gop", "quality", "cameras", "scenes"};
@@ -180,7 +180,7 @@ static bool check_index(struct packing *p, json_t *there)
 	return same && !p->said;
 }
 
-/* Makes the folder, or accepts one that an earlier call with the same settings has begun. */
+/* Makes the folder, or accepts one that an earlier run with the same settings has begun. */
 static bool prepare_folder(struct packing *p)
 {
 	char path[PATH];
@@ -240,7 +240,7 @@ static bool load_image(struct packing *p, int64_t sample, int32_t camera)
 	return true;
 }
 
-/* Opens a video and compares its frames with the images that it was made from. */
+/* Opens a video and compares its frames with the images from which it was made. */
 static bool check_video(struct packing *p, const char *path, int64_t frames, bool new)
 {
 	const struct stk_video_request request = {.size = sizeof request, .path = path, .stream = -1};
@@ -318,7 +318,7 @@ static bool pack_all(struct packing *p)
 	return write_index(p, true);
 }
 
-/* Refuses what cannot work before anything is written. */
+/* Checks, before anything is written, that this machine can encode and decode videos. */
 static bool check_machine(struct packing *p)
 {
 	const struct stk_video_request request = {.size = sizeof request, .data = "", .stream = -1};
@@ -327,7 +327,8 @@ static bool check_machine(struct packing *p)
 	if (!program_exists("ffmpeg"))
 		return refuse(
 			p, "the ffmpeg program encodes the videos, and is not on the PATH: install it (Debian: apt-get install ffmpeg)");
-	if (stk_video_open(&request, &v, &err) == STK_UNSUPPORTED) /* an empty file is STK_CORRUPT where videos can be read */
+	if (stk_video_open(&request, &v, &err) ==
+		STK_UNSUPPORTED) /* the request is an empty file, for which a build that can read videos returns STK_CORRUPT */
 		return failed(p, &err);
 	return true;
 }

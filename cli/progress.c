@@ -45,7 +45,7 @@ static int terminal_width(void)
 	return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-/* Writes ", 1:05 left" to `text`; nothing in the first second, where the rate says little. */
+/* Writes ", 1:05 left" to `text`; an empty text in the first second, when the rate is not yet reliable. */
 static void time_left(const struct progress *p, int64_t done, double passed, char text[32])
 {
 	*text = '\0';
@@ -61,7 +61,7 @@ static void time_left(const struct progress *p, int64_t done, double passed, cha
 	}
 }
 
-/* Prints "[###...] facts". The bar takes the room that the facts leave; what does not fit into the terminal's width is cut off, since a line that wraps cannot be
+/* Prints "[###...] facts". The bar is as wide as the terminal and the facts allow. The line is cut at the terminal's width, since a line that wraps cannot be
  * erased. */
 static void draw(const struct progress *p, int64_t done, const char *facts)
 {

@@ -25,7 +25,7 @@ void progress_end(struct progress *p);
 void catch_interrupts(void);
 bool interrupted(void);
 
-double wall_seconds(void);   /* of the monotonic clock */
+double wall_seconds(void);   /* time of the monotonic clock */
 double cpu_seconds(void);    /* CPU time of this process */
 double thread_seconds(void); /* CPU time of the calling thread */
 

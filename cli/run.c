@@ -13,7 +13,7 @@ struct totals {
 	double wall, cpu;
 };
 
-/* FNV-1a over the samples in order; shows whether two runs gave the same numbers. */
+/* Continues an FNV-1a hash over `size` bytes. The hash of all samples shows whether two runs gave the same numbers. */
 static uint64_t hash_bytes(uint64_t hash, const void *data, int64_t size)
 {
 	const uint8_t *bytes = data;
@@ -51,7 +51,7 @@ static enum stk_status count_batch(struct stk_batch *batch, bool checksum, struc
 	return status;
 }
 
-/* Runs until s->epochs or s->steps are done. */
+/* Runs until s->epochs epochs (1 if not given) or s->steps batches are complete, whichever comes first. */
 static enum stk_status run_batches(struct session *session, const struct settings *s, struct totals *totals, struct stk_error *err)
 {
 	int64_t epochs = s->epochs ? s->epochs : 1;

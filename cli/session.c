@@ -25,7 +25,7 @@ static void print_log(void *user, enum stk_log_level level, const char *text)
 		fprintf(stderr, "stoker: %s\n", text);
 }
 
-/* Returns whether a URI is a prefix of many objects. A URI that ends like an image's name is one object. */
+/* Returns whether a URI is a prefix of many objects. A URI that ends like an image's name is a single object. */
 static bool is_prefix(const char *uri)
 {
 	return !stk_image_named(uri) && strstr(uri, "://");
@@ -110,7 +110,7 @@ static enum stk_status add(
 	return add_at(g, op, STK_DEVICE_ANY, value, args, n, err);
 }
 
-/* The outputs of a reader. If the samples of tars have no label, the label is a constant 0. */
+/* The outputs of a reader. `label` is a constant 0 for tars whose samples have no label. */
 struct sample_nodes {
 	struct stk_node file, label;
 };
@@ -216,7 +216,7 @@ static enum stk_status add_list(struct stk_graph *g, const char *source, struct 
 	return status;
 }
 
-/* Adds the reader for the source. With `augment` it repeats only the first image. */
+/* Adds the reader for the source. With `augment` the reader repeats the first image only. */
 static enum stk_status add_reader(struct stk_graph *g, struct session *session, const char *source, bool train, bool augment,
 	struct sample_nodes *out, struct stk_error *err)
 {
@@ -400,7 +400,7 @@ static bool stops_listing(void *user)
 
 enum stk_status next_batch(struct session *session, struct stk_batch **batch, struct stk_error *err)
 {
-	enum { SLICE = 100 }; /* ms */
+	enum { SLICE = 100 }; /* longest wait in ms before the next check for Ctrl-C */
 	enum stk_status status = STK_TIMEOUT;
 	while (status == STK_TIMEOUT && !interrupted())
 		status = stk_pipeline_next_within(session->pipeline, SLICE, batch, err);

@@ -17,8 +17,8 @@ struct session {
 	bool standard;          /* the graph is the standard one */
 	bool sounds;            /* the source is a folder of sounds, and the graph makes log-mel bands of them */
 	bool flat;              /* the source is a folder that holds the images itself */
-	bool tars, labels;      /* the source is tars; their samples have labels (cls) */
-	size_t skipped;         /* files of that folder that are not images */
+	bool tars, labels;      /* tars: the source is tars; labels: their samples have labels (cls) */
+	size_t skipped;         /* if `flat`: number of the folder's files that are not images */
 };
 
 /* The variants of the standard graph, by their outputs. */

@@ -94,7 +94,7 @@ bool sheet_takes(const struct stk_desc *desc)
 
 bool sheet_create(struct sheet *sheet, const struct stk_tensor_list *list, int32_t count, int32_t columns, int32_t lines, int32_t letters)
 {
-	/* Below small pictures, cells are as wide as a readable caption. */
+	/* Cells of small pictures are wide enough for a readable caption. */
 	const int32_t least = lines ? (letters > LEAST_LETTERS ? letters : LEAST_LETTERS) * LETTER_STEP : 1;
 	*sheet = (struct sheet){.gap = GAP, .columns = columns, .picture_w = 1, .picture_h = 1, .lines = lines};
 	for (int32_t i = 0; i < list->count; i++) {
@@ -125,7 +125,7 @@ int64_t sheet_bytes(int64_t count, int64_t size)
 	enum { LETTERS = 48, LINES = 2 };
 	const int64_t picture = size < MAX_CELL ? size : MAX_CELL, letters = LETTERS * LETTER_STEP;
 	const int64_t width = (picture > letters ? picture : letters) + GAP, height = picture + GAP + LINES * LINE_STEP;
-	return 2 * 3 * width * height * count; /* the pixels, and as much again for the PNG */
+	return 2 * 3 * width * height * count; /* the pixels, and the same number of bytes again for the PNG */
 }
 
 static struct sheet_scale stretch_of(const struct picture *p)
@@ -144,7 +144,7 @@ static struct sheet_scale stretch_of(const struct picture *p)
 	return (struct sheet_scale){{scale, scale, scale}, {-low * scale, -low * scale, -low * scale}, false};
 }
 
-/* Returns the mean of the source pixels that fall on one pixel of the sheet. Without shrinking that is one source pixel. */
+/* Returns the mean of the source pixels that fall on one pixel of the sheet: a single one if the picture is not shrunk. */
 static double mean_over(const struct picture *p, int64_t x0, int64_t x1, int64_t y0, int64_t y1, int64_t c)
 {
 	double sum = 0;

@@ -49,7 +49,8 @@ struct store_look store_look(struct stk_pipeline *p)
 static enum bound bound_of(const struct store_look *a, const struct store_look *b, int32_t threads)
 {
 	const double seconds = b->at - a->at, requests = b->requests - a->requests;
-	const double under_way = seconds > 0 ? requests / seconds * b->latency_ms / 1e3 : 0; /* Little's law */
+	const double under_way =
+		seconds > 0 ? requests / seconds * b->latency_ms / 1e3 : 0; /* mean number of requests under way, by Little's law */
 	if (b->busy_ns - a->busy_ns > 0.8e9 * threads * seconds)
 		return BOUND_CORES;
 	if (b->slowdowns > a->slowdowns)

@@ -12,7 +12,7 @@
 struct store_look {
 	double at; /* seconds */
 	double requests, bytes, retries, hedges, slowdowns, limit, latency_ms, latency_p95_ms, wait_ms, busy_ns;
-	double hits, misses; /* of the cache */
+	double hits, misses; /* lookups in the cache that found the object, and that did not */
 };
 
 /* Returns the value of the counter called `name` among n counters; 0 if it is not there. */

@@ -27,7 +27,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Adds a path and takes ownership of it, also if it fails. */
+/* Adds a path. Takes ownership of `path` even if this returns false. */
 static bool add_path(struct tars *t, char *path)
 {
 	char **grown = path ? realloc(t->paths, ((size_t)t->count + 1) * sizeof(*grown)) : NULL;
@@ -40,7 +40,7 @@ static bool add_path(struct tars *t, char *path)
 	return true;
 }
 
-/* Lists the tars of a folder. Returns false if it has folders in it, holds no tars, or cannot be read. */
+/* Lists the tars of a folder. Returns false if the folder contains folders or no tars, or cannot be read. */
 static bool list_folder(struct tars *t, const char *folder)
 {
 	DIR *dir = opendir(folder);

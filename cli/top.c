@@ -22,13 +22,13 @@ struct row {
 	int64_t pid, context, id, epoch, bad_samples;
 	const char *rank; /* NULL: the process has none */
 	double batches, samples, cores, reads, megabytes, retries;
-	double waiting;    /* the share of time in which the loop waited */
-	double gpu_share;  /* of decoded images; NaN: nothing was decoded */
+	double waiting;    /* share of time in which the training loop waited for a batch */
+	double gpu_share;  /* share of decoded images that the GPU decoded; NaN: nothing was decoded */
 	double latency_ms; /* of requests to a store; NaN: there were none */
 	double memory;     /* bytes */
-	double in_flight;  /* reads and requests */
+	double in_flight;  /* number of reads and requests in flight */
 	const char *waits_for;
-	const json_t *pipeline; /* the later answer */
+	const json_t *pipeline; /* the pipeline's entry in the later look */
 };
 
 static bool take_look(int64_t pid, struct look *l, struct stk_error *err)
@@ -71,7 +71,7 @@ static const json_t *find_earlier(const struct look *before, const json_t *proce
 	return NULL;
 }
 
-/* Names the work that the loop waited for, from where the time of the pipeline went. */
+/* Names the part of the pipeline that the training loop waited for: the part that was busy. */
 static const char *waits_for(const struct row *r, double source_share)
 {
 	const double threads = number(r->pipeline, "threads");
@@ -86,7 +86,7 @@ static const char *waits_for(const struct row *r, double source_share)
 	return number(r->pipeline, "device") >= 0 ? "GPU" : "cores";
 }
 
-/* Fills a row from the two answers of a pipeline; `earlier` may be NULL. */
+/* Fills a row from a pipeline's entries in two looks. `earlier` is NULL if the pipeline was not in the first look. */
 static void fill_row(struct row *r, const json_t *process, const json_t *earlier, const json_t *pipeline, double seconds)
 {
 	const double decodes = counter(pipeline, "decodes") - counter(earlier, "decodes");
@@ -124,7 +124,7 @@ static int compare_rows(const void *a, const void *b)
 	return one->id < other->id ? -1 : one->id > other->id;
 }
 
-/* Returns the rows of all pipelines, which the caller frees, or NULL for no rows or no memory. */
+/* Returns the rows of all pipelines, to be freed by the caller; NULL if there are none, or memory is short. */
 static struct row *make_rows(const struct look *before, const struct look *after, size_t *count)
 {
 	size_t i, k, most = 0;
@@ -138,8 +138,8 @@ static struct row *make_rows(const struct look *before, const struct look *after
 	json_array_foreach (after->processes, i, process) {
 		json_array_foreach (json_object_get(process, "pipelines"), k, pipeline) {
 			if (!json_is_object(json_object_get(pipeline, "counters")))
-				continue; /* the answer of something else */
-			/* A pipeline that began between the looks counts from its beginning. */
+				continue; /* not the answer of a pipeline: another program may have made the socket */
+			/* find_earlier returns NULL for a pipeline that began between the looks; fill_row then counts from its beginning. */
 			fill_row(&rows[(*count)++], process, find_earlier(before, process, pipeline), pipeline, after->at - before->at);
 		}
 	}

@@ -44,10 +44,10 @@ static int64_t number_at(const struct stk_batch *batch, int32_t output, int32_t 
 					    : 0;
 }
 
-enum { LABEL = 1, SHAPE, ANCHOR, WINDOW, COIN }; /* outputs of the standard graph */
+enum { LABEL = 1, SHAPE, ANCHOR, WINDOW, COIN }; /* numbers of the standard graph's outputs; output 0 is the image */
 
-/* Writes a caption with class and file. For folders these are the last two names of the path; for tars the label and the file's name, whose URI is
- * TAR:OFFSET:FILE. label: nullable. */
+/* Writes a caption that names the class and the file. In folders these are the last two names of the path; in tars, where the URI is TAR:OFFSET:FILE, they
+ * are the label and FILE. label: nullable. */
 static void write_name(struct sheet *sheet, int32_t cell, const struct session *session, const char *uri, const int64_t *label)
 {
 	const char *slash = strrchr(uri, '/'), *colon = strrchr(uri, ':');
@@ -63,7 +63,7 @@ static void write_name(struct sheet *sheet, int32_t cell, const struct session *
 	sheet_write(sheet, cell, 0, slash ? slash + (session->flat ? 1 : 0) : uri);
 }
 
-/* Writes the file's size and the drawn window to `text`; returns the number of letters. */
+/* Writes the image's size and the window that was drawn at random to `text`; returns the number of letters. */
 static int32_t geometry_of(const struct stk_batch *batch, int32_t i, char text[160])
 {
 	return snprintf(text, 160, "%" PRId64 "x%" PRId64 " %" PRId64 ",%" PRId64 "+%" PRId64 "x%" PRId64 "%s",
@@ -95,7 +95,7 @@ static void write_captions(struct sheet *sheet, int32_t cell, const struct sessi
 		sheet_write(sheet, cell, 1, text);
 }
 
-/* Returns 1, the number of caption lines, if samples have names, else 0. */
+/* Returns the number of caption lines for names: 1 if samples have names, else 0. */
 static int32_t has_names(const struct stk_batch *batch)
 {
 	return stk_batch_size(batch) > 0 && stk_batch_sample(batch, 0)->uri[0] ? 1 : 0;
@@ -282,7 +282,8 @@ static int view_batch(const struct session *session, const struct settings *s, s
 	return code;
 }
 
-/* Checks that a batch of floats and the sheet fit into half of the free memory; prints an error and returns false if not. Does not check pipelines from a file. */
+/* Checks that a batch of floats and the sheet fit into half of the free memory; prints an error and returns false if not. Does not check pipelines from a
+ * file. */
 static bool has_room(const struct settings *s)
 {
 	struct stk_machine m = {.size = sizeof(m)};

@@ -10,13 +10,13 @@
 
 /* WINDOW: samples of a spectrum. The spectrogram has one row for each bin, with the lowest at the bottom. */
 enum { COLUMNS = 1000, WAVE = 160, WINDOW = 512, BINS = WINDOW / 2 + 1, HEIGHT = WAVE + BINS, FRAMES = 1 << 16 };
-#define RANGE 80.0f /* decibels below the loudest point that are black */
+#define RANGE 80.0f /* points this many decibels below the loudest one, or more, are black */
 
 struct drawing {
 	struct stk_audio *audio;
 	struct stk_audio_info info;
 	int32_t columns;
-	float *low, *high; /* extremes of the samples of each column */
+	float *low, *high; /* smallest and largest sample of each column */
 	float *power;      /* COLUMNS x BINS, in decibels */
 	uint8_t *pixels;
 	float samples[FRAMES];
@@ -27,7 +27,7 @@ static int64_t begin_of(const struct drawing *d, int32_t column)
 	return (int64_t)((double)d->info.frames * column / d->columns);
 }
 
-/* Reads frames from `first` on, as the mean of all channels. */
+/* Reads frames from `first` on. Each is the mean of all channels. */
 static enum stk_status read_frames(struct drawing *d, int64_t first, int64_t count, struct stk_error *err)
 {
 	return stk_audio_read(d->audio, first, count, STK_FLOAT, true, d->samples, sizeof(float) * (size_t)count, err);
@@ -85,7 +85,7 @@ static void set_pixel(struct drawing *d, int32_t x, int32_t y, const float rgb[3
 		d->pixels[((size_t)y * (size_t)d->columns + (size_t)x) * 3 + (size_t)c] = (uint8_t)(rgb[c] * 255 + 0.5f);
 }
 
-/* Colors from black by purple and orange to a light yellow. */
+/* Maps 0..1 to a color: from black over purple and orange to a light yellow. */
 static void color_of(float part, float rgb[3])
 {
 	static const float stops[5][3] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stoker view FILE of a video: draws frames at equal distances on a contact sheet, with their numbers and times. Only the drawn frames are held in memory, made
- * small. */
+ * stoker view FILE of a video: draws frames at equal distances on a contact sheet, with their numbers and times. Only the drawn frames
+ * are held in memory, in a smaller size. */
 #include "command.h"
 #include "output.h"
 #include "sheet.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LARGEST = 256 }; /* pixels of a picture's longer side, as on other sheets */
+enum { LARGEST = 256 }; /* pixels of a picture's longer side, the same as on other sheets */
 
 /* Frames that are drawn. */
 struct shots {

@@ -44,8 +44,8 @@ struct stk_pipeline_config {
 	 * 0: 2 GiB */
 	size_t memory_limit;
 	/* Bytes on the GPU. Half of them hold files that the GPU decodes (the cores decode a file that needs more), the others batches under way beyond
-	 * `prefetch`. If the pipeline keeps its data set on the GPU instead, this limits the set's size: a larger one is uploaded batch by batch. 0: a 32nd of the free memory but at least
-	 * 928 MiB, or a quarter of the free memory if that is less. */
+	 * `prefetch`. If the pipeline keeps its data set on the GPU instead, this limits the set's size: a larger one is uploaded batch by batch. 0: a 32nd
+	 * of the free memory but at least 928 MiB, or a quarter of the free memory if that is less. */
 	size_t gpu_memory;
 	enum stk_decoding decode; /* STOKER_DECODE of the environment replaces AUTO */
 	/* Reads in flight at a time, at most STK_MOST_READ_REQUESTS. Together with reads that have ended but whose batch is not open yet, there are at most

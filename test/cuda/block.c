@@ -17,7 +17,7 @@ struct emulated emulated;
 struct warp {
 	uint32_t ready, waiting, at_block;
 	const char *what;
-	unsigned turn; /* which of the two sets of values the lanes are writing; the other may still be read */
+	unsigned turn; /* index of the set of values that the lanes write now, 0 or 1; lanes may still read the other */
 	uint32_t votes[2];
 	uint64_t values[2][WARP];
 };
@@ -40,7 +40,7 @@ static struct {
 	unsigned free[MOST_THREADS], frees, fiber_of[MOST_THREADS];
 	bool started[MOST_THREADS];
 	unsigned threads, current, returned, at_block, launches;
-	size_t shared; /* bytes of dynamic shared memory */
+	size_t shared; /* bytes of the launch's dynamic shared memory */
 	const struct emulated_kernel *kernel;
 	const void *packed;
 	const char *error;
@@ -311,7 +311,7 @@ const char *emulated_launch(
 	}
 	run.launches++;
 	free(emulated.shared);
-	if (run.error) { /* an error leaves fibers unfinished */
+	if (run.error) { /* after an error some fibers have not finished, and must not run on */
 		free(run.stacks);
 		run.stacks = NULL;
 	}

@@ -29,7 +29,7 @@ extern struct emulated emulated;
 /* A kernel that kernels.py generates from a .cu file. A launch stores its arguments in a struct that is generated for this kernel. */
 struct emulated_kernel {
 	const char *module, *name;
-	size_t arguments; /* bytes of them, packed */
+	size_t arguments; /* bytes of the struct that holds the arguments */
 	void (*pack)(void *to, void *const params[]);
 	void (*run)(const void *packed);
 };
@@ -50,7 +50,7 @@ const uint64_t *emulated_exchange(const char *what, uint64_t mine);
 /* Does the same with one bit of each lane. */
 unsigned emulated_vote(const char *what, int set);
 
-/* Asynchronous copies to shared memory (kernel/common/cuda.cuh). Odd blocks copy as late as is allowed, even blocks as early. */
+/* Implement asynchronous copies to shared memory (kernel/common/cuda.cuh). Odd blocks copy as late as is allowed, even blocks as early as possible. */
 void emulated_copy(void *to, const void *from, unsigned size);
 void emulated_copy_commit(void);
 void emulated_copy_wait(unsigned groups);

@@ -14,7 +14,7 @@
 
 #define STK_CUDA_EMULATED
 
-/* ---- words ---- */
+/* ---- keywords ---- */
 
 #ifdef STK_LIST_KERNELS /* kernels.py looks for this in the preprocessed text */
 #define __global__ STK_LISTED_KERNEL
@@ -24,7 +24,7 @@
 #define __device__
 #define __host__
 #define __constant__
-#define __shared__ __attribute__((section("stk_shared"))) static /* one block runs at a time; the section is known to block.c */
+#define __shared__ __attribute__((section("stk_shared"))) static /* static, because one block runs at a time; block.c uses this section */
 #define __forceinline__ inline
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
@@ -254,7 +254,8 @@ static inline uint16_t stk__half_bits(float x)
 	if (!(size < 65520)) /* NaN's payload is lost */
 		return (uint16_t)(sign | (x == x ? 0x7c00 : 0x7fff));
 	int exponent = size < 0x1p-14 ? -14 : ilogb(size);
-	uint32_t steps = (uint32_t)nearbyint(ldexp(size, 10 - exponent)); /* 1024 to 2048 of them, fewer where subnormal */
+	uint32_t steps = (uint32_t)nearbyint(
+		ldexp(size, 10 - exponent)); /* the value in units in the last place: 1024 to 2048, fewer if it is subnormal */
 	return (uint16_t)(sign | (((uint32_t)(exponent + 14) << 10) + steps));
 }
 
@@ -288,7 +289,7 @@ static inline void __threadfence()
 {
 }
 
-/* Needs no atomic instructions, because fibers do not interrupt each other. */
+/* Implements the atomic exchange. It needs no atomic instructions, because fibers do not interrupt each other. */
 template <typename T> static inline T stk__replace(T *p, T v)
 {
 	T old = *p;
@@ -435,7 +436,7 @@ static inline unsigned stk__warp_sum(unsigned v)
 	return v;
 }
 
-/* ---- kernels.py makes a table of these ---- */
+/* ---- a kernel's entry in the table that kernels.py makes ---- */
 
 template <auto kernel> struct stk__kernel;
 template <typename... Arguments, void (*kernel)(Arguments...)> struct stk__kernel<kernel> {

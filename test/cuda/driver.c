@@ -19,7 +19,7 @@ static _Thread_local struct {
 
 struct function {
 	const struct emulated_kernel *kernel;
-	int shared; /* dynamic shared memory that launches may use, in bytes */
+	int shared; /* most bytes of dynamic shared memory that a launch may use */
 };
 
 struct module {
@@ -72,7 +72,7 @@ static int context_of_thread(int *device)
 int emulated_enter(const char *function, bool needs_context, int *device)
 {
 	int result = CUDA_OK;
-	if (driver.pid != getpid()) /* in a forked child, another thread of the parent may hold the lock for ever */
+	if (driver.pid != getpid()) /* in a forked child the lock may be held for ever, by a thread that exists only in the parent */
 		return CUDA_NOT_INITIALIZED;
 	emulated_lock();
 	if (needs_context)

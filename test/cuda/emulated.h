@@ -73,14 +73,14 @@ struct options {
 	unsigned delay; /* microseconds */
 	size_t memory;
 	char fail[48];
-	long fail_at, lost; /* 0: never */
+	long fail_at, lost; /* number of the call that fails, and number of operations before the device is lost; 0: never */
 };
 void emulated_read_options(struct options *o);
 
 struct device {
 	int retained;
 	size_t used;
-	int objects; /* streams, events and modules alive */
+	int objects; /* number of streams, events and modules that were not destroyed */
 };
 
 /* The only global state of the driver. */
@@ -90,7 +90,7 @@ struct driver {
 	_Atomic pid_t pid;      /* 0: cuInit was not called */
 	struct options options;
 	long calls, operations; /* calls of the function that is to fail; operations on streams */
-	int sticky;             /* the error that every call returns from now on */
+	int sticky;             /* the error that every call returns after emulated_lose; CUDA_OK before */
 	struct device devices[DEVICES];
 };
 extern struct driver driver;
@@ -112,7 +112,7 @@ int emulated_enter_to_free(const char *function, int *device);
 
 /* Checks a call that is not allowed during a capture. Returns CUDA_OK, or invalidates the running capture and returns the error. */
 int emulated_check_capture(const char *function);
-/* Whether the stream is being captured. */
+/* Returns whether the stream is being captured. */
 bool emulated_captures(const void *stream);
 
 /* Makes every later call fail with this error. Call with the lock held. */
@@ -120,11 +120,11 @@ void emulated_lose(int error, const char *why);
 
 /* ---- memory.c; call all but the last two with the lock held ---- */
 
-/* Whether [at, at + size) lies in one allocation of a device. */
+/* Returns whether [at, at + size) lies in one allocation of a device. */
 bool emulated_on_device(uint64_t at, size_t size);
-/* Whether it lies in one allocation of pinned host memory. */
+/* Returns whether [at, at + size) lies in one allocation of pinned host memory. */
 bool emulated_is_pinned(const void *at, size_t size);
-/* Prints the allocations that are left on a device. */
+/* Returns the number of bytes that are allocated on a device. */
 size_t emulated_memory_left(int device);
 /* Call these before and after the device's work: its memory is accessible in between. */
 void emulated_open_memory(void);
@@ -139,18 +139,18 @@ struct operation {
 	enum operation_kind kind;
 	void *to;
 	const void *from; /* of a copy: the source, which may be in `packed`; of a kernel: its arguments, also in `packed` */
-	size_t size;      /* bytes; of a kernel: its dynamic shared memory */
+	size_t size;      /* bytes to copy or fill; of a kernel: bytes of its dynamic shared memory */
 	int value;
 	const struct emulated_kernel *kernel;
 	struct emulated_dim grid, block;
 	struct emulated_event *event;
-	uint64_t number; /* which recording of the event is meant */
+	uint64_t number; /* number of the event's recording that the operation makes or waits for */
 	_Alignas(16) unsigned char packed[];
 };
 
 /* Allocates an operation with `packed` bytes of room, for the caller to fill and pass to emulated_submit. Returns NULL if memory runs out. */
 struct operation *emulated_operation(enum operation_kind kind, size_t packed);
-/* Submits the operation and takes ownership of it. */
+/* Submits the operation to the stream and takes ownership of it. Returns a CUDA result. */
 int emulated_submit(int device, void *stream, struct operation *op);
 /* Waits for all streams of the device. */
 void emulated_wait_for_device(int device);

@@ -42,7 +42,7 @@ enum { SAVED = 6 };
 
 void fiber_start(struct fiber *f, void (*entry)(void))
 {
-	/* On entry the stack pointer is 8 bytes off a multiple of 16, as after a call instruction. */
+	/* A function expects the stack pointer 8 bytes below a multiple of 16, as a call instruction leaves it. */
 	uintptr_t *top = (uintptr_t *)(((uintptr_t)f->stack + f->size) & ~(uintptr_t)15);
 	*--top = 0;
 	*--top = (uintptr_t)entry;

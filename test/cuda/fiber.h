@@ -10,7 +10,7 @@
 #endif
 
 struct fiber {
-	void *stack; /* NULL for the thread's own stack */
+	void *stack; /* the fiber's stack; NULL if the fiber uses the thread's own stack */
 	size_t size;
 #if defined(__x86_64__)
 	void *at;

@@ -41,7 +41,7 @@ static struct {
 	struct range device, pinned;
 	struct block *blocks;
 	size_t count, room;
-	int users; /* how many callers have device memory open */
+	int users; /* number of calls of emulated_open_memory without emulated_close_memory */
 } memory;
 
 static size_t round_up(size_t n, size_t to)
@@ -159,8 +159,8 @@ static int place(size_t size, int device, uint64_t *address)
 	struct block b = {next_place(size, adjacent), size, device, adjacent};
 	uint8_t *end = pages_of(&b) + pages_size(&b);
 	protect(&b, PROT_READ | PROT_WRITE);
-	madvise(pages_of(&b), pages_size(&b), MADV_HUGEPAGE); /* protection changes faster */
-	if (!adjacent)                                        /* else the bytes before it belong to a neighbor */
+	madvise(pages_of(&b), pages_size(&b), MADV_HUGEPAGE); /* with fewer pages, mprotect is faster */
+	if (!adjacent)                                        /* with `adjacent` the bytes before the allocation belong to a neighbor */
 		ASAN_POISON_MEMORY_REGION(pages_of(&b), (size_t)(b.at - pages_of(&b)));
 	ASAN_POISON_MEMORY_REGION(b.at, (size_t)(end - b.at));
 	ASAN_UNPOISON_MEMORY_REGION(b.at, b.size);

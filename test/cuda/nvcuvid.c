@@ -7,16 +7,16 @@
  *     none                there is no engine for any codec
  *     no=NAME             there is no engine for h264, hevc, vp8, vp9 or av1
  *     fail=FUNCTION:N     the Nth call of a function, and each after it, fails: fail=cuvidCreateDecoder:1
- *     once=FUNCTION:N     only the Nth call fails; calls are counted from the first one with these words on
+ *     once=FUNCTION:N     only the Nth call fails. Calls are counted from the first call after STOKER_EMULATED_NVDEC was set to this text
  *
- * Like the real one:
- *   - A packet that is marked as a whole picture is decoded during the call that brings it.
- *   - Surfaces are used again, so that a picture that was not mapped in time is lost.
- *   - Pictures that the user did not decode do not exist for the ones after them.
+ * Like NVIDIA's library:
+ *   - A packet that is marked as a whole picture is decoded during the call that passes it to the parser.
+ *   - Surfaces are reused, so that a picture that was not mapped in time is lost.
+ *   - Later pictures cannot refer to a picture that the user did not decode.
  *   - The rows of a mapped picture have gaps, and samples outside of the visible part are junk.
- *   - Only H.264 and HEVC have a verdict on a picture, and pictures after a damaged one have a good one.
+ *   - cuvidGetDecodeStatus works only for H.264 and HEVC, and reports success for pictures that follow a damaged one.
  *   - The colours of VP8 and VP9 are not reported.
- * Unlike it: surfaces are used in turn, whatever the pictures refer to, and the format is that of the first picture of a run. */
+ * Unlike NVIDIA's library, the parser uses the surfaces in rotation, even if later pictures refer to them, and it reports the format of a run's first picture. */
 #include "gpu/cuvid.h"
 #include "gpu/driver.h"
 
@@ -32,7 +32,7 @@
 #define EXPORT(name, params) __attribute__((visibility("default"))) int name params;
 STK_CUVID_FUNCTIONS(EXPORT)
 #undef EXPORT
-/* of the emulated CUDA driver */
+/* Declares the functions of the emulated CUDA driver. */
 #define DECLARE(name, params) int name params;
 STK_CUDA_FUNCTIONS(DECLARE)
 #undef DECLARE
@@ -47,11 +47,11 @@ static const struct {
 } codecs[] = {{CUVID_H264, AV_CODEC_ID_H264, "h264", 8}, {CUVID_HEVC, AV_CODEC_ID_HEVC, "hevc", 10}, {CUVID_VP8, AV_CODEC_ID_VP8, "vp8", 8},
 	{CUVID_VP9, AV_CODEC_ID_VP9, "vp9", 10}, {CUVID_AV1, AV_CODEC_ID_AV1, "av1", 10}};
 
-/* The packets of a run, from its start to the end of the stream. */
+/* One packet of a run. A run is all packets up to an end of the stream. */
 struct packet {
 	uint8_t *data;
 	int size;
-	bool decoded; /* the user decoded its picture */
+	bool decoded; /* the user called cuvidDecodePicture for this packet */
 	bool damaged;
 	AVFrame *frame;
 };
@@ -75,9 +75,10 @@ struct decoder {
 	struct {
 		struct run *run;
 		int packet;
-		int place; /* of its picture among all that were sent */
+		int place; /* number of the surface's picture, in the order of cuvidDecodePicture */
 	} surfaces[SURFACES];
-	int sent, done; /* pictures; done: those that the user has waited for, with those before them */
+	int sent,
+		done; /* sent: number of pictures to decode so far; done: largest `place` that was mapped, so that the engine has finished up to there */
 	uint64_t outputs[OUTPUTS];
 };
 
@@ -167,7 +168,7 @@ static void take_frames(struct run *r, AVCodecContext *context, int packet)
 	av_frame_free(&frame);
 }
 
-/* Decodes the run's pictures up to that of a packet. Starts at the first one each time, since a decoder that was drained takes no more packets. */
+/* Decodes the run's packets 0 .. last. Starts at the first packet each time, since a libavcodec decoder that was drained takes no more packets. */
 static void decode(struct run *r, int last)
 {
 	enum AVCodecID id = AV_CODEC_ID_NONE;
@@ -223,7 +224,7 @@ int cuvidDestroyVideoParser(void *parser)
 	return 0;
 }
 
-/* Calls back with the format of the run's first picture. */
+/* Calls the user's sequence callback with the format of the run's first picture. */
 static int start(struct parser *p)
 {
 	struct packet *first = &p->run->v[0];
@@ -385,7 +386,7 @@ int cuvidDecodePicture(void *decoder, struct stk_cuvid_picture *picture)
 	return fails(__func__);
 }
 
-/* Makes the picture of a surface, and returns its packet. */
+/* Decodes the picture of a surface if needed. Returns the picture's packet, or NULL if the surface has none. */
 static struct packet *packet_of(struct decoder *d, int surface)
 {
 	struct run *r = surface >= 0 && surface < SURFACES ? d->surfaces[surface].run : NULL;
@@ -420,7 +421,7 @@ static void copy_sample(const AVFrame *f, const AVPixFmtDescriptor *d, int plane
 	memcpy(to, &v, sizeof v);
 }
 
-/* Writes the picture as an engine does: luma, then pairs of chroma, or three planes. */
+/* Writes the picture as the GPU's engine does: luma, then interleaved chroma pairs; for 4:4:4 three planes. */
 static void write_picture(const struct decoder *d, const AVFrame *f, size_t pitch, uint8_t *to)
 {
 	const AVPixFmtDescriptor *p = av_pix_fmt_desc_get(f->format);
@@ -438,7 +439,7 @@ static void write_picture(const struct decoder *d, const AVFrame *f, size_t pitc
 static int maps, maps_idle;
 __attribute__((visibility("default"))) int emulated_nvdec_maps(int *idle);
 
-/* Returns how many pictures were mapped since the last call; *idle: those after which the engine had no other picture to work on. */
+/* Returns how many pictures were mapped since the last call. *idle: how many of them were mapped when the engine had no other picture to decode. */
 int emulated_nvdec_maps(int *idle)
 {
 	*idle = __atomic_exchange_n(&maps_idle, 0, __ATOMIC_SEQ_CST);

@@ -9,15 +9,15 @@
 #include <unistd.h>
 
 struct emulated_event {
-	struct emulated_event *next; /* of those that are alive */
-	int device, users;           /* users: the handle, and operations that name it */
+	struct emulated_event *next; /* in the list of all events */
+	int device, users;           /* users: number of references, from the handle and from operations */
 	bool timing;
 	uint64_t recorded, done; /* how many recordings were submitted, and how many have been executed */
 	double milliseconds;
 };
 
 struct stream {
-	struct stream *next; /* of those that are alive */
+	struct stream *next; /* in the list of all streams */
 	int device;
 	bool threaded, stop;
 	int waiters; /* threads that wait in drain; the stream stays until they have woken */
@@ -206,7 +206,7 @@ int emulated_submit(int device, void *stream, struct operation *op)
 	return CUDA_OK;
 }
 
-/* The lock is free while this waits. */
+/* Waits until the operations that were submitted so far have ended. Call with the lock held; the wait releases it. */
 static void drain(struct stream *s)
 {
 	uint64_t until = s->submitted;
@@ -317,7 +317,7 @@ static int submit_event(int device, void *stream, enum operation_kind kind, stru
 	return emulated_submit(device, stream, op);
 }
 
-/* Graphs are not emulated. */
+/* Accepts no flags: they only matter in graphs, which are not emulated. */
 
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
 {
