@@ -19,9 +19,10 @@ struct job {
 	const struct stk_pass_kernels *k;
 	uint64_t seed;
 	bool bench;
-	const uint8_t *in;    /* random bytes */
-	const float *floats;  /* random values: small ones, halves, huge ones, NaNs */
-	const float *numbers; /* only small values: if several NaNs meet, the contract leaves their signs open */
+	const uint8_t *in;   /* random bytes */
+	const float *floats; /* random values: small ones, halves, huge ones, NaNs */
+	const float *
+		numbers; /* only small values, for kernels that may combine several NaNs: the contract does not define the sign of the result */
 	uint8_t *out;
 };
 

@@ -20,7 +20,7 @@ struct file {
 	struct stk_rect window;
 };
 
-static uint64_t rng = 5; /* STOKER_TEST_SEED sets it */
+static uint64_t rng = 5; /* state of draw(); take_seed() sets it from STOKER_TEST_SEED */
 
 static inline uint32_t draw(uint32_t n)
 {
@@ -40,7 +40,7 @@ static inline struct stk_rect draw_window(int w, int h)
 	case 0:
 	case 1:
 		return (struct stk_rect){0, 0, w, h};
-	case 2: /* the last rows and columns */
+	case 2: /* a window in the bottom right corner */
 		return (struct stk_rect){w - ww, h - hh, ww, hh};
 	case 3: /* few columns */
 		ww = 1 + (ww - 1) % 20;
@@ -72,7 +72,8 @@ static inline void make_file(struct file *f, bool damage)
 		.three_tables = !draw(4)};
 	if (!draw(4))
 		shape.scans = draw(2) ? 1 : 10 + (int)draw(STK_JPEG_GPU_MAX_SCANS - 9);
-	if (shape.components == 1) /* else libjpeg-turbo would decode v[0] rows of blocks at a time, and report damage early */
+	if (shape.components ==
+		1) /* with other factors libjpeg-turbo would decode v[0] rows of blocks at a time, and report damage early */
 		shape.h[0] = shape.v[0] = 1;
 	snprintf(f->name, sizeof f->name, "seed %llu", (unsigned long long)rng);
 	f->data = jpeg_reference_encode(&shape, rng, &f->size);

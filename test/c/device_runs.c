@@ -329,7 +329,7 @@ static bool has_several_decoders(const struct stk_graph *g)
 	return several;
 }
 
-/* Timing determines which of several decoders of a damaged file fails first, and so which message it gives. */
+/* Sets the hashes of messages to 0. If several decoders read a damaged file, timing determines which fails first, and so the message. */
 static void forget_messages(struct device_run *r)
 {
 	for (size_t i = 0; i < r->run.count; i++)

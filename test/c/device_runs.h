@@ -20,14 +20,15 @@ struct device_graph {
 	const char *what;
 	struct stk_graph *(*make)(const char *folder);
 	bool photographs; /* decodes some files on the GPU */
-	bool divides;     /* divides by zero in some batch of each epoch, which is an error */
+	bool divides;     /* divides by zero in at least one batch of each epoch, which is an error */
 };
 extern const struct device_graph device_graphs[];
 extern const int n_device_graphs;
 const struct device_graph *device_graph(const char *what);
 
 struct device_settings {
-	int32_t device, threads, batch, prefetch, max_batches; /* device -1: the CPU; 0 elsewhere: 2 threads, batches of 4, the defaults */
+	int32_t device, threads, batch, prefetch,
+		max_batches; /* device -1: the CPU. 0 stands for 2 threads, batches of 4, and the library's defaults for the others */
 	enum stk_on_error on_error;
 	size_t gpu_memory;
 	enum stk_decoding decode;
@@ -38,7 +39,8 @@ struct device_settings {
 struct device_run {
 	struct run run;
 	int batches, errors;
-	double decoded, refused, spare; /* images that the GPU decoded and refused, and that the cores decoded although the GPU could */
+	double decoded, refused,
+		spare; /* numbers of images: decoded by the GPU, refused by it, and decoded by the cores although the GPU could */
 };
 
 /* Sets options of the emulated driver, which apply to later contexts. Call it while no context exists. */
@@ -46,20 +48,20 @@ void emulate(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool is_emulated(void);
 /* Returns the number of calls, since the last context was created, of the function that the options of emulate() make fail. */
 long emulated_calls_seen(void);
-/* Whether the GPU can be used. */
+/* Returns whether the GPU can be used. */
 bool have_device(void);
 /* Skips the test if the GPU cannot be used. */
 void need_device(void);
 
 struct stk_context *make_context(int32_t threads);
-/* These free the graph. */
+/* Make a pipeline and free the graph. make_device_pipeline fails the test on an error. */
 struct stk_pipeline *make_device_pipeline(struct stk_context *ctx, struct stk_graph *g, const struct device_settings *s);
 /* Returns NULL and sets err on failure. */
 struct stk_pipeline *try_device_pipeline(
 	struct stk_context *ctx, struct stk_graph *g, const struct device_settings *s, struct stk_error *err);
-/* Adds the next batch; returns false at the end of an epoch. */
+/* Takes the next batch and appends it, or its error, to *r. Returns false at the end of an epoch. */
 bool take_batch(struct stk_pipeline *p, struct device_run *r);
-/* Runs six epochs, and leaves each after 0 to 3 batches. */
+/* Runs six epochs and skips the rest of each after 0 to 3 batches. */
 void leave_epochs(struct stk_pipeline *p, struct device_run *r);
 void add_batch_seen(struct device_run *r, struct stk_batch *b);
 double counter_of(struct stk_pipeline *p, const char *name);

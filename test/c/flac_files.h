@@ -10,20 +10,20 @@
 struct test_flac {
 	int channels, bits, frames;
 	uint32_t rate;
-	int block;        /* frames of a block; with `variable`, of the largest one */
+	int block;        /* frames of a block; with `variable`, of the largest block */
 	int variable;     /* blocks have different sizes */
 	int seek_table;   /* the number of blocks from one point of the table to the next; 0: no table */
 	int id3, padding; /* bytes of an ID3 tag before the file, and of padding in its header */
-	int no_total;     /* the header does not say how long the file is */
-	int first_number; /* of the first block */
-	int loud;         /* samples have all bits, at random */
+	int no_total;     /* the header does not give the number of frames */
+	int first_number; /* number in the first block's header */
+	int loud;         /* samples are random numbers of the full range */
 };
 
 struct test_flac_file {
 	uint8_t *data;
 	size_t size, begin; /* begin: offset of the first block */
 	int32_t *samples;   /* interleaved */
-	size_t *blocks;     /* offset of each block, and of the end */
+	size_t *blocks;     /* n_blocks + 1 offsets: of each block, and of the end of the file */
 	int n_blocks;
 };
 
@@ -33,7 +33,7 @@ struct test_bits {
 	uint8_t *data;
 	size_t size, room;
 	uint32_t last;
-	int used; /* bits of `last` */
+	int used; /* number of bits of `last` that are in use */
 };
 
 static inline void test_byte(struct test_bits *b, uint32_t v)
@@ -144,7 +144,8 @@ static inline void test_flac_subframe(struct test_bits *b, const int64_t *sample
 		order = 1 + (int)test_draw(seed, n < 32 ? (uint32_t)n : 32);
 		shift = (int)test_draw(seed, 16);
 		const int base = (int)test_draw(seed, 5), most = (1 << (precision - 1)) - 1;
-		for (int k = 0; k < order; k++) { /* near a fixed predictor, if it fits, or anything */
+		for (int k = 0; k < order;
+			k++) { /* coefficients near a fixed predictor's, if these fit into `precision` bits; otherwise, and once in 100, random */
 			int64_t c = k < 4 ? (int64_t)fixed[base][k] * (1 << shift) : 0;
 			c += (int64_t)test_draw(seed, 5) - 2;
 			coefficient[k] = (int)(c > most || c < -most - 1 || !test_draw(seed, 100)
@@ -207,7 +208,9 @@ static inline void test_flac_block(
 		size = named == n && test_draw(seed, 4) ? k : size;
 	}
 	for (int k = 1; k < 12; k++)
-		rate = rates[k] == f->rate && f->channels % 2 ? k : rate; /* as encoders do, the same way in all blocks */
+		rate = rates[k] == f->rate && f->channels % 2
+			       ? k
+			       : rate; /* all blocks of a file code the rate in the same way, as encoders do */
 	if (!rate && f->bits % 8 == 0)
 		rate = f->rate % 1000 == 0 && f->rate < 256000 ? 12 : f->rate < 65536 ? 13 : f->rate % 10 == 0 ? 14 : 0;
 	for (int k = 1; k < 8; k++)
@@ -258,12 +261,16 @@ static inline int32_t *test_flac_samples(const struct test_flac *f, uint64_t *se
 				      most - 1
 			    : v;
 		v = v > most ? most : v < -most - 1 ? -most - 1 : v;
-		samples[i] = (int32_t)(unit > most ? 0 : v / unit * unit); /* silence, and wasted bits */
+		samples[i] =
+			(int32_t)(unit > most
+					  ? 0
+					  : v / unit *
+						    unit); /* a unit over the range gives silence; other units give wasted bits (zeros at the low end) */
 	}
 	return samples;
 }
 
-/* The caller frees data, samples and blocks. */
+/* Makes a FLAC file of random samples. The caller frees data, samples and blocks. */
 static inline struct test_flac_file test_flac_make(const struct test_flac *f, uint64_t seed)
 {
 	struct test_bits b = {0};
@@ -337,7 +344,7 @@ static inline void test_flac_free(struct test_flac_file *f)
 	free(f->blocks);
 }
 
-/* All kinds of files. */
+/* Settings that together cover all features of the format. */
 static const struct test_flac test_flacs[] = {
 	{1, 16, 20000, 16000, 4096},
 	{2, 16, 20000, 44100, 1152, .seek_table = 3, .padding = 300},

@@ -17,13 +17,13 @@
 
 struct value {
 	struct stk_node node;
-	bool there; /* false for an input that was not given */
+	bool there; /* false marks the end of a list of inputs */
 };
 
 enum { GRAPH_INPUTS = 8, GRAPH_ARGS = 12 };
 
 struct added_op {
-	const char *name; /* NULL: a name made of its ordinal */
+	const char *name; /* the operator's name in the graph; NULL: a name made from its number */
 	bool gpu;
 	struct value in[GRAPH_INPUTS];
 	struct stk_arg args[GRAPH_ARGS];
@@ -37,7 +37,7 @@ struct value add_op(struct stk_graph *g, const char *op, const struct added_op *
 struct value output_of(struct value v, int32_t output);
 void add_outputs(struct stk_graph *g, const struct value *values, size_t n);
 
-/* Most graphs begin with these: a shuffled reader over a folder, and a coin. */
+/* The beginning of most graphs: a shuffled reader over a folder (file, label), and a coin (flip). */
 struct begun {
 	struct stk_graph *g;
 	struct value file, label, flip;

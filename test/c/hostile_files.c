@@ -36,7 +36,7 @@ static void put_frame(struct test_file *f, int width, int height)
 {
 	static const uint8_t components[] = {1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0};
 	put16(f, 0xffd8);
-	put16(f, 0xffdb); /* a table of ones */
+	put16(f, 0xffdb); /* a quantization table of ones */
 	put16(f, 67);
 	put_byte(f, 0);
 	memset(f->data + f->size, 1, 64);
@@ -50,7 +50,7 @@ static void put_frame(struct test_file *f, int width, int height)
 	put(f, components, sizeof components);
 }
 
-/* A table with one code: 0, of one bit, which begins a run of empty blocks that 14 more bits specify [G.1.2.2]. */
+/* Writes a Huffman table with one code of one bit, 0. It begins a run of empty blocks, whose length follows in 14 more bits [G.1.2.2]. */
 static void put_table(struct test_file *f)
 {
 	static const uint8_t counts[16] = {1};
@@ -65,7 +65,7 @@ struct test_file hostile_jpeg(int width, int height)
 {
 	struct test_file f = {calloc(1, ROOM), 0};
 	static const uint8_t scan[] = {1, 1, 0x00, 1, 63, 0};
-	enum { EXTRA = 0x3efd, RUN = (1 << 14) + EXTRA }; /* bits that never give a byte of ones */
+	enum { EXTRA = 0x3efd, RUN = (1 << 14) + EXTRA }; /* these bits never give a byte FF, which would need stuffing */
 	put_frame(&f, width, height);
 	put_table(&f);
 	put16(&f, 0xffda);
@@ -112,7 +112,7 @@ static void put_chunk(struct test_file *f, const char *type, const uint8_t *data
 
 struct test_file hostile_png(uint32_t width, uint32_t height, bool interlaced)
 {
-	/* 16 zeros, stored without compression [RFC 1950, RFC 1951] */
+	/* A zlib stream of 16 zeros, stored without compression [RFC 1950, RFC 1951]. */
 	static const uint8_t pixels[] = {0x78, 0x01, 1, 16, 0, 0xef, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 1};
 	struct test_file f = {calloc(1, ROOM), 0}, head = {calloc(1, ROOM), 0};
 	put(&f, "\x89PNG\r\n\x1a\n", 8);

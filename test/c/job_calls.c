@@ -66,7 +66,8 @@ static void fill_values(uint8_t *to, enum stk_dtype dtype, int64_t n)
 	bool whole = dtype != STK_FLOAT && dtype != STK_FLOAT64 && dtype != STK_FLOAT16 && dtype != STK_BFLOAT16;
 	size_t size = stk_dtype_size(dtype);
 	uint32_t tame = call_draw(3),
-		 bits = whole || call_draw(2); /* any bits: floats include subnormals, and values that round or overflow */
+		 bits = whole ||
+			call_draw(2); /* bits: draws random bits, so that floats include subnormals, and values that round or overflow */
 	for (int64_t i = 0; i < n; i++) {
 		double v = tame ? (double)call_draw(2000) / 64 - (whole ? 0 : 12) : special[call_draw(sizeof special / sizeof *special)];
 		if (bits && !tame)
@@ -109,7 +110,7 @@ static int draw_shape(int64_t *shape, int most)
 		shape[d] = kind == 0 ? 0 : kind < 4 ? 1 : kind < 6 ? 1 + (int64_t)call_draw(3000) : 1 + (int64_t)call_draw(12);
 		if (n * shape[d] > MAX_VALUES)
 			shape[d] = 2 * n > MAX_VALUES ? 1 : 1 + (int64_t)call_draw(2);
-		n *= shape[d] ? shape[d] : 1; /* operands may lack the empty dimension */
+		n *= shape[d] ? shape[d] : 1; /* counts an empty dimension as 1, since a broadcast operand may lack it */
 	}
 	return ndim;
 }
@@ -409,7 +410,7 @@ static void draw_points(struct call *c)
 	call_int(c, "dtype", call_draw(2) ? dtype : STK_FLOAT);
 }
 
-/* Volumes, and images of types that passes do not support. */
+/* Draws a warp of a volume, or of an image whose type passes do not support. */
 static void draw_warp(struct call *c)
 {
 	int volume = (int)call_draw(2), n = volume ? 3 : 2;
@@ -601,7 +602,7 @@ bool call_open(struct call *c)
 	if (def->setup)
 		ok(def->setup(values, &shared, &err));
 	c->call.shared = shared;
-	if (def->infer(&c->call, &err) || c->out.data) /* a view: nothing runs */
+	if (def->infer(&c->call, &err) || c->out.data) /* refused, or the output is a view of the input, for which nothing runs */
 		return false;
 	size_t bytes = (size_t)stk_desc_bytes(&c->out.desc);
 	c->out.data = take(&c->out.desc);

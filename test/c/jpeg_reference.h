@@ -12,7 +12,7 @@ uint8_t *jpeg_reference_decode(const uint8_t *data, size_t size, int rows, int *
 struct jpeg_shape {
 	int width, height, components; /* 1 or 3 */
 	int h[3], v[3];                /* sampling factors */
-	int restart;                   /* in MCUs, 0: none */
+	int restart;                   /* restart interval in MCUs; 0: none */
 	int quality, optimize;
 	int texture;      /* 0 smooth, 1 noise, 2 periodic tiles, 3 mixed, 4 flat */
 	int three_tables; /* Cr has its own tables */

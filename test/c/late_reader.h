@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A consumer on a GPU that releases each batch at once, while its streams read the batch much later. A pipeline must not overwrite it before that. */
+ * A consumer on a GPU that releases each batch at once, while its streams read the batch much later. A pipeline must not overwrite the
+ * batch before these streams have read it. */
 #ifndef STK_TEST_LATE_READER_H
 #define STK_TEST_LATE_READER_H
 
@@ -14,7 +15,7 @@ struct late_reader {
 	struct stk_gpu_device *dev; /* the device, whose context is current */
 	stk_gpu_stream streams[STK_SLOT_STREAMS];
 	stk_gpu_ptr dummy;
-	uint8_t *copies[LATE_BATCHES]; /* in pinned memory */
+	uint8_t *copies[LATE_BATCHES]; /* copies of the batches, in pinned memory */
 	int64_t sample;
 };
 

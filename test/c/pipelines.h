@@ -10,11 +10,12 @@
 /* Creates a temporary folder with `files` JPEGs of various sizes in 3 classes. remove_folder deletes it and frees its name. */
 char *make_folder(int files, uint64_t seed);
 void remove_folder(char *folder);
-/* Overwrites file i of the folder, which belongs to class i % 3. */
+/* Writes the path of file i of the folder to `path`. The file belongs to class i % 3. */
 void file_path(const char *folder, int i, char *path, size_t capacity);
 
 struct options {
-	int32_t threads, batch, prefetch, rank, ranks, max_batches, read_requests; /* 0: the defaults, and 1 rank */
+	int32_t threads, batch, prefetch, rank, ranks, max_batches,
+		read_requests; /* 0 stands for the library's default; ranks 0: one rank */
 	const char *tail;
 	uint64_t seed;
 	bool no_fuse, in_order, trace;
@@ -29,7 +30,7 @@ void close_pipeline(struct stk_pipeline *p, struct stk_context *ctx);
 
 struct run_sample {
 	int64_t epoch, position, id;
-	uint64_t hash; /* of all outputs and their shapes */
+	uint64_t hash; /* hash of all outputs and their shapes */
 };
 struct run {
 	struct run_sample *samples;

@@ -14,8 +14,8 @@ struct reverse_source {
 	struct stk_io *io;
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
-	struct stk_request *stack; /* the latest first */
-	int64_t due;               /* when the first of the stack was submitted, plus latency */
+	struct stk_request *stack; /* the requests of this wave, latest first */
+	int64_t due;               /* time at which they complete: that of the wave's first request plus the latency */
 	int in_flight, peak;
 	bool started, cancelled, ending;
 	pthread_t thread;
@@ -63,7 +63,7 @@ static void complete(struct reverse_source *s, struct stk_request *r)
 	stk__io_finish(s->io, r, STK_OK);
 }
 
-/* Call with the lock held. Releases the lock while requests complete. */
+/* Completes all requests of the wave. Call with the lock held, which this releases while requests complete. */
 static void complete_all(struct reverse_source *s)
 {
 	struct stk_request *r = s->stack;

@@ -9,7 +9,7 @@
 
 struct reverse_source;
 
-/* latency is in nanoseconds. Returns NULL if memory runs out. */
+/* Creates the source. latency is in nanoseconds. Returns NULL if memory runs out. */
 struct reverse_source *reverse_source_create(int64_t latency);
 extern const struct stk_source_ops reverse_source_ops;
 /* Returns the largest number of requests that were in flight at once. */

@@ -36,7 +36,7 @@ static void complete(struct slow_source *s, struct stk_request *r)
 	stk__io_finish(s->io, r, STK_OK);
 }
 
-/* Returns the request that is served next, or NULL. */
+/* Returns a pointer to the list's link to the request that is served next, or NULL. */
 static struct stk_request **next_due(struct slow_source *s)
 {
 	struct stk_request **first = NULL;

@@ -19,7 +19,7 @@ struct slow_source {
 	int64_t latency_ns;
 	const char *stalled;                      /* uri of the object that stalls until slow_release */
 	bool all_stalled;                         /* all objects stall */
-	bool narrow;                              /* one request at a time, by the earliest deadline */
+	bool narrow;                              /* serves one request at a time, the one with the earliest deadline first */
 	void (*completes)(struct slow_source *s); /* may be NULL; called with the lock held, after a request has ended */
 	void *user;
 	int fail_every; /* the first `failures` requests of every n-th uri fail with `status`; 0: none fail */
@@ -28,17 +28,17 @@ struct slow_source {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	pthread_t thread;
-	struct stk_request *waiting; /* newest first */
+	struct stk_request *waiting; /* requests that have not completed, newest first */
 	bool stop, release;
 	int in_flight, most_in_flight;
 	int64_t completed, cancelled;
-	int asked[256];         /* number of requests that ended, by uri */
-	int64_t deadline[1024]; /* of the first request, by uri; 0: not requested */
+	int asked[256];         /* number of requests that ended, for each uri */
+	int64_t deadline[1024]; /* deadline of the first request for each uri; 0: not requested */
 };
 
-/* Takes no reference: io owns the source. */
+/* Creates a slow source and adds it to the context, whose io owns it: the caller must not free it. */
 struct slow_source *add_slow_source(struct stk_context *ctx, int64_t latency_ns);
-/* Completes the requests that stall. */
+/* Completes the requests that stall, and lets later ones pass. */
 void slow_source_release(struct slow_source *s);
 /* Returns the number of requests so far, complete or in flight. */
 int64_t slow_source_asked(struct slow_source *s);

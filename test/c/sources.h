@@ -17,12 +17,12 @@ struct source {
 	int64_t samples; /* in an epoch */
 	bool per_sample;
 	enum stk_seek seek;
-	int32_t shards, shard; /* shards 0: one */
+	int32_t shards, shard; /* shards 0 stands for 1 */
 	enum fault fault;
-	int64_t fault_at; /* position */
+	int64_t fault_at; /* position in the epoch at which the fault occurs */
 	int delay_us;
 	struct stk_pipeline *asks; /* pull, release and reset read this pipeline's counters; may be NULL */
-	/* records of the calls */
+	/* The members below record the calls. */
 	int pulls, released, resets, destroyed;
 	int64_t last_reset;
 	pthread_t thread;

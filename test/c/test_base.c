@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * base: errors, arena, Philox. */
+ * Tests of src/base: errors, the arena, and Philox random numbers. */
 #include "test.h"
 
 #include "base/error.h"

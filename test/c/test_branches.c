@@ -145,7 +145,7 @@ static void test_the_way_does_not_matter(void **state)
 	struct run want = {0};
 	for (int k = 0; k < 4; k++) {
 		struct opened o = open_graph(tangled(), 1 + k % 2 * 2, k >= 2);
-		if (k == 3) { /* from the graph's JSON */
+		if (k == 3) { /* builds the graph from its JSON instead */
 			char *json = NULL;
 			struct stk_graph *again = NULL;
 			assert_int_equal(stk_graph_serialize(o.g, &json, NULL), STK_OK);

@@ -76,7 +76,7 @@ static const char *path_of(const struct stk_cache_disk *d, const char *uri)
 	return path;
 }
 
-/* Returns false if there is no room. */
+/* Stores an object of `size` bytes in the cache. Returns false if there is no room for it. */
 static bool keep(struct stk_cache_disk *d, const char *uri, size_t size)
 {
 	static const uint8_t bytes[4096];

@@ -142,7 +142,7 @@ static void test_a_pipeline_in_the_thread_that_captures(void **state)
 	}
 }
 
-/* Each call must restore the caller's capture mode. */
+/* A call of the library that changes the thread's capture mode must restore it. */
 static void test_the_mode_of_the_users_thread_stays(void **state)
 {
 	(void)state;

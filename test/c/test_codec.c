@@ -198,7 +198,7 @@ static void test_cmyk_becomes_rgb(void **state)
 	stk__decoder_destroy(d);
 }
 
-/* Finds the stored pixel of an oriented one, written as a viewer's turns and flips that show the image upright. */
+/* Finds the stored pixel (x, y) that is pixel (u, v) of the upright image, by the turns and flips of each EXIF orientation. */
 static void stored_of(int orientation, int width, int height, int u, int v, int *x, int *y)
 {
 	int right = width - 1, bottom = height - 1;
@@ -485,7 +485,7 @@ static void test_no_image_uses_tables_of_another(void **state)
 		if (bare.data[i] == 0xff && bare.data[i + 1] == 0xdb)
 			dqt = bare.data + i;
 	assert_non_null(dqt);
-	dqt[1] = 0xfe; /* now a comment */
+	dqt[1] = 0xfe; /* turns the segment of quantization tables into a comment */
 	for (int n = 0; n < 2; n++) {
 		enum stk_status status;
 		assert_null(test_decode(d, bare, STK_RGB, STK_UINT8, false, NULL, &status, NULL));

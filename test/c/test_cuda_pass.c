@@ -120,7 +120,7 @@ static void add_hole(struct stk_pass *p)
 	stk__pass_hole(p, draw_window(p->w, p->h), value);
 }
 
-/* Filters that are too wide for the usual kernel's shared memory, and images of one row or column. */
+/* Draws filters that are too wide for the usual kernel's shared memory, and images of one row or column. */
 static void draw_wide(struct stk_pass *p, enum stk_dtype dtype)
 {
 	int wide = 1 + (int)draw(20000), other = 1 + (int)draw(4);
@@ -135,7 +135,7 @@ static void draw_wide(struct stk_pass *p, enum stk_dtype dtype)
 	stk__pass_resize(p, &r);
 }
 
-/* Windows, mirroring and nearest pixels of any type, without arithmetic. */
+/* Draws windows, mirroring and nearest pixels of any type, without arithmetic. */
 static void draw_geometry(struct stk_pass *p)
 {
 	enum stk_dtype dtype = (enum stk_dtype)draw(STK_DTYPE_COUNT);
@@ -150,7 +150,7 @@ static void draw_geometry(struct stk_pass *p)
 		add_fill(p);
 }
 
-/* Rows of three-byte pixels that become bytes or floats, with or without a filled border. */
+/* Draws passes over rows of three-byte pixels to bytes or floats, with or without a filled border. */
 static void draw_rows(struct stk_pass *p)
 {
 	static const enum stk_dtype floats[] = {STK_FLOAT, STK_FLOAT16, STK_BFLOAT16};
@@ -176,7 +176,7 @@ static void draw_rows(struct stk_pass *p)
 		add_hole(p);
 }
 
-/* Only a gentle warp, which mostly reads well inside the image, from rows and windows of any alignment. */
+/* Draws a pass with only a small warp, which mostly reads inside the image, from rows and windows of any alignment. */
 static void draw_warp(struct stk_pass *p)
 {
 	static const float near[6] = {1, 0, 0, 0, 1, 0};
@@ -256,7 +256,7 @@ struct job {
 	struct stk_pass pass;
 	struct stk_rect need;
 	ptrdiff_t row;
-	size_t offset; /* in bytes, in the output */
+	size_t offset; /* of the job's result in the output, in bytes */
 	bool planar_source, planar, taken;
 };
 

@@ -7,7 +7,7 @@
 
 /* A machine and a loop. Costs are in seconds of a core. */
 struct machine {
-	double cores, others; /* in all; those that other programs use */
+	double cores, others; /* number of cores, and how many of them other programs use */
 	double rate;          /* images per second that the loop takes; INFINITY: as many as come */
 	double loop;          /* cores that the loop itself uses */
 	double gpu_rate;      /* images per second that the GPU can decode */
@@ -15,7 +15,7 @@ struct machine {
 
 static const double READ = 0.00006, DECODE = 0.0006;
 
-/* Returns what a window shows at this level. */
+/* Returns the measurements that a time window would show at this level. *rate: images per second in the window. */
 static struct stk_window_seen window(const struct machine *m, int32_t level, double *rate)
 {
 	double share = level > 0 ? level / 100.0 : 0, cost = READ + share * DECODE, free = m->cores - m->others - m->loop;
@@ -23,15 +23,16 @@ static struct stk_window_seen window(const struct machine *m, int32_t level, dou
 	*rate = fmin(m->rate, most);
 	double used = m->loop + *rate * cost;
 	bool core_bound = by_cores < m->rate && by_cores <= by_gpu;
-	double got = core_bound ? (m->cores - m->others) / m->cores : 1; /* threads queue for the cores of the others */
+	double got =
+		core_bound ? (m->cores - m->others) / m->cores : 1; /* our threads get only the cores' time that other programs leave */
 	return (struct stk_window_seen){
 		.busy = used / m->cores, .decoding = *rate * share * DECODE / m->cores, .got = got, .late = core_bound ? 0.5 : 0};
 }
 
 struct course {
-	int32_t least, most;           /* level over the last windows */
-	double busiest, rate;          /* over the last windows */
-	struct stk_decode_level level; /* at the end */
+	int32_t least, most;           /* lowest and highest level in the last windows */
+	double busiest, rate;          /* largest load and lowest rate in the last windows */
+	struct stk_decode_level level; /* level at the end */
 };
 
 /* Runs a number of windows, and describes the last of them. */
@@ -140,7 +141,7 @@ static void test_cores_that_are_taken_away(void **state)
 		late += seen.late > 0;
 		c.level = stk__decode_level_next(c.level, &seen);
 	}
-	assert_true(late <= 25); /* tries again rarely */
+	assert_true(late <= 25); /* the policy tries again rarely */
 	m.others = 0;
 	c = follow(&m, c.level, 1200, 50);
 	assert_true(c.least > 80);
@@ -158,7 +159,7 @@ static void test_single_disturbances_change_nothing(void **state)
 	assert_int_equal(l.level, STK_LEVEL_MOST);
 }
 
-/* Windows of a level that may not change, next to the thresholds. */
+/* Windows between the thresholds, where the level must not change. */
 static void test_between_the_thresholds_nothing_moves(void **state)
 {
 	(void)state;

@@ -25,7 +25,7 @@ static void write_file(const char *folder, int i, const uint8_t *data, size_t si
 	fclose(f);
 }
 
-/* Damages some bytes of the scan, or truncates it. */
+/* Damages some bytes of a file's scan, or truncates the file. */
 static void damage(const char *folder, int i, uint64_t *seed)
 {
 	struct test_jpeg j = {.width = 90 + i, .height = 70, .components = 3, .quality = 85, .noise = 0.3, .seed = (uint64_t)i};
@@ -140,7 +140,7 @@ static void test_the_sides_that_decode(void **state)
 	}
 }
 
-/* Runs two epochs with the level held. */
+/* Runs two epochs at a fixed level of the decode side. */
 static struct device_run run_at_level(const struct device_graph *g, int32_t level)
 {
 	const struct device_settings s = {.batch = 4, .threads = 3};
@@ -158,7 +158,7 @@ static struct device_run run_at_level(const struct device_graph *g, int32_t leve
 	return r;
 }
 
-/* At each level both sides together decode the same files to the same bytes. */
+/* At each level, which divides the files between cores and GPU, the results must be the same bytes. */
 static void test_levels_between_the_sides(void **state)
 {
 	(void)state;

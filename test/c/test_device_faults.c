@@ -17,7 +17,7 @@ static char *folder;
 static const char *const graphs[] = {"a value used twice", "gathered between levels", "arrays"};
 enum { GRAPHS = sizeof graphs / sizeof *graphs };
 
-/* Includes files that are refused. */
+/* Makes a folder of baseline JPEGs, except for file 4, which is progressive. */
 static int set_up(void **state)
 {
 	(void)state;

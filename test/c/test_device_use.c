@@ -15,7 +15,7 @@
 enum { FILES = 13, BATCH = 4, SECONDS = 580 };
 static char *folder;
 static bool emulated;
-static char options[256]; /* of the emulated driver, when the test began */
+static char options[256]; /* options of the emulated driver (STOKER_EMULATED_CUDA) when the test began */
 
 static int set_up(void **state)
 {
@@ -155,7 +155,7 @@ static void test_too_many_streams(void **state)
 	const struct device_settings s = {.batch = 2};
 	struct stk_pipeline *p = make_device_pipeline(ctx, device_graph("the usual")->make(folder), &s);
 	struct stk_batch *b = next(p);
-	for (int again = 0; again < 3; again++) /* using a stream again does not count */
+	for (int again = 0; again < 3; again++) /* a stream that is used several times counts once */
 		for (int i = 0; i < STK_SLOT_STREAMS; i++)
 			ok(stk_batch_use_stream(b, (uint64_t)(uintptr_t)l.streams[i], &err), &err);
 	assert_int_equal(stk_batch_use_stream(b, 0, &err), STK_LIMIT);
@@ -411,7 +411,7 @@ static void test_batches_that_nobody_waits_for_are_not_kept(void **state)
 		most = now > most ? now : most;
 	}
 	assert_true(most > PREFETCH + 2);
-	for (double nap_us = 2000; (now = under_way(p)) > PREFETCH; nap_us *= 1.2) /* fails by the alarm */
+	for (double nap_us = 2000; (now = under_way(p)) > PREFETCH; nap_us *= 1.2) /* if the number never falls, the alarm ends the test */
 		for (int k = 0; k < 80; k++) {
 			run_on(p, 1);
 			usleep((useconds_t)nap_us);

@@ -73,7 +73,7 @@ struct outcome {
 	struct stk_error err;
 	uint64_t hashes[BATCHES][BATCH];
 	int32_t counts[BATCHES];         /* 0: the batch was not delivered */
-	int destroyed, pulled, released; /* counts of a source */
+	int destroyed, pulled, released; /* numbers of calls of a source */
 };
 
 /* Keeps the first error. Returns whether there is one. */
@@ -176,7 +176,7 @@ static void count_release(void *user)
 	((struct outcome *)user)->released++;
 }
 
-/* Tensors of 3 x 2 that are filled with their position; an epoch has 7 of them. */
+/* A source of 7 tensors of 3 x 2 in each epoch; each is filled with its position. */
 static enum stk_status pull(void *user, const struct stk_feed_request *request, struct stk_feed *feed, struct stk_error *err)
 {
 	static uint8_t pixels[FILES][6];
@@ -305,7 +305,7 @@ static void run_resumed(struct stk_context *ctx, graph_fn build, struct outcome 
 	stk_pipeline_destroy(p);
 }
 
-/* Converts the graph to JSON and explains it; delivers nothing. */
+/* Converts the graph to JSON and explains its pipeline, but takes no batch. */
 static void run_texts(struct stk_context *ctx, graph_fn build, struct outcome *o)
 {
 	struct stk_graph *g = NULL, *again = NULL;
@@ -381,7 +381,7 @@ static void fault_loop_of(run_fn run, graph_fn build, enum stk_fault kind, bool 
 	assert_true(failed > 0);
 }
 
-/* Fails one call, then that call and all later ones: with the latter, keeping the error may fail too. */
+/* Fails the Nth call only, then the Nth and all later calls. In the second case storing the error's details may fail too. */
 static void fault_loop(run_fn run, graph_fn build, enum stk_fault kind, const char *what)
 {
 	fault_loop_of(run, build, kind, false, what);

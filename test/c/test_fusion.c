@@ -189,7 +189,7 @@ typedef struct stk_graph *graph_maker(void);
 struct spelling {
 	const char *what;
 	graph_maker *make;
-	const char *pass[MAX_OPS]; /* "operator: step" in order */
+	const char *pass[MAX_OPS]; /* the expected pass: a text "operator: step" for each step, in order */
 };
 
 static const struct spelling spellings[] = {

@@ -39,7 +39,7 @@ static struct stk_graph *padded(void)
 	return in.g;
 }
 
-/* The same over the result of an earlier operator on the whole batch: two operators that gather, in sequence. */
+/* Does the same on the result of an earlier operator that also needs the whole batch, so that two operators gather in sequence. */
 static struct stk_graph *twice(void)
 {
 	struct begun in = begin_graph(folder);
@@ -51,7 +51,7 @@ static struct stk_graph *twice(void)
 	return in.g;
 }
 
-/* The sizes are known in advance, so no sample waits for the others. */
+/* A graph whose padded size is known in advance, so that no sample waits for the others. */
 static struct stk_graph *known(void)
 {
 	struct begun in = begin_graph(folder);
@@ -148,7 +148,7 @@ static void test_pads_to_the_largest_of_each_batch(void **state)
 		stk_batch_unref(&b);
 	}
 	assert_int_equal(batches, (FILES + 4) / 5);
-	assert_true(differ); /* else the test would prove little */
+	assert_true(differ); /* samples of equal size would prove little */
 	close_opened(&o);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * io: files of every size and kind are read or refused by name, cached files without a thread; each request completes once, in order of deadlines, even if
- * requests are cancelled. */
+ * Tests of io: files of every size and kind are read, or refused with a message that names them; cached files are read without a thread; each request completes
+ * once, in the order of deadlines, even if other requests are cancelled. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -99,7 +99,7 @@ static struct stk_io *make_io(int threads)
 	return io;
 }
 
-static _Thread_local int32_t retries; /* of this thread's last read_one */
+static _Thread_local int32_t retries; /* number of retries of this thread's last read_one */
 
 /* Reads on the calling thread if possible, else on another thread, and checks the bytes from `offset` on. */
 static enum stk_status read_one(

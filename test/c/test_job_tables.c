@@ -37,7 +37,7 @@ static void test_equal_constants(void **state)
 		size_t bytes = 0;
 		stk__fft_plan(64, &p.fft);
 		stk__job_gpu_begin(b.gpu);
-		for (int k = 0; k < JOBS; k++) { /* each from memory of its own, as operators without shared tables have */
+		for (int k = 0; k < JOBS; k++) { /* each job's table has its own memory, as in operators without shared tables */
 			struct stk_tensor in = {signal, {STK_FLOAT, 1, {100}, ""}}, out = {bins, {STK_FLOAT, 2, {4, 33}, ""}};
 			bytes = sizeof(float) * (size_t)(p.fft.floats + p.window);
 			own = malloc(bytes);
@@ -49,7 +49,7 @@ static void test_equal_constants(void **state)
 		}
 		const size_t end = stk__job_gpu_end(b.gpu), items = sizes.tables - ((limits.constants + 255) & ~(size_t)255);
 		const size_t stored = (end - items) / ((bytes + 15) & ~(size_t)15);
-		assert_int_equal(stored, distinct <= 4 ? distinct : JOBS); /* the last four are remembered */
+		assert_int_equal(stored, distinct <= 4 ? distinct : JOBS); /* only the last four tables are compared with a new one */
 		const struct stk_job_gpu_item *it = (const void *)(tables + 256);
 		for (int k = 0; k < JOBS; k++) {
 			const float *constants = (const void *)(tables + ((uintptr_t)it[k].job.constants - device));

@@ -156,7 +156,8 @@ static void take_and_compare(struct test_jpeg (*make)(uint64_t *), uint64_t r, i
 	for (int n = 0; n < files; n++) {
 		struct test_jpeg j = make(&r);
 		int t = test_random_in(&r, 0, 2), denom = n & 1 ? 1 : 2 << n / 2 % 3;
-		if (!j.rgb || types[t].type != STK_GRAY) /* libjpeg-turbo decodes these */
+		if (!j.rgb ||
+			types[t].type != STK_GRAY) /* only these combinations; for others our decoder leaves the file to libjpeg-turbo */
 			compare_windows(decoders, j, &r, t, denom);
 	}
 	destroy_decoders(decoders);
@@ -274,7 +275,7 @@ static struct test_file make_extreme(uint64_t *r, int width, int height, int mos
 struct catcher {
 	struct jpeg_error_mgr base;
 	jmp_buf escape;
-	bool cut_off; /* libjpeg had to add an end marker */
+	bool cut_off; /* the file has no end marker, so libjpeg added one */
 };
 
 static void catch_message(j_common_ptr cinfo, int level)
@@ -358,8 +359,8 @@ static void test_extreme_coefficients_equal_libjpeg(void **state)
 	assert_int_equal(decode_extremes(1), 0xe08641eb61f0cd81); /* the hash of libjpeg-turbo's pixels on x86 */
 }
 
-/* Whether coefficients are so small that all of libjpeg-turbo's versions agree. Two passes scale the coefficients' sum by less than 1.39 each and divide it
- * by 8: samples beyond 512 wrap in plain C, and below that, sums between the passes fit in 16 bits. */
+/* Returns whether coefficients are so small that all of libjpeg-turbo's versions agree. Two passes scale the coefficients' sum by less than 1.39 each and
+ * divide it by 8: samples beyond 512 wrap in plain C, and below that, sums between the passes fit in 16 bits. */
 static bool sums_fit(struct test_file f)
 {
 	enum { MOST = 2000 };

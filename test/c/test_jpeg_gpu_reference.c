@@ -274,7 +274,7 @@ static void what_never_synchronises_is_flagged(void **state)
 	free(data);
 }
 
-/* A batch would have to wait too long for such files. */
+/* The GPU must refuse files with large scans, because their batch would have to wait for them too long. */
 static void files_with_large_scans_are_refused(void **state)
 {
 	struct jpeg_shape s = {.width = 1200, .height = 700, .components = 1, .h = {1}, .v = {1}, .quality = 99, .texture = 1, .scans = 1};

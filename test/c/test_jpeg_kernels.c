@@ -36,7 +36,7 @@ static void take_out(int level, const int16_t *pair, int16_t natural[2][64])
 
 /* ---- unstuffing ---- */
 
-/* Works byte by byte, following B.1.1.5. */
+/* Removes stuffed bytes one by one, as B.1.1.5 says. */
 static struct stk_jpeg_unstuffed unstuff_slowly(const uint8_t *src, size_t size, uint8_t *dst, size_t room)
 {
 	struct stk_jpeg_unstuffed u = {0, 0, false};
@@ -102,12 +102,12 @@ static struct stk_jpeg_huffman random_code(uint64_t *r, uint8_t *symbols, int co
 	for (;;) {
 		memset(&h, 0, sizeof h);
 		int shortest = test_random_in(r, 1, 8);
-		double left = 1; /* of Kraft's sum; the code of all ones stays unused */
+		double left = 1; /* what is left of Kraft's sum, 1; the code of all ones stays unused */
 		int placed = 0;
 		for (int n = shortest; n <= 16 && placed < count; n++) {
 			int room = (int)(left * (1 << n)) - 1, most = room < count - placed ? room : count - placed;
 			int here = n == 16 ? most : most > 0 ? test_random_in(r, 0, most) : 0;
-			/* Leave enough codes of 16 bits for the rest. */
+			/* Leaves enough codes of 16 bits for the remaining symbols. */
 			while (here > 0 && (left - here / (double)(1 << n)) * 65536 - 1 < count - placed - here)
 				here--;
 			if (here < 0)
@@ -173,7 +173,7 @@ static int random_value(uint64_t *r, int most)
 	return test_random(r) & 1 ? v : -v;
 }
 
-/* Coefficients in natural order; block[0] is the DC difference. */
+/* Draws a block and writes its code. block: the coefficients in natural order; block[0] is the DC difference. */
 static void put_random_block(struct writer *w, uint64_t *r, const struct stk_jpeg_huffman *dc, const struct stk_jpeg_huffman *ac,
 	int density, int most, int16_t block[64])
 {
@@ -324,7 +324,7 @@ static void test_entropy_decoding_of_noise(void **state)
 
 /* ---- inverse DCT ---- */
 
-/* Follows A.3.3 literally. */
+/* Returns a sample of the inverse DCT by the formula of A.3.3. */
 static double idct_at(const double *c, int x, int y)
 {
 	double sum = 0;
@@ -335,7 +335,7 @@ static double idct_at(const double *c, int x, int y)
 	return sum / 4 + 128;
 }
 
-/* In natural order. */
+/* Draws the coefficients and quantization steps of two blocks, in natural order. */
 static void random_pair(uint64_t *r, int16_t pair[2][64], int16_t quant[2][64])
 {
 	int kind = test_random_in(r, 0, 5), most = kind == 5 ? 32767 : kind == 4 ? 2047 : 60, density = test_random_in(r, 0, 100);
@@ -381,7 +381,7 @@ static void test_idct(void **state)
 			worst = off > worst ? off : worst;
 		}
 	}
-	assert_true(worst > 0 && worst < 1.1); /* rounding of two passes */
+	assert_true(worst > 0 && worst < 1.1); /* both passes round, so the error may be up to 1.1 */
 }
 
 /* Returns the mean square of samples before they are clamped. */
@@ -407,7 +407,7 @@ static void test_small_idct_gives_means(void **state)
 		double c[64];
 		bool moderate = n % 20 < 3;
 		random_pair(&r, natural, steps);
-		for (int i = 8; i < 64 && n % 7 == 0; i++) /* row 4 is not used by 4x4 */
+		for (int i = 8; i < 64 && n % 7 == 0; i++) /* keeps only rows 0 and 4; a 4x4 inverse DCT does not use row 4 */
 			if (i / 8 != 4)
 				natural[0][i] = 0;
 		for (int level = 0; level < LEVELS; level++) {
@@ -514,7 +514,7 @@ static void test_colour_of_all_chroma(void **state)
 		}
 }
 
-/* Must not write a byte after n pixels. */
+/* A row of n pixels must not write a byte after them. */
 static void test_rows_end_where_they_should(void **state)
 {
 	(void)state;

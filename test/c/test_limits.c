@@ -53,7 +53,7 @@ static void write_file(const char *path, struct test_file f)
 
 /* ---- the process's memory ---- */
 
-/* Begins to watch the peak; returns the resident bytes. */
+/* Resets the peak of the resident memory, and returns the resident bytes. */
 static size_t watch(void)
 {
 	forget_peak();
@@ -100,7 +100,7 @@ static struct stk_graph *make_graph(const char *const *files, size_t n, const st
 
 struct outcome {
 	enum stk_status status;
-	int32_t size; /* of the first batch */
+	int32_t size; /* number of samples in the first batch */
 	double bytes_read, scratch;
 	struct stk_error err, bad; /* bad: the first bad sample */
 };

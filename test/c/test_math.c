@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * base/math: compared with libm, and special cases. */
+ * Tests of base/math: compares its functions with libm, and checks special cases. */
 #include "test.h"
 
 #include "base/math.h"

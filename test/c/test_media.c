@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Videos below the public API: plans hold what frames need and nothing else; conversion follows its formula; no fault of memory or of a read gets lost. The
- * video is an AVI of JPEGs that this test writes. */
+ * Internal functions for videos: plans contain exactly the packets that the frames need; color conversion follows its formula; every failed allocation or read
+ * is reported. The video is an AVI of JPEGs that this test writes. */
 #include "test.h"
 
 #include "base/cpu.h"
@@ -44,7 +44,8 @@ static void test_plans(void **state)
 	check_plan((int32_t[]){0}, 1, (struct stk_segment[]){{0, 0, 0, 1}}, 1);
 	check_plan((int32_t[]){1, 3}, 2, (struct stk_segment[]){{0, 2, 0, 2}}, 1);
 	check_plan((int32_t[]){3}, 1, (struct stk_segment[]){{0, 1, 0, 1}}, 1);
-	check_plan((int32_t[]){4}, 1, (struct stk_segment[]){{0, 5, 0, 1}}, 1); /* a B frame of the open group */
+	check_plan((int32_t[]){4}, 1, (struct stk_segment[]){{0, 5, 0, 1}},
+		1); /* packet 5 is a B frame of the open group, which refers to the first group */
 	check_plan((int32_t[]){6}, 1, (struct stk_segment[]){{4, 4, 0, 1}}, 1);
 	check_plan((int32_t[]){0, 7}, 2, (struct stk_segment[]){{0, 0, 0, 1}, {4, 7, 1, 1}}, 2);
 	check_plan((int32_t[]){4, 7}, 2, (struct stk_segment[]){{0, 7, 0, 2}}, 1); /* the second key packet is decoded anyway */
@@ -97,7 +98,7 @@ static void check_colors(double red, double blue, bool full, int bits, int sub_x
 				off += out[y][x][c] != exact(want[c]);
 			}
 		}
-	assert_in_range(off, 0, 20); /* values that lie within 2^-8 of a half */
+	assert_in_range(off, 0, 20); /* rounding may differ only for values within 2^-8 of a half */
 }
 
 static void test_colors(void **state)
@@ -111,7 +112,7 @@ static void test_colors(void **state)
 			}
 }
 
-/* Every version of the row gives the bytes of plain C, for all matrices, widths, and both layouts, and writes nothing else. */
+/* Every SIMD version of the row conversion gives the bytes of plain C, for all matrices, widths, and both layouts, and writes nothing else. */
 static void test_rows(void **state)
 {
 	(void)state;
@@ -484,7 +485,7 @@ static void test_colours_of_key_frames(void **state)
 	assert_true(stk__colour_of_vp9(BYTES(0x82, 0x49, 0x83, 0x42, 0x50), &matrix, &full));
 	assert_true(matrix == 1 && full);
 	assert_false(stk__colour_of_vp9(BYTES(0x82, 0x49, 0x83, 0x42, 0xe0), &matrix, &full)); /* RGB */
-	assert_false(stk__colour_of_vp9(BYTES(0x86, 0x49, 0x83, 0x42, 0x40), &matrix, &full)); /* no key frame */
+	assert_false(stk__colour_of_vp9(BYTES(0x86, 0x49, 0x83, 0x42, 0x40), &matrix, &full)); /* not a key frame */
 	assert_false(stk__colour_of_vp9(BYTES(0x82, 0x49), &matrix, &full));
 	assert_true(stk__colour_of_vp8(BYTES(0x10, 2, 0, 0x9d, 1, 0x2a, 16, 0, 16, 0, 0, 0, 0), &matrix, &full));
 	assert_true(matrix == 5 && !full);

@@ -116,7 +116,7 @@ static void test_a_giant_leaves_nothing_behind(void **state)
 	take(p, 100);
 	long after = resident_kb();
 	print_message("resident: %ld KiB, %ld at most, %ld 100 batches later\n", before, most, after);
-	assert_true(most - before > 3L * SIDE * SIDE / 1024);   /* the whole image was in memory */
+	assert_true(most - before > 3L * SIDE * SIDE / 1024);   /* proves that the whole image was in memory at the peak */
 	assert_true(after <= before + before / 10 + (8 << 10)); /* idle read buffers of 8 MiB may always stay */
 	unsetenv("STOKER_MAX_IMAGE_SIZE");
 	close_pipeline(p, ctx);
@@ -171,7 +171,7 @@ static void test_headers_that_promise_too_much(void **state)
 	free(f.data);
 	const struct test_png png = {.width = 16, .height = 16, .color = 2, .bits = 8};
 	f = test_png_make(&png);
-	/* IHDR of 2^31-1 squared, its check sum made right: the smallest deflate stream is left to promise the rest */
+	/* Sets IHDR's width and height to 2^31 - 1 and corrects its checksum. The file keeps its tiny pixel data. */
 	static const uint8_t huge[] = {0x7f, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff};
 	memcpy(f.data + 16, huge, sizeof huge);
 	uint32_t crc = 0xffffffff;

@@ -31,7 +31,7 @@ static struct nvtx_tool_counts seen(void)
 {
 	struct nvtx_tool_counts counts = {0};
 	void *tool = dlopen(getenv("NVTX_INJECTION64_PATH"), RTLD_NOW | RTLD_NOLOAD);
-	assert_non_null(tool); /* NVTX has loaded it */
+	assert_non_null(tool); /* RTLD_NOLOAD: found only if NVTX has loaded it */
 	void (*read_counts)(struct nvtx_tool_counts *) = NULL;
 	*(void **)&read_counts = dlsym(tool, "nvtx_tool_read");
 	assert_non_null(read_counts);

@@ -227,7 +227,7 @@ static void test_random_windows_keep_their_bounds(void **state)
 		if (c.w < 1 || c.h < 1 || c.x < 0 || c.y < 0 || c.x + c.w > w || c.y + c.h > h)
 			fail_msg("window %d,%d %dx%d of %dx%d (position %d)", c.x, c.y, c.w, c.h, w, h, i);
 		double share = (double)c.w * c.h / ((double)w * h), got = (double)c.w / c.h;
-		double slack = 1.0 / c.w + 1.0 / c.h; /* for rounding */
+		double slack = 1.0 / c.w + 1.0 / c.h; /* allowance for rounding to whole pixels */
 		if (c.w > 30 && c.h > 30 &&
 			(share > area[1] * (1 + slack) || got > aspect[1] * (1 + slack) || got < aspect[0] * (1 - slack)))
 			fail_msg("window %dx%d of %dx%d: share %g, aspect %g (position %d)", c.w, c.h, w, h, share, got, i);
@@ -299,7 +299,7 @@ static void test_resize_extents(void **state)
 	(void)state;
 	static const struct {
 		struct stk_arg args[3];
-		int n, w, h; /* of an image of 640 x 480 */
+		int n, w, h; /* n: number of args; w, h: expected size for an image of 640 x 480 */
 	} cases[] = {
 		{{{"resize_x", STK_VALUE_FLOAT, {.f = 320}}}, 1, 320, 240},
 		{{{"resize_shorter", STK_VALUE_FLOAT, {.f = 256}}}, 1, 341, 256},

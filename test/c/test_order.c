@@ -431,7 +431,6 @@ static void test_contiguous_shards_restore(void **state)
 				}
 }
 
-/* The table from the specification and DALI's manual: samples 1..7 in batches of 2. */
 /* Runs of consecutive places describe the order compactly; checks that they give the same places, for every kind of order. */
 static void test_runs_are_the_places(void **state)
 {
@@ -480,6 +479,7 @@ static void test_runs_are_the_places(void **state)
 	}
 }
 
+/* Compares with the table from the specification and DALI's manual: samples 1..7 in batches of 2. */
 static void test_seven_samples_in_twos(void **state)
 {
 	(void)state;

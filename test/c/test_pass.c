@@ -199,7 +199,7 @@ static void one_resize(double *equal_share, double *worst)
 	if (!whole || filter == STK_INTERP_GAUSSIAN || other == STK_INTERP_GAUSSIAN) {
 		r.roi_x0 = uniform(-2, (float)w), r.roi_x1 = uniform(-2, (float)w + 2) + 0.0137f;
 		r.roi_y0 = uniform(-2, (float)h), r.roi_y1 = uniform(-2, (float)h + 2) + 0.0173f;
-		r.drop = 0; /* otherwise all taps might be outside of the image */
+		r.drop = 0; /* `drop` ignores taps outside of the image, which here might be all of them */
 	}
 	struct picture src = picture_make(STK_UINT8, w, h, c, (int)next() % 3);
 	picture_randomize(&src);
@@ -263,7 +263,7 @@ static void test_exact_scales_are_exact(void **state)
 			for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
 				int32_t w = sizes[i][0], h = sizes[k][0], ow = sizes[i][1], oh = sizes[k][1];
 				if (antialias && (w % ow || h % oh || w > 2 * ow || h > 2 * oh) && (w > ow || h > oh))
-					continue; /* thirds cannot be represented exactly */
+					continue; /* weights such as 1/3 cannot be represented exactly */
 				struct stk_resize r = {ow, oh, 0, 0, (float)w, (float)h, STK_INTERP_LINEAR, STK_INTERP_LINEAR,
 					(uint8_t)antialias, 0, STK_UINT8};
 				seed = i * 100 + k;

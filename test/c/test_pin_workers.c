@@ -14,7 +14,7 @@
 
 enum { WORKERS = 3 };
 static char root[64];
-static int one, other; /* cores that are allowed */
+static int one, other; /* numbers of two cores that this process may use; other is -1 if there is only one */
 
 static int set_up(void **state)
 {
@@ -116,14 +116,14 @@ static void test_workers_stay_near_their_gpu(void **state)
 	char first[16], second[16];
 	cpu_set_t at_one = only(one);
 	unsetenv("LOCAL_WORLD_SIZE");
-	check(2, &at_one, 0, ""); /* the machine does not report it */
+	check(2, &at_one, 0, ""); /* the machine does not report the cores near the GPU */
 	if (other < 0)
 		return; /* with one core, all cores are near */
 	snprintf(first, sizeof first, "%d", one);
 	snprintf(second, sizeof second, "%d", other);
 	says(0, first);
 	says(1, second);
-	check(1, &at_one, 1, first); /* one core there: one worker */
+	check(1, &at_one, 1, first); /* one core near the GPU: one worker stays there */
 	setenv("STOKER_AFFINITY", "0", 1);
 	check(1, &at_one, 0, "");
 	unsetenv("STOKER_AFFINITY");

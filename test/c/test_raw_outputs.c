@@ -17,7 +17,7 @@ enum { N = 24, BATCH = 8, EPOCHS = 64 };
 /* "given://NUMBER": bytes that depend on the number and are available at once. */
 struct given_source {
 	size_t base, more;                        /* object i has base + i * more bytes */
-	_Atomic(const uint8_t *) lies[N][EPOCHS]; /* where each object's bytes were stored */
+	_Atomic(const uint8_t *) lies[N][EPOCHS]; /* address of each object's bytes in each epoch */
 	_Atomic int reads[N];
 };
 

@@ -27,7 +27,7 @@ struct action {
 	struct stk_rect crop;
 	float fill[STK_PASS_MAX_CHANNELS], scale[STK_PASS_MAX_CHANNELS], bias[STK_PASS_MAX_CHANNELS];
 	enum stk_dtype dtype;
-	struct stk_recipe_coin coin[2]; /* MIRROR along x and y */
+	struct stk_recipe_coin coin[2]; /* MIRROR: the coins for x and for y */
 	int32_t channels;
 };
 
@@ -99,7 +99,7 @@ static void act(const struct action *a, struct stk_pass *p, int64_t epoch, int64
 	switch (a->what) {
 	case WINDOW:
 		r.key = a->window.key;
-		for (int k = 0; k < 2; k++) { /* in the order of the random stream */
+		for (int k = 0; k < 2; k++) { /* draws in the order of the operator's random stream */
 			int axis = a->window.draw[0] == k ? 0 : 1;
 			drawn[axis] = stk__random_below(&r, a->window.places[axis]);
 			start[axis] = drawn[axis] - a->window.before[axis];
@@ -150,7 +150,7 @@ static void draw_script(struct script *s, struct stk_recipe *r)
 {
 	*s = (struct script){.w = between(1, 24), .h = between(1, 20), .c = between(1, 4)};
 	if (between(0, 3) == 0)
-		s->w = 16; /* full vectors */
+		s->w = 16; /* a width of full vectors */
 	stk__recipe_begin(r, s->w, s->h, s->c);
 	int32_t wanted = between(1, STK_RECIPE_MOVES);
 	for (; s->n < wanted; s->n++) {
@@ -346,7 +346,8 @@ static void test_what_has_no_place_in_a_recipe(void **state)
 	stk__recipe_next(&r, &variants[0]);
 	stk__recipe_next(&r, &variants[1]);
 	stk__pass_cast(&variants[1], STK_FLOAT);
-	assert_false(stk__recipe_move(&r, &(struct stk_recipe_coin){1, 0.5f}, 1, variants)); /* the coin decides more than geometry */
+	assert_false(stk__recipe_move(
+		&r, &(struct stk_recipe_coin){1, 0.5f}, 1, variants)); /* refused: the coin would change more than the geometry */
 
 	stk__recipe_begin(&r, 8, 8, 3);
 	assert_true(stk__recipe_window(&r, &outside, fill));

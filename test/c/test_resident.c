@@ -114,7 +114,7 @@ static struct reading listed(struct reading how)
 	return how;
 }
 
-/* Ways to run: with calls and without fusion, on the CPU, on the GPU. */
+/* Ways to run: on the CPU with separate operator calls, without fusion; on the CPU; on the GPU. */
 enum side { CALLS, CORES_TOO, ON_GPU, SIDES };
 
 /* Returns a boolean member of explain's JSON. */
@@ -457,7 +457,7 @@ static void test_calls_that_fail(void **state)
 		skip();
 	static const char *const functions[] = {"cuDevicePrimaryCtxRetain", "cuModuleLoadData", "cuModuleGetFunction",
 		"cuStreamCreateWithPriority", "cuEventCreate", "cuMemAlloc", "cuMemGetInfo", "cuMemcpyHtoDAsync", "cuLaunchKernel",
-		"cuEventRecord", "cuEventQuery"}; /* without the calls that the tests use to read batches */
+		"cuEventRecord", "cuEventQuery"}; /* calls that the tests themselves use to read batches are left out */
 	for (size_t f = 0; f < sizeof functions / sizeof *functions; f++) {
 		bool met = true;
 		for (long nth = 1; met; nth += 1 + nth / 4) {

@@ -26,7 +26,7 @@ static void write_sample(struct stk_gpu_device *dev, const struct stk_tensor *t,
 		memset(t->data, value, bytes);
 }
 
-/* Reads all samples in one copy. */
+/* Reads all samples with one copy, and checks their bytes. */
 static void check_samples(struct stk_gpu_device *dev, struct stk_slot *s, const void *dense, size_t bytes, int32_t n)
 {
 	uint8_t *got = malloc(bytes * (size_t)n);
@@ -54,7 +54,7 @@ static void fill_batch(struct stk_gpu_device *dev, struct stk_slot *s, struct st
 	for (int32_t i = 0; i < n; i++)
 		assert_ptr_equal(s->values[0].samples[i].data, (uint8_t *)dense + (size_t)i * bytes);
 	check_samples(dev, s, dense, bytes, n);
-	assert_true(stk__slot_settle(s, 0, n, &again)); /* settles twice, as for a value that is two outputs */
+	assert_true(stk__slot_settle(s, 0, n, &again)); /* settling again must change nothing; it happens if a value is two outputs */
 	assert_ptr_equal(again, dense);
 }
 
@@ -185,7 +185,7 @@ static void what_is_held_has_a_limit(struct stk_gpu_device *dev)
 			stk__block_drop(held[k][v]);
 	assert_int_equal(kept_bytes(r), 0);
 	assert_int_equal(r->out, 0);
-	for (int k = 0; k < 600; k++) { /* the ring frees the memory of the burst */
+	for (int k = 0; k < 600; k++) { /* meanwhile the ring frees the memory that only the burst needed */
 		assert_true(deliver(r, none, &lack));
 		stk__block_drop(none[0]);
 		stk__block_drop(none[1]);

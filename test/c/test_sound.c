@@ -32,7 +32,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 /* ---- references ---- */
 
-/* G.711's values, by the text of the recommendation: 13 and 14 bits, here scaled to 16. */
+/* Returns the value of a byte of A-law or mu-law by the text of G.711: 13 or 14 bits, here scaled to 16. */
 static double law(int tag, unsigned v)
 {
 	if (tag == TEST_WAV_ALAW) {
@@ -166,9 +166,9 @@ static void test_sizes_in_headers(void **state)
 	} cases[] = {
 		{UINT32_MAX, 0, 50, STK_OK, 0},             /* ffmpeg, writing to a pipe */
 		{0x7ffff000 / 6 * 6, 0, 50, STK_OK, 0},     /* SoX */
-		{301, 0, 50, STK_OK, 0},                    /* a part of a frame is left out */
+		{301, 0, 50, STK_OK, 0},                    /* the size ends within a frame, whose part is left out */
 		{600, 0, 50, STK_CORRUPT, 50},              /* cut in half */
-		{4000000000, 0, 0, STK_CORRUPT, 666666666}, /* 4 GB over nothing */
+		{4000000000, 0, 0, STK_CORRUPT, 666666666}, /* promises 4 GB and has no samples */
 		{UINT64_C(1) << 40, 1, 50, STK_CORRUPT, 183251937912},
 		{UINT64_C(1) << 63, 1, 50, STK_CORRUPT, -1},
 		{UINT64_MAX, 1, 50, STK_CORRUPT, -1},
@@ -192,7 +192,7 @@ static void test_sizes_in_headers(void **state)
 	}
 }
 
-/* A recorder that was not stopped leaves a size of 0. */
+/* A recorder that was not stopped leaves a size of 0 in the header. */
 static void test_unfinished_recording(void **state)
 {
 	(void)state;
@@ -230,7 +230,7 @@ static void test_truncated(void **state)
 static void test_refusals(void **state)
 {
 	(void)state;
-	/* changes of a mono WAV of 16 bits: fmt begins at byte 20 */
+	/* Changes of the bytes of a mono WAV of 16 bits, whose chunk fmt begins at byte 20. */
 	static const struct {
 		int at, bytes;
 		uint32_t value;
@@ -286,7 +286,7 @@ static void test_many_chunks(void **state)
 
 /* ---- FLAC ---- */
 
-/* Reads a window in pieces, as from a file. */
+/* Returns a window of the bytes in pieces, as reading from a file does. */
 struct pieces {
 	const uint8_t *data;
 	uint8_t *last; /* AddressSanitizer finds reads outside of the last piece */
@@ -449,7 +449,7 @@ static void test_flac_types(void **state)
 	}
 }
 
-/* A window reads little more of a long file than its own blocks. */
+/* Decoding a window of a long file must read little more than the window's own blocks. */
 static void test_flac_windows_read_little(void **state)
 {
 	(void)state;
@@ -491,12 +491,12 @@ static void test_flac_cut(void **state)
 			int32_t *to = malloc(4 * 4000);
 			struct stk_sound_window w = {.dtype = STK_INT32, .to = to};
 			enum stk_status s = stk__sound_peek(&bytes, false, &info, &err);
-			if (!s) { /* the header of the last block is there: its samples are missed later */
+			if (!s) { /* peek found the header of the last block; decoding notices later that its samples are missing */
 				w.count = info.frames;
 				s = stk__sound_read(&bytes, &info, &w, &err);
 			}
 			if (files[k].no_total && (size == made.blocks[whole] || size == made.blocks[whole] + 1) && size >= made.begin)
-				assert_int_equal(s, STK_OK); /* nothing says that there was more */
+				assert_int_equal(s, STK_OK); /* the header gives no length, so the cut cannot be noticed */
 			else
 				assert_int_equal(s, STK_CORRUPT);
 			assert_true(!s || strlen(err.message) > 10);
@@ -521,7 +521,7 @@ static void test_flac_cut(void **state)
 	}
 }
 
-/* Changing any byte after the header is an error; leniently, only the blocks that have it are silent. */
+/* A changed byte after the header is an error or, with `lenient`, makes only the block silent that holds it. */
 static void test_flac_damage(void **state)
 {
 	(void)state;
@@ -589,13 +589,13 @@ static void test_flac_hostile(void **state)
 	const struct stk_sound_bytes bytes = stk__sound_memory(made.data, made.size);
 	struct stk_sound_info info;
 	struct stk_error err = {0};
-	memset(made.data + 22, 0xff, 4); /* the number of frames: now 2^32 - 1 */
+	memset(made.data + 22, 0xff, 4); /* sets the number of frames to 2^32 - 1 */
 	assert_int_equal(stk__sound_peek(&bytes, false, &info, &err), STK_CORRUPT);
 	assert_non_null(strstr(err.message, "truncated FLAC"));
 	assert_int_equal(stk__sound_peek(&bytes, true, &info, &err), STK_OK);
 	assert_int_equal(info.frames, 100);
 	assert_int_equal(info.missing, UINT32_MAX - 100);
-	made.data[7] = 33; /* the size of STREAMINFO */
+	made.data[7] = 33; /* makes the size of STREAMINFO wrong */
 	assert_int_equal(stk__sound_peek(&bytes, false, &info, &err), STK_CORRUPT);
 	assert_non_null(strstr(err.message, "STREAMINFO"));
 	made.data[5] = 0xff;

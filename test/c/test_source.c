@@ -34,7 +34,7 @@ static void check_epochs(bool per_sample, int64_t samples)
 	stk_pipeline_destroy(p);
 	stk_context_unref(&ctx);
 	source_assert_balanced(&s);
-	assert_true(s.resets >= 2); /* one more for each epoch that the pipeline began ahead */
+	assert_true(s.resets >= 2); /* the pipeline begins epochs ahead, and each begin is a reset */
 	assert_int_equal(s.last_reset, s.resets);
 }
 
@@ -73,9 +73,9 @@ static void test_batches_outlive_source_and_pipeline(void **state)
 	source_assert_balanced(&s);
 }
 
-/* ---- memory that ends at the end of a page ---- */
+/* ---- tensors that end at the end of readable memory ---- */
 
-/* Gives one image per sample, which ends at the end of readable memory. */
+/* A source of one image per sample. The image ends at the end of readable memory, so that a read past the image crashes. */
 struct edge {
 	uint8_t *end;
 	enum stk_dtype dtype;
@@ -286,7 +286,7 @@ static void test_source_beside_a_reader(void **state)
 	remove_folder(folder);
 }
 
-/* Samples of the reader would be lost without a message. */
+/* Such a source must be an error: otherwise the reader's remaining samples would be lost without a message. */
 static void test_a_source_shorter_than_the_reader_is_an_error(void **state)
 {
 	(void)state;

@@ -195,8 +195,6 @@ static void test_resuming_beside_a_reader(void **state)
 	remove_folder(folder);
 }
 
-/* Samples of the reader would be lost without a message. */
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {

@@ -72,7 +72,7 @@ static void test_a_refused_start_is_an_error(void **state)
 struct tokens {
 	struct stk_pool_client client;
 	_Atomic int left, done;
-	_Atomic int made; /* no new units are made once `done` reaches this number */
+	_Atomic int made; /* take_token_and_make_one makes no new units once `done` reaches this number */
 };
 
 static bool take_token(struct stk_pool_client *client, int32_t worker)
