@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 build=$1
 cppcheck=${VENV:-.venv}/bin/cppcheck
 "$cppcheck" --version
-# pthread_cond_init: Cppcheck's description of POSIX says that its attributes must not be NULL; under another name it has none.
+# Renames pthread_cond_init: Cppcheck believes that its attributes must not be NULL, and knows nothing about a function of another name.
 "$cppcheck" -q -j "${JOBS:-$(nproc)}" --std=c11 --enable=warning,performance,portability --error-exitcode=1 --inline-suppr \
 	--suppressions-list=tools/cppcheck.txt --library=posix -D_GNU_SOURCE -D__x86_64__ '-DSTK_VERSION="0"' "-Dpthread_cond_init(condition, attributes)=stk__cond_init(condition)" -Iinclude -Isrc src cli examples
 if [ "${STOKER_TIDY:-0}" = 1 ]; then

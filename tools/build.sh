@@ -1,17 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Configures a build folder with the given options, or makes an existing one take them over, and builds it. As with meson itself, an option that is not
-# given stays as it was given last. BUILD/python is then a Python path that holds the package with its built module.
+# Configures a build folder with the given options, or changes the options of an existing one, and builds it. As with meson itself, an option that is not
+# given keeps its last value. Afterwards BUILD/python can be put on PYTHONPATH: it holds the package with its built module.
 #
-# usage: [TARGETS="a b"] tools/build.sh BUILD [meson options: -Dname=value or --name=value]    TARGETS: only these files of the folder
-#        LEFT_OUT_LATER=1: the caller says at its own end what the build leaves out
+# usage: [TARGETS="a b"] tools/build.sh BUILD [meson options: -Dname=value or --name=value]    TARGETS: builds only these files
+#        LEFT_OUT_LATER=1: does not print what the build leaves out; the caller does that later
 set -eu
 cd "$(dirname "$0")/.."
 build=$1
 shift
 
-# True if the folder was configured with all of the options; meson keeps there what it was given.
+# Returns whether the folder was configured with all of these options. Meson stores its options in cmd_line.txt.
 configured() {
 	for option in "$@"; do
 		pair=${option#-D}
@@ -25,7 +25,7 @@ if [ ! -f "$build/build.ninja" ]; then
 elif ! configured "$@"; then
 	tools/step.sh "build: configuring $build with $*" meson setup --reconfigure "$build" "$@"
 fi
-# Where a meson.build has changed ninja runs meson first, which says what it does at length.
+# If a meson.build has changed, ninja runs meson first. Meson's long output is shown only if it fails.
 said=$(ninja -C "$build" build.ninja 2>&1) || {
 	printf '%s\n' "$said" >&2
 	exit 1

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
-# For scripts that make Debian systems of their own, which read it by `.`; $0 is the script's name in its messages.
+# Functions for scripts that create minimal Debian systems. Such a script includes this file with `.`; messages begin with the script's name.
 
 fail() {
 	printf '%s: %s\n' "$(basename "$0" .sh)" "$*" >&2
 	exit 2
 }
 
-# need PACKAGE:COMMAND...      Ends the script with what to install where commands are missing.
+# need PACKAGE:COMMAND...      Ends the script if commands are missing, and prints the packages to install.
 need() {
 	local pair missing=
 	for pair; do
@@ -21,7 +21,7 @@ need_root() {
 	[ "$(id -u)" = 0 ] || fail "this needs root, for a chroot and its mounts"
 }
 
-# Prints the address of Debian's archive in this machine's own sources, in either of apt's two formats; snapshots, comments and other archives left out.
+# Prints the address of Debian's archive from this machine's apt sources, in either of apt's two formats. Ignores snapshots, comments and other archives.
 mirror() {
 	local found
 	found=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources 2> /dev/null |
@@ -30,7 +30,8 @@ mirror() {
 	printf '%s\n' "$found"
 }
 
-# bare SUITE FOLDER [OPTION...]      Makes a minimal system in FOLDER.new, which the caller renames once it has all: an interrupted attempt is not taken for one.
+# bare SUITE FOLDER [OPTION...]      Makes a minimal system in FOLDER.new, which the caller renames
+# once it is complete, so that an interrupted attempt is not used as a system.
 bare() {
 	local suite=$1 system=$2 from script='' scripts=/usr/share/debootstrap/scripts
 	shift 2
@@ -38,14 +39,14 @@ bare() {
 	from=$(mirror) || exit
 	mkdir -p "$(dirname "$system")"
 	rm -rf --one-file-system "$system.new"
-	# A debootstrap that is older than the suite makes it as it makes sid.
+	# A debootstrap that is older than the suite has no script for it; the script for sid works.
 	[ -e "$scripts/$suite" ] || script=$scripts/sid
 	tools/step.sh "$(basename "$0" .sh): a bare $suite from $from" \
 		debootstrap --variant=minbase "$@" "$suite" "$system.new" "$from" $script || exit 2
 }
 
-# unpacked SUITE FOLDER MACHINE PACKAGE,...      Likewise for another processor: the packages and what they need are unpacked, not installed, as none of their
-# programs runs here.
+# unpacked SUITE FOLDER MACHINE PACKAGE,...      Makes a system for another processor in FOLDER.new. The packages and their dependencies are unpacked but not
+# installed, because their programs cannot run here.
 unpacked() {
 	local system=$2 package
 	need dpkg:dpkg-deb

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs a command in a fresh clone of the last commit on a bare Debian: a minimal system in a chroot that has git, make and CA certificates and nothing
-# else, an empty environment, and /tmp on an overlay as in a container. What passes there needs nothing that only a developer's machine has.
+# else, an empty environment, and /tmp on an overlay as in a container. A command that passes there depends on nothing that only a developer's machine has.
 #
 # usage: tools/fresh.sh SUITE COMMAND...      SUITE: bookworm, trixie, ...
 #        USERNAME=ann tools/fresh.sh trixie make test         as a user without root
-# environment: FRESH_HOME, where bare systems are kept (default /var/tmp/stoker-fresh; half a gigabyte each). Needs root, debootstrap and overlay mounts.
-# The mirror and apt's and pip's settings are this machine's.
+# environment: FRESH_HOME, the folder that keeps the bare systems (default /var/tmp/stoker-fresh; half a gigabyte each).
+# Needs root, debootstrap and overlay mounts.
+# The system uses this machine's mirror, and its settings of apt and pip.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . tools/debian.sh
@@ -25,7 +26,7 @@ user=${USERNAME:-root}
 need_root
 need git:git
 
-# What apt, pip and TLS need to reach their servers from here.
+# Copies the settings that apt, pip and TLS need to reach their servers from this machine.
 copy_settings() {
 	cp /etc/resolv.conf "$1/etc/"
 	for file in /etc/apt/apt.conf.d/99*; do
@@ -61,7 +62,7 @@ mkdir "$root" "$scratch/upper" "$scratch/work"
 mount -t overlay overlay -o "lowerdir=$system,upperdir=$scratch/upper,workdir=$scratch/work" "$root" || fail "cannot mount an overlay"
 mount -t proc proc "$root/proc" && mount --rbind /dev "$root/dev" && mount --make-rslave "$root/dev" &&
 	mount --bind -o ro /sys "$root/sys" || fail "cannot mount what a system needs"
-# Folders of packages that pip's settings name lie there.
+# pip's settings may name folders of packages in /opt.
 if [ -d /opt ]; then
 	mount --bind /opt "$root/opt" && mount -o remount,bind,ro "$root/opt"
 fi

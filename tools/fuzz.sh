@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Long fuzzing. Each target of test/fuzz runs under libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer, from its corpus; `own`, the decoders
-# that call no other library, also under MemorySanitizer; `random_graphs` compares the ways in which a graph may run, `random_graphs-gpu` the CPU with the
-# emulated GPU, and `dali_graphs` Stoker with DALI, which $VENV holds. Each run tells the CPU time that it took and the command that repeats it. Inputs
-# that crash are left in build-fuzz/found; put them into the corpus once they are mended. Needs clang with its runtime libraries.
+# Long fuzzing. Each target of test/fuzz runs under libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer, starting from its corpus. The
+# target `own`, the decoders that call no other library, also runs under MemorySanitizer. `random_graphs` compares the ways in which a graph may run,
+# `random_graphs-gpu` the CPU with the emulated GPU, and `dali_graphs` Stoker with DALI from $VENV. Each run prints its CPU time and the command that
+# repeats it. Inputs that crash are written to build-fuzz/found; add them to the corpus after the fault is fixed. Needs clang with its runtime libraries.
 #
 # usage: tools/fuzz.sh [TARGET...]
-# environment: VENV, BUILD (where dali_graphs finds Stoker, default build); FUZZ_SECONDS, for each target (default 60); FUZZ_JOBS, runs at once (default: the cores); FUZZ_SEED (default: drawn)
-#              FUZZ_BUILD_ONLY=1: build what would run
+# environment: VENV; BUILD, the build folder that dali_graphs uses (default build); FUZZ_SECONDS, for each target (default 60); FUZZ_JOBS, the number of
+#              runs at a time (default: the number of cores); FUZZ_SEED (default: random); FUZZ_BUILD_ONLY=1: only builds the programs
 set -eu
 cd "$(dirname "$0")/.."
 if ! command -v clang >/dev/null; then
@@ -19,7 +19,7 @@ build="build-fuzz"
 export FUZZ_SECONDS="${FUZZ_SECONDS:-60}" FUZZ_SEED="${FUZZ_SEED:-$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}"
 export ASAN_OPTIONS=allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 
-# run NAME: one target, in a process of its own.
+# --run NAME: runs one target. The script calls itself with this option, so that targets run in parallel.
 if [ "${1:-}" = --run ]; then
 	name=$2
 	case $name in
@@ -49,7 +49,7 @@ if [ "${1:-}" = --run ]; then
 	esac
 	log=$build/log/$name
 	if "$@" >"$log" 2>&1; then state=ok; else state=FAILED; fi
-	times >"$log-times" # of this shell, then of what it ran: user and system
+	times >"$log-times" # line 1: user and system time of this shell; line 2: of the target
 	said=$(sed -n 's/^stat::number_of_executed_units: *//p; s/^\([0-9]* graphs\).*/\1/p' "$log")
 	printf 'fuzz: %-18s %-7s %12s inputs in %s s, %s of CPU: %s\n' "$name" "$state" "$said" "$FUZZ_SECONDS" "$(sed -n '2s/ .*//p' "$log-times")" "$*"
 	[ "$state" = ok ] || {
@@ -81,7 +81,7 @@ for target in $targets; do
 		ninja -C $build-memory --quiet "test/fuzz/fuzz_${target%-memory}"
 		;;
 	random_graphs-gpu)
-		configure $build-gpu address,undefined gcc -Dcuda=emulated # whose C++ is g++'s: all of a process has one sanitizer's runtime
+		configure $build-gpu address,undefined gcc -Dcuda=emulated # GCC, since the emulated GPU is compiled by g++, and a process can have only one sanitizer runtime
 		ninja -C $build-gpu --quiet test/fuzz/random_graphs test/cuda/libcuda.so.1
 		;;
 	dali_graphs) tools/build.sh "${BUILD:-build}" ;;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Says what a build leaves out, a line each with what it would take; nothing if it has everything. meson.build writes the lines.
+# Prints a line for each part that a build leaves out, with the package that it needs. Prints nothing for a complete build. meson.build writes the lines.
 #
 # usage: tools/left_out.sh BUILD
 set -eu

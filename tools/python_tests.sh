@@ -1,19 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs the Python tests, but those against DALI, in two processes side by side: most of them wait for servers, timers and other processes. They are
-# pytest's own processes and no workers of another: tests end them by signals, fork them and look at their threads.
+# Runs the Python tests, except those that compare with DALI, in two parallel processes, because most tests wait for servers, timers and other processes.
+# Each process is a complete pytest instead of a worker of one, because tests send signals to their process, fork it and look at its threads.
 #
-# A test that fails is run three times more, by itself. If it passes each time, it is unsteady: it is listed with its failure, and does not fail the run, since
-# a busy machine may be the reason. More than MOST_UNSTEADY (3) of them are failures.
+# A test that fails is run three more times, without other tests. If it passes each time, it is unsteady: it is listed with its failure but does not fail the
+# run, since a busy machine may be the reason. If more than MOST_UNSTEADY (3) tests fail, none is run again, and the run fails.
 #
-# usage: [BORDER=m] [MOST_UNSTEADY=n] tools/python_tests.sh COMMAND... as PYTHON -m pytest -q; files are added to it
-# BORDER: where the second part begins, in the order of the files' names behind test_, where other tests than all of them are chosen
+# usage: [BORDER=m] [MOST_UNSTEADY=n] tools/python_tests.sh COMMAND...      COMMAND: for example PYTHON -m pytest -q; the files are appended
+# BORDER: the first file of the second part, without test_, in the order of names. Set it to balance the parts if only some of the tests are chosen.
 set -eu
 MOST_UNSTEADY=${MOST_UNSTEADY:-3}
 cd "$(dirname "$0")/.."
 
-# The files of a part, by their names: with all tests the two take about as long as each other.
+# Prints the files of a part. With all tests both parts take about the same time.
 files() {
 	find test/python -name 'test_*.py' ! -path 'test/python/parity/*' ! -name test_ops_parity.py | sort | awk -F/ -v part="$1" -v border="${BORDER:-loader_s}" '
 		{ first = substr($NF, 6) < border }
@@ -31,7 +31,7 @@ fi
 log=$(mktemp -d)
 trap 'rm -rf "$log"' EXIT
 code=0
-# By xargs: what a shell starts in the background ignores SIGINT, and so would the programs whose Ctrl-C is tested.
+# Uses xargs, because a process that a shell starts in the background ignores SIGINT, and so would the programs whose Ctrl-C is tested.
 printf '%s\n' first second | xargs -P 2 -I '{part}' "$0" --part '{part}' "$log" "$@" || code=$?
 # Returns whether each part either passed, or ended with failed tests (code 1) that it names.
 only_tests_failed() {
@@ -44,7 +44,7 @@ only_tests_failed() {
 	done
 }
 
-# The identifiers of failed tests, which conftest.py prints on lines of their own.
+# The identifiers of failed tests. conftest.py prints each on a separate line.
 failed=$(sed -n 's/^FAILED \(.*::.*\) (\(setup\|call\|teardown\))$/\1/p' "$log/first" "$log/second" | sort -u)
 count=$(printf '%s' "$failed" | grep -c '' || :)
 if [ "$code" -ne 0 ] && [ "$count" -gt 0 ] && [ "$count" -le "$MOST_UNSTEADY" ] && only_tests_failed; then

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs what groups of targets need, once: Debian or Ubuntu packages (as root, or with sudo where it asks for no password; else it says which
-# command to run) and pinned Python packages into a virtual environment. Where they come from is for apt's and pip's configuration to say.
+# Installs the packages of groups of make targets, unless they are installed: Debian or Ubuntu packages (as root, or with sudo if that asks for no password;
+# otherwise prints the command to run) and pinned Python packages into a virtual environment. The configuration of apt and pip determines their sources.
 #
-# usage: tools/setup.sh GROUP...        groups: those of packages.txt and of requirements-GROUP.txt
-#        tools/setup.sh --missing GROUP...      installs nothing, and prints the packages without which a build fails, one a line
+# usage: tools/setup.sh GROUP...        groups: see packages.txt and requirements-GROUP.txt
+#        tools/setup.sh --missing GROUP...      installs nothing; prints the missing packages without which a build fails, one on each line
 # environment: VENV (default .venv)
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -20,7 +20,7 @@ wanted_packages() {
 	done | tr -s ' ' '\n' | sort -u
 }
 
-# A command or library that did not come from apt serves as well.
+# Returns whether a package, or its command or library from another source than apt, is installed.
 present() {
 	case $1 in
 	gcc) command -v cc ;;
@@ -49,7 +49,7 @@ present() {
 	esac >/dev/null 2>&1
 }
 
-# Sets `sudo` to what apt-get is to be called with. False: this user may not install packages, or the system has no apt.
+# Sets `sudo` to the words to put before apt-get. Returns false if this user may not install packages, or the system has no apt.
 may_install() {
 	command -v apt-get >/dev/null 2>&1 || return 1
 	if [ "$(id -u)" = 0 ]; then
@@ -71,10 +71,10 @@ apt_install() {
 	}
 }
 
-# What the build goes on without, where it cannot be installed.
+# Packages without which a build works, but lacks some parts.
 optional=' libcurl4-openssl-dev libssl-dev libwebp-dev libavformat-dev libavcodec-dev libavutil-dev ffmpeg espeak-ng '
 
-# What a build without these packages leaves out.
+# Prints the parts that a build without these packages leaves out.
 left_out() {
 	of=
 	for package in "$@"; do
@@ -118,7 +118,7 @@ install_packages() {
 	fi
 }
 
-# Makes the virtual environment. What an interrupted or failed attempt left has no working pip: that is made anew.
+# Makes the virtual environment. If pip does not work in an existing one, as after an interrupted attempt, makes it again.
 make_venv() {
 	[ ! -x "$VENV/bin/python" ] || ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1 || return 0
 	if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
@@ -138,11 +138,11 @@ pip_install() {
 	"$here/step.sh" "setup: $text" "$VENV/bin/python" -m pip install --progress-bar off "$@"
 }
 
-# PyTorch: without a GPU the CPU build, if pip's configuration leads to it (its version ends in +cpu, and it is a fifteenth of the download).
+# Installs PyTorch: without a GPU the CPU build, if pip finds one (its version ends in +cpu, and its download is a fifteenth of the other's).
 install_torch() {
 	file=$1
 	cuda='PyTorch, its CUDA build: downloads 2.7 GB, takes 5.2 GB on disk'
-	own=$VENV/.stoker-own-torch # a PyTorch that was there before set-up came: it stays, also when the version here changes
+	own=$VENV/.stoker-own-torch # marks a PyTorch that was installed before this script first ran: it is never replaced
 	if [ -e "$own" ] || { [ ! -e "$VENV/.stoker-torch" ] && "$VENV/bin/python" -c 'import torch' 2>/dev/null; }; then
 		say "$VENV has a PyTorch of its own, which is used"
 		touch "$own"
@@ -158,7 +158,7 @@ install_torch() {
 	rm -rf "$VENV/.stoker-torch-cpu"
 }
 
-# Installs a group's Python packages unless the stamp says that they were. A first line "# Download: N MB" tells their size.
+# Installs a group's Python packages, unless its stamp (a copy of the installed list) is up to date. The list may begin with "# Download: N MB", their size.
 install_requirements() {
 	file=$here/requirements-$1.txt
 	stamp=$VENV/.stoker-$1
@@ -189,7 +189,7 @@ for group in "$@"; do
 	[ ! -f "$here/requirements-$group.txt" ] || python=python
 done
 install_packages "$@" $python
-# The largest first, for who wants to stop it.
+# Installs the largest package first, so that a user who does not want the download can stop it early.
 case " $* " in
 *' torch '*) install_requirements torch ;;
 esac

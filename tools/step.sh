@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs a command behind one line on stderr: "TEXT ... 12 s". Its output goes to a log, whose end is shown when the command fails. On a terminal the
-# line shows meanwhile how long the command has taken and what it printed last.
+# Runs a command, and shows only one line for it on stderr: "TEXT ... 12 s". The command's output goes to a log, whose end is shown if the command fails. On
+# a terminal, the line also shows the time so far and the last line that the command printed.
 #
 # usage: tools/step.sh TEXT COMMAND [ARGUMENT...]
 set -u

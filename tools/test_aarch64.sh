@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds the library and its C tests for aarch64 with Debian's cross compiler, NEON kernels included, and runs them under qemu-user. What that cannot show: an order
-# of memory that is weaker than this machine's, pages of 64 KiB, how much memory is taken, and times. tools/release/test_aarch64.sh runs Python's tests with a released wheel.
+# Builds the library and its C tests for aarch64 with Debian's cross compiler, NEON kernels included, and runs them under qemu-user. This
+# cannot test a memory order that is weaker than this machine's, pages of 64 KiB, the use of memory, or times. tools/release/test_aarch64.sh runs the Python
+# tests with a released wheel.
 #
-# usage: tools/test_aarch64.sh [TEST...]         meson's names of tests; without any all but the long ones. As root, for debootstrap
-# environment: FRESH_HOME, where Debian's libraries for aarch64 are kept (default /var/tmp/stoker-fresh); BUILD (default build-aarch64)
+# usage: tools/test_aarch64.sh [TEST...]         names of meson tests; default: all except the long ones. Needs root for debootstrap
+# environment: FRESH_HOME, the folder that keeps Debian's libraries for aarch64 (default /var/tmp/stoker-fresh); BUILD (default build-aarch64)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/debian.sh
@@ -18,7 +19,7 @@ build=${BUILD:-build-aarch64}
 if [ ! -d "$system" ]; then
 	unpacked "$suite" "$system" arm64 \
 		libcmocka-dev,libjpeg-dev,libspng-dev,libjansson-dev,zlib1g-dev,libsimde-dev,libcurl4-openssl-dev,libssl-dev,libwebp-dev
-	# Links that name places from the system's root on: nobody is in there.
+	# Absolute links in the system would lead out of its folder, since nothing runs in a chroot there.
 	find "$system.new" -type l -lname '/*' | while read -r link; do
 		ln -sfn "$system$(readlink "$link")" "$link"
 	done

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Tests on a GPU what users get: the newest wheel of DIST, unpacked into a folder of its own. Nothing is built or fetched, so that it runs where there is
-# only a Python with torch, numpy, pillow, opencv, pytest and pytest-timeout. No GPU is a failure here.
+# Tests the newest wheel of DIST on a GPU, as users get it, unpacked into a separate folder. Builds and downloads nothing, so a machine needs only a Python
+# with torch, numpy, pillow, opencv, pytest and pytest-timeout. Fails if there is no GPU.
 #
 # usage: [PYTHON=python3] tools/test_gpu.sh DIST [pytest arguments]
 set -eu

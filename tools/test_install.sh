@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Installs into one prefix and then into another, as a user does, and uses each: the command starts, pkg-config finds the library, and a program that was
-# built with it runs. Nothing else says where the library is.
+# built with it runs. No other variable or cache points to the library.
 #
 # usage: tools/test_install.sh
 set -eu

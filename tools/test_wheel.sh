@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the wheel in an empty environment where no compiler can be found, and uses it there: the package, a small pipeline, the command, and
-# its libraries beside other packages' copies of the same (where VENV has those).
+# Installs the wheel in an empty environment without a compiler, and uses it there: the package, a small pipeline, the command, and its libraries in one
+# process with other packages' copies of the same libraries (if VENV has such packages).
 #
 # usage: tools/test_wheel.sh DIST
 set -eu
@@ -17,7 +17,7 @@ case $venv in /*) ;; *) venv=$PWD/$venv ;; esac
 say() { printf 'wheel: %s\n' "$*"; }
 
 python3 -m venv "$scratch/venv"
-# Nothing of this build is in reach: another folder, an empty PATH, no library path.
+# Runs where nothing of this build can be found: in another folder, with an empty PATH and no library path.
 cp tools/wheel_probe.py "$scratch/"
 cd "$scratch"
 clean() { env -i HOME="$scratch" PATH="$scratch/venv/bin:/usr/bin/false" "$@"; }
@@ -28,7 +28,7 @@ clean stoker ops > ops.txt
 clean "$scratch/venv/bin/python" wheel_probe.py
 clean stoker doctor || [ $? -eq 1 ]
 if [ -x "$venv/bin/python" ]; then
-	# Loaded before and after others that bring a libjpeg of their own.
+	# Loads Stoker before, and then after, other packages that contain a libjpeg.
 	site=$("$scratch/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 	for order in "stoker torch PIL.Image cv2" "torch PIL.Image cv2 stoker"; do
 		env -i HOME="$scratch" PATH=/usr/bin PYTHONPATH="$site" "$venv/bin/python" wheel_probe.py $order

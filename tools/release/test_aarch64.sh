@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs tests of a released wheel for aarch64 under qemu-user, with the Python of a Debian for that processor: its packages are unpacked, not installed, and
-# Python is all that runs of them. What it cannot show: an order of memory that is weaker than this machine's, and times.
+# Runs tests of a released wheel for aarch64 under qemu-user, with the Python of a Debian for that processor. Debian's packages are unpacked, not
+# installed, and only Python is run. This cannot test a memory order that is weaker than this machine's, or times.
 #
 # usage: tools/release/test_aarch64.sh WHEEL [PYTEST_ARGUMENT...]        needs debootstrap and qemu-user-static; as root
-# environment: FRESH_HOME, where the system is kept (default /var/tmp/stoker-fresh)
+# environment: FRESH_HOME, the folder that keeps the system (default /var/tmp/stoker-fresh)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/debian.sh
@@ -30,7 +30,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 python3 -m zipfile -e "$wheel" "$scratch/site"
 chmod 755 "$scratch"/site/stoker/_bin/stoker
-# Tests start other interpreters: by this script too, as the kernel runs nothing of another processor's.
+# Tests also start other interpreters. They go through this script, because the kernel cannot run another processor's programs.
 cat > "$scratch/python3" << EOF
 #!/bin/sh
 exec qemu-aarch64-static -0 "$scratch/python3" -L "$system" "$system/usr/bin/python3.11" "\$@"

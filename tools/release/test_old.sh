@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Uses a released wheel on the oldest Debian that the mirror has (glibc 2.31), in a chroot with nothing but that, a CPython that is built there once from
-# Debian's source, and the wheel: the package, the command, and an https:// URI of a server on loopback whose authority only a file names.
+# Uses a released wheel on the oldest Debian that the mirror has (glibc 2.31), in a chroot that holds nothing else except a CPython, which is
+# built there once from Debian's source, and the wheel. Tests the package, the command, and an https:// URI of a server on loopback whose certificate authority
+# is known only from a file.
 #
 # usage: tools/release/test_old.sh WHEEL         as root; needs debootstrap, openssl and python3
-# environment: FRESH_HOME, where the system is kept (default /var/tmp/stoker-fresh)
+# environment: FRESH_HOME, the folder that keeps the system (default /var/tmp/stoker-fresh)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/debian.sh
@@ -41,7 +42,7 @@ clean() {
 }
 trap clean EXIT
 
-# A server with a certificate of an authority that nobody knows.
+# Starts a server whose certificate comes from an authority that the system does not know.
 key=(-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes)
 (
 	cd "$scratch"

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Uses a released wheel with the oldest and the newest CPython, NumPy and PyTorch that are supported, as far as there is a Debian with such a Python: in a
-# fresh clone on each, with nothing installed but these. abi3audit (release.py) says of the versions between that they have all that the wheel's modules call.
+# Uses a released wheel with the oldest and the newest CPython, NumPy and PyTorch that are supported, if a Debian has such a Python.
+# Each runs in a fresh clone, with nothing else installed. For the versions in between, abi3audit (release.py) checks that they have every function that the
+# wheel's modules call.
 #
 # usage: tools/release/test_versions.sh WHEEL [SUITE...]       as root; needs debootstrap
-# environment: FRESH_HOME, as for tools/fresh.sh; TORCH=none leaves PyTorch out, which is downloaded with NVIDIA's libraries, 3 GB
+# environment: FRESH_HOME, as for tools/fresh.sh; TORCH=none leaves out PyTorch, whose download with NVIDIA's libraries is 3 GB
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/debian.sh
