@@ -21,7 +21,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_class_signature = "mixed"
 exclude_patterns = ["_build"]
-# Programs in doc/ may contain what is not valid Python, such as an ellipsis for the rest.
+# Programs in doc/ may contain text that is not valid Python, such as an ellipsis for omitted lines.
 suppress_warnings = ["misc.highlighting_failure"]
 
 
@@ -30,7 +30,7 @@ def _escaped(line: str) -> str:
 
 
 def _as_text(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings are plain text, with indented programs, and a line "argument: meaning" for each argument: shows them so, whatever they hold."""
+    """Converts a docstring to reStructuredText that shows it unchanged: plain text, indented programs, and a line "argument: meaning" for each argument."""
     made: list[str] = []
     code = False
     for line in lines:

@@ -15,9 +15,9 @@ from skimage import data  # the photographs of skimage.data that are used here a
 from stoker import fn, types
 from stoker import transforms as T
 
-WIDTH = 200  # of a picture on a page
+WIDTH = 200  # width of a picture on a page, in pixels
 
-# For each transform the calls that are shown: those of its main argument. Each is evaluated as it stands.
+# For each transform, the calls that the gallery shows, with different values of its main argument. The text of each call is evaluated.
 TRANSFORMS: dict[str, list[str]] = {
     "Resize": ["T.Resize(40)", "T.Resize((100, 250))", "T.Resize(40, interpolation=T.InterpolationMode.NEAREST_EXACT)"],
     "CenterCrop": ["T.CenterCrop(120)", "T.CenterCrop((80, 160))"],
@@ -57,7 +57,7 @@ TRANSFORMS: dict[str, list[str]] = {
     "TrivialAugmentWide": ["T.TrivialAugmentWide()"],
     "AugMix": ["T.AugMix()", "T.AugMix(severity=10)"],
 }
-# The other names of stoker.transforms, by the reason why they have no picture.
+# The other names of stoker.transforms, grouped by the reason why they have no picture.
 WITHOUT = {
     "types and dtypes, the same pixels": ["ConvertImageDtype", "Normalize", "PILToTensor", "RGB", "ToDtype", "ToImage", "ToTensor"],
     "what other transforms or functions make of it": ["Compose", "Identity", "Lambda", "RandomApply", "RandomChoice", "RandomOrder"],
@@ -67,7 +67,7 @@ WITHOUT = {
 }
 
 Call = Callable[[Any], Any]
-# The same for operators. A call gets the photograph as a node, uint8 (height, width, 3).
+# For each operator, the calls that the gallery shows. `image` is the photograph as a node, uint8 (height, width, 3).
 OPERATORS: dict[str, list[str]] = {
     "resize": ["fn.resize(image, size=40)", "fn.resize(image, size=[100, 250])", "fn.resize(image, resize_shorter=90)"],
     "crop": ["fn.crop(image, crop=[120, 120])", "fn.crop(image, crop=[120, 120], crop_pos_x=0.0, crop_pos_y=0.0)"],

@@ -20,7 +20,7 @@ from stoker.structured.processing_steps import AffineTransformer
 
 BOXES = np.float32([[48, 50, 104, 108], [192, 66, 250, 112], [112, 95, 178, 198]])  # the cat's eyes and nose: left, top, right, bottom
 
-# Transforms of a Loader with fields={"image": "Image", "boxes": "BoundingBoxes"}.
+# Transforms that are shown in a Loader with fields={"image": "Image", "boxes": "BoundingBoxes"}.
 LOADER = [
     "T.Resize((120, 280))",
     "T.CenterCrop((160, 200))",
@@ -33,7 +33,7 @@ LOADER = [
     "T.RandomIoUCrop()",
 ]
 
-# Steps of stoker.structured.
+# Steps of stoker.structured that are shown.
 STRUCTURED = [
     "A((150, 400), A.ResizingMode.STRETCH, None, 'image', bbox_field_names='boxes')",
     "A((200, 300), A.ResizingMode.CROP, A.ResizingAnchor.CENTER, 'image', bbox_field_names='boxes',"
@@ -129,7 +129,7 @@ def of_program(program: str) -> Any:
         Image.fromarray(photograph()).save(Path(folder) / "cat" / "0.jpg")
         names = {name: getattr(stoker, name) for name in ("Loader", "Pipeline", "fn", "pipeline_def", "types")}
         found: dict[str, Any] = {**names, "T": T, "FOLDER": folder}
-        source = Path(folder) / "program.py"  # conditionals are rewritten from the program's text
+        source = Path(folder) / "program.py"  # a file, since stoker rewrites conditionals from the program's source text
         source.write_text(textwrap.dedent(program))
         exec(compile(source.read_text(), str(source), "exec"), found)
         pipe = found["pipe"]

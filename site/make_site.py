@@ -41,7 +41,7 @@ GUIDES = {
     ],
     "Reference": ["transforms", "operators", "image-formats", "environment", "parity", "benchmarks"],
 }
-# The classes and functions of the package, a page each subject.
+# The classes and functions of the package, grouped by the subject of their page.
 PYTHON = {
     "Loaders": ["stoker.Loader", "stoker.DataLoader", "stoker.sample_rng", "stoker.Storage"],
     "Single files": ["stoker.imread", "stoker.imdecode", "stoker.VideoDecoder", "stoker.view"],
@@ -55,7 +55,7 @@ MODULES = ("batching", "errors", "metrics", "transforms")  # of these names
 
 
 def guides(out: Path) -> None:
-    """Copies README.md and doc/. Links to files of the repository that are no pages become plain text."""
+    """Copies README.md and doc/. Turns links to files of the repository that have no page into plain text."""
     known = {f"doc/{name}.md" for names in GUIDES.values() for name in names}
     there = {f"doc/{path.name}" for path in (ROOT / "doc").glob("*.md")}
     if there - known:
@@ -119,7 +119,7 @@ def python(out: Path) -> None:
 
 
 def command(out: Path, program: Path) -> None:
-    """Writes what the command says about itself."""
+    """Writes the page of the command from its help texts."""
 
     def said(*arguments: str) -> str:
         done = subprocess.run([program, *arguments], check=True, capture_output=True, text=True, env={"COLUMNS": "100"})
@@ -142,7 +142,7 @@ def c(out: Path) -> None:
 
 
 def _blocks(text: str) -> list[str]:
-    """Returns the comments of a header as paragraphs, and what stands between two of them as code."""
+    """Converts a header to Markdown: its comments become paragraphs, and the text between them code."""
     text = re.sub(
         r"^\s*(#ifn?def \S+|#define STOKER_\w+_H|#ifdef __cplusplus\n(extern \"C\" \{|\})\n#endif|#endif)\n", "", text, flags=re.M
     )
@@ -164,7 +164,7 @@ def _escaped(text: str) -> str:
 
 
 def dead_links(html: Path) -> list[str]:
-    """Returns the links of all pages that lead to no file or no place of the site."""
+    """Returns the links of all pages whose file or anchor does not exist in the site."""
     places = {page: {*re.findall(r'\bid="([^"]+)"', page.read_text())} for page in html.rglob("*.html")}
     dead = []
     for page in places:

@@ -47,12 +47,12 @@ LOCATIONS = ("boston-seaport", "singapore-onenorth", "singapore-queenstown", "si
 
 
 class _Maker:
-    """The tables while they grow. A token is a digest of the seed, the table and the row's number."""
+    """Collects the rows of the tables. A row's token is a digest of the seed, the table and the row's number."""
 
     def __init__(self, root: Path, seed: int, size: tuple[int, int], quality: int, points: int, sweeps: int) -> None:
         self.root, self.seed, self.size, self.quality, self.points, self.sweeps = root, seed, size, quality, points, sweeps
         self.tables: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
-        self.frames: list[tuple[Any, ...]] = []  # arguments of write_frame that are still to be drawn
+        self.frames: list[tuple[Any, ...]] = []  # arguments of the calls of write_frame that _draw_frames will make
         self.copies: list[tuple[Path, Path]] = []
 
     def rng(self, *what: int) -> np.random.Generator:
@@ -93,12 +93,12 @@ def _link(rows: list[dict[str, Any]]) -> None:
 
 
 def _plain(values: world.Array) -> Any:
-    """Numbers as a table holds them, with 15 digits."""
+    """Converts an array to the numbers of a JSON table, rounded to 15 digits."""
     return [_plain(v) for v in values] if values.ndim > 1 else [float(f"{v:.15g}") for v in values]
 
 
 class _Scene:
-    """One scene: its rows, chained, and what its sensors see."""
+    """Makes one scene: its rows, which refer to their neighbours in time, and the data of its sensors."""
 
     def __init__(self, maker: _Maker, number: int, samples: int, cameras: tuple[str, ...], objects: int) -> None:
         self.maker, self.number, self.samples = maker, number, samples
@@ -129,10 +129,10 @@ class _Scene:
         counts: list[dict[int, int]] = []
         for sensor in self.sensors:
             counts = self.sensor_rows(sensor, samples)
-        self.annotations(samples, counts)  # with the counts of the lidar, which comes last
+        self.annotations(samples, counts)  # `counts` is that of the lidar, the last sensor of the loop
 
     def sensor_rows(self, sensor: world.Sensor, samples: list[dict[str, Any]]) -> list[dict[int, int]]:
-        """Makes key frames and the sweeps between them. Returns also, by sample, the lidar's number of points in each object."""
+        """Makes a sensor's key frames and the sweeps between them. For the lidar, returns for each sample the number of points in each object."""
         m = self.maker
         calibrated = m.add(
             "calibrated_sensor",
@@ -186,7 +186,7 @@ class _Scene:
             cloud.astype("<f4").tofile(path)
             if not sweep:
                 counts.append({id(thing): n for thing, n in zip(things, inside, strict=True)})
-        elif sweep:  # no one reads them but to follow a chain: the key frame's bytes once more
+        elif sweep:  # a copy of the key frame is enough, since readers of sweeps only follow the chain of rows
             m.copies.append((m.frames[-1][0], path))
         else:
             part = k / max(1, self.samples - 1)

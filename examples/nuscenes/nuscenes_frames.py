@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sensor data of make_nuscenes: camera frames cut from photographs, with the objects painted in, and the lidar's points."""
+"""Makes the sensor data for make_nuscenes: camera frames cut from photographs with the objects painted into them, and the lidar's points."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 ENDINGS = {".jpg", ".jpeg", ".png", ".webp"}
-# The sides of a box by its corners' numbers (Thing.corners), each around its border.
+# The six sides of a box. Each lists the numbers of its corners (see Thing.corners) in the order around its border.
 SIDES = ((0, 2, 6, 4), (1, 3, 7, 5), (0, 1, 5, 4), (2, 3, 7, 6), (0, 1, 3, 2), (4, 5, 7, 6))
-NEAR = 0.1  # metres ahead of a camera at which what is drawn ends
+NEAR = 0.1  # metres in front of a camera: nothing nearer is drawn
 
 
 def find_photos(folder: str | os.PathLike[str]) -> list[Path]:
@@ -30,7 +30,7 @@ def find_photos(folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def _texture(rng: np.random.Generator, size: tuple[int, int]) -> Image:
-    """Clouds at several scales over a sky and a ground, so that a frame costs a decoder about what a photograph does."""
+    """Draws a sky and a ground with clouds of several scales, so that decoding a frame takes about as long as decoding a photograph."""
     from PIL import Image
 
     width, height = size
@@ -60,7 +60,7 @@ def backdrop(rng: np.random.Generator, photos: list[Path], size: tuple[int, int]
 
 
 def _clip_near(corners: Array) -> Array:
-    """Returns a side's border in the camera's frame, cut off where it comes too near to the camera or passes it."""
+    """Returns the part of a side's border that is at least NEAR metres in front of the camera, in the camera's coordinates."""
     kept = []
     for a, b in zip(corners, np.roll(corners, -1, axis=0), strict=True):
         if a[2] >= NEAR:
@@ -88,7 +88,7 @@ def _paint(image: Image, sensor: Sensor, ego: Pose, things: list[Thing], t: floa
             border = corners[list(side)]
             outward = border.mean(axis=0) - middle
             border = _clip_near(border)
-            if len(border) < 3 or outward @ border.mean(axis=0) > 0:  # it looks away from the camera
+            if len(border) < 3 or outward @ border.mean(axis=0) > 0:  # the side faces away from the camera
                 continue
             flat = border @ sensor.intrinsic.T
             flat = np.clip(flat[:, :2] / flat[:, 2:], -reach, reach)
@@ -108,7 +108,7 @@ def write_frame(
     scene: tuple[Sensor, Pose, list[Thing], float],
     quality: int,
 ) -> None:
-    """part: 0 to 1, how far the scene has gone. The frame moves over its background with it."""
+    """Writes one camera frame. part: position in the scene from 0 to 1, which determines the part of the background that the frame shows."""
     from PIL import Image
 
     room_x, room_y = behind.width - size[0], behind.height - size[1]
@@ -129,9 +129,9 @@ def inside(points: Array, thing: Thing, t: float) -> npt.NDArray[np.bool_]:
 def scan(
     rng: np.random.Generator, sensor: Sensor, ego: Pose, things: list[Thing], t: float, count: int
 ) -> tuple[npt.NDArray[np.float32], list[int]]:
-    """One turn of the lidar: (n, 5) x, y, z, intensity, ring in its own frame, and how many of the points lie in each object.
+    """Returns one turn of the lidar: points (n, 5) of x, y, z, intensity and ring in the lidar's coordinates, and the number of points in each object.
 
-    Three quarters lie in rings on the ground, the others on objects, on near ones more than on far ones; some objects get none."""
+    Three quarters of the points lie in rings on the ground, and the others on objects: more on near than on far ones, and none on some."""
     ground = count * 3 // 4
     ring = rng.integers(0, 24, ground)
     distance = 1.84 / np.tan(np.deg2rad(1.5 + 1.2 * (23 - ring)))
@@ -142,7 +142,7 @@ def scan(
     share = (1 / far**2) / (1 / far**2).sum() if len(things) else far
     for thing, n in zip(things, rng.multinomial(count - ground, share) if len(things) else [], strict=True):
         at = rng.uniform(-0.5, 0.5, (n, 3))
-        at[np.arange(n), rng.integers(0, 3, n)] = rng.choice([-0.5, 0.5], n)  # on a side
+        at[np.arange(n), rng.integers(0, 3, n)] = rng.choice([-0.5, 0.5], n)  # moves each point to a random side of its box
         w, l, h = thing.size
         cloud.append(thing.pose(t).out(at * np.array([l, w, h]) * 0.98))
     points = np.concatenate(cloud)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A made-up world for make_nuscenes: how the car drives, where its sensors sit, and which objects stand and move around it."""
+"""The artificial world of make_nuscenes: the route of the car, the poses of its sensors, and the objects around it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 
-# NuScenes' camera: (yaw in degrees, x, y, z in the car's frame, focal length of an image 1600 pixels wide).
+# NuScenes' cameras: (yaw in degrees; x, y, z in the car's frame in metres; focal length in pixels of an image that is 1600 wide).
 CAMERAS = {
     "CAM_FRONT": (0.0, 1.70, 0.02, 1.51, 1266.0),
     "CAM_FRONT_RIGHT": (-56.0, 1.55, -0.49, 1.50, 1260.0),
@@ -21,7 +21,7 @@ CAMERAS = {
 }
 LIDAR = "LIDAR_TOP"
 
-# NuScenes' categories: width, length, height, the speed of those that move, which attributes they have, and how often they are met.
+# NuScenes' categories: width, length and height in metres, speed of moving objects, kind of attributes, and relative frequency.
 CATEGORIES: dict[str, tuple[float, float, float, float, str, int]] = {
     "human.pedestrian.adult": (0.67, 0.73, 1.77, 1.4, "pedestrian", 16),
     "human.pedestrian.child": (0.52, 0.54, 1.38, 1.1, "pedestrian", 1),
@@ -60,13 +60,13 @@ ATTRIBUTES = (
 
 
 def quaternion(yaw: float, pitch: float = 0.0, roll: float = 0.0) -> Array:
-    """Returns (w, x, y, z) of a turn by yaw about z, then pitch about y, then roll about x, in the turned frames."""
+    """Returns the quaternion (w, x, y, z) of a rotation by yaw about z, then pitch about the new y, then roll about the new x."""
     cy, sy, cp, sp, cr, sr = (f(a / 2) for a in (yaw, pitch, roll) for f in (np.cos, np.sin))
     return np.array([cy * cp * cr + sy * sp * sr, cy * cp * sr - sy * sp * cr, cy * sp * cr + sy * cp * sr, sy * cp * cr - cy * sp * sr])
 
 
 def multiply(a: Array, b: Array) -> Array:
-    """Hamilton's product of two quaternions."""
+    """Returns the Hamilton product of two quaternions."""
     w, v = a[0], a[1:]
     return np.concatenate([[w * b[0] - v @ b[1:]], w * b[1:] + b[0] * v + np.cross(v, b[1:])])
 
@@ -105,11 +105,11 @@ class Sensor:
 
 
 def make_sensors(rng: np.random.Generator, cameras: tuple[str, ...], size: tuple[int, int]) -> list[Sensor]:
-    """NuScenes' cameras and its lidar, each a little off its place, as calibration finds them. The lidar's x points right, its y ahead."""
+    """Makes NuScenes' cameras and its lidar. Each pose deviates a little from the nominal one, as in a real car. The lidar's x points right, its y ahead."""
     found = []
     for channel in cameras:
         yaw, x, y, z, focal = CAMERAS[channel]
-        # A camera looks along its z, and its x points right: from the car's frame that is a turn to the right and down.
+        # A camera's z points ahead and its x to the right; the quaternion rotates the car's frame (x ahead, y left, z up) to that.
         base = multiply(quaternion(np.deg2rad(yaw)), np.array([0.5, -0.5, 0.5, -0.5]))
         q = multiply(base, quaternion(*rng.normal(0, 0.006, 3)))
         at = np.array([x, y, z]) + rng.normal(0, 0.01, 3)
@@ -122,17 +122,17 @@ def make_sensors(rng: np.random.Generator, cameras: tuple[str, ...], size: tuple
 
 @dataclass
 class Drive:
-    """The car's way through a scene: a circle's arc, over ground that is almost flat. t in seconds from the scene's begin."""
+    """The car's route through a scene: an arc of a circle, over ground that is almost flat. t: seconds since the beginning of the scene."""
 
     start: Array
     yaw: float
     speed: float
     turn: float  # radians a second
-    tilt: Array  # amplitudes of pitch and roll
+    tilt: Array  # amplitudes of pitch and roll in radians
 
     def pose(self, t: float) -> Pose:
         angle = self.yaw + self.turn * t
-        ahead = np.sinc(self.turn * t / (2 * np.pi)) * self.speed * t  # the chord of an arc of this length
+        ahead = np.sinc(self.turn * t / (2 * np.pi)) * self.speed * t  # length of the chord of the arc driven so far
         middle = self.yaw + self.turn * t / 2
         at = self.start + np.array([np.cos(middle) * ahead, np.sin(middle) * ahead, 0.0])
         pitch, roll = self.tilt * np.sin(np.array([1.3, 0.9]) * t + self.yaw)
@@ -141,7 +141,7 @@ class Drive:
 
 @dataclass
 class Thing:
-    """An object that is annotated in the samples first .. last - 1 of a scene."""
+    """An object that is annotated in samples first .. last - 1 of a scene."""
 
     category: str
     size: Array  # width, length, height
@@ -153,7 +153,7 @@ class Thing:
     last: int
     attribute: str
     instance: str = ""
-    tokens: list[str] = field(default_factory=list)  # of its annotations
+    tokens: list[str] = field(default_factory=list)  # tokens of the object's annotations
 
     def pose(self, t: float) -> Pose:
         angle = self.yaw + self.turn * t
@@ -162,7 +162,7 @@ class Thing:
         return Pose(self.start + np.array([np.cos(middle) * ahead, np.sin(middle) * ahead, 0.0]), quaternion(angle))
 
     def corners(self, t: float) -> Array:
-        """In the global frame, (8, 3): x, y, z of each corner vary as the bits 1, 2, 4 of its number."""
+        """Returns the corners (8, 3) in the global frame. Bits 1, 2 and 4 of a corner's number select its side in x, y and z of the box."""
         w, l, h = self.size
         bits = (np.arange(8)[:, None] >> np.arange(3)) & 1
         return self.pose(t).out((bits - 0.5) * np.array([l, w, h]))
@@ -177,7 +177,7 @@ def _attribute(kind: str, moves: bool, rng: np.random.Generator) -> str:
 
 
 def make_things(rng: np.random.Generator, drive: Drive, count: int, samples: int, period: float) -> list[Thing]:
-    """Makes `count` objects next to the car's route. Half of those that can move do, along the route or against it."""
+    """Makes `count` objects next to the car's route. Half of the movable ones move, along the route or against it."""
     names = list(CATEGORIES)
     often = np.array([CATEGORIES[n][5] for n in names], dtype=float)
     things = []
@@ -186,7 +186,7 @@ def make_things(rng: np.random.Generator, drive: Drive, count: int, samples: int
         size = np.round(np.array([w, l, h]) * rng.normal(1, 0.08, 3).clip(0.7, 1.3), 3)
         first = 0 if rng.random() < 0.6 else int(rng.integers(samples))
         last = samples if rng.random() < 0.6 else int(rng.integers(first + 1, samples + 1))
-        # It meets the car at some time of its life, at some place around it that the car itself does not fill.
+        # At a random time of its life, the object is at a random place near the car, but not inside it.
         t = rng.uniform(first, last) * period
         side = rng.choice([-1, 1]) * (4.0 + w / 2 + rng.exponential(9.0))
         here = drive.pose(t)

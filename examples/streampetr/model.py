@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network of StreamPETR's interface, small enough to read.
+"""A network with StreamPETR's inputs and outputs, small enough to read.
 
 StreamPETR: Wang et al., Exploring Object-Centric Temporal Modeling for Efficient Multi-View 3D Object Detection, ICCV 2023.
 
@@ -26,8 +26,19 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "imagenet"))
 import models
 
 REACH = (61.2, 61.2, 10.0)  # metres: where reference points and cells may lie
-CODE = (1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.2, 0.2)  # weights of a box's numbers: centre, log size, sine and cosine of yaw, velocity
-NEAREST, FARTHEST = 1.0, 61.2  # metres along a pixel's ray
+CODE = (
+    1.0,
+    1.0,
+    1.0,
+    1.0,
+    1.0,
+    1.0,
+    1.0,
+    1.0,
+    0.2,
+    0.2,
+)  # weights of a box's numbers in the loss: centre, log size, sine and cosine of yaw, velocity
+NEAREST, FARTHEST = 1.0, 61.2  # metres: range of the points along a pixel's ray
 
 
 @dataclass(frozen=True)
@@ -36,16 +47,16 @@ class Sizes:
     dim: int = 256
     heads: int = 8
     layers: int = 6
-    queries: int = 900  # including `propagated` ones from memory:
+    queries: int = 900  # number of queries, of which `propagated` come from memory:
     propagated: int = 256
     memory: int = 1024  # queries of earlier frames that are kept
-    depths: int = 64  # points along a ray
+    depths: int = 64  # number of points along a ray
     classes: int = 10
 
 
 @dataclass
 class Memory:
-    """Memory of the batch's slots, each in the frame of its last sample."""
+    """Memory of the batch's slots, in the coordinate frame of each slot's last sample."""
 
     features: Tensor  # (B, memory, dim)
     points: Tensor  # (B, memory, 3) metres
@@ -82,7 +93,7 @@ class Memory:
 
 
 def features_of(name: str) -> tuple[nn.Module, nn.Module, int, int]:
-    """A ResNet's stages up to a sixteenth of the image's size (of `tiny`: a quarter), the last one, and the channels of both."""
+    """Returns a ResNet's stages up to a sixteenth of the image's size (a quarter for `tiny`), its last stage, and the channels of both."""
     layers = list(models.OWN[name]())[:-3]
     last = max(i for i, layer in enumerate(layers) if isinstance(layer, models.Residual) and not isinstance(layer.shortcut, nn.Identity))
     width = {"resnet50": (1024, 2048), "resnet18": (256, 512), "tiny": (8, 16)}[name]
@@ -90,7 +101,7 @@ def features_of(name: str) -> tuple[nn.Module, nn.Module, int, int]:
 
 
 class Neck(nn.Module):
-    """The last two stages in one map of `dim` channels."""
+    """Joins the last two stages to one map of `dim` channels."""
 
     def __init__(self, backbone: str, dim: int) -> None:
         super().__init__()
@@ -116,14 +127,14 @@ def logit(x: Tensor) -> Tensor:
 
 
 def waves(points: Tensor, dim: int) -> Tensor:
-    """Sines and cosines of points in 0..1, (.., 3) to (.., 3 * dim)."""
+    """Returns sines and cosines of points in 0..1: (.., 3) to (.., 3 * dim)."""
     steps = 2 * torch.pi * 10000 ** -torch.linspace(0, 1, dim // 2, device=points.device)
     angles = points[..., None] * steps
     return torch.cat([angles.sin(), angles.cos()], -1).flatten(-2)
 
 
 class Layer(nn.Module):
-    """Queries attend to queries and memory, then to the images."""
+    """A decoder layer: queries attend to queries and memory, then to the images."""
 
     def __init__(self, dim: int, heads: int) -> None:
         super().__init__()
@@ -141,7 +152,7 @@ class Layer(nn.Module):
 
 
 class StreamPETR(nn.Module):
-    """forward(batch, memory) gives predictions of all layers, and the memory for the next sample of each slot."""
+    """forward(batch, memory) returns the predictions of all layers, and the memory for the next sample of each slot."""
 
     reach: Tensor
     along: Tensor
@@ -153,7 +164,7 @@ class StreamPETR(nn.Module):
         self.neck = Neck(sizes.backbone, d)
         self.cell_place = mlp(3 * sizes.depths, 4 * d, d)
         self.points = nn.Parameter(torch.rand(sizes.queries - sizes.propagated, 3))
-        self.start_points = nn.Parameter(torch.rand(sizes.propagated, 3))  # replace the propagated ones at the start of a scene
+        self.start_points = nn.Parameter(torch.rand(sizes.propagated, 3))  # replace the propagated queries' points at the start of a scene
         self.query_place = mlp(3 * (d // 2), d, d)
         self.motion = mlp(15, d, 2 * d)  # scale and offset of memory entries, from age, velocity and the car's motion
         self.still = nn.LayerNorm(d, elementwise_affine=False)
@@ -174,14 +185,14 @@ class StreamPETR(nn.Module):
         return (points - 0.5) * (2 * self.reach)
 
     def cells(self, lidar2img: Tensor, hw: tuple[int, int], image_hw: tuple[int, int]) -> Tensor:
-        """The position embedding of the features, (B, cameras * h * w, dim): each cell's ray in the frame of the boxes."""
+        """Returns the position embedding of the features, (B, cameras * h * w, dim), from each cell's ray in the coordinate frame of the boxes."""
         (h, w), device = hw, lidar2img.device
         y = (torch.arange(h, device=device) + 0.5) * (image_hw[0] / h)
         x = (torch.arange(w, device=device) + 0.5) * (image_hw[1] / w)
         z = self.along
         y, x, z = torch.meshgrid(y, x, z, indexing="ij")
         pixels = torch.stack([x * z, y * z, z, torch.ones_like(z)], -1).reshape(1, 1, -1, 4)
-        inverse = torch.linalg.inv_ex(lidar2img.float()).inverse  # inv() would wait for the device, to look for errors
+        inverse = torch.linalg.inv_ex(lidar2img.float()).inverse  # inv() would wait for the device to check for errors
         points = pixels @ inverse.transpose(-1, -2)
         places = logit(self.into_unit(points[..., :3]).clamp(0, 1)).reshape(len(lidar2img), -1, 3 * self.sizes.depths)
         return self.cell_place(places)
@@ -190,7 +201,7 @@ class StreamPETR(nn.Module):
         return self.query_place(waves(points, self.sizes.dim // 2))
 
     def queries(self, memory: Memory, prev_exists: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Reference points and features of this frame's queries; then features and positions of the memory."""
+        """Returns reference points and features of this frame's queries, then features and positions of the memory."""
         n, batch = self.sizes.propagated, len(prev_exists)
         told = torch.cat([memory.age[..., None], memory.velocities, memory.motion.flatten(-2)], -1)
         scale, offset = self.motion(told).chunk(2, -1)
@@ -249,7 +260,7 @@ def constant(values: tuple[float, ...], device: torch.device) -> Tensor:
 
 
 def encoded(boxes: Tensor) -> Tensor:
-    """(.., 9) of centre, size, yaw, velocity to (.., 10) in the network's encoding."""
+    """Converts boxes (.., 9) of centre, size, yaw and velocity to the network's encoding (.., 10)."""
     size, yaw = boxes[..., 3:6].clamp(min=1e-3).log(), boxes[..., 6:7]
     return torch.cat([boxes[..., :3], size, yaw.sin(), yaw.cos(), boxes[..., 7:9]], -1)
 
@@ -269,7 +280,7 @@ def heat_loss(heat: Tensor, batch: dict[str, Any]) -> Tensor:
 
 
 def loss(out: dict[str, Tensor], batch: dict[str, Any]) -> dict[str, Tensor]:
-    """Each layer's queries are matched with the boxes, all layers and samples at once; focal loss of classes, L1 of boxes."""
+    """Matches the queries of all layers and samples with the boxes in one call. Returns the losses of classes (focal), boxes (L1) and heatmaps."""
     targets: RaggedBatch = batch["gt_bboxes_3d"]
     targets = targets.create_with_sample_sizes_like_self(encoded(targets.tensor))
     labels = batch["gt_labels_3d"]
@@ -284,5 +295,5 @@ def loss(out: dict[str, Tensor], batch: dict[str, Any]) -> dict[str, Tensor]:
     }
 
 
-# Sizes that a CPU trains in seconds.
+# Sizes of a network that a CPU trains in seconds.
 TINY = Sizes(backbone="tiny", dim=32, heads=2, layers=2, queries=24, propagated=8, memory=16, depths=4)

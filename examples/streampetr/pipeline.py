@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The input pipeline of StreamPETR with stoker.structured: what reference.py does by hand, as a list of steps that find their fields by name."""
+"""The input pipeline of StreamPETR with stoker.structured. It does the work of reference.py as a list of steps that find their fields by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stoker.structured.nuscenes import FIELDS
 from stoker.structured.pipeline import DALIStructuredOutputIterator, PipelineDefinition, SampleDataGroup
 from stoker.structured.processing_steps import PipelineStepBase
 
-# Fields of annotations in an image and in space, under their names in stoker.structured.NuScenes. The values are numbers of dims.
+# Fields of annotations in an image and in space, under their names in stoker.structured.NuScenes. The values are the fields' numbers of dimensions.
 BOXES_2D = {"bboxes2d": 2, "centers2d": 2, "depths2d": 1, "labels2d": 1}
 BOXES_3D = {"translations": 2, "sizes": 2, "orientations": 1, "velocities": 2, "gt_labels_3d": 1}
 
@@ -34,7 +34,10 @@ KEPT = ("ego_pose", "ego_pose_inv", "timestamp", "prev_exists")
 
 
 def image_steps(of: Any, config: Config, on_gpu: bool = False, images: bool = True) -> list[Any]:
-    """Decode, flip, scale, shift, cut, pad, normalise; matrices, boxes and centres follow. images=False: only these, for frames of a known size."""
+    """Returns the steps that decode, flip, scale, shift, crop, pad and normalise images, and transform matrices, boxes and centres with them.
+
+    images=False: without the images, for frames of a known size.
+    """
     affine = of.AffineTransformer
     augment = [
         affine.NonUniformScaling(config.flip, [-1.0, 1.0]),
@@ -42,7 +45,7 @@ def image_steps(of: Any, config: Config, on_gpu: bool = False, images: bool = Tr
         affine.ShiftInsideOriginalImage(1.0, shift_x=True, shift_y=False),
         affine.ShiftToAlignWithOriginalImageBorder(1.0, affine.ShiftToAlignWithOriginalImageBorder.Border.BOTTOM),
     ]
-    # The corners of a mirrored box stay in order where the step knows which fields are boxes; to the original's they are points.
+    # Stoker's step knows which fields are boxes, and keeps the corners of a mirrored box in order. ACCV-Lab's step treats the corners as points.
     corners = {"bbox_field_names": "bboxes2d"} if of is processing_steps else {}
     transform = affine(
         output_hw=list(config.hw),
@@ -67,7 +70,7 @@ def image_steps(of: Any, config: Config, on_gpu: bool = False, images: bool = Tr
 
 
 def annotation_steps(of: Any, config: Config) -> list[Any]:
-    """Boxes that can be seen, and boxes within reach; all are turned, scaled and moved together in space."""
+    """Returns the steps that keep the visible 2-D boxes and the 3-D boxes within reach, and rotate, scale and move all boxes in space."""
     h, w = config.hw
     seen = of.VisibleBboxSelector(
         bboxes_field_name="bboxes2d",
@@ -78,7 +81,7 @@ def annotation_steps(of: Any, config: Config) -> list[Any]:
         depths_field_name="depths2d",
         minimum_bbox_size=config.least_box,
     )
-    far = 1e6  # no limit up and down
+    far = 1e6  # metres: no limit in z
     hit2d = "(num_lidar_points2d >= 1 or num_radar_points2d >= 1)"
     hit = "(num_lidar_points >= 1 or num_radar_points >= 1)"
     return [
@@ -111,7 +114,7 @@ def annotation_steps(of: Any, config: Config) -> list[Any]:
 
 
 def steps(of: Any, config: Config, on_gpu: bool = False, images: bool = True) -> list[Any]:
-    """`of`: the module that has the steps, stoker.structured.processing_steps or another with the same names."""
+    """Returns all steps. of: the module of the steps, stoker.structured.processing_steps or another with the same names."""
     return [*image_steps(of, config, on_gpu, images), *annotation_steps(of, config)]
 
 
@@ -131,10 +134,10 @@ class FrameSizes(PipelineStepBase):
 
 
 class Batches(PipelineStepBase):
-    """The last one: gives fields the names and shapes that the network reads. Of cameras one tensor, of boxes in space nine columns."""
+    """The last step: gives fields the names and shapes that the network reads. It stacks the cameras, and joins a 3-D box's values to nine columns."""
 
     def __init__(self, on_gpu: bool = False, images: bool = True) -> None:
-        self.on_gpu = on_gpu  # all of a batch lies on the GPU: nothing is left to be copied by the training loop
+        self.on_gpu = on_gpu  # all fields are delivered on the GPU, so that the training loop copies nothing
         self.stacked = {name: new for name, new in STACKED.items() if images or name != "image"}
 
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:
@@ -172,8 +175,11 @@ class Batches(PipelineStepBase):
 
 
 class Loader:
-    """Batches of this rank, endless: no Python runs for a sample. state: what state() gave, in a run that this one continues.
-    images=False: everything else, as if all frames had NuScenes' size. video_root: the folder of `stoker pack-video`, which the cameras are then read from."""
+    """Endless batches of this rank. No Python code runs for a sample.
+
+    state: the result of state() in the run that this one continues. images=False: all fields except images, as if every frame had NuScenes' size.
+    video_root: a folder that `stoker pack-video` made, from which to read the cameras' frames.
+    """
 
     def __init__(
         self, root: Path, version: str, config: Config, batch: int, seed: int = 0, *, threads: int | None = None, state: str | None = None,
@@ -203,7 +209,7 @@ class Loader:
 
     @property
     def user_calls(self) -> int:
-        """Calls of Python functions for samples, so far."""
+        """Number of calls of Python functions for samples so far."""
         return int(self.pipeline.counters()["user_calls"])
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The input pipeline of StreamPETR as one writes it with NumPy, OpenCV and torch: what pipeline.py is compared with, and what it replaces.
+"""The input pipeline of StreamPETR, written by hand with NumPy, OpenCV and torch. pipeline.py replaces it, and tests compare the two.
 
-Nothing here draws by itself: `Draws` come from outside, so that both pipelines can be given the same ones.
+The functions draw no random numbers. Callers pass `Draws`, so that both pipelines can use the same numbers.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Arrays = dict[str, Any]
 
 @dataclass(frozen=True)
 class Config:
-    """Both pipelines take their settings from here."""
+    """The settings of both pipelines."""
 
-    hw: tuple[int, int] = (256, 704)  # of the crop; 372x1024 in the benchmark
-    tile: int = 32  # images are padded to multiples of it
-    flip: float = 0.5  # probability
-    scale: tuple[float, float] = (0.86, 1.25)  # of the image within its frame
-    least_box: float = 2.0  # pixels that a 2-D box has each way
-    reach: float = 51.2  # metres in x and y
+    hw: tuple[int, int] = (256, 704)  # height and width of the crop; 372x1024 in the benchmark
+    tile: int = 32  # height and width of images are padded to multiples of this number
+    flip: float = 0.5  # probability of mirroring the images
+    scale: tuple[float, float] = (0.86, 1.25)  # range of the factor by which the image is scaled within its frame
+    least_box: float = 2.0  # smallest width and height of a 2-D box, in pixels
+    reach: float = 51.2  # largest distance of a 3-D box in x and in y, in metres
     rotation: tuple[float, float] = (-0.3925, 0.3925)  # radians about z
     bev_scale: tuple[float, float] = (0.95, 1.05)
     translation: tuple[float, float, float] = (0.5, 0.5, 0.2)  # metres at most
@@ -44,11 +44,11 @@ class Config:
 
 @dataclass
 class Draws:
-    """All that is random in a sample. The cameras share it."""
+    """The random numbers of a sample. All its cameras use the same ones."""
 
     flip: bool = False
     scale: float = 1.0
-    shift: float = 0.5  # where the frame lies between the two sides of an image that is larger
+    shift: float = 0.5  # 0 to 1: position of the frame along x in an image that is wider than the frame
     rotation: float = 0.0
     bev_scale: float = 1.0
     translation: np.ndarray = field(default_factory=lambda: np.zeros(3))
@@ -73,7 +73,10 @@ def scaled(x: float, y: float, center: tuple[float, float] = (0, 0)) -> np.ndarr
 
 
 def image_transform(draws: Draws, config: Config, width: float, height: float) -> np.ndarray:
-    """(3, 3): pixels of a file to pixels of the crop. Flip, scale, shift along x, stand on the lower border; then fill the output."""
+    """Returns the matrix (3, 3) from pixels of a file to pixels of the crop.
+
+    Flips, scales, shifts along x and aligns the lower borders, then scales the result so that it fills the output.
+    """
     middle = (width / 2, height / 2)
     made = scaled(draws.scale, draws.scale, middle) @ scaled(-1.0 if draws.flip else 1.0, 1.0, middle)
     wider = max(0.0, draws.scale - 1) * width
@@ -83,7 +86,7 @@ def image_transform(draws: Draws, config: Config, width: float, height: float) -
 
 
 def bev_transform(draws: Draws) -> np.ndarray:
-    """(4, 4) on points: rotate about z, scale, move."""
+    """Returns the matrix (4, 4) that rotates points about z, scales and moves them."""
     c, s = np.cos(draws.rotation), np.sin(draws.rotation)
     made = np.eye(4)
     made[:3, :3] = draws.bev_scale * np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
@@ -92,7 +95,7 @@ def bev_transform(draws: Draws) -> np.ndarray:
 
 
 def visible(boxes: np.ndarray, depths: np.ndarray, hw: tuple[int, int], least: float) -> np.ndarray:
-    """Boxes of which nearer ones leave something to see, and which have some size within the image. boxes (n, 4) may be mirrored."""
+    """Returns which boxes are not covered by nearer ones and have at least `least` pixels each way inside the image. boxes (n, 4) may be mirrored."""
     canvas = np.full(hw, -1)
     low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
     for i in np.argsort(-depths):
@@ -105,7 +108,7 @@ def visible(boxes: np.ndarray, depths: np.ndarray, hw: tuple[int, int], least: f
 
 
 def camera_boxes(seen: Boxes2d, transform: np.ndarray, config: Config) -> Arrays:
-    """2-D boxes in the crop: those that can be seen there."""
+    """Returns the 2-D boxes that are visible in the crop, in its pixels, with their labels."""
 
     def points(given: np.ndarray) -> np.ndarray:
         return given @ transform[:2, :2].T + transform[:2, 2]
@@ -123,7 +126,7 @@ def camera_boxes(seen: Boxes2d, transform: np.ndarray, config: Config) -> Arrays
 
 
 def space_boxes(sample: Sample, bev: np.ndarray, draws: Draws, config: Config) -> Arrays:
-    """3-D boxes within reach, turned: (n, 9) of centre, size, yaw, and velocity in the plane."""
+    """Returns the 3-D boxes within reach after `bev`, with their labels. A box has 9 numbers: centre, size, yaw, velocity in x and y."""
     near = np.all(np.abs(sample.centers[:, :2]) <= config.reach, axis=1)
     keep = near & ((sample.lidar_points >= 1) | (sample.radar_points >= 1))
     centers = sample.centers[keep] @ bev[:3, :3].T + bev[:3, 3]
@@ -134,11 +137,11 @@ def space_boxes(sample: Sample, bev: np.ndarray, draws: Draws, config: Config) -
 
 
 def image(file: Path, transform: np.ndarray, config: Config) -> np.ndarray:
-    """(3, H, W) float32."""
+    """Returns the transformed, padded and normalised image: (3, H, W) float32."""
     pixels = cv2.imread(str(file), cv2.IMREAD_COLOR_RGB)
     if pixels is None:
         raise ValueError(f"{file} is not an image that OpenCV can read")
-    half = moved(-0.5, -0.5) @ transform @ moved(0.5, 0.5)  # for OpenCV a pixel's centre has whole coordinates
+    half = moved(-0.5, -0.5) @ transform @ moved(0.5, 0.5)  # in OpenCV a pixel's centre has whole coordinates; in `transform` it has halves
     h, w = config.hw
     pixels = cv2.warpAffine(pixels, half[:2], (w, h), flags=cv2.INTER_LINEAR)
     below, beside = config.padded[0] - h, config.padded[1] - w
@@ -149,7 +152,7 @@ def image(file: Path, transform: np.ndarray, config: Config) -> np.ndarray:
 
 
 def make_sample(sample: Sample, draws: Draws, config: Config) -> Arrays:
-    """The whole pipeline for one sample."""
+    """Runs the whole pipeline for one sample."""
     transform, bev = image_transform(draws, config, *sample.cameras[0].size), bev_transform(draws)
     image4 = np.eye(4)
     image4[:3, :3] = transform
@@ -170,7 +173,7 @@ def make_sample(sample: Sample, draws: Draws, config: Config) -> Arrays:
 
 
 class StreamPETRDataset(Dataset):
-    """One that a DataLoader's workers read: items say which sample, and what its draws follow from."""
+    """A Dataset for a DataLoader. An Item names the sample, and the position that determines its draws."""
 
     def __init__(self, root: Path, version: str, config: Config, seed: int = 0, cameras: tuple[str, ...] = CAMERAS) -> None:
         self.tables, self.config, self.seed = Tables(root, version, cameras), config, seed
@@ -181,7 +184,7 @@ class StreamPETRDataset(Dataset):
 
 
 def collate(samples: list[Arrays]) -> dict[str, Any]:
-    """Tensors; what differs in number becomes a RaggedBatch, and of the cameras one for each."""
+    """Makes a batch. A field whose size varies becomes a RaggedBatch; a field of boxes in images becomes a list of one RaggedBatch per camera."""
     from stoker.batching import combine_data
 
     batch: dict[str, Any] = {}
@@ -196,7 +199,7 @@ def collate(samples: list[Arrays]) -> dict[str, Any]:
 
 
 class Loader:
-    """Batches of this rank from a PyTorch DataLoader, endless. state: what state() gave, in a run that this one continues."""
+    """Endless batches of this rank from a PyTorch DataLoader. state: the result of state() in the run that this one continues."""
 
     def __init__(
         self, root: Path, version: str, config: Config, batch: int, seed: int = 0, *, workers: int = 2, state: str | None = None,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches for a network with memory: each slot of the batch walks through one scene after the other, sample by sample."""
+"""Orders samples for a network with memory: each slot of the batch goes through one scene after another, sample by sample."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 
 
 class Item(NamedTuple):
-    sample: int  # its index; those of a scene follow each other, in time
-    prev_exists: bool  # the slot's sample before this one is the moment before, in the same scene
-    position: int  # among all samples of the run: what draws follow from
+    sample: int  # index of the sample; the samples of a scene have consecutive indices, in order of time
+    prev_exists: bool  # the slot's previous sample is the previous one of the same scene
+    position: int  # number among all samples of the run, which determines the random draws
 
 
 class StreamingSampler:
-    """Lists of items, endless: those of this rank, from step `start` on.
+    """Yields lists of items without end: those of this rank, from step `start` on.
 
-    Slots belong to the batch of all ranks together, and a rank has the slots that lie side by side at its place. What a slot holds at a step is a
-    function of the seed only, so that another number of ranks, or a restart, continues in the middle of the same scenes. In each round the scenes
-    are shuffled and dealt to the slots; slots whose scenes are shorter begin their next round sooner.
+    Slots are numbered over the batch of all ranks, and each rank has a range of consecutive slots. The sample of a slot at a step depends only on the
+    seed, so that another number of ranks, or a restart, continues in the middle of the same scenes. In each round the scenes
+    are shuffled and distributed over the slots; slots whose scenes are shorter begin their next round sooner.
     """
 
     def __init__(self, lengths: Sequence[int], batch: int, seed: int = 0, *, start: int = 0, rank: int = 0, world: int = 1) -> None:
@@ -34,7 +34,7 @@ class StreamingSampler:
 
     @property
     def epoch_length(self) -> int:
-        """Steps in which as many samples are seen as there are."""
+        """Number of steps in which the batches hold as many samples as the data set has."""
         return max(1, self.first[-1] // self.batch)
 
     def _slot(self, slot: int) -> Iterator[Item]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NuScenes' tables, read with json and NumPy: what StreamPETR's converter takes from them.
+"""Reads from NuScenes' tables, with json and NumPy, the data that StreamPETR's converter takes from them.
 
 Frames: `global`, `ego` (the car at a time), and those of the sensors. Boxes and matrices are given in the frame of LIDAR_TOP at the time of the sample.
 """
@@ -33,13 +33,13 @@ CATEGORIES = {
     "human.pedestrian.police_officer": "pedestrian",
     "movable_object.trafficcone": "traffic_cone",
 }
-LONGEST = 1.5  # seconds between the annotations that a velocity is taken from
+LONGEST = 1.5  # most seconds between the two annotations from which a velocity is computed
 Row = dict[str, Any]
 
 
 @dataclass
 class Boxes2d:
-    """Boxes that one camera sees."""
+    """The boxes that one camera sees."""
 
     boxes: np.ndarray  # (n, 4): x0, y0, x1, y1 in pixels of the file
     centers: np.ndarray  # (n, 2): the projected centre of the box in space
@@ -62,7 +62,7 @@ class Camera:
 
 @dataclass
 class Sample:
-    """One moment: the cameras, and the boxes in the frame of LIDAR_TOP."""
+    """The data of one moment: the cameras, and the boxes in the coordinate frame of LIDAR_TOP."""
 
     token: str
     scene: str
@@ -80,7 +80,7 @@ class Sample:
 
 
 def rotation(quaternion: list[float]) -> np.ndarray:
-    """(3, 3) of (w, x, y, z)."""
+    """Returns the rotation matrix (3, 3) of a quaternion (w, x, y, z)."""
     w, x, y, z = np.asarray(quaternion) / np.linalg.norm(quaternion)
     return np.array(
         [
@@ -92,20 +92,20 @@ def rotation(quaternion: list[float]) -> np.ndarray:
 
 
 def pose(row: Row) -> np.ndarray:
-    """(4, 4) of a row with translation and rotation: of `ego_pose` from ego to global, of `calibrated_sensor` from sensor to ego."""
+    """Returns the matrix (4, 4) of a row: from ego to global for a row of `ego_pose`, from sensor to ego for one of `calibrated_sensor`."""
     made = np.eye(4)
     made[:3, :3], made[:3, 3] = rotation(row["rotation"]), row["translation"]
     return made
 
 
 def corners(center: np.ndarray, size: np.ndarray, turned: np.ndarray) -> np.ndarray:
-    """(8, 3): of a box of (length, width, height)."""
+    """Returns the corners (8, 3) of a box. size: (length, width, height); turned: its rotation matrix."""
     signs = np.array([[x, y, z] for x in (1, -1) for y in (1, -1) for z in (1, -1)]) / 2
     return center + (signs * size) @ turned.T
 
 
 def hull(points: np.ndarray) -> list[np.ndarray]:
-    """The convex hull, counter-clockwise (Andrew's monotone chain)."""
+    """Returns the convex hull, counter-clockwise (Andrew's monotone chain)."""
 
     def half(sequence: np.ndarray) -> list[np.ndarray]:
         chain: list[np.ndarray] = []
@@ -123,7 +123,7 @@ def hull(points: np.ndarray) -> list[np.ndarray]:
 
 
 def clipped(polygon: list[np.ndarray], width: float, height: float) -> list[np.ndarray]:
-    """A convex polygon's part inside an image (Sutherland and Hodgman)."""
+    """Returns the part of a convex polygon that is inside an image (Sutherland and Hodgman's algorithm)."""
     for axis, limit, sign in ((0, 0.0, 1), (0, width, -1), (1, 0.0, 1), (1, height, -1)):
         before, polygon = polygon, []
         for i, p in enumerate(before):
@@ -137,7 +137,7 @@ def clipped(polygon: list[np.ndarray], width: float, height: float) -> list[np.n
 
 
 class Tables:
-    """The tables of a folder, with what leads from one to the other."""
+    """The tables of a folder, with dictionaries that find the rows of one table from those of another."""
 
     def __init__(self, root: Path, version: str = "v1.0-mini", cameras: tuple[str, ...] = CAMERAS) -> None:
         self.root, self.cameras = Path(root), cameras

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes a C++ file of a .cu file, for the emulated driver: kernels.py IN.cu OUT.cpp OUT.d COMPILER...
 
-The kernels' names come out of the preprocessed text, since macros make some of them. Each becomes an entry of the section that modules.c reads.
+The kernels' names come out of the preprocessed text, since macros make some of them. Each becomes an entry of the section stk_kernels, which driver.c reads.
 """
 
 import re
