@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares operators of signals with DALI's on the CPU: features of utterances, and resampling. Compares reading of files with soundfile and with DALI.
+"""Compares Stoker's operators on sounds with DALI's on the CPU, and its reading of sound files with soundfile, torchaudio, torchcodec and DALI.
 
 usage: audio.py [features] [resample] [files] [flac] [peers] [--utterances N] [--files N] [--batch N] [--threads N] [--rounds N]
 
@@ -51,7 +51,7 @@ def utterances(count: int) -> list[np.ndarray]:
 
 
 class Side:
-    """One library's pipeline over the same signals, again and again."""
+    """A pipeline of one library that repeats the same signals without end."""
 
     def __init__(self, package: str, graph: Callable[[Any, Any], Any], signals: list[np.ndarray], options: argparse.Namespace) -> None:
         fn = importlib.import_module(f"{package}.fn")
@@ -114,7 +114,7 @@ def exact(x: np.ndarray) -> np.ndarray:
 def resampling_errors(options: argparse.Namespace) -> None:
     noise = np.random.default_rng(2).uniform(-1, 1, 44100).astype("float32")
     inputs = [*tones(), (0.0, noise, exact(noise))]
-    inner = slice(50, -50)  # at the ends, the signal stops and a tone does not
+    inner = slice(50, -50)  # without the ends, where the signal stops but the exact tone continues
     for frequency, x, expected in inputs:
         errors = []
         for package in PACKAGES:
@@ -124,7 +124,7 @@ def resampling_errors(options: argparse.Namespace) -> None:
         print(f"largest error, {what}: {errors[0]:.1e}, DALI {errors[1]:.1e}")
 
 
-# ---- files ----
+# ---- reading files ----
 
 
 def write_wavs(folder: Path, count: int) -> list[Path]:

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cuts a corpus of distinct JPEGs of ImageNet-like sizes out of real photographs.
 
-The photographs come with scikit-image and scikit-learn, or lie in the folders given with --source. Each cut has its own region, scale and mirroring,
+The photographs come from scikit-image and scikit-learn, or from the folders given with --source. Each cut has its own region, scale and mirroring,
 and the sensor noise of real photographs, so that files have ImageNet's bytes per pixel: long side about 490 (log-normal),
 aspect about 4:3, a quarter upright, mostly 4:2:0, one in a hundred gray, one in two hundred progressive
-(in data from the web one in five to ten is: --progressive). With --kind cameras they are frames of a vehicle's cameras instead: 1600x900, quality 82,
-4:2:0. A run with the same arguments and packages gives the same files.
+(of images from the web, one in five to ten is progressive: use --progressive). With --kind cameras the files are frames of a vehicle's cameras
+instead: 1600x900, quality 82, 4:2:0. A run with the same arguments and packages gives the same files.
 
 usage: corpus.py OUT COUNT [--kind imagenet|cameras] [--progressive SHARE] [--source DIR]... [--seed N] [--classes N] [--jobs N]
 """

@@ -20,7 +20,7 @@
 enum { OUT = 224, MAX_FILES = 4096 };
 
 struct photo {
-	uint8_t *data; /* pinned */
+	uint8_t *data; /* the file's bytes, in pinned memory */
 	size_t size;
 	struct stk_jpeg_header header;
 };
@@ -33,7 +33,7 @@ struct setup {
 	int n_photos, batch, flights, rounds, memory;
 	uint8_t *pinned;
 	size_t bytes;
-	stk_gpu_ptr out; /* flights * batch crops */
+	stk_gpu_ptr out; /* room for flights * batch crops */
 	struct stk_jpeg_gpu_batch **flight;
 	struct stk_jpeg_gpu_item *items;
 	struct stk_pass *passes;
@@ -114,7 +114,7 @@ static void load(struct setup *s, const char *folder)
 	}
 }
 
-/* torchvision's RandomResizedCrop: area 8 to 100 %, aspect 3/4 to 4/3. */
+/* Draws the window of torchvision's RandomResizedCrop: area 8 to 100 %, aspect 3/4 to 4/3. */
 static struct stk_rect draw_crop(struct setup *s, int w, int h)
 {
 	for (;;) {
@@ -166,7 +166,7 @@ static void draw_batch(struct setup *s, int flight)
 			.pass = pass,
 			.dst = crop_image(s->out + at * OUT * OUT * 6)};
 		if (!stk__jpeg_gpu_need(&s->items[at], &s->items[at].need))
-			s->items[at].need.files.bytes = UINT32_MAX; /* for the cores */
+			s->items[at].need.files.bytes = UINT32_MAX; /* a file for the cores: this exceeds the memory of every batch */
 	}
 }
 

@@ -25,7 +25,7 @@ struct photo {
 	uint8_t *data;
 	size_t size;
 	struct stk_image_info info;
-	struct stk_rect window; /* of a random resized crop */
+	struct stk_rect window; /* window of a random resized crop */
 	bool mirror;
 };
 
@@ -39,7 +39,7 @@ struct work {
 	struct stk_decoder *decoder;
 	struct stk_pass_kernels kernels;
 	uint8_t *pixels;
-	float *out; /* CROP x CROP, CHW */
+	float *out; /* the result, CHW with CROP x CROP pixels */
 	void *scratch;
 	size_t scratch_size;
 };
@@ -139,7 +139,7 @@ static void make_photo(struct photo *p, int i)
 	p->mirror = i & 1;
 }
 
-/* ---- what is measured ---- */
+/* ---- the measured work ---- */
 
 static void decode(struct work *w, const struct photo *p, struct stk_rect window)
 {
@@ -163,7 +163,7 @@ static void run_whole(struct work *w, const struct photo *p)
 	decode(w, p, (struct stk_rect){0, 0, p->info.width, p->info.height});
 }
 
-/* Decode what a random crop of 224 x 224 needs, resize, mirror, normalise. */
+/* Decodes the pixels that a random crop of 224 x 224 needs, then resizes, mirrors and normalises them in a pass. */
 static void run_pass(struct work *w, const struct photo *p)
 {
 	static const float scale[3] = {0.01712475f, 0.017507f, 0.01742919f}, bias[3] = {-2.117904f, -2.0357144f, -1.8044444f};
@@ -215,7 +215,7 @@ static void all_images(void *user)
 		w->fn(w, &w->photos[i]);
 }
 
-/* ---- */
+/* ---- the command line ---- */
 
 static work_fn *choose(const char *name)
 {

@@ -21,7 +21,7 @@ struct input {
 	int64_t shape[3];
 };
 
-/* args: for example "axis=2 shape=1,2 op=add"; numbers are integers. */
+/* A call of an operator. args: for example "axis=2 shape=1,2 op=add"; numbers are integers. */
 struct ops_case {
 	const char *name, *op, *args;
 	struct input in[MAX_IN];
@@ -185,7 +185,7 @@ static void begin(struct ops_work *w, const struct ops_case *c)
 		.def = def, .args = values, .in = w->in, .out = &w->out, .n_in = n, .n_out = 1, .state = w->state, .tools = &w->tools};
 }
 
-/* Does the work of a chain for one sample, except for preparing the call. */
+/* Runs the operator for one sample as a chain does, without preparing the call. */
 static void run(void *user)
 {
 	struct ops_work *w = user;

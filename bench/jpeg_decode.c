@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * JPEG decoding on one core: our decoder against libjpeg-turbo used directly, on whole images and on the windows of a random resized crop.
+ * Compares JPEG decoding on one core by our decoder and by direct calls of libjpeg-turbo, on whole images and on the windows of a random resized crop.
  *
  *     jpeg_decode [--json] [--seconds=10] [--check] [--denom=1|2|4|8] FILE...
  *
- * Both sides decode from memory to RGB with the same settings (islow, triangle upsampling) and the same windows; libjpeg-turbo's get the margin
- * that makes their pixels right. denom: at this fraction of the size. Before anything is timed, all results are compared with full decodes. Times are CPU time of the thread, in short
- * slices that take turns; the figures are the median and the 10th and 90th percentile of the slices' ratios, since the machine's speed drifts. */
+ * Both sides decode from memory to RGB with the same settings (islow, triangle upsampling) and the same windows. libjpeg-turbo also decodes the margin that
+ * it needs for correct pixels at a window's border. --denom: decodes at 1/denom of the size. Before the timing, all results are compared with decodes of the
+ * whole image. Times are CPU time of the thread, in short alternating slices. The figures are the median and the 10th and 90th percentile of the slices'
+ * ratios, since the machine's speed drifts. */
 #include "base/cpu.h"
 #include "codec/codec.h"
 
@@ -73,7 +74,7 @@ static double draw(uint64_t *state)
 	return (double)(*state >> 11) * 0x1p-53;
 }
 
-/* torchvision's and DALI's random resized crop: 8% to 100% of the area, aspect 3/4 to 4/3, log-uniform. */
+/* Draws the window of torchvision's and DALI's random resized crop: 8% to 100% of the area, aspect 3/4 to 4/3, log-uniform. */
 static struct stk_rect random_window(int width, int height, uint64_t *state)
 {
 	for (int i = 0; i < 10; i++) {
@@ -108,7 +109,7 @@ static void decode_ours(struct bench *b, const struct file *f, struct stk_rect w
 		die(err.message, f->path);
 }
 
-/* Leaves rows of *row bytes in b->out, the window's first pixel at *skip bytes. */
+/* Decodes the window with libjpeg-turbo to b->out. Rows have *row bytes, and the window's first pixel is at offset *skip. */
 static void decode_peer(struct bench *b, const struct file *f, struct stk_rect w, size_t *row, size_t *skip)
 {
 	j_decompress_ptr c = &b->peer;
@@ -158,7 +159,8 @@ static void check(struct bench *b, const struct file *f, struct stk_rect w)
 
 struct result {
 	const char *name;
-	double ours[MAX_SLICES], peer[MAX_SLICES], ratio[MAX_SLICES]; /* us an image; peer / ours */
+	double ours[MAX_SLICES], peer[MAX_SLICES],
+		ratio[MAX_SLICES]; /* ours, peer: microseconds per image in each slice; ratio: peer / ours */
 	int slices;
 };
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measuring side by side: interleaved slices, CPU time of this process and its workers, medians of ratios with their spread.
+"""Measures two loaders in interleaved slices: CPU time of this process and its workers, and medians of ratios with their spread.
 
 Wall-clock rates on shared machines vary by a factor of two between runs; ratios of CPU time between neighbouring slices do not. A loader works
 ahead, so a slice ends only when the loader is idle: then the slice contains exactly its own work.
@@ -167,7 +167,7 @@ def machine() -> dict:
 
 
 def describe(files: list[Path]) -> dict:
-    """Describes the input files for the readers of the figures."""
+    """Describes the input files, so that readers of the figures know what was measured."""
     from PIL import Image
 
     sizes = [f.stat().st_size for f in files]

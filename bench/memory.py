@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of a pipeline: its peak without the output slots, slots in steady state, growth over epochs, page faults an image. Without torch.
+"""Measures the memory of a pipeline: the peak without the output slots, slots in steady state, growth over epochs, page faults per image. Needs no torch.
 
 usage: memory.py DIR [--batch N] [--epochs N] [--images N]
 """

@@ -3,10 +3,10 @@
 """Compares each operator with DALI's in turns, and prints the median of the ratios: images per CPU-second on the CPU, or images per second on a GPU.
 
 usage: operators.py [NAME ...] [--gpu] [--size H W] [--batch N] [--rounds N] [--seconds S] [--json FILE]
-Both libraries work on the same images: on the CPU with one thread, from memory; with --gpu from a batch that lies on GPU 0 (of torch's; without torch's
-CUDA it is uploaded). `copy` shows the cost of passing the images in. A NAME selects all operators that contain it: `noise` selects noise.*. Random
-images are the worst case for operators whose time depends on the values. Slices alternate; each ends when both sides are idle. Operators that a library
-lacks are named and skipped. No operator is started after --seconds.
+Both libraries work on the same images: on the CPU with one thread, from memory; with --gpu from a batch on GPU 0 (a tensor of torch; without
+torch's CUDA the batch is uploaded). `copy` shows the cost of passing the images in. A NAME selects all operators whose names contain it: `noise` selects
+noise.*. Random images are the worst case for operators whose time depends on the values. Slices alternate; each ends when both sides are idle. Operators that a
+library lacks are named and skipped. No operator is started after --seconds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import measure
 import numpy as np
 
 SLICE = 0.05  # seconds
-MOST = 64  # most batches in a slice
+MOST = 64  # largest number of batches in a slice
 AHEAD = 32  # batches that a library may have ready: on the GPU, timing starts after them
 GPU_THREADS = 8
 
@@ -37,9 +37,9 @@ class Call:
     op: str
     kwargs: dict[str, Any] = field(default_factory=dict)
     dtype: str = "uint8"
-    channels: int = 3  # 0: HW
+    channels: int = 3  # 0: images (height, width) without channels
     inputs: tuple[np.ndarray, ...] = ()  # further inputs after the image, the same for all samples
-    again: int = 1  # how often the image itself is an input
+    again: int = 1  # number of inputs that are the image itself
 
     @property
     def name(self) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of Parquet files decoded per CPU-second: Loader, and `datasets` with a transform in a DataLoader, in turns over the same files.
+"""Measures rows of Parquet files decoded per CPU-second, in turns over the same files: by Loader, and by `datasets` with a transform in a DataLoader.
 
 usage: parquet.py [--rows N] [--side PIXELS] [--rounds N]    needs pyarrow, datasets, torch and torchvision
 """
@@ -108,7 +108,7 @@ def main() -> None:
         paths = write(Path(folder), asked.rows, asked.side)
         size = os.path.getsize(paths[0]) * 4 / asked.rows
         for run in sides.values():
-            measure(run, paths)  # imports, and the cache that `datasets` makes
+            measure(run, paths)  # not counted: this run includes imports, and `datasets` makes its cache
         for _ in range(asked.rounds):
             for name, run in sides.items():
                 found[name].append(measure(run, paths))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loaders that a user could choose instead of stoker, each with its best settings: persistent workers, tensors as results, no avoidable conversion.
+"""Loaders that a user could choose instead of stoker, each with its best settings: persistent workers, tensors as results, no avoidable conversion.
 
 A loader here is a function that takes at least n images, across epochs, and returns how many it took.
 """
@@ -36,7 +36,7 @@ def taker(batches: Iterator[Any], size: Callable[[Any], int], watch: Callable[[A
 
 
 def import_torchvision() -> Any:
-    """Imports torchvision's transforms. Its compiled operators may be missing (a build for another torch): then this declares just their names."""
+    """Imports torchvision's transforms. If its compiled operators are missing (a build for another torch), declares only their names first."""
     import torch
 
     try:
@@ -86,7 +86,7 @@ def load_with_torchvision() -> Callable[[bytes], Any]:
 
 
 def load_with_simplejpeg() -> Callable[[bytes], Any]:
-    """Returns a function that decodes to uint8 tensors: the GPU is to normalise them."""
+    """Returns a function that decodes to uint8 tensors, which the GPU would normalise."""
     import simplejpeg
     import torch
 

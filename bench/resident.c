@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Measures the host's work for a batch if the data set lies on the GPU: batches of CIFAR's training images, cropped, mirrored and normalised.
+ * Measures the host's work for a batch if the data set is stored on the GPU: batches of CIFAR's training images, cropped, mirrored and normalised.
  *
  *     resident FOLDER [BATCHES [BATCH [DEVICE]]]
  *
- * prints microseconds of wall clock and of processor time per batch (DEVICE -1: on the CPU). On the emulated driver, STOKER_EMULATED_CUDA=idle
+ * Prints microseconds of wall clock and of processor time per batch (DEVICE -1: on the CPU). On the emulated driver, STOKER_EMULATED_CUDA=idle
  * skips the kernel's own work.
  * To count the instructions per batch, compare two runs of different lengths under valgrind --tool=callgrind. */
 #include "stoker/stoker.h"

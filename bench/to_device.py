@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Times stoker.to_device on a GPU against Tensor.to of each tensor, and against NVIDIA's multi_tensor_copier where it can be imported.
+"""Times stoker.to_device on a GPU against Tensor.to of each tensor, and against NVIDIA's multi_tensor_copier if that is installed.
 
     python bench/to_device.py [--rounds 10] [--calls 500]
 
-The tree is the one of NVIDIA ACCV-Lab's evaluation of its multi_tensor_copier: the annotations of 16 samples with six cameras, 528 tensors, about 150 KB.
+The tree is that of NVIDIA ACCV-Lab's evaluation of multi_tensor_copier: the annotations of 16 samples with six cameras, 528 tensors, about 150 KB.
 Prints one JSON line: medians in milliseconds, and the median of the ratios of the rounds with their range.
 """
 

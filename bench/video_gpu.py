@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares decoding on the GPU: frames a second of six cameras, as RGB tensors in GPU memory, next to PyNvVideoCodec.
+"""Compares video decoding on the GPU with PyNvVideoCodec: frames a second of six cameras, as RGB tensors in GPU memory.
 
 usage: video_gpu.py [--folder DIR] [--cameras N] [--gop N] [--frames N] [--seconds S] [--threads N] [--rounds N] [--check]
 Makes one HEVC video of 1600 x 900 pixels for each camera in the folder if it is empty (needs the ffmpeg program). A moment is one frame of every camera.
@@ -23,11 +23,11 @@ from typing import Any
 import stoker
 import torch
 
-BATCH = 10  # moments that a consecutive reader asks for at a time
+BATCH = 10  # number of moments in a request of a consecutive reader
 
 
 def make_videos(folder: Path, cameras: int, gop: int, frames: int) -> list[Path]:
-    """Pans over a fractal, with noise, so that motion and residuals are not trivial."""
+    """Makes videos that pan over a fractal, with noise, so that motion and residuals are not trivial."""
     folder.mkdir(parents=True, exist_ok=True)
     for i in range(cameras):
         pan = f"crop=1600:900:x=mod(n*{i + 3}\\,800):y=mod(n*{i + 1}\\,450)"
@@ -65,12 +65,12 @@ class FromPyNv:
         return len(self.decoder)
 
     def read(self, frames: list[int]) -> Any:
-        """The decoder uses its memory again, so a user who keeps frames copies them."""
+        """Returns copies of the frames, as a user needs who keeps them: the decoder overwrites its memory in the next call."""
         return torch.stack([torch.from_dlpack(f) for f in self.decoder.get_batch_frames_by_index(frames)])
 
 
 def measure(decoders: list[list[Any]], requests: Callable[[], list[int]], threads: int, seconds: float) -> float:
-    """Frames a second. decoders: for each camera, as many as work at the same time."""
+    """Returns frames a second. decoders: for each camera, the decoders that work at the same time."""
     work = [d for several in zip(*decoders, strict=True) for d in several]
     count = 0
     with ThreadPoolExecutor(threads) as pool:

@@ -16,9 +16,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SCREEN, HARD = 60, 150
-LISTED = 10  # rows of each list
+LISTED = 10  # number of rows in each list
 C_FOLDERS = ("src", "include", "cli", "python", "examples", "test", "bench", "tools")
-# A C function's body starts at a brace in the first column (Linux style) and ends at the next closing one there.
+# A C function's body starts at a brace in the first column (Linux style) and ends at the next closing brace in the first column.
 OPENING = re.compile(r"^\{\s*$")
 NAME = re.compile(r"(\w+)\s*\([^()]*(?:\([^()]*\)[^()]*)*\)[^(){};]*$", re.S)
 
@@ -31,7 +31,7 @@ def tracked() -> list[Path]:
 
 
 def c_functions(text: str) -> list[tuple[str, int, int]]:
-    """(name, first line, lines) of each function, counted from its brace."""
+    """Returns (name, first line, number of lines) of each function, counted from its opening brace."""
     lines, found, start = text.split("\n"), [], None
     for i, line in enumerate(lines):
         if OPENING.match(line):
@@ -62,7 +62,7 @@ def check_text(name: str, text: str, is_c: bool) -> list[str]:
 
 
 def struct_fields(text: str) -> list[tuple[str, int]]:
-    """(name, fields) of each struct at the outermost level; one that is declared inside it is one field."""
+    """Returns (name, number of fields) of each struct at the outermost level. A struct that is declared inside another counts as one field."""
     text = re.sub(r"/\*.*?\*/|^#.*?(?<!\\)$", "", text, flags=re.S | re.M)
     found = []
     for head in re.finditer(r"^struct (\w+) \{", text, re.M):

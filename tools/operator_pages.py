@@ -6,7 +6,7 @@ import json
 import sys
 import textwrap
 
-WIDTH = 110  # of prose; rows of tables cannot be wrapped
+WIDTH = 110  # width of paragraphs in characters; rows of tables cannot be wrapped
 
 
 def cell(text: str) -> str:

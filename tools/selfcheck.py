@@ -29,7 +29,7 @@ FAULTS = ROOT / "tools" / "faults.toml"
 @dataclass(frozen=True)
 class Fault:
     name: str
-    why: str  # the harm for a user
+    why: str  # the harm that the fault would do to a user
     file: str
     find: str
     put: str
@@ -38,7 +38,7 @@ class Fault:
     commands: tuple[str, ...] = ()  # run in the tree
 
     def apply(self, tree: Path) -> str:
-        """Plants the fault; returns the file's text before."""
+        """Plants the fault; returns the original text of the file."""
         path = tree / self.file
         text = path.read_text()
         if text.count(self.find) != 1:
@@ -91,7 +91,7 @@ class Tree:
                 failed.append(name)
         for node in fault.py_tests:
             done = self.run(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", node)
-            if done.returncode not in (0, 1):  # 4: also where the file's tests are all skipped, and the output says why
+            if done.returncode not in (0, 1):  # 4 is also the code if all tests of the file are skipped; the output says why
                 raise RuntimeError(f"pytest cannot run {node} (code {done.returncode}):\n{done.stdout.rstrip()}")
             if done.returncode:
                 failed.append(node)

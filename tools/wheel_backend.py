@@ -4,9 +4,9 @@
 
 meson's options come from the setting `setup-args`, as with meson-python. Without options, the wheel has kernels for all architectures.
 
-The wheel holds the package, libstoker and the `stoker` command, and the third-party libraries that they need, under names of their own (so that
-they get along with PIL's, cv2's and torch's copies), with their licences and a list of them all (an SBOM). Only libraries in LICENCES may go in. The
-platform tag is read off the glibc symbols that the binaries really need.
+The wheel holds the package, libstoker and the `stoker` command, and the third-party libraries that they need, under unique names (so that they do not
+conflict with PIL's, cv2's and torch's copies), with their licences and a list of all of them (an SBOM). Only libraries in LICENCES may be included. The
+platform tag follows from the glibc symbols that the binaries need.
 
 The wheel is for this machine's kind of Linux: it contains the system's libraries, and http:// uses the libcurl of the machine on which it runs. Wheels for
 users come from tools/release/release.py, which calls the same functions with its own libraries, and has auditwheel check the tag.
@@ -81,12 +81,12 @@ def run(*command: str | Path) -> str:
 
 
 def machine(binary: Path) -> str:
-    """The kind of processor that a binary is for, as uname calls it."""
+    """Returns the kind of processor that a binary is for, by uname's name."""
     return {62: "x86_64", 183: "aarch64"}[int.from_bytes(binary.read_bytes()[18:20], "little")]
 
 
 def tool(name: str, binary: Path) -> str:
-    """The command of binutils for a binary, which may be of another machine."""
+    """Returns the command of binutils that can read a binary, which may be for another machine."""
     return name if machine(binary) == os.uname().machine else f"{machine(binary)}-linux-gnu-{name}"
 
 
@@ -107,7 +107,7 @@ def compiles() -> bool:
 
 
 def need_packages() -> None:
-    """Ends the program with one list of what a build needs and this machine lacks, which pip shows. meson would name one thing at a time."""
+    """Ends the program with a list of all packages that a build needs and this machine lacks, which pip shows. meson would name one at a time."""
     named = run(ROOT / "tools" / "setup.sh", "--missing", "build").split()
     missing = [package for package in named if package not in {*FROM_PYPI, "gcc", *UNUSED}]
     if not compiles():
@@ -121,15 +121,15 @@ def need_packages() -> None:
 
 
 def build(folder: Path, options: list[str]) -> None:
-    """Builds in a folder of the project, which takes the options over; without any it stays as it was configured first."""
+    """Configures a build folder with the options and builds. Without options, an existing folder keeps its configuration."""
     need_packages()
     if options or not (folder / "build.ninja").exists():
-        # A toolkit that makes the kernels has NVTX's headers too: a wheel has both or, with a warning of the build's, neither.
+        # A CUDA toolkit that compiles the kernels has NVTX's headers too. So a wheel has both or, with a warning from the build, neither.
         nvtx = "-Dnvtx=" + ("enabled" if shutil.which("nvcc") else "auto")
         options = ["-Dtests=disabled", "-Dpython=enabled", nvtx, *options]
     env = dict(os.environ)
     if THREADED:
-        # meson takes the first python3 of PATH, which may be one whose module this interpreter does not load.
+        # meson uses the first python3 on PATH, and this interpreter may be unable to load a module that was built for that one.
         first = ROOT / f"{folder.name}-python"
         first.mkdir(exist_ok=True)
         (first / "python3").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
@@ -160,7 +160,7 @@ def collect(stage: Path, build: Path = BUILD) -> list[Path]:
 
 
 def needed(binary: Path) -> list[str]:
-    """Libraries that a binary names."""
+    """Returns the names of the libraries that a binary needs."""
     return re.findall(r"\(NEEDED\).*\[(.*?)\]", run("readelf", "-d", binary))
 
 
@@ -171,7 +171,7 @@ def place(name: str, binary: Path) -> Path | None:
 
 
 def third_party(binaries: list[Path]) -> dict[str, Path]:
-    """Returns name -> file of every library that is neither ours nor the system's, including those that other libraries need."""
+    """Returns name -> file of every library that is neither Stoker's nor the system's, including those that other libraries need."""
     found: dict[str, Path] = {}
     queue, inside = list(binaries), {binary.name for binary in binaries}
     while queue:
@@ -188,7 +188,7 @@ def third_party(binaries: list[Path]) -> dict[str, Path]:
 
 
 def own_name(name: str, library: Path) -> str:
-    """libjpeg.so.62 -> libjpeg-stoker-1a2b3c4d.so.62: no other library in a process has this name."""
+    """Returns a name that no other library in a process has: libjpeg.so.62 -> libjpeg-stoker-1a2b3c4d.so.62."""
     stem, _, version = name.partition(".so")
     stem = stem if stem == "libstoker" else f"{stem}-stoker"
     return f"{stem}-{hashlib.sha256(library.read_bytes()).hexdigest()[:8]}.so{version}"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Uses an installed stoker with nothing else installed: a pipeline over a few files, epochs and labels counted, pixels compared.
+"""Tests an installed stoker without other packages: runs a pipeline over a few files, counts epochs and labels, and compares pixels.
 
-usage: wheel_probe.py [MODULE...]     imports these in this order first (to meet other packages' copies of the same libraries)
+usage: wheel_probe.py [MODULE...]     imports these first, in this order (they may load other copies of the same libraries)
        wheel_probe.py --write FILE    writes only the image
        wheel_probe.py --read URI      reads such a file from there
        wheel_probe.py --media FILE... decodes videos and sounds, and names the FFmpeg that did it (needs NumPy)
@@ -20,7 +20,7 @@ for module in [] if what else sys.argv[1:]:
     except ImportError:
         print(f"wheel_probe: no {module} here")
 
-# A gray JPEG of 8x8 pixels, all of them 128, as the baseline standard has it.
+# A baseline gray JPEG of 8x8 pixels, all of them 128.
 JPEG = base64.b64decode(
     "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAAgGBgcGBQgHBwcJCQgKDBQNDAsLDBkSEw8UHRofHh0aHBwgJC4nICIsIxwcKDcpLDAxNDQ0Hyc5PTgyPC4zNDL/wAALCAAIAA"
     "gBAREA/8QAHwAAAQUBAQEBAQEAAAAAAAAAAAECAwQFBgcICQoL/8QAtRAAAgEDAwIEAwUFBAQAAAF9AQIDAAQRBRIhMUEGE1FhByJxFDKBkaEII0KxwRVS0fAkM2JyggkK"

@@ -4,7 +4,7 @@
 median ratios with their spread as a table, and writes them as JSON.
 
 usage: figures.py FOLDER [--only ROW,...] [--sweep] [--out FILE] [--gpu-decode PROGRAM] [--rounds N] [--seconds S]
-FOLDER is the folder that photographs.py filled (FOLDER/imagenet, FOLDER/cameras).
+FOLDER is the folder that photographs.py has filled (FOLDER/imagenet, FOLDER/cameras).
 Rows: check pinned loose256 loose64 cores2 cameras startup memory growth share where.
 A row whose programs are missing is skipped, with a message. A sweep on 16 cores and an H200 found the two best settings of DALI for each row; the program uses
 the better one. --sweep searches for the best settings again.
@@ -69,7 +69,7 @@ ROWS = [
         "cameras", "6 cameras 1600x900 -> affine 704x256", "cameras", 8, 16, [Setting(4, 0.9), Setting(16, 0.9, "one")], swept(MANY, "one")
     ),
 ]
-OURS = Setting(0, 0.0)  # as many threads as the row asks for
+OURS = Setting(0, 0.0)  # stoker's setting; 0 threads: the row's number
 
 
 class Child:
@@ -232,7 +232,7 @@ print("first batch", flush=True)
             if not line.startswith("first batch"):
                 if side == "stoker":
                     return {"name": "startup", "failed": f"{side}: no first batch"}
-            elif turn:  # the first reads libraries from the disk
+            elif turn:  # the first turn is not counted: it reads the libraries from the disk
                 times.setdefault(side, []).append(took)
     result: dict[str, Any] = {"name": "startup", "title": "process start to first batch, s"}
     result |= {side: {"seconds": round(median(t), 3), "times": [round(x, 3) for x in t]} for side, t in times.items()}
@@ -386,7 +386,7 @@ def main() -> int:
     runs: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {"check": run_check, "pinned": run_pinned}
     runs |= {row.name: functools.partial(compare, row) for row in ROWS}
     runs |= {"startup": run_startup, "memory": run_memory, "growth": run_growth, "share": run_share, "where": run_where}
-    for file in sorted(a.folder.rglob("*.jpg")):  # the page cache is warm for everyone
+    for file in sorted(a.folder.rglob("*.jpg")):  # warms the page cache for both sides
         file.read_bytes()
     results = []
     names = a.only.split(",") if a.only else list(runs)

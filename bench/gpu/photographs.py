@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Carries photographs to a machine that can fetch nothing: packs some of a corpus into one file, and unpacks them there into as many files as are wanted.
+"""Transfers photographs to a machine that cannot download: packs a part of a corpus into one file, and unpacks it there, with copies if wanted.
 
 usage: photographs.py pack OUT.tar DIR:COUNT...            COUNT files of DIR, spread over it; the folder's name is kept
        photographs.py unpack IN.tar FOLDER [--copies N]    FOLDER/DIR/copyNNN/NAME.jpg
 
-Copies are files of their own, with pages of their own in the page cache: each is read as another photograph is. A copy of more than one is marked in a
-comment of the JPEG, so that no two files are equal. The copies of cameras are fewer, since their files are larger.
+Each copy is a separate file with separate pages in the page cache, so reading it costs as much as reading another photograph. A number in a comment of
+the JPEG makes the copies differ. There are fewer copies of the cameras' frames, since these files are larger.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def pack(out: Path, sources: list[str]) -> None:
 
 
 def marked(data: bytes, copy: int) -> bytes:
-    """The same photograph with a comment after its SOI."""
+    """Returns the photograph with the copy's number in a comment after its SOI marker. Copy 0 is the photograph itself."""
     text = f"copy {copy}".encode()
     return data if copy == 0 else data[:2] + b"\xff\xfe" + (len(text) + 2).to_bytes(2, "big") + text + data[2:]
 

@@ -66,8 +66,8 @@ def crops(side: str, files: list[str], batch: int, threads: int, load: float, fo
 
 
 def cameras(side: str, files: list[str], batch: int, threads: int, load: float, form: str = "", device_id: int | None = 0) -> Any:
-    """Builds a pipeline for six cameras per sample: affine to 704 x 256, brightness and contrast, normalise. It has six readers and outputs. With form "one",
-    and always for stoker, one list holds the files of all cameras in turn: a batch has 6 x batch images, which are (batch, 6, 3, 256, 704)."""
+    """Builds a pipeline for six cameras per sample: affine to 704 x 256, brightness and contrast, normalise. It has six readers and six outputs. With form
+    "one", and always for stoker, one reader has a list of the files of all cameras in turn: a batch has 6 x batch images, which are (batch, 6, 3, 256, 704)."""
     library = package(side)
     fn, types = library.fn, library.types
     one = form == "one" or side == "stoker"

@@ -87,7 +87,7 @@ class Bench:
         self.sizes = [p.stat().st_size for p in sorted(Path(args.root, "bench/train").glob("*.jpg"))]
         self.mean = statistics.mean(self.sizes)
         self.tree = Path(args.root, "bench/often")
-        if not self.tree.is_dir():  # class folders with TIMES copies of each object: a Loader reads ahead by at most one epoch
+        if not self.tree.is_dir():  # makes class folders with TIMES copies of each object, since a Loader reads ahead by at most one epoch
             for i, path in enumerate(sorted(Path(args.root, "bench/train").glob("*.jpg"))):
                 for k in range(TIMES):
                     to = self.tree / f"c{i % 20:02}" / f"{path.stem}-{k}.jpg"
@@ -156,7 +156,7 @@ def medians(facts: list[Facts]) -> Facts:
 
 # ---- the bars ----
 
-Row = tuple[float, str]  # the figure, and a text with further numbers
+Row = tuple[float, str]  # the bar's figure, and a text with further numbers
 
 
 def share(b: Bench) -> Row:

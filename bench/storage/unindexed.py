@@ -28,7 +28,7 @@ PORT, BATCH = 9472, 64
 
 
 def child(source: str, searched_first: bool) -> dict[str, float]:
-    import torch  # noqa: F401 - that takes seconds, which are not the store's
+    import torch  # noqa: F401 - imported here, because the import takes seconds that must not be counted
     from stoker import Loader, Storage
     from stoker import transforms as T
 

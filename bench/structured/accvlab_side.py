@@ -22,8 +22,8 @@ CAMERA = ("lidar2img", "intrinsics", "extrinsics", "img_timestamp")
 
 
 class Today:
-    """Wraps DALI's fn for ACCV-Lab's AffineTransformer, which expects another version: today the matrices of fn.transforms have a layout, and the branches
-    of an `if` must agree."""
+    """Wraps DALI's fn for ACCV-Lab's AffineTransformer, which expects an older DALI: in today's, the matrices of fn.transforms have a layout, and the types in
+    both branches of an `if` must agree."""
 
     def __getattr__(self, name: str) -> Any:
         from nvidia.dali import fn
@@ -65,7 +65,7 @@ def compile_once() -> None:
 def framework() -> Any:
     """Imports the package and patches it for today's NumPy and DALI."""
     if not hasattr(np, "float"):
-        np.float = float  # type: ignore[attr-defined]  # ShiftInsideOriginalImage says np.float, which NumPy has no more
+        np.float = float  # type: ignore[attr-defined]  # ShiftInsideOriginalImage uses np.float, which NumPy has removed
     compile_once()
     from accvlab.dali_pipeline_framework import inputs, processing_steps
     from accvlab.dali_pipeline_framework import pipeline as pipelines

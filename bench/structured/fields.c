@@ -3,7 +3,7 @@
  *
  *     fields [FIELDS [BATCHES [BATCH]]]
  *
- * prints processor time per sample and per field, for fields that the pipeline does not change, and for fields that each go through one operator.
+ * Prints processor time per sample and per field, for fields that the pipeline does not change, and for fields that each go through one operator.
  * To count the instructions per batch, compare two runs of different lengths under valgrind --tool=callgrind. */
 #include "stoker/stoker.h"
 

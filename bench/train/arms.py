@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sources of batches for a training loop: Stoker, DALI, a DataLoader, or a few batches that are already on the GPU.
 
-An arm is an endless iterator of (images, labels) on the device, in channels_last, each peer with its best settings: DALI makes half-precision
-HWC, so that the loop converts nothing; the DataLoader's workers hand over uint8 and the GPU normalises.
+An arm is an endless iterator of (images, labels) on the device, in channels_last. Each peer has its best settings: DALI makes half-precision HWC, so
+that the loop converts nothing; the DataLoader's workers return uint8, and the GPU normalises.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Setting:
 
 
 class Arm:
-    """Endless supply of batches. ahead: number of batches that may be ready in advance, which a slice must not count."""
+    """An endless iterator of batches. ahead: number of batches that may be ready in advance, which a slice must not count."""
 
     def __init__(self, name: str, batches: Iterator[Any], ahead: int) -> None:
         self.name, self._batches, self.ahead = name, batches, ahead

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Matches predictions with ragged targets, as a detector's loss does: class costs and L1 of a batch in one call, exact assignment in another, then the
- * matched predictions gathered. Build: cc match.c $(pkg-config --cflags --libs stoker) */
+ * Matches predictions with ragged targets, as a detector's loss does: computes the class and L1 costs of a batch in one call, solves the assignment in
+ * another, and gathers the matched predictions. Build: cc match.c $(pkg-config --cflags --libs stoker) */
 #include <stoker/batching.h>
 
 #include <stdio.h>

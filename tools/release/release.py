@@ -59,11 +59,11 @@ def simde() -> Path:
 
 
 def machine_file(machine: str, toolchain: Path, prefixes: list[Path]) -> Path:
-    """Writes meson's file for the toolchain. It is always a cross file, so that meson does not look for libraries of this machine."""
+    """Writes a meson file for the toolchain. It is always a cross file, so that meson does not look for libraries of this machine."""
     commands: dict[str, object] = (
         {"c": toolchain / "cc"} | {name: toolchain / name for name in ("ar", "ranlib", "nvcc")} | {"python3": sys.executable}
     )
-    commands |= {"pkgconfig": "pkg-config", "pkg-config": "pkg-config"}  # the names before meson 1.3, and since
+    commands |= {"pkgconfig": "pkg-config", "pkg-config": "pkg-config"}  # the key is pkgconfig before meson 1.3, and pkg-config since
     compile_args = ["-isystem", str(python_headers(machine)), "-ffunction-sections", "-fdata-sections"]
     compile_args += ["-isystem", str(simde())] if machine == "aarch64" else []
     sections: dict[str, dict[str, object]] = {
@@ -133,7 +133,7 @@ def check(wheel: Path) -> None:
         check_licences(Path(scratch))
 
 
-# The beginnings of the names of symbols, by the library of the wheel that exports them. FFmpeg's also have a version of their own.
+# For each library of the wheel, the prefixes of the symbols that it exports. FFmpeg's symbols also have their own version.
 OWN_SYMBOLS = {
     "libcurl-stoker": "curl_",
     "libav": r"(av|ff)|LIBAV\w+_STOKER_\d+$",
@@ -162,7 +162,9 @@ def check_licences(stage: Path) -> None:
         raise SystemExit(f"release: the wheel's licences are {' '.join(named) or 'unknown'}: {', '.join(sorted(strange))} may not be in it")
     for path in (info / "licenses").iterdir():
         text = path.read_text()
-        lesser = text.startswith(f"{path.stem}: LGPL-2.1-or-later\n") and LGPL in text  # speaks of the GPL, which it lets its reader choose
+        lesser = (
+            text.startswith(f"{path.stem}: LGPL-2.1-or-later\n") and LGPL in text
+        )  # its text mentions the GPL, which the LGPL lets a user choose
         if re.search(r"general\s+public\s+licen[cs]e", text, re.I) and not lesser:
             raise SystemExit(
                 f"release: {path.name} speaks of the GNU General Public License: read it, and leave that library out or name another licence of it"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes commands cc, ar and ranlib that compile for an old glibc: those of Zig (requirements-release.txt), which holds clang, lld and what it takes to
-link with any glibc, for this machine's processor or another."""
+"""Writes commands cc, ar and ranlib that compile for an old glibc. They call Zig (requirements-release.txt), which contains clang, lld and the files to link
+with any glibc, for this machine's processor or another."""
 
 from __future__ import annotations
 
