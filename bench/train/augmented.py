@@ -3,8 +3,7 @@
 """Checks that a network reaches the same accuracy with stoker's augmentation as with torchvision's.
 
 Trains a small network with RandAugment + RandomErasing + MixUp, with stoker's Loader and with torchvision on PIL images in a DataLoader, on scikit-learn's
-handwritten digits, with several seeds each. Prints a table; exits with 1 if the means
-differ by more than the noise.
+handwritten digits, with several seeds each. Prints a table; exits with 1 if the means differ by more than the noise.
 
 usage: augmented.py [--seeds 10] [--epochs 12] [--plain]      --plain: without these three, to see their effect
 

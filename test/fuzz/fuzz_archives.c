@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tar files, indexes of wds2idx and tfrecord2idx, TFRecord files and Examples. The first byte of the input selects one. Accepted input must be consistent. */
+ * Tar files, indexes of wds2idx and tfrecord2idx, TFRecord files and Examples. The first byte of the input selects the format. Accepted input
+ * must be consistent. */
 #include "fuzz.h"
 
 #include "base/memory.h"
@@ -104,7 +105,7 @@ static void fuzz_example(const uint8_t *data, size_t size)
 	for (int k = 0; k < 3; k++)
 		if (stk__feature_parse(names[k], specs[k], &features[k], NULL))
 			abort();
-	if (stk__tfrecord_payload(0, data, size, &payload, &size, NULL)) /* otherwise the input is the message itself */
+	if (stk__tfrecord_payload(0, data, size, &payload, &size, NULL)) /* no record with a payload: uses the whole input as the message */
 		payload = data;
 	if (stk__example_find(payload, size, features, 3, values, NULL))
 		return;

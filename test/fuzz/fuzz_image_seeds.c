@@ -35,7 +35,7 @@ uint8_t *fuzz_seed(int i, size_t *size)
 		{.width = 20, .height = 30, .components = 4, .quality = 70, .ycck = true, .seed = 5},
 		{.width = 40, .height = 20, .components = 3, .h = {1, 1, 1}, .v = {2, 1, 1}, .quality = 1, .separate = true, .seed = 6},
 		{.width = 25, .height = 25, .components = 3, .quality = 75, .arithmetic = true, .seed = 7},
-		/* also kinds that the GPU decodes: 19 scans; restart markers in 10 scans; more than one chunk for the decoder; large MCUs */
+		/* For the GPU's decoder: 19 scans; restart markers in 10 scans; more data than one chunk of the decoder; large MCUs. */
 		{.width = 40,
 			.height = 50,
 			.components = 3,

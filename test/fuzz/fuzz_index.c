@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * An index. The target corrects the hash of its input, so that the reader looks at the rest. An accepted index must be consistent: paths, labels, and sizes
- * that can be read. */
+ * Reads the input as an index. The target first corrects the hash in the input, so that the reader gets beyond the hash. An accepted index must be
+ * consistent: paths, labels, and sizes that can be read. */
 #include "fuzz.h"
 
 #include "base/memory.h"

@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t k = 0; k < sizeof takes / sizeof *takes; k++) {
 		struct stk_aws_fresh keys = {0};
 		struct stk_text answer = {0};
-		for (size_t i = 0; i < size && data[i]; i++) /* an answer is text */
+		for (size_t i = 0; i < size && data[i]; i++) /* a response is a text, so it ends at the first NUL */
 			stk__text_add(&answer, "%c", data[i]);
 		const bool good = takes[k](&keys, &answer);
 		if (good && (!keys.key || !*keys.key || !keys.secret || !*keys.secret))

@@ -50,7 +50,7 @@ struct file {
 	struct stk_rect window;
 	enum stk_image_type type;
 	int decoder; /* index into decoders */
-	/* results */
+	/* The members below are results. */
 	struct stk_jpeg_gpu_file ask;
 	bool taken;
 	uint32_t index;
@@ -207,7 +207,7 @@ static bool add_needs(struct batch *b)
 static size_t place_files(struct batch *b, uint32_t hash, size_t at)
 {
 	for (int i = 0; i < b->count; i++) {
-		at += (hash >> 5 * i) % 32; /* any alignment */
+		at += (hash >> 5 * i) % 32; /* so that files have any alignment */
 		b->file[i].ask.raw = (uint32_t)at;
 		at += b->file[i].size;
 	}
@@ -262,7 +262,7 @@ static void check_pixels(const struct file *f, const struct stk_jpeg_gpu_plan *p
 	free(want);
 }
 
-/* ---- a batch's life ---- */
+/* ---- planning, decoding and checking a batch ---- */
 
 static void run_batch(struct batch *b, uint32_t hash)
 {

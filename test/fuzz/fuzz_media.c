@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Video files: an accepted index contradicts itself nowhere, and frames of it decode or are refused with a message, without a byte read outside of the
- * file. The file is read through a function, as files of stores are. The index as bytes gives the same index back; changed bytes with a right hash give a sound
- * one or none. */
+ * Video files: an accepted index must be consistent, and its frames must decode, or be refused with a message, without a read outside of the file. The file is
+ * read through a function, like files in stores. An index that is packed and unpacked must be the same; if a byte is changed and the hash corrected, unpacking
+ * must give a consistent index or an error. */
 #include "fuzz.h"
 
 #include "base/error.h"
@@ -53,7 +53,7 @@ static void check_index(const struct stk_video_index *x)
 	const struct stk_frame_table *t = stk__video_table(x);
 	if (facts->frames < 1 || facts->frames > facts->packets || t->frames != facts->frames || t->key_count < 1)
 		abort();
-	/* A changed index can have millions of frames, which all lie in columns without bytes: then only some are checked. */
+	/* A changed index can claim millions of frames without having bytes for them, so only some frames are checked. */
 	for (int32_t i = 0; i < t->frames; i += 1 + t->frames / 10000) {
 		const double time = stk__video_time(x, i);
 		if (t->packet_of[i] < 0 || t->packet_of[i] >= facts->packets || !isfinite(time) || !isfinite(stk__video_duration(x, i)) ||
@@ -75,7 +75,7 @@ static void compare(const struct stk_video_index *a, const struct stk_video_inde
 			abort();
 }
 
-/* Packs the index and unpacks it, as it is and changed at a place that `draw` names. */
+/* Packs the index and unpacks it, first unchanged, then with a change at a place that `draw` determines. */
 static void pack(const struct stk_video_index *x, uint64_t draw)
 {
 	uint8_t *bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Manifests of NeMo: entries of an accepted manifest have a path, finite times, and a text inside of the texts. */
+ * Manifests of NeMo: each entry of an accepted manifest must have a path, finite times, and a text that lies inside the manifest's buffer of texts. */
 #include "fuzz.h"
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * .npy files: an accepted file has a supported type, and its number of elements fits the file's size. */
+ * .npy files: an accepted file must have a supported type, and a number of elements that agrees with the file's size. */
 #include "fuzz.h"
 
 #include "base/error.h"

@@ -11,7 +11,7 @@
 struct outcome {
 	struct stk_response_reader reader;
 	size_t content, taken;
-	uint64_t hash; /* of the content */
+	uint64_t hash; /* hash of the content */
 };
 
 static void check(const struct stk_response_reader *p)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Sound files: what an accepted header says fits the file. Any window of a WAV decodes, without a byte read or written outside. A window of a FLAC decodes, or
- * is refused with a message; it decodes to the same samples from pieces of the file, by other loops, and as a part of a larger window. */
+ * Sound files: an accepted header must agree with the file. Any window of a WAV must decode, without access outside of its buffers. A window of a FLAC must
+ * decode, or be refused with a message; it must give the same samples from pieces of the file, with other SIMD loops, and as a part of a larger window. */
 #include "fuzz.h"
 
 #include "../c/flac_files.h"

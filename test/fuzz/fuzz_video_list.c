@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Lists of videos: entries of an accepted list have a path without blanks, a label of 32 bits, and finite numbers where numbers are given. */
+ * Lists of videos: each entry of an accepted list must have a path without blanks, a label of 32 bits, and finite numbers if it has numbers. */
 #include "fuzz.h"
 
 #include "base/error.h"

@@ -159,11 +159,11 @@ struct maker {
 	uint64_t rng;
 	struct stk_graph *graph;
 	bool on_gpu;
-	bool passes; /* uses images, and mostly operators that can be fused into passes: these rarely meet if all operators are equally likely */
+	bool passes; /* draws images, and mostly operators that can be fused into passes; if all operators were equally likely, these would rarely be neighbors */
 	int hostile; /* percentage of numbers that are extreme */
 	struct stk_node values[MOST_VALUES];
 	int32_t n_values;
-	struct stk_condition when[MOST_NESTED + 1]; /* the nested branches that operators are added to */
+	struct stk_condition when[MOST_NESTED + 1]; /* conditions of the nested branches to which operators are being added */
 	size_t n_when;
 };
 
@@ -203,7 +203,7 @@ static struct data *new_data(struct maker *m, enum data_kind kind)
 	return d;
 }
 
-/* Mostly images; also tensors of any type, empty tensors, and images of many channels. */
+/* Adds sources: mostly of images; also of tensors of any type, empty tensors, and images of many channels. */
 static void add_tensors(struct maker *m)
 {
 	static const char *const layouts[] = {"HWC", "CHW", "HW", "FHWC", "FCHW", "DHWC", "C", "F", "NCDHW", "ABC"};
@@ -436,7 +436,7 @@ struct stk_graph *make_random_graph(uint64_t seed, bool on_gpu)
 	static const uint8_t hostilities[] = {0, 2, 6, 30};
 	for (int i = 0; i < 4; i++)
 		test_random(&m.rng);
-	m.passes = seed % 5 == 4; /* a fraction that is independent of the bits that choose how to run */
+	m.passes = seed % 5 == 4; /* a fifth of the graphs; independent of the seed's bits that choose how a graph runs */
 	m.hostile = hostilities[test_random(&m.rng) % (m.passes ? 2 : sizeof hostilities)];
 	if (stk_graph_create(&m.graph, NULL))
 		return NULL;

@@ -18,7 +18,7 @@
 
 enum { BATCHES = 2, MOST_OUTPUTS = 24, WAYS = 3, SECONDS_A_GRAPH = 60, MEMORY = 2 << 20 };
 
-/* ---- prints the current graph if it crashes or takes too long ---- */
+/* ---- printing a graph that crashes or takes too long ---- */
 
 static char heading[256];
 static char *graph_text;
@@ -149,7 +149,7 @@ static void free_result(struct result *r)
 
 /* ---- the comparison ---- */
 
-/* Treats all NaNs as equal. */
+/* Returns whether an element is NaN, because the comparison treats all NaNs as equal. */
 static bool is_nan(const uint8_t *p, enum stk_dtype dtype)
 {
 	uint16_t half;
