@@ -111,7 +111,7 @@ static int look(const struct settings *s, const char *what)
 		noun(facts.entries, "entry could", "entries could"), s->args[1]);
 }
 
-/* ---- warming ---- */
+/* ---- filling a cache: stoker cache warm ---- */
 
 static double counter(struct stk_storage *storage, const char *name)
 {

@@ -43,8 +43,8 @@ STK_API STK_MUST_USE enum stk_status stk_index_write(
 /* Indexes of the files inside tars, so that no tar has to be searched again. */
 struct stk_tar_index_options {
 	size_t size; /* sizeof(struct stk_tar_index_options), set by the caller */
-	const char *const
-		*paths; /* tars, local or URIs, also as "shard-{000..127}.tar" and "shard-*.tar", or files that this function wrote */
+	/* Tars, local or URIs, also patterns such as "shard-{000..127}.tar" and "shard-*.tar", or files that stk_tar_index wrote. */
+	const char *const *paths;
 	int32_t path_count;
 	/* One file for all tars, written completely or not at all, which readers accept in place of the tars. NULL: one index for each tar:
 	 * TAR.stoker next to the tar, or in $XDG_CACHE_HOME/stoker/indexes for URIs and for folders that cannot be written. An existing

@@ -124,8 +124,8 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_destroy_within(struct stk_pipe
 struct stk_reader_meta {
 	/* Counts of samples and steps are -1 while they are not known: in the first epoch over tars in a store that have no index. */
 	int64_t samples; /* in the whole data set, even if `indices` selects only some of them */
-	int64_t epoch_size,
-		epoch_size_padded; /* samples of all shards; padded: if pad_last_batch makes each shard as long as the longest */
+	/* Samples of all shards. epoch_size_padded: with each shard as long as the longest, as pad_last_batch makes it. */
+	int64_t epoch_size, epoch_size_padded;
 	int32_t shards, shard_id;
 	int64_t steps;                              /* batches that this rank gets in the current epoch */
 	bool pad_last_batch, stick_to_shard, wraps; /* wraps: STK_END is never returned */

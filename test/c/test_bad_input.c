@@ -267,7 +267,7 @@ static void test_configurations(void **state)
 	}
 }
 
-/* ---- texts ---- */
+/* ---- JSON texts: graphs and states ---- */
 
 /* Edits a text at random; each result must be accepted, or refused with a message. */
 static void edit(char *text, size_t size, uint64_t *seed)

@@ -13,7 +13,7 @@
 
 enum { SCALE = 5, MOST_OBJECTS = 8, MOST_VERTICES = 24, MOST_EXTENT = 90 };
 
-/* ---- the plain algorithm ---- */
+/* ---- the simple algorithm, for comparison ---- */
 
 struct walk {
 	int64_t at[1 << 16], count;
@@ -143,7 +143,7 @@ static void test_masks_equal_the_plain_algorithm(void **state)
 	}
 }
 
-/* ---- work ---- */
+/* ---- limits of the work for one image ---- */
 
 enum { LARGE = 2000, ZIGZAG = 100000 };
 

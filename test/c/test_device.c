@@ -74,7 +74,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* ---- the same bytes ---- */
+/* ---- CPU and GPU give the same bytes ---- */
 
 /* Runs the graph on both sides and compares the results. Gives the GPU's run to the caller if `out` is set. */
 static void assert_sides_agree(

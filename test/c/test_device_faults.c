@@ -41,7 +41,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* ---- one run ---- */
+/* ---- running one graph with a fault ---- */
 
 /* Results of a run: hashes of the delivered batches, and the first error. */
 struct outcome {

@@ -201,7 +201,7 @@ static void test_pipelines_side_by_side(void **state)
 	stk_context_unref(&ctx);
 }
 
-/* ---- leaving ---- */
+/* ---- consumers that stop early ---- */
 
 static void leave_after(int batches, bool hold, int delay)
 {
@@ -301,7 +301,7 @@ static void test_a_state_goes_on_there_and_on_the_cores(void **state)
 	}
 }
 
-/* ---- wrong devices, forks ---- */
+/* ---- devices that do not exist, and forked children ---- */
 
 static void test_no_such_device(void **state)
 {
@@ -369,7 +369,7 @@ static void test_a_forked_child(void **state)
 	free_device_run(&want);
 }
 
-/* ---- growth ---- */
+/* ---- batches under way, memory and streams must not grow ---- */
 
 static void run_on(struct stk_pipeline *p, int batches)
 {

@@ -212,7 +212,7 @@ static enum stk_status source_graph(struct stk_graph *g, struct outcome *o, stru
 	return stk_graph_output(g, image, err);
 }
 
-/* ---- one run ---- */
+/* ---- running one graph with a fault ---- */
 
 typedef enum stk_status (*graph_fn)(struct stk_graph *g, struct outcome *o, struct stk_error *err);
 
@@ -344,7 +344,7 @@ static struct outcome run_once(run_fn run, graph_fn build)
 	return shared;
 }
 
-/* ---- the loop ---- */
+/* ---- the loop over all faults ---- */
 
 static void check_outcome(const struct outcome *got, const struct outcome *want, bool met, const char *what, int64_t nth)
 {

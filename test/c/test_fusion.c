@@ -27,7 +27,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* ---- spellings ---- */
+/* ---- different spellings of the usual operations ---- */
 
 static struct stk_graph *crop_in_the_decoder(void)
 {
@@ -208,7 +208,7 @@ static const struct spelling spellings[] = {
 };
 enum { SPELLINGS = sizeof spellings / sizeof *spellings };
 
-/* ---- running them ---- */
+/* ---- running the spellings ---- */
 
 struct result {
 	struct run run;

@@ -493,7 +493,7 @@ static void test_a_crowd(void **state)
 	stk__io_destroy(io);
 }
 
-/* ---- other sources ---- */
+/* ---- sources other than files ---- */
 
 static void test_reverse_source(void **state)
 {

@@ -257,7 +257,7 @@ static void test_a_pipeline_needs_its_source(void **state)
 	stk_context_unref(&ctx);
 }
 
-/* ---- with a reader, which leads ---- */
+/* ---- sources in a pipeline with a reader, which leads ---- */
 
 enum { FILES = 10 };
 
@@ -439,7 +439,7 @@ static void test_functions_of_samples_and_batches(void **state)
 	}
 }
 
-/* ---- the end ---- */
+/* ---- ending a pipeline ---- */
 
 static void test_an_end_that_waits_for_a_source(void **state)
 {

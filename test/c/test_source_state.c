@@ -163,7 +163,7 @@ static void test_shards_that_cannot_be(void **state)
 	stk_context_unref(&ctx);
 }
 
-/* ---- with a reader, which leads ---- */
+/* ---- sources in a pipeline with a reader, which leads ---- */
 
 enum { FILES = 10 };
 

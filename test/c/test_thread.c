@@ -143,7 +143,7 @@ static void test_what_resting_workers_leave_is_done_by_the_others(void **state)
 	stk__pool_destroy(pool);
 }
 
-/* ---- duty ---- */
+/* ---- how many threads are on duty ---- */
 
 enum { MS = 1000000 };
 
