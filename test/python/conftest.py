@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures: small photographs-like JPEGs in folders of classes, made once a session with a seed that is printed."""
+"""Fixtures: small photograph-like JPEGs in folders of classes, made once a session with a seed that is printed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support import SEED, run_script, write_tree
 os.environ.setdefault("STOKER_TOP", "0")  # its folder of sockets is outside of the tests' own
 pytest_plugins = ["hangs", "leftovers"]
 
-# Tests by layer, as the suites in C are (test/meson.build): `pytest -m op` serves someone who changes src/op. Names of files, or of folders.
+# Names of the test files or folders of each layer, like the suites in C (test/meson.build). `pytest -m op` tests a change of src/op.
 LAYERS = {
     "io": (
         "test_budgets test_cache test_doctor test_endpoints test_google test_hostile_server test_neighbour test_proxies test_remote test_secrets test_storage "

@@ -25,7 +25,7 @@ from stoker._settings import SETTINGS
 
 WHOLE = [0, 1, -1, 2**31 - 1, 2**31, 2**32, 2**63 - 1, -(2**63), 2**64]
 VALUES = [*WHOLE, 1e300, math.inf, -math.inf, math.nan, -0.0, True, "1", None]
-LIMIT_S = 20  # for one case; a hang ends the process with the stacks of its threads
+LIMIT_S = 20  # seconds for one case; a process that hangs prints its threads' stacks and ends
 MEMORY = 64 << 20
 
 # A case may raise one of these. Any other exception is a fault: an AssertionError from NumPy, a SystemError, or Python's MemoryError.
@@ -33,7 +33,7 @@ REFUSALS = (ValueError, TypeError, OverflowError, RuntimeError, LookupError, OSE
 
 
 class Cases:
-    """Names each case, and counts."""
+    """Runs cases. Names each in the file EXTREMES_AT first, and counts cases and refusals."""
 
     def __init__(self) -> None:
         self.file = open(os.environ.get("EXTREMES_AT", os.devnull), "w")  # noqa: SIM115 it lives as long as the process
@@ -302,7 +302,7 @@ class Runner:
         self.works = self.find()
 
     def find(self) -> bool:
-        """Inputs and required arguments with which it runs, if some are found soon."""
+        """Searches for inputs and required arguments with which the operator runs. Returns whether a few tries have found some."""
         required = [a for a in self.op.args if a.required]
         for kinds in itertools.product(INPUTS, repeat=min(self.op.min_inputs, 2)):
             whole = (*kinds, *kinds[-1:] * (self.op.min_inputs - len(kinds)))
@@ -330,7 +330,7 @@ class Runner:
         pipe.run()
 
     def compare(self, pipe: Pipeline, arg: Arg, given: Any) -> None:
-        """An argument that was taken is in the serialised graph as it was given."""
+        """Compares the argument in the serialised graph with the given value, if the operator has accepted it."""
         graph = json.loads(pipe.serialize())
         found = [o["args"][arg.name] for o in graph["operators"] if o["op"] == self.op.name and arg.name in o.get("args", {})]
         for kept in found:
@@ -341,7 +341,7 @@ class Runner:
 
 
 class Sampled:
-    """A value that comes with each sample."""
+    """An argument that has a value for each sample, not one for the graph."""
 
     def __init__(self, value: np.ndarray) -> None:
         self.value = value
@@ -422,7 +422,7 @@ def batching(cases: Cases) -> None:
                         print(f"draw_heatmap: centre {at}, radius {radius}: {h.max().item()}, not {want.max()}")
 
                 cases.run(f"draw_heatmap {at} {radius}", draw)
-    # Every function, with each of its numbers, and each tensor of whole numbers, at its ends.
+    # Calls every function with extreme values for each of its numbers and each of its tensors of whole numbers.
     for name in sorted(n for n in B.__all__ if not n.startswith("_")):
         function = getattr(B, name)
         if not callable(function) or isinstance(function, type):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 _TIMES = 3  # the limit that pytest-timeout has for a test
-_state: dict[str, Any] = {}  # "stderr": that of the run; "limit": of the last test, in seconds
+_state: dict[str, Any] = {}  # "stderr": the run's own stderr; "limit": the last test's, in seconds
 
 
 def pytest_configure() -> None:

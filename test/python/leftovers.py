@@ -43,7 +43,7 @@ def _children() -> dict[str, str]:
                 line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
             except OSError:
                 continue
-            if line and not any(name in line for name in LASTING):  # one that has ended and was not waited for has no command line
+            if line and not any(name in line for name in LASTING):  # a process that has ended but was not waited for has no command line
                 found[f"process {pid}"] = line[:200]
     return found
 
@@ -85,7 +85,7 @@ def _files() -> dict[str, str]:
 
 
 def _temporary() -> dict[str, str]:
-    """multiprocessing has one folder for the life of a process, which goes with it."""
+    """Returns the temporary files, without the folder that multiprocessing removes when the process ends."""
     from multiprocessing import process
 
     own = os.path.basename(process.current_process()._config.get("tempdir") or "-")  # type: ignore[attr-defined]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that works until it is stopped, for test_stopping.py: stopping.py KIND WAY SECONDS FOLDER.
 
-It prints "ready" when its work begins. WAY says what ends it, SECONDS after that: "interrupt" and "kill" are up to who started it; "close": another thread
-closes what works; "drop": the last reference to it goes away; "exit": the main thread ends while others work; "stop": a worker process gets SIGSTOP, and
-then what works is closed.
+It prints "ready" when its work begins. WAY says what ends the work, SECONDS after that. "interrupt" and "kill": the parent process sends the signal.
+"close": another thread closes the work. "drop": the last reference to the work goes away. "exit": the main thread ends while other threads work.
+"stop": a worker process gets SIGSTOP, and then the work is closed.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ def make_files(folder: Path) -> None:
     (folder / "coco.json").write_text(json.dumps(annotations))
 
 
-# ---- what works ----
+# ---- kinds of work ----
 
 
 class Silent:
-    """A server that takes connections and never answers."""
+    """A server that accepts connections and never answers."""
 
     def __init__(self) -> None:
         self.socket = socket.create_server(("127.0.0.1", 0), backlog=64)
@@ -113,7 +113,7 @@ def hang(*_: Any) -> Any:
 
 
 class Hangs:
-    """A source or a dataset, whose tenth sample hangs."""
+    """A source or a dataset whose tenth sample hangs."""
 
     def __len__(self) -> int:
         return 64
@@ -266,7 +266,7 @@ PROCESSES = ("external_source by fork", "external_source by forkserver", "extern
 WAYS = ("interrupt", "close", "drop", "exit", "kill")
 
 
-# ---- what stops it ----
+# ---- ways to stop ----
 
 
 def descendants(pid: int) -> set[int]:
@@ -284,7 +284,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def run(work: list[Work]) -> None:
-    """Until another thread closes it: each way that ends in is an exception."""
+    """Works until another thread closes the work, which raises an exception here."""
     try:
         while work:
             work[0].step()

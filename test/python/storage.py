@@ -41,7 +41,7 @@ class Store:
         self.environment = {**KEYS, **NO_AWS, "AWS_ENDPOINT_URL_S3": self.url, "NO_PROXY": "127.0.0.1"}
 
     def set(self, settings: str) -> None:
-        """Faults from here on, as "p503=0.1&seed=3"; those named before end."""
+        """Sets the faults of all later answers, as in "p503=0.1&seed=3". Faults that were set before end."""
         self._ask(f"_set?{settings}")
 
     def counts(self) -> dict[str, int]:

@@ -78,11 +78,11 @@ def tar_of(members: Iterable[tuple[str, bytes]], form: int = tarfile.USTAR_FORMA
 
 
 def hostile_jpeg(width: int, height: int) -> bytes:
-    """A whole progressive JPEG of three components whose one scan is runs of empty blocks: of 16384 x 16384 pixels it has some 370 bytes, and 1.5 GB of
-    coefficients (test/c/hostile_files.c)."""
+    """Makes a whole progressive JPEG of three components, whose only scan consists of runs of empty blocks. With 16384 x 16384 pixels the file has about
+    370 bytes, but 1.5 GB of coefficients (test/c/hostile_files.c)."""
     frame = b"\x08" + height.to_bytes(2) + width.to_bytes(2) + bytes([3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0])
     table = bytes([0x10, 1] + [0] * 15 + [0xE0])  # one code, 0: a run of 2^14 blocks and as many more as the next 14 bits say
-    more = 0x3EFD  # bits that never make a byte of ones
+    more = 0x3EFD  # whose bits never form a byte 0xFF, which a scan has to escape
     runs = -(-(-(-width // 8) * -(-height // 8)) // (2**14 + more))
     bits = "".join(f"0{more:014b}" for _ in range(runs))
     bits += "01111111"[: -len(bits) % 8]
@@ -93,7 +93,7 @@ def hostile_jpeg(width: int, height: int) -> bytes:
 
 
 def run_script(text: str, *args: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
-    """A program of its own, since it ends the interpreter, is interrupted, or counts imports."""
+    """Runs Python code in a separate process, because the code ends the interpreter, is interrupted, or counts imports."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(text), *args], capture_output=True, text=True, timeout=timeout, env={**os.environ, **env}
     )
@@ -118,7 +118,7 @@ def child_process(command: list[str], **more: Any) -> Iterator[subprocess.Popen[
 
 
 def import_torchvision():
-    """torchvision, or a skip. One built for another torch lacks its box operators, which are declared here: transforms do not use them."""
+    """Imports torchvision, or skips the test. A torchvision for another torch lacks its box operators. They are declared here; transforms do not use them."""
     torch = pytest.importorskip("torch")
     try:
         import torchvision

@@ -220,7 +220,7 @@ def test_only_rank_0_tells(hand, tmp_path, capfd, monkeypatch):
 
 
 def test_marks_on_a_stream():
-    """Times between events of a stream are in milliseconds, and are read once the GPU has come to them."""
+    """Times between events of a stream are in milliseconds, and are read once the GPU has reached the events."""
 
     class Event:
         def __init__(self, at):

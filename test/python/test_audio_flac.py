@@ -65,7 +65,7 @@ def test_every_kind_is_soundfiles(files):
             continue
         try:
             want, rate = soundfile.read(path, dtype="int32", always_2d=True)
-        except soundfile.LibsndfileError:  # of files that do not say how long they are, or whose blocks are not numbered from 0
+        except soundfile.LibsndfileError:  # soundfile refuses files without a length, or whose blocks are not numbered from 0
             continue
         samples, our_rate = stoker.audioread(path, dtype="int32")
         assert rate == our_rate and np.array_equal(samples, want), path.name

@@ -118,8 +118,8 @@ def test_all_rows_are_looked_at_before_the_first_sample():
 
 
 def test_constants_are_made_once_and_still_come_out():
-    """A constant that is an output has a place in each batch. A constant that only operators read is there before any sample, in each worker and each
-    branch."""
+    """A constant that is an output is part of each batch. A constant that only operators read is made before the first sample, and every worker and
+    branch reads it."""
     pipe = Pipeline(8, 3, device_id=None, seed=SEED, enable_conditionals=True)
     with pipe:
         table, out = fn.constant(fdata=[1.5, 2.5, 4.5]), fn.constant(idata=[7, 8])
@@ -135,7 +135,7 @@ def test_constants_are_made_once_and_still_come_out():
 
 
 def test_positions_that_fixed_point_cannot_tell_are_refused():
-    """Such positions once wrapped around, so that pixels came from anywhere."""
+    """Positions that are too large for fixed point once wrapped around, so that pixels came from anywhere."""
 
     def sheared(by, interpolation):
         pipe = Pipeline(1, 1, device_id=None)

@@ -112,7 +112,7 @@ def test_an_epoch_without_a_good_sample_is_an_error(listed):
 
 @pytest.mark.parametrize("form", ["files", "dataset", "iterator"])
 def test_one_of_several_ranks_leaves_out_no_batch(listed, form):
-    """The other ranks would wait forever for the missing batch. Both ranks have as many steps until then."""
+    """A rank whose batch has no good sample raises an error. If it left out the batch, the other ranks would wait for it forever."""
     pairs = listed(12, (6, 7))
 
     def steps(rank):
@@ -189,7 +189,7 @@ def test_bad_samples_do_not_move_the_end_of_an_iterators_epoch(listed, end, bad)
 
 
 def test_run_gives_each_step(listed):
-    """Programs that call run() count steps themselves."""
+    """run() also returns batches without samples, because programs that call it count steps themselves."""
     pipe = _reading(listed(6, (2, 3)))
     assert [len(pipe.run()[1]) for _ in range(3)] == [2, 0, 2]
 

@@ -25,7 +25,7 @@ SIZE = 5000
 
 
 class Slow:
-    """A server of HTTP on loopback, with one thread and no limit of connections. Each answer begins `latency` seconds after its request.
+    """An HTTP server on loopback, with one thread and no limit of connections. Each answer begins `latency` seconds after its request.
 
     answer(path, first, last) gives the bytes of an object. The request is for a range if first is a number. `asked` holds all (path, first, last) in
     the order in which they came. stated: whether an answer states its length; None: it does not, and also has no end.
@@ -145,7 +145,7 @@ def test_half_of_the_descriptors_stay_free(tmp_path, limit, tls):
         batches = max(2, min(limit // 6, 100))
         found = child(READS, server.url, limit, 0, batches, tmp_path / "ca.pem" if tls else "")
     assert found == {"most": found["most"], "failed": 0, "retries": 0}
-    assert found["most"] <= limit // 2 + 12, found  # and a few for the process's other threads
+    assert found["most"] <= limit // 2 + 12, found  # 12: descriptors of the process's other threads
 
 
 @pytest.mark.parametrize("left", [3, 12, 40])
@@ -239,7 +239,7 @@ if __name__ == "__main__":
 
 
 def test_programs_of_the_users_inherit_nothing(tmp_path):
-    """Sockets, pairs of them, caches, tars, traces: a descriptor that is not closed on exec would be open in each program that the script starts."""
+    """Sockets, socket pairs, caches, tars, traces: a descriptor that is not closed on exec would be open in each program that the script starts."""
     tar = tar_of((f"{i:06}.bin", bytes([i]) * 700) for i in range(16))
     context = make_certificates(tmp_path)
 
@@ -395,7 +395,7 @@ def test_read_bytes_bounds_objects_of_any_size(batch, stated):
     with Slow(0.05, lambda path, first, last: bytes_of[: sizes[int(path[1:-4])]], stated=stated) as server:
         found = child(PEAK, server.url, len(sizes), 32 << 20, batch)
     assert found["error"] is None
-    assert found["peak"] < 32 + 8 + 8 + 64, found  # and the spare bytes of the pool, an object that is needed, and the process's own
+    assert found["peak"] < 32 + 8 + 8 + 64, found  # MiB: read_bytes, spare buffers, a needed object, the process itself
 
 
 PEAK_OF = """
@@ -443,7 +443,7 @@ def test_read_bytes_bounds_every_source(tmp_path, kind):
     assert found["given"] == count
     if kind == "file" and found["submitted"] < count // 2:
         pytest.skip("this file system keeps its files in memory")
-    # 32: read_bytes; 8: spare buffers of the pool; 3 * 8: an object that is needed, and its copies; 40: the process itself
+    # MiB. 32: read_bytes; 8: spare buffers of the pool; 3 * 8: an object that is needed, and its copies; 40: the process itself
     assert found["peak"] < 32 + 8 + 3 * 8 + 40, found
 
 
@@ -455,7 +455,7 @@ def test_a_body_without_an_end_takes_no_more():
 
 
 def test_decoders_of_urls_share_their_connections(monkeypatch):
-    """Each made threads and connections of its own: twelve decoders at a limit of 64 descriptors left none for the script."""
+    """Each decoder once had its own threads and connections: at a limit of 64 descriptors, twelve decoders left none for the script."""
     text = io.BytesIO()
     with wave.open(text, "wb") as sound:
         sound.setnchannels(1)
@@ -475,11 +475,11 @@ def test_decoders_of_urls_share_their_connections(monkeypatch):
         assert stoker.AudioDecoder(f"{server.url}/0.wav", storage=own)._storage is own
 
 
-# ---- turns ----
+# ---- several pipelines over one store ----
 
 
 def test_a_pipeline_that_begins_waits_for_no_later_samples_of_another():
-    """Training has asked for a thousand samples ahead when validation begins: they take turns by when their bytes are needed."""
+    """Training has requested a thousand samples ahead when validation begins. The storage orders requests by when their bytes are needed."""
     text = """
         import json, sys, urllib.request
         import stoker
@@ -505,7 +505,7 @@ def test_a_pipeline_that_begins_waits_for_no_later_samples_of_another():
         child(text, server.url)
     kinds = [path.split("/")[1] for path, _, _ in server.asked]
     first = kinds.index("check")
-    assert first - kinds.index("now") <= 64 or "now" in kinds[first:], first  # those under way when it begins
+    assert first - kinds.index("now") <= 64 or "now" in kinds[first:], first  # only requests that were under way when it began
     sixteenth = [k for k, kind in enumerate(kinds) if kind == "check"][15]
     assert sixteenth - first <= 64, sixteenth - first
     assert "check" in kinds[first + 1 : first + 40]

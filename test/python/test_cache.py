@@ -36,7 +36,7 @@ def store(tree, tmp_path, monkeypatch):
 
 
 class Cached:
-    """A storage with a cache, closed when all is written."""
+    """A storage with a cache. At its end the context waits until the cache has written all objects."""
 
     def __init__(self, folder, **more):
         self.storage = Storage(cache=folder, hedging=False, **more)
@@ -108,7 +108,7 @@ def test_what_is_damaged_is_fetched_again(store, tmp_path):
     want, _ = read(folder)
     files = entries(folder)
     data = files[0].read_bytes()
-    files[0].write_bytes(data[:200] + bytes([data[200] ^ 1]) + data[201:])  # among the object's bytes
+    files[0].write_bytes(data[:200] + bytes([data[200] ^ 1]) + data[201:])  # flips a bit of the object's bytes
     files[1].write_bytes(files[1].read_bytes()[:-1])
     files[2].write_bytes(b"")
     files[3].write_bytes(files[4].read_bytes())  # another object's entry
@@ -138,7 +138,7 @@ def test_it_is_filled_to_its_limit(store, tree, tmp_path):
         kept.append({p.name for p in entries(folder)})
     assert kept[0] <= kept[1] <= kept[2] and counted["cache_hits"] >= len(kept[1]) > 2
     state_back(folder)
-    for _ in range(3):  # the first finds it full of what the last run has used
+    for _ in range(3):  # in the first run the cache is full of objects that the last run has used
         assert read(folder, "s3://photos/val", cache_limit=limit)[0] == want
         state_back(folder)
     assert size_of(folder) <= limit
@@ -239,7 +239,7 @@ def test_a_killed_process_costs_nothing(store, tree, tmp_path, child):
 
 def test_a_disk_that_refuses_is_one_line(store, tree, tmp_path, child):
     assert max(p.stat().st_size for p in tree.glob("*/*.jpg")) > 4096  # so that one is refused
-    tmp_path.joinpath("odd", "state").mkdir(parents=True)  # for root a folder without rights can be written to all the same
+    tmp_path.joinpath("odd", "state").mkdir(parents=True)  # stops root too, which can write to a folder without rights
     Storage(cache=tmp_path / "whole")
     shutil.copy(tmp_path / "whole" / "CACHEDIR.TAG", tmp_path / "odd")
     children = [child(tmp_path / "whole"), child(tmp_path / "full", file_size=4096), child(tmp_path / "odd")]
@@ -269,7 +269,7 @@ def test_what_cannot_be_a_cache(store, tree, tmp_path):
 
 
 def test_in_memory(store, child):
-    """It outlives the process, and all processes of one user share it and no other user does. One word names its folder everywhere."""
+    """The cache outlives the process, and only processes of one user share it. The word "memory" names its folder everywhere."""
     folder = Path(f"/dev/shm/stoker-{os.geteuid()}")
     try:
         _, first = read("memory")
@@ -348,7 +348,7 @@ def test_a_list_is_warmed(store, tree, tmp_path, line):
 
 
 def test_what_cannot_be_removed_is_not_counted_as_removed(store, tmp_path):
-    """A user who may not write to the cache."""
+    """Runs `stoker cache clear` as a user who may not write to the cache."""
     stoker("cache", "warm", TRAIN, "--cache", tmp_path / "cache")
     with tempfile.TemporaryDirectory(dir="/tmp") as public:
         os.chmod(public, 0o755)

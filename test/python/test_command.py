@@ -24,14 +24,14 @@ pytestmark = pytest.mark.essential
 
 def stoker(*arguments, code=0, **environment):
     env = {**os.environ, **environment}
-    env.pop("LD_PRELOAD", None)  # the command has its own sanitizer inside
+    env.pop("LD_PRELOAD", None)  # the command is linked with its own sanitizer
     done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, env=env)
     assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
     return done
 
 
 def picture(seed, width, height):
-    """Smooth colours, different for each seed."""
+    """Makes a picture of smooth colours, which differ for each seed."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[0:height, 0:width] / max(width, height)
     waves = [np.sin(x * rng.uniform(2, 9) + y * rng.uniform(2, 9) + rng.uniform(0, 6)) for _ in range(3)]
@@ -188,7 +188,7 @@ def test_completion_of_other_shells_and_the_manual(shell, check, tmp_path):
         pytest.skip(f"{check[0]} is not installed")
     (file := tmp_path / "script").write_text(text)
     env = {**os.environ, "MANPAGER": "cat"}
-    env.pop("LD_PRELOAD", None)  # a sanitizer's library would report on these programs
+    env.pop("LD_PRELOAD", None)  # a preloaded sanitizer would report errors of these programs
     done = subprocess.run([*check, file], capture_output=True, text=True, timeout=60, env=env)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -256,7 +256,7 @@ def test_doctor_says_what_the_build_leaves_out():
     lines = (COMMAND.parents[1] / "left-out.txt").read_text().split("\n")
     done = subprocess.run(
         [COMMAND, "doctor", "--json"], capture_output=True, text=True, timeout=120
-    )  # 1 if something is wrong with the machine
+    )  # no `check`: the code is 1 if something is wrong with the machine
     said = [item["text"] for item in json.loads(done.stdout)["advice"]]
     assert [text for text in said if text.startswith("this build leaves out: ")] == [
         f"this build leaves out: {line}" for line in lines if line
@@ -306,7 +306,7 @@ def test_inspect_counts(folder, tmp_path):
 
 
 def test_inspect_says_what_loader_refuses(folder, tmp_path):
-    """Names all of these: a class without images, and links that lead back. The rest is inspected."""
+    """`stoker inspect` names every class without images and every link that leads back, and inspects the rest."""
     image = (folder / "class0" / "00.jpg").read_bytes()
     for name in ("a", "b", "c[*]", "d", "e", "f"):
         (tmp_path / "set" / name).mkdir(parents=True)
@@ -338,7 +338,7 @@ def test_inspect_says_what_loader_refuses(folder, tmp_path):
 
 
 def test_inspect_and_loader_take_the_same_endings(folder, tmp_path):
-    """Both use ImageFolder's list of endings. A reader takes more."""
+    """`stoker inspect` and Loader both use ImageFolder's list of endings. readers.file takes more."""
     (tmp_path / "a").mkdir()
     for ending in ("jpg", "JPEG", "png", "ppm", "bmp", "pgm", "tif", "tiff", "webp", "pbm", "pnm", "gif", "txt", "jp2"):
         (tmp_path / "a" / f"1.{ending}").write_bytes((folder / "class0" / "00.jpg").read_bytes())
@@ -393,7 +393,7 @@ def test_what_was_meant(folder):
     ],
 )
 def test_settings_of_unknown_values_are_refused(folder, name, value, valid):
-    """Each of these once did nothing, or something else: 1e9 pixels were 1."""
+    """These values were once ignored or misread: 1e9 pixels were read as 1."""
     text = stoker("explain", folder, code=1, **{name: value}).stderr
     assert f'the environment variable {name} is "{value}"; it ' in text and valid in text
     assert not stoker("explain", folder, **{name: ""}).stderr
@@ -436,7 +436,7 @@ def test_inspect_of_files_that_ask_for_much(folder, tmp_path):
     done = run_script(launcher, str(COMMAND), "inspect", str(tmp_path), "--json", LD_PRELOAD="")
     assert done.returncode == 1, done.stderr
     peak, _, told = done.stdout.partition(" ")
-    # Read or decoded, they would take 3 GB and 1.6 GB; a sanitizer's own memory fits below.
+    # Reading or decoding the files would take 3 GB and 1.6 GB. A sanitizer's own memory fits into this limit of 1 GiB.
     assert int(peak) < 1 << 20, f"{peak} KiB"
     facts = json.loads(told)
     assert (facts["files"], facts["good"]) == (4, 1)
@@ -510,7 +510,7 @@ def test_view_crosses_out_what_fails(bad_folder, tmp_path):
 
 
 def test_view_writes_whole_captions(tmp_path):
-    """The cells of a sheet are as wide as the longest of them."""
+    """The cells of a sheet are as wide as the longest caption."""
     (tmp_path / "a").mkdir()
     picture(0, 120, 130).resize((12032, 2024)).save(tmp_path / "a" / "1.jpg")
     out = tmp_path / "v.png"
@@ -674,7 +674,7 @@ def test_a_file_does_not_take_the_place_of_a_closed_stdout(folder, tmp_path):
     for closed, name in ((">&-", "out"), ("<&- >&- 2>&-", "all")):
         made = tmp_path / f"{name}.png"
         done = subprocess.run(["sh", "-c", f'exec "$@" {closed}', "-", COMMAND, "view", folder, "--output", made], timeout=120)
-        assert done.returncode == 1  # the line about the picture is lost
+        assert done.returncode == 1  # the line about the picture cannot be printed
         assert Image.open(made).convert("RGB").size[0] > 100
         assert made.read_bytes()[-8:-4] == b"IEND"
 

@@ -290,7 +290,7 @@ def same(a, b, near):
     assert type(a) is type(b), (type(a), type(b), b)
     if isinstance(a, torch.Tensor):
         assert (a.dtype, a.shape) == (b.dtype, b.shape)
-        assert a.is_contiguous() == b.is_contiguous() or a.ndim == 3  # an image by itself may lie as Pillow has it
+        assert a.is_contiguous() == b.is_contiguous() or a.ndim == 3  # a single image may keep Pillow's memory layout
         if near is not None or a.ndim < 3:
             of_images = a.ndim >= 3
             furthest = (a.double() - b.double()).abs().max().item() if a.numel() else 0.0
@@ -330,7 +330,7 @@ def test_gives_what_torch_gives(folders, part, monkeypatch):
             return {**order(made), **more}
 
         note = f"seed {SEED}, case {case}"
-        count = 1 if near is None else 2  # torch's transforms draw from the generator that the next epoch's order follows from
+        count = 1 if near is None else 2  # torch's random transforms change the next epoch's order
         expected, state, generator = epochs(data.DataLoader, make, arguments, count)
         given, own_state, own_generator = epochs(DataLoader, make, arguments, count)
         lengths = len(expected), len(given)

@@ -30,7 +30,7 @@ class Drawing(data.Dataset):
 
 
 def part_of(sizes):
-    """The numbers of this worker; of all workers without any."""
+    """Returns the numbers of this worker, or those of all workers if there are no worker processes."""
     worker = data.get_worker_info()
     if worker is None:
         return range(sum(sizes))
@@ -144,7 +144,7 @@ def test_a_run_goes_on_with_the_states_of_its_workers(make):
         state = loader.state_dict()
         before = copy.deepcopy(state)
         list(iterator)
-        assert state == before  # what comes later does not change it
+        assert state == before  # later batches do not change a saved state
         fresh = make()
         fresh.load_state_dict(json.loads(json.dumps(state)))
         assert fresh.state_dict() == json.loads(json.dumps(state))
@@ -178,7 +178,7 @@ def test_a_state_of_a_run_that_was_resumed(make):
 
 
 def test_persistent_workers_that_were_left(make):
-    """The workers of an epoch that ended early were ahead of the loop; the next state has theirs."""
+    """The workers of an epoch that ended early had run ahead of the loop. A state in the next epoch holds the states of these workers."""
     loader = make()
     if type(loader.dataset) is Resumable and loader.persistent_workers:
         pytest.skip("its state in the middle of an epoch says nothing of the next one, until a worker has begun that")
@@ -223,7 +223,7 @@ def test_other_workers_are_refused():
         with pytest.raises(StateError, match=f"saved with num_workers={before}, .*continue with "):
             made(after).load_state_dict(loader.state_dict())
     state = made(3).state_dict()
-    assert len(list(made(2).load_state_dict(state) or made(2))) == 13  # no worker had begun
+    assert len(list(made(2).load_state_dict(state) or made(2))) == 13  # allowed, since no worker had begun
     broken = {**state, "worker_states": {"last": 0, "states": [{}]}}
     with pytest.raises(StateError, match="damaged states of worker processes"):
         made(3).load_state_dict(broken)

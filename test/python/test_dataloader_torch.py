@@ -187,7 +187,7 @@ def test_generators_are_asked_when_torch_asks_them(make, workers):
         return found
 
     if isinstance(make(), _Swapped):
-        return  # torch's samples themselves draw, in this process
+        return  # this Dataset's samples are random numbers, which torch's DataLoader draws in this process
     assert draws(DataLoader) == draws(data.DataLoader)
 
 
@@ -309,7 +309,7 @@ def test_a_dataset_of_no_samples(folder):
             kind(empty, 3, shuffle=True)
 
 
-# ---- what comes ----
+# ---- contents of batches ----
 
 
 def test_batches_hold_their_own_memory(make):
@@ -423,7 +423,7 @@ def test_a_damaged_file_is_pillows_error_and_the_others_come(folder):
     bad.write_bytes(whole)
     whole_epoch = epoch()
     for k in (0, 2, 3, 4, 5):
-        assert torch.equal(broken[k][0], whole_epoch[k][0])  # the draws of others do not move
+        assert torch.equal(broken[k][0], whole_epoch[k][0])  # the other samples keep their draws
 
 
 def test_a_file_that_is_gone(folder):
@@ -557,7 +557,7 @@ def test_copies(make):
 
 
 def test_made_again_from_its_attributes(make):
-    """As Lightning and others make a DataLoader with another sampler."""
+    """Lightning and others make a DataLoader with another sampler from the attributes of the first one, also if its class is the user's."""
 
     class Users(DataLoader):
         def __init__(self, dataset, *args, own=3, **kwargs):
@@ -628,7 +628,7 @@ def test_states_have_one_structure(make):
 
 
 def test_states_are_plain_data(make, tmp_path):
-    """States are kept as JSON, and by torch.distributed.checkpoint, which fills the state of a loader that was just made."""
+    """States can be saved as JSON, and by torch.distributed.checkpoint, which loads into the state of a new loader."""
     from torch.distributed import checkpoint
 
     def loader(seed):
@@ -690,7 +690,7 @@ def test_a_state_survives_its_iterator(make):
     again = DataLoader(make(), 4)
     again.load_state_dict(loader.state_dict())
     assert ids(again)[0] == [4, 5, 6, 7]
-    assert len(ids(again)) == 5  # the epoch after it is whole
+    assert len(ids(again)) == 5  # the next epoch is whole
 
 
 def test_states_of_other_runs_are_refused(make):
@@ -760,7 +760,7 @@ class Resumed(Counted):
 
 
 class OwnIterator(Resumed):
-    """Its iterator is itself, and the first iteration makes its attributes."""
+    """A stream that is its own iterator. Its attributes do not exist before the first iteration."""
 
     def __init__(self):
         pass
@@ -777,7 +777,7 @@ class OwnIterator(Resumed):
 
 
 class WithIterator(data.IterableDataset):
-    """Its iterator has the state."""
+    """A stream whose iterator has the state, and not the stream itself."""
 
     def __iter__(self):
         return iter(OwnIterator())
@@ -841,7 +841,7 @@ def test_what_is_not_compiled_says_why(folder, transform, why):
 
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_accelerate_rebuilds_a_loader(folder, shuffle):
-    """Its loader is a stoker.DataLoader, which makes the images in C, in the order of the one that it makes of torch's; torch's loaders stay torch's."""
+    """Accelerate makes a stoker.DataLoader of a stoker.DataLoader, and torch's of torch's. Both have the same order; only Stoker's makes the images in C."""
     accelerate = pytest.importorskip("accelerate")
     accelerator = accelerate.Accelerator(cpu=True)
     found = []
@@ -864,10 +864,10 @@ def test_accelerate_rebuilds_a_loader(folder, shuffle):
 )
 @pytest.mark.parametrize("batches", [0, 2, 5])
 def test_the_epochs_after_one_that_was_resumed_without_a_generator(make, order, workers, batches):
-    """They have the order of the saved run, although its loop has drawn numbers and the program that continues has another seed."""
+    """Later epochs have the order of the saved run, although its loop has drawn numbers and the program that continues has another seed."""
 
     def rest(loader, iterator):
-        torch.rand(3)  # as dropout does on the cores
+        torch.rand(3)  # draws from torch's generator, as dropout does on the CPU
         return [[y.tolist() for _, y in iterator], ids(loader), ids(loader)]
 
     torch.manual_seed(31)

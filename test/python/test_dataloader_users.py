@@ -32,7 +32,7 @@ def root(tmp_path_factory):
 
 
 class Files(data.Dataset):
-    """A Dataset as in PyTorch's tutorial."""
+    """A Dataset of files like the one in PyTorch's tutorial."""
 
     def __init__(self, root, transform=TRANSFORM):
         self.root = str(root)
@@ -614,7 +614,7 @@ def test_images_that_are_returned_as_they_are(root):
     assert x.shape == (3, 20, 24) and isinstance(image, Image.Image)
 
 
-# ---- while it runs ----
+# ---- changes and failures while a loop runs ----
 
 
 @pytest.mark.parametrize("change", ["transform", "folder", "global"])

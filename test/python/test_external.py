@@ -451,7 +451,7 @@ assert died
 
 
 def _samples_of(info):
-    if info.idx_in_epoch >= 14:  # the last two are no batch
+    if info.idx_in_epoch >= 14:  # the last two samples do not fill a batch
         raise StopIteration
     return np.array([info.idx_in_epoch, info.idx_in_batch, info.iteration, info.epoch_idx], np.int32)
 

@@ -15,7 +15,7 @@ from stoker import fn, pipeline_def, types
 from stoker.errors import InvalidArgumentError
 from support import alive
 
-pytestmark = pytest.mark.filterwarnings("error", "ignore:This process:DeprecationWarning")  # CPython 3.12 says that it has threads
+pytestmark = pytest.mark.filterwarnings("error", "ignore:This process:DeprecationWarning")  # CPython 3.12 warns of forks while threads run
 
 
 def pipeline(source, size=4, settings=None, **kwargs):

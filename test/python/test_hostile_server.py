@@ -321,7 +321,7 @@ def test_listings_that_repeat_names(monkeypatch):
             read_folder("s3://bucket/")
 
 
-# ---- all that may come ----
+# ---- random answers ----
 
 
 def draw_status(r, ranged):
@@ -335,7 +335,7 @@ def draw_endings(r, tls):
 
 
 class Hostile:
-    """Answers drawn from a grammar. listed: the client knows the object's size beforehand, so that a server may also lie consistently."""
+    """Answers drawn from a grammar. listed: the client knows the object's size from a listing, so that it can detect consistent lies about the size too."""
 
     def __init__(self, seed, body, listed, tls):
         self.r = random.Random(seed)
@@ -392,11 +392,11 @@ class Hostile:
             ["length"] * 4 + ["chunked"] * 3 + ["close"] * 2 + ["short", "long", "negative", "huge", "two", "both", "text", "empty"]
         )
         if framing in ("short", "empty") and not self.listed and status in (200, 203, 226):
-            framing = "length"  # a lie that nothing gives away
+            framing = "length"  # without a listing, the client cannot detect these lies
         how = draw_endings(r, self.tls)
         cut = r.random() < 0.25
         if framing == "close" and cut and how == "fin" and not self.listed:
-            how = "rst"  # plain HTTP has no other sign of it
+            how = "rst"  # otherwise the client cannot detect that the body was cut
         version = r.choice(["1.1", "1.1", "1.1", "1.0"])
         lines, body = self.frame(framing, part, cut, version)
         begin = b"".join(r.choice([[], [], [], [b"HTTP/1.1 100 Continue\r\n\r\n"], [b"HTTP/1.1 103 Early\r\nLink: x\r\n\r\n"] * 3]))
@@ -518,7 +518,7 @@ def test_a_hostile_server(way, certificate, tmp_path, monkeypatch):
         if k % 20 == 0:
             return_free_memory()
     assert right > 5, "most answers are refused: the grammar is too hostile to test what is delivered"
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 << 10  # KiB
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 << 10  # 300 MiB, in KiB
 
 
 def read_listed(uri, **storage):
@@ -535,7 +535,7 @@ def read_listed(uri, **storage):
 
 
 def test_an_answer_without_an_end(monkeypatch):
-    """The client reads up to the size in the listing, or up to memory_limit."""
+    """If a body never ends, the client stops at the size in the listing, or at memory_limit."""
 
     def answer(c, request):
         if "list-type" in request:
@@ -580,7 +580,7 @@ def failing_server(how, bad):
 
 
 def run_over(url, n, on_error, batches, patience=20, **more):
-    """The samples of some batches, the bad ones, and the error that ended it."""
+    """Runs up to `batches` batches. Returns their samples, the bad samples, and the error that ended the run, or None."""
     store = Storage(retries=1, answer_timeout=patience, stall_timeout=20, hedging=False)
     p = Pipeline(8, 1, None, timeout=60, storage=store, on_error=on_error, max_errors=n, **more)
     with p:
@@ -624,7 +624,7 @@ def test_many_in_a_row_are_a_source_that_is_down(on_error):
 
 
 def test_many_that_are_spread_are_bad_samples():
-    """A tenth of the objects, more than 32 of them in the window of reading ahead."""
+    """A tenth of the objects fails. More than 32 of those that are read ahead at once fail, but not in a row."""
     with failing_server("500", lambda k: k % 10 == 3) as server:
         out, bad, error = run_over(server.url, 600, "skip", 75)
     assert error is None and out == [k for k in range(600) if k % 10 != 3]
@@ -635,7 +635,7 @@ def test_many_that_are_spread_are_bad_samples():
 
 
 class TarStore:
-    """Answers requests for a tar's bytes by `how`, without an ETag or a time."""
+    """Serves a tar without an ETag or a time. `how`: the whole tar or its first 4600 bytes, and whether ranges are ignored."""
 
     def __init__(self, tar):
         self.tar, self.how = tar, "whole"

@@ -30,12 +30,12 @@ def _opencv(data: bytes) -> np.ndarray:
 
 
 def _colours(pixels: np.ndarray) -> np.ndarray:
-    """Without alpha, gray as RGB."""
+    """Returns RGB: drops an alpha channel, and repeats gray three times."""
     return pixels[..., :3] if pixels.shape[2] > 2 else np.repeat(pixels[..., :1], 3, -1)
 
 
 def _narrowed(pixels: np.ndarray, most: int) -> np.ndarray:
-    """Values of 0..most as 8 bits: rounded from 16 bits, else exact or truncated."""
+    """Converts values of 0..most to 8 bits. Values of 16 bits are rounded, others truncated."""
     return ((pixels.astype(np.int64) * 255 + (32767 if most == 65535 else 0)) // most).astype(np.uint8)
 
 
@@ -49,7 +49,7 @@ def _packed(rows: np.ndarray, bits: int) -> list[bytes]:
 
 
 def _bmp_runs(rng: np.random.Generator, index: np.ndarray, four: bool) -> bytes:
-    """Runs and literal pixels, each row to its end."""
+    """Encodes rows as random runs and literal pixels, each up to its last pixel."""
     out = bytearray()
     for row in index[::-1]:
         x = 0
@@ -68,7 +68,7 @@ def _bmp_runs(rng: np.random.Generator, index: np.ndarray, four: bool) -> bytes:
 
 
 def _bmp(rng: np.random.Generator) -> tuple[bytes, np.ndarray]:
-    """A BMP whose pixel offset is right, 0, or directly after the header as if there were no palette; and its pixels."""
+    """Returns a BMP and its pixels. Its pixel offset is right, or 0, or points directly after the header as if there were no palette."""
     height, width, header = int(rng.integers(1, 9)), int(rng.integers(1, 25)), int(rng.choice([12, 40, 52, 56, 64, 108, 124]))
     bits, top_down = int(rng.choice([1, 4, 8, 16, 24, 32])), header != 12 and rng.random() < 0.4
     compression, masks, palette, colors = 0, b"", b"", 0
@@ -162,7 +162,7 @@ def _png(rng: np.random.Generator, color: int, bits: int, interlaced: bool) -> t
     more, table = b"", rng.integers(0, 256, (colors if color == 3 else 1, 3), dtype=np.uint8)
     if color == 3:
         more += png_chunk(b"PLTE", table.tobytes())
-    if color in (0, 2, 3) and rng.random() < 0.5:  # transparent colours, which lose their alpha as alpha channels do
+    if color in (0, 2, 3) and rng.random() < 0.5:  # transparent colours, whose alpha is dropped like an alpha channel
         clear = {0: struct.pack(">H", pixels[0, 0, 0]), 2: pixels[0, 0].astype(">u2").tobytes(), 3: bytes(range(min(colors, 9)))}
         more += png_chunk(b"tRNS", clear[color])
     packed = zlib.compress(raw)
@@ -203,7 +203,7 @@ def test_netpbm(rng: np.random.Generator, kind: int) -> None:
         got = stoker.imdecode(data)
         value = (1 - pixels if kind in (1, 4) else pixels).reshape(height, width, channels)
         np.testing.assert_array_equal(got, _colours(_narrowed(value, most)))
-        if most <= 255 or channels == 3:  # Pillow rounds where this truncates, and clips gray of 16 bits
+        if most <= 255 or channels == 3:  # Pillow rounds where Stoker truncates, and clips gray of 16 bits
             assert np.abs(_pillow(data).astype(int) - got).max() <= 1
 
 
@@ -247,12 +247,12 @@ def test_tiffs(rng: np.random.Generator, kind: str) -> None:
         want = _colours(255 - want if kind == "white is zero" else want)
         np.testing.assert_array_equal(stoker.imdecode(out.getvalue()), want, err_msg=repr(options))
         if dtype == np.uint8 and kind in ("gray", "white is zero", "rgb", "alpha", "unknown fourth sample"):
-            with contextlib.suppress(OSError):  # of planes and tiles, Pillow reads few
+            with contextlib.suppress(OSError):  # Pillow reads few TIFFs of planes or tiles
                 np.testing.assert_array_equal(_pillow(out.getvalue()), want, err_msg=repr(options))
 
 
 def _edited(tag: int, value: int, pixels: np.ndarray | None = None, kind: int = 3, **options: Any) -> bytes:
-    """A TIFF one of whose entries has another value; it is added if it is not there, in place of the resolution's unit."""
+    """Makes a TIFF whose entry `tag` has this value. If there is no such entry, it replaces the entry of the resolution's unit."""
     out = io.BytesIO()
     tifffile.imwrite(out, np.zeros((8, 8), np.uint8) if pixels is None else pixels, metadata=None, **options)
     data = bytearray(out.getvalue())
@@ -339,7 +339,7 @@ def test_a_palette_of_8_bits_in_a_tiff(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"progressive": True}, {"keep_rgb": True}, {"subsampling": 0}])
 def test_jpegs(rng: np.random.Generator, options: dict[str, Any]) -> None:
-    """CMYK is truncated where Pillow rounds."""
+    """Stoker truncates values of CMYK files where Pillow rounds."""
     for mode, channels in (("L", 1), ("RGB", 3), ("CMYK", 4)):
         for _ in range(FILES // 20):
             height, width = (int(n) for n in rng.integers(1, 40, 2))

@@ -224,7 +224,7 @@ def test_size_and_a_source_agree_on_the_end(samples, auto_reset):
     ending = DALIGenericIterator(pipeline_of([np.ones((2, 1))] * 3), ["label"], size=6, auto_reset=auto_reset)
     assert len(list(ending)) == 3
     ending.reset()
-    assert list(ending) == []  # a list that does not start over has ended for good
+    assert list(ending) == []  # a source that is a list without cycle= does not start over
 
 
 def pipeline_of(batches):
@@ -276,7 +276,7 @@ def test_classification_and_sharing(tree):
     assert last["data"].shape == (4, 3, 20, 30)
     assert last["data"].is_contiguous(memory_format=torch.channels_last)
     assert torch.equal(last["data"], step["data"])
-    step["data"].zero_()  # it is ours
+    step["data"].zero_()  # the program may write to its tensor
 
 
 def test_ragged(tree):
@@ -386,7 +386,7 @@ def test_ranks_have_equally_many_steps(files, policy, batch):
             steps = []
             for rank in range(ranks):
                 pipe = reads(rank, ranks, random_shuffle=shuffle, **tail)
-                if policy == DROP and 7 // ranks < batch:  # on each of them, though one has a sample more
+                if policy == DROP and 7 // ranks < batch:  # an error on every rank, although some have a sample more
                     with pytest.raises(RuntimeError, match=r"an epoch \(samples: 2\) is smaller than a batch"):
                         DALIGenericIterator(pipe, ["label"], reader_name="Reader", last_batch_policy=policy, auto_reset=True)
                     continue
@@ -429,7 +429,7 @@ def test_last_batches_of_several_ranks(files, policy):
 
 
 def test_any_framework_by_dlpack(files, monkeypatch):
-    """NumPy stands in for a framework, and for JAX."""
+    """NumPy stands in for JAX and for any other framework."""
     import sys
     from types import SimpleNamespace
 

@@ -66,7 +66,7 @@ def check(make, from_start=False):
             continue
         # After the last batch of an epoch a state is at the next epoch's beginning. The end is still to come only if a batch is left to be dropped.
         found = []
-        if steps % 2 and steps < len(whole[e]) == len(again):  # as who counts steps, and sees no StopIteration
+        if steps % 2 and steps < len(whole[e]) == len(again):  # like a loop that counts steps and sees no StopIteration
             found.append([values(next(again)) for _ in expected[0]])
             with warnings.catch_warnings(action="error"):
                 again.reset()
@@ -161,7 +161,7 @@ def counted(checkpoint=None, batch_size=3, size=10, **how):
 def test_what_does_not_say_where_an_epoch_ends_is_refused():
     pipe = sourced(lambda info: np.int32([info.idx_in_epoch]), batch_size=3, batch=False)
     assert "iterator" not in json.loads(pipe.checkpoint())
-    counted(pipe.checkpoint())  # nothing was taken
+    counted(pipe.checkpoint())  # accepted, since no batch was taken
     pipe.run()
     with pytest.raises(InvalidArgumentError, match=r"save states with the iterator's checkpoints\(\)"):
         counted(pipe.checkpoint())

@@ -64,7 +64,7 @@ def test_len_of_the_dataset_is_the_number_of_samples(tree, files):
 
 def test_images_of_floats_stay_as_they_are(capfd):
     rng = np.random.default_rng(SEED)
-    values = rng.normal(0.5, 2, (4, 3, 24, 32)).astype(np.float32)  # normalised, perhaps: not in 0..1
+    values = rng.normal(0.5, 2, (4, 3, 24, 32)).astype(np.float32)  # not in 0..1, as if normalised
     tensors = torch.from_numpy(values)
     source = torch.utils.data.TensorDataset(tensors, torch.arange(4))
     batch = first(source, 4)
@@ -145,7 +145,7 @@ def test_samples_with_names():
 def test_what_is_not_wanted_is_not_converted():
     nested = {"image": PICTURE, "label": 1, "meta": {"a": [None]}, "class": object()}
     assert first(Set([nested] * 2), fields=("image", "label")).label.tolist() == [1, 1]
-    assert first(Set([(PICTURE, {"annotation": {"object": []}})] * 2), fields=("image",))._fields == ("image",)  # VOCDetection
+    assert first(Set([(PICTURE, {"annotation": {"object": []}})] * 2), fields=("image",))._fields == ("image",)  # as VOCDetection
     assert first(Set([(PICTURE, object())] * 2), fields=("image", "index")).index.tolist() == [0, 1]
     with pytest.raises(TypeError, match=r"dict as target 2 \('meta'\).*leave the names out"):
         first(Set([{k: nested[k] for k in ("image", "label", "meta")}] * 2))
@@ -239,7 +239,7 @@ def test_a_dataset_may_change_between_epochs():
     assert [x for b in loader for x in b.label.tolist()] == [9] * 6, "a new epoch, which begins after the change"
     loader.close()
     pipe = Loader(source, 2).pipeline
-    for _ in range(2):  # a pipeline that is run by itself
+    for _ in range(2):  # runs the pipeline without the Loader
         assert [pipe.run()[1].as_array().tolist() for _ in range(3)] == [[9, 9]] * 3
         with pytest.raises(StopIteration):
             pipe.run()
@@ -405,7 +405,7 @@ def test_subclasses_say_which_samples_there_are(tree):
 
 
 class Brightness:
-    """Two of these print the same and have different effects."""
+    """Two objects of this class can have the same repr and different effects."""
 
     def __init__(self, value):
         self.value = value
@@ -555,7 +555,7 @@ def test_links_that_lead_back_are_told(tmp_path):
 
 @pytest.mark.parametrize("antialias", [False, None])
 def test_resizing_tensors_without_a_filter_is_refused(antialias):
-    """torchvision antialiases PIL images whatever antialias says, and tensors by what it says."""
+    """torchvision antialiases PIL images always, but tensors only if `antialias` is True."""
     v2 = pytest.importorskip("torchvision.transforms.v2") if import_torchvision() else None
     images = torch.from_numpy(np.random.default_rng(SEED).integers(0, 256, (2, 3, 24, 32), np.uint8))
     tensors = torch.utils.data.TensorDataset(images, torch.arange(2))

@@ -126,14 +126,14 @@ FIXED = [
 
 @pytest.mark.parametrize("steps", FIXED, ids=[str(k) for k in range(len(FIXED))])
 def test_moves_that_are_known(steps):
-    """Against torchvision's own transforms; of the random place of a crop any is right, but the same for all."""
+    """Compares with torchvision's own transforms. A random crop may lie anywhere, but at one place for image, mask, boxes and points."""
     v2 = import_torchvision().transforms.v2
     from torchvision import tv_tensors
 
     source = Scenes(encoded=False)
 
     def center_crop(x, size):
-        """torchvision adds to images and masks before it crops them; its boxes and points it only shifts, and by a pixel more if an odd number is added."""
+        """Pads boxes and points too. torchvision pads only images and masks, and shifts boxes and points a pixel too far if the padding is odd."""
         height, width = x.shape[-2:] if isinstance(x, tv_tensors.Mask) else x.canvas_size
         y, x_ = (max(wanted - extent, 0) for wanted, extent in zip(size, (height, width), strict=True))
         return v2.functional.center_crop(v2.functional.pad(x, [x_ // 2, y // 2, (x_ + 1) // 2, (y + 1) // 2]), size)
@@ -182,13 +182,13 @@ def test_moves_that_are_known(steps):
         assert ((out - 2**33 + 1).clamp(min=0) == want_mask).double().mean() >= 0.9  # between two pixels either is nearest
         away = (
             1 if getattr(steps[0], "expand", False) else 1e-3
-        )  # torchvision's boxes and points are parts of a pixel away from its images then
+        )  # with expand, torchvision's boxes and points lie up to a pixel off its images
         assert torch.allclose(batch.boxes[0], want_boxes.as_subclass(torch.Tensor), atol=away)
         assert torch.allclose(batch.points[0], want_points.as_subclass(torch.Tensor), atol=away)
 
 
 def test_what_masks_may_be(tmp_path):
-    """Palette images give their indices; files, bytes and several masks at once; what torchvision's tv_tensors say of themselves holds."""
+    """Masks may be palette images, whose indices count, files, bytes, or several at once. A tv_tensor needs no `fields`."""
     rng = np.random.default_rng(SEED)
     h, w = 20, 30
     picture, classes = photograph(rng, h, w), rng.integers(0, 5, (h, w)).astype(np.uint8)

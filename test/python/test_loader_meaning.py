@@ -90,7 +90,7 @@ def test_random_order_where_it_makes_no_difference(tree):
 
 
 def test_a_shard_of_a_pipeline_is_the_readers(files):
-    """One that would have no effect is refused."""
+    """A Loader refuses shard= for a pipeline whose reader does not divide its files, because shard= would have no effect."""
 
     @pipeline_def(batch_size=2, num_threads=1, device_id=None)
     def reads(**reader):
@@ -193,7 +193,7 @@ def test_what_is_skipped_in_a_folder_is_told(files, tmp_path, capfd):
 
 
 def test_ranges_are_torchvisions(tree):
-    """Each list makes, of the same file, what it makes of it in torchvision."""
+    """Each list of transforms gives the values that torchvision gives for the same file."""
     torchvision = import_torchvision()
     tv, v2 = torchvision.transforms, torchvision.transforms.v2
     size = v2.Resize((16, 20))
@@ -290,7 +290,7 @@ def test_parts_and_sums_of_image_folders(tree):
     source.datasets[1].transform = torchvision.transforms.Compose(
         [torchvision.transforms.Resize((16, 20)), lambda x: x, torchvision.transforms.ToTensor()]
     )
-    got = [x for b in Loader(source, 4) for x in b.image]  # two transforms: its own Python is asked, which gives finished tensors
+    got = [x for b in Loader(source, 4) for x in b.image]  # two transforms: the Dataset's own Python runs, which returns tensors
     assert all(torch.equal(x, source[i][0]) for i, x in enumerate(got))
 
 
@@ -364,7 +364,7 @@ def test_a_mask_that_would_not_follow_is_refused(files):
 
 
 def test_what_a_dataset_gives_is_what_comes_out_or_refused():
-    """Nothing is taken for something that it is not: planes for rows, moments for bytes, large numbers for negative ones."""
+    """No value is misread: neither planes as rows, nor datetimes as bytes, nor large numbers as negative ones."""
     picture = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
 
     def first(give):
@@ -558,7 +558,7 @@ def test_folders_are_read_as_image_folder_reads_them(files, tmp_path):
         Loader(root, 1, transforms=SMALL)
 
 
-# ---- as a DataLoader has it ----
+# ---- defaults of a DataLoader ----
 
 
 def test_uint8_stays_uint8_if_nothing_is_asked_for(tree):
@@ -754,11 +754,11 @@ def test_views_of_a_dataset_that_are_refused():
     assert [tuple(v.shape) for v in batch.image] == [(4, 3, 8, 8)]
 
 
-# ---- orders that make no difference, and faults on the way to the first batch ----
+# ---- random orders without effect, and errors before the first batch ----
 
 
 def test_a_random_order_of_a_crop_and_mirroring():
-    """The order makes no difference to what comes out how often: both orders are drawn in Python and compared with what the Loader makes."""
+    """Either order gives the same images equally often. The images of both orders are made in Python and compared with the Loader's."""
     tv = import_torchvision().transforms
     picture = np.arange(36, dtype=np.uint8).reshape(6, 6, 1).repeat(3, 2)
     windows = [picture[y : y + 5, x : x + 4] for y in range(2) for x in range(3)]
@@ -927,7 +927,7 @@ _CRAFT = np.arange(3 * 9 * 10, dtype=np.uint8).reshape(3, 9, 10)
     ],
 )
 def test_the_message_names_the_image(give):
-    """The argument that the message proposes is the way out."""
+    """The data set is accepted with the argument that the message proposes."""
     data = Set(4, give)
     with pytest.raises(TypeError, match="in dataset\\[0\\]") as caught:
         next(iter(Loader(data, 4)))

@@ -208,7 +208,7 @@ def test_from_csv(tmp_path, files):
     images, labels = next(iter(Loader.from_csv(tmp_path / "all.csv", 4, targets="label", transforms=SMALL)))
     assert images.shape == (4, 3, 16, 20) and labels.tolist() == [0, 1, 2, 0]
 
-    class Frame:  # what is asked of a DataFrame
+    class Frame:  # has only what the Loader uses of a DataFrame
         columns = ("file", "label")
 
         def __getitem__(self, name):
@@ -296,7 +296,7 @@ def test_streams(files):
 
 
 class Held(torch.utils.data.IterableDataset):
-    """Ends when `over` is set, and not before."""
+    """A stream that ends only once `over` is set."""
 
     def __init__(self, count, over):
         self.count, self.over, self.epoch = count, over, 0
@@ -312,7 +312,7 @@ class Held(torch.utils.data.IterableDataset):
 
 @pytest.mark.parametrize("last_batch", ["keep", "drop"])
 def test_a_state_behind_the_last_batch_of_a_stream_begins_the_next_epoch(last_batch):
-    """The number of the epoch is right at once, and there is no epoch without batches, whether or not the stream has ended by then."""
+    """The state already has the next epoch's number, and no empty epoch follows, whether or not the stream has ended by then."""
     seed = int.from_bytes(os.urandom(4), "little")
     print("seed", seed)
     rng = np.random.default_rng(seed)

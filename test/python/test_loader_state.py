@@ -107,7 +107,7 @@ def test_state_with_another_number_of_ranks(tree, files, kind):
 
 @pytest.mark.parametrize("tail", ["wrap", "keep"])
 def test_state_of_a_pipeline_after_every_batch(tree, tail):
-    """A reader that flows on has samples of an epoch in the last batch of the epoch before."""
+    """With tail="wrap" the last batch of an epoch also has the first samples of the next one."""
 
     def new():
         pipe = Pipeline(4, 2, None)
@@ -131,7 +131,7 @@ def test_state_of_a_pipeline_after_every_batch(tree, tail):
         assert [(e, b.label.flatten().tolist()) for e in range(rest.epoch, 4) for b in rest] == steps[k:], f"after {k} batches"
     left = new()
     next(iter(left))
-    iter(left)  # leaves the epoch
+    iter(left)  # ends the epoch before its last batch
     rest = new()
     rest.load_state_dict(left.state_dict())
     assert [b.label.flatten().tolist() for b in rest] == [b.label.flatten().tolist() for b in left]
@@ -161,7 +161,7 @@ def make_at(tree, epoch):
 
 @pytest.mark.parametrize("taken", [0, 2, 6])
 def test_state_around_the_end_of_an_epoch(tree, taken):
-    """Between epochs, before the first batch, and after a break that a new iteration has ended."""
+    """Takes the state before the first batch, between epochs, and after a break that a new iteration has ended."""
     loader = make(tree, shuffle=True, last_batch="keep", seed=4)
     want = [flat(ids(make_at(tree, e))) for e in range(3)]
     assert len({tuple(w) for w in want}) == 3
@@ -251,7 +251,7 @@ def test_a_resumed_stream_repeats_its_random_numbers(taken):
 
 
 DATA = torch.utils.data
-ANEW = {  # another order for each iteration
+ANEW = {  # samplers that give another order in each iteration
     "random": lambda: DATA.RandomSampler(range(21)),
     "weighted": lambda: DATA.WeightedRandomSampler([1.0] * 21, 21),
     "subset": lambda: DATA.SubsetRandomSampler(range(21)),
@@ -284,7 +284,7 @@ def test_an_order_that_does_not_come_again_is_refused(tree, source, kind, epoch)
     del state["order"]  # as earlier versions saved it
     loader.load_state_dict(state)
     assert len(flat(ids(loader))) == 13
-    loader.load_state_dict(after(in_order_of(tree, source, ANEW[kind]()), 6 * epoch + 6))  # nothing is left of its epoch
+    loader.load_state_dict(after(in_order_of(tree, source, ANEW[kind]()), 6 * epoch + 6))  # its epoch is complete
     assert loader.epoch == epoch + 1 and len(flat(ids(loader))) == 21
 
 
@@ -315,7 +315,7 @@ def test_orders_of_other_lengths_and_ranks(tree, source):
     with pytest.raises(StateError, match="order of its own"):
         in_order_of(tree, source, None).load_state_dict(state)
     state = after(in_order_of(tree, source, list(range(10)), shard=(0, 2)), 2)
-    other = in_order_of(tree, source, list(range(11, 21)), shard=(1, 2))  # the ids of another rank are others
+    other = in_order_of(tree, source, list(range(11, 21)), shard=(1, 2))  # another rank has other ids
     other.load_state_dict(state)
     assert flat(ids(other)) == [19, 20]
     for damaged in ({**state["order"], "samples": -1}, {"digest": "0"}, "text"):

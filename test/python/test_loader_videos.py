@@ -137,7 +137,7 @@ def test_clips_change_as_images_do(still, monkeypatch, transform):
     decode = _spec.Spec.decode
 
     def after_a_draw(spec, data, floats=False):
-        fn.random.coin_flip()  # streams of draws are numbered: videos draw their place
+        fn.random.coin_flip()  # draws are numbered by operator: a Loader of videos draws a clip's place first
         return decode(spec, data, floats)
 
     monkeypatch.setattr(_spec.Spec, "decode", after_a_draw)
@@ -168,7 +168,7 @@ def test_rates(tmp_path_factory, name, fps):
 
 
 def test_a_rate_changes_what_is_the_middle(moving):
-    """At 10 frames a second, the video of 2 s has 20."""
+    """At 10 frames a second the video of 2 s has 20 frames, and the clip lies in the middle of these."""
     (clip, _), *_ = stoker.Loader(moving, 1, fields={"clip": Video(4, 3, fps=10), "label": None}, dtype=torch.uint8)
     assert numbers(clip[0], moving / "a/0.mp4") == nearest(moving / "a/0.mp4", 10, [5, 8, 11, 14])
 
@@ -275,7 +275,7 @@ def test_every_source_gives_the_same_clips(several, tmp_path, kind, shuffle):
     want = {
         int(label): clip for clips, labels in batches(SOURCES["list"](several, tmp_path)) for clip, label in zip(clips, labels, strict=True)
     }
-    # Draws depend on the operators before them: only what is not drawn can be compared between sources.
+    # Draws depend on the operators before them, so values can be compared between sources only without random transforms.
     assert got.keys() == want.keys() and all(got[k].shape == (4, 3, 24, 24) for k in got)
     plain = {"transforms": None, "dtype": torch.uint8, "shuffle": shuffle}
     if shuffle:

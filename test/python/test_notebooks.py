@@ -13,7 +13,7 @@ from support import import_torchvision
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "examples" / "notebooks"
 pytestmark = pytest.mark.timeout(300)
 
-# As Jupyter does it: one namespace, the source of each cell known to linecache, the last expression shown.
+# Runs a notebook like Jupyter: one namespace, the source of each cell known to linecache, the last expression shown.
 RUN = """
 import ast, json, linecache, sys
 

@@ -280,9 +280,9 @@ def test_color_space_conversion(image_type: str, output_type: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["UINT8", "INT8", "INT16", "UINT16", "INT32", "INT64", "FLOAT", "FLOAT16", "FLOAT64"])
 def test_cast(dtype: str) -> None:
-    edges = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 300, -300, 1e20, -1e20, np.inf])  # for NaN DALI gives the least int32, and Stoker 0
+    edges = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 300, -300, 1e20, -1e20, np.inf])  # no NaN: DALI casts it to int32 -2^31, Stoker to 0
     for given in (INPUTS["HWC"], INPUTS["float"], INPUTS["int16"], INPUTS["int32"], edges, np.array([True, False])):
-        # DALI rounds halves away from zero if it converts integers to float16
+        # DALI rounds halves away from zero when it converts integers to float16
         compare(op("cast", dtype=dtype), given, relative=1e-3 if dtype == "FLOAT16" else 0)
 
 
@@ -404,7 +404,7 @@ def compare_many(graphs: dict[str, Any], *arrays: np.ndarray) -> None:
 def test_binary(a: Any, b: Any) -> None:
     r = np.random.default_rng(SEED)
     x, y = values(a, r), values(b, r)
-    y[y == 0] = 1  # integers are not divided by 0
+    y[y == 0] = 1  # avoids integer division by 0
     names = list(BINARY)
     if a is np.bool_ and b is np.bool_:
         names = "mul and_ or_ xor lt le gt ge eq ne".split()
@@ -525,7 +525,7 @@ def chain(side: SimpleNamespace, x: Any) -> Any:
 @pytest.mark.parametrize("file", list(FILES))
 def test_chain(file: str) -> None:
     theirs, ours = run(DALI, chain, [FILES[file]]), run(STOKER, chain, [FILES[file]])
-    assert_same(ours[0], theirs[0], "normalised", 0, 0.02)  # one step of 255 before the division by 57
+    assert_same(ours[0], theirs[0], "normalised", 0, 0.02)  # one step of a byte, divided by the deviation of 57
     assert_same(ours[1], theirs[1], "cast", 0, 1.5)
     assert (ours[1] != theirs[1]).mean() < 0.02
 
@@ -535,7 +535,7 @@ def test_chain(file: str) -> None:
 
 @pytest.mark.parametrize("fuse", ["0", "1"])
 def test_a_type_that_no_pass_takes_turns_up(fuse: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Operators that were fused into one pass before the type was known run one by one."""
+    """Operators are fused before the samples' type is known. If no fused pass takes that type, here int64, they run one by one."""
     monkeypatch.setenv("STOKER_FUSE", fuse)
     image = np.random.default_rng(SEED + 3).integers(-(2**40), 2**40, (20, 30, 3))
 

@@ -77,7 +77,7 @@ assert len(pipe.run()[0]) == 4
 
 @pytest.mark.parametrize("where", ["source", "function"])
 def test_ctrl_c_ends_a_close_that_waits_for_a_call(tree, script, where):
-    """The call never returns. After Ctrl-C neither close() nor the interpreter's exit waits for it."""
+    """The user's call never returns. After Ctrl-C neither close() nor the interpreter's exit waits for that call."""
     done = check(
         script,
         f"""

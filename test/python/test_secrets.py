@@ -205,7 +205,7 @@ def test_failures_of_videos_sounds_and_tables_tell_no_secret(url, capfd, monkeyp
         name = np.frombuffer(video.encode(), np.uint8)
         fails(lambda name=name: run(lambda: fn.io.video.frame(name, np.int64(0))))
         fails(lambda video=video: list(Loader([(video, 0)], 1, storage=store, frames=2)))
-        if path not in ("status/500/a", "cut.bin"):  # it would be asked often
+        if path not in ("status/500/a", "cut.bin"):  # these would be requested many times
             fails(lambda sound=sound: audioread(sound))
         fails(lambda sound=sound: run(lambda: fn.decoders.audio(fn.readers.file(files=[sound])[0])[0]))
         fails(lambda sound=sound: list(Loader([(sound, 0)], 1, storage=store, fields={"audio": Audio(rate=8000)})))

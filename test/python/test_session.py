@@ -26,7 +26,7 @@ def test_an_epoch_of_a_reader_that_goes_on_has_an_end(tree):
     pipe = labels(tree)
     session = pipe._started()
     assert session.meta()["wraps"] and session.meta() == session.meta("Reader")
-    steps = session.meta()["steps"]  # of this epoch: the next one begins inside a batch, and may have one step less
+    steps = session.meta()["steps"]  # steps of this epoch; the next one begins inside a batch, and may have one step less
     first, second = epochs(session, 2)
     assert [step for _, step in first] == list(range(1, steps + 1)) and {e for e, _ in first} == {0}
     assert {e for e, _ in second} == {1} and session.delivered == len(first) + len(second)

@@ -288,7 +288,7 @@ def test_a_loader_is_closed_while_another_thread_iterates(tmp_path):
 
 
 def test_calls_that_wait_for_a_thread_fail_when_their_loader_is_closed():
-    """Like calls that run, and not with an error of concurrent.futures."""
+    """Waiting calls raise the same error as running ones, and not one of concurrent.futures."""
     import threading
 
     from stoker.errors import StateError
@@ -401,7 +401,7 @@ ENDS_AMID_CALLS = """
 
 @pytest.mark.parametrize("kind", ["dataset", "fetch"])
 def test_the_end_of_a_program_waits_for_running_calls(kind):
-    """A call that comes back to an interpreter that has ended would abort the process where it stands in C++."""
+    """A call that returns after the interpreter has ended would abort the process inside C++ code."""
     for seconds in (0.05, 0.3):
         words = run_script(ENDS_AMID_CALLS, kind, str(seconds), timeout=100).stdout.split()
         assert "taken" in words and words.count("begun") == words.count("ended") > 0, words

@@ -338,7 +338,7 @@ def test_errors_of_operators_name_field_and_place():
 
 
 def test_boxes_of_a_flipped_image_keep_the_order_of_their_corners():
-    """The corners are treated as points."""
+    """Each corner moves as a point, so that flipped boxes are not sorted again."""
     rng = np.random.default_rng(SEED + 21)
     low = rng.uniform(0, 40, (9, 2))
     given = np.hstack([low, low + rng.uniform(1, 20, (9, 2))]).astype(np.float32)
@@ -383,7 +383,7 @@ def test_errors_of_definitions():
     ):
         with pytest.raises(error, match=text):
             PipelineDefinition(order, [step], use_parallel_external_source=False).get_dali_pipeline(batch_size=2)
-    with pytest.raises(ValueError, match="made for batches of 2, and the pipeline has batches of 4"):  # would leave out 3 of 7
+    with pytest.raises(ValueError, match="made for batches of 2, and the pipeline has batches of 4"):  # would leave out 3 of 7 samples
         PipelineDefinition(order, []).get_dali_pipeline(batch_size=4)
     with pytest.raises(ValueError, match="Standard deviation"):
         ImageMeanStdDevNormalizer("image", 0, 0)

@@ -220,7 +220,7 @@ def test_affine_draws_are_shared_by_what_a_step_finds():
         m = matrix_of(probes[0])
         scale = m[0, 0] / 0.8
         assert abs(scale - 1) < 1e-5 or 1.2 <= scale <= 1.6
-        assert m[0, 2] <= 1e-3 and m[0, 2] + m[0, 0] * 100 >= 80 - 1e-3  # the output is filled along x
+        assert m[0, 2] <= 1e-3 and m[0, 2] + m[0, 0] * 100 >= 80 - 1e-3  # the image covers the output's width
         assert abs((m[1, 2] + m[1, 1] * 30) - 24) <= 4.01
     definition = PipelineDefinition(
         ShuffledShardedInputCallable(Given(samples), 2), [ImageDecoder("image", False), step], use_parallel_external_source=False
@@ -350,7 +350,7 @@ def test_visibility_is_that_of_painted_boxes():
     many = {
         "boxes": boxes(rng, 1500, 90, 60),
         "depths": rng.uniform(1, 60, 1500).astype(np.float32),
-    }  # hidden boxes hide no others, so the work stays below the cube of their number
+    }  # hidden boxes are not used to hide others, so the work is less than cubic in their number
     (got,) = run(
         [many], [VisibleBboxSelector("boxes", "seen", image_hw=(60, 90), check_for_minimum_size=False, depths_field_name="depths")]
     )

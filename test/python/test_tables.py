@@ -34,7 +34,7 @@ def table(tmp_path_factory):
 
 @pytest.fixture
 def groups_read(monkeypatch):
-    """The groups that are read, as (file, group), in order."""
+    """A list to which each row group that is read is added, as (file, group)."""
     from stoker.loader import _table
 
     read, real = [], _table.read_group
@@ -171,7 +171,7 @@ def tokens_table(path, rng, count=41, group=7, **more):
 @pytest.mark.essential
 @pytest.mark.parametrize("first", ["tokens", "weight", "text", "label", "facts"])
 def test_columns_without_an_image(tmp_path, rng, first):
-    """Any kind of column may come first: it takes the place that the image has in other batches."""
+    """Any kind of column may be the first field of a batch, which is the image in other batches."""
     rows = tokens_table(tmp_path / "t.parquet", rng)
     names = [first, *(name for name in rows if name != first)]
     fields = {name: list if name == "tokens" else None for name in names}
@@ -261,7 +261,7 @@ def test_what_tables_without_images_refuse(tmp_path, rng, arguments, said):
 
 
 def test_files_and_groups_without_rows(tmp_path):
-    """Writers leave the offsets of such groups 0."""
+    """Writers store 0 as the offset of a row group without rows."""
     write(tmp_path / "a.parquet", {"x": pa.array([], pa.int64())})
     with pytest.raises(InvalidArgumentError, match="the table has no rows"):
         Loader(tmp_path / "a.parquet", 2)
@@ -360,7 +360,7 @@ def test_groups_are_mixed_some_at_a_time(table):
 
 
 def group_order(loader):
-    """The windows of groups of a Loader's first epoch, as (file, group)."""
+    """Returns the windows of a Loader's first epoch, each a set of (file, group), and the order's `starts`."""
     source = loader._run.source
     order, _ = source._sequence(0, loader._spec, None)
     return [{(source.table.groups[g][0].short, source.table.groups[g][1]) for g in window} for window in order.windows], order.starts
@@ -417,10 +417,10 @@ def test_ranks_read_their_own_groups(tmp_path, rng, groups_read):
         groups_read.clear()
         loader = small_windows(tmp_path, shard=(rank, 2))
         batches = iter(loader)
-        for _ in range(16):  # of 20
+        for _ in range(16):  # of 20 batches
             next(batches)
         loader.close()
-        read.append(set(list(dict.fromkeys(groups_read))[:7]))  # of 8; those that follow may already be of the next epoch
+        read.append(set(list(dict.fromkeys(groups_read))[:7]))  # of 8 groups; later ones may already be those of the next epoch
     assert len(read[0]) == len(read[1]) == 7 and not read[0] & read[1]
 
 
@@ -451,7 +451,7 @@ def test_groups_are_read_in_the_order_of_their_rows(rng):
             first = list(dict.fromkeys(asked))
             needed = list(dict.fromkeys(wanted[p] for p in positions))
             assert first[: len(needed)] == needed
-            assert len(asked) <= 3 * len(set(asked))  # and not all of a window for each batch
+            assert len(asked) <= 3 * len(set(asked))  # does not ask for a whole window with each batch
 
 
 def test_memory_is_bounded(tmp_path, rng, monkeypatch):
@@ -760,7 +760,7 @@ def test_columns_that_are_not_there(table, tmp_path, rng):
 
 
 def test_closing_ends_the_threads(table):
-    """Also those that a thread of the Loader, which goes on for a moment, would start again."""
+    """No thread is left, not even one that a thread of the Loader, which runs on for a moment, might start after close()."""
     before = set(threading.enumerate())
     for _ in range(20):
         loader = loader_of(table)
@@ -812,7 +812,7 @@ def test_the_first_program_of_the_documentation_runs(tmp_path):
 
 
 def test_pyarrow_reads_local_files_without_python(table, monkeypatch):
-    """pyarrow's threads drop a file after the table was returned. If it were an object of Python, an interpreter that ends then would be aborted."""
+    """pyarrow's threads drop a file after the table was returned. If the file were a Python object, an interpreter that ends at that moment would abort."""
     given = []
     whole = pq.ParquetFile
     monkeypatch.setattr(pq, "ParquetFile", lambda source, **more: given.append(source) or whole(source, **more))

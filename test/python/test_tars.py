@@ -321,7 +321,7 @@ def test_what_would_go_missing_is_told(tmp_path, capfd):
         last, inside = (t.getmembers()[k].offset for k in (4, 5))
     cut = tmp_path / "cut.tar"
     cut.write_bytes(whole.read_bytes()[:last])
-    for _ in range(2):  # the second time from the stored index
+    for _ in range(2):  # the second run reads the stored index
         capfd.readouterr()
         assert [y for _, y, _ in run(str(cut), shuffle=False)] == [3]
         assert capfd.readouterr().err.count("cut.tar: it ends without the blocks of zeros that end a tar") == 1
@@ -433,7 +433,7 @@ def test_searching_an_object(store, size, count, most, monkeypatch, tmp_path):
 
     try:
         assert 3 < search("alone") <= most
-        # A slow store may get one repeated request.
+        # One request, which may be repeated if the store is slow.
         assert search("alone") <= 2, "what was kept is taken"
         assert 3 <= search("indexed") <= 6, "the beginning, the index, the last header"
         assert search("changed") > 3
@@ -734,7 +734,7 @@ def test_a_kept_index_holds_no_query(tmp_path, script):
 
 
 def test_arrays_of_different_shapes(tmp_path):
-    """A component is a tensor in each batch, or a list in each if that is declared. It does not depend on the samples of a batch."""
+    """A component is a tensor in each batch, or a list in each batch if that is declared, whichever shapes a batch's samples have."""
 
     def array(k):
         out = io.BytesIO()
@@ -766,6 +766,6 @@ def test_inspect_names_the_classes_of_packed_tars(tmp_path, monkeypatch, source)
     subprocess.run([COMMAND, "pack", "photos", "-o", "packed"], check=True, capture_output=True, timeout=120)
     done = subprocess.run([COMMAND, "inspect", source, "--json"], check=True, capture_output=True, text=True, timeout=120)
     assert json.loads(done.stdout)["by_class"] == {"a name with blanks": 1, "owl": 1, "ü": 1}
-    (tmp_path / "packed" / "packing.txt").unlink()  # tars of somebody else's, next to a text of any meaning
+    (tmp_path / "packed" / "packing.txt").unlink()  # without the record of `stoker pack`, class names of these tars are unknown
     done = subprocess.run([COMMAND, "inspect", source, "--json"], check=True, capture_output=True, text=True, timeout=120)
     assert json.loads(done.stdout)["by_class"] == {"0": 1, "1": 1, "2": 1}

@@ -176,7 +176,7 @@ NUMPY = {"sum": np.sum, "mean": np.mean, "min": np.min, "max": np.max}
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_reductions_of_types_that_dali_refuses(kind: str) -> None:
-    """Compares with NumPy in float64, which represents all of these values."""
+    """Compares with NumPy in float64, which represents all values of this test."""
     rng = np.random.default_rng(SEED)
     plain = [rng.integers(0, 2 if kind == "bool" else 100, (3, 400, 5)).astype(np.float64) for _ in range(3)]
     target = types.to_dtype(kind)

@@ -32,7 +32,7 @@ def folder(monkeypatch):
 
 
 def top(*arguments, code=0):
-    env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # the command has its own sanitizer inside
+    env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # the command is linked with its own sanitizer
     done = subprocess.run([COMMAND, "top", *arguments], capture_output=True, text=True, timeout=60, env=env)
     assert done.returncode == code, done.stderr
     return done
@@ -60,7 +60,7 @@ def test_pipelines_of_a_process_are_listed(folder):
         assert [name.split(".")[0] for name in os.listdir(folder)] == [str(os.getpid())]
         text = top("--seconds", "0.1").stdout.splitlines()
         assert text[0].split()[:2] == ["process", "rank"] and len(text) == 4 and text[-1].startswith("together")
-    assert os.listdir(folder) == []  # with the last pipeline the socket goes
+    assert os.listdir(folder) == []  # the socket is removed with the last pipeline
 
 
 def test_rates_and_bad_samples_of_another_process(folder, tmp_path):

@@ -181,7 +181,7 @@ def test_noise_and_channels():
 
 
 def test_photometric_distort():
-    """Each part takes effect for about half of the samples; with one factor it is that change only."""
+    """Each part takes effect for about half of the samples. If only the brightness has a factor other than 1, only the brightness changes."""
     many = np.stack([PICTURES[0]] * 200)
     images = made([T.RandomPhotometricDistort((0.5, 0.5), (1, 1), (1, 1), (0, 0))], many)
     dark = np.asarray(v2.adjust_brightness(Image.fromarray(PICTURES[0]), 0.5)).astype(int).sum()

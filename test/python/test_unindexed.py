@@ -241,7 +241,7 @@ def test_states_of_another_kind_are_refused_or_searched_for(store, no_index):
     loader = made(SMALL)
     next(iter(loader))
     streamed = loader.state_dict()
-    list(loader)  # leaves the epoch: the rest of the tars is searched
+    list(loader)  # begins the next epoch, for which the rest of the tars is searched
     assert loader.epoch == 2
     next(iter(loader))
     assert "streamed" not in loader.state_dict()["pipeline"]
@@ -284,7 +284,7 @@ def test_length_makes_the_index(store, no_index):
 
 @pytest.mark.parametrize("source", [SMALL, "s3://small/s-{000..004}.tar"])
 def test_ctrl_c_ends_a_search(store, no_index, source):
-    """The search waits for no answer, and raises KeyboardInterrupt."""
+    """After Ctrl-C the search does not wait for an answer, and raises KeyboardInterrupt."""
     storage = Storage()
     loader = made(source, storage=storage)
     store.set("latency_ms=30000")

@@ -180,7 +180,7 @@ def test_a_file_object_that_fails(clips):
 
 
 def test_a_url(clips):
-    """Two requests besides the one that finds the size: the header and the list at the end of the file, then what frames need."""
+    """At most three requests: one finds the file's size, and two read the header, the moov box at the end and the packets of a frame."""
     data = clips("h264.mp4").read_bytes()
     asked = []
 
@@ -209,7 +209,7 @@ def served(data, name="mem://bucket/v.mp4"):
 
 
 def test_a_large_list_at_the_end_costs_one_request(clips):
-    """Three requests: for the size, for the file's beginning, and for the list, also if the list crosses the border of two blocks of 1 MiB."""
+    """Three requests: for the size, for the file's beginning, and for the moov box, even if that box crosses the border of two blocks of 1 MiB."""
     data = clips("h264.mp4").read_bytes()
     at = data.index(b"moov") - 4
     size = int.from_bytes(data[at : at + 4], "big")
@@ -252,7 +252,7 @@ def test_an_index_is_kept(long_video):
     assert (kept(first), kept(again)) == (0, 1) and described(first) == described(again)
     assert again.counters["packets_decoded"] == first.counters["packets_decoded"]
     assert file.stat().st_mode & 0o777 == 0o666 & ~umask() and file.stat().st_size < 40 * 2500
-    assert kept(opened(path, stream_index=0)) == 0  # another question, with an index of its own
+    assert kept(opened(path, stream_index=0)) == 0  # opening with stream_index has an index of its own
     assert kept(opened(path.read_bytes())) == 0
 
 
@@ -338,7 +338,7 @@ def test_import_loads_no_ffmpeg():
 
 
 def refused(source, **arguments):
-    """Opens the video and reads all of its frames one by one; returns the messages of what is refused."""
+    """Opens the video and reads its frames one by one. Returns the messages of all errors."""
     said = []
     try:
         decoder = opened(source, **arguments)
@@ -378,9 +378,9 @@ def test_a_cut_file_names_frame_and_time(clips, tmp_path):
     assert np.array_equal(decoder[5], want[5])
     with pytest.raises(stoker.StokerError, match=r"cut\.mp4: frame 49 \(1\.960 s\): .*cut short"):
         decoder[49]
-    assert np.array_equal(decoder[6], want[6])  # goes on after an error
+    assert np.array_equal(decoder[6], want[6])  # the decoder still works after the error
     whole = clips("h264.mp4").read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])  # the list is at the end, and lost
+    path.write_bytes(whole[: len(whole) // 2])  # cuts off the moov box, which is at the end
     with pytest.raises(stoker.StokerError, match=r"cut\.mp4"):
         opened(path)
 
@@ -399,7 +399,7 @@ def test_flipped_bits_never_crash(clips, name):
 
 
 def test_a_damaged_frame_is_refused(clips):
-    """Bytes of one packet are overwritten: frames before its group and from the next group on are whole."""
+    """Overwrites bytes of one packet. Frames before and after its group of 12 frames are still decoded exactly."""
     path = clips("front.mp4")
     want = videos.frames(path)
     words = ["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "packet=pos,size,flags", "-of", "csv=p=0", str(path)]
@@ -435,7 +435,7 @@ def test_boxes_that_promise_too_much(clips):
     at = data.index(b"stsz") + 8
     for count in (0x7FFFFFFF, 0xFFFFFFFF):
         huge = bytearray(data)
-        huge[at : at + 8] = struct.pack(">II", 1, count)  # so many samples of one byte each
+        huge[at : at + 8] = struct.pack(">II", 1, count)  # claims `count` samples of one byte each
         refused(bytes(huge))
 
 
@@ -456,7 +456,7 @@ def moov_of(data):
 
 
 def test_two_lists(clips):
-    """The first one counts, or the file is refused; never are frames of one read by the list of the other."""
+    """In a file of two moov boxes the first one is used, or the file is refused. Frames of one are never read with the offsets of the other."""
     data = clips("h264.mp4").read_bytes()
     want = videos.frames(clips("h264.mp4"))
     before, moov = moov_of(data)
@@ -470,7 +470,7 @@ def test_two_lists(clips):
 
 
 def test_a_hundred_thousand_tracks(clips):
-    """A limit of streams ends it, with a message."""
+    """The file is refused with a message, because the number of streams is limited."""
     before, moov = moov_of(clips("h264.mp4").read_bytes())
     at = moov.index(b"trak") - 4
     size = int.from_bytes(moov[at : at + 4], "big")
@@ -487,7 +487,7 @@ def test_a_hundred_thousand_tracks(clips):
 @pytest.mark.parametrize("value", [2**63, 2**64 - 1, 2**63 - 1, 0])
 @pytest.mark.parametrize("name", [b"mvhd", b"mdhd"])
 def test_impossible_durations(clips, name, value):
-    """Durations of the file and of the track in 64 bits (version 1 of their boxes). Frames have times of their own."""
+    """Writes an impossible 64-bit duration into a box of version 1. Frames are still found, because each has a time of its own."""
     before, moov = moov_of(clips("h264.mp4").read_bytes())
 
     def changed(data):
@@ -497,7 +497,7 @@ def test_impossible_durations(clips, name, value):
         return data[:at] + box(name, b"\1\0\0\0", bytes(16), scale, struct.pack(">Q", value), data[at + 28 : at + size]) + data[at + size :]
 
     moov = changed(moov)
-    if name == b"mdhd":  # the sizes of the boxes around it
+    if name == b"mdhd":  # mdhd grows by 12 bytes, and so do the boxes around it
         for outer in (b"trak", b"mdia"):
             at = moov.index(outer) - 4
             moov = moov[:at] + struct.pack(">I", int.from_bytes(moov[at : at + 4], "big") + 12) + moov[at + 4 :]
@@ -522,7 +522,7 @@ def test_fragments_out_of_order(clips):
 
 
 def test_a_stream_without_its_first_key_frame(clips, tmp_path):
-    """Frames that nothing can decode are not counted."""
+    """The 12 frames that depend on the missing key frame cannot be decoded, and are not counted."""
     data = clips("annex_b.h264").read_bytes()
     starts = [i for i in range(len(data) - 5) if data[i : i + 3] == b"\0\0\1"]
     idr = [s for s in starts if data[s + 3] & 31 == 5]

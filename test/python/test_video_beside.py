@@ -94,7 +94,7 @@ def test_pairs(clip, other, first):
 
 
 def test_all_that_are_there(clip):
-    """All packages that can be loaded together without Stoker, with it before, between and after them."""
+    """Imports all packages that work together without Stoker, and imports Stoker before, between or after them."""
     there = [name for name in OTHERS if importlib.util.find_spec(name) is not None]
     good: list[str] = []
     for name in there:

@@ -197,7 +197,7 @@ def test_a_file_that_is_replaced_by_one_of_equal_size(clips, tmp_path):
 
 
 def test_videos_are_read_by_the_storage_of_the_pipeline(clips, tmp_path, monkeypatch):
-    """With its settings, connections and cache, and not by a storage of its own for each frame."""
+    """Frames are read with the settings, connections and cache of the pipeline's storage. No frame opens its own storage."""
     path, bucket = clips("h264.mp4"), tmp_path / "root" / "bucket"
     bucket.mkdir(parents=True)
     shutil.copy(path, bucket / "a.mp4")

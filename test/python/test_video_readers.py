@@ -377,7 +377,7 @@ def test_the_index_of_an_object_is_kept(pair, tmp_path, monkeypatch):
     def run(store):
         before = store.counts()["requests"]
         decoder = stoker.VideoDecoder("s3://bucket/v.mp4", storage=stoker.Storage(), dimension_order="NHWC")
-        assert store.counts()["requests"] - before - 1 == decoder.counters["requests"]  # 1: that of counts
+        assert store.counts()["requests"] - before - 1 == decoder.counters["requests"]  # 1: the request of counts()
         return decoder.counters["index_kept"], decoder.counters["requests"], len(decoder), decoder[30].tolist()
 
     with serving(pair[0], tmp_path, monkeypatch) as store:
@@ -402,7 +402,7 @@ def test_readers_keep_indexes(pair, tmp_path, monkeypatch):
     "arguments", [{"size": [40, 50]}, {"resize_shorter": 48, "interp_type": types.INTERP_CUBIC}, {"resize_x": 60, "antialias": False}]
 )
 def test_video_resize(pair, arguments):
-    """DALI's name for a reader and a resize in one."""
+    """readers.video_resize is DALI's name for a reader and a resize in one."""
     read = {"filenames": pair, "sequence_length": 3, "enable_frame_num": "sequence", "labels": [], "count": 3}
     got = samples(fn.readers.video_resize, **read, **arguments)
 
@@ -420,7 +420,7 @@ def test_video_resize(pair, arguments):
 
 
 def test_video_resize_as_a_class(pair):
-    """What is given when the object is made holds in its calls, as with other operators."""
+    """Arguments of the constructor apply to the object's calls too, as with other operators."""
     read = {"filenames": pair, "sequence_length": 3, "labels": []}
     made = ops.readers.VideoResize(**read, size=[40, 50])
     want = samples(fn.readers.video_resize, **read, size=[40, 50], count=2)

@@ -119,7 +119,7 @@ def _numbers(a: Output, x: bytes, y: bytes) -> str:
 def batches(
     define: Callable[[], Any], device_id: int | None, count: int, counters: dict[str, int] | None = None, **settings: Any
 ) -> Iterator[list[Output]]:
-    """Batches of a pipeline, which end early if its source ends. counters: receives the pipeline's counters at the end."""
+    """Yields `count` batches of a pipeline, or fewer if its source ends. counters: receives the pipeline's counters at the end."""
     pipe = Pipeline(**{"batch_size": 3, "num_threads": 2, "seed": SEED, **settings}, device_id=device_id)
     with pipe:
         nodes = define()

@@ -71,9 +71,9 @@ def test_bytes_normalised(channels: int) -> None:
     rng = np.random.default_rng(seed)
     print("seed", seed)
     samples = [rng.integers(0, 256, (int(rng.integers(30, 70)), int(rng.integers(45, 90)), channels), dtype=np.uint8) for _ in range(4)]
-    samples[1][:] = 77  # nothing varies
+    samples[1][:] = 77  # all values are equal
     samples[2][:] = 200
-    samples[2][3, 4] = 201  # next to nothing varies
+    samples[2][3, 4] = 201  # all values but those of one pixel are equal
     shift, scale = 3.0, 20.0
 
     def define(x: Any) -> Any:

@@ -48,11 +48,11 @@ def damaged(rng: np.random.Generator, data: bytes, how: int) -> bytes:
     bytes_ = bytearray(data)
     if how == 0:
         return data[: int(rng.integers(20, len(data) - 4))]
-    if how == 1:  # in the scan
+    if how == 1:  # bytes of the scan
         for at in rng.integers(len(data) // 2, len(data) - 2, 6):
             bytes_[int(at)] = int(rng.integers(0, 256))
         return bytes(bytes_)
-    if how == 2:  # in the headers
+    if how == 2:  # a byte of the headers
         bytes_[int(rng.integers(2, min(600, len(data))))] ^= int(rng.integers(1, 256))
         return bytes(bytes_)
     if how == 3:  # a marker in the middle
@@ -105,11 +105,11 @@ def test_every_kind_of_file(healthy: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("every", [4, 40])
 def test_the_gpu_decodes_progressive_files_where_they_are_many(tmp_path: Path, every: int) -> None:
-    """One file in 40 is left to the cores. The last of each round is progressive, so that the others are counted before it."""
+    """A progressive file in 40 is left to the cores. It is the last of the 40, so that the pipeline counts the others first."""
     rng = np.random.default_rng([SEED, 9])
     (tmp_path / "only").mkdir()
     for i in range(40):
-        image = Image.fromarray(photograph(rng, 60, 80))  # of about the same size
+        image = Image.fromarray(photograph(rng, 60, 80))  # all files have about the same size
         image.save(tmp_path / "only" / f"{i:03d}.jpg", quality=90, progressive=i % every == every - 1)
 
     def define() -> Any:
@@ -121,7 +121,7 @@ def test_the_gpu_decodes_progressive_files_where_they_are_many(tmp_path: Path, e
     left = counters["decodes"] - counters["gpu_decodes"]
     assert counters["progressive"] > 0 and counters["gpu_refused"] == 0
     assert left == counters["core_decodes"]
-    if every == 40:  # with every fourth, it depends on the load
+    if every == 40:  # if every fourth file is progressive, the number depends on the load
         assert left == counters["progressive"], counters
 
 
@@ -169,7 +169,7 @@ def test_a_setting_holds_the_side_that_decodes(tmp_path: Path, progressive: bool
         if by == "environment":
             monkeypatch.setenv("STOKER_DECODE", side)
         assert_sides_agree(define, 4, side, counters, batch_size=8, num_threads=2, **({"decode": side} if by == "argument" else {}))
-        # The pipeline works ahead while its counters are read, so that files under way may be in one of them only.
+        # The pipeline works ahead while its counters are read, so that files under way may be in only one of the counters.
         made = {"gpu": counters["gpu_decodes"], "cores": counters["core_decodes"]}
         assert made[side] > 0 == made["cores" if side == "gpu" else "gpu"], counters
         assert counters["decodes"] - 16 <= made[side] <= counters["decodes"], counters
@@ -222,7 +222,7 @@ def test_too_many_errors_end_both(zoo: Path) -> None:
         with pytest.raises(StokerError) as raised:
             for _ in range(100):
                 pipe.run()
-        # The number met by then depends on the work ahead.
+        # Does not compare the number of bad samples: it depends on how far the pipeline has worked ahead.
         told.append((raised.value.code, "over max_errors (5)" in str(raised.value), ".jpg" in str(raised.value)))
     assert told[0] == told[1] == ("LIMIT", True, True)
 
@@ -314,7 +314,7 @@ def test_the_gpu_decodes(healthy: Path) -> None:
     for _ in range(6):
         pipe.run()
     counters = pipe.counters()
-    assert 0.5 * counters["samples"] <= counters["gpu_decodes"] < counters["samples"], counters  # six of the ten kinds
+    assert 0.5 * counters["samples"] <= counters["gpu_decodes"] < counters["samples"], counters  # the GPU decodes six of the ten kinds
 
 
 def test_a_trace_has_rows_for_reads_chains_copies_kernels_and_waits(healthy: Path, tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ def test_a_trace_has_rows_for_reads_chains_copies_kernels_and_waits(healthy: Pat
         begin, end = on_gpu[0]["ts"], on_gpu[0]["ts"] + on_gpu[0]["dur"]
         early = min(e["ts"] for e in own if e["cat"] == "submit")
         for e in own:
-            if e["cat"] in ("copy", "kernel"):  # by the same clock, but for the time that events take, on a GPU that others use too
+            if e["cat"] in ("copy", "kernel"):  # 50 ms: events may be late on a GPU that others use too
                 assert early - 50_000 < e["ts"] <= e["ts"] + e["dur"] < end + 50_000, (e, begin, end)
 
 
@@ -418,7 +418,7 @@ def test_arrays_beside_images_that_the_gpu_refuses(zoo: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize("policy", ["skip", "replace"])
 def test_images_inside_records(zoo: Path, tmp_path: Path, policy: str) -> None:
-    """The GPU gets a part of the bytes that were read. A file that it refuses runs again with the whole record."""
+    """The GPU gets a part of the bytes that were read. If the GPU refuses a file, its sample runs again with the whole record."""
     files = [p.read_bytes() for p in sorted(zoo.rglob("*.jpg"))]
     path = write(tmp_path / "zoo.tfr", [example({"image": ("s", [data]), "label": ("i", [i])}) for i, data in enumerate(files)])
     features = {

@@ -26,7 +26,7 @@ def reference(tree: Path, count: int, **settings: Any) -> list[Any]:
 
 
 def take(pipe: Any) -> Any:
-    """The next batch's images as a tensor; nothing else holds the batch."""
+    """Returns the next batch's images as a tensor, which is the only holder of the batch."""
     import torch
 
     tensor = torch.from_dlpack(pipe.run()[0])
@@ -108,8 +108,8 @@ def test_stream_given_to_run(torch_cuda, tree: Path) -> None:
 
 
 def test_batches_are_taken_without_waiting_for_the_gpu(torch_cuda, tree: Path) -> None:
-    """Batches come while the consumer's stream is busy: the host waits for nothing, once no more memory has to be allocated. To give memory back for
-    more waits for the whole GPU, so all batches that will be under way have had their largest files before."""
+    """Batches come while the consumer's stream is busy: the host waits for nothing, once no more memory has to be allocated. Replacing memory by a larger
+    allocation waits for the whole GPU, so all batches that will be under way have held their largest files before."""
     torch = torch_cuda
     loader = Loader(tree, 4, shuffle=True, transforms=[T.RandomResizedCrop(32)], device="cuda", prefetch=4)
     for _ in range(100):

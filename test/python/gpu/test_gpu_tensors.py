@@ -68,7 +68,7 @@ def test_values_come_back_inside_a_graph(tree: Path) -> None:
 
 
 def test_a_view_of_the_one_host_value_among_those_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """cat passes its only non-empty input through. If that input lies on the cores, it has to be sent."""
+    """cat passes its only non-empty input through. If that input lies in host memory, it has to be copied to the GPU."""
     monkeypatch.setenv("STOKER_POISON", "17")  # also checks that the GPU reaches all that its work names
     samples = [np.arange(n, dtype=np.uint8) for n in (300, 5, 0)]
     rest = [np.arange(n, dtype=np.uint8) for n in (0, 3, 4)]
@@ -385,7 +385,7 @@ def test_results_do_not_depend_on_how(tree: Path) -> None:
 
 @pytest.mark.parametrize("size", [(83, 96), (83, 95)])
 def test_a_first_batch_of_a_shape_that_nobody_expected(size: tuple[int, int]) -> None:
-    """Each sample is an allocation of its own then. Those of whole 512 bytes often lie side by side, and still are not a dense batch."""
+    """Each sample of such a batch has its own allocation. Allocations of whole 512 bytes are often adjacent, but still not one dense batch."""
     images = [np.random.default_rng(i).random((40 + i, 50, 4), np.float32) for i in range(3)]
 
     def define():
@@ -396,7 +396,7 @@ def test_a_first_batch_of_a_shape_that_nobody_expected(size: tuple[int, int]) ->
 
 
 def test_a_value_is_read_on_the_gpu_and_on_the_host() -> None:
-    """A transform that is its own point: the operator reads one input in host memory, and both are one value."""
+    """The operator reads one of its inputs in host memory and the other one on the GPU. Here both inputs are the same value."""
     pipe = Pipeline(batch_size=2, num_threads=1, device_id=0, prefetch_queue_depth=1)
     with pipe:
         both = fn.external_source(source=lambda: [np.float32([[2, 3]])] * 2)

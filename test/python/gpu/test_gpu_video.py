@@ -44,7 +44,7 @@ _of_thread = threading.local()
 
 
 def driver() -> Driver:
-    """The thread's driver: each pushes a context, of which a thread can hold a few."""
+    """Returns the thread's only Driver, because each Driver pushes a context, and a thread can hold only a few."""
     if not hasattr(_of_thread, "driver"):
         _of_thread.driver = Driver()
         _of_thread.stream = _of_thread.driver.stream().value
@@ -150,7 +150,7 @@ def test_batches_of_frames_one_after_another(clips, name):
 
 
 def maps() -> tuple[int, int]:
-    """Pictures that the emulated decoder gave since the last call, and those of them with which it had nothing left to do."""
+    """Returns how many pictures the emulated decoder has given since the last call, and how many of them left it without work."""
     alone = ctypes.c_int()
     count = ctypes.CDLL("libnvcuvid.so.1").emulated_nvdec_maps(ctypes.byref(alone))
     return count, alone.value
@@ -160,7 +160,7 @@ def maps() -> tuple[int, int]:
 @pytest.mark.parametrize("name", ["h264.mp4", "h264_open.mp4", "hevc_open.mp4", "vp9.webm"])
 @pytest.mark.parametrize("size", [1, 3, 10])
 def test_the_engine_works_while_frames_are_taken(clips, name, size):
-    """Reading on in a video, the next frames are in the engine when those of a call are taken, and no packet is decoded twice."""
+    """If calls follow each other in a video, the engine already has the next frames while a call takes its own. No packet is decoded twice."""
     path = clips(name)
     want = on_cores(path)
     gpu = OnGpu(path)
@@ -204,7 +204,7 @@ def test_pictures_that_nothing_refers_to_are_left_out(clips):
 
 
 def test_sessions_serve_videos_of_other_sizes(clips):
-    """Files of one codec take turns: their sessions are used again, and made to fit."""
+    """A decoder session serves one file after another of the same codec, and is changed to fit each file's size."""
     names = ["h264.mp4", "h264_small.mp4", "hevc_open.mp4", "vp9.webm", "odd420.mkv"]
     want = {name: on_cores(clips(name)) for name in names}
     rng = random.Random(SEED)
@@ -327,7 +327,7 @@ FUNCTIONS = "cuvidGetDecoderCaps cuvidCreateDecoder cuvidDecodePicture cuvidReco
 @pytest.mark.parametrize("function", FUNCTIONS.split())
 @pytest.mark.parametrize("at", [1, 7])
 def test_the_cores_step_in_when_the_engine_fails(clips, function, at, script):
-    """In a process of its own, in which no session is left from other tests."""
+    """Runs in a separate process, in which other tests have left no session."""
     lines = f"""
         import os, sys
         os.environ["STOKER_EMULATED_NVDEC"] = "fail={function}:{at}"

@@ -146,7 +146,7 @@ def test_frames_that_samples_name(clips, decoders):
 
     counters, _ = both(define, 6, batch=4)
     assert counters["video_frames_on_gpu"] >= counters["video_frames"] * 0.7
-    if decoders > 1:  # each continues where it stood
+    if decoders > 1:  # each decoder continues where it stopped
         assert counters["video_packets"] < 2.5 * counters["video_frames"]
 
 

@@ -218,7 +218,7 @@ def _rules_for(rule: Case, output: Output, inputs: Sequence[Batch]) -> list[Case
         return [
             close,
             replace(rule, share=min(rule.share or 0.0, 1 - 4 / max(count, 1))),
-        ]  # a warp may take a neighbouring pixel: most values are equal then
+        ]  # a warp may take a neighbouring pixel, so that only most values are equal
     bound = max(1.0 if rule.bound is None else rule.bound, 1e-6 * _magnitude(output.samples) if kind.itemsize > 2 else 0.0)
     share = 0.0 if kind.itemsize > 2 else max(0.0, min(rule.needed(floats=False), LEAST_EQUAL, 1 - 4 / max(count, 1)))
     return [replace(rule, bound=bound, share=share)]
