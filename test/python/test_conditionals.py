@@ -452,7 +452,7 @@ def test_early_returns_on_some_paths_alone() -> None:
 
 
 def test_readers_in_a_branch_go_along(tree: Any) -> None:
-    """Readers in a branch name the samples of an epoch for all samples, whichever branch these take."""
+    """A reader outside of the branches gives every sample, also those whose branch does not use it."""
 
     def define() -> Any:
         data, label = fn.readers.file(file_root=str(tree))

@@ -353,7 +353,7 @@ def test_gives_what_torch_gives(folders, part, monkeypatch):
 
 
 def test_epochs_of_images_come_again(folders):
-    """The same seed gives the same draws in compiled transforms, another seed others."""
+    """Compiled transforms draw the same numbers with the same seed, and other numbers with another seed."""
 
     def first(seed):
         torch.manual_seed(seed)

@@ -94,7 +94,7 @@ def test_they_are_no_numbers(define: Callable[[], Any], says: str) -> None:
     ],
 )
 def test_they_are_no_numbers_where_the_graph_knows_no_type(use: Callable[[Any], Any], says: str) -> None:
-    """One of two branches draws from a source whose type only the data shows. Code for numeric types once computed with a filter's number here."""
+    """One branch draws a filter, the other one a number of a source without a declared type. Operators on numbers once computed with the filter's number."""
 
     def define(flag: bool) -> Any:
         if fn.external_source(lambda: [np.bool_(flag)] * 8, dtype=types.BOOL, ndim=0):

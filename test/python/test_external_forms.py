@@ -185,7 +185,7 @@ def _slow_ends(samples):
 
 @pytest.mark.parametrize("kind", ["list", "generator function", "slow end", "samples", "short end"])
 def test_a_state_behind_the_last_batch_begins_the_next_epoch(kind):
-    """An iterator reports the end of an epoch only with the batch after the last one. The state has it earlier."""
+    """An iterator reports the end of an epoch only when the next batch is requested. The state says so right after the last batch."""
     batches = [[np.array([3 * k + i], np.int32) for i in range(3)] for k in range(4)]
     samples = [s for batch in batches for s in batch]
 
@@ -195,7 +195,7 @@ def test_a_state_behind_the_last_batch_begins_the_next_epoch(kind):
             "generator function": lambda: (yield from batches),
             "slow end": _slow_ends(batches),
             "samples": samples,
-            "short end": [*samples, np.zeros(1, np.int32)],  # what ends inside a batch is left out, as in DALI
+            "short end": [*samples, np.zeros(1, np.int32)],  # a batch that the source does not fill is left out, as in DALI
         }[kind]
 
     def open_pipeline(checkpoint=None):

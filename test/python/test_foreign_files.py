@@ -100,7 +100,7 @@ def test_what_a_file_is_and_what_to_do(name: str, tmp_path: Path) -> None:
             read()
         text = str(error.value)
         assert what in text and remedy in text and "not a JPEG, PNG" in text, text
-    for size in range(min(len(data), 40)):  # a part of it is an error too, of whatever kind
+    for size in range(min(len(data), 40)):  # the beginning of such a file is an error too, with any message
         with pytest.raises(StokerError):
             stoker.imdecode(data[:size])
 

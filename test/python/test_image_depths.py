@@ -168,7 +168,7 @@ def test_values_are_scaled_as_in_dali(rng: np.random.Generator, kind: str, to: s
             if to != "float32":
                 want = np.clip(want, np.iinfo(to).min, np.iinfo(to).max)
             assert got.dtype == to and got.shape == want.shape
-            # A file of 8 bits is rounded to 8 bits before it is scaled, and to GRAY and YCbCr one of 16 to 16.
+            # Values of GRAY and YCbCr are rounded to the file's number of bits before they are scaled.
             steps = 1.01 if pixels.dtype != np.float32 and kind in ("GRAY", "YCbCr") else 0.51
             unit = RANGE[to] / min(RANGE[to], RANGE[pixels.dtype.name]) if pixels.dtype != np.float32 else 1
             loose = (
@@ -204,7 +204,7 @@ def test_values_are_those_of_dali(rng: np.random.Generator, tmp_path: Path) -> N
                     want = np.asarray(pipe.run()[0].at(0))
                     got = _decoded((tmp_path / "a.tif").read_bytes(), dtype=getattr(types, to), output_type=getattr(types, kind))
                     assert got.dtype == want.dtype
-                    # DALI truncates some conversions of whole numbers; gray of 8 bits differs by one at most, which scaling multiplies
+                    # DALI truncates some conversions of whole numbers. Gray of 8 bits differs by at most one before it is scaled.
                     gray = RANGE[want.dtype.name] / min(RANGE[pixels.dtype.name], RANGE[want.dtype.name]) if dtype != np.float32 else 1
                     most = (gray if kind == "GRAY" and bands > 1 else 1) if to != "FLOAT" else 1 / 255 if kind == "GRAY" else 1e-6
                     np.testing.assert_allclose(

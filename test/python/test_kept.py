@@ -37,7 +37,7 @@ def test_two_thousand_batches(files, capfd):
     want = [b.image.clone() for b in Loader(paths(files, len(files)), batch_size=1, transforms=[T.Resize((16, 16))])]
     loader = Loader(paths(files, 2000), batch_size=1, transforms=[T.Resize((16, 16))])
     kept = list(loader)
-    assert "stoker:" not in capfd.readouterr().err  # small outputs are worth no word
+    assert "stoker:" not in capfd.readouterr().err  # no notice about small outputs
     assert [int(b.label) for b in kept] == list(range(2000))
     assert all(torch.equal(b.image, want[i % len(files)]) for i, b in enumerate(kept))
     each = kept[0].image.nbytes + 64
@@ -148,12 +148,12 @@ def test_nothing_is_allocated_for_a_batch(shape, held):
             window.append(handover.tensors(pipe._next())[1:])
 
     run(600)
-    for _ in range(10):  # where threads are stopped at odd times, more batches are under way than before, now and then
+    for _ in range(10):  # retries, since a thread that was stopped may let more batches get under way
         before = core.counters()
         run(200)
         now = core.counters()
         settled = now["slots"] <= before["slots"] + 1 and now["slot_bytes"] <= before["slot_bytes"] * 1.5
-        # Every 256 batches idle memory is freed, and may be wanted again.
+        # Every 256 batches idle memory is freed, which may have to be allocated again.
         taken = now["allocations"] - before["allocations"] - 2 * 200
         if settled and taken <= (12 if held < 2 else 40):
             break

@@ -8,7 +8,7 @@ from support import png_chunk, run_script
 
 
 def test_unpacking_a_png_keeps_to_the_limit(tmp_path):
-    """Text of 100 MB in 100 KB, and a profile: libspng unpacks both."""
+    """libspng unpacks texts and colour profiles. Here each has 100 MB, packed into 100 KB."""
 
     packed = zlib.compress(bytes(100 << 20), 9)
     pixels = zlib.compress(b"".join(b"\0" + bytes(3 * 16) for _ in range(16)))

@@ -126,7 +126,7 @@ def test_windows_are_those_of_torchvision_for_the_same_draws() -> None:
             torch.manual_seed(seed)
 
             def trials(n: int, size: Any = image.shape[1:]) -> Any:
-                """Draws as torchvision does: a place only for windows of an aspect ratio that is allowed."""
+                """Draws in torchvision's order, which draws a place only for windows of an allowed aspect ratio."""
                 scales, places = np.zeros((n, 2), np.float32), np.zeros((n, 2), np.float32)
                 for k in range(n):
                     scales[k] = torch.rand(2).numpy()

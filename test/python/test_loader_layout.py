@@ -81,7 +81,7 @@ class Dicts(Set):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", SOURCES)
 def test_layout_says_how_images_lie(draws, form, kind):
-    """Any number of channels, rows and columns."""
+    """layout= decides for any number of channels, rows and columns."""
     for _ in range(8):
         channels = int(draws.choice([1, 2, 3, 4, 5, 8, 31, 200]))
         x = planes(draws, 5, channels, *((1, 6) if draws.random() < 0.5 else (6, 40)))
@@ -105,7 +105,7 @@ def test_what_is_plain_needs_no_layout(draws, kind):
             assert torch.equal(images(source_of(kind, form(gray)), layout=layout), torch.from_numpy(gray)[:, None])
 
 
-SHAPES = {  # of one image, with what may be said of it
+SHAPES = {  # the shape of one image, and a word of its error message
     "many channels": ((8, 40, 50), "may be"),
     "many channels last": ((40, 50, 8), "may be"),
     "few rows of many channels": ((3, 40, 50), "look"),
@@ -123,7 +123,7 @@ SHAPES = {  # of one image, with what may be said of it
 def test_what_is_not_plain_is_refused_with_both_readings(draws, case, form, dtype):
     shape, said = SHAPES[case]
     x = FORMS[form](draws.integers(0, 256, (4, *shape)).astype(dtype))
-    if form == "tensor" and said == "look":  # for tensors few planes are plain
+    if form == "tensor" and said == "look":  # a tensor of few channels is taken as CHW
         assert torch.equal(images(Set(x), dtype=None if dtype == "float32" else torch.uint8), x)
         return
     a, b, c = shape
@@ -134,7 +134,7 @@ def test_what_is_not_plain_is_refused_with_both_readings(draws, case, form, dtyp
         error = InvalidArgumentError if kind == "X" else TypeError
         with pytest.raises(error, match=rf"{said}.*CHW.*{ways}"):
             batches(source_of(kind, x), dtype=None)
-        for layout, channels in (("CHW", a), ("HWC", c)):  # the ways out are some
+        for layout, channels in (("CHW", a), ("HWC", c)):  # each remedy of the message works
             assert images(source_of(kind, x), layout=layout, dtype=None).shape[1] == channels
 
 

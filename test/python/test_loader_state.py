@@ -290,8 +290,8 @@ def test_an_order_that_does_not_come_again_is_refused(tree, source, kind, epoch)
 
 @pytest.mark.parametrize("source", ["folder", "arrays"])
 def test_an_order_that_comes_again(tree, source):
-    """Samplers that get the epoch, and the first order of a seeded sampler, give the same order again. This is checked for the Loader itself too, and after it
-    has been resumed once more."""
+    """Samplers that get the epoch, and the first order of a seeded sampler, give the same order again. A Loader resumes such
+    an order, also from the state of a Loader that was resumed itself."""
     for batches, sampler in (
         (2, lambda: DATA.RandomSampler(range(21), generator=torch.Generator().manual_seed(5))),
         (8, lambda: DATA.DistributedSampler(range(21), 1, 0, seed=3)),

@@ -233,7 +233,7 @@ def test_inspect(root, tmp_path):
 
 
 def test_an_epoch_of_sequences_has_the_batches_that_were_asked_for(root):
-    """Scenes follow each other endlessly: an epoch has the length that the iterator received, also in a resumed run."""
+    """Scenes follow each other without an end, so the iterator receives the length of an epoch. It is the same in a resumed run."""
     data = NuScenes(root, "v1.0-mini", fields="frame")
 
     def epochs(steps, state=None):

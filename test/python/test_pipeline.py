@@ -437,7 +437,7 @@ def test_a_trace_that_cannot_be_written_is_told(files, tmp_path, capfd):
         return fn.readers.file(files=[str(p) for p in files])[1]
 
     for where, reason in (("/dev/full", "No space left"), (tmp_path / "no folder" / "trace.json", "No such file")):
-        for batches in (1, 400):  # more than the buffer of stdio holds
+        for batches in (1, 400):  # 400 batches fill the buffer of stdio, so that writes fail during the run
             pipe = labels(trace=str(where))
             for _ in range(batches):
                 pipe.run()

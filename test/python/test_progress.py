@@ -145,7 +145,7 @@ def test_packing_stops_and_continues(tmp_path):
     run.read(until="files")
     run.process.send_signal(signal.SIGINT)
     code, _ = run.end()
-    assert code in (130, 0, -signal.SIGINT)  # it may be done before the signal comes, or not have begun
+    assert code in (130, 0, -signal.SIGINT)  # the program may end before the signal comes, or not have set its handler yet
     if code == 130:
         assert re.search(r"stoker pack: interrupted: \d+ of \d+ files packed: start the command again to continue", run.text), run.text
     subprocess.run(list(map(str, pack)), check=True, timeout=LIMIT, capture_output=True)

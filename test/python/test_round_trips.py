@@ -128,7 +128,7 @@ def test_every_sample_comes_once_an_epoch(data, url, form, ranks, tail):
         assert set(numbers.values()) == {1}, (epoch, numbers)
         assert len(numbers) == (COUNT if tail != "drop" else steps * 4 * ranks)
     again = Counter()
-    for rank in range(ranks):  # the second step of the second epoch is the first of another run
+    for rank in range(ranks):  # the run is restored after the first step of the second epoch
         pipe = pipeline(form, data, url, rank, ranks, tail)
         again.update(taken(pipe, steps + 1))
         state = pipe.checkpoint()

@@ -187,7 +187,7 @@ def test_one_chain_of_two_readers(roots):
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_a_reader_that_two_chains_share(roots, threads):
-    """One chain needs the images, the other needs them and the second reader. A chain that waits for the images must not wait for a read that has not begun."""
+    """One chain needs the first reader, the other one needs both. A chain that waits for the images must not wait for a read that has not begun."""
     pipe = stoker.Pipeline(batch_size=8, num_threads=threads, timeout=20)
     with pipe:
         files = [str(roots / "images" / "all" / f"{i:02}.png") for i in range(N)]

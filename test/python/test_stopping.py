@@ -147,7 +147,7 @@ def test_a_handler_that_raises_ends_the_decoding(files, tmp_path):
 
 
 def test_workers_outlive_the_thread_that_builds_their_pipeline():
-    """The workers end with the process, and not with that thread."""
+    """The worker processes end with the program, not with the thread that has started them."""
     import threading
 
     import numpy as np
@@ -171,7 +171,7 @@ def test_workers_outlive_the_thread_that_builds_their_pipeline():
 
 
 def test_workers_that_start_while_the_interpreter_exits():
-    """Exit functions have run by then, and multiprocessing's waits for the workers."""
+    """A pipeline starts worker processes while the interpreter exits. The program still ends with code 0, although a sample hangs."""
     code = """
 import atexit, multiprocessing.util, threading, time
 from stoker import Pipeline, fn

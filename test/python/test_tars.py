@@ -517,7 +517,7 @@ def test_packing_names_that_readers_would_skip_or_join(tmp_path):
     for i, name in enumerate(names):
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(np.full((8, 8, 3), 10 * i, np.uint8)).save(path, "PNG")  # a PNG, whatever the file's ending
+        Image.fromarray(np.full((8, 8, 3), 10 * i, np.uint8)).save(path, "PNG")  # writes a PNG under any ending
         path.with_name(path.name.rpartition(".")[0] + ".txt" if path.name != ".jpg" else ".txt.txt").write_text(
             name, errors="surrogateescape"
         )

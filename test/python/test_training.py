@@ -129,7 +129,7 @@ def test_a_stream_of_the_users(tree):
     expected, sums, stream = reference(tree), [], torch.cuda.Stream()
     with torch.cuda.stream(stream):
         for images, _ in make(tree, "cuda"):
-            torch.cuda._sleep(20_000_000)  # the stream is later than the loop
+            torch.cuda._sleep(20_000_000)  # delays the stream, so that its work is later than the loop
             sums.append(images.double().sum())
     stream.synchronize()
     torch.testing.assert_close(torch.stack(sums).cpu(), torch.stack([e[0].double().sum() for e in expected]))

@@ -232,7 +232,7 @@ def test_outlines_and_masks_of_coco(tmp_path):
     width = 4000
     zigzag = [x for i in range(100_000) for x in (i % 2 * (width - 1), i * 7 % width)]
     assert "outlines" in coco(tmp_path, width, [[zigzag]])
-    steep = [x for i in range(100_000) for x in (i * 7 % width, i % 2 * (width - 1))]  # few columns are crossed, so there are few turns
+    steep = [x for i in range(100_000) for x in (i * 7 % width, i % 2 * (width - 1))]  # the long sides cross only 7 columns each
     assert coco(tmp_path, width, [[steep]]) == 1
     outside = [x for i in range(100_000) for x in (i % 2 * 1000 - 2000, i)]
     assert isinstance(coco(tmp_path, width, [[outside]]), (str, int))

@@ -63,7 +63,7 @@ def test_the_same_as_on_the_cores(tree: Path) -> None:
             assert [o.kind for o in b] == ["gpu", "gpu", "cpu", "cpu"]
             for i, (x, y) in enumerate(zip(a, b, strict=True)):
                 worst = difference(x, y)
-                if worst and x.dtype == types.FLOAT:  # fused multiplications on a real GPU
+                if worst and x.dtype == types.FLOAT:  # a real GPU fuses multiplications and additions
                     for p, q in zip(x.data, y.data, strict=True):
                         np.testing.assert_allclose(np.frombuffer(p, np.float32), np.frombuffer(q, np.float32), atol=1e-5)
                 else:

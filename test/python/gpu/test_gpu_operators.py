@@ -221,7 +221,7 @@ def test_what_dali_has_on_gpus_alone(op: str) -> None:
 
 
 def test_what_is_made_on_the_cores_and_placed_on_the_gpu(tmp_path):
-    """A copy that the library adds takes it to the GPU. Serialized or not, the graph's other operators keep their inputs and draws."""
+    """The library adds a copy to the GPU. Serialized or not, the graph's other operators keep their inputs and draws."""
     array = np.asfortranarray(np.arange(24, dtype="f4").reshape(2, 3, 4))
     np.save(tmp_path / "a.npy", array)
 

@@ -182,7 +182,7 @@ def fill(torch: Any, leave: int) -> list[Any]:
 
 
 def test_no_memory_for_batches(torch_cuda: Any, tree: Path) -> None:
-    """The GPU is full: an error that says so; with memory again, a new pipeline works. A batch takes 6 GiB, many times what is left."""
+    """If the GPU is full, an error says so. Once there is memory again, a new pipeline works. A batch takes 6 GiB, many times the free memory."""
     torch = torch_cuda
     leave, size, batch_size = 192 << 20, 1024, 512
     held = fill(torch, leave)

@@ -90,7 +90,7 @@ def _one_pixel(step: Step, inputs: list[Batch]) -> bool:
 
 
 def _hardly_varies(step: Step, inputs: list[Batch]) -> bool:
-    """Whether the values are nearly constant along some axis, or as a whole."""
+    """Returns whether some sample of the first input is nearly constant, as a whole or along an axis."""
     wide = [s.astype(np.float64) for s in inputs[0].samples if s.size]
     return any(np.min(np.ptp(x, axis=axis)) < 0.01 * np.abs(x).max() for x in wide for axis in (None, *range(x.ndim)))
 
