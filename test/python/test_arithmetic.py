@@ -47,7 +47,7 @@ def test_binary(name, left, right, rng):
         assert dtype is types.FLOAT
     else:
         assert "INT" in dtype.name
-        want = want.astype(np.int64).astype(types.to_numpy_type(dtype))  # a float below 0 as an unsigned number is the processor's choice
+        want = want.astype(np.int64).astype(types.to_numpy_type(dtype))  # casting negative floats to unsigned depends on the processor
     np.testing.assert_array_equal(value, want)
 
 
@@ -69,7 +69,7 @@ def test_shifts_and_not(dtype, rng):
     for build, want in [
         (lambda x: 1 << abs(x), [32, 128]),
         (lambda x: x >> 1, [-3, 3]),
-        (lambda x: x << 40, [0, 0]),  # pushed out
+        (lambda x: x << 40, [0, 0]),  # all bits are shifted out
         (lambda x: x >> 40, [-1, 0]),
         (lambda x: x >> -1, [-1, 0]),
     ]:

@@ -33,7 +33,7 @@ def sound(request, tmp_path_factory):
     """A file, and its samples."""
     path = tmp_path_factory.mktemp("sound") / "a.wav"
     samples = (tone(np.random.default_rng(SEED), int(request.param * RATE)) * 32767).astype("<i2")
-    samples[: len(samples) // 4] //= 200  # a quiet part
+    samples[: len(samples) // 4] //= 200  # the first quarter is quiet
     path.write_bytes(wav(samples, RATE))
     return path, samples[:, 0] / 32768
 

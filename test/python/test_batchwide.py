@@ -178,7 +178,7 @@ def test_samples_of_an_output_are_alike() -> None:
 
 
 def test_a_sample_that_is_skipped_beside_a_gather_counts_always() -> None:
-    """The batch's largest value is taken over the samples that were there when the level began, even if one fails meanwhile."""
+    """The batch's largest value is taken over the samples that had not failed when the operator began, even if one fails meanwhile."""
     xs = [np.zeros((n, 2), np.uint8) for n in (5, 40, 7, 6, 3, 8, 2, 9)]
     for _ in range(10):
         pads, parts = run(lambda x: (fn.pad(x), fn.slice(x, start=[0], end=[5], axes=[0], out_of_bounds_policy="pad")), xs)

@@ -25,7 +25,7 @@ def test_files_are_read_whose_names_are_data(tmp_path: Path) -> None:
         path.write_bytes(content)
     got = fn.eager.io.file.read([name(p) for p in paths] + [name(f"file://{paths[1]}")], dont_use_mmap=True)
     assert [np.asarray(g).tobytes() for g in got] == [*contents, contents[1]]
-    (version,) = fn.eager.io.file.read([name("/proc/version")])  # has no size
+    (version,) = fn.eager.io.file.read([name("/proc/version")])  # a file whose size is reported as 0
     assert np.asarray(version).tobytes() == Path("/proc/version").read_bytes()
 
 

@@ -405,7 +405,7 @@ class DrawsInAFunctionItHolds(Tokens):
 
 
 class Tracker:
-    """An object whose operators, methods and properties count."""
+    """An object whose operators, methods and properties change its attribute `count`."""
 
     def __init__(self):
         self.count, self.limit = 0, 3
@@ -591,7 +591,7 @@ def test_other_code_runs_as_python(root, kind):
 
 
 class PlainObjects(WithTracker):
-    """Attributes of objects that are only read have no effect."""
+    """Reading attributes of plain objects has no side effect, so the images are made in C."""
 
     def __getitem__(self, index):
         item = self.items[index]

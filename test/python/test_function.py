@@ -31,7 +31,7 @@ def samples(output):
 def test_arrays_in_and_out(by_batch):
     def function(x, y):
         assert x.flags.writeable and x.dtype == np.uint8
-        x += 1  # the function's own
+        x += 1  # the function may write to its argument
         return x[::2, ::-1], np.float32(y.sum()), x.T
 
     def batch(xs, ys):
@@ -58,7 +58,7 @@ def test_arrays_in_and_out(by_batch):
 
 
 def test_where_functions_may_stand(tree):
-    """Functions after a reader's decoders, on draws only, without inputs, one after another, in ops, and made before there is a pipeline."""
+    """Functions may follow a decoder, take only draws or no inputs, follow each other, be made in ops, or be made before there is a pipeline."""
     scale = ops.PythonFunction(lambda x: (x / 2).astype(np.float32))
     draw = fn.random.uniform(range=[1.0, 2.0])
 

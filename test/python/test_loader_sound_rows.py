@@ -126,7 +126,7 @@ def test_random_crops_are_those_of_files(table, sounds, tmp_path):
 
 
 def test_the_rate_that_datasets_wrote(sounds, tmp_path):
-    """`datasets` resamples to the rate of its feature; a rate of the user's comes first."""
+    """`datasets` resamples to the rate of its feature; a rate that the user gives takes precedence."""
     write(tmp_path / "t.parquet", columns_of(sounds), features=FEATURES)
     from stoker.loader._table import inspect
 

@@ -199,7 +199,7 @@ def test_erasing_by_noise(module):
 
 
 def test_a_random_order_of_one():
-    """A single transform has one order, so that it may also be one that cannot be enabled for some samples only."""
+    """A single transform has only one order. So even a transform is accepted that cannot be enabled for some samples only."""
     assert torch.equal(made([T.RandomOrder([T.CenterCrop(24)])]), made([T.CenterCrop(24)]))
 
 

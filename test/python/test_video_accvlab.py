@@ -75,7 +75,7 @@ def test_groups_hold_all_that_their_frames_need(clips, name, tmp_path):
         assert first <= at + (count - at) // 30 < first + length
         groups.append((data, first, length))
         at = first + length
-    os.unlink(path)  # nothing else is needed
+    os.unlink(path)  # the groups of pictures are decoded without the file
     for data, first, length in groups:
         for k in sorted({first, first + length // 2, first + length - 1}):
             (image,) = decoder.DecodeFromGOPRGB(data, [path], [k])
@@ -222,7 +222,7 @@ def test_processes_share_groups(files):
         assert store.lookup(files[0], 30) is None and np.array_equal(store.read(store.lookup(files[1], 25)), np.full(100, 2, np.uint8))
         with pytest.raises(KeyError, match="removed before it was read"):
             store.get_batch([ref])
-        assert data[:3].tobytes() == b"STK"  # what was read stays
+        assert data[:3].tobytes() == b"STK"  # bytes that were read before the removal stay valid
         stats = store.get_stats()
         assert stats["puts"] == 3 and stats["evictions"] == 1 and stats["pool_usage"] == "3/3" and stats["hit_rate"] == 0.5
     finally:

@@ -33,7 +33,7 @@ def test_a_tone_that_ends(tmp_path):
     blue = (pixels[:WAVE] != 255).any(2)
     assert (blue[:, 10:490].sum(0) > WAVE * 0.45).all() and (blue[:, 10:490].sum(0) < WAVE * 0.55).all()
     assert (blue[:, 510:].sum(0) <= 1).all()
-    light = pixels[WAVE:].sum(2)[::-1].astype(int)  # the lowest frequency first
+    light = pixels[WAVE:].sum(2)[::-1].astype(int)  # rows from the lowest frequency on
     assert (light[:, 10:490].argmax(0) == 64).all() and (light[64, 10:490] > 600).all() and (light[:, 520:] < 30).all()
 
 

@@ -91,7 +91,7 @@ def test_dense_windows(number: int) -> None:
 
 @pytest.mark.parametrize("number", range(18))
 def test_dense_windows_of_words(number: int) -> None:
-    """RGB bytes whose rows of outputs are whole words, over small windows. The GPU makes these in columns."""
+    """RGB images of bytes whose output rows are whole words, with small windows. The GPU computes such outputs in columns."""
     rng = np.random.default_rng([SEED, number, 12])
     size, valid = [3, 5, 7][number % 3], rng.random() < 0.3
     frames = [2] if rng.random() < 0.2 else []
@@ -116,7 +116,7 @@ def test_dense_windows_of_words(number: int) -> None:
 
 @pytest.mark.parametrize("number", range(20))
 def test_extremes_of_words(number: int) -> None:
-    """RGB bytes whose rows are whole words, over small windows, which the GPU makes in columns."""
+    """RGB images of bytes whose rows are whole words, with small windows. The GPU computes such outputs in columns."""
     rng = np.random.default_rng([SEED, number, 13])
     mask, times = [(3, 1), (5, 1), (7, 1), (3, 2), (3, 3)][number % 5]
     size, frames = (mask - 1) * times + 1, [2] if rng.random() < 0.2 else []

@@ -58,7 +58,7 @@ def test_labels_hold_no_images(tree: Path) -> None:
 
 
 def test_dlpack_holds_one_output(tree: Path) -> None:
-    """Capsules, as the iterators and the Loader take them, for a stream."""
+    """Takes capsules for a stream, as the iterators and the Loader do. A capsule holds the memory of its output only."""
     pipe = labelled(tree, 512, held_limit=1 << 30, gpu_memory_limit=1 << 20)
     kept: Any = [pipe._next().capsules(bytes(2), 1)[1] for _ in range(100)]
     core = pipe._running()
