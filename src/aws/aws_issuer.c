@@ -20,7 +20,7 @@ static void take_config(char **slot, const struct stk_aws_profile *p, const char
 	stk__aws_take(slot, stk__aws_config(p, NULL, key));
 }
 
-/* Copies a line about roles, which may be in either file. */
+/* Copies the value of a line that may be in either of AWS's files. */
 static char *copy_line(const struct stk_aws_profile *p, const char *key)
 {
 	char *value = stk__aws_config(p, NULL, key);

@@ -28,7 +28,7 @@ static size_t word_size(const char *s)
 	return strcspn(s, " \t\r\n\"'<>`");
 }
 
-/* Returns the same without the punctuation marks at the word's end. */
+/* Returns the size of the word at `s` without the punctuation marks at its end. */
 static size_t word_without_marks(const char *s)
 {
 	size_t n = word_size(s);
@@ -53,7 +53,7 @@ static bool has_plain_keys(const char *scheme, size_t n)
  * after the colon is then not a port. */
 static void remove_user(char *host, bool any)
 {
-	static const char ours[] = "NAME:PASSWORD@"; /* part of the message that says how to give a proxy */
+	static const char ours[] = "NAME:PASSWORD@"; /* from our own message that says how to give a proxy */
 	if (strncmp(host, ours, sizeof ours - 1) == 0)
 		return;
 	const size_t n = word_size(host);

@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 /* Changes a text in place, cut to `capacity` with its NUL:
- * - of URLs it removes user and password, and the query and fragment where those are no part of a key (as they are in s3://);
- * - of parameters whose names say so, as X-Amz-Signature=..., it removes the values, also where the text is encoded as in URLs;
+ * - URLs lose user and password, and also query and fragment, unless these may be a part of a key, as in s3://;
+ * - parameters with names such as X-Amz-Signature lose their values, also if the text is encoded as in URLs;
  * - control characters become \xNN, a line break \n.
  * A safe text stays as it is. */
 void stk__safe_text(char *text, size_t capacity);

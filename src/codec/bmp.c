@@ -22,7 +22,7 @@ struct bmp {
 	bool gray;          /* all colours of the palette are gray */
 	bool short_palette; /* the pixels begin before the end of the palette that the header announces */
 	struct field field[4];
-	int colors;                      /* of the palette that the file has; 0 where pixels are no indices (bits > 8) */
+	int colors;                      /* number of colours of the palette that the file has; 0 if pixels are not indices (bits > 8) */
 	uint8_t palette[MOST_COLORS][3]; /* red, green, blue; black after those that the file has */
 };
 
@@ -138,7 +138,7 @@ static uint64_t row_bytes(const struct bmp *b)
  * must have one byte for every PIXELS_A_BYTE pixels. */
 enum { FREE_PIXELS = 1 << 22, PIXELS_A_BYTE = 1024 };
 
-/* The extents and the kind of pixels; *header: bytes of the info header. */
+/* Reads the extents and the kind of pixels; *header: bytes of the info header. */
 static enum stk_status read_header(struct bmp *b, const uint8_t *data, size_t size, uint32_t *header, struct stk_error *err)
 {
 	if (size < FILE_HEADER + CORE_HEADER)
@@ -300,7 +300,7 @@ static uint8_t channel_of(uint32_t pixel, const struct field *f)
 	return f->max ? (uint8_t)(((uint64_t)((pixel & f->mask) >> f->shift) * 255 + f->max / 2) / f->max) : 0;
 }
 
-/* Loads n pixels from column x on, in the format of pixels_of. index_bits: size of an index, if there is a palette. */
+/* Loads n pixels from column x on, in the format of pixels_of. index_bits: bits of an index, if there is a palette. */
 static void load_pixels(const struct bmp *b, const uint8_t *row, uint32_t index_bits, int32_t x, int n, uint8_t *out)
 {
 	int channels = channels_of(b);

@@ -23,12 +23,12 @@ struct stk_image_info {
 	const char *format;            /* "jpeg", "png", "bmp", "pnm", "tiff", "webp" */
 	int32_t width, height;         /* as stored */
 	int32_t channels; /* as stored: 1 gray, 2 gray + alpha, 3, 4 (CMYK or alpha); more: bands, of which the first three are red, green, blue */
-	int32_t bits;         /* 8, 16 or, of floats, 32 a channel */
-	enum stk_dtype dtype; /* in which pixels are decoded without loss: UINT8, UINT16, INT16 or FLOAT */
+	int32_t bits;         /* bits of a channel: 8 or 16, or 32 of floats */
+	enum stk_dtype dtype; /* type in which pixels are decoded without loss: UINT8, UINT16, INT16 or FLOAT */
 	bool measured;        /* not a picture: floats, signed numbers, or bands without colours */
 	int32_t orientation;  /* EXIF's 1..8; 1 when absent or invalid */
 	bool progressive;
-	size_t memory; /* for stk__image_memory */
+	size_t memory; /* bytes that the codec takes to decode the file; for stk__image_memory */
 };
 
 /* Limits that are checked against the header before a decode takes memory. */
@@ -51,7 +51,8 @@ STK_MUST_USE enum stk_status stk__image_peek(
 bool stk__image_ending(const char *ending, bool case_sensitive);
 
 enum { STK_IMAGE_GLOBS = 9 };
-/* Match the image files in folders of classes, as torchvision's ImageFolder does: "*.jpg" and so on. This build may lack some of the formats. */
+/* Patterns of the names of image files in folders of classes, "*.jpg" and so on: the endings that torchvision's ImageFolder accepts. This build may lack
+ * some of the formats. */
 extern const char *const stk__image_globs[STK_IMAGE_GLOBS];
 
 /* Returns the extent that users see: width and height are exchanged for orientations 5..8 if `orient`. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by codecs and the registry. */
+ * Declarations that the codecs share with codec.c, which chooses one of them for a file. */
 #ifndef STK_CODEC_CODEC_IMPL_H
 #define STK_CODEC_CODEC_IMPL_H
 
@@ -7,12 +7,13 @@
 #include "base/memory.h"
 #include "codec/codec.h"
 
-/* A codec. decode NULL: this build recognises the format but cannot decode it, as peek's error says. peek fills all of info except `codec` and `format`, and
- * `dtype` only if `bits` does not tell it; it checks no limits. decode gets a window and a dst as stored in the file (the caller handles orientation), non-empty and inside the image; it may take any
- * memory from d->scratch, which the caller releases. After request->cancel is set, decode returns within some milliseconds, with any status. */
+/* A codec. decode is NULL if this build recognises the format and cannot decode it; peek's error then says so. peek fills all of info except `codec` and
+ * `format`, and fills `dtype` only if it does not follow from `bits`; it checks no limits. decode gets a window and a dst as stored in the file (the caller
+ * handles orientation); the window is not empty and lies inside the image. decode may take any memory from d->scratch, which the caller releases. After
+ * request->cancel is set, decode returns within some milliseconds, with any status. */
 struct stk_codec {
 	const char *format, *title; /* "jpeg"; "JPEG" */
-	const char *const *endings; /* of file names, in lower case, ended by NULL */
+	const char *const *endings; /* endings of file names, in lower case; the list ends with NULL */
 	bool scales;                /* decodes at 1/2, 1/4 and 1/8 of the size */
 	bool (*probe)(const uint8_t *data, size_t size);
 	enum stk_status (*peek)(const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err);

@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ * Reads the orientation of an image from its EXIF data. */
 #ifndef STK_CODEC_EXIF_H
 #define STK_CODEC_EXIF_H
 
@@ -12,9 +13,9 @@
  * reads any type as if it were a SHORT. */
 int stk__exif_orientation(const uint8_t *tiff, size_t size);
 
-/* Returns the size of one value of a type that an orientation may have; 0: it may not have this type. */
+/* Returns the bytes of one value of a TIFF type, or 0 if an orientation may not have this type. */
 size_t stk__exif_type_size(uint32_t type);
-/* Returns the orientation (1..8) in a value of such a type, or 0. */
+/* Returns the orientation in a value of one of these types, or 0 if the value is not in 1..8. */
 int stk__exif_orientation_value(const uint8_t *value, uint32_t type, bool little);
 
 #endif

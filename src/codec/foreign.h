@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Recognises files that are found in the place of images: formats that are not decoded, and remains of downloads, archives or Git. */
+ * Recognises files that stand where an image is expected: formats that Stoker does not decode, and remains of downloads, archives or Git. */
 #ifndef STK_CODEC_FOREIGN_H
 #define STK_CODEC_FOREIGN_H
 

@@ -120,7 +120,7 @@ static bool skip_mcus(struct stk_jpeg_fast *f, int count)
 	return true;
 }
 
-/* Transforms coefficients to samples; mask: blocks with AC coefficients. */
+/* Transforms coefficients to samples. mask: bit b is set if block b has AC coefficients. */
 static void transform(struct stk_jpeg_fast *f, int mask, uint8_t *const *to, const ptrdiff_t *stride)
 {
 	for (int b = 0; b < f->wanted; b += 2) {
@@ -154,7 +154,7 @@ static void transform_scaled(struct stk_jpeg_fast *f, uint8_t *const *to, const 
 	}
 }
 
-/* Decodes the coefficients of the needed blocks, only DC of those that become single samples. Returns decode's mask. */
+/* Decodes the coefficients of the needed blocks; only DC if a block becomes a single sample. Returns a mask as kernels->decode does. */
 static int decode_blocks(struct stk_jpeg_fast *f)
 {
 	if (!f->dc_only)

@@ -11,7 +11,8 @@
 #include "kernel/jpeg/jpeg_kernels.h"
 
 struct stk_jpeg_fast;
-struct stk_jpeg_fast *stk__jpeg_fast_create(const struct stk_jpeg_kernels *kernels); /* they must outlive it; NULL: no memory */
+struct stk_jpeg_fast *stk__jpeg_fast_create(
+	const struct stk_jpeg_kernels *kernels); /* `kernels` must outlive the decoder; NULL: no memory */
 void stk__jpeg_fast_destroy(struct stk_jpeg_fast *f);
 
 /* window and dst as stored; end: from stk__jpeg_find_eoi. STK_UNSUPPORTED: not for this decoder; STK_CORRUPT: damage (dst holds garbage); STK_NO_MEMORY.

@@ -151,7 +151,7 @@ static enum stk_status read_huffman(struct parser *p)
 	return STK_OK;
 }
 
-/* Conditioning of arithmetic coding [B.2.4.3], which only libjpeg-turbo uses: checked, not kept. */
+/* Checks the conditioning of arithmetic coding [B.2.4.3]. It is not kept, since only libjpeg-turbo decodes such files, and parses it itself. */
 static enum stk_status check_conditioning(struct parser *p)
 {
 	if ((p->end - p->at) % 2)
@@ -291,7 +291,7 @@ static enum stk_status read_scan(struct parser *p)
 	return STK_OK;
 }
 
-/* libjpeg's guess (jdapimin.c): JFIF means YCbCr, else Adobe's marker decides, else the ids. */
+/* Guesses the colours as libjpeg does (jdapimin.c): JFIF means YCbCr, else Adobe's marker decides, else the components' ids. */
 static enum stk_jpeg_color guess_color(const struct stk_jpeg_header *h)
 {
 	const struct stk_jpeg_component *c = h->component;
@@ -370,7 +370,7 @@ enum stk_status stk__jpeg_header_parse(const uint8_t *data, size_t size, struct 
 	return STK_OK;
 }
 
-/* The offset of the marker that ends a scan, or size. */
+/* Returns the offset of the marker that ends a scan, or `size` if there is none. */
 static size_t find_scan_end(const uint8_t *data, size_t size, size_t at, bool restarts)
 {
 	while (at < size) {

@@ -72,7 +72,7 @@ struct stk_jpeg_window stk__jpeg_window_plan(const struct stk_jpeg_scan *scan, s
 
 /* Returns whether the counts describe a prefix code without a code of all ones [C.2] and, if dc, the values are allowed in a DC table (0..15). */
 bool stk__jpeg_huffman_valid(const struct stk_jpeg_huffman *t, bool dc);
-/* Returns whether this holds for a DC table, and its sizes fit the decoding tables (kernel/jpeg/jpeg_tables.h). */
+/* Returns whether a DC table is valid in this sense, and fits the decoding tables (kernel/jpeg/jpeg_tables.h). */
 bool stk__jpeg_dc_usable(const struct stk_jpeg_huffman *t);
 
 #endif

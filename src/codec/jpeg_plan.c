@@ -44,8 +44,8 @@ static bool tables_usable(const struct stk_jpeg_header *h)
 	return true;
 }
 
-/* libjpeg's choice (jdsample.c of libjpeg-turbo 2.1): triangle filters for factors of 2, unless a component is too narrow for the horizontal one, or
- * blocks become single samples. False: the factors are no integers. */
+/* Chooses a component's upsampling as libjpeg does (jdsample.c of libjpeg-turbo 2.1): triangle filters for factors of 2, unless the component is too narrow
+ * for the horizontal filter or its blocks become single samples. Returns false if the factors are not integers. */
 static bool choose_upsample(struct stk_jpeg_scan *s, int i)
 {
 	const struct stk_jpeg_component *c = &s->component[i];
@@ -65,7 +65,8 @@ static bool choose_upsample(struct stk_jpeg_scan *s, int i)
 	return true;
 }
 
-/* jdmaster.c: a component's blocks are transformed to twice as many samples as long as it stays within the largest component's. */
+/* Chooses the size to which a component's blocks are transformed, as libjpeg does (jdmaster.c): doubles it while both factors of the component's upsampling
+ * are even. */
 static uint8_t choose_size(const struct stk_jpeg_scan *s, const struct stk_jpeg_component *c)
 {
 	int size = s->scale;

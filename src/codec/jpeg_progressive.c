@@ -12,13 +12,13 @@ enum {
 	PREDICTION_LIMIT = 1 << 28
 };
 
-/* A component's blocks. Rows of masks reach from the image's left edge to its padded right; coefficients are those of columns x0..x1-1 of rows from y0
- * on, pairs of blocks side by side. */
+/* A component's blocks. Masks are kept for whole rows of the padded image, coefficients only for columns x0..x1-1 of the rows from y0 on, in pairs of
+ * blocks. */
 struct plane {
 	int32_t width, height; /* number of blocks in a scan of only this component */
 	int32_t x0, x1, y0, y1;
 	int32_t masks_width;
-	size_t row; /* int16_t a row */
+	size_t row; /* number of coefficients in a row of blocks */
 	int16_t *coefficients;
 	uint64_t *masks;
 	_Alignas(64) uint16_t quant[STK_JPEG_TIGHT_PAIR];
@@ -53,7 +53,7 @@ static int smaller(int a, int b)
 	return a < b ? a : b;
 }
 
-/* Memory for the masks down to the window's last row, and for the window's coefficients. */
+/* Takes memory for the masks down to the window's last row, and for the window's coefficients. */
 static enum stk_status make_plane(struct progressive *p, int c, struct stk_arena *scratch)
 {
 	struct plane *plane = &p->plane[c];
@@ -80,7 +80,7 @@ static enum stk_status make_plane(struct progressive *p, int c, struct stk_arena
 	return STK_OK;
 }
 
-/* Fills in a component's extents and quantisation table. False where its id is not unique, or the first scan does not define the table yet: libjpeg
+/* Fills in a component's extents and quantisation table. Returns false if its id is not unique, or if the table is not defined before the first scan: libjpeg
  * uses the table that is in force at a component's first scan. */
 static bool describe_plane(struct plane *plane, const struct stk_jpeg_kernels *k, const struct stk_jpeg_header *h, int c)
 {
@@ -97,7 +97,7 @@ static bool describe_plane(struct plane *plane, const struct stk_jpeg_kernels *k
 	return true;
 }
 
-/* Gray output needs only luma, and therefore no context for chroma. */
+/* Returns the MCUs that the pixels need. If only luma is decoded, for gray, no neighbours are needed to upsample chroma. */
 static struct stk_jpeg_window plan_window(const struct stk_jpeg_scan *frame, int planes, struct stk_rect pixels)
 {
 	struct stk_jpeg_scan wanted = *frame;
@@ -142,8 +142,8 @@ static void begin_input(struct progressive *p)
 	stk__jpeg_input_begin(&p->input, p->kernels, p->data + at, p->size - at, &p->bits);
 }
 
-/* Called before up to `count` MCUs are decoded: moves past a restart marker if one is due, and provides input. Returns how many may be decoded; 0:
- * damage. */
+/* Call before up to `count` MCUs are decoded: moves past a restart marker if one is due, and provides input. Returns how many MCUs may be decoded; 0: the file
+ * is damaged. */
 static int begin_mcus(struct progressive *p, int count)
 {
 	int interval = p->header.restart_interval;
@@ -248,7 +248,7 @@ static bool plan_dc(struct progressive *p, struct dc_scan *s)
 	return true;
 }
 
-/* Returns where the DC coefficient of block i of MCU (x, y) is kept; NULL: it is not kept. */
+/* Returns the address of the DC coefficient of block i of MCU (x, y); NULL: it is not kept. */
 static int16_t *kept(const struct dc_scan *s, int i, int x, int y)
 {
 	const struct plane *plane = s->block[i].plane;
@@ -329,7 +329,7 @@ static bool decode_scans(struct progressive *p)
 
 /* ---- samples ---- */
 
-/* Transforms block i of the row, counted from the window's first, and its neighbour. */
+/* Transforms two neighbouring blocks to samples. nonzero: the union of their masks. */
 static void transform_pair(const struct progressive *p, const struct plane *plane, int size, const int16_t *pair, uint64_t nonzero,
 	uint8_t *const to[2], const ptrdiff_t stride[2])
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Turns samples into pixels: keeps the samples of the last two rows of MCUs, and finishes the rows that they allow. */
+ * Turns samples into pixels. Keeps the samples of the last two rows of MCUs, and writes each row of pixels as soon as it has the samples for it. */
 #ifndef STK_CODEC_JPEG_ROWS_H
 #define STK_CODEC_JPEG_ROWS_H
 
@@ -24,7 +24,7 @@ struct stk_jpeg_rows {
 	enum stk_image_type type;
 	int32_t planes; /* 1: only luma is needed */
 	struct stk_jpeg_plane plane[3];
-	uint8_t *line[3]; /* an upsampled row */
+	uint8_t *line[3]; /* one upsampled row of each component */
 	uint8_t *rgb;     /* a row before its conversion to YCbCr */
 	int32_t done;     /* number of finished rows of the image */
 	int32_t context;  /* rows of pixels at the lower edge of MCUs that wait for the next row of MCUs */
@@ -36,11 +36,11 @@ bool stk__jpeg_rows_supports(const struct stk_jpeg_scan *scan, enum stk_image_ty
 /* Fills *r, whose pointers must outlive it; the buffers are taken from scratch. Returns false if memory is short. */
 bool stk__jpeg_rows_begin(struct stk_jpeg_rows *r, struct stk_arena *scratch);
 
-/* Returns where the samples of block b of MCU (window.mcu_x0, mcu_y) go. Each further block column of its component begins as many bytes later as a block
- * has columns. */
+/* Returns the address at which the samples of block b of MCU (window.mcu_x0, mcu_y) begin. The next block of the component to the right begins as many bytes
+ * later as a block has columns. */
 uint8_t *stk__jpeg_rows_block(const struct stk_jpeg_rows *r, int b, int mcu_y);
 
-/* Writes the rows of the window that can be finished, after all samples of a row of MCUs are there. */
+/* Call after all samples of a row of MCUs are decoded: writes the rows of the window that have all their samples now. */
 void stk__jpeg_rows_finish(struct stk_jpeg_rows *r, int mcu_y);
 
 #endif

@@ -25,13 +25,13 @@ struct stk_jpeg_turbo {
 	const struct stk_cancel *cancel;
 	int max_scans;
 	int64_t visits_left; /* number of blocks that scans may still visit */
-	bool buffering;      /* scans become coefficients, before any row of pixels is made */
+	bool buffering;      /* libjpeg is reading scans into coefficients, before it makes any row of pixels */
 	bool lenient;
 };
 
 static struct stk_jpeg_turbo *turbo_of(j_common_ptr cinfo)
 {
-	return (struct stk_jpeg_turbo *)cinfo; /* its first member */
+	return (struct stk_jpeg_turbo *)cinfo; /* cinfo is the first member of the struct */
 }
 
 /* ---- errors ---- */
@@ -55,7 +55,7 @@ static enum stk_status status_of(int code)
 	}
 }
 
-/* Warnings after which pixels are guesses. Others (stray bytes between segments, odd versions) leave the image whole. */
+/* Returns whether libjpeg guesses pixels after a warning with this code. Other warnings (stray bytes between segments, odd versions) leave the image whole. */
 static bool loses_data(int code)
 {
 	return code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE || code == JWRN_ARITH_BAD_CODE || code == JWRN_MUST_RESYNC ||
@@ -97,13 +97,13 @@ static int64_t blocks_a_row(const struct jpeg_decompress_struct *cinfo)
 	return rows * cinfo->MCUs_per_row * cinfo->blocks_in_MCU;
 }
 
-/* Called for each row of MCUs of each scan, and for each row of pixels: a file of a few KB may hold thousands of scans over a large image. Where a
- * scan ends is found here too, in files whose segments check_scans of jpeg.c does not know. */
+/* Called for each row of MCUs of each scan, and for each row of pixels. Stops a decode that is cancelled or exceeds the limits of scans: a file of a few KB may
+ * hold thousands of scans over a large image, and check_scans of jpeg.c does not find the scans of all files. */
 static void on_progress(j_common_ptr cinfo)
 {
 	struct stk_jpeg_turbo *t = turbo_of(cinfo);
 	if (stk__cancelled(t->cancel)) {
-		t->status = STK_CANCELLED; /* stk__image_decode says so */
+		t->status = STK_CANCELLED; /* stk__image_decode fills the error */
 		longjmp(t->escape, 1);
 	}
 	if (t->buffering && t->cinfo.input_iMCU_row > 0)
@@ -187,12 +187,12 @@ void stk__jpeg_turbo_destroy(struct stk_jpeg_turbo *t)
 
 /* ---- decoding ---- */
 
-/* The conversion of libjpeg's rows to the caller's. */
+/* How libjpeg's rows are converted to the caller's. */
 struct output {
 	enum stk_pixels pixels;
 	J_COLOR_SPACE space;
-	int channels; /* of libjpeg's rows */
-	bool direct;  /* they have the wanted format already */
+	int channels; /* channels of libjpeg's rows */
+	bool direct;  /* libjpeg's rows have the wanted format already */
 };
 
 static struct output choose_output(const struct stk_jpeg_header *h, enum stk_image_type type)
@@ -216,9 +216,9 @@ static bool smooths_blocks(const struct jpeg_decompress_struct *cinfo)
 	return false;
 }
 
-/* Columns of libjpeg's rows: the window and a margin, so that triangle upsampling at the window's edges finds its neighbours (one sample, that is up
- * to max_h pixels) and no cropped component is so narrow that libjpeg would drop the triangle filter (below 3 samples). Rows are whole in two cases:
- * at a fraction of the size, where libjpeg-turbo 2.1 crops wrongly if components differ in samples a block; and where blocks are smoothed, since it
+/* Chooses the columns that libjpeg decodes: the window and a margin. With the margin, triangle upsampling at the window's edges has its neighbours (one
+ * sample, which is up to max_h pixels), and no cropped component is below 3 samples, where libjpeg would drop the triangle filter. Takes whole rows in two
+ * cases: at a fraction of the size, since libjpeg-turbo 2.1 crops wrongly if components differ in samples a block; and if blocks are smoothed, since libjpeg
  * then takes the first cropped column of blocks for the image's first. */
 static void crop_columns(j_decompress_ptr cinfo, const struct stk_rect *window, JDIMENSION *first, JDIMENSION *count)
 {

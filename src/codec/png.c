@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * PNG by libspng. All rows are decoded whatever the window, so that damage is found whatever the window. libspng's allocator has no
+ * PNG by libspng. All rows are decoded, so that damage is found wherever the window lies. libspng's allocator has no
  * user pointer, so its state (zlib's window, two rows; about 100 KB) is taken and given back for each image. */
 #include "codec/bytes.h"
 #include "codec/codec_impl.h"
@@ -11,7 +11,11 @@
 #include <spng.h>
 
 enum { SIGNATURE = 8, CHUNK_FRAME = 12, IHDR_END = SIGNATURE + CHUNK_FRAME + 13, MAX_ANCILLARY = 16 << 20 };
-enum { STATE = 192 << 10, ROWS = 4, ROW_SLACK = 64 }; /* bytes of libspng's and zlib's own; rows that libspng keeps; what pads them */
+enum {
+	STATE = 192 << 10,
+	ROWS = 4,
+	ROW_SLACK = 64
+}; /* bytes that libspng and zlib take for their state; number of rows that libspng keeps; bytes that pad each */
 enum { COLOR_GRAY = 0, COLOR_RGB = 2, COLOR_PALETTE = 3, COLOR_GRAY_ALPHA = 4, COLOR_RGBA = 6 };
 
 static const uint8_t signature[SIGNATURE] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
@@ -21,7 +25,7 @@ static bool png_probe(const uint8_t *data, size_t size)
 	return size >= SIGNATURE && memcmp(data, signature, SIGNATURE) == 0;
 }
 
-/* Bits a sample may have, by colour type: a mask of (1 << bits). */
+/* Returns the numbers of bits that a sample of a colour type may have, as a mask of (1 << bits). */
 static uint32_t depths_of(int color)
 {
 	switch (color) {
@@ -38,7 +42,7 @@ static uint32_t depths_of(int color)
 	}
 }
 
-/* eXIf may stand before the pixels or after them; damaged chunks are left for the decoder to find. */
+/* Finds the orientation in the chunk eXIf, which may stand before or after the pixels. Leaves damaged chunks for the decoder to find. */
 static int find_orientation(const uint8_t *data, size_t size)
 {
 	size_t at = IHDR_END;

@@ -12,7 +12,7 @@
 
 enum { CHUNK = 64 };
 
-/* Returns the type of a sample's value, of a palette that of its colours. */
+/* Returns the type of a sample's value; for a palette, the type of its colours. */
 static enum stk_dtype dtype_of(const struct stk_tiff *t)
 {
 	if (t->format == STK_TIFF_FLOAT)
@@ -27,7 +27,7 @@ static int channels_of(const struct stk_tiff *t)
 	return t->photometric == STK_TIFF_PALETTE ? 3 : (int)t->samples;
 }
 
-/* samples: as many as are kept of a pixel. */
+/* Returns the kind of pixels if `samples` samples of each pixel are kept. */
 static enum stk_pixels pixels_of(const struct stk_tiff *t, uint32_t samples)
 {
 	if (t->photometric == STK_TIFF_CMYK)
@@ -79,7 +79,7 @@ static enum stk_status check_whole(const struct stk_tiff *t, struct stk_error *e
 
 /* The memory of a decode, and the chunk that was unpacked last. */
 struct unpacked {
-	struct stk_tiff_unpacker *unpacker; /* NULL where nothing is compressed */
+	struct stk_tiff_unpacker *unpacker; /* NULL if the file is not compressed */
 	uint8_t *buffer[STK_TIFF_MOST_SAMPLES];
 	const uint8_t *plane[STK_TIFF_MOST_SAMPLES];
 	uint8_t *row;  /* room for a row, which STK_TIFF_BYTE_DIFFERENCES needs */
@@ -167,7 +167,7 @@ static uint32_t bits_at(const uint8_t *row, uint32_t bits, size_t x)
 	return (uint32_t)row[at / 8] >> (8 - bits - at % 8) & ((1u << bits) - 1);
 }
 
-/* Returns the bits of a sample, gray with black as zero and, of whole numbers, at its full range of 8 or 16 bits. */
+/* Returns the bits of a sample. Whole numbers of fewer than 8 bits are scaled to 8, except for indices into a palette. */
 static uint32_t sample_at(const struct stk_tiff *t, const uint8_t *row, size_t i)
 {
 	switch (t->bits) {
@@ -213,14 +213,14 @@ static void load_pixels(const struct stk_tiff *t, const uint8_t *const *rows, si
 	}
 }
 
-/* True if a row's bytes are already what load_pixels would make of all its samples. */
+/* Returns whether load_pixels would copy a row's bytes unchanged. */
 static bool is_direct(const struct stk_tiff *t)
 {
 	bool native = t->bits == 8 || (t->bits > 8 && t->little == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__));
 	return native && !t->separate && t->photometric != STK_TIFF_PALETTE && t->photometric != STK_TIFF_WHITE_IS_ZERO;
 }
 
-/* Returns how many samples of a pixel a decode needs: of five and more, the first three are the colours. */
+/* Returns how many samples of a pixel a decode needs. If there are five or more, the first three are the colours. */
 static uint32_t samples_kept(const struct stk_tiff *t, enum stk_image_type type)
 {
 	return t->samples > 4 && type != STK_ANY_DATA ? 3 : t->samples;

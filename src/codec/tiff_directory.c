@@ -66,7 +66,7 @@ static uint64_t get_number(const struct stk_tiff *t, const uint8_t *p, size_t by
 	}
 }
 
-/* 0: not a type of integers. Negative numbers are read as large ones, which every entry refuses. */
+/* Returns the bytes of a value, or 0 if the type is not one of integers. Negative values are read as large numbers, which every entry refuses. */
 static size_t size_of_type(uint32_t type)
 {
 	switch (type) {
@@ -116,7 +116,7 @@ uint64_t stk__tiff_count(const struct stk_tiff *t, uint64_t i)
 	return stk__tiff_row_bytes(t) * (t->tiled || rows > t->chunk_height ? t->chunk_height : rows);
 }
 
-/* The entries that an image may have. An orientation that is not a number counts as absent, as in EXIF data; other such entries are refused. */
+/* The entries that an image may have. An orientation that is not an integer counts as absent, as in EXIF data; any other entry that is not is refused. */
 struct entries {
 	struct stk_tiff_values width, height, bits, compression, photometric, fill_order, strip_offsets, orientation, samples, rows,
 		strip_counts, planes, predictor, colors, tile_width, tile_height, tile_offsets, tile_counts, ink_set, format;
@@ -149,7 +149,7 @@ static enum stk_status read_entry(const struct stk_tiff *t, const uint8_t *entry
 	v.at = entry + 4 + word;
 	size_t bytes = tag == TAG_ORIENTATION ? stk__exif_type_size(v.type) : size_of_type(v.type);
 	if (!values || values->count ||
-		(tag == TAG_ORIENTATION && !bytes)) /* of several entries of a kind the first counts, as in libtiff */
+		(tag == TAG_ORIENTATION && !bytes)) /* if a tag appears more than once, its first entry counts, as in libtiff */
 		return STK_OK;
 	if (!bytes)
 		return stk__fail(err, STK_CORRUPT, "a TIFF whose entry %u has type %u, which is not an integer type", tag, v.type);
@@ -240,7 +240,8 @@ static enum stk_status check_photometric(uint32_t photometric, struct stk_error 
 	return stk__fail(err, STK_UNSUPPORTED, "a TIFF of photometric interpretation %u; " SAVE_AS, photometric);
 }
 
-/* Bits of a sample that are decoded for each kind of pixels, as a mask of (1 << bits), and samples of a pixel. */
+/* Refuses numbers of bits and samples that are not decoded. `kinds` lists for each kind of pixels: the bits of a sample, as a mask of (1 << bits), and the
+ * number of samples without and with alpha. */
 static enum stk_status check_samples(const struct stk_tiff *t, struct stk_error *err)
 {
 	enum { PARTS = 1 << 1 | 1 << 2 | 1 << 4, WHOLE = 1 << 8 | 1 << 16 };
@@ -312,7 +313,7 @@ static enum stk_status read_colors(struct stk_tiff *t, struct stk_error *err)
 	return most <= 65535 ? STK_OK : stk__fail(err, STK_CORRUPT, "a TIFF whose palette has a value of %llu", (unsigned long long)most);
 }
 
-/* Strips or tiles: how large, how many, where. */
+/* Finds the size, number and offsets of the strips or tiles. */
 static enum stk_status place_chunks(struct stk_tiff *t, const struct entries *e, struct stk_error *err)
 {
 	uint64_t width = (uint64_t)t->width, height = (uint64_t)t->height;

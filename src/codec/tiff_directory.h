@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reads the first directory of a TIFF (revision 6.0) or BigTIFF: the image's format, and the places of its strips or tiles. */
+ * Reads the first directory of a TIFF (revision 6.0) or BigTIFF: the image's format, and the offsets of its strips or tiles. */
 #ifndef STK_CODEC_TIFF_DIRECTORY_H
 #define STK_CODEC_TIFF_DIRECTORY_H
 
@@ -24,7 +24,8 @@ enum stk_tiff_photometric {
 };
 
 enum stk_tiff_format { STK_TIFF_UNSIGNED = 1, STK_TIFF_SIGNED = 2, STK_TIFF_FLOAT = 3 };
-/* Differences that are stored in place of values: of whole numbers; of the bytes of floats, which are sorted by their place in the number. */
+/* A file may store differences instead of values: DIFFERENCES of whole numbers, or BYTE_DIFFERENCES of floats. For the latter, the bytes of a row's floats are
+ * first grouped by significance. */
 enum stk_tiff_predictor { STK_TIFF_NO_PREDICTOR = 1, STK_TIFF_DIFFERENCES = 2, STK_TIFF_BYTE_DIFFERENCES = 3 };
 enum { STK_TIFF_MOST_SAMPLES = 64 };
 
@@ -40,14 +41,14 @@ struct stk_tiff {
 	size_t size;
 	bool little, big;
 	int32_t width, height, orientation;
-	uint32_t bits, samples; /* bits: of a sample: 1, 2, 4, 8, 16, or 32 of floats; samples: of a pixel, 1 .. STK_TIFF_MOST_SAMPLES */
+	uint32_t bits, samples; /* bits of a sample: 1, 2, 4, 8, 16, or 32 of floats; samples of a pixel: 1 .. STK_TIFF_MOST_SAMPLES */
 	enum stk_tiff_format format;
 	uint32_t compression, photometric;
 	enum stk_tiff_predictor predictor; /* NO_PREDICTOR for compressions that ignore it */
 	bool separate;                     /* a plane for each sample */
 	bool tiled;
 	uint32_t chunk_width, chunk_height; /* extents of a tile or strip; the last strip ends with the image */
-	uint64_t across, down;              /* number of chunks of a plane */
+	uint64_t across, down;              /* number of chunks of a plane in x and in y */
 	struct stk_tiff_values offsets, counts, colors;
 	uint32_t color_scale; /* factor that scales the palette's values to 16 bits: 257 if they have 8 */
 };

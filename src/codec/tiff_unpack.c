@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codec/tiff_unpack.h"
 
-/* zlib then takes its input as const. */
+/* Makes zlib.h declare the input as const. */
 #define ZLIB_CONST
 #include <zlib.h>
 
@@ -17,7 +17,8 @@ struct lzw {
 struct stk_tiff_unpacker {
 	struct stk_arena *scratch;
 	const struct stk_cancel *cancel;
-	uint64_t size, read, made; /* bytes: of the file; of all chunks so far, with those that several chunks share counted for each */
+	uint64_t size, read,
+		made; /* bytes of the file; bytes that all chunks so far have read and made, counted again for each chunk that shares them */
 	struct lzw lzw;
 };
 
@@ -39,7 +40,7 @@ struct stk_tiff_unpacker *stk__tiff_unpacker_make(struct stk_arena *scratch, siz
 
 /* ---- PackBits ---- */
 
-/* Returns how many bytes were made. */
+/* Returns how many bytes it has written to `to`. */
 static size_t unpack_bits(struct stk_tiff_unpacker *u, const uint8_t *from, size_t size, uint8_t *to, size_t need)
 {
 	size_t at = 0, made = 0;
@@ -88,7 +89,7 @@ static void put_string(const struct lzw *l, uint32_t code, uint8_t *to, size_t r
 			to[i] = l->last[code];
 }
 
-/* Returns how many bytes were made before the end of the data, or damage. */
+/* Returns how many bytes it has written to `to` before the data ended or turned out damaged. */
 static size_t unpack_lzw(struct stk_tiff_unpacker *u, const uint8_t *from, size_t size, uint8_t *to, size_t need)
 {
 	struct lzw *l = &u->lzw;
@@ -116,7 +117,7 @@ static size_t unpack_lzw(struct stk_tiff_unpacker *u, const uint8_t *from, size_
 		put_string(l, code, to + made, need - made);
 		made += l->length[code];
 		before = code;
-		width = next >= 2047 ? 12 : next >= 1023 ? 11 : next >= 511 ? 10 : 9; /* a code earlier than needed, as TIFF has it */
+		width = next >= 2047 ? 12 : next >= 1023 ? 11 : next >= 511 ? 10 : 9; /* TIFF's codes grow one code earlier than needed */
 	}
 	u->read += c.at;
 	return made < need ? made : need;

@@ -15,8 +15,8 @@
  * even if the process has nearly no descriptor left. */
 enum { LOOK_UPS = 4, KEPT_DIALERS = 64, FEW = 2, OF_SOCKET = 1 };
 
-#define STARVED_NS INT64_C(50000000)         /* for so long no connection is opened if there was no descriptor for one */
-#define LONGEST_IDLE_NS INT64_C(60000000000) /* NATs and proxies on the way may have dropped it by then */
+#define STARVED_NS INT64_C(50000000)         /* how long no connection is opened after there was no descriptor for one */
+#define LONGEST_IDLE_NS INT64_C(60000000000) /* idle connections are closed after this time, since NATs and proxies may have dropped them */
 
 /* ---- lists ---- */
 
@@ -218,7 +218,8 @@ static bool set_up(struct stk_connection *c, const struct stk_route *to)
 	code |= curl->curl_easy_setopt(e, CURLOPT_USERAGENT, "stoker/" STK_VERSION); /* sent to a proxy */
 	code |= curl->curl_easy_setopt(e, CURLOPT_SHARE, c->loop->share);
 #if LIBCURL_VERSION_NUM >= 0x075500
-	curl->curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https"); /* an older library has a list of its own */
+	curl->curl_easy_setopt(
+		e, CURLOPT_PROTOCOLS_STR, "http,https"); /* a libcurl without this option has its own list of allowed protocols */
 #endif
 	c->dialer->why[0] = 0;
 	c->dialer->connection = c;
@@ -241,9 +242,9 @@ static void close_connection(struct stk_connection *c)
 	stk__free(c);
 }
 
-/* Takes the socket of a plain connection from curl, which believes that it closes the socket, and forgets it. (An older curl does so only
- * when it opens the next one.) A duplicate of the descriptor would work too, but leaves a gap in the numbers below it, from which others
- * conclude how many files are open. */
+/* Takes the socket of a plain connection from curl: curl calls its function for closing the socket, which leaves it open, and forgets it. (An older curl
+ * does so only when it opens the next one.) A duplicate of the descriptor would work too, but leave a gap in the numbers below it, and other code concludes
+ * from these numbers how many files are open. */
 static CURLcode take_socket(struct stk_connection *c)
 {
 	struct stk_http_loop *l = c->loop;
@@ -330,7 +331,7 @@ static void close_idle(struct stk_connection *c)
 	close_connection(c);
 }
 
-/* Returns whether no bytes have arrived after the end of the last answer: they would be read as the next answer. */
+/* Returns whether no bytes have arrived after the end of the last answer. Such bytes would be taken for the next answer. */
 static bool is_silent(struct stk_connection *c)
 {
 	char byte;
@@ -494,7 +495,7 @@ void stk__connection_event(struct stk_http_loop *l, int fd, uint32_t events)
 	else if (c->transfer)
 		c->user->ready(c->transfer, events & EPOLLOUT);
 	else
-		close_idle(c); /* its server has ended it, or has sent unexpected bytes */
+		close_idle(c); /* the server has closed the connection, or has sent unexpected bytes */
 }
 
 void stk__connection_timers(struct stk_http_loop *l, int64_t now)

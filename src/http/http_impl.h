@@ -60,16 +60,16 @@ struct stk_http_loop {
 	int looking_up;                                    /* connections whose name curl is resolving */
 	int64_t starved_until_ns;                          /* no descriptor was free for a connection: opens none before this time */
 	struct stk_connection *opening, *idle_connections; /* idle ones are sorted by their last use */
-	struct stk_dialer *dialers;                        /* unused */
+	struct stk_dialer *dialers;                        /* dialers that no connection uses */
 	int dialer_count;
 	char *scratch;         /* STK_HTTP_SCRATCH bytes, for received bytes that cannot be stored in place at once */
 	int count;             /* active transfers; guarded by the source's lock */
 	_Atomic bool look;     /* a request was cancelled */
 	_Atomic int held_back; /* transfers that wait until their bytes are admitted */
-	_Atomic bool room;     /* some of them may be admitted now */
+	_Atomic bool room;     /* some of the transfers that are held back may be admitted now */
 	struct stk_http_signer signer;
 	struct stk_http_answers answers; /* copy of the source's, from the last look over its transfers */
-	bool sleeping;                   /* it waits and would take a request; guarded by the source's lock */
+	bool sleeping;                   /* the loop waits and would take a request; guarded by the source's lock */
 };
 
 struct stk_http_source {
@@ -89,18 +89,18 @@ struct stk_http_source {
 	bool keys_refused; /* the store reports that the account's keys have expired, although their own date has not passed */
 	struct stk_http_region *regions;
 	int64_t skew_s;                /* the servers' clock minus ours */
-	double limit;                  /* on the number of requests under way */
+	double limit;                  /* most requests under way */
 	bool steady;                   /* the limit has once been too high: since then it is adjusted instead of doubled */
 	int64_t slowed_ns, changed_ns; /* when the limit was last halved, or last set */
 	struct stk_http_window {
 		int count;
-		int64_t ns, bytes; /* of the requests that succeeded in this window */
+		int64_t ns, bytes; /* sums over the requests that succeeded in this window: their time and bytes */
 		int64_t begun_ns;  /* when the first of these requests ended */
 		bool limited;      /* other requests waited meanwhile */
 	} window;
 	double base_ns, base_size;  /* ns that a request takes if it waits for no other request; mean size of such requests */
 	double before, before_rate; /* limit and requests per ns before the limit was last lowered; 0: it was never lowered */
-	unsigned windows;           /* since it became steady */
+	unsigned windows;           /* number of windows since `steady` was set */
 	struct stk_http_answers answers;
 	int under_way, hedges;             /* requests under way; second transfers for them */
 	uint64_t asked, hedged, slowdowns; /* totals: requests, second transfers for them, and how often a server asked for fewer */
@@ -116,7 +116,7 @@ struct stk_http_source {
 	_Atomic uint64_t read_well;
 	bool cancelled;
 	_Atomic bool ending;
-	int loop_count; /* started */
+	int loop_count; /* number of loops that were started */
 	struct stk_http_loop loops[STK_HTTP_THREADS];
 };
 
@@ -126,10 +126,10 @@ struct stk_transfer {
 	struct stk_transfer
 		*twin; /* for the same request, on another connection; the transfer whose answer begins first continues, the other stops */
 	struct stk_request *r;             /* the first, if there are several (r->http.joined) */
-	struct stk_connection *connection; /* NULL: none */
+	struct stk_connection *connection; /* NULL: the transfer has no connection */
 	struct stk_http_loop *loop;
 	int64_t window_ns;  /* when `window_bytes` began to count: a stall is measured in windows */
-	int64_t awaited_ns; /* since when it waits for more than one byte of the body */
+	int64_t awaited_ns; /* since when the transfer waits for more than one byte of the body */
 	uint8_t resumes;
 	uint8_t hedges; /* number of second transfers for its request */
 	bool begun;     /* a byte of this response has been received */
@@ -153,7 +153,7 @@ struct stk_transfer {
 	int64_t begun_ns;
 	/* The request and its response. */
 	struct stk_text request; /* the text to send */
-	size_t sent;             /* bytes of it sent */
+	size_t sent;             /* bytes of `request` that were sent */
 	struct stk_response_reader response;
 	struct stk_http_account *account;
 	struct stk_http_target target;

@@ -154,7 +154,7 @@ void stk__http_keeper_join(struct stk_http_source *s)
 
 /* ---- the environment ---- */
 
-/* Takes over keys that were just issued for the same settings, which are as good as new ones. */
+/* Copies the keys of the current account if its issuer has the same settings and they stay valid for long enough. Returns whether it did. */
 static bool take_over(struct stk_http_source *s, struct stk_http_account *a)
 {
 	struct stk_http_account *before = stk__http_account(s);

@@ -123,8 +123,8 @@ static void begin(struct stk_http_loop *l, struct stk_request *r)
 		end(t, status);
 }
 
-/* Gives a late transfer a twin. If both transfers are late, the one that has waited longer stays and gets a new twin; true: the other one
- * was dropped. It is no error if the twin cannot be started. */
+/* Gives a late transfer a twin. If the transfer and its twin are both late, the one that has waited longer stays and gets a new twin; returns true if
+ * the other one was dropped. It is no error if the twin cannot be started. */
 static bool hedge(struct stk_transfer *t, int64_t now)
 {
 	struct stk_http_source *s = t->loop->source;
@@ -175,7 +175,7 @@ static void take_ended(struct stk_http_loop *l)
 	}
 }
 
-/* Which transfers may have been cancelled. If none was, the requests, which are elsewhere in memory, are not read. */
+/* Which transfers may have been cancelled. If none was, look_at need not read the requests, which lie elsewhere in memory. */
 enum cancelled { NONE, SOME, ALL };
 
 /* Ends a transfer that was cancelled or has waited for too long; gives a late one a twin. Returns true if a transfer has ended. */

@@ -183,8 +183,8 @@ static bool may_resume(struct stk_transfer *t)
 	return true;
 }
 
-/* True if no server has answered yet: its name is probably wrong or the network is down, so the request is retried fewer times. waited: it
- * timed out. */
+/* Returns whether no server has answered yet. Then the server's name is probably wrong or the network is down, so the request is retried fewer times.
+ * waited: the request timed out. */
 static bool nobody_there(struct stk_transfer *t, bool waited)
 {
 	const struct stk_http_source *s = t->loop->source;
@@ -194,7 +194,7 @@ static bool nobody_there(struct stk_transfer *t, bool waited)
 	return true;
 }
 
-/* Returns advice on what to check in that case. */
+/* Returns advice on what to check if no server has answered. */
 static const char *where_to_look(const struct stk_transfer *t)
 {
 	return strncmp(t->r->uri, "http", 4) == 0

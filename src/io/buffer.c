@@ -10,9 +10,9 @@
 enum {
 	SLACK = 64,
 	SMALLEST = 4096,
-	WINDOW = 256,   /* least number of takes */
-	TURNS = 8,      /* a window is this many takes for each buffer that was in use at once */
-	LARGER = 4,     /* classes: a buffer up to twice as large is used */
+	WINDOW = 256,   /* least number of takes in a window */
+	TURNS = 8,      /* a window also has at least this many takes for each buffer of the largest number in use at once */
+	LARGER = 4,     /* an idle buffer is used if it is at most this many classes, a factor of two, larger */
 	SPARE = 8 << 20 /* bytes that may always be idle */
 };
 
@@ -65,7 +65,7 @@ static void link_idle(struct stk_buffer_pool *p, struct stk_buffer *b)
 	p->newest[b->size_class] = b;
 }
 
-/* Unlinks idle buffers, the one unused for longest first, until the pool holds at most `budget` bytes. Returns them as a list by `older`. */
+/* Unlinks idle buffers, the one unused for longest first, until the pool holds at most `budget` bytes. Returns them as a list linked by `older`. */
 static struct stk_buffer *trim(struct stk_buffer_pool *p, size_t budget)
 {
 	struct stk_buffer *out = NULL;
@@ -89,7 +89,7 @@ static size_t mapped_bytes(size_t capacity)
 	return sizeof(struct stk_buffer) + capacity + SLACK;
 }
 
-/* Returns memory to the system: readers are many threads, and the memory that malloc keeps for each would add up. */
+/* Returns memory to the system. (malloc would keep some for each thread, which adds up over the many threads that read.) */
 static void free_list(struct stk_buffer *b)
 {
 	while (b) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pool of stk__buffer_take. Any thread. */
+ * The pool of buffers from which stk__buffer_take takes. Any thread. */
 #ifndef STK_IO_BUFFER_H
 #define STK_IO_BUFFER_H
 

@@ -18,7 +18,7 @@
 
 enum {
 	THREADS = 16,
-	CLAIMS = 1024, /* lists of the hash table */
+	CLAIMS = 1024, /* number of lists in the hash table of claims */
 	SLACK = 64,
 	MOST_PENDING = 64 << 20, /* bytes that wait to be written */
 	FIRST_WAIT_MS = 5,       /* first wait for an object that another request fetches */
@@ -44,7 +44,7 @@ struct claim {
 struct stk_cache {
 	struct stk_io *io;
 	struct stk_cache_disk disk;
-	_Atomic bool full, broken; /* nothing more is stored in this run: no room; the disk refuses writes */
+	_Atomic bool full, broken; /* nothing more is stored in this run, because there is no room, or because the disk refuses writes */
 	_Atomic uint64_t hits, hit_bytes, misses, kept, kept_bytes, left_out, damaged, stale, waits, pending;
 	_Atomic int telling; /* enum telling */
 	char notice[512];
@@ -55,7 +55,7 @@ struct stk_cache {
 	pthread_t threads[THREADS];
 };
 
-/* State of the only notice: none, being written, ready, delivered. */
+/* State of the one notice that a cache may have: none, being written, ready, delivered. */
 enum telling { QUIET, WRITING, WAITING, TOLD };
 
 static void count(_Atomic uint64_t *n, uint64_t by)
@@ -133,13 +133,14 @@ static enum look check_entry(struct stk_cache *c, struct stk_request *r, struct 
 	bool good = is_good(r, e, (uint64_t)st->st_size), stale = good && is_stale(r, &e->head);
 	if (good && !stale)
 		return HIT;
-	/* if several processes find it, only one counts it, and none removes a new entry that another process has put in its place */
+	/* If several processes find the bad entry, only the one that removes it counts it. `st` identifies the file, so that no newer entry of this
+	 * name is removed. */
 	if (c->disk.read_only || stk__cache_remove(&c->disk, name, st))
 		count(good ? &c->stale : &c->damaged, 1);
 	return MISS;
 }
 
-/* Removes a thing that is not a regular file from an entry's place. */
+/* Removes a file that has an entry's name and is not a regular file. */
 static enum look remove_strange(struct stk_cache *c, const char *name, const struct stat *st)
 {
 	if (c->disk.read_only || stk__cache_remove(&c->disk, name, st))
@@ -162,7 +163,8 @@ static bool admit(struct stk_request *r, size_t size)
 	return r->length >= 0 || r->room || !r->admission || r->admission->admit(r->admission, r, r->retry.wanted);
 }
 
-/* REFUSED, only if the read may block: r->retry.wanted bytes were not admitted. */
+/* Looks r up in the folder, and fills it in on HIT. BLOCKED, only unless may_block: the read could block. REFUSED, only with may_block: r->retry.wanted bytes
+ * were not admitted. */
 static enum look look_up(struct stk_cache *c, struct stk_request *r, bool may_block)
 {
 	char name[STK_CACHE_NAME];
@@ -302,7 +304,7 @@ static void write_entry(struct stk_cache *c, struct keep *k)
 static struct keep *make_keep(struct stk_cache *c, const struct stk_request *r, struct stk_cache_key key)
 {
 	const size_t n = (size_t)stk__uri_shown(r->uri);
-	const bool other = (r->object_tag && r->got_tag && r->object_tag != r->got_tag) || /* it has changed since it was listed */
+	const bool other = (r->object_tag && r->got_tag && r->object_tag != r->got_tag) || /* the object has changed since it was listed */
 			   (r->object_size && r->got_size && r->object_size != r->got_size);
 	if (!keeps(c) || other || n >= STK_CACHE_PATH || atomic_load(&c->pending) + r->size > MOST_PENDING)
 		return NULL;
@@ -463,12 +465,12 @@ static void destroy(void *cache)
 {
 	struct stk_cache *c = cache;
 	stk__served_end(&c->served);
-	for (struct keep *k = c->first, *next; k; k = next) { /* reached if no thread could be started */
+	for (struct keep *k = c->first, *next; k; k = next) { /* only if no thread could be started are there still entries to write */
 		next = k->next;
 		stk__buffer_release(k->bytes);
 		stk__free(k);
 	}
-	for (int i = 0; i < CLAIMS; i++) /* of those */
+	for (int i = 0; i < CLAIMS; i++) /* claims of the entries that were just freed */
 		for (struct claim *claim = c->claims[i], *more; claim; claim = more) {
 			more = claim->next;
 			stk__free(claim);

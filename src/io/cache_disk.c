@@ -26,11 +26,11 @@
 #define STATE_MAGIC "STKCACHE"
 #define TAG "CACHEDIR.TAG"
 enum {
-	PAGE = 4096,          /* of `state` */
-	FIRST_LOCK = 1 << 16, /* claims lock bytes after the page */
-	LOCK_TRIES = 40,      /* of half a millisecond each; after that the count is changed without the lock */
-	OPEN_TRIES = 1000,    /* of ten milliseconds each, while another process removes old entries */
-	MOST_RECOUNTS = 4     /* of a `state` that other programs truncate or overwrite */
+	PAGE = 4096,          /* bytes of `state` */
+	FIRST_LOCK = 1 << 16, /* first byte that a claim may lock; after the page, which has its own lock */
+	LOCK_TRIES = 40,      /* number of tries, half a millisecond apart; after them `used` is changed without the lock */
+	OPEN_TRIES = 1000,    /* number of tries, ten milliseconds apart, while another process removes old entries */
+	MOST_RECOUNTS = 4     /* how often the entries are counted again if other programs truncate or overwrite `state` */
 };
 
 /* The second line distinguishes our caches from those of other programs, which share the first line. */
@@ -57,7 +57,7 @@ static int open_plain(int at, const char *name, int flags)
 	return openat(at, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0666);
 }
 
-/* Opens the folder of an entry, and creates it if needed. */
+/* Opens the folder of an entry. makes: creates it if needed. */
 static int open_part(const struct stk_cache_disk *d, const char *name, bool makes)
 {
 	char part[3] = {name[0], name[1], 0};
@@ -186,7 +186,7 @@ static void make_folders(char *path)
 	for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
 		*slash = 0;
 		if (mkdir(path, 0775) && errno != EEXIST)
-			errno = 0; /* the last call reports the error */
+			errno = 0; /* open_root reports the error */
 		*slash = '/';
 	}
 	if (mkdir(path, 0775) && errno != EEXIST)
@@ -261,7 +261,7 @@ static void unlock_page(struct stk_cache_disk *d)
 {
 	struct flock l = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_len = 1};
 	if (!d->no_locks && fcntl(d->fd, F_OFD_SETLK, &l))
-		errno = 0; /* close releases it */
+		errno = 0; /* closing the file will release the lock */
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -337,14 +337,14 @@ static bool take_room(struct stk_cache_disk *d, uint64_t bytes)
 	return taken;
 }
 
-/* Writes why the folder cannot be written to. */
+/* Writes to `why` the reason why the folder cannot be written to, and returns false. */
 static bool refuse(char why[200], const char *name, const char *what)
 {
 	snprintf(why, 200, "its \"%s\" is %s, which Stoker did not make: remove it", name, what);
 	return false;
 }
 
-/* Opens `state` and writes its page if it has none. This is where a full disk is noticed. */
+/* Opens `state`, and extends it with zeros to a whole page if needed. On a full disk this write fails, and the cache becomes read-only. */
 static bool open_state(struct stk_cache_disk *d, char why[200])
 {
 	static const char zeros[PAGE];
@@ -458,7 +458,7 @@ static bool share(struct stk_cache_disk *d)
 	return false;
 }
 
-/* Makes the folder read-only for this process. */
+/* Makes this process treat the folder as read-only. */
 static void forget_state(struct stk_cache_disk *d)
 {
 	d->read_only = true;

@@ -42,24 +42,24 @@ struct stk_cache_head {
 	char magic[8];
 	uint64_t a, b;          /* the key */
 	int64_t offset, length; /* requested range; length -1: to the end */
-	int64_t object_size;    /* of the whole object; 0: unknown */
-	uint64_t tag;           /* hash of its ETag; 0: unknown */
+	int64_t object_size;    /* bytes of the whole object; 0: unknown */
+	uint64_t tag;           /* hash of the object's ETag; 0: unknown */
 	uint64_t bytes, uri;    /* sizes of the payload and of the URI, which follow this header */
 	uint64_t bytes_hash;
-	uint64_t head_hash; /* of the members above and the URI */
+	uint64_t head_hash; /* hash of the members above and of the URI */
 };
 
 struct stk_cache_disk {
 	char dir[STK_CACHE_DIR];
 	int folder, tmp;
-	int fd; /* of `state`; -1: it cannot be written */
+	int fd; /* descriptor of `state`; -1: `state` cannot be written */
 	int64_t begun,
 		begun_last; /* start of this run and of the one before, in seconds since 1970; constant while any process has the cache open */
 	uint64_t limit;
 	_Atomic bool read_only, no_openat2;
 	_Atomic bool scanned; /* this process has searched for old entries */
 	_Atomic uint64_t number;
-	pthread_mutex_t lock; /* guards the page among threads, and all members below */
+	pthread_mutex_t lock; /* guards the contents of `state` among threads, and all members below */
 	bool no_locks;
 	int recounts;
 };

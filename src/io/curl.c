@@ -41,7 +41,7 @@ static enum stk_status find_functions(struct stk_curl *c, struct stk_error *err)
 static void find_tls_functions(struct stk_curl *c)
 {
 #define TLS_ROW(name, result, params)                                                                                                      \
-	*(void **)&c->name = dlsym(c->library, #name); /* in the library, or in those that it was linked with */
+	*(void **)&c->name = dlsym(c->library, #name); /* from libcurl, or from a library that it was linked with */
 	STK_TLS_FUNCTIONS(TLS_ROW)
 #undef TLS_ROW
 }
@@ -144,7 +144,7 @@ curl_socket_t stk__curl_open_socket(void *user, curlsocktype purpose, struct cur
 }
 
 struct waiting {
-	int in, out; /* bytes that were not read: here, and by the other end */
+	int in, out; /* bytes that were not read yet: at this end, and at the other end */
 };
 
 static bool is_unix_socket(int fd)
@@ -164,7 +164,7 @@ struct pair {
 	const struct stk_curl *c;
 	void (*poke)(const struct stk_curl *c, void *of);
 	void *of;
-	int left; /* ends that are still to be found */
+	int left; /* number of ends that are still to be found */
 };
 
 /* Returns whether `fd` is an end of the pair: it has one more byte waiting after each poke, and no more if there was no poke. The pattern of pokes is random,
@@ -207,7 +207,7 @@ static bool makes_inheritable_pairs(const struct stk_curl *c)
 
 /* Finds a pair of sockets that libcurl has made, and marks it close-on-exec: before 8.9, libcurl lets child processes inherit such pairs, and does not report
  * their descriptors. The kernel gives the lowest free numbers, so the ends usually have the numbers from `first` on, which was free before the pair was made.
- * If they are not there, because other threads opened and closed descriptors at the same moment, all descriptors are asked. */
+ * If they are not there, because other threads opened and closed descriptors at the same moment, all descriptors are checked. */
 static void mark_pair(struct pair *p, int first)
 {
 	enum { NEAR = 64, MOST_LOOKED_AT = 65536 };
@@ -215,7 +215,7 @@ static void mark_pair(struct pair *p, int first)
 	mark_ends(p, first, first + NEAR);
 	if (!p->left)
 		return;
-	/* The kernel's table of descriptors is as large as the highest number needed it; the limit may allow many thousands. */
+	/* The size of the kernel's table follows the highest descriptor so far, while the limit may allow many thousands. */
 	const int64_t table = stk__kernel_number("/proc/self/status", "FDSize:"),
 		      limit = table > 0 ? table : (int64_t)sysconf(_SC_OPEN_MAX);
 	mark_ends(p, 0, first);
@@ -271,7 +271,7 @@ static struct curl_tlssessioninfo *tls_of(const struct stk_curl *c, CURL *easy)
 	return c->curl_easy_getinfo(easy, CURLINFO_TLS_SSL_PTR, &tls) == CURLE_OK && tls && tls->internals ? tls : NULL;
 }
 
-/* libcurl makes OpenSSL 3 treat every end as announced by the server; this undoes that. */
+/* libcurl makes OpenSSL 3 treat every end of a connection as if the server had announced it. This function undoes that. */
 void stk__curl_expect_close(const struct stk_curl *c, CURL *easy)
 {
 	enum { IGNORE_UNEXPECTED_EOF = 1 << 7 }; /* SSL_OP_IGNORE_UNEXPECTED_EOF */

@@ -21,7 +21,7 @@
 enum {
 	FIRST_SIZE = 128 << 10,
 	SLACK = 64,
-	MISSES = 16,    /* in a row, before tries are left out ... */
+	MISSES = 16,    /* tries that fail in a row before tries are left out ... */
 	TRY_EVERY = 32, /* ... except every 32nd, to notice when the cache is warm again */
 };
 
@@ -166,7 +166,7 @@ static enum stk_status read_failed(struct file_read *f)
 		f->blocked = true;
 		return STK_OK;
 	}
-	/* These cannot be read at an offset; without O_NONBLOCK, opening them could have hung. */
+	/* Directories, FIFOs and devices cannot be read at an offset: stat_file says what it is. */
 	if (e == EISDIR || e == ESPIPE || e == EAGAIN) {
 		enum stk_status status = stat_file(f);
 		if (status)

@@ -25,7 +25,7 @@ struct stk_io {
 	struct stk_retry retry;
 	const struct stk_io_cache_ops *cache_ops; /* NULL: no cache */
 	void *cache;
-	struct stk_histogram latency, wait; /* of remote requests */
+	struct stk_histogram latency, wait; /* latency and time in the queue of remote requests */
 	_Atomic uint64_t remote, remote_bytes, retries;
 	_Atomic uint64_t requests, completed, failed, bytes, tried_now;
 	/* Number of submitted requests that have not ended; destroy waits until it is 0. It is guarded by the lock rather than atomic,
@@ -337,7 +337,8 @@ static bool try_again(struct stk_io *io, struct stk_request *r, enum stk_status 
 	*delay_ns = 0;
 	if (status == STK_OK || status == STK_CANCELLED || atomic_load(&r->cancelled))
 		return false;
-	const bool unheard = !r->error && stk__request_error(r); /* then once more, to learn the reason */
+	const bool unheard =
+		!r->error && stk__request_error(r); /* the request had no error to fill: it is repeated once, to learn the reason */
 	int i = find_source(io, r->uri);
 	const struct stk_source_ops *ops = i < 0 ? NULL : io->sources[i].ops;
 	if (!ops || r->hopeless || !stk__io_source_failed(status) || r->retries >= (ops->retries ? ops->retries : STK_IO_RETRIES))

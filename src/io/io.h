@@ -80,19 +80,19 @@ struct stk_request {
 	/* The fields from here on belong to io and its parts. */
 	_Atomic bool cancelled;
 	int64_t asked_ns, begun_ns; /* time of submission, and when its source last began it, by stk__clock_ns; 0: not yet */
-	struct stk_request *next;   /* in the list or queue that holds it */
-	void *source_data;          /* of the queue or the source that holds it */
-	struct stk_split *split;    /* of io_split.c: the pieces of a large request */
-	struct {                    /* of the cache */
+	struct stk_request *next;   /* next request in the list or queue that holds this one */
+	void *source_data;          /* belongs to the queue or the source that holds the request */
+	struct stk_split *split;    /* the pieces of a large request; used by io_split.c */
+	struct {                    /* used by cache.c */
 		enum stk_cached { STK_CACHE_UNASKED, STK_CACHE_MISSED, STK_CACHE_CLAIMED, STK_CACHE_LEFT_OUT } state;
 		int32_t waits;
 		uint64_t store; /* hash of the store that holds the object */
 	} cache;
-	struct {                /* of retry.c */
+	struct {                /* used by retry.c */
 		int64_t due_ns; /* when the next try starts */
 		size_t wanted;  /* bytes that were not admitted */
 	} retry;
-	struct {                            /* of http:// and s3:// */
+	struct {                            /* used by the source of http:// and s3:// */
 		int64_t starved_ns;         /* since when no descriptor has been free for it; 0: not waiting for one */
 		struct stk_request *joined; /* the next of the requests that one answer of the server serves */
 		bool unjoinable;            /* must not be joined with other requests again */
@@ -101,7 +101,7 @@ struct stk_request {
 
 /* Statistics that remote sources report. */
 struct stk_source_facts {
-	uint64_t hedges;    /* second requests for late answers */
+	uint64_t hedges;    /* how often a request was sent a second time because its answer was late */
 	uint64_t slowdowns; /* how often a store asked for fewer requests */
 	double limit;       /* current limit of requests under way */
 };
@@ -189,12 +189,12 @@ STK_MUST_USE enum stk_status stk__io_add_source(struct stk_io *io, const struct 
  * affected. Call on a thread that may call getenv. access: reports whether the user has interrupted; nullable. */
 void stk__io_refresh(struct stk_io *io, const char *uri, const struct stk_access *access);
 
-/* Adds the knowledge of this URI's source to a report. */
+/* Adds to a report the endpoint and region that the source of this URI would use. */
 void stk__io_describe(struct stk_io *io, const char *uri, struct stk_storage_report *out);
 
 /* Returns advice about a scheme that no source reads, as the end of a message: ": ...". */
 const char *stk__scheme_hint(const char *uri);
-/* Returns what to use for a URI of Azure's, to end a message with; "" for other URIs. */
+/* Returns the end of a message that advises what to use instead of a URI of Azure's; "" for other URIs. */
 const char *stk__azure_hint(const char *uri);
 
 /* Returns whether the source of a URI lists the objects below it in pages (stk__s3_list_uri). */
@@ -225,7 +225,7 @@ uint8_t *stk__buffer_data(struct stk_buffer *b);
  * *buffer is NULL if the caller gives the memory. */
 uint8_t *stk__request_room(struct stk_io *io, const struct stk_request *r, size_t size, struct stk_buffer **buffer);
 size_t stk__buffer_rounded(size_t size);                 /* capacity of a new buffer of that size */
-size_t stk__buffer_capacity(const struct stk_buffer *b); /* without the 64 */
+size_t stk__buffer_capacity(const struct stk_buffer *b); /* without the 64 readable bytes after it */
 void stk__buffer_release(struct stk_buffer *b);          /* takes NULL */
 /* Adds a second holder, who also calls release, possibly after io is gone. Returns false if there is one already. Any thread. */
 bool stk__buffer_share(struct stk_buffer *b);
@@ -243,13 +243,13 @@ bool stk__io_await_room(struct stk_io *io, struct stk_request *r, size_t bytes, 
 uint64_t stk__io_rooms(struct stk_io *io);
 
 struct stk_io_counters {
-	uint64_t requests;                          /* tried and completed, or submitted */
-	uint64_t completed;                         /* successful */
-	uint64_t failed;                            /* failed or cancelled */
-	uint64_t bytes;                             /* of completed requests */
-	uint64_t tried_now;                         /* completed by stk__io_try */
-	uint64_t threads;                           /* of blocking reads, started so far */
-	uint64_t buffers_bytes, buffers_peak_bytes; /* held by the pool, in use or not */
+	uint64_t requests;                          /* requests that were submitted, or completed by stk__io_try */
+	uint64_t completed;                         /* requests that succeeded */
+	uint64_t failed;                            /* requests that failed or were cancelled */
+	uint64_t bytes;                             /* bytes that completed requests have read */
+	uint64_t tried_now;                         /* requests completed by stk__io_try */
+	uint64_t threads;                           /* threads for blocking reads, started so far */
+	uint64_t buffers_bytes, buffers_peak_bytes; /* bytes of the pool's buffers, in use or idle: now, and at most so far */
 	/* For remote sources: latency is the time from the beginning of a request to its end, wait the time from submission to its
 	 * beginning. */
 	uint64_t remote, remote_bytes, retries, in_flight;

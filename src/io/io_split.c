@@ -23,10 +23,11 @@ struct stk_split {
 	struct stk_request *whole;
 	struct stk_buffer *buffer; /* NULL if the whole request gives the memory */
 	uint8_t *data;
-	int left, refs;         /* left: pieces and stk__split_begin that have not ended; refs: users of this struct; guarded by the lock */
-	enum stk_status status; /* of the first piece that failed */
-	bool object_fails;      /* of that piece */
-	struct stk_error *error; /* of that piece; NULL: no memory for it */
+	int left,
+		refs; /* left: number of pieces that have not ended, plus one until stk__split_begin ends; refs: users of this struct; guarded by the lock */
+	enum stk_status status;  /* status of the first piece that failed */
+	bool object_fails;       /* object_fails of that piece */
+	struct stk_error *error; /* error of that piece; NULL: no memory for it */
 	int count;
 	struct piece pieces[];
 };
@@ -63,7 +64,7 @@ static void end_split(struct stk_split *s)
 	struct stk_request *r = s->whole;
 	enum stk_status status = s->status ? s->status : check_versions(s, r->error);
 	if (s->status && !r->error) {
-		r->error = s->error; /* its owner frees it, like an error that io has made */
+		r->error = s->error; /* the owner of r frees the error, like one that io has allocated */
 		s->error = NULL;
 	} else if (s->status && s->error) {
 		*r->error = *s->error;

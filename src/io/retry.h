@@ -11,9 +11,9 @@
 struct stk_retry {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
-	struct stk_request *first;       /* linked by `next`; the one that is due first comes first */
+	struct stk_request *first;       /* requests that wait for a time, linked by `next`; the one that is due first comes first */
 	struct stk_request_queue parked; /* requests that were not admitted */
-	uint64_t rooms;                  /* how often there was room */
+	uint64_t rooms;                  /* number of calls of stk__retry_room */
 	bool started, ending;            /* state of the thread */
 	pthread_t thread;
 	void (*again)(void *user, struct stk_request *r); /* called by the thread */
@@ -23,9 +23,8 @@ struct stk_retry {
 void stk__retry_init(struct stk_retry *t, void (*again)(void *user, struct stk_request *r), void *user);
 /* Calls `again` at due_ns. Returns false, without waiting, if r is cancelled, retry has ended, or the system refuses a thread. */
 bool stk__retry_at(struct stk_retry *t, struct stk_request *r, int64_t due_ns);
-/* Calls `again` when r's admission admits `bytes`, which it refused. It is asked after each stk__retry_room, and a few times a second; of the requests
- * with one admission, the one with the earliest deadline first. rooms: what stk__retry_rooms returned before the refusal. Returns false like
- * stk__retry_at. */
+/* Calls `again` when r's admission admits `bytes`, which it refused before. The admission is asked after each stk__retry_room and a few times a second,
+ * first for its request with the earliest deadline. rooms: the result of stk__retry_rooms before the refusal. Returns false like stk__retry_at. */
 bool stk__retry_park(struct stk_retry *t, struct stk_request *r, size_t bytes, uint64_t rooms);
 uint64_t stk__retry_rooms(struct stk_retry *t);
 /* Notes that an admission may admit more. */

@@ -10,11 +10,12 @@
 #include <pthread.h>
 
 struct stk_served {
-	const char *name;         /* of the threads */
+	const char *name;         /* name of the threads */
 	void *(*run)(void *user); /* body of a thread: takes requests with stk__served_next until there are no more */
 	void *user;
-	int limit;          /* most threads */
-	pthread_t *threads; /* room for `limit`, of the owner; NULL: threads are detached, because their work cannot be stopped */
+	int limit; /* most threads */
+	pthread_t *
+		threads; /* the owner's array with room for `limit` threads; NULL: threads are detached, because their work cannot be stopped */
 	/* private, except that the owner may read them */
 	pthread_mutex_t lock;
 	pthread_cond_t wake;

@@ -23,7 +23,7 @@ enum {
 	RETRIES = 10,
 	LARGE = 1
 		<< 20, /* from this size on, memory of an answer returns to the system at once; in malloc's heaps it could stay for long */
-	BLIND = 4,     /* calls for whole objects at a time until one has shown how large they are */
+	BLIND = 4,     /* most calls for whole objects at a time before the first has returned and shown how large objects are */
 };
 
 /* The answer to one call. */
@@ -36,7 +36,7 @@ struct stk_fetched {
 struct job {
 	struct job *next;
 	struct stk_request *r; /* NULL: the request was cancelled */
-	bool whole;            /* it asks for a whole object */
+	bool whole;            /* the call asks for a whole object */
 	struct stk_fetched got;
 };
 
@@ -47,12 +47,13 @@ struct user_source {
 	void (*done)(void *user);
 	void *user;
 	char *schemes;
-	struct stk_served served;         /* its lock guards all members below */
-	int refs;                         /* references of io and the threads */
-	struct stk_request_queue unsized; /* wait until the first object has come, since nobody knows yet how large they are */
-	struct job *jobs;                 /* running jobs */
-	int whole_jobs;                   /* running jobs for whole objects */
-	int64_t mean_bytes;               /* of recent whole objects; 0: none has come */
+	struct stk_served served; /* its lock guards all members below */
+	int refs;                 /* references of io and the threads */
+	struct stk_request_queue
+		unsized;    /* requests that wait until the first object has arrived, because the sizes of objects are not known before */
+	struct job *jobs;   /* running jobs */
+	int whole_jobs;     /* running jobs for whole objects */
+	int64_t mean_bytes; /* mean size of recent whole objects; 0: none has arrived */
 };
 
 /* Drops a reference. Call with the lock held, which it releases. */

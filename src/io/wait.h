@@ -53,7 +53,7 @@ void stk__ahead_submit(struct stk_read_ahead *a, const struct stk_request *like)
 struct stk_ahead *stk__ahead_at(const struct stk_read_ahead *a, int k);
 /* Waits until s has ended. Returns false if the user has interrupted. */
 bool stk__ahead_wait(struct stk_read_ahead *a, struct stk_ahead *s);
-/* Waits for the first request, which is cancelled if the user interrupts, and frees its bytes and its slot. */
+/* Waits for the first request, and frees its bytes and its slot. If the user interrupts, the request is cancelled. */
 void stk__ahead_drop(struct stk_read_ahead *a);
 /* Cancels all requests and drops them. */
 void stk__ahead_drop_all(struct stk_read_ahead *a);

@@ -77,7 +77,7 @@ static bool has_start_code(const uint8_t *header, size_t size)
 	return size >= 3 && !header[0] && !header[1] && (header[2] == 1 || (size >= START && !header[2] && header[3] == 1));
 }
 
-/* Calls back with each unit of Annex B. Returns what `on_unit` returned last; true ends the trip. */
+/* Calls `on_unit` with each unit of Annex B until it returns true. Returns its last result. */
 static bool each_unit(const uint8_t *at, size_t size, bool (*on_unit)(void *user, const uint8_t *unit, size_t size), void *user)
 {
 	enum { CODE = 3 };
@@ -109,7 +109,7 @@ enum stk_status stk__annex_b_create(
 	*out = (struct stk_annex_b){.codec = codec};
 	if (size == 0)
 		return STK_OK;
-	/* A unit has at least its length of two bytes in the header, and takes two more here. */
+	/* In the header a unit follows a length of two bytes, which becomes a start code of four: at most twice the size. */
 	if (!(out->head = stk__alloc(2 * size + START)))
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a video's parameter sets");
 	if (has_start_code(header, size)) {
@@ -137,15 +137,15 @@ void stk__annex_b_free(struct stk_annex_b *a)
 
 size_t stk__annex_b_room(const struct stk_annex_b *a, size_t size)
 {
-	/* A unit without bytes grows from its length to a start code. */
+	/* A packet has at most size / length units, if all are empty, and each gets a start code. */
 	return a->length ? size / (size_t)a->length * START + size : size;
 }
 
-/* Returns whether a unit holds bytes that both codecs exclude from it, 00 00 00, 00 00 01 or 00 00 02, before zeros at its end: most of all, blocks of zeros
- * where a part of the file is missing. */
+/* Returns whether a unit holds bytes that both codecs forbid, 00 00 00, 00 00 01 or 00 00 02, not counting zeros at its end. Typical are blocks of zeros that
+ * stand for a missing part of the file. */
 static bool is_holed(const uint8_t *unit, size_t size)
 {
-	enum { MOST_ZEROS = 4 }; /* at the end; some writers leave a few */
+	enum { MOST_ZEROS = 4 }; /* zeros at the end that are allowed, since some writers leave a few */
 	for (int i = 0; i < MOST_ZEROS && size && !unit[size - 1]; i++)
 		size--;
 	for (size_t i = 2; i<size; i += unit[i]> 2 ? 3 : 1)
@@ -184,7 +184,7 @@ struct needs {
 	bool needed, seen; /* seen: a slice */
 };
 
-/* Notes whether a slice belongs to a picture that others may refer to. HEVC marks those that no picture of the same temporal layer refers to. */
+/* Notes whether a slice belongs to a picture to which others may refer. HEVC marks pictures to which no picture of the same temporal layer refers. */
 static bool note_slice(void *user, const uint8_t *unit, size_t size)
 {
 	enum { H264_SLICES = 5, HEVC_SLICES = 32, HEVC_LAST_SUB_LAYER = 15 };

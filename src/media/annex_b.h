@@ -33,7 +33,7 @@ size_t stk__annex_b_room(const struct stk_annex_b *a, size_t size);
 STK_MUST_USE enum stk_status stk__annex_b_convert(
 	const struct stk_annex_b *a, const uint8_t *packet, size_t size, uint8_t *to, size_t *written, struct stk_error *err);
 
-/* Returns whether no other picture refers to that of a packet of Annex B, so that it need not be decoded. */
+/* Returns whether no other picture refers to the picture of a packet, so that it need not be decoded. packet: in Annex B. */
 bool stk__annex_b_unneeded(const struct stk_annex_b *a, const uint8_t *packet, size_t size);
 
 #endif

@@ -38,7 +38,7 @@ struct bools {
 	const uint8_t *at;
 	size_t left;
 	uint32_t value, range;
-	int bits; /* that `value` has been shifted by since the last byte */
+	int bits; /* number of bits by which `value` has been shifted since the last byte */
 };
 
 static uint32_t next_byte(struct bools *b)
@@ -79,7 +79,7 @@ bool stk__colour_of_vp8(const uint8_t *packet, size_t size, int *matrix, bool *f
 	b.value |= next_byte(&b);
 	next_bool(&b); /* the colour space, of which one is defined */
 	*matrix = BT470BG;
-	*full = next_bool(&b); /* no clamping is needed; FFmpeg takes it for full range */
+	*full = next_bool(&b); /* the bit means that no clamping is needed; FFmpeg takes it for full range */
 	return true;
 }
 

@@ -25,7 +25,7 @@ struct stk_container {
 	int64_t packets;
 	int stream;
 	bool blank;
-	enum stk_status status; /* of the input, since FFmpeg's codes cannot carry it */
+	enum stk_status status; /* status of the input, which FFmpeg's codes cannot carry */
 	struct stk_error *err;  /* where the current call wants its error; nullable */
 };
 
@@ -37,7 +37,7 @@ static int stop(struct stk_container *c, enum stk_status s)
 
 static int read_bytes(void *user, uint8_t *to, int n)
 {
-	enum { CALL = 256 }; /* what a call costs, in bytes */
+	enum { CALL = 256 }; /* bytes that a call takes from the budget in addition to those that it reads */
 	struct stk_container *c = user;
 	/* A list may name packets after the point where a file was cut off. They are found missing when their frames are wanted. */
 	const int64_t left = c->blank ? n : c->in->size - c->at;
@@ -164,7 +164,8 @@ static enum stk_status open_format(struct stk_container *c, struct stk_error *er
 	int code = c->f->avformat_open_input(&c->format, NULL, NULL, NULL);
 	if (code < 0)
 		return failed(c, code, "this is not a file that Stoker reads as video or sound, or its header is damaged", err);
-	if (is_format(c, "mp4") || is_format(c, "matroska")) /* their headers say all that is needed */
+	if (is_format(c, "mp4") ||
+		is_format(c, "matroska")) /* the headers of these formats say all that is needed, so packets need not be parsed */
 		c->format->flags |= AVFMT_FLAG_NOPARSE | AVFMT_FLAG_NOFILLIN;
 	else if ((code = c->f->avformat_find_stream_info(c->format, NULL)) < 0)
 		return failed(c, code, "the streams of the file cannot be read", err);

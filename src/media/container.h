@@ -16,7 +16,7 @@ enum {
 struct stk_container;
 
 /* Reads the file's headers. `f` and `in` must outlive the container. STK_CORRUPT, STK_UNSUPPORTED: the message describes the fault.
- * A file that makes its reader come back again and again ends with STK_LIMIT. */
+ * STK_LIMIT: the file's structure leads its reader in a circle, so the reader would never end. */
 STK_MUST_USE enum stk_status stk__container_open(
 	const struct stk_ffmpeg *f, const struct stk_media_input *in, struct stk_container **out, struct stk_error *err);
 void stk__container_close(struct stk_container *c); /* takes NULL */

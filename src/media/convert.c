@@ -7,7 +7,8 @@
 struct stk_yuv_matrix stk__yuv_matrix(double red, double blue, bool full, int bits)
 {
 	const double green = 1 - red - blue, one = 65536;
-	const double y = full ? one : one * 255 / 219, c = full ? one : one * 255 / 224; /* of the codes that 8 bits have */
+	const double y = full ? one : one * 255 / 219,
+		     c = full ? one : one * 255 / 224; /* 2^16 times the steps of RGB for a step of luma, or of chroma, at 8 bits */
 	/* Full range of more bits has 2^bits - 1 codes, not 255 times a power of two. */
 	const double wide = full ? 255.0 * (1 << (bits - 8)) / ((1 << bits) - 1) : 1;
 	return (struct stk_yuv_matrix){
@@ -57,7 +58,7 @@ static inline uint8_t clip(int32_t v)
 	return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
 
-/* The sums fit into 32 bits up to 12 bits a sample; beyond, they are made of 64. */
+/* Defines a loop over a row. wide: the type of the sums, which need 32 bits for up to 12 bits a sample, and 64 for more. */
 #define CONVERT_ROW(name, sample, wide)                                                                                                    \
 	static inline void name(const struct stk_yuv_matrix *m, int32_t bits, const sample *y, const sample *u, const sample *v,           \
 		int32_t width, int32_t sub, uint8_t *r, uint8_t *g, uint8_t *b, ptrdiff_t pixel)                                           \
@@ -136,7 +137,7 @@ static void write_channels(uint16_t planes[3][CHUNK], int32_t n, int32_t bits, u
 			to[c][i * pixel] = narrow(planes[c][i], most);
 }
 
-/* Gray has luma only. */
+/* Converts luma to three equal channels. */
 static void write_gray(const struct stk_picture *p, const uint16_t *y, int32_t n, uint8_t *to[3], ptrdiff_t pixel)
 {
 	const int32_t s = 16 + p->bits - 8;

@@ -15,15 +15,16 @@
 
 #include <stdint.h>
 
-/* Weights of red and blue in luma, and the range of the values. */
+/* The integers of the rule above. */
 struct stk_yuv_matrix {
 	int32_t luma, red_v, green_u, green_v, blue_u; /* times 2^16 */
 	int32_t luma_zero, chroma_zero;
 };
-/* full: values use all codes (JPEG's range); else luma is 16..235 and chroma 16..240, times 2^(bits-8). */
+/* red, blue: their weights in luma. full: values use all codes (JPEG's range); else luma is 16..235 and chroma 16..240, times 2^(bits-8). */
 struct stk_yuv_matrix stk__yuv_matrix(double red, double blue, bool full, int bits);
 
-/* A decoded picture: three planes (Y, Cb, Cr or R, G, B), or one of gray. Sample (x, y) of a plane is at data + y*row + x*step, `shift` bits up. */
+/* A decoded picture: three planes (Y, Cb, Cr or R, G, B), or one of gray. Sample (x, y) of a plane is at data + y*row + x*step; its value
+ * lies `shift` bits above the lowest bit. */
 struct stk_plane {
 	const uint8_t *data;
 	ptrdiff_t row;
@@ -42,8 +43,8 @@ struct stk_picture {
  * image. */
 struct stk_image stk__image_turned(const struct stk_image *dst, int32_t rotation);
 
-/* Converts a row of `width` pixels of 8 bits, whose chroma covers two pixels each. out: R, G and B of the first pixel; pixel: bytes from one pixel to the next: 1, or
- * 3 if R, G and B of a pixel are neighbours. */
+/* Converts a row of `width` pixels of 8 bits. Each sample of chroma covers two pixels. out: addresses of R, G and B of the first pixel. pixel: bytes from one
+ * pixel to the next: 1, or 3 if R, G and B of a pixel are neighbours. */
 typedef void stk_yuv_row(const struct stk_yuv_matrix *m, const uint8_t *y, const uint8_t *u, const uint8_t *v, int32_t width,
 	uint8_t *const out[3], ptrdiff_t pixel);
 stk_yuv_row stk__yuv_row, stk__yuv_row_avx2;

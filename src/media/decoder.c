@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Decodes wanted frames on this thread with libavcodec. Each packet carries the number of its frame as its time, so that frames that come out are known
- * whatever the file says of times. */
+ * Decodes wanted frames on this thread with libavcodec. Each packet gets the number of its frame as its time. libavcodec hands that number on to the decoded
+ * frame, which is thus identified even if the times in the file are wrong. */
 #include "media/colour.h"
 #include "media/index.h"
 
@@ -17,15 +17,15 @@ struct stk_video_decoder {
 	struct stk_video_limits limits;
 	stk_yuv_row *yuv_row;
 	AVCodecContext *context;
-	uint64_t serial; /* of the context's parameters */
+	uint64_t serial; /* hash of the context's parameters: stk_video_index.serial */
 	AVFrame *frame;
 	AVPacket *packet;
-	uint8_t *bytes; /* of a packet */
+	uint8_t *bytes; /* bytes of a packet */
 	size_t room;
 	/* The context's state, if the next frames may be decoded without a new start. */
-	const struct stk_video_index *index; /* NULL: nothing */
-	int32_t first, next;                 /* packet at which it began, and the next one to send */
-	int64_t latest;                      /* the latest frame that has come out */
+	const struct stk_video_index *index; /* NULL: the context has no state to continue from */
+	int32_t first, next;                 /* packet at which decoding began, and the next one to send */
+	int64_t latest;                      /* the largest number of a frame that libavcodec has put out */
 	struct stk_video_counters counters;
 };
 
@@ -35,12 +35,12 @@ struct decoding {
 	const struct stk_video_index *x;
 	const struct stk_media_input *in;
 	const struct stk_video_wanted *wanted;
-	int32_t done;          /* frames of the segment that came out */
-	const int32_t *seen;   /* its wanted frames */
-	int32_t count, number; /* their number, and the first one's in the list of the call */
+	int32_t done;          /* number of wanted frames of the segment that were written */
+	const int32_t *seen;   /* wanted frames of the segment */
+	int32_t count, number; /* number of frames in `seen`; position of the first of them in the list of the call */
 	bool *came;
 	int32_t damaged; /* the first packet that libavcodec refused; -1: none */
-	int code;        /* its code */
+	int code;        /* libavcodec's error code for it */
 	struct stk_error *err;
 };
 
@@ -113,7 +113,8 @@ static enum stk_status open_context(struct stk_video_decoder *d, const struct st
 	d->context->log_level_offset = 1000; /* silence, also where the process has asked FFmpeg for messages */
 	d->context->max_pixels = d->limits.max_pixels > 0 ? d->limits.max_pixels : (int64_t)1 << 28;
 	d->context->flags |= d->limits.lenient ? AV_CODEC_FLAG_OUTPUT_CORRUPT : 0;
-	/* H.264 marks pictures that it has repaired; EXPLODE would refuse whole ones whose unused references are missing, as after the key frame of an open group. */
+	/* The decoder of H.264 marks pictures that it has repaired. EXPLODE would also refuse intact pictures if references that they do not use are
+	 * missing, as after the key frame of an open group. */
 	d->context->err_recognition = d->limits.lenient || x->parameters->codec_id == AV_CODEC_ID_H264 ? 0 : AV_EF_EXPLODE;
 	const int code = d->f.avcodec_open2(d->context, codec, NULL);
 	d->serial = x->serial;
@@ -199,7 +200,8 @@ static enum stk_status deliver(struct decoding *n, int32_t k, const AVFrame *fra
 	return STK_OK;
 }
 
-/* Takes the frames that have come out. Wanted frames after a damaged packet are refused: they may refer to what it held. */
+/* Takes decoded frames from libavcodec and writes those that are wanted. Unless `lenient` is set, leaves out frames after a damaged packet, since they may
+ * refer to its picture. */
 static enum stk_status take_frames(struct decoding *n)
 {
 	struct stk_video_decoder *d = n->d;
@@ -291,8 +293,8 @@ static int64_t frame_of(const struct stk_video_index *x, int32_t packet)
 	return low < x->table.frames && x->packet_of[low] == packet ? low : -1;
 }
 
-/* Sends packets up to `last`, and takes what comes out. Packets that follow the first one in the file and precede it in presentation refer to frames before
- * it, and are left out. */
+/* Sends packets up to `last`, and takes the decoded frames. Leaves out packets that follow the first one in the file and precede it in presentation, since
+ * they refer to frames before it. */
 static enum stk_status send_up_to(struct decoding *n, int32_t last)
 {
 	struct stk_video_decoder *d = n->d;
@@ -321,13 +323,13 @@ static enum stk_status drain(struct decoding *n)
 	return take_frames(n);
 }
 
-/* Decodes one segment from key packet number `key`. */
+/* Decodes the segment's wanted frames with the packets from `first`, a key packet, to `last`. */
 static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t last)
 {
 	struct stk_video_decoder *d = n->d;
 	const struct stk_video_index *x = n->x;
 	n->damaged = -1;
-	/* Continuing costs less than a new start, unless a key packet lies ahead. */
+	/* Continues if packet `first` was sent already and no wanted frame is past: that costs less than a new start. */
 	const bool on = d->index == x && d->first <= first && d->next > first && d->latest < n->seen[0];
 	enum stk_status s = on ? STK_OK : begin_at(d, x, first, n->err);
 	if (!s)
@@ -377,7 +379,7 @@ static enum stk_status decode_segment(struct decoding *n, const struct stk_segme
 	return refuse_missing(n);
 }
 
-/* Names the frame in an error of the input. */
+/* Adds the number and time of the segment's first wanted frame to an error that names no frame. */
 static enum stk_status name_frame(const struct decoding *n, enum stk_status s)
 {
 	if (!n->err || s == STK_CANCELLED || strncmp(n->err->message, "frame ", 6) == 0)

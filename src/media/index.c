@@ -62,10 +62,10 @@ static enum stk_status sort_frames(struct stk_video_index *x, int32_t n, struct 
 	return STK_OK;
 }
 
-/* Lists the frames in order of presentation. Packets are a few places away from it at most, so that inserting each costs less than sorting all. */
+/* Lists the frames in order of presentation. Most packets are only a few positions away from that order, so inserting each costs less than sorting all. */
 static enum stk_status list_frames(struct stk_video_index *x, struct stk_error *err)
 {
-	enum { MOST_MOVES = 32 }; /* of a frame on average, before all are sorted */
+	enum { MOST_MOVES = 32 }; /* moves for each frame on average, after which all are sorted instead */
 	const struct stk_packets *p = &x->packets;
 	int32_t *frames = x->packet_of, n = 0;
 	int64_t earliest = INT64_MAX, moves = 0; /* time of the earliest key packet so far */
@@ -76,7 +76,7 @@ static enum stk_status list_frames(struct stk_video_index *x, struct stk_error *
 			earliest = t < earliest ? t : earliest;
 			begun = true;
 		}
-		/* Without a key packet that is decoded and presented before it, it cannot be decoded (stk__plan_key). */
+		/* A frame can be decoded only from a key packet that follows it neither in decoding nor in presentation (stk__plan_key). */
 		if (p->v[i].flags & STK_PACKET_DROPPED || !begun || t < earliest)
 			continue;
 		int32_t k = n++;
@@ -96,7 +96,7 @@ static double length(double x, double y)
 	return sqrt(x * x + y * y);
 }
 
-/* Finds by how much the file asks to turn its frames clockwise. */
+/* Finds the angle by which the file asks to turn its frames clockwise. */
 static enum stk_status find_rotation(struct stk_video_index *x, const AVStream *stream, struct stk_error *err)
 {
 	size_t size = 0;

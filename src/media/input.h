@@ -15,7 +15,8 @@ struct stk_media_input {
 	const uint8_t *data; /* all bytes, or NULL */
 	/* Reads exactly n bytes, all of which lie inside the file. Called by one thread at a time. NULL if `data` is set. */
 	enum stk_status (*read)(void *user, int64_t offset, void *to, size_t n, struct stk_error *err);
-	/* The next reads lie in this range, more or less: an input that pays for each request may read it in one. n 0: such a range has been read. Nullable. */
+	/* Announces that most of the next reads lie in this range, so that an input whose requests are costly can read the range with one request.
+	 * n 0: the announced reads are over. Nullable. */
 	void (*expect)(void *user, int64_t offset, int64_t n);
 	void *user;
 	/* Called between reads; true ends the work with STK_CANCELLED. Nullable. */

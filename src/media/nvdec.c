@@ -14,15 +14,15 @@ enum {
 	OUTPUTS = 4, /* pictures that are mapped at the same time */
 	EXTRA = 6,   /* surfaces beyond those that the stream's references need */
 	MOST_SURFACES = 64,
-	MOST_PENDING = 5, /* wanted pictures that may wait, while the engine works on the next packets */
-	LEAST_KEPT = 8,   /* sessions that are kept, or as many as were in use at the same time */
+	MOST_PENDING = 5, /* wanted pictures that may wait to be taken while the engine works on the next packets */
+	LEAST_KEPT = 8,   /* idle sessions that are kept; more if more were in use at the same time */
 	SIZE_STEP = 256   /* sessions are made for sizes rounded up to this, so that videos of similar sizes share them */
 };
 
 /* A surface of a session. */
 struct surface {
-	int32_t packet; /* whose picture it holds; -1: none */
-	int32_t number; /* of a wanted picture that is still to be taken; STK_NVDEC_UNWANTED */
+	int32_t packet; /* the packet whose picture the surface holds; -1: none */
+	int32_t number; /* number of a wanted picture that is still to be taken; else STK_NVDEC_UNWANTED */
 	bool unchecked; /* the engine's verdict on the picture has not been read */
 };
 
@@ -43,10 +43,10 @@ struct stk_nvdec_session {
 	int32_t pending[MOST_SURFACES]; /* surfaces to be taken, in the order of decoding */
 	int32_t n_pending, packets;
 	/* The packet that is being parsed: */
-	int32_t decoded, shown; /* surface of its last picture, and of the one that is shown; -1 */
+	int32_t decoded, shown; /* surface of its last picture, and of the picture that is shown; -1: none */
 	bool skip, dirty;       /* dirty: packets were sent since the last end of stream */
 	bool broken;            /* a call of the decoder failed */
-	enum stk_status status; /* of the callbacks, whose own results cannot carry it */
+	enum stk_status status; /* status of the callbacks, whose return values cannot carry it */
 	struct stk_error *err;
 };
 
@@ -55,10 +55,10 @@ struct stk_nvdec {
 	struct stk_gpu *gpu;
 	struct stk_gpu_device *dev;
 	struct stk_cuvid cuvid;
-	struct stk_error missing; /* why there is no cuvid */
+	struct stk_error missing; /* why NVIDIA's decoder library could not be loaded */
 	stk_gpu_kernel to_rgb;
-	pthread_mutex_t lock;           /* guards what follows */
-	struct stk_nvdec_session *idle; /* the one that was used last comes first */
+	pthread_mutex_t lock;           /* guards all members below */
+	struct stk_nvdec_session *idle; /* a list of idle sessions, the last used one first */
 	int n_idle, in_use, most_in_use;
 	char why[200];
 };
@@ -184,7 +184,7 @@ static enum stk_status check_surface(struct stk_nvdec_session *s, int32_t surfac
 	enum { NAP = 50 }; /* microseconds */
 	struct stk_cuvid_status verdict = {0};
 	s->surfaces[surface].unchecked = false;
-	/* Only H.264 and HEVC have a verdict; other codecs give an error. */
+	/* The engine has a verdict only for H.264 and HEVC; for other codecs the call fails, which ends the loop. */
 	while (s->nvdec->cuvid.cuvidGetDecodeStatus(s->decoder, surface, &verdict) == 0 && verdict.status == CUVID_STATUS_IN_PROGRESS)
 		usleep(NAP);
 	if (verdict.status == CUVID_STATUS_ERROR || verdict.status == CUVID_STATUS_CONCEALED)
@@ -192,7 +192,7 @@ static enum stk_status check_surface(struct stk_nvdec_session *s, int32_t surfac
 	return STK_OK;
 }
 
-/* Reads the verdicts on all pictures up to that of a packet, which are decoded in this order. */
+/* Reads the engine's verdicts on the pictures of all packets up to this one. */
 static enum stk_status check_up_to(struct stk_nvdec_session *s, int32_t packet, struct stk_error *err)
 {
 	enum stk_status status = STK_OK;
@@ -371,7 +371,7 @@ static enum stk_status prepare(struct stk_nvdec_session *s, const struct stk_cuv
 static int on_sequence(void *user, struct stk_cuvid_format *format)
 {
 	struct stk_nvdec_session *s = user;
-	/* Pictures of the old format must be taken before. */
+	/* Pictures of the old format must be taken before the decoder changes. */
 	while (s->n_pending && !s->status)
 		s->status = take_oldest(s, s->err);
 	while (s->unmaps < s->maps && !s->status)
@@ -457,7 +457,7 @@ static enum stk_status make(struct stk_nvdec *n, enum stk_cuvid_codec codec, str
 	return status;
 }
 
-/* Removes an idle session from the list, and returns it: one for this codec, best of this size; with codec -1 the one that was not used for longest. */
+/* Removes an idle session from the list, and returns it: one for this codec, preferably of this size; with codec -1 the least recently used one. */
 static struct stk_nvdec_session *remove_idle(struct stk_nvdec *n, int codec, int32_t width, int32_t height)
 {
 	struct stk_nvdec_session **best = NULL, **p;
@@ -549,7 +549,7 @@ enum stk_status stk__nvdec_begin(
 {
 	enum stk_status status = STK_OK;
 	s->run = *run;
-	forget_surfaces(s); /* pictures of the run before are not wanted any more */
+	forget_surfaces(s); /* the pictures of the previous run are not wanted any more */
 	if (s->dirty)
 		status = parse(s, &(struct stk_cuvid_packet){.flags = CUVID_PACKET_END_OF_STREAM}, err);
 	forget_surfaces(s);
@@ -581,7 +581,7 @@ enum stk_status stk__nvdec_send(
 		s->surfaces[surface].packet = packet;
 	if (number == STK_NVDEC_UNWANTED)
 		return STK_OK;
-	if (s->surfaces[surface].number != STK_NVDEC_UNWANTED) /* shown again */
+	if (s->surfaces[surface].number != STK_NVDEC_UNWANTED) /* the packet shows a picture again that is still to be taken */
 		return take_surface(s, surface, number, err);
 	s->surfaces[surface].number = number;
 	s->pending[s->n_pending++] = surface;

@@ -31,8 +31,8 @@ STK_MUST_USE enum stk_status stk__nvdec_to_rgb(
 struct stk_nvdec_session;
 enum { STK_NVDEC_MORE_SURFACES = 10 }; /* surfaces that a session has beyond those that a stream's references need */
 
-/* Takes a session for streams of a codec; best one that has decoded pictures of that size. STK_UNSUPPORTED: the driver has no video decoder, or
- * STK_NVDEC_SESSIONS are in use. */
+/* Takes a session for streams of a codec, preferably one that has decoded pictures of that size. STK_UNSUPPORTED: the driver has no video decoder,
+ * or STK_NVDEC_SESSIONS are in use. */
 enum { STK_NVDEC_SESSIONS = 64 };
 STK_MUST_USE enum stk_status stk__nvdec_take(struct stk_nvdec *n, enum stk_cuvid_codec codec, int32_t width, int32_t height,
 	struct stk_nvdec_session **out, struct stk_error *err);
@@ -41,18 +41,18 @@ void stk__nvdec_give(struct stk_nvdec *n, struct stk_nvdec_session *s);
 /* Returns whether a call of NVIDIA's library has failed, other than for what is in the stream. */
 bool stk__nvdec_broken(const struct stk_nvdec_session *s);
 
-/* The use that a run of packets makes of its pictures. */
+/* What happens to the pictures of a run of packets. */
 struct stk_nvdec_run {
 	/* Called once for each wanted picture, with the number that stk__nvdec_send got, in the order of decoding. The planes are device addresses, for work that is
-	 * queued on `stream` during the call; `matrix` is not set. An error ends the run, and the call of this header that is at work returns it. */
+	 * queued on `stream` during the call; `matrix` is not set. An error ends the run, and the function of this header that is running returns it. */
 	enum stk_status (*take)(void *user, int32_t number, const struct stk_picture *picture, struct stk_error *err);
 	void *user;
 	stk_gpu_stream stream;
 };
 enum { STK_NVDEC_UNWANTED = -1 };
 
-/* The functions below return STK_UNSUPPORTED if the engine cannot decode the stream, and STK_CORRUPT if it found damage: then the cores decide. Pictures that
- * were taken before are right. */
+/* The functions below return STK_UNSUPPORTED if the engine cannot decode the stream, and STK_CORRUPT if it found damage. The caller then decodes on the cores,
+ * which decide whether the file is damaged. Pictures that were taken before the error are right. */
 
 /* Starts at a key packet. head: parameter sets that precede it; may be empty. */
 STK_MUST_USE enum stk_status stk__nvdec_begin(
@@ -63,7 +63,7 @@ void stk__nvdec_continue(struct stk_nvdec_session *s, const struct stk_nvdec_run
  * need not be decoded. hidden: the packet holds no picture that is shown. */
 STK_MUST_USE enum stk_status stk__nvdec_send(
 	struct stk_nvdec_session *s, const uint8_t *data, size_t size, int32_t number, bool skip, bool hidden, struct stk_error *err);
-/* Takes the picture of an earlier packet, the nth since stk__nvdec_begin, if it is still there; else sets *held to false. */
+/* Takes the picture of an earlier packet, if a surface still holds it; else sets *held to false. packet: counted from 0 since stk__nvdec_begin. */
 STK_MUST_USE enum stk_status stk__nvdec_take_held(
 	struct stk_nvdec_session *s, int32_t packet, int32_t number, bool *held, struct stk_error *err);
 bool stk__nvdec_holds(const struct stk_nvdec_session *s, int32_t packet);

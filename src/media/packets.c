@@ -10,7 +10,7 @@
 
 #define MOST_KEPT ((size_t)1 << 30)
 
-/* Reads a list, with what it needs besides. */
+/* The state of reading a list of packets. */
 struct listing {
 	struct stk_container *c;
 	const struct stk_ffmpeg *f;
@@ -20,7 +20,7 @@ struct listing {
 	/* Without times in the file, the stream's own parser says in which order pictures are presented. */
 	AVCodecParserContext *parser;
 	AVCodecContext *context;
-	int32_t *picture; /* of each packet: its picture order count, which begins at 0 at most key packets; for MPEG see order_mpeg */
+	int32_t *picture; /* each packet's picture order count, which begins at 0 at most key packets; for MPEG see order_mpeg */
 	int64_t *dts;
 	uint8_t *compare; /* bytes of the file, to compare a packet with */
 	size_t compare_room;
@@ -112,7 +112,8 @@ static bool is_hidden(const struct listing *l, const AVPacket *packet)
 	return l->parameters->codec_id == AV_CODEC_ID_VP8 && packet->size > 0 && !(packet->data[0] & 0x10);
 }
 
-/* Returns whether each picture of the codec is presented at once if it is bidirectional, else when the next one of another kind is decoded. */
+/* Returns whether the codec presents a bidirectional picture as soon as it is decoded, and any other picture when the next picture that is not bidirectional
+ * is decoded. */
 static bool is_mpeg(enum AVCodecID id)
 {
 	return id == AV_CODEC_ID_MPEG4 || id == AV_CODEC_ID_MPEG1VIDEO || id == AV_CODEC_ID_MPEG2VIDEO;
@@ -308,7 +309,7 @@ static void find_reorder(struct stk_packets *p)
 	}
 }
 
-/* Returns memory that the list does not need: readers keep the lists of all their files. */
+/* Shrinks the list's memory to its size, since readers keep the lists of all their files. */
 static void shrink(struct stk_packets *p)
 {
 	struct stk_packet *v = p->count ? stk__realloc(p->v, (size_t)p->count * sizeof *v) : NULL;

@@ -10,7 +10,7 @@
 
 /* A stream as the plan sees it. Packets are in the order of decoding, frames in that of presentation. */
 struct stk_frame_table {
-	const int32_t *packet_of; /* of each frame */
+	const int32_t *packet_of; /* packet of each frame */
 	const int64_t *times;     /* time of presentation of each packet */
 	const int32_t *keys;      /* packets at which decoding can begin, ascending */
 	int32_t frames, key_count;
@@ -22,7 +22,7 @@ struct stk_segment {
 	int32_t wanted, n_wanted; /* its wanted frames: entries of the list that was planned */
 };
 
-/* Returns the place of a number in an ascending list; -1: the list does not hold it. */
+/* Returns the index of a number in an ascending list; -1: the list does not contain it. */
 int32_t stk__place_of(const int32_t *numbers, int32_t count, int64_t number);
 
 /* Returns the number (in `keys`) of the key packet from which a frame is decoded: the last one before it in the order of decoding that is not presented

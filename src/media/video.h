@@ -23,7 +23,7 @@ struct stk_video_facts {
 	int32_t frames, keys, packets;
 	double begin, end; /* seconds: time of the first frame, and time at which the last one ends */
 	double bit_rate;   /* bits a second of the stream's packets */
-	int64_t bytes;     /* of the packets */
+	int64_t bytes;     /* bytes of all packets */
 	char codec[32], container[64];
 };
 
@@ -35,7 +35,7 @@ STK_MUST_USE enum stk_status stk__video_index_create(
 	const struct stk_media_input *in, int32_t stream, struct stk_video_index **out, struct stk_error *err);
 void stk__video_index_destroy(struct stk_video_index *x); /* takes NULL */
 const struct stk_video_facts *stk__video_facts(const struct stk_video_index *x);
-size_t stk__video_index_memory(const struct stk_video_index *x); /* bytes that it holds */
+size_t stk__video_index_memory(const struct stk_video_index *x); /* bytes of memory that the index takes */
 
 /* Time at which a frame begins and for how long it is shown, in seconds. The last frame lasts as long as the file says, or as the frame before. */
 double stk__video_time(const struct stk_video_index *x, int32_t frame);
@@ -44,13 +44,13 @@ bool stk__video_key(const struct stk_video_index *x, int32_t frame);
 /* Returns the frame that is shown at a time: the last one that begins at or before it. -1 before the first. */
 int32_t stk__video_shown(const struct stk_video_index *x, double seconds);
 const struct stk_frame_table *stk__video_table(const struct stk_video_index *x);
-/* Returns how many bytes libavcodec needs to decode it, by estimate: the frames that a stream of this codec, level and size may refer to, those that are held back
- * until their time comes, and the largest packet. */
+/* Estimates how many bytes libavcodec needs to decode the video: the frames that a stream of this codec, level and size may refer to, the frames that are held
+ * back until their time comes, and the largest packet. */
 size_t stk__video_decode_memory(const struct stk_video_index *x);
 /* Finds the byte range of the file that holds the packets of a segment, except those that are kept in the index. Returns false if all are. */
 bool stk__video_range(const struct stk_video_index *x, const struct stk_segment *segment, int64_t *offset, int64_t *length);
 
-/* Returns whether reading the index again from the file would be so much work that it should be kept: its list is long, or a trip over a large file made it. */
+/* Returns whether the index is worth keeping, because reading it from the file again would be much work: it is long, or needs a trip over a large file. */
 bool stk__video_index_is_costly(const struct stk_video_index *x, int64_t file_size);
 /* Writes the index as bytes, to be kept and read back on this machine. The caller frees them with stk__free. STK_NO_MEMORY. */
 STK_MUST_USE enum stk_status stk__video_index_pack(const struct stk_video_index *x, uint8_t **out, size_t *size, struct stk_error *err);
@@ -63,7 +63,7 @@ STK_MUST_USE enum stk_status stk__video_index_unpack(const uint8_t *data, size_t
 struct stk_video_decoder;
 
 struct stk_video_limits {
-	int64_t max_pixels; /* of a frame; 0: 2^28 */
+	int64_t max_pixels; /* most pixels of a frame; 0: 2^28 */
 	bool lenient;       /* damaged frames are shown as far as they can be decoded */
 };
 

@@ -10,14 +10,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Frames that will probably be wanted by the next call. Their packets are sent with those of this call, so that the engine works while the caller does. Most of
- * them are taken by the next call. A picture whose surface is needed before that is converted to memory of the decoder, and copied by the next call. */
+/* Frames that the next call will probably want. Their packets are sent during this call, so that the engine decodes them while the caller works. The next call
+ * takes most of them from the engine's surfaces. If the engine needs a surface before that, its picture is converted into `memory`, from which the next call
+ * copies it. */
 enum { AHEAD = 4, AHEAD_NUMBER = INT32_MAX / 2 /* numbers of these frames begin here */ };
 struct ahead {
 	int32_t frame, packet;
-	bool there;              /* in `memory` */
-	struct stk_image layout; /* of the memory */
-	stk_gpu_ptr memory;      /* kept for later frames; 0: none yet */
+	bool there;              /* the picture is in `memory` */
+	struct stk_image layout; /* layout of the picture in `memory` */
+	stk_gpu_ptr memory;      /* GPU memory, kept for later frames; 0: not allocated yet */
 	size_t size;
 };
 
@@ -33,11 +34,11 @@ struct stk_video_gpu {
 	int32_t *sent;       /* the packets that were sent, in order */
 	int32_t n_sent, sent_room;
 	struct ahead ahead[AHEAD]; /* frame -1: not in use */
-	struct stk_image layout;   /* of the image that was placed last */
-	int32_t latest;            /* the last frame of the call before; -1 */
-	int matrix;                /* of VP8 and VP9 */
+	struct stk_image layout;   /* layout of the image that was written last */
+	int32_t latest;            /* the last frame of the previous call; -1: none */
+	int matrix;                /* colours of VP8 and VP9, as stk__colour_of_vp8 and stk__colour_of_vp9 return them */
 	bool full;
-	uint8_t *bytes, *converted; /* of a packet */
+	uint8_t *bytes, *converted; /* a packet as the file stores it, and as Annex B */
 	size_t room, converted_room;
 	uint8_t *staging; /* a frame that the cores decoded */
 	size_t staging_size;
@@ -53,14 +54,15 @@ struct decoding {
 	const struct stk_video_index *x;
 	const struct stk_media_input *in;
 	const struct stk_video_wanted *wanted;
-	bool *came;             /* of each wanted frame */
-	int32_t *number_of;     /* of each packet of the segment: number of its wanted frame, or STK_NVDEC_UNWANTED */
-	int32_t base, last;     /* packets that number_of begins and ends with */
-	int32_t missing;        /* wanted frames of the segment that have not come */
-	enum stk_status status; /* of `place` or of a kernel: it ends the call. Other failures leave frames to the cores. */
+	bool *came;         /* whether each wanted frame has been written */
+	int32_t *number_of; /* for each packet of the segment: the number of its wanted frame, or STK_NVDEC_UNWANTED */
+	int32_t base, last; /* the first and the last packet in number_of */
+	int32_t missing;    /* number of wanted frames of the segment that were not written yet */
+	enum stk_status
+		status; /* a failure that ends the call: `place` refused, a kernel failed, or the user interrupts. Others leave frames to the cores. */
 	/* For the frames that the cores decode: */
-	const int32_t *left; /* numbers in the list of the call */
-	struct stk_image to; /* where the frame in `staging` goes; data NULL: no frame waits there */
+	const int32_t *left; /* for each of these frames, its number in the list of the call */
+	struct stk_image to; /* where the frame in `staging` goes; data NULL: `staging` holds no frame */
 };
 
 static enum stk_status no_memory(struct stk_error *err)
@@ -98,7 +100,7 @@ struct stk_gpu_device *stk__video_gpu_device(const struct stk_video_gpu *g)
 	return stk__nvdec_device(g->nvdec);
 }
 
-/* Gives the session back. */
+/* Ends the run, and gives its session back. */
 static void end_run(struct stk_video_gpu *g)
 {
 	for (int i = 0; i < AHEAD; i++)
@@ -152,7 +154,8 @@ const char *stk__video_gpu_why(const struct stk_video_gpu *g)
 
 /* ---- pictures ---- */
 
-/* Finds the matrix of the run's stream. What the container and the stream say must agree: NVIDIA's parser does not report whether the stream says anything. */
+/* Finds the matrix of the run's stream. Returns false if the container and the stream name different colours: NVIDIA's parser does not report whether the
+ * stream names any, so its value may be a default. */
 static bool find_matrix(const struct decoding *n, int bits, struct stk_yuv_matrix *out)
 {
 	const AVCodecParameters *p = n->x->parameters;
@@ -182,7 +185,7 @@ static void note_came(struct decoding *n, int32_t number, const struct stk_image
 	n->g->counters.on_gpu++;
 }
 
-/* Returns where a frame that the next call will want goes. */
+/* Returns the memory for a frame that the next call will want; data NULL: memory is short. */
 static struct stk_image place_ahead(struct stk_video_gpu *g, struct ahead *a, int32_t width, int32_t height, struct stk_error *err)
 {
 	const size_t size = (size_t)width * (size_t)height * 3;
@@ -333,7 +336,7 @@ static int32_t find_number(const struct decoding *n, int32_t packet)
 	return packet >= n->base && packet <= n->last ? n->number_of[packet - n->base] : STK_NVDEC_UNWANTED;
 }
 
-/* The same, if this call or the next one wants it. */
+/* Returns the number of the frame that a packet holds, if this call or the next one wants it. */
 static int32_t number_of(const struct decoding *n, int32_t packet)
 {
 	const int32_t number = find_number(n, packet);
@@ -363,7 +366,8 @@ static enum stk_status send_packet(struct decoding *n, int32_t packet, struct st
 	return stk__nvdec_send(g->session, data, size, number, skip, flags & STK_PACKET_DROPPED, err);
 }
 
-/* Sends the packets up to `last`. Those that follow the first one in the file and precede it in presentation refer to frames before it, and are left out. */
+/* Sends the packets up to `last`. Leaves out packets that follow the run's first packet in the file and precede it in presentation, since they refer to frames
+ * before it. */
 static enum stk_status send_up_to(struct decoding *n, int32_t last, struct stk_error *err)
 {
 	struct stk_video_gpu *g = n->g;
@@ -395,7 +399,7 @@ static bool same_layout(const struct stk_image *a, const struct stk_image *b)
 	return a->width == b->width && a->height == b->height && a->pixel == b->pixel && a->row == b->row && a->channel == b->channel;
 }
 
-/* Returns whether the run can continue to the wanted frames of the segment: each is still to come, or its picture is still there. */
+/* Returns whether the run can continue to the wanted frames of the segment: each frame's packet is not sent yet, or its picture is still held. */
 static bool can_continue(const struct decoding *n, const struct stk_segment *segment)
 {
 	struct stk_video_gpu *g = n->g;
@@ -456,7 +460,7 @@ static enum stk_status take_ahead(struct decoding *n, int32_t number, bool *on, 
 	return STK_OK;
 }
 
-/* Leaves out frames of the list that neither this call nor the next one wants, and adds those after the last frame of the call if `more`. */
+/* Removes frames from g->ahead that neither this call nor the next one wants. With `more`, adds those that follow the last frame of the call. */
 static void plan_ahead(struct decoding *n, const struct stk_segment *segment, bool more)
 {
 	struct stk_video_gpu *g = n->g;
@@ -486,7 +490,7 @@ static void plan_ahead(struct decoding *n, const struct stk_segment *segment, bo
 	}
 }
 
-/* Sends the packets of the frames that were chosen. A failure ends the run after this call, which it does not concern, unless n->status is set. */
+/* Sends the packets of the frames in g->ahead. A failure does not concern this call, unless n->status is set, but the run must end after the call: *ends. */
 static enum stk_status send_ahead(struct decoding *n, bool *ends, struct stk_error *err)
 {
 	struct stk_video_gpu *g = n->g;
@@ -511,10 +515,10 @@ static enum stk_status decode_segment(struct decoding *n, const struct stk_segme
 		s = take_ahead(n, segment->wanted + i, &on, err);
 	if (s)
 		return s;
-	/* Packets are sent ahead only for a caller that reads frame after frame: others would pay for them. */
+	/* Packets are sent ahead only for a caller that reads frame after frame: for any other, decoding them would be wasted work. */
 	const bool follows = on && n->wanted->next && n->wanted->frames[0] == g->latest + 1;
 	if (g->session && g->index != n->x)
-		end_run(g); /* perhaps of another codec */
+		end_run(g); /* the next video may need a session for another codec */
 	if (on)
 		stk__nvdec_continue(g->session, &run);
 	else
@@ -555,7 +559,7 @@ static void note_why(struct decoding *n, const char *why)
 	stk__nvdec_note(n->g->nvdec, with_codec);
 }
 
-/* Puts the first frame that has not come before the message about a failure of the GPU. */
+/* Adds the number and time of the first frame that was not written to the message about a failure of the GPU. */
 static enum stk_status name_frame(
 	const struct decoding *n, const struct stk_segment *segment, const struct stk_error *was, struct stk_error *err)
 {
@@ -586,7 +590,7 @@ static enum stk_status try_segment(struct decoding *n, const struct stk_segment 
 	n->number_of = NULL;
 	if (s && n->missing)
 		note_why(n, why.message);
-	/* A failure of the GPU itself is one of the caller; everything else is left to the cores. */
+	/* A failure of the GPU itself fails the call. After any other failure the cores decode the remaining frames. */
 	if (n->status || s == STK_CUDA) {
 		if (err)
 			*err = why;
@@ -597,7 +601,7 @@ static enum stk_status try_segment(struct decoding *n, const struct stk_segment 
 
 /* ---- frames that the cores decode ---- */
 
-/* Copies the frame in `staging` to the GPU. The copy has left the memory when the call returns. */
+/* Copies the frame in `staging` to the GPU. `staging` may be overwritten when the call returns. */
 static enum stk_status send_staged(struct decoding *n, struct stk_error *err)
 {
 	struct stk_video_gpu *g = n->g;
@@ -623,7 +627,7 @@ static struct stk_image place_staged(void *user, int32_t k, int32_t width, int32
 	return to;
 }
 
-/* Decodes the frames that have not come. */
+/* Decodes the frames that the engine did not write. */
 static enum stk_status decode_rest(struct decoding *n, struct stk_video_decoder *cores, struct stk_error *err)
 {
 	const struct stk_video_wanted *w = n->wanted;
@@ -660,7 +664,7 @@ static int32_t join_segments(struct stk_segment *segments, int32_t count)
 	return n;
 }
 
-/* Makes our stream wait for what is queued on the caller's. */
+/* Makes our stream wait for the work that is queued on the caller's stream so far. */
 static enum stk_status wait_before(struct stk_video_gpu *g, stk_gpu_stream after, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = stk__nvdec_device(g->nvdec);
@@ -715,7 +719,7 @@ enum stk_status stk__video_gpu_put(struct stk_video_gpu *g, void *to, const void
 
 size_t stk__video_gpu_memory(const struct stk_video_index *x)
 {
-	/* Beyond the pictures that the cores keep too: those that the session adds, with up to 16 bits and three whole planes. */
+	/* The pictures that a decoder on the cores keeps too, and the surfaces that a session has in addition: up to 16 bits, three full planes. */
 	const size_t picture = (size_t)x->parameters->width * (size_t)x->parameters->height * 6;
 	return stk__video_decode_memory(x) + STK_NVDEC_MORE_SURFACES * picture;
 }

@@ -33,7 +33,7 @@ size_t stk__video_gpu_memory(const struct stk_video_index *x);
 void stk__video_gpu_forget(struct stk_video_gpu *g);
 
 struct stk_video_gpu_counters {
-	int64_t on_gpu, on_cores;  /* frames */
+	int64_t on_gpu, on_cores;  /* frames that the engine decoded, and that the cores decoded */
 	int64_t decoded, segments; /* packets that the engine decoded, and trips from a key packet */
 };
 struct stk_video_gpu_counters stk__video_gpu_counters(const struct stk_video_gpu *g);

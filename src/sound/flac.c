@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { ID3_HEADER = 10, SECTION_HEADER = 4, STREAMINFO = 34, SEEK_POINT = 18, MOST_SECTIONS = 4096 };
-enum { MOST_TAIL = 64 << 20 }; /* bytes without a block that are searched for one */
+enum { MOST_TAIL = 64 << 20 }; /* bytes that are searched for a block */
 enum { TAIL_TRIES = 64 /* blocks near the end that are decoded to find a whole one */ };
 
 /* ---- header ---- */
@@ -95,7 +95,7 @@ static int64_t frame_of(const struct stk_sound_info *info, const struct stk_flac
 	return (int64_t)(b->variable ? number : number * (uint64_t)info->blocks.most);
 }
 
-/* Returns whether p, of which n bytes follow, may be the header of one of the file's blocks. Few of other bytes are taken for one. */
+/* Returns whether the n bytes at p may begin with the header of one of the file's blocks. Other bytes seldom look like one. */
 static bool is_block(const struct stk_sound_info *info, const uint8_t *p, size_t n, struct stk_flac_block *b)
 {
 	return stk__flac_block_read(p, n, info->rate, info->bits, b) && b->channels == info->channels && b->bits == info->bits &&
@@ -163,7 +163,7 @@ static enum stk_status find_last(const struct stk_sound_bytes *bytes, const stru
 	return STK_OK;
 }
 
-/* Sets info->frames to the end of the last whole block, and *end to its offset. Decodes all blocks, since they do not say where in time they are. */
+/* Finds the end of the last whole block: its frame (info->frames) and its offset (*end). Decodes all blocks, since they do not say where in time they are. */
 static enum stk_status count_blocks(struct stk_flac_decoder *d, struct stk_sound_info *info, uint64_t *end)
 {
 	enum stk_status s = STK_OK;
@@ -175,7 +175,7 @@ static enum stk_status count_blocks(struct stk_flac_decoder *d, struct stk_sound
 	return s == STK_CORRUPT || s == STK_END ? STK_OK : s;
 }
 
-/* The same from the end of the file: the last block that can be decoded. */
+/* Finds the end of the last block that can be decoded, as count_blocks does, but searches from the end of the file if blocks say where in time they are. */
 static enum stk_status find_end(struct stk_flac_decoder *d, struct stk_sound_info *info, uint64_t *end, struct stk_error *err)
 {
 	struct stk_flac_block b;
@@ -199,7 +199,7 @@ static enum stk_status find_end(struct stk_flac_decoder *d, struct stk_sound_inf
 	return stk__fail(err, STK_CORRUPT, "a FLAC whose last %d blocks are damaged", TAIL_TRIES);
 }
 
-/* Finds the number of frames, where the header does not say it, or where the file may be cut off. */
+/* Finds the number of frames if the header does not say it, or if the file may be cut off. */
 static enum stk_status count_frames(
 	const struct stk_sound_bytes *bytes, bool lenient, int64_t promised, struct stk_sound_info *info, struct stk_error *err)
 {
@@ -281,13 +281,13 @@ enum stk_status stk__flac_peek(
 
 /* ---- windows ---- */
 
-/* A place in the file: an offset, and the frame at which the block there begins. */
+/* The offset of a block in the file, and the frame at which the block begins. */
 struct place {
 	uint64_t at;
 	int64_t frame;
 };
 
-/* Narrows the places around frame `first` by the file's table. */
+/* Moves *low and *high closer to frame `first`, from both sides, with the file's seek table. */
 static enum stk_status use_table(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, int64_t first, struct place *low,
 	struct place *high, struct stk_error *err)
 {
@@ -328,7 +328,7 @@ static enum stk_status seek(
 		const double part = (double)(first - low->frame) / (double)(high.frame - low->frame);
 		uint64_t guess = low->at + (uint64_t)(part * (double)(high.at - low->at));
 		guess = guess < low->at + STK_SOUND_READ / 2 ? low->at + 1 : guess - STK_SOUND_READ / 4;
-		if (k % 4 == 3) /* where sizes of blocks vary much, halves are found sooner than proportions */
+		if (k % 4 == 3) /* if blocks vary much in size, bisection converges faster than interpolation */
 			guess = low->at + (high.at - low->at) / 2;
 		if ((s = find_block(bytes, info, guess, high.at, low->frame + 1, high.frame, &at, &b, err)))
 			return s;
@@ -339,7 +339,7 @@ static enum stk_status seek(
 		else
 			high = (struct place){guess, frame_of(info, &b)};
 	}
-	while (!s && low->frame < first) { /* the last block that is close */
+	while (!s && low->frame < first) { /* goes on block by block to the last one that begins at or before `first` */
 		if ((s = find_block(bytes, info, low->at + 1, high.at, low->frame + 1, first + 1, &at, &b, err)) || at == UINT64_MAX)
 			break;
 		*low = (struct place){at, frame_of(info, &b)};
@@ -347,7 +347,7 @@ static enum stk_status seek(
 	return s;
 }
 
-/* Writes frames from `skip` on of a decoded block. */
+/* Writes `n` frames of a decoded block, from its frame `skip` on, to `to` in the window's type. */
 static void store(const struct stk_flac_held *held, const struct stk_sound_window *w, int64_t skip, int64_t n, uint8_t *to)
 {
 	enum { PART = 512 };
@@ -390,12 +390,12 @@ static void store(const struct stk_flac_held *held, const struct stk_sound_windo
 struct reading {
 	struct stk_flac_decoder d;
 	const struct stk_sound_window *window;
-	size_t frame_size;               /* of the output */
-	int64_t frame;                   /* the next one to decode */
-	uint64_t at;                     /* of the next block */
-	uint64_t number;                 /* that its header must have */
+	size_t frame_size;               /* bytes of a frame in the output */
+	int64_t frame;                   /* the next frame to decode */
+	uint64_t at;                     /* offset of the next block */
+	uint64_t number;                 /* the number that the next block's header must have */
 	bool numbered;                   /* `number` is known */
-	bool after_jump;                 /* no block was decoded since the place was found by its header */
+	bool after_jump;                 /* no block was decoded since `at` was found by the look of a header */
 	int64_t held[STK_FLAC_TOGETHER]; /* the first frames of the blocks that the decoder holds */
 };
 
@@ -408,7 +408,7 @@ static enum stk_status refuse_damage(const struct reading *r, enum stk_status s,
 		s == STK_END ? "truncated" : "damaged", seconds, (unsigned long long)r->at);
 }
 
-/* Goes to the next usable block at offset `from` or later. *frame: the frame at which it begins, at the latest the window's end. */
+/* Moves r->at to the next usable block at offset `from` or later. *frame: the frame at which that block begins, or the window's end if that is earlier. */
 static enum stk_status skip_damage(struct reading *r, uint64_t from, int64_t *frame, struct stk_error *err)
 {
 	const struct stk_sound_info *info = r->d.info;
@@ -424,7 +424,7 @@ static enum stk_status skip_damage(struct reading *r, uint64_t from, int64_t *fr
 	return s;
 }
 
-/* Writes the part of a decoded block that begins at `frame`, or zeros, that lies in the window. held NULL: zeros. */
+/* Writes the frames from `frame` to `next` that lie in the window: those of a decoded block, or zeros if `held` is NULL. */
 static void put(const struct reading *r, const struct stk_flac_held *held, int64_t frame, int64_t next)
 {
 	const struct stk_sound_window *w = r->window;
@@ -466,7 +466,8 @@ static enum stk_status next_block(struct reading *r, struct stk_error *err)
 			put_held(r);
 		return STK_OK;
 	}
-	if ((s == STK_CORRUPT || s == STK_END) && r->after_jump) { /* the place does not have a block, or the block is damaged */
+	if ((s == STK_CORRUPT || s == STK_END) &&
+		r->after_jump) { /* the bytes at `at` are no block, or a damaged one: decodes from the file's start */
 		r->after_jump = r->numbered = false;
 		r->at = r->d.info->begin;
 		r->frame = 0;

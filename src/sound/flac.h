@@ -11,8 +11,8 @@ enum { STK_FLAC_HEADER = 16 /* most bytes of a block's header */ };
 
 /* The header of a block. */
 struct stk_flac_block {
-	uint64_t number; /* of its first frame, or of the block if all blocks have the same size */
-	int32_t bytes;   /* of the header */
+	uint64_t number; /* number of its first frame; number of the block if all blocks have the same size */
+	int32_t bytes;   /* bytes of the header */
 	int32_t frames, rate, channels, bits;
 	int32_t first_side; /* stereo: 1: the first channel is the side, 0: the second one; -1: none */
 	bool middle;        /* the other channel is the middle */
@@ -33,7 +33,7 @@ struct stk_flac_decoder {
 	uint64_t piece_at;       /* their offset in the file */
 	const uint8_t *unsummed; /* the first byte of the piece that is not in the checksum yet */
 	uint32_t checksum;
-	enum stk_status failed; /* of reading bytes */
+	enum stk_status failed; /* status of reading bytes */
 	struct stk_error *err;
 	/* Blocks that were read and have residuals instead of samples, until stk__flac_finish. */
 	struct stk_flac_held {
@@ -55,7 +55,7 @@ void stk__flac_end(struct stk_flac_decoder *d);
 /* Reads the block at offset `at` to d->block, and as the last one of d->held, in which there must be room; sets *next to the offset of its end. STK_CORRUPT,
  * without a message: there is no block, or it is damaged. STK_END: the file ends in it. STK_NO_MEMORY, or the failure of reading, with a message. */
 STK_MUST_USE enum stk_status stk__flac_decode(struct stk_flac_decoder *d, uint64_t at, uint64_t *next);
-/* Returns how many blocks are best held: so many that STK_FLAC_TOGETHER channels are predicted together, which is faster. */
+/* Returns how many blocks to hold before stk__flac_finish. Channels are predicted faster if STK_FLAC_TOGETHER of them are predicted together. */
 int32_t stk__flac_most_held(const struct stk_flac_decoder *d);
 /* Makes the samples of all held blocks. The caller then sets held_count to 0. */
 void stk__flac_finish(struct stk_flac_decoder *d);

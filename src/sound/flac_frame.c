@@ -17,7 +17,7 @@ static uint32_t header_checksum(const uint8_t *p, int32_t n)
 	return sum;
 }
 
-/* Reads a number in the form of UTF-8, of up to 36 bits. Returns its bytes, or 0 if it is invalid. */
+/* Reads a number of up to 36 bits that is coded like a character in UTF-8. Returns how many bytes it takes, or 0 if it is invalid. */
 static int32_t read_number(const uint8_t *p, uint64_t *number)
 {
 	if (p[0] < 0x80) {
@@ -69,7 +69,7 @@ bool stk__flac_block_read(const uint8_t *p, size_t n, int32_t rate, int32_t bits
 
 /* ---- bytes ---- */
 
-/* Makes the file's bytes from `at` on the current piece. */
+/* Reads the bytes from offset `at` on, which become the current piece. */
 static void take_piece(struct stk_flac_decoder *d, uint64_t at)
 {
 	const uint64_t rest = d->bytes->size - at;
@@ -122,7 +122,7 @@ static void more(struct stk_flac_bits *b)
 	}
 }
 
-/* Begins to read bits at an offset, of which at least STK_FLAC_HEADER bytes are in the piece unless the file ends there. */
+/* Begins to read bits at offset `at`. The piece then has at least STK_FLAC_HEADER bytes from there on, unless the file ends before. */
 static void go_to(struct stk_flac_decoder *d, uint64_t at)
 {
 	const uint64_t end = d->piece_at + (uint64_t)(d->bits.end - d->piece);
@@ -162,7 +162,7 @@ static void predict_side(struct stk_flac_decoder *d, const struct stk_flac_predi
 
 static const struct stk_flac_predictor fixed[] = {{0, 0, {0}}, {1, 0, {1}}, {2, 0, {2, -1}}, {3, 0, {3, -3, 1}}, {4, 0, {4, -6, 4, -1}}};
 
-/* Reads one channel of `bits` bits: residuals to its plane, or samples if it has no predictor, or 33 bits. These are in d->side too. */
+/* Reads one channel of `bits` bits to its plane: residuals, or samples if the channel has no predictor or has 33 bits. Samples of 33 bits go to d->side too. */
 static enum stk_status read_subframe(struct stk_flac_decoder *d, int32_t bits, struct stk_flac_held *held, int32_t channel)
 {
 	struct stk_flac_bits *b = &d->bits;
@@ -222,7 +222,7 @@ int32_t stk__flac_most_held(const struct stk_flac_decoder *d)
 	return wide || d->info->channels > STK_FLAC_TOGETHER / 2 ? 1 : STK_FLAC_TOGETHER / d->info->channels;
 }
 
-/* Makes room for the block in the planes of all blocks that may be held, and moves those that are. */
+/* Makes the planes of all blocks that may be held large enough for this block, and moves the blocks that are held to the new planes. */
 static enum stk_status make_room(struct stk_flac_decoder *d)
 {
 	const size_t n = (size_t)d->block.frames, channels = (size_t)d->info->channels;
@@ -253,8 +253,8 @@ static enum stk_status make_room(struct stk_flac_decoder *d)
 	return STK_OK;
 }
 
-/* Makes left and right of the side (left - right) and the other channel: left, right, or the middle ((left + right) >> 1, whose lost bit the side has). The
- * results fit in 32 bits, so that arithmetic modulo 2^32 gives them, except for a side of 33 bits. */
+/* Computes left and right from the side (left - right) and the other channel: left, right, or the middle, (left + right) >> 1. The bit that the middle lacks is
+ * the side's lowest bit. The results fit in 32 bits, so arithmetic modulo 2^32 is enough, except for a side of 33 bits. */
 static void separate(const struct stk_flac_held *held, const int64_t *side)
 {
 	const struct stk_flac_block *block = &held->block;

@@ -13,7 +13,7 @@ enum { BLOCK = 4096 }; /* samples that are converted through float at a time */
 
 /* ---- one sample ---- */
 
-/* G.711: 4 bits of the magnitude, shifted by an exponent. */
+/* Decodes a sample of G.711: 4 bits of the magnitude, shifted by an exponent. */
 static int16_t from_alaw(uint8_t v)
 {
 	unsigned a = v ^ 0x55u, exponent = a >> 4 & 7, magnitude = (a & 15) << 4;
@@ -41,7 +41,7 @@ static inline int32_t from_i32(const uint8_t *p)
 	return v;
 }
 
-/* As the upper 24 bits of 32. */
+/* Reads 24 bits into the upper 24 bits of 32. */
 static inline int32_t from_i24(const uint8_t *p)
 {
 	return (int32_t)((uint32_t)p[0] << 8 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 24);
@@ -91,7 +91,7 @@ static void to_float(enum stk_pcm kind, const uint8_t *p, int64_t n, float *to)
 	}
 }
 
-/* Integers and G.711 only. */
+/* Converts integers and G.711; the caller converts floats by way of to_float. */
 static void to_int16(enum stk_pcm kind, const uint8_t *p, int64_t n, int16_t *to)
 {
 	switch (kind) {

@@ -17,7 +17,7 @@ struct stk_sound_bytes {
 	/* Sets *out to the n bytes from `at` on, which are inside the file and at most STK_SOUND_READ. They stay valid until the next call. */
 	enum stk_status (*read)(void *user, uint64_t at, size_t n, const uint8_t **out, struct stk_error *err);
 	void *user;
-	uint64_t size;       /* of the file */
+	uint64_t size;       /* bytes of the file */
 	const uint8_t *data; /* all bytes, if they are in memory */
 };
 enum { STK_SOUND_READ = 1 << 16 };
@@ -25,7 +25,7 @@ enum { STK_SOUND_READ = 1 << 16 };
 /* A file in memory; `data` must outlive the result. */
 struct stk_sound_bytes stk__sound_memory(const uint8_t *data, size_t size);
 
-/* The places of the samples of a FLAC file. */
+/* What the blocks of a FLAC file say about their positions. */
 struct stk_sound_blocks {
 	uint64_t seek_table; /* offset of the seek table */
 	uint32_t seek_points;
@@ -41,11 +41,11 @@ struct stk_sound_info {
 	enum stk_pcm pcm;
 	int32_t rate; /* frames a second, at least 1 */
 	int32_t channels, bits;
-	int64_t frames;  /* that the file holds */
-	int64_t missing; /* that the header promises, and that the file does not hold */
+	int64_t frames;  /* number of frames that the file holds */
+	int64_t missing; /* number of frames that the header promises and the file does not hold */
 	uint64_t begin;  /* offset of the first frame */
 	double origin;   /* seconds: time of the first frame on the file's clock, on which its video has times too; 0 of WAV and FLAC */
-	uint32_t frame_bytes; /* of one frame in the file; of FLAC, of one decoded frame */
+	uint32_t frame_bytes; /* bytes of one frame in the file; for FLAC, of one decoded frame */
 	struct stk_sound_blocks blocks;
 };
 
@@ -63,7 +63,7 @@ struct stk_sound_window {
 	int64_t first, count;            /* frames; the window is inside the file */
 	enum stk_dtype dtype;            /* STK_FLOAT, STK_INT16 or STK_INT32 */
 	bool mono;                       /* the mean of the channels */
-	void *to;                        /* count frames of all channels, interleaved, or of one with `mono` */
+	void *to;                        /* memory for `count` frames of all channels, interleaved, or of one channel with `mono` */
 	const struct stk_cancel *cancel; /* STK_CANCELLED after it was set; nullable */
 	unsigned cpu;                    /* features of the processor that loops may use (base/cpu.h) */
 	bool lenient;                    /* damaged blocks of a FLAC file are silent; otherwise STK_CORRUPT */

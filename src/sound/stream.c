@@ -25,11 +25,11 @@ struct stk_sound_stream {
 	AVPacket *packet;
 	struct stk_sound_info info;
 	bool lenient;
-	int64_t limit; /* frames after which padding follows that FFmpeg does not leave out */
+	int64_t limit; /* number of frames before padding that FFmpeg does not leave out */
 	/* The state of decoding since the file was opened. */
-	bool pending;  /* `frame` holds samples that were not taken yet */
+	bool pending;  /* `frame` holds samples that were not passed on yet */
 	bool drained;  /* the decoder knows that no packet follows */
-	bool jumped;   /* packets were left out: frames are placed by their times */
+	bool jumped;   /* packets were left out, so `at` follows from the frames' times */
 	bool began;    /* a packet was read */
 	int64_t at;    /* number of the next frame of samples */
 	int64_t start; /* time of the first packet, in time bases */
@@ -118,7 +118,7 @@ static double seconds(const struct stk_sound_stream *s)
 	return s->info.rate ? (double)s->at / s->info.rate : 0;
 }
 
-/* Returns the number of the first sample of a time, without the delay. */
+/* Returns the number of the sample at a time, counted without the delay. time: in time bases. */
 static int64_t place(const struct stk_sound_stream *s, int64_t time)
 {
 	const AVRational tb = s->stream->time_base;
@@ -141,12 +141,14 @@ static void note_start(struct stk_sound_stream *s)
 static int preroll(const struct stk_sound_stream *s)
 {
 	const AVRational tb = s->stream->time_base;
-	const bool exact = tb.num == 1 && s->info.rate > 0 && tb.den % s->info.rate == 0; /* times say exactly which sample is meant */
+	const bool exact =
+		tb.num == 1 && s->info.rate > 0 &&
+		tb.den % s->info.rate == 0; /* a sample lasts a whole number of time bases, so each sample has a time of its own */
 	const enum AVCodecID id = s->stream->codecpar->codec_id;
 	return !exact ? -1 : id == AV_CODEC_ID_FLAC ? 0 : id == AV_CODEC_ID_MP3 ? MP3_PREROLL : -1;
 }
 
-/* Returns whether the packet, of which `s->packet` is the latest, ends so long before frame `first` that it need not be decoded. */
+/* Returns whether `s->packet` need not be decoded for a window from frame `first` on: at least `packets` packets of its duration fit between the two. */
 static bool is_before(const struct stk_sound_stream *s, int64_t first, int packets)
 {
 	const AVPacket *p = s->packet;
@@ -312,7 +314,7 @@ static int64_t flac_frames(const AVCodecParameters *p)
 	return n ? n : -1;
 }
 
-/* Names live longer than FFmpeg's libraries. */
+/* Returns a name that stays valid after FFmpeg's libraries are unloaded, unlike FFmpeg's own names. */
 static const char *format_of(const char *name)
 {
 	static const char *const names[] = {"flac", "ogg", "mp3", "mp4", "matroska", "aac", "wav", "aiff", "au", "caf", "mpegts", "avi"};

@@ -13,7 +13,7 @@ enum { TAG_PCM = 1, TAG_FLOAT = 3, TAG_ALAW = 6, TAG_MULAW = 7, TAG_EXTENSIBLE =
 
 /* Facts about the file, collected while its chunks are visited. */
 struct wav {
-	uint64_t size; /* of the file */
+	uint64_t size; /* bytes of the file */
 	bool wide;     /* RF64 or BW64 */
 	bool has_ds64, has_fmt, has_data;
 	uint64_t ds64_data; /* size of the data, from ds64 */

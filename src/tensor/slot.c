@@ -251,7 +251,7 @@ bool stk__slot_place(struct stk_slot *s, int32_t v, int32_t i, const struct stk_
 
 /* ---- settling a batch ---- */
 
-/* Moves n samples together, to `to` on. Samples in a region only ever move to lower addresses, after a sample was left out. */
+/* Moves n samples next to each other, from the address `to` on. Samples in a region only ever move to lower addresses, after a sample was left out. */
 static bool move_samples(struct stk_slot *s, struct stk_slot_value *val, int32_t n, uint8_t *to, size_t bytes)
 {
 	struct stk_ring *r = s->ring;

@@ -41,7 +41,7 @@
 struct stk_slot_value {
 	struct stk_tensor *samples; /* `batch` of them, owned by the face */
 	struct stk_desc expected;   /* shape of a sample; ndim -1: no shape is expected */
-	uint8_t *region;            /* batch * sample_bytes; NULL without an expected shape */
+	uint8_t *region;            /* memory of batch * sample_bytes bytes; NULL without an expected shape */
 	int64_t sample_bytes;
 	size_t room; /* bytes wanted after the region */
 	struct stk_block *block;
@@ -66,10 +66,10 @@ struct stk_slot {
 	int64_t delivered; /* position in the order of delivery, from 1 on */
 	struct stk_slot_value *values;
 	struct stk_face *face;
-	size_t bytes[STK_SPACES]; /* of the slot's blocks */
+	size_t bytes[STK_SPACES]; /* bytes of the slot's blocks in each space */
 	struct stk_uses uses;
 	stk_gpu_event written; /* recorded by stk__slot_written after the writer's work; NULL if never */
-	bool writing;          /* that work was not yet seen to have ended */
+	bool writing;          /* the work before `written` may not have ended yet */
 	bool laid;             /* in a fixed ring: the samples have their final addresses */
 };
 
@@ -106,11 +106,11 @@ struct stk_ring {
 	_Atomic int32_t out;                      /* number of slots that are being filled or held */
 	_Atomic bool wanted;                      /* no slot was available for a taker: call on_return at the next drop */
 	_Atomic bool pinned;                      /* the ring has let go of a block that is not small */
-	_Atomic size_t bytes;                     /* of all slots' blocks and spare blocks */
+	_Atomic size_t bytes;                     /* bytes of all slots' blocks and of spare blocks */
 	size_t enough;                            /* limit of `bytes` for slots made because the consumer lags; 0: no limit */
 	struct {
-		size_t bytes;  /* of kept blocks */
-		size_t limit;  /* for kept blocks */
+		size_t bytes;  /* bytes of kept blocks */
+		size_t limit;  /* most bytes of kept blocks */
 		size_t looked; /* `bytes` when the limit was last computed from free memory; SIZE_MAX: the limit was given */
 	} held[STK_SPACES];
 	struct stk_block_source source;
@@ -179,7 +179,7 @@ STK_MUST_USE enum stk_status stk__slot_rest(struct stk_slot *slot, struct stk_er
 STK_MUST_USE enum stk_status stk__slot_wait(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
 /* Records that the slot is written by the work queued on `stream` so far. Call inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__slot_written(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
-/* Reports whether the writing has finished. Queries several times, since it mostly has or is about to. */
+/* Sets *done to whether the writing has finished. Queries some ten microseconds long, since the writing has mostly finished or is about to. */
 STK_MUST_USE enum stk_status stk__slot_is_written(struct stk_slot *slot, bool *done, struct stk_error *err);
 
 /* Finds memory for sample i of value v and sets samples[v][i]. Returns false if memory is short. Several threads may call this for different i. */

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STK_DUTY_WINDOW_NS 100000000 /* that awake threads are counted over: some batches of a training loop */
+#define STK_DUTY_WINDOW_NS 100000000 /* length of the window in which awake threads are counted: some batches of a training loop */
 
 struct stk_duty {
 	_Atomic int32_t on;       /* how many threads are on duty: those with the lowest numbers */
@@ -33,7 +33,7 @@ void stk__duty_sleeps(struct stk_duty *d, int64_t now);
 /* Returns whether all threads on duty are awake while others rest. Call it between two units of work, without the lock. If it returns false there is no need
  * to read the clock for stk__duty_busy. */
 bool stk__duty_full(const struct stk_duty *d);
-/* Like stk__duty_full, and this has lasted long enough that more threads should be on duty; stk__duty_raise then adds them. */
+/* Returns whether stk__duty_full has held for so long that more threads should be on duty; stk__duty_raise adds them. */
 bool stk__duty_busy(const struct stk_duty *d, int64_t now);
 /* Returns how many threads per hundred were awake on average in the last finished window. Call it without the lock. */
 int32_t stk__duty_load(const struct stk_duty *d, int64_t now);

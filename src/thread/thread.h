@@ -33,7 +33,7 @@ void stk__cpu_budget(struct stk_cpu_budget *b);
 /* Returns the quota of the control groups. Reads files below `root` instead of "/". */
 double stk__cgroup_quota(const char *root);
 
-/* The cores that are on the same side of the machine as a PCI device. */
+/* The cores that the kernel reports as local to a PCI device. */
 struct stk_device_cores {
 	cpu_set_t cpus; /* cores near the device that this process may use */
 	int count;      /* number of cores in cpus */

@@ -9,11 +9,11 @@
 
 enum { MARKS = STK_JPEG_GPU_TIMES + 1, RAW_SLACK = 64 };
 
-/* The layout of a part in its stream's memory: tables of decoder and passes, and results of both, with the files among them. */
+/* The layout of a part in its stream's memory: tables of the decoder and of the passes, then the results of both. The files' bytes lie among the results. */
 struct sizes {
 	struct stk_jpeg_gpu_plan_sizes decode;
 	struct stk_pass_gpu_sizes passes;
-	struct stk_jpeg_gpu_plan_limits files; /* with room for their bytes */
+	struct stk_jpeg_gpu_plan_limits files; /* limits of the part's files, where `raw` gives room for their bytes */
 	size_t all;
 };
 
@@ -22,11 +22,11 @@ struct part {
 	struct stk_jpeg_gpu_limits room; /* the largest need for which the tables have room */
 	struct stk_jpeg_gpu_plan *plan;
 	struct stk_pass_gpu *passes;
-	uint8_t *tables;    /* pinned: the decoder's, then the passes' */
+	uint8_t *tables;    /* pinned memory: tables of the decoder, then of the passes */
 	size_t pass_tables; /* offset of the passes' tables */
-	uint32_t *flags;    /* pinned; view.host_flags */
+	uint32_t *flags;    /* pinned memory; the address that view.host_flags has */
 	stk_gpu_event done, marks[MARKS];
-	/* of the last submission */
+	/* the members below describe the last submission */
 	int first, count, stream;
 	struct stk_jpeg_gpu_limits need;
 	struct sizes sizes;
@@ -47,7 +47,7 @@ struct stk_jpeg_gpu_batch {
 	struct stk_jpeg_gpu *decoder;
 	struct part *parts;
 	int n_parts, room_parts, room_items;
-	const uint32_t **flag; /* for each item; NULL: refused */
+	const uint32_t **flag; /* for each item, the address of its image's flag; NULL: the GPU does not decode the item */
 	uint32_t *place;       /* for each item, its offset in the stream's raw bytes */
 	bool measure;
 };
@@ -99,8 +99,8 @@ static void part_empty(struct stk_jpeg_gpu *d, struct part *p)
 	p->room = (struct stk_jpeg_gpu_limits){0};
 }
 
-/* A size that grows gets half as much again for later batches, and at least enough for usual images, since freeing pinned memory waits for all work of the
- * GPU. */
+/* Returns the new size of a table. A table that must grow becomes half as large again as needed, and at least large enough for usual images: growing is
+ * costly, because freeing the old pinned memory waits for all work of the GPU. */
 static uint32_t grown(uint32_t has, uint32_t need, uint64_t usual)
 {
 	uint64_t more = need + (uint64_t)need / 2;
@@ -118,7 +118,12 @@ static bool part_holds(const struct part *p, const struct stk_jpeg_gpu_limits *n
 /* Chooses the room for a part with this need, and for all later parts. */
 static struct stk_jpeg_gpu_limits choose_room(struct stk_jpeg_gpu *d, const struct stk_jpeg_gpu_limits *need)
 {
-	enum { BYTES = 32 << 10, BLOCKS = 1024, TABLES = 5376, TAPS = 4096 }; /* of usual images; the tables are the standard's examples */
+	enum {
+		BYTES = 32 << 10,
+		BLOCKS = 1024,
+		TABLES = 5376,
+		TAPS = 4096
+	}; /* what a usual image needs; TABLES: for the Huffman tables that the JPEG standard gives as examples */
 	pthread_mutex_lock(&d->lock);
 	struct stk_jpeg_gpu_limits *room = &d->room;
 	uint64_t images = room->files.images = grown(room->files.images, need->files.images, 0);
@@ -132,7 +137,7 @@ static struct stk_jpeg_gpu_limits choose_room(struct stk_jpeg_gpu *d, const stru
 	return chosen;
 }
 
-/* Tables for what the part needs. */
+/* Allocates the part's tables again if they are too small for the files that it has now. */
 static enum stk_status part_reserve(struct stk_jpeg_gpu *d, struct part *p, struct stk_error *err)
 {
 	const struct stk_jpeg_gpu_limits *need = &p->need;
@@ -309,7 +314,7 @@ static enum stk_status cut(struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_g
 
 /* ---- what a part does ---- */
 
-/* Copies the files' bytes and gives each its place; files that the CPU decodes are left out. */
+/* Copies the files' bytes to the stream's memory, and records each file's offset there. Leaves out files that the CPU decodes. */
 static enum stk_status copy_files(const struct stk_jpeg_gpu_batch *b, const struct part *p, const struct stk_jpeg_gpu_stream *stream,
 	const struct stk_jpeg_gpu_item *items, struct stk_error *err)
 {
@@ -360,7 +365,7 @@ bool stk__jpeg_gpu_need(const struct stk_jpeg_gpu_item *it, struct stk_jpeg_gpu_
 	return true;
 }
 
-/* Plans the pass, which reads the window where the decoder puts it, in the orientation that the pass sees. */
+/* Plans the item's pass over the decoded window. The pass reads the window through a view that applies the image's orientation. */
 static bool plan_pass(const struct part *p, const struct stk_jpeg_gpu_item *it, uint32_t index)
 {
 	uint64_t at;
@@ -398,8 +403,8 @@ static enum stk_status mark(
 	return s ? s : stk__gpu_event_record(b->decoder->dev, p->marks[i], stream->cuda, err);
 }
 
-/* All copies of a part come before its kernels, and nothing is copied back: in the few queues of the copy engines a copy that waits for kernels would hold
- * up those of other streams. */
+/* Copies the tables to the stream's memory. All copies of a part come before its kernels, and nothing is copied back: the copy engines have few queues, in
+ * which a copy that waits for kernels would hold up the copies of other streams. */
 static enum stk_status copy_tables(
 	const struct stk_jpeg_gpu_batch *b, struct part *p, const struct stk_jpeg_gpu_stream *stream, struct stk_error *err)
 {
@@ -440,7 +445,7 @@ static enum stk_status run_part(struct stk_jpeg_gpu_batch *b, struct part *p, co
 	struct stk_gpu_device *dev = b->decoder->dev;
 	p->work = stream->memory + aligned(p->sizes.decode.tables) + p->sizes.passes.tables;
 	stk__jpeg_gpu_plan_begin(p->plan, &p->sizes.files);
-	stk__jpeg_gpu_plan_view(p->plan, stream->memory, p->work, 0, &p->view); /* files and results always lie there */
+	stk__jpeg_gpu_plan_view(p->plan, stream->memory, p->work, 0, &p->view); /* gives view.raw, to which copy_files copies */
 	enum stk_status s = p->done ? STK_OK : stk__gpu_event_create(dev, false, &p->done, err);
 	if (s || (s = mark(b, p, stream, 0, err)) || (s = copy_files(b, p, stream, items, err)))
 		return s;

@@ -18,8 +18,8 @@
  * A batch is decoded in parts, as large as the memory of a decoder stream allows (jpeg_gpu_streams.h). All batches share the streams, so the memory that
  * decoding takes does not depend on how many batches are in flight.
  *
- * Whether the CPU decodes a file depends only on the file, its window and the memory; never on timing or on the other files. What comes out
- * right is bit for bit what the CPU would make. Nothing is allocated once batches of the largest size have been seen.
+ * Whether the CPU decodes a file depends only on the file, its window and the memory; never on timing or on the other files. The pixels
+ * of a file that is not flagged equal the CPU's bit for bit. Nothing is allocated once batches of the largest size have been seen.
  * Threads: a decoder serves any; a batch has one owner at a time. The pinned bytes must stay until the batch is done. */
 #ifndef STK_CODEC_JPEG_GPU_H
 #define STK_CODEC_JPEG_GPU_H
@@ -72,8 +72,9 @@ size_t stk__jpeg_gpu_bytes(const struct stk_jpeg_gpu_limits *limits);
 /* most: bytes of device memory for all work in flight. Nothing is allocated before the first files come. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_create(
 	struct stk_gpu_device *dev, size_t most, struct stk_jpeg_gpu **out, struct stk_error *err);
-void stk__jpeg_gpu_destroy(struct stk_jpeg_gpu *d);  /* call it after its batches are destroyed; waits for work in flight; accepts NULL */
-size_t stk__jpeg_gpu_memory(struct stk_jpeg_gpu *d); /* bytes of device memory that it uses after all decoder streams were needed */
+void stk__jpeg_gpu_destroy(struct stk_jpeg_gpu *d); /* call it after its batches are destroyed; waits for work in flight; accepts NULL */
+size_t stk__jpeg_gpu_memory(
+	struct stk_jpeg_gpu *d); /* bytes of device memory that the decoder uses once all its streams have been needed */
 
 STK_MUST_USE enum stk_status stk__jpeg_gpu_batch_create(struct stk_jpeg_gpu *d, struct stk_jpeg_gpu_batch **out, struct stk_error *err);
 void stk__jpeg_gpu_batch_destroy(struct stk_jpeg_gpu_batch *b); /* must not be in flight; accepts NULL */

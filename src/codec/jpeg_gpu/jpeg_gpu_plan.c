@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Files are collected by plan_add; plan_end puts the bitstreams into the order of their table sets, so that a thread block loads one set, and writes all
- * tables compactly. */
+ * plan_add collects files. plan_end sorts the bitstreams by their table sets, so that a thread block loads only one set, and writes all tables compactly. */
 #include "codec/jpeg_gpu/jpeg_gpu_plan.h"
 
 #include "base/memory.h"
@@ -19,7 +18,7 @@ static const uint8_t natural_order[64] = {0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 
 	13, 6, 7, 14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61,
 	54, 47, 55, 62, 63};
 
-/* The DHT tables of an image's pairs. Two sets are equal if these are. */
+/* The Huffman tables (DHT) of an image's pairs of DC and AC tables. Two sets of decoding tables are equal if their keys are. */
 struct tables_key {
 	uint64_t hash;
 	int pairs;
@@ -38,9 +37,9 @@ struct range {
 };
 
 struct stk_jpeg_gpu_plan {
-	struct stk_jpeg_gpu_capacity cap; /* of the batch */
-	uint8_t *tables;                  /* the caller's */
-	/* collected */
+	struct stk_jpeg_gpu_capacity cap; /* capacity for this batch */
+	uint8_t *tables;                  /* memory of the caller, to which plan_end writes */
+	/* what plan_add has collected */
 	struct stk_jpeg_gpu_image *images;
 	struct range *image_bitstreams;
 	struct stk_jpeg_gpu_bitstream *bitstreams; /* in the order of files */
@@ -67,7 +66,7 @@ struct stk_jpeg_gpu_plan_sizes stk__jpeg_gpu_plan_sizes(const struct stk_jpeg_gp
 		.n_bitstreams = c.bitstreams,
 		.n_sync_work = c.sync_work,
 		.n_coefficient_work = c.coefficient_work,
-		.n_progressive = c.scans, /* a file has one at least */
+		.n_progressive = c.scans, /* every progressive file has at least one scan, so there are no more files than scans */
 		.n_scans = c.scans};
 	return (struct stk_jpeg_gpu_plan_sizes){stk__jpeg_gpu_place_tables(&v, 0, c.lut), stk__jpeg_gpu_place_work(&v, 0, &c), c.rgb};
 }
@@ -136,7 +135,7 @@ static uint64_t hash_of(const void *data, size_t size)
 	return h;
 }
 
-/* Lists the distinct pairs of tables and returns how many there are; pair_of[component] is its number. */
+/* Lists the distinct pairs of tables and returns how many there are. pair_of: for each component, the number of its pair. */
 static int list_pairs(const struct stk_jpeg_header *h, struct stk_jpeg_gpu_pair pairs[3], uint32_t pair_of[3])
 {
 	int n = 0;
@@ -220,7 +219,8 @@ static bool add_bitstream(struct stk_jpeg_gpu_plan *p, struct stk_jpeg_gpu_bitst
 	return true;
 }
 
-/* One bitstream for each restart interval up to the window's last row: those above it are decoded too, since the CPU would report their damage. */
+/* Adds a bitstream for each restart interval up to the window's last row. Intervals above the window are decoded too, since the CPU would report their
+ * damage. */
 static bool add_intervals(struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_gpu_file *f, const struct stk_jpeg_scan *scan,
 	const struct stk_jpeg_window *window, uint32_t image)
 {
@@ -325,7 +325,7 @@ static bool has_room(const struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_gp
 	       p->n_rgb + (uint64_t)im->rgb_pitch * im->h <= p->cap.rgb;
 }
 
-/* Restart intervals up to the window's last row; 1 without. */
+/* Returns the number of restart intervals up to the window's last row; 1 if the file has none. */
 static uint64_t count_intervals(const struct stk_jpeg_scan *scan, const struct stk_jpeg_window *window)
 {
 	uint64_t interval = (uint64_t)scan->restart_interval, stop = (uint64_t)window->mcu_y1 * (uint64_t)scan->mcus_x;
@@ -355,7 +355,7 @@ static bool plan_scan(const struct stk_jpeg_gpu_file *f, struct stk_jpeg_scan *s
 	return f->type != STK_GRAY || scan->color != STK_JPEG_RGB;
 }
 
-/* A progressive file's scans go over all coefficients down to the window's last row. */
+/* Returns the MCUs to decode: the window's, or for a progressive file, whose scans visit all of them, every MCU down to the window's last row. */
 static struct stk_jpeg_window plan_window(const struct stk_jpeg_gpu_file *f, const struct stk_jpeg_scan *scan)
 {
 	struct stk_jpeg_window w = stk__jpeg_window_plan(scan, f->window);

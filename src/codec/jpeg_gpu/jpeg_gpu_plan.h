@@ -20,10 +20,10 @@
 /* Limits of a batch. */
 struct stk_jpeg_gpu_plan_limits {
 	uint32_t images;
-	uint32_t bytes;  /* of entropy-coded data */
-	uint32_t blocks; /* of 8x8 samples: as stk__jpeg_gpu_plan_need counts them */
-	uint32_t scans;  /* of progressive files */
-	uint32_t tables; /* of baseline files: entries of the sets, as if none were shared */
+	uint32_t bytes;  /* bytes of entropy-coded data */
+	uint32_t blocks; /* blocks of 8x8 samples, as stk__jpeg_gpu_plan_need counts them */
+	uint32_t scans;  /* scans of progressive files */
+	uint32_t tables; /* entries of the table sets of baseline files, as if no files shared a set */
 	size_t raw;      /* bytes of view.raw, if it lies among the results, where coefficients later replace it; 0: it lies elsewhere */
 };
 
@@ -52,7 +52,7 @@ bool stk__jpeg_gpu_plan_need(const struct stk_jpeg_gpu_file *file, struct stk_jp
 /* Sizes of a view's two blocks of memory: tables, which the host writes (and uploads), and results, which the phases write. Both need 256-byte alignment. */
 struct stk_jpeg_gpu_plan_sizes {
 	size_t tables, work;
-	size_t pixels; /* of rgb, within work */
+	size_t pixels; /* bytes of view.rgb, which are part of `work` */
 };
 struct stk_jpeg_gpu_plan_sizes stk__jpeg_gpu_plan_sizes(const struct stk_jpeg_gpu_plan_limits *limits);
 

@@ -12,7 +12,7 @@ struct stk_jpeg_gpu_streams {
 	pthread_mutex_t lock;
 	pthread_cond_t given;
 	size_t most, part;
-	int n_made, n_allowed; /* streams that have memory, and how many may have */
+	int n_made, n_allowed; /* number of streams that have memory, and of streams that may get some */
 	int64_t turns;
 	struct stk_jpeg_gpu_stream stream[MOST];
 };
@@ -31,7 +31,7 @@ enum stk_status stk__jpeg_gpu_streams_create(
 	pthread_mutex_init(&all->lock, NULL);
 	pthread_cond_init(&all->given, NULL);
 	enum stk_status s = STK_OK;
-	/* One after the other, so that each has a queue of the hardware for itself. */
+	/* All streams first and their events later: streams that are created in a row get different queues of the hardware. */
 	for (int i = 0; i < MOST && !s; i++)
 		s = stk__gpu_stream_create(dev, STK_GPU_LOW, &all->stream[i].cuda, err);
 	for (int i = 0; i < MOST && !s; i++)
@@ -43,7 +43,7 @@ enum stk_status stk__jpeg_gpu_streams_create(
 	return s;
 }
 
-/* Waits until the stream has no work in flight. */
+/* Waits until the stream has no work in flight, and frees its memory. */
 static void empty(struct stk_jpeg_gpu_streams *all, struct stk_jpeg_gpu_stream *stream)
 {
 	if (stream->memory && stk__gpu_stream_sync(all->dev, stream->cuda, NULL)) {
@@ -123,7 +123,7 @@ enum stk_status stk__jpeg_gpu_streams_fit(
 		return stk__fail(
 			err, STK_LIMIT, "a file takes %zu bytes of the GPU, over the %zu that decoding may take", largest, all->most);
 	pthread_mutex_lock(&all->lock);
-	/* A batch that is a little larger gets one more part. */
+	/* A batch that is only a little larger gets one more part instead of larger parts. */
 	while (all->part < largest || all->part < least(batch, all->most / MOST) / 2) {
 		if (any_taken(all)) {
 			pthread_cond_wait(&all->given, &all->lock);
@@ -157,7 +157,7 @@ static bool idle(struct stk_jpeg_gpu_streams *all, const struct stk_jpeg_gpu_str
 	return !stk__gpu_event_query(all->dev, stream->done, &done, NULL) && done;
 }
 
-/* The free stream that was given back first; NULL: all are taken. The caller holds the lock. */
+/* Returns the free stream that was given back first; NULL: all are taken. Call with the lock held. */
 static struct stk_jpeg_gpu_stream *oldest(struct stk_jpeg_gpu_streams *all)
 {
 	struct stk_jpeg_gpu_stream *found = NULL;
