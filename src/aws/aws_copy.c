@@ -18,7 +18,7 @@ static const size_t issuer_strings[] = {offsetof(struct stk_aws_issuer, where), 
 	offsetof(struct stk_aws_issuer, session), offsetof(struct stk_aws_issuer, external_id), offsetof(struct stk_aws_issuer, seconds),
 	offsetof(struct stk_aws_issuer, token_file), offsetof(struct stk_aws_issuer, key), offsetof(struct stk_aws_issuer, account),
 	offsetof(struct stk_aws_issuer, renewal), offsetof(struct stk_aws_issuer, profile), offsetof(struct stk_aws_issuer, region)};
-/* Those in memory of base/secret.h. */
+/* The offsets of the strings that lie in memory of base/secret.h. */
 static const size_t settings_secrets[] = {offsetof(struct stk_aws_settings, secret), offsetof(struct stk_aws_settings, token)};
 static const size_t issuer_secrets[] = {offsetof(struct stk_aws_issuer, secret), offsetof(struct stk_aws_issuer, token)};
 enum { SECRETS = 2 };
@@ -38,7 +38,7 @@ static void clear_strings(void *s, const size_t *offsets, int n, void (*release)
 	}
 }
 
-/* Replaces the strings in `s`, which belong to another struct, by copies. */
+/* Replaces the strings in `s`, which still belong to another struct, with copies. */
 static bool own_strings(void *s, const size_t *offsets, int n, char *(*copy_of)(const char *text))
 {
 	bool good = true;

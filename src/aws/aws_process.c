@@ -19,8 +19,9 @@ extern char **environ;
 
 enum { LONGEST_ANSWER = 1 << 20, LOOK_MS = 50, LONGEST_S = 120 };
 
-/* Starts the program with an empty signal mask, because the library's threads block all signals. It stays in the process group only if it
- * may ask on the terminal; otherwise it leads its own group, which is ended with it. Returns its id, or -1. */
+/* Starts the program with an empty signal mask, because the library's threads block all signals. If standard input is a terminal, on which the
+ * program may ask, it stays in our process group. Otherwise it leads a group of its own, so that its children can be ended with it. Returns
+ * its id, or -1. */
 static pid_t start(const char *command, int out, bool *leads)
 {
 	const char *const words[] = {"sh", "-c", command, NULL};
@@ -83,7 +84,7 @@ enum stk_status stk__aws_ask_process(const struct stk_aws_issuer *i, const struc
 	close(ends[0]);
 	if (pid <= 0)
 		return stk__fail(err, STK_IO, "no credentials: the profile's credential_process can't be started");
-	while (on == ON && waitpid(pid, &ended, WNOHANG) == 0) { /* it has closed its output and still runs */
+	while (on == ON && waitpid(pid, &ended, WNOHANG) == 0) { /* the program has closed its output and still runs */
 		poll(NULL, 0, LOOK_MS);
 		on = look(how, until_ns);
 	}

@@ -69,7 +69,7 @@ bool stk__aws_profile_read(const char *name, bool environment, struct stk_aws_pr
 
 void stk__aws_profile_clear(struct stk_aws_profile *p)
 {
-	char *texts[] = {p->credentials, p->config}; /* keys may be in either file */
+	char *texts[] = {p->credentials, p->config}; /* a profile's keys may be in either file */
 	for (int i = 0; i < 2; i++) {
 		if (texts[i])
 			stk__erase(texts[i], strlen(texts[i]));

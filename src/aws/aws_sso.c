@@ -37,7 +37,7 @@ static enum stk_status log_in(const struct stk_aws_issuer *i, const char *what, 
 
 /* ---- the token ---- */
 
-/* Stores a token. A failure has no effect until the old token ends. */
+/* Stores a token in its file. If that fails, the old token stays there, and is used until it expires. */
 static void keep_token(const char *path, const json_t *token)
 {
 	struct stk_new_file f;
@@ -93,7 +93,9 @@ static void renew(const struct stk_aws_issuer *i, const struct stk_aws_asking *h
 	if (text_of(o, "accessToken")) {
 		json_object_set(token, "accessToken", json_object_get(o, "accessToken"));
 		int64_t seconds = json_integer_value(json_object_get(o, "expiresIn"));
-		set_time(token, now + (seconds > 0 && seconds < YEAR_S ? (time_t)seconds : 0)); /* any other is asked for again next time */
+		set_time(token,
+			now + (seconds > 0 && seconds < YEAR_S ? (time_t)seconds
+							       : 0)); /* a token with any other lifetime is exchanged again next time */
 		if (text_of(o, "refreshToken"))
 			json_object_set(token, "refreshToken", json_object_get(o, "refreshToken"));
 		keep_token(i->token_file, token);
@@ -107,7 +109,7 @@ bool stk__aws_take_portal(struct stk_aws_fresh *out, const struct stk_text *answ
 {
 	json_t *o = json_loadb(answer->s ? answer->s : "", answer->length, 0, NULL), *k = json_object_get(o, "roleCredentials");
 	bool good = stk__aws_take_keys(out, text_of(k, "accessKeyId"), text_of(k, "secretAccessKey"), text_of(k, "sessionToken"), NULL);
-	out->expires = json_integer_value(json_object_get(k, "expiration")) / 1000; /* milliseconds in that answer */
+	out->expires = json_integer_value(json_object_get(k, "expiration")) / 1000; /* the portal gives milliseconds */
 	json_decref(o);
 	return good;
 }

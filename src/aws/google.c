@@ -23,7 +23,7 @@ static char *own_copy(const char *value)
 	return value && *value ? stk__strdup(value) : NULL;
 }
 
-/* The endpoint of an emulator may be given without a scheme. */
+/* Returns the endpoint of an emulator, which the environment may give without a scheme; NULL: none. */
 static char *emulator(void)
 {
 	char *host = stk__aws_env("STORAGE_EMULATOR_HOST"), url[512];

@@ -17,7 +17,7 @@
 
 static const char scope[] = "https://www.googleapis.com/auth/devstorage.read_only";
 
-/* Reads {"access_token": .., "expires_in": ..}. The token takes the place of a secret key. */
+/* Reads {"access_token": .., "expires_in": ..}, and stores the token as the secret key. */
 static bool take_token(struct stk_aws_fresh *out, const struct stk_text *answer)
 {
 	json_t *o = json_loadb(answer->s ? answer->s : "", answer->length, 0, NULL);
@@ -78,7 +78,7 @@ enum stk_status stk__google_ask_user(const struct stk_aws_issuer *i, const struc
 
 /* ---- service accounts ---- */
 
-/* OpenSSL's functions that sign, found at run time: libcurl brings OpenSSL along on most systems. */
+/* The functions of OpenSSL that sign. They are looked up at run time, since OpenSSL is installed on most systems as a dependency of libcurl. */
 #define SIGNING(X)                                                                                                                         \
 	X(BIO_new_mem_buf, void *, (const void *bytes, int n))                                                                             \
 	X(BIO_free, int, (void *bio))                                                                                                      \
@@ -129,7 +129,7 @@ static void add_base64(struct stk_text *out, const unsigned char *bytes, size_t 
 	}
 }
 
-/* Appends RS256 over the text. Returns false if the key cannot be read. */
+/* Appends the RS256 signature of the text so far. Returns false if the key cannot be read. */
 static bool add_signature(const struct signing *s, const char *pem, struct stk_text *jwt)
 {
 	unsigned char signature[1024]; /* an RSA key of 8 192 bits */
@@ -161,7 +161,7 @@ static void add_part(struct stk_text *jwt, json_t *o)
 	json_decref(o);
 }
 
-/* Appends the signed statement of who asks for what. */
+/* Appends the signed statement (a JWT) that names the service account and the access that it asks for. */
 static enum stk_status add_statement(const struct stk_aws_issuer *i, struct stk_text *jwt, struct stk_error *err)
 {
 	struct signing s;

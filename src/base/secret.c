@@ -10,7 +10,7 @@
 
 /* Begins the mapping of each secret. */
 struct head {
-	size_t size; /* of the mapping */
+	size_t size; /* bytes of the mapping */
 	char text[];
 };
 

@@ -25,7 +25,7 @@ static uint32_t rotate(uint32_t x, int n)
 		(h) = t + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + (((a) & (b)) | ((c) & ((a) | (b))));                            \
 	} while (0)
 
-/* Replaces the words of the last 16 rounds by those of the next 16. */
+/* Replaces the message words of the last 16 rounds with those of the next 16. */
 static void schedule(uint32_t w[16])
 {
 	for (int i = 0; i < 16; i++) {

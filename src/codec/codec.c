@@ -12,12 +12,12 @@
 enum { DEFAULT_MAX_SCANS = 256, SHOWN_BYTES = 16 };
 #define DEFAULT_MAX_PIXELS (INT64_C(1) << 28)
 
-/* In order of priority. To add a codec, add a file and a line here. */
+/* The codecs in order of priority. To add one, add its file and its name here. */
 static const struct stk_codec *const codecs[] = {
 	&stk__codec_jpeg, &stk__codec_png, &stk__codec_webp, &stk__codec_tiff, &stk__codec_bmp, &stk__codec_pnm};
 enum { CODECS = sizeof codecs / sizeof *codecs };
 
-/* "JPEG, PNG or BMP", from the registry. */
+/* Writes the titles of the formats that this build decodes: "JPEG, PNG or BMP". */
 static void list_titles(char *text, size_t size)
 {
 	size_t n = 0;
@@ -189,7 +189,7 @@ enum stk_status stk__image_decode(struct stk_decoder *d, const struct stk_decode
 	enum stk_status status = check_limits(&d->limits, rq->info, err);
 	if (status)
 		return status;
-	/* Decided by the header, so that the result is the same with any decoder. */
+	/* The header decides whether the memory is enough, so that every decoder refuses the same files. */
 	if (!stk__arena_allows(d->scratch, stk__image_memory(rq)))
 		return stk__fail(err, STK_NO_MEMORY, "no memory to decode an image of %dx%d", rq->info->width, rq->info->height);
 	struct stk_arena_mark mark = stk__arena_mark(d->scratch);

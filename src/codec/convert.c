@@ -44,7 +44,7 @@ static void store(const struct chunk *p, const int *order, void *dst, bool wide,
 	}
 }
 
-/* Product of 8-bit fractions, truncated as DALI has it; Pillow rounds. */
+/* Returns the product of two fractions of 255, truncated as in DALI; Pillow rounds it. */
 static int32_t product(int32_t a, int32_t b)
 {
 	return a * b / 255;
@@ -70,7 +70,7 @@ static void gray_to_rgb(struct chunk *p, int n)
 	memcpy(p->c[2], p->c[0], (size_t)n * sizeof(int32_t));
 }
 
-/* In float32 and in this order, as DALI does for PNGs. */
+/* Computes gray in float32 and in this order, as DALI does for PNGs. above: added before the result is truncated. */
 static void rgb_to_gray(struct chunk *p, float above, int n)
 {
 	for (int i = 0; i < n; i++)
@@ -87,7 +87,7 @@ static void rgb_to_ycbcr(struct chunk *p, float unit, int n)
 	}
 }
 
-/* Makes any conversion except ANY_DATA. Leaves 3 channels or one in p. */
+/* Converts to any type except ANY_DATA. Afterwards p holds 3 channels, or 1 for gray. */
 static void convert_chunk(struct chunk *p, enum stk_pixels from, enum stk_image_type to, float unit, enum stk_gray rule, int n)
 {
 	bool gray = from == STK_PIXELS_GRAY || from == STK_PIXELS_GRAY_ALPHA;
@@ -106,7 +106,7 @@ static float value_at(const void *row, enum stk_dtype dtype, int i)
 	return dtype == STK_FLOAT ? ((const float *)row)[i] : (float)((const int16_t *)row)[i];
 }
 
-/* Stores a value whose full range is `full`, which to UINT8 becomes 255. NaN becomes 0 there. */
+/* Stores a value whose full range is `full`. As UINT8, `full` becomes 255 and NaN becomes 0. */
 static void put_value(void *row, enum stk_dtype dtype, int i, float v, float full)
 {
 	float byte = v * 255 / full;

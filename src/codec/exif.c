@@ -47,7 +47,7 @@ size_t stk__exif_type_size(uint32_t type)
 	}
 }
 
-/* Negative numbers become large ones, which are not orientations. */
+/* Returns the number at p. Negative integers may become large numbers, which are not orientations either. */
 static double number_at(const uint8_t *p, uint32_t type, bool little)
 {
 	uint32_t bits = stk__exif_type_size(type) >= 4 ? stk__get32(p, little) : 0;
@@ -105,7 +105,8 @@ static int orientation_of(const uint8_t *tiff, size_t size, const uint8_t *entry
 
 int stk__exif_orientation(const uint8_t *tiff, size_t size)
 {
-	static const char prefix[] = "Exif\0"; /* with its second zero; some writers put it first although the format has no place for it */
+	static const char prefix[] =
+		"Exif\0"; /* sizeof counts a second zero; some writers put this prefix first although the format does not allow it */
 	while (size >= sizeof prefix && memcmp(tiff, prefix, sizeof prefix) == 0) {
 		tiff += sizeof prefix;
 		size -= sizeof prefix;

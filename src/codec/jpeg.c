@@ -15,7 +15,7 @@ struct stk_jpeg_decoder {
 	struct stk_jpeg_turbo *turbo;
 	struct stk_jpeg_kernels kernels;
 	struct stk_jpeg_fast *fast;    /* NULL if libjpeg-turbo decodes all files (wants_fast) */
-	struct stk_jpeg_header header; /* of the image being decoded */
+	struct stk_jpeg_header header; /* header of the image that is being decoded */
 };
 
 /* The environment variable STOKER_JPEG (libjpeg-turbo or stoker) decides. Without it our decoder is used where its kernels are faster than
@@ -89,7 +89,8 @@ static enum stk_status check_scans(
 	return stk__jpeg_script_fail(h, d->limits.max_scans, err);
 }
 
-/* Parses the header again, which jpeg_peek has parsed: both together take 0.1% of the instructions of a decode, and so infos need not hold headers. */
+/* Parses the header again, although jpeg_peek has parsed it, so that struct stk_image_info need not hold it. Parsing twice takes 0.1% of the instructions of a
+ * decode. */
 static enum stk_status jpeg_decode(struct stk_decoder *d, const struct stk_decode *rq, struct stk_error *err)
 {
 	struct stk_jpeg_header *h = &d->jpeg->header;

@@ -7,7 +7,7 @@
 
 enum { ROW_ALIGN = 64 }; /* libjpeg-turbo's SIMD reads and writes whole vectors of rows */
 
-/* libjpeg leaves this struct to its memory manager. A decoder's whole array is in memory: there is no backing store. */
+/* The memory manager, not libjpeg, defines the contents of this struct. Ours keeps the whole array in memory, without a backing store. */
 struct jvirt_barray_control {
 	JBLOCKARRAY rows;
 	JDIMENSION row_count, blocks_per_row;
@@ -63,7 +63,7 @@ static JBLOCKARRAY alloc_barray(j_common_ptr cinfo, int pool, JDIMENSION blocks,
 	return (JBLOCKARRAY)alloc_rows(cinfo, blocks * sizeof(JBLOCK), rows);
 }
 
-/* Only colour quantisation in two passes requests such an array, and it is not used here. */
+/* Fails: only colour quantisation in two passes requests such an array, and no decoder here uses that. */
 static jvirt_sarray_ptr request_sarray(j_common_ptr cinfo, int pool, boolean zeroed, JDIMENSION samples, JDIMENSION rows, JDIMENSION access)
 {
 	(void)pool, (void)zeroed, (void)samples, (void)rows, (void)access;

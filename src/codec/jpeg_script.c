@@ -5,7 +5,7 @@
 
 enum { MAX_LOW = 13, UNCODED = -1 };
 
-/* The lowest bit that scans have given so far, by component and position in zigzag order. */
+/* For each component and position in zigzag order, the lowest bit of the coefficient that scans have given so far. */
 struct coded_bits {
 	int8_t bit[3][64];
 };

@@ -124,7 +124,8 @@ static void put_row(const struct pnm *p, const void *row, const struct stk_decod
 		w->w, STK_GRAY_ROUNDED);
 }
 
-/* Scales to the whole range. If values above 255 and below 65535 are wanted as 8 bits, returns a multiple of 257, which rounds to itself. */
+/* Scales a value to the whole range. If the maximum is above 255 and the output has 8 bits, returns the truncated 8-bit value times 257, so that the later
+ * conversion from 16 bits to 8 gives exactly that value. */
 static uint32_t scale(const struct pnm *p, uint32_t value, bool to_wide)
 {
 	value = value > p->most ? p->most : value;
@@ -154,7 +155,7 @@ static bool take_bit(struct text *t, uint32_t *value)
 	return true;
 }
 
-/* Reads the whole text for every window, so that damage is found for every window. */
+/* Reads the whole text, so that damage is found wherever the window lies. */
 static enum stk_status decode_text(const struct pnm *p, const struct stk_decode *rq, uint8_t *row, struct stk_error *err)
 {
 	struct text t = {rq->data, rq->size, p->pixels};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * WebP by libwebp, lossy and lossless; of an animation the first frame, if that is the whole picture. A lossy window is decoded with a margin, as libwebp
- * upsamples chroma differently at the edges of the area that it decodes. Damage is found in the rows down to the window's last. libwebp has an allocator of
+ * WebP by libwebp, lossy and lossless. Decodes the first frame of an animation if that frame covers the whole picture. A lossy window is decoded with a
+ * margin, as libwebp upsamples chroma differently at the edges of the area that it decodes. Damage is found in the rows down to the window's last. libwebp has an allocator of
  * its own: its memory is charged to the sample. The file of a large image is given to libwebp in pieces, between which cancellation is checked. */
 #include "codec/bytes.h"
 #include "codec/codec_impl.h"
@@ -14,7 +14,8 @@
 enum { RIFF = 12, CHUNK_HEADER = 8, FRAME_HEADER = 16, MARGIN = 4 };
 enum { LARGE = 1 << 22, PIECES = 32 }; /* images with more pixels than LARGE are decoded in PIECES pieces */
 enum { FLAG_ANIMATION = 2, FLAG_EXIF = 8, FLAG_ALPHA = 16 };
-/* Upper bounds of libwebp's memory: tables and tokens; rows of a column; colour, transforms and alpha of a pixel. */
+/* Upper bounds of libwebp's memory in bytes: for tables and tokens; for rows, by column of the image; for each pixel of a lossless image; for each pixel with
+ * alpha. */
 enum { LIBRARY = 1 << 20, A_COLUMN = 192, A_LOSSLESS_PIXEL = 6, AN_ALPHA_PIXEL = 7 };
 
 static bool webp_probe(const uint8_t *data, size_t size)
@@ -23,7 +24,7 @@ static bool webp_probe(const uint8_t *data, size_t size)
 }
 
 struct webp {
-	const uint8_t *image; /* for libwebp: the file, or a frame of it */
+	const uint8_t *image; /* the bytes that libwebp gets: the file, or a frame of it */
 	size_t size;
 	int32_t width, height, orientation;
 	bool alpha, lossless;
@@ -32,7 +33,7 @@ struct webp {
 
 struct chunk {
 	const uint8_t *type, *data;
-	size_t size; /* as far as the file reaches */
+	size_t size; /* bytes of the chunk's contents that the file holds */
 };
 
 /* Finds the chunk at *at, and moves *at past it. Returns false if there is no chunk. */

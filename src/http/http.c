@@ -146,8 +146,8 @@ static void describe(void *source, const char *uri, struct stk_storage_report *o
 	stk__http_account_unref(a);
 }
 
-/* Divides the descriptors. Connections get half of the files that may be open, and the last quarter is always left to the rest of the
- * process. Each loop holds two itself. If few files may be open, one loop is enough. */
+/* Divides the descriptors among the loops. Connections get half of the files that may be open, and the last quarter is always left to the
+ * rest of the process. Each loop itself holds two descriptors. If few files may be open, only one loop runs. */
 static void share_descriptors(struct stk_http_source *s)
 {
 	enum { MANY = 1 << 16, FEW = 256, OF_LOOP = 2, LEAST = STK_CURL_MULTI_FDS + 1 };
@@ -223,7 +223,7 @@ struct stk_http_library stk__http_library(void)
 	if (stk__curl_load(&c, NULL))
 		return (struct stk_http_library){0};
 	const curl_version_info_data *v = c.curl_version_info(CURLVERSION_NOW);
-	struct stk_http_library library = {v->version, v->ssl_version}; /* in the library, which stays loaded */
+	struct stk_http_library library = {v->version, v->ssl_version}; /* these texts lie in the library, which stays loaded (NODELETE) */
 	stk__curl_unload(&c);
 	return library;
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Hedges: a request whose answer is late gets a second transfer on another connection, and the first answer counts (Dean and Barroso, The Tail at Scale, 2013).
- * An answer is late at four mean deviations above the mean, as for TCP's retransmission timer, which two or three in a hundred answers of a store are. If the
- * bytes are already overdue, three deviations are enough, because a whole batch waits for this answer; that is one answer in twenty. */
+ * An answer is late if it takes four mean deviations more than the mean, as in TCP's retransmission timer. Of a store's answers, two or three in a hundred are
+ * late. If the bytes are already overdue, three deviations are enough, because a whole batch waits for this answer; then one answer in twenty is late. */
 #include "http/http_impl.h"
 
 enum { ENOUGH = 64, LEAST_NS = 20000000 };
-enum { MOST_HEDGES = 6 }; /* for one request, each after twice the wait of the one before: an object that stalls does not get more */
+enum {
+	MOST_HEDGES = 6
+}; /* most second transfers for one request, each after twice the wait of the previous one, so that an object that stalls does not get ever more */
 enum { LATE = 4, LATE_AND_NEEDED = 3 }; /* mean deviations */
 
 static double late_ns(const struct stk_http_answers *a, int deviations)
@@ -14,7 +16,7 @@ static double late_ns(const struct stk_http_answers *a, int deviations)
 	return late > LEAST_NS ? late : LEAST_NS;
 }
 
-/* An answer's time is capped at twice the lateness threshold, so that a few slow answers do not raise it much. */
+/* Caps the time of an answer at twice the time from which answers are late, so that a few slow answers do not raise that time much. */
 void stk__hedge_learn(struct stk_http_source *s, int64_t first_byte_ns)
 {
 	struct stk_http_answers *a = &s->answers;

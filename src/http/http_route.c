@@ -27,7 +27,7 @@ static bool copy(char **to, const char *from)
 	return *to || !from || !*from;
 }
 
-/* HTTP_PROXY is ignored, as in other programs: a web server sets it to the value of a client's header. */
+/* Ignores HTTP_PROXY, as other programs do: a web server sets this variable for CGI programs to the value of the client's header Proxy. */
 bool stk__proxies_read(struct stk_proxies *p, const char *given)
 {
 	static const char *const plain[] = {"http_proxy", "all_proxy", "ALL_PROXY"}, *const except[] = {"no_proxy", "NO_PROXY"};

@@ -83,7 +83,7 @@ void stk__http_loop_wake(struct stk_http_loop *l)
 
 struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_loop *l)
 {
-	/* asked before the lock is taken, because it makes system calls */
+	/* checked before the lock is taken, because the check makes system calls */
 	const bool open = l->count < s->settings.requests && stk__connections_have_room(l, stk__clock_ns());
 	pthread_mutex_lock(&s->lock);
 	int share = (s->settings.requests + s->loop_count - 1) / s->loop_count;
@@ -188,9 +188,9 @@ static double next_factor(struct stk_http_source *s, double mean, double rate)
 	return factor < least ? least : factor;
 }
 
-/* Sets the limit after a window of requests that all began under the present limit. If they took longer than the least time seen, they
- * only waited for each other (as in TCP Vegas): the new limit is the number of requests that delivers the full rate, and a third more, so
- * that the network is never idle. One window in PROBE has a lower limit, to measure the least time again. If fewer requests then delivered
+/* Sets the limit after a window of requests that all began under the present limit. If these took longer than the least time seen, they
+ * only waited for each other (as in TCP Vegas). The new limit is the number of requests that delivers the full rate, plus a third, so that
+ * the network is never idle. One window in PROBE has a lower limit, to measure the least time again. If fewer requests then delivered
  * fewer bytes, the least time is taken to have grown; it is measured again when objects have another size. */
 static void end_window(struct stk_http_source *s, int64_t now)
 {
@@ -208,8 +208,8 @@ static void end_window(struct stk_http_source *s, int64_t now)
 		set_limit(s, s->limit * next_factor(s, mean, rate), now);
 }
 
-/* Adapts the limit to the end of a request. A server that asks to slow down gets half; the refusals of one burst count once. Call with the
- * lock held. */
+/* Adapts the limit after a request has ended. Halves the limit if the server asks to slow down, but only once for the refusals of one burst.
+ * Call with the lock held. */
 static void adapt(struct stk_http_source *s, const struct stk_http_end *e)
 {
 	enum { BURST_NS = 500000000 };

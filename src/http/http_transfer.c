@@ -15,8 +15,8 @@
 
 enum { STALL_BYTES = 4096 };
 
-static const char ALWAYS[] =
-	"User-Agent: stoker/" STK_VERSION "\r\nAccept: */*\r\nAccept-Encoding: identity\r\n"; /* of each request's header */
+/* Lines that the header of each request contains. */
+static const char ALWAYS[] = "User-Agent: stoker/" STK_VERSION "\r\nAccept: */*\r\nAccept-Encoding: identity\r\n";
 
 #define SHOWN(t) stk__uri_shown((t)->r->uri), (t)->r->uri
 

@@ -186,7 +186,7 @@ void stk__http_target_reset(struct stk_http_target *t)
 	empty(&t->host);
 	empty(&t->path);
 	for (size_t i = 0; i < sizeof t->headers / sizeof *t->headers; i++) {
-		if (t->headers[i].s) /* one of them is the session's token */
+		if (t->headers[i].s) /* one of the headers holds the session's token */
 			stk__erase(t->headers[i].s, t->headers[i].length);
 		empty(&t->headers[i]);
 	}

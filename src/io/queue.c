@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/queue.h"
 
-/* Joins two heaps, either of which may be NULL; siblings of the roots are not kept. */
+/* Joins two heaps, either of which may be NULL. Overwrites the sibling link of the root that becomes a child. */
 static struct stk_request *meld(struct stk_request *a, struct stk_request *b)
 {
 	if (!a || !b)

@@ -16,8 +16,8 @@ void stk__retry_init(struct stk_retry *t, void (*again)(void *user, struct stk_r
 	pthread_mutex_init(&t->lock, NULL);
 }
 
-/* Calls `again` for the parked requests that are admitted now. Once an admission has refused a request, its later ones are not asked about. Called with
- * the lock, which it releases meanwhile. */
+/* Calls `again` for the parked requests that are admitted now. Once an admission has refused a request, it is not asked about later requests. Called
+ * with the lock, which it releases meanwhile. */
 static void ask_parked(struct stk_retry *t)
 {
 	struct stk_request_queue rest = {0};
@@ -78,8 +78,8 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* Returns whether r may wait; starts the thread if needed. Called with the lock. A canceller sets the flag before it looks for r here: either it finds r, or
- * the flag is seen. */
+/* Returns whether r may wait; starts the thread if needed. Called with the lock. A thread that cancels r first sets r->cancelled and then searches for r
+ * here, so that either this function sees the flag or the search finds r. */
 static bool may_wait(struct stk_retry *t, struct stk_request *r)
 {
 	bool waits = !t->ending && !atomic_load(&r->cancelled);

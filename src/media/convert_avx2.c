@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rows of pictures for AVX2, 16 pixels at a time. Products of chroma are made once for two pixels. */
+ * Converts rows of pictures with AVX2, 16 pixels at a time. Products of chroma are computed once for two pixels. */
 #include "media/convert.h"
 
 #include <immintrin.h>
@@ -9,7 +9,7 @@ static inline __m256i widen(const uint8_t *from)
 	return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)from));
 }
 
-/* Sums of two vectors of 8 pixels, shifted, to 16 bytes. */
+/* Shifts the sums of 16 pixels right by 16 bits, and saturates them to bytes. */
 static inline __m128i narrow(__m256i low, __m256i high)
 {
 	const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(_mm256_srai_epi32(low, 16), _mm256_srai_epi32(high, 16)), 0xd8);

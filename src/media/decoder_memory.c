@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Estimates the memory of libavcodec's decoders, which cannot be counted: libdav1d, for one, takes its frames past libavcodec's functions for buffers. */
+ * Estimates the memory of libavcodec's decoders. It cannot be counted, because some decoders, such as libdav1d, do not allocate their frames with libavcodec's
+ * functions. */
 #include "media/index.h"
 
 enum { MOST_REFERENCES = 16 };
 
-/* The most macroblocks that H.264 keeps, by level (table A-1 of the standard). */
+/* Returns the most frames that H.264 keeps, from the most macroblocks that a level allows (table A-1 of the standard). */
 static int32_t h264_references(int32_t level, int64_t macroblocks)
 {
 	static const struct {
@@ -19,7 +20,7 @@ static int32_t h264_references(int32_t level, int64_t macroblocks)
 	return MOST_REFERENCES;
 }
 
-/* The most frames that HEVC keeps: 6 of the level's largest size, and more of smaller ones (clause A.4.2 of the standard). */
+/* Returns the most frames that HEVC keeps: 6 of the level's largest size, and more if frames are smaller (clause A.4.2 of the standard). */
 static int32_t hevc_references(int32_t level, int64_t pixels)
 {
 	static const struct {
@@ -55,7 +56,7 @@ static int32_t references(const AVCodecParameters *p)
 	}
 }
 
-/* Bits of a pixel in all planes. */
+/* Returns the bits of memory that a pixel takes in all planes. */
 static int64_t bits_of(const struct stk_video_index *x)
 {
 	const AVPixFmtDescriptor *d = x->f.av_pix_fmt_desc_get(x->parameters->format);
@@ -64,7 +65,7 @@ static int64_t bits_of(const struct stk_video_index *x)
 		const bool chroma = (c == 1 || c == 2) && !(d->flags & AV_PIX_FMT_FLAG_RGB);
 		bits += (d->comp[c].depth > 8 ? 64 : 32) >> (chroma ? d->log2_chroma_w + d->log2_chroma_h : 0);
 	}
-	return bits > 0 ? bits / 4 : 24; /* containers without a trip over the packets do not say which format it is */
+	return bits > 0 ? bits / 4 : 24; /* the format is not known if the container was read without a trip over the packets */
 }
 
 size_t stk__video_decode_memory(const struct stk_video_index *x)

@@ -35,7 +35,7 @@ bool stk__sound_ending(const char *ending)
 	return false;
 }
 
-/* Sounds that are not decoded, by the bytes at their start. */
+/* Recognises by its first bytes a kind of sound file that this function's caller does not decode, and returns its name; NULL: not recognised. */
 static const char *other_sound(const uint8_t *data, size_t size)
 {
 	static const struct {
@@ -93,7 +93,8 @@ enum stk_status stk__sound_peek(const struct stk_sound_bytes *bytes, bool lenien
 			return s;
 		if (flac != UINT64_MAX)
 			return stk__flac_peek(bytes, flac, lenient, info, err);
-		if ((s = bytes->read(bytes->user, 0, n, &head, err))) /* the earlier bytes were valid until the next call */
+		if ((s = bytes->read(bytes->user, 0, n, &head,
+			     err))) /* reads the first bytes again: the earlier pointer is not valid after the call above */
 			return s;
 		return fail_unknown(head, n, err);
 	}

@@ -121,12 +121,12 @@ static enum stk_status add_sources(struct stk_storage *s, const struct stk_stora
 	enum stk_status status = stk__io_create(file_threads, &s->io, err);
 	if (c->fetch && status && c->fetch_done)
 		c->fetch_done(c->fetch_user);
-	if (!status && c->fetch) /* before the other sources, whose schemes it may replace */
+	if (!status && c->fetch) /* the user's function is added before the other sources, so that it can replace their schemes */
 		status = stk__user_source_add(s->io, c, err);
 	if (!status)
 		status = stk__http_add(s->io, &http, err);
 	http.google = true;
-	if (!status && !(c->fetch && !c->fetch_schemes)) /* a function without schemes read gs:// before the library did */
+	if (!status && !(c->fetch && !c->fetch_schemes)) /* a user's function for all other schemes also gets gs:// */
 		status = stk__http_add(s->io, &http, err);
 	if (!status && c->cache)
 		status = stk__cache_add(s->io, c->cache, (uint64_t)c->cache_limit, &s->cache, err);

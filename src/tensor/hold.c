@@ -24,7 +24,7 @@ struct dropped {
 	struct stk_face *face;
 };
 
-/* Call with the lock held. */
+/* Puts a slot into the list of free slots. Call with the lock held. */
 static void free_slot(struct stk_ring *r, struct stk_slot *s)
 {
 	s->state = STK_SLOT_FREE;
@@ -40,7 +40,7 @@ static void call_on_return(struct stk_ring *r)
 		r->on_return(r->owner);
 }
 
-/* Call with the lock held. */
+/* Counts one part of the slot as dropped. After the last part, passes the slot to the caller in *d. Call with the lock held. */
 static void part_dropped(struct stk_slot *s, struct dropped *d)
 {
 	if (--s->held > 0)
@@ -49,7 +49,7 @@ static void part_dropped(struct stk_slot *s, struct dropped *d)
 	d->slot = s;
 }
 
-/* Call with the lock held. */
+/* Drops one hold on a block. If that was the last, the slot, or a block without a slot, may come back in *d. Call with the lock held. */
 static void drop_block(struct stk_ring *r, struct stk_block *b, struct dropped *d)
 {
 	if (atomic_fetch_sub(&b->holds, 1) > 1)

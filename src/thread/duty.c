@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 
 enum {
-	LEAST = 4,             /* stay on duty: 4 threads take no more CPU time for the same work than 1 does, 16 take half as much again */
+	LEAST = 4, /* this many stay on duty: 4 threads take no more CPU time for the same work than 1 does, but 16 take half as much again */
 	HEADROOM = 4,          /* threads on duty for each that was awake on average */
 	PATIENCE_NS = 5000000, /* time without a pause after which the number on duty doubles */
 };
@@ -14,7 +14,7 @@ void stk__duty_init(struct stk_duty *d, int32_t threads, int64_t now)
 	*d = (struct stk_duty){.on = threads, .most = threads, .awake = threads, .window_ns = now, .last_ns = now};
 }
 
-/* Threads that should rest but still have a unit to finish count as on duty. */
+/* Adds up the time of awake threads, and changes their number. A thread that should rest counts until it has finished its unit of work. */
 static void change(struct stk_duty *d, int32_t awake, int64_t now)
 {
 	d->awake_ns += d->awake * (now - d->last_ns);
@@ -35,7 +35,7 @@ void stk__duty_wakes(struct stk_duty *d, int64_t now)
 	note_whether_all_are_awake(d, now);
 }
 
-/* The end of a window can only send threads to rest; they come back through stk__duty_raise. */
+/* If a window of time has passed, sends threads to rest that were not needed in it. Only stk__duty_raise puts them back on duty. */
 void stk__duty_sleeps(struct stk_duty *d, int64_t now)
 {
 	change(d, -1, now);

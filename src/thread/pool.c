@@ -69,7 +69,8 @@ static bool rests(const struct pool_thread *t)
 	return t->index >= atomic_load(&t->pool->duty.on);
 }
 
-/* seen: the number of wakes before the worker searched for work. Returns false if the pool ends. */
+/* Waits until there may be work, or as long as the thread is not on duty. seen: the number of wakes before the worker searched for work. Returns false if the
+ * pool ends. */
 static bool sleep_or_rest(const struct pool_thread *t, uint64_t seen)
 {
 	struct stk_pool *pool = t->pool;

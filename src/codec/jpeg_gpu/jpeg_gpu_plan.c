@@ -11,7 +11,7 @@
 
 enum {
 	CACHE = 16,
-	MIN_INTERVAL = 128 /* mean bytes of a restart interval below which bitstreams are too small to pay */
+	MIN_INTERVAL = 128 /* least mean bytes of a restart interval: smaller bitstreams cost more than they save */
 };
 
 static const uint8_t natural_order[64] = {0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20,

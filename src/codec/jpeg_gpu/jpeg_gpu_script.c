@@ -6,8 +6,10 @@
 #include <string.h>
 
 enum {
-	MIN_INTERVAL = 128, /* mean bytes of a restart interval below which bitstreams are too small to pay */
-	MAX_SCAN = 96 << 10 /* bytes of a scan: its batch waits some 100 ns for each symbol, and a core decodes it sooner */
+	MIN_INTERVAL = 128, /* least mean bytes of a restart interval: smaller bitstreams cost more than they save */
+	MAX_SCAN =
+		96
+		<< 10 /* most bytes of a scan: the GPU takes some 100 ns for each symbol while the batch waits, so that a core decodes larger scans sooner */
 };
 
 /* A walk over the scans. The end of a scan is known when the next one is found. */
@@ -15,11 +17,12 @@ struct walk {
 	const struct stk_jpeg_gpu_script *script;
 	struct stk_jpeg_gpu_script_size size;
 	struct stk_jpeg_gpu_scan scan; /* the current scan */
-	size_t begin;                  /* of its entropy-coded bytes */
+	size_t begin;                  /* offset of the scan's entropy-coded bytes */
 	uint32_t ready[3][64];         /* for each coefficient, the delay of a scan that depends on it */
 };
 
-/* libjpeg uses the quantisation table that is in force at a component's first scan: those of the first scan, since script_walk knows no others. */
+/* libjpeg uses the quantisation table that is in force at a component's first scan. Here that is the table at the file's first scan: stk__jpeg_script_walk
+ * refuses files that define tables later. */
 bool stk__jpeg_gpu_script_frame(const struct stk_jpeg_header *h, struct stk_jpeg_scan *frame)
 {
 	if (!stk__jpeg_frame_plan(h, frame))
@@ -47,7 +50,7 @@ static bool tables_usable(const struct stk_jpeg_header *h)
 	       (c->ac < STK_JPEG_TABLES && h->tables.ac_mask >> c->ac & 1 && stk__jpeg_huffman_valid(&h->tables.ac[c->ac], false));
 }
 
-/* The blocks of a unit: all that the scan's components have in an MCU, or one. */
+/* Lists the blocks of a unit: one if the scan has a single component, else all blocks of the scan's components in an MCU. */
 static void describe_units(struct stk_jpeg_gpu_scan *s, const struct stk_jpeg_header *h, const struct stk_jpeg_scan *frame)
 {
 	s->single = h->scan_components == 1;
@@ -103,7 +106,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Units down to the window's last row, and in the whole scan. */
+/* Counts the units down to the window's last row, and in the whole scan. */
 static void count_units(const struct walk *w, uint64_t *needed, uint64_t *all)
 {
 	const struct stk_jpeg_scan *frame = w->script->frame;
@@ -118,7 +121,7 @@ static void count_units(const struct walk *w, uint64_t *needed, uint64_t *all)
 	*all = columns * rows;
 }
 
-/* One bitstream for each restart interval that the window needs. */
+/* Adds a bitstream for each restart interval that the window needs. */
 static bool add_bitstreams(struct walk *w, size_t end_of_scan)
 {
 	const struct stk_jpeg_gpu_script *script = w->script;
