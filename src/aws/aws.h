@@ -32,13 +32,13 @@ enum stk_aws_issuer_kind {
 struct stk_aws_issuer {
 	enum stk_aws_issuer_kind kind;
 	char *where;                 /* URL, or the program's command line */
-	char *role, *session;        /* for STS; the portal has roles too */
-	char *external_id, *seconds; /* for STS with STK_AWS_ROLE; nullable */
+	char *role, *session;        /* the role, for STS and the portal; the session's name, for STS */
+	char *external_id, *seconds; /* external id and duration of the session, for STK_AWS_ROLE; nullable */
 	char *token, *token_file;    /* the proof of identity: the token itself (base/secret.h), or a file that is read for each request */
-	char *key, *secret;          /* of STK_AWS_STATIC, whose third part is `token`; secret: base/secret.h */
+	char *key, *secret;          /* keys of STK_AWS_STATIC, with `token` as the third part; secret: in memory of base/secret.h */
 	char *account, *renewal;     /* the portal's account; the URL that exchanges an ending token for a new one */
-	char *profile, *region;      /* for messages, and for signatures */
-	struct stk_aws_issuer *base; /* of STK_AWS_ROLE: the issuer of the keys for the request */
+	char *profile, *region;      /* the profile's name for messages; the region for signatures */
+	struct stk_aws_issuer *base; /* for STK_AWS_ROLE: the issuer of the keys that sign the request to STS */
 };
 
 /* Immutable once read. Never printed: it holds secrets. */

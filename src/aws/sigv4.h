@@ -14,12 +14,12 @@ struct stk_aws_keys {
 };
 
 struct stk_sigv4_header {
-	const char *name, *value; /* in lower case; without surrounding blanks */
+	const char *name, *value; /* name in lower case; value without surrounding blanks */
 };
 
 struct stk_sigv4_request {
 	const char *method, *path, *query;      /* path encoded, from '/' on; query encoded and sorted by name, "" for none */
-	const struct stk_sigv4_header *headers; /* to be signed, sorted by name, host and x-amz-date among them */
+	const struct stk_sigv4_header *headers; /* headers to sign, sorted by name; they include host and x-amz-date */
 	int header_count;
 	const char *payload; /* hash of the body in hex, or "UNSIGNED-PAYLOAD" */
 	const char *region, *service;

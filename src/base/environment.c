@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The variables. With `words`, the value is one of them; else it is a whole number, up to `most` if that is set. */
+/* The variables and their values: one of `words`, or a whole number up to `most`, or any text if neither is set. */
 static const struct setting {
 	const char *name;
 	int64_t most;

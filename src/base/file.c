@@ -84,7 +84,8 @@ enum stk_status stk__file_not_opened(const char *path, const struct stat *st, st
 uint64_t stk__random_name(void)
 {
 	uint64_t bits = 0;
-	if (syscall(SYS_getrandom, &bits, sizeof bits, 1 /* GRND_NONBLOCK */) != sizeof bits) /* O_EXCL does not depend on it */
+	if (syscall(SYS_getrandom, &bits, sizeof bits, 1 /* GRND_NONBLOCK */) !=
+		sizeof bits) /* O_EXCL protects the file even if the name can be guessed */
 		bits = ((uint64_t)stk__clock_ns() + (uint64_t)(uintptr_t)&bits) * 0x9e3779b97f4a7c15u ^ (uint64_t)getpid() << 32;
 	return bits;
 }

@@ -31,8 +31,8 @@ const char *stk__file_kind(mode_t mode);
 
 /* A file that is being written. */
 struct stk_new_file {
-	int fd;     /* to write to */
-	int folder; /* -1: a device or pipe of /dev or /proc, which is written to directly */
+	int fd;     /* descriptor to write to */
+	int folder; /* descriptor of the file's folder; -1: a device or pipe of /dev or /proc, which is written to directly */
 	char part[256], name[256];
 };
 

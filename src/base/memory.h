@@ -52,8 +52,8 @@ static inline bool stk__fault(enum stk_fault kind)
  * limit together with the sample's own. */
 struct stk_arena {
 	uint8_t *block;
-	size_t capacity, used;     /* of the block */
-	size_t in_use, need, peak; /* bytes: now; most since the last reset; most ever */
+	size_t capacity, used;     /* bytes of the block: in total, and taken */
+	size_t in_use, need, peak; /* bytes taken from all blocks: now; at most since the last reset; at most ever */
 	size_t limit, charged,
 		refused; /* limit 0: no limit; bytes charged to the sample; total that the first refused take would have needed */
 	struct stk_arena_extra *extra;

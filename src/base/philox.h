@@ -19,7 +19,7 @@ struct stk_random {
 	uint64_t key;
 	uint64_t position;
 	uint32_t epoch, draw;
-	struct stk_philox_block block; /* of draw / 4, once draw % 4 != 0 */
+	struct stk_philox_block block; /* the block number draw / 4, valid if draw % 4 != 0 */
 };
 
 /* seed: the pipeline's; stream: stk__random_stream(name or ordinal). */

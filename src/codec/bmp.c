@@ -23,7 +23,7 @@ struct bmp {
 	bool short_palette; /* the pixels begin before the end of the palette that the header announces */
 	struct field field[4];
 	int colors;                      /* number of colours of the palette that the file has; 0 if pixels are not indices (bits > 8) */
-	uint8_t palette[MOST_COLORS][3]; /* red, green, blue; black after those that the file has */
+	uint8_t palette[MOST_COLORS][3]; /* red, green, blue; colours that the file does not have are black */
 };
 
 static bool bmp_probe(const uint8_t *data, size_t size)

@@ -21,7 +21,7 @@ struct stk_codec;
 struct stk_image_info {
 	const struct stk_codec *codec; /* the codec that takes the file */
 	const char *format;            /* "jpeg", "png", "bmp", "pnm", "tiff", "webp" */
-	int32_t width, height;         /* as stored */
+	int32_t width, height;         /* pixels as stored, before `orientation` is applied */
 	int32_t channels; /* as stored: 1 gray, 2 gray + alpha, 3, 4 (CMYK or alpha); more: bands, of which the first three are red, green, blue */
 	int32_t bits;         /* bits of a channel: 8 or 16, or 32 of floats */
 	enum stk_dtype dtype; /* type in which pixels are decoded without loss: UINT8, UINT16, INT16 or FLOAT */
@@ -76,7 +76,7 @@ struct stk_decode {
 	int32_t denom;                   /* 2, 4, 8: the image is decoded at 1/denom of its size (only JPEG); 0 or 1: at full size */
 	struct stk_rect window;          /* inside the image, in pixels of the decoded size */
 	struct stk_image dst;            /* window.w x window.h, interleaved, of info->dtype or UINT8; no memory outside is written */
-	const struct stk_cancel *cancel; /* decoders check it between rows, and stop if it is set; nullable */
+	const struct stk_cancel *cancel; /* decoders check this between rows, and stop if it is set; nullable */
 };
 
 /* Returns the most bytes that this decode takes, with any decoder, in addition to the file, dst, and the text and profiles of a PNG. */

@@ -9,7 +9,7 @@
 
 struct stk_foreign {
 	const char *name;   /* "a GIF" */
-	const char *remedy; /* what to do with it: "convert it to PNG: magick in.gif out.png" */
+	const char *remedy; /* advice for the user: "convert it to PNG: magick in.gif out.png" */
 	bool picture;       /* the file contains a picture or a video; otherwise it is something else */
 };
 

@@ -17,7 +17,7 @@ enum marker {
 	SOF10 = 0xca,
 	DAC = 0xcc,
 	SOF15 = 0xcf,
-	SOF55 = 0xf7, /* of JPEG-LS, ITU-T T.87 */
+	SOF55 = 0xf7, /* the SOF of JPEG-LS, ITU-T T.87 */
 	RST0 = 0xd0,
 	RST7 = 0xd7,
 	SOI = 0xd8,

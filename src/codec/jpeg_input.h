@@ -9,7 +9,7 @@ enum { STK_JPEG_INPUT_BYTES = 12 << 10, STK_JPEG_INPUT_SLACK = STK_JPEG_MCU_BYTE
 
 struct stk_jpeg_input {
 	const struct stk_jpeg_kernels *kernels;
-	const uint8_t *next, *end; /* the bytes that are still stuffed */
+	const uint8_t *next, *end; /* the input bytes that were not unstuffed yet */
 	uint8_t *limit;            /* past the last byte in buffer; zeros follow if `ended` */
 	bool ended;                /* a marker or the end of the data follows limit */
 	uint8_t buffer[STK_JPEG_INPUT_BYTES + STK_JPEG_INPUT_SLACK];

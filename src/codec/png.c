@@ -63,7 +63,7 @@ static int find_orientation(const uint8_t *data, size_t size)
 struct chunks {
 	size_t largest;
 	bool kept;  /* libspng keeps the unpacked contents of some of them */
-	bool whole; /* they end with a complete IEND */
+	bool whole; /* the chunks end with a complete IEND */
 };
 
 static struct chunks survey(const uint8_t *data, size_t size)

@@ -63,7 +63,7 @@ static enum stk_status tiff_peek(const uint8_t *data, size_t size, struct stk_im
 	return STK_OK;
 }
 
-/* Checks that every chunk lies in the file, whatever the window is. */
+/* Checks that all chunks lie in the file, so that a truncated file is refused for every window. */
 static enum stk_status check_whole(const struct stk_tiff *t, struct stk_error *err)
 {
 	for (uint64_t i = 0; i < t->across * t->down * planes_of(t); i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * WebP by libwebp, lossy and lossless. Decodes the first frame of an animation if that frame covers the whole picture. A lossy window is decoded with a
- * margin, as libwebp upsamples chroma differently at the edges of the area that it decodes. Damage is found in the rows down to the window's last. libwebp has an allocator of
- * its own: its memory is charged to the sample. The file of a large image is given to libwebp in pieces, between which cancellation is checked. */
+ * margin, as libwebp upsamples chroma differently at the edges of the area that it decodes. Damage is found in the rows down to the window's
+ * last. libwebp allocates its own memory, which is charged to the sample. The file of a large image is given to libwebp in pieces, between which cancellation
+ * is checked. */
 #include "codec/bytes.h"
 #include "codec/codec_impl.h"
 #include "codec/convert.h"

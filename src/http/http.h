@@ -18,7 +18,7 @@ struct stk_http_settings {
 	int threads;             /* 2 */
 	int requests;            /* most requests under way; 2048, and as many connections as hold half of the files that may be open */
 	int64_t connect_ms;      /* 5 000 */
-	int64_t first_byte_ms;   /* from the beginning of a request to the first byte of its answer; 20 000 */
+	int64_t first_byte_ms;   /* longest time from the beginning of a request to the first byte of its answer; 20 000 */
 	int64_t stall_ms;        /* time in which a body must bring 4 KiB; 10 000 */
 	int32_t retries;         /* 10; -1: none */
 	int64_t backoff_ms;      /* upper bound of the first wait; 100 */

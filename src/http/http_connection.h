@@ -33,8 +33,8 @@ struct stk_dialer {
 struct stk_connection_user {
 	void (*connected)(struct stk_transfer *t);
 	void (*ready)(struct stk_transfer *t, bool writable); /* bytes can be read or the input has ended; or bytes can be written */
-	void (*failed)(
-		struct stk_transfer *t, CURLcode code, const char *why); /* it could not be opened, and no longer belongs to the transfer */
+	void (*failed)(struct stk_transfer *t, CURLcode code,
+		const char *why); /* the connection could not be opened, and no longer belongs to the transfer */
 };
 
 struct stk_connection {
@@ -42,15 +42,15 @@ struct stk_connection {
 	struct stk_http_loop *loop;
 	struct stk_transfer *transfer; /* NULL: idle */
 	const struct stk_connection_user *user;
-	struct stk_dialer *dialer; /* until it is open; with TLS, for its whole life */
+	struct stk_dialer *dialer; /* opens the connection; a plain one has it until it is open, one with TLS keeps it */
 	struct stk_text key;
 	int fd; /* -1: not open yet */
 	bool tls;
-	bool used; /* has served a request, so the server may have closed it meanwhile */
+	bool used; /* has served a request, so the server may have closed the connection since */
 	bool writes;
 	bool strict;     /* TLS: the TLS library requires a close_notify at the end */
-	int low;         /* number of received bytes from which it counts as readable */
-	int64_t idle_ns; /* since when */
+	int low;         /* number of received bytes from which the connection counts as readable */
+	int64_t idle_ns; /* when the connection became idle, by stk__clock_ns */
 };
 
 /* Gets t a connection for the route: an idle one unless `fresh`, or a new one. Calls t's `connected` or `failed`, within this call or
@@ -68,7 +68,7 @@ ssize_t stk__connection_recv(struct stk_connection *c, void *bytes, size_t n);
 void stk__connection_watch_writes(struct stk_connection *c, bool on);
 /* Turns the reports of readability to its transfer on or off. */
 void stk__connection_watch_reads(struct stk_connection *c, bool on);
-/* Sets the number of received bytes from which it counts as readable; at its end and on errors it is readable at once. */
+/* Sets the number of received bytes from which the connection counts as readable. At its end and on errors it is readable at once. */
 void stk__connection_await(struct stk_connection *c, int bytes);
 
 /* Returns whether a request that begins now finds a connection or may open one. Counts the open descriptors: one for a socket, and two for

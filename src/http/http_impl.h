@@ -53,7 +53,7 @@ struct stk_http_loop {
 	struct stk_transfer *active, *idle, *ended;
 	struct stk_certificates *certificates;
 	CURLSH *share;                                     /* caches of DNS names and TLS sessions */
-	struct stk_connection **by_fd;                     /* by descriptor: the connection that receives its events */
+	struct stk_connection **by_fd;                     /* for each descriptor, the connection that receives its events; NULL: none */
 	int fd_count;                                      /* entries of by_fd */
 	int connections;                                   /* open connections of all kinds */
 	int fds, most_fds;                                 /* descriptors of connections and their dialers, and the limit */
@@ -83,7 +83,7 @@ struct stk_http_source {
 	pthread_mutex_t lock;   /* guards all members below */
 	struct stk_request_queue queue;
 	struct stk_http_account *account;
-	pthread_t keeper; /* renews keys that expire */
+	pthread_t keeper; /* the thread that renews keys before they expire */
 	pthread_cond_t keeper_wake;
 	bool keeper_runs;
 	bool keys_refused; /* the store reports that the account's keys have expired, although their own date has not passed */
@@ -96,7 +96,7 @@ struct stk_http_source {
 		int count;
 		int64_t ns, bytes; /* sums over the requests that succeeded in this window: their time and bytes */
 		int64_t begun_ns;  /* when the first of these requests ended */
-		bool limited;      /* other requests waited meanwhile */
+		bool limited;      /* other requests were waiting while these ran */
 	} window;
 	double base_ns, base_size;  /* ns that a request takes if it waits for no other request; mean size of such requests */
 	double before, before_rate; /* limit and requests per ns before the limit was last lowered; 0: it was never lowered */
@@ -123,8 +123,8 @@ struct stk_http_source {
 struct stk_transfer {
 	/* Fields that the loop reads for every transfer; they fill one cache line. */
 	struct stk_transfer *next;
-	struct stk_transfer
-		*twin; /* for the same request, on another connection; the transfer whose answer begins first continues, the other stops */
+	struct stk_transfer *
+		twin; /* a second transfer for the same request, on another connection; the one whose answer begins first continues, the other stops */
 	struct stk_request *r;             /* the first, if there are several (r->http.joined) */
 	struct stk_connection *connection; /* NULL: the transfer has no connection */
 	struct stk_http_loop *loop;
@@ -149,7 +149,7 @@ struct stk_transfer {
 	int64_t expected;          /* bytes that the request receives; -1: until the body ends */
 	int64_t until;             /* `used` at the end of this body: all expected bytes, or the part that a 206 brings; -1: unknown */
 	int64_t skip;              /* bytes of this body before the requested ones */
-	int64_t object_size;       /* as the first response reported it; -1: unknown */
+	int64_t object_size;       /* bytes of the whole object, as the first response reported them; -1: unknown */
 	int64_t begun_ns;
 	/* The request and its response. */
 	struct stk_text request; /* the text to send */
@@ -160,7 +160,7 @@ struct stk_transfer {
 	struct stk_route route;
 	struct stk_text moved; /* target of a redirect; "" if there was none */
 	int moves;
-	char etag[128]; /* from the first response; without an ETag, the date of the last change stands for it */
+	char etag[128]; /* the ETag in the first response, or the date of the last change if it has none */
 	/* How the transfer ended. */
 	struct stk_transfer *next_ended;
 	CURLcode code;
@@ -184,7 +184,7 @@ STK_MUST_USE enum stk_status stk__transfer_check_pace(struct stk_transfer *t, in
 void stk__transfer_receive(struct stk_transfer *t);
 /* Notes that the response has ended or cannot end. The loop handles that after it has served all ready descriptors. */
 void stk__transfer_ended(struct stk_transfer *t, CURLcode code, const char *why);
-/* Notes that its connection delivers nothing more. how: 0, STK_BROKEN or STK_CUT. */
+/* Notes that the transfer's connection delivers nothing more. how: 0, STK_BROKEN or STK_CUT. */
 void stk__transfer_disconnected(struct stk_transfer *t, ssize_t how);
 /* Asks again whether the bytes of a transfer that is held back are admitted, and continues if so. Returns false if they are not. */
 bool stk__transfer_go_on(struct stk_transfer *t);
@@ -227,8 +227,8 @@ void stk__http_join(struct stk_request_queue *queue, struct stk_request *r);
 /* Returns the number of bytes, from the first request's offset on, that hold all joined requests; -1: to the object's end. */
 int64_t stk__http_span(const struct stk_request *r);
 bool stk__http_all_cancelled(const struct stk_request *r);
-/* Ends each joined request with its part of the bytes. After an object's failure, requests that it may not concern are sent again one by
- * one. */
+/* Ends each joined request with its part of the bytes. If the object failed, the failure may concern only some of the requests, so they are sent
+ * again one by one. */
 void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, const uint8_t *data, enum stk_status status);
 
 /* http_share.c: the source's shared state; takes its lock. Returns the next request for a loop, with the requests joined to it, or NULL:
@@ -263,7 +263,7 @@ uint64_t stk__http_place(const struct stk_http_account *a);
 void stk__http_account_unref(struct stk_http_account *a);
 void stk__http_refresh(void *source, const char *uri, const struct stk_access *access);
 void stk__http_keeper_join(struct stk_http_source *s); /* call after `ending` was set */
-/* Handles a store's report that the account's keys have expired: requests new ones soon. Returns false if they come from no issuer. */
+/* Handles a store's report that the account's keys have expired: requests new keys soon. Returns false if the keys do not come from an issuer. */
 bool stk__http_keys_refused(struct stk_http_source *s, const struct stk_http_account *a);
 /* http_share.c: returns the least busy of the sleeping loops, or NULL. Call with the lock held. */
 struct stk_http_loop *stk__http_sleeping(struct stk_http_source *s);

@@ -63,7 +63,7 @@ static enum stk_status hand_out(struct stk_http_source *s, struct stk_request *r
 	return STK_OK;
 }
 
-/* Returns false if the source is ending. */
+/* Queues r again, to be sent without others. Returns false if r was cancelled or the source is ending. */
 static bool ask_again(struct stk_http_source *s, struct stk_request *r)
 {
 	pthread_mutex_lock(&s->lock);

@@ -135,7 +135,7 @@ bool stk__http_keys_refused(struct stk_http_source *s, const struct stk_http_acc
 {
 	pthread_mutex_lock(&s->lock);
 	const bool issued = a->aws.expires && s->keeper_runs;
-	if (issued && a == s->account) { /* otherwise there are newer keys already */
+	if (issued && a == s->account) { /* if `a` is not the current account, its keys were renewed already */
 		s->keys_refused = true;
 		pthread_cond_signal(&s->keeper_wake);
 	}
@@ -180,7 +180,7 @@ static void issue_keys(struct stk_http_source *s, struct stk_http_account *a, co
 	if (!status)
 		status = stk__aws_issue(&a->aws, &s->curl, &s->ending, access, &a->error);
 	if (status == STK_NOT_FOUND)
-		a->error = (struct stk_error){0}; /* the signer reports that there are no keys, and where to put them */
+		a->error = (struct stk_error){0}; /* the request's signer will report that there are no keys, and where to put them */
 }
 
 /* If memory is short, the settings stay as they were. */

@@ -199,8 +199,8 @@ static int by_deadline(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Asks again for transfers that were not admitted, in the order of need. If one of a caller's transfers is refused, its later ones wait
- * too, so that small ones do not overtake it. */
+/* Asks again to admit transfers that were not admitted, the earliest deadline first. After a refusal, later transfers of the same caller wait too, so
+ * that small transfers do not overtake a large one. */
 static void ask_again(struct stk_http_loop *l)
 {
 	enum { MOST = 2048, CALLERS = 16 };

@@ -12,7 +12,7 @@
  * by itself. */
 struct stk_proxies {
 	char *plain;  /* URL, which may hold a password; NULL: none. Both in memory of base/secret.h */
-	char *except; /* as no_proxy; NULL: none */
+	char *except; /* hosts in the form of the variable no_proxy; NULL: none */
 };
 
 /* Reads the proxies. given: takes precedence over the environment; "" for no proxy; nullable. Returns false if memory is short; the caller
@@ -28,7 +28,7 @@ struct stk_route {
 	const char *trusted; /* file of certificates; nullable */
 	bool tls;
 	bool absolute;                 /* a proxy answers, so the request contains the whole URL */
-	struct stk_text authorization; /* for the proxy: a line of the request's header, or "" */
+	struct stk_text authorization; /* line of the request's header with the log-in for the proxy, or "" */
 	/* the inputs of the route, for comparison */
 	struct stk_text origin;
 	uint64_t settings;

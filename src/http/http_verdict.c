@@ -246,7 +246,7 @@ static const char *way_out(struct stk_transfer *t, CURLcode code, const char *wh
 static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
 {
 	const CURLcode code = t->code;
-	/* libcurl quotes a proxy that it does not understand, with its password. */
+	/* If libcurl does not understand a proxy's URL, it quotes the URL with its password. */
 	const bool tells = t->why[0] && !strchr(t->why, '@') && !strcasestr(t->why, "%40");
 	const char *why = tells ? t->why : t->loop->source->curl.curl_easy_strerror(code);
 	if (code == CURLE_OUT_OF_MEMORY)

@@ -22,16 +22,16 @@ enum { STK_RESPONSE_LINE = 2048, STK_RESPONSE_HEAD = 128 << 10 }; /* longest lin
 /* The fields of the header that the library uses. */
 struct stk_response {
 	int status;
-	int64_t length;            /* of the body; -1: not given */
+	int64_t length;            /* bytes of the body; -1: not given */
 	int64_t first, last, size; /* Content-Range: the bytes, and the size of the whole object; -1: not given */
-	bool ranged;               /* there is a Content-Range */
+	bool ranged;               /* the header has a Content-Range */
 	bool encoded;              /* Content-Encoding: the bytes differ from the object's */
 	bool multipart;            /* Content-Type: several ranges, each with its own header */
 	int64_t date;              /* seconds since 1970; 0: not given */
 	char etag[128], region[64];
 	char modified[48]; /* Last-Modified */
 	char location[STK_RESPONSE_LINE];
-	bool long_location; /* there is a Location that is too long to keep; `location` is empty */
+	bool long_location; /* the header has a Location that is too long to keep, and `location` is empty */
 };
 
 enum stk_response_state { STK_RESPONSE_IN_HEAD, STK_RESPONSE_IN_CONTENT, STK_RESPONSE_IN_FRAME, STK_RESPONSE_ENDED, STK_RESPONSE_BAD };

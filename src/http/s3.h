@@ -17,7 +17,7 @@ struct stk_http_signer {
 /* Target of one request; for http:// and https:// URIs it has neither headers nor a bucket. */
 struct stk_http_target {
 	struct stk_text url;
-	struct stk_text host, path; /* of the URL; for a bucket these are the only parts set */
+	struct stk_text host, path; /* host and path of the URL, in addition to `url`; set only if the URI names a bucket */
 	struct stk_text headers[5];
 	int header_count;
 	char bucket[256];               /* "" if the URI does not name a bucket */

@@ -13,7 +13,7 @@ enum {
 	WINDOW = 256,   /* least number of takes in a window */
 	TURNS = 8,      /* a window also has at least this many takes for each buffer of the largest number in use at once */
 	LARGER = 4,     /* an idle buffer is used if it is at most this many classes, a factor of two, larger */
-	SPARE = 8 << 20 /* bytes that may always be idle */
+	SPARE = 8 << 20 /* bytes of idle buffers that are allowed in addition to the peak use */
 };
 
 struct stk_buffer {

@@ -88,7 +88,8 @@ static bool visit_file(void *user, const char *name, const struct stat *st)
 	t->facts.damaged += !f.good;
 	const bool unwanted = matches || (t->verifies && !f.good);
 	const bool removed = unwanted && stk__cache_remove(&t->disk, name, NULL);
-	const bool stays = unwanted && !removed && stk__cache_exists(&t->disk, name); /* otherwise another process has removed it */
+	const bool stays =
+		unwanted && !removed && stk__cache_exists(&t->disk, name); /* if the entry does not exist, another process has removed it */
 	if (matches && removed) {
 		t->facts.removed++;
 		t->facts.removed_bytes += st->st_size;

@@ -111,7 +111,7 @@ static enum stk_status stat_file(struct file_read *f)
 	return check_size(f, f->r->length >= 0 && f->r->length < f->expected ? (size_t)f->r->length : (size_t)f->expected);
 }
 
-/* Makes room for `size` bytes and keeps those read so far. */
+/* Takes memory for `size` bytes, and moves the bytes read so far there. */
 static enum stk_status reserve(struct file_read *f, size_t size)
 {
 	struct stk_buffer *b;

@@ -13,7 +13,7 @@ struct stk_histogram {
 	_Atomic uint64_t bins[STK_HISTOGRAM_BINS];
 };
 
-/* In ms; 0: no values. */
+/* Quantiles of a histogram in milliseconds; 0: the histogram is empty. */
 struct stk_quantiles {
 	double half, p95, p99;
 };

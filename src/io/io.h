@@ -48,7 +48,7 @@ struct stk_request {
 	uint8_t *(*room)(void *room_user, size_t size);
 	void *room_user;
 	struct stk_admission *admission; /* asked before memory is taken; NULL: memory is taken without asking */
-	bool bare; /* with room: nothing may be written past `size`, because the caller stores other bytes there; for sources that call stk__split_begin */
+	bool bare; /* only with `room`: the source must write nothing past `size`, because other bytes lie there; for the pieces of io_split.c */
 	bool uncached;             /* neither read from a cache nor stored in one */
 	struct stk_object *object; /* filled by remote sources, with the bytes; nullable */
 	/* The version that the caller expects: the object's size and the hash of its ETag if known, else 0. A cached entry that differs from
@@ -166,7 +166,7 @@ bool stk__io_source_failed(enum stk_status status);
 /* Returns STK_IO if got_size differs from object_size, the size from a listing or an index. If the ETag also differs, the object has been
  * replaced and may have any size. */
 STK_MUST_USE enum stk_status stk__io_check_size(struct stk_request *r, struct stk_error *err);
-/* Runs r->check on the bytes that have come. If it refuses them, fills r->error and releases r->buffer. */
+/* Runs r->check on the bytes that were read. If it refuses them, fills r->error and releases r->buffer. */
 STK_MUST_USE enum stk_status stk__io_check_bytes(struct stk_request *r);
 
 /* Ends a request, for sources: sets the status, updates the counters and calls r->done. On failure the source has filled r->error and

@@ -46,7 +46,7 @@ static struct stk_request *join_children(struct stk_request *child)
 	return root;
 }
 
-/* Detaches r from its children, joins them into one heap and returns that. */
+/* Detaches r from its children, joins the children into one heap, and returns that heap. */
 static struct stk_request *leave(struct stk_request *r)
 {
 	struct stk_request *children = join_children(r->source_data);

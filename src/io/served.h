@@ -33,7 +33,7 @@ void stk__served_destroy(struct stk_served *q);
 
 /* Queues r. If no thread can be started, that is an error only if there is no thread yet; r is then not queued. */
 STK_MUST_USE enum stk_status stk__served_push(struct stk_served *q, struct stk_request *r, struct stk_error *err);
-/* Like stk__served_push, for an item that is in a list of the owner. The thread that takes it decrements q->waiting. */
+/* Like stk__served_push, for an item that is in a list of the owner. The thread that takes the item decrements q->waiting. */
 STK_MUST_USE enum stk_status stk__served_announce(struct stk_served *q, struct stk_error *err);
 /* Returns false if r is not in the queue. */
 bool stk__served_remove(struct stk_served *q, struct stk_request *r);

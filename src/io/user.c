@@ -22,7 +22,7 @@ enum {
 	SLACK = 64,
 	RETRIES = 10,
 	LARGE = 1
-		<< 20, /* from this size on, memory of an answer returns to the system at once; in malloc's heaps it could stay for long */
+		<< 20, /* answers of at least this size get a mapping, which returns to the system at once; malloc could keep it for long */
 	BLIND = 4,     /* most calls for whole objects at a time before the first has returned and shown how large objects are */
 };
 

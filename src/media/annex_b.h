@@ -18,7 +18,7 @@ struct stk_annex_b {
 	size_t head_size;
 	int length; /* bytes of each unit's length in packets; 0: they are Annex B already */
 	enum stk_unit_codec codec;
-	int layers; /* of HEVC: number of temporal layers; 0: not known */
+	int layers; /* number of temporal layers of HEVC; 0: not known */
 };
 
 /* Reads a file's header for the stream (avcC or hvcC; or Annex B, or nothing, for streams that are Annex B). STK_CORRUPT: it is damaged. */
@@ -26,7 +26,7 @@ STK_MUST_USE enum stk_status stk__annex_b_create(
 	enum stk_unit_codec codec, const uint8_t *header, size_t size, struct stk_annex_b *out, struct stk_error *err);
 void stk__annex_b_free(struct stk_annex_b *a);
 
-/* Returns the room that a packet of `size` bytes can need, at most. */
+/* Returns the most bytes that a packet of `size` bytes can have after its conversion. */
 size_t stk__annex_b_room(const struct stk_annex_b *a, size_t size);
 /* Writes the packet as Annex B, and its size. STK_CORRUPT: a length leads beyond the packet's end, or a unit holds bytes that the codecs exclude, such as
  * blocks of zeros: GPUs do not report these. */

@@ -19,7 +19,7 @@ bool stk__colour_matrix(int matrix, int bits, bool full, struct stk_yuv_matrix *
 	case SMPTE240M:
 		*out = stk__yuv_matrix(.212, .087, full, bits);
 		return true;
-	case RGB: /* of a picture that is gray */
+	case RGB: /* only a gray picture gets here with this number */
 	case UNSPECIFIED:
 	case RESERVED:
 	case BT470BG:
@@ -87,7 +87,7 @@ bool stk__colour_of_vp8(const uint8_t *packet, size_t size, int *matrix, bool *f
 
 struct bits {
 	const uint8_t *from;
-	size_t size, at; /* in bits */
+	size_t size, at; /* size and position in bits */
 };
 
 static uint32_t next_bits(struct bits *b, int n)

@@ -26,7 +26,7 @@ struct stk_container {
 	int stream;
 	bool blank;
 	enum stk_status status; /* status of the input, which FFmpeg's codes cannot carry */
-	struct stk_error *err;  /* where the current call wants its error; nullable */
+	struct stk_error *err;  /* the caller's error, which the current call fills; nullable */
 };
 
 static int stop(struct stk_container *c, enum stk_status s)
@@ -118,7 +118,7 @@ static bool is_listed(const struct stk_container *c)
 					is_box(head, "free") || is_box(head, "skip"))) ||
 			is_box(head, "moof"))
 			return false;
-		if (size == 0) /* to the end of the file */
+		if (size == 0) /* the box reaches to the end of the file */
 			return true;
 		if (size < 8 || size > INT64_MAX / 2)
 			return false;

@@ -10,7 +10,7 @@
 /* Bounds what a file may ask for. */
 enum {
 	STK_MEDIA_MOST_STREAMS = 256,
-	STK_MEDIA_MOST_PACKETS = 1 << 26, /* of one stream */
+	STK_MEDIA_MOST_PACKETS = 1 << 26, /* packets of one stream */
 };
 
 struct stk_container;

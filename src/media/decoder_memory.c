@@ -73,7 +73,7 @@ size_t stk__video_decode_memory(const struct stk_video_index *x)
 	enum { ALIGN = 64, OWN = 1 << 20 };
 	const AVCodecParameters *p = x->parameters;
 	const size_t width = ((size_t)p->width + ALIGN - 1) / ALIGN * ALIGN, height = ((size_t)p->height + ALIGN - 1) / ALIGN * ALIGN;
-	const size_t frames =
-		(size_t)references(p) + (size_t)p->video_delay + 2; /* the one that is decoded, and the one that has come out */
+	const size_t frames = (size_t)references(p) + (size_t)p->video_delay +
+			      2; /* 2: the frame that is being decoded, and the last one that was put out */
 	return OWN + width * height * (size_t)bits_of(x) / 8 * frames + (size_t)x->largest;
 }

@@ -94,7 +94,7 @@ static void put_column(const struct stk_packets *p, int column, const struct col
 	for (int32_t i = 0; i < p->count && c->width; i++) {
 		const uint64_t v = (uint64_t)value_of(p, column, i) - (uint64_t)c->least;
 		memcpy(to + (size_t)i * (size_t)c->width, &v,
-			(size_t)c->width); /* on little-endian machines, the only ones that the library is built for */
+			(size_t)c->width); /* the lowest bytes of v, since the library is built only for little-endian machines */
 	}
 }
 

@@ -33,7 +33,7 @@ struct stk_media_version {
 	bool known; /* false: versions cannot be distinguished */
 	int64_t size, modified_ns, changed_ns;
 	uint64_t inode;
-	char version[128]; /* of an object; unused bytes are zero */
+	char version[128]; /* version of an object; unused bytes are zero */
 };
 
 /* Opens a local file as an input, whose `user` then owns a descriptor. version: nullable. */

@@ -410,7 +410,7 @@ static int on_decode(void *user, struct stk_cuvid_picture *picture)
 	return !s->status;
 }
 
-/* Codecs without reordering show a picture with its packet; it may be one that was decoded before. */
+/* In codecs without reordering, each packet shows one picture, which may have been decoded from an earlier packet. */
 static int on_show(void *user, struct stk_cuvid_shown *shown)
 {
 	struct stk_nvdec_session *s = user;

@@ -67,7 +67,8 @@ STK_MUST_USE enum stk_status stk__nvdec_send(
 STK_MUST_USE enum stk_status stk__nvdec_take_held(
 	struct stk_nvdec_session *s, int32_t packet, int32_t number, bool *held, struct stk_error *err);
 bool stk__nvdec_holds(const struct stk_nvdec_session *s, int32_t packet);
-/* Gives another number to the picture of an earlier packet that is still to be taken; STK_NVDEC_UNWANTED leaves it out. False: there is no such picture. */
+/* Gives another number to the picture of an earlier packet that is still to be taken; with STK_NVDEC_UNWANTED the picture is not taken. Returns false if
+ * there is no such picture. */
 bool stk__nvdec_renumber(struct stk_nvdec_session *s, int32_t packet, int32_t number);
 /* Takes the pictures with numbers below `limit`, and waits for the work on all that were taken. The engine goes on with the others. */
 STK_MUST_USE enum stk_status stk__nvdec_take_below(struct stk_nvdec_session *s, int32_t limit, struct stk_error *err);

@@ -31,7 +31,7 @@ struct stk_packets {
 	int32_t tb_num, tb_den; /* a time base is tb_num / tb_den seconds */
 	uint8_t *kept;
 	size_t kept_size, kept_room;
-	int32_t reorder; /* the most packets that come before a packet and are presented after it */
+	int32_t reorder; /* the most packets that precede any one packet in the file and are presented after it */
 };
 
 /* Reads the list of the container's chosen stream. */

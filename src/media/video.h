@@ -18,7 +18,7 @@
 /* Facts about the chosen stream. */
 struct stk_video_facts {
 	int32_t stream;
-	int32_t width, height; /* as frames are shown: after rotation */
+	int32_t width, height; /* extents of frames as they are shown: after rotation */
 	int32_t rotation;      /* clockwise: 0, 90, 180 or 270 degrees; applied to frames */
 	int32_t frames, keys, packets;
 	double begin, end; /* seconds: time of the first frame, and time at which the last one ends */
@@ -41,7 +41,7 @@ size_t stk__video_index_memory(const struct stk_video_index *x); /* bytes of mem
 double stk__video_time(const struct stk_video_index *x, int32_t frame);
 double stk__video_duration(const struct stk_video_index *x, int32_t frame);
 bool stk__video_key(const struct stk_video_index *x, int32_t frame);
-/* Returns the frame that is shown at a time: the last one that begins at or before it. -1 before the first. */
+/* Returns the frame that is shown at a time: the last frame that begins at or before that time; -1: the time is before the first frame. */
 int32_t stk__video_shown(const struct stk_video_index *x, double seconds);
 const struct stk_frame_table *stk__video_table(const struct stk_video_index *x);
 /* Estimates how many bytes libavcodec needs to decode the video: the frames that a stream of this codec, level and size may refer to, the frames that are held
@@ -59,7 +59,7 @@ STK_MUST_USE enum stk_status stk__video_index_unpack(const uint8_t *data, size_t
 
 /* ---- decoding ---- */
 
-/* One thread's decoder. It keeps libavcodec's context from one video to the next of the same parameters. */
+/* A decoder for one thread. The next video reuses libavcodec's context if it has the same parameters. */
 struct stk_video_decoder;
 
 struct stk_video_limits {
@@ -71,7 +71,7 @@ STK_MUST_USE enum stk_status stk__video_decoder_create(
 	const struct stk_video_limits *limits, struct stk_video_decoder **out, struct stk_error *err);
 void stk__video_decoder_destroy(struct stk_video_decoder *d); /* takes NULL */
 
-/* Frames that are decoded, and how. */
+/* The frames to decode, and where they go. */
 struct stk_video_wanted {
 	const int32_t *frames; /* ascending, each once */
 	int32_t count;

@@ -10,7 +10,7 @@
 #include "media/nvdec.h"
 #include "media/video.h"
 
-/* One thread's decoder on a GPU. */
+/* A decoder on a GPU, for one thread. */
 struct stk_video_gpu;
 
 /* The decoder holds a reference to `nvdec`. */

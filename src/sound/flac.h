@@ -70,7 +70,7 @@ STK_MUST_USE enum stk_status stk__flac_find(
 STK_MUST_USE enum stk_status stk__flac_peek(
 	const struct stk_sound_bytes *bytes, uint64_t at, bool lenient, struct stk_sound_info *info, struct stk_error *err);
 
-/* As stk__sound_read. */
+/* Does what stk__sound_read does, for FLAC. */
 STK_MUST_USE enum stk_status stk__flac_read(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info,
 	const struct stk_sound_window *window, struct stk_error *err);
 

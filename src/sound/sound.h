@@ -64,7 +64,7 @@ struct stk_sound_window {
 	enum stk_dtype dtype;            /* STK_FLOAT, STK_INT16 or STK_INT32 */
 	bool mono;                       /* the mean of the channels */
 	void *to;                        /* memory for `count` frames of all channels, interleaved, or of one channel with `mono` */
-	const struct stk_cancel *cancel; /* STK_CANCELLED after it was set; nullable */
+	const struct stk_cancel *cancel; /* if it is set, decoding ends with STK_CANCELLED; nullable */
 	unsigned cpu;                    /* features of the processor that loops may use (base/cpu.h) */
 	bool lenient;                    /* damaged blocks of a FLAC file are silent; otherwise STK_CORRUPT */
 };

@@ -59,7 +59,7 @@ static enum stk_status read_bytes(void *user, int64_t offset, void *to, size_t n
 
 /* ---- opening ---- */
 
-/* Returns the kind of samples that a decoder gives, if it is one that can be converted. */
+/* Finds the kind of samples in a decoder's format. Returns false if Stoker does not convert the format. */
 static bool kind_of(enum AVSampleFormat format, enum stk_pcm *kind, bool *planar)
 {
 	static const struct {
@@ -359,7 +359,8 @@ static enum stk_status find_vorbis_end(const struct stk_sound_stream *s, int64_t
 		if (memcmp(tail + at, "OggS", 4) != 0)
 			continue;
 		const int64_t position = (int64_t)stk__get64(tail + at + 6, true);
-		if (memcmp(tail + at + 14, first + 14, 4) == 0 && position > s->start) /* else another stream is chained to it */
+		if (memcmp(tail + at + 14, first + 14, 4) == 0 &&
+			position > s->start) /* otherwise another stream follows in the file ("chaining") */
 			*end = position - s->start;
 		break;
 	}

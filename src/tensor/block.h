@@ -80,7 +80,7 @@ struct stk_block {
 
 /* Allocates memory of either space. */
 struct stk_block_source {
-	struct stk_gpu_device *dev; /* NULL if there is no GPU */
+	struct stk_gpu_device *dev; /* NULL: only host memory */
 	struct stk_shared_pool shared;
 };
 

@@ -49,7 +49,8 @@ static void part_dropped(struct stk_slot *s, struct dropped *d)
 	d->slot = s;
 }
 
-/* Drops one hold on a block. If that was the last, the slot, or a block without a slot, may come back in *d. Call with the lock held. */
+/* Drops one hold on a block. After the last hold, adds to *d what take_back has to handle: a kept block, or the block's slot if no other part of it is held.
+ * Call with the lock held. */
 static void drop_block(struct stk_ring *r, struct stk_block *b, struct dropped *d)
 {
 	if (atomic_fetch_sub(&b->holds, 1) > 1)

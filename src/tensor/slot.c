@@ -177,7 +177,7 @@ enum stk_status stk__slot_wait(struct stk_slot *s, stk_gpu_stream stream, struct
 			status = stk__gpu_stream_wait(s->ring->source.dev, stream, s->uses.of[i].event, err);
 	if (!status && s->writing) /* kernels may still write the slot for a batch that was never delivered */
 		status = stk__gpu_stream_wait(s->ring->source.dev, stream, s->written, err);
-	if (!status) /* after a failure the next taker of the slot has to wait */
+	if (!status) /* after a failure the events stay, so that the next thread that takes the slot waits for them */
 		s->uses.n_waits = 0;
 	return status;
 }
@@ -266,7 +266,7 @@ static bool move_samples(struct stk_slot *s, struct stk_slot_value *val, int32_t
 		else if (at != from)
 			ok = !stk__gpu_copy(
 				r->source.dev, r->stream, (stk_gpu_ptr)(uintptr_t)at, (stk_gpu_ptr)(uintptr_t)from, bytes, NULL);
-		if (ok) /* otherwise this sample and those after it do not move */
+		if (ok) /* after a failed copy, this sample and the later ones stay where they are */
 			val->samples[i].data = at;
 	}
 	if (space == STK_SPACE_GPU) {

@@ -70,7 +70,7 @@ struct stk_slot {
 	struct stk_uses uses;
 	stk_gpu_event written; /* recorded by stk__slot_written after the writer's work; NULL if never */
 	bool writing;          /* the work before `written` may not have ended yet */
-	bool laid;             /* in a fixed ring: the samples have their final addresses */
+	bool laid;             /* the samples have their final addresses; only in a ring after stk__ring_fix */
 };
 
 enum { STK_RING_SPARES = 2 };
@@ -85,7 +85,7 @@ enum stk_ring_lack {
 
 struct stk_ring_value {
 	struct stk_desc expected; /* shape that new batches are laid out for */
-	struct stk_desc known;    /* the part of the shape that is known beforehand */
+	struct stk_desc known;    /* the part of the shape that is known when the ring is created */
 	size_t room;              /* bytes for samples of unexpected shape, learnt from the last batches */
 	bool on_gpu;
 	struct stk_block *spare;
@@ -115,9 +115,9 @@ struct stk_ring {
 	} held[STK_SPACES];
 	struct stk_block_source source;
 	bool fixed;            /* stk__ring_fix */
-	stk_gpu_stream stream; /* for moving samples together */
+	stk_gpu_stream stream; /* stream that moves samples next to each other, and downloads */
 	int64_t process; /* pid of the process that made the ring; in a forked child the lock may be held by a thread that does not exist there */
-	bool disowned; /* the owner has gone: parts that come back are freed */
+	bool disowned; /* stk__ring_disown was called: parts are freed when they are dropped */
 	void (*on_free)(void *owner_data);
 	/* called under the ring's lock when a wanted slot may be available; NULL after the owner has gone */
 	void (*on_return)(void *owner);

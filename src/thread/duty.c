@@ -59,7 +59,7 @@ bool stk__duty_full(const struct stk_duty *d)
 
 bool stk__duty_busy(const struct stk_duty *d, int64_t now)
 {
-	int64_t since = atomic_load(&d->since_ns); /* read once, as it may become 0 meanwhile */
+	int64_t since = atomic_load(&d->since_ns); /* read only once, since another thread may set it to 0 */
 	return since && stk__duty_full(d) && now - since >= PATIENCE_NS;
 }
 

@@ -22,7 +22,7 @@ struct stk_pool {
 	pthread_mutex_t lock;
 	pthread_cond_t work, rest,
 		left; /* threads on duty wait for `work`, resting threads for `rest`, and a caller that removes a client for `left` */
-	struct stk_pool_client *clients; /* in the order in which they joined */
+	struct stk_pool_client *clients; /* a list in the order in which the clients joined */
 	_Atomic uint64_t wakes;   /* counts calls of stk__pool_wake, so that a wake between a worker's search and its sleep is not lost */
 	_Atomic int32_t sleepers; /* threads that sleep on `work` and that a wake reaches; resting threads are not counted */
 	struct stk_duty duty;

@@ -41,7 +41,7 @@ int32_t stk__pool_load(const struct stk_pool *pool);
 
 /* Wakes sleeping workers because there is work. Any thread; cheap if no worker sleeps. */
 void stk__pool_wake(struct stk_pool *pool);
-/* Wakes one worker, which wakes the others if it finds work for them too, so that the consumer's thread pays for one wake only. */
+/* Wakes one worker. That worker wakes the others if there is work for them too, so that the consumer's thread pays for only one wake. */
 void stk__pool_wake_one(struct stk_pool *pool);
 
 #endif

@@ -40,7 +40,8 @@ struct stk_jpeg_gpu {
 	struct stk_pass_gpu_kernels pass_kernels;
 	struct stk_jpeg_gpu_streams *streams;
 	pthread_mutex_t lock;
-	struct stk_jpeg_gpu_limits room; /* the most that any part needed: other parts will need it too */
+	struct stk_jpeg_gpu_limits
+		room; /* the most that any part has needed so far; new tables get this size, since other parts will need it too */
 };
 
 struct stk_jpeg_gpu_batch {

@@ -32,7 +32,7 @@
 /* Limits of files and their passes together. */
 struct stk_jpeg_gpu_limits {
 	struct stk_jpeg_gpu_plan_limits files;
-	uint32_t taps; /* as stk__pass_gpu_need counts them */
+	uint32_t taps; /* weights of the passes' samplers, as stk__pass_gpu_need counts them */
 };
 
 /* Consecutive files in memory with at most this many bytes between them are copied in one piece. A copy must not leave an allocation, and the decoder cannot

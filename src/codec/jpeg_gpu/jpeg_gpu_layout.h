@@ -16,7 +16,7 @@ enum {
 /* Sizes of the arrays. */
 struct stk_jpeg_gpu_capacity {
 	uint32_t images, bitstreams, subsequences, chunks, sync_work, coefficient_work, lut, scans;
-	uint64_t blocks, dc, idct, planes, rgb, coef; /* coef: in bytes, including other data in that place */
+	uint64_t blocks, dc, idct, planes, rgb, coef; /* coef: bytes, including other data that uses the same memory */
 };
 
 struct stk_jpeg_gpu_capacity stk__jpeg_gpu_capacity(const struct stk_jpeg_gpu_plan_limits *limits);

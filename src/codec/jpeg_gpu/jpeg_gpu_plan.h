@@ -24,7 +24,7 @@ struct stk_jpeg_gpu_plan_limits {
 	uint32_t blocks; /* blocks of 8x8 samples, as stk__jpeg_gpu_plan_need counts them */
 	uint32_t scans;  /* scans of progressive files */
 	uint32_t tables; /* entries of the table sets of baseline files, as if no files shared a set */
-	size_t raw;      /* bytes of view.raw, if it lies among the results, where coefficients later replace it; 0: it lies elsewhere */
+	size_t raw; /* bytes of view.raw if the results contain it (coefficients later overwrite it); 0: the caller gives another address */
 };
 
 /* Adds with saturation at UINT32_MAX, for which no memory is large enough. */

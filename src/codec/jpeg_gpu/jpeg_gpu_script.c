@@ -18,7 +18,7 @@ struct walk {
 	struct stk_jpeg_gpu_script_size size;
 	struct stk_jpeg_gpu_scan scan; /* the current scan */
 	size_t begin;                  /* offset of the scan's entropy-coded bytes */
-	uint32_t ready[3][64];         /* for each coefficient, the delay of a scan that depends on it */
+	uint32_t ready[3][64];         /* for each component and coefficient, the least delay in rows of a scan that depends on it */
 };
 
 /* libjpeg uses the quantisation table that is in force at a component's first scan. Here that is the table at the file's first scan: stk__jpeg_script_walk

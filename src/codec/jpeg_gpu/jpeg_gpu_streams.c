@@ -142,7 +142,7 @@ enum stk_status stk__jpeg_gpu_streams_fit(
 
 /* ---- taking turns ---- */
 
-/* Gives the stream memory for a part. Kernels read a little beyond their input, in whole words, and mask that: so all memory is initialised once. */
+/* Gives the stream memory for a part. Initialises all of it once, since kernels read a little beyond their input, in whole words, and mask the rest. */
 static enum stk_status make(struct stk_jpeg_gpu_streams *all, struct stk_jpeg_gpu_stream *stream, size_t size, struct stk_error *err)
 {
 	enum stk_status s = stk__gpu_alloc(all->dev, size, &stream->memory, err);

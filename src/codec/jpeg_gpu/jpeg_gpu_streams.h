@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The streams on which the GPU decodes. Each is a CUDA stream with a piece of device memory. Parts of batches take turns at them. Work on one stream runs in
- * the order of submission, so parts share its memory without waiting on the host, and the memory for decoding does not grow with the number of batches in
- * flight.
+ * The streams on which the GPU decodes. Each is a CUDA stream with a piece of device memory. The parts of batches are spread over them. Work on one stream runs
+ * in the order of submission, so parts share its memory without waiting on the host, and the memory for decoding does not grow with the number of batches
+ * in flight.
  *
  *     stk__jpeg_gpu_streams_fit(streams, bytes_of_a_batch, bytes_of_its_largest_file, &part, err);  // does nothing once warm
  *     stream = stk__jpeg_gpu_streams_take(streams, err);                                            // for one part of up to `part` bytes
@@ -38,7 +38,7 @@ void stk__jpeg_gpu_streams_destroy(struct stk_jpeg_gpu_streams *s); /* waits for
 /* Returns the CUDA stream, even if it is not taken: work that is then submitted runs after its last part. */
 stk_gpu_stream stk__jpeg_gpu_streams_cuda(const struct stk_jpeg_gpu_streams *s, int number);
 
-/* Return the bytes that all streams may use, and those that they use now, or will use after all of them were needed. */
+/* Return the bytes of device memory that all streams together may use, and the bytes that they use once all have been needed. */
 size_t stk__jpeg_gpu_streams_most(const struct stk_jpeg_gpu_streams *s);
 size_t stk__jpeg_gpu_streams_memory(struct stk_jpeg_gpu_streams *s);
 
