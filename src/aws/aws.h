@@ -24,7 +24,7 @@ enum stk_aws_issuer_kind {
 	STK_AWS_CONTAINER,    /* ECS, and EKS's pod identities */
 	STK_AWS_INSTANCE,     /* EC2's metadata service, version 2 */
 	STK_GOOGLE_USER, /* Google's token endpoint, with a user's refresh token (`token`, and a client's id and secret as key and secret) */
-	STK_GOOGLE_SERVICE, /* the same, with a service account's private key (`secret`), its e-mail address (`role`) and the key's id (`account`) */
+	STK_GOOGLE_SERVICE, /* Google's token endpoint, with a service account's private key (`secret`), e-mail address (`role`) and the key's id (`account`) */
 	STK_GOOGLE_METADATA, /* the metadata server of Google's machines */
 	STK_AWS_ISSUER_KINDS
 };

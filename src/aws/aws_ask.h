@@ -21,7 +21,7 @@ struct stk_aws_asking {
 
 struct stk_aws_question {
 	const char *url, *method;
-	const char *headers[STK_AWS_HEADERS]; /* up to the first NULL */
+	const char *headers[STK_AWS_HEADERS]; /* lines of the header; the list ends at the first NULL */
 	const char *body;                     /* NULL: none */
 	bool local;                           /* a service of this machine: used without a proxy, and with a shorter timeout */
 };

@@ -14,7 +14,7 @@ struct stk_aws_profile {
 	bool environment;  /* keys in the environment take precedence over the files */
 };
 
-/* Returns false if memory is short; the caller clears it in either case. Keeps the pointer `name`. */
+/* Reads both files. Returns false if memory is short; the caller clears *out in either case. Keeps the pointer `name`. */
 bool stk__aws_profile_read(const char *name, bool environment, struct stk_aws_profile *out);
 /* Opens another profile of the same files. Keeps the pointer `name`. */
 void stk__aws_profile_name(struct stk_aws_profile *p, const char *name);

@@ -164,7 +164,7 @@ static bool create_part(struct stk_new_file *f, mode_t mode, bool keeps)
 			break;
 	}
 	if (f->fd >= 0 && keeps && fchmod(f->fd, mode))
-		errno = 0; /* the file system has no modes */
+		errno = 0; /* a file system without modes is no failure */
 	return f->fd >= 0;
 }
 

@@ -34,7 +34,7 @@ struct stk_decoder {
 	struct stk_codec_limits limits;
 	unsigned cpu;
 	struct stk_arena *scratch;
-	struct stk_jpeg_decoder *jpeg; /* jpeg.c */
+	struct stk_jpeg_decoder *jpeg; /* the JPEG codec's part, defined in jpeg.c */
 };
 
 /* jpeg.c: the JPEG codec's part of a decoder. */

@@ -28,7 +28,7 @@ struct stk_jpeg_header {
 	int32_t scan_components;
 	uint8_t scan_order[STK_JPEG_MAX_COMPONENTS]; /* indices into component */
 	uint8_t spectral_start, spectral_end, approx_high, approx_low;
-	size_t scan_offset; /* offset of its first entropy-coded byte */
+	size_t scan_offset; /* offset of the scan's first entropy-coded byte in the file */
 	size_t stray;       /* bytes between segments that belong to no segment */
 	struct stk_jpeg_tables tables;
 };
@@ -40,7 +40,7 @@ STK_MUST_USE enum stk_status stk__jpeg_header_parse(const uint8_t *data, size_t 
 /* Moves to the next scan: *at goes from a scan's entropy-coded bytes to the next scan's, and *h then describes that scan and the tables in force. */
 enum stk_jpeg_next {
 	STK_JPEG_NEXT_SCAN,
-	STK_JPEG_NEXT_END, /* EOI */
+	STK_JPEG_NEXT_END, /* EOI follows: there are no more scans */
 	STK_JPEG_NEXT_OTHER /* damage, the end of the data, or segments that are rare between scans; *h is undefined then, except for frame and color */
 };
 enum stk_jpeg_next stk__jpeg_header_next(const uint8_t *data, size_t size, struct stk_jpeg_header *h, size_t *at);

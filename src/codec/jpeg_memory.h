@@ -12,8 +12,8 @@
 
 struct stk_jpeg_memory {
 	struct jpeg_memory_mgr base; /* libjpeg's own functions, for the permanent pool */
-	struct stk_arena *arena;     /* reset by its owner between images, after jpeg_abort or jpeg_finish */
-	jvirt_barray_ptr arrays;     /* requested and not realised yet */
+	struct stk_arena *arena;     /* the arena's owner resets it between images, after jpeg_abort or jpeg_finish */
+	jvirt_barray_ptr arrays;     /* arrays that libjpeg has requested and that have no memory yet */
 	size_t permanent;            /* bytes requested from libjpeg's permanent pool */
 };
 

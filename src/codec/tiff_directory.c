@@ -265,7 +265,7 @@ static enum stk_status check_samples(const struct stk_tiff *t, struct stk_error 
 	if (t->format == STK_TIFF_UNSIGNED && (t->bits > 16 || !(kinds[t->photometric].bits >> t->bits & 1)))
 		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %s of %u bits a sample; " SAVE_AS, name, t->bits);
 	if (colors && t->bits >= 8 && t->samples >= kinds[t->photometric].samples && t->samples <= STK_TIFF_MOST_SAMPLES)
-		return STK_OK; /* any number of bands */
+		return STK_OK; /* gray and RGB may have any number of further bands */
 	if (colors && t->samples > STK_TIFF_MOST_SAMPLES)
 		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %u samples a pixel, which may have up to %d; save it in several files",
 			t->samples, STK_TIFF_MOST_SAMPLES);

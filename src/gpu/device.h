@@ -26,7 +26,7 @@ struct stk_gpu_device {
 	void *context;
 	struct stk_gpu_facts facts;
 	pthread_mutex_t lock; /* guards modules */
-	void **modules;       /* indexed like stk__cuda_images; NULL until first used */
+	void **modules;       /* the driver's modules, indexed like stk__cuda_images; an entry is NULL until its first use */
 };
 
 /* Returns the module of that name, and loads it first if needed. Call inside stk__gpu_enter. */

@@ -72,8 +72,8 @@ const struct stk_gpu_facts *stk__gpu_device_facts(const struct stk_gpu_device *d
 STK_MUST_USE enum stk_status stk__gpu_enter(struct stk_gpu_device *dev, struct stk_error *err);
 void stk__gpu_leave(struct stk_gpu_device *dev);
 
-/* Lets the calling thread allocate and wait while another thread captures a CUDA graph, for calls of NVIDIA's libraries; this header's functions do it
- * themselves. Returns a number for stk__gpu_capture_strict, which restores the thread's mode. */
+/* Allows the calling thread to allocate and wait while another thread captures a CUDA graph. Call it before functions of NVIDIA's libraries; the functions of
+ * this header do so themselves. Returns a number for stk__gpu_capture_strict, which restores the thread's mode. */
 int stk__gpu_capture_relax(struct stk_gpu_device *dev);
 void stk__gpu_capture_strict(struct stk_gpu_device *dev, int mode);
 

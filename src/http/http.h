@@ -9,7 +9,7 @@
 #include "aws/aws.h"
 #include "io/io.h"
 
-enum { STK_HTTP_THREADS = 16 }; /* at most */
+enum { STK_HTTP_THREADS = 16 }; /* most threads of a source */
 
 /* 0: the default in the comment. */
 struct stk_http_settings {

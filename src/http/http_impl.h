@@ -125,7 +125,7 @@ struct stk_transfer {
 	struct stk_transfer *next;
 	struct stk_transfer *
 		twin; /* a second transfer for the same request, on another connection; the one whose answer begins first continues, the other stops */
-	struct stk_request *r;             /* the first, if there are several (r->http.joined) */
+	struct stk_request *r;             /* the request; if several were joined, the first (r->http.joined is the next) */
 	struct stk_connection *connection; /* NULL: the transfer has no connection */
 	struct stk_http_loop *loop;
 	int64_t window_ns;  /* when `window_bytes` began to count: a stall is measured in windows */
@@ -133,10 +133,10 @@ struct stk_transfer {
 	uint8_t resumes;
 	uint8_t hedges; /* number of second transfers for its request */
 	bool begun;     /* a byte of this response has been received */
-	bool placed;    /* its header was read, and its body has memory */
+	bool placed;    /* the response's header was read, and memory was requested for its body */
 	bool eager;     /* the rest is read piece by piece */
 	bool complete;  /* all bytes have been received; further ones would be too many */
-	bool held_back; /* its body is not read until the bytes are admitted; body bytes that came with the header are in `text` */
+	bool held_back; /* the body is not read until its bytes are admitted; body bytes that arrived with the header are in `text` */
 	bool starved;   /* no descriptor was free for its connection */
 	bool stale;     /* the server may have closed the idle connection before the request arrived: it is sent again on a new one */
 	size_t window_bytes;

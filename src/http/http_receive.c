@@ -323,7 +323,7 @@ static bool has_enough(const struct stk_transfer *t)
 	       t->response.state == STK_RESPONSE_IN_CONTENT;
 }
 
-/* Handles bytes that were read into the scratch buffer. Returns false if the transfer has ended. */
+/* Handles bytes that were read into the scratch buffer. Returns false if no more bytes are wanted. */
 static bool take_bytes(struct stk_transfer *t, const char *bytes, size_t n)
 {
 	struct stk_response_reader *p = &t->response;
@@ -457,7 +457,7 @@ void stk__transfer_receive(struct stk_transfer *t)
 		stk__rest_await(t);
 }
 
-/* Allocates the memory that begin_body could not get. */
+/* Allocates the memory that was not admitted when begin_body asked for it. */
 static enum stk_status place(struct stk_transfer *t)
 {
 	return t->data ? make_room(t) : reserve(t, t->expected >= 0 ? (size_t)t->expected : FIRST_SIZE);

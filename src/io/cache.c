@@ -26,7 +26,7 @@ enum {
 	MOST_WAITS = 400 /* half a minute in all: after that the object is fetched without a claim */
 };
 
-/* Bytes to write into the cache. */
+/* An entry to write into the folder. */
 struct keep {
 	struct keep *next;
 	struct stk_cache_head head;
@@ -35,7 +35,7 @@ struct keep {
 	char uri[];
 };
 
-/* An object that this process fetches or writes, in a list of its hash. */
+/* An object that this process fetches or writes, as an element of a list in the hash table `claims`. */
 struct claim {
 	struct claim *next;
 	struct stk_cache_key key;

@@ -444,7 +444,7 @@ static uint64_t default_limit(const struct stk_cache_disk *d)
 
 static uint64_t remove_old(struct stk_cache_disk *d, int64_t before, uint64_t wanted);
 
-/* Takes the shared lock of processes that have the cache open. Another process may hold the folder exclusively while it removes old
+/* Takes the lock that all processes with an open cache share. Waits if another process holds the lock exclusively while it removes old
  * entries. */
 static bool share(struct stk_cache_disk *d)
 {

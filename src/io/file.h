@@ -10,7 +10,7 @@
 
 /* Statistics of earlier reads. Any thread; relaxed, since they affect speed and never results. */
 struct stk_file_habits {
-	_Atomic size_t size;         /* bytes of recent files: the first buffer's size */
+	_Atomic size_t size;         /* size of recent files in bytes, which becomes the size of the first buffer */
 	_Atomic unsigned misses;     /* reads in a row that could have blocked */
 	_Atomic unsigned skipped;    /* tries skipped since then */
 	_Atomic bool no_cached_open; /* openat2(RESOLVE_CACHED) is refused here */

@@ -70,7 +70,7 @@ struct stk_request {
 	 * then means that memory ran out. */
 	struct stk_error *error;
 	int32_t retries; /* failures of the source so far; the caller sets it to 0, and does not change it between a try and submit */
-	/* Set by the source: size and tag of the object as the source saw them. 0: unknown. */
+	/* Set by the source: the object's size in bytes, and the hash of its ETag or version, at the time of the read. 0: unknown. */
 	int64_t got_size;
 	uint64_t got_tag;
 	bool got_etag;     /* got_tag is the hash of an ETag, which may be compared with the ETag of a listing */

@@ -113,7 +113,7 @@ bool stk__colour_of_vp9(const uint8_t *packet, size_t size, int *matrix, bool *f
 	if (next_bits(&b, 1) || next_bits(&b, 1) || (next_bits(&b, 2), next_bits(&b, 24)) != SYNC)
 		return false;
 	if (profile >= 2)
-		next_bits(&b, 1); /* 12 bits */
+		next_bits(&b, 1); /* 1 for 12 bits a sample, 0 for 10 */
 	const uint32_t space = next_bits(&b, 3);
 	if (space == VP9_RGB)
 		return false;

@@ -23,7 +23,7 @@ void stk__container_close(struct stk_container *c); /* takes NULL */
 
 /* Returns the streams; valid until the container is closed. */
 const AVFormatContext *stk__container_format(const struct stk_container *c);
-/* Finds a stream. wanted: its number, or -1 for the first of the kind that is neither a cover picture nor empty. Other streams are then skipped. */
+/* Chooses the stream whose packets stk__container_next reads. wanted: its number, or -1 for the first of the kind that is neither a cover picture nor empty. */
 STK_MUST_USE enum stk_status stk__container_choose(
 	struct stk_container *c, enum AVMediaType kind, int wanted, AVStream **out, struct stk_error *err);
 

@@ -123,7 +123,7 @@ static void unpack(const struct stk_plane *plane, int32_t row, int32_t x, int32_
 	}
 }
 
-/* Rounds a value of `bits` bits to 8. */
+/* Scales a value of 0..most to 0..255, rounded to nearest. */
 static inline uint8_t narrow(uint32_t v, uint32_t most)
 {
 	return (uint8_t)((v * 255 + most / 2) / most);

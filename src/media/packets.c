@@ -74,7 +74,8 @@ static enum stk_status keep(struct stk_packets *p, struct stk_packet *packet, co
 	return STK_OK;
 }
 
-/* Finds the packet's bytes in the file, where a demuxer only says where the packet with its header begins. Keeps a copy if they are not there. */
+/* Finds the packet's bytes in the file: the demuxer reports only the offset of the header that precedes them. Keeps a copy of bytes that are not there in one
+ * piece. */
 static enum stk_status locate(struct listing *l, struct stk_packet *packet, const AVPacket *got, struct stk_error *err)
 {
 	enum { MOST_HEADER = 64 };

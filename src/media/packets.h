@@ -14,7 +14,7 @@ enum stk_packet_flags {
 	STK_PACKET_KEY = 1,     /* decoding can begin here */
 	STK_PACKET_DROPPED = 2, /* decoded, and not presented: outside of the edit list, or a hidden frame */
 	STK_PACKET_KEPT = 4,    /* its bytes do not lie in one piece in the file: `position` is an offset in `kept` */
-	STK_PACKET_DAMAGED = 8, /* the demuxer found it incomplete */
+	STK_PACKET_DAMAGED = 8, /* the demuxer found the packet incomplete */
 };
 
 struct stk_packet {

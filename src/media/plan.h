@@ -18,7 +18,7 @@ struct stk_frame_table {
 
 /* Packets that are decoded in one go, from a key packet to the last that a wanted frame needs. */
 struct stk_segment {
-	int32_t first, last;      /* packets */
+	int32_t first, last;      /* the first and the last packet */
 	int32_t wanted, n_wanted; /* its wanted frames: entries of the list that was planned */
 };
 

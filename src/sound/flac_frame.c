@@ -103,7 +103,7 @@ static void more(struct stk_flac_bits *b)
 {
 	struct stk_flac_decoder *d = (struct stk_flac_decoder *)(void *)b;
 	if (d->piece_at + (uint64_t)(b->end - d->piece) < d->bytes->size && !d->failed) {
-		const int32_t within = (8 - b->count % 8) % 8; /* bits of the next byte that were consumed */
+		const int32_t within = (8 - b->count % 8) % 8; /* number of bits of the next byte that were consumed already */
 		const uint64_t at = place(d);
 		sum_until(d, at);
 		take_piece(d, at);

@@ -111,7 +111,7 @@ static bool let_go(struct stk_ring *r, struct stk_slot *s)
 	return true;
 }
 
-/* Returns whether the consumer holds only small blocks of the slot while a large block of it is not held. */
+/* Returns whether the slot has a large block, and the consumer holds none of its large blocks. */
 static bool pins_nothing(const struct stk_slot *s)
 {
 	bool large = false;

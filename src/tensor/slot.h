@@ -179,7 +179,7 @@ STK_MUST_USE enum stk_status stk__slot_rest(struct stk_slot *slot, struct stk_er
 STK_MUST_USE enum stk_status stk__slot_wait(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
 /* Records that the slot is written by the work queued on `stream` so far. Call inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__slot_written(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
-/* Sets *done to whether the writing has finished. Queries some ten microseconds long, since the writing has mostly finished or is about to. */
+/* Sets *done to whether the writing has finished. Queries for some ten microseconds, since the writing has mostly finished or is about to finish. */
 STK_MUST_USE enum stk_status stk__slot_is_written(struct stk_slot *slot, bool *done, struct stk_error *err);
 
 /* Finds memory for sample i of value v and sets samples[v][i]. Returns false if memory is short. Several threads may call this for different i. */

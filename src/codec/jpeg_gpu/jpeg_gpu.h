@@ -47,8 +47,8 @@ struct stk_jpeg_gpu_item {
 	enum stk_image_type type;    /* STK_RGB, STK_BGR, STK_GRAY or STK_YCBCR */
 	int32_t max_scans;           /* limit for a progressive file; 0: no limit */
 	int orientation;             /* EXIF's, which is applied before the pass; 0 or 1: as stored */
-	const struct stk_pass *pass; /* over the whole image's pixels, uint8, 3 channels or 1 */
-	struct stk_image dst;        /* data in device memory; the pass's output */
+	const struct stk_pass *pass; /* a pass over the whole image's pixels: uint8, 3 channels or 1 */
+	struct stk_image dst;        /* where the pass writes; `data` is a device address */
 	struct stk_jpeg_gpu_limits need;
 };
 
@@ -101,7 +101,7 @@ enum { STK_JPEG_GPU_TIMES = STK_JPEG_GPU_PHASES + 2 };
 const char *stk__jpeg_gpu_time_name(int i); /* "copy", the names of the phases, "pass" */
 struct stk_jpeg_gpu_times {
 	int stream;          /* number of its decoder stream, below STK_JPEG_GPU_STREAMS */
-	stk_gpu_event begin; /* recorded before the copy; with timing */
+	stk_gpu_event begin; /* an event with timing, recorded before the copy */
 	float milliseconds[STK_JPEG_GPU_TIMES];
 };
 void stk__jpeg_gpu_measure(struct stk_jpeg_gpu_batch *b, bool on);

@@ -53,7 +53,8 @@ uint64_t stk__jpeg_gpu_place_tables(struct stk_jpeg_gpu_view *v, uint64_t base, 
 
 uint64_t stk__jpeg_gpu_place_work(struct stk_jpeg_gpu_view *v, uint64_t base, const struct stk_jpeg_gpu_capacity *c)
 {
-	/* Planes replace everything before the coefficients, pixels replace the coefficients, and coefficients replace the files. */
+	/* Arrays share memory with arrays of later phases: planes overwrite everything before the coefficients, pixels overwrite the coefficients, and
+	 * coefficients overwrite the files. */
 	struct layout l = {base, 0}, planes = l;
 	v->kept = place(&l, sizeof *v->kept * c->chunks);
 	v->bits = place(&l, (uint64_t)c->subsequences * (STK_JPEG_GPU_SUBSEQUENCE / 8) + TAIL);

@@ -22,7 +22,7 @@ struct walk {
 };
 
 /* libjpeg uses the quantisation table that is in force at a component's first scan. Here that is the table at the file's first scan: stk__jpeg_script_walk
- * refuses files that define tables later. */
+ * refuses files that define quantisation tables later. */
 bool stk__jpeg_gpu_script_frame(const struct stk_jpeg_header *h, struct stk_jpeg_scan *frame)
 {
 	if (!stk__jpeg_frame_plan(h, frame))

@@ -11,7 +11,7 @@ bool stk__jpeg_gpu_script_frame(const struct stk_jpeg_header *h, struct stk_jpeg
 struct stk_jpeg_gpu_script {
 	const struct stk_jpeg_gpu_file *file;
 	const struct stk_jpeg_scan *frame;
-	uint32_t mcu_rows; /* rows that the window needs, counted from the image's first */
+	uint32_t mcu_rows; /* rows of MCUs that the window needs, counted from the image's first */
 	/* Has room for MAX_SCANS scans, numbered from bitstream 0 of the file; NULL: scans are only counted. */
 	struct stk_jpeg_gpu_scan *scans;
 	/* Called for each bitstream in order, if not NULL, with src and src_size set. data: its bytes. Returns false if there is no room. */
