@@ -16,7 +16,7 @@ struct stk_aws_asking {
 	const struct stk_curl *curl;
 	const _Atomic bool *stop;
 	const struct stk_access *access; /* decides whether the user ends the wait; nullable */
-	const char *ca, *proxy;          /* NULL: the system's */
+	const char *ca, *proxy;          /* file of certificates, and proxy; NULL: the system's */
 };
 
 struct stk_aws_question {

@@ -25,7 +25,7 @@ struct stk_jpeg_rows {
 	int32_t planes; /* 1: only luma is needed */
 	struct stk_jpeg_plane plane[3];
 	uint8_t *line[3]; /* one upsampled row of each component */
-	uint8_t *rgb;     /* a row before its conversion to YCbCr */
+	uint8_t *rgb;     /* a row of RGB pixels before its conversion to YCbCr */
 	int32_t done;     /* number of finished rows of the image */
 	int32_t context;  /* rows of pixels at the lower edge of MCUs that wait for the next row of MCUs */
 };

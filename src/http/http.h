@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * http://, https://, s3:// and gs:// as sources of bytes: a few threads, each with hundreds of requests under way. libcurl opens the connections and carries TLS.
+ * http://, https://, s3:// and gs:// as sources of bytes: a few threads, each with hundreds of requests under way. libcurl opens connections and carries TLS.
  *
  * Requests that name a whole object are one GET, others a GET of a range. A body that is cut is resumed by a range from where it ended, if its ETag says that
  * the object is the same. 404 is a failure of the object; all other errors of servers and networks are failures of the source, which io retries. */
@@ -11,18 +11,18 @@
 
 enum { STK_HTTP_THREADS = 16 }; /* most threads of a source */
 
-/* 0: the default in the comment. */
+/* Settings of the source. 0 stands for the default, which the comment names. */
 struct stk_http_settings {
 	const struct stk_aws_given
 		*given;          /* settings that take precedence over the environment; must live as long as the source. NULL: none */
 	int threads;             /* 2 */
 	int requests;            /* most requests under way; 2048, and as many connections as hold half of the files that may be open */
-	int64_t connect_ms;      /* 5 000 */
+	int64_t connect_ms;      /* longest time to open a connection; 5 000 */
 	int64_t first_byte_ms;   /* longest time from the beginning of a request to the first byte of its answer; 20 000 */
-	int64_t stall_ms;        /* time in which a body must bring 4 KiB; 10 000 */
+	int64_t stall_ms;        /* time in which at least 4 KiB of a body must arrive; 10 000 */
 	int32_t retries;         /* 10; -1: none */
 	int64_t backoff_ms;      /* upper bound of the first wait; 100 */
-	int64_t most_backoff_ms; /* 5 000 */
+	int64_t most_backoff_ms; /* upper bound of later waits; 5 000 */
 	bool no_hedging;
 	bool google; /* serves gs:// with the settings of Google's tools, instead of s3:// and http:// */
 };

@@ -64,9 +64,9 @@ void stk__connection_leave(struct stk_connection *c, bool keep);
 enum { STK_WOULD_BLOCK = -1, STK_BROKEN = -2, STK_CUT = -3 };
 ssize_t stk__connection_send(struct stk_connection *c, const void *bytes, size_t n);
 ssize_t stk__connection_recv(struct stk_connection *c, void *bytes, size_t n);
-/* Turns the reports of writability to its transfer on or off. */
+/* Turns on or off whether the connection's transfer is notified when bytes can be written. */
 void stk__connection_watch_writes(struct stk_connection *c, bool on);
-/* Turns the reports of readability to its transfer on or off. */
+/* Turns on or off whether the connection's transfer is notified when bytes can be read. */
 void stk__connection_watch_reads(struct stk_connection *c, bool on);
 /* Sets the number of received bytes from which the connection counts as readable. At its end and on errors it is readable at once. */
 void stk__connection_await(struct stk_connection *c, int bytes);

@@ -42,7 +42,7 @@ struct stk_http_region {
 /* Statistics of the time until answers begin. */
 struct stk_http_answers {
 	double first_ns, spread_ns; /* mean time to the first byte, and mean deviation from it */
-	int count;                  /* answers in these means */
+	int count;                  /* number of answers in these means */
 };
 
 struct stk_http_loop {
@@ -134,7 +134,7 @@ struct stk_transfer {
 	uint8_t hedges; /* number of second transfers for its request */
 	bool begun;     /* a byte of this response has been received */
 	bool placed;    /* the response's header was read, and memory was requested for its body */
-	bool eager;     /* the rest is read piece by piece */
+	bool eager;     /* the rest of the body is read piece by piece (http_rest.c) */
 	bool complete;  /* all bytes have been received; further ones would be too many */
 	bool held_back; /* the body is not read until its bytes are admitted; body bytes that arrived with the header are in `text` */
 	bool starved;   /* no descriptor was free for its connection */

@@ -26,8 +26,8 @@ struct stk_split {
 	int left,
 		refs; /* left: number of pieces that have not ended, plus one until stk__split_begin ends; refs: users of this struct; guarded by the lock */
 	enum stk_status status;  /* status of the first piece that failed */
-	bool object_fails;       /* object_fails of that piece */
-	struct stk_error *error; /* error of that piece; NULL: no memory for it */
+	bool object_fails;       /* object_fails of the first piece that failed */
+	struct stk_error *error; /* error of the first piece that failed; NULL: no memory for it */
 	int count;
 	struct piece pieces[];
 };

@@ -32,7 +32,7 @@ struct stk_plane {
 };
 struct stk_picture {
 	struct stk_plane planes[3];
-	int32_t width, height, count; /* count: 1 or 3 planes */
+	int32_t width, height, count; /* extents in pixels; number of planes: 1 or 3 */
 	int32_t bits;                 /* 8 to 16 */
 	int32_t sub_x, sub_y;         /* log2 of the pixels that a sample of chroma covers */
 	bool rgb;

@@ -40,7 +40,7 @@ struct decoding {
 	int32_t count, number; /* number of frames in `seen`; position of the first of them in the list of the call */
 	bool *came;
 	int32_t damaged; /* the first packet that libavcodec refused; -1: none */
-	int code;        /* libavcodec's error code for it */
+	int code;        /* libavcodec's error code for that packet */
 	struct stk_error *err;
 };
 

@@ -292,7 +292,7 @@ static enum stk_status read_all(struct listing *l, struct stk_error *err)
 /* Finds how many packets a decoder must hold back: the most that come before a packet and are presented after it. */
 static void find_reorder(struct stk_packets *p)
 {
-	enum { MOST = 16 }; /* what H.264 and HEVC allow */
+	enum { MOST = 16 }; /* most packets that H.264 and HEVC allow a decoder to hold back */
 	int64_t late[MOST]; /* the latest times so far, descending */
 	int n = 0;
 	for (int32_t i = 0; i < p->count; i++) {

@@ -30,7 +30,7 @@ struct stk_flac_decoder {
 	const struct stk_flac_loops *loops;
 	struct stk_flac_block block;
 	const uint8_t *piece;    /* the bytes that `bits` reads */
-	uint64_t piece_at;       /* their offset in the file */
+	uint64_t piece_at;       /* offset of `piece` in the file */
 	const uint8_t *unsummed; /* the first byte of the piece that is not in the checksum yet */
 	uint32_t checksum;
 	enum stk_status failed; /* status of reading bytes */

@@ -12,7 +12,7 @@
 
 /* FFmpeg's libraries, loaded. Any thread; must outlive the streams that it opens. */
 struct stk_sound_library;
-bool stk__sound_library_built(void); /* whether this build can load them */
+bool stk__sound_library_built(void); /* whether this build can load FFmpeg's libraries */
 STK_MUST_USE enum stk_status stk__sound_library_create(struct stk_sound_library **out, struct stk_error *err);
 void stk__sound_library_destroy(struct stk_sound_library *l); /* takes NULL */
 

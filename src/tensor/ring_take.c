@@ -175,7 +175,8 @@ struct choice {
 	struct stk_block *old;
 };
 
-/* Returns the slot that was delivered first among those that are out, if its held parts may be kept. small: considers only slots for which pins_nothing is true. */
+/* Returns the slot that was delivered first among those that are out, if its held parts may be kept. small: considers only slots for which pins_nothing
+ * is true. */
 static struct stk_slot *oldest_out(struct stk_ring *r, bool small, bool looked, struct choice *c)
 {
 	struct stk_slot *oldest = NULL;

@@ -39,7 +39,7 @@
 
 /* One kept value of a slot. */
 struct stk_slot_value {
-	struct stk_tensor *samples; /* `batch` of them, owned by the face */
+	struct stk_tensor *samples; /* array of `batch` samples, owned by the face */
 	struct stk_desc expected;   /* shape of a sample; ndim -1: no shape is expected */
 	uint8_t *region;            /* memory of batch * sample_bytes bytes; NULL without an expected shape */
 	int64_t sample_bytes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The streams on which the GPU decodes. Each is a CUDA stream with a piece of device memory. The parts of batches are spread over the streams. Work on one
- * stream runs in the order of submission, so parts share its memory without waiting on the host, and the memory for decoding does not grow with the number of batches
- * in flight.
+ * stream runs in the order of submission, so parts share its memory without waiting on the host, and the memory for decoding does not grow with the number of
+ * batches in flight.
  *
  *     stk__jpeg_gpu_streams_fit(streams, bytes_of_a_batch, bytes_of_its_largest_file, &part, err);  // does nothing once warm
  *     stream = stk__jpeg_gpu_streams_take(streams, err);                                            // for one part of up to `part` bytes
