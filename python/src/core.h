@@ -54,7 +54,7 @@ struct stk_video_device *core_video_device_get(PyObject *object);
 bool core_batch_has(PyObject *object, long output);
 /* Calls the context's log function with each message that the library has logged since the last call. -1 with an exception. */
 int core_context_drain(PyObject *context);
-/* Makes a Batch that owns the caller's reference. */
+/* Makes a Batch, which takes over the caller's reference to `batch`. */
 PyObject *core_batch_new(PyTypeObject *type, struct stk_batch *batch);
 /* Describes a buffer as a tensor over the same memory. false with an exception if the library lacks the element type or the layout does not fit. */
 bool core_tensor_from(struct stk_tensor *out, const Py_buffer *view, const char *layout);
@@ -67,7 +67,7 @@ PyObject *core_tree_take_apart(PyObject *module, PyObject *args);
 PyObject *core_tree_put_together(PyObject *module, PyObject *args);
 /* tree_groups(leaves, indexes, tensor_type, align): sorts tensors into groups of one dtype whose dimensions after the first are equal. */
 PyObject *core_tree_groups(PyObject *module, PyObject *args);
-/* tree_assign(made, members, copies): made[members[i]] = copies[i], but for padding. */
+/* tree_assign(made, members, copies): sets made[members[i]] = copies[i], except where members[i] is -1, which marks padding. */
 PyObject *core_tree_assign(PyObject *module, PyObject *args);
 
 /* ---- catalogue (catalog.c) ---- */
@@ -97,14 +97,14 @@ const char **core_paths_of(PyObject *list, Py_ssize_t *n);
 
 /* ---- parts that all types share (object.c) ---- */
 
-/* Makes a type. flags: in addition to Py_TPFLAGS_DEFAULT. */
+/* Makes a type. flags: Py_TPFLAGS_*, to which Py_TPFLAGS_DEFAULT is added. */
 PyTypeObject *core_type(PyObject *module, const char *name, size_t size, unsigned long flags, PyType_Slot *slots);
 /* Allocates an object of the type, filled with zeros. NULL with an exception. */
 void *core_new(PyTypeObject *type);
 /* The last step of a type's dealloc. */
 void core_free(PyObject *object);
-/* Sets *busy before a call that releases the GIL, whose end resets it. Returns false with RuntimeError if another thread is inside such a call. what: "a
- * Video". */
+/* Sets *busy before a call that releases the GIL; the caller resets it after the call. Returns false with RuntimeError if another thread is inside such a
+ * call. what: the object's name in the message, as "a Video". */
 bool core_begin_call(bool *busy, const char *what);
 /* Returns true if this process is `owner`; else false with RuntimeError, whose message names the object by `what`. */
 bool core_check_process(pid_t owner, const char *what);
@@ -122,7 +122,7 @@ bool core_is(PyObject *object, destructor dealloc);
 struct core_args {
 	struct stk_arg *args;
 	size_t count;
-	void **blocks; /* PyMem memory of lists */
+	void **blocks; /* memory from PyMem for the values of list arguments */
 	size_t block_count;
 	PyObject *keep; /* list of the objects that own the texts */
 };
@@ -142,8 +142,8 @@ PyObject *core_shape(const struct stk_desc *desc, int64_t lead);
 /* Implements __dlpack__ for one sample of an output, or for the whole output if index is -1. Parses the protocol's arguments. */
 PyObject *core_dlpack(struct stk_batch *batch, int32_t output, int32_t index, PyObject *args, PyObject *kwargs);
 
-/* The axes with which a capsule describes an output: those of the memory; (N,C,H,W) over memory that is (N,H,W,C) according to its layout; or (N,) if
- * each sample is one number. */
+/* The axes with which a capsule describes an output. PLAIN: the axes of the memory. CHANNELS_FIRST: (N,C,H,W) over memory whose layout is (N,H,W,C).
+ * NUMBERS: (N,), for outputs of which each sample is one number. */
 enum core_view { CORE_VIEW_PLAIN, CORE_VIEW_CHANNELS_FIRST, CORE_VIEW_NUMBERS };
 /* Returns a capsule over a whole output; None if its samples differ in shape or the batch is empty. Uses the old protocol, which every version of
  * every framework accepts. Does not note the consumer's stream: call stk_batch_use_stream for that. */

@@ -23,7 +23,7 @@ struct source_link {
 	PyObject *source;     /* borrowed; NULL after the Source has died; guarded by the GIL */
 };
 
-/* The buffers of one pull. */
+/* The buffers that one call of pull returned. The library releases all of them at once. */
 struct fed {
 	struct fed *next;
 	struct source_link *link;
@@ -46,7 +46,7 @@ struct source_object {
 	PyObject *errors;       /* list of (epoch, batch, position, index in the batch, exception) */
 };
 
-/* ---- the link ---- */
+/* ---- releasing buffers that the library has returned ---- */
 
 static void link_unref(struct source_link *link)
 {
@@ -301,7 +301,7 @@ static bool take_descriptions(
 	}
 	if (failed && !drop_exceptions(self, n))
 		return false;
-	fed->descriptions = Py_NewRef(self->descriptions); /* the same texts */
+	fed->descriptions = Py_NewRef(self->descriptions); /* owns the texts to which feed->samples points */
 	return true;
 }
 
@@ -555,7 +555,7 @@ bool core_source_callbacks(PyObject *object, struct stk_source_callbacks *out)
 	return true;
 }
 
-/* Lets a consumer release, between batches, the buffers that workers have returned since the last pull. */
+/* Releases the buffers that workers have returned since the last pull. A consumer calls this between batches. */
 static PyObject *source_drain(PyObject *object, PyObject *unused)
 {
 	(void)unused;

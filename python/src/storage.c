@@ -13,9 +13,9 @@ struct storage_object {
 	pid_t pid;
 };
 
-/* ---- a callable as the source ---- */
+/* ---- the user's fetch function ---- */
 
-/* Chooses the status of a Python exception: it decides whether the library tries again. */
+/* Chooses the status for a Python exception. The library retries or gives up according to the status. */
 static enum stk_status status_of(PyObject *type)
 {
 	PyObject *const mistakes[] = {PyExc_TypeError, PyExc_AttributeError, PyExc_NameError, PyExc_ImportError, PyExc_NotImplementedError,
@@ -194,7 +194,8 @@ static PyObject *storage_counters(PyObject *object, PyObject *unused)
 	return out;
 }
 
-/* read(uri, offset, length): the bytes with STK_STORAGE_SLACK more after them, the object's size (-1: unknown) and its version. */
+/* read(uri, offset, length): returns (bytes, size, version). STK_STORAGE_SLACK undefined bytes follow the ones read; size is the whole object's in bytes, -1
+ * if unknown. */
 static PyObject *storage_read(PyObject *object, PyObject *args)
 {
 	struct stk_storage_object info = {.size = sizeof info};
@@ -218,7 +219,7 @@ static PyObject *storage_read(PyObject *object, PyObject *args)
 	return core_raise(status, &err);
 }
 
-/* Called while the caller waits without the GIL. */
+/* Adds a path to the list `user`. stk_storage_find calls this while storage_find has released the GIL. */
 static void take_name(void *user, const char *path)
 {
 	PyGILState_STATE gil = PyGILState_Ensure();

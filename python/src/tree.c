@@ -6,13 +6,13 @@
 
 /* ---- taking apart ---- */
 
-/* The parts of a tree, collected by tree_take_apart. A container of the copy is a list or a dict. A tuple, or a container of a type that only Python code can make, is a list
- * until its children are known: `ends` says what it becomes. */
+/* The parts of a tree, collected by tree_take_apart. Its copy is built from lists and dicts. A tuple, or a container of a type that only Python code can
+ * make, is first a list: tree_put_together fills that list and then passes it to the constructor in `ends`. */
 struct parts {
 	PyObject *leaves;            /* list: the tensors, in the order of the tree */
-	PyObject *containers, *keys; /* lists: where in the copy each leaf goes */
+	PyObject *containers, *keys; /* lists: for each leaf, the container in the copy that receives it, and the key or index there */
 	PyObject *ends;              /* list of (container, key, constructor, children), children before their parents */
-	PyObject *tensor, *other;    /* the type of tensors; the function that is asked about values of other types */
+	PyObject *tensor, *other;    /* the type of tensors; the function that visit_other calls for values of other types */
 };
 
 static int visit(struct parts *p, PyObject *node, PyObject *container, PyObject *key);
@@ -73,7 +73,7 @@ static int visit_dict(struct parts *p, PyObject *dict, PyObject *container, PyOb
 	for (Py_ssize_t i = 0; !failed && i < count; i++) {
 		PyObject *name = PyList_GetItem(keys, i), *value = PyObject_GetItem(dict, name);
 
-		/* A leaf comes last: set each key now, so that the copy has the dict's order. */
+		/* tree_put_together sets the leaves later. Setting each key now gives the copy the dict's order. */
 		if (!value || PyDict_SetItem(made, name, Py_None) < 0 || visit(p, value, made, name) < 0)
 			failed = -1;
 		Py_XDECREF(value);
@@ -226,17 +226,17 @@ enum { MOST_DIMS = 16 };
 /* A tensor's group. One torch.cat joins tensors of one dtype and number of dimensions whose dimensions after the first are equal, and one
  * split_with_sizes makes their copies. */
 struct group_key {
-	int64_t dtype; /* a number for each dtype, within one call */
+	int64_t dtype; /* a number that differs between dtypes; valid within one call of tree_groups */
 	int64_t item;  /* bytes of an element */
 	int64_t dims;
 	int64_t extents[MOST_DIMS - 1];
 };
 
 struct group {
-	PyObject *tensors; /* list: the inputs of torch.cat; a whole number is a count of rows of padding */
+	PyObject *tensors; /* list: the inputs of torch.cat; an int in it stands for padding of that many rows */
 	PyObject *rows;    /* list: the rows of each input */
 	PyObject *members; /* list: the index of each input's tensor, -1 for padding */
-	PyObject *padding; /* list: the places of the paddings */
+	PyObject *padding; /* list: the indices of the paddings in `tensors` */
 	Py_ssize_t step;   /* the number of rows is padded to a multiple of this */
 };
 
@@ -267,7 +267,7 @@ static bool read_by_dlpack(const struct dlpack_exchange *table, PyObject *tensor
 {
 	struct dlpack_tensor d = {0};
 
-	if (table->describe(tensor, &d) != 0) { /* it has no form in DLPack: a sparse, quantized or nested tensor */
+	if (table->describe(tensor, &d) != 0) { /* DLPack cannot describe a sparse, quantized or nested tensor */
 		PyErr_Clear();
 		return false;
 	}
@@ -296,7 +296,7 @@ static int read_by_attributes(PyObject *tensor, struct group_key *key, int64_t *
 	int64_t extents[MOST_DIMS];
 	int fits = -1;
 
-	if (!shape) { /* a nested tensor has none */
+	if (!shape) { /* a nested tensor has no shape */
 		PyErr_Clear();
 		return 0;
 	}
@@ -337,7 +337,7 @@ static PyObject *new_group(const struct group_key *key, Py_ssize_t align)
 	for (int64_t i = 0; i + 1 < key->dims; i++)
 		if (__builtin_mul_overflow(row, key->extents[i], &row))
 			row = align; /* such a tensor spans more memory than there is; its copy fails */
-	/* Numbers without dimensions are stacked at a stride instead. */
+	/* Tensors without dimensions get no padding (step 1): the caller stacks them at a stride instead. */
 	return Py_BuildValue("NNNNn", PyList_New(0), PyList_New(0), PyList_New(0), PyList_New(0),
 		key->dims ? (Py_ssize_t)(align / common_divisor(align, row)) : (Py_ssize_t)1);
 }

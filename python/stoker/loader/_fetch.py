@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls dataset[i] for several samples at once: on threads, or in processes, each with a thread that waits for it."""
+"""Calls dataset[i] for several samples at once: on threads, or in processes. Each process has a thread of this process that waits for its answers."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Item = tuple[int, Place]  # a sample's id, and the place that seeds its random n
 
 @dataclass(slots=True)
 class Fetched:
-    """A sample in the form that the pipeline takes, or the reason why it could not be fetched.
+    """A sample in the form that the pipeline accepts, or the exception because of which it could not be fetched.
 
-    parts: the converted parts; None if the sample failed. index: its number in the dataset, if it has one. path: the image's file, if the dataset returned one.
+    parts: the converted parts; None if the sample failed. index: the sample's number in the dataset, if known. path: the image's file, if the sample has one.
     """
 
     parts: tuple[Any, ...] | None
@@ -42,7 +42,7 @@ class Fetched:
 
     @property
     def said(self) -> Said:
-        """Returns the facts about the sample that the library receives."""
+        """Returns (path, index, failure message or None, exception or None), which go to the library with the sample."""
         failure = None if self.error is None else f"{type(self.error).__name__}: {self.error}"
         return self.path, self.index, failure, self.error
 
@@ -89,7 +89,7 @@ class Fetch:
         current.place, current.generator = place, None
         try:
             item = self.dataset[index]
-        except StopIteration as e:  # the source would take it for the end of the epoch
+        except StopIteration as e:  # the caller would take a StopIteration for the end of the epoch
             error = RuntimeError(f"the dataset raised StopIteration in dataset[{index}]: its length says where it ends")
             error.__cause__ = e
             return Fetched(None, index, error=error)
@@ -128,7 +128,7 @@ class Threads:
 
     @staticmethod
     def _run(jobs: queue.SimpleQueue[Any]) -> None:
-        from concurrent.futures import InvalidStateError  # with it comes logging: imported when a Dataset is read
+        from concurrent.futures import InvalidStateError  # loads logging, so it is imported only here
 
         while (job := jobs.get()) is not None:
             future, function, arguments = job
@@ -136,7 +136,7 @@ class Threads:
                 if not future.done():
                     future.set_result(call(function, *arguments))
             except InvalidStateError:
-                pass  # close() has answered those who waited
+                pass  # close() has already failed this future
             except BaseException as e:
                 fail(future, e)
             del job, future, function, arguments  # frees the result before the next call
@@ -176,10 +176,10 @@ class Workers:
         self._watch = watch or Watch(0)
         self._changes = Changes(*DATASET)
         self._turn = threading.Lock()
-        self._threads: Threads | None = None  # from the first sample on
+        self._threads: Threads | None = None  # None until the first sample was fetched
 
     def learn(self, item: Item) -> Fetched:
-        """Fetches the first sample. If that succeeds, all others must be like it."""
+        """Fetches the first sample. If that succeeds, all other samples must have its format, and the threads are started."""
         fetched = self._learn(item)
         if self._threads is None and fetched.parts is not None:
             self._threads = Threads(self.count)
@@ -207,7 +207,7 @@ class Workers:
         return self._called(items)
 
     def _called(self, items: Sequence[Item]) -> list[Fetched]:
-        """Fetches samples while other threads do the same, unless the Dataset cannot take that."""
+        """Fetches samples at the same time as other threads, or one thread at a time if the Dataset cannot be called from several at once."""
         changes = self._changes
         if not (self._watch.copies or changes.counting or changes.serial):
             return self._fetch(items)
@@ -310,7 +310,7 @@ def _asked_for(method: str, arguments: Any) -> str:
 
 
 def _begin(fetch: Fetch) -> Callable[..., Any]:
-    """Runs in the process, and returns the function that answers calls."""
+    """Runs in the new process, and returns the function that the process calls for each request."""
 
     def answer(method: str, arguments: Any) -> Any:
         if method != "know":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts the samples of a Dataset to the bytes and arrays that the pipeline takes."""
+"""Converts the samples of a Dataset to the bytes and arrays that the pipeline accepts."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class UnlikeError(TypeError):
 
 
 class Samples:
-    """Takes samples apart: the image first, then the other parts in the order of the first sample's, then, if something follows the image, what `_geometry`
-    gives. A list of images in place of the image are views: the first one stands for the image, and the others come last.
+    """Converts each sample to a tuple: the image, the other parts in the order of the first sample, the array of `_geometry` if a part follows the image's
+    transforms, and further views. A sample with a list of images has several views of one image: the first view is used as the image.
 
-    shown: the fields that the user named; None: none were named. given: the kinds that the user gave, by the name of the field. layout: the layout of images.
-    main: what the user calls the image, which is "image" in `shown` and `given`. place: the image's number among the parts of a tuple. sound: the file of a sound
-    stands in the place of the image. plain: samples hold no image, and the first part is converted as the others are.
+    shown: the fields that the user named, or None. given: the kinds that the user gave, by the name of the field. layout: the layout of images.
+    main: the user's name for the image, which `shown` and `given` call "image". place: the image's index in a sample that is a tuple. sound: samples hold a sound
+    file instead of an image. plain: samples hold no image, and the first part is converted like the others.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Samples:
         self.names = _fields.targets_of(shown)  # names of the targets of tuples, in order; None: they have no names
         self.keys: tuple[str, ...] | None = None  # keys of a dict, "image" first; None: samples are not dicts
         self.kinds: list[Kind] | None = None  # kinds of the parts after the image; None: no sample has been seen
-        self.follow = False  # whether a part moves with the image
+        self.follow = False  # whether a part (masks, boxes, points) must follow the image's transforms
         self.stacks: list[int] = []  # numbers of the parts that hold one or several masks
         self.pictures: list[int] = []  # numbers of the parts that are further images, or maps of floats
         self.floats = (given or {}).get("image", Kind()).name == FLOATS  # the image is a map of floats
@@ -56,9 +56,9 @@ class Samples:
         self.arrays = False  # images are arrays, and not the bytes of files
         self.tensors = False  # images were given as arrays or tensors, and not as PIL images
         self.channels = 0  # channels of the first image, if it is an array
-        self.several = False  # a list of views stands in the place of the image
+        self.several = False  # samples hold a list of views instead of one image
         self.views = 0  # views after the first one
-        self.counted = False  # whether all images must have that number of channels
+        self.counted = False  # whether all images must have `channels` channels
 
     def settle(self, oriented: bool, counted: bool) -> None:
         """Sets whether EXIF orientation is applied, and whether a transform depends on the first image's number of channels. Call it before the first
@@ -127,7 +127,7 @@ class Samples:
         self.several, self.views = several, others
 
     def path_of(self, item: Any) -> str | None:
-        """Returns the path of the image's file, or the place of a table's row; None if the sample does not have it."""
+        """Returns the path of the image's file, or the file and row number of a table's row; None if the sample names neither."""
         if (where := getattr(item, "where", None)) is not None and isinstance(item, dict):
             return str(where)
         if isinstance(item, Mapping):
@@ -371,8 +371,8 @@ def _converter(kind: Kind, number: int, name: str | None, layout: str | None) ->
 
 
 def column(values: list[Any], number: int, plain: bool = False) -> list[Any]:
-    """Makes a column from one part of all samples of a batch. Encodes strings as bytes; empty lists get the type of the other samples. plain: also the first
-    part is no image."""
+    """Makes a column from one part of all samples of a batch. Encodes strings as bytes; empty lists get the type of the other samples. plain: part 0 is
+    no image, and is converted like the others."""
     strings = [isinstance(v, str) for v in values]
     if not any(strings):
         return _targets.of_one_type(values) if number or plain else values
