@@ -8,7 +8,7 @@
 struct batch_object {
 	PyObject ob_base;
 	struct stk_batch *batch;
-	int32_t output; /* the only output that is held; -1: all outputs */
+	int32_t output; /* index of the only output to which this object holds a reference; -1: all outputs */
 	pid_t pid;
 };
 
@@ -16,7 +16,7 @@ static void batch_dealloc(PyObject *object)
 {
 	struct batch_object *self = (struct batch_object *)object;
 
-	/* A forked child must not touch the ring: its lock may be held by a thread that does not exist there. */
+	/* A forked child must not release the batch: that takes a lock, which a thread that does not exist in the child may hold. */
 	if (getpid() == self->pid && self->output < 0)
 		stk_batch_unref(&self->batch);
 	else if (getpid() == self->pid)
@@ -65,7 +65,7 @@ PyObject *core_batch_new(PyTypeObject *type, struct stk_batch *batch)
 	return (PyObject *)self;
 }
 
-/* The buffers of a Batch whose memory belongs to Python. */
+/* The Python buffers over which core_wrap made a Batch. They are released when the Batch no longer needs their memory. */
 struct wrapped {
 	Py_ssize_t count;
 	Py_buffer views[];

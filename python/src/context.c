@@ -9,14 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LOG_CAPACITY = 64 }; /* messages kept between two batches; later ones are dropped */
+enum { LOG_CAPACITY = 64 }; /* messages kept until core_context_drain; when the queue is full, further messages are dropped */
 
 struct log_queue {
 	pthread_mutex_t lock;
 	int count;
 	struct {
 		int level;
-		char *text; /* malloc: no GIL */
+		char *text; /* from malloc, because threads without the GIL write messages */
 	} entries[LOG_CAPACITY];
 };
 

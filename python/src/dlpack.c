@@ -43,8 +43,8 @@ struct dl_versioned {
 	struct dl_tensor tensor;
 };
 
-/* The managed tensor that a consumer gets. It wraps the library's, because a forked child must not release a slot: the ring's lock may be held by
- * a thread that does not exist in the child. */
+/* The managed tensor that a consumer receives. It wraps `inner`, the library's managed tensor, whose deleter must not run in a forked child: the deleter
+ * takes a lock, which a thread that does not exist in the child may hold. */
 struct handed_over {
 	struct dl_versioned versioned;
 	struct dl_managed old;
@@ -53,7 +53,7 @@ struct handed_over {
 	int64_t shape[STK_MAX_DIMS + 1], strides[STK_MAX_DIMS + 1]; /* used if the view's axes differ from the memory's */
 };
 
-/* May be called on any thread, without the GIL. */
+/* Calls the library's deleter, except in a forked child, and frees `h`. May be called on any thread, without the GIL. */
 static void give_back(struct handed_over *h)
 {
 	if (h->inner->deleter && getpid() == h->pid)
@@ -130,11 +130,11 @@ static PyObject *make_capsule(struct dl_versioned *inner, bool versioned, enum c
 	return capsule;
 }
 
-/* The arguments of a call of __dlpack__. */
+/* The parsed arguments of a call of __dlpack__. */
 struct wish {
 	PyObject *stream, *copy;
 	bool versioned;
-	bool places; /* the consumer names a device */
+	bool places; /* whether the caller passed dl_device, which is then in `device` */
 	struct dl_device device;
 };
 

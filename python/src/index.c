@@ -7,9 +7,9 @@
 
 struct watch {
 	PyObject *progress;   /* a callable, or None */
-	PyThreadState *state; /* the caller's, while it waits without the GIL */
+	PyThreadState *state; /* thread state of the Python caller while the search runs without the GIL */
 	PyObject *components;
-	char *notices; /* one a line */
+	char *notices; /* the library's notices, one after another; each ends with a zero byte */
 	size_t notices_size;
 };
 

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <unistd.h>
 
-enum { SLICE_MS = 50, MOST_SECONDS = 1 << 30 }; /* length of a slice; longer timeouts (34 years) mean no limit */
+enum { SLICE_MS = 50, MOST_SECONDS = 1 << 30 }; /* time between checks for signals; longer timeouts (34 years) mean no limit */
 
 /* Waits until no function that the user gave is running. Returns STK_TIMEOUT if one has not returned in time, or if a signal handler raised an
  * exception, which is then set. */
@@ -76,7 +76,7 @@ static bool signal_came(void *listed)
 	return came;
 }
 
-/* Calls listed(entries) on the same thread. An exception of the function ends the creation, as one of a signal handler does. */
+/* Calls listed(entries) on the thread that creates the pipeline. An exception of the function ends the creation, because signal_came then finds it set. */
 static void tell_listed(void *user, int64_t entries)
 {
 	PyGILState_STATE gil = PyGILState_Ensure();

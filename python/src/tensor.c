@@ -59,7 +59,8 @@ static PyObject *not_dense(struct stk_batch *batch, int32_t output)
 	return core_raise(status, &err);
 }
 
-/* Handles arguments other than a Batch: the class's method _over makes a Batch from them and returns which tensor of it is meant. */
+/* Makes a tensor from arguments other than a Batch. The class's method _over makes a Batch from them, and returns the arguments
+ * (batch, output, index) for the constructor. */
 static PyObject *tensor_over(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
 	PyObject *make = PyObject_GetAttrString((PyObject *)type, "_over");

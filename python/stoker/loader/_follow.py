@@ -89,10 +89,10 @@ class Followers:
         self.labels: list[str] = []  # names of the fields that lose rows with the boxes; "default" stands for the labels
         self.extent: Extent = (size[0], size[1])
         self.fields = list(fields)
-        self._shared = 0  # number of changes with the same draws for several images
+        self._shared = 0  # number of calls of same_draws, so that each call has its own seeds
         self.moves: list[Move] = []
         self._columns: list[DataNode] = [size[0], size[1]]
-        self.only_masks: str | None = None  # a move that boxes and points cannot make
+        self.only_masks: str | None = None  # name of a transform that masks can follow, but boxes and points cannot
 
     def numbers(self) -> DataNode:
         """Returns a node with, for each sample, the original extent and then the numbers that moves refer to by column."""
@@ -119,8 +119,8 @@ class Followers:
 
     @contextmanager
     def same_draws(self) -> Iterator[Callable[[], None]]:
-        """Inside, random operators get seeds of their own. The function that the context gives begins the seeds again, so that operators which are then added
-        in the same order draw the same numbers."""
+        """Gives random operators that are added inside the context their own sequence of seeds. The context's function restarts that sequence: operators that are
+        then added in the same order draw the same numbers as before."""
         pipe = Pipeline.current()
         assert pipe is not None and self.fields
         builder, number, drawn = self.fields[0].node._builder, self._shared, 0
@@ -141,7 +141,7 @@ class Followers:
         finally:
             builder.seeds = None
 
-    # ---- moves that draw random numbers: they also move the image, and return its node ----
+    # ---- transforms with random numbers: these also transform the image, and return its node ----
 
     def random_resized_crop(self, node: DataNode, size: tuple[int, int], filters: dict[str, Any], draws: dict[str, Any]) -> DataNode:
         """Cuts out the window first and then resizes it, as torchvision does."""
@@ -182,8 +182,8 @@ class Followers:
         return node
 
     def crop_and_pad(self, node: DataNode, t: T.FixedSizeCrop, place: Extent, part: Extent, cut: DataNode) -> DataNode:
-        """Cuts out a window of t.size at a place. part: height and width of what it shows of the image; the rest is filled. cut: whether it shows less than
-        all of the image."""
+        """Cuts out a window of t.size pixels. place: its top and left in the image. part: height and width of the part of the window that the image covers; the
+        rest is filled. cut: whether the window leaves out a part of the image."""
         (top, left), (height, width) = place, part
         node = self._window_around(node, t, (0 - top, 0 - left), (top + t.size[0], left + t.size[1]))
         columns = [self._column(n) for n in (top, left, height, width)]
@@ -213,7 +213,7 @@ class Followers:
 
     @staticmethod
     def _place(extent: Any, wanted: int) -> DataNode:
-        """Draws a place for a window on one axis; all places are equally likely. If the window does not fit, the place is 0 and the crop fails."""
+        """Draws the first pixel of a window on one axis, each with equal probability. If the window does not fit, returns 0, and the crop fails."""
         last = math.max(extent - wanted, 0) if isinstance(extent, DataNode) else max(extent - wanted, 0)
         draw = fn.random.uniform(range=[0.0, 1.0])
         place: DataNode = fn.cast(math.min(math.floor(draw * (last + 1)), last), dtype=types.INT32)
@@ -227,7 +227,7 @@ class Followers:
         self._each(lambda field: cut(field.node))
         return cut(node)
 
-    # ---- moves that draw nothing: the caller moves the image ----
+    # ---- transforms without random numbers: the caller transforms the image itself ----
 
     def resize(self, size: int | tuple[int, int], filters: dict[str, Any], max_size: int | None = None) -> None:
         """size, max_size: the arguments of transforms.Resize. filters: arguments of fn.resize for images."""
@@ -279,7 +279,7 @@ class Followers:
             if not field.vectors:
                 return made
             a, b, c, d = matrix[0], matrix[1], matrix[3], matrix[4]
-            area = a * d - b * c  # vectors are turned by the inverse of the matrix, as the points to which they lead
+            area = a * d - b * c  # multiply each vector by the inverse of the matrix's 2 x 2 part
             u, v = made[:, :, 0:1], made[:, :, 1:2]
             turned: DataNode = fn.cat((d * u - b * v) / area, (a * v - c * u) / area, axis=2)
             return turned

@@ -29,11 +29,11 @@ class Run:
     def __init__(self, source: Source | Pipeline, spec: Spec, order: Order | None) -> None:
         self.source, self.spec, self.order = source, spec, order
         self.pipe: Pipeline | None = None
-        self._session: Session | None = None  # the pipeline's
+        self._session: Session | None = None  # the session of `pipe`
         self._made: Pipeline | None = None  # the pipeline while it is being built
         self.epoch = 0
         self.inside = False  # an epoch has begun and has not ended
-        self.base = 0  # epoch that the pipeline calls 0
+        self.base = 0  # number of the epoch that `pipe` counts as its epoch 0
         self.resumed: dict[str, Any] | None = None  # state in which this epoch began; None: at its start
         self.indices: array[int] | None = None  # the user's order for the epoch `drawn`
         self.drawn = -1
@@ -52,7 +52,7 @@ class Run:
         """Returns the user's order of this epoch. Calls the user's sampler once per epoch."""
         if self.order is not None and self.drawn != self.epoch:
             together = self.spec.batch * (1 if self.order.per_rank else self.spec.shard.world)
-            self.order.most = together * max(1, Order.most // together)  # whole batches
+            self.order.most = together * max(1, Order.most // together)  # a stretch of ids holds whole batches
             self.indices, self.drawn = self.order.indices(self.epoch), self.epoch
             self.count = len(self.indices)
             if isinstance(self.order, BatchOrder):

@@ -23,13 +23,13 @@ from stoker.loader._table_files import NO_VALUE, TableFile, find, is_remote, par
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-MEMORY = 256 << 20  # bytes of row groups that are kept, by default
-_MOST_COLUMNS = 900  # of a batch; the library's limit is on tensors of a sample, some of which are not columns
-_WINDOW_SHARE = 3  # a window of shuffle="groups" takes this part of them: one is used, one is read ahead, and one ends
+MEMORY = 256 << 20  # default limit, in bytes, for the row groups that are kept in memory
+_MOST_COLUMNS = 900  # columns that a batch may have; the library limits the tensors of a sample, some of which are not columns
+_WINDOW_SHARE = 3  # three windows of shuffle="groups" share the memory: one is used, one is read ahead, and one ends
 
 
 class Row(dict[str, Any]):
-    """A sample, which knows its place for messages."""
+    """A sample as a dict of column values. where: its file, row group and row, for error messages."""
 
     __slots__ = ("where",)
 
@@ -39,7 +39,7 @@ class Row(dict[str, Any]):
 
 
 class Group:
-    """A row group in memory: a function for each column that returns a row's value, and the bytes that it takes."""
+    """A row group in memory. values: for each column, a function that returns the value of a row. bytes: the memory that the group takes."""
 
     def __init__(self, table: Any, columns: Sequence[Column]) -> None:
         self.rows, self.bytes = table.num_rows, table.nbytes
@@ -81,13 +81,13 @@ class Table:
         self._settle_columns(names, kinds or {}, image)
         self.nulls = self._fills(nulls or {})
         self.groups = [(f, g) for f in self.files for g in range(f.footer.num_row_groups) if f.footer.row_group(g).num_rows]
-        self.rows = [f.footer.row_group(g).num_rows for f, g in self.groups]  # of each group
-        self.starts = [0]  # the first row of each group, and the end
+        self.rows = [f.footer.row_group(g).num_rows for f, g in self.groups]  # number of rows of each group
+        self.starts = [0]  # number of the first row of each group; last, the number of all rows
         for n in self.rows:
             self.starts.append(self.starts[-1] + n)
-        self._kept: dict[int, Future[Group]] = {}  # groups in memory, and those that are read or wait for it
-        self._sizes: OrderedDict[int, int] = OrderedDict()  # bytes of the groups in memory, the one used longest ago first
-        self._held = 0  # their sum
+        self._kept: dict[int, Future[Group]] = {}  # by group number: groups in memory, being read, or waiting to be read
+        self._sizes: OrderedDict[int, int] = OrderedDict()  # bytes of each group in memory; the least recently used group is first
+        self._held = 0  # sum of _sizes
         self._lock = threading.Lock()
         self._threads: Threads | None = None
         self._closed = False
@@ -106,7 +106,7 @@ class Table:
                 "of both that `datasets` writes"
             )
         masks = {name for name, kind in kinds.items() if kind.name == MASK}
-        alike = {n for n, values in self.partitions.items() if len(set(values.values())) == 1}  # such as a folder far above the table
+        alike = {n for n, values in self.partitions.items() if len(set(values.values())) == 1}  # such as the name of a parent folder
         wanted = [n for n in schema.names if n == self.image or n in (names or ()) or (names is None and n not in alike)]
         for name in names or ():
             if name not in schema.names and name not in ("image", *_fields.FROM_SAMPLES):
@@ -156,7 +156,7 @@ class Table:
                 )
 
     def _first_column(self, schema: Any, names: tuple[str, ...] | None) -> str:
-        """Returns the column that takes the image's place among the outputs, of a table without images."""
+        """Returns the column of a table without images that becomes the first output, which is the image in other tables."""
 
         def has_form(name: str) -> bool:
             type = schema.field(name).type
@@ -235,7 +235,7 @@ class Table:
 
     @property
     def objects(self) -> set[str]:
-        """Names of the columns whose values travel as JSON."""
+        """Names of the columns whose values are passed through the pipeline as JSON."""
         return {c.name for c in self.columns if c.kind == "object"}
 
     @property
@@ -289,7 +289,7 @@ class Table:
 
     def _future(self, group: int) -> Future[Group]:
         with self._lock:
-            if self._closed:  # a thread of the Loader goes on after close(): no threads are started for it
+            if self._closed:  # a thread of the Loader may still ask for groups after close(): do not start threads for it
                 raise StateError("the Loader was closed")
             found = self._kept.get(group)
             if found is None:
@@ -313,7 +313,7 @@ class Table:
         return made
 
     def _keep(self, group: int, size: int) -> None:
-        """Counts a group that was read, and gives up those that were used longest ago until the others have room."""
+        """Adds a group's bytes to the sum, and drops the least recently used groups until the rest fit in `memory`. At least one group stays."""
         with self._lock:
             if group not in self._kept:  # the table was closed meanwhile
                 return
@@ -325,7 +325,7 @@ class Table:
                 self._held -= freed
 
     def many(self, ids: Sequence[int]) -> list[Row]:
-        """Returns the rows of these numbers."""
+        """Returns the rows with these numbers, which count the rows of all files."""
         at = [self.group_of(i) for i in ids]
         groups = {g: self._future(g) for g in dict.fromkeys(at)}
         return [self._row(groups[g].result(), g, i) for g, i in zip(at, ids, strict=True)]
