@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from stoker._advise.machine import Usage, Used
 from stoker._advise.subject import Subject
 
-_BUSY = 0.8  # share of the time: a stage this busy holds the others up
-_CROWDED = 0.9  # share of all cores of the machine: threads that would run wait for one
-_WAITS = 0.02  # share of a step: a shorter wait counts as none
+_BUSY = 0.8  # share of the time; a stage that is busy for at least this share counts as the bottleneck
+_CROWDED = 0.9  # share of all cores of the machine; from this share on, threads that could run are assumed to wait for a core
+_WAITS = 0.02  # share of a step; a shorter wait for data counts as no wait
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Facts:
     """Measurements of all live blocks together."""
 
     batches: int
-    wait_share: float  # of the step
-    waited: float  # seconds that the asking thread waited
-    own_cpu: float  # seconds that it computed meanwhile
+    wait_share: float  # time that the loop waited for data, as a share of the step
+    waited: float  # seconds that the loop's thread waited for batches
+    own_cpu: float  # seconds that the loop's thread computed during these waits
     step: float  # seconds of a step without a loader (cached), or of a step without its wait
     cores: float
     usage: Usage
@@ -79,7 +79,7 @@ def _cores(subject: Subject, f: Facts, crew: int, busy: float, full: float, grou
 
 
 def _gpu(subject: Subject, f: Facts, wall: float) -> Bound | None:
-    """By how long a loader of ours says that its copies and kernels ran, or because nothing else is left; None: it is neither."""
+    """Returns the copy or the GPU as the stage if the loader's copies or kernels ran nearly all of the time, or if it uses the GPU and reads did not block."""
     copy, kernels = f.counters.get("copy_ns", 0.0) / 1e9, f.counters.get("gpu_ns", 0.0) / 1e9
     if copy >= _BUSY * wall and copy >= kernels:
         return Bound("copy", f"the copy to the GPU, under way {copy / wall:.0%} of the time")
@@ -91,7 +91,7 @@ def _gpu(subject: Subject, f: Facts, wall: float) -> Bound | None:
 
 
 def _crowd(f: Facts, wall: float, busy: float, crew: int) -> Bound | None:
-    """Other programs had the cores: the kernel does not always count the time that a thread waits for one. None: cores were free, or that is not known."""
+    """Returns "cores" as the stage if all programs together kept the machine's cores busy. The time in queues does not show this on every kernel."""
     cores = os.cpu_count() or 1
     if f.usage.machine < _CROWDED * wall * cores or _reads_blocked(f):
         return None

@@ -11,7 +11,7 @@ from stoker._advise.plan import Step
 
 
 class HostClock:
-    """Marks are seconds."""
+    """The clock of the host, whose marks are seconds."""
 
     device = "cpu"
 
@@ -19,7 +19,7 @@ class HostClock:
         return time.perf_counter()
 
     def resolve(self, steps: list[Step]) -> None:
-        """Makes seconds of the marks."""
+        """Replaces the marks in these steps by seconds; the host's marks are seconds already."""
 
 
 class CudaClock(HostClock):

@@ -14,7 +14,7 @@ _WORKER, _READER = "stoker-", "stoker-read"  # beginnings of the names of librar
 
 @dataclass
 class Used:
-    """The use of a group of threads: their number, seconds on a core, seconds in the queue for one."""
+    """What a group of threads used. threads: their number. cpu: seconds on a core. queued: seconds in the queue for a core."""
 
     threads: int = 0
     cpu: float = 0.0
@@ -34,13 +34,13 @@ class Used:
 
 @dataclass
 class Usage:
-    """At a moment, or between two."""
+    """What this process and its children used: sums since their start, or the difference between two moments."""
 
     workers: Used  # the library's threads, without those that only read
     children: Used  # processes that this one started
-    loop: Used  # the asking thread
+    loop: Used  # the thread of the training loop
     others: Used
-    read_bytes: int  # from storage, not from the page cache
+    read_bytes: int  # bytes read from storage, without those from the page cache
     wall: float = 0.0
     machine: float = 0.0  # seconds that all programs of the machine together computed, on all of its cores; 0: not known
 

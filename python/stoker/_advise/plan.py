@@ -8,12 +8,13 @@ from typing import Any
 
 from stoker.errors import InvalidArgumentError
 
-_CACHED_SETTLE = 3  # steps until a loop on cached data runs as it will
+_CACHED_SETTLE = 3  # steps after which a loop on cached data has reached its speed
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long a trial is."""
+    """The length of a trial: `rounds` rounds, each with `steps` live steps and, unless `cached` is 0, as many on cached batches. warmup: steps of the first
+    block that are not measured. cached: how many batches are kept for cached steps."""
 
     steps: int
     rounds: int
@@ -41,13 +42,13 @@ class Plan:
 
 @dataclass
 class Step:
-    """One step: when the loop asked for a batch, had it, and asked again. Marks of a clock, seconds once the block is over."""
+    """One step. asked, got, end: when the loop asked for a batch, received it, and asked for the next. Marks of a clock; after the block, seconds."""
 
     asked: Any
     got: Any
     end: Any
-    host_wait: float  # seconds between asking and having, on the host
-    own_cpu: float  # seconds of them that the asking thread computed
+    host_wait: float  # seconds from the request for the batch to its arrival, by the host's clock
+    own_cpu: float  # seconds of host_wait in which the loop's thread computed
 
     @property
     def wait(self) -> float:
@@ -66,7 +67,7 @@ class Block:
     wanted: int
     settle: int
     taken: list[Step] = field(default_factory=list)
-    usage: Any = None  # of the machine meanwhile (live blocks)
+    usage: Any = None  # machine.Usage during the block, after its first `settle` steps
     over: bool = False
 
     def add(self, step: Step) -> bool:

@@ -15,7 +15,7 @@ from stoker._advise.plan import Block, Step
 from stoker._advise.subject import Subject
 from stoker._advise.timeline import draw
 
-_WORTH = 0.02  # a smaller gain does not count
+_WORTH = 0.02  # a smaller gain in speed, or a smaller share of a step spent waiting, does not count
 _NOTICED = 0.05  # share of the step
 
 
@@ -27,7 +27,7 @@ def quantile(values: list[float], share: float) -> float:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds."""
+    """Statistics of durations in seconds."""
 
     median: float
     p99: float
@@ -49,7 +49,7 @@ class Report:
     device: str
     blocks: list[Block]
     step: Times  # live steps
-    wait: Times  # of them, waiting for data
+    wait: Times  # the wait for data in each live step
     cached: Times | None  # steps on batches that were kept
     gains: list[float]  # live step over cached step, round by round
     own_cpu: float  # share of the cached steps that the loop's thread computed

@@ -11,7 +11,7 @@ class Subject:
     """Any iterable. Whether it has threads or processes shows in the machine's figures."""
 
     kind = "an iterator"
-    ahead = 4  # batches that may lie ready
+    ahead = 4  # number of batches that the loader may have made in advance
 
     def __init__(self, loader: Any) -> None:
         self.loader = loader

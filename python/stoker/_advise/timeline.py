@@ -48,7 +48,7 @@ def _lane(canvas: Canvas, y: float, name: str, steps: Sequence[Step], span: floa
 
 
 def _seconds(canvas: Canvas, y: float, span: float) -> None:
-    """Draws five ticks under the lanes."""
+    """Draws six ticks with their times, from 0 to `span` seconds."""
     for i in range(6):
         x = _LEFT + (_WIDTH - _LEFT - _RIGHT) * i / 5
         canvas.box(x, y - 6, 1, 5, _INK)

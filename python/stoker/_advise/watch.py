@@ -18,7 +18,7 @@ from stoker._advise.subject import recognise
 from stoker._cores import usable_cores
 from stoker.errors import NotFoundError, StateError
 
-_END: Any = object()  # of an epoch
+_END: Any = object()  # stands for the end of an epoch
 
 
 class Watched:
@@ -33,13 +33,13 @@ class Watched:
         self._subject = recognise(loader)
         self._plan = plan
         self._blocks = plan.blocks()
-        self._at = 0  # block under way
+        self._at = 0  # index of the current block
         self._clock: clock.HostClock | None = None
         self._cache = Cache(plan.cached)
         self._then: tuple[machine.Usage, dict[str, float]] | None = None
         self._epoch_starts: list[float] = []
-        self._let_go = 0  # batches of this epoch that the loop did not get
-        self._seen = [0]  # steps of the trial
+        self._let_go = 0  # batches of this epoch that were taken from the loader and dropped
+        self._seen = [0]  # number of steps so far; a list, because _tell_unfinished shares it
         self._unfinished = weakref.finalize(self, _tell_unfinished, self._seen, plan.length()) if not quiet else None
 
     def __iter__(self) -> Iterator[Any]:
@@ -119,7 +119,7 @@ class Watched:
     # ---- blocks ----
 
     def _add(self, step: Step, end: Any, source: Iterator[Any]) -> bool:
-        """Ends a step; True when work was done here that must not count."""
+        """Ends a step. Returns True if this call also did work of the trial whose time must not count as part of the next step."""
         step.end = end
         self._seen[0] += 1
         block = self._blocks[self._at]
@@ -147,7 +147,7 @@ class Watched:
         if self.done:
             self._tell()
         elif block.kind == "cached":
-            # The queues filled up meanwhile, and would hide a slow loader for as long as they last.
+            # During a cached block the loader's queues filled up. Drop these batches, since they would hide a slow loader.
             for _ in range(self._subject.ahead):
                 self._let_go += next(source, _END) is not _END
 

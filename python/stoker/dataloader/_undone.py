@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples in which a compiled image will take a place."""
+"""Samples that hold a placeholder for an image, which Stoker decodes and transforms later."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ DECODED = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".jpe", ".jfif")
 
 
 class Left(Exception):
-    """The Dataset's own Python has to make this sample."""
+    """Raised if the Dataset's own Python must make a sample, because a placeholder cannot stand for its image."""
 
 
 class Opaque:
-    """An object that says nothing about itself: whatever asks it for more than it gives leaves the sample to the Dataset's own Python."""
+    """A placeholder that no code can look into: nearly every operation on it raises Left, and the Dataset's own Python then makes the sample."""
 
     __slots__ = ()
 
@@ -29,17 +29,17 @@ class Opaque:
     ) = _left
     __getitem__ = __int__ = __iter__ = __len__ = __reduce_ex__ = __repr__ = __str__ = _left
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _left
-    __class__ = property(_left)  # isinstance() asks for it, if the type is another one
+    __class__ = property(_left)  # isinstance() reads __class__ if the object's type does not match
 
 
 class Undone(Opaque):
-    """The place of an image that is compiled. source: the file's path, or the image as an array (H, W, C) of uint8."""
+    """The placeholder for one image. source: the file's path, or the image as an array (H, W, C) of uint8."""
 
     __slots__ = ("number", "source")
 
     def __init__(self, source: Any) -> None:
         self.source = source
-        self.number = -1  # among the images of the batch, once the batch is complete
+        self.number = -1  # index among the images of the batch; -1 until the batch is complete
 
     def __getattr__(self, name: str) -> Any:
         raise Left
@@ -64,7 +64,7 @@ class Reader:
 
 
 def readable(path: str) -> bool:
-    """Whether Stoker's pixels of this file are Pillow's. A PNG file of 16 bits a channel is not: Pillow cuts to 8 bits, and Stoker rounds."""
+    """Whether Stoker decodes this file to the same pixels as Pillow. A PNG file of 16 bits a channel is not: Pillow cuts to 8 bits, and Stoker rounds."""
     if not path.endswith(DECODED):
         return False
     if not path.endswith((".png", ".PNG")):
@@ -78,7 +78,7 @@ def readable(path: str) -> bool:
 
 
 def replaced(sample: Any, image_of: Any) -> Any:
-    """The sample with other objects in place of its Undone ones."""
+    """Returns a copy of the sample in which image_of(undone) replaces each Undone object."""
     if type(sample) is Undone:
         return image_of(sample)
     if isinstance(sample, tuple):

@@ -119,8 +119,8 @@ class Followers:
 
     @contextmanager
     def same_draws(self) -> Iterator[Callable[[], None]]:
-        """Gives random operators that are added inside the context their own sequence of seeds. The context's function restarts that sequence: operators that are
-        then added in the same order draw the same numbers as before."""
+        """Gives random operators that are added inside the context their own sequence of seeds. The context's function restarts that sequence: operators
+        that are then added in the same order draw the same numbers as before."""
         pipe = Pipeline.current()
         assert pipe is not None and self.fields
         builder, number, drawn = self.fields[0].node._builder, self._shared, 0

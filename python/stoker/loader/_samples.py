@@ -27,8 +27,8 @@ class Samples:
     transforms, and further views. A sample with a list of images has several views of one image: the first view is used as the image.
 
     shown: the fields that the user named, or None. given: the kinds that the user gave, by the name of the field. layout: the layout of images.
-    main: the user's name for the image, which `shown` and `given` call "image". place: the image's index in a sample that is a tuple. sound: samples hold a sound
-    file instead of an image. plain: samples hold no image, and the first part is converted like the others.
+    main: the user's name for the image, which `shown` and `given` call "image". place: the image's index in a sample that is a tuple. sound: samples hold a
+    sound file instead of an image. plain: samples hold no image, and the first part is converted like the others.
     """
 
     def __init__(
