@@ -33,21 +33,21 @@ _FUNCTIONS = {
     "torch": {"FloatTensor", "LongTensor", "Tensor", "as_tensor", "eye", "from_numpy", "is_tensor", "ones", "tensor", "zeros"},
     "torch.nn.functional": {"one_hot"},
 }
-# Methods of strings, paths, arrays, tensors and tables that change nothing but a new object.
+# Methods of strings, paths, arrays, tensors and tables that return a new object and change no other.
 _METHODS = set(
     "as_posix astype clone convert copy double endswith flatten float format get int item items joinpath join keys lower long lstrip numpy relative_to replace "
     "reshape rsplit rstrip split squeeze startswith strip title to tolist to_numpy unsqueeze upper values view with_name with_suffix zfill".split()
 )
-_CHANGES = {"append", "extend", "update"}  # of containers that the function has made
+_CHANGES = {"append", "extend", "update"}  # methods that may be called on containers that the function itself has made
 _STATEMENTS = (
     ast.AnnAssign, ast.Assert, ast.Assign, ast.AugAssign, ast.Expr, ast.For, ast.If, ast.Pass, ast.Raise, ast.Return, ast.With,
 )  # fmt: skip
 _REFUSED = (ast.Await, ast.GeneratorExp, ast.Lambda, ast.NamedExpr, ast.Yield, ast.YieldFrom)
-_FIRST = 8  # elements of a container that are looked at
+_FIRST = 8  # number of elements that are examined in a container
 
 
 def changes_when_read(value: Any) -> bool:
-    """Whether an object is an iterator, or adds keys that it is asked for, as a defaultdict does."""
+    """Whether an object may change when it is read: an iterator, or a dict with __missing__, since a defaultdict adds the keys that are looked up."""
     return hasattr(type(value), "__next__") or (hasattr(type(value), "__missing__") and type(value) is not collections.Counter)
 
 
@@ -108,7 +108,7 @@ def _runs_code(kind: type, name: str) -> bool:
 
 
 def types_of_elements(values: Iterable[Any], depth: int = 2) -> set[type]:
-    """Returns the program's own classes among the first elements of containers."""
+    """Returns the program's own classes among the first elements of containers. depth: levels of nested containers that are searched."""
     found: set[type] = set()
     for value in values:
         if not isinstance(value, (list, tuple, set, frozenset, dict, collections.deque)):
@@ -198,8 +198,8 @@ class Code:
         return {name for name, fresh in made.items() if fresh} - self._arguments
 
     def _own_values(self, tree: ast.FunctionDef) -> set[str]:
-        """Returns the names of variables that only hold results of arithmetic and the like. `+=` changes an array or a list where it stands, which the Dataset
-        may hold."""
+        """Returns the names of variables that only hold results of arithmetic and the like. `+=` is safe only for these: it changes an array or a list in
+        place, and the Dataset may hold that object."""
         stores = [name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)]
         fresh: list[str] = []
         for node in ast.walk(tree):
@@ -223,8 +223,8 @@ class Code:
             self._refuse(node, f"reads the {type(found).__name__} {name}")
 
     def _check_object(self, node: ast.Name | ast.Attribute, role: str) -> None:
-        """Refuses what may run the user's code that is not read here: operators, methods and properties of the user's objects, and functions
-        that are handed on. role: what is done to the object."""
+        """Refuses a use of an object that may run code of the user which this class does not read: operators, methods and properties of the user's objects,
+        and functions that are passed as arguments. role: the use, as _role returns it."""
         value = self._static(node)
         if value is _UNKNOWN:
             if isinstance(node, ast.Attribute) and any(_runs_code(kind, node.attr) for kind in self._elements):

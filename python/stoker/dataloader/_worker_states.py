@@ -30,10 +30,10 @@ def has_state(owner: Any) -> bool:
 class Phase(enum.IntEnum):
     """When a worker's state was taken. A worker of a new epoch still has the state in which the epoch before ended, until it sends its first batch."""
 
-    FRESH = 0  # the worker has not sent any batch; its state is not loaded
+    FRESH = 0  # the worker has sent no batch; a new worker does not load such a state
     INSIDE = 1
     ENDED = 2  # its IterableDataset has no more samples in this epoch
-    EARLIER = 3  # at the end of an earlier epoch
+    EARLIER = 3  # the state is from the end of an earlier epoch
 
 
 def possible(loader: Any) -> bool:
@@ -45,19 +45,19 @@ def possible(loader: Any) -> bool:
 
 
 class WorkerStates:
-    """The states of all workers, in the process of the training loop. last: the worker that made the last batch."""
+    """The states of all workers, kept in the process of the training loop. last: number of the worker that made the last batch; -1: none yet."""
 
     def __init__(self, workers: int) -> None:
         self.last = -1
         self._states: list[bytes | dict[str, Any] | None] = [None] * workers
 
     def put(self, worker: int, state: bytes | None) -> None:
-        """Keeps a state that a worker has sent, or the earlier one if it sent None."""
+        """Keeps a state that a worker has sent. None means that the state has not changed."""
         if state is not None:
             self._states[worker] = state
 
     def state_of(self, worker: int) -> dict[str, Any] | None:
-        """Returns one state, None if the worker has sent nothing. The caller may change it."""
+        """Returns the state of one worker, which the caller may change; None if the worker has sent no state."""
         state = self._states[worker]
         if isinstance(state, bytes):
             made: dict[str, Any] = pickle.loads(state)
@@ -124,11 +124,11 @@ def _state_now(dataset: Any) -> Any:
         return {}  # its attributes are made by the first iteration
 
 
-# ---- handing the states to torch's iterator ----
+# ---- passing the states to torch's iterator ----
 
 
 class View:
-    """A DataLoader of which torch's iterator sees some attributes changed."""
+    """Stands for a DataLoader, with other values for some of its attributes. torch's iterator reads the attributes here."""
 
     def __init__(self, loader: Any, **changed: Any) -> None:
         self._loader = loader
@@ -139,8 +139,8 @@ class View:
 
 
 class Context:
-    """A multiprocessing context that starts workers with their states. states: None if they have none. base_seed: takes the place of the seed that torch
-    gives to the workers, if it is not None."""
+    """A multiprocessing context that starts workers with their states. states: None if they have none. base_seed: replaces the seed that torch gives to the
+    workers, unless it is None."""
 
     def __init__(self, context: Any, states: WorkerStates | None, base_seed: int | None) -> None:
         import torch
@@ -164,7 +164,7 @@ class Context:
 
 
 class Sent:
-    """A batch with the state of the worker after it; None if that has not changed."""
+    """A batch. state: the state of the worker after this batch; None if the state has not changed."""
 
     def __init__(self, data: Any, worker: int, state: bytes | None) -> None:
         self.data, self.worker, self.state = data, worker, state
@@ -192,14 +192,14 @@ def _ended(worker: int, state: bytes | None) -> Ended:
 
 
 def _work(loop: Callable[..., None], saved: dict[str, Any] | None, named: dict[str, Any]) -> None:
-    """The main function of a worker process. loop: torch's. named: its arguments."""
+    """The main function of a worker process. loop: the main function of torch's workers. saved: the state to load, or None. named: arguments of `loop`."""
     if saved is not None and saved["phase"] == Phase.FRESH:
         saved = None
     dataset, init_fn = named["dataset"], named["init_fn"]
     copy: _Copy = _Stream(dataset, saved) if named["dataset_kind"] == _DatasetKind.Iterable else _Copy(dataset)
 
     def init(worker: int) -> None:
-        object.__setattr__(get_worker_info(), "dataset", dataset)  # the class refuses changes
+        object.__setattr__(get_worker_info(), "dataset", dataset)  # WorkerInfo refuses to set attributes
         if init_fn is not None:
             init_fn(worker)
         if saved is not None and type(copy) is _Copy:

@@ -17,20 +17,20 @@ from stoker.loader._order import Order
 from stoker.loader._sources import FileSource
 from stoker.loader._tars import TarSource
 
-_HEAD = 64 << 10  # bytes that hold the header of nearly every file
+_HEAD = 64 << 10  # bytes read from the start of a file; nearly every image header fits in them
 _RATIOS = tuple(2 ** (k / 3) for k in range(-3, 4))  # the edges of the groups of aspect ratios in torchvision's references
-_POOL = 64  # steps whose samples are sorted by size together
+_POOL = 64  # number of steps whose samples are sorted by size in one go
 _ADVICE = "give bucket_by a list with one key for each sample, as [height // 64 for height in heights]"
 
 Size = tuple[int, int]  # height, width
 
 
 class BucketOrder(Order):
-    """Orders samples so that each step of all ranks has samples of one bucket. Depends only on the seed and the epoch, so that ranks agree and a run can be
-    resumed. The samples that are left over stand at the end, sorted by bucket.
+    """Orders samples so that each step of all ranks has samples of one bucket, or of similar sizes. Depends only on the seed and the epoch, so that ranks agree
+    and a run can be resumed. Samples that do not fill a step come last.
 
-    keys: the bucket of each sample, which can be sorted. sorted_pool: whether keys are sizes, of which neighbours in sorted order make a step. together: samples
-    of a step of all ranks.
+    keys: the bucket of each sample; buckets must be sortable. sorted_pool: keys are sizes, and samples that are neighbours in sorted order form a step.
+    together: samples in a step of all ranks.
     """
 
     repeated = "give the bucket_by, the batch size and the data of that run"
@@ -63,7 +63,7 @@ class BucketOrder(Order):
         return array("q", (i for step in [*steps, rest] for i in step))
 
     def _of_groups(self, ids: list[int]) -> tuple[list[list[int]], list[int]]:
-        """Returns a step whenever a bucket has enough samples, and the samples that are left over."""
+        """Returns the steps, each of samples of one bucket in the order of `ids`, and the samples that fill no step, sorted by bucket."""
         waiting: dict[Any, list[int]] = {}
         steps = []
         for i in ids:
@@ -74,7 +74,7 @@ class BucketOrder(Order):
         return steps, [i for key in sorted(waiting) for i in waiting[key]]
 
     def _of_pools(self, ids: list[int]) -> tuple[list[list[int]], list[int]]:
-        """Sorts some steps' samples at a time, and returns the steps, and the samples that are left over."""
+        """Sorts the samples of _POOL steps at a time by key. Returns the steps, and the last samples, which fill no step."""
         whole = len(ids) // self.together * self.together
         steps = []
         for at in range(0, whole, _POOL * self.together):
@@ -88,7 +88,7 @@ def _size_of_file(path: Any, oriented: bool) -> Size:
         with _files.open_binary(path) as f:
             data = f.read(_HEAD)
         header = _core.image_header(data)
-    except (OSError, StokerError):  # an object of a store, a header of many bytes, or no image, which the error then says
+    except (OSError, StokerError):  # an object in a store or a longer header: read all bytes; if the file is no image, the next line raises
         header = _core.image_header(_files.read_bytes(path))
     height, width = int(header["height"]), int(header["width"])
     return (width, height) if oriented and header["orientation"] > 4 else (height, width)

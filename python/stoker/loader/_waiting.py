@@ -31,7 +31,7 @@ class Spent:
     batches: float
     threads: int
     gpu: bool = False
-    store: Mapping[str, float] = field(default_factory=dict)  # what an object store was asked for meanwhile: its counters
+    store: Mapping[str, float] = field(default_factory=dict)  # counters of the object store for the same time
 
     @classmethod
     def between(cls, begin: Mapping[str, float], end: Mapping[str, float], threads: int, gpu: bool) -> Spent:
@@ -75,13 +75,13 @@ def line(spent: Spent, machine: Mapping[str, Any]) -> str | None:
     text = f"waited {share:.0%}; bound by "
     if busy >= _BUSY:
         text += f"cores: {_cores(spent.threads, machine)}"
-        # The same work in the time that the consumer needs itself. Where it hardly needs any there is no such number.
+        # Threads that would do the same work in the time that the consumer computes. If the consumer waits nearly always, no sensible number exists.
         if share < _BUSY:
             text += f"; with {max(math.ceil(spent.busy / (spent.elapsed - spent.wait)), spent.threads + 1)} the wait would be 0%"
         return text
     if spent.source >= _BUSY * spent.elapsed:
         return f"{text}the source's Python, which ran {spent.source / spent.elapsed:.0%} of the time; the cores were {busy:.0%} busy"
-    if not spent.bytes_read and not spent.store.get("storage_requests"):  # a Dataset's own reading is part of its Python
+    if not spent.bytes_read and not spent.store.get("storage_requests"):  # a Dataset's own reads are time of its Python
         ran = f"the cores were {busy:.0%} busy, and the source's Python ran {spent.source / spent.elapsed:.0%} of the time"
         return f"{text}the GPU: {ran}" if spent.gpu else f"waited {share:.0%}: {ran}; a larger prefetch= lets batches be made further ahead"
     rate = f"{spent.bytes_read / spent.elapsed / 1e6:.1f} MB/s came"
@@ -92,7 +92,7 @@ def line(spent: Spent, machine: Mapping[str, Any]) -> str | None:
 
 
 class Watch:
-    """Counts an epoch from its second batch to its end."""
+    """Measures the time that an epoch takes from its second batch to its end."""
 
     def __init__(self, who: str) -> None:
         self.who = who
@@ -103,7 +103,7 @@ class Watch:
         return {**pipe.counters(), "clock": time.monotonic()}
 
     def first_step_done(self, pipe: Pipeline) -> None:
-        """Starts the count after the first batch was used. The wait for the first batch and its use belong to the start, and do not count."""
+        """Starts the measurement. Call it after the first batch was used, since the wait for that batch and its use are not measured."""
         self.begun = self._now(pipe)
 
     def end(self, pipe: Pipeline, epoch: int) -> None:
