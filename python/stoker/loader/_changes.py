@@ -16,11 +16,11 @@ from stoker._where import notice
 _CALLS = 8  # calls that run one at a time and are compared
 _FIRST, _DEPTH, _MOST = 32, 6, 2000  # elements of a container, levels and objects that are looked at
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
-# Their objects do not keep values of a call, or protect them by a lock.
+# Packages whose objects do not keep values of a call, or protect these values with a lock.
 _OTHERS = {"PIL", "datasets", "h5py", "lmdb", "numpy", "pandas", "pyarrow", "stoker", "torch", "torchvision", *sys.stdlib_module_names} - {
     "__main__"
 }
-_HOLDERS = ("torch.utils.data", "torchvision.", "functools", "stoker.")  # modules of those that hold the program's objects
+_HOLDERS = ("torch.utils.data", "torchvision.", "functools", "stoker.")  # prefixes of modules whose classes hold objects of the program
 _WRITTEN_ONLY = {("albumentations", "params")}  # attributes that a library writes and does not read in a call
 
 Marks = dict[tuple[int, str], Any]
@@ -47,7 +47,7 @@ class Changes:
         self._left = _CALLS
 
     def look(self, dataset: Any) -> None:
-        """Compares once more. The caller lets no other call run meanwhile."""
+        """Compares the attributes with those at `begin`. No other call of the Dataset may run at the same time."""
         if not self.counting:
             return
         marks, kept = _marks_of(dataset)

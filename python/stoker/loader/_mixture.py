@@ -48,7 +48,7 @@ class Mixture:
         self._steps = steps
         self._leader = None if steps is not None else self._number(0 if epoch is None else epoch)
         self._taken = [0] * len(pairs)  # samples of all ranks, whole batches counted
-        self._begun = list(self._taken)  # the same at the start of the epoch
+        self._begun = list(self._taken)  # the values of _taken at the start of the epoch
         self._running: list[Iterator[Any] | None] = [None] * len(pairs)
         self._epoch, self._step, self._inside = 0, 0, False
         self._resumed = False

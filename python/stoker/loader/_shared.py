@@ -26,11 +26,11 @@ def _may_change(row: tuple[Any, ...], number: int) -> bool:
     """Whether the Dataset may still write to the memory of a part. Read-only memory counts as safe."""
     import numpy as np
 
-    held = sys.getrefcount(row[number]) > 2  # the row's reference and the argument's
+    held = sys.getrefcount(row[number]) > 2  # the references of the row and of the argument
     part = row[number]
     if isinstance(part, np.ndarray):
         while isinstance(part.base, np.ndarray):
-            held = held or sys.getrefcount(part.base) > 2  # the view's and the argument's
+            held = held or sys.getrefcount(part.base) > 2  # the references of the view and of the argument
             part = part.base
         return bool(part.flags.writeable and (held or part.base is not None))
     if isinstance(part, memoryview):
@@ -50,7 +50,7 @@ class Watch:
         self.count = count
         self.copies = self.serial = False
         self._lock = threading.Lock()
-        # Address -> the part there, which is kept alive so that no other part gets the address, and its content.
+        # By address: the part there, kept alive so that no other part is allocated at that address, and its content.
         self._given: dict[int, tuple[Any, bytes]] = {}
 
     def begin(self, row: tuple[Any, ...], made: tuple[Any, ...]) -> None:
