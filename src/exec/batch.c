@@ -14,8 +14,8 @@
 struct stk_batch {
 	_Atomic int refs, wholes;
 	struct stk_face *face;     /* NULL: a copy with its own memory */
-	struct stk_block **blocks; /* of the slot's values; each is valid while it is referenced */
-	int32_t *values;           /* by output: its index in `blocks` */
+	struct stk_block **blocks; /* one block for each of the slot's values; each is valid while it is referenced */
+	int32_t *values;           /* index in `blocks` of each output */
 	int32_t n_values;
 	struct stk_program *program; /* computes the names of samples on request */
 	struct stk_batch_place at;
@@ -27,8 +27,8 @@ struct stk_batch {
 	int64_t k;
 	int32_t first;
 	pthread_mutex_t lock; /* guards the names, and places that are computed on request */
-	int32_t room;         /* most samples */
-	char **names;         /* by sample; kept with the slot */
+	int32_t room;         /* the most samples that the batch can have */
+	char **names;         /* URI of each sample; the memory stays with the face for later batches */
 	size_t *name_room;
 	bool *named;
 	void *copy;                  /* without a slot: descriptions of the samples, and their bytes unless the caller owns those */

@@ -16,7 +16,7 @@ struct stk_delivery {
 	int64_t waited_since_ns; /* when the consumer first waited for the next batch; 0: not yet. Bindings wait in slices */
 	struct {
 		int64_t epoch, count;
-	} errors; /* of the current epoch, in delivered batches */
+	} errors; /* count: bad samples in the batches of this epoch that were delivered so far */
 };
 
 enum stk_status stk__deliver_create(struct stk_pipeline *p, struct stk_error *err)

@@ -33,7 +33,7 @@ struct stk_decode_job {
 	const uint8_t *file; /* pinned */
 	size_t size;
 	struct stk_jpeg_header header;
-	struct stk_rect window; /* as stored */
+	struct stk_rect window; /* pixels of the image as it is stored, before EXIF's orientation is applied */
 	enum stk_image_type type;
 	int orientation;
 	struct stk_jpeg_gpu_limits need;
@@ -41,7 +41,7 @@ struct stk_decode_job {
 
 /* Allocated only as large as its kind needs, so members after the kind's own do not exist. */
 struct stk_device_job {
-	struct stk_device_job *next; /* of the same step and sample */
+	struct stk_device_job *next; /* next job of the same step and sample */
 	struct stk_device_job *last; /* set only in the first job: an image of thousands of planes has as many jobs */
 	enum stk_device_job_kind kind;
 	int32_t sample;
@@ -51,9 +51,9 @@ struct stk_device_job {
 			uintptr_t from;
 			size_t bytes;
 		};
-		struct { /* ARRAY */
+		struct { /* TENSORS */
 			struct stk_job *job;
-			uint32_t index;                       /* in its step */
+			uint32_t index;                       /* index among the jobs of its step */
 			bool makes;                           /* a pass computes its pixels */
 			const struct stk_job_gpu_item *maker; /* the pass's parameters for that job, from the upload on */
 		};
@@ -74,8 +74,8 @@ struct stk_device_tables {
 	stk_gpu_ptr device;
 	uint32_t *flags; /* pinned, one for each job of the last submission: the job divided by zero */
 	uint32_t n_flags;
-	uint32_t images, jobs;   /* of the last submission */
-	struct stk_error *error; /* of flagged samples; NULL until a flag has been set */
+	uint32_t images, jobs;   /* how many of each the last submission had */
+	struct stk_error *error; /* the error that samples with a flag get; NULL until a flag has been set */
 };
 
 /* For traces: events on a batch's stream, each with the work that ended there. */
@@ -110,7 +110,7 @@ struct stk_device_uploads {
 	int32_t n, room;
 };
 
-/* Limits that the current step needs. */
+/* Sizes of the tables that the jobs of the current step need. */
 struct stk_device_need {
 	struct stk_pass_gpu_limits pass;
 	struct stk_job_gpu_limits tensors;
@@ -125,10 +125,9 @@ struct stk_device_verdicts {
 struct stk_device_batch {
 	struct stk_device_batch *next; /* in the list that contains it */
 	struct stk_record *record;
-	stk_gpu_stream stream,
-		steps_stream; /* one of the stage's streams, for copies; the stream on which the current submission runs its steps */
-	stk_gpu_event done;   /* recorded after the last submission; files have their own events */
-	struct stk_device_memory files, staging, scratch; /* pinned, pinned, the GPU's */
+	stk_gpu_stream stream, steps_stream;              /* for copies, one of the stage's; for the steps of the current submission */
+	stk_gpu_event done;                               /* recorded after the last submission; files have their own events */
+	struct stk_device_memory files, staging, scratch; /* files and staging: pinned host memory; scratch: memory of the GPU */
 	pthread_mutex_t lock;                             /* guards the jobs' memory and the mirrors */
 	struct stk_device_jobs {
 		struct stk_arena arena;
@@ -151,8 +150,8 @@ struct stk_device_batch {
 	bool resting; /* its jobs wait until no stream uses its slot; written with the pipeline's lock held */
 	struct stk_device_turn {
 		enum stk_batch_side side;
-		int64_t begin_ns, k; /* of the record */
-		int64_t use;         /* counts the records that used it: batch numbers repeat after an epoch is abandoned */
+		int64_t begin_ns, k; /* when the record took this batch; the record's batch number */
+		int64_t use;         /* number of records that have used this batch: k repeats after an epoch is abandoned */
 	} turn;
 };
 
@@ -167,7 +166,7 @@ enum { STK_DEVICE_STREAMS = 8 };
 
 struct stk_device_stage {
 	struct stk_gpu_device *dev;
-	stk_gpu_stream streams[STK_DEVICE_STREAMS]; /* of batches: only one if files are decoded; NULL after the last */
+	stk_gpu_stream streams[STK_DEVICE_STREAMS]; /* the streams of batches: only one if files are decoded; NULL after the last */
 	struct stk_pass_gpu_kernels pass_kernels;
 	struct stk_job_gpu_kernels job_kernels;
 	struct stk_device_batch *batches, *free;
@@ -185,10 +184,10 @@ struct stk_device_stage {
 	} usual;
 	_Atomic size_t largest; /* bytes of slot and scratch of the largest batch so far */
 	struct stk_device_spare {
-		int32_t window; /* batches delivered without a wait before fewer are kept ready */
-		int32_t seen;   /* of them so far */
-		int32_t least;  /* batches ready in these, at the least */
-		bool fell;      /* fewer are kept since the last wait */
+		int32_t window; /* deliveries in a row without a wait after which fewer batches may be kept under way */
+		int32_t seen;   /* deliveries without a wait so far in this window */
+		int32_t least;  /* smallest number of finished batches at any of these deliveries */
+		bool fell;      /* fewer batches are kept under way, and the consumer has not waited since */
 	} spare;
 	bool held_back; /* the limit prevented one more batch under way while the consumer waited */
 	struct stk_decode_side side;

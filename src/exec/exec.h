@@ -43,16 +43,16 @@ struct stk_digests;
 struct stk_read;
 
 struct stk_sample_state {
-	struct stk_place place;  /* of the replacement if the sample was replaced */
-	int32_t attempt;         /* 0: the sample itself */
-	int32_t chains_left;     /* of the current level */
+	struct stk_place place;  /* the sample's epoch, position and id; those of the replacement if the sample was replaced */
+	int32_t attempt;         /* number of the replacement; 0: the sample itself */
+	int32_t chains_left;     /* unfinished chains of the current level */
 	int32_t failed_by;       /* first chain in which this attempt failed: its error counts, later chains skip the sample; -1: none */
 	bool dropped;            /* left out of the batch for good */
 	bool on_cores;           /* the GPU refused to decode it */
 	bool present;            /* not dropped when the level began; for gathers, since samples may be dropped while they run */
 	uint64_t waiting;        /* bit mask of the level's chains that wait for bytes */
 	struct stk_read *reads;  /* fetch.h: one for each reader that fetches */
-	struct stk_error *error; /* of the failure; NULL: none */
+	struct stk_error *error; /* why the sample failed; NULL: it has not failed */
 	const struct stk_fed_sample *fed; /* information from the user's source; NULL: none. Valid until the record is returned */
 	struct stk_record *record;
 };
@@ -60,7 +60,7 @@ struct stk_sample_state {
 /* A bad sample of a batch that is not delivered yet. */
 struct stk_bad {
 	struct stk_bad *next;
-	int32_t index; /* in its batch */
+	int32_t index; /* the sample's index in its batch */
 	struct stk_error error;
 };
 
@@ -121,15 +121,15 @@ struct stk_record {
 	struct stk_record *next_ending; /* links the list stk_flight.ending */
 	struct stk_batch_place at;
 	int32_t placed;             /* number of samples that have places: all or none (stk_batch_maker.places) */
-	int32_t count, level, todo; /* todo: unfinished samples, gathers and callbacks of the level */
+	int32_t count, level, todo; /* samples; the level that runs; its unfinished samples, gathers and callbacks */
 	struct stk_ready ready;
 	struct stk_slot *slot;
 	struct stk_batch *batch;         /* the batch to deliver, over the slot; made by the thread that ends the record */
 	struct stk_device_batch *device; /* set while it has work for the GPU */
 	struct stk_sample_state *samples;
 	int32_t reading;               /* requests under way for its samples; the record is reused only after they have ended */
-	struct stk_gathered *gathered; /* by node that gathers */
-	struct stk_takers *takers;     /* by node that gathers */
+	struct stk_gathered *gathered; /* one for each node that gathers, by stk_program_node.gathers */
+	struct stk_takers *takers;     /* indexed like `gathered` */
 	struct stk_bad *bads;          /* bad samples, replaced ones too, in the batch's order */
 	int32_t n_bad;
 	struct stk_result result;
@@ -150,8 +150,8 @@ struct stk_unit {
 struct stk_exec_worker {
 	struct stk_arena arena;
 	struct stk_tools tools;
-	struct stk_tensor *values; /* of the current sample, by program value */
-	struct stk_call *calls;    /* room for a group's calls */
+	struct stk_tensor *values; /* tensors of the current sample, indexed by program value */
+	struct stk_call *calls;    /* memory for the calls of one group */
 	struct stk_error error;
 	struct stk_device_batch *reading; /* the batch whose pinned memory `room` points into */
 	int64_t reading_use;              /* that batch's turn.use when `room` was taken */
@@ -163,7 +163,7 @@ struct stk_exec_worker {
 		uint8_t *at;
 		size_t left;
 	} jobs;
-	_Atomic size_t scratch_peak; /* of the arena; read by stk_pipeline_counters */
+	_Atomic size_t scratch_peak; /* most bytes that `arena` has used; other threads read it for reports */
 };
 
 /* Counters to which many threads add, as an X-macro; stk_pipeline_counters reports them under these names. */
@@ -188,7 +188,7 @@ struct stk_exec_counters {
 struct stk_flight {
 	struct stk_record *records; /* batch k uses records[k % n] */
 	int32_t n;
-	struct stk_record *ending; /* a list */
+	struct stk_record *ending; /* first of the batches that no thread has begun to end; linked by next_ending */
 	int64_t next_create, next_open, next_deliver;
 	int32_t depth, most_depth; /* batches opened before the consumer asks for them */
 };
@@ -196,13 +196,13 @@ struct stk_flight {
 struct stk_crew {
 	struct stk_exec_worker *workers;
 	int32_t n;
-	_Atomic int64_t *cost_ns; /* of a sample, by level * program->max_chains + chain */
+	_Atomic int64_t *cost_ns; /* measured time of a chain for one sample: [level * program->max_chains + chain] */
 	int32_t poison;           /* byte that fills memory of outputs and values before an operator writes it; -1: no fill */
 };
 
 struct stk_run {
 	bool started, stopping;
-	bool restored;    /* from a state */
+	bool restored;    /* the run continues from a saved state */
 	bool held_warned; /* the warning that the consumer keeps batches was logged */
 	_Atomic bool cancelled;
 	struct stk_cancel halt; /* makes workers abandon their work: the pipeline was cancelled, or it drains */
@@ -231,12 +231,12 @@ struct stk_pipeline {
 	struct stk_pool_client client; /* must be first: workers receive its address */
 	struct stk_context *ctx;
 	struct stk_storage *storage;
-	struct stk_io *io; /* the storage's */
+	struct stk_io *io; /* belongs to `storage` */
 	struct stk_program *program;
 	struct stk_pipeline_config config;
 	const struct stk_batch_maker *maker;
-	struct stk_order order;   /* of the leading reader */
-	struct stk_order *orders; /* of each reader, in the order of the program */
+	struct stk_order order;   /* the leading reader's order */
+	struct stk_order *orders; /* each reader's order, indexed like program->readers */
 	pthread_mutex_t lock;
 	pthread_cond_t delivered; /* a record is done, or the run was cancelled */
 	struct stk_flight flight;
@@ -382,7 +382,7 @@ struct stk_chain_run {
 	struct stk_record *record;
 	int32_t level, chain, sample;
 	int32_t frame;                 /* by_frame.c: 1 + index of the frame that an operator runs for; else 0 */
-	const struct stk_desc *common; /* for call->frame */
+	const struct stk_desc *common; /* with frame > 0: becomes call->frame */
 };
 enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t node, struct stk_call *call, struct stk_error *err);
 /* Runs the operator's infer, then the checks of its arguments that need the types of the outputs. */
@@ -429,7 +429,7 @@ enum stk_status stk__pass_group_cores(
 
 /* held_batches.c */
 enum stk_status stk__held_batches_error(struct stk_pipeline *p, enum stk_ring_lack lack, struct stk_error *err);
-size_t stk__held_batches_bytes(struct stk_pipeline *p); /* in blocks that the ring no longer manages */
+size_t stk__held_batches_bytes(struct stk_pipeline *p); /* bytes of the blocks that the ring no longer manages */
 void stk__warn_of_held_batches(
 	struct stk_pipeline *p); /* logs one notice when the ring first gives up held blocks; call without the lock */
 

@@ -16,8 +16,8 @@ struct fed {
 	struct stk_tensor *tensors; /* [output * batch + i] */
 	void (**release)(void *);   /* one function for each call of pull */
 	void **release_user;
-	bool *on_gpu;                   /* by output */
-	struct stk_fed_sample *samples; /* by sample */
+	bool *on_gpu;                   /* one for each output: its data is on the GPU */
+	struct stk_fed_sample *samples; /* one for each sample */
 	int32_t pulls, count;
 	bool last; /* the batch is the last of its epoch; only without a reader */
 };
@@ -37,7 +37,7 @@ struct stk_feed_stage {
 	int64_t k;                               /* number of the next batch to feed */
 	int64_t epoch, step;                     /* position of that batch */
 	struct fed *feds;                        /* [place of the batch * sources + source] */
-	struct first_given *first_given;         /* by value */
+	struct first_given *first_given;         /* indexed by program value */
 };
 
 static const struct stk_level *first_level(const struct stk_pipeline *p)

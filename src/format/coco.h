@@ -22,14 +22,14 @@ struct stk_coco_object {
 	int32_t label;
 };
 
-#define STK_COCO_NO_ID INT64_MIN /* of an image, a category or an annotation */
+#define STK_COCO_NO_ID INT64_MIN /* stands for the missing id of an image, a category or an annotation */
 
 /* The data from which an object's mask is made. */
 struct stk_coco_shape {
 	int64_t id; /* the annotation's id, for messages; STK_COCO_NO_ID: the id is missing or not a whole number */
 	int64_t polygon, run;
 	int32_t polygons, runs; /* how many there are, from `polygon` and `run` on */
-	int32_t extent[2];      /* of the runs: rows, columns */
+	int32_t extent[2];      /* rows and columns of the mask that the runs describe */
 };
 
 /* An object as it is in the file, in a list of the objects of all images. */
@@ -60,7 +60,7 @@ struct stk_coco_options {
 
 struct stk_coco {
 	struct stk_coco_list annotations;                                     /* while the file is read */
-	struct stk_coco_list images, objects, polygons, vertices, categories; /* of the structs above; float pairs; int64_t ids */
+	struct stk_coco_list images, objects, polygons, vertices, categories; /* elements: the structs above; two floats; int64_t */
 	struct stk_coco_list shapes; /* of objects, in their order; empty if polygons and runs are not read */
 	struct stk_coco_list runs;   /* uint32_t: numbers of pixels outside and inside, alternating, down the columns */
 	char *names;

@@ -30,9 +30,9 @@ struct run;
 struct whole {
 	const char *prefix;
 	struct stretch *first;
-	int64_t under_way, pages; /* pages: all that have arrived */
+	int64_t under_way, pages; /* requests in flight; pages that have arrived */
 	bool plain;               /* must not be cut: the store returned keys out of order or ignored start-after */
-	bool spoilt;              /* this was found too late: the prefix is listed again without cuts */
+	bool spoilt;              /* `plain` was set after the prefix had been cut: the prefix is listed again without cuts */
 	bool seen[128];           /* characters of its names */
 };
 
@@ -42,7 +42,7 @@ struct stretch {
 	struct whole *whole;
 	struct stretch *right, *queued; /* the next one in the order of keys; the next one in run.waiting */
 	char *after, *until;            /* NULL: from the beginning; to the end */
-	struct stk_text first, last;    /* keys of the last page, and of all pages */
+	struct stk_text first, last;    /* the last page that added entries: its smallest entry, and its last key or folder */
 	struct stk_text uri, token;
 	struct stk_file_list objects, folders; /* entries that have arrived */
 	struct stk_request request;
@@ -187,7 +187,7 @@ static bool cut_at(struct stretch *t, const char *at)
 	return true;
 }
 
-/* ---- where to cut ---- */
+/* ---- cutting a stretch in parts that are listed at once ---- */
 
 enum kind { DIGIT, SMALL, CAPITAL, SIGN };
 
@@ -340,8 +340,8 @@ static enum stk_status take_in(struct stretch *t, const char *key, bool folder, 
 /* A page while it is read. */
 struct reading {
 	struct stretch *t;
-	struct stk_text objects, folders; /* the last entry of each */
-	struct stk_text first;            /* of both kinds */
+	struct stk_text objects, folders; /* the last key, and the last folder, that the page has named so far */
+	struct stk_text first;            /* the smallest entry of the page, key or folder, that was added to the stretch */
 };
 
 static void see(struct reading *p, const char *key)

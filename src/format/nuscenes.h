@@ -46,8 +46,8 @@ struct stk_nuscenes_calibration {
 /* An annotation, in the world's frame. */
 struct stk_nuscenes_object {
 	struct stk_pose pose;
-	float size[3];                                        /* width, length, height */
-	float velocity[2];                                    /* NAN: not known */
+	float size[3];                                        /* width, length, height in metres */
+	float velocity[2];                                    /* in metres per second; NAN: not known */
 	int32_t category, lidar, radar, instance, visibility; /* lidar, radar: number of points in the object; visibility: 1 to 4 */
 };
 

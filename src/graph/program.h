@@ -41,7 +41,7 @@ struct stk_program_node {
 	void *shared;
 	bool set_up;
 	int32_t first_value; /* its outputs are values first_value .. first_value + n_outputs - 1 */
-	int32_t *inputs;     /* values */
+	int32_t *inputs;     /* indices of the values that are its inputs */
 	struct stk_program_varying *varying;
 	struct stk_program_condition *when; /* the branches that the node stands in, outermost first; node->n_when of them */
 	uint64_t stream, seed;
@@ -49,7 +49,7 @@ struct stk_program_node {
 	bool pruned;                   /* an external source that no output needs, or an operator that reads one: never runs */
 	bool decides;                  /* is a predicate, or an input of one: runs before the rest of its chain */
 	bool on_gpu;                   /* its chain only describes its output; the batch's step on the GPU makes it */
-	unsigned classes;              /* classes that it adds to a pass */
+	unsigned classes;              /* enum stk_step_class: classes of the steps that it may add to a pass */
 	int32_t level, chain;          /* chain: number in its level; -1 for callback and cloned nodes */
 	int32_t reader;                /* index among the readers; -1: not a reader */
 	int32_t origin;                /* index of the reader that its input comes from; -1: no reader */
@@ -58,7 +58,7 @@ struct stk_program_node {
 
 /* All nodes of a group stand in the same branches. */
 struct stk_group {
-	const int32_t *nodes; /* into the chain's node list */
+	const int32_t *nodes; /* points into stk_chain.nodes */
 	int32_t count;
 	bool pass;          /* its nodes make one pass; the first may be a decoder */
 	bool fixed;         /* its values are made before any sample comes (stk__program_fixed) */
@@ -75,7 +75,7 @@ struct stk_chain {
 	struct stk_group *groups;
 	int32_t n_groups;
 	uint64_t reads; /* readers whose bytes it needs, one bit each */
-	int32_t *kept;  /* slot indices of the values of earlier levels that it reads; with branches, of all of them */
+	int32_t *kept;  /* slot indices of the earlier levels' values that it reads; of all of them if the program has branches */
 	int32_t n_kept;
 	bool *wants; /* for each value: whether a node of this chain reads it, or it is kept and made here; cloned nodes make only these values */
 };
@@ -105,14 +105,14 @@ struct stk_program {
 	int32_t n_values;
 	int32_t *slot_values; /* values by slot index */
 	int32_t n_slot_values;
-	int32_t *outputs; /* values */
+	int32_t *outputs; /* indices of the values that are outputs of the graph */
 	int32_t n_outputs;
 	struct stk_level *levels;
 	int32_t n_levels;
-	int32_t max_chains;      /* of a level; at least 1 */
+	int32_t max_chains;      /* most chains in one level; at least 1 */
 	int32_t last_read_level; /* the last level that needs bytes of samples */
 	int32_t n_gathers;       /* nodes that gather */
-	int32_t n_steps;         /* on the GPU */
+	int32_t n_steps;         /* number of the program's GPU steps */
 	int32_t n_decodes;       /* steps that begin with encoded files */
 	struct stk_program_reader *readers;
 	int32_t n_readers;
@@ -122,7 +122,7 @@ struct stk_program {
 	bool branches;  /* some operators run only for some samples, or values are merged */
 	bool fused;
 	bool on_gpu;       /* operators may run on the GPU */
-	int32_t max_nodes; /* of the longest chain */
+	int32_t max_nodes; /* number of nodes in the longest chain */
 	uint64_t seed;
 };
 
@@ -169,7 +169,8 @@ static inline bool stk__program_fetches(const struct stk_program *p, int32_t nod
 	return fetches;
 }
 
-/* All values that a node reads, those of arguments and of conditions too: how many, and each. */
+/* Returns the number of values that a node reads: its inputs, its arguments that come sample by sample, and its conditions, in this order.
+ * stk__program_source returns the k-th of them. */
 static inline int32_t stk__program_sources(const struct stk_program_node *n)
 {
 	return n->node->n_inputs + n->node->n_varying + n->node->n_when;

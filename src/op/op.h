@@ -92,7 +92,7 @@ struct stk_bytes {
 /* The result of gather for all samples of a batch. Its memory belongs to the batch in flight, and later batches reuse it. */
 struct stk_gathered {
 	void *data;
-	size_t room;
+	size_t room; /* bytes allocated at `data` */
 };
 /* Returns `data` with room for `size` bytes, uninitialised; NULL: out of memory. */
 void *stk__gathered_take(struct stk_gathered *g, size_t size);
@@ -114,7 +114,7 @@ struct stk_tools {
 	struct stk_video_tally videos;
 	int64_t narrowed; /* number of 16-bit images that decoders have rounded to 8 bits; the worker counts them and sets it to 0 */
 	const struct stk_cancel *cancel; /* long loops check it; if it is set, their caller returns STK_CANCELLED */
-	struct stk_storage *storage;     /* the pipeline's */
+	struct stk_storage *storage;     /* the pipeline's storage */
 };
 
 /* How an operator with STK_OP_NVDEC writes its output 0 to GPU memory. */
@@ -176,8 +176,6 @@ struct stk_part {
 	int64_t uri, offset, length;
 };
 
-/* The functions of a reader, on the result of `setup`. All are pure and may be called from any thread. The reader's run_cpu fills its outputs for
- * call->place; call->bytes holds the sample's parts, which io has fetched ahead. */
 /* Properties of an object from a listing or an index. */
 struct stk_known_object {
 	int64_t size; /* 0: not known */
@@ -186,6 +184,8 @@ struct stk_known_object {
 	bool remote;  /* not a local file */
 };
 
+/* The functions of a reader. `shared` is the result of `open`, or of the operator's setup if there is no `open`. All are pure and may be called from any
+ * thread. The reader's run_cpu fills its outputs for call->place; call->bytes holds the sample's parts, which io has fetched ahead. */
 struct stk_reader_def {
 	/* Opens the data set, which may be remote; replaces the operator's setup. Nullable. */
 	enum stk_status (*open)(const void *args, const struct stk_access *access, void **shared, struct stk_error *err);
@@ -228,10 +228,10 @@ struct stk_reader_def {
 /* ---- the definition ---- */
 
 enum stk_op_flags {
-	STK_OP_RANDOM = 1,       /* draws from call->random */
+	STK_OP_RANDOM = 1,       /* the operator draws random numbers from call->random */
 	STK_OP_GATHERS_DATA = 2, /* gather reads in[].data, copied if it is on the GPU; without this, only in[].desc */
-	STK_OP_HIDDEN = 4,       /* only for bindings */
-	STK_OP_CALLBACK = 8,     /* a user's source: filled on the callback thread */
+	STK_OP_HIDDEN = 4,       /* the catalog marks the operator as hidden: only bindings add it to graphs */
+	STK_OP_CALLBACK = 8,     /* a user's source: the callback thread calls it and fills its outputs */
 	STK_OP_DESCRIBES = 32,   /* reads only in[].desc: runs on the CPU even if its inputs are on the GPU */
 	STK_OP_IMAGES =
 		64, /* in[0] is an image: without a layout it gets the one for its dims (HW, HWC, FHWC, FDHWC), and so do the outputs */
@@ -242,11 +242,11 @@ enum stk_op_flags {
 	STK_OP_NAMES = 16384, /* needs call->uri */
 	STK_OP_FEEDS =
 		512, /* its job can be held (struct stk_held_job) for an operator that ABSORBS, if that is the only one to read its output */
-	STK_OP_ABSORBS = 1024, /* its job settles a held job of its first input */
+	STK_OP_ABSORBS = 1024, /* its job runs together with the held job of its first input, if the two can (stk__jobs_settle) */
 	STK_OP_MERGES =
 		32768, /* inputs (predicate, a, b): the output is the memory of the one that the predicate chooses; the other need not exist */
 	STK_OP_MOVES = 65536,  /* moves elements or casts them, and so takes values of enumerations too */
-	STK_OP_FIXED = 131072, /* cloned; infer gives every sample the same view of memory that setup has made */
+	STK_OP_FIXED = 131072, /* with CLONED: infer gives every sample the same view of memory that setup has made */
 	STK_OP_VOLUMES = 256,  /* with IMAGES: 4 dims without layout are a volume, DHWC */
 	STK_OP_NVDEC = 262144, /* output 0 is frames of videos, which the operator can decode on a GPU: call->gpu */
 	STK_OP_CLONED = 16,    /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
@@ -261,7 +261,7 @@ struct stk_op_def {
 	struct {
 		int16_t min, max;
 	} inputs;
-	int32_t outputs;                           /* 0: one */
+	int32_t outputs;                           /* number of outputs; 0 means one */
 	int32_t (*output_count)(const void *args); /* number of outputs, if it depends on the arguments; nullable */
 	uint64_t host_inputs; /* bit k: infer reads the data of input k, which stays in host memory; bit 63: also all further inputs */
 	/* Bit k: if input k is a sequence (its layout begins with F), the operator runs once for each frame, as it also does if an argument is given for each
