@@ -21,11 +21,11 @@
 #define MOST_BYTES ((size_t)1 << 31)
 
 struct stk_audio {
-	char *path;                      /* NULL: bytes of the caller */
-	int fd;                          /* of a local file; -1: the bytes are elsewhere */
+	char *path;                      /* NULL: the caller gave the file's bytes */
+	int fd;                          /* descriptor of a local file; -1: the file is not local */
 	struct stk_media_source *source; /* an object of a store, of which ranges are read */
-	struct stk_storage *storage;     /* the caller's; nullable */
-	uint8_t *fetched;                /* bytes of an object of a store */
+	struct stk_storage *storage;     /* belongs to the caller; nullable */
+	uint8_t *fetched;                /* the whole object, if a store's object is not read in ranges; else NULL */
 	uint8_t *window;                 /* of a local file or an object: the last STK_SOUND_READ bytes that were read, or fewer */
 	uint64_t window_at;
 	size_t window_size;

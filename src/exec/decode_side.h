@@ -5,11 +5,12 @@
  * A training loop needs its GPU, and leaves most cores idle: there the cores should decode as much as they can. When a loop takes batches as fast as they
  * come, or has two cores, the cores have enough to do with reading: there the GPU should decode. The decision follows one number, the level:
  *
- *   -200 to 0: the GPU decodes all baseline files. The cores decode progressive files above a size, which is -level hundredths of their mean size. A progressive
- *              file takes the GPU milliseconds, so the cores also decode all of them if they are few.
- *   0 to 100:  the cores decode all progressive files and this many of 100 baseline files. From 50 on they are whole batches: for a few files of a batch the GPU
- *              takes nearly as long as for all of them, so only batches without any save its time. Below 50 the level does not stay: it rises if the cores have the
- *              time to decode all files, and else goes back to 0.
+ *   -200 to 0: the GPU decodes all baseline files. The cores decode progressive files above a size, which is -level hundredths of their
+ *              mean size. A progressive file takes the GPU milliseconds, so the cores also decode all of them if they are few.
+ *   0 to 100:  the cores decode all progressive files and this many of 100 baseline files. From 50 on the cores decode whole batches: for
+ *              a few files of a batch the GPU takes nearly as long as for all of them, so only batches in which the GPU decodes no file
+ *              save its time. Below 50 the level does not stay: it rises if the cores have the time to decode all files, and else goes
+ *              back to 0.
  *
  * The level moves once in a window of some tenths of a second, by what was measured in it. stk__decode_level_next is that policy, without clocks or threads. */
 #ifndef STK_EXEC_DECODE_SIDE_H
@@ -27,21 +28,21 @@ enum { STK_LEVEL_LEAST = -200, STK_LEVEL_BATCHES = 50, STK_LEVEL_MOST = 100 };
 
 /* The measurements of one window, as shares of 1. */
 struct stk_window_seen {
-	double busy;     /* of the time of the cores that this process may use: by all of its threads, or by the pool's if that is more */
-	double decoding; /* of the same time: used for baseline files that the cores decoded for the GPU */
+	double busy;     /* share of the cores' time that this process's threads used, or the pool's threads if that is more */
+	double decoding; /* share of the same time that went into baseline files which the cores decoded for the GPU */
 	double got; /* CPU time over time of that work; below 1, other programs or the control group's quota took the cores. 1: there was no such work */
-	double late; /* of the window: the consumer waited for a batch that the cores had not finished */
+	double late; /* share of the window in which the consumer waited for a batch that the cores had not finished */
 };
 
 struct stk_decode_level {
 	int32_t level;
-	int32_t limit;    /* above 0: what the level may not exceed at present */
+	int32_t limit;    /* highest level to which the level may rise at present */
 	int32_t settled;  /* the last level that worked for some windows */
 	int32_t held;     /* windows since the level changed */
 	int32_t bad;      /* windows in a row that showed too much work for the cores */
 	int32_t rest;     /* windows in which the level does not rise */
 	int32_t waited;   /* windows at the limit with time left */
-	int32_t patience; /* such windows before a higher limit is tried */
+	int32_t patience; /* number of such windows before a higher limit is tried */
 	int32_t probe;    /* by how much the limit rises at the next try */
 };
 

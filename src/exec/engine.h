@@ -32,7 +32,7 @@ void stk__record_open(struct stk_record *r, bool no_memory);
 void stk__record_error(
 	struct stk_record *r, const struct stk_error *err, int64_t rank); /* fails the batch, unless it has an error of lower rank */
 void stk__level_part_done(struct stk_record *r);
-void stk__level_over(struct stk_record *r); /* its steps on the GPU have ended too */
+void stk__level_over(struct stk_record *r); /* begins the next level, when the chains and GPU steps of this one have ended */
 /* Makes the consumer's objects of ended batches, and releases the lock meanwhile. A function that may have ended a batch calls this before
  * it releases the lock. */
 void stk__end_records(struct stk_pipeline *p);

@@ -20,7 +20,7 @@ struct stk_read_request {
 	struct stk_request io;
 	struct stk_read *read;
 	struct stk_error *error; /* io writes to it while the request is under way; NULL until a request has failed */
-	char *uri;               /* of a submitted request; the memory is kept for the next batch */
+	char *uri;               /* URI of a submitted request; the memory is kept for the next batch */
 	size_t uri_room;
 	int64_t uri_number;
 	bool under_way;   /* submitted and not ended: can be cancelled */
@@ -67,12 +67,12 @@ struct stk_fetch {
 	int64_t read_well_ns;      /* when a read last succeeded */
 	bool seen_at_hand;         /* some read has succeeded without blocking */
 	bool put_off;              /* a worker has postponed a read until a request ends */
-	int64_t taken_ns, pace_ns; /* when the consumer took its last batch; time per sample between two batches */
-	int64_t deadline;          /* of the latest request submitted ahead */
+	int64_t taken_ns, pace_ns; /* when the consumer took its last batch; time per sample from one batch to the next */
+	int64_t deadline;          /* deadline of the latest request that was submitted ahead */
 	struct stk_read *reads;    /* [(place of the batch * batch + sample) * n + k] */
-	int32_t n;                 /* reads of one sample */
-	int32_t *readers;          /* [k]: the reader */
-	int32_t *index;            /* [reader]: k; or STK_FETCHES_NOTHING */
+	int32_t n;                 /* number of reads of one sample */
+	int32_t *readers;          /* [k]: index of the reader whose bytes a sample's read k fetches */
+	int32_t *index;            /* [reader]: k of its read, or STK_FETCHES_NOTHING */
 	size_t n_reads;
 };
 

@@ -18,8 +18,8 @@ struct plan {
 	bool *needed; /* [node]: used for tables or for images */
 	bool gpu;
 	int32_t images[STK_RESIDENT_VIEWS]; /* values that the views read */
-	uint8_t *tables[STK_RECIPE_TABLES]; /* for all samples */
-	size_t image_bytes;                 /* of one sample */
+	uint8_t *tables[STK_RECIPE_TABLES]; /* values of all samples, by sample id */
+	size_t image_bytes;                 /* bytes of one sample's image */
 	const uint8_t *base;                /* first byte of the images, which all views share */
 	int64_t samples;
 };

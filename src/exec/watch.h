@@ -16,12 +16,12 @@ struct stk_pipeline;
 struct stk_watch {
 	pthread_mutex_t starting;       /* guards the server; taken before `lock`, and held while the server starts or ends */
 	pthread_mutex_t lock;           /* guards the list */
-	struct stk_pipeline *pipelines; /* by their watched.next */
+	struct stk_pipeline *pipelines; /* the context's pipelines, linked by watched.next */
 	int64_t last_id;
-	pthread_t thread; /* of the server */
+	pthread_t thread; /* the server's thread */
 	int listening;    /* the server's socket; -1: no server */
 	struct sockaddr_un address;
-	int number; /* of this context among those of the process */
+	int number; /* number of this context among the contexts of the process */
 };
 
 /* A member of each pipeline; its context's lock guards it. */

@@ -66,7 +66,7 @@ static struct edge edge_of(int x0, int y0, int x1, int y1)
 	return e;
 }
 
-/* Returns the other coordinate of sample k. */
+/* Returns the coordinate of sample k along the edge's shorter side. */
 static int sample_of(const struct edge *e, int k)
 {
 	return (int)((e->flat ? e->ys : e->xs) + e->slope * k + .5);
@@ -117,7 +117,7 @@ static void put_edge(struct turns *t, const struct edge *e)
 	}
 }
 
-/* Returns false if it was cancelled. */
+/* Adds the turns of a polygon's outline, edge by edge. Returns false if `cancel` was set meanwhile. */
 static bool put_outline(struct turns *t, const float *vertices, int64_t count, const struct stk_cancel *cancel)
 {
 	t->count = 0;

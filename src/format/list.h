@@ -18,7 +18,7 @@ struct stk_file_list {
 	uint64_t names_size, names_capacity;
 	uint64_t *files; /* offsets into names */
 	int64_t size, capacity;
-	int32_t *labels;                 /* of files; NULL: the label is the folder's number */
+	int32_t *labels;                 /* labels of the files; NULL: the label is the folder's number */
 	struct stk_list_folder *folders; /* empty if the caller gives the labels */
 	int64_t folder_count, folder_capacity;
 	uint64_t fingerprint;
@@ -45,9 +45,9 @@ STK_MUST_USE enum stk_status stk__list_add_folder(struct stk_file_list *l, const
 /* Computes the fingerprint of a complete list. */
 uint64_t stk__list_fingerprint(const struct stk_file_list *l);
 
-/* Fill a list whose root is set: from a local tree, ... */
+/* Fills a list, whose root is set, from a local tree. */
 STK_MUST_USE enum stk_status stk__list_read_tree(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err);
-/* ... or from a bucket, if the root is s3://BUCKET/PREFIX. */
+/* Fills a list, whose root is s3://BUCKET/PREFIX, from that bucket. */
 STK_MUST_USE enum stk_status stk__list_read_bucket(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err);
 /* Parses a list in text form. text: `size` bytes, not modified; path: its name in errors. */
 STK_MUST_USE enum stk_status stk__list_parse(

@@ -10,7 +10,7 @@ enum { STK_NO_CAMERA = -1, STK_LIDAR = -2 };
 
 struct stk_load_scene {
 	struct stk_nuscenes_scene scene;
-	int64_t row, first, last, count; /* samples, by the numbers of their tokens */
+	int64_t row, first, last, count; /* row in the table; first and last sample, by the numbers of their tokens; number of samples */
 };
 
 struct stk_load_sample {
@@ -38,7 +38,7 @@ struct stk_load {
 	struct stk_load_scene *scene;
 	struct stk_load_sample *sample;
 	struct stk_load_object *object;
-	struct stk_pose *pose; /* for each token */
+	struct stk_pose *pose; /* indexed by the number of the pose's token */
 	bool *pose_given;
 	int64_t *frame_pose; /* for each sample those of its cameras, then the lidar's, as numbers of tokens; -1: no key frame */
 	int64_t sensor_room, calibration_room, scene_room, sample_room, object_room, visibility_room, instance_room;

@@ -21,7 +21,7 @@ struct turn {
 	bool open, kept; /* kept: the tar has an index already */
 	enum stk_status status;
 	struct stk_error error;
-	struct stk_archive_index index; /* if `kept` */
+	struct stk_archive_index index; /* valid if `kept` */
 	int64_t size, modified_ns;
 };
 
@@ -34,7 +34,7 @@ struct stk_survey {
 	pthread_cond_t opened;
 	struct stk_samples table;
 	struct stk_survey_plan plan;
-	int32_t *turn_of; /* for each tar */
+	int32_t *turn_of; /* [tar]: its index in `turns` */
 	struct turn *turns;
 	struct stk_window window;
 	struct stk_collect *collect; /* for the tar that is searched */

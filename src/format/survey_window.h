@@ -19,21 +19,21 @@ struct stk_stretch {
 	const char *uri;
 	struct stk_object object; /* as it was when the tar was opened */
 	bool asks;                /* its bytes may be requested: it is open, remote, and must be searched */
-	struct stk_piece *first;  /* in the tar's order; gaps were not kept */
+	struct stk_piece *first;  /* pieces in the order of their offsets; the bytes between two pieces were not kept */
 	int64_t asked;            /* offset of the next request */
 	int64_t cursor;           /* offset of the search */
 	int64_t settled;          /* samples that begin before this offset are in the table */
 };
 
 struct stk_window {
-	pthread_mutex_t *lock; /* the survey's */
+	pthread_mutex_t *lock; /* belongs to the survey */
 	pthread_cond_t change; /* signalled if a piece has arrived or was released, if more is wanted, or at the end */
 	struct stk_io *io;
 	struct stk_stretch *tars; /* in the order in which they are read */
 	int32_t count, at;        /* at: the tar that is searched */
 	size_t held, most;        /* bytes of pieces that have arrived or were requested, and their limit */
 	int32_t under_way, ahead; /* requests in flight, and their limit, which grows with the bytes that arrive */
-	int64_t deadline;         /* of the last piece */
+	int64_t deadline;         /* deadline of the latest request; later pieces get later ones */
 	bool starved;             /* no bytes will be released before the search has made progress */
 	bool stop;
 	uint8_t *joined; /* buffer for a read that spans several pieces */

@@ -19,7 +19,7 @@ struct scan {
 	struct stk_archive_file *file;
 	int64_t at; /* offset of the header */
 	char *name; /* name of the next member, from entries before it or from its header; NAME_ROOM bytes */
-	bool named; /* entries before it gave the name */
+	bool named; /* `name` comes from an entry before the member's header */
 	int64_t size;
 	bool sized;
 	struct stk_error *err;

@@ -8,7 +8,7 @@
 
 /* Kept for all samples of a pipeline; zeroed it is empty. Any thread may use it. */
 struct stk_sound_shared {
-	struct stk_audio_tables tables;              /* of resampling */
+	struct stk_audio_tables tables;              /* tables for resampling */
 	_Atomic(struct stk_sound_library *) library; /* loaded when the first file needs it */
 };
 void stk__sound_shared_clear(struct stk_sound_shared *shared);
@@ -18,18 +18,18 @@ struct stk_sound_state {
 	struct stk_sound_info info;
 	int64_t first, count; /* frames of the file that are decoded */
 	int64_t lead, tail;   /* frames of silence before and after them, where a window lies outside of the sound */
-	int64_t frames;       /* of the output */
+	int64_t frames;       /* number of frames in the output */
 	bool resampled;
 	const void *decoded; /* samples that were already decoded, to find their number; NULL: none */
 };
 
-/* How samples are wanted. */
+/* Which part of a file is decoded, and to what. */
 struct stk_sound_want {
-	float rate; /* of the output; 0 or below: the file's */
+	float rate; /* in Hz, of the output; 0 or below: the file's rate */
 	float quality;
 	bool mono;
 	int32_t dtype;
-	double start, duration; /* seconds; 0 or below: from the file's start; below 0: to its end */
+	double start, duration; /* in seconds. start 0 or below: the file's start; duration below 0: to the file's end */
 	bool nearest;           /* seconds are rounded to the nearest frame; otherwise down, as DALI does */
 	bool pad;               /* the output has the whole duration: zeros follow the file's end */
 	double position;        /* 0 to 1: where the window lies in the file, in place of start; below 0: start applies */

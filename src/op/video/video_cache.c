@@ -12,19 +12,19 @@
 enum { MOST_VIDEOS = 4096, BUCKETS = 1024 };
 
 struct video {
-	struct video *next; /* in its bucket */
+	struct video *next; /* next video of the same bucket */
 	struct stk_video_index *index;
-	struct stk_media_version version; /* of the file: another version is another file */
+	struct stk_media_version version; /* version of the file; a changed file is another entry */
 	uint64_t hash, used;
-	int32_t users; /* calls and decoders */
+	int32_t users; /* number of calls and decoders that use the entry */
 	char path[];
 };
 
 struct kept_decoder {
 	struct stk_video_decoder *decoder;
 	struct stk_video_gpu *gpu; /* NULL before the first frame for a GPU */
-	struct video *video;       /* whose state the decoder has; NULL: none */
-	int32_t frame;             /* the last one that was decoded */
+	struct video *video;       /* the video that the decoder decodes, or decoded last; NULL: none */
+	int32_t frame;             /* number of the last frame that it decoded */
 	bool busy;
 	uint64_t used;
 	struct kept_decoder *next;
@@ -90,7 +90,7 @@ static bool is_same(const struct stk_media_version *a, const struct stk_media_ve
 	       strcmp(a->version, b->version) == 0;
 }
 
-/* Finds a video that is in the cache and adds a user to it. With the lock. */
+/* Finds a video in the cache and adds a user to it. Call with the lock held. */
 static struct video *find_video(struct stk_video_cache *c, const char *path, uint64_t hash, const struct stk_media_version *version)
 {
 	struct video *v = c->buckets[hash % BUCKETS];
@@ -103,7 +103,7 @@ static struct video *find_video(struct stk_video_cache *c, const char *path, uin
 	return v;
 }
 
-/* Removes the video that was used least recently, of those without users. With the lock. */
+/* Removes the least recently used video that has no users. Call with the lock held. */
 static void drop_oldest(struct stk_video_cache *c)
 {
 	struct video **oldest = NULL;
@@ -131,7 +131,8 @@ static enum stk_status with_path(const char *path, enum stk_status s, struct stk
 	return s;
 }
 
-/* Adds a video, unless another worker was faster: then that one's is used. With the lock. */
+/* Adds a video with one user and returns it. If another worker has added the same video meanwhile, frees `made` and returns that one. Call with the lock
+ * held. */
 static struct video *add_video(struct stk_video_cache *c, struct video *made)
 {
 	struct video *v = find_video(c, made->path, made->hash, &made->version);
@@ -206,13 +207,14 @@ static void forget(struct kept_decoder *d)
 		stk__video_gpu_forget(d->gpu);
 }
 
-/* Returns how well a kept decoder fits: 2: it stands before the frame, in the same video; 1: it has no state that others may want; 0: it has. */
+/* Returns how well a kept decoder fits the frame: 2 if the last frame that it decoded is an earlier one of this video; 1 if it has decoded no video, or this
+ * video up to the frame or beyond; 0 if it has decoded another video, for which its state may still be useful. */
 static int fit(const struct kept_decoder *d, const struct video *v, int32_t frame)
 {
 	return d->video == v && d->frame < frame ? 2 : !d->video || d->video == v;
 }
 
-/* Chooses an idle decoder. With the lock. NULL: a new one is needed. */
+/* Chooses an idle decoder. Returns NULL if a new one is needed. Call with the lock held. */
 static struct kept_decoder *choose_decoder(const struct stk_video_cache *c, const struct video *v, int32_t frame)
 {
 	struct kept_decoder *best = NULL;
@@ -267,7 +269,7 @@ static enum stk_status take_decoder(struct stk_video_cache *c, struct video *v, 
 	return STK_OK;
 }
 
-/* Gives a decoder back. Those above the number that is kept are freed. */
+/* Returns a decoder to the cache, or frees it if the cache has more than most_decoders. */
 static void give_decoder(struct stk_video_cache *c, struct kept_decoder *d, int32_t frame)
 {
 	pthread_mutex_lock(&c->lock);

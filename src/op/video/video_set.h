@@ -6,11 +6,11 @@
 #include "op/readers/reader_files.h"
 #include "op/video/clip.h"
 
-/* Which files there are. One of root, list and names is given; "" and no names count as not given. */
+/* The files of the data set. One of root, list and names is given; "" and no names count as not given. */
 struct stk_video_files {
 	const char *root, *list;
 	struct stk_strings names;
-	struct stk_ints labels; /* of names; count -1: none; 0: their numbers */
+	struct stk_ints labels; /* labels of `names`. count -1: there are no labels; 0: a file's index is its label */
 };
 
 /* How the ranges of a list are read, and cut into clips. */
@@ -25,7 +25,7 @@ struct stk_video_cut {
 
 struct stk_video_clip {
 	int32_t file, first;
-	int32_t begin, end; /* the range of the file from which it is cut */
+	int32_t begin, end; /* the range of frames from which the clip is cut, without `end` */
 };
 
 struct stk_video_set {
