@@ -199,7 +199,7 @@ void stk__device_follow(struct stk_pipeline *p, bool waits)
 	if (r->state != STK_BATCH_ON_GPU || r->device->resting || p->flight.depth >= p->flight.most_depth || !has_room(p))
 		return;
 	p->flight.depth++;
-	if (s->fell) /* too far or too soon */
+	if (s->fell) /* the number of batches under way was lowered too far or too soon */
 		s->window = s->window < MOST ? 2 * s->window : MOST;
 	s->fell = false;
 }

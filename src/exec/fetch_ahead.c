@@ -174,7 +174,7 @@ bool stk__fetch_is_full(const struct stk_pipeline *p)
 	return (f->in_flight || f->held) && (f->in_flight >= p->config.read_requests || expected >= (int64_t)p->config.read_bytes);
 }
 
-/* ---- what is admitted ---- */
+/* ---- admission of requests ---- */
 
 /* Returns whether bytes beyond the window are admitted because the consumer waits for them: for one sample at a time, whose bytes are
  * released after its chain has run. If a batch releases nothing before its end, as on the GPU or with several levels, for all its samples. */

@@ -102,7 +102,7 @@ static enum stk_status check_sides(const struct stk_program *p, const struct stk
 		on_gpu, on_cores);
 }
 
-/* The cores do not see the GPU's values: values that a shape or an argument depends on must be computed on the cores. */
+/* Checks that no operator on the cores reads a value on the GPU, such as one on which a shape or an argument depends. */
 static enum stk_status check_places(const struct stk_program *p, struct stk_error *err)
 {
 	for (int32_t i = 0; i < p->n_nodes; i++) {

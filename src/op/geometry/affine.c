@@ -37,7 +37,7 @@ void stk__affine_rotate_2d(struct stk_affine *a, double angle)
 	a->m[1][0] = s;
 }
 
-/* Uses Rodrigues' formula. */
+/* Computes the rotation about an axis by Rodrigues' formula. */
 void stk__affine_rotate_3d(struct stk_affine *a, const double axis[3], double angle)
 {
 	double c = stk__cos(angle), s = stk__sin(angle), length = sqrt(axis[0] * axis[0] + axis[1] * axis[1] + axis[2] * axis[2]);

@@ -16,8 +16,8 @@ struct stk_bbox_search {
 	int32_t ndim, n_boxes;
 	const struct stk_span_box *boxes;
 	/* how a window is drawn */
-	float scale[2], ratio[3][2];   /* least and most; of x/y, x/z, y/z */
-	float extent[STK_BBOX_DIMS];   /* of the space, in pixels; 1 if it is not known */
+	float scale[2], ratio[3][2];   /* scale: least and most; ratio: least and most of x/y, x/z, y/z */
+	float extent[STK_BBOX_DIMS];   /* extents in pixels of the space that is cropped; 1 if they are not known */
 	int64_t window[STK_BBOX_DIMS]; /* extents of the window in pixels, if `fixed` */
 	bool fixed;
 	/* which windows are accepted */

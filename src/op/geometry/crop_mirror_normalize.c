@@ -20,7 +20,7 @@ struct cmn {
 struct cmn_state {
 	struct stk_window window;
 	struct stk_desc in;
-	int32_t channels, padded; /* of input and output */
+	int32_t channels, padded; /* number of channels of the input, and of the output */
 };
 
 static const struct stk_arg_def cmn_args[] = {

@@ -191,7 +191,7 @@ static enum stk_status multi_paste_infer(const struct stk_call *call, struct stk
 	return read_regions(call, out, &regions, err);
 }
 
-/* ---- who covers what ---- */
+/* ---- regions that cover other regions ---- */
 
 struct area {
 	int64_t lo[2], hi[2];

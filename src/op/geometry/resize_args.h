@@ -5,7 +5,7 @@
 
 #include "op/dims.h"
 
-/* Filters and the output's type. */
+/* Arguments that choose the filters and the output's type. */
 struct stk_filter_args {
 	int32_t interp_type, mag_filter, min_filter;
 	bool antialias;
@@ -17,7 +17,7 @@ extern const struct stk_arg_def stk__filter_group[];
 /* Fills filters and dtype of a resize over an image of type `in`; STK_UNSUPPORTED if dtype is neither that type nor float32. */
 enum stk_status stk__filter_of_args(const struct stk_filter_args *a, enum stk_dtype in, struct stk_resize *out, struct stk_error *err);
 
-/* Extents and region. */
+/* Arguments that give the output's extents, and the region that is resized. */
 struct stk_extent_args {
 	float resize_x, resize_y, resize_z, resize_shorter, resize_longer;
 	struct stk_floats size, max_size, roi_start, roi_end;

@@ -116,7 +116,7 @@ static enum stk_status check_steps(const float *v, int32_t n, int32_t nesting, s
 	return e;
 }
 
-/* ---- what steps do ---- */
+/* ---- applying the steps to a map ---- */
 
 struct view {
 	double w, h;

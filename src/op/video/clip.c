@@ -10,10 +10,10 @@
 struct stk_video_tool {
 	struct stk_video_decoder *decoder;
 	struct stk_video_gpu *gpu;     /* NULL before the first clip on a GPU */
-	struct stk_video_index *index; /* of the video in memory that was opened last */
+	struct stk_video_index *index; /* index of the video in memory that was opened last */
 	const uint8_t *data;
 	size_t size;
-	struct stk_place place; /* of the sample that the bytes belong to: other samples' bytes may come to the same address */
+	struct stk_place place; /* place of the sample that the bytes belong to: other samples' bytes may come to the same address */
 };
 
 void stk__video_tool_destroy(struct stk_video_tool *t)
