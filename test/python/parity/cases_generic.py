@@ -18,7 +18,7 @@ def _cast(batch: Batch, source: str, target: str) -> Case:
     """Makes the case, marked with the documented difference if there is one."""
     kwargs = {"dtype": Name(target)}
     if target == "FLOAT16" and source in ("int16", "uint16"):
-        even = "Integers half way between two float16 go to the even one, as IEEE 754 and NumPy have it; DALI's go away from zero."
+        even = "Numbers half way between two float16 go to the even one, as IEEE 754 and NumPy have it; DALI's go away from zero."
         return Case("cast", [batch], kwargs, bound=32, differs=even)
     return Case("cast", [batch], kwargs, exact=True)
 

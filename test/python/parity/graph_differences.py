@@ -39,6 +39,14 @@ def _floats_to_integers(step: Step, inputs: list[Batch]) -> bool:
     return _kind(inputs) == "f" and isinstance(step.kwargs.get("dtype"), Name)
 
 
+def _ties_of_halves(step: Step, inputs: list[Batch]) -> bool:
+    def has_tie(values: np.ndarray) -> bool:
+        half = values.astype(np.float16)
+        return bool((2 * np.abs(values.astype(np.float64) - half.astype(np.float64)) == np.spacing(np.abs(half)).astype(np.float64)).any())
+
+    return repr(step.kwargs.get("dtype")) == "FLOAT16" and any(has_tie(s) for b in inputs for s in b.samples)
+
+
 def _ycbcr_to_more(step: Step, inputs: list[Batch]) -> bool:
     return repr(step.kwargs.get("output_type")) == "YCbCr" and repr(step.kwargs.get("dtype", "UINT8")) != "UINT8"
 
@@ -162,6 +170,13 @@ KNOWN = (
         "multi_paste",
         "If the `output_size` is not specified",
         "`multi_paste` without output_size makes each output as large as its sample (DALI wants samples of one size).",
+    ),
+    Difference(
+        "values",
+        "cast",
+        "largest difference",
+        "`cast`: Numbers half way between two float16 go to the even one, as IEEE 754 and NumPy have it; DALI's go away from zero.",
+        _ties_of_halves,
     ),
     Difference("only DALI", "reductions.(std_dev|variance)", "the mean has .* values, but", MEANS),
     Difference("values", "reductions.(std_dev|variance)", "", MEANS, lambda step, inputs: len(step.operands) > 1),
