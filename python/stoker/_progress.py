@@ -41,7 +41,7 @@ class ProgressLine:
             columns = os.get_terminal_size(sys.stderr.fileno()).columns
         except (OSError, ValueError, AttributeError):  # stderr is replaced by an object that only looks like a terminal
             columns = 0
-        return (columns or 80) - 1 or 1  # 0: nobody has set the terminal's size
+        return (columns or 80) - 1 or 1  # 0: the size of the terminal was never set
 
     def __enter__(self) -> ProgressLine:
         return self

@@ -72,7 +72,7 @@ static enum stk_status read_tree(struct stk_file_list *l, const struct stk_file_
 	if (stk__access_lists(o->access, l->root))
 		return stk__list_read_bucket(l, o, err);
 	if (stk__is_uri(l->root) && strncmp(l->root, "file://", 7) != 0) {
-		/* The message names a function of the user's as a way for all schemes; the hint has more to say only about Azure. */
+		/* Storage(fetch=...) works for all schemes, so the message always names it. The hint adds text only for Azure. */
 		return stk__fail(err, STK_UNSUPPORTED,
 			"%.*s: only s3://, gs:// and local folders can be listed; give files and labels, a file_list, or stoker.Storage(fetch=..., "
 			"list=...), or fetch= an fsspec filesystem%s",
