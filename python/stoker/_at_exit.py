@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends or waits for work before the interpreter ends: pipelines, calls of users' functions on threads of this package, and calls of the library that run Python code.
+"""Ends work before the interpreter ends, or waits for it: pipelines, calls of users' functions on this package's threads, and calls of the
+library that run Python code.
 
 A thread that wants to run Python code when the interpreter has ended is ended itself (before Python 3.14), by an exception of C++ that nobody may catch.
 Code in C++ that called it, such as torch's or OpenCV's, aborts the process then."""
