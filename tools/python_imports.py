@@ -16,6 +16,7 @@ LAYERS = {
         "_where",
         "_at_exit",
         "_elsewhere",
+        "_needs",
         "experimental",
         "_cores",
         "_types",

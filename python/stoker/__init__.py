@@ -176,7 +176,7 @@ def __dir__() -> list[str]:
 
 
 class _Elsewhere:
-    """Asked last, where no module was found: says what to do in place of one of DALI's."""
+    """Asked last, where no module was found: says what to do in place of one of DALI's, and how to install one that the package needs."""
 
     @staticmethod
     def find_spec(name: str, *_: Any) -> None:
@@ -184,6 +184,11 @@ class _Elsewhere:
             from stoker._elsewhere import instead
 
             if advice := instead(name):
+                raise ModuleNotFoundError(f"No module named {name!r}{advice}", name=name)
+        elif name in ("numpy", "torch"):
+            from stoker import _needs
+
+            if advice := _needs.advice(name):
                 raise ModuleNotFoundError(f"No module named {name!r}{advice}", name=name)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from stoker import _core
+from stoker import _core, _needs
 from stoker._storage import Storage
 from stoker._storage import of as storage_of
 from stoker._types import DALIDataType
@@ -30,6 +30,7 @@ def _frames(name: str, seconds: float, rate: int) -> int:
 
 
 def _decode(
+    who: str,
     path: bytes | None,
     data: Any,
     start: float,
@@ -39,6 +40,7 @@ def _decode(
     strict: bool,
     storage: Storage | None = None,
 ) -> tuple[npt.NDArray[Any], int]:
+    _needs.numpy(who)
     if dtype not in _TYPES:
         raise ArgumentError(f"dtype is one of {', '.join(_TYPES)}, not {dtype!r}")
     file = _core.AudioFile(path, data, strict, storage.core() if storage is not None else None)
@@ -74,7 +76,7 @@ def audioread(
 
     Decodes WAV without the GIL: threads decode side by side.
     """
-    return _decode(os.fsencode(path), None, start, duration, mono, dtype, strict, storage_of(path, storage))
+    return _decode("audioread", os.fsencode(path), None, start, duration, mono, dtype, strict, storage_of(path, storage))
 
 
 def audiodecode(
@@ -89,7 +91,7 @@ def audiodecode(
     """Returns the samples in a sound file's bytes (bytes, an array or a tensor of uint8), as audioread gives them."""
     if type(data).__module__.partition(".")[0] == "torch":
         data = data.numpy()
-    return _decode(None, data, start, duration, mono, dtype, strict)
+    return _decode("audiodecode", None, data, start, duration, mono, dtype, strict)
 
 
 @dataclass
@@ -128,6 +130,7 @@ class AudioDecoder:
     """
 
     def __init__(self, source: Any, *, strict: bool = True, storage: Storage | None = None) -> None:
+        _needs.numpy("AudioDecoder")
         named = isinstance(source, (str, os.PathLike))
         if type(source).__module__.partition(".")[0] == "torch":
             source = source.numpy()

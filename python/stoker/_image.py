@@ -7,7 +7,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
-from stoker import _core
+from stoker import _core, _needs
 from stoker._types import DALIDataType, DALIImageType, to_dtype
 from stoker.errors import ArgumentError, ShapeError
 
@@ -57,7 +57,9 @@ def _number(dtype: Any) -> int:
     return number
 
 
-def _decode(path: Any, data: Any, out: Any, output_type: Any, dtype: Any, adjust_orientation: bool, strict: bool) -> Any:
+def _decode(who: str, path: Any, data: Any, out: Any, output_type: Any, dtype: Any, adjust_orientation: bool, strict: bool) -> Any:
+    if out is None:
+        _needs.numpy(who)
     keeps = (_KEEPS_CHANNELS if output_type is None else 0) | (_KEEPS_DTYPE if dtype is None else 0)
     output_type = DALIImageType.RGB if output_type is None else output_type
     kind = _TYPES.get(output_type.upper()) if isinstance(output_type, str) else int(output_type)
@@ -102,7 +104,7 @@ def imread(
 
     Decoded by Stoker, whatever the file's name says, without the GIL: threads decode side by side.
     """
-    return _decode(os.fsencode(path), None, out, output_type, dtype, adjust_orientation, strict)
+    return _decode("imread", os.fsencode(path), None, out, output_type, dtype, adjust_orientation, strict)
 
 
 def imdecode(
@@ -119,4 +121,4 @@ def imdecode(
         data = data.numpy()
     if isinstance(data, (str, os.PathLike)):
         raise TypeError("imdecode takes the bytes of a file, not a path: imread(path) reads a file")
-    return _decode(None, data, out, output_type, dtype, adjust_orientation, strict)
+    return _decode("imdecode", None, data, out, output_type, dtype, adjust_orientation, strict)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
-from stoker import _core
+from stoker import _core, _needs
 from stoker._storage import Storage
 from stoker._storage import of as storage_of
 from stoker.errors import ArgumentError, NotFoundError, ShapeError, UnsupportedError
@@ -161,6 +161,8 @@ class VideoDecoder:
         if self._device.partition(":")[0] not in ("cpu", "cuda"):
             raise ArgumentError(f'device is "cpu" or "cuda", not {device!r}')
         self._torch = _torch()
+        if self._torch is None:
+            _needs.numpy("VideoDecoder")
         if self._device != "cpu" and self._torch is None:
             raise ArgumentError("frames on the GPU are torch tensors: install torch, or use device='cpu'")
         self._planar = dimension_order == "NCHW"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from stoker import _html, _numbers, _ranks
+from stoker import _html, _needs, _numbers, _ranks
 from stoker._settings import PassedOn, takes
 from stoker._sheet import Sheet, view
 from stoker._signatures import BriefHelp, brief
@@ -155,6 +155,7 @@ class Loader(metaclass=BriefHelp):
         **more: Unpack[_options.Arguments],
     ) -> None:
         given = dict(locals())
+        _needs.torch("Loader")
         source = _options.source_of(source, more)
         sounds, main = None, ""
         if has_sound(fields):
@@ -409,6 +410,7 @@ class Loader(metaclass=BriefHelp):
         num_threads: int = 2,
     ) -> RobotLoader:
         """Makes batches of a robot data set of LeRobot (doc/robots.md)."""
+        _needs.torch("Loader.from_lerobot")
         from stoker.loader._robot_loader import RobotLoader
         from stoker.loader._robots import Robots
 
