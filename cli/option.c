@@ -325,24 +325,28 @@ int fail(const char *command, const struct stk_error *err)
 	return fail_text(command, "%s", err->message[0] ? err->message : stk_status_text(err->code));
 }
 
+/* Prints a message on standard error after the command's name and `kind`, which is empty or a word such as "interrupted: ". */
+static void print_message(const char *command, const char *kind, const char *fmt, va_list list)
+{
+	fprintf(stderr, "stoker %s: %s", command, kind);
+	vfprintf(stderr, fmt, list);
+	fputc('\n', stderr);
+}
+
 int fail_text(const char *command, const char *fmt, ...)
 {
 	va_list list;
-	fprintf(stderr, "stoker %s: ", command);
 	va_start(list, fmt);
-	vfprintf(stderr, fmt, list);
+	print_message(command, "", fmt, list);
 	va_end(list);
-	fputc('\n', stderr);
 	return EXIT_PROBLEM;
 }
 
 int stopped_text(const char *command, const char *fmt, ...)
 {
 	va_list list;
-	fprintf(stderr, "stoker %s: interrupted: ", command);
 	va_start(list, fmt);
-	vfprintf(stderr, fmt, list);
+	print_message(command, "interrupted: ", fmt, list);
 	va_end(list);
-	fputc('\n', stderr);
 	return EXIT_INTERRUPTED;
 }
