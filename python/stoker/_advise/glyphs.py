@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The font of charts: X11's "misc-fixed" of 6 x 13 dots, which is in the public domain, with the characters of Latin-1. cli/letters.c has the same rows."""
+"""The font of charts: X11's "misc-fixed" of 6 x 13 dots, which is in the public domain, with the characters of Latin-1. The build copies it for cli/letters.c."""
 
 from __future__ import annotations
 
