@@ -171,7 +171,7 @@ static void *open_tars(void *user)
 		t->status = status;
 		t->open = true;
 		pthread_cond_broadcast(&s->opened);
-		pthread_cond_broadcast(&s->window.change); /* the tar may be read ahead now */
+		stk__survey_window_wake(&s->window); /* the tar may be read ahead now */
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
@@ -319,7 +319,7 @@ enum stk_status stk__survey_begin(struct stk_survey *s, const struct stk_survey_
 {
 	s->plan = *plan;
 	s->begun = true;
-	s->window.io = s->storage ? stk__storage_io(s->storage) : NULL;
+	s->window.requests.io = s->storage ? stk__storage_io(s->storage) : NULL;
 	s->window.most = plan->bytes;
 	for (int32_t i = 0; i < s->o.path_count; i++) {
 		s->turns[i].tar = plan->order[i];
@@ -349,7 +349,7 @@ void stk__survey_end(struct stk_survey *s)
 	atomic_store(&s->stop, true);
 	s->window.stop = true;
 	pthread_cond_broadcast(&s->opened);
-	pthread_cond_broadcast(&s->window.change);
+	stk__survey_window_wake(&s->window);
 	pthread_mutex_unlock(&s->lock);
 	for (int i = 0; i < s->openers_count; i++)
 		stk__thread_join(s->openers[i]);
@@ -370,7 +370,7 @@ struct stk_survey_known stk__survey_known(struct stk_survey *s, int64_t want, bo
 		s->wanted = want;
 		if (starved && !s->window.starved) {
 			s->window.starved = true;
-			pthread_cond_broadcast(&s->window.change);
+			stk__survey_window_wake(&s->window);
 		}
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -465,7 +465,7 @@ static enum stk_status check_lent(struct stk_request *r)
 bool stk__survey_read(struct stk_survey *s, int64_t id, struct stk_request *r)
 {
 	struct stk_sample_part parts[MOST_PARTS];
-	struct stk_io *io = s->window.io;
+	struct stk_io *io = s->window.requests.io;
 	if (!io || r->before || r->length < 0 || (r->most && (uint64_t)r->length > r->most))
 		return false;
 	pthread_mutex_lock(&s->lock);

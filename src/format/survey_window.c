@@ -6,12 +6,12 @@
 #include "base/memory.h"
 #include "io/version.h"
 
+#include <stddef.h>
 #include <string.h>
 
 enum { PIECE = 1 << 20, FIRST_AHEAD = 8, MOST_AHEAD = 256 };
 
 struct stk_piece {
-	struct stk_window *window;
 	struct stk_piece *next;
 	struct stk_request request;
 	struct stk_object object;
@@ -24,53 +24,68 @@ struct stk_piece {
 enum stk_status stk__survey_window_init(struct stk_window *w, pthread_mutex_t *lock, int32_t count, struct stk_error *err)
 {
 	*w = (struct stk_window){.lock = lock, .count = count, .ahead = FIRST_AHEAD, .tars = stk__calloc((size_t)count, sizeof *w->tars)};
-	pthread_cond_init(&w->change, NULL);
+	stk__requests_init(&w->requests, NULL);
 	return w->tars ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for %d tars", count);
 }
 
 void stk__survey_window_free(struct stk_window *w)
 {
-	pthread_cond_destroy(&w->change);
+	stk__requests_destroy(&w->requests);
 	stk__free(w->joined);
 	stk__free(w->tars);
 	w->tars = NULL;
 }
 
-/* ---- pieces come and go ---- */
-
-static void piece_came(struct stk_request *r)
+void stk__survey_window_wake(struct stk_window *w)
 {
-	struct stk_piece *p = r->user;
-	struct stk_window *w = p->window;
-	pthread_mutex_t *lock = w->lock;
-	pthread_mutex_lock(lock);
+	stk__requests_wake(&w->requests);
+}
+
+/* ---- requests and releases of pieces ---- */
+
+/* Notes that the request of a piece has ended. */
+static void note_ended(struct stk_window *w, struct stk_request *r)
+{
+	struct stk_piece *p = (struct stk_piece *)((char *)r - offsetof(struct stk_piece, request));
 	p->ended = true;
 	w->under_way--;
 	w->ahead += w->ahead < MOST_AHEAD ? 2 : 0;
-	pthread_cond_broadcast(&w->change);
-	pthread_mutex_unlock(lock);
 }
 
-/* Requests a piece. Called with the lock, which it releases meanwhile: a request may end at once. */
+/* Notes all requests that have ended since the last call. */
+static void note_all_ended(struct stk_window *w)
+{
+	for (struct stk_request *r; (r = stk__requests_ended(&w->requests));)
+		note_ended(w, r);
+}
+
+/* Waits until a request has ended or stk__survey_window_wake was called. Called with the lock, which it releases meanwhile. */
+static void wait_change(struct stk_window *w)
+{
+	pthread_mutex_unlock(w->lock);
+	struct stk_request *r = stk__requests_any(&w->requests, NULL);
+	pthread_mutex_lock(w->lock);
+	if (r)
+		note_ended(w, r);
+}
+
+/* Requests a piece. Called with the lock, which it releases meanwhile, since a source may take long to accept a request. */
 static bool ask(struct stk_window *w, struct stk_stretch *t)
 {
 	struct stk_piece *p = stk__calloc(1, sizeof *p), **at = &t->first;
 	int64_t left = t->object.size - t->asked, now = stk__clock_ns();
 	if (!p)
 		return false;
-	p->window = w;
 	p->begin = t->asked;
 	p->end = t->asked + (left < PIECE ? left : PIECE);
 	const int64_t needed =
-		now + stk__io_pace_ns(w->io) * (int64_t)(w->held / PIECE); /* when the search arrives there, at the store's pace */
+		now + stk__io_pace_ns(w->requests.io) * (int64_t)(w->held / PIECE); /* when the search arrives there, at the store's pace */
 	w->deadline = needed > w->deadline ? needed : w->deadline + 1;
 	p->request = (struct stk_request){.uri = t->uri,
 		.uncached = true,
 		.offset = p->begin,
 		.length = p->end - p->begin,
 		.deadline = w->deadline,
-		.done = piece_came,
-		.user = p,
 		.object = &p->object};
 	while (*at)
 		at = &(*at)->next;
@@ -79,7 +94,7 @@ static bool ask(struct stk_window *w, struct stk_stretch *t)
 	w->held += (size_t)(p->end - p->begin);
 	w->under_way++;
 	pthread_mutex_unlock(w->lock);
-	stk__io_submit(w->io, &p->request);
+	stk__requests_submit(&w->requests, &p->request);
 	pthread_mutex_lock(w->lock);
 	return true;
 }
@@ -103,11 +118,11 @@ void stk__survey_window_end(struct stk_window *w)
 			bool ended = p->ended;
 			pthread_mutex_unlock(w->lock);
 			if (!ended)
-				stk__io_cancel(w->io, &p->request);
+				stk__io_cancel(w->requests.io, &p->request);
 			pthread_mutex_lock(w->lock);
 		}
 	while (w->under_way)
-		pthread_cond_wait(&w->change, w->lock);
+		wait_change(w);
 	for (int32_t i = 0; w->tars && i < w->count; i++)
 		while (w->tars[i].first)
 			release(w, &w->tars[i].first);
@@ -123,6 +138,7 @@ void stk__survey_window_sweep(struct stk_window *w, int32_t tar, int64_t to)
 {
 	struct stk_stretch *t = &w->tars[tar];
 	bool freed = false;
+	note_all_ended(w);
 	for (struct stk_piece **at = &t->first; *at;) {
 		struct stk_piece *p = *at;
 		if (is_passed(t, p) && (p->end <= to || (p->end <= t->settled && !p->expected))) {
@@ -133,7 +149,7 @@ void stk__survey_window_sweep(struct stk_window *w, int32_t tar, int64_t to)
 		}
 	}
 	if (freed)
-		pthread_cond_broadcast(&w->change);
+		stk__survey_window_wake(w);
 }
 
 /* Drops the newest piece that the search has passed, which readers need last. */
@@ -211,6 +227,7 @@ static struct stk_piece *wait_for(struct stk_window *w, struct stk_stretch *t, i
 {
 	bool memory = true;
 	while (!w->stop && memory) {
+		note_all_ended(w);
 		memory = look_ahead(w);
 		struct stk_piece *p = find(t, offset);
 		if (p && p->ended)
@@ -218,7 +235,7 @@ static struct stk_piece *wait_for(struct stk_window *w, struct stk_stretch *t, i
 		if (!p && memory && !w->stop && !has_room(w) && (w->starved || w->held == 0))
 			memory = pass_over(w, t, offset);
 		else if (memory)
-			pthread_cond_wait(&w->change, w->lock);
+			wait_change(w);
 	}
 	enum stk_status s = stk__fail(err, memory ? STK_CANCELLED : STK_NO_MEMORY, "%.*s: %s", stk__uri_shown(t->uri), t->uri,
 		memory ? "the search for its members was given up" : "out of memory to search it");
@@ -274,6 +291,7 @@ void stk__survey_window_expect(struct stk_window *w, int32_t tar, const struct s
 struct stk_piece *stk__survey_window_pin(struct stk_window *w, int32_t tar, int64_t offset, int64_t length)
 {
 	struct stk_stretch *t = &w->tars[tar];
+	note_all_ended(w);
 	struct stk_piece *first = w->stop ? NULL : find(t, offset), *p = first;
 	int64_t have = offset;
 	for (; p && have < offset + length && p->begin <= have && p->ended && is_good(t, p, NULL); p = p->next)

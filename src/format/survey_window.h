@@ -8,7 +8,7 @@
 #define STK_FORMAT_SURVEY_WINDOW_H
 
 #include "format/samples.h"
-#include "io/io.h"
+#include "io/wait.h"
 
 #include <pthread.h>
 
@@ -27,8 +27,9 @@ struct stk_stretch {
 
 struct stk_window {
 	pthread_mutex_t *lock; /* belongs to the survey */
-	pthread_cond_t change; /* signalled if a piece has arrived or was released, if more is wanted, or at the end */
-	struct stk_io *io;
+	/* The requests for pieces in flight. The searching thread waits for one to end; it is woken if a piece was released, if a caller wants more samples,
+	 * or when the window ends. */
+	struct stk_requests requests;
 	struct stk_stretch *tars; /* in the order in which they are read */
 	int32_t count, at;        /* at: the tar that is searched */
 	size_t held, most;        /* bytes of pieces that have arrived or were requested, and their limit */
@@ -40,6 +41,8 @@ struct stk_window {
 };
 
 STK_MUST_USE enum stk_status stk__survey_window_init(struct stk_window *w, pthread_mutex_t *lock, int32_t count, struct stk_error *err);
+/* Makes the searching thread look again at what it may request, if it waits for bytes. */
+void stk__survey_window_wake(struct stk_window *w);
 /* Ends the window after all reads and loans have ended: cancels requests, waits for them, and releases everything. Call it without the lock. */
 void stk__survey_window_end(struct stk_window *w);
 void stk__survey_window_free(struct stk_window *w);

@@ -57,17 +57,42 @@ static bool wait_some(struct stk_requests *q, const struct stk_access *access)
 	return on;
 }
 
+/* Removes the newest request that has ended from the list, and returns it. Call with the lock held. */
+static struct stk_request *pop_ended(struct stk_requests *q)
+{
+	struct stk_request *r = q->ended;
+	if (r)
+		q->ended = r->next;
+	return r;
+}
+
 struct stk_request *stk__requests_any(struct stk_requests *q, const struct stk_access *access)
 {
 	bool on = true;
 	pthread_mutex_lock(&q->lock);
-	while (!q->ended && on)
+	while (!q->ended && !q->woken && on)
 		on = wait_some(q, access);
-	struct stk_request *r = q->ended;
-	if (r)
-		q->ended = r->next;
+	struct stk_request *r = pop_ended(q);
+	if (!r)
+		q->woken = false;
 	pthread_mutex_unlock(&q->lock);
 	return r;
+}
+
+struct stk_request *stk__requests_ended(struct stk_requests *q)
+{
+	pthread_mutex_lock(&q->lock);
+	struct stk_request *r = pop_ended(q);
+	pthread_mutex_unlock(&q->lock);
+	return r;
+}
+
+void stk__requests_wake(struct stk_requests *q)
+{
+	pthread_mutex_lock(&q->lock);
+	q->woken = true;
+	pthread_cond_signal(&q->come);
+	pthread_mutex_unlock(&q->lock);
 }
 
 void stk__io_wait(struct stk_io *io, struct stk_request *r, const struct stk_access *access)

@@ -18,6 +18,7 @@ struct stk_requests {
 	pthread_mutex_t lock;
 	pthread_cond_t come;
 	struct stk_request *ended; /* guarded by the lock; linked by `next`, the newest first */
+	bool woken;                /* guarded by the lock: stk__requests_wake was called, and no wait has returned because of it */
 };
 
 void stk__requests_init(struct stk_requests *q, struct stk_io *io);
@@ -25,9 +26,13 @@ void stk__requests_init(struct stk_requests *q, struct stk_io *io);
 void stk__requests_destroy(struct stk_requests *q);
 /* Submits r; sets r->done and r->user. */
 void stk__requests_submit(struct stk_requests *q, struct stk_request *r);
-/* Waits for a request to end, and returns it. Each request is returned once, so call this only if one is in flight. NULL: the user has interrupted.
- * access: nullable. */
+/* Waits for a request to end, and returns it. Each request is returned once, so call this only if one is in flight, or if another thread will call
+ * stk__requests_wake. NULL: the user has interrupted, or another thread has called stk__requests_wake. access: nullable. */
 struct stk_request *stk__requests_any(struct stk_requests *q, const struct stk_access *access);
+/* Returns a request that has ended, like stk__requests_any, but does not wait: NULL if there is none. */
+struct stk_request *stk__requests_ended(struct stk_requests *q);
+/* Makes a call of stk__requests_any return NULL: the one that waits now, or else the next one. Any thread, with any of the caller's locks held. */
+void stk__requests_wake(struct stk_requests *q);
 
 /* Requests in flight whose bytes are used in the order in which they were submitted. */
 struct stk_read_ahead {
