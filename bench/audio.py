@@ -1,26 +1,33 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares Stoker's operators on sounds with DALI's on the CPU, and its reading of sound files with soundfile, torchaudio, torchcodec and DALI.
+"""Compares Stoker's work on sounds with DALI's, torchaudio's, torchcodec's, soundfile's, soxr's and librosa's, as far as they are installed.
 
-usage: audio.py [features] [resample] [files] [flac] [peers] [--utterances N] [--files N] [--batch N] [--threads N] [--rounds N]
+usage: audio.py [features] [resample] [files] [flac] [--gpu] [--utterances N] [--files N] [--batch N] [--threads N] [--rounds N]
 
 features: float utterances of 1 to 35 s at 16 kHz, from external_source through spectrogram (25 ms windows, 10 ms steps) and mel_filter_bank (80 bands) to
-to_decibels. resample: clips of 10 s from 44.1 to 16 kHz at the default quality, then the error of both libraries against exact samples of tones, and against
-the filter in double precision. files: WAVs of one second by Loader, against a DataLoader with soundfile and as many workers as Loader has threads.
-flac: FLAC files (written by the program ffmpeg) to 80 log-mel bands, against DALI. peers: the same files to batches of padded log-mel bands by Loader, against
-DataLoaders with torchaudio's transforms, and soundfile or torchcodec to decode. The figure of a comparison is the median ratio of CPU time over
-interleaved slices; both sides must make the same values.
+to_decibels, against DALI. resample: clips of 10 s from 44.1 to 16 kHz at the default quality, then the error of all libraries against exact samples of tones,
+and that of Stoker and DALI against the filter in double precision. files: WAVs of one second to batches of samples. flac: FLAC files to 80 log-mel bands; of
+Loader and DataLoaders in padded batches. The sides of a comparison run in turns, and must make the same values. A ratio is that of the medians of CPU time.
+
+--gpu: instead, on the first GPU: FLAC and WAV files to 80 log-mel bands with decoding on the cores and features on the GPU, by time; then the features of
+waveforms that lie on the GPU: how long each kernel takes, and which share of the memory's bandwidth that is. Needs torch for CUDA. Takes less than 90 s.
+
+All files are made here. Without the program ffmpeg, FLAC files are made by a simpler encoder, so that they are larger.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
+import shutil
 import statistics
+import struct
 import subprocess
 import tempfile
+import time
 import wave
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +35,21 @@ import measure
 import numpy as np
 
 RATE = 16000
-PACKAGES = ("stoker", "nvidia.dali")
+
+
+def has(module: str) -> bool:
+    """Returns whether a library is installed and can be loaded."""
+    try:
+        if importlib.util.find_spec(module) is None:
+            return False
+        importlib.import_module(module)
+    except (ImportError, OSError, RuntimeError):
+        return False
+    return True
+
+
+def packages() -> list[str]:
+    return ["stoker", "nvidia.dali"] if has("nvidia.dali") else ["stoker"]
 
 
 def features(fn: Any, audio: Any) -> Any:
@@ -76,7 +97,10 @@ class Side:
 
 
 def compare(title: str, graph: Callable[[Any, Any], Any], signals: list[np.ndarray], options: argparse.Namespace, allowed: float) -> None:
-    ours, theirs = (Side(p, graph, signals, options) for p in PACKAGES)
+    if len(packages()) == 1:
+        print(f"{title}: not compared, since DALI is not installed")
+        return
+    ours, theirs = (Side(p, graph, signals, options) for p in packages())
     for a, b in zip(ours.first, theirs.first, strict=True):
         assert a.shape == b.shape
         assert np.abs(a - b).max() <= allowed * np.abs(b).max(), "the sides differ"
@@ -111,17 +135,55 @@ def exact(x: np.ndarray) -> np.ndarray:
     return result
 
 
+def resamplers() -> dict[str, Callable[[np.ndarray], np.ndarray]]:
+    """Returns the functions of other libraries that resample one clip. The DataLoader's worker, in which they would run, has one thread."""
+    found: dict[str, Callable[[np.ndarray], np.ndarray]] = {}
+    if has("torchaudio"):
+        import torch
+        import torchaudio
+
+        torch.set_num_threads(1)
+        steps = torchaudio.transforms.Resample(44100, RATE)  # keeps its filter, unlike the function
+        found["torchaudio"] = lambda x: steps(torch.from_numpy(x)).numpy()
+    if has("soxr"):
+        import soxr
+
+        found["soxr"] = lambda x: soxr.resample(x, 44100, RATE)
+    if has("librosa"):
+        import librosa
+
+        found["librosa"] = lambda x: librosa.resample(x, orig_sr=44100, target_sr=RATE)
+    return found
+
+
+def one_by_one(function: Callable[[np.ndarray], np.ndarray], clips: list[np.ndarray]) -> Callable[[int], int]:
+    return lambda count: sum(len(function(clips[i % len(clips)])) > 0 for i in range(count))
+
+
+def resampling(options: argparse.Namespace) -> None:
+    rng = np.random.default_rng(3)
+    clips = [rng.uniform(-1, 1, 441000).astype("float32") for _ in range(options.utterances)]
+    compare("44.1 to 16 kHz", resample, clips, options, 3e-3)
+    sides: dict[str, Callable[[int], int]] = {"stoker": Side("stoker", resample, clips, options).take}
+    for name, function in resamplers().items():
+        sides[name] = one_by_one(function, clips)
+    take_turns("44.1 to 16 kHz", sides, len(clips), options.rounds)
+    options.batch = 1
+    resampling_errors(options)
+
+
 def resampling_errors(options: argparse.Namespace) -> None:
     noise = np.random.default_rng(2).uniform(-1, 1, 44100).astype("float32")
     inputs = [*tones(), (0.0, noise, exact(noise))]
     inner = slice(50, -50)  # without the ends, where the signal stops but the exact tone continues
     for frequency, x, expected in inputs:
-        errors = []
-        for package in PACKAGES:
-            made = Side(package, resample, [x.astype("float32")], options).first[0]
-            errors.append(np.abs(made - expected)[inner].max())
+        x = x.astype("float32")
+        made = {p.removeprefix("nvidia."): Side(p, resample, [x], options).first[0] for p in packages()}
+        if frequency:  # others have another filter, which cuts off what is above half of the new rate
+            made.update((name, function(x)) for name, function in resamplers().items())
+        errors = [f"{name} {np.abs(y - expected)[inner].max():.1e}" for name, y in made.items()]
         what = f"tone of {frequency:.0f} Hz" if frequency else "noise against the filter in double precision"
-        print(f"largest error, {what}: {errors[0]:.1e}, DALI {errors[1]:.1e}")
+        print(f"largest error, {what}: {', '.join(errors)}")
 
 
 # ---- reading files ----
@@ -156,62 +218,88 @@ class SoundfileSet:
         return torch.from_numpy(samples), int(self.paths[i].parent.name.removeprefix("class"))
 
 
-def epochs(loader: Any) -> Callable[[int], int]:
+def batches(loader: Any) -> Callable[[int], int]:
+    """Returns a function that takes samples from a loader, epoch by epoch."""
+
     def take(count: int) -> int:
         taken = 0
         while taken < count:
-            taken += sum(len(labels) for _, labels in loader)
+            taken += sum(len(batch[0] if isinstance(batch, (tuple, list)) else batch) for batch in loader)
         return taken
 
     return take
 
 
-def report(title: str, peer: str, result: measure.Comparison) -> None:
-    ratios = sorted(result.ratios)
-    costs = [statistics.median(s.cost for s in side) for side in (result.ours, result.theirs)]
-    walls = [statistics.median(s.rate for s in side) for side in (result.ours, result.theirs)]
-    print(f"{title}: {statistics.median(ratios):.2f} times {peer} per CPU-second ({ratios[0]:.2f} to {ratios[-1]:.2f});", end=" ")
-    print(f"CPU-milliseconds a file: {costs[0]:.3f}, {peer} {costs[1]:.3f}; files a second: {walls[0]:.0f}, {peer} {walls[1]:.0f}")
-
-
-def alternate(peer: str, ours: Callable[[int], int], theirs: Callable[[int], int], count: int, rounds: int) -> measure.Comparison:
-    ours(count), theirs(count)
-    result = measure.Comparison(peer, [], [])
+def take_turns(title: str, sides: Mapping[str, Callable[[int], int]], count: int, rounds: int) -> None:
+    """Measures the sides in turns, and prints each one's CPU time and that divided by Stoker's, which is the first side."""
+    for take in sides.values():
+        take(count)
+    slices: dict[str, list[measure.Slice]] = {name: [] for name in sides}
     for _ in range(rounds):
-        result.ours.append(measure.measure(ours, count))
-        result.theirs.append(measure.measure(theirs, count))
-    return result
+        for name, take in sides.items():
+            slices[name].append(measure.measure(take, count))
+    costs = {name: [s.cost for s in made] for name, made in slices.items()}
+    ours, *others = costs
+    middle = statistics.median(costs[ours])
+    print(f"{title}, CPU-milliseconds each: {ours} {middle:.3f} ({min(costs[ours]):.3f} to {max(costs[ours]):.3f})")
+    for name in others:
+        ratios = [b / a for a, b in zip(costs[ours], costs[name], strict=True)]
+        their = statistics.median(costs[name])
+        print(f"  {name} {their:.3f}: {their / middle:.2f} times Stoker's ({min(ratios):.2f} to {max(ratios):.2f} by rounds)")
 
 
-def one_second_files(options: argparse.Namespace) -> None:
-    from stoker import Audio, Loader
+def one_thread(worker: int) -> None:
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def data_loader(dataset: Any, options: argparse.Namespace, collate: Callable[[list[Any]], Any] | None = None, shared: bool = False) -> Any:
     from torch.utils.data import DataLoader
 
-    with tempfile.TemporaryDirectory() as folder:
-        paths = write_wavs(Path(folder), options.files)
-        fields = {"audio": Audio(rate=RATE, duration=1.0), "label": None}
-        ours = Loader(folder, options.batch, fields=fields, num_threads=options.threads)
-        theirs: Any = DataLoader(SoundfileSet(paths), options.batch, num_workers=options.threads, persistent_workers=True)  # type: ignore[arg-type]
-        for (a, la), (b, lb) in zip(ours, theirs, strict=True):
-            assert (a == b).all() and (la == lb).all(), "the sides differ"
-        report("WAVs of one second", "soundfile", alternate("soundfile", epochs(ours), epochs(theirs), options.files, options.rounds))
+    more: dict[str, Any] = {"collate_fn": collate, "worker_init_fn": one_thread, "pin_memory": shared}
+    return DataLoader(dataset, options.batch, num_workers=options.threads, persistent_workers=True, **more)
 
 
-def write_flacs(folder: str, count: int) -> list[Path]:
-    paths = []
-    for i, signal in enumerate(utterances(count)):
-        paths.append(Path(folder, f"{i:04}.flac"))
-        raw = (signal * 32767).astype("<i2").tobytes()
-        command = ["ffmpeg", "-v", "error", "-y", "-f", "s16le", "-ar", str(RATE), "-ac", "1", "-i", "-", str(paths[-1])]
-        subprocess.run(command, input=raw, check=True)
-    return paths
+class FileSide:
+    """A pipeline of one library that reads files, decodes them on the cores and does the rest of its work on a device."""
+
+    def __init__(
+        self, package: str, graph: Callable[[Any, Any], Any], paths: list[str], options: argparse.Namespace, device: int | None = None
+    ) -> None:
+        fn = importlib.import_module(f"{package}.fn")
+        self.pipe = importlib.import_module(package).Pipeline(
+            batch_size=options.batch, num_threads=options.threads, device_id=device, prefetch_queue_depth=2 if device is not None else 1
+        )
+        with self.pipe:
+            data, _ = fn.readers.file(files=paths, name="Reader")
+            audio, _ = fn.decoders.audio(data, downmix=True, sample_rate=float(RATE))
+            self.pipe.set_outputs(graph(fn, audio.gpu() if device is not None else audio))
+        self.pipe.build()
+        self.device = device
+
+    def next(self) -> list[np.ndarray]:
+        (out,) = self.pipe.run()
+        out = out.as_cpu() if self.device is not None else out
+        return [np.array(out.at(i)) for i in range(len(out))]
+
+    def take(self, count: int) -> int:
+        taken = 0
+        while taken < count:
+            taken += len(self.pipe.run()[0])
+        return taken
 
 
-class FeatureSet:
-    """A map-style Dataset of log-mel bands."""
+def check_equal(made: list[Any], wanted: list[Any], allowed: float) -> None:
+    for a, b in zip(made, wanted, strict=True):
+        assert a.shape == b.shape and np.abs(a - b).max() <= allowed * (b.max() - b.min()), "the sides differ"
+
+
+class SampleSet:
+    """A map-style Dataset of samples of sounds."""
 
     def __init__(self, paths: list[Path], decoder: str) -> None:
-        self.paths, self.decoder, self.steps = paths, decoder, mel_of_torchaudio()
+        self.paths, self.decoder = paths, decoder
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -219,14 +307,28 @@ class FeatureSet:
     def __getitem__(self, i: int) -> Any:
         import torch
 
+        path = self.paths[i]
+        if self.decoder == "wave":  # of the standard library
+            with wave.open(str(path)) as f:
+                return torch.from_numpy(np.frombuffer(f.readframes(f.getnframes()), "<i2").astype("float32") / 32768)
         if self.decoder == "soundfile":
             import soundfile
 
-            sound = torch.from_numpy(soundfile.read(self.paths[i], dtype="float32")[0])
-        else:
-            from torchcodec.decoders import AudioDecoder
+            return torch.from_numpy(soundfile.read(path, dtype="float32")[0])
+        from torchcodec.decoders import AudioDecoder
 
-            sound = AudioDecoder(str(self.paths[i])).get_all_samples().data[0]
+        return AudioDecoder(str(path)).get_all_samples().data[0]
+
+
+class FeatureSet(SampleSet):
+    """A map-style Dataset of log-mel bands."""
+
+    def __init__(self, paths: list[Path], decoder: str) -> None:
+        super().__init__(paths, decoder)
+        self.steps = mel_of_torchaudio()
+
+    def __getitem__(self, i: int) -> Any:
+        sound = super().__getitem__(i)
         for step in self.steps:
             sound = step(sound)
         return sound
@@ -244,84 +346,305 @@ def padded(spectra: list[Any]) -> Any:
     return torch.nn.utils.rnn.pad_sequence([s.T for s in spectra], batch_first=True).transpose(1, 2)
 
 
-def one_thread(worker: int) -> None:
+def decoders() -> list[str]:
+    return [name for name in ("soundfile", "torchcodec") if has(name if name == "soundfile" else "torchcodec.decoders")]
+
+
+def one_second_files(options: argparse.Namespace) -> None:
+    from stoker import Audio, Loader
+
+    with tempfile.TemporaryDirectory() as folder:
+        paths = write_wavs(Path(folder), options.files)
+        fields = {"audio": Audio(rate=RATE, duration=1.0), "label": None}
+        ours = Loader(folder, options.batch, fields=fields, num_threads=options.threads)
+        sides = {"stoker": batches(ours)}
+        for decoder in decoders():
+            theirs = data_loader(SampleSet(paths, decoder), options)
+            for (a, _), b in zip(ours, theirs, strict=True):
+                assert (a == b).all(), "the sides differ"
+            sides[f"DataLoader with {decoder}"] = batches(theirs)
+        for package in packages()[1:]:
+            sides["DALI"] = FileSide(package, lambda fn, audio: audio, [str(p) for p in paths], options).take
+        take_turns("WAVs of one second", sides, options.files, options.rounds)
+
+
+# ---- FLAC ----
+
+
+def crc(data: bytes, bits: int, polynomial: int) -> int:
+    """Returns the checksum of a header (8 bits) or a block (16 bits) of FLAC."""
+    table, top, mask = [], 1 << (bits - 1), (1 << bits) - 1
+    for value in range(256):
+        value <<= bits - 8
+        for _ in range(8):
+            value = (value << 1 ^ polynomial if value & top else value << 1) & mask
+        table.append(value)
+    made = 0
+    for byte in data:
+        made = (made << 8 & mask) ^ table[(made >> (bits - 8)) ^ byte]
+    return made
+
+
+def flac_block(samples: np.ndarray, number: int) -> bytes:
+    """Encodes one block of 16-bit samples of one channel: each as the difference from the line through the two before, by Rice's code."""
+    x = samples.astype(np.int64)
+    left = x[2:] - 2 * x[1:-1] + x[:-2]
+    folded = np.where(left < 0, -2 * left - 1, 2 * left)
+    low = min(14, int(np.log2(folded.mean() + 1)))
+    quotient = folded >> low
+    ends = np.cumsum(quotient + 1 + low)
+    ones = ends - low - 1
+    bits = np.zeros(int(ends[-1]), np.uint8)
+    bits[ones] = 1
+    for k in range(low):
+        bits[ones + 1 + k] = folded >> (low - 1 - k) & 1
+    start = f"{0b00010100:08b}{int(x[0]) & 0xFFFF:016b}{int(x[1]) & 0xFFFF:016b}{0:06b}{low:04b}"
+    body = np.packbits(np.concatenate([np.frombuffer(start.encode(), np.uint8) - ord("0"), bits])).tobytes()
+    head = b"\xff\xf8\x75\x08" + chr(number).encode() + struct.pack(">H", len(x) - 1)  # 16 kHz, one channel, 16 bits
+    block = head + bytes([crc(head, 8, 0x07)]) + body
+    return block + struct.pack(">H", crc(block, 16, 0x8005))
+
+
+def flac_file(samples: np.ndarray) -> bytes:
+    """Encodes 16-bit samples of one channel at 16 kHz. There must be 3 at least in the last block of 4096."""
+    at = range(0, len(samples), 4096)
+    facts = RATE << 44 | 15 << 36 | len(samples)  # rate, channels - 1, bits - 1, samples
+    info = struct.pack(">HH3s3sQ16s", 4096, 4096, b"", b"", facts, b"")
+    return b"fLaC\x80\x00\x00\x22" + info + b"".join(flac_block(samples[i : i + 4096], k) for k, i in enumerate(at))
+
+
+def write_flacs(folder: str, count: int) -> list[Path]:
+    paths = []
+    for i, signal in enumerate(utterances(count)):
+        paths.append(Path(folder, f"{i:04}.flac"))
+        samples = (signal * 32767).astype("<i2")
+        if shutil.which("ffmpeg"):
+            command = ["ffmpeg", "-v", "error", "-y", "-f", "s16le", "-ar", str(RATE), "-ac", "1", "-i", "-", str(paths[-1])]
+            subprocess.run(command, input=samples.tobytes(), check=True)
+        else:
+            paths[-1].write_bytes(flac_file(samples))
+    return paths
+
+
+def flac_files(options: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        paths = write_flacs(folder, options.utterances)
+        names = [str(p) for p in paths]
+        pipes = {p.removeprefix("nvidia."): FileSide(p, features, names, options) for p in packages()}
+        ours, *others = (side.next() for side in pipes.values())
+        for theirs in others:
+            check_equal(ours, theirs, 1e-4)
+        sides: dict[str, Callable[[int], int]] = {name: side.take for name, side in pipes.items()}
+        if has("torchaudio"):
+            sides.update(loaders_of_flac(paths, options))
+        take_turns("FLAC to 80 log-mel bands", sides, options.utterances, options.rounds)
+
+
+def loaders_of_flac(paths: list[Path], options: argparse.Namespace) -> dict[str, Callable[[int], int]]:
+    from stoker import Audio, Loader
+
+    names = [str(p) for p in paths]
+    ours = Loader(names, options.batch, fields={"audio": Audio(rate=RATE)}, transforms=mel_of_torchaudio(), num_threads=options.threads)
+    sides = {"Loader": batches(ours)}
+    for decoder in decoders():
+        theirs = data_loader(FeatureSet(paths, decoder), options, padded)
+        for batch, b in zip(ours, theirs, strict=True):
+            for k, n in enumerate(batch.audio_lengths.tolist()):
+                check_equal([batch.audio[k, :, :n].numpy()], [b[k, :, :n].numpy()], 1e-4)
+        sides[f"torchaudio with {decoder}"] = batches(theirs)
+    return sides
+
+
+# ---- on a GPU ----
+
+
+class MelOnGpu:
+    """Log-mel bands of padded batches on the GPU: torchaudio's, or the same of torch alone."""
+
+    def __init__(self) -> None:
+        import torch
+
+        if has("torchaudio"):
+            self.steps = [step.cuda() for step in mel_of_torchaudio()]
+            return
+        self.window = torch.hann_window(400).cuda()
+        mel = np.linspace(0, 2595 * np.log10(1 + RATE / 2 / 700), 82)
+        edges = 700 * (10 ** (mel / 2595) - 1)
+        at = np.arange(257) * RATE / 512
+        up, down = (at[:, None] - edges[:-2]) / np.diff(edges)[:-1], (edges[2:] - at[:, None]) / np.diff(edges)[1:]
+        bands = torch.from_numpy(np.maximum(0, np.minimum(up, down)).astype("float32")).cuda()
+        self.steps = [self.power, lambda s: torch.einsum("nft,fm->nmt", s, bands), lambda m: 10 * torch.log10(m.clamp(min=1e-10))]
+
+    def power(self, sounds: Any) -> Any:
+        import torch
+
+        made = torch.stft(sounds, 512, 160, 400, self.window, center=True, pad_mode="reflect", return_complex=True)
+        return made.real.square() + made.imag.square()
+
+    def __call__(self, sounds: Any) -> Any:
+        for step in self.steps:
+            sounds = step(sounds)
+        return sounds
+
+
+def padded_sounds(sounds: list[Any]) -> Any:
     import torch
 
-    torch.set_num_threads(1)
+    return torch.nn.utils.rnn.pad_sequence(sounds, batch_first=True)
 
 
-def batches(loader: Any) -> Callable[[int], int]:
+def torch_on_gpu(paths: list[Path], decoder: str, options: argparse.Namespace) -> Callable[[int], int]:
+    loader, mel = data_loader(SampleSet(paths, decoder), options, padded_sounds, True), MelOnGpu()
+
     def take(count: int) -> int:
         taken = 0
         while taken < count:
-            taken += sum(len(batch[0] if isinstance(batch, tuple) else batch) for batch in loader)
+            taken += sum(len(mel(sounds.cuda(non_blocking=True))) for sounds in loader)
         return taken
 
     return take
 
 
-def torch_peers(options: argparse.Namespace) -> None:
-    from stoker import Audio, Loader
-    from torch.utils.data import DataLoader
+def gpu_files(title: str, paths: list[Path], options: argparse.Namespace) -> None:
+    """Compares rates by time: of files whose features come to lie on the GPU."""
+    import torch
 
+    names = [str(p) for p in paths]
+    pipes = {p.removeprefix("nvidia."): FileSide(p, features, names, options, 0) for p in packages()}
+    ours, *others = (side.next() for side in pipes.values())
+    for theirs in others:
+        check_equal(ours, theirs, 1e-4)
+    sides: dict[str, Callable[[int], int]] = {name: side.take for name, side in pipes.items()}
+    for decoder in ("wave",) if paths[0].suffix == ".wav" else decoders()[:1]:
+        sides[f"torch with {decoder}"] = torch_on_gpu(paths, decoder, options)
+    rates: dict[str, list[float]] = {name: [] for name in sides}
+    count = 4 * len(paths)
+    for take in sides.values():
+        take(len(paths))
+    for _ in range(options.rounds):
+        for name, take in sides.items():
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            taken = take(count)
+            torch.cuda.synchronize()
+            rates[name].append(taken / (time.perf_counter() - begin))
+    first = statistics.median(rates["stoker"])
+    for name, made in rates.items():
+        their = statistics.median(made)
+        print(
+            f"{title}, {name}: {their:.0f} files a second ({min(made):.0f} to {max(made):.0f}); Stoker {first / their:.2f} times",
+            flush=True,
+        )
+
+
+def kernel_times(work: Callable[[], Any], rounds: int) -> dict[str, float]:
+    """Returns the median seconds of each kernel that runs once in `work`."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    work()
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as made:
+        for _ in range(rounds):
+            work()
+        torch.cuda.synchronize()
+    times: dict[str, list[float]] = {}
+    for event in made.events():
+        if event.device_type == torch.autograd.DeviceType.CUDA:
+            times.setdefault(event.name, []).append(event.time_range.elapsed_us() * 1e-6)
+    return {name: statistics.median(t) for name, t in times.items()}
+
+
+def copied_bytes_a_second() -> float:
+    """Measures the GPU's memory: bytes read and written a second by a copy of 1 GiB."""
+    import torch
+
+    a = torch.zeros(1 << 28, device="cuda")
+    b = torch.empty_like(a)
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    b.copy_(a)
+    begin.record()
+    for _ in range(10):
+        b.copy_(a)
+    end.record()
+    torch.cuda.synchronize()
+    return 10 * 2 * a.nbytes / (begin.elapsed_time(end) * 1e-3)
+
+
+def gpu_features(options: argparse.Namespace) -> None:
+    """Measures the kernels of features of waveforms on the GPU, and torch's transform of the same frames."""
+    import stoker
+    import torch
+    from stoker import fn
+
+    sounds = [torch.from_numpy(s).cuda() for s in utterances(options.utterances)]
+    frames = sum(len(s) // 160 + 1 for s in sounds)
+    moved = {
+        "spectrogram": sum(s.nbytes for s in sounds) + 4 * 257 * frames,
+        "bands": 4 * (257 + 80) * frames,
+        "decibels": 4 * 160 * frames,
+    }
+    peak = copied_bytes_a_second()
+    print(f"{torch.cuda.get_device_name()}: a copy moves {peak * 1e-12:.2f} TB/s; {len(sounds)} waveforms of {frames} frames", flush=True)
+    pipe = stoker.Pipeline(batch_size=len(sounds), num_threads=options.threads, device_id=0)
+    with pipe:
+        pipe.set_outputs(features(fn, fn.external_source(source=[sounds], cycle=True, device="gpu")))
+    pipe.build()
+    for kernel, seconds in kernel_times(pipe.run, 20).items():
+        for job, bytes_moved in moved.items():
+            if f"job_{'spectrum' if job == 'spectrogram' else job}" in kernel:
+                rate = bytes_moved / seconds
+                print(f"{job}: {seconds * 1e3:.3f} ms, {rate * 1e-12:.2f} TB/s, {rate / peak:.2f} of a copy's bandwidth", flush=True)
+    batch, mel = torch.nn.utils.rnn.pad_sequence(sounds, batch_first=True), MelOnGpu()
+    for name, times in (
+        ("spectrogram", kernel_times(lambda: mel.steps[0](batch), 20)),
+        ("all features", kernel_times(lambda: mel(batch), 20)),
+    ):
+        total = sum(times.values())
+        print(f"torch's {name} of the padded batch: {total * 1e3:.3f} ms at least: its kernels, each counted once", flush=True)
+
+
+def on_gpu(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        paths = write_flacs(folder, options.utterances)
-        names = [str(p) for p in paths]
-        ours = Loader(names, options.batch, fields={"audio": Audio(rate=RATE)}, transforms=mel_of_torchaudio(), num_threads=options.threads)
-        for decoder in ("soundfile", "torchcodec"):
-            theirs: Any = DataLoader(
-                FeatureSet(paths, decoder),  # type: ignore[arg-type]
-                options.batch,
-                num_workers=options.threads,
-                persistent_workers=True,
-                collate_fn=padded,
-                worker_init_fn=one_thread,
-            )
-            for batch, b in zip(ours, theirs, strict=True):
-                lengths = batch.audio_lengths
-                for k, n in enumerate(lengths.tolist()):
-                    assert (batch.audio[k, :, :n] - b[k, :, :n]).abs().max() <= 1e-4 * (b.max() - b.min()), "the sides differ"
-            result = alternate(decoder, batches(ours), batches(theirs), options.utterances, options.rounds)
-            report("FLAC to 80 log-mel bands in batches", f"torchaudio with {decoder}", result)
+        flacs = write_flacs(folder, options.utterances)
+        wavs = []
+        for k, signal in enumerate(utterances(options.utterances)):
+            wavs.append(Path(folder, f"{k:04}.wav"))
+            with wave.open(str(wavs[-1]), "wb") as f:
+                f.setparams((1, 2, RATE, 0, "NONE", ""))
+                f.writeframes((signal * 32767).astype("<i2").tobytes())
+        gpu_features(options)
+        gpu_files("WAV to 80 log-mel bands", wavs, options)
+        gpu_files("FLAC to 80 log-mel bands", flacs, options)
 
 
-def flac_files(options: argparse.Namespace) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        files = [np.fromfile(path, np.uint8) for path in write_flacs(folder, options.utterances)]
-
-    def graph(fn: Any, data: Any) -> Any:
-        return features(fn, fn.decoders.audio(data, downmix=True)[0])
-
-    compare("FLAC to 80 log-mel bands", graph, files, options, 1e-4)
-    compare("FLAC to samples", lambda fn, data: fn.decoders.audio(data, downmix=True)[0], files, options, 0)
+WORK: dict[str, Callable[[argparse.Namespace], None]] = {
+    "features": lambda options: compare("features of utterances", features, utterances(options.utterances), options, 1e-4),
+    "files": one_second_files,
+    "flac": flac_files,
+    "resample": resampling,  # the last one, since it changes the batch
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", help="features, resample, files, flac, peers; default: the first two")
+    parser.add_argument("what", nargs="*", help=f"{', '.join(WORK)}; default: features and resample")
+    parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--utterances", type=int, default=64)
     parser.add_argument("--files", type=int, default=4000)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    options.what = options.what or ["features", "resample"]
-    if unknown := set(options.what) - {"features", "resample", "files", "flac", "peers"}:
+    what = options.what or ["features", "resample"]
+    if unknown := set(what) - set(WORK):
         parser.error(f"unknown: {' '.join(unknown)}")
-    if "features" in options.what:
-        compare("features of utterances", features, utterances(options.utterances), options, 1e-4)
-    if "files" in options.what:
-        one_second_files(options)
-    if "flac" in options.what:
-        flac_files(options)
-    if "peers" in options.what:
-        torch_peers(options)
-    if "resample" in options.what:
-        rng = np.random.default_rng(3)
-        clips = [rng.uniform(-1, 1, 441000).astype("float32") for _ in range(options.utterances)]
-        compare("44.1 to 16 kHz", resample, clips, options, 3e-3)
-        options.batch = 1
-        resampling_errors(options)
+    if options.gpu:
+        on_gpu(options)
+        return
+    for name, work in WORK.items():
+        if name in what:
+            work(options)
 
 
 if __name__ == "__main__":
