@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of transforms, as torchvision takes them."""
+"""Checks and converts arguments of transforms, which have the forms that torchvision accepts. owner: the transform's name in messages."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def two(owner: str, name: str, pair: Any) -> tuple[float, float]:
 
 
 def channels(owner: str, name: str, values: Any) -> list[float]:
-    """One number, or one for each channel."""
+    """Returns a list of numbers from one number, or from a sequence with one for each channel."""
     given = [values] if isinstance(values, numbers.Real) or not hasattr(values, "__iter__") else values
     try:
         if isinstance(values, (str, bytes, Set, Mapping)) or any(isinstance(v, (str, bytes)) for v in given):
@@ -117,7 +117,8 @@ def padding(owner: str, padding: int | Sequence[int] | None) -> tuple[int, int, 
 
 
 def jitter(name: str, value: Any, centre: float = 1.0) -> tuple[float, float] | None:
-    """Returns the range to draw from; None if the transform changes nothing."""
+    """Returns the range of ColorJitter's argument `name` from a number or a pair; None if every value in it leaves the image unchanged. centre: the value that
+    leaves the image unchanged."""
     if isinstance(value, numbers.Real):
         if value < 0:
             raise ValueError(f"ColorJitter: {name} is not negative")
@@ -150,7 +151,7 @@ def one_fill(owner: str, values: Sequence[float]) -> None:
 
 
 def both_axes(owner: str, name: str, value: Any) -> tuple[float, float]:
-    """One number for both axes, or one for each."""
+    """Returns (x, y) from one number for both axes, or from one for each."""
     values = [value] if isinstance(value, numbers.Real) else list(value)
     if len(values) not in (1, 2) or any(not isinstance(v, numbers.Real) or not math.isfinite(v) for v in values):
         raise ValueError(f"{owner}: {name} is a number or two, not {value!r}")

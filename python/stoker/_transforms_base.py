@@ -22,7 +22,7 @@ def _finite(value: Any) -> bool:
 
 
 def _typed(value: Any) -> str:
-    """Returns the text that one would type for a value."""
+    """Returns a value as Python source code."""
     if isinstance(value, Enum):
         name = type(value).__name__
         return f"types.{value.name}" if name.startswith("DALI") else f"{name}.{value.name}"
@@ -57,7 +57,8 @@ class Transform:
     repr() is the call that made the transform, and transforms with equal attributes are equal.
     """
 
-    # _given: the arguments of the constructor, until an attribute is set after it. A slot, since the Loader looks at the attributes in __dict__.
+    # _given: the arguments of the constructor, for repr(). It is deleted when an attribute is set later, because they may then be wrong. It is a slot, because
+    # the Loader takes all entries of __dict__ for attributes of the transform.
     __slots__ = ("__dict__", "__weakref__", "_given")
 
     def __init_subclass__(cls, **arguments: Any) -> None:
@@ -103,13 +104,13 @@ class Transform:
 
 
 class Group(Transform):
-    """A transform that holds other transforms."""
+    """A transform that consists of other transforms."""
 
     transforms: Sequence[Transform]
 
 
 class Filled(Transform):
-    """A transform that shows pixels from outside the image, which take the color `fill`."""
+    """A transform whose result has pixels from outside of the image. They get the color `fill`."""
 
     fill: Any  # one number, one number per channel, or a dict of these with the keys "Image", "Mask" and "others"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchvision's transforms that stoker.transforms does not have, and what to do instead."""
+"""Advice for torchvision's transforms that stoker.transforms does not have: what to use instead of each."""
 
 from __future__ import annotations
 

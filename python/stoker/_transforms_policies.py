@@ -20,7 +20,8 @@ Space = Mapping[str, float | None]  # operation -> its largest magnitude, or Non
 
 
 def _space(shear: float, move: float, turn: float, enhance: float, posterize: float) -> dict[str, float | None]:
-    """move: the largest translation, in pixels if above 1, else as a share of the width or height. posterize: bits that the largest magnitude removes."""
+    """Returns a space. Each argument is the largest magnitude of a group of operations. shear: a factor. move: pixels if above 1, else a share of the width or
+    height. turn: degrees. enhance: the largest difference of the factor from 1. posterize: the number of bits that are removed."""
     return {
         "ShearX": shear,
         "ShearY": shear,
@@ -146,7 +147,7 @@ class AugMix(Augmentation):
         super().__init__(interpolation, fill)
 
 
-# Each line is one pair of a policy. An operation is its name, its probability and, if it has a magnitude, the number of one of ten magnitudes.
+# Each line is one pair of operations. An operation is written as its name, its probability and, if it has a magnitude, an index into the ten magnitudes.
 POLICIES = {
     "imagenet": """
 Posterize 0.4 8, Rotate 0.6 9

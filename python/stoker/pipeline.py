@@ -34,7 +34,8 @@ from stoker.tensors import TensorList, stream_handle, tensor_list
 class Pipeline:
     """A graph of operators and the threads that run it.
 
-    Usually made by a function marked @pipeline_def; by hand:
+    Usually, calling a function that is decorated with @pipeline_def makes a
+    pipeline. Without the decorator:
 
         pipe = Pipeline(batch_size=32, num_threads=4, device_id=None)
         with pipe:
@@ -158,15 +159,16 @@ class Pipeline:
 
     @property
     def ragged_outputs(self) -> list[tuple[int, ...]]:
-        """Not in DALI: for each group of ragged outputs, the outputs that
-        fn.pad_ragged made from it. They follow the first num_outputs
-        (stoker.structured).
+        """Not in DALI: one tuple for each fn.pad_ragged that stoker.structured
+        added, with the indices of the outputs that it pads. The results of
+        these operators follow the first num_outputs outputs.
         """
         return self._ragged
 
     def keep_for_iterators(self, ragged: list[tuple[int, ...]], endless: bool = False) -> None:
-        """Not in DALI: sets ragged_outputs; run() does not return those outputs.
-        endless: the reader follows sequences of samples, which have no epochs.
+        """Not in DALI: sets ragged_outputs and `endless`. run() does not return
+        the results of fn.pad_ragged. endless: whether the reader reads
+        sequences of samples, which have no epochs.
         """
         self._ragged = ragged
         self.endless = endless
@@ -199,11 +201,13 @@ class Pipeline:
         return [d[2] for d in self._described()]
 
     def reader_meta(self, name: str | None = None) -> dict[str, Any]:
-        """Metadata of a reader, or of all by name: samples, epoch_size,
-        epoch_size_padded, number_of_shards, shard_id, pad_last_batch,
-        stick_to_shard, and
-        ours: steps (batches of this rank in an epoch), classes, fingerprint,
-        and of the order wraps, contiguous, keeps (tail="keep").
+        """Returns a dict with the metadata of a reader; without a name, a dict
+        from the names of all readers to such dicts. The keys that DALI has too:
+        epoch_size, epoch_size_padded, number_of_shards, shard_id,
+        pad_last_batch, stick_to_shard. Only in Stoker: samples, steps (batches
+        of this rank in an epoch), classes, fingerprint, and three bools that
+        describe the order: wraps (a batch may continue in the next epoch),
+        contiguous (a shard is one stretch of the samples), keeps (tail="keep").
         """
         session = self._started()
         return session.meta(name) if name is not None else {reader: session.meta(reader) for reader in session.core.readers()}
@@ -253,8 +257,8 @@ class Pipeline:
         self._outputs = _definition.output_nodes(self._builder, nodes)
 
     def add_sink(self, edge: DataNode) -> None:
-        """Has a value computed although no output needs it, for its side effects:
-        for example, a python_function that prints.
+        """Computes a value in each batch although no output needs it. This serves
+        operators with side effects, such as a python_function that prints.
         """
         if self._session is not None:
             raise StateError("the pipeline is built: no operators can be added")
@@ -318,7 +322,7 @@ class Pipeline:
             self._session.restore(read_state(self._settings.checkpoint))
 
     def _find_unused_inputs(self, core: _core.Pipeline) -> None:
-        """Marks the fed sources that no output needs: the library never takes a batch from them."""
+        """Marks each source for feed_input whose values no output needs, because the library never takes a batch from it."""
         fed = [s for s in self._builder.sources if isinstance(s.source, FedSource)]
         if fed:
             unneeded = _unneeded(json.loads(self._builder.graph.serialize()))
@@ -327,7 +331,7 @@ class Pipeline:
                 s.source.unused = bool(led) and s.op in unneeded
 
     def _go_on_with_seed(self, seed: int) -> None:
-        """Makes the random operators draw with a state's seed: creates the pipeline again from its graph. Call before the first batch."""
+        """Creates the library's pipeline again with the seed of a saved state, so that the random operators draw with it. Call before the first batch."""
         if self._session is not None and seed != self.seed:
             self._session.core.close()
             self._settings.seed = seed
@@ -337,7 +341,7 @@ class Pipeline:
         self._workers = workers(self._settings.num_threads)
         with ProgressLine() as line, library_call():
 
-            def listed(entries: int) -> None:  # -1: no new entries for a moment
+            def listed(entries: int) -> None:  # -1 if no entry has arrived for a moment
                 self._check_given_up()
                 check_leaving()
                 if entries >= 0:
@@ -368,14 +372,14 @@ class Pipeline:
     def feed_input(
         self, data_node: DataNode | str, data: Any, layout: str | None = None, cuda_stream: Any = None, use_copy_kernel: bool = False
     ) -> None:
-        """Hands a batch to an external_source without a source, by its node or
-        name. Of several outputs (num_outputs) each is fed by its node, or all
-        at once with a tuple that has a batch for each of them. It is copied
-        before this returns, unless the external_source was made with
-        no_copy=True. layout: of these samples, where the external_source
-        declares none. cuda_stream: a stream of torch's or CuPy's, which is
-        waited for where the data lies on a GPU; without one their current
-        stream.
+        """Passes a batch to an external_source that has no source. data_node: the
+        node or the name of the external_source. If it has several outputs
+        (num_outputs), feed each output by its node, or all of them by a tuple
+        with a batch for each. The data is copied before this method returns,
+        unless the external_source was made with no_copy=True. layout: the layout
+        of these samples, if the external_source does not declare one.
+        cuda_stream: a stream of torch or CuPy that writes data on a GPU; the copy
+        waits for it. By default the current stream of that library.
         """
         self.build()
         builder = self._builder
@@ -563,12 +567,14 @@ class Pipeline:
         pipe = cls(**{**settings, **kwargs})
         pipe._builder = GraphBuilder(pipe.device_id, graph=_core.Graph(json.dumps(data)))
         add_fed_sources(pipe._builder, data["operators"])
-        pipe._builder.sinks = [NodeRef(-1, -1)] * sinks  # they are outputs of the graph already
+        pipe._builder.sinks = [NodeRef(-1, -1)] * sinks  # placeholders: the graph already has the sinks among its outputs
         pipe._run_graph()
         return pipe
 
     def deserialize_and_build(self, serialized_pipeline: bytes | str) -> None:
-        """Takes over the graph of a serialised pipeline."""
+        """Replaces this pipeline's graph by that of a serialised pipeline, and
+        compiles it. The batch size of this pipeline is kept.
+        """
         other = Pipeline.deserialize(serialized_pipeline, batch_size=self._settings.batch_size)
         self.__dict__.update(other.__dict__)
         other._session = None
@@ -595,9 +601,9 @@ class Pipeline:
         return [*self._bad_before, *(from_status(*bad) for bad in self._running().bad_samples())]
 
     def keep_bad_samples(self, bad: list[StokerError]) -> None:
-        """Not in DALI: bad_samples() begins with these errors, of the pipeline
-        before this one. A Loader with a sampler makes a pipeline for each
-        epoch.
+        """Not in DALI: sets the errors with which the list of bad_samples()
+        begins. A Loader with a sampler makes a new pipeline for each epoch, and
+        passes it the errors of the previous one; at most 10000 are kept.
         """
         self._bad_before = bad[-10000:]
 
@@ -610,14 +616,14 @@ class Pipeline:
 
 
 def _is_of_all(data: Any, outputs: int) -> bool:
-    """Returns whether the fed data holds a batch for each of several outputs: a tuple of them, or a list of batches."""
+    """Returns whether data for feed_input has a batch for each of several outputs: a tuple of any values, or a list of tuples or lists."""
     if not isinstance(data, (tuple, list)) or len(data) != outputs:
         return False
     return isinstance(data, tuple) or all(isinstance(part, (tuple, list)) for part in data)
 
 
 def _unneeded(graph: dict[str, Any]) -> set[int]:
-    """Returns the ordinals of the operators of a serialised graph that no output needs."""
+    """Returns the indices of the operators in a serialised graph that no output needs."""
     operators, needed = graph["operators"], set()
     waiting = [op for op, _ in graph["outputs"]]
     while waiting:
@@ -648,7 +654,8 @@ def _tell_unsaved(sources: Sequence[UserSource]) -> None:
 
 
 def _tell_unpaired(core: _core.Pipeline, records: Sequence[Record]) -> None:
-    """Samples of several readers stay paired where their sets are of one size and in one order, which is hardly meant otherwise."""
+    """Prints a notice if the samples of several readers are not paired, because their data sets differ in size or are read in different orders. Users rarely
+    want that."""
     names = core.readers()
     if len(names) < 2:
         return
@@ -690,8 +697,8 @@ def pipeline_def(fn: Callable[..., Any] | None = None, **pipeline_kwargs: Unpack
 
         pipe = training("train", seed=7)      # arguments of Pipeline may also be given here
 
-    The function runs while the graph is built, and twice: if an argument of an operator differs the second time (a random number of Python's, which
-    would be the same for the whole run), that is an error at its line.
+    The function runs only while the graph is built, and it runs twice. If an argument of an operator differs the second time, an error names the line. Such an
+    argument is usually a random number from Python, which would stay the same for the whole run.
     """
     if fn is not None:
         return _decorate(fn, pipeline_kwargs)

@@ -452,7 +452,7 @@ def flatten(transforms: Any, pil: bool = False) -> list[Transform]:
 
 
 def _hands_pil(thing: Any) -> bool:
-    """Returns whether this comes from a library whose transforms pass PIL images to each other."""
+    """Returns whether a transform comes from torchvision or timm, whose transforms pass PIL images to each other."""
     return _is_torchvision(thing) or type(thing).__module__.startswith("timm.data.")
 
 
@@ -466,7 +466,7 @@ class _Preset:
 
 
 def _hands_on(thing: Any) -> bool:
-    """Returns whether this is such a preset, that is, whether its __call__ has the same byte code as that of _Preset."""
+    """Returns whether an object is a preset like _Preset, that is, whether its __call__ has the same byte code as that of _Preset."""
     code, known = getattr(getattr(type(thing), "__call__", None), "__code__", None), _Preset.__call__.__code__  # noqa: B004
     return code is not None and (code.co_code, code.co_names) == (known.co_code, known.co_names)
 
@@ -659,7 +659,9 @@ def _translated(transform: Any, name: str) -> Transform:
             "give antialias=True, or stoker.transforms.{0} with antialias=False, which is within 1 of 255 of torchvision's for bilinear"
         )
         made._of_tensors = f"antialias=False or None has an effect there; {advice}"
-    object.__setattr__(made, "_own", transform)  # runs instead if an earlier function in the list returns tensors
+    object.__setattr__(
+        made, "_own", transform
+    )  # if an earlier function in the list returns tensors, torchvision's own transform runs on them in Python
     return made
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses over whole batches whose samples have different numbers of objects: ragged batches, indexing, assignment, costs, heatmaps, losses."""
+"""Functions for losses over batches whose samples have different numbers of objects: ragged batches, indexing, assignment, costs, heatmaps, losses."""
 
 from ..errors import ShapeError
 from . import losses, polylines

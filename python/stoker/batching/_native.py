@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bridge to libstoker: a handle per device, counters of refused indices, pointers and type codes."""
+"""Calls libstoker for stoker.batching: a handle for each device, counters of refused indices, pointers and type codes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..errors import ShapeError
 
 
 def _load() -> ModuleType:
-    """stoker._batching, the second module in _core's file: so the library is in the package once."""
+    """Returns the module stoker._batching. It lies in the same shared object as stoker._core, so that the package has libstoker only once."""
     loader = ExtensionFileLoader("stoker._batching", str(_core.__file__))
     spec = importlib.util.spec_from_file_location(loader.name, loader.path, loader=loader)
     assert spec is not None
@@ -28,14 +28,14 @@ def _load() -> ModuleType:
 
 lib: Any = _load()
 
-# enum stk_dtype, and two types of our own that are moved but not computed with.
+# The values of enum stk_dtype. The two complex types have codes that only stoker.batching knows: their elements are moved but not computed with.
 CODES: dict[torch.dtype, int] = {
     torch.uint8: 0, torch.int8: 4, torch.int16: 5, torch.int32: 6, torch.int64: 7, torch.float16: 8, torch.float32: 9,
     torch.float64: 10, torch.bool: 11, torch.bfloat16: 12, torch.complex64: 100, torch.complex128: 101,
 }  # fmt: skip
 INDEX_BYTES: dict[torch.dtype, int] = {torch.int32: 4, torch.int64: 8}
 
-# Functions that count refused indices, in the order of the device's counters.
+# The functions that count refused indices. The position in this tuple is that of the function's counter in Device.refused.
 KINDS = (
     "batched_indexing_access", "batched_inverse_indexing_access", "batched_indexing_write", "batched_index_mapping",
     "get_mask_from_indices", "draw_heatmap", "linear_sum_assignment", "detection_cost",
@@ -67,7 +67,8 @@ class Device:
         return 0 if kind < 0 else self.counters + 8 * kind
 
     def after(self, kind: int) -> None:
-        """On the CPU the work is done, so that what it refused can be raised at once."""
+        """Raises IndexError if the call of the function `kind` that has just returned refused indices. Only on the CPU, where the call has finished its work;
+        on CUDA devices check() reads the counters. A refused assignment problem is reported by check() on all devices."""
         if not self.cuda and kind >= 0 and kind != ASSIGNMENT and int(self.refused[kind]):
             count = int(self.refused[kind])
             self.refused[kind] = 0
@@ -93,8 +94,9 @@ def _open(device: torch.device) -> Device:
 
 
 def check() -> None:
-    """Raises IndexError if anything was refused since the last call: indices out of range on CUDA devices (where reads gave the filler and
-    writes were dropped), and assignment problems that have no solution. The counters start again from zero. Waits for each device used."""
+    """Raises IndexError if a function of stoker.batching has refused something since the last call of check(): an index out of range on a CUDA device (a read
+    then gave the filler value, and a write was left out), or an assignment problem that has no solution. Sets the counters to zero. Waits for all devices that
+    were used."""
     lines = []
     for device in list(_devices.values()):
         counts = device.refused.tolist()
@@ -126,7 +128,7 @@ _functions = torch._C._len_torch_function_stack if hasattr(torch._C, "_len_torch
 
 
 def direct(tensor: torch.Tensor) -> bool:
-    """Returns whether a call may go straight to libstoker. Under torch.compile, export, fake tensors and functorch it goes through the dispatcher instead."""
+    """Returns whether libstoker can be called directly. Under torch.compile, export, fake tensors and functorch, calls must go through torch's dispatcher."""
     if torch.compiler.is_compiling():
         return False
     return type(tensor) in _PLAIN and not _modes() and _transform() is None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The primitives with autograd: moving rows of data along one dim of a padded batch.
+"""Primitives that move rows of data along one dim of a padded batch, with autograd.
 
-Each is three things: `_name_run`, which calls libstoker; a torch.autograd.Function for eager code (cheaper than a custom operator with autograd);
-and the operator torch.ops.stoker.name with fake implementation and autograd, for torch.compile and everything else that needs the dispatcher.
-Both share one derivative, written with these primitives: so derivatives have derivatives.
+For each primitive there are `_name_run`, which calls libstoker, a torch.autograd.Function for eager code, which costs less than a custom operator with
+autograd, and the operator torch.ops.stoker.name, with a fake implementation and autograd, for torch.compile and other code that needs the dispatcher.
+The Function and the operator share one derivative. It is written with these primitives, so that higher derivatives exist too.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _gather_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     index, index_sizes, data_sizes, winner = ctx.saved_tensors
     data_grad = base_grad = None
     if ctx.needs_input_grad[0]:
-        if winner is not None:  # each item of the data was read at most once
+        if winner is not None:  # winner gives for each item of the data the index j that read it, so no sum is needed
             data_grad = gather(grad, winner, None, None, None, None, 0.0, ctx.dim, True, UNCOUNTED)
         else:
             data_grad = scatter_add(grad, index, index_sizes, data_sizes, ctx.items, ctx.dim, ctx.exact)
@@ -112,7 +112,8 @@ def gather(
     data: Tensor, index: Tensor, index_sizes: Tensor | None, data_sizes: Tensor | None, winner: Tensor | None,
     base: Tensor | None, filler: float, dim: int, exact: bool, kind: int,
 ) -> Tensor:  # fmt: skip
-    """out[b, .., j, ..] = data[b, .., index[b, j], ..]; elsewhere base or the filler. exact: a negative index means "none"."""
+    """Returns out[b, .., j, ..] = data[b, .., index[b, j], ..], and the value of base, or the filler if base is None, where there is no such index. exact: a
+    negative index means that there is none; otherwise it counts from the end."""
     if not direct(data):
         return torch.ops.stoker.gather(data, index, index_sizes, data_sizes, winner, base, filler, dim, exact, kind)
     if torch.is_grad_enabled() and (data.requires_grad or (base is not None and base.requires_grad)):
@@ -175,7 +176,7 @@ _derive("scatter_add", _scatter_add_setup, _scatter_add_backward)
 def scatter_add(
     data: Tensor, index: Tensor, index_sizes: Tensor | None, out_sizes: Tensor | None, items: int, dim: int, exact: bool
 ) -> Tensor:
-    """out[b, .., index[b, j], ..] += data[b, .., j, ..], summed in order of j."""
+    """Returns the sums out[b, .., index[b, j], ..] += data[b, .., j, ..], added in the order of j to zeros."""
     if not direct(data):
         return torch.ops.stoker.scatter_add(data, index, index_sizes, out_sizes, items, dim, exact)
     if torch.is_grad_enabled() and data.requires_grad:
@@ -183,7 +184,7 @@ def scatter_add(
     return _scatter_add_run(data, index, index_sizes, out_sizes, items, dim, exact)
 
 
-# ---- scatter: a copy of base (or filler) with rows replaced; the last write to an item wins ----
+# ---- scatter: a copy of base (or the filler) with rows replaced; if several rows go to one item, the last one is kept ----
 
 
 def _scatter_run(
@@ -263,7 +264,7 @@ def scatter(
     return _scatter_run(source, target, sizes, source_sizes, origin_index, base, filler, items, item_sizes, dim, kind)[0]
 
 
-# ---- keep: padding (or written items) replaced by a value ----
+# ---- keep: a copy of the data with padding (or written items) replaced by a value ----
 
 
 def _keep_run(data: Tensor, sizes: Tensor | None, origin: Tensor | None, filler: float, dim: int) -> Tensor:
@@ -280,7 +281,7 @@ def _keep_run(data: Tensor, sizes: Tensor | None, origin: Tensor | None, filler:
 
 
 def keep_inplace(data: Tensor, sizes: Tensor, filler: float, dim: int) -> None:
-    """Fills the padding of dense memory in place; for tensors that autograd does not follow."""
+    """Writes the filler into the padding of a contiguous tensor, in place. Only for tensors that do not require grad."""
     device, shape, batch_dims, sizes = device_of(data), data.shape, sizes.dim(), sizes.contiguous()
     lib.keep(
         device.handle, device.stream(), prod(shape[:batch_dims]), prod(shape[batch_dims:dim]), shape[dim], prod(shape[dim + 1 :]),
@@ -317,7 +318,7 @@ _derive("keep", _keep_setup, _keep_backward)
 
 
 def keep(data: Tensor, sizes: Tensor | None, origin: Tensor | None, filler: float, dim: int) -> Tensor:
-    """data where item n < sizes[b] and origin[b, n] < 0, else the filler."""
+    """Returns data[b, .., n, ..] if n < sizes[b] and origin[b, n] < 0, else the filler. A condition whose tensor is None is not checked."""
     if not direct(data):
         return torch.ops.stoker.keep(data, sizes, origin, filler, dim)
     if torch.is_grad_enabled() and data.requires_grad:
@@ -347,7 +348,7 @@ _register("mask_to_index(Tensor mask, Tensor? sizes) -> (Tensor, Tensor)", _mask
 
 
 def mask_to_index(mask: Tensor, sizes: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Returns (index, count) of a bool mask: the indices of its true entries, padded with 0, and how many they are."""
+    """Returns (index, count) of a bool mask: for each sample the indices of its true entries, padded with 0, and their number, both int64."""
     return _mask_to_index_run(mask, sizes) if direct(mask) else torch.ops.stoker.mask_to_index(mask, sizes)
 
 
@@ -368,7 +369,7 @@ _register("mask_to_rank(Tensor mask, Tensor? sizes) -> Tensor", _mask_to_rank_ru
 
 
 def mask_to_rank(mask: Tensor, sizes: Tensor | None) -> Tensor:
-    """How many places before it are true, for each true place of a mask; -1 elsewhere."""
+    """Returns an int32 tensor of the mask's shape: for each true entry the number of true entries before it in the sample, for each false entry -1."""
     return _mask_to_rank_run(mask, sizes) if direct(mask) else torch.ops.stoker.mask_to_rank(mask, sizes)
 
 
@@ -390,7 +391,7 @@ _register("index_to_mask(Tensor index, Tensor? sizes, SymInt items, int kind) ->
 
 
 def index_to_mask(index: Tensor, sizes: Tensor | None, items: int, kind: int) -> Tensor:
-    """Returns a bool mask of `items` places a sample, true where an index points to."""
+    """Returns a bool mask with `items` entries for each sample, which are true at the sample's indices."""
     if direct(index):
         return _index_to_mask_run(index, sizes, items, kind)
     return torch.ops.stoker.index_to_mask(index, sizes, items, kind)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which entries of a ragged batch are real, and the checks of arguments."""
+"""Layout, which holds the sizes of a ragged batch's samples, and checks of arguments."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..errors import ShapeError
 
 
 def require(condition: bool, text: str | Callable[[], str]) -> None:
-    """Raises ShapeError unless the condition holds; the text is made only then."""
+    """Raises ShapeError unless the condition is true. text: the message, or a function that makes it and is called only for an error."""
     if not condition:
         raise ShapeError(text if isinstance(text, str) else text())
 
 
 def check_dim(name: str, dim: int, low: int, dims: int) -> int:
-    """Returns a dim in low..dims-1, or counted from the end."""
+    """Returns the dim as a number in low..dims-1. A negative dim counts from the end. Raises ShapeError if it is out of range."""
     found = dim + dims if dim < 0 else dim
     if not low <= found < dims:
         raise ShapeError(f"{name} is {dim}, but must be in {low}..{dims - 1}")
@@ -29,11 +29,11 @@ def check_dim(name: str, dim: int, low: int, dims: int) -> int:
 
 
 def _count_arguments(function: Callable[..., Any]) -> tuple[int, int, bool]:
-    """Positional arguments of a callable: all, those without a default, and whether it takes any number. One and one where its signature
-    cannot be read."""
+    """Returns the number of a callable's positional arguments, the number of those without a default, and whether it has *args. Returns (1, 1, False) if its
+    signature cannot be read."""
     if isinstance(
         function, FunctionType
-    ):  # by the code object: torch.compile follows that, but not signatures of functions made in the graph
+    ):  # torch.compile can trace the code object, but not inspect.signature of a function that is made in the graph
         code = function.__code__
         return code.co_argcount, code.co_argcount - len(function.__defaults__ or ()), bool(code.co_flags & inspect.CO_VARARGS)
     try:
@@ -45,7 +45,7 @@ def _count_arguments(function: Callable[..., Any]) -> tuple[int, int, bool]:
 
 
 def inspect_arity(function: Callable[..., Any]) -> int:
-    """How many of (tensor, mask, sample_sizes) a callable takes."""
+    """Returns how many of the arguments (tensor, mask, sample_sizes) to pass to a callable: those without a default, at least 1."""
     count, required, any_number = _count_arguments(function)
     if not any_number and (count == 0 or required > 3):
         raise ValueError(f"proc_step {function!r} takes {count} positional arguments; 1, 2 or 3 are passed: tensor, mask, sample_sizes")
@@ -53,7 +53,8 @@ def inspect_arity(function: Callable[..., Any]) -> int:
 
 
 class Layout:
-    """Mask and sizes of a batch, of which at least one is known. Shared by all batches of the same sizes, so that each is derived once."""
+    """The mask and the sample sizes of a ragged batch. One of the two is derived from the other when it is first needed. Batches with the same sizes share one
+    Layout, so that this happens once."""
 
     __slots__ = ("_total", "batch_dims", "mask", "sizes")
 

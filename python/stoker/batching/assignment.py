@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact linear assignment of a batch of problems, on the device where the costs are."""
+"""Solves batches of linear assignment problems exactly, on the device that has the costs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 class Assignment(NamedTuple):
-    """rows, cols: matched pairs of each problem by ascending row, (*batch, min(R, C)) int64, of one layout.
-    status: (*batch) int8: 0 solved, 1 infeasible, 2 invalid (NaN, or an infinity of the wrong sign). Those not solved have no pairs."""
+    """The result of linear_sum_assignment.
+    rows, cols: the matched pairs of each problem, sorted by row: int64 RaggedBatches of shape (*batch, min(R, C)) that share one layout.
+    status: int8 of shape (*batch): 0 solved, 1 infeasible, 2 invalid (a cost is NaN or an infinity of the wrong sign). A problem that is not solved has no
+    pairs."""
 
     rows: RaggedBatch
     cols: RaggedBatch
@@ -80,14 +82,13 @@ def linear_sum_assignment(
     num_cols: Tensor | int | None = None,
     maximize: bool = False,
 ) -> Assignment:
-    """Solves each problem of a batch exactly, with the pairs that scipy.optimize.linear_sum_assignment would give, ties included.
+    """Solves each problem of a batch exactly. The pairs are those of scipy.optimize.linear_sum_assignment, also if several solutions have the same cost.
 
-    cost: (*batch, R, C) of any float type, or a RaggedBatch whose ragged dim is one of the last two. Without batch dims it is one problem, and
-        the result has one batch dim of 1. Integers are taken as float64.
-    num_rows, num_cols: (*batch), how many rows and columns of each problem count; the rest has no influence on the result.
-    +inf forbids a pair (-inf when maximising).
+    cost: (*batch, R, C) of any float type, or a RaggedBatch whose ragged dim is one of the last two. Without batch dims there is one problem, and
+        the result has one batch dim of size 1. Integers are converted to float64. A cost of +inf forbids the pair (-inf with maximize).
+    num_rows, num_cols: (*batch) or one integer: the number of rows and columns of each problem. Further rows and columns are ignored.
 
-    Nothing waits for the device, nothing is raised for a bad problem (see Assignment.status, check()), and nothing is differentiated.
+    The call does not wait for a GPU, and the result has no gradient. A problem without a solution raises no error here: see Assignment.status and check().
     """
     tensor = cost.tensor if isinstance(cost, RaggedBatch) else cost
     require(tensor.dim() >= 2, lambda: f"cost has shape {tuple(tensor.shape)}: (*batch, rows, columns) is expected")

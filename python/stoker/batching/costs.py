@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The usual costs of matching predictions with targets, in one pass."""
+"""Computes the costs of matching each prediction of a detector with each target, in one pass over the predictions."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _register(
 
 
 def _check_pair(name: str, given: Tensor, target_name: str, target: Tensor, batch: torch.Size) -> None:
-    """Predictions (.., *batch, Q, D) against targets (*batch, G, ..)."""
+    """Raises ShapeError unless the predictions (.., *batch, Q, D) fit the targets (*batch, G, ..) in shape and device and are floats."""
     if given.dim() < len(batch) + 2 or given.shape[given.dim() - 2 - len(batch) : -2] != batch:
         raise ShapeError(
             f"{name} {tuple(given.shape)} does not fit {target_name} {tuple(target.shape)}: (.., {', '.join(map(str, batch))}, Q, D) is expected"
@@ -115,16 +115,18 @@ def detection_cost(
     posinf: float = 100.0,
     neginf: float = -100.0,
 ) -> RaggedBatch:
-    """Costs (.., B, Q, G) of every prediction with every target of its sample, as a RaggedBatch over G, in float32 and without gradient:
+    """Returns the costs of each of Q predictions with each of G targets of its sample: a float32 RaggedBatch (.., B, Q, G) that is ragged over G, without
+    gradient. A cost is
+        class_weight * class + sum(l1_weight * |box - target|) - giou_weight * GIoU
+    with NaN and infinities replaced by `nan`, `posinf` and `neginf`.
 
-        class_weight * class + sum(l1_weight * |box - target|) - giou_weight * GIoU, with NaN and infinities replaced.
-
-    logits: (.., B, Q, C); dims before B (decoder layers) share the targets. classification: "focal" (sigmoid), "softmax" (minus the class's
-        probability), or "probability" (logits are probabilities already).
-    boxes: (.., B, Q, D). l1_weight: one number or D of them. GIoU reads the first 4 values, or for "xyzwlh" the box in the ground plane.
-    target_labels (B, G) int32 or int64, target_boxes (B, G, D): RaggedBatches, or tensors in which all entries are real.
-
-    In memory the queries are the dense dim, which is how linear_sum_assignment reads fastest.
+    logits: (.., B, Q, C). Dims before B, such as decoder layers, share the targets. classification: the cost of the class. "focal": focal loss of
+    sigmoid(logits)
+        with `alpha` and `gamma`; "softmax": minus the probability of the class; "probability": the same, for logits that are already probabilities.
+    boxes: (.., B, Q, D), with D up to 32. l1_weight: one number, or D numbers. GIoU is that of the first 4 values, or with box_format "xyzwlh" of the boxes in
+        the ground plane.
+    target_labels: (B, G), int32 or int64. target_boxes: (B, G, D). Each is a RaggedBatch, or a tensor without padding.
+    The dim of the queries is contiguous in memory, because linear_sum_assignment reads such costs fastest.
     """
     require((logits is None) == (target_labels is None), "logits and target_labels go together: give both or neither")
     require((boxes is None) == (target_boxes is None), "boxes and target_boxes go together: give both or neither")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gaussian heatmaps, drawn for a whole batch at once."""
+"""Draws Gaussian heatmaps for a whole batch in one call."""
 
 from __future__ import annotations
 
@@ -79,11 +79,14 @@ def draw_heatmap(
     k_scale: float = 1,
     accumulate: bool = True,
 ) -> Tensor:
-    """Draws T Gaussians into N maps, in place, and returns them.
+    """Draws T Gaussians into N maps, in place, and returns the maps.
+    heatmaps: (N, H, W), float32, contiguous. centers: (T, 2), x and y in pixels. radii: (T), in pixels. heatmap_idxes: (T), the index of the map for each
+    Gaussian. centers, radii and heatmap_idxes are int32 or int64.
 
-    heatmaps (N, H, W) float32; centers (T, 2) as x, y; radii (T); heatmap_idxes (T): the map each goes to. Integers are int32 or int64.
-    Each is k_scale * exp(-(dx^2 + dy^2) / (2 sigma^2)) with sigma = (2 radius + 1) / diameter_to_sigma_factor over the square of half-width
-    radius, combined by maximum. accumulate=False: what the maps held is forgotten (torch.empty will do) and they are written whole.
+    A Gaussian is k_scale * exp(-(dx^2 + dy^2) / (2 sigma^2)) with sigma = (2 radius + 1) / diameter_to_sigma_factor. It is drawn over the square from -radius
+    to
+    +radius around its center. A pixel gets the largest value of all Gaussians and, with accumulate, of the map's previous value. accumulate=False: the previous
+    contents are ignored, and each pixel without a Gaussian becomes 0.
     """
     _check("heatmaps", heatmaps, (3,), centers=centers, radii=radii, heatmap_idxes=heatmap_idxes)
     count = (radii.shape[0] if radii.dim() == 1 else -1,)
@@ -103,9 +106,11 @@ def draw_heatmap_batched(
     labels: Ragged | None = None,
     accumulate: bool = True,
 ) -> Tensor:
-    """Draws the targets of sample b into map b, like draw_heatmap: heatmap (B, H, W), centers (B, T, 2), radii (B, T), ragged over T.
+    """Draws the T targets of each sample b into map b, in place, and returns the maps. The arguments are those of draw_heatmap, with other shapes.
+    heatmap: (B, H, W). centers: (B, T, 2). radii: (B, T). The last two are RaggedBatches over T, or tensors without padding.
 
-    If labels (B, T) are given, heatmap is (B, C, H, W), and a target is drawn into the map of its class; a label outside 0..C-1 draws nothing and is reported.
+    labels: (B, T), int32 or int64. With labels, heatmap is (B, C, H, W), and a target is drawn into the map of its class. A target with a label outside
+    0..C-1 is not drawn, but counted as a refused index; see check().
     """
     points, extents = (t.tensor if isinstance(t, RaggedBatch) else t for t in (centers, radii))
     classes = labels.tensor if isinstance(labels, RaggedBatch) else labels
@@ -121,10 +126,11 @@ def draw_heatmap_batched(
 
 
 def gaussian_radius(h: Any, w: Any, min_overlap: float = 0.7, variant: str = "cornernet") -> Any:
-    """Returns the radius within which a corner may move so that the box still overlaps by min_overlap (CornerNet, Law and Deng, ECCV 2018).
+    """Returns the largest distance by which both corners of a box may move so that its IoU with the original box is at least min_overlap (CornerNet, Law and
+    Deng, ECCV 2018).
 
-    h, w: numbers give a number, tensors a float tensor. variant "centernet" is the formula that CenterNet and mmdet3d use, without the
-    division by the quadratic's leading coefficient and with its larger roots.
+    h, w: height and width of the box. The result is a float if both are numbers, else a float tensor. variant: "cornernet", or "centernet" for the formula of
+    CenterNet and mmdet3d, which takes the larger roots of the quadratic equations and does not divide them by the leading coefficients.
     """
     require(variant in ("cornernet", "centernet"), lambda: f"variant is {variant!r}, not one of cornernet, centernet")
     tensors = [v for v in (h, w) if isinstance(v, Tensor)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indexing with a different number of indices in each sample."""
+"""Reads and writes entries of each sample by index. Samples may have different numbers of indices."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def _tensor(data: Data) -> Tensor:
 
 
 def _sizes_in(data: Data, dim: int) -> Tensor | None:
-    """Sizes of the samples along dim, where the data is ragged in it."""
+    """Returns the sizes of the samples along dim; None if the data is not ragged along it."""
     return data.sample_sizes if isinstance(data, RaggedBatch) and data.non_uniform_dim == dim else None
 
 
 def _check_like(name: str, data: Tensor, other_name: str, other: Tensor, dim: int) -> None:
-    """Equal but for the extent of dim."""
+    """Raises ShapeError unless both tensors have the same dtype and, except for the extent of dim, the same shape."""
     a, b = data.shape, other.shape
     if len(a) != len(b):
         raise ShapeError(f"{name} {tuple(a)} and {other_name} {tuple(b)} must have the same number of dimensions")
@@ -56,14 +56,13 @@ def _check_like(name: str, data: Tensor, other_name: str, other: Tensor, dim: in
 def batched_indexing_access(
     input_data: Data, input_indices: RaggedBatch, filler_value: float = 0.0, dim_to_index_in: int | None = None
 ) -> RaggedBatch:
-    """result[i, j] = input_data[i, input_indices[i, j]], for each sample's own number of indices.
+    """Returns result[i, j] = input_data[i, input_indices[i, j]] as a RaggedBatch with the sizes of input_indices.
 
-    input_data: (*batch, ..). If it is ragged in the indexed dim, an index is relative to the sample's own size.
-    input_indices: (*batch, max_indices), int32 or int64; negative ones count from the sample's end.
-    filler_value: the padding of the result, and the value that a bad index reads on CUDA.
-    dim_to_index_in: by default the first dim after the batch dims.
-
-    The gradient of an entry read several times is the sum, in a fixed order.
+    input_data: (*batch, ..). If it is ragged in the indexed dim, indices must be below the size of their sample.
+    input_indices: (*batch, max_indices), int32 or int64. Negative indices count from the end of the sample.
+    filler_value: the padding of the result, and on CUDA the result of an index that is out of range. On the CPU such an index raises IndexError.
+    dim_to_index_in: the dim that is indexed; by default the first one after the batch dims.
+    If an entry is read several times, its gradient is the sum of theirs, added in a fixed order.
     """
     _check_indices("input_indices", input_indices)
     data = _tensor(input_data)
@@ -92,7 +91,9 @@ def batched_inverse_indexing_access(
     filler_value: float = 0.0,
     dim_to_index_in: int | None = None,
 ) -> Tensor:
-    """Returns a tensor full of filler_value with result[i, output_indices[i, j]] = input_data[i, j]. Of equal indices the last wins."""
+    """Returns a tensor with result[i, output_indices[i, j]] = input_data[i, j] and filler_value in all other entries. Of several equal indices, the last is
+    used.
+    output_num_targets: the extent of the result in dim_to_index_in, which by default is the first dim after the batch dims."""
     _check_indices("output_indices", output_indices)
     data = _tensor(input_data)
     _check_data("input_data", data, "output_indices", output_indices)
@@ -124,9 +125,9 @@ def _check_rows(name: str, data: Tensor, indices_name: str, indices: RaggedBatch
 
 
 def batched_indexing_write(to_write: Data, output_indices: RaggedBatch, to_write_into: Data, dim_to_index_in: int | None = None) -> Data:
-    """Returns a copy of to_write_into with result[i, output_indices[i, j]] = to_write[i, j]. Of equal indices the last wins.
-
-    The gradient goes to the kept entries of to_write_into and to the written entries of to_write.
+    """Returns a copy of to_write_into with result[i, output_indices[i, j]] = to_write[i, j]. Of several equal indices, the last is used.
+    dim_to_index_in: by default the first dim after the batch dims. The gradient flows to the entries of to_write_into that were not replaced, and to the
+    entries of to_write that were used.
     """
     _check_indices("output_indices", output_indices)
     data, base = _tensor(to_write), _tensor(to_write_into)
@@ -157,7 +158,8 @@ def batched_indexing_write(to_write: Data, output_indices: RaggedBatch, to_write
 def batched_index_mapping(source_data: Data, source_indices: RaggedBatch, target_indices: RaggedBatch, target_data: Data) -> Data:
     """Returns a copy of target_data with result[i, target_indices[i, j]] = source_data[i, source_indices[i, j]].
 
-    Tensors are indexed in the first dim after the batch dims, RaggedBatches in their ragged dim. A pair with a bad index is dropped.
+    A tensor is indexed in the first dim after the batch dims, a RaggedBatch in its ragged dim. If one index of a pair is out of range, nothing is copied for
+    the pair; on the CPU, IndexError is raised.
     """
     _check_indices("source_indices", source_indices)
     _check_indices("target_indices", target_indices)
@@ -190,13 +192,14 @@ def batched_index_mapping(source_data: Data, source_indices: RaggedBatch, target
 
 
 def get_mask_from_indices(mask_num_targets: int, indices: RaggedBatch) -> Tensor:
-    """Returns a bool mask (*batch, mask_num_targets), true where an index of the sample points to."""
+    """Returns a bool mask (*batch, mask_num_targets) whose entries are true at the indices of each sample."""
     _check_indices("indices", indices)
     return _ops.index_to_mask(indices.tensor, indices.sample_sizes, mask_num_targets, MASK)
 
 
 def get_indices_from_mask(mask: Data) -> RaggedBatch:
-    """Returns the places where the mask is true, ascending, for each sample. Padded to the mask's width, so that nothing waits for the device."""
+    """Returns for each sample the indices at which the mask is true, in ascending order: int64, padded to the mask's width, so that the call does not have to
+    wait for a GPU."""
     tensor, sizes = (mask.tensor, mask.sample_sizes) if isinstance(mask, RaggedBatch) else (mask, None)
     require(tensor.dtype == torch.bool, lambda: f"mask must be bool, not {tensor.dtype}")
     dims = mask.num_batch_dims + 1 if isinstance(mask, RaggedBatch) else max(2, tensor.dim())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses of matched predictions, for all samples, decoder layers and cameras at once.
+"""Computes losses of matched predictions for all samples, decoder layers and cameras in one call.
 
-Predictions are (.., B, Q, D); dims before B share the targets, which are ragged over (B, G, ..). `matches` is what linear_sum_assignment gives for
-costs (.., B, Q, G). Each loss is one number a sample, (.., B): its sum over the sample's pairs (for sigmoid_focal and gaussian_focal over all
-predictions), divided by the number of pairs, at least 1 (`normalizer` replaces that; 1 leaves the sum).
+Predictions are (.., B, Q, D), for Q queries. Targets are (B, G, ..), ragged over G, and are shared by the dims before B. `matches` is the result of
+linear_sum_assignment for costs (.., B, Q, G). A loss has the shape (.., B), one number for each sample: the sum over the sample's pairs, divided by the
+number of pairs (at least 1). sigmoid_focal and gaussian_focal sum over all predictions instead. `normalizer` replaces the divisor; 1 gives the sum.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Normalizer = Tensor | float | None
 
 
 def _spread(targets: RaggedBatch, batch_shape: torch.Size) -> RaggedBatch:
-    """Returns the targets with the leading dims of the predictions."""
+    """Returns the targets expanded to the batch shape of the predictions, without a copy of the data."""
     extra = len(batch_shape) - targets.num_batch_dims
     require(
         extra >= 0 and tuple(batch_shape[extra:]) == tuple(targets.batch_shape),
@@ -40,7 +40,7 @@ def _normalized(total: Tensor, matches: Assignment, normalizer: Normalizer) -> T
 
 
 def matched(predictions: Tensor, targets: RaggedBatch, matches: Assignment) -> tuple[RaggedBatch, RaggedBatch]:
-    """Returns the pairs: predictions and targets (.., B, pairs, ..), with zeros after each sample's pairs."""
+    """Returns the matched predictions and the matched targets, each a RaggedBatch (.., B, pairs, ..) whose padding is 0."""
     spread = _spread(targets, matches.rows.batch_shape)
     return batched_indexing_access(predictions, matches.rows), batched_indexing_access(spread, matches.cols)
 
@@ -53,12 +53,12 @@ def sigmoid_focal(
     gamma: float = 2.0,
     normalizer: Normalizer = None,
 ) -> Tensor:
-    """Focal loss (Lin et al., ICCV 2017) of logits (.., B, Q, C): a matched query's class is the target's, any other's none."""
+    """Returns the focal loss (Lin et al., ICCV 2017) of logits (.., B, Q, C). A matched query should have the class of its target, any other query no class."""
     classes = logits.shape[-1]
     labels = _spread(target_labels, matches.rows.batch_shape)
     none = torch.full(logits.shape[:-1], classes, dtype=labels.dtype, device=logits.device)
     wanted = batched_index_mapping(labels, matches.cols, matches.rows, none)
-    assert isinstance(wanted, Tensor)  # since `none` is one
+    assert isinstance(wanted, Tensor)  # batched_index_mapping returns the type of its last argument
     hot = wanted.unsqueeze(-1) == torch.arange(classes, dtype=labels.dtype, device=logits.device)
     x = torch.where(hot, logits, -logits).float()  # sigmoid(x) is the probability of the right answer
     weight = torch.where(hot, alpha, 1 - alpha)
@@ -73,14 +73,14 @@ def l1(
     weight: Tensor | float = 1.0,
     normalizer: Normalizer = None,
 ) -> Tensor:
-    """Sum of absolute differences of matched boxes; weight: a number, or one for each box value."""
+    """Returns the sum of absolute differences between matched boxes. weight: a number, or a tensor with one for each value of a box."""
     ours, theirs = matched(boxes, target_boxes, matches)
     difference = (ours.tensor - theirs.tensor).abs()  # 0 in padding: both hold zeros there
     return _normalized((difference * weight).sum((-1, -2)), matches, normalizer)
 
 
 def corners(boxes: Tensor, box_format: str = "xyxy") -> Tensor:
-    """(x0, y0, x1, y1) of boxes; of "xyzwlh" in the ground plane."""
+    """Returns boxes as (x0, y0, x1, y1). Of boxes of the format "xyzwlh" these are the corners in the ground plane, without rotation."""
     require(box_format in ("xyxy", "cxcywh", "xyzwlh"), lambda: f"box_format is {box_format!r}, not one of xyxy, cxcywh, xyzwlh")
     if box_format == "xyxy":
         return boxes[..., :4]
@@ -89,11 +89,11 @@ def corners(boxes: Tensor, box_format: str = "xyxy") -> Tensor:
 
 
 def _area(size: Tensor) -> Tensor:
-    return size[..., 0] * size[..., 1]  # the derivative of prod() would wait for the device
+    return size[..., 0] * size[..., 1]  # the derivative of torch.prod would wait for the GPU
 
 
 def generalized_iou(a: Tensor, b: Tensor) -> Tensor:
-    """GIoU (Rezatofighi et al., CVPR 2019) of corner boxes, pair by pair."""
+    """Returns the GIoU (Rezatofighi et al., CVPR 2019) of each box (x0, y0, x1, y1) of `a` with the box at the same index of `b`."""
     low, high = torch.minimum(a[..., :2], b[..., :2]), torch.maximum(a[..., 2:], b[..., 2:])
     inter = _area((torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])).clamp(min=0))
     join = _area(a[..., 2:] - a[..., :2]) + _area(b[..., 2:] - b[..., :2]) - inter
@@ -102,7 +102,7 @@ def generalized_iou(a: Tensor, b: Tensor) -> Tensor:
 
 
 def giou(boxes: Tensor, target_boxes: RaggedBatch, matches: Assignment, box_format: str = "xyxy", normalizer: Normalizer = None) -> Tensor:
-    """1 - GIoU of matched boxes, summed."""
+    """Returns the sum of 1 - GIoU over matched boxes."""
     ours, theirs = matched(boxes, target_boxes, matches)
     loss = 1 - generalized_iou(corners(ours.tensor.float(), box_format), corners(theirs.tensor.float(), box_format))
     pairs = matches.rows.create_with_sample_sizes_like_self(loss)
@@ -118,9 +118,9 @@ def gaussian_focal(
     from_logits: bool = True,
     eps: float = 1e-12,
 ) -> Tensor:
-    """CornerNet's focal loss of heatmaps (B, .., H, W) against drawn ones: full weight where the target is 1, less around it.
-
-    One number a sample, divided by the number of ones in its target, at least 1. from_logits: heatmap holds logits, else probabilities.
+    """Returns CornerNet's focal loss of predicted heatmaps (B, .., H, W), given target heatmaps of the same shape, for each of B samples.
+    Pixels where the target is 1 are positive; the weight of other pixels decreases as their target approaches 1. The loss is divided by the number of pixels
+    where the target is 1, at least 1. from_logits: whether heatmap has logits or probabilities. eps: is added to probabilities before their logarithm is taken.
     """
     require(
         heatmap.shape == target.shape, lambda: f"heatmap {tuple(heatmap.shape)} and target {tuple(target.shape)} must have the same shape"

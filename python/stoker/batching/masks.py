@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selecting and writing by bool masks; compact versions of masked tensors."""
+"""Reads and writes entries of samples by bool masks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ Data = Tensor | RaggedBatch
 
 
 def _places(name: str, data: Data, mask_name: str, mask: Data) -> tuple[int, Tensor, Tensor | None]:
-    """(dim, mask, sizes): which dim of the data the mask selects in, the mask as a tensor, and up to where it counts."""
+    """Returns (dim, mask, sizes): the dim of the data in which the mask selects, the mask as a tensor, and the sizes of the samples, beyond which the mask is
+    ignored, or None. Raises ShapeError if the mask does not fit the data."""
     batch_dims = next((d.num_batch_dims for d in (data, mask) if isinstance(d, RaggedBatch)), None)
     flags = mask.tensor if isinstance(mask, RaggedBatch) else mask
     batch_dims = flags.dim() - 1 if batch_dims is None else batch_dims
@@ -35,7 +36,7 @@ def _places(name: str, data: Data, mask_name: str, mask: Data) -> tuple[int, Ten
 
 
 def batched_bool_indexing(input_data: Data, input_mask: Data) -> RaggedBatch:
-    """Returns the entries of each sample where the mask is true, in order. Waits for the device once, for the largest number of them."""
+    """Returns the entries of each sample for which the mask is true, in order. Waits for the device once, to find the largest number of entries."""
     dim, mask, sizes = _places("input_data", input_data, "input_mask", input_mask)
     index, count = _ops.mask_to_index(mask, sizes)
     largest = int(count.max()) if count.numel() else 0
@@ -45,7 +46,8 @@ def batched_bool_indexing(input_data: Data, input_mask: Data) -> RaggedBatch:
 
 
 def batched_bool_indexing_write(to_write: RaggedBatch, output_mask: Data, to_write_into: Data) -> Data:
-    """Returns a copy of to_write_into where the entries with a true mask are, in order, those of to_write: undoes batched_bool_indexing."""
+    """Returns a copy of to_write_into in which the entries of each sample with a true mask are replaced, in order, by those of to_write. This reverses
+    batched_bool_indexing."""
     if not isinstance(to_write, RaggedBatch):
         raise ShapeError(f"to_write must be a RaggedBatch, not {type(to_write).__name__}")
     dim, mask, sizes = _places("to_write_into", to_write_into, "output_mask", output_mask)
@@ -65,8 +67,8 @@ def batched_bool_indexing_write(to_write: RaggedBatch, output_mask: Data, to_wri
 
 
 def get_compact_lists(mask: Tensor, data: Sequence[Any]) -> list[Any]:
-    """Returns the items of each tensor (batch, items, ..) for which the mask (batch, items) is true, as RaggedBatches of one layout. Entries that are not
-    tensors stay. Waits for the device once for all of them."""
+    """Returns for each tensor (batch, items, ..) of `data` the items for which the mask (batch, items) is true, as a RaggedBatch. All results share one layout.
+    Entries of `data` that are not tensors are returned unchanged. Waits for the device once."""
     mask = mask if mask.dtype == torch.bool else mask.bool()
     require(mask.dim() == 2, lambda: f"mask must have shape (batch, items), not {tuple(mask.shape)}")
     tensors = [el for el in data if isinstance(el, Tensor)]
@@ -88,5 +90,5 @@ def get_compact_lists(mask: Tensor, data: Sequence[Any]) -> list[Any]:
 
 
 def get_compact_from_named_tuple(mask: Tensor, data: Any) -> Any:
-    """get_compact_lists for the fields of a named tuple."""
+    """Applies get_compact_lists to the fields of a named tuple, and returns a named tuple of the same type."""
     return type(data)(*get_compact_lists(mask, data))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lengths of polylines, and points at distances along them, for a whole batch at once. Names and meaning are those of NVIDIA ACCV-Lab's lane_helpers."""
+"""Computes lengths of polylines, and points at distances along them, for a whole batch in one call. Names and meaning are those of NVIDIA ACCV-Lab's
+lane_helpers."""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def interpolate(points: Tensor, distances: Tensor, *, relative: bool = False) -> Tensor:
-    """Returns the points of polylines at distances from their first points: (batch, distances, dims), from points (batch, points, dims) and distances (batch,
-    distances). Distances need not be sorted, and are clamped to the polyline. relative: they are shares of each polyline's length."""
+    """Returns points on polylines, (batch, distances, dims), at the given distances along each polyline from its first point.
+    points: (batch, points, dims), the vertices of each polyline. distances: (batch, distances), in any order; they are clamped to the polyline's length.
+    relative: distances are fractions of the polyline's length."""
     _check(points, distances)
     return _run(points, None, distances, None, relative)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions over the ragged dim, masks over tensors, and batches out of lists of samples."""
+"""Sums and means over the ragged dim, masks over tensors, and ragged batches from lists of samples."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from .ragged_batch import RaggedBatch
 
 
 def sum_over_targets(data: RaggedBatch) -> Tensor:
-    """Sum over the ragged dim without padding; 0 for an empty sample."""
+    """Returns the sum over the ragged dim, without the padding; 0 for an empty sample. Bools are summed as int64."""
     dtype = torch.int64 if data.dtype == torch.bool else data.dtype
     return data.with_padded_set_to(0.0).tensor.sum(data.non_uniform_dim, dtype=dtype)
 
 
 def average_over_targets(data: RaggedBatch, nans_to_zero: bool = True) -> Tensor:
-    """Mean over the ragged dim without padding. NaN results, that of an empty sample among them, become 0 with nans_to_zero."""
+    """Returns the mean over the ragged dim, without the padding. nans_to_zero: NaN results, such as those of empty samples, become 0."""
     if not (data.dtype.is_floating_point or data.dtype.is_complex):
         data = data.to_dtype(torch.float32)
     total = sum_over_targets(data)
     sizes = (
         data.sample_sizes.clamp(min=1) if nans_to_zero else data.sample_sizes
-    )  # 0 / 1: an empty sample makes no NaN in derivatives either
+    )  # an empty sample is divided by 1, so that its derivative is not NaN either
     mean = total / sizes.reshape(*data.batch_shape, *(1,) * (total.dim() - data.num_batch_dims))
     if not nans_to_zero:
         return mean
@@ -41,7 +41,8 @@ def average_over_targets(data: RaggedBatch, nans_to_zero: bool = True) -> Tensor
 
 
 def apply_mask_to_tensor(data: Tensor, mask: Tensor, value_to_set: float = 0.0) -> Tensor:
-    """Returns a copy of data with value_to_set where the mask is false. The mask covers the first dims of the data."""
+    """Returns a copy of data in which entries with a false mask have the value value_to_set. The mask has the shape of the data's first dims, or 1 in some of
+    them."""
     require(mask.dtype == torch.bool, lambda: f"mask must be bool, not {mask.dtype}")
     if mask.dim() > data.dim() or any(m not in (1, d) for m, d in zip(mask.shape, data.shape, strict=False)):
         raise ShapeError(f"mask {tuple(mask.shape)} does not cover the first dims of data {tuple(data.shape)}")
@@ -49,7 +50,7 @@ def apply_mask_to_tensor(data: Tensor, mask: Tensor, value_to_set: float = 0.0) 
 
 
 def squeeze_except_batch_and_sample(data: Tensor | RaggedBatch) -> Tensor | RaggedBatch:
-    """Without the dims of size 1, but with all batch dims and the ragged dim (of a tensor: with its first two dims)."""
+    """Removes the dims of size 1, except for the batch dims and the ragged dim. Of a tensor, the first two dims are kept."""
     if not isinstance(data, RaggedBatch):
         return data.squeeze(tuple(range(2, data.dim())))
     ragged = data.non_uniform_dim
@@ -58,13 +59,14 @@ def squeeze_except_batch_and_sample(data: Tensor | RaggedBatch) -> Tensor | Ragg
 
 
 def stack(batches: Sequence[RaggedBatch], dim: int = 0) -> RaggedBatch:
-    """Returns a new batch dim at `dim` over batches of equal shape, as torch.stack; differing maximum sizes are padded to the largest."""
+    """Joins batches of equal shape along a new batch dim at position `dim`, as torch.stack does. Batches whose largest samples differ are padded to the
+    largest."""
     dim = check_dim("dim", dim, 0, batches[0].num_batch_dims + 1)
     return cat([b.unsqueeze_batch_dim(dim) for b in batches], dim)
 
 
 def cat(batches: Sequence[RaggedBatch], dim: int = 0) -> RaggedBatch:
-    """Returns the samples of all batches along the batch dim `dim`, as torch.cat; differing maximum sizes are padded to the largest."""
+    """Joins batches along the existing batch dim `dim`, as torch.cat does. Batches whose largest samples differ are padded to the largest."""
     first = batches[0]
     ragged, batch_dims = first.non_uniform_dim, first.num_batch_dims
     dim = check_dim("dim", dim, 0, batch_dims)
@@ -84,7 +86,7 @@ def cat(batches: Sequence[RaggedBatch], dim: int = 0) -> RaggedBatch:
 
 
 def _walk(data: Any, name: str = "data_list") -> Iterator[Tensor]:
-    """The tensors of a nested sequence, depth first."""
+    """Yields the tensors of a nested sequence, depth first. name: the sequence's name in messages."""
     if isinstance(data, Tensor):
         yield data
         return
@@ -97,7 +99,7 @@ def _walk(data: Any, name: str = "data_list") -> Iterator[Tensor]:
 
 
 def _nested_shape(data: Any) -> tuple[int, ...]:
-    """Returns the batch shape of a nested sequence whose lists of one depth have one length."""
+    """Returns the batch shape of a nested sequence. Raises ShapeError if its lists at one depth differ in length."""
     if isinstance(data, Tensor):
         return ()
     inner = {_nested_shape(el) for el in data}
@@ -107,7 +109,8 @@ def _nested_shape(data: Any) -> tuple[int, ...]:
 
 
 def _check_samples(samples: list[Tensor]) -> list[Tensor]:
-    """Samples that differ in dim 0 only. One of shape (0,) is an empty sample of any shape and type: torch.tensor([]) knows neither."""
+    """Returns the samples, and raises ShapeError if they differ in more than the extent of dim 0. A sample of shape (0,), such as torch.tensor([]), is
+    converted to an empty sample of the others' shape and type."""
     first = next((s for s in samples if tuple(s.shape) != (0,)), samples[0])
     alike = []
     for i, s in enumerate(samples):
@@ -126,12 +129,13 @@ def combine_data(
     device: torch.device | str | None = None,
     flatten_batch_dims: bool = True,
 ) -> RaggedBatch:
-    """Returns a RaggedBatch out of a (nested) list of tensors, one a sample, which differ in dim 0 only. An empty sample may have the shape (0,).
+    """Makes a RaggedBatch from a list of tensors, or from nested lists. Each tensor is a sample; they may differ only in the extent of dim 0. An empty sample
+    may have the shape (0,).
 
-    other_with_same_sample_sizes: mask and sizes are taken from it. device: by default that of the first tensor.
-    flatten_batch_dims: one batch dim in depth-first order; else the nesting becomes batch dims.
+    other_with_same_sample_sizes: a batch whose mask and sizes the result shares. device: that of the result; by default that of the first tensor.
+    flatten_batch_dims: whether nested lists give one batch dim, in depth-first order, or one batch dim for each level.
 
-    Samples on the CPU go to a CUDA device in one copy from pinned memory, their sizes included; nothing waits for it.
+    Samples on the CPU, and their sizes, are copied to a CUDA device in one copy from pinned memory. The call does not wait for the copy.
     """
     require(not isinstance(data_list, Tensor), "data_list is a Tensor: it holds one a sample; RaggedBatch.FromFullTensor takes all in one")
     samples = list(_walk(data_list))
@@ -154,7 +158,7 @@ def combine_data(
 
 
 def _pack(samples: list[Tensor], target: torch.device) -> tuple[Tensor, Tensor]:
-    """Packs CPU samples into one block, the padded data followed by the sizes, which one copy takes to the device."""
+    """Packs samples on the CPU into one block, the padded data followed by the sizes, copies it to the device, and returns (data, sizes)."""
     dense = [s.contiguous() for s in samples]
     counts = [s.shape[0] for s in dense]
     shape = (len(dense), max(counts), *dense[0].shape[1:])
@@ -173,7 +177,7 @@ def _pack(samples: list[Tensor], target: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def _pad(samples: list[Tensor], target: torch.device) -> tuple[Tensor, Tensor]:
-    """Pads by one concatenation and one gather, so that gradients flow and a device copies once."""
+    """Pads samples by one concatenation and one gather, and returns (data, sizes). Unlike _pack, it propagates gradients and takes samples on a GPU."""
     counts = torch.tensor([s.shape[0] for s in samples], dtype=torch.int64)
     largest = max(s.shape[0] for s in samples)
     places = torch.arange(largest)

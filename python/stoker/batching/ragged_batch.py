@@ -19,15 +19,16 @@ Device = torch.device | str
 
 
 class RaggedBatch:
-    """A batch whose samples differ in size along one dim.
+    """A batch whose samples differ in size along one dim, the ragged dim.
 
-    tensor: the data, (*batch_shape, ..): batch dims first, and somewhere after them the ragged dim `non_uniform_dim`, which is padded on the
-        right to the largest sample. What the padding holds is never promised.
-    mask: (*batch_shape, max_sample_size) bool, true for real entries.
-    sample_sizes: (*batch_shape) int64.
-    non_uniform_dim: the ragged dim; by default the first after the batch dims.
+    tensor: the data, (*batch_shape, ..). The batch dims come first. The ragged dim is one of the dims after them; each sample is padded at its end to the
+    size of
+        the largest sample. The values of the padding are undefined.
+    mask: bool, (*batch_shape, max_sample_size), true for real entries and false for padding.
+    sample_sizes: int64, (*batch_shape), the number of real entries of each sample.
+    non_uniform_dim: the ragged dim; by default the first dim after the batch dims.
 
-    One of mask and sample_sizes is enough: the other is derived when asked for, once for all batches derived from this one. Neither is changed.
+    One of mask and sample_sizes is enough: the other one is derived when it is first read, once for all batches that share these sizes. Do not change either.
     """
 
     __slots__ = ("__weakref__", "_layout", "_non_uniform_dim", "_tensor")
@@ -51,7 +52,7 @@ class RaggedBatch:
 
     @staticmethod
     def _of(tensor: Tensor, layout: Layout, non_uniform_dim: int) -> RaggedBatch:
-        """Makes a batch that shares this one's layout, without checks."""
+        """Makes a batch from a tensor and a layout, without checks. Batches may share a layout."""
         batch = RaggedBatch.__new__(RaggedBatch)
         batch._tensor, batch._layout, batch._non_uniform_dim = tensor, layout, non_uniform_dim
         return batch
@@ -78,7 +79,8 @@ class RaggedBatch:
         num_batch_dims: int | None = None,
         batch_shape: Sequence[int] | int | None = None,
     ) -> RaggedBatch:
-        """Makes a float32 batch without entries: the sizes of the batch dims are batch_shape, all others are 0."""
+        """Makes a float32 batch of empty samples. The extents of its batch dims are batch_shape, or 0 for each of num_batch_dims (by default one); all other
+        extents are 0."""
         require(num_batch_dims is None or batch_shape is None, "give num_batch_dims or batch_shape, not both")
         if isinstance(batch_shape, int):
             batch_shape = (batch_shape,)
@@ -235,11 +237,11 @@ class RaggedBatch:
         return RaggedBatch._of(filled, self._layout, self._non_uniform_dim)
 
     def set_padded_to(self, value_to_set: builtins.float) -> None:
-        """Writes the value into the padding of this batch's own memory. A leaf that requires grad, or one that overlaps itself, cannot be
-        written to: it is replaced by a copy."""
+        """Writes the value into the padding in place. If the tensor is a leaf that requires grad, or an expanded one whose elements share memory, it cannot be
+        written to and is replaced by a copy."""
         data = self._tensor
         grad = torch.is_grad_enabled() and data.requires_grad
-        # torch.compile cannot trace whether a tensor is a view; it refuses by itself to write to a view of a leaf.
+        # torch.compile cannot trace whether a tensor is a view. If it is a view of a leaf, torch.compile itself refuses to write to it.
         base = data._base if not torch.compiler.is_compiling() and data._is_view() else data
         if (grad and base is not None and base.is_leaf and base.requires_grad) or (0 in data.stride() and data.numel() > 0):
             self._tensor = self.with_padded_set_to(value_to_set)._tensor
@@ -251,11 +253,12 @@ class RaggedBatch:
     # ---- batch dims ----
 
     def _reshaped(self, tensor: Tensor, change: Callable[[Tensor, builtins.int], Tensor], shift: builtins.int) -> RaggedBatch:
-        """Returns a batch with other batch dims: change(t, n) reshapes the batch dims of a tensor t, which n other dims follow."""
+        """Returns a batch with this tensor, whose batch dims were changed. change(t, n) makes the same change to the batch dims of a tensor t (mask or
+        sizes), which n other dims follow. shift: the number of batch dims that were added."""
         return RaggedBatch._of(tensor, self._layout.changed(change), self._non_uniform_dim + shift)
 
     def repeat_samples(self, num_repeats: builtins.int | Sequence[builtins.int], batch_dim: builtins.int | None = None) -> RaggedBatch:
-        """Repeats along one batch dim (the first, if not given), or along each by a sequence."""
+        """Repeats the samples num_repeats times along one batch dim, by default the first. If num_repeats is a sequence, it has a number for each batch dim."""
         batch_dims = self.num_batch_dims
         if isinstance(num_repeats, int):
             dim = check_dim("batch_dim", 0 if batch_dim is None else batch_dim, 0, batch_dims)
@@ -290,7 +293,7 @@ class RaggedBatch:
     def reshape_batch_dims(self, new_batch_shape: builtins.int | Sequence[builtins.int]) -> RaggedBatch:
         new = (new_batch_shape,) if isinstance(new_batch_shape, int) else tuple(new_batch_shape)
         batch_dims = self.num_batch_dims
-        if -1 in new:  # resolved here: torch cannot where another extent is 0
+        if -1 in new:  # computed here, because torch cannot compute it if another extent is 0
             known = prod([n for n in new if n != -1])  # a list: torch.compile takes no generator here
             require(new.count(-1) == 1 and known > 0, lambda: f"new_batch_shape {new} may have one -1, and no 0 next to it")
             new = tuple(prod(self.batch_shape) // known if n == -1 else n for n in new)
@@ -308,7 +311,7 @@ class RaggedBatch:
         return self.reshape_batch_dims(prod(self.batch_shape))
 
     def broadcast_batch_dims_to_shape(self, new_batch_shape: Sequence[builtins.int]) -> RaggedBatch:
-        """Repeats along each batch dim whose size divides the new one."""
+        """Repeats the samples along each batch dim until the batch has the new shape. Each new extent must be a multiple of the old one."""
         new, old = tuple(int(n) for n in new_batch_shape), tuple(self.batch_shape)
         require(len(new) == len(old), lambda: f"new_batch_shape {new} and batch shape {old} must have the same number of dimensions")
         require(
@@ -321,7 +324,7 @@ class RaggedBatch:
 
     @staticmethod
     def broadcast_batch_dims(data: Sequence[RaggedBatch]) -> list[RaggedBatch]:
-        """Broadcasts all batches to the largest batch shape among them."""
+        """Broadcasts all batches to one batch shape, which has the largest extent of all batches in each dim."""
         shapes = [tuple(d.batch_shape) for d in data]
         require(
             len({len(s) for s in shapes}) <= 1, lambda: f"batch shapes {shapes} must have the same number of dimensions to be broadcast"
@@ -387,7 +390,7 @@ class RaggedBatch:
         return self._with(self._tensor.detach())
 
     def to(self, *args: Any, **kwargs: Any) -> RaggedBatch:
-        """As torch.Tensor.to; mask and sizes follow to another device."""
+        """Does the same as torch.Tensor.to. If the device changes, mask and sizes are copied to it too."""
         return self._with(self._tensor.to(*args, **kwargs))
 
     def to_device(self, device: Device) -> RaggedBatch:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Iterators that hand batches to a framework."""
+"""Iterators that return a pipeline's batches as tensors of a framework: PyTorch, JAX, or any that supports DLPack."""
 
 from __future__ import annotations
 

@@ -18,10 +18,11 @@ _from_capsule: Any = getattr(torch._C, "_from_dlpack", torch.utils.dlpack.from_d
 
 
 class Handover:
-    """Makes the outputs of one pipeline's batches tensors over the same memory, for the stream that is current on their GPU.
+    """Makes torch tensors over the memory of a pipeline's batches. Tensors on a GPU are ready for work on the stream that is current on that GPU.
 
-    views: for each output AS_IT_LIES, CHANNELS_FIRST (images that lie as (N,H,W,C) are shown as (N,C,H,W), torch's channels_last), or NUMBERS (samples
-    of one number are shown as a vector). batch: any batch of the pipeline; it shows where outputs lie.
+    views: how each output is shown. AS_IT_LIES: in the shape that it has in memory; CHANNELS_FIRST: images of shape (N,H,W,C) as (N,C,H,W), torch's
+    channels_last format; NUMBERS: samples that are one number each as a vector. batch: any batch of the pipeline, from which the device of the outputs is
+    read.
     """
 
     def __init__(self, views: list[int], batch: _core.Batch) -> None:

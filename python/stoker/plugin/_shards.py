@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many steps an epoch of DALI's contiguous shards has, where a reader flows on into its next shard: a pure function of numbers that all ranks
-know, so that all take equally many steps."""
+"""Computes the number of steps in an epoch of DALI's contiguous shards, where a batch may contain the end of one shard and the beginning of the next. All ranks
+know the numbers that it depends on, so all ranks take the same number of steps."""
 
 from __future__ import annotations
 
@@ -8,41 +8,43 @@ import bisect
 
 
 class Shards:
-    """`shards` parts of `total` samples, one after the other; each pipeline begins with one and moves on to the next one each epoch."""
+    """Divides `total` samples into `shards` parts that follow each other. Each pipeline begins with a shard of its own, and in each epoch continues with the
+    next shard, or with stick reads the same shard again. batch: the batch size. All methods are about the epoch `self.epoch`."""
 
     def __init__(self, total: int, shards: int, batch: int, stick: bool) -> None:
         self.total, self.shards, self.batch, self.stick = total, shards, batch, stick
         self.epoch = 0
 
     def size(self, first: int) -> int:
-        """Samples of this epoch's shard, of the pipeline that began with the shard `first`."""
+        """Returns the number of samples of the shard that a pipeline reads in this epoch. first: the shard that the pipeline began with."""
         return self._before(first, self.epoch + 1) - self._before(first, self.epoch)
 
     def _before(self, first: int, epoch: int) -> int:
-        """Samples of the shards of all epochs before `epoch`."""
+        """Returns the number of samples in all shards that the pipeline that began with `first` reads before `epoch`."""
         if self.stick:
             return epoch * (self._begin(first + 1) - self._begin(first))
         return self._begin(first + epoch) - self._begin(first)
 
     def _begin(self, shard: int) -> int:
-        """Returns where a shard begins. The shards follow each other in a circle: after the last one comes the first."""
+        """Returns the position of a shard's first sample. A shard number of self.shards or more means a later round through the samples."""
         rounds, shard = divmod(shard, self.shards)
         return rounds * self.total + self.total * shard // self.shards
 
     def steps_before(self, first: int, epoch: int) -> int:
-        """Batches of a pipeline that begin before `epoch`: one belongs to the epoch of its first sample."""
+        """Returns the number of a pipeline's batches whose first samples belong to epochs before `epoch`."""
         return -(-self._before(first, epoch) // self.batch)
 
     def _filled_before(self, epoch: int) -> int:
-        """Batches until every pipeline has given its shards of all epochs before `epoch`."""
+        """Returns the number of batches after which every pipeline has delivered its shards of all epochs before `epoch`."""
         return max(self.steps_before(first, epoch) for first in range(self.shards))
 
     def steps_filled(self) -> int:
-        """Batches until every pipeline has given its shard, of which the last epoch may have given some already."""
+        """Returns the number of batches of this epoch after which every pipeline has delivered its shard. The last batch of the previous epoch may have
+        contained samples of this one."""
         return self._filled_before(self.epoch + 1) - self._filled_before(self.epoch)
 
     def steps_partial(self) -> int:
-        """Batches of the longest shard; every epoch counts from where its pipelines stand."""
+        """Returns the number of batches that the longest shard needs, if an epoch counts its samples from the current positions of the pipelines."""
         longest = -(-self.total // self.shards)
         return -(-longest // self.batch)
 
@@ -55,18 +57,20 @@ class Shards:
         return self.total // self.shards % self.batch > 0
 
     def next_epoch(self) -> None:
-        """Pipelines have taken steps_filled() batches. An epoch of which everything was given before is passed over."""
+        """Moves to the next epoch after the pipelines have delivered steps_filled() batches. Skips epochs whose samples were all in earlier batches."""
         self.epoch += 1
         while self.steps_filled() == 0:
             self.epoch += 1
 
     def go_on_filled(self, steps: int) -> int:
-        """Continues after `steps` batches of a run of filled epochs. Returns how many of these belong to the epoch that it continues in."""
-        beyond = steps * self.batch // (self.total // self.shards) + 2  # an epoch that begins later
+        """Sets the epoch of a run that continues after `steps` batches, if its epochs have steps_filled() batches. Returns how many of these batches belong
+        to that epoch."""
+        beyond = steps * self.batch // (self.total // self.shards) + 2  # an epoch that begins after these batches
         self.epoch = bisect.bisect_right(range(beyond), steps, key=self._filled_before) - 1
         return steps - self._filled_before(self.epoch)
 
     def go_on(self, steps: int, each: int) -> int:
-        """Does the same for epochs of `each` batches."""
+        """Sets the epoch of a run that continues after `steps` batches, if each epoch has `each` batches. Returns how many of these batches belong to that
+        epoch."""
         self.epoch, given = divmod(steps, each)
         return given

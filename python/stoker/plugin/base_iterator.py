@@ -48,7 +48,7 @@ _FILL, _DROP, _PARTIAL = (
 
 
 class Taken(NamedTuple):
-    """A batch of one pipeline. valid: how many of its first samples the iterator returns."""
+    """A batch of one pipeline. valid: the iterator returns this many samples, from the beginning of the batch."""
 
     batch: _core.Batch
     valid: int
@@ -60,9 +60,10 @@ class EpochIterator:
     The epoch ends with the reader's epoch if reader_name is given, after `size` samples if size is given, else when the pipeline raises StopIteration (or
     never).
 
-    valid_samples: for each pipeline, how many samples of the last step count. It differs from the number of samples only for an iterator over one pipeline
-    that had none left for the epoch's last step, with LastBatchPolicy.PARTIAL: the step then holds one sample that does not count, since the mean of a loss
-    over no samples is NaN, and without a batch the other ranks would wait for ever. An iterator over several pipelines gives an empty batch, as DALI's does.
+    valid_samples: for each pipeline, how many samples of the last step belong to the epoch. This is the number of samples in the step, with one exception: an
+    iterator over one pipeline with LastBatchPolicy.PARTIAL has no sample left for the epoch's last step. The step then has one sample that is not of the epoch,
+    and valid_samples is [0]: the mean of a loss over no samples would be NaN, and without a step the other ranks would wait for ever. An iterator over several
+    pipelines returns an empty batch then, as DALI's does.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class EpochIterator:
         self._given = 0  # number of steps returned in this epoch
         self._restored = 0  # number of these steps that were taken before the run was restored
         self._kept: list[Taken] | None = None  # a step that was taken early, to find out whether the epoch has ended
-        self._counted_out = False  # the last epoch ended by its size: its sources may still raise StopIteration for it
+        self._counted_out = False  # the last epoch ended after `size` samples, so the sources may still raise StopIteration for its end
         self._done = [False] * len(self._pipes)  # for each pipeline, whether it has delivered the last batch of its shard
         self._sessions = [pipe._started() for pipe in self._pipes]
         if reader_name is not None:
@@ -111,11 +112,11 @@ class EpochIterator:
             self._metas = [p.reader_meta(reader_name) for p in self._pipes]
             self._agree()
             self._refuse_short()
-            if all(m["wraps"] and m["contiguous"] for m in self._metas):  # DALI's shards: batches continue into the next epoch
+            if all(m["wraps"] and m["contiguous"] for m in self._metas):  # as in DALI, a batch may begin in one shard and end in the next
                 m = self._metas[0]
                 self._shards = Shards(m["epoch_size"], m["number_of_shards"], self._pipes[0].batch_size, m["stick_to_shard"])
         for session in self._sessions:
-            session.extra_state = weakref.WeakMethod(self._extra_state)  # weak: dropping the iterator must end the pipeline
+            session.extra_state = weakref.WeakMethod(self._extra_state)  # weak, so that dropping the iterator ends the pipeline
         if any(session.restored for session in self._sessions):
             self._go_on()
         self._shard_steps = self._steps(self._shards) if self._shards else 0  # number of steps in this epoch
@@ -125,7 +126,7 @@ class EpochIterator:
                 pipe.start()
 
     def _check_first_batch(self) -> None:
-        """Raises an error if an epoch has no batch, since training would silently do nothing. DALI raises one here too."""
+        """Raises an error if an epoch has no batch, because a training loop would do nothing without a message. DALI raises an error here too."""
         if self._policy is _DROP and (self._reader is not None or self._samples >= 0) and len(self) == 0:
             raise InvalidArgumentError(
                 f"an epoch (samples: {self.size}) is smaller than a batch (samples: {self._pipes[0].batch_size}), and LastBatchPolicy.DROP drops "
@@ -151,7 +152,8 @@ class EpochIterator:
     # ---- restoring ----
 
     def _go_on(self) -> None:
-        """Sets the counters after a restore: an epoch of the iterator may begin elsewhere than one of its pipelines."""
+        """Sets the iterator's counters from the states that its pipelines were restored from. An epoch of the iterator may begin in the middle of a pipeline's
+        epoch."""
         states = [session.restored or {"epoch": 0, "consumed": 0} for session in self._sessions]
         places = {self._place(k, state) for k, state in enumerate(states)}
         if len(places) > 1:
@@ -172,8 +174,8 @@ class EpochIterator:
             self._counter = place
 
     def _place(self, k: int, state: dict[str, Any]) -> int:
-        """Returns how much pipeline k had delivered when `state` was saved: with DALI's shards, batches of the run; with another reader, batches of the
-        epoch; with size, samples of the iterator's epoch."""
+        """Returns how much pipeline k had delivered when `state` was saved. The unit depends on how epochs end. With DALI's shards it is batches since the run
+        began; with another reader, batches of the epoch; with size, samples of the iterator's epoch."""
         if self._reader is None:
             return self._restored_samples(state) if self._samples >= 0 else 0
         meta = self._metas[k]
@@ -305,7 +307,7 @@ class EpochIterator:
         except StopIteration:
             if self._begun or not self._counted_out:
                 raise
-        session.reset()  # this was the end of the last epoch, which ended here already by its size
+        session.reset()  # the source has reported the end of the previous epoch, which this iterator ended earlier by its size
         return session.take()
 
     def _finish(self, counted_out: bool = False) -> NoReturn:
@@ -366,7 +368,7 @@ class EpochIterator:
         self._counter += count
         ends = 0 <= self._samples <= self._counter
         if ends and self._policy is _DROP and any(b.planned < p.batch_size for b, p in zip(batches, self._pipes, strict=True)):
-            return None  # a source's last batch may be short
+            return None  # the last batch of a user source may be short
         if self._samples < 0 or self._counter <= self._samples or self._policy is _FILL:
             return [Taken(b, len(b)) for b in batches]
         if self._policy is _DROP:
@@ -428,8 +430,8 @@ class EpochIterator:
 
     @property
     def size(self) -> int:
-        """Number of samples that each pipeline delivers in the current epoch, as in DALI, including those that fill up its last batch; it is at most len()
-        times the batch size. With the argument size, that number; -1 if it is not known."""
+        """Number of samples that each pipeline delivers in the current epoch, including those that fill its last batch, as in DALI. It is at most len() times
+        the batch size. If the argument `size` was given, its value; -1 if the number is not known."""
         if self._reader is None:
             return self._samples
         meta = self._metas[0]

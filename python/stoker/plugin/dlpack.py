@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An iterator for every framework that takes DLPack: cupy.from_dlpack, numpy.from_dlpack, jax.dlpack.from_dlpack, mlx, paddle, tensorflow.
+"""An iterator for every framework with a function from_dlpack: CuPy, NumPy, JAX, MLX, Paddle, TensorFlow.
 
     for step in DLPackIterator(pipeline, ["image", "label"], cupy.from_dlpack, reader_name="Reader"):
         step["image"]
@@ -21,10 +21,10 @@ __all__ = ["DLPackIterator", "LastBatchPolicy"]
 
 
 class DLPackIterator(EpochIterator):
-    """Iterates over a pipeline; a step is a dict from the names in output_map to what from_dlpack makes of each output, over the pipeline's memory.
+    """Iterates over a pipeline. A step is a dict from the names in output_map to the arrays that from_dlpack returns, which share the pipeline's memory.
 
-    size or reader_name tell where an epoch ends (reader_name is the reader's `name`); last_batch_policy what its last batch holds: see
-    LastBatchPolicy. After StopIteration reset() begins the next epoch; auto_reset=True does it for you.
+    An epoch ends after `size` samples, or with the epoch of the reader whose `name` is reader_name. last_batch_policy: what the epoch's last batch contains;
+    see LastBatchPolicy. After StopIteration, reset() begins the next epoch; with auto_reset=True it is called for you.
     """
 
     def __init__(

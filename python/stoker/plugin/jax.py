@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Iterators that give JAX arrays over the pipeline's memory, with DALI's names. JAX is imported when one is made."""
+"""Iterators that return JAX arrays over the pipeline's memory, with DALI's names. JAX is imported when an iterator is made."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["DALIGenericIterator", "LastBatchPolicy"]
 
 
 class DALIGenericIterator(DLPackIterator):
-    """Iterates over a pipeline; a step is a dict from the names in output_map to JAX arrays.
+    """Iterates over a pipeline. A step is a dict from the names in output_map to JAX arrays.
 
-    size or reader_name tell where an epoch ends; last_batch_policy is FILL or DROP, since compiled functions want equal shapes. After StopIteration
-    reset() begins the next epoch; auto_reset=True does it for you.
+    An epoch ends after `size` samples, or with the epoch of the reader whose `name` is reader_name. last_batch_policy is FILL or DROP, because JAX compiles a
+    function again for each new shape. After StopIteration, reset() begins the next epoch; with auto_reset=True it is called for you.
     """
 
     def __init__(

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Structured samples: trees of named fields that travel through a pipeline as one object, with the names of NVIDIA ACCV-Lab's dali_pipeline_framework.
+"""Structured samples: trees of named fields that a pipeline's definition handles as one object. Names are those of NVIDIA ACCV-Lab's
+dali_pipeline_framework.
 
     from stoker.structured.inputs import DataProvider, ShuffledShardedInputCallable
     from stoker.structured.pipeline import DALIStructuredOutputIterator, PipelineDefinition, SampleDataGroup
     from stoker.structured.processing_steps import ImageDecoder, ImageMeanStdDevNormalizer
 
-The tree exists while a pipeline is defined; when it runs there are only the tensors of its fields. doc/structured.md shows how.
+The tree exists only while a pipeline is defined. When the pipeline runs, it carries the tensors of the fields, and no tree. doc/structured.md has
+examples.
 """
 
 from stoker.structured import inputs, internal_helpers, lane_helpers, multi_tensor_copier, pipeline, processing_steps

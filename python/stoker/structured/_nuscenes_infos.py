@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Info files of StreamPETR's converter (tools/create_data_nusc.py): pickles of dicts, lists and NumPy arrays, one entry for a sample."""
+"""Reads info files of StreamPETR's converter (tools/create_data_nusc.py): pickles of dicts, lists and NumPy arrays, with one entry for each sample."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from stoker import _files
 
-# Classes as the converter numbers those of boxes in images.
+# The converter stores the class of a box in an image as an index into this list.
 CONVERTER_CLASSES = (
     "car",
     "truck",
@@ -27,7 +27,7 @@ CONVERTER_CLASSES = (
     "traffic_cone",
     "barrier",
 )
-# Fields that an info file does not have.
+# Fields of NuScenes that info files do not contain.
 MISSING = ("num_lidar_points2d", "num_radar_points2d", "visibility", "instances", "scene")
 
 
@@ -45,17 +45,17 @@ def _scalar(dtype: np.dtype[Any], data: bytes) -> Any:
 
 
 def _encode(text: str, encoding: str) -> bytes:
-    """Bytes in pickles of protocol 2."""
+    """Replaces codecs.encode, by which pickles of protocol 2 store bytes."""
     return text.encode("latin1" if encoding in ("latin1", "latin-1") else "utf-8")
 
 
 def _no_bytes() -> bytes:
-    """Stands for empty bytes in pickles of protocol 2."""
+    """Replaces bytes(), by which pickles of protocol 2 store empty bytes."""
     return b""
 
 
 class _Unpickler(pickle.Unpickler):
-    """Finds what NumPy arrays are made of, and nothing else."""
+    """Loads only the classes that pickled NumPy arrays and plain containers need, so that a pickle cannot run other code."""
 
     def find_class(self, module: str, name: str) -> Any:
         allowed = {
@@ -103,7 +103,7 @@ def _turn(quaternion: Sequence[float]) -> Any:
 
 
 class Infos:
-    """Samples in the order of their times, as mmdetection3d sorts them; a sample without sweeps before it begins a sequence."""
+    """The samples of info files, sorted by timestamp as in mmdetection3d. A sample whose list of earlier sweeps is empty begins a sequence."""
 
     def __init__(
         self, paths: list[Path], root: Path, cameras: tuple[str, ...], classes: tuple[str, ...], split: int, fields: tuple[str, ...]
@@ -128,7 +128,8 @@ class Infos:
         return str(self._entries[i]["scene_token"])
 
     def _file(self, path: str) -> Path:
-        """Paths of info files begin where the converter ran; below root only the part from samples/ or sweeps/ on is used."""
+        """Returns the path of a file below root. Paths in info files begin with a folder of the machine that ran the converter, so only the part from
+        samples/ or sweeps/ on is used."""
         parts = Path(path).parts
         at = max((k for k, part in enumerate(parts) if part in ("samples", "sweeps")), default=0)
         return self._root.joinpath(*parts[at:])

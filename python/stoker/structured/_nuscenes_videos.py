@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The videos that `stoker pack-video` makes of a NuScenes data set: one for each camera and scene, and index.json."""
+"""Finds frames in the videos that `stoker pack-video` makes of a NuScenes data set: one video for each camera and scene, and index.json."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 class Videos:
-    """Finds the video and the frame of an image. tables: the data set; each of its samples must be in the videos, at the frame that the tables say."""
+    """Finds the video and the frame of an image. tables: the _core.NuScenes of the data set. Raises ValueError unless index.json has each of its samples, at
+    the frame number that the tables give it."""
 
     def __init__(self, root: str, cameras: Sequence[str], tables: Any, samples: int) -> None:
         self.root, self.cameras = root, tuple(cameras)
@@ -29,7 +30,7 @@ class Videos:
         if missing := [camera for camera in cameras if camera not in index["cameras"]]:
             raise ValueError(f"{name}: there are no videos of the camera {missing[0]}, but of {', '.join(index['cameras'])}")
         known = {scene["name"]: scene["samples"] for scene in index["scenes"]}
-        self._scenes: dict[int, str] = {}  # names by the numbers that the tables give scenes
+        self._scenes: dict[int, str] = {}  # number of a scene in the tables -> its name
         for i in range(samples):
             scene, frame, token = tables.scene(i), _number(tables, i, "frame"), tables.field(i, 0, "sample_token")[0].decode()
             there = known.get(scene)
@@ -42,11 +43,12 @@ class Videos:
         return f"{self.root}/{scene}/{self.cameras[camera]}.mp4"
 
     def frame(self, tables: Any, sample: int, camera: int) -> tuple[str, int]:
-        """Returns the video and the frame of a sample."""
+        """Returns the path of the video that has a sample's image, and the number of its frame."""
         return self.path(tables.scene(sample), camera), _number(tables, sample, "frame")
 
     def paths(self, camera: int, scene: DataNode) -> DataNode:
-        """Returns the path of a scene's video in a graph: a row of a table, with zeros after the text."""
+        """Returns a node with the path of the video of `scene`, a node with the scene's number. The path is a row of a constant table of bytes, so zeros follow
+        the text."""
         texts = {k: self.path(name, camera).encode() for k, name in self._scenes.items()}
         table = np.zeros((max(texts) + 1, max(map(len, texts.values()))), np.uint8)
         for k, text in texts.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers for lanes, with the names of NVIDIA ACCV-Lab's lane_helpers: `lane_helpers.polyline` holds interpolate, lengths and their forms for ragged batches."""
+"""Makes stoker.batching.polylines available under the name that it has in NVIDIA ACCV-Lab, `lane_helpers.polyline`."""
 
 from stoker.batching import polylines as polyline
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies nested structures of tensors to a device, with the names of NVIDIA ACCV-Lab's multi_tensor_copier. stoker.to_device is the same in one call."""
+"""Copies nested structures of tensors to a device, with the names of NVIDIA ACCV-Lab's multi_tensor_copier. stoker.to_device does the same in one call."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ def start_copy(
     max_packed_chunk_bytes: int = 32 << 20,
     use_background_thread: bool = True,
 ) -> AsyncCopyHandle:
-    """Starts to copy all tensors and arrays of nested lists, tuples and dicts to a device. Returns a handle: ready() asks for the copy, get() waits for it.
-
-    use_pinned_staging: pack into pinned memory. pack_cpu_tensors: pack small tensors at all. min_packed_alignment_bytes: the alignment of each packed
-    tensor. max_packed_chunk_bytes: the most bytes of one packed copy. use_background_thread: pack on another thread, and copy on a stream of its own; do
-    not change the tensors until get() has returned.
+    """Starts to copy all tensors and arrays of nested lists, tuples and dicts to a device. Returns a handle: ready() returns whether the copy is complete,
+    get() waits for it and returns the same structure with the tensors on the device.
+    Tensors are packed into blocks, so that one copy takes many of them (pack_cpu_tensors=False: each is copied separately). use_pinned_staging: the blocks
+    lie in pinned memory. min_packed_alignment_bytes: the alignment of each tensor in a block. max_packed_chunk_bytes: the largest size of a block; a larger
+    tensor is copied separately. use_background_thread: another thread packs, and copies on its own CUDA stream; do not change the tensors until get() has
+    returned.
     """
     begin = start_in_background if use_background_thread else start
     return begin(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NuScenes as a data provider: from its own tables, or from the info files of StreamPETR's converter."""
+"""A data provider for NuScenes, which reads the data set's own tables or the info files of StreamPETR's converter."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CAMERAS = ("CAM_FRONT", "CAM_FRONT_RIGHT", "CAM_FRONT_LEFT", "CAM_BACK", "CAM_BACK_LEFT", "CAM_BACK_RIGHT")
 CLASSES = ("car", "truck", "construction_vehicle", "bus", "trailer", "barrier", "motorcycle", "bicycle", "pedestrian", "traffic_cone")
 
-# Fields of readers.nuscenes by where they stand in the tree, with their types.
+# Types of the fields of readers.nuscenes, in one dict for each group of the sample's tree: a camera, its "boxes_2d", "boxes_3d", and the sample itself.
 _CAMERA = {
     "image": types.UINT8,
     "img_timestamp": types.FLOAT64,
@@ -65,40 +65,45 @@ _SAMPLE = {
     "sample_token": types.STRING,
     "points": types.FLOAT,
 }
-# What StreamPETR trains on.
+# The fields that StreamPETR trains on.
 FIELDS = (
     *_CAMERA,
     *(name for name in _BOXES_2D if name != "visibility2d"),
     *(name for name in _BOXES_3D if name not in ("gt_bboxes_3d", "visibility", "instances")),
     *("ego_pose", "ego_pose_inv", "timestamp", "prev_exists"),
 )
-# The reader receives at most this many sequences of a SequenceSampler's shuffled cycles, and then repeats the cycles.
+# A shuffling SequenceSampler's order is passed to the reader as a list of whole cycles, which the reader repeats. This is the list's largest length, unless two
+# cycles need more.
 _MOST_DRAWN = 1 << 16
 
 Leaf = tuple[tuple[str | int, ...], str, int, Any]  # path in the tree, field, camera (-1: none), type
 
 
 class NuScenes(DataProvider):
-    """Samples of NuScenes: the images of its cameras as files, matrices, poses and boxes.
+    """Reads samples of NuScenes: encoded images of the cameras, matrices, poses and boxes.
 
         data = NuScenes("/data/nuscenes", "v1.0-trainval", exclude_scenes=validation)
         order = SamplerInputIterable(data, SequenceSampler(16, data.sequence_lengths, seed=1), rank, ranks)
         definition = PipelineDefinition(order, steps)
 
-    A sample is a tree. "cameras" is an array with a group for each camera, which holds its fields and the group "boxes_2d"; next to it are the group
-    "boxes_3d" and the sample's own fields. Fields have the names that `readers.nuscenes` describes, and its order. In a pipeline that operator reads them in
-    C, in the order that the input asks for: no Python runs for a sample. That holds for SequenceSampler, whose order is followed exactly as long as
-    its sequences are those of sequence_lengths (after some dozen shuffled cycles of large sets they come again), SamplerInputCallable of one epoch, and
-    ShuffledShardedInputCallable, whose shuffled epochs the reader draws by itself; other inputs call get_data.
+    A sample is a tree. "cameras" is an array with a group for each camera, which holds the camera's fields and its group "boxes_2d". Next to "cameras" are the
+    group "boxes_3d" and the fields of the sample itself. doc/operators.md describes the fields under `readers.nuscenes`.
 
-    root, version: root/version/sample.json is a table. cameras, classes: which, in this order; classes number the labels. scenes, exclude_scenes: names.
-    A single name is a list of one.
-    split_scenes: into how many sequences each scene is cut. fields: which; by default FIELDS, what StreamPETR trains on, as far as it is there.
-    index: as the reader has it.
-    infos: a .pkl of StreamPETR's converter (tools/create_data_nusc.py), or several, that are read instead of the tables; images lie below root all the
-    same. Nothing but dicts, lists, numbers, texts and NumPy arrays is unpickled. Such a provider is read only through get_data.
-    video_root: a folder that `stoker pack-video` has made of this data set. The field "image" is then a frame of a video
-    (SampleDataGroup.add_video_frame_field), which ImageDecoder decodes; all other fields come from the tables as before.
+    In a pipeline, that operator reads the samples in C, and no Python runs for a sample, if the input is one of these:
+    - SamplerInputIterable with a SequenceSampler whose sequences are those of `sequence_lengths`. The order is the sampler's; a shuffled order repeats after at
+      most 512 cycles, after fewer if there are more than 128 sequences.
+    - SamplerInputCallable whose batches are all of one epoch.
+    - ShuffledShardedInputCallable. If it shuffles, the reader shuffles with the same seed, but in another order.
+    For other inputs, get_data is called for each sample.
+
+    root, version: the tables are the files root/version/*.json. cameras, classes: names of the cameras and classes to read, in this order; a label is an index
+    into classes. scenes: names of the scenes to read; exclude_scenes: names of scenes to leave out. Each of these is a list of names or a single name.
+    split_scenes: each scene is cut into this many sequences. fields: names of the fields to read; by default those that StreamPETR trains on (FIELDS), without
+    those that info files lack if `infos` is given. index: a file that keeps the parsed tables; see `readers.nuscenes`.
+    infos: one or several .pkl files of StreamPETR's converter (tools/create_data_nusc.py), which are read instead of the tables; images are still read below
+    root. Only dicts, lists, numbers, texts and NumPy arrays are unpickled. Such a provider is always read by get_data.
+    video_root: a folder that `stoker pack-video` has made from this data set. The field "image" is then a frame of a video
+    (SampleDataGroup.add_video_frame_field), which ImageDecoder decodes; all other fields are read from the tables.
     """
 
     def __init__(
@@ -154,7 +159,7 @@ class NuScenes(DataProvider):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_open": None}  # opened again where it arrives, by the index
+        return {**self.__dict__, "_open": None}  # the process that unpickles this provider opens the tables again
 
     def _tables(self) -> Any:
         if self._open is None:
@@ -175,11 +180,11 @@ class NuScenes(DataProvider):
             )
         return self._open
 
-    # ---- what there is ----
+    # ---- sequences and fields ----
 
     @property
     def sequence_lengths(self) -> list[int]:
-        """How many samples each sequence has: scenes, or the pieces that they are cut into, in the order of their samples."""
+        """The number of samples of each sequence. Sequences are scenes, or with split_scenes parts of scenes, in the order of the samples."""
         if self._infos is not None:
             return self._infos.sequence_lengths
         lengths: list[int] = self._tables().sequences()
@@ -189,7 +194,7 @@ class NuScenes(DataProvider):
         return sum(self.sequence_lengths)
 
     def scene_of(self, sample_index: int) -> str:
-        """Returns the name of a sample's scene; of an info file its token."""
+        """Returns the name of a sample's scene, or the scene's token if the samples come from info files."""
         name: str = self._infos.scene(sample_index) if self._infos is not None else self._tables().scene(sample_index)
         return name
 
@@ -231,7 +236,7 @@ class NuScenes(DataProvider):
             tree.add_data_field(name, _SAMPLE[name], ragged=name == "points")
         return tree
 
-    # ---- a sample by its number ----
+    # ---- one sample by its index ----
 
     def _value(self, sample: int, name: str, camera: int) -> Any:
         if self._infos is not None:
@@ -261,10 +266,9 @@ class NuScenes(DataProvider):
     # ---- samples in a pipeline ----
 
     def reader(self, **arguments: Any) -> dict[str, Any]:
-        """Adds the operator readers.nuscenes to the graph that is being defined, and returns nodes by the names of fields; those of cameras as lists.
-
-        Each of "image" is a pair if there is a video_root: the path of a video and the number of a frame, for fn.io.video.frame. arguments: further arguments of the
-        operator (random_shuffle, num_shards, shard_id, streams, name, ...)."""
+        """Adds the operator readers.nuscenes to the graph that is being defined. Returns a dict from the names of fields to nodes; a field of cameras has a
+        list with one node for each camera. With a video_root, each element of "image" is a pair of nodes for fn.io.video.frame: the path of a video, and the
+        number of a frame. arguments: further arguments of the operator (random_shuffle, num_shards, shard_id, streams, name, ...)."""
         if self._infos is not None:
             raise ValueError("info files are read only by get_data: readers.nuscenes takes NuScenes' tables")
         given = {key: value for key, value in self._arguments.items() if value is not None}
@@ -290,7 +294,7 @@ class NuScenes(DataProvider):
         return [node[is_frame] if isinstance(node, tuple) else node for node, is_frame in given]
 
     def _order(self, order: Any) -> dict[str, Any] | None:
-        """Returns the reader's arguments for an input's order; None if the reader cannot make this order."""
+        """Returns the arguments with which readers.nuscenes reads in an input's order; None if it cannot read in this order."""
         shard = {"shard_id": getattr(order, "shard_id", 0), "num_shards": getattr(order, "num_shards", 1)}
         if isinstance(order, SamplerInputIterable) and isinstance(order.sampler, SequenceSampler):
             sampler = order.sampler
@@ -316,7 +320,7 @@ def _several(names: Sequence[str] | str) -> Sequence[str]:
 
 
 def _cycles(sampler: SequenceSampler) -> list[int]:
-    """Returns the orders of sequences that a shuffling sampler draws for its first cycles."""
+    """Returns the sequences of a shuffling sampler's first cycles, in order."""
     count = len(sampler.sequence_lengths)
     rng = np.random.default_rng(seed=sampler.seed)
     return [int(i) for _ in range(max(2, min(512, _MOST_DRAWN // count))) for i in rng.permutation(count)]

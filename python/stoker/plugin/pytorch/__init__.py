@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch iterators with DALI's names: batches as tensors over the pipeline's memory, without a copy.
+"""PyTorch iterators with DALI's names. Batches are tensors over the pipeline's memory, without a copy.
 
-Outputs on a GPU come as tensors on that GPU. They are complete, and their memory is written again only after the work that had been submitted to the
-stream that was current at hand-over when the last tensor over the batch died. A tensor that other streams read as well needs what every tensor of torch
-needs then: to live until they are through.
+Outputs on a GPU are tensors on that GPU. Work on the stream that is current when the iterator returns them sees complete data. The pipeline reuses the memory
+of a batch when the last tensor over it is gone and the work that was submitted to that stream until then is done. If another stream reads a tensor too, keep
+the tensor until that stream's work is done, as with any tensor of torch.
 """
 
 from __future__ import annotations
@@ -38,18 +38,19 @@ __all__ = [
     "to_torch_type",
 ]
 
-# types.X -> torch's type
+# From the members of stoker.types.DALIDataType to torch's dtypes.
 to_torch_type = {d: getattr(torch, types.dtype_name(d)) for d in types.DALIDataType if d >= 0 and hasattr(torch, types.dtype_name(d))}
 
 
 class TorchPythonFunction(PythonFunction):
-    """Calls a Python function with torch's tensors: fn.torch_python_function."""
+    """The class form of fn.torch_python_function: calls a Python function with torch tensors."""
 
     _call = staticmethod(fn.torch_python_function)
 
 
 def dense_tensor(data: TensorList, channels_last: bool = False) -> torch.Tensor:
-    """Returns an output as one tensor over the same memory, on the device where it lies; if requested, NHWC as NCHW in torch's channels_last format."""
+    """Returns an output as one torch tensor over the same memory. channels_last: images of shape (N,H,W,C) are returned as (N,C,H,W) in torch's channels_last
+    format."""
     tensor = from_dlpack(data.as_tensor())
     if channels_last and data.layout() in ("HWC", "FHWC"):
         tensor = tensor.movedim(-1, -3)
@@ -57,7 +58,8 @@ def dense_tensor(data: TensorList, channels_last: bool = False) -> torch.Tensor:
 
 
 def feed_ndarray(dali_tensor: TensorCPU | TensorGPU | TensorList, arr: torch.Tensor, cuda_stream: Any = None) -> torch.Tensor:
-    """Copies a tensor, or a dense list, into a torch tensor of the same shape and type, on the current stream or the one given."""
+    """Copies a tensor of a batch, or a list whose samples have one shape, into a torch tensor of the same shape and type, and returns the latter. A copy to a
+    GPU runs on cuda_stream, or on the current stream if that is None."""
     tensor = dali_tensor.as_tensor() if isinstance(dali_tensor, (TensorListCPU, TensorListGPU)) else dali_tensor
     if list(arr.shape) != tensor.shape():
         raise InvalidArgumentError(f"feed_ndarray: shapes differ: {tensor.shape()} and {list(arr.shape)}")
@@ -74,7 +76,7 @@ def feed_ndarray(dali_tensor: TensorCPU | TensorGPU | TensorList, arr: torch.Ten
 class _TorchIterator(EpochIterator):
     """Base class of the iterators of this module."""
 
-    _dense = True  # all outputs come as one tensor each
+    _dense = True  # whether each output is returned as one tensor
 
     def __init__(
         self, pipelines: Pipeline | Sequence[Pipeline], output_map: Sequence[str], channels_last: bool = False, **kwargs: Any
@@ -83,7 +85,7 @@ class _TorchIterator(EpochIterator):
         if len(set(self.output_map)) != len(self.output_map):
             raise InvalidArgumentError(f"the names in output_map must differ: {self.output_map}")
         self._channels_last = channels_last
-        self._hand_overs: list[Handover] = []  # one a pipeline, from the first step on
+        self._hand_overs: list[Handover] = []  # one for each pipeline; made at the first step
         super().__init__(pipelines, **kwargs)
         for pipe in self._pipes:
             if pipe.num_outputs != len(self.output_map):
@@ -114,11 +116,12 @@ class _TorchIterator(EpochIterator):
 
 
 class DALIGenericIterator(_TorchIterator):
-    """Iterates over pipelines; a step is a list with one dict a pipeline, from the names in output_map to tensors.
+    """Iterates over pipelines. A step is a list with one dict for each pipeline, from the names in output_map to tensors.
 
-    size or reader_name tell where an epoch ends (reader_name is the reader's `name`); last_batch_policy what its last batch holds: see
-    LastBatchPolicy. After StopIteration reset() begins the next epoch; auto_reset=True does it for you. channels_last=True (ours) gives images
-    that are delivered as HWC as (N,C,H,W) in torch's channels_last format. dynamic_shape and prepare_first_batch are accepted.
+    An epoch ends after `size` samples, or with the epoch of the reader whose `name` is reader_name. last_batch_policy: what the epoch's last batch contains;
+    see LastBatchPolicy. After StopIteration, reset() begins the next epoch; with auto_reset=True it is called for you. channels_last (only in Stoker): images
+    of the layout HWC are returned as (N,C,H,W) in torch's channels_last format. prepare_first_batch: whether the pipelines begin to work in the constructor.
+    dynamic_shape has no effect.
     """
 
     def __init__(
@@ -181,8 +184,8 @@ class DALIClassificationIterator(DALIGenericIterator):
 
 
 class DALIRaggedIterator(_TorchIterator):
-    """An iterator for outputs whose samples differ in shape: output_types says for each output whether it comes as one tensor (DENSE_TAG), as a list
-    of tensors (SPARSE_LIST_TAG) or as a sparse COO tensor (SPARSE_COO_TAG)."""
+    """An iterator for outputs whose samples differ in shape. output_types: for each output, whether it is returned as one tensor (DENSE_TAG), as a list of
+    tensors (SPARSE_LIST_TAG) or as a sparse COO tensor (SPARSE_COO_TAG). The other arguments are those of DALIGenericIterator."""
 
     DENSE_TAG = "dense"
     SPARSE_LIST_TAG = "sparse_list"
@@ -231,7 +234,7 @@ class DALIRaggedIterator(_TorchIterator):
 
 
 def _sparse_coo(samples: list[torch.Tensor]) -> torch.Tensor:
-    """Samples of unequal extents as one sparse tensor, as large as the largest."""
+    """Returns samples of different extents as one sparse tensor, whose extents are the largest ones of all samples."""
     if not samples:
         raise InvalidArgumentError("a sparse tensor of no samples")
     extents = [max(s.shape[d] for s in samples) for d in range(samples[0].dim())]

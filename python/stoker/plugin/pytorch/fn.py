@@ -33,7 +33,7 @@ def torch_python_function(
     output_layouts: str | Sequence[str] | None = None,
     **kwargs: Any,
 ) -> Any:
-    """fn.python_function, whose function takes and returns torch's tensors: with device="gpu" those of CUDA."""
+    """Does the same as fn.python_function for a function that takes and returns torch tensors. With device="gpu" these are CUDA tensors."""
     return add_function(
         "torch_python_function",
         inputs,

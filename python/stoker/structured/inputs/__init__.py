@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sources of samples, and the samplers that choose their order."""
+"""Inputs of structured pipelines: providers of samples, samplers that choose their order, and the classes that join the two."""
 
 from stoker.structured.inputs.callable_base import CallableBase
 from stoker.structured.inputs.data_provider import DataProvider

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CallableBase: inputs that are called for one sample at a time."""
+"""CallableBase: base class of inputs that are called once for each sample."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from stoker.structured.pipeline.sample_data_group import SampleDataGroup
 
 
 class CallableBase(ABC):
-    """An input that gives sample after sample. It keeps no state between calls, so that calls may be made in worker processes; in that case it has to be
-    picklable, or py_start_method="fork". One that counts in batches says of how many samples by an attribute `batch_size`: pipelines of another are refused."""
+    """An input that is called once for each sample. It must keep no state between calls, because worker processes may make them; it must then be picklable,
+    unless the pipeline has py_start_method="fork". An input that is made for one batch size has it in the attribute `batch_size`; a pipeline of another
+    batch size is refused."""
 
     @property
     @abstractmethod
@@ -21,7 +22,7 @@ class CallableBase(ABC):
 
     @abstractmethod
     def __call__(self, sample_info: types.SampleInfo) -> tuple[Any, ...]:
-        """Returns the sample's flat values (SampleDataGroup.get_data). StopIteration ends the epoch."""
+        """Returns the sample's flat values, as SampleDataGroup.get_data does. Raises StopIteration at the end of the epoch."""
 
     @property
     @abstractmethod

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DataProvider: where samples come from."""
+"""DataProvider: base class of data sets whose samples are read by index."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class DataProvider(ABC):
         """The format of the samples, as a blueprint."""
 
     def get_data_nodes(self, order: Any) -> Sequence[DataNode] | None:
-        """Ours: the data fields of a sample as nodes of the graph that is being defined, in the order of get_data(), for a provider that has an operator to
-        read them; then no Python runs for a sample. order: the input that asks (a ShuffledShardedInputCallable, SamplerInputCallable or SamplerInputIterable),
-        whose settings say which samples come when. None: get_data is called for each sample."""
+        """Adds an operator that reads the samples to the graph that is being defined, and returns one node for each data field, in the order of
+        SampleDataGroup.get_data. Only in Stoker. With such an operator, no Python runs for a sample. order: the input that the definition uses
+        (a ShuffledShardedInputCallable, SamplerInputCallable or SamplerInputIterable); its settings determine the order of samples. Returns None if the
+        provider has no operator for this order; get_data is then called for each sample."""
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IterableBase: inputs that give batch after batch."""
+"""IterableBase: base class of inputs that return whole batches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stoker.structured.pipeline.sample_data_group import SampleDataGroup
 
 
 class IterableBase(ABC):
-    """An input that gives batch after batch, and may keep state between them."""
+    """An input that is iterated over and returns a batch each time. It may keep state between batches."""
 
     @property
     @abstractmethod
@@ -23,7 +23,7 @@ class IterableBase(ABC):
 
     @abstractmethod
     def __next__(self) -> Any:
-        """Returns for each flat field, in order, a list with the batch's samples. StopIteration ends the epoch."""
+        """Returns a list for each flat field, in order, with the field's values of all samples of the batch. Raises StopIteration at the end of the epoch."""
 
     @property
     @abstractmethod

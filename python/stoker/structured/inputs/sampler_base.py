@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SamplerBase: which samples make a batch."""
+"""SamplerBase: base class of samplers, which choose the samples of each batch."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from abc import ABC, abstractmethod
 
 
 class SamplerBase(ABC):
-    """Says which samples make the next batch, of all ranks together."""
+    """Chooses the samples of each batch. A batch here is the one of all ranks together; inputs divide it among the ranks."""
 
     @abstractmethod
     def get_next_batch_indices(self) -> list[int]:
-        """Indices of the next batch. StopIteration ends the epoch of a sampler that has epochs."""
+        """Returns the indices of the next batch's samples. A sampler with epochs raises StopIteration at the end of one."""
 
     @property
     @abstractmethod
     def is_epoch_based(self) -> bool:
-        """Whether there are epochs."""
+        """Whether the sampler has epochs."""
 
     @abstractmethod
     def reset(self) -> None:
@@ -25,4 +25,4 @@ class SamplerBase(ABC):
     @property
     @abstractmethod
     def length(self) -> int | None:
-        """Length of an epoch; None if the sampler has no epochs."""
+        """Number of batches in an epoch; None if the sampler has no epochs."""

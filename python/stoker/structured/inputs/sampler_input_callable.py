@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SamplerInputCallable: samples in a sampler's order, from several processes."""
+"""SamplerInputCallable: samples in a sampler's order, which worker processes can read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from stoker.structured.pipeline.sample_data_group import SampleDataGroup
 
 
 class SamplerInputCallable(CallableBase):
-    """Samples of a provider in a sampler's order, which is written down beforehand for max_num_iterations batches and those that are fetched ahead."""
+    """Reads a provider's samples in a sampler's order. The constructor asks the sampler for all batches in advance: max_num_iterations of them, and
+    pre_fetch_queue_length more, which the pipeline may fetch early. Each of num_shards shards takes an equal part of each batch; `batch_size` is the size of
+    such a part."""
 
     def __init__(
         self,
@@ -55,12 +57,12 @@ class SamplerInputCallable(CallableBase):
 
     @property
     def length(self) -> int | None:
-        """Batches in the first epoch; of a sampler without epochs all that were written down."""
+        """Number of batches in the first epoch; for a sampler without epochs, the number of all batches that were asked for in advance."""
         return len(self.batches[0])
 
 
 def _written_down(sampler: SamplerBase, count: int) -> list[list[list[int]]]:
-    """Returns `count` batches, by epoch."""
+    """Returns the sampler's next `count` batches as lists of indices, in one list for each epoch."""
     epochs: list[list[list[int]]] = [[]]
     taken = 0
     while taken < count:

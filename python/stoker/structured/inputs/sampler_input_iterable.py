@@ -12,7 +12,7 @@ from stoker.structured.pipeline.sample_data_group import SampleDataGroup
 
 
 class SamplerInputIterable(IterableBase):
-    """Batches of a provider's samples as a sampler says; each shard takes its part of each batch."""
+    """Reads batches of a provider's samples in a sampler's order. Each of num_shards shards takes an equal part of each batch."""
 
     def __init__(self, data_provider: DataProvider, sampler: SamplerBase, shard_id: int = 0, num_shards: int = 1) -> None:
         self.data_provider = data_provider

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SequenceSampler: each slot of a batch follows one sequence after the other."""
+"""SequenceSampler: at each index of a batch, successive batches have successive samples of a sequence."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from stoker.structured.inputs.sampler_base import SamplerBase
 
 
 class SequenceSampler(SamplerBase):
-    """Sample i of a batch follows sample i of the batch before it in their sequence, until the sequence ends and the slot's next one begins.
+    """Sample i of a batch is the successor of sample i of the previous batch in one sequence. After the end of the sequence, another sequence begins at i.
 
-    The data set is its sequences one after the other, sequence_lenghts samples each. A cycle is one order of all sequences; slot i of it takes the sequences
-    i, i + total_batch_size, ... of that order. Slots come to their next cycle at different times, but the orders are the same for all, so there are no
-    epochs, and a sequence may be in two slots at once where one of them is a cycle ahead.
+    sequence_lenghts: the number of samples of each sequence; the data set consists of these sequences, one after the other. A *slot* is an index in the
+    batch. A cycle is one order of all sequences, shuffled if randomize is set; slot i takes the sequences i, i + total_batch_size, ... of that order.
+    Slots begin their next cycle at different times, so there are no epochs. The orders are the same for all slots. While one slot is a cycle ahead of
+    another, both may have the same sequence.
     """
 
     def __init__(self, total_batch_size: int, sequence_lenghts: Sequence[int], seed: int, randomize: bool = True) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ShuffledShardedInputCallable: epochs over a data set, shuffled and shared by ranks."""
+"""ShuffledShardedInputCallable: epochs over a data set, which can be shuffled and divided among ranks."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from stoker.structured.pipeline.sample_data_group import SampleDataGroup
 
 
 class ShuffledShardedInputCallable(CallableBase):
-    """Samples of a provider, in order, or shuffled again for each epoch.
+    """Reads a provider's samples in order, or shuffled in another order in each epoch.
 
-    Each of num_shards shards is a part of the epoch's sequence. Samples that remain after the division, or do not fill a last batch, are left out of that
-    epoch. All shards take the same seed.
+    Each of num_shards shards takes an equal part of the epoch's order. Samples that remain after the division, or that do not fill a last batch, are left
+    out of that epoch. All shards must have the same seed.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class ShuffledShardedInputCallable(CallableBase):
         if self._shard_size < batch_size:
             raise ValueError(f"{self._samples} samples in {num_shards} shards do not fill a batch of {batch_size}")
         self._epoch = -1
-        self._sequence: Any = None  # of the epoch
+        self._sequence: Any = None  # indices of all samples in the order of epoch self._epoch
 
     @property
     def used_sample_data_structure(self) -> SampleDataGroup:
@@ -56,5 +56,5 @@ class ShuffledShardedInputCallable(CallableBase):
 
     @property
     def length(self) -> int | None:
-        """Full batches in an epoch of this shard."""
+        """Number of full batches in an epoch of this shard."""
         return self._shard_size // self.batch_size

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers for processing steps of one's own, and for looking at what runs through a pipeline."""
+"""Helpers for users who write processing steps, or who want to print the tensors of a running pipeline."""
 
 from stoker.structured.internal_helpers import mini_parser
 from stoker.structured.internal_helpers.check_type import check_type

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of nodes, compared while a graph is built."""
+"""Compares the types of nodes with those of fields while a graph is built."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from stoker.data_node import DataNode
 
 
 def check_type(input: DataNode, expected_type_np: Any, identifier: str) -> DataNode:
-    """Returns the node itself if its elements have the type, else raises a ValueError that names `identifier`. The type of a text is that of its bytes.
+    """Returns the node if its elements have the expected type; otherwise raises a ValueError that names `identifier`. A text counts as UINT8, the type of its
+    bytes.
 
-    Types are known while the graph is built, so nothing is added to it. What a user's function returns has no type yet: an iterator compares its first
-    batch with the blueprint.
+    Types are known while the graph is built, so the check adds no operator. The only exception are outputs of a user's function: these pass here, and the
+    iterator compares its first batch with the blueprint.
     """
     expected = types.to_dtype(expected_type_np)
     if expected == types.STRING:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Printing what runs through a pipeline."""
+"""Prints the tensors of a running pipeline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ def print_tensor_op(tensor_list: DataNode, name: str) -> DataNode:
 
 
 def print_tensor_size_op(tensor_list: DataNode, name: str) -> DataNode:
-    """Does the same for the shapes of the samples."""
+    """Prints the shapes of the samples of each batch while the pipeline runs, and returns the input. It prints only if the pipeline uses the returned
+    node."""
     return _printing(tensor_list, name, True)
 
 

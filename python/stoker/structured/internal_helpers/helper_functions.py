@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants as nodes, and texts as numbers."""
+"""Makes nodes from constants, and maps texts to numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stoker.data_node import DataNode, constant_node
 
 
 def get_as_data_node(value: Any) -> DataNode:
-    """Returns a node with this value for all samples: int32 of whole numbers and bools, else float32. A node is returned as it is."""
+    """Returns a node with this value for all samples: int32 for whole numbers and bools, float32 for other values. A DataNode is returned unchanged."""
     if isinstance(value, DataNode):
         return value
     array = np.asarray(value)
@@ -20,8 +20,8 @@ def get_as_data_node(value: Any) -> DataNode:
 
 
 def get_mapped(val: Any, mapping: Mapping[Any, Any], encapsulate: bool = False) -> Any:
-    """Maps a text, or nested sequences of texts, which become lists. The key None stands for texts without an entry. Numbers stay unchanged. encapsulate:
-    returns a single value in a list."""
+    """Returns the mapping's value for a text; for nested sequences of texts, nested lists of values. A text without an entry gets the value of the key None, or
+    raises KeyError if there is no such key. Numbers are returned unchanged. encapsulate: a value that is not a sequence is returned in a list."""
     if isinstance(val, (list, tuple)):
         return [get_mapped(v, mapping) for v in val]
     if isinstance(val, np.ndarray) and val.dtype.kind in "USO":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of a structured pipeline as torch tensors, ragged batches and texts."""
+"""Converts batches of a structured pipeline to torch tensors, ragged batches and texts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StructuredBatches(EpochIterator):
     is a list of one dict, from flat names to values."""
 
     def __init__(self, pipeline: Pipeline, blueprint: SampleDataGroup, steps: int = 0) -> None:
-        """steps: the number of steps in an epoch, for readers whose samples follow sequences without an end."""
+        """steps: the number of steps in an epoch. It is used only if the pipeline has no epochs of its own, as with a SequenceSampler."""
         if not isinstance(pipeline, Pipeline):
             raise InvalidArgumentError(
                 f"a structured pipeline comes from PipelineDefinition.get_dali_pipeline; this is {type(pipeline).__name__}"
@@ -34,7 +34,7 @@ class StructuredBatches(EpochIterator):
                 "check_and_get_output_data_structure() of its definition gives"
             )
         self._wanted = [int(t) for t in blueprint.field_types_flat]
-        # Fields that were made together: the output of their sizes, the first padded one, and the fields.
+        # One entry for each fn.pad_ragged: index of the output with the sizes, index of the first padded output, and indices of the fields.
         self._ragged: list[tuple[int, int, tuple[int, ...]]] = []
         self._total = len(self._names)
         for part in pipeline.ragged_outputs:
@@ -48,8 +48,8 @@ class StructuredBatches(EpochIterator):
             super().__init__(pipeline, reader_name=names[0] if names and not pipeline._builder.sources else None)
 
     def _restored_samples(self, state: dict[str, Any]) -> int:
-        """Returns how many samples of the begun epoch this rank has had; the resumed run continues that epoch. All batches are whole, so the number follows
-        from what all ranks had together, also if there are more or fewer ranks now."""
+        """Returns how many samples of the current epoch this rank has taken, after a restore in mid-epoch. All batches are full, so this number follows
+        from the number of samples that all ranks have taken together, even if the number of ranks has changed."""
         batch = self.batch_size * self._pipes[0]._started().meta()["number_of_shards"]
         return int(state["epoch"] * state["size"] + state["consumed"]) // batch * self.batch_size % self._samples
 
@@ -59,7 +59,7 @@ class StructuredBatches(EpochIterator):
     next = __next__
 
     def next_values(self) -> list[Any]:
-        """Returns the next batch, as the values of the flat fields in order; more may follow."""
+        """Returns the next batch as a list with the values of the flat fields, in order. The list may have more elements; ignore these."""
         (taken,) = self._take()
         batch = taken.batch
         if self._hand_over is None:
@@ -67,7 +67,7 @@ class StructuredBatches(EpochIterator):
         values = self._hand_over.tensors(batch)
         for k in self._strings:
             values[k] = _texts(batch, k)
-        for sizes, padded, fields in self._ragged:  # pad_ragged has made them: nothing is to be checked
+        for sizes, padded, fields in self._ragged:  # without checks, since fn.pad_ragged has made them
             for k, tensor, column in zip(fields, values[padded:sizes], values[sizes].unbind(1), strict=True):
                 values[k] = self._ragged_batch._of(tensor, self._layout(None, column), 1)
         for k, name in enumerate(self._names):
@@ -76,7 +76,8 @@ class StructuredBatches(EpochIterator):
         return values
 
     def _begin(self, batch: _core.Batch) -> None:
-        """Checks at the first batch that types agree with the blueprint. Outputs of a user's function have no known type before."""
+        """Checks that the types of the first batch are those of the blueprint, because a user's function may return any type, and prepares the conversion to
+        tensors."""
         from stoker.batching import RaggedBatch
         from stoker.batching._shapes import Layout
         from stoker.plugin._handover import AS_IT_LIES, Handover

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A class that isinstance takes for another one, without any of its behaviour."""
+"""Makes a class that passes isinstance checks for another class, but has none of that class's behaviour."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def masked_as(own: type, shown: type) -> type:
-    """Returns a subclass of `own` and of `shown`: its instances are made like those of `own`. Attributes that only `shown` has raise RuntimeError."""
+    """Returns a subclass of both `own` and `shown` that behaves like `own`. Attributes that only `shown` has raise RuntimeError."""
 
     def refuse(name: str) -> property:
         def raises(self: Any) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DALIStructuredOutputIterator: batches of a structured pipeline as trees, in the place of a torch DataLoader."""
+"""DALIStructuredOutputIterator: batches of a structured pipeline as trees. It can replace a torch DataLoader."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from stoker.structured.pipeline.sample_data_group import SampleDataGroup
 
 
 class DALIStructuredOutputIterator:
-    """Iterates over a structured pipeline; a step is the tree of the output format with a batch in it.
+    """Iterates over a structured pipeline. Each step is a tree of the output format whose fields hold a batch.
 
-    num_batches_in_epoch: what len() says. Epochs end where the input's do. Sequences (SequenceSampler) have no end: there an epoch has this number of
-        batches.
-    pipeline: from PipelineDefinition.get_dali_pipeline.
-    sample_data_structure_blueprint: from PipelineDefinition.check_and_get_output_data_structure.
-    contained_dataset: what `dataset` gives, as a DataLoader's does.
-    dali_generic_iterator_class: makes the iterator within of (pipeline, names of outputs); the default gives torch's tensors over the pipeline's memory.
-    convert_sample_data_group_to_dict: a step is nested dicts; False: a SampleDataGroup.
-    post_process_func: what becomes of each step, on the thread that takes it.
+    num_batches_in_epoch: the value of len(). An epoch ends when the input's epoch ends. With a SequenceSampler, which has no epochs, an epoch has this number
+        of batches.
+    pipeline: the result of PipelineDefinition.get_dali_pipeline.
+    sample_data_structure_blueprint: the result of PipelineDefinition.check_and_get_output_data_structure.
+    contained_dataset: the value of the attribute `dataset`, which a DataLoader has too.
+    dali_generic_iterator_class: is called with (pipeline, names of outputs) and returns the iterator that gives flat batches, as DALIGenericIterator does. The
+        default one gives torch tensors over the pipeline's memory.
+    convert_sample_data_group_to_dict: a step is a nested dict if True, a SampleDataGroup if False.
+    post_process_func: is called with each step, on the consumer's thread; the iterator returns its result.
 
-    A field comes as one tensor with the samples along its first axis. Where samples differ in their first extent it is a RaggedBatch
-    (stoker.batching): always of fields that are declared ragged or that ConditionalElementRemover has cut, for which the pipeline's threads make it, and of
-    others in batches where they do differ, by a copy. Texts are a list of str.
+    The value of a field is one tensor with the samples along its first axis; of texts, a list of str. A field that is declared ragged, or that
+    ConditionalElementRemover has cut, is a RaggedBatch (stoker.batching), which the pipeline's threads make. Another field is a RaggedBatch only in a batch
+    whose samples differ in their first extent; it costs a copy there.
     """
 
     class SimpleIterator(Iterator[Any]):
@@ -99,7 +100,7 @@ class DALIStructuredOutputIterator:
 
     @property
     def internal_iterator(self) -> Any:
-        """The iterator within, which gives flat batches."""
+        """The iterator that gives the flat batches."""
         return self._iterator
 
     @property
@@ -121,10 +122,10 @@ class DALIStructuredOutputIterator:
 
 
 def _places(group: SampleDataGroup) -> list[tuple[Any, Any]]:
-    """Returns the contents of a group as a dict: a name maps to the number of a flat field, or to the dict of a child group."""
+    """Returns the children of a group as (name, value) pairs. The value is the index of a flat field, or for a child group such a list of pairs."""
     return [(name, _places(field.value) if field.is_group else field.value) for name, field in group._fields.items()]
 
 
 def _nested(places: list[tuple[Any, Any]], values: list[Any]) -> dict[Any, Any]:
-    """Converts flat values to nested dicts, like SampleDataGroup.to_dictionary."""
+    """Returns flat values as nested dicts, as SampleDataGroup.to_dictionary does."""
     return {name: values[at] if type(at) is int else _nested(at, values) for name, at in places}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PipelineDefinition: an input and the steps that its samples go through."""
+"""PipelineDefinition: an input, and the processing steps for its samples."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 
 
 class PipelineDefinition:
-    """An input, and the steps that its samples go through one after the other.
+    """Makes a pipeline from an input and from processing steps, which are applied to each sample in order.
 
-    data_loading_callable_iterable: gives the samples (stoker.structured.inputs). Where its data provider has an operator that reads them, no Python runs
-        for a sample.
-    preprocess_functors: the steps; None among them is left out.
-    check_data_format: compares the types of nodes with those of the fields that they are assigned to, while the pipeline is defined.
-    use_parallel_external_source, prefetch_queue_depth: Python inputs that are callables run in worker processes (the pipeline's py_num_workers), and begin this
-        many batches early.
-    print_sample_data_group_format: prints the format before and after each step.
-    copy_external_source_passthrough_outputs, passthrough_copy_*: are checked, and need nothing: outputs have memory of their own here.
+    data_loading_callable_iterable: the input, from stoker.structured.inputs. If its data provider has an operator that reads the samples, no Python runs for a
+        sample.
+    preprocess_functors: the steps. Elements that are None are ignored.
+    check_data_format: whether a field accepts only nodes of its type. This is checked while the pipeline is defined.
+    use_parallel_external_source: whether a callable input that is written in Python runs in worker processes (the pipeline's py_num_workers).
+    prefetch_queue_depth: the worker processes begin this many batches ahead.
+    print_sample_data_group_format: whether to print the format of the samples before the first step and after each step.
+    copy_external_source_passthrough_outputs, passthrough_copy_*: are checked but have no effect. In ACCV-Lab they copy outputs that share the input's memory;
+        in Stoker all outputs have their own memory.
     """
 
     def __init__(
@@ -58,11 +59,11 @@ class PipelineDefinition:
 
     @property
     def input_data_structure(self) -> SampleDataGroup:
-        """The format of what the input gives."""
+        """The format of the input's samples."""
         return self._input.used_sample_data_structure
 
     def check_and_get_output_data_structure(self) -> SampleDataGroup:
-        """Returns the format of the pipeline's outputs. Each step checks whether its input has a format that it can use."""
+        """Returns the format of the pipeline's outputs. Each step checks that it can be applied to the format that it receives, and raises an error if not."""
         structure = self.input_data_structure
         if self._print:
             print(f"Input format:\n{structure.get_string_no_details()}")
@@ -80,10 +81,10 @@ class PipelineDefinition:
         return structure
 
     def get_dali_pipeline(self, **kwargs: Any) -> Pipeline:
-        """Returns the pipeline. kwargs: those of stoker.Pipeline (batch_size, num_threads, device_id, seed, ...). Its outputs are the flat fields of the output
-        format."""
+        """Returns the pipeline. Its outputs are the flat fields of the output format. kwargs: arguments of stoker.Pipeline (batch_size, num_threads, device_id,
+        seed, ...)."""
         self.check_and_get_output_data_structure()
-        parts: list[list[int]] = []  # ragged fields, by what their outputs were made together with
+        parts: list[list[int]] = []  # indices of the ragged fields, in one list for each fn.pad_ragged
 
         def define() -> tuple[DataNode, ...]:
             pipe = Pipeline.current()
@@ -93,7 +94,7 @@ class PipelineDefinition:
             values: tuple[DataNode, ...] = data.get_data()
             ragged = [k for k, is_ragged in enumerate(data.field_ragged_flat) if is_ragged]
             parts.clear()
-            for device in dict.fromkeys(values[k].device for k in ragged):  # each field's parts lie where it does
+            for device in dict.fromkeys(values[k].device for k in ragged):  # no field changes its device
                 parts.append([k for k in ragged if values[k].device == device])
             names = data.field_names_flat
             made = [node for part in parts for node in fn.pad_ragged(*(values[k] for k in part), names=[names[k] for k in part])]
@@ -109,7 +110,7 @@ class PipelineDefinition:
     get_pipeline = get_dali_pipeline
 
     def _check_batch_size(self, batch_size: int) -> None:
-        """Refuses an input with another batch size, because it would leave out samples or return those of other batches."""
+        """Raises ValueError if the input was made for another batch size: it would leave out samples, or return samples of other batches."""
         counted = getattr(self._input, "batch_size", None)
         if counted is not None and counted != batch_size:
             raise ValueError(
@@ -118,7 +119,7 @@ class PipelineDefinition:
             )
 
     def _defined(self) -> SampleDataGroup:
-        """Defines the graph, and returns the tree with the nodes of the last step."""
+        """Adds the operators of the input and of all steps to the graph. Returns the tree of output nodes."""
         data = self.input_data_structure
         data.set_apply_mapping(False)
         data.set_do_check_type(self._check_data_format)

@@ -22,19 +22,20 @@ FieldMapping = Mapping[str | None, Any]
 
 
 class MissingFieldError(KeyError):
-    """There is no such field; the message says which there are."""
+    """Raised for the name of a field that does not exist. The message lists the fields that do."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
 
 
 class FieldExistsError(MissingFieldError):
-    """A field of this name is there already."""
+    """Raised if a field is added under a name that another field has."""
 
 
 @dataclass
 class _Field:
-    """type: of the elements, or SampleDataGroup. value: what it holds; of a group the group itself. ragged: samples may differ in their first extent."""
+    """A child of a group. type: the type of its elements, or SampleDataGroup for a child group. value: the data, the node, or the child group. mapping: see
+    SampleDataGroup.add_data_field. ragged: whether samples of a batch may differ in their first extent."""
 
     type: Any
     value: Any = None
@@ -49,20 +50,20 @@ class _Field:
 class SampleDataGroup:
     """A tree of named fields. Data fields are its leaves and have a type; group fields hold further trees. Fields keep the order in which they were added.
 
-    As a *blueprint* a tree has no values and says what samples look like. As a *container* it holds the values of one sample (in a DataProvider), the
-    nodes of a graph (in a processing step) or those of a batch (what an iterator gives).
+    A tree without values is a *blueprint*: it describes the format of samples. A tree with values holds those of one sample (in a DataProvider), the nodes of
+    a graph (in a processing step), or the tensors of a batch (in the result of an iterator).
 
         sample = SampleDataGroup()
         sample.add_data_field("image", types.UINT8)
         sample.add_data_group_field_array("cameras", camera, 6)
         sample["cameras"][0]["image"] = encoded
 
-    Assignment to a data field outside of a pipeline converts numbers, lists and NumPy arrays to the field's type, after its mapping from texts to numbers,
-    if it has one. In a pipeline's definition the type of the assigned node has to be the field's. Assignment to a group field takes a tree of the same
-    format. The format changes only by explicit calls: add_*, remove_*, change_type_of_data_and_remove_data.
+    Outside of a pipeline, assignment to a data field converts numbers, lists and NumPy arrays to the field's type. If the field has a mapping from texts to
+    numbers, it is applied first. While a pipeline is defined, nodes are assigned, whose type must be that of the field. A group field accepts only a tree of
+    its format. Only add_*, remove_* and change_type_of_data_and_remove_data change the format.
 
-    Children that are named 0, 1, 2, ... in this order make an array. Texts (types.STRING) are uint8 tensors inside a pipeline, and str when they are read
-    outside of it.
+    A group whose children have the names 0, 1, 2, ... in this order is an array. Texts (types.STRING) are uint8 tensors in a pipeline; outside of it,
+    reading the field returns a str.
     """
 
     _type_mapping: ClassVar = {t: types.to_numpy_type(t) if t != types.BOOL else bool for t in types.NUMBERS if t != types.BFLOAT16}
@@ -91,7 +92,7 @@ class SampleDataGroup:
             made.add_data_group_field(i, sample_data_group)
         return made
 
-    # ---- settings, for the whole tree below ----
+    # ---- settings of this group and all groups below it ----
 
     def set_apply_mapping(self, apply: bool) -> None:
         """Sets whether assignment maps texts to numbers in fields with a mapping."""
@@ -104,12 +105,12 @@ class SampleDataGroup:
             group._do_convert = convert
 
     def set_do_check_type(self, check_type: bool) -> None:
-        """Sets whether assignment in a pipeline's definition compares types. It costs nothing when the pipeline runs."""
+        """Sets whether a field accepts only nodes of its type. The check happens while the pipeline is defined, and costs nothing when it runs."""
         for group in self._groups():
             group._do_check_type = check_type
 
     def _groups(self) -> Iterator[SampleDataGroup]:
-        """This group and all below it."""
+        """Yields this group and all groups below it."""
         yield self
         for field in self._fields.values():
             if field.is_group:
@@ -130,11 +131,11 @@ class SampleDataGroup:
         return self._copy(False)
 
     def get_copy(self) -> SampleDataGroup:
-        """Returns another tree with the same values, which are not copied."""
+        """Returns a new tree whose fields refer to the same values. The values are not copied."""
         return self._copy(True)
 
     def type_matches(self, other: SampleDataGroup) -> bool:
-        """Returns whether both have the same fields of the same types in the same order, so that flat values of one fit the other."""
+        """Returns whether both trees have the same fields of the same types in the same order. If so, the flat values of one can be set in the other."""
         if not isinstance(other, SampleDataGroup) or list(self._fields) != list(other._fields):
             return False
         for name, field in self._fields.items():
@@ -238,12 +239,12 @@ class SampleDataGroup:
         return group, names[-1]
 
     def set_item_in_path(self, path: Path, value: Any) -> None:
-        """Sets self[path[0]][path[1]]... = value. A path may also be a single name."""
+        """Assigns to the field at a path: self[path[0]][path[1]]... = value. A path may also be a single name."""
         group, name = self._parent_and_name(path)
         group._set(name, value, path_text(_names(path)))
 
     def get_item_in_path(self, path: Path) -> Any:
-        """Returns self[path[0]][path[1]]...; for the empty path the tree itself."""
+        """Returns the value of the field at a path, self[path[0]][path[1]]...; for the empty path, this tree."""
         if not _names(path):
             return self
         group, name = self._parent_and_name(path)
@@ -330,11 +331,11 @@ class SampleDataGroup:
         return self._is_array_of(field, None)
 
     def is_data_field_array(self, field: Name | None = None) -> bool:
-        """Returns whether it is an array of data fields."""
+        """Returns whether this group, or the named child, is an array whose elements are all data fields."""
         return self._is_array_of(field, False)
 
     def is_data_group_field_array(self, field: Name | None = None) -> bool:
-        """Returns whether it is an array of groups."""
+        """Returns whether this group, or the named child, is an array whose elements are all groups."""
         return self._is_array_of(field, True)
 
     @property
@@ -350,7 +351,7 @@ class SampleDataGroup:
     # ---- flat ----
 
     def _leaves(self, path: tuple[Name, ...] = ()) -> Iterator[tuple[tuple[Name, ...], _Field]]:
-        """Returns all data fields, depth first, with their paths."""
+        """Yields the path of each data field and the field, depth first."""
         for name, field in self._fields.items():
             if field.is_group:
                 yield from field.value._leaves((*path, name))
@@ -364,26 +365,27 @@ class SampleDataGroup:
 
     @property
     def field_types_flat(self) -> tuple[Any, ...]:
-        """Types of all data fields in the same order; of texts that of their bytes."""
+        """Types of all data fields, in the order of field_names_flat. The type of a text is UINT8, that of its bytes."""
         return tuple(types.UINT8 if f.type == types.STRING else f.type for _, f in self._leaves())
 
     @property
     def field_ragged_flat(self) -> tuple[bool, ...]:
-        """Returns for each data field, in the same order, whether samples may differ in their first extent."""
+        """For each data field, in the order of field_names_flat, whether samples of a batch may differ in their first extent."""
         return tuple(f.ragged for _, f in self._leaves())
 
     @property
     def field_strings_flat(self) -> tuple[bool, ...]:
-        """Returns for each data field, in the same order, whether it holds texts."""
+        """For each data field, in the order of field_names_flat, whether it holds texts."""
         return tuple(f.type == types.STRING for _, f in self._leaves())
 
     def get_data(self, as_list_type: bool = False) -> Any:
-        """Values of all data fields in this order: what a source gives, and what a definition returns. Texts are their bytes."""
+        """Returns the values of all data fields, in the order of field_names_flat. Texts are uint8 arrays of their bytes. A source returns such a list for each
+        sample, and a pipeline's definition returns one of nodes."""
         values = [f.value for _, f in self._leaves()]
         return values if as_list_type else tuple(values)
 
     def set_data(self, data: Sequence[Any]) -> None:
-        """Reverses get_data for a tree of the same format. Values are stored unchanged."""
+        """Sets the values of all data fields, in the order in which get_data returns them. They are stored without conversion."""
         leaves = list(self._leaves())
         if len(data) != len(leaves):
             names = ", ".join(path_text(path) for path, _ in leaves)
@@ -392,14 +394,15 @@ class SampleDataGroup:
             field.value = value
 
     def set_data_from_dali_generic_iterator_output(self, data: Sequence[Mapping[str, Any]], index: int) -> None:
-        """Takes the values that an iterator gave under the flat names, of its pipeline `index`."""
+        """Sets the values of all data fields from a step of an iterator: `data` has one dict for each pipeline, and data[index] maps the flat names of the
+        fields to values."""
         given = data[index]
         if missing := [name for name in self.field_names_flat if name not in given]:
             raise MissingFieldError(f"the iterator gave no '{missing[0]}'; it gave: {', '.join(given)}")
         self.set_data([given[name] for name in self.field_names_flat])
 
     def to_dictionary(self) -> dict[Name, Any]:
-        """Returns the tree as nested dicts; texts as str."""
+        """Returns the tree as nested dicts. Texts are str."""
         return {name: field.value.to_dictionary() if field.is_group else self[name] for name, field in self._fields.items()}
 
     # ---- format ----
@@ -414,9 +417,9 @@ class SampleDataGroup:
     def add_data_field(self, name: Name, type: Any, mapping: FieldMapping | None = None, ragged: bool = False) -> None:
         """Adds a data field.
 
-        type: of its elements; types.STRING for a text. mapping: from texts to numbers, applied when a text, or nested sequences of them, are assigned outside
-        of a pipeline; the key None stands for texts that have no entry. ragged (ours): samples of a batch differ in their first extent, so an iterator always
-        gives a RaggedBatch.
+        type: the type of its elements; types.STRING for a text. mapping: a dict from texts to numbers. It is applied if a text, or nested sequences of texts,
+        are assigned outside of a pipeline; texts without an entry get the value of the key None. ragged (only in Stoker): samples of a batch may differ in
+        their first extent, and the iterator always returns a RaggedBatch for the field.
         """
         if isinstance(type, SampleDataGroup) or type is SampleDataGroup:
             raise AssertionError(f"field '{name}': add_data_group_field adds groups; add_data_field takes the type of elements")
@@ -437,10 +440,10 @@ class SampleDataGroup:
         self._add(name, _Field(SampleDataGroup, group))
 
     def add_video_frame_field(self, name: Name, by_time: bool = False) -> None:
-        """Adds a frame of a video, which ImageDecoder turns into an image. Only in Stoker.
+        """Adds a field for a frame of a video, which ImageDecoder decodes to an image. Only in Stoker.
 
-        It is a group with the fields "video", a path, and "frame", the frame's number from 0 on; with by_time "seconds" instead, for the frame that is shown
-        then. A tuple may be assigned to it: sample["image"] = ("walk.mp4", 17).
+        The field is a group with the fields "video", a path, and "frame", the index of the frame, from 0 on. With by_time, it has "seconds" instead of "frame",
+        and means the frame that is shown at that time. A tuple can be assigned to it: sample["image"] = ("walk.mp4", 17).
         """
         group = SampleDataGroup()
         group.add_data_field("video", types.STRING)
@@ -448,7 +451,7 @@ class SampleDataGroup:
         self.add_data_group_field(name, group)
 
     def is_video_frame_field(self, name: Name) -> bool:
-        """Returns whether a child has been added by add_video_frame_field. Only in Stoker."""
+        """Returns whether a child is a group like those that add_video_frame_field adds. Only in Stoker."""
         field = self._field(name)
         return field.is_group and field.value._is_video_frame()
 
@@ -468,7 +471,7 @@ class SampleDataGroup:
         self[at] = value[1]
 
     def replace_video_frame_field(self, path: Path) -> None:
-        """Makes a frame of a video a data field for an image, of type UINT8, at the same place among its neighbours. Only in Stoker."""
+        """Replaces a field for a frame of a video by a data field of type UINT8 for its image. The order of the fields stays the same. Only in Stoker."""
         group, name = self._parent_and_name(path)
         if not group.is_video_frame_field(name):
             raise AssertionError(f"'{path_text(_names(path))}' is not a frame of a video")
@@ -489,12 +492,12 @@ class SampleDataGroup:
         del self._fields[name]
 
     def remove_all_occurrences(self, name_to_remove: Name) -> None:
-        """Removes all fields of this name, here and below."""
+        """Removes all fields with this name, here and below."""
         for group in list(self._groups()):
             group._fields.pop(name_to_remove, None)
 
     def find_all_occurrences(self, name_to_find: Name) -> list[tuple[Name, ...]]:
-        """Paths of all fields of this name, here and below."""
+        """Returns the paths of all fields with this name, here and below."""
         found: list[tuple[Name, ...]] = [(name_to_find,)] if name_to_find in self._fields else []
         for name, field in self._fields.items():
             if field.is_group:
@@ -506,7 +509,8 @@ class SampleDataGroup:
         return len(self.find_all_occurrences(name_to_find))
 
     def change_type_of_data_and_remove_data(self, path: Path, new_type: Any, new_mapping: FieldMapping | None = None) -> None:
-        """Gives a field another type: a data field that of its elements, a group another format, by a blueprint. Its values are gone then."""
+        """Changes the type of a field and removes its values. new_type: for a data field, the type of its elements; for a group, a blueprint of its format.
+        new_mapping: the mapping of a data field; see add_data_field."""
         group, name = self._parent_and_name(path)
         field = group._fields[name]
         if isinstance(new_type, SampleDataGroup) != field.is_group:
@@ -525,7 +529,7 @@ class SampleDataGroup:
         field.value = blueprint
 
     def set_ragged(self, path: Path, ragged: bool = True) -> None:
-        """Sets whether samples of a batch may differ in the first extent of a field; see add_data_field. Only in Stoker."""
+        """Sets whether samples of a batch may differ in the first extent of a field: the argument `ragged` of add_data_field. Only in Stoker."""
         group, name = self._parent_and_name(path)
         group._fields[name].ragged = ragged
 
@@ -535,7 +539,7 @@ class SampleDataGroup:
         return group._fields[name].ragged
 
     def take_ragged(self, other: SampleDataGroup) -> None:
-        """Copies the marks of ragged fields from another tree of the same format. Only in Stoker."""
+        """Copies from another tree of the same format which fields are ragged. Only in Stoker."""
         for (_, field), (_, theirs) in zip(self._leaves(), other._leaves(), strict=True):
             field.ragged = theirs.ragged
 
@@ -548,14 +552,14 @@ class SampleDataGroup:
             field.ragged = False
 
     def ensure_uniform_size_in_batch_for_all_strings(self) -> None:
-        """Pads all texts with zeros, which are not part of the str that is read."""
+        """Pads all texts with zeros to the longest of the batch. Reading a text removes the zeros."""
         for _, field in self._leaves():
             if field.type == types.STRING:
                 field.value = fn.pad(field.value, fill_value=0)
 
     @staticmethod
     def get_numpy_type_for_dali_type(dali_type: Any) -> Any:
-        """Returns NumPy's type for a type of elements."""
+        """Returns the NumPy type of a DALI type. Raises ValueError if NumPy has none."""
         kind = types.to_dtype(dali_type)
         if kind not in SampleDataGroup._type_mapping:
             raise ValueError(f"The DALI type ({kind}) does not have a corresponding numpy type")
@@ -569,7 +573,8 @@ class SampleDataGroup:
         data_group_field_array_children: Sequence[Name] | Name | None = None,
         current_name: str | None = None,
     ) -> None:
-        """Raises ValueError unless all these children are there, as what they should be. current_name: what the message calls this group."""
+        """Raises ValueError unless this group has all of these children, and each is a data field, a group, an array of data fields or an array of groups, as
+        the argument's name says. current_name: the name of this group in the message."""
         here = f"Data group field '{current_name}'" if current_name is not None else "The data group field"
         wanted = (
             (data_field_children, self.is_data_field, "a data field"),
@@ -599,14 +604,14 @@ def path_text(path: Sequence[Name]) -> str:
 
 
 def _as_type(value: Any, wanted: np.dtype[Any]) -> Any:
-    """As np.asarray with a type; ValueError where a number lies outside of what the type can hold, which NumPy would wrap."""
+    """Returns np.asarray(value, wanted). Raises ValueError if a number is out of the type's range; NumPy would wrap it."""
     given = np.asarray(value)
     if given.dtype.kind not in "iuf" or wanted.kind == "b" or np.can_cast(given.dtype, wanted) or not given.size:
         return np.asarray(value, dtype=wanted)
     bounds: Any = np.finfo(wanted) if wanted.kind == "f" else np.iinfo(wanted)
     if wanted.kind == "f":
         bad = np.isfinite(given) & (np.abs(given) > bounds.max)
-    elif given.dtype.kind == "f":  # not a number is neither
+    elif given.dtype.kind == "f":  # this form is true for NaN too, which no integer type can hold
         bad = ~((given >= float(bounds.min)) & (given < float(int(bounds.max) + 1)))
     else:
         bad = (given < bounds.min) | (given > bounds.max)
@@ -629,7 +634,7 @@ def _array_to_text(value: Any) -> Any:
         return value
     if isinstance(value, (list, tuple)):
         return [_array_to_text(v) for v in value]
-    if not isinstance(value, np.ndarray):  # of torch, or on a GPU
+    if not isinstance(value, np.ndarray):  # a tensor of torch (cpu) or CuPy (get)
         value = np.asarray(value.cpu() if hasattr(value, "cpu") else value.get() if hasattr(value, "get") else value)
     if value.ndim > 1:
         return [_array_to_text(v) for v in value]

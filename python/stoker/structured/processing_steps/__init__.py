@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of structured pipelines, and the classes that steps of one's own are made from."""
+"""Processing steps of structured pipelines, and the base classes for steps that users write."""
 
 from stoker.structured.processing_steps.affine_transformer import AffineTransformer
 from stoker.structured.processing_steps.annotation_element_condition_eval import AnnotationElementConditionEval

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds properties of images, such as their size, without reading their pixels."""
+"""Helpers for steps: the size of an image without its pixels, transfer to the GPU, lists of names, constants."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from stoker.data_node import DataNode, constant_node
 
 
 def names_of(names: str | int | Sequence[str | int] | None) -> list[str | int]:
-    """Returns one name, several or none as a list."""
+    """Returns an argument that is a name, a sequence of names or None as a list of names."""
     if names is None:
         return []
     return [names] if isinstance(names, (str, int)) else list(names)
 
 
 def image_size(image: DataNode) -> DataNode:
-    """Returns a value that begins with the height and width of an image; more may follow.
+    """Returns a node with a one-dimensional tensor whose first two elements are the height and width of an image. Ignore further elements.
 
-    The result is a constant if the size is known while the graph is built. The size of an image from a decoder is read from the file's header, so that the
-    decoder stays in one pass with the operators after it and decodes only what they need.
+    The node is a constant if the size is known while the graph is built. If the image comes from a decoder, its size is read from the header of the file, so
+    that the decoder stays in one pass with the operators after it and decodes only the part that they need.
     """
     builder = image._builder
     _, ndim, shape, layout = builder.describe(image.ref)
@@ -42,10 +42,10 @@ def image_size(image: DataNode) -> DataNode:
 
 
 def on_gpu(node: DataNode, wanted: bool) -> DataNode:
-    """Returns the node on the GPU if that is wanted and the pipeline has a GPU."""
+    """Returns the node's copy on the GPU if `wanted` and the pipeline has a GPU, else the node itself."""
     return node.gpu() if wanted and node._builder.device_id is not None else node
 
 
 def typed_constant(value: Any, numpy_type: Any) -> DataNode:
-    """Returns a constant of a type."""
+    """Returns a node with a constant of the given type."""
     return constant_node(np.asarray(value, dtype=numpy_type), types.to_dtype(numpy_type))

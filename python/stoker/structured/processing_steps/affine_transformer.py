@@ -19,26 +19,27 @@ Names = str | int | Sequence[str | int] | None
 
 
 class AffineTransformer(PipelineStepBase):
-    """Transforms images at random, resizes them to `output_hw`, and lets projection matrices and points follow.
+    """Transforms images at random and resizes them to `output_hw`. Transforms projection matrices, points and boxes in the same way.
 
-    All fields that are found are transformed alike, by one matrix and in one resampling. The images therefore have one size. For cameras that are to be
-    transformed by themselves, wrap the step (DataGroupArrayInPathElementsAppliedStep).
+    One random matrix is drawn for all fields of a sample, and each image is resampled once. All images of a sample must therefore have the same size. To
+    draw a matrix for each camera, wrap the step in DataGroupArrayInPathElementsAppliedStep.
 
-    transformation_steps move the image within a frame of its own size, one after the other, each with its probability; rotations, scalings and shears are
-    about the frame's centre. What leaves the frame is cut, what does not fill it is 0.
-
-    output_hw: height and width of what comes out. resizing_mode: how the frame gets there where its aspect ratio is another: STRETCH scales both sides; PAD
-    and CROP scale by one factor, so that all of the frame is seen, or that it fills the output. resizing_anchor: which side stays aligned with PAD and CROP;
-    None with STRETCH.
-    image_field_names: images (HWC). image_hw_field_names: fields with height and width, where no images are transformed. Exactly one of the two is given.
-    projection_matrix_field_names: matrices (float32 or float64, of 3 rows or 4) that take points to pixels; of a pair of intrinsics and extrinsics name the
-    intrinsics. point_field_names: points in pixels; a row may hold several, as the two corners of a box.
-    transform_image_on_gpu: in a pipeline that has one. bbox_field_names (ours): boxes (left, top, right, bottom), whose corners are points too, and which a flip
-    leaves in this order.
+    transformation_steps: changes that are applied in order, each with its probability. They move the image within a frame of the image's size; rotations,
+    scalings and shears have the frame's centre as their origin. Parts of the image outside of the frame are cut off; parts of the frame that the image does
+    not cover are 0.
+    output_hw: height and width of the result. resizing_mode: how the frame is resized to it. STRETCH scales height and width by different factors; PAD and
+    CROP scale both by one factor. With PAD the whole frame is visible and the rest is 0; with CROP the frame fills the output and is cut. resizing_anchor:
+    which side of the frame keeps its position with PAD and CROP; None with STRETCH.
+    image_field_names: names of images (HWC). image_hw_field_names: names of fields with the height and width of images that are not transformed themselves.
+    Exactly one of the two must be given.
+    projection_matrix_field_names: names of matrices (float32 or float64, with 3 or 4 rows) that map points to pixels; if the data has intrinsics and
+    extrinsics, name the intrinsics. point_field_names: names of fields with points in pixels, (x, y) or several points in a row.
+    transform_image_on_gpu: whether images are transformed on the GPU, if the pipeline has one. bbox_field_names (only in Stoker): names of fields with boxes
+    (left, top, right, bottom) in pixels; they keep this order even if the image is flipped.
     """
 
     class TransformationStep(ABC):
-        """A step, taken with probability `prob`."""
+        """A change of the image that is made with probability `prob`."""
 
         def __init__(self, prob: float) -> None:
             if not 0 <= prob <= 1:
@@ -47,19 +48,19 @@ class AffineTransformer(PipelineStepBase):
 
         @abstractmethod
         def values(self) -> list[float]:
-            """Its kind, and its values, as fn.affine_augmentation takes them."""
+            """Returns the number of the step's kind in fn.affine_augmentation, followed by its parameters."""
 
         def numbers(self) -> list[float]:
-            """Returns the step's numbers for fn.affine_augmentation."""
+            """Returns the step in the form of fn.affine_augmentation's argument `steps`: kind, probability, number of parameters, parameters."""
             kind, *values = self.values()
             return [kind, self.prob, len(values), *values]
 
         def check_prev_types_compatible_and_add_current_type(self, prev_types: set[type]) -> set[type]:
-            """Types of all steps that may have been taken up to this one; ValueError where it cannot follow them."""
+            """Returns the types of all steps up to this one, given the types of those before it. Raises ValueError if this step cannot follow one of them."""
             return {*prev_types, type(self)}
 
     class _Aligning(TransformationStep):
-        """Steps that need to know where the image's edges are."""
+        """Base class of steps that align an edge of the image. They cannot follow rotations and shears, after which the edges are slanted."""
 
         def check_prev_types_compatible_and_add_current_type(self, prev_types: set[type]) -> set[type]:
             for before in (AffineTransformer.Rotation, AffineTransformer.Shearing):
@@ -68,7 +69,7 @@ class AffineTransformer(PipelineStepBase):
             return {*prev_types, type(self)}
 
     class Translation(TransformationStep):
-        """Moves the image by between min_xy and max_xy pixels, or by min_xy."""
+        """Moves the image by a random number of pixels between min_xy and max_xy along x and y; without max_xy, by min_xy."""
 
         def __init__(self, prob: float, min_xy: Sequence[float], max_xy: Sequence[float] | None = None) -> None:
             super().__init__(prob)
@@ -78,7 +79,8 @@ class AffineTransformer(PipelineStepBase):
             return [0, *_ranges(self, self.min_xy, self.max_xy)]
 
     class ShiftInsideOriginalImage(_Aligning):
-        """Moves an image that is larger than the frame to a random place where it fills the frame, along x, y or both. A smaller one stays."""
+        """Moves an image that is larger than the frame to a random position in which it still fills the frame: along x if shift_x, along y if shift_y. A
+        smaller image is not moved."""
 
         def __init__(self, prob: float, shift_x: bool, shift_y: bool) -> None:
             super().__init__(prob)
@@ -88,7 +90,7 @@ class AffineTransformer(PipelineStepBase):
             return [1, float(self.shift_x), float(self.shift_y)]
 
     class ShiftToAlignWithOriginalImageBorder(_Aligning):
-        """Moves the image so that one side of it lies on that side of the frame."""
+        """Moves the image so that one of its sides lies on the same side of the frame."""
 
         class Border(Enum):
             """Sides of the frame."""
@@ -108,7 +110,7 @@ class AffineTransformer(PipelineStepBase):
             return [2, self._border.value]
 
     class Rotation(TransformationStep):
-        """Turns the image anticlockwise by between min_rot and max_rot degrees, or by min_rot."""
+        """Turns the image anticlockwise by a random angle between min_rot and max_rot degrees; without max_rot, by min_rot."""
 
         def __init__(self, prob: float, min_rot: float, max_rot: float | None = None) -> None:
             super().__init__(prob)
@@ -118,7 +120,7 @@ class AffineTransformer(PipelineStepBase):
             return [3, *_ranges(self, [self.min_rot], None if self.max_rot is None else [self.max_rot])]
 
     class UniformScaling(TransformationStep):
-        """Scales the image by between min_scaling and max_scaling, or by min_scaling."""
+        """Scales the image by a random factor between min_scaling and max_scaling; without max_scaling, by min_scaling."""
 
         def __init__(self, prob: float, min_scaling: float, max_scaling: float | None = None) -> None:
             super().__init__(prob)
@@ -128,7 +130,7 @@ class AffineTransformer(PipelineStepBase):
             return [4, *_ranges(self, [self.min_scaling], None if self.max_scaling is None else [self.max_scaling])]
 
     class NonUniformScaling(TransformationStep):
-        """Scales x and y by factors of their own."""
+        """Scales x and y by two random factors between min_scaling_xy and max_scaling_xy; without max_scaling_xy, by min_scaling_xy."""
 
         def __init__(self, prob: float, min_scaling_xy: Sequence[float], max_scaling_xy: Sequence[float] | None = None) -> None:
             super().__init__(prob)
@@ -138,7 +140,8 @@ class AffineTransformer(PipelineStepBase):
             return [4, *_ranges(self, self.min_scaling_xy, self.max_scaling_xy)]
 
     class Shearing(TransformationStep):
-        """Shears the image along x and y by angles in degrees."""
+        """Shears the image along x and y by random angles between min_shearing_xy and max_shearing_xy, in degrees; without max_shearing_xy, by
+        min_shearing_xy."""
 
         def __init__(self, prob: float, min_shearing_xy: Sequence[float], max_shearing_xy: Sequence[float] | None = None) -> None:
             super().__init__(prob)
@@ -148,7 +151,7 @@ class AffineTransformer(PipelineStepBase):
             return [5, *_ranges(self, self.min_shearing_xy, self.max_shearing_xy)]
 
     class Selection(TransformationStep):
-        """Takes one of several options, each a step or a sequence of steps, with the probabilities option_probs, which add up to 1."""
+        """Chooses one of several options. options: each is a step or a sequence of steps. option_probs: their probabilities, which must add up to 1."""
 
         def __init__(self, prob: float, option_probs: Sequence[float], options: Sequence[Any]) -> None:
             super().__init__(prob)
@@ -165,7 +168,7 @@ class AffineTransformer(PipelineStepBase):
             made: list[float] = [6]
             for k, (prob, option) in enumerate(zip(self._probs, self._options, strict=True)):
                 steps = [n for step in option for n in step.numbers()]
-                made += [prob if k + 1 < len(self._probs) else 1.0, len(steps), *steps]  # one is always taken
+                made += [prob if k + 1 < len(self._probs) else 1.0, len(steps), *steps]  # 1.0: rounding must not leave all options out
             return made
 
         def check_prev_types_compatible_and_add_current_type(self, prev_types: set[type]) -> set[type]:
@@ -178,14 +181,14 @@ class AffineTransformer(PipelineStepBase):
             return together
 
     class ResizingMode(Enum):
-        """How a frame comes to an output of another aspect ratio."""
+        """How a frame is resized to an output of another aspect ratio; see AffineTransformer."""
 
         STRETCH = 0
         PAD = 1
         CROP = 2
 
     class ResizingAnchor(Enum):
-        """Which part of the frame keeps its place in the output."""
+        """Which part of the frame keeps its position in the output; see AffineTransformer."""
 
         CENTER = 0
         TOP_OR_LEFT = 1
@@ -289,7 +292,7 @@ def _paths(data: SampleDataGroup, names: Sequence[str | int]) -> list[tuple[str 
 
 
 def _ranges(step: Any, least: Sequence[float], most: Sequence[float] | None) -> list[float]:
-    """Returns pairs of a least and a largest value. Without `most` they are equal."""
+    """Returns the smallest and the largest value of each range in turn: [least[0], most[0], least[1], ...]. Without `most`, both are those of `least`."""
     found = []
     for a, b in zip(least, least if most is None else most, strict=True):
         if a > b:

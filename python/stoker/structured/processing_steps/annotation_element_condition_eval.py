@@ -9,18 +9,19 @@ from stoker.structured.internal_helpers.mini_parser import AST, And, Comparison,
 from stoker.structured.pipeline.sample_data_group import SampleDataGroup, path_text
 from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBase, find_fields, place_of
 
-# Codes of fn.element_condition.
+# The codes of operations in the argument `program` of fn.element_condition.
 _INPUT, _CONSTANT, _NEGATE, _NOT, _AND, _OR = range(6)
 _COMPARISONS = {"==": 6, "!=": 7, "<": 8, ">": 9, "<=": 10, ">=": 11}
 
 
 class AnnotationElementConditionEval(PipelineStepBase):
-    """Evaluates a condition for each element of all annotations of one name, and stores a bool for each in a new field.
+    """Evaluates a condition for each element of the annotations with the given name, and adds a field with a bool for each element.
 
         AnnotationElementConditionEval("annotation", "is_valid = (lidar_points >= 1 or radar_points >= 1) and not (category == -1)", False)
 
-    Names in the condition are fields of the annotation, with a value for each element; see Parser for what it may hold. Values are compared as float32.
-    remove_data_fields_used_in_condition: these fields are not needed after the step.
+    An annotation is a group of fields. Names in the condition are those of its fields, which have one value for each element; the name before "=" is that of
+    the new field. mini_parser.Parser describes the syntax. Values are compared as float32. remove_data_fields_used_in_condition: whether to remove the fields
+    that the condition names.
     """
 
     def __init__(self, annotation_field_name: str | int, condition: str, remove_data_fields_used_in_condition: bool) -> None:
@@ -36,7 +37,7 @@ class AnnotationElementConditionEval(PipelineStepBase):
         self._remove = remove_data_fields_used_in_condition
 
     def _encode(self, node: AST) -> None:
-        """Encodes the condition in reverse Polish notation."""
+        """Appends an expression to self._program in reverse Polish notation, as (code, operand) pairs."""
         code, operand = 0, 0
         if isinstance(node, Variable):
             if node.name not in self._names:
@@ -71,7 +72,7 @@ class AnnotationElementConditionEval(PipelineStepBase):
         return data
 
     def _change(self, group: SampleDataGroup) -> None:
-        """Returns the format after the step. The result may have the name of a field that is removed."""
+        """Changes an annotation's format to that after the step. It removes fields first, so that the result may have the name of a removed field."""
         ragged = any(group.is_ragged(name) for name in self._names)
         for name in self._names if self._remove else []:
             group.remove_field(name)

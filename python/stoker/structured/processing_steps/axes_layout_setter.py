@@ -11,7 +11,7 @@ from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBa
 
 
 class AxesLayoutSetter(PipelineStepBase):
-    """Names the axes of fields ("HWC", "CHW", ...), of one name or several, without touching their values."""
+    """Sets the layout, the names of the axes ("HWC", "CHW", ...), of all fields with the given name or names. Their values do not change."""
 
     def __init__(self, names_fields_to_set: str | int | Sequence[str | int], layout_to_set: str) -> None:
         names = names_fields_to_set

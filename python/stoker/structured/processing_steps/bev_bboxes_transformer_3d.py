@@ -15,14 +15,19 @@ Names = str | int | Sequence[str | int] | None
 
 
 class BEVBBoxesTransformer3D(PipelineStepBase):
-    """Transforms a scene at random: a rotation, then a scaling, then a translation; boxes, and the matrices that lead to and from it, follow.
+    """Transforms a 3D scene by a random rotation, scaling and translation, in this order, and changes all fields that describe the scene accordingly.
 
-    Fields by what they hold: points (x, y, z), velocities (vx, vy, vz; they are not translated), sizes (only scaled), orientations (radians, between -pi and pi,
-    which the rotation's angle is added to); matrices that take points of the scene elsewhere, as projections, extrinsics and ego_to_world, which get the
-    inverse from the right; and world_to_ego, which gets the transform from the left.
+    The names of the fields, by kind (each a name, a sequence of names or None):
+    - points: (x, y, z).
+    - velocities: (vx, vy, vz). They are rotated and scaled, but not translated.
+    - sizes: they are only scaled.
+    - orientation: angles in radians. The angle of the rotation is added, and the result lies between -pi and pi.
+    - proj_matrices_and_extrinsics, ego_to_world: matrices that map points of the scene to other coordinates. They are multiplied by the inverse transform
+      from the right.
+    - world_to_ego: matrices that map points to the scene. They are multiplied by the transform from the left.
 
-    rotation_range: least and largest angle, in radians, about rotation_axis (0 is x, 1 is y, 2 is z). scaling_range: least and largest factor.
-    translation_max_abs: how far along x, y and z, at most. None leaves a part out: fields that only this part would change stay as they are.
+    rotation_range: smallest and largest angle, in radians, about rotation_axis (0 is x, 1 is y, 2 is z). scaling_range: smallest and largest factor.
+    translation_max_abs: the largest translation along x, y and z, in either direction. A part of the transform whose argument is `None` is left out.
     """
 
     def __init__(

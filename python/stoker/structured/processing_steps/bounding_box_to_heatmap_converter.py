@@ -16,18 +16,23 @@ Name = str | int
 
 
 class BoundingBoxToHeatmapConverter(PipelineStepBase):
-    """Draws the boxes of all annotations of one name as Gaussians into a heatmap, which becomes a field of the annotation.
+    """Draws the boxes of each annotation with the given name as Gaussians into a heatmap, and adds the heatmap to the annotation's fields.
 
-    Boxes (left, top, right, bottom) and centres are in pixels of an image. Its size comes from a field next to the annotation: the image itself (image_field_name),
-    or a field with height and width (image_hw_field_name). They are scaled to the heatmap, heatmap_hw, and cut to it.
+    Input. An annotation is a group of fields. bboxes_in_name: boxes (left, top, right, bottom) in pixels of an image. center_opt_in_name: centres (x, y) in
+    pixels of the image; by default the centres of the boxes. categories_in_name: the category of each box. The image's size comes from a field next to the
+    annotation: the image (image_field_name), or a field with height and width (image_hw_field_name). Boxes are scaled to the heatmap's size, heatmap_hw
+    (height, width), and cut at its border.
 
-    heatmap_out_name: float32, (num_categories, H, W), or (H, W) with use_per_category_heatmap=False. Further fields, each by its name or None: is_active (which
-    boxes were drawn), center (their pixel, int32), center_offset (from there to the true centre), height_width_bboxes_heatmap, bboxes_heatmap.
+    Output. heatmap_out_name: the heatmap, float32, of shape (num_categories, H, W), or (H, W) with use_per_category_heatmap=False. The other *_out_name
+    arguments name further fields, or are None: is_active (bool, whether the box was drawn), center (int32, the pixel of the heatmap in which its centre
+    lies), center_offset (from there to the exact centre), height_width_bboxes_heatmap (its height and width in pixels of the heatmap) and bboxes_heatmap (the
+    box in pixels of the heatmap).
 
-    A box is active if its category is below num_categories, is_valid_opt_in_name (a field with a bool each) is true, at least min_fraction_area_clipping of its
-    area lies inside the image, and this part is at least min_object_size (or per_category_min_object_sizes of its category) pixels of the heatmap high and
-    wide. center_opt_in_name: a field with the centres, else they are those of the boxes. The radius of a Gaussian is the centre's distance from the
-    nearest side times radius_scaling_factor, within min_radius and max_radius; its standard deviation is the radius times radius_to_sigma_factor.
+    A box is active, and drawn, if all of these hold: its category is below num_categories; its bool in the field is_valid_opt_in_name, if there is one, is
+    true; at least min_fraction_area_clipping of its area lies inside the image; and this part is at least as high and wide as min_object_size, or as
+    per_category_min_object_sizes of its category: (height, width) in pixels of the heatmap.
+    The radius of a Gaussian is the distance of the centre from the nearest side of the box, times radius_scaling_factor, and at least min_radius and at most
+    max_radius. Its standard deviation is the radius times radius_to_sigma_factor.
     """
 
     def __init__(
@@ -92,7 +97,7 @@ class BoundingBoxToHeatmapConverter(PipelineStepBase):
             "radius_factor": float(radius_scaling_factor),
             "sigma_factor": float(radius_to_sigma_factor),
         }
-        # The outputs of fn.bbox_heatmap, in their order.
+        # Names and types of the fields for the outputs of fn.bbox_heatmap, in the order of these outputs.
         self._outputs = (
             (heatmap_out_name, types.FLOAT),
             (is_active_opt_out_name, types.BOOL),
@@ -103,7 +108,8 @@ class BoundingBoxToHeatmapConverter(PipelineStepBase):
         )
 
     def _given(self, group: SampleDataGroup) -> dict[str, Name]:
-        """Returns the inputs after the boxes. is_valid is left out if the annotation has no such field."""
+        """Returns the optional inputs of fn.bbox_heatmap: a dict from the argument that announces the input to the name of its field. An annotation without the
+        field is_valid has no input for it."""
         return {k: name for k, name in self._inputs.items() if name is not None and (k != "with_valid" or group.has_child(name))}
 
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:

@@ -12,10 +12,11 @@ from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBa
 
 
 class ConditionalElementRemover(PipelineStepBase):
-    """Removes the elements for which a mask is false from fields of all annotations of one name.
+    """Removes the elements for which a mask is false from the annotations with the given name.
 
-    mask_field_name: in each annotation, a value for each element. field_names_to_process: which fields; field_dims_to_process: for each the dim along which its
-    elements lie; fields_to_process_num_dims: for each how many dims it has. remove_mask_field: the mask is not needed after the step.
+    An annotation is a group of fields. mask_field_name: its field with a bool for each element. field_names_to_process: its fields from which elements are
+    removed; field_dims_to_process: for each of these fields, the dim along which its elements lie; fields_to_process_num_dims: for each, its number of dims.
+    remove_mask_field: whether to remove the mask after the step.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class ConditionalElementRemover(PipelineStepBase):
                 if known not in (-1, dims):
                     raise ValueError(f"'{path_text((*path, name))}' has {known} dims, and {dims} by fields_to_process_num_dims")
             dims_of = dict(zip(self._names, self._dims, strict=True))
-            for device in dict.fromkeys(group[name].device for name in self._names):  # fields stay where they are
+            for device in dict.fromkeys(group[name].device for name in self._names):  # no field changes its device
                 names = [name for name in self._names if group[name].device == device]
                 with at_path(place_of(path, [self._mask, *names])):
                     kept = fn.boolean_mask(group[self._mask], *(group[name] for name in names), axes=[dims_of[name] for name in names])

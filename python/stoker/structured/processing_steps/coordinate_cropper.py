@@ -13,8 +13,8 @@ from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBa
 
 
 class CoordinateCropper(PipelineStepBase):
-    """Moves points that lie outside of the box between minimum_point and maximum_point onto its border, in all fields of one name. Points are rows; a row of two
-    corners is a box of an image."""
+    """Clamps the points in all fields with the given name to the box between minimum_point and maximum_point. Each row of a field is a point, or several points
+    whose coordinates follow each other, such as the two corners of a box; minimum_point and maximum_point have as many values as a row."""
 
     def __init__(self, points_fields_name: str | int, minimum_point: Sequence[float], maximum_point: Sequence[float]) -> None:
         if len(minimum_point) != len(maximum_point):

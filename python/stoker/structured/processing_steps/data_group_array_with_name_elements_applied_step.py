@@ -12,7 +12,8 @@ from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBa
 
 
 class DataGroupArrayWithNameElementsAppliedStep(DataGroupsWithNameAppliedStep):
-    """Applies a step to each element of all arrays of groups of one name. check_minimum_one_name_match: the name has to be found."""
+    """Applies a step to each element of all arrays of groups with the given name. check_minimum_one_name_match: whether to raise ValueError if there is no such
+    array."""
 
     def __init__(
         self, processing_step_to_apply: PipelineStepBase, name_of_arrays_to_apply_to: str | int, check_minimum_one_name_match: bool = True

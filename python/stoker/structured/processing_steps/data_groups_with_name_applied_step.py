@@ -11,7 +11,7 @@ from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBa
 
 
 class DataGroupsWithNameAppliedStep(GroupToApplyToSelectedStepBase):
-    """Applies a step to all groups of one name, or of several. check_minimum_one_name_match: each name has to be found."""
+    """Applies a step to all groups with the given name or names. check_minimum_one_name_match: whether to raise ValueError if a name is not found."""
 
     def __init__(
         self,

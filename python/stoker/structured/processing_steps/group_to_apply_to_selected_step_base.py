@@ -12,7 +12,7 @@ from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBa
 
 
 class GroupToApplyToSelectedStepBase(PipelineStepBase):
-    """Applies a step to selected groups of the tree, to each as if it were the whole: so each has random draws of its own."""
+    """Applies a step to selected groups of the tree, separately to each as if it were the whole tree. A step with random draws draws separately for each."""
 
     def __init__(self, processing_step_to_apply: PipelineStepBase) -> None:
         self._processing_step_to_apply = processing_step_to_apply
@@ -38,7 +38,7 @@ class GroupToApplyToSelectedStepBase(PipelineStepBase):
 
 
 def elements_of(data: SampleDataGroup, path: tuple[str | int, ...], step: str) -> list[tuple[str | int, ...]]:
-    """Paths of the groups that make up an array."""
+    """Returns the paths of the elements of an array of groups. Raises ValueError if the group is not such an array. step: the step's name in the message."""
     array = data.get_item_in_path(path)
     if not array.is_data_group_field_array():
         names = ", ".join(map(str, array.contained_top_level_field_names))

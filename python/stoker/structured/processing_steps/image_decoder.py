@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 
 class ImageDecoder(PipelineStepBase):
-    """Decodes all images of one name: the bytes of files become HWC images of uint8, and so do frames of videos (SampleDataGroup.add_video_frame_field).
+    """Decodes all images with the given name to uint8 images (HWC). The field holds the bytes of an image file, or is a frame of a video
+    (SampleDataGroup.add_video_frame_field).
 
-    use_device_mixed: they are decoded to the GPU (in a pipeline that has one); frames of videos are decoded on the cores and then copied. hw_decoder_load has
-    no meaning here. as_bgr: channels are blue, green, red.
-    video_decoders: how many decoders each field of video frames keeps in the middle of a video, so that the next frame of that video costs one packet. By
-    default one for each sample of a batch, for samples that follow scenes. A decoder holds some 10 frames in memory; 1 is enough for samples in random order.
+    use_device_mixed: whether the results lie on the GPU, if the pipeline has one. Image files are then decoded on the GPU; frames of videos are decoded on the
+    cores and copied. as_bgr: the order of the channels is blue, green, red. hw_decoder_load has no effect.
+    video_decoders: how many open decoders each field of video frames keeps. An open decoder can decode the next frame of its video from one packet, without
+    decoding from the last key frame again. By default there is one decoder for each sample of a batch, which suits samples that follow scenes; for samples in
+    random order, 1 is enough. A decoder needs memory for about 10 frames.
     """
 
     def __init__(

@@ -14,9 +14,9 @@ from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBa
 
 
 class ImageMeanStdDevNormalizer(PipelineStepBase):
-    """Subtracts a mean from all images of one name and divides by a standard deviation: (image - mean) / std_dev.
+    """Normalises all images with the given name: (image - mean) / std_dev.
 
-    mean, std_dev: a number, or one for each channel, in the order that the image's channels have. output_type: of the result.
+    mean, std_dev: one number, or one for each of three channels, in the order of the image's channels. output_type: FLOAT or FLOAT16.
     """
 
     def __init__(

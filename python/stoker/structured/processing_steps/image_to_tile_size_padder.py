@@ -11,7 +11,8 @@ from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBa
 
 
 class ImageToTileSizePadder(PipelineStepBase):
-    """Pads all images of one name with zeros, at the right and below, so that their sizes are multiples of a tile's: one number, or (width, height)."""
+    """Pads all images with the given name with zeros on the right and at the bottom, so that height and width are multiples of a tile's height and width.
+    tile_size_to_pad_to: one number for both, or (width, height), in pixels."""
 
     def __init__(self, image_name: str | int, tile_size_to_pad_to: int | Sequence[int]) -> None:
         self._image_name = image_name
@@ -21,7 +22,7 @@ class ImageToTileSizePadder(PipelineStepBase):
         self._tile = [int(height), int(width)]
 
     def _process(self, data: SampleDataGroup) -> SampleDataGroup:
-        # shape=1 asks for no extent beyond the image's own, so that no sample waits for the others of its batch.
+        # shape=1 is the smallest extent of the result. It prevents padding to the largest image of the batch, so no sample waits for the others.
         change_fields(data, [self._image_name], lambda image: fn.pad(image, axes=[-3, -2], shape=[1, 1], align=self._tile))
         return data
 

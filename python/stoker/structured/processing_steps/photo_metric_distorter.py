@@ -14,11 +14,13 @@ from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBa
 
 
 class PhotoMetricDistorter(PipelineStepBase):
-    """Changes brightness, contrast, saturation, hue and the order of channels of all images of one name, of all of them alike.
+    """Changes brightness, contrast, saturation, hue and the order of the channels of all images with the given name. All images of a sample are changed in the
+    same way.
 
-    Each change is made with its probability. min_max_brightness: what is added, of 255 for images of uint8, of 1 for those of float32 (whose values lie between
-    0 and 1). min_max_hue: degrees. min_max_contrast, min_max_saturation: factors. Contrast comes before saturation and hue, or after them, with equal chances.
-    is_bgr: channels are blue, green and red. enforce_process_on_gpu: in a pipeline that has a GPU.
+    Each change is made with its probability prob_*, and its size is drawn between the two values of min_max_*. min_max_brightness: a number that is added to
+    the pixels; uint8 images have values from 0 to 255, float32 images from 0 to 1. min_max_hue: degrees. min_max_contrast, min_max_saturation: factors. The
+    contrast is changed before or after saturation and hue, each with probability 0.5. is_bgr: whether the order of the channels is blue, green, red.
+    enforce_process_on_gpu: whether images are changed on the GPU, if the pipeline has one.
     """
 
     def __init__(

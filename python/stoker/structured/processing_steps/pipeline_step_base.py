@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PipelineStepBase: what a step of a pipeline is."""
+"""PipelineStepBase: base class of processing steps, and functions that steps use to find and change fields."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from stoker.structured.pipeline.sample_data_group import SampleDataGroup, path_t
 
 
 class PipelineStepBase(ABC):
-    """A step takes the tree of a sample and returns the tree that the next step gets. Users subclass it for steps of their own.
+    """A step receives the tree of a sample and returns the tree for the next step. Users subclass this class to write their own steps.
 
-    _process runs once, while the pipeline is defined: it finds fields by their names and adds operators (stoker.fn) to the graph. When the pipeline runs, the
-    tree is gone and only the operators are left. _check_and_adjust_data_format_input_to_output does the same to only the format.
+    A subclass defines two methods. _process is called once, while the pipeline is defined: it finds fields by their names and adds operators (stoker.fn) to the
+    graph. When the pipeline runs, only these operators run. _check_and_adjust_data_format_input_to_output makes the same changes to a tree without values.
 
-    A step that draws random numbers draws once for all fields that it finds. To draw for each part of the tree by itself, wrap the step
-    (GroupToApplyToSelectedStepBase and its subclasses).
+    A step that draws random numbers draws them once for all fields that it finds. To draw separately for each part of the tree, wrap the step in a subclass of
+    GroupToApplyToSelectedStepBase.
     """
 
     def __call__(self, data: SampleDataGroup) -> SampleDataGroup:
-        """Applies the step, and checks that the format that comes of it is the announced one."""
+        """Applies the step, and checks that the result has the format that _check_and_adjust_data_format_input_to_output returned."""
         wanted = self.check_input_data_format_and_set_output_data_format(data)
         process = converted(self._process) if current_builder().conditionals else self._process
         with in_step(type(self).__name__):
@@ -49,7 +49,7 @@ class PipelineStepBase(ABC):
         """Adds the step's operators to the graph, and returns the tree with the results. It may change `data`."""
 
     def check_input_data_format_and_set_output_data_format(self, data_empty: SampleDataGroup) -> SampleDataGroup:
-        """Returns the format after the step, for a format before it; raises an error if that does not fit. Does not change its argument."""
+        """Returns the format after the step for a format before it, without changing its argument. Raises an error if the step cannot be applied to it."""
         return self._check_and_adjust_data_format_input_to_output(data_empty.get_empty_like_self())
 
     @abstractmethod
@@ -60,7 +60,8 @@ class PipelineStepBase(ABC):
 def change_fields(
     data: SampleDataGroup, names: Iterable[str | int], change: Callable[[Any], Any], new_type: types.DALIDataType | None = None
 ) -> None:
-    """Replaces all fields of these names, each once, by what `change` makes of them. Errors of the operators that it adds name the field and its place."""
+    """Replaces each field with one of these names by the result of `change`. new_type: the type of the results, if it differs. Errors of the operators that
+    `change` adds name the path of the field."""
     for path in dict.fromkeys(path for name in names for path in data.find_all_occurrences(name)):
         with at_path(path_text(path)):
             made = change(data.get_item_in_path(path))
@@ -70,12 +71,13 @@ def change_fields(
 
 
 def place_of(path: Sequence[str | int], names: Iterable[str | int]) -> str:
-    """Returns a place for at_path: a group, and the fields in it that an operator reads, in the order of its inputs."""
+    """Returns a text for at_path, "path (name, name)": the path of a group, and the names of its fields that an operator reads, in the order of its inputs."""
     return f"{path_text(path) or 'the top'} ({', '.join(map(str, names))})"
 
 
 def find_fields(data: SampleDataGroup, name: str | int, what: str, error: type[Exception] = KeyError) -> list[tuple[str | int, ...]]:
-    """Returns the paths of all fields of this name; if no field has it, raises an error that lists the names."""
+    """Returns the paths of all fields with this name. If no field has it, raises `error` with a message that lists all fields. what: a plural that describes
+    the fields in this message."""
     paths = data.find_all_occurrences(name)
     if not paths:
         there = ", ".join(data.field_names_flat) or "none"
@@ -84,6 +86,6 @@ def find_fields(data: SampleDataGroup, name: str | int, what: str, error: type[E
 
 
 def require_data_field(data: SampleDataGroup, path: tuple[str | int, ...], what: str) -> None:
-    """Fails if the field is a group."""
+    """Raises ValueError if the field is a group. what: what the message says is expected instead."""
     if data.get_type_of_item_in_path(path) is SampleDataGroup:
         raise ValueError(f"'{path_text(path)}' is a group of fields, where {what} is expected")

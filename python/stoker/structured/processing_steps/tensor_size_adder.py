@@ -13,7 +13,8 @@ from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBa
 
 
 class TensorSizeAdder(PipelineStepBase):
-    """Stores height and width of all images (HWC) of one name, each in a field next to its image that has the image's name with size_postfix appended."""
+    """Adds a field with height and width next to each image (HWC) with the given name. The field's name is that of the image with size_postfix appended.
+    store_size_as_type: the type of the field."""
 
     def __init__(self, tensor_name: str, size_postfix: str, store_size_as_type: Any = types.DALIDataType.INT32) -> None:
         self._tensor_name = tensor_name

@@ -10,7 +10,7 @@ from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBa
 
 
 class UnneededFieldRemover(PipelineStepBase):
-    """Removes all fields of these names from the tree. What only they needed does not run."""
+    """Removes all fields with these names from the tree. Operators whose results are needed only for removed fields do not run."""
 
     def __init__(self, unneeded_field_names: Sequence[str | int]) -> None:
         if not isinstance(unneeded_field_names, (tuple, list)):

@@ -14,13 +14,13 @@ from stoker.structured.processing_steps.pipeline_step_base import PipelineStepBa
 
 
 class VisibleBboxSelector(PipelineStepBase):
-    """Says which boxes of an image are visible, in a bool field.
+    """Finds the boxes of an image that are visible, and stores a bool for each box in a new field.
 
-    A box (left, top, right, bottom) is visible unless nearer boxes cover it or it lies outside the image (check_for_bbox_occlusion, by the depths), and unless it
-    is smaller than minimum_bbox_size pixels in height or width as far as it lies in the image (check_for_minimum_size).
-
-    bboxes_field_name, depths_field_name: the tree has one field of each name; if it has more, wrap the step. resulting_mask_field_path: where the result
-    goes. The image's size comes from one of image_field_name (its own), image_hw_field_name (a field) and image_hw (a constant).
+    A box is (left, top, right, bottom) in pixels. check_for_bbox_occlusion: a box is not visible if boxes with smaller depths cover it, or if it lies outside
+    of the image. check_for_minimum_size: a box is not visible if the part of it that lies in the image is less than minimum_bbox_size pixels high or wide.
+    bboxes_field_name, depths_field_name: names of the fields with the boxes and their depths. Each name must occur once in the tree; if it occurs more often,
+    wrap the step. resulting_mask_field_path: the path of the new field. The image's size comes from one of image_field_name (the image), image_hw_field_name (a
+    field with height and width) and image_hw (a constant).
     """
 
     def __init__(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions on the elements of annotations: lexer, parser and syntax tree that AnnotationElementConditionEval uses."""
+"""Lexer, parser and syntax tree of the conditions of AnnotationElementConditionEval."""
 
 from stoker.structured.internal_helpers.mini_parser.ast import AST, And, Assignment, Comparison, Literal, Not, Or, UnaryMinus, Variable
 from stoker.structured.internal_helpers.mini_parser.lexer import Lexer, Token, TokenType

@@ -25,7 +25,7 @@ class Assignment(AST):
 
 
 class Literal(AST):
-    """A number, as it is written."""
+    """A number. value: its text in the condition."""
 
     def __init__(self, value: str) -> None:
         self.value = value
@@ -35,7 +35,7 @@ class Literal(AST):
 
 
 class Variable(AST):
-    """A field, by its name."""
+    """The name of a field."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -45,7 +45,7 @@ class Variable(AST):
 
 
 class Comparison(AST):
-    """val1 and val2, compared by one of COMPARISONS."""
+    """The comparison `val1 comparison_type val2`, where comparison_type is one of COMPARISONS."""
 
     def __init__(self, val1: AST, comparison_type: str, val2: AST) -> None:
         if comparison_type not in COMPARISONS:
@@ -59,7 +59,7 @@ class Comparison(AST):
 
 
 class Or(AST):
-    """True where one of the conditions is."""
+    """True if at least one of the conditions is true."""
 
     def __init__(self, *conditions: AST) -> None:
         self.conditions = conditions
@@ -69,7 +69,7 @@ class Or(AST):
 
 
 class And(AST):
-    """True where all of the conditions are."""
+    """True if all of the conditions are true."""
 
     def __init__(self, *conditions: AST) -> None:
         self.conditions = conditions
@@ -79,7 +79,7 @@ class And(AST):
 
 
 class Not(AST):
-    """True where the condition is not."""
+    """True if the condition is false."""
 
     def __init__(self, condition: AST) -> None:
         self.condition = condition

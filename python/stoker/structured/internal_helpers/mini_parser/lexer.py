@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The words of a condition."""
+"""Splits the text of a condition into tokens."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TokenType:
 
 
 class Token:
-    """A word of the text. position: of its first character."""
+    """A name, number, operator or parenthesis of the text. type: one of TokenType. position: index of its first character; -1 if it is not known."""
 
     def __init__(self, type: str, value: str, position: int = -1) -> None:
         self.type = type
@@ -47,7 +47,7 @@ _WORDS = (
 
 
 class Lexer:
-    """Gives the tokens of a text, one after the other."""
+    """Returns the tokens of a text, one for each call of next_token."""
 
     def __init__(self, input: str) -> None:
         self._input = input

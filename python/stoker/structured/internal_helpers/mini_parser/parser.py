@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions from text, by precedence climbing (Pratt, "Top down operator precedence", 1973)."""
+"""Parses conditions by precedence climbing (Pratt, "Top down operator precedence", 1973)."""
 
 from __future__ import annotations
 
 from stoker.structured.internal_helpers.mini_parser import ast
 from stoker.structured.internal_helpers.mini_parser.lexer import Lexer, Token, TokenType
 
-# `not` binds like a sign, and so stronger than a comparison, as in the framework that these conditions are from.
+# Operators with larger numbers bind more tightly. As in ACCV-Lab, whose conditions these are, `not` binds more tightly than a comparison.
 _BINDING = {TokenType.LOGICAL_OR: 1, TokenType.LOGICAL_AND: 2, TokenType.COMPARISON: 3}
 _PREFIX = {TokenType.LOGICAL_NOT: 4, TokenType.MINUS: 4}
 
@@ -14,8 +14,8 @@ _PREFIX = {TokenType.LOGICAL_NOT: 4, TokenType.MINUS: 4}
 class Parser:
     """Parses `name = expression`.
 
-    An expression has names, numbers, parentheses, `or`, `and`, `not`, unary `-` and comparisons (== != > >= < <=) of two values. Signs and `not` bind
-    strongest, then comparisons, `and`, `or`. Unlike in Python, `not a < b` compares `not a`: write `not (a < b)` to negate a comparison.
+    An expression consists of names, numbers, parentheses, `or`, `and`, `not`, unary `-` and comparisons (== != > >= < <=) of two values. Unary `-` and `not`
+    bind most tightly, then comparisons, then `and`, then `or`. Unlike in Python, `not a < b` compares `not a`: write `not (a < b)` to negate a comparison.
 
         Parser("is_valid = (lidar_points >= 1 or radar_points >= 1) and not (category == -1)").parse()
     """
@@ -29,7 +29,7 @@ class Parser:
         self._at = 0
 
     def parse(self) -> ast.Assignment:
-        """Returns the syntax tree. Raises a ValueError that names the token that is out of place."""
+        """Returns the syntax tree. Raises a ValueError that names the first unexpected token and its position."""
         self._at = 0
         name, equals = self._tokens[0], self._tokens[min(1, len(self._tokens) - 1)]
         if name.type != TokenType.VARIABLE or equals.type != TokenType.ASSIGNMENT:
