@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FIRST = 4096 }; /* the number of bytes that small reads fetch together, since small members are neighbours */
+enum { FIRST = 4096 }; /* bytes that a small read of a local file fetches, since the next header often lies in them too */
 
 bool stk__is_object(const char *path)
 {
@@ -47,7 +47,7 @@ static enum stk_status open_local(struct stk_archive_file *f, const char *path, 
 	f->size = st.st_size;
 	f->modified_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
 	f->changed_ns = (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec;
-	f->inode = st.st_ino >> 1;                     /* a coded number has 63 bits */
+	f->inode = st.st_ino >> 1;                     /* an index file stores numbers of at most 63 bits */
 	posix_fadvise(f->fd, 0, 0, POSIX_FADV_RANDOM); /* read-ahead would read the members themselves */
 	return STK_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * An archive that is searched for its members: small reads, from front to back, of a local file or of an object. */
+ * An open archive, a local file or an object of a store, from which the headers of its members are read from front to back. */
 #ifndef STK_FORMAT_ARCHIVE_FILE_H
 #define STK_FORMAT_ARCHIVE_FILE_H
 
@@ -8,10 +8,10 @@
 #include <stddef.h>
 
 struct stk_archive_file {
-	const char *path; /* for messages, and the URI of an object */
-	int fd;           /* -1: an object, or the whole archive is in `buffer`, of `size` bytes */
+	const char *path; /* path of the file or URI of the object; also used in messages */
+	int fd;           /* -1: the archive is an object, or all its `size` bytes are in `buffer` */
 	int64_t size;
-	int64_t modified_ns; /* of a local file, like the next two; 0: not known */
+	int64_t modified_ns; /* these three describe a local file; 0: not known */
 	int64_t changed_ns;
 	uint64_t inode;
 	struct stk_object object; /* for an object */
@@ -20,13 +20,13 @@ struct stk_archive_file {
 	int64_t at; /* offset of the bytes in `buffer` */
 	size_t filled;
 	uint8_t *buffer;
-	struct stk_io *io;               /* for an object; owned by the caller */
-	const struct stk_access *access; /* can end waits; nullable */
-	_Atomic bool *stop;              /* if it is set, searches end with STK_CANCELLED; nullable */
-	_Atomic int64_t *found;          /* number of members, counted by searches; nullable */
+	struct stk_io *io;               /* reads an object; NULL for a local file; the caller owns it */
+	const struct stk_access *access; /* lets the user interrupt waits for the store; nullable */
+	_Atomic bool *stop;              /* a search ends with STK_CANCELLED after another thread has set this; nullable */
+	_Atomic int64_t *found;          /* a search counts the members that it finds here; nullable */
 	struct stk_archive_pace pace;
-	struct stk_archive_stream *stream; /* for an object, from the first read past `first` on */
-	/* Replaces reads of the file, like stk__archive_read, if another component has its bytes. Nullable. */
+	struct stk_archive_stream *stream; /* reads the object's bytes after those in `first`; made when they are first needed */
+	/* If not NULL, stk__archive_read calls this function, which returns the bytes from memory, instead of reading the file. */
 	const uint8_t *(*read)(void *user, int64_t offset, size_t n, struct stk_error *err);
 	void *read_user;
 };

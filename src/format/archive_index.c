@@ -45,7 +45,7 @@ struct scan {
 	void *user;
 };
 
-/* Returns the offset of the header of a member whose own offset is known. */
+/* Returns the offset of the header of a member, from the offset of the member's bytes. */
 static int64_t header_of(enum stk_archive_kind kind, int64_t offset)
 {
 	return kind == STK_ARCHIVE_TAR ? offset - 512 : offset;
@@ -80,7 +80,7 @@ static enum stk_status found_member(void *user, const struct stk_archive_member 
 		atomic_fetch_add_explicit(s->file->found, 1, memory_order_relaxed);
 	if (s->file->stop && atomic_load_explicit(s->file->stop, memory_order_relaxed))
 		return stk__fail(err, STK_CANCELLED, "%.300s: the search for its members was given up", s->file->path);
-	const uint8_t *header = stk__archive_read(s->file, x->last, least, err); /* it has just been read */
+	const uint8_t *header = stk__archive_read(s->file, x->last, least, err); /* still in the buffer, since it was read last */
 	if (!header)
 		return err ? err->code : STK_IO;
 	const struct stk_archive_member member = {m->name, m->offset, m->size, stk__header_seal(header, least)};
@@ -110,7 +110,7 @@ enum stk_status stk__archive_index_scan(enum stk_archive_kind kind, struct stk_a
 	return status;
 }
 
-/* State of a check of some members of a local archive. */
+/* Compares the headers of some members of a local archive with an index. */
 struct probe {
 	enum stk_archive_kind kind;
 	struct stk_archive_file *file;

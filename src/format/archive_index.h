@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The places of archives' members, in memory and as a file:
+ * The index of archives: the offset and size of each member, in memory and as a file:
  *
  *   "STKPARTS"  version (1)  kind                         one byte each
  *   number of archives                                    number
  *   for each archive: path, size, times of modification and of change, inode (0: not known), version (its ETag, or ""), texts and numbers
- *     seal, which is a hash of its first and its last header, and the offset of the last one
+ *     seal, which is a hash of its first and its last header, and the offset of the last header
  *     number of members, number of bytes that follow for them
  *     for each member: name (coded against the previous one), bytes between the two members, size, seal of its header in 4 bytes
  *   hash of everything before
@@ -33,9 +33,9 @@ struct stk_archive_index {
 uint32_t stk__header_seal(const uint8_t *header, size_t least);
 void stk__archive_index_free(struct stk_archive_index *x);
 
-/* Returns how many bytes any archive of a kind has, which is the size of a header; archives are opened with these. */
+/* Returns the size of a header, which is the smallest possible size of an archive of this kind. stk__archive_open reads that many bytes. */
 size_t stk__archive_least(enum stk_archive_kind kind);
-/* Fills x, whose path stays NULL, by a search of the archive. found: called for each member meanwhile; nullable. */
+/* Fills x, whose path stays NULL, by a search of the archive. found: called for each member during the search; nullable. */
 STK_MUST_USE enum stk_status stk__archive_index_scan(enum stk_archive_kind kind, struct stk_archive_file *f, stk_archive_found *found,
 	void *user, struct stk_archive_index *x, struct stk_error *err);
 /* Calls `found` for each member, in order. */
@@ -45,10 +45,10 @@ STK_MUST_USE enum stk_status stk__archive_index_each(
  * another inode, must have the same headers at the first and the last member and at some between them. */
 bool stk__archive_index_fits(enum stk_archive_kind kind, const struct stk_archive_index *x, struct stk_archive_file *f);
 
-/* Write an index file: begin, then put each archive, then stk__put_hash. */
+/* Writes the beginning of an index file. Call stk__archive_index_put for each archive next, and then stk__put_hash. */
 void stk__archive_index_begin(struct stk_coded_out *out, enum stk_archive_kind kind, int32_t count);
 void stk__archive_index_put(struct stk_coded_out *out, const struct stk_archive_index *x, const char *path);
-/* Returns whether the bytes begin like such a file. */
+/* Returns whether the bytes begin like an index file. */
 bool stk__archive_index_is(const void *data, size_t n);
 /* Reads all archives of an index file: the caller frees *out with stk__free, and its `count` entries. name: the file's name in messages. */
 STK_MUST_USE enum stk_status stk__archive_index_parse(enum stk_archive_kind kind, const uint8_t *data, size_t n, const char *name,

@@ -49,7 +49,8 @@ static void tell(const struct stk_archive_watch *watch, const char *index, const
 		watch->notice(watch->user, text);
 }
 
-/* Takes the index from the file's bytes: by the archive's whole name, or by its last part if the index is next to the archive. */
+/* Reads an archive's index from the bytes of an index file. The file must describe one archive, whose path has the same last part as this one's, so that an
+ * archive may be moved together with its index. */
 static bool take(enum stk_archive_kind kind, const uint8_t *data, size_t n, const char *index, struct stk_archive_file *f,
 	struct stk_archive_index *x, const struct stk_archive_watch *watch)
 {

@@ -15,19 +15,20 @@
 
 /* Threads that open archives: many for objects, since each waits for the store; few for files. */
 enum { LOCAL_THREADS = 8, REMOTE_THREADS = 64, PIECES = 128 };
-static const int64_t jump_of_all = 32 << 20; /* see stk_archive_pace: divided among the archives that are read at a time */
+static const int64_t jump_of_all =
+	32 << 20; /* sum of the `jump` (struct stk_archive_pace) of all archives that are read at the same time */
 
 struct opening {
 	const struct stk_access *access;
 	enum stk_archive_kind kind;
 	struct stk_archive_index *at;
-	bool *given; /* for each archive: the index comes from an index file, and its path names the archive */
+	bool *given; /* [archive]: its index comes from an index file that the user has named */
 	int32_t count;
-	struct stk_io *io; /* NULL: there are no objects among them */
+	struct stk_io *io; /* NULL: all archives are local files */
 	struct stk_archive_pace pace;
-	const struct stk_archive_watch *watch; /* called under the lock */
+	const struct stk_archive_watch *watch; /* its functions are called with `lock` held */
 	struct stk_archive_watch locked;
-	pthread_mutex_t lock; /* guards the calls of the watch */
+	pthread_mutex_t lock; /* held while functions of `watch` are called */
 	_Atomic int64_t members;
 	_Atomic bool stop;
 };
@@ -85,7 +86,7 @@ static enum stk_status open_one(void *user, int32_t i, struct stk_error *err)
 	f.found = &o->members;
 	if (!o->given[i] || !stk__archive_index_fits(o->kind, x, &f))
 		s = search(o, &f, x, err);
-	if (f.io) /* the version that was just seen: an index that was uploaded with its archive contains none */
+	if (f.io) /* the store has just reported the version; an index that was uploaded with its archive has none */
 		memcpy(x->version, f.object.version, sizeof x->version);
 	stk__archive_close(&f);
 	return s;
@@ -114,7 +115,7 @@ static enum stk_status run_all(struct opening *o, bool objects, struct stk_error
 	return s;
 }
 
-/* ---- which archives ---- */
+/* ---- the list of archives ---- */
 
 static bool grow(struct opening *o, int32_t more)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Opens archives and finds the places of their members: from an existing index, or by a search of each archive, after which the index is kept. */
+ * Opens archives and finds the offsets of their members: from an existing index, or by a search of each archive, whose result is then stored as its index. */
 #ifndef STK_FORMAT_ARCHIVE_SET_H
 #define STK_FORMAT_ARCHIVE_SET_H
 
@@ -7,7 +7,7 @@
 #include "format/samples.h"
 #include "storage/storage.h"
 
-/* Functions that are called meanwhile; both nullable. */
+/* Functions that stk__archives_open calls while it works; both nullable. */
 struct stk_archive_watch {
 	/* Called ten times a second, on the caller's thread. If it returns false, stk__archives_open returns STK_CANCELLED after the requests in flight have been
   * answered. */
@@ -21,8 +21,8 @@ struct stk_archives {
 	int32_t count;
 };
 
-/* Opens archives. access: nullable. paths: archives, local or remote, and index files, which stand for the archives in them. Many archives are opened at the
- * same time. Returns the first failure in the order of the paths. watch: nullable. */
+/* Opens archives. access: nullable. paths: archives, local or remote, and index files; an index file adds all archives that it describes. Many archives are
+ * opened at the same time. Returns the first failure in the order of the paths. watch: nullable. */
 STK_MUST_USE enum stk_status stk__archives_open(enum stk_archive_kind kind, const struct stk_access *access, const char *const *paths,
 	int32_t count, const struct stk_archive_watch *watch, struct stk_archives *out, struct stk_error *err);
 void stk__archives_free(struct stk_archives *a);
@@ -30,15 +30,15 @@ void stk__archives_free(struct stk_archives *a);
 STK_MUST_USE enum stk_status stk__archives_samples(
 	const struct stk_archives *a, int32_t parts_each, struct stk_samples *out, struct stk_error *err);
 
-/* archive_kept.c: an archive's own index, ARCHIVE.stoker next to it, or in the folder stoker/indexes of the user's caches. stk__archive_kept_load returns
- * false if there is no current index. */
+/* Loads the archive's own index: ARCHIVE.stoker next to it, or a file in the user's cache folder (archive_kept.c). Returns false if no index was found, or if
+ * it does not describe the archive's present contents. */
 bool stk__archive_kept_load(
 	enum stk_archive_kind kind, struct stk_archive_file *f, struct stk_archive_index *x, const struct stk_archive_watch *watch);
-/* Stores the index. If that is not possible, only a notice is given. */
+/* Stores the index. If that fails, only calls watch->notice. */
 void stk__archive_keep(enum stk_archive_kind kind, const struct stk_archive_index *x, const struct stk_archive_watch *watch);
 /* Returns whether an index seems to exist on this host, current or not, without reading it. */
 bool stk__archive_kept_here(const char *archive);
-/* Returns whether the path has the name of such an index. */
+/* Returns whether the path has the name of an archive's own index. */
 bool stk__archive_is_kept(const char *path);
 
 #endif

@@ -14,9 +14,9 @@ struct stk_archive_stream {
 	const char *uri;
 	struct stk_object object;
 	struct stk_archive_pace pace;
-	struct stk_read_ahead pieces; /* in the archive's order, without gaps */
+	struct stk_read_ahead pieces; /* requests for consecutive ranges of the archive */
 	int run;                      /* number of consecutive pieces */
-	int64_t next;                 /* offset after the last of them */
+	int64_t next;                 /* offset at which the next piece begins */
 	int64_t last, stride;         /* offset of the last read; average distance of reads. -1: not known */
 	uint8_t *joined;              /* buffer for a read that spans two pieces */
 };
@@ -81,8 +81,8 @@ static bool has_come(struct stk_archive_stream *s, struct stk_ahead *p, struct s
 
 /* ---- reads ---- */
 
-/* Requests the bytes that are read next: everything that follows, or only the expected header and its surroundings. Consecutive pieces grow, since small
- * members may be many: thirty thousand would otherwise take two thousand answers, one after the other. */
+/* Requests the bytes that will be read next: if members are small, all that follow; otherwise only the range in which the next header is expected. Consecutive
+ * pieces grow: an archive of thirty thousand small members would otherwise take two thousand requests, one after the other. */
 static void look_ahead(struct stk_archive_stream *s)
 {
 	bool dense = s->stride >= 0 && s->stride <= s->pace.jump;

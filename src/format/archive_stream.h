@@ -8,13 +8,14 @@
 
 /* Settings that depend on how many archives are read at a time. */
 struct stk_archive_pace {
-	int ahead;    /* requests of 1 MiB in flight, at least 1 */
+	int ahead;    /* number of requests of 1 MiB that may be in flight, at least 1 */
 	int64_t jump; /* headers whose average distance is larger than this are requested one by one */
 };
 
 struct stk_archive_stream;
 
-/* object: the source's data about the archive, with which later answers must agree. access: can end waits; nullable. Keeps the addresses of uri and access. */
+/* object: the source's data about the archive, with which later answers must agree. access: lets the user interrupt waits; nullable. Keeps the addresses of uri
+ * and access. */
 STK_MUST_USE enum stk_status stk__archive_stream_create(struct stk_io *io, const char *uri, const struct stk_object *object,
 	struct stk_archive_pace pace, const struct stk_access *access, struct stk_archive_stream **out, struct stk_error *err);
 /* Ends requests in flight. Accepts NULL. */

@@ -83,7 +83,7 @@ static enum stk_status join(struct stk_coco *c, const char *path, struct stk_err
 	return STK_OK;
 }
 
-/* Copies the objects without the ids that joined them to their images, and separates the data of their masks. */
+/* Copies the objects from `annotations` to `objects`, which have no image ids, and the data of their masks to `shapes`. */
 static enum stk_status split(const struct stk_coco_options *o, struct stk_coco *c, const char *path, struct stk_error *err)
 {
 	int64_t n = c->annotations.count;

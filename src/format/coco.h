@@ -28,13 +28,13 @@ struct stk_coco_object {
 struct stk_coco_shape {
 	int64_t id; /* the annotation's id, for messages; STK_COCO_NO_ID: the id is missing or not a whole number */
 	int64_t polygon, run;
-	int32_t polygons, runs; /* how many there are, from `polygon` and `run` on */
+	int32_t polygons, runs; /* number of polygons, whose first is `polygon`, and number of runs, whose first is `run` */
 	int32_t extent[2];      /* rows and columns of the mask that the runs describe */
 };
 
-/* An object as it is in the file, in a list of the objects of all images. */
+/* An object as the file lists it: the file has one list for the objects of all images. */
 struct stk_coco_annotation {
-	int64_t image, order; /* the image's id; the object's index in the file */
+	int64_t image, order; /* id of the image; position of the object in the file's list */
 	struct stk_coco_object object;
 	struct stk_coco_shape shape;
 };
@@ -51,7 +51,7 @@ struct stk_coco_list {
 };
 
 struct stk_coco_options {
-	float size_threshold;                           /* leaves out boxes that are narrower or lower than this */
+	float size_threshold;                           /* boxes that are narrower or lower than this many pixels are left out */
 	bool crowds, polygons, runs, remap, skip_empty; /* polygons, runs: the data of masks is read */
 	bool sizes;                                     /* sizes of images are read; an image without a size is refused */
 	const char *const *images;                      /* names of the images to read, in this order; NULL: all, by id */
@@ -59,8 +59,9 @@ struct stk_coco_options {
 };
 
 struct stk_coco {
-	struct stk_coco_list annotations;                                     /* while the file is read */
-	struct stk_coco_list images, objects, polygons, vertices, categories; /* elements: the structs above; two floats; int64_t */
+	struct stk_coco_list annotations; /* struct stk_coco_annotation; empty after the file was read */
+	/* elements are the structs above, and for vertices two floats, for categories int64_t */
+	struct stk_coco_list images, objects, polygons, vertices, categories;
 	struct stk_coco_list shapes; /* of objects, in their order; empty if polygons and runs are not read */
 	struct stk_coco_list runs;   /* uint32_t: numbers of pixels outside and inside, alternating, down the columns */
 	char *names;
@@ -72,7 +73,7 @@ struct stk_coco {
 STK_MUST_USE enum stk_status stk__coco_parse(
 	const struct stk_coco_options *o, const char *text, size_t size, const char *path, struct stk_coco *out, struct stk_error *err);
 void stk__coco_free(struct stk_coco *c);
-void stk__coco_free_names(struct stk_coco *c); /* call it if the names have moved to another owner */
+void stk__coco_free_names(struct stk_coco *c); /* frees only the names; call it when they are no longer needed */
 
 /* coco_json.c: fills the lists in the file's order; labels are category ids. */
 STK_MUST_USE enum stk_status stk__coco_read_json(

@@ -84,7 +84,7 @@ static enum stk_status take_name(struct stk_json *j, uint32_t *out)
 	return STK_OK;
 }
 
-/* ---- ids, for messages ---- */
+/* ---- ids that messages name ---- */
 
 /* Reads an id that is a whole number; skips any other value. */
 static enum stk_status take_id(struct stk_json *j, int64_t *id)
@@ -102,7 +102,8 @@ static enum stk_status id_entry(struct stk_json *j, const char *key, void *user)
 	return strcmp(key, "id") == 0 ? take_id(j, user) : stk__json_skip(j);
 }
 
-/* Adds its id to the message about an image or annotation that was refused, and began at `from`. In most files the id comes after the wrong field. */
+/* Adds an id to the error message about an image or annotation that was refused. Its text begins at `from`; it is searched for the id from there, since in most
+ * files the id comes after the wrong field. */
 static enum stk_status name_refused(const struct stk_json *j, enum stk_status s, const char *from, const char *kind)
 {
 	int64_t id = STK_COCO_NO_ID;
@@ -188,7 +189,7 @@ static enum stk_status take_category(struct stk_json *j, const char *key, void *
 struct annotation {
 	struct stk_coco_annotation kept;
 	int64_t category, crowd;
-	int sides; /* number of the box's sides so far; -1: no box */
+	int sides; /* how many of the box's four numbers were read; -1: the annotation has no box */
 };
 
 /* Reads a coordinate. A value that is finite in the file must be finite as a float. */
@@ -325,7 +326,7 @@ static enum stk_status segmentation_entry(struct stk_json *j, const char *key, v
 		return stk__json_each(j, '[', extent_entry, &e);
 	if (strcmp(key, "counts") != 0)
 		return stk__json_skip(j);
-	set_of(j)->runs.count -= a->kept.shape.runs; /* if an object contains them twice, the last ones count */
+	set_of(j)->runs.count -= a->kept.shape.runs; /* an object may contain runs twice: forget the first ones */
 	a->kept.shape.runs = 0;
 	bool list = stk__json_is(j, '[');
 	return list ? stk__json_each(j, '[', run_entry, a) : take_packed_runs(j, a);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Both kinds of masks become runs of pixels, counted down the columns: positions at which outside turns to inside, or inside to outside. A polygon's border
- * is sampled at five times the resolution, as pycocotools does (see rleFrPoly in maskApi.c). It turns a run only when it crosses the middle of a column of
- * pixels, so only these samples are computed. Two turns at the same pixel cancel each other, so one bit for each pixel is enough to store them.
+ * Paints masks. Polygons and run lengths both become runs of pixels, counted down the columns: positions at which outside turns to inside, or inside to
+ * outside. A polygon's border is sampled at five times the resolution, as pycocotools does (see rleFrPoly in maskApi.c). It turns a run only when it crosses
+ * the middle of a column of pixels, so only these samples are computed. Two turns at the same pixel cancel each other, so one bit for each pixel is enough to
+ * store them.
  *
  * Objects are painted from the largest label down, each pixel once. A hostile file of a few MB could still cause hours of work, for example by polygons that
  * zigzag over a large image: struct painter limits the work. */
@@ -29,7 +30,7 @@ struct painter {
 
 /* ---- the border of a polygon ---- */
 
-/* Pixels at which runs begin: a list, or one bit for each pixel from `first` on. If both are NULL, the pixels are only counted. */
+/* Pixels ("turns") at which outside changes to inside or back: a list, or one bit for each pixel from `first` on. If both are NULL, the turns are only counted. */
 struct turns {
 	int64_t *at;
 	uint64_t *bits;
@@ -134,7 +135,7 @@ static bool put_outline(struct turns *t, const float *vertices, int64_t count, c
 
 /* ---- painting ---- */
 
-/* Labels those pixels from `first` to before `end`, down the columns, that have no label yet. */
+/* Labels the pixels from `first` to end - 1, counted down the columns, except those that have a label already. */
 static void paint_run(struct painter *p, int64_t first, int64_t end, int32_t label)
 {
 	const int64_t width = p->image->width, height = p->image->height;
@@ -220,7 +221,8 @@ static enum stk_status paint_polygon(
 	if (!put_outline(&t, vertices, count, p->cancel) || t.count == 0)
 		return STK_OK;
 	p->crossings_left -= t.count;
-	int64_t bits = (int64_t)(t.x1 - t.x0) * image->height + 1, words = bits / 64 + 1; /* a turn may lie below the last row */
+	int64_t bits = (int64_t)(t.x1 - t.x0) * image->height + 1,
+		words = bits / 64 + 1; /* one bit more, since a run may end after the last pixel */
 	if (p->crossings_left < 0)
 		return fail_work("outlines that are several times as long as the image has pixels", id, image, err);
 	if (!cover(p, bits))

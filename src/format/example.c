@@ -62,7 +62,7 @@ static bool take_field(struct span *s, struct field *out)
 	return true;
 }
 
-/* Returns the kind of a feature: 1 strings, 2 floats, 3 whole numbers. */
+/* Returns the field number of tf.train.Feature that holds values of this type: 1 strings, 2 floats, 3 whole numbers. */
 static uint64_t kind_of(enum stk_dtype dtype)
 {
 	return dtype == STK_UINT8 ? 1 : dtype == STK_FLOAT ? 2 : 3;
@@ -80,7 +80,7 @@ static enum stk_status damaged(struct stk_error *err)
 
 /* ---- values ---- */
 
-/* Reads numbers, which are packed or come one by one. Each is written to *out, which moves past it; out NULL: numbers are only counted. */
+/* Reads a list of numbers, packed or one field each. Writes each number to *out and moves *out past it; out NULL: only counts them. */
 static bool each_number(struct span list, uint64_t kind, int64_t *count, uint8_t **out)
 {
 	struct field f;
@@ -224,7 +224,7 @@ enum stk_status stk__example_find(const uint8_t *data, size_t size, const struct
 	return s;
 }
 
-/* ---- what a feature is asked to be ---- */
+/* ---- the shape and type that the user gives a feature ---- */
 
 static enum stk_status bad_spec(const char *name, const char *spec, struct stk_error *err)
 {

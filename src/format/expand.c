@@ -46,7 +46,7 @@ static enum stk_status add_matches(const char *path, struct stk_names *out, stru
 
 struct matching {
 	const char *glob;
-	size_t bucket; /* length of "SCHEME://BUCKET/" in it */
+	size_t bucket; /* length of "SCHEME://BUCKET/" at the beginning of the pattern */
 	struct stk_names *names;
 };
 

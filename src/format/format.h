@@ -26,7 +26,7 @@ struct stk_file_list_options {
 	size_t filter_count;
 	const char *const *dir_filters; /* class folders that match no pattern get no label; NULL: all match */
 	size_t dir_filter_count;
-	bool case_sensitive; /* for both kinds of filters */
+	bool case_sensitive; /* whether file_filters and dir_filters distinguish capitals from small letters */
 	bool nested; /* class folders are read with all their subfolders, in the order of Python's sorted(os.walk()), and none may be empty */
 	bool everything; /* with nested: files of any name, and empty class folders too, for an index */
 };
@@ -57,11 +57,11 @@ bool stk__glob_match(const char *glob, const char *name, bool case_sensitive);
 /* CIFAR-10 and CIFAR-100 binary files: all records in memory. Files hold planes, which are converted to pixels (HWC, 32x32x3 uint8). */
 struct stk_cifar;
 enum stk_cifar_split { STK_CIFAR_TRAIN, STK_CIFAR_TEST };
-/* folder: contains data_batch_1.bin .. or train.bin / test.bin (or its subfolder does, as the archives unpack). */
+/* folder: folder: contains data_batch_1.bin etc. or train.bin and test.bin, directly or in the subfolder that the data set's archive unpacks. */
 STK_MUST_USE enum stk_status stk__cifar_open(const char *folder, enum stk_cifar_split split, struct stk_cifar **out, struct stk_error *err);
 void stk__cifar_close(struct stk_cifar *c);
 int64_t stk__cifar_size(const struct stk_cifar *c);
-const uint8_t *stk__cifar_pixels(const struct stk_cifar *c, int64_t i); /* 3072 bytes, HWC; readable 64 past their end */
+const uint8_t *stk__cifar_pixels(const struct stk_cifar *c, int64_t i); /* 3072 bytes, HWC; 64 bytes after them are readable */
 int32_t stk__cifar_label(const struct stk_cifar *c, int64_t i);         /* CIFAR-100: the fine label */
 int32_t stk__cifar_coarse_label(const struct stk_cifar *c, int64_t i);  /* -1 for CIFAR-10 */
 uint64_t stk__cifar_fingerprint(const struct stk_cifar *c);

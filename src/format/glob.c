@@ -7,7 +7,8 @@ static unsigned char fold(unsigned char c, bool case_sensitive)
 	return !case_sensitive && c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
 }
 
-/* Matches c against the set that begins after '['; sets *end to the place after ']'. Without a ']' it is not a set: *end is NULL, and '[' stands for itself. */
+/* Matches c against the set that begins after '['; sets *end to the character after ']'. Without a ']' it is not a set: *end is NULL, and '[' stands for
+ * itself. */
 static bool in_set(const char *set, unsigned char c, bool case_sensitive, const char **end)
 {
 	bool negated = *set == '!' || *set == '^', found = false;
@@ -40,7 +41,7 @@ static const char *match_one(const char *glob, unsigned char c, bool case_sensit
 	return *glob && fold((unsigned char)*glob, case_sensitive) == c ? glob + 1 : NULL;
 }
 
-/* Only the last star needs another try: an earlier star cannot match better. */
+/* After a mismatch only the last star is tried with one more character: an earlier star cannot lead to another result. */
 bool stk__glob_match(const char *glob, const char *name, bool case_sensitive)
 {
 	const char *star = NULL, *retry = NULL;

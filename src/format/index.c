@@ -81,7 +81,7 @@ enum stk_status stk_index_write(const struct stk_index_options *options, struct 
 		err);
 	if (status)
 		return status;
-	char *whole = stk__is_uri(l->root) ? NULL : realpath(l->root, NULL); /* valid from any folder */
+	char *whole = stk__is_uri(l->root) ? NULL : realpath(l->root, NULL); /* absolute, so that it is valid in any working directory */
 	put_list(&o, l, whole ? whole : l->root);
 	free(whole);
 	if (o.failed)

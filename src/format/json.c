@@ -245,7 +245,7 @@ enum stk_status stk__json_bool(struct stk_json *j, bool *out)
 	return *out || take_word(j, "false") ? STK_OK : stk__json_bad(j, "true or false is expected");
 }
 
-/* ---- what holds others ---- */
+/* ---- objects and lists ---- */
 
 static enum stk_status skip_string(struct stk_json *j)
 {

@@ -2,7 +2,7 @@
  * Parses JSON in one pass, without building a tree, which would take ten times the text's size: the caller knows the expected structure and takes value by
  * value.
  *
- * Functions take the value at `at`, after any blanks, and move `at` past it. Text is UTF-8 and is not converted; a string that holds a zero byte is refused. */
+ * Functions read the value at `at`, after any blanks, and move `at` past it. Text is UTF-8 and is not converted; a string that holds a zero byte is refused. */
 #ifndef STK_FORMAT_JSON_H
 #define STK_FORMAT_JSON_H
 
@@ -13,8 +13,8 @@
 
 struct stk_json {
 	const char *at, *end, *begin;
-	int64_t offset;   /* offset of `begin` in the file */
-	bool whole;       /* begin to end is the whole file: messages then name the line, and say if the file is empty or ends early */
+	int64_t offset; /* offset of `begin` in the file */
+	bool whole;     /* begin to end is the whole file, so that messages can name the line, and say if the file is empty or ends early */
 	const char *path; /* named in messages */
 	void *user;       /* the caller's */
 	struct stk_error *err;

@@ -14,7 +14,7 @@ const char *stk__kept_plain(const char *path);
 bool stk__kept_name(const char *path, char out[PATH_MAX]);
 /* Writes the path at which the index of the file with this whole name is kept. Returns false if there is no folder for it. */
 bool stk__kept_path(const char *whole, char out[PATH_MAX]);
-/* Writes a file there, and the folders before it. Returns false if it cannot be written. Changes `path` meanwhile. */
+/* Writes a file, and makes the folders in its path. Returns false if it cannot be written. Changes the text of `path` while it runs, but restores it. */
 bool stk__kept_write(char path[PATH_MAX], const void *data, size_t n);
 
 #endif

@@ -24,7 +24,7 @@ struct stk_file_list {
 	uint64_t fingerprint;
 	bool sized;             /* sizes and ETags of files follow their names */
 	int64_t skipped;        /* files and folders of the tree that were found but not used */
-	char skipped_text[400]; /* describes them in words */
+	char skipped_text[400]; /* describes the skipped files and folders */
 };
 
 STK_MUST_USE enum stk_status stk__list_add_file(struct stk_file_list *l, const char *name, size_t n, struct stk_error *err);
@@ -42,7 +42,7 @@ STK_MUST_USE enum stk_status stk__list_add_labelled(
 	struct stk_file_list *l, const char *name, size_t n, int32_t label, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__list_add_folder(struct stk_file_list *l, const char *name, struct stk_error *err);
 
-/* Computes the fingerprint of a complete list. */
+/* Computes stk__file_list_fingerprint; call it after the last file was added. */
 uint64_t stk__list_fingerprint(const struct stk_file_list *l);
 
 /* Fills a list, whose root is set, from a local tree. */
@@ -60,10 +60,11 @@ bool stk__is_index(const void *data, size_t n);
 bool stk__is_index_file(const char *path);
 
 bool stk__is_uri(const char *path); /* returns whether it has the form "scheme://..." */
-/* For messages about a path that does not exist: returns how a URI is written, if the path may have been meant as one ("S3://b", "s3:/b"); else "". */
+/* Returns a hint for the message about a path that does not exist: how a URI is written, if the path looks like a mistyped one ("S3://b", "s3:/b"); else "". */
 const char *stk__uri_hint(const char *path);
 /* Reads bytes of an object by one request and waits for them; 64 bytes past the end are readable. Free with stk__free. length -1: the whole object,
- * STK_LIMIT above `limit`. object: the source's data about the object, nullable. access: can end the wait, on the thread that makes a pipeline; else NULL. */
+ * STK_LIMIT above `limit`. object: the source's data about the object, nullable. access: lets the user interrupt the wait on the thread that makes a pipeline;
+ * NULL on other threads. */
 struct stk_object;
 STK_MUST_USE enum stk_status stk__read_object(const struct stk_access *access, struct stk_io *io, const char *uri, int64_t offset,
 	int64_t length, size_t limit, uint8_t **out, size_t *size, struct stk_object *object, struct stk_error *err);

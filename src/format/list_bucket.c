@@ -16,12 +16,12 @@ struct bucket {
 	const struct stk_file_list_options *options;
 	struct stk_sweep sweep;
 	char name[256];
-	const char *prefix; /* of the root: "" or "a/b" */
+	const char *prefix; /* the root's prefix in the bucket: "" or "a/b" */
 	struct stk_list_census census;
-	struct stk_file_list classes; /* found in the root */
-	char *root;                   /* the prefix of its keys */
-	char **prefixes;              /* the prefixes to list: the root's, then each class's */
-	struct stk_file_list *files;  /* for each class, its files by their names after its prefix */
+	struct stk_file_list classes; /* class folders found in the root */
+	char *root;                   /* beginning of all keys below the root: "" or "a/b/" */
+	char **prefixes;              /* prefixes to list: first the root's, then that of each class */
+	struct stk_file_list *files;  /* [class]: its files, named by their keys without the class's prefix */
 };
 
 /* ---- entries ---- */

@@ -107,7 +107,7 @@ static bool stands_before(const struct stk_list_census *c, int a, int b)
 	return strcmp(c->endings[a].name, c->endings[b].name) < 0;
 }
 
-/* Returns the ending that follows another one in that order (-1: the first); -1: none follows. */
+/* Returns the index of the ending that follows ending `at` in the order of stands_before; at -1: the first ending. Returns -1 after the last. */
 static int ending_after(const struct stk_list_census *c, int at)
 {
 	int next = -1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by local and remote trees of class folders: which names are used, in which order, and how messages describe the others. */
+ * Shared by local and remote trees of class folders: chooses which files become samples, sorts them, and describes the other files in messages. */
 #ifndef STK_FORMAT_LIST_CENSUS_H
 #define STK_FORMAT_LIST_CENSUS_H
 
@@ -16,7 +16,7 @@ struct stk_list_census {
 		int64_t count;
 	} endings[STK_CENSUS_ENDINGS];
 	int64_t files, folders, other_endings;
-	int64_t images;          /* in the root itself */
+	int64_t images;          /* images that lie directly in the root */
 	int64_t empty;           /* class folders without a sample */
 	int64_t left_out;        /* class folders that dir_filters refuse */
 	char deep[NAME_MAX + 1]; /* a class folder that holds folders */

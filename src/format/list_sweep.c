@@ -26,30 +26,30 @@ struct name_set {
 
 struct run;
 
-/* The keys of one prefix, in parts from left to right. */
+/* One of the listed prefixes. Its keys are listed in parts ("stretches"), which are linked in the order of the keys. */
 struct whole {
 	const char *prefix;
 	struct stretch *first;
 	int64_t under_way, pages; /* requests in flight; pages that have arrived */
 	bool plain;               /* must not be cut: the store returned keys out of order or ignored start-after */
 	bool spoilt;              /* `plain` was set after the prefix had been cut: the prefix is listed again without cuts */
-	bool seen[128];           /* characters of its names */
+	bool seen[128];           /* [character]: occurs in a name of this prefix */
 };
 
-/* Keys after `after`, up to and including `until`. */
+/* A stretch: the keys after `after`, up to and including `until`. */
 struct stretch {
 	struct run *run;
 	struct whole *whole;
-	struct stretch *right, *queued; /* the next one in the order of keys; the next one in run.waiting */
-	char *after, *until;            /* NULL: from the beginning; to the end */
+	struct stretch *right, *queued; /* right: next stretch in the order of keys; queued: next stretch in run.waiting */
+	char *after, *until;            /* after NULL: from the first key; until NULL: to the last key */
 	struct stk_text first, last;    /* the last page that added entries: its smallest entry, and its last key or folder */
 	struct stk_text uri, token;
 	struct stk_file_list objects, folders; /* entries that have arrived */
 	struct stk_request request;
 	bool asked, ended;
 	bool disorder; /* keys of a page are out of order */
-	/* Detection of endless pages. `marked`: hash of an earlier page's token, which is replaced by the present page's after 1, 2, 4, ... pages: so a cycle of
-  * tokens of any length comes back to it (Brent). */
+	/* Detection of endless pages. `marked` is the hash of an earlier page's token. It is replaced by the current page's after 1, 2, 4, ... pages, so that a
+	 * cycle of tokens of any length reaches it again (Brent's algorithm). */
 	uint64_t marked;
 	int64_t pages, mark_at;
 	int64_t empty;                              /* consecutive pages without new entries */
@@ -61,7 +61,7 @@ struct run {
 	struct whole *wholes;
 	int64_t count, begun;
 	int64_t under_way;       /* requests in flight */
-	struct stretch *waiting; /* parts that are not requested yet */
+	struct stretch *waiting; /* stretches whose next page has not been requested */
 	int64_t n_waiting;
 	bool given_up;
 	int64_t listed_ns; /* last call of access->listed */
@@ -228,20 +228,20 @@ static int find_cuts(const struct stretch *t, char (*cuts)[STK_S3_LONGEST_KEY + 
 	return n;
 }
 
-/* Cuts a stretch if more pages follow and there are requests to spare. */
+/* Cuts a stretch if more pages follow and more requests may be in flight. */
 static bool cut(struct stretch *t)
 {
 	struct run *r = t->run;
 	int64_t most = AT_A_TIME - r->under_way - r->n_waiting, by_pages = t->whole->pages * CUTS_A_PAGE;
 	most = most < by_pages ? most : by_pages;
 	if (t->whole->plain || r->begun < r->count || most < 1 || !t->last.length)
-		return true; /* the last key: pages so far were empty, as after deletions, and no key shows where to cut */
+		return true; /* no last key: all pages so far were empty, as after deletions, so no key shows where to cut */
 	char(*cuts)[STK_S3_LONGEST_KEY + 2] = stk__alloc(MOST_CUTS * sizeof *cuts);
 	if (!cuts)
 		return false;
 	bool ok = true;
 	const int n = find_cuts(t, cuts, MOST_CUTS), take = n < most ? n : (int)most;
-	for (int i = take - 1; i >= 0 && ok; i--) /* from the right, each cut off the remaining stretch */
+	for (int i = take - 1; i >= 0 && ok; i--) /* from right to left, so that each cut divides the leftmost part */
 		ok = cut_at(t, cuts[(int64_t)i * n / take]);
 	stk__free(cuts);
 	return ok;
@@ -430,7 +430,8 @@ static enum stk_status take_page(struct stretch *t, struct stk_error *err)
 	if (t->disorder) {
 		t->whole->plain = true;
 		t->whole->spoilt |= t->whole->first->right != NULL;
-		t->ended = !t->token.length; /* a stretch to the end: no key shows that the listing is past it */
+		t->ended =
+			!t->token.length; /* a key after `until` does not end the stretch, since smaller keys may follow it; only the last page does */
 	}
 	return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Lists the keys below prefixes of a bucket, with many pages of listings in flight. A page contains the beginning of the next one, so a listing is one page
- * after another. But stores return keys in the order of their bytes, and can start after any given key. So a long listing is cut at names that later keys
- * may have, and its parts are listed in parallel. A cut after which no key comes costs one request. */
+ * Lists the keys below prefixes of a bucket, with many pages of listings in flight. A page says where the next one begins, so the pages of a listing must be
+ * requested one after the other. But stores return keys in the order of their bytes, and can start after any given key. So a long listing is cut at names that
+ * later keys may have, and its parts are listed in parallel. A cut after which no key comes costs one request. */
 #ifndef STK_FORMAT_LIST_SWEEP_H
 #define STK_FORMAT_LIST_SWEEP_H
 
@@ -18,7 +18,7 @@ struct stk_sweep {
 	enum stk_status (*object)(void *user, int64_t which, const char *key, struct stk_list_object object, struct stk_error *err);
 	enum stk_status (*folder)(void *user, int64_t which, const char *prefix, struct stk_error *err);
 	void *user;
-	int64_t entries; /* number so far, which is passed to access->listed */
+	int64_t entries; /* number of entries listed so far, which access->listed receives */
 };
 
 /* Lists `count` prefixes completely. After a failure, waits for the requests in flight. */

@@ -14,10 +14,10 @@
 enum { BLOCK = 1 << 20, BLOCKS = 4, MOST_EXPECTED = 64 << 20 };
 
 struct block {
-	int64_t at; /* its offset in the object */
+	int64_t at; /* offset of the block in the object */
 	size_t size;
 	uint8_t *bytes;
-	uint64_t used; /* when it was read last */
+	uint64_t used; /* value of the source's counter of reads when the block was last used */
 };
 
 struct stk_media_source {
@@ -27,7 +27,7 @@ struct stk_media_source {
 	struct stk_access access;
 	struct stk_storage *storage;
 	struct block blocks[BLOCKS];
-	int64_t block;                  /* bytes that are read at least */
+	int64_t block;                  /* least number of bytes that a request reads */
 	int64_t expected, expected_end; /* the range in which the next reads lie */
 	uint64_t clock;
 	int64_t requests;

@@ -9,16 +9,15 @@
 struct stk_access;
 struct stk_media_source;
 
-/* access: the storage, and what can end waits; nullable, and copied. Any thread. */
+/* Opens a media file. access: the storage, and the function by which the user interrupts waits; nullable, copied. Any thread. */
 STK_MUST_USE enum stk_status stk__media_source_open(
 	const char *path, const struct stk_access *access, struct stk_media_source **out, struct stk_error *err);
 void stk__media_source_close(struct stk_media_source *s); /* takes NULL */
-/* Valid until the source is closed; used by one thread at a time. */
 /* Sets how many bytes of an object are read at least; 1 MiB by default. Call it before the first read. */
 void stk__media_source_read_least(struct stk_media_source *s, int64_t bytes);
 const struct stk_media_input *stk__media_source_input(const struct stk_media_source *s);
 const struct stk_media_version *stk__media_source_version(const struct stk_media_source *s);
-/* Returns how many requests its reads have made; 0 for local files. */
+/* Returns how many requests the source's reads have made; 0 for local files. */
 int64_t stk__media_source_requests(const struct stk_media_source *s);
 
 #endif

@@ -33,7 +33,7 @@ STK_MUST_USE enum stk_status stk__names_read_folder(
 STK_MUST_USE enum stk_status stk__names_expand(
 	const struct stk_access *access, const char *const *paths, int32_t count, struct stk_names *out, struct stk_error *err);
 
-/* To fill a list, `add` each name, then call `settle`, which turns the offsets in `at` into addresses. */
+/* Fill a list by stk__names_add for each name, then stk__names_settle, which turns the offsets in `at` into addresses. */
 STK_MUST_USE enum stk_status stk__names_add(struct stk_names *n, const char *name, size_t length, struct stk_error *err);
 void stk__names_settle(struct stk_names *n);
 

@@ -30,7 +30,7 @@ enum stk_status stk__nuscenes_load(struct stk_nuscenes *n, const char *folder, s
 {
 	struct stk_load l = {.out = n, .folder = folder, .err = err};
 	uint32_t empty;
-	enum stk_status s = stk__load_text(&l, "", 0, &empty); /* offset 0 stands for a missing text */
+	enum stk_status s = stk__load_text(&l, "", 0, &empty); /* reserves offset 0, which stands for a missing text */
 	s = s ? s : stk__load_scenes(&l);
 	s = s ? s : stk__load_frames(&l);
 	s = s ? s : stk__load_objects(&l);
@@ -92,7 +92,7 @@ static enum stk_status fill(struct stk_nuscenes *n, const char *folder, const ch
 	if ((s = stk__nuscenes_load(n, folder, err)))
 		return s;
 	s = stk__nuscenes_index_write(n, path, stamps, index ? err : NULL);
-	return index ? s : STK_OK; /* if the tables' folder is read-only, the next start reads them again */
+	return index ? s : STK_OK; /* without an explicit `index`, failing to write it is no error: the next start reads the tables again */
 }
 
 enum stk_status stk__nuscenes_open(

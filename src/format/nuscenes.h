@@ -11,35 +11,36 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The place of a frame in the frame around it: a point p of the inner frame lies at R(turn) p + at. turn: w, x, y, z of any length but 0. */
+/* The pose of a frame of reference in its parent frame: a point p of the frame has the coordinates R(turn) p + at in the parent. turn: a quaternion w, x, y, z
+ * of any length but 0. */
 struct stk_pose {
 	double at[3], turn[4];
 };
 
 struct stk_nuscenes_scene {
-	int32_t first, count; /* first sample and number of samples, which follow each other in time */
+	int32_t first, count; /* index of the scene's first sample, and number of samples; they are in the order of time */
 	uint32_t name, token; /* offsets in the texts, like all members of this type here */
 };
 
 struct stk_nuscenes_sample {
 	struct stk_pose ego; /* the car in the world at the time of the lidar's scan */
 	int64_t timestamp;   /* microseconds */
-	int64_t first;       /* first of the sample's objects */
+	int64_t first;       /* index of the sample's first object */
 	int32_t count, scene, frame;
-	uint32_t token, file; /* file: the lidar's points */
-	int32_t calibration;  /* of the lidar; -1: the sample has no lidar, and no file of it */
+	uint32_t token, file; /* file: path of the file with the lidar's points */
+	int32_t calibration;  /* index of the lidar's calibration; -1: the sample has no frame of the lidar */
 };
 
 struct stk_nuscenes_frame {
 	struct stk_pose ego;
 	int64_t timestamp;
 	uint32_t file;
-	int32_t calibration; /* -1: this camera has no key frame for the sample */
+	int32_t calibration; /* index of the camera's calibration; -1: the camera has no key frame for the sample */
 	int32_t width, height;
 };
 
 struct stk_nuscenes_calibration {
-	struct stk_pose pose; /* in the car's frame */
+	struct stk_pose pose; /* pose of the sensor in the car's frame */
 	double intrinsic[9];
 };
 
@@ -54,9 +55,9 @@ struct stk_nuscenes_object {
 enum stk_nuscenes_part {
 	STK_NUSC_SCENES,
 	STK_NUSC_SAMPLES,
-	STK_NUSC_FRAMES, /* for each sample one for each camera */
+	STK_NUSC_FRAMES, /* a frame for each camera of each sample: sample after sample */
 	STK_NUSC_CALIBRATIONS,
-	STK_NUSC_OBJECTS, /* for each sample, in the order of the table */
+	STK_NUSC_OBJECTS, /* sorted by sample, and within a sample in the order of the table */
 	STK_NUSC_CATEGORIES,
 	STK_NUSC_CAMERAS, /* channels */
 	STK_NUSC_TEXTS,

@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The meaning of a field's first extent, and its further extents. */
+/* The shapes of fields. The first extent is a number of bytes, boxes, objects or points, except for scalars and matrices. A digit at the end of a name is the
+ * second extent. */
 enum shape { FILE_BYTES, SCALAR, MATRIX, BOXES, BOXES2, BOXES4, TEXT, OBJECTS, OBJECTS3, OBJECTS9, POINTS5 };
 #define FILE FILE_BYTES
 
@@ -129,7 +130,7 @@ static float yaw_of(const struct stk_nuscenes_object *o, const struct stk_rigid 
 	return (float)atan2(-row[1], row[0]);
 }
 
-/* Writes one part of a box, or for field BBOXES3D all parts one after the other. Returns the place for the next one. */
+/* Writes one part of a box, or for field BBOXES3D all parts one after the other. Returns the address after the written values. */
 static float *put_box(const struct stk_nuscenes_object *o, enum stk_nuscenes_field f, const struct stk_rigid *to_lidar, float *out)
 {
 	bool all = f == STK_NUSC_BBOXES3D;
@@ -164,7 +165,7 @@ static void put_boxes(
 		out = put_box(stk__nuscenes_object(v->set, s->first + i), f, &to_lidar, out);
 }
 
-/* Returns a number of an object; the 2-D fields have the same. */
+/* Returns the value of a field that has one number for each object, in its 3-D or 2-D form. */
 static int32_t number_of(const struct stk_nuscenes_view *v, enum stk_nuscenes_field f, const struct stk_nuscenes_object *o)
 {
 	switch (f) {

@@ -51,20 +51,20 @@ enum stk_nuscenes_field {
 };
 int32_t stk__nuscenes_field_find(const char *name); /* -1: no such field */
 bool stk__nuscenes_field_of_camera(enum stk_nuscenes_field f);
-bool stk__nuscenes_field_of_boxes(enum stk_nuscenes_field f); /* of boxes in an image */
+bool stk__nuscenes_field_of_boxes(enum stk_nuscenes_field f); /* returns whether the field lists boxes in an image */
 
-/* ---- which samples, and how they are seen ---- */
+/* ---- selection of samples ---- */
 
 /* Immutable after it is opened: any thread. */
 struct stk_nuscenes_view {
 	struct stk_nuscenes *set;
 	int32_t cameras, camera[64];
 	int32_t classes;
-	const char *class_name[10]; /* by label */
-	int32_t *label;             /* for each category; -1: no label */
-	int32_t *sample;            /* number in the set for each of the view's samples */
-	bool *starts;               /* whether each sample begins a sequence */
-	int32_t *sequences;         /* first sample of each sequence, and then the number of samples */
+	const char *class_name[10]; /* [label]: name of the class */
+	int32_t *label;             /* [category]: its label; -1: none */
+	int32_t *sample;            /* [sample of the view]: its index in the set */
+	bool *starts;               /* [sample of the view]: begins a sequence */
+	int32_t *sequences;         /* [sequence]: its first sample; one more entry at the end holds the number of samples */
 	int64_t size, sequence_count;
 };
 

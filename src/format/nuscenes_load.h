@@ -10,14 +10,15 @@ enum { STK_NO_CAMERA = -1, STK_LIDAR = -2 };
 
 struct stk_load_scene {
 	struct stk_nuscenes_scene scene;
-	int64_t row, first, last, count; /* row in the table; first and last sample, by the numbers of their tokens; number of samples */
+	int64_t row, first, last,
+		count; /* row: of the scene in its table; first, last: token numbers of its first and last sample; count: number of samples */
 };
 
 struct stk_load_sample {
-	int64_t timestamp, prev, next; /* numbers of tokens; -1: none */
+	int64_t timestamp, prev, next; /* prev, next: token numbers of the neighbours in time; -1: none */
 	int64_t place;                 /* index of the sample in the set; -1: not known yet */
 	int32_t scene;
-	bool given; /* its row was read */
+	bool given; /* the sample's own row was read */
 };
 
 /* An annotation, indexed by the number of its token. */
@@ -38,23 +39,24 @@ struct stk_load {
 	struct stk_load_scene *scene;
 	struct stk_load_sample *sample;
 	struct stk_load_object *object;
-	struct stk_pose *pose; /* indexed by the number of the pose's token */
+	struct stk_pose *pose; /* [token number of a pose] */
 	bool *pose_given;
-	int64_t *frame_pose; /* for each sample those of its cameras, then the lidar's, as numbers of tokens; -1: no key frame */
+	int64_t *frame_pose; /* token numbers of poses: for each sample those of its cameras, then that of its lidar; -1: no key frame */
 	int64_t sensor_room, calibration_room, scene_room, sample_room, object_room, visibility_room, instance_room;
 };
 
-/* Returns the number of a row's own token, which must be the first row with it. */
+/* Returns the number of a row's own token. Fails if an earlier row had the same token. */
 STK_MUST_USE enum stk_status stk__load_own(struct stk_load *l, const struct stk_row *row, struct stk_tokens *tokens, int64_t *out);
 /* Returns the number of a token whose own row must have been read before. what: the table's name, for the message. */
 STK_MUST_USE enum stk_status stk__load_known(
 	const struct stk_row *row, const struct stk_cell *cell, const struct stk_tokens *tokens, const char *what, int64_t *out);
-/* Returns the number of a token whose own row may come later; -1 for an empty one. */
+/* Returns the number of a token whose own row may come later; -1 if the token is empty. */
 STK_MUST_USE enum stk_status stk__load_later(struct stk_load *l, const struct stk_cell *cell, struct stk_tokens *tokens, int64_t *out);
 STK_MUST_USE enum stk_status stk__load_text(struct stk_load *l, const char *text, size_t n, uint32_t *out);
 STK_MUST_USE enum stk_status stk__load_take_pose(
 	const struct stk_row *row, const struct stk_cell *at, const struct stk_cell *turn, struct stk_pose *out);
-/* Fails with STK_CORRUPT: "scene-0061, sample TOKEN, CAM_FRONT: what". camera: STK_LIDAR; STK_NO_CAMERA leaves it out. */
+/* Fails with STK_CORRUPT: "scene-0061, sample TOKEN, CAM_FRONT: what". camera: a camera's index, STK_LIDAR, or STK_NO_CAMERA for a message that names no
+ * sensor. */
 STK_MUST_USE enum stk_status stk__load_bad_sample(
 	const struct stk_load *l, int64_t sample, int32_t camera, const char *what, const char *token);
 

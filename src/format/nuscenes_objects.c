@@ -200,7 +200,7 @@ static enum stk_status link_objects(struct stk_load *l)
 	for (int64_t i = 0; i < n && s == STK_OK; i++)
 		find_velocity(l, i);
 	l->out->count[STK_NUSC_OBJECTS] = n;
-	stk__tokens_free(&l->objects); /* there are millions, and messages no longer need them */
+	stk__tokens_free(&l->objects); /* frees the texts of millions of tokens, which no later message names */
 	return s ? s : sort_objects(l, n);
 }
 

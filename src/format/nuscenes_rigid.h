@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rigid motions, in doubles, because places in the world are kilometres from its origin. */
+ * Rigid motions, in doubles, because coordinates in the world's frame reach kilometres. */
 #ifndef STK_FORMAT_NUSCENES_RIGID_H
 #define STK_FORMAT_NUSCENES_RIGID_H
 
@@ -9,7 +9,7 @@
 struct stk_rigid {
 	double turn[9], at[3];
 };
-struct stk_rigid stk__rigid_of(const struct stk_pose *pose); /* maps the pose's frame to the frame around it */
+struct stk_rigid stk__rigid_of(const struct stk_pose *pose); /* maps coordinates in the frame to coordinates in its parent frame */
 struct stk_rigid stk__rigid_inverse(const struct stk_rigid *m);
 struct stk_rigid stk__rigid_compose(const struct stk_rigid *second, const struct stk_rigid *first);
 void stk__rigid_apply(const struct stk_rigid *m, const double *p, double *out);

@@ -23,7 +23,8 @@ struct table {
 	int fd;             /* -1: the window contains the whole table */
 	bool ended;
 	const struct stk_column *columns;
-	int32_t count, next; /* next: the column after the last one that was read, which most likely comes next */
+	int32_t count,
+		next; /* next: index of the column that is compared first with the next key, since rows have their keys in the same order */
 	char (*room)[STK_LONGEST_TEXT];
 	struct stk_row row;
 };
@@ -310,7 +311,7 @@ enum stk_status stk__tokens_number(struct stk_tokens *t, const char *text, size_
 		return stk__fail(err, STK_LIMIT, "a table has more than %d rows", INT32_MAX);
 	if ((s = stk__rows_grow(&t->at, &t->at_room, t->count + 1, sizeof *t->at, err)))
 		return s;
-	if (t->room - t->used < n + 1 + STK_LONGEST_TEXT) { /* a comparison may read that far */
+	if (t->room - t->used < n + 1 + STK_LONGEST_TEXT) { /* comparisons read up to STK_LONGEST_TEXT bytes */
 		uint64_t room = t->room + t->room / 4 + 2 * STK_LONGEST_TEXT + n;
 		char *texts = stk__realloc(t->texts, room);
 		if (!texts)

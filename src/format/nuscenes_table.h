@@ -7,7 +7,7 @@
 
 enum stk_column_kind { STK_COLUMN_TEXT, STK_COLUMN_WHOLE, STK_COLUMN_REALS, STK_COLUMN_FLAG };
 
-/* A member of a row that is read; other members are skipped. REALS: `count` numbers, also in lists of lists, or no numbers if `empty`. */
+/* A member that is read from each row; other members are skipped. REALS: exactly `count` numbers, also in lists of lists; with `empty` also none. */
 struct stk_column {
 	const char *name;
 	enum stk_column_kind kind;
@@ -26,7 +26,7 @@ struct stk_cell {
 	bool flag, given;
 };
 
-/* One row, for the function that takes it: one cell for each column, all given. By convention, column 0 is the token. */
+/* One row, as it is passed to the caller's function: it has a cell for each column. By convention, column 0 is the token. */
 struct stk_row {
 	struct stk_cell cell[STK_MOST_COLUMNS];
 	int64_t number;
@@ -46,7 +46,7 @@ struct stk_tokens {
 	uint64_t used, room;
 	uint64_t *at; /* offset of each token's text */
 	int64_t count, at_room;
-	uint32_t *table; /* number + 1, open addressing */
+	uint32_t *table; /* hash table with open addressing; an entry is a token's number + 1, or 0 if it is free */
 	uint64_t slots;
 };
 int64_t stk__tokens_find(const struct stk_tokens *t, const char *text, size_t n); /* -1: unknown token */

@@ -10,7 +10,7 @@
 
 static const char *const CAMERAS[] = {"CAM_FRONT", "CAM_FRONT_RIGHT", "CAM_FRONT_LEFT", "CAM_BACK", "CAM_BACK_LEFT", "CAM_BACK_RIGHT"};
 
-/* StreamPETR's order. */
+/* The classes in StreamPETR's order, which determines their labels. */
 static const char *const CLASSES[] = {
 	"car", "truck", "construction_vehicle", "bus", "trailer", "barrier", "motorcycle", "bicycle", "pedestrian", "traffic_cone"};
 

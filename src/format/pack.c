@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char plan_name[] = "packing.txt"; /* records for a later run which data set the tars were made from */
+static const char plan_name[] = "packing.txt"; /* by this file a later run recognises the data set and the options of the tars */
 enum { READERS = 8, THREADS = 8, MOST_SHARDS = 1000000 };
 
 struct packing {
@@ -48,7 +48,7 @@ static bool has_tars(const char *folder)
 	return found;
 }
 
-/* Checks that the folder's tars belong to this plan: tars of an earlier run with the same plan are kept. */
+/* Checks that tars in the folder belong to this plan, because tars that an earlier run with the same plan has finished are not written again. */
 static enum stk_status claim_folder(const struct packing *k, struct stk_error *err)
 {
 	const char *folder = k->options->folder;

@@ -8,14 +8,14 @@
 
 /* A file of a tar. */
 struct stk_pack_member {
-	int64_t file; /* index in the list; -1: the sample's label, which comes from no file */
+	int64_t file; /* index of the file in the list; -1: the member holds the sample's label, which comes from no file */
 	int64_t size;
 	int32_t label;
 	uint64_t name; /* offset in the plan's names */
 };
 
 struct stk_pack_shard {
-	int64_t first, count; /* number and range of members */
+	int64_t first, count; /* index of the tar's first member, and number of its members */
 	int64_t bytes;        /* of the tar */
 };
 
@@ -28,7 +28,7 @@ struct stk_pack_plan {
 	char *names;
 	uint64_t names_size, names_room;
 	int64_t samples, files, left_out;
-	uint64_t digest; /* of everything on which the tars' contents depend */
+	uint64_t digest; /* hash of everything on which the tars' contents depend */
 };
 
 /* Makes the plan. Reads the size of each local file. */
@@ -41,7 +41,7 @@ int64_t stk__pack_record_bytes(const char *name);
 /* Returns how many bytes of a tar a member takes, including its headers. */
 int64_t stk__pack_member_bytes(const char *name, int64_t size);
 
-/* Writes one tar, under another name until it is complete. packed: counts files. */
+/* Writes one tar, under another name until it is complete. Adds the number of files written so far to *packed. */
 struct stk_io;
 STK_MUST_USE enum stk_status stk__pack_write(const struct stk_pack_plan *p, int64_t shard, struct stk_io *io, const char *path,
 	_Atomic int64_t *packed, const _Atomic bool *stop, struct stk_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Assigns files to tars, only by names and sizes. */
+ * Assigns files to tars by their names and sizes, without reading them. */
 #include "format/pack.h"
 
 #include "base/error.h"
@@ -32,7 +32,7 @@ struct planning {
 	const struct stk_file_list_options *images; /* filters for the names of images */
 	struct stk_error *err;
 	int64_t *samples; /* ids of the files that are images */
-	bool *used;       /* for each file, whether it is in the plan; a file that several images share is in it once for each */
+	bool *used;       /* [file]: is in the plan; a file that belongs to several images is in the plan once for each of them */
 	size_t root;      /* length of the part of a path before the class folder */
 };
 
@@ -85,7 +85,7 @@ static bool has_stem(const char *file, const char *image, size_t n)
 int64_t stk__pack_record_bytes(const char *name)
 {
 	int64_t rest = (int64_t)strlen(name) + (int64_t)strlen(" path=\n"), all = rest + 1, before = 0;
-	while (all != before) { /* the length counts its own digits */
+	while (all != before) { /* the record begins with its length, which includes its own digits */
 		char text[32];
 		before = all;
 		all = rest + snprintf(text, sizeof text, "%lld", (long long)all);
@@ -156,9 +156,9 @@ static void key_of(int64_t file, const char *path, bool twice, char out[PATH_MAX
 		*c = *c == '.' ? '_' : *c;
 }
 
-struct shelf { /* the files with one stem, which are neighbours in the list */
+struct shelf { /* the files that begin with one stem and a dot; they are neighbours in the list */
 	int64_t first, end;
-	bool twice; /* several images have it */
+	bool twice; /* several images have this stem */
 };
 
 /* Finds all files that begin with the image's stem and a dot. They are neighbours, since a folder's files are sorted by name. */

@@ -22,9 +22,9 @@ struct writer {
 	uint8_t *buffer; /* ROOM bytes, of which the first `used` are waiting to be written */
 	size_t used;
 	int error;                   /* errno of a failed write */
-	struct stk_read_ahead files; /* requested, in order */
-	char paths[AHEAD][PATH_MAX]; /* of the slots of `files` */
-	int64_t bytes;               /* of those files */
+	struct stk_read_ahead files; /* requests for the files of the next members, in order */
+	char paths[AHEAD][PATH_MAX]; /* [slot of `files`]: path of the file */
+	int64_t bytes;               /* bytes of the files in `files` */
 	int64_t next;                /* the next member to request */
 };
 
@@ -70,7 +70,7 @@ static void put_header(struct writer *w, const char *name, int64_t size, char ty
 		24);
 	if (size < (int64_t)1 << 33) {
 		snprintf(h + 124, 13, "%011llo", (unsigned long long)size);
-	} else { /* eleven digits are not enough: in base 256 */
+	} else { /* a size that eleven octal digits cannot express is written in base 256 */
 		h[124] = (char)0x80;
 		for (int i = 0; i < 8; i++)
 			h[135 - i] = (char)(uint8_t)((uint64_t)size >> 8 * i);
@@ -180,7 +180,8 @@ enum stk_status stk__pack_write(const struct stk_pack_plan *p, int64_t shard, st
 	w->error = stk__new_file_begin(&w->file, path, 0666) ? 0 : errno;
 	const bool begun = !w->error;
 	if (begun) {
-		flock(w->file.fd, LOCK_EX | LOCK_NB); /* fails on file systems without locks: see remove_parts */
+		/* the lock shows other processes that the tar is being written (remove_parts); some file systems have no locks */
+		flock(w->file.fd, LOCK_EX | LOCK_NB);
 		s = write_members(w, &p->shards[shard], packed, stop, err);
 	}
 	put(w, end, sizeof end);

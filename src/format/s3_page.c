@@ -115,7 +115,7 @@ static enum stk_status unescape_xml(const struct page *p, struct span s, char *o
 
 static enum stk_status unescape_url(const struct page *p, char *text)
 {
-	char *out = text; /* the output never overtakes the input */
+	char *out = text; /* decodes in place, since the output is never longer than the input */
 	for (const char *s = text; *s; out++) {
 		const bool escape = *s == '%';
 		int high = escape ? hex_digit(s[1]) : 0, low = escape && high >= 0 ? hex_digit(s[2]) : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Samples that are parts of archives: the place of each part, in 20 bytes a part, and 16 bytes a sample plus its name. */
+ * Samples that are parts of archives: a table of the offset and length of each part. It takes 20 bytes for a part, and for a sample 16 bytes plus its name. */
 #ifndef STK_FORMAT_SAMPLES_H
 #define STK_FORMAT_SAMPLES_H
 
@@ -25,7 +25,7 @@ struct stk_samples {
 	int64_t size, room;
 	char *names;
 	uint64_t names_size, names_room;
-	char *text; /* memory of `archives` */
+	char *text; /* the texts to which `archives` points */
 	/* One for each archive that is an object of a store. */
 	struct stk_samples_object {
 		int64_t size; /* 0: not known, or a local file */
@@ -43,7 +43,7 @@ STK_MUST_USE enum stk_status stk__samples_add(
 	struct stk_samples *t, int32_t archive, const char *name, size_t n, struct stk_sample_part **out, struct stk_error *err);
 void stk__samples_drop_last(struct stk_samples *t);
 
-/* Returns a digest of the archives' file names, without their folders, and of the places of parts in them. */
+/* Returns a hash of `count` samples from `first` on: of their archives' file names, without folders, and of the offsets and lengths of their parts. */
 uint64_t stk__samples_digest(const struct stk_samples *t, int64_t first, int64_t count);
 
 /* Writes "ARCHIVE:OFFSET:NAME", which is DALI's name of a sample: the offset is that of its first existing part. */

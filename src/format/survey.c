@@ -18,7 +18,7 @@ enum { OPENERS = 4, OPEN_AHEAD = 16, MOST_PARTS = 64, SLACK = 64, NOTICES = 8 };
 /* A tar in the order of the search. */
 struct turn {
 	int32_t tar;
-	bool open, kept; /* kept: the tar has an index already */
+	bool open, kept; /* kept: the tar has an index, so it need not be searched */
 	enum stk_status status;
 	struct stk_error error;
 	struct stk_archive_index index; /* valid if `kept` */
@@ -42,7 +42,8 @@ struct stk_survey {
 	struct stk_error error; /* the reason why the search failed */
 	int64_t wanted;         /* number of samples that a caller waits for; 0: no caller waits */
 	int32_t next_open, swept;
-	char notices[NOTICES][400]; /* notices that were not given yet, the oldest first; the user would not read more than fit */
+	char notices[NOTICES]
+		    [400]; /* notices that were not given yet, the oldest first; if there are more than NOTICES, the rest is dropped */
 	int32_t notice_count;
 	pthread_t searcher, openers[OPENERS];
 	int openers_count;
@@ -453,7 +454,8 @@ static int32_t parts_of(const struct stk_survey *s, int64_t id, const struct stk
 	return n;
 }
 
-/* Compares headers, as io does with bytes that it fetches: the search may have read them in an earlier request than the members' bytes. */
+/* Checks the members' headers, as io does for bytes that it fetches: the object may have changed between the request for the headers and that for the members'
+ * bytes. */
 static enum stk_status check_lent(struct stk_request *r)
 {
 	enum stk_status status = r->check ? stk__io_check_bytes(r) : STK_OK;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A survey: reads samples of tars while the tars are still searched for their members, in one epoch. Samples are numbered in the order in which they are
- * found: tar after tar in an order that the caller chooses, and inside a tar in its own order. After a search the tar's index is kept; a tar with an index
- * is not searched. Tars in a store are read from front to back, and the bytes read for the search are lent to the threads that read samples
- * (survey_window.h). */
+ * A survey: reads samples of tars while the tars are still searched for their members, in one epoch. Samples are numbered in the order in which the search
+ * finds them: tar after tar in an order that the caller chooses, and inside a tar in its own order. After a search the tar's index is kept; a tar with an index
+ * is not searched. Tars in a store are read from front to back, and the bytes read for the search are lent to the threads that read samples (survey_window.h). */
 #ifndef STK_FORMAT_SURVEY_H
 #define STK_FORMAT_SURVEY_H
 
@@ -19,7 +18,7 @@ int32_t stk__survey_tars(const struct stk_survey *s);
 uint64_t stk__survey_digest(const struct stk_survey *s);
 
 struct stk_survey_plan {
-	int32_t *order;           /* order of the tars; the survey takes it over and frees it with stk__free */
+	int32_t *order;           /* order in which the tars are searched; the survey becomes its owner and frees it with stk__free */
 	size_t bytes;             /* limit of the bytes that the survey keeps */
 	int64_t first;            /* samples before this one will not be read */
 	void (*more)(void *user); /* called when the samples that stk__survey_known waits for are known; on any thread, without locks */
@@ -30,8 +29,8 @@ STK_MUST_USE enum stk_status stk__survey_begin(struct stk_survey *s, const struc
 /* Ends the search within milliseconds, and releases everything except the table. Has no effect if the search has not begun. */
 void stk__survey_end(struct stk_survey *s);
 
-/* Returns how many samples are known. all: no more will follow, or the search has failed: then `failed` is its status, and *err, nullable, the reason. If
- * fewer than `want` are known, `more` is called when enough are. starved: the caller reads no samples until then. */
+/* Returns how many samples are known. all: the search has ended, so no more will follow. failed: status of a search that has failed, whose error is then in
+ * *err (nullable). If fewer than `want` are known, `more` is called when enough are. starved: the caller reads no samples until then. */
 struct stk_survey_known {
 	int64_t samples;
 	bool all;
@@ -40,10 +39,10 @@ struct stk_survey_known {
 struct stk_survey_known stk__survey_known(struct stk_survey *s, int64_t want, bool starved, struct stk_error *err);
 /* Says that no samples before this one will be read. */
 void stk__survey_passed(struct stk_survey *s, int64_t sample);
-/* Writes a notice for users; returns false without a notice. */
+/* Writes the oldest notice for the user that was not returned yet. Returns false if there is no such notice. */
 bool stk__survey_notice(struct stk_survey *s, char text[400]);
 
-/* ---- samples that are known; any thread ---- */
+/* ---- samples that the search has found; any thread ---- */
 
 size_t stk__survey_uri(struct stk_survey *s, int64_t id, char *uri, size_t capacity);
 size_t stk__survey_tar(struct stk_survey *s, int64_t tar, char *uri, size_t capacity);

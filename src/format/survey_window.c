@@ -17,7 +17,7 @@ struct stk_piece {
 	struct stk_object object;
 	int64_t begin, end;
 	bool ended;
-	int32_t expected; /* number of parts that have not been read */
+	int32_t expected; /* number of samples' parts in this piece that no thread has read yet */
 	int32_t pins;
 };
 
@@ -79,7 +79,8 @@ static bool ask(struct stk_window *w, struct stk_stretch *t)
 	p->begin = t->asked;
 	p->end = t->asked + (left < PIECE ? left : PIECE);
 	const int64_t needed =
-		now + stk__io_pace_ns(w->requests.io) * (int64_t)(w->held / PIECE); /* when the search arrives there, at the store's pace */
+		/* when the search will reach this piece, if the store keeps its present rate */
+		now + stk__io_pace_ns(w->requests.io) * (int64_t)(w->held / PIECE);
 	w->deadline = needed > w->deadline ? needed : w->deadline + 1;
 	p->request = (struct stk_request){.uri = t->uri,
 		.uncached = true,
@@ -273,7 +274,7 @@ const uint8_t *stk__survey_window_read(struct stk_window *w, int64_t offset, siz
 	return data;
 }
 
-/* ---- who reads samples ---- */
+/* ---- for threads that read samples ---- */
 
 static void count_parts(struct stk_stretch *t, const struct stk_sample_part *part, int32_t step)
 {

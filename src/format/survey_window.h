@@ -17,11 +17,11 @@ struct stk_piece;
 /* The window's data about one tar. */
 struct stk_stretch {
 	const char *uri;
-	struct stk_object object; /* as it was when the tar was opened */
-	bool asks;                /* its bytes may be requested: it is open, remote, and must be searched */
+	struct stk_object object; /* the object's size and version when the tar was opened */
+	bool asks;                /* bytes of this tar may be requested: it is open, remote, and must be searched */
 	struct stk_piece *first;  /* pieces in the order of their offsets; the bytes between two pieces were not kept */
-	int64_t asked;            /* offset of the next request */
-	int64_t cursor;           /* offset of the search */
+	int64_t asked;            /* offset up to which bytes were requested */
+	int64_t cursor;           /* offset that the search has reached */
 	int64_t settled;          /* samples that begin before this offset are in the table */
 };
 
@@ -31,7 +31,7 @@ struct stk_window {
 	 * or when the window ends. */
 	struct stk_requests requests;
 	struct stk_stretch *tars; /* in the order in which they are read */
-	int32_t count, at;        /* at: the tar that is searched */
+	int32_t count, at;        /* number of tars, and index of the one that is being searched */
 	size_t held, most;        /* bytes of pieces that have arrived or were requested, and their limit */
 	int32_t under_way, ahead; /* requests in flight, and their limit, which grows with the bytes that arrive */
 	int64_t deadline;         /* deadline of the latest request; later pieces get later ones */
@@ -52,7 +52,7 @@ void stk__survey_window_free(struct stk_window *w);
 const uint8_t *stk__survey_window_read(struct stk_window *w, int64_t offset, size_t n, struct stk_error *err);
 /* Marks a sample's part that is now in the table: its bytes are kept until they are borrowed. */
 void stk__survey_window_expect(struct stk_window *w, int32_t tar, const struct stk_sample_part *part);
-/* Releases pieces in which no part is expected. whole: all pieces of this tar up to `to`. */
+/* Releases the pieces that the search has passed and that no sample needs any more, and all pieces that end at or before `to`. */
 void stk__survey_window_sweep(struct stk_window *w, int32_t tar, int64_t to);
 
 /* Borrows a byte range of a tar: the pieces that contain it follow each other from the result on. NULL: the range is not in the window. unpin returns it,

@@ -29,7 +29,7 @@ void stk__requests_submit(struct stk_requests *q, struct stk_request *r);
 /* Waits for a request to end, and returns it. Each request is returned once, so call this only if one is in flight, or if another thread will call
  * stk__requests_wake. NULL: the user has interrupted, or another thread has called stk__requests_wake. access: nullable. */
 struct stk_request *stk__requests_any(struct stk_requests *q, const struct stk_access *access);
-/* Returns a request that has ended, like stk__requests_any, but does not wait: NULL if there is none. */
+/* Returns a request that has ended, like stk__requests_any, but does not wait: NULL if no request has ended. */
 struct stk_request *stk__requests_ended(struct stk_requests *q);
 /* Makes a call of stk__requests_any return NULL: the one that waits now, or else the next one. Any thread, with any of the caller's locks held. */
 void stk__requests_wake(struct stk_requests *q);
