@@ -21,7 +21,7 @@ static const struct stk_arg_def checked_text_args[] = {
 	STK_ARG_END,
 };
 
-/* An empty text is a missing component. */
+/* Checks a component's bytes. An empty text stands for a missing component and passes. */
 static enum stk_status check(const struct checked_text *a, const char *text, size_t n, struct stk_error *err)
 {
 	size_t at = 0;
@@ -31,7 +31,7 @@ static enum stk_status check(const struct checked_text *a, const char *text, siz
 		     : STK_OK;
 }
 
-/* Makes a view and checks its bytes here, so that run has nothing to do. */
+/* The output is a view of the input, so the bytes are checked here and run has nothing to do. */
 static enum stk_status checked_text_infer(const struct stk_call *call, struct stk_error *err)
 {
 	const struct stk_desc *in = &call->in[0].desc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Names of the operators of NVIDIA DALI 2.4, older names included, to tell a missing operator from a mistyped one. */
+ * Names of the operators of NVIDIA DALI 2.4, older names included, by which messages distinguish operators that are missing here from mistyped names. */
 "audio_decoder", "audio_resample", "batch_permutation", "bb_flip", "bbox_paste", "bbox_rotate", "box_encoder", "brightness",
 	"brightness_contrast", "caffe2_reader", "caffe_reader", "cast", "cast_like", "cat", "clahe", "coco_reader", "coin_flip",
 	"color_space_conversion", "color_twist", "constant", "contrast", "coord_flip", "coord_transform", "copy", "crop",

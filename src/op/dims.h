@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Helpers to read descs and arguments: where an image's height, width and channels are, and values that are given once or once a channel. */
+ * Helpers to read descs and arguments: which dims are an image's height, width and channels, and arguments with one value for all channels or one for each. */
 #ifndef STK_OP_DIMS_H
 #define STK_OP_DIMS_H
 
@@ -21,15 +21,15 @@ enum stk_status stk__dims_of_rows(const struct stk_desc *desc, struct stk_dims *
  * not known. */
 enum stk_status stk__dims_of_pixels(const struct stk_desc *desc, struct stk_dims *out, int64_t *channels, struct stk_error *err);
 
-/* Returns the number of channels: 1 without the dim, -1 if not known. */
+/* Returns the number of channels: 1 if the image has no such dim, -1 if it is not known. */
 static inline int64_t stk__dims_channels(const struct stk_dims *d, const struct stk_desc *desc)
 {
 	return !d->known ? -1 : d->c < 0 ? 1 : desc->shape[d->c];
 }
 
-/* An image as rows of pixels: dims before its height are frames, dims after its width are channels, of which a layout may name several. */
+/* An image as rows of pixels: the dims before its height are counted as frames, the dims after its width as channels. */
 struct stk_rows {
-	int64_t frames, channels; /* -1 if an extent is not known; INT32_MAX also stands for more */
+	int64_t frames, channels; /* -1: not known; larger numbers than INT32_MAX are stored as INT32_MAX */
 	int32_t height, width;    /* only valid for images in memory */
 };
 struct stk_rows stk__rows_of(const struct stk_dims *d, const struct stk_desc *desc);
@@ -37,7 +37,7 @@ struct stk_rows stk__rows_of(const struct stk_dims *d, const struct stk_desc *de
 /* Returns the layout of `desc`, or the one that it is taken to have: "HWC" for a tensor of 3 dims without one; "" if none fits. */
 const char *stk__layout_of(const struct stk_desc *desc);
 
-/* For operators of images: sets the layout of a desc that has none. */
+/* Sets the layout that a desc without layout is taken to have, if def is an operator on images. */
 void stk__layout_name(const struct stk_op_def *def, struct stk_desc *desc);
 
 /* Returns the index of a dim's letter in the layout, or -1. */
@@ -49,7 +49,7 @@ static inline bool stk__building(const struct stk_call *call)
 	return !call->tools;
 }
 
-/* Returns the tensor with the type that its elements are stored as: values of enumerations are moved as whole numbers. */
+/* Returns the tensor with the type in which its elements are stored: values of enumerations are stored as whole numbers. */
 static inline struct stk_tensor stk__stored(const struct stk_tensor *t)
 {
 	struct stk_tensor stored = *t;
@@ -68,8 +68,8 @@ enum stk_status stk__check_per_channel(const char *name, struct stk_floats value
 /* Spreads the values over n <= STK_PASS_MAX_CHANNELS channels. */
 enum stk_status stk__per_channel(const char *name, struct stk_floats values, int64_t n, float *out, struct stk_error *err);
 
-/* Returns STK_SHAPE unless the matrix has these rows and columns; rows -1: any number. `shape` is the field that follows a STK_SHAPED argument. If the
- * argument's tensor did not have two dims or more, its values come row by row, and the caller must check their number. */
+/* Returns STK_SHAPE unless the matrix has these rows and columns; rows -1: any number. shape: the value of the hidden field that follows a STK_SHAPED argument
+ * in the operator's struct. If the argument's tensor did not have two dims or more, its values come row by row, and the caller must check their number. */
 enum stk_status stk__check_matrix(const char *name, struct stk_ints shape, int64_t rows, int64_t columns, struct stk_error *err);
 
 /* Returns whether the type holds whole numbers; bool does. */

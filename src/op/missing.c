@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Explains names that are not operators: of DALI, of other libraries, misspelt. */
+ * Explains in messages why a name is no operator: DALI or another library has it, or it is misspelt. */
 #include "op/op.h"
 
 #include "base/text.h"

@@ -69,7 +69,7 @@ enum stk_status stk__window_bound(struct stk_window *w, const struct stk_desc *d
 	return STK_OK;
 }
 
-/* Clamps to int32: passes refuse larger numbers, so their exact value does not matter. */
+/* Clamps x to the range of int32. Passes refuse extents that large, so the exact value does not matter. */
 static int32_t to_pass(int64_t x)
 {
 	return x > INT32_MAX ? INT32_MAX : x < -INT32_MAX ? -INT32_MAX : (int32_t)x;
@@ -79,7 +79,7 @@ void stk__window_fill(const struct stk_window *w, const struct stk_desc *desc, c
 {
 	struct stk_dims dims;
 	if (stk__dims_of(desc, &dims, NULL))
-		return; /* infer has refused it before */
+		return; /* infer fails in this case, so this is never reached */
 	const struct stk_rect rect = {
 		to_pass(w->start[dims.w]), to_pass(w->start[dims.h]), to_pass(w->extent[dims.w]), to_pass(w->extent[dims.h])};
 	stk__pass_window(pass, rect, stk__window_inside(w, desc) ? NULL : fill);
@@ -127,7 +127,7 @@ enum stk_status stk__gather_same(const struct stk_call *calls, int32_t count, ui
 	return STK_OK;
 }
 
-/* Finds the dim along which fill values differ, or -1 if there is one for all. */
+/* Finds the dim along which fill values differ; -1: there is one value for all elements. */
 static enum stk_status fill_dim(struct stk_floats fill, const struct stk_desc *out, int32_t *dim, struct stk_error *err)
 {
 	*dim = fill.count > 1 ? stk__layout_find(out, 'C') : -1;
@@ -146,7 +146,7 @@ enum stk_status stk__check_fill(struct stk_floats fill, const struct stk_desc *o
 static uint64_t fill_element(struct stk_floats fill, int32_t k, enum stk_dtype dtype)
 {
 	float one = fill.count > 0 ? fill.v[k] : 0;
-	uint64_t element = 0; /* fits an element of any type */
+	uint64_t element = 0; /* as wide as an element of any type */
 	stk__convert_one(&element, dtype, &one, STK_FLOAT);
 	return element;
 }
@@ -166,7 +166,7 @@ enum stk_status stk__window_copy(
 		uint64_t value = fill_element(fill, 0, out->dtype);
 		return stk__job_copy(jobs, &call->in[0], &to, dims, out->ndim, &value, false, err);
 	}
-	dims[c].size = 1; /* one channel at a time, each with its own value */
+	dims[c].size = 1; /* one copy for each channel, since each has its own fill value */
 	for (int32_t k = 0; k < fill.count && s == STK_OK; k++) {
 		uint64_t value = fill_element(fill, k, out->dtype);
 		s = stk__job_copy(jobs, &call->in[0], &to, dims, out->ndim, &value, false, err);
@@ -176,7 +176,7 @@ enum stk_status stk__window_copy(
 	return s;
 }
 
-/* A run of outputs along a dim whose sources are one step apart. */
+/* A range of output elements along a dim whose source elements follow each other. */
 struct run {
 	int64_t at, size, start, step;
 };
@@ -192,7 +192,7 @@ static struct run next_run(int64_t at, int64_t extent, int64_t start, int32_t si
 	return r;
 }
 
-/* Copies the window run by run along dim d and the dims after it. dims: the runs of the dims before d, which are chosen already. */
+/* Copies the window run by run along dim d and the dims after it. dims: the runs that the callers have chosen for the dims before d. */
 static enum stk_status continue_dims(const struct stk_call *call, const struct stk_window *w, enum stk_border border, struct stk_jobs *jobs,
 	struct stk_copy_dim *dims, struct stk_tensor to, int32_t d, struct stk_error *err)
 {

@@ -6,7 +6,7 @@
 #include "kernel/common/border.h"
 #include "op/dims.h"
 
-/* A window, for each dim of the input. extent -1: not known yet. */
+/* A window over a tensor: start and extent along each dim of the input. extent -1: not known yet. */
 struct stk_window {
 	int64_t start[STK_MAX_DIMS], extent[STK_MAX_DIMS];
 };
@@ -25,7 +25,8 @@ enum stk_bounds stk__bounds(const struct stk_bounds_args *a);
 /* Returns the window that keeps everything. */
 struct stk_window stk__window_full(const struct stk_desc *desc);
 
-/* Applies the policy over a tensor of `desc`: an error that names the dim, no change, or a trimmed window. Unknown extents pass. */
+/* Applies the policy to a window that reaches outside of a tensor of `desc`: fails and names the dim, leaves the window as it is, or trims it. Unknown extents
+ * pass. */
 enum stk_status stk__window_bound(struct stk_window *w, const struct stk_desc *desc, enum stk_bounds bounds, struct stk_error *err);
 
 /* Returns whether the window lies inside the tensor. */
@@ -37,14 +38,14 @@ void stk__window_lower(const struct stk_window *w, const struct stk_desc *desc, 
 /* Like stk__window_lower, with a fill value for each channel of the pass. */
 void stk__window_fill(const struct stk_window *w, const struct stk_desc *desc, const float *fill, struct stk_pass *pass);
 
-/* Returns STK_INVALID unless there is one fill value, or one for each channel of out. Any count passes while the channels are not known. */
+/* Returns STK_INVALID unless there is one fill value, or one for each channel of `out`. Any number passes while the number of channels is not known. */
 enum stk_status stk__check_fill(struct stk_floats fill, const struct stk_desc *out, struct stk_error *err);
 
 /* Returns the classes of an operator that keeps a window, with a conversion to `dtype` (-1: none), or STK_CLASS_NEVER if a pass cannot convert. */
 unsigned stk__window_classes(bool fills, const struct stk_desc *in, int32_t dtype);
 
-/* Copies the window for tensors of any kind, for lower_jobs: out[0] is the window of in[0], converted to out[0]'s type, with one fill value or one a
- * channel. */
+/* Makes the jobs that copy the window of in[0] to out[0] and convert it to out[0]'s type; for lower_jobs, and tensors of any kind. fill: one value, or one for
+ * each channel. */
 enum stk_status stk__window_copy(
 	const struct stk_call *call, const struct stk_window *w, struct stk_floats fill, struct stk_jobs *jobs, struct stk_error *err);
 
@@ -53,8 +54,8 @@ enum stk_status stk__window_copy(
 enum stk_status stk__window_continue(
 	const struct stk_call *call, const struct stk_window *w, enum stk_border border, struct stk_jobs *jobs, struct stk_error *err);
 
-/* For gather: fails and names the first sample whose in[0] has another number of dims than the first sample's, or another extent in one of `dims` (one bit
- * each). */
+/* For gather: fails if the samples' inputs 0 differ in their number of dims, or in the extent of one of `dims` (one bit each). The message names the first
+ * sample that differs from the first one. */
 enum stk_status stk__gather_same(const struct stk_call *calls, int32_t count, uint32_t dims, struct stk_error *err);
 
 #endif

@@ -21,7 +21,7 @@
 
 /* ---- arguments ---- */
 
-/* Lists in an argument struct. count < 0: not given. They point into memory of the graph, or of the sample for per-sample arguments. */
+/* Lists in an argument struct. count < 0: not given. The elements belong to the graph or, for a per-sample argument, to the sample. */
 struct stk_ints {
 	int32_t count;
 	const int64_t *v;
@@ -49,7 +49,8 @@ static inline bool stk__float_given(float v)
 /* One argument. Fields by type: BOOL bool, INT int64_t, FLOAT float, STRING const char *, DTYPE/IMAGE_TYPE/INTERP int32_t, lists as above. The field of a
  * STK_SHAPED argument is followed by a struct stk_ints: the shape of the sample's tensor, with count -1 if the argument does not come from a node. Numbers
  * are from min to max, and floats are finite unless STK_INFINITE or STK_NAN is among the flags: graph/args.c checks both, for constants and for each sample.
- * fallback is JSON text ("1", "[0.08, 1.0]", "\"error\""), NULL for no default. If `group` is set, the entry stands for another table at this offset. */
+ * fallback is JSON text ("1", "[0.08, 1.0]", "\"error\""), NULL for no default. If `group` is set, the entry includes that other table, whose struct lies at
+ * this offset. */
 struct stk_arg_def {
 	const char *name;
 	enum stk_arg_type type;
@@ -83,7 +84,7 @@ struct stk_arg_def {
 
 /* ---- a call ---- */
 
-/* Bytes that can be read up to 64 bytes past the end. */
+/* A range of bytes. 64 bytes past its end are also readable. */
 struct stk_bytes {
 	const uint8_t *data;
 	size_t size;
@@ -92,12 +93,12 @@ struct stk_bytes {
 /* The result of gather for all samples of a batch. Its memory belongs to the batch in flight, and later batches reuse it. */
 struct stk_gathered {
 	void *data;
-	size_t room; /* bytes allocated at `data` */
+	size_t room; /* capacity of `data` in bytes */
 };
-/* Returns `data` with room for `size` bytes, uninitialised; NULL: out of memory. */
+/* Returns g->data after making its capacity at least `size` bytes, which are uninitialised; NULL: out of memory. */
 void *stk__gathered_take(struct stk_gathered *g, size_t size);
 
-/* Numbers of what was decoded of videos; the worker adds them to the pipeline's counters and sets them to 0. */
+/* Counts of decoded video frames; the worker adds them to the pipeline's counters and sets them to 0. */
 struct stk_video_tally {
 	int64_t frames, packets, on_gpu; /* wanted frames, packets that were decoded for them, frames that the GPU's decoder made */
 };
@@ -107,7 +108,7 @@ struct stk_tools {
 	struct stk_arena *arena;  /* scratch memory, valid until the sample's chain has ended */
 	struct stk_jobs cpu_jobs; /* runs each job as soon as it is made, with scratch memory from the same arena */
 	struct stk_decoder *decoder;
-	struct stk_video_tool *video; /* op/video/clip.h; NULL before the first video */
+	struct stk_video_tool *video; /* decoders of op/video/clip.h; NULL before the worker's first video */
 	const struct stk_pass_kernels *kernels;
 	bool lenient;
 	struct stk_codec_limits limits;
@@ -121,7 +122,7 @@ struct stk_tools {
 struct stk_nvdec;
 struct stk_gpu_call {
 	struct stk_nvdec *nvdec;
-	struct stk_jobs *jobs; /* takes jobs on GPU memory, which run when all samples of the batch have come; they run in no order */
+	struct stk_jobs *jobs; /* takes jobs on GPU memory, which run in any order when all samples of the batch have been described */
 	bool now;              /* out[0].data may be written during the call; otherwise only jobs may write there */
 	/* Returns the address of GPU memory that lasts until the batch is delivered; NULL: out of memory. */
 	void *(*take)(void *user, size_t size, struct stk_error *err);
@@ -142,10 +143,10 @@ struct stk_call {
 	int32_t n_in, n_out;
 	/* If the operator runs once for each frame: the desc that every frame's output must have. NULL otherwise, and while that desc is being determined. */
 	const struct stk_desc *frame;
-	/* For each output, whether anything reads it: a reader may leave other outputs as views of any memory. NULL: all are read. */
+	/* [output]: whether any operator or the consumer reads it. A reader may point an output that is not read at any memory. NULL: all outputs are read. */
 	const bool *wanted;
 	void *state;              /* state_size bytes, zeroed, also while a graph is built; kept from infer to run of one sample */
-	struct stk_random random; /* the operator's stream for this sample; each function gets it at the stream's start */
+	struct stk_random random; /* the operator's random stream for this sample; each function starts at the beginning of the stream */
 	struct stk_place place;   /* epoch, position, sample id */
 	int32_t index, batch;     /* index of the sample, and size of its batch, including samples that were left out */
 	const char *uri;          /* with STK_OP_NAMES: the sample's URI, "" if it has none */
@@ -181,7 +182,7 @@ struct stk_known_object {
 	int64_t size; /* 0: not known */
 	uint64_t tag; /* hash of its ETag; 0: not known */
 	bool pinned;  /* samples are byte ranges of the object: another version of it would hold other bytes, and is an error */
-	bool remote;  /* not a local file */
+	bool remote;  /* whether the object is in a store; false: a local file */
 };
 
 /* The functions of a reader. `shared` is the result of `open`, or of the operator's setup if there is no `open`. All are pure and may be called from any
@@ -201,8 +202,8 @@ struct stk_reader_def {
   * Returns NULL if they are not in memory. Nullable. In a reader that has this function, a sample's other outputs cost next to nothing. */
 	const uint8_t *(*resident)(const void *shared, int32_t output, size_t *stride);
 	void (*soon)(const void *shared, int64_t id); /* hints that sample id comes next, so that a cache can prefetch it; nullable */
-	/* Writes the name of a sample and returns its length. Nullable: samples have no names. Without `parts`, the name is the URI of an object that is the
-  * sample's only part. */
+	/* Writes the name of a sample and returns its length. NULL: samples have no names. Without `parts`, the name is the URI of an object that is the
+	 * sample's only part. */
 	size_t (*uri)(const void *shared, int64_t id, char *uri, size_t capacity);
 	/* Reports what is known of an object that contains parts. Nullable. */
 	void (*object)(const void *shared, int64_t uri, struct stk_known_object *out);
@@ -215,7 +216,8 @@ struct stk_reader_def {
 	 * whose ETag is known are not checked. header: at most STK_IO_BEFORE. Nullable, both together, and only with `object`. */
 	size_t header;
 	enum stk_status (*check)(const void *shared, int64_t id, int32_t part, const uint8_t *header, struct stk_error *err);
-	/* For messages about one part of a sample: its name, and the part that an output is a view of (-1: none). Nullable, both together. */
+	/* For messages about one part of a sample: part_name writes the part's name; the next function returns the part of which an output is a view (-1:
+	 * none). Both or neither are NULL. */
 	size_t (*part_name)(const void *shared, int64_t id, int32_t part, char *name, size_t capacity);
 	int32_t (*output_part)(const void *args, int32_t output);
 	/* Returns the file that names the samples' objects, for messages about a missing object, or NULL if no file names them. Nullable. */
@@ -241,8 +243,10 @@ enum stk_op_flags {
 		8192, /* with GATHERS_DATA: runs on the cores over values on the GPU, of which it sees only the copies that gather kept */
 	STK_OP_NAMES = 16384, /* needs call->uri */
 	STK_OP_FEEDS =
-		512, /* its job can be held (struct stk_held_job) for an operator that ABSORBS, if that is the only one to read its output */
-	STK_OP_ABSORBS = 1024, /* its job runs together with the held job of its first input, if the two can (stk__jobs_settle) */
+		/* its job can be kept back (struct stk_held_job) and run as part of the job of an operator that ABSORBS, if only that operator reads its
+		 * output */
+	512,
+	STK_OP_ABSORBS = 1024, /* its job can include the job that makes its first input, if the two fit together (stk__jobs_settle) */
 	STK_OP_MERGES =
 		32768, /* inputs (predicate, a, b): the output is the memory of the one that the predicate chooses; the other need not exist */
 	STK_OP_MOVES = 65536,  /* moves elements or casts them, and so takes values of enumerations too */
@@ -257,7 +261,7 @@ enum stk_op_flags {
 
 struct stk_op_def {
 	const char *name, *alias;
-	const char *doc; /* a summary line, then details */
+	const char *doc; /* documentation: a line of summary, then details */
 	struct {
 		int16_t min, max;
 	} inputs;
@@ -304,10 +308,10 @@ struct stk_op_def {
 	void (*encoded)(const struct stk_call *call, struct stk_encoded *out); /* with fetch */
 	enum stk_status (*fetch)(const struct stk_call *call, struct stk_rect part, const struct stk_image *dst, struct stk_error *err);
 
-	/* For recipes (kernel/recipe/recipe.h), which run resident data sets if all differences between samples follow from their places. An operator that draws
-  * nothing needs neither function: lower is used. Work that a recipe cannot express takes the ordinary path, so both are nullable.
-  * - coin: the output is 0 or 1: 1 if the first draw of the operator's stream is below *chance. Returns false if the arguments make it something else.
-  * - recipe: the counterpart of lower for an operator that draws: appends the window that infer would draw. Returns false if a recipe cannot express it. */
+	/* For recipes (kernel/recipe/recipe.h), which run resident data sets if samples differ only by their place (struct stk_place). An operator that draws
+	 * nothing needs neither function: lower is used. Work that a recipe cannot express takes the ordinary path, so both are nullable.
+	 * - coin: the output is 0 or 1: 1 if the first draw of the operator's stream is below *chance. Returns false if the arguments make it something else.
+	 * - recipe: the counterpart of lower for an operator that draws: appends the window that infer would draw. Returns false if a recipe cannot express it. */
 	bool (*coin)(const struct stk_call *call, float *chance);
 	bool (*recipe)(const struct stk_call *call, struct stk_recipe *r);
 
@@ -353,7 +357,7 @@ static inline enum stk_status stk__op_run(const struct stk_call *call, struct st
 {
 	if (call->def->lower_jobs)
 		return call->def->lower_jobs(call, &call->tools->cpu_jobs, err);
-	if (!call->def->run_cpu) /* an output that is never written must not be delivered */
+	if (!call->def->run_cpu) /* without this failure an output that was never written would be delivered */
 		return stk__fail(err, STK_STATE, "%s cannot write an output for this input; please report this graph", call->def->name);
 	return call->def->run_cpu(call, err);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * python_function: outputs that a user's callback makes from the inputs of a sample or of a batch. Results are copied, so that the user's memory is released
- * at once. */
+ * python_function: outputs that a user's callback makes from the inputs of a sample or of a batch. The results are copied, so that the user's memory can be
+ * released at once. */
 #include "op/op.h"
 
 #include <string.h>
@@ -107,7 +107,7 @@ static enum stk_status run_sample(const struct stk_call *call, struct stk_error 
 	return s;
 }
 
-/* ---- of a batch ---- */
+/* ---- called for a whole batch ---- */
 
 static bool python_function_gathers(const struct stk_call *call)
 {

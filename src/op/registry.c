@@ -30,7 +30,7 @@ unsigned stk__op_classes(const struct stk_op_def *def, const void *args, const s
 	return def->classify ? def->classify(args, in) : def->classes;
 }
 
-/* Walks the table and counts *k down; returns true when it reaches the entry. */
+/* Finds the *k-th entry of a table, including the entries of its groups. Returns false if the table has fewer, after subtracting their number from *k. */
 static bool arg_at(const struct stk_arg_def *table, size_t base, int32_t *k, struct stk_arg_def *out)
 {
 	for (; table && table->name; table++) {

@@ -36,7 +36,7 @@ int64_t stk__audio_inner(const struct stk_desc *desc, int32_t axis)
 	return product(desc, axis + 1, desc->ndim);
 }
 
-/* Finds a table and counts all of them. */
+/* Returns the table for a key, or NULL, and counts the tables in the list. */
 static const struct stk_audio_table *find(struct stk_audio_table *first, int64_t key, int *count)
 {
 	*count = 0;

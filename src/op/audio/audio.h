@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Helpers of the operators of signals: checks of their inputs, and tables that depend on an extent of the input. */
+ * Helpers for operators on audio signals: checks of their inputs, and tables that depend on an extent of the input. */
 #ifndef STK_OP_AUDIO_H
 #define STK_OP_AUDIO_H
 
@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-/* Refuses an input that is not of float32, as far as its type is known. */
+/* Fails if the input's type is known and is not float32. */
 enum stk_status stk__audio_floats(const struct stk_call *call, struct stk_error *err);
 
 /* Resolves an axis: from 0, or from the end if it is below 0. Fails if the tensor has no such dimension. */
@@ -18,7 +18,7 @@ int64_t stk__audio_outer(const struct stk_desc *desc, int32_t axis);
 int64_t stk__audio_inner(const struct stk_desc *desc, int32_t axis);
 
 /* Tables that an operator computes when it first meets an extent, and keeps for all samples. Any thread may take them. */
-enum { STK_AUDIO_KEPT = 16 }; /* tables that are kept; those of further extents are computed for each sample */
+enum { STK_AUDIO_KEPT = 16 }; /* limit of the tables that are kept; tables for further extents are computed for each sample */
 struct stk_audio_table {
 	struct stk_audio_table *next;
 	int64_t key;
@@ -28,7 +28,7 @@ struct stk_audio_tables {
 	_Atomic(struct stk_audio_table *) first;
 };
 
-/* Describes tables to stk__audio_table_take. fill: computes the table of `size` bytes for a key. */
+/* Says how stk__audio_table_take makes a table. fill: computes the table of `size` bytes for a key. */
 struct stk_audio_maker {
 	size_t size;
 	enum stk_status (*fill)(const void *user, int64_t key, void *table, struct stk_error *err);

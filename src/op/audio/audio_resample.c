@@ -50,7 +50,7 @@ static void audio_resample_teardown(void *shared)
 
 /* ---- rates ---- */
 
-/* The rates whose ratio applies. */
+/* The input's and the output's rate. Only their ratio matters. */
 struct rates {
 	double in, out;
 };
@@ -152,7 +152,7 @@ static enum stk_status audio_resample_lower_jobs(const struct stk_call *call, st
 	enum stk_status s = rates_of(a, call->in[0].desc.shape[0], &r, err);
 	if (s || stk_desc_elements(&call->out[0].desc) == 0)
 		return s;
-	/* With out_length, a table for each length would take longer than the signal. */
+	/* With out_length, each sample may have a ratio of its own. A full table for it would take longer to compute than the signal. */
 	const struct stk_resampling p = {r.in, r.out, stk__resampling_lobes(a->quality), stk__int_given(a->out_length) ? FEW : 0};
 	return stk__resampling_job(&p, (struct stk_audio_tables *)call->shared, call->tools->arena, jobs, &call->in[0], &call->out[0], err);
 }

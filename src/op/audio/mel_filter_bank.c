@@ -84,7 +84,7 @@ static void mel_filter_bank_teardown(void *shared)
 	stk__free(shared);
 }
 
-/* Finds the dimension of frequencies: the one that the layout names f; without a layout, the last but one. */
+/* Finds the dimension of frequencies: the one that the layout calls f or, without a layout, the last but one. */
 static enum stk_status axis_of(const struct stk_desc *in, int32_t *axis, struct stk_error *err)
 {
 	if (in->ndim == 0)
@@ -117,7 +117,7 @@ static double weight_of(const double *edges, double hz)
 	return hz < edges[1] ? (hz - edges[0]) / (edges[1] - edges[0]) : (edges[2] - hz) / (edges[2] - edges[1]);
 }
 
-/* The most weights for a number of bins: between two edges, a bin lies in two bands. */
+/* Returns an upper bound of the number of weights: each bin lies in at most two bands. */
 static int64_t most_weights(int64_t bins)
 {
 	return 2 * bins;

@@ -39,7 +39,7 @@ static enum stk_status refuse_start(const struct stk_sound_want *want, double en
 	return stk__fail(err, STK_INVALID, "the window begins at %g s; the file ends at %g s", want->start, end);
 }
 
-/* Finds the frames to decode of a window on the file's clock. Where the file has no sound, silence takes its place. */
+/* Finds which frames to decode for a window that is given in the file's timestamps. Parts of the window in which the file has no sound become silence. */
 static enum stk_status find_timed(const struct stk_sound_want *want, int64_t frames, struct stk_sound_state *state, struct stk_error *err)
 {
 	const double rate = state->info.rate, all = frames < 0 ? 0x1p50 : (double)frames;
@@ -57,7 +57,8 @@ static enum stk_status find_timed(const struct stk_sound_want *want, int64_t fra
 	return STK_OK;
 }
 
-/* Finds the frames to decode; the window ends with the file. frames: of the file, or -1: not known, so that the window may end after the file. */
+/* Finds which frames to decode; the window is cut at the end of the file. frames: number of frames in the file; -1: not known, so that the window may end after
+ * the file. */
 static enum stk_status find_window(const struct stk_sound_want *want, int64_t frames, struct stk_sound_state *state, struct stk_error *err)
 {
 	const int32_t rate = state->info.rate;
@@ -68,7 +69,9 @@ static enum stk_status find_window(const struct stk_sound_want *want, int64_t fr
 	double first = want->start > 0 ? frames_of(want->start, want, rate) : 0;
 	if (want->position >= 0)
 		first = count < all ? floor(want->position * (all - count + 1)) : 0;
-	first = want->position >= 0 && first > all - count && count < all ? all - count : first; /* a position of 1 */
+	first = want->position >= 0 && first > all - count && count < all
+			? all - count
+			: first; /* a position of exactly 1 would begin one frame too late */
 	if (first > all)
 		return refuse_start(want, all / rate, err);
 	state->first = (int64_t)first;
@@ -94,7 +97,7 @@ static enum stk_status count_output(const struct stk_sound_want *want, struct st
 
 /* ---- decoding ---- */
 
-/* The type to which samples are decoded: those to resample become float32 first, as in DALI. */
+/* Returns the type to which samples are decoded: float32 if they are to be resampled, as in DALI. */
 static enum stk_dtype decoded_type(const struct stk_sound_want *want, const struct stk_sound_state *state)
 {
 	return state->resampled ? STK_FLOAT : (enum stk_dtype)want->dtype;
@@ -105,7 +108,7 @@ static size_t frame_size(const struct stk_sound_want *want, const struct stk_sou
 	return (size_t)(want->mono ? 1 : state->info.channels) * stk_dtype_size(decoded_type(want, state));
 }
 
-/* Collects samples whose number is not known beforehand. */
+/* Grows a buffer of decoded samples whose number is not known beforehand. */
 struct collected {
 	const struct stk_sound_want *want;
 	const struct stk_sound_state *state;
@@ -144,7 +147,7 @@ static enum stk_status decode_stream(const struct stk_call *call, struct stk_sou
 	const struct stk_cancel *cancel = call->tools->cancel;
 	enum stk_status s;
 	state->resampled = want->rate > 0 && want->rate != (float)state->info.rate;
-	if (want->position >= 0 && state->info.frames < 0) { /* the window's place depends on the file's length */
+	if (want->position >= 0 && state->info.frames < 0) { /* where the window begins depends on the file's length */
 		if ((s = stk__stream_decode(stream, 0, -1, collect, &c, cancel, err)) || (s = find_window(want, c.frames, state, err)))
 			return s;
 		state->decoded = c.data + (size_t)state->first * frame_size(want, state);
@@ -219,7 +222,7 @@ static enum stk_status resample(const struct stk_call *call, struct stk_sound_sh
 	return stk__resampling_job(&r, &shared->tables, call->tools->arena, &call->tools->cpu_jobs, &in, &part, err);
 }
 
-/* Decodes the window to `to`. made: frames of it that are wanted. */
+/* Decodes the window to `to`, which receives the first `made` frames of it. */
 static enum stk_status decode_window(const struct stk_call *call, const struct stk_sound_want *want, const uint8_t *data, size_t size,
 	const struct stk_sound_state *state, int64_t made, void *to, struct stk_error *err)
 {

@@ -16,25 +16,27 @@ void stk__sound_shared_clear(struct stk_sound_shared *shared);
 /* Kept in the operator's state from infer to run. */
 struct stk_sound_state {
 	struct stk_sound_info info;
-	int64_t first, count; /* frames of the file that are decoded */
+	int64_t first, count; /* first decoded frame of the file, and number of decoded frames */
 	int64_t lead, tail;   /* frames of silence before and after them, where a window lies outside of the sound */
 	int64_t frames;       /* number of frames in the output */
 	bool resampled;
-	const void *decoded; /* samples that were already decoded, to find their number; NULL: none */
+	const void *decoded; /* the samples, if infer has decoded them already to find their number; else NULL */
 };
 
 /* Which part of a file is decoded, and to what. */
 struct stk_sound_want {
-	float rate; /* in Hz, of the output; 0 or below: the file's rate */
+	float rate; /* rate of the output in Hz; 0 or below: the file's rate */
 	float quality;
 	bool mono;
 	int32_t dtype;
 	double start, duration; /* in seconds. start 0 or below: the file's start; duration below 0: to the file's end */
 	bool nearest;           /* seconds are rounded to the nearest frame; otherwise down, as DALI does */
 	bool pad;               /* the output has the whole duration: zeros follow the file's end */
-	double position;        /* 0 to 1: where the window lies in the file, in place of start; below 0: start applies */
+	/* 0 to 1: where in the file the window lies, from its beginning to its end; used instead of `start`; below 0: `start` is used */
+	double position;
 	const double
-		*window; /* begin and end on the file's clock, in place of start and position; NULL: none. `duration` replaces the end */
+		/* begin and end as timestamps of the file, used instead of start and position; if `duration` is given, it determines the end; NULL: not given */
+		*window;
 };
 
 /* Sets the desc of an output of samples: (frames, channels), or (frames) with want->mono. data NULL: the graph is being built. Otherwise reads the file's

@@ -35,7 +35,7 @@ static const struct stk_arg_def spectrogram_args[] = {
 	STK_ARG_END,
 };
 
-/* The plan, and its tables with the window. */
+/* The plan of the transform and its tables, which include the window function. */
 struct shared {
 	struct stk_fft fft;
 	_Alignas(16) float tables[];

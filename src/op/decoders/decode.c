@@ -48,7 +48,8 @@ const struct stk_arg_def stk__decode_cache_group[] = {
 	STK_ARG_END,
 };
 
-/* Files are decoded in their own type and then converted to the wanted one, except for uint8, to which the codec itself rounds: a sampler may follow. */
+/* Returns the type to which the codec decodes: uint8 if that is wanted, since the codec itself rounds to it and a sampler may follow; otherwise the file's own
+ * type, which is converted later. */
 static enum stk_dtype decoded_dtype(const struct stk_decode_args *a, const struct stk_image_info *info)
 {
 	return a->dtype == STK_UINT8 ? STK_UINT8 : info->dtype;
@@ -61,7 +62,7 @@ static enum values values_of(const struct stk_decode_args *a)
 	return strcmp(a->values, "kept") == 0 ? VALUES_KEPT : strcmp(a->values, "pictures") == 0 ? VALUES_OF_PICTURES : VALUES_SCALED;
 }
 
-/* Checks that the file's values can become what the operator outputs. */
+/* Checks that the file's values can be converted to the output's type. */
 static enum stk_status check_values(const struct stk_decode_args *a, const struct stk_image_info *info, struct stk_error *err)
 {
 	enum stk_dtype to = (enum stk_dtype)a->dtype;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by the decoders: DALI's arguments, reading the header, and the conversion of the file's pixels to the wanted type. An operator of the family has
+ * Shared by the image decoders: DALI's arguments, reading the header, and the conversion of the file's pixels to the wanted type. An operator of the family has
  * struct stk_decode_args as its first member and struct stk_decode_state as its state; it only has to set the window to keep. */
 #ifndef STK_OP_DECODE_H
 #define STK_OP_DECODE_H
@@ -33,7 +33,7 @@ enum stk_status stk__decode_infer(const struct stk_call *call, struct stk_error 
 /* Last step of an operator's infer: checks that state->window is not empty and uses its extents for the output. */
 enum stk_status stk__decode_keep(const struct stk_call *call, struct stk_error *err);
 
-/* Members of the table: extent, encoded, fetch, lower (window, then type) and classify. */
+/* Functions for the operators' tables (struct stk_op_def): extent, encoded, fetch, lower and classify. lower cuts the window and then converts the type. */
 void stk__decode_extent(const struct stk_call *call, struct stk_image *whole);
 enum stk_status stk__decode_fetch(const struct stk_call *call, struct stk_rect part, const struct stk_image *dst, struct stk_error *err);
 void stk__decode_encoded(const struct stk_call *call, struct stk_encoded *out);

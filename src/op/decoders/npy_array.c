@@ -16,7 +16,7 @@ static void swap_bytes(uint8_t *data, size_t bytes, size_t element)
 		}
 }
 
-/* Sets the elements. Most files have the byte order and alignment that tensors need; then nothing is copied. */
+/* Sets a->elements: to the file's bytes if they have the byte order and alignment that tensors need, as in most files, else to a converted copy. */
 static enum stk_status take_elements(const struct stk_call *call, const uint8_t *data, struct stk_npy_array *a, struct stk_error *err)
 {
 	const struct stk_npy *f = &a->file;
@@ -64,7 +64,7 @@ enum stk_status stk__npy_array_copy(const struct stk_call *call, const struct st
 	const struct stk_tensor in = {.desc = a->whole, .data = (void *)(uintptr_t)a->elements}, *out = &call->out[0];
 	struct stk_copy_dim dims[STK_MAX_DIMS];
 	int64_t stride = 1;
-	uint64_t outside = 0; /* fits an element of any type */
+	uint64_t outside = 0; /* as wide as an element of any type */
 	stk__convert(&outside, out->desc.dtype, &fill, STK_FLOAT, 1);
 	stk__copy_dims(dims, a->whole.ndim, a->whole.shape, NULL, a->window.start, NULL, out->desc.shape);
 	for (int32_t d = 0; a->file.fortran && d < a->whole.ndim; d++) {

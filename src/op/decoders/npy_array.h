@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Turns the bytes of an .npy file into a tensor, for operators that read such files. Kept in the operator's state from infer to run. */
+ * Turns the bytes of an .npy file into a tensor, for operators that read such files. struct stk_npy_array is kept in the operator's state from infer to run. */
 #ifndef STK_OP_NPY_ARRAY_H
 #define STK_OP_NPY_ARRAY_H
 
@@ -17,7 +17,7 @@ struct stk_npy_array {
 STK_MUST_USE enum stk_status stk__npy_array_take(
 	const struct stk_call *call, const uint8_t *data, size_t size, struct stk_npy_array *out, struct stk_error *err);
 
-/* Sets the output's desc, of `dtype`, and its data if the file's own bytes can be used (a view). */
+/* Sets the output's desc, with type `dtype`. If the file's own bytes can be used, the output becomes a view of them: its data is set too. */
 void stk__npy_array_place(const struct stk_npy_array *a, enum stk_dtype dtype, struct stk_tensor *out);
 
 /* Copies the window in C order if a view is not possible, converted to the output's type, with `fill` for the part outside. Bools become 0 or 1, even if the

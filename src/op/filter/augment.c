@@ -60,7 +60,7 @@ static const struct stk_arg_def augment_args[] = {
 	STK_ARG_END,
 };
 
-/* One row of the policy's lists. */
+/* One operation of the policy: one entry of each of its lists. */
 struct step {
 	int64_t operation;
 	float magnitude;
@@ -97,13 +97,13 @@ static enum stk_status check_step(struct step step, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Returns whether the step changes nothing, so that the image is passed on as it is. */
+/* Returns whether the operation changes nothing, so that the output can be a view of the input. */
 static bool keeps(struct step step)
 {
 	return step.operation == IDENTITY || (step.operation >= BRIGHTNESS && step.operation <= SHARPNESS && step.magnitude == 1);
 }
 
-/* Before a sample has drawn its row, checks all rows. */
+/* While the graph is built, no sample has drawn its operation: checks all of them. */
 static enum stk_status infer_step(const struct stk_call *call, struct stk_error *err)
 {
 	const struct augment *a = call->args;
@@ -143,7 +143,7 @@ static double decimals(double x)
 	return round(x * 1e15) / 1e15;
 }
 
-/* Sets a rotation about the centre. */
+/* Sets m to a rotation about the image's centre. */
 static void turning(double degrees, const struct stk_transform *t, double m[6])
 {
 	double angle = -degrees * (3.14159265358979323846 / 180), x = t->width / 2.0, y = t->height / 2.0;

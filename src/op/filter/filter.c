@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * filter: a weighted sum over a window, by weights that are an input. */
+ * filter: a weighted sum over a window, with weights from the operator's second input. */
 #include "kernel/filter/filter.h"
 #include "kernel/common/border.h"
 #include "op/filter/spatial.h"

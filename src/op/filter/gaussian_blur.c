@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * gaussian_blur: a weighted mean over a window, by the normal distribution. */
+ * gaussian_blur: a weighted mean over a window, with weights from the normal distribution. */
 #include "op/filter/spatial.h"
 
 #include "base/math.h"

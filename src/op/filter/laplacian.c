@@ -36,7 +36,7 @@ static int64_t per_axis(struct stk_ints v, int32_t i)
 	return v.v[v.count == 1 ? 0 : i];
 }
 
-/* Returns the extent of derivative t's window along spatial dim i. */
+/* Returns the extent along spatial dim i of the window that computes the derivative along dim t. */
 static int64_t size_of(const struct laplacian *a, int32_t t, int32_t i)
 {
 	return t == i || a->smoothing_size.count < 0 ? per_axis(a->window_size, t) : per_axis(a->smoothing_size, i);

@@ -36,7 +36,7 @@ static int32_t region_axes(const struct stk_regions *a, const struct stk_desc *d
 	return n;
 }
 
-/* Returns how many regions anchor and shape give over n axes; < 0: they do not fit together. */
+/* Returns how many regions the arguments anchor and shape give over n axes; < 0: their counts do not fit together. */
 static int32_t count_regions(const struct stk_regions *a, int32_t n, struct stk_error *err)
 {
 	int32_t anchors = a->anchor.count > 0 ? a->anchor.count : 0, shapes = a->shape.count > 0 ? a->shape.count : 0;
@@ -88,7 +88,8 @@ static void store_fill(uint8_t *to, enum stk_dtype dtype, float value)
 	stk__convert(to, dtype, &value, STK_FLOAT, 1);
 }
 
-/* Joins the dims after the last one that has bounds to that dim, since they are taken whole. Returns how many elements one step along that dim is then. */
+/* Joins the last dim that has bounds and the dims after it, which regions contain whole, to one dim. Returns the number of elements in one step along the
+ * former. */
 static int64_t join_dims(const struct stk_desc *in, const int32_t *axes, int32_t n, struct stk_pointwise_erase *e)
 {
 	int64_t run = 1;

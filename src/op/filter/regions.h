@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Regions of a tensor, as arguments: shared by erase and erase_noise. */
+ * The arguments that give regions of a tensor, and the job that fills them. Shared by erase and erase_noise. */
 #ifndef STK_OP_FILTER_REGIONS_H
 #define STK_OP_FILTER_REGIONS_H
 

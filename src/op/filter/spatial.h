@@ -6,7 +6,7 @@
 #include "kernel/filter/filter.h"
 #include "op/dims.h"
 
-/* Dims first .. first + count - 1 are spatial. Frames and channels may precede them, channels may follow them. count -1: ndim is not known yet. */
+/* Dims first to first + count - 1 are spatial. Frames and channels may come before them, channels after them. count -1: the number of dims is not known yet. */
 struct stk_spatial {
 	int32_t first, count;
 };
@@ -14,7 +14,7 @@ struct stk_spatial {
 /* Finds the spatial dims: all letters of the layout except F and C, or all dims without a layout. STK_SHAPE unless they are 1 to 3 neighbouring dims. */
 enum stk_status stk__spatial_of(const struct stk_desc *desc, struct stk_spatial *out, struct stk_error *err);
 
-/* The filter's extents over an image of `in`; windows of size 1. out: its extents of the output, those of in where NULL. */
+/* Fills the extents of a filter whose input has the desc `in`, with windows of size 1. out: desc of the output; NULL: the output has the input's extents. */
 void stk__spatial_filter(const struct stk_desc *in, const struct stk_desc *out, const struct stk_spatial *s, struct stk_filter *f);
 
 /* Returns the axis of struct stk_filter for the i-th spatial dim. */

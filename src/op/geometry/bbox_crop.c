@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* Number of draws after which an unlimited search is given up. */
+/* An unlimited search fails after this many draws. */
 enum { HOPELESS = 200000 };
 
 static double volume_of(const struct stk_span_box *b, int32_t ndim)

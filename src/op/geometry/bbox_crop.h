@@ -23,7 +23,8 @@ struct stk_bbox_search {
 	/* which windows are accepted */
 	struct stk_floats thresholds;
 	bool overlap, all_boxes, allow_none;
-	float prune;                      /* NAN: boxes stay by their centroid */
+	/* least share of a box's area that must lie in the window for the box to stay; NAN: its centroid must lie in the window */
+	float prune;
 	int64_t attempts, total_attempts; /* total below 0: unlimited */
 	const struct stk_cancel *cancel;
 };
@@ -31,7 +32,7 @@ struct stk_bbox_search {
 struct stk_bbox_found {
 	float lo[STK_BBOX_DIMS], size[STK_BBOX_DIMS]; /* relative, or in pixels with fixed */
 	struct stk_span_box window;                   /* relative */
-	bool whole;                                   /* not cropped: all boxes stay unchanged */
+	bool whole;                                   /* the window is the whole space: all boxes stay unchanged */
 };
 
 /* STK_INVALID: attempts are unlimited, and very many found no window. */

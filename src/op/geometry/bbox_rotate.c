@@ -85,11 +85,12 @@ static void rotate_point(const struct turn *t, double x, double y, double out[2]
 		out[i] = t->map.m[i][0] * (x - t->in[0] / 2) + t->map.m[i][1] * (y - t->in[1] / 2) + t->out[i] / 2;
 }
 
-/* box: left, top, right, bottom in pixels, before and after. */
+/* Replaces a box by its rotated form; both are left, top, right, bottom in pixels. */
 static void rotate_box(const struct turn *t, const char *mode, double box[4])
 {
 	double centre[2], half[2], fixed[2] = {(box[2] - box[0]) / 2, (box[3] - box[1]) / 2};
-	bool lies = fabs(t->map.m[0][0]) < fabs(t->map.m[0][1]); /* width and height have changed places */
+	bool lies =
+		fabs(t->map.m[0][0]) < fabs(t->map.m[0][1]); /* the rotation is closer to a quarter turn, so width and height are swapped */
 	rotate_point(t, (box[0] + box[2]) / 2, (box[1] + box[3]) / 2, centre);
 	for (int i = 0; i < 2; i++) {
 		double around = fabs(t->map.m[i][0]) * fabs(fixed[0]) + fabs(t->map.m[i][1]) * fabs(fixed[1]),

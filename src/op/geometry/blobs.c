@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Union-find over the elements in their order: each element joins the neighbour before it along each dim. */
+ * Finds blobs by union-find: visits the elements in memory order, and joins each one with its preceding neighbour along each dim. */
 #include "op/geometry/blobs.h"
 
 static int32_t root_of(int32_t *parent, int32_t i)
@@ -70,7 +70,7 @@ enum stk_status stk__blobs_find(const int32_t *labels, const struct stk_desc *d,
 	if (!out->v)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d blobs", roots);
 	for (int32_t i = 0; i < n;
-		i++, step(d, index)) { /* a root precedes the rest of its blob, and now stores the blob's number, encoded */
+		i++, step(d, index)) { /* the root is the blob's first element, so it was visited before; it stores the blob's number, encoded */
 		if (parent[i] == -1)
 			continue;
 		if (parent[i] == i) {

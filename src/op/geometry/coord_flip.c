@@ -36,7 +36,7 @@ static const struct stk_arg_def coord_flip_args[] = {
 	STK_ARG_END,
 };
 
-/* Returns which of x, y, z component k is, or -1 if the layout does not say. */
+/* Returns the axis of component k: 0 for x, 1 for y, 2 for z, or -1 if the layout names none. */
 static int axis_of(const struct coord_flip *a, int64_t k)
 {
 	static const char order[] = "xyz";

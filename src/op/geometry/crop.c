@@ -74,7 +74,8 @@ const struct stk_op_def stk__op_crop = {
 	.layouts = "HWC CHW HW FHWC FCHW FHW",
 	.args = crop_args,
 	.args_size = sizeof(struct crop),
-	.flags = STK_OP_IMAGES | STK_OP_VOLUMES, /* like DALI's crop: other operators take tensors of 4 dims for sequences */
+	/* without layout, a tensor of 4 dims is a volume, as for DALI's crop; other operators take it for a sequence */
+	.flags = STK_OP_IMAGES | STK_OP_VOLUMES,
 	.state_size = sizeof(struct crop_state),
 	.classes = STK_CLASS_WINDOW | STK_CLASS_FILL | STK_CLASS_POINTWISE,
 	.classify = crop_classify,

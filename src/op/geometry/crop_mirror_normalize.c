@@ -70,7 +70,7 @@ static enum stk_status check_values(const struct cmn *c, const struct cmn_state 
 	return STK_OK;
 }
 
-/* Writes scale * (x - mean) / std + shift of channel k as a x + b, computed in double. */
+/* Computes factor and bias such that scale * (x - mean) / std + shift = factor * x + bias for channel k. */
 static void factors_of(const struct cmn *c, int32_t k, float *factor, float *bias)
 {
 	double a = (double)c->scale / c->std.v[c->std.count == 1 ? 0 : k];
@@ -191,7 +191,8 @@ static void cmn_lower(const struct stk_call *call, struct stk_pass *pass)
 {
 	const struct cmn *c = call->args;
 	const struct cmn_state *s = call->state;
-	bool last = pass->plane + pass->c == s->channels; /* the last plane: the one after which channels are appended */
+	bool last = pass->plane + pass->c ==
+		    s->channels; /* this pass makes the last plane of the input, after which the padded channels follow */
 	float a[STK_PASS_MAX_CHANNELS], b[STK_PASS_MAX_CHANNELS], fill[STK_PASS_MAX_CHANNELS];
 	for (int32_t k = 0; k < STK_PASS_MAX_CHANNELS && pass->plane + k < s->padded; k++) {
 		fill[k] = fill_of(c, s, pass->plane + k);
@@ -199,7 +200,7 @@ static void cmn_lower(const struct stk_call *call, struct stk_pass *pass)
 			factors_of(c, pass->plane + k, &a[k], &b[k]);
 	}
 	stk__pass_affine(pass, a, b, (enum stk_dtype)c->dtype);
-	/* Fill values are in the output's scale, so the window comes after the arithmetic; their order does not change the pixels. */
+	/* Fill values are not normalised, so the window is cut after the arithmetic. The pixels inside are the same in either order. */
 	stk__window_fill(&s->window, &s->in, fill, pass);
 	int32_t depth = stk__window_depth(&s->in);
 	pass->first_frame += depth < 0 ? 0 : (int32_t)s->window.start[depth];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Shared by sphere, water and jitter: images of layout HWC whose pixels are moved, or stay at their places. */
+ * Shared by sphere, water and jitter: operators that move the pixels of an HWC image. */
 #ifndef STK_OP_GEOMETRY_DISPLACE_H
 #define STK_OP_GEOMETRY_DISPLACE_H
 
@@ -17,7 +17,7 @@ extern const struct stk_arg_def stk__displace_group[];
 
 enum stk_status stk__displace_infer(const struct stk_call *call, struct stk_error *err);
 
-/* s: the caller must have set map, m and seed. */
+/* Completes the job `s`, in which the caller has set map, m and seed. */
 enum stk_status stk__displace_lower(const struct stk_call *call, const struct stk_displace_args *a, struct stk_job_sample *s,
 	struct stk_jobs *jobs, struct stk_error *err);
 

@@ -38,7 +38,7 @@ static const struct stk_arg_def multi_paste_args[] = {
 	STK_ARG_END,
 };
 
-/* Index 0 is y, 1 is x. */
+/* A region of an input that is pasted. Index 0 of arrays is y, 1 is x. */
 struct region {
 	const struct stk_tensor *from;
 	int64_t in[2], out[2], size[2];
@@ -87,7 +87,7 @@ static enum stk_status check_counts(const struct multi_paste *a, int32_t regions
 	return STK_OK;
 }
 
-/* Computes region k's place along dim d. canvas: the output's desc. */
+/* Computes where region k lies in the input and on the canvas along dim d. canvas: the output's desc. */
 static enum stk_status place(
 	const struct multi_paste *a, struct region *r, int32_t k, int32_t d, const struct stk_desc *canvas, struct stk_error *err)
 {
@@ -242,7 +242,7 @@ static enum stk_status fill_area(
 	int64_t size[STK_MAX_DIMS] = {0}, start[STK_MAX_DIMS] = {0}, offset = 0;
 	for (int32_t d = 0; d < n; d++)
 		size[d] = out->shape[d];
-	stk__copy_dims(dims, n, in->shape, NULL, start, NULL, size); /* strides of the whole canvas */
+	stk__copy_dims(dims, n, in->shape, NULL, start, NULL, size); /* strides are those of the whole canvas, extents those of the area */
 	for (int32_t d = 0; d < 2; d++) {
 		struct stk_copy_dim *at = &dims[h + d];
 		at->size = area->hi[d] - area->lo[d];

@@ -59,7 +59,7 @@ static enum stk_status check_counts(const struct stk_call *call, int32_t n, stru
 	return STK_OK;
 }
 
-/* Returns the extent that `shape` gives for the i-th axis; -1: the batch's largest. */
+/* Returns the extent that the argument shape gives for the i-th axis; -1: the batch's largest extent. */
 static int64_t asked(const struct pad *a, int32_t i)
 {
 	int64_t extent = a->shape.count <= 0 ? -1 : a->shape.v[a->shape.count == 1 ? 0 : i];
@@ -112,7 +112,7 @@ static enum stk_status pad_infer(const struct stk_call *call, struct stk_error *
 	return STK_OK;
 }
 
-/* The batch matters if an extent that differs between samples is to grow to the batch's largest. */
+/* Returns whether the operator needs the whole batch: if it pads a dim to the batch's largest extent, and samples may differ in it. */
 static bool pad_gathers(const struct stk_call *call)
 {
 	const struct pad *a = call->args;

@@ -65,7 +65,7 @@ static int32_t random_bbox_crop_outputs(const void *args)
 	return 3 + ((const struct random_bbox_crop *)args)->output_bbox_indices;
 }
 
-/* The place of value k of a box: 0 .. ndim - 1 are the beginning along each dim, ndim and more the end, or the extent. */
+/* Which coordinate the k-th value of a box is: 0 to ndim - 1 are the beginnings along each dim, and ndim + d is the end along dim d, or the extent. */
 struct box_layout {
 	int32_t ndim, place[2 * STK_BBOX_DIMS];
 	bool extents;

@@ -86,7 +86,7 @@ static enum stk_status object_bbox_infer(const struct stk_call *call, struct stk
 	return check_classes(call, err);
 }
 
-/* The classes of a call: those given, or the labels of the blobs. weights NULL: all equal. */
+/* The classes among which a call draws: those that the user gave, or all labels in the mask. weights NULL: all are equally likely. */
 struct classes {
 	int32_t count;
 	const float *weights;

@@ -86,7 +86,7 @@ static enum stk_status resize_infer(const struct stk_call *call, struct stk_erro
 	s = image ? infer_image(call, &dims, err) : infer_volume(call, resized, n, err);
 	if (s || !image || !a->save_attrs || !dims.known)
 		return s;
-	return infer_volume(call, resized, n, err); /* with two outputs it cannot be a step of a pass */
+	return infer_volume(call, resized, n, err); /* an operator with two outputs cannot be a step of a pass */
 }
 
 static void resize_lower(const struct stk_call *call, struct stk_pass *pass)
@@ -95,7 +95,7 @@ static void resize_lower(const struct stk_call *call, struct stk_pass *pass)
 	stk__pass_resize(pass, &r->image);
 }
 
-/* Writes one element of out[1] by a copy that only fills, since such a job runs on the CPU and on the GPU. */
+/* Writes one element of out[1] as the fill value of a copy that reads no element: jobs of this kind run on the CPU and on the GPU. */
 static enum stk_status write_extent(const struct stk_call *call, int32_t d, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct resize_state *r = call->state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The rules are DALI's: from its documentation of resize, with edge cases measured on its CPU backend. */
+ * Computes the output's extents of a resize. The rules are DALI's, from its documentation of resize; edge cases were measured on its CPU backend. */
 #include "op/geometry/resize_args.h"
 
 #include "base/math.h"
@@ -90,7 +90,7 @@ const struct stk_arg_def stk__extent_group[] = {
 
 enum mode { MODE_DEFAULT, MODE_STRETCH, MODE_NOT_LARGER, MODE_NOT_SMALLER };
 
-/* The arguments in effect. Extents are in the order of `size`: the outermost dim first. */
+/* The arguments after defaults were filled in. Extents are in the order of `size`: the outermost dim first. */
 struct request {
 	enum mode mode;
 	int32_t n;
@@ -155,7 +155,7 @@ static enum stk_status read_request(const struct stk_extent_args *a, int32_t n, 
 	return s || a->max_size.count < 0 ? s : read_list("max_size", a->max_size, true, n, r->limit, err);
 }
 
-/* The region, from low to high; `flip` if it was given from high to low. */
+/* The region that is resized. flip: the user gave it from high to low, which mirrors it. */
 struct region {
 	float lo[STK_MAX_DIMS], hi[STK_MAX_DIMS];
 	bool flip[STK_MAX_DIMS];
@@ -278,7 +278,7 @@ static double whole_extent(float size, char rounding)
 	return pixels < 1 ? 1 : pixels;
 }
 
-/* Computes one axis of the result. If rounding changes the extent, one point of the region keeps its place: x->alignment, or the centre. */
+/* Computes one axis of the result. If the extent is rounded, the region is resized with it about one point: the one at x->alignment, or its centre. */
 static void finish(struct stk_extents *x, bool exact_scale, float size, const struct region *r, int32_t d, bool flip)
 {
 	double lo = r->lo[d], hi = r->hi[d], pixels = whole_extent(size, x->rounding);
@@ -291,7 +291,7 @@ static void finish(struct stk_extents *x, bool exact_scale, float size, const st
 		b = centre + (lo - centre) * grow;
 		e = centre + (hi - centre) * grow;
 	}
-	if (e - b > 0x1p30) { /* a small part of one pixel: only the edges are visible */
+	if (e - b > 0x1p30) { /* the whole input would be a tiny part of one output pixel */
 		double centre = (lo + hi) / 2;
 		b = centre - 0x1p29;
 		e = centre + 0x1p29;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Arguments of the operators that resample: filters, and how extents and region of interest follow from the arguments. */
+ * Arguments of the operators that resample: which filters they use, and how the output's extents and the region of interest are computed. */
 #ifndef STK_OP_RESIZE_ARGS_H
 #define STK_OP_RESIZE_ARGS_H
 
@@ -25,14 +25,16 @@ struct stk_extent_args {
 	const char *mode, *rounding;
 };
 extern const struct stk_arg_def stk__extent_group[];
-extern const struct stk_arg_def stk__extent_core_group[]; /* without rounding, which is then NULL: crop has that argument too */
+/* without the argument rounding, whose field is then NULL, for operators that have an argument of that name from the group of crop */
+extern const struct stk_arg_def stk__extent_core_group[];
 
 /* Extents of one to STK_MAX_DIMS dims, in the order of `size`, the outermost first. */
 struct stk_extents {
 	int32_t n;
-	int64_t in[STK_MAX_DIMS];                     /* -1: not known yet */
-	char rounding;                                /* of a fractional extent: 'r' to nearest, 't' down, 'c' up */
-	const float *scales, *alignment;              /* for each dim; NULL: sizes are given, and the region's centre keeps its place */
+	int64_t in[STK_MAX_DIMS]; /* -1: not known yet */
+	char rounding;            /* of a fractional extent: 'r' to nearest, 't' down, 'c' up */
+	/* one value for each dim; NULL: the user gives sizes instead, and the resize is about the region's centre */
+	const float *scales, *alignment;
 	int32_t out[STK_MAX_DIMS];                    /* -1: not known yet */
 	float begin[STK_MAX_DIMS], end[STK_MAX_DIMS]; /* the region that becomes the output; begin > end: mirrored */
 };

@@ -40,7 +40,7 @@ enum stk_status stk__resize_axes(const struct stk_extents *x, const int32_t *dim
 {
 	out->n = 0;
 	for (int32_t d = 0; d < x->n; d++)
-		if (x->out[d] == 0) /* an empty window of the resized tensor: no filter can make it, and nothing runs */
+		if (x->out[d] == 0) /* the output is empty, so there is nothing to compute */
 			return STK_OK;
 	for (int32_t d = 0; d < x->n; d++) {
 		if (x->in[d] > STK_PASS_MAX_EXTENT)

@@ -110,7 +110,7 @@ static enum stk_status check_pair(const char *name, int32_t absolute, int32_t re
 	return STK_OK;
 }
 
-/* Counts the bounds' values, of which one stands for all axes; -1: no bounds are given. */
+/* Sets *n to the number of values in the bounds; a single value applies to all axes; -1: no bounds are given. */
 static enum stk_status count_args(const struct stk_slice_args *a, int32_t *n, struct stk_error *err)
 {
 	*n = -1;
@@ -180,7 +180,8 @@ static enum stk_status place(const struct bounds *b, int64_t extent, int64_t *st
 	if (b->end.given)
 		to = resolve(b->end, extent);
 	else if (b->start.given && b->start.relative && b->shape.given && b->shape.relative)
-		to = (b->start.value + b->shape.value) * (double)extent; /* one rounding less: .3 + .7 is 1 */
+		to = (b->start.value + b->shape.value) *
+		     (double)extent; /* adds before it multiplies, which rounds once less: .3 + .7 is 1 */
 	else if (b->shape.given)
 		to = from + resolve(b->shape, extent);
 	if (!(fabs(from) <= 0x1p40 && fabs(to) <= 0x1p40))
@@ -228,7 +229,7 @@ enum stk_status stk__window_of_slice(const struct stk_slice_args *a, const struc
 	if (n < 0)
 		return (enum stk_status) - n;
 	struct bounds bounds[STK_MAX_DIMS] = {0};
-	bool unread = (stk__building(call) && call->n_in > 1) || is_open(call, a); /* the window is in data that does not exist yet */
+	bool unread = (stk__building(call) && call->n_in > 1) || is_open(call, a); /* the window depends on data that does not exist yet */
 	enum stk_status s = is_open(call, a) ? STK_OK : read_bounds(a, call, n, bounds, err);
 	for (int32_t i = 0; i < n && s == STK_OK; i++) {
 		if (unread)

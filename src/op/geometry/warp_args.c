@@ -138,7 +138,8 @@ enum stk_status stk__warp_end(const struct stk_call *call, const struct stk_warp
 	return STK_OK;
 }
 
-/* A type that is not known yet counts as a type of images; if it turns out to be another, the operator runs on its own. */
+/* An input whose type is not known yet is taken for an image, so that the operator can join a pass. If it turns out to have another type, the operator runs on
+ * its own. */
 unsigned stk__warp_classify(const struct stk_warp_args *a, const struct stk_desc *in)
 {
 	if (a->dtype >= 0 && !stk__dtype_in_float((enum stk_dtype)a->dtype))

@@ -36,7 +36,7 @@ const struct stk_arg_def stk__window_group[] = {
 	STK_ARG_END,
 };
 
-/* Computes start and extent along one dim. pos is a float32 and the product is exact: 0.7 of 5 is just below 3.5, and gives 3. */
+/* Computes start and extent along one dim. The float32 pos is multiplied exactly, in double: 0.7f of 5 is just below 3.5, and is rounded to 3. */
 static void place(float extent, float pos, char rounding, int64_t size, int64_t *start, int64_t *out)
 {
 	if (extent > 0)

@@ -21,7 +21,7 @@ int32_t stk__window_depth(const struct stk_desc *desc);
 enum stk_status stk__window_of_args(
 	const struct stk_window_args *a, const struct stk_desc *desc, struct stk_window *out, struct stk_error *err);
 
-/* Returns STK_UNSUPPORTED if the window reaches outside of dim d: a pass starts with the window's first frame and can only take whole existing frames. */
+/* Returns STK_UNSUPPORTED if the window reaches outside of dim d, which counts frames: a pass cannot make frames that the input does not have. */
 enum stk_status stk__window_within(const struct stk_window *w, const struct stk_desc *desc, int32_t d, struct stk_error *err);
 
 #endif

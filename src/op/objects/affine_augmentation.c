@@ -92,7 +92,7 @@ static bool range_fits(const struct step *s)
 	return true;
 }
 
-/* The options of a selection follow each other: a probability, the number of values, and the values. */
+/* Checks a list of steps. A selection contains its options one after the other: for each a probability, a number of values, and those values. */
 static enum stk_status check_steps(const float *v, int32_t n, int32_t nesting, struct stk_error *err)
 {
 	enum stk_status e = STK_OK;
@@ -159,7 +159,8 @@ static void shift_inside(struct view *v, const struct step *s)
 		double lo, hi, extent = axis ? v->h : v->w;
 		edges(v, axis, &lo, &hi);
 		double least = extent - hi, most = -lo, draw = (double)stk__random_float(&v->random);
-		if (s->v[axis] != 0 && least < most) /* the image is larger than its frame */
+		if (s->v[axis] != 0 &&
+			least < most) /* the image is larger than the output, so it can be shifted without showing its border */
 			shift[axis] = least + (most - least) * draw;
 	}
 	translate(v, shift[0], shift[1]);
@@ -227,7 +228,7 @@ static void run_step(struct view *v, const struct step *s)
 	}
 }
 
-/* The steps must have been checked. */
+/* Applies the steps, which check_steps must have accepted. */
 static void run_steps(struct view *v, const float *values, int32_t n)
 {
 	for (int32_t at = 0; at < n;) {

@@ -42,7 +42,7 @@ static const struct stk_arg_def bbox_heatmap_args[] = {
 	STK_ARG_END,
 };
 
-/* The index of each optional input; -1: not given. */
+/* The index of each optional input among the operator's inputs; -1: not given. */
 struct heatmap_inputs {
 	int32_t labels, valid, centers, count;
 };

@@ -77,7 +77,7 @@ static bool covered(const struct cell_box *b, const struct cell_box *over, int64
 	return all;
 }
 
-/* Reads boxes as whole pixels, as a painter would fill them. */
+/* Rounds boxes to the whole pixels that painting them would fill. */
 static enum stk_status read_boxes(
 	const double *v, const double *depths, int64_t n, const double hw[2], struct cell_box *out, struct stk_error *err)
 {
@@ -120,7 +120,8 @@ static enum stk_status hide_covered(
 			if (seen[k].x0 < b->x1 && seen[k].x1 > b->x0 && seen[k].y0 < b->y1 && seen[k].y1 > b->y0)
 				over[n_over++] = seen[k];
 		if (b->x0 >= b->x1 || b->y0 >= b->y1 || covered(b, over, n_over)) {
-			visible[b->index] = false; /* it hides nothing that the boxes in front of it do not hide */
+			visible[b->index] =
+				false; /* it need not be added to the covering boxes, since those in front of it cover all of it */
 			continue;
 		}
 		for (at = n_seen++; at > 0 && seen[at - 1].y0 > b->y0; at--)

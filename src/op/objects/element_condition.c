@@ -65,7 +65,7 @@ static enum stk_status element_condition_infer(const struct stk_call *call, stru
 		a[i] = (float)(expression);                                                                                                \
 	break
 
-/* Computes a = a code b, for each object. */
+/* Applies the operation `code` to a and b and stores the result in a, for each object. */
 static void apply(int64_t code, float *restrict a, const float *restrict b, int64_t n)
 {
 	switch (code) {
@@ -92,7 +92,7 @@ static void apply(int64_t code, float *restrict a, const float *restrict b, int6
 	}
 }
 
-/* Each row of the stack holds one value for each object. */
+/* Evaluates the condition, which is in postfix notation. Each entry of the stack is an array with one value for each object. */
 static enum stk_status element_condition_run(const struct stk_call *call, struct stk_error *err)
 {
 	const struct element_condition *a = call->args;

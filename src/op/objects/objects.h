@@ -13,7 +13,7 @@ enum stk_status stk__objects_check(const struct stk_desc *desc, const char *what
  * known yet. */
 enum stk_status stk__objects_column(const struct stk_desc *desc, const char *what, int64_t *count, struct stk_error *err);
 
-/* Returns STK_SHAPE if a tensor of `count` objects is used together with one of `wanted` objects; -1 is unknown and fits. */
+/* Returns STK_SHAPE unless count and wanted, the numbers of objects of two tensors, are equal; -1 (not known yet) equals any number. */
 enum stk_status stk__objects_same(const char *what, int64_t count, int64_t wanted, struct stk_error *err);
 
 /* Returns STK_INVALID unless the type is float32 or float64. */
@@ -24,7 +24,7 @@ enum stk_status stk__objects_values(const struct stk_call *call, int32_t k, cons
 
 /* Reads height and width, the first two values of input k: a size (h, w), or the shape of an image. */
 enum stk_status stk__objects_size(const struct stk_call *call, int32_t k, double hw[2], struct stk_error *err);
-/* Checks the desc of such an input: returns STK_SHAPE unless it is a vector of at least two values. */
+/* Checks the desc of an input for stk__objects_size: returns STK_SHAPE unless it is a vector of at least two values. */
 enum stk_status stk__objects_size_check(const struct stk_desc *desc, struct stk_error *err);
 
 /* Draws a number from lo up to, but not including, hi; returns lo if they are equal. Always takes one draw. */

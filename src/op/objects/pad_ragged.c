@@ -86,7 +86,8 @@ static enum stk_status pad_ragged_lower_jobs(const struct stk_call *call, struct
 		const int64_t have = in->shape[0] * inner, want = out->shape[0] * inner;
 		const struct stk_copy_dim all = {.size = want, .step = 1, .limit = have, .dst = 1, .src = 1};
 		s = stk__job_copy(jobs, &call->in[k], &call->out[k], &all, 1, have < want ? zero : NULL, false, err);
-		const struct stk_copy_dim none = {.size = 1, .step = 1, .limit = 0, .dst = 1, .src = 1}; /* only fills */
+		/* this copy reads no element: it only writes the fill value */
+		const struct stk_copy_dim none = {.size = 1, .step = 1, .limit = 0, .dst = 1, .src = 1};
 		if (s == STK_OK)
 			s = stk__job_copy(jobs, &size, &size, &none, 1, &in->shape[0], false, err);
 		size.data = (int64_t *)size.data + 1;

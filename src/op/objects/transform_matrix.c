@@ -63,7 +63,7 @@ static bool invert(double h[H][H], int32_t n)
 			return false;
 		memcpy(row, m[best], bytes);
 		memcpy(m[best], m[k], bytes);
-		for (int32_t c = k; c < 2 * n; c++) /* columns before k already are the unit matrix's */
+		for (int32_t c = k; c < 2 * n; c++) /* columns before k already equal those of the unit matrix */
 			m[k][c] = row[c] / row[k];
 		for (int32_t i = 0; i < n; i++) {
 			double factor = m[i][k];

@@ -79,7 +79,7 @@ static double beta_draw(struct normals *n, double alpha, double beta)
 	double x = gamma_draw(n, alpha < 1 ? alpha + 1 : alpha), y = gamma_draw(n, beta < 1 ? beta + 1 : beta);
 	if (alpha >= 1 && beta >= 1)
 		return x / (x + y);
-	/* a gamma number of shape < 1 is one of shape + 1, times a uniform number to the power of 1 / shape */
+	/* a gamma variate of shape < 1 is one of shape + 1, times a uniform number to the power of 1 / shape */
 	double less = stk__log(positive(n->r)) / (alpha < 1 ? alpha : beta);
 	return 1 / (1 + y / x * stk__exp(alpha < 1 ? -less : less));
 }

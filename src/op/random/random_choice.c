@@ -108,7 +108,8 @@ static int64_t draw(const struct choice *a, struct stk_random *r, int64_t count)
 	if (a->p.count < 0)
 		return count <= UINT32_MAX ? stk__random_below(r, (uint32_t)count) : draw_wide(r, (uint64_t)count);
 	double left = stk__random_float(r);
-	int64_t last = 0; /* rounding may leave a small rest, which goes to the last choice with a probability above 0 */
+	int64_t last =
+		0; /* rounding may make the sum of probabilities slightly less than 1; then the last choice with a probability above 0 gets the rest */
 	for (int64_t i = 0; i < count; i++) {
 		if (a->p.v[i] > 0)
 			last = i;

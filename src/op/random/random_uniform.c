@@ -29,7 +29,7 @@ static enum stk_status uniform_infer(const struct stk_call *call, struct stk_err
 	return stk__random_infer(call, &a->random, STK_FLOAT, err);
 }
 
-/* Draws are below the end, but rounding to the output's type may reach it. Such a draw becomes the next lower value of that type. */
+/* Replaces draws that equal the excluded end of the range, which rounding to the output's type can cause, by the next lower value of that type. */
 static void exclude_end(const struct stk_tensor *out, int64_t n, float end)
 {
 	enum stk_dtype dtype = out->desc.dtype;
@@ -43,7 +43,7 @@ static void exclude_end(const struct stk_tensor *out, int64_t n, float end)
 		stk__convert(&value, STK_FLOAT, at, dtype, 1);
 		if (value < end)
 			continue;
-		memcpy(&bits, at, size); /* sign and magnitude, in little endian */
+		memcpy(&bits, at, size); /* floats are stored as sign and magnitude, in little endian */
 		uint32_t sign = 1u << (8 * size - 1);
 		bits = bits & sign ? bits + 1 : bits ? bits - 1 : sign | 1;
 		memcpy(at, &bits, size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Arguments of every reader: how samples are ordered and sharded, and what happens at the end of an epoch. */
+ * Arguments that every reader has: order and shard of samples, and the handling of an epoch's incomplete last batch. */
 #ifndef STK_OP_READER_ARGS_H
 #define STK_OP_READER_ARGS_H
 

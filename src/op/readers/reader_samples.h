@@ -7,8 +7,7 @@
 #include "format/samples.h"
 #include "op/readers/reader_args.h"
 
-/* Paths of archives and of their indexes, with braces and globs expanded. There are as many indexes as archives, or none. stk__archive_paths uses the
- * arguments' names in messages. */
+/* Paths of archives and of their indexes, with braces and globs expanded. There are as many indexes as archives, or none. */
 struct stk_archive_paths {
 	struct stk_names archives, indexes;
 };
@@ -17,7 +16,7 @@ STK_MUST_USE enum stk_status stk__archive_paths(const struct stk_access *access,
 	struct stk_error *err);
 void stk__archive_paths_free(struct stk_archive_paths *p);
 
-/* Moves the contents of `from` to allocated memory, and checks the reader's arguments against them. On failure frees `from`. */
+/* Moves the contents of `from` to allocated memory, and checks the reader's arguments for that many samples. Frees `from` on failure. */
 STK_MUST_USE enum stk_status stk__reader_samples_keep(
 	struct stk_samples *from, const struct stk_reader_args *reader, void **shared, struct stk_error *err);
 void stk__reader_samples_close(void *shared);
@@ -29,7 +28,6 @@ uint64_t stk__reader_samples_digest(const void *shared, int64_t first, int64_t c
 size_t stk__reader_samples_uri(const void *shared, int64_t id, char *uri, size_t capacity);
 void stk__reader_samples_parts(const void *shared, int64_t id, struct stk_part *out);
 void stk__reader_samples_object(const void *shared, int64_t uri, struct stk_known_object *out);
-/* Checks a part of a tar: the header before the part must equal the one that the index knows, or be a header of a file of the part's size. */
 /* Compares a member's header with the index: by its seal, or by its size if the seal is 0. */
 enum stk_status stk__tar_part_check(
 	const char *tar, const struct stk_sample_part *part, uint32_t seal, const uint8_t *header, struct stk_error *err);

@@ -55,7 +55,7 @@ static int32_t readers_coco_outputs(const void *args)
 /* ---- the data set ---- */
 
 struct coco {
-	struct stk_file_list *files; /* of the images */
+	struct stk_file_list *files; /* files of the images */
 	struct stk_coco coco;
 };
 

@@ -63,7 +63,7 @@ static enum stk_status readers_file_open(const void *args, const struct stk_acce
 	return stk__reader_files_open(&o, &a->reader, shared, err);
 }
 
-/* The output is a view of the bytes that were read ahead: nothing is copied unless they leave the pipeline. */
+/* Makes the output a view of the bytes that io has read. They are copied only if they leave the pipeline. */
 static enum stk_status readers_file_infer(const struct stk_call *call, struct stk_error *err)
 {
 	(void)err;

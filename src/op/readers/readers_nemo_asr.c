@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * readers.nemo_asr: utterances and their transcripts, by manifests of NVIDIA NeMo. */
+ * readers.nemo_asr: utterances and their transcripts, listed in manifests of NVIDIA NeMo. */
 #include "format/list.h"
 #include "format/nemo.h"
 #include "op/audio/sound_decode.h"
@@ -44,7 +44,7 @@ static const struct stk_arg_def readers_nemo_args[] = {
 /* ---- the data set ---- */
 
 struct nemo {
-	struct stk_file_list *files; /* of the utterances */
+	struct stk_file_list *files; /* sound files of the utterances */
 	struct stk_nemo manifests;
 	struct stk_sound_shared sound;
 };

@@ -56,7 +56,7 @@ static const struct stk_arg_def readers_numpy_args[] = {
 	STK_ARG_END,
 };
 
-/* ---- which files ---- */
+/* ---- list of files ---- */
 
 /* Returns the folder of a list, to be used as file_root; NULL: out of memory. */
 static char *folder_of(const char *path)
@@ -109,7 +109,7 @@ static enum stk_status readers_numpy_open(const void *args, const struct stk_acc
 
 /* ---- a sample ---- */
 
-/* Returns whether a window was given. Bounds without values, along no axes, leave the array whole. */
+/* Returns whether a window was given. Bounds with no values and no axes select the whole array. */
 static bool has_window(const struct readers_numpy *a)
 {
 	const int32_t counts[] = {a->roi_start.count, a->roi_end.count, a->roi_shape.count, a->rel_roi_start.count, a->rel_roi_end.count,
@@ -138,7 +138,7 @@ static enum stk_status find_window(
 	return s ? s : stk__window_bound(&array->window, &array->whole, stk__bounds(&bounds), err);
 }
 
-/* A whole array in C order is a view of the file's bytes: nothing is copied unless it leaves the pipeline. */
+/* Makes an array in C order without a window a view of the file's bytes, which are copied only if they leave the pipeline. */
 static enum stk_status readers_numpy_infer(const struct stk_call *call, struct stk_error *err)
 {
 	struct stk_npy_array *array = call->state;

@@ -61,7 +61,7 @@ static int32_t field_count(const struct readers_nuscenes *a)
 	return a->fields.count < 0 ? 1 : a->fields.count;
 }
 
-/* Returns -1 if there is no such field. */
+/* Returns the field of output k; -1: the user's name for it is not a field. */
 static int32_t field_at(const struct readers_nuscenes *a, int32_t k)
 {
 	return a->fields.count < 0 ? STK_NUSC_IMAGE : stk__nuscenes_field_find(a->fields.v[k]);
@@ -78,7 +78,7 @@ static int32_t readers_nuscenes_outputs(const void *args)
 	int32_t n = 0;
 	for (int32_t k = 0; k < field_count(a); k++)
 		n += outputs_of(a, field_at(a, k));
-	return n < 1 ? 1 : n < STK_MAX_OUTPUTS ? n : STK_MAX_OUTPUTS; /* infer refuses the others */
+	return n < 1 ? 1 : n < STK_MAX_OUTPUTS ? n : STK_MAX_OUTPUTS; /* infer refuses more than these */
 }
 
 static bool gives(const struct readers_nuscenes *a, enum stk_nuscenes_field wanted)
@@ -89,7 +89,7 @@ static bool gives(const struct readers_nuscenes *a, enum stk_nuscenes_field want
 	return false;
 }
 
-/* Counts the cameras' files and the lidar's; one empty part if neither is wanted. */
+/* Returns the number of camera and lidar files of a sample. If no file is wanted, there is one empty part. */
 static int32_t readers_nuscenes_part_count(const void *args)
 {
 	const struct readers_nuscenes *a = args;
@@ -121,7 +121,7 @@ static enum stk_status check_fields(const struct readers_nuscenes *a, struct stk
 
 struct nuscenes {
 	struct stk_nuscenes_view *view;
-	struct stk_streams *streams; /* NULL: none */
+	struct stk_streams *streams; /* NULL: the samples are not read as streams */
 	int32_t images;              /* number of camera files that are read for a sample */
 	bool points;
 	struct given {
@@ -292,7 +292,7 @@ static enum stk_status readers_nuscenes_infer(const struct stk_call *call, struc
 		if (is_wanted(call, k))
 			s = infer_output(call, n->outputs[k].field, n->outputs[k].camera, &call->out[k], err);
 		else
-			call->out[k].data = call->state; /* a view that nothing reads */
+			call->out[k].data = call->state; /* nothing reads this output, so it may be a view of any memory */
 	return s;
 }
 

@@ -85,7 +85,7 @@ static enum stk_status readers_webdataset_open(const void *args, const struct st
 	return s ? s : stk__reader_samples_keep(&samples, &a->reader, shared, err);
 }
 
-/* Makes views of the bytes that were read: a tar's files begin at multiples of 512 bytes, and so at multiples of their elements' size. */
+/* Makes the outputs views of the bytes that were read. They are aligned, since a tar's files begin at multiples of 512 bytes. */
 enum stk_status stk__webdataset_infer(const struct stk_call *call, struct stk_error *err)
 {
 	const struct stk_webdataset_args *a = call->args;

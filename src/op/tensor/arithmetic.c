@@ -55,7 +55,7 @@ static enum stk_status plan_types(const struct stk_call *call, struct plan *p, s
 	if (p->op->kind != STK_ARITH_BOOLEAN)
 		p->out = p->meet;
 	else if (whole && p->meet == STK_INT64 && (a == STK_UINT64 || b == STK_UINT64))
-		p->meet = STK_UINT64; /* compared by value: see compares_by_value */
+		p->meet = STK_UINT64; /* a signed and an unsigned operand are compared by value (compares_by_value) */
 	p->domain = !stk__dtype_whole(p->meet) ? STK_ARITH_DOUBLE : p->meet == STK_UINT64 ? STK_ARITH_UINT64 : STK_ARITH_INT64;
 	return STK_OK;
 }
@@ -63,7 +63,8 @@ static enum stk_status plan_types(const struct stk_call *call, struct plan *p, s
 static enum stk_status make_plan(const struct stk_call *call, struct plan *p, struct stk_error *err)
 {
 	const struct arithmetic *a = call->args;
-	bool negates = call->n_in == 1 && call->in[0].desc.dtype == STK_BOOL && strcmp(a->op, "bitnot") == 0; /* a bool has one bit */
+	bool negates = call->n_in == 1 && call->in[0].desc.dtype == STK_BOOL &&
+		       strcmp(a->op, "bitnot") == 0; /* bitnot of a bool inverts its one bit */
 	*p = (struct plan){.op = stk__arith_find(negates ? "not" : a->op)};
 	if (!p->op)
 		return stk__fail(err, STK_INVALID, "there is no function \"%s\"", a->op);
@@ -73,13 +74,13 @@ static enum stk_status make_plan(const struct stk_call *call, struct plan *p, st
 	return plan_types(call, p, err);
 }
 
-/* Returns whether the result has a value for each frame because `a`, whose dims are not known yet, has one. */
+/* Returns whether the result has frames because `a`, whose dims are not known yet, has frames. */
 static bool holds_frames(const struct stk_desc *a, const struct stk_desc *b)
 {
 	return a->ndim < 0 && a->layout[0] == 'F' && (b->ndim == 0 || (b->ndim < 0 && b->layout[0] == 'F'));
 }
 
-/* Dims are matched from the last one backwards, so the shorter layout must be the end of the longer one. */
+/* Checks that two layouts agree. Dims are matched from the last one backwards, so the shorter layout must be the end of the longer one. */
 static enum stk_status check_layouts(const char *a, const char *b, struct stk_error *err)
 {
 	size_t na = strlen(a), nb = strlen(b);

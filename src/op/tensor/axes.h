@@ -5,7 +5,7 @@
 
 #include "op/geometry/slice_args.h"
 
-/* Sets one bit for each dim in axes or names. Unlike in operators of images, dims without a layout have no names. */
+/* Sets one bit for each dim in axes or names. Dims of a tensor without layout have no names here, unlike in operators on images. */
 enum stk_status stk__axes_named(
 	struct stk_ints axes, const char *names, const struct stk_desc *desc, uint32_t *named, struct stk_error *err);
 

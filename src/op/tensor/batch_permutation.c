@@ -19,7 +19,7 @@ static const struct stk_arg_def batch_permutation_args[] = {
 	STK_ARG_END,
 };
 
-/* Draws for each of the `n` samples in `present` one of them into `drawn`, independently; `others`: never itself. */
+/* Draws for each of the n samples in `present`, independently, one of these samples into `drawn`. others: a sample never gets itself. */
 static void draw_each(struct stk_random *r, const int32_t *present, int32_t n, bool others, int32_t *drawn)
 {
 	for (int32_t i = 0; i < n; i++) {
@@ -51,7 +51,7 @@ static void draw_permutation(struct stk_random *r, const int32_t *present, int32
 	} while (others && has_fixed_point(present, drawn, n));
 }
 
-/* Writes the index that each sample gets, by the sample's own index. All are drawn from the stream of the batch's first sample. */
+/* Draws the index for each sample of the batch, and stores it at the sample's own index. All are drawn from the random stream of the batch's first sample. */
 static enum stk_status batch_permutation_gather(
 	const struct stk_call *calls, int32_t count, struct stk_gathered *out, struct stk_error *err)
 {

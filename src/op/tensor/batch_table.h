@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * For operators whose result for a sample is the value of another stage or another sample. gather makes a table of all samples' inputs, and infer uses the
- * memory of one of them as the output. So no value is copied until it leaves the pipeline, and then once; on the GPU that is a copy within the GPU. Inputs
- * of operators that gather are kept in the slot, whose memory does not move as long as the batch is in flight; inputs that gather fetches from the GPU stay
- * in the batch's pinned memory until then. */
+ * For operators whose output is an existing value: that of another sample, or the same sample's on the other side of a copy from the GPU. gather makes a table
+ * of all samples' inputs, and infer uses the memory of one of them as the output. So no value is copied until it leaves the pipeline, and then once; on the GPU
+ * that is a copy within the GPU. Inputs of operators that gather are kept in the slot, whose memory does not move as long as the batch is in flight; inputs
+ * that gather fetches from the GPU stay in the batch's pinned memory until then. */
 #ifndef STK_OP_TENSOR_BATCH_TABLE_H
 #define STK_OP_TENSOR_BATCH_TABLE_H
 

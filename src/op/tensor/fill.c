@@ -122,7 +122,7 @@ static enum stk_status broadcast_lower_jobs(const struct stk_call *call, struct 
 	return stk__job_copy(jobs, value, &call->out[0], dims, out->ndim, NULL, false, err);
 }
 
-/* Fills by a copy whose output lies wholly outside of its source, which is not read. */
+/* Fills the output by a copy of a window that lies outside of its source, so that only the fill value is written. */
 static enum stk_status fill_with(const struct stk_call *call, int64_t value, struct stk_jobs *jobs, struct stk_error *err)
 {
 	const struct stk_tensor *out = &call->out[0];

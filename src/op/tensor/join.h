@@ -11,7 +11,7 @@ enum stk_status stk__join_check(const struct stk_call *call, int32_t except, str
 /* Returns whether the number of dims of each input is known, while a graph is built. */
 bool stk__join_known(const struct stk_call *call);
 
-/* Returns the extent of dim d, known from any input, or -1 if no input's is known. */
+/* Returns the extent of dim d, which is the same in all inputs; -1: it is not known for any input yet. */
 int64_t stk__join_extent(const struct stk_call *call, int32_t d);
 
 /* Returns STK_INVALID unless name is one letter. NULL (not given) passes. */

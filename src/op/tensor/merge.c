@@ -4,7 +4,7 @@
 
 static const struct stk_arg_def merge_args[] = {STK_ARG_END};
 
-/* Keeps the properties that both sides share. graph/when.c, which knows the user's lines, has checked that the sides agree. */
+/* Describes the result by the properties that both branches share. graph/when.c has checked that they agree, since it can name the user's lines in messages. */
 static void describe(const struct stk_desc *a, const struct stk_desc *b, struct stk_desc *out)
 {
 	*out = *a;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * normalize: (x - mean) / stddev, where both are measured on the sample or on its batch, or given. */
+ * normalize: (x - mean) / stddev, where mean and stddev are given, or computed from the sample or its batch. */
 #include "kernel/reduce/normalize.h"
 #include "kernel/reduce/reduce.h"
 #include "op/geometry/slice_args.h"
@@ -130,7 +130,8 @@ static double factor_of(const struct normalize *a, double variance)
 	return variance > 0 ? a->scale / sqrt(variance) : 0;
 }
 
-/* Computes mean and factor (scale / stddev; 0 if nothing varies) of each group, given or measured on the samples of all calls, whose groups must agree. */
+/* Computes mean and factor of each group, from the arguments or from the samples of all calls, which must have the same groups. factor: scale / stddev, or 0 if
+ * all values are equal. */
 static void measure(const struct stk_call *calls, int32_t count, const struct reduction *r, double *mean, double *factor)
 {
 	const struct normalize *a = calls[0].args;
@@ -183,7 +184,7 @@ static enum stk_status normalize_gather(const struct stk_call *calls, int32_t co
 	return STK_OK;
 }
 
-/* Finds mean and factors if they are given: n_mean means, followed by n_factor factors (one, or one a group). */
+/* Reads mean and factors if the user gives them: n_mean means, followed by n_factor factors (one for all groups, or one for each). */
 static enum stk_status given_stats(
 	const struct stk_call *call, const struct reduction *r, struct stk_job_normalize *n, const double **given, struct stk_error *err)
 {
@@ -227,7 +228,7 @@ static void normalize_lower(const struct stk_call *call, struct stk_pass *pass)
 	double given[2 * STK_PASS_MAX_CHANNELS];
 	struct reduction r = {.groups = a->mean.count > a->stddev.count ? a->mean.count : a->stddev.count};
 	if (call->gathered && reduction_of(a, in, &r, NULL))
-		return; /* infer has refused it before */
+		return; /* infer fails in this case, so this is never reached */
 	if (!call->gathered)
 		measure(call, 1, &r, given, given + r.groups);
 	const double *mean = call->gathered ? call->gathered : given, *factor = mean + r.groups;

@@ -22,7 +22,7 @@ static enum stk_status reinterpret_infer(const struct stk_call *call, struct stk
 	if (a->dtype < 0 && stk__reshape_is_empty(&a->shape, call))
 		return stk__fail(
 			err, STK_INVALID, "nothing would change: give dtype, shape, rel_shape, src_dims, layout or a second input");
-	/* The output is a view, unless the memory begins at an address that is not aligned for this type, as a part of another tensor may. */
+	/* The output is a view, unless the input's address is not aligned for this type, which can happen if it is a part of another tensor. */
 	if (stk__building(call) || (uintptr_t)call->in[0].data % stk_dtype_size(dtype) == 0)
 		call->out[0].data = call->in[0].data;
 	return stk__reshape_infer(&a->shape, call, dtype, err);

@@ -50,7 +50,7 @@ static void resolve_range(int64_t lo, int64_t hi, int64_t step, int64_t extent, 
 	*count = empty ? 0 : (int64_t)((span + size - 1) / size);
 }
 
-/* One subscript of this sample. `open`: one of its values is known only for samples. */
+/* One subscript. open: one of its values differs between samples and is not known while the graph is built. */
 struct range {
 	int64_t kind, lo, hi, step;
 	bool open;
@@ -74,7 +74,7 @@ static enum stk_status read_input(const struct stk_call *call, int64_t k, int64_
 	return STK_OK;
 }
 
-/* Returns the subscript for dim d of the input; -1: none. */
+/* Returns the index of the subscript for dim d of the input; -1: the dim has none. */
 static int32_t subscript_of(const struct subscript *a, int32_t d)
 {
 	for (int32_t k = 0; k < a->kinds.count; k++)

@@ -72,14 +72,14 @@ static enum stk_status transpose_lower_jobs(const struct stk_call *call, struct 
 	return stk__job_copy(jobs, &call->in[0], &call->out[0], dims, in->ndim, NULL, false, err);
 }
 
-/* Adds nothing: a pass stores in the layout of the output's desc. */
+/* Adds no step: a pass stores its result in the layout of the output's desc anyway. */
 static void transpose_lower(const struct stk_call *call, struct stk_pass *pass)
 {
 	(void)call, (void)pass;
 }
 
-/* A pass can do the work if an image's letters move along with its dims and frames stay in front. A tensor can have a layout before its dims are known: that
- * of per_frame is "F". */
+/* Returns the classes of a pass if the layout is permuted with the dims and frames stay in front. A tensor can have a layout before its number of dims is
+ * known: that of per_frame is "F". */
 static unsigned transpose_classify(const void *args, const struct stk_desc *in)
 {
 	const struct transpose *a = args;

@@ -13,7 +13,8 @@ struct stk_video_tool {
 	struct stk_video_index *index; /* index of the video in memory that was opened last */
 	const uint8_t *data;
 	size_t size;
-	struct stk_place place; /* place of the sample that the bytes belong to: other samples' bytes may come to the same address */
+	struct stk_place
+		place; /* place of the sample to which the bytes belong: another sample's bytes may later lie at the same address */
 };
 
 void stk__video_tool_destroy(struct stk_video_tool *t)
@@ -56,7 +57,7 @@ enum stk_status stk__clip_index(
 		t->index = NULL;
 		if ((s = stk__video_index_create(&in, -1, &t->index, err)))
 			return s;
-		if (!stk__arena_charge(call->tools->arena, stk__video_index_memory(t->index))) { /* until the sample ends */
+		if (!stk__arena_charge(call->tools->arena, stk__video_index_memory(t->index))) { /* released when the sample's chain ends */
 			stk__video_index_destroy(t->index);
 			t->index = NULL;
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for the list of a video's frames");
@@ -146,7 +147,7 @@ struct clip {
 	struct stk_video_gpu *gpu;
 	const char *only_cores;   /* as in stk__video_gpu_decode */
 	uint8_t *filled;          /* with `gpu`: a frame of the constant in host memory; NULL before the first one */
-	int32_t *frames, *places; /* ascending, each once; where each goes */
+	int32_t *frames, *places; /* frames: numbers in ascending order, each once; places: index in the clip at which each one is stored */
 	int32_t height, width;
 };
 
@@ -238,7 +239,7 @@ static enum stk_status decode_once(const struct stk_call *call, struct clip *c, 
 
 /* ---- clips on a GPU ---- */
 
-/* Adds the job that makes `out` of the decoded bytes, where these do not lie there already. */
+/* Adds the job that converts the decoded bytes to `out`, unless they were decoded into `out`. */
 static enum stk_status finish_on_gpu(const struct stk_call *call, const struct clip *c, const struct stk_clip_style *style,
 	const struct stk_tensor *out, struct stk_error *err)
 {
@@ -261,8 +262,8 @@ static enum stk_status finish_on_gpu(const struct stk_call *call, const struct c
 	return s ? s : stk__job_arithmetic(call->gpu->jobs, &times, operands, out, err);
 }
 
-/* Chooses the memory on the GPU, and who decodes: the cores do if memory_limit has no room for the surfaces of a session, so that it refuses the same
- * samples with and without a GPU. Sets *library to the bytes that decoding takes. */
+/* Chooses the memory on the GPU, and whether the GPU or the cores decode. The cores decode if memory_limit does not allow for the surfaces of a session, so
+ * that it refuses the same samples with and without a GPU. Sets *library to the bytes that decoding takes. */
 static enum stk_status begin_on_gpu(const struct stk_call *call, struct clip *c, const struct stk_video_index *x,
 	const struct stk_clip_style *style, const struct stk_tensor *out, size_t total, size_t *library, struct stk_error *err)
 {

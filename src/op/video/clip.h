@@ -13,7 +13,7 @@ enum stk_clip_pad stk__clip_pad(const char *mode);
 
 enum { STK_CLIP_FILL = -1 }; /* the number of a frame that is filled with a constant */
 
-/* Returns the frame of a video of `frames` frames that stands for frame i, which may lie outside: STK_CLIP_FILL with STK_CLIP_CONSTANT. */
+/* Returns which of a video's `frames` frames is shown for frame number i, which may lie outside of the video; STK_CLIP_FILL if pad is STK_CLIP_CONSTANT. */
 int64_t stk__clip_continue(int64_t i, int64_t frames, enum stk_clip_pad pad);
 
 /* Each worker's tools for videos, made at the first use. */
@@ -36,7 +36,7 @@ struct stk_clip_style {
 /* Returns STK_INVALID unless the fill has 1 or 3 values. */
 STK_MUST_USE enum stk_status stk__clip_check(const struct stk_clip_style *style, struct stk_error *err);
 
-/* Adds what a decoder has done between two readings of its counters; `gpu` is NULL for decoders of the cores. */
+/* Values of a decoder's counters at one time, to add the difference between two times to a tally. gpu: NULL for decoders on the cores. */
 struct stk_video_done {
 	struct stk_video_counters cores;
 	struct stk_video_gpu_counters gpu;

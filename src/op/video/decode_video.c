@@ -111,7 +111,7 @@ static enum stk_status check(const struct stk_call *call, struct stk_error *err)
 	return stk__clip_check(&style, err);
 }
 
-/* Returns the number of frames that the arguments count. */
+/* Returns the number of frames of the video at the rate that the arguments choose. */
 static int64_t count_frames(const struct decode_video *a, const struct stk_video_index *x)
 {
 	const struct stk_video_facts *f = stk__video_facts(x);
@@ -119,7 +119,7 @@ static int64_t count_frames(const struct decode_video *a, const struct stk_video
 	return !(a->fps > 0) ? f->frames : count < 1 ? 1 : count > MOST_FRAMES ? (int64_t)MOST_FRAMES : (int64_t)count;
 }
 
-/* Finds the time from the begin of the clip's first frame to the end of its last one. Numbers of frames are still those at the rate fps. */
+/* Computes the clip's beginning and end in seconds. Call it while frame numbers still count at the rate fps. */
 static void find_window(const struct decode_video *a, struct state *state)
 {
 	const struct stk_video_index *x = state->index;
@@ -136,7 +136,7 @@ static void find_window(const struct decode_video *a, struct state *state)
 					: stk__video_time(x, last) + stk__video_duration(x, last);
 }
 
-/* Replaces numbers of frames at the rate fps by those of the video. */
+/* Replaces frame numbers that count at the rate fps by those of the video's frames that begin nearest to the same times. */
 static void find_nearest(const struct decode_video *a, struct state *state)
 {
 	const struct stk_video_index *x = state->index;
@@ -202,7 +202,7 @@ static enum stk_status list_named(const struct stk_call *call, int64_t frames, s
 	return STK_OK;
 }
 
-/* Lists clips of sequence_length frames at places that `position` chooses. */
+/* Lists clips of sequence_length frames that begin where the argument `position` says. */
 static enum stk_status list_clips(const struct stk_call *call, int64_t stride, int64_t frames, struct state *state, struct stk_error *err)
 {
 	const struct decode_video *a = call->args;

@@ -51,7 +51,7 @@ static bool is_wanted(const struct stk_call *call, int32_t output)
 
 enum stk_status stk__reader_video_infer(const struct stk_call *call, const struct stk_reader_video *r, struct stk_error *err)
 {
-	static const uint8_t unread[1] = {0}; /* where an output lies that nothing reads */
+	static const uint8_t unread[1] = {0}; /* memory for outputs that nothing reads */
 	const struct stk_video_set *set = call->shared;
 	const struct stk_video_index *x = call->bytes ? set->indexes[set->clips[call->place.sample].file] : NULL;
 	int32_t k = 0;

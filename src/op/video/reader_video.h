@@ -5,7 +5,7 @@
 
 #include "op/video/video_set.h"
 
-/* A reader's arguments, apart from those of every reader. */
+/* The arguments that both readers of videos have, besides those of all readers. */
 struct stk_reader_video {
 	struct stk_video_files files;
 	struct stk_video_cut cut;

@@ -10,17 +10,17 @@
 
 struct stk_video_cache;
 
-/* decoders: how many are kept between calls; calls at the same time may use more. */
+/* decoders: limit of the decoders that are kept between calls; concurrent calls may use more. */
 STK_MUST_USE enum stk_status stk__video_cache_create(int32_t decoders, struct stk_video_cache **out, struct stk_error *err);
 void stk__video_cache_destroy(void *cache); /* takes NULL; no call may be under way */
 
-/* A frame that is wanted. */
+/* The frame that a call asks for, and how it is decoded. */
 struct stk_frame_request {
 	const char *path;
-	int64_t frame;  /* its number; -1: it is chosen by its time */
+	int64_t frame;  /* number of the frame; -1: `seconds` chooses the frame */
 	double seconds; /* the frame that is shown at this time; a frame that begins within the next microsecond counts as shown */
 	struct stk_access access;
-	struct stk_video_limits limits; /* of the pipeline, the same in all calls */
+	struct stk_video_limits limits; /* limits of the pipeline; the same in all calls */
 	const struct stk_cancel *cancel;
 	const struct stk_gpu_call *gpu; /* NULL: to host memory */
 	struct stk_video_tally *tally;  /* nullable */

@@ -82,7 +82,7 @@ static enum stk_status take_path(const struct stk_call *call, char name[MOST_NAM
 		return STK_OK;
 	}
 	size_t n = (size_t)in->desc.shape[0];
-	while (n > 0 && ((const char *)in->data)[n - 1] == '\0') /* padding, as of a row of a table of texts */
+	while (n > 0 && ((const char *)in->data)[n - 1] == '\0') /* trailing zeros pad a text in a table whose rows have equal length */
 		n--;
 	if (n == 0 || n >= MOST_NAME)
 		return stk__fail(err, STK_INVALID, "a video's path must have 1 to %d bytes, not %zu", MOST_NAME - 1, n);

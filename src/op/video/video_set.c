@@ -40,7 +40,7 @@ static enum stk_status check_files(const struct stk_video_files *f, struct stk_e
 	return STK_OK;
 }
 
-/* Makes the list of files; `ranges` is filled if they come from a text file. */
+/* Makes the list of files. If it comes from a text file, fills `ranges` with the ranges that the file gives. */
 static enum stk_status list_files(struct stk_video_set *s, const struct stk_video_files *f, const struct stk_access *access,
 	struct stk_video_list *ranges, struct stk_error *err)
 {
@@ -66,7 +66,7 @@ static enum stk_status list_files(struct stk_video_set *s, const struct stk_vide
 	return stk__file_list_create(&o, &s->files, err);
 }
 
-/* Turns a time into a frame: the next one (`up`) or the one before, if no frame begins at it. */
+/* Returns the frame that begins at a time or, if none does, the next one if `up`, else the previous one. */
 static int32_t frame_at(const struct stk_video_index *x, double seconds, bool up)
 {
 	const double slack = 1e-9 * (1 + fabs(seconds));
@@ -152,7 +152,7 @@ static bool ask_access(void *user, int32_t done)
 	return !access || !access->interrupted || !access->interrupted(access->user);
 }
 
-/* Puts the file's path before the message, and its place in the list after it. */
+/* Adds the file's path at the beginning of the error message, and its number among the files at its end. */
 static enum stk_status name_file(const struct opening *o, int32_t i, const char *path, enum stk_status status, struct stk_error *err)
 {
 	char was[600], shown[MOST_PATH];
@@ -337,7 +337,7 @@ static int32_t find_ranges(const struct stk_video_set *s, int64_t id, int64_t of
 	const struct stk_video_index *x = s->indexes[s->clips[id].file];
 	int32_t *frames = stk__alloc((size_t)length * sizeof *frames), n = 0, unique = 0;
 	struct stk_segment *segments = stk__alloc((size_t)length * sizeof *segments);
-	if (!frames || !segments) { /* the whole file serves, too */
+	if (!frames || !segments) { /* without memory for the plan, ask for the whole file */
 		offsets[0] = 0;
 		lengths[0] = -1;
 		n = 1;
@@ -378,7 +378,7 @@ void stk__video_set_parts(const void *shared, int64_t id, struct stk_part *out)
 		out[k] = (struct stk_part){s->clips[id].file, k < n ? offsets[k] : 0, k < n ? lengths[k] : 0};
 }
 
-/* The bytes of a file that a sample has. */
+/* The ranges of a file's bytes that a sample has fetched. */
 struct ranges {
 	const struct stk_bytes *bytes;
 	struct stk_part parts[STK_VIDEO_PARTS];

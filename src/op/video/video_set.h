@@ -25,13 +25,13 @@ struct stk_video_cut {
 
 struct stk_video_clip {
 	int32_t file, first;
-	int32_t begin, end; /* the range of frames from which the clip is cut, without `end` */
+	int32_t begin, end; /* the clip is cut from the frames begin to end - 1 */
 };
 
 struct stk_video_set {
 	struct stk_file_list *files;
 	struct stk_video_index **indexes;
-	struct stk_known_object *objects; /* what was known of each file when its index was read */
+	struct stk_known_object *objects; /* [file]: its size and version when its index was read */
 	struct stk_video_clip *clips;
 	int64_t count, room;
 	struct stk_video_cut cut;
