@@ -8,7 +8,7 @@ import os
 import numpy as np
 import pytest
 import torch
-from stoker import Loader, fn, pipeline_def
+from stoker import Loader, Pipeline, fn, pipeline_def
 from stoker import transforms as T
 from stoker.errors import InvalidArgumentError, StateError, StokerError
 from support import import_torchvision
@@ -437,6 +437,25 @@ def test_as_dataloader_can_be_made_again(files, capfd):
             type(wrapped)(**kept | {"batch_sampler": None, "sampler": range(7)})
     assert capfd.readouterr().err.count("overfit_batches needs a Loader with shuffle=False") == 1
     assert loader.batch_sampler is None
+
+
+def test_frameworks_see_whether_a_loader_is_in_order(files):
+    """Lightning's overfit_batches takes loaders with a SequentialSampler as they are, and refuses others that are no DataLoader."""
+    data = pytest.importorskip("torch.utils.data")
+    in_order = Loader(files, 4)
+    assert isinstance(in_order.sampler, data.SequentialSampler) and isinstance(in_order.as_dataloader().sampler, data.SequentialSampler)
+    in_order.sampler.set_epoch(2)
+    assert (in_order.epoch, len(in_order.sampler)) == (2, 4 * len(in_order))
+    pipe = Pipeline(4, 1, None)
+    with pipe:
+        pipe.set_outputs(fn.readers.file(files=[str(f) for f in files], random_shuffle=True)[1])
+    for other in (
+        Loader(files, 4, shuffle=True),
+        Loader(files, 4, sampler=lambda epoch: range(7)),
+        Loader(files, batch_sampler=[[1, 0], [3, 2]]),
+        Loader(pipe),
+    ):
+        assert not isinstance(other.sampler, data.SequentialSampler)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -619,7 +621,10 @@ class Loader(metaclass=BriefHelp):
 
     @property
     def sampler(self) -> Sampler:
-        """For loops that call loader.sampler.set_epoch(epoch)."""
+        """For loops that call loader.sampler.set_epoch(epoch). If every epoch has the data set's order, it is a torch SequentialSampler too."""
+        in_order = not self._reorders() and not self._spec.batches and self._run.samples() is not None
+        if in_order and not isinstance(self._run.source, (Pipeline, StreamSource)) and "torch.utils.data" in sys.modules:
+            return _sequential()(self)
         return Sampler(self)
 
     @property
@@ -716,6 +721,14 @@ class Sampler:
     def __len__(self) -> int:
         """Samples of this rank in an epoch, whole batches counted."""
         return len(self._loader) * self._loader.batch_size
+
+
+@functools.cache
+def _sequential() -> type[Sampler]:
+    """A Sampler that frameworks recognise as torch's sampler without shuffling: for Lightning, overfit_batches has then nothing to change."""
+    from torch.utils.data import SequentialSampler
+
+    return type("InOrder", (Sampler, SequentialSampler), {"__module__": __name__, "__doc__": _sequential.__doc__})
 
 
 def _check_buckets(ordered: bool, opened: Any) -> None:
