@@ -29,6 +29,12 @@ STK_MUST_USE enum stk_status stk__file_not_opened(const char *path, const struct
 /* Returns "a FIFO", "a directory", ... */
 const char *stk__file_kind(mode_t mode);
 
+/* Returns a time of a file in nanoseconds. */
+static inline int64_t stk__file_ns(struct timespec t)
+{
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 /* A file that is being written. */
 struct stk_new_file {
 	int fd;     /* descriptor to write to */

@@ -45,8 +45,8 @@ static enum stk_status open_local(struct stk_archive_file *f, const char *path, 
 	if (f->fd < 0)
 		return stk__file_not_opened(path, &st, err);
 	f->size = st.st_size;
-	f->modified_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
-	f->changed_ns = (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec;
+	f->modified_ns = stk__file_ns(st.st_mtim);
+	f->changed_ns = stk__file_ns(st.st_ctim);
 	f->inode = st.st_ino >> 1;                     /* an index file stores numbers of at most 63 bits */
 	posix_fadvise(f->fd, 0, 0, POSIX_FADV_RANDOM); /* read-ahead would read the members themselves */
 	return STK_OK;

@@ -234,8 +234,8 @@ enum stk_status stk__archives_samples(const struct stk_archives *a, int32_t part
 		paths[i] = a->at[i].path;
 	enum stk_status s = stk__samples_init(out, paths, a->count, parts_each, err);
 	for (int32_t i = 0; i < a->count && !s; i++)
-		out->objects[i] = (struct stk_samples_object){
-			.size = stk__is_object(paths[i]) ? a->at[i].size : 0, .tag = stk__etag_hash(a->at[i].version)};
+		out->objects[i] = (struct stk_samples_object){.size = stk__is_object(paths[i]) ? a->at[i].size : 0,
+			.tag = stk__is_object(paths[i]) ? stk__etag_hash(a->at[i].version) : 0};
 	stk__free(paths);
 	return s;
 }

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/system.h"
+#include "io/version.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -109,6 +110,19 @@ static enum stk_status stat_file(struct file_read *f)
 		return stk__fail(f->r->error, STK_INVALID, "%s: %s, not a file", f->path, stk__file_kind(st.st_mode));
 	f->expected = st.st_size > f->r->offset ? st.st_size - f->r->offset : 0;
 	return check_size(f, f->r->length >= 0 && f->r->length < f->expected ? (size_t)f->r->length : (size_t)f->expected);
+}
+
+/* Refuses a file that was replaced or changed after the caller had looked at it: the wanted bytes lie elsewhere in the new one. */
+static enum stk_status check_version(const struct file_read *f)
+{
+	struct stat st;
+	if (fstat(f->fd, &st))
+		return stk__fail_errno(f->r->error, errno, "%s: cannot stat it", f->path);
+	if (stk__file_version_hash(st.st_size, stk__file_ns(st.st_mtim)) == f->r->object_tag)
+		return STK_OK;
+	f->r->hopeless = true;
+	return stk__fail(f->r->error, STK_IO,
+		"%s: it was replaced or changed after this run had opened it: start again, so that it is opened again", f->path);
 }
 
 /* Takes memory for `size` bytes, and moves the bytes read so far there. */
@@ -248,6 +262,7 @@ static enum stk_status open_and_read(struct file_read *f)
 		return status;
 	if (f->may_block)
 		status = stat_file(f);
+	const bool pinned = f->r->pinned && f->r->object_tag;
 	size_t size = atomic_load_explicit(&f->habits->size, memory_order_relaxed);
 	if (f->r->length >= 0)
 		size = (size_t)f->r->length;
@@ -266,6 +281,10 @@ static enum stk_status open_and_read(struct file_read *f)
 		status = reserve(f, size);
 	if (!status && !f->blocked)
 		status = read_all(f);
+	if (pinned && !f->blocked && (!status || status == STK_CORRUPT)) {
+		const enum stk_status changed = check_version(f);
+		status = changed ? changed : status;
+	}
 	if (!status && !f->blocked && f->r->check && (status = f->r->check(f->r, before, f->data, f->r->error)))
 		f->r->hopeless = true;
 	close(f->fd);

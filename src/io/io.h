@@ -55,7 +55,7 @@ struct stk_request {
 	 * either is stale. */
 	int64_t object_size;
 	uint64_t object_tag;
-	bool pinned; /* an object with another object_tag is an error, not a newer version */
+	bool pinned; /* an object with another object_tag is an error, not a newer version; also for local files that have a tag */
 	/* Checks the bytes; if it returns an error, the request fails with that error. Nullable. `before`: for local files, how many bytes before `offset` are
 	 * read too, for `check` only: at most STK_IO_BEFORE, and `offset`. For remote objects it must be 0. */
 	size_t before;

@@ -20,3 +20,10 @@ uint64_t stk__etag_hash(const char *etag)
 	uint64_t h = n ? stk__xxh64(begin, n, 0) : 0;
 	return n && !h ? 1 : h;
 }
+
+uint64_t stk__file_version_hash(int64_t size, int64_t modified_ns)
+{
+	const int64_t marks[] = {size, modified_ns};
+	const uint64_t h = stk__xxh64(marks, sizeof marks, 0);
+	return h ? h : 1;
+}

@@ -27,6 +27,7 @@ enum stk_status stk__media_read(const struct stk_media_input *in, int64_t offset
 
 struct file {
 	int fd;
+	int64_t size, modified_ns; /* when it was opened */
 };
 
 static enum stk_status read_file(void *user, int64_t offset, void *to, size_t n, struct stk_error *err)
@@ -42,12 +43,12 @@ static enum stk_status read_file(void *user, int64_t offset, void *to, size_t n,
 		else if (errno != EINTR)
 			return stk__fail_errno(err, errno, "reading at byte %lld", (long long)offset);
 	}
+	struct stat now;
+	if (fstat(f->fd, &now))
+		return stk__fail_errno(err, errno, "cannot stat the file");
+	if (now.st_size != f->size || stk__file_ns(now.st_mtim) != f->modified_ns)
+		return stk__fail(err, STK_IO, "the file was changed after it had been opened: open it again");
 	return STK_OK;
-}
-
-static int64_t ns_of(struct timespec t)
-{
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 enum stk_status stk__media_file_open(struct stk_media_input *in, const char *path, struct stk_media_version *version, struct stk_error *err)
@@ -62,11 +63,13 @@ enum stk_status stk__media_file_open(struct stk_media_input *in, const char *pat
 		stk__free(f);
 		return s;
 	}
+	f->size = st.st_size;
+	f->modified_ns = stk__file_ns(st.st_mtim);
 	if (version)
 		*version = (struct stk_media_version){.known = true,
 			.size = st.st_size,
-			.modified_ns = ns_of(st.st_mtim),
-			.changed_ns = ns_of(st.st_ctim),
+			.modified_ns = stk__file_ns(st.st_mtim),
+			.changed_ns = stk__file_ns(st.st_ctim),
 			.inode = st.st_ino};
 	in->size = st.st_size;
 	in->data = NULL;

@@ -535,3 +535,45 @@ def test_an_object_that_changes_while_it_is_read_is_an_error(large, tmp_path, mo
             with pytest.raises(stoker.StokerError, match=r"s3://bucket/v\.mp4.* changed"):
                 for _ in range(5):
                     pipe.run()
+
+
+def overwrite(path, data):
+    """Writes other bytes into a file, whose time of change then differs even on a coarse clock."""
+    before = os.stat(path)
+    path.write_bytes(data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1_000_000_000))
+
+
+CHANGES = {
+    "replaced": lambda path, other: (shutil.copy(other, f"{path}.new"), os.replace(f"{path}.new", path)),
+    "overwritten": lambda path, other: overwrite(path, other.read_bytes()),
+    "cut": lambda path, other: os.truncate(path, os.path.getsize(path) // 2),
+    "emptied": lambda path, other: os.truncate(path, 0),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("reader", ["decoder", "plain"])
+def test_a_local_file_that_changes_while_it_is_read_is_an_error(clips, tmp_path, reader, change):
+    """Where a file's packets lie is found when it is opened. Bytes of a file that came later must not be decoded as these packets."""
+    path, frame = tmp_path / "v.mp4", 10
+    shutil.copy(clips("h264.mp4"), path)
+    want = frames_of(path, range(50))
+    if reader == "decoder":
+        decoder = stoker.VideoDecoder(path, dimension_order="NHWC")
+        assert np.array_equal(decoder[0].numpy(), want[0])
+        CHANGES[change](path, clips("h264_open.mp4"))
+        if change == "replaced":  # the opened file still exists
+            assert np.array_equal(decoder[40].numpy(), want[40])
+            return
+        with pytest.raises(stoker.StokerError, match=r"changed after it had been opened|become shorter"):
+            for frame in range(12, 50):
+                assert np.array_equal(decoder[frame].numpy(), want[frame])
+        return
+    pipe = pipeline(fn.readers.video, filenames=str(path), sequence_length=frame, name="r")
+    with pytest.raises(stoker.StokerError, match=r"v\.mp4: it was replaced or changed after this run had opened it"):
+        for taken in range(100):  # several epochs, since the first clips may have been read already
+            if taken == 1:
+                CHANGES[change](path, clips("h264_open.mp4"))
+            assert np.array_equal(np.array(pipe.run()[0].at(0)), want[taken % 5 * frame : (taken % 5 + 1) * frame])
+    pipe.close()

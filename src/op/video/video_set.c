@@ -179,8 +179,10 @@ static enum stk_status open_file(void *user, int32_t i, struct stk_error *err)
 		return name_file(o, i, path, status, err);
 	const struct stk_media_version *v = stk__media_source_version(source);
 	const bool remote = stk__is_object(path);
-	o->set->objects[i] = (struct stk_known_object){
-		.size = remote ? v->size : 0, .tag = remote ? stk__etag_hash(v->version) : 0, .pinned = true, .remote = remote};
+	o->set->objects[i] = (struct stk_known_object){.size = remote ? v->size : 0,
+		.tag = remote ? stk__etag_hash(v->version) : stk__file_version_hash(v->size, v->modified_ns),
+		.pinned = true,
+		.remote = remote};
 	stk__media_source_close(source);
 	atomic_fetch_add(&o->opened, 1);
 	return STK_OK;
