@@ -6,7 +6,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#if __SIZEOF_POINTER__ == 8 /* the library exists for 64-bit systems only */
+#if __SIZEOF_POINTER__ == 8 /* the decoder library exists only for 64-bit systems */
 _Static_assert(sizeof(struct stk_cuvid_caps) == 88, "its size in NVIDIA's library");
 _Static_assert(sizeof(struct stk_cuvid_create) == 176, "its size in NVIDIA's library");
 _Static_assert(sizeof(struct stk_cuvid_reconfigure) == 128, "its size in NVIDIA's library");
@@ -22,7 +22,7 @@ _Static_assert(sizeof(struct stk_cuvid_status) == 192, "its size in NVIDIA's lib
 enum stk_status stk__cuvid_load(struct stk_cuvid *c, struct stk_error *err)
 {
 	static const char windows[] =
-		"/usr/lib/wsl/lib/libnvcuvid.so.1"; /* the folder of Windows Subsystem for Linux, as in gpu/driver.c */
+		"/usr/lib/wsl/lib/libnvcuvid.so.1"; /* where Windows Subsystem for Linux has the library (see gpu/driver.c) */
 	static const char *const names[] = {
 #define NAME_ROW(name, params) #name,
 		STK_CUVID_FUNCTIONS(NAME_ROW)

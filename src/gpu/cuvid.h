@@ -3,8 +3,8 @@
  * The part of NVIDIA's video decoder API (NVDEC) that stoker uses, looked up at run time in libnvcuvid.so.1, which comes with the driver. Nothing from NVIDIA is
  * needed to build: the few types and numbers below belong to the library's stable ABI. Members that stoker never reads are reserved.
  *
- * A parser takes packets, and calls back with the stream's format and with each picture's parameters, which a decoder turns into a picture on the GPU. All
- * functions need a current CUDA context. */
+ * A parser reads packets and calls functions of stoker with the stream's format and with the parameters of each picture. A decoder makes the picture in GPU
+ * memory from its parameters. All functions need a current CUDA context. */
 #ifndef STK_GPU_CUVID_H
 #define STK_GPU_CUVID_H
 
@@ -23,7 +23,8 @@ enum stk_cuvid_codec {
 	CUVID_AV1 = 11,
 };
 enum { CUVID_MONOCHROME = 0, CUVID_420 = 1, CUVID_422 = 2, CUVID_444 = 3 };
-/* NV12: luma, then pairs of chroma. P016: the same with 16 bits, of which the upper ones are used. The others: 4:4:4 in three planes, 4:2:2 with pairs. */
+/* NV12: a plane of luma, then one of chroma in pairs (Cb, Cr), 8 bits a sample. P016: the same with 16 bits, of which the upper ones are used. YUV444: three
+ * planes. NV16 and P216: like NV12 and P016, for 4:2:2. */
 enum { CUVID_NV12 = 0, CUVID_P016 = 1, CUVID_YUV444 = 2, CUVID_YUV444_16 = 3, CUVID_NV16 = 4, CUVID_P216 = 5 };
 enum { CUVID_PREFER_CUVID = 4 };
 enum { CUVID_PACKET_END_OF_STREAM = 1, CUVID_PACKET_TIMED = 2, CUVID_PACKET_DISCONTINUITY = 4, CUVID_PACKET_WHOLE_PICTURE = 8 };
@@ -33,7 +34,7 @@ struct stk_cuvid_caps {
 	int32_t codec, chroma;
 	uint32_t depth_minus_8, reserved[3];
 	uint8_t supported, engines;
-	uint16_t formats; /* bit n: surface format n */
+	uint16_t formats; /* bit n is set if surface format n is supported */
 	uint32_t max_width, max_height, max_blocks;
 	uint16_t min_width, min_height;
 	uint32_t reserved_histogram, reserved_end[10];
@@ -48,7 +49,7 @@ struct stk_cuvid_create {
 	int32_t codec, chroma;
 	unsigned long flags, depth_minus_8, intra_only, max_width, max_height, reserved;
 	struct stk_cuvid_rect display;
-	int32_t format, deinterlace; /* deinterlace 0: both fields as they are */
+	int32_t format, deinterlace; /* deinterlace 0: both fields are stored as they are, without deinterlacing */
 	unsigned long target_width, target_height, outputs;
 	void *lock;
 	struct stk_cuvid_rect target;
@@ -61,7 +62,7 @@ struct stk_cuvid_reconfigure {
 	uint32_t reserved_end[11];
 };
 
-/* The facts in a stream's header. */
+/* The format of a stream, from its header. */
 struct stk_cuvid_format {
 	int32_t codec;
 	uint32_t rate[2];
@@ -78,7 +79,7 @@ struct stk_cuvid_format {
 	uint32_t header_size;
 };
 
-/* Parameters of a picture. The parser makes them, and the decoder takes them; stoker reads the first members. */
+/* Parameters of a picture, which the parser fills and the decoder reads. stoker reads only the first members. */
 struct stk_cuvid_picture {
 	int32_t blocks_wide, blocks_high;
 	int32_t surface;

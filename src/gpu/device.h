@@ -33,9 +33,9 @@ struct stk_gpu_device {
 STK_MUST_USE enum stk_status stk__gpu_module(struct stk_gpu_device *dev, const char *name, void **out, struct stk_error *err);
 
 /* While any thread captures a CUDA graph in the default (global) mode, calls of other threads that allocate, free, load or wait fail and invalidate the
- * capture, unless the calling thread's mode is relaxed. Our calls touch nothing that a user's graph refers to, so relaxed mode is safe. Each such call
- * stands between the two functions below. The mode is changed for one call only, since the thread may belong to the user. stk__gpu_relax returns the
- * previous mode; stk__gpu_as_before restores it and returns `result`. */
+ * capture, unless the calling thread's mode is relaxed. Our calls touch nothing that a user's graph refers to, so relaxed mode is safe. Call stk__gpu_relax
+ * before each such call and stk__gpu_as_before after it. The mode is changed for one call only, since the thread may belong to the user. stk__gpu_relax returns
+ * the previous mode; stk__gpu_as_before restores it and returns `result`. */
 static inline int stk__gpu_relax(const struct stk_cuda_driver *cu)
 {
 	int mode = CUDA_CAPTURE_RELAXED;

@@ -28,7 +28,7 @@ static enum stk_status find_functions(struct stk_cuda_driver *d, struct stk_erro
 
 enum stk_status stk__cuda_driver_load(struct stk_cuda_driver *d, struct stk_error *err)
 {
-	/* where the library lies on Windows Subsystem for Linux; some distributions do not search this folder */
+	/* path of the library on Windows Subsystem for Linux; some distributions do not search this folder */
 	static const char windows[] = "/usr/lib/wsl/lib/libcuda.so.1";
 	*d = (struct stk_cuda_driver){.library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)};
 	if (!d->library && access(windows, R_OK) == 0)

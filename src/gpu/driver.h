@@ -48,8 +48,8 @@ enum {
 enum { CUDA_CAPTURE_RELAXED = 2 };
 enum { CUDA_ATTR_SHARED_PER_BLOCK_OPTIN = 97, CUDA_ATTR_PROCESSORS = 16, CUDA_ATTR_MAJOR = 75, CUDA_ATTR_MINOR = 76 };
 
-/* Handles are opaque pointers, device memory is a 64-bit address, results and devices are ints. X(name in libcuda.so.1, parameters). The names with _v2 are
- * those that cuda.h maps its plain names to. */
+/* Handles are opaque pointers, device memory is a 64-bit address, results and devices are ints. X(name in libcuda.so.1, parameters). cuda.h maps the plain
+ * names of some functions to names with _v2, which are therefore the ones to look up. */
 #define STK_CUDA_FUNCTIONS(X)                                                                                                              \
 	X(cuInit, (unsigned flags))                                                                                                        \
 	X(cuDriverGetVersion, (int *version))                                                                                              \

@@ -28,13 +28,13 @@ typedef struct stk_gpu_stream_handle
 	*stk_gpu_stream; /* the driver's CUstream, so that PyTorch's streams can be passed; NULL is the default stream */
 typedef struct stk_gpu_event_handle *stk_gpu_event;   /* the driver's CUevent */
 typedef struct stk_gpu_kernel_handle *stk_gpu_kernel; /* the driver's CUfunction */
-typedef uint64_t stk_gpu_ptr;                         /* device memory */
+typedef uint64_t stk_gpu_ptr;                         /* address of device memory */
 
 /* ---- driver and devices ---- */
 
 /* Loads the driver. STK_NOT_FOUND: no driver, or one that lacks a function; STK_CUDA: the driver does not start. Any thread. */
 STK_MUST_USE enum stk_status stk__gpu_open(struct stk_gpu **out, struct stk_error *err);
-void stk__gpu_close(struct stk_gpu *gpu); /* devices that are open stay usable; NULL is allowed */
+void stk__gpu_close(struct stk_gpu *gpu); /* open devices remain usable; takes NULL */
 
 /* Describes the kernels of this build: architectures ("75 80 90"; "" without kernels), the CUDA version of the compiler, the lowest CUDA version that a
  * driver must support (13000 is 13.0), and the number of embedded images. Any thread; needs no driver. */

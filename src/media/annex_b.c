@@ -35,7 +35,7 @@ static uint8_t *put_unit(uint8_t *to, const uint8_t *unit, size_t size)
 	return to + START + size;
 }
 
-/* Copies `count` units, each after a length of 16 bits. */
+/* Copies `count` units, each of which is preceded by its length in 16 bits. */
 static uint8_t *put_sets(struct reader *r, uint32_t count, uint8_t *to)
 {
 	for (uint32_t i = 0; i < count && !r->ended; i++) {
@@ -77,7 +77,7 @@ static bool has_start_code(const uint8_t *header, size_t size)
 	return size >= 3 && !header[0] && !header[1] && (header[2] == 1 || (size >= START && !header[2] && header[3] == 1));
 }
 
-/* Calls `on_unit` with each unit of Annex B until it returns true. Returns its last result. */
+/* Calls `on_unit` with each unit of a stream in Annex B until it returns true. Returns the last result. */
 static bool each_unit(const uint8_t *at, size_t size, bool (*on_unit)(void *user, const uint8_t *unit, size_t size), void *user)
 {
 	enum { CODE = 3 };
@@ -109,7 +109,7 @@ enum stk_status stk__annex_b_create(
 	*out = (struct stk_annex_b){.codec = codec};
 	if (size == 0)
 		return STK_OK;
-	/* In the header a unit follows a length of two bytes, which becomes a start code of four: at most twice the size. */
+	/* In the header two bytes of length precede each unit. They become four bytes of start code, so the result has at most twice the size. */
 	if (!(out->head = stk__alloc(2 * size + START)))
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a video's parameter sets");
 	if (has_start_code(header, size)) {
@@ -141,11 +141,11 @@ size_t stk__annex_b_room(const struct stk_annex_b *a, size_t size)
 	return a->length ? size / (size_t)a->length * START + size : size;
 }
 
-/* Returns whether a unit holds bytes that both codecs forbid, 00 00 00, 00 00 01 or 00 00 02, not counting zeros at its end. Typical are blocks of zeros that
- * stand for a missing part of the file. */
+/* Returns whether a unit contains bytes that both codecs forbid: 00 00 00, 00 00 01 or 00 00 02, except for zeros at its end. A missing part of a file is often
+ * such a block of zeros. */
 static bool is_holed(const uint8_t *unit, size_t size)
 {
-	enum { MOST_ZEROS = 4 }; /* zeros at the end that are allowed, since some writers leave a few */
+	enum { MOST_ZEROS = 4 }; /* limit of the zeros that may follow a unit, since some writers leave a few */
 	for (int i = 0; i < MOST_ZEROS && size && !unit[size - 1]; i++)
 		size--;
 	for (size_t i = 2; i<size; i += unit[i]> 2 ? 3 : 1)
@@ -181,10 +181,11 @@ enum stk_status stk__annex_b_convert(
 
 struct needs {
 	const struct stk_annex_b *a;
-	bool needed, seen; /* seen: a slice */
+	bool needed, seen; /* needed: other pictures may refer to the picture; seen: a slice was found */
 };
 
-/* Notes whether a slice belongs to a picture to which others may refer. HEVC marks pictures to which no picture of the same temporal layer refers. */
+/* Sets `needed` if the unit is a slice of a picture to which other pictures may refer. HEVC marks pictures to which no picture of the same temporal layer
+ * refers. */
 static bool note_slice(void *user, const uint8_t *unit, size_t size)
 {
 	enum { H264_SLICES = 5, HEVC_SLICES = 32, HEVC_LAST_SUB_LAYER = 15 };

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The colours of a stream, by the numbers of H.273 that its headers name. */
+ * Finds how a stream's colours are converted to RGB. Streams name their conversion matrix by its number in H.273. */
 #ifndef STK_MEDIA_COLOUR_H
 #define STK_MEDIA_COLOUR_H
 
 #include "media/convert.h"
 
-/* Finds the integers of a matrix. matrix: its number in H.273. A stream that names none is taken as BT.601, as FFmpeg's own conversion does. Returns false for
- * colours that Stoker does not convert. */
+/* Computes the integers of a conversion matrix. matrix: its number in H.273; a stream that names none gets BT.601, as in FFmpeg's own conversion. Returns false
+ * for colours that Stoker does not convert. */
 bool stk__colour_matrix(int matrix, int bits, bool full, struct stk_yuv_matrix *out);
 
-/* Reads the colours in the header of a key frame of VP8 or VP9, which NVIDIA's parser does not report. *matrix: as above. Returns false if it is not the header
- * of a key frame in YUV, or is damaged. */
+/* Read the matrix's number and the range from the header of a key frame of VP8 or VP9, since NVIDIA's parser does not report them. Return false if the packet
+ * is not a key frame in YUV, or its header is damaged. */
 bool stk__colour_of_vp8(const uint8_t *packet, size_t size, int *matrix, bool *full);
 bool stk__colour_of_vp9(const uint8_t *packet, size_t size, int *matrix, bool *full);
 

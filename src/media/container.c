@@ -21,11 +21,11 @@ struct stk_container {
 	AVIOContext *io;
 	AVFormatContext *format;
 	int64_t at;
-	int64_t budget; /* bytes and calls that reading may still take: a damaged file must not keep its reader busy for ever */
+	int64_t budget; /* what reading may still cost, in bytes plus CALL for each call: a damaged file must not keep its reader busy for ever */
 	int64_t packets;
 	int stream;
 	bool blank;
-	enum stk_status status; /* status of the input, which FFmpeg's codes cannot carry */
+	enum stk_status status; /* status of the last failed read of the input; FFmpeg's error codes cannot express it */
 	struct stk_error *err;  /* the caller's error, which the current call fills; nullable */
 };
 
@@ -39,7 +39,7 @@ static int read_bytes(void *user, uint8_t *to, int n)
 {
 	enum { CALL = 256 }; /* bytes that a call takes from the budget in addition to those that it reads */
 	struct stk_container *c = user;
-	/* A list may name packets after the point where a file was cut off. They are found missing when their frames are wanted. */
+	/* A file that was cut off may list packets after its end. That is found out when their frames are wanted, so here zeros stand for the missing bytes. */
 	const int64_t left = c->blank ? n : c->in->size - c->at;
 	if (c->status)
 		return AVERROR_EXTERNAL;
@@ -74,7 +74,7 @@ static int64_t seek_bytes(void *user, int64_t offset, int whence)
 	return c->at = offset;
 }
 
-/* A file must not make its reader open another one. */
+/* Refuses to open a second file: a media file must not make its reader open others. */
 static int refuse_open(AVFormatContext *format, AVIOContext **out, const char *url, int flags, AVDictionary **options)
 {
 	(void)format, (void)out, (void)url, (void)flags, (void)options;
@@ -100,8 +100,8 @@ static void expect(const struct stk_container *c, int64_t offset, int64_t n)
 		c->in->expect(c->in->user, offset, n);
 }
 
-/* Returns whether an MP4 file lists all of its packets in its moov box: it has no fragments, whose lists lie between the packets. Says which bytes the
- * demuxer will read, which are the moov box, wherever it lies. */
+/* Returns whether an MP4 file lists all of its packets in its moov box, so that it has no fragments, whose lists lie between the packets. Announces to the
+ * input that the demuxer will read the moov box. */
 static bool is_listed(const struct stk_container *c)
 {
 	enum { MOST_BOXES = 1000, LAST = 16 << 20, SLACK = 4096 };
@@ -165,7 +165,8 @@ static enum stk_status open_format(struct stk_container *c, struct stk_error *er
 	if (code < 0)
 		return failed(c, code, "this is not a file that Stoker reads as video or sound, or its header is damaged", err);
 	if (is_format(c, "mp4") ||
-		is_format(c, "matroska")) /* the headers of these formats say all that is needed, so packets need not be parsed */
+		is_format(c,
+			"matroska")) /* the headers of these formats describe the streams completely, so FFmpeg need not parse packets for it */
 		c->format->flags |= AVFMT_FLAG_NOPARSE | AVFMT_FLAG_NOFILLIN;
 	else if ((code = c->f->avformat_find_stream_info(c->format, NULL)) < 0)
 		return failed(c, code, "the streams of the file cannot be read", err);

@@ -7,7 +7,7 @@
 #include "media/ffmpeg.h"
 #include "media/input.h"
 
-/* Bounds what a file may ask for. */
+/* Limits of the resources that opening and reading a file may take. */
 enum {
 	STK_MEDIA_MOST_STREAMS = 256,
 	STK_MEDIA_MOST_PACKETS = 1 << 26, /* packets of one stream */
@@ -23,13 +23,14 @@ void stk__container_close(struct stk_container *c); /* takes NULL */
 
 /* Returns the streams; valid until the container is closed. */
 const AVFormatContext *stk__container_format(const struct stk_container *c);
-/* Chooses the stream whose packets stk__container_next reads. wanted: its number, or -1 for the first of the kind that is neither a cover picture nor empty. */
+/* Chooses the stream whose packets stk__container_next reads. wanted: its number; -1: the first stream of the given kind that is neither a cover picture nor
+ * empty. */
 STK_MUST_USE enum stk_status stk__container_choose(
 	struct stk_container *c, enum AVMediaType kind, int wanted, AVStream **out, struct stk_error *err);
 
-/* Returns whether packets hold no bytes, only their place in the file: the headers say where each lies, so reading them here would be a waste. */
+/* Returns whether stk__container_next returns packets without their bytes, only with their offset and size, because the file's headers list these. */
 bool stk__container_blank(const struct stk_container *c);
-/* Makes packets hold their bytes in any case. Call it before the first packet is read. */
+/* Makes stk__container_next read the bytes of packets in any case. Call it before the first packet is read. */
 void stk__container_read_bytes(struct stk_container *c);
 /* Reads the next packet of the chosen stream, which the caller unrefs. STK_END after the last. */
 STK_MUST_USE enum stk_status stk__container_next(struct stk_container *c, AVPacket *packet, struct stk_error *err);

@@ -8,8 +8,9 @@ struct stk_yuv_matrix stk__yuv_matrix(double red, double blue, bool full, int bi
 {
 	const double green = 1 - red - blue, one = 65536;
 	const double y = full ? one : one * 255 / 219,
-		     c = full ? one : one * 255 / 224; /* 2^16 times the steps of RGB for a step of luma, or of chroma, at 8 bits */
-	/* Full range of more bits has 2^bits - 1 codes, not 255 times a power of two. */
+		     c = full ? one
+			      : one * 255 / 224; /* at 8 bits: by how much a step of luma, or of chroma, changes R, G or B, times 2^16 */
+	/* The largest code of full range is 2^bits - 1, which is not 255 times a power of two. */
 	const double wide = full ? 255.0 * (1 << (bits - 8)) / ((1 << bits) - 1) : 1;
 	return (struct stk_yuv_matrix){
 		.luma = (int32_t)lrint(y * wide),
@@ -90,7 +91,7 @@ void stk__yuv_row(const struct stk_yuv_matrix *m, const uint8_t *y, const uint8_
 		row_u8(m, 8, y, u, v, width, 1, out[0], out[1], out[2], 1);
 }
 
-/* Common cases get loops of their own, with constants. */
+/* Converts pictures of 8 bits. The common cases get loops of their own, in which strides are constants. */
 static void convert_u8(const struct stk_picture *p, stk_yuv_row *row, const uint8_t *y, const uint8_t *u, const uint8_t *v, uint8_t *to[3],
 	ptrdiff_t pixel)
 {
@@ -137,7 +138,7 @@ static void write_channels(uint16_t planes[3][CHUNK], int32_t n, int32_t bits, u
 			to[c][i * pixel] = narrow(planes[c][i], most);
 }
 
-/* Converts luma to three equal channels. */
+/* Writes pixels of gray: three equal channels. */
 static void write_gray(const struct stk_picture *p, const uint16_t *y, int32_t n, uint8_t *to[3], ptrdiff_t pixel)
 {
 	const int32_t s = 16 + p->bits - 8;

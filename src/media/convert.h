@@ -2,8 +2,8 @@
  *
  * Converts a decoded picture to RGB of 8 bits.
  *
- * The rule, which a kernel on the GPU can repeat bit for bit: chroma is taken from the sample that covers the pixel, without interpolation. With the integers
- * of struct stk_yuv_matrix, y = luma - luma_zero, u = cb - chroma_zero, v = cr - chroma_zero, and s = 16 + bits - 8,
+ * The kernel on the GPU follows the same rule bit for bit. Chroma is taken from the sample that covers the pixel, without interpolation. With the integers of
+ * struct stk_yuv_matrix, y = luma - luma_zero, u = cb - chroma_zero, v = cr - chroma_zero, and s = 16 + bits - 8,
  *     R = clip((luma * y + red_v * v + 2^(s-1)) >> s)
  *     G = clip((luma * y - green_u * u - green_v * v + 2^(s-1)) >> s)
  *     B = clip((luma * y + blue_u * u + 2^(s-1)) >> s)
@@ -15,12 +15,13 @@
 
 #include <stdint.h>
 
-/* The integers of the rule above. */
+/* The integers in these formulas. */
 struct stk_yuv_matrix {
 	int32_t luma, red_v, green_u, green_v, blue_u; /* times 2^16 */
 	int32_t luma_zero, chroma_zero;
 };
-/* red, blue: their weights in luma. full: values use all codes (JPEG's range); else luma is 16..235 and chroma 16..240, times 2^(bits-8). */
+/* Computes the integers. red, blue: weights of red and blue in luma. full: values use all codes (JPEG's range); else luma is 16..235 and chroma 16..240, times
+ * 2^(bits-8). */
 struct stk_yuv_matrix stk__yuv_matrix(double red, double blue, bool full, int bits);
 
 /* A decoded picture: three planes (Y, Cb, Cr or R, G, B), or one of gray. Sample (x, y) of a plane is at data + y*row + x*step; its value
@@ -34,13 +35,12 @@ struct stk_picture {
 	struct stk_plane planes[3];
 	int32_t width, height, count; /* extents in pixels; number of planes: 1 or 3 */
 	int32_t bits;                 /* 8 to 16 */
-	int32_t sub_x, sub_y;         /* log2 of the pixels that a sample of chroma covers */
+	int32_t sub_x, sub_y;         /* log2 of the number of pixels that a sample of chroma covers along x and y */
 	bool rgb;
 	struct stk_yuv_matrix matrix;
 };
 
-/* Returns a view whose pixel (x, y) is where that pixel of an unrotated picture goes, so that writing it turns the picture clockwise. dst: the rotated
- * image. */
+/* Returns a view of dst such that a picture that is written to the view without rotation appears in dst rotated clockwise by `rotation` degrees. */
 struct stk_image stk__image_turned(const struct stk_image *dst, int32_t rotation);
 
 /* Converts a row of `width` pixels of 8 bits. Each sample of chroma covers two pixels. out: addresses of R, G and B of the first pixel. pixel: bytes from one

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Decodes wanted frames on this thread with libavcodec. Each packet gets the number of its frame as its time. libavcodec hands that number on to the decoded
- * frame, which is thus identified even if the times in the file are wrong. */
+ * Decodes wanted frames on the calling thread with libavcodec. The time of each packet is set to the number of its frame. libavcodec copies that number to the
+ * decoded frame, which identifies the frame even if the times in the file are wrong. */
 #include "media/colour.h"
 #include "media/index.h"
 
@@ -22,10 +22,10 @@ struct stk_video_decoder {
 	AVPacket *packet;
 	uint8_t *bytes; /* bytes of a packet */
 	size_t room;
-	/* The context's state, if the next frames may be decoded without a new start. */
+	/* The state of the context, from which the next call may continue without starting at a key packet. */
 	const struct stk_video_index *index; /* NULL: the context has no state to continue from */
 	int32_t first, next;                 /* packet at which decoding began, and the next one to send */
-	int64_t latest;                      /* the largest number of a frame that libavcodec has put out */
+	int64_t latest;                      /* the largest frame number that libavcodec has returned */
 	struct stk_video_counters counters;
 };
 
@@ -37,7 +37,7 @@ struct decoding {
 	const struct stk_video_wanted *wanted;
 	int32_t done;          /* number of wanted frames of the segment that were written */
 	const int32_t *seen;   /* wanted frames of the segment */
-	int32_t count, number; /* number of frames in `seen`; position of the first of them in the list of the call */
+	int32_t count, number; /* number of frames in `seen`; index of the first of them in the call's list of frames */
 	bool *came;
 	int32_t damaged; /* the first packet that libavcodec refused; -1: none */
 	int code;        /* libavcodec's error code for that packet */
@@ -110,11 +110,11 @@ static enum stk_status open_context(struct stk_video_decoder *d, const struct st
 	if (!d->context || d->f.avcodec_parameters_to_context(d->context, x->parameters) < 0)
 		return no_memory(err);
 	d->context->thread_count = 1;
-	d->context->log_level_offset = 1000; /* silence, also where the process has asked FFmpeg for messages */
+	d->context->log_level_offset = 1000; /* suppresses messages, even if the process has asked FFmpeg for them */
 	d->context->max_pixels = d->limits.max_pixels > 0 ? d->limits.max_pixels : (int64_t)1 << 28;
 	d->context->flags |= d->limits.lenient ? AV_CODEC_FLAG_OUTPUT_CORRUPT : 0;
-	/* The decoder of H.264 marks pictures that it has repaired. EXPLODE would also refuse intact pictures if references that they do not use are
-	 * missing, as after the key frame of an open group. */
+	/* For H.264 EXPLODE is not needed, because its decoder marks pictures that it has repaired. It would also refuse intact pictures if references that
+	 * they do not use are missing, as after the key frame of an open group. */
 	d->context->err_recognition = d->limits.lenient || x->parameters->codec_id == AV_CODEC_ID_H264 ? 0 : AV_EF_EXPLODE;
 	const int code = d->f.avcodec_open2(d->context, codec, NULL);
 	d->serial = x->serial;
@@ -329,7 +329,7 @@ static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t la
 	struct stk_video_decoder *d = n->d;
 	const struct stk_video_index *x = n->x;
 	n->damaged = -1;
-	/* Continues if packet `first` was sent already and no wanted frame is past: that costs less than a new start. */
+	/* Continues if packet `first` was sent already and libavcodec has not yet returned any of the wanted frames: that costs less than a new start. */
 	const bool on = d->index == x && d->first <= first && d->next > first && d->latest < n->seen[0];
 	enum stk_status s = on ? STK_OK : begin_at(d, x, first, n->err);
 	if (!s)
@@ -362,8 +362,8 @@ static enum stk_status refuse_missing(const struct decoding *n)
 	return refuse_frame(n, n->seen[k], STK_CORRUPT, why);
 }
 
-/* Decodes the segment. If a frame does not come out, and no packet was damaged, decoding begins again one key packet earlier, then two, four and eight: some
- * streams mark packets as key from which not all later frames can be decoded. */
+/* Decodes the segment. If libavcodec does not return a wanted frame although no packet was damaged, decoding begins again one key packet earlier, then two,
+ * four and eight: some streams mark packets as key packets from which not all later frames can be decoded. */
 static enum stk_status decode_segment(struct decoding *n, const struct stk_segment *segment)
 {
 	enum { MOST_BACK = 8 };

@@ -56,7 +56,7 @@ static int32_t references(const AVCodecParameters *p)
 	}
 }
 
-/* Returns the bits of memory that a pixel takes in all planes. */
+/* Returns how many bits of memory a pixel takes in all planes together. */
 static int64_t bits_of(const struct stk_video_index *x)
 {
 	const AVPixFmtDescriptor *d = x->f.av_pix_fmt_desc_get(x->parameters->format);
@@ -65,7 +65,7 @@ static int64_t bits_of(const struct stk_video_index *x)
 		const bool chroma = (c == 1 || c == 2) && !(d->flags & AV_PIX_FMT_FLAG_RGB);
 		bits += (d->comp[c].depth > 8 ? 64 : 32) >> (chroma ? d->log2_chroma_w + d->log2_chroma_h : 0);
 	}
-	return bits > 0 ? bits / 4 : 24; /* the format is not known if the container was read without a trip over the packets */
+	return bits > 0 ? bits / 4 : 24; /* the format is not known if the packets were not read */
 }
 
 size_t stk__video_decode_memory(const struct stk_video_index *x)
@@ -74,6 +74,6 @@ size_t stk__video_decode_memory(const struct stk_video_index *x)
 	const AVCodecParameters *p = x->parameters;
 	const size_t width = ((size_t)p->width + ALIGN - 1) / ALIGN * ALIGN, height = ((size_t)p->height + ALIGN - 1) / ALIGN * ALIGN;
 	const size_t frames = (size_t)references(p) + (size_t)p->video_delay +
-			      2; /* 2: the frame that is being decoded, and the last one that was put out */
+			      2; /* + 2 for the frame that is being decoded and the last one that was returned */
 	return OWN + width * height * (size_t)bits_of(x) / 8 * frames + (size_t)x->largest;
 }

@@ -13,7 +13,7 @@
 #include <libavutil/display.h>
 #include <libavutil/pixdesc.h>
 
-/* The functions used, by library: name, result, parameters. */
+/* The functions of FFmpeg that are used, listed by library: name, result, parameters. */
 #define STK_AVUTIL_FUNCTIONS(X)                                                                                                            \
 	X(av_malloc, void *, (size_t size))                                                                                                \
 	X(av_free, void, (void *p))                                                                                                        \
@@ -48,7 +48,7 @@
 			int64_t pts, int64_t dts, int64_t position))                                                                       \
 	X(av_parser_close, void, (AVCodecParserContext * parser))
 
-/* From FFmpeg 6.1 on, a stream's side data lies in its parameters, and the function returns none of a file that has only been opened. */
+/* From FFmpeg 6.1 on, a stream's side data is in its parameters, and the older function finds none in a file that has only been opened. */
 #if LIBAVCODEC_VERSION_INT >= (60 << 16 | 30 << 8 | 100)
 #define STK_SIDE_DATA_IN_PARAMETERS 1
 #define STK_OLD_SIDE_DATA(X)

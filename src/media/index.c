@@ -65,10 +65,10 @@ static enum stk_status sort_frames(struct stk_video_index *x, int32_t n, struct 
 /* Lists the frames in order of presentation. Most packets are only a few positions away from that order, so inserting each costs less than sorting all. */
 static enum stk_status list_frames(struct stk_video_index *x, struct stk_error *err)
 {
-	enum { MOST_MOVES = 32 }; /* moves for each frame on average, after which all are sorted instead */
+	enum { MOST_MOVES = 32 }; /* if inserting takes more moves than this for each frame on average, all frames are sorted instead */
 	const struct stk_packets *p = &x->packets;
 	int32_t *frames = x->packet_of, n = 0;
-	int64_t earliest = INT64_MAX, moves = 0; /* time of the earliest key packet so far */
+	int64_t earliest = INT64_MAX, moves = 0; /* earliest: time of the earliest key packet so far */
 	bool begun = false;
 	for (int32_t i = 0; i < p->count; i++) {
 		const int64_t t = x->times[i];
@@ -156,7 +156,7 @@ int32_t stk__video_shown(const struct stk_video_index *x, double seconds)
 	return low - 1;
 }
 
-/* Fills the facts that follow from the packets and the codec's parameters. */
+/* Computes the facts that follow from the packets and the codec's parameters. */
 static void gather_facts(struct stk_video_index *x)
 {
 	struct stk_video_facts *f = &x->facts;
@@ -185,7 +185,7 @@ static enum stk_status copy_parameters(struct stk_video_index *x, const AVStream
 	return STK_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- making an index ---- */
 
 enum stk_status stk__video_index_finish(struct stk_video_index *x, struct stk_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The inside of a video's index, for the decoder. */
+ * The members of a video's index (struct stk_video_index), for the files that make one or decode with it. */
 #ifndef STK_MEDIA_INDEX_H
 #define STK_MEDIA_INDEX_H
 
@@ -9,11 +9,11 @@
 struct stk_video_index {
 	struct stk_ffmpeg f;
 	struct stk_packets packets;
-	AVCodecParameters *parameters; /* video_delay is the number of packets that a decoder must hold back */
+	AVCodecParameters *parameters; /* its video_delay is the number of pictures that a decoder must hold back to return them in order */
 	struct stk_frame_table table;
 	int32_t *packet_of, *keys;
 	int64_t *times;
-	uint64_t serial; /* hash of the parameters: a decoder serves all videos with the same one */
+	uint64_t serial; /* hash of the parameters: a decoder's context can decode all videos that have the same hash */
 	struct stk_video_facts facts;
 	int32_t largest; /* bytes of the largest packet */
 	bool listed;     /* the file's headers list its packets: the index was read without a trip over the file */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Indexes as bytes, to keep them in files:
+ * Converts an index to bytes, which are kept in files, and back. The bytes are:
  *
  *   struct head
  *   the codec's extra data
@@ -30,7 +30,7 @@ struct column {
 
 struct head {
 	char magic[8];
-	uint32_t version, avformat, avcodec; /* other versions may understand files differently */
+	uint32_t version, avformat, avcodec; /* an index of other versions is not used, since they may read the file differently */
 	int32_t stream, rotation, listed;
 	int32_t count, tb_num, tb_den, reorder;
 	int64_t kept;
@@ -49,7 +49,7 @@ bool stk__video_index_is_costly(const struct stk_video_index *x, int64_t file_si
 
 /* ---- columns ---- */
 
-/* Differences wrap around, so that damaged files with extreme times do no harm. */
+/* Subtracts with wrap-around, so that extreme times of damaged files cause no undefined behaviour. */
 static int64_t minus(int64_t a, int64_t b)
 {
 	return (int64_t)((uint64_t)a - (uint64_t)b);
@@ -94,7 +94,7 @@ static void put_column(const struct stk_packets *p, int column, const struct col
 	for (int32_t i = 0; i < p->count && c->width; i++) {
 		const uint64_t v = (uint64_t)value_of(p, column, i) - (uint64_t)c->least;
 		memcpy(to + (size_t)i * (size_t)c->width, &v,
-			(size_t)c->width); /* the lowest bytes of v, since the library is built only for little-endian machines */
+			(size_t)c->width); /* copies the lowest bytes of v: the library is built only for little-endian machines */
 	}
 }
 
@@ -216,7 +216,7 @@ static bool is_sound(const struct stk_ffmpeg *f, const struct head *h, size_t si
 		const int32_t w = h->columns[c].width;
 		good = good && (w == 0 || w == 1 || w == 2 || w == 4 || w == 8);
 	}
-	/* Packets that are all alike need no bytes here, so that the size does not limit their number. */
+	/* A column whose values are all equal takes no bytes, so the size of the data does not limit the number of packets. */
 	good = good && (h->count <= MOST_WITHOUT_BYTES || column_bytes(h) >= (size_t)h->count);
 	return good && size == sizeof *h + (size_t)h->extradata_size + column_bytes(h) + (size_t)h->kept + HASH;
 }

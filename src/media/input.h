@@ -15,8 +15,8 @@ struct stk_media_input {
 	const uint8_t *data; /* all bytes, or NULL */
 	/* Reads exactly n bytes, all of which lie inside the file. Called by one thread at a time. NULL if `data` is set. */
 	enum stk_status (*read)(void *user, int64_t offset, void *to, size_t n, struct stk_error *err);
-	/* Announces that most of the next reads lie in this range, so that an input whose requests are costly can read the range with one request.
-	 * n 0: the announced reads are over. Nullable. */
+	/* Announces that most of the next reads lie in this range, so that an input whose requests are costly can fetch the range with one request. n 0: there
+	 * are no more such reads. Nullable. */
 	void (*expect)(void *user, int64_t offset, int64_t n);
 	void *user;
 	/* Called between reads; true ends the work with STK_CANCELLED. Nullable. */
@@ -28,7 +28,7 @@ struct stk_media_input {
 STK_MUST_USE enum stk_status stk__media_read(const struct stk_media_input *in, int64_t offset, void *to, size_t n, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__media_check(const struct stk_media_input *in, struct stk_error *err); /* STK_CANCELLED if interrupted */
 
-/* The marks that distinguish versions of a file: times and inode of a local one, or the version of an object (its ETag). */
+/* Identifies a version of a file: by times and inode of a local file, or by the ETag of an object. */
 struct stk_media_version {
 	bool known; /* false: versions cannot be distinguished */
 	int64_t size, modified_ns, changed_ns;

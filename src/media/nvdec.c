@@ -11,19 +11,19 @@
 #include <unistd.h>
 
 enum {
-	OUTPUTS = 4, /* pictures that are mapped at the same time */
-	EXTRA = 6,   /* surfaces beyond those that the stream's references need */
+	OUTPUTS = 4, /* limit of the pictures that are mapped at the same time */
+	EXTRA = 6,   /* surfaces in addition to those that the stream's references need */
 	MOST_SURFACES = 64,
 	MOST_PENDING = 5, /* wanted pictures that may wait to be taken while the engine works on the next packets */
-	LEAST_KEPT = 8,   /* idle sessions that are kept; more if more were in use at the same time */
+	LEAST_KEPT = 8,   /* number of idle sessions that are kept at least; if more were in use at the same time, that many are kept */
 	SIZE_STEP = 256   /* sessions are made for sizes rounded up to this, so that videos of similar sizes share them */
 };
 
 /* A surface of a session. */
 struct surface {
-	int32_t packet; /* the packet whose picture the surface holds; -1: none */
-	int32_t number; /* number of a wanted picture that is still to be taken; else STK_NVDEC_UNWANTED */
-	bool unchecked; /* the engine's verdict on the picture has not been read */
+	int32_t packet; /* the packet from which the surface's picture was decoded; -1: the surface has no picture */
+	int32_t number; /* if the picture is wanted and was not taken yet, the caller's number for it; else STK_NVDEC_UNWANTED */
+	bool unchecked; /* it was not asked yet whether the engine has found errors in the picture */
 };
 
 struct stk_nvdec_session {
@@ -31,7 +31,7 @@ struct stk_nvdec_session {
 	struct stk_nvdec *nvdec;
 	enum stk_cuvid_codec codec;
 	void *parser, *decoder;
-	struct stk_cuvid_create made; /* the decoder's parameters */
+	struct stk_cuvid_create made; /* parameters with which the decoder was made */
 	struct stk_cuvid_format format;
 	struct stk_nvdec_run run;
 	struct surface surfaces[MOST_SURFACES];
@@ -40,13 +40,13 @@ struct stk_nvdec_session {
 		stk_gpu_event done;
 	} mapped[OUTPUTS];
 	uint64_t maps, unmaps;
-	int32_t pending[MOST_SURFACES]; /* surfaces to be taken, in the order of decoding */
+	int32_t pending[MOST_SURFACES]; /* surfaces with wanted pictures that were not taken yet, in the order of decoding */
 	int32_t n_pending, packets;
-	/* The packet that is being parsed: */
-	int32_t decoded, shown; /* surface of its last picture, and of the picture that is shown; -1: none */
+	/* These describe the packet that is being parsed. */
+	int32_t decoded, shown; /* surface of the packet's last picture, and of the picture that it shows; -1: none */
 	bool skip, dirty;       /* dirty: packets were sent since the last end of stream */
 	bool broken;            /* a call of the decoder failed */
-	enum stk_status status; /* status of the callbacks, whose return values cannot carry it */
+	enum stk_status status; /* failure of a callback of the parser, which cannot return a status */
 	struct stk_error *err;
 };
 
@@ -58,7 +58,7 @@ struct stk_nvdec {
 	struct stk_error missing; /* why NVIDIA's decoder library could not be loaded */
 	stk_gpu_kernel to_rgb;
 	pthread_mutex_t lock;           /* guards all members below */
-	struct stk_nvdec_session *idle; /* a list of idle sessions, the last used one first */
+	struct stk_nvdec_session *idle; /* list of idle sessions, the most recently used one first */
 	int n_idle, in_use, most_in_use;
 	char why[200];
 };
@@ -108,7 +108,7 @@ void stk__nvdec_close(struct stk_nvdec *n)
 {
 	if (!n || atomic_fetch_sub(&n->refs, 1) > 1)
 		return;
-	if (n->idle && !stk__gpu_enter(n->dev, NULL)) { /* a forked child leaves the sessions to its parent */
+	if (n->idle && !stk__gpu_enter(n->dev, NULL)) { /* entering fails in a forked child, which must leave the sessions to its parent */
 		while (n->idle)
 			destroy(remove_idle(n, -1, 0, 0));
 		stk__gpu_leave(n->dev);
@@ -172,7 +172,7 @@ enum stk_status stk__nvdec_to_rgb(
 
 /* ---- pictures ---- */
 
-/* Says that a call of the decoder failed; the cores then decode the stream. */
+/* Marks the session as broken after a failed call of the decoder, and returns STK_UNSUPPORTED, so that the cores decode the stream. */
 static enum stk_status failed(struct stk_nvdec_session *s, const char *what, int result, struct stk_error *err)
 {
 	s->broken = true;
@@ -184,7 +184,7 @@ static enum stk_status check_surface(struct stk_nvdec_session *s, int32_t surfac
 	enum { NAP = 50 }; /* microseconds */
 	struct stk_cuvid_status verdict = {0};
 	s->surfaces[surface].unchecked = false;
-	/* The engine has a verdict only for H.264 and HEVC; for other codecs the call fails, which ends the loop. */
+	/* The engine reports errors only for H.264 and HEVC; for other codecs the call fails, which ends the loop. */
 	while (s->nvdec->cuvid.cuvidGetDecodeStatus(s->decoder, surface, &verdict) == 0 && verdict.status == CUVID_STATUS_IN_PROGRESS)
 		usleep(NAP);
 	if (verdict.status == CUVID_STATUS_ERROR || verdict.status == CUVID_STATUS_CONCEALED)
@@ -192,7 +192,7 @@ static enum stk_status check_surface(struct stk_nvdec_session *s, int32_t surfac
 	return STK_OK;
 }
 
-/* Reads the engine's verdicts on the pictures of all packets up to this one. */
+/* Checks whether the engine has found errors in the pictures of the packets up to this one. */
 static enum stk_status check_up_to(struct stk_nvdec_session *s, int32_t packet, struct stk_error *err)
 {
 	enum stk_status status = STK_OK;
@@ -202,7 +202,7 @@ static enum stk_status check_up_to(struct stk_nvdec_session *s, int32_t packet, 
 	return status;
 }
 
-/* Gives the oldest mapped picture back. */
+/* Unmaps the picture that was mapped first. */
 static enum stk_status unmap(struct stk_nvdec_session *s, struct stk_error *err)
 {
 	const int i = (int)(s->unmaps++ % OUTPUTS);
@@ -232,7 +232,7 @@ static void describe(const struct stk_nvdec_session *s, uint64_t address, unsign
 	}
 }
 
-/* Maps the picture of a surface, and calls the run's function. */
+/* Maps the picture of a surface and passes it to run->take. */
 static enum stk_status take_surface(struct stk_nvdec_session *s, int32_t surface, int32_t number, struct stk_error *err)
 {
 	struct stk_nvdec *n = s->nvdec;
@@ -305,7 +305,7 @@ static unsigned long round_up(unsigned long n, unsigned long to)
 	return (n + to - 1) / to * to;
 }
 
-/* The whole coded picture is mapped, without scaling; the conversion crops it. */
+/* Chooses the decoder's parameters. The whole coded picture is mapped, without scaling; the conversion to RGB crops it. */
 static struct stk_cuvid_create plan_decoder(const struct stk_cuvid_format *f, int surface_format)
 {
 	const unsigned long width = round_up(f->coded_width, 2), height = round_up(f->coded_height, 2);
@@ -341,7 +341,7 @@ static enum stk_status reconfigure(struct stk_nvdec_session *s, const struct stk
 	return STK_OK;
 }
 
-/* Makes the session's decoder fit a format. */
+/* Makes a decoder for a format, or changes the session's decoder to it. */
 static enum stk_status prepare(struct stk_nvdec_session *s, const struct stk_cuvid_format *f, struct stk_error *err)
 {
 	const bool wide = f->luma_minus_8 > 0, planar = f->chroma == CUVID_444;
@@ -457,7 +457,7 @@ static enum stk_status make(struct stk_nvdec *n, enum stk_cuvid_codec codec, str
 	return status;
 }
 
-/* Removes an idle session from the list, and returns it: one for this codec, preferably of this size; with codec -1 the least recently used one. */
+/* Removes an idle session from the list and returns it: one for this codec, preferably of this size; with codec -1, the least recently used one. */
 static struct stk_nvdec_session *remove_idle(struct stk_nvdec *n, int codec, int32_t width, int32_t height)
 {
 	struct stk_nvdec_session **best = NULL, **p;
@@ -581,7 +581,7 @@ enum stk_status stk__nvdec_send(
 		s->surfaces[surface].packet = packet;
 	if (number == STK_NVDEC_UNWANTED)
 		return STK_OK;
-	if (s->surfaces[surface].number != STK_NVDEC_UNWANTED) /* the packet shows a picture again that is still to be taken */
+	if (s->surfaces[surface].number != STK_NVDEC_UNWANTED) /* the packet shows a picture again that is wanted and was not taken yet */
 		return take_surface(s, surface, number, err);
 	s->surfaces[surface].number = number;
 	s->pending[s->n_pending++] = surface;

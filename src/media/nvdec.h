@@ -11,16 +11,17 @@
 #include "gpu/gpu.h"
 #include "media/convert.h"
 
-/* The decoder of one GPU, with the sessions that are kept. */
+/* The decoder of one GPU, with its idle sessions. */
 struct stk_nvdec;
 
 /* Opens the decoder of GPU number `ordinal`. Fails as stk__gpu_device_open does. A driver without a video decoder is no failure here, but in
  * stk__nvdec_take. */
 STK_MUST_USE enum stk_status stk__nvdec_open(int32_t ordinal, struct stk_nvdec **out, struct stk_error *err);
 struct stk_nvdec *stk__nvdec_ref(struct stk_nvdec *n); /* adds a reference, and returns `n` */
-void stk__nvdec_close(struct stk_nvdec *n); /* drops a reference; takes NULL. All sessions must be given back before the last one. */
+void stk__nvdec_close(struct stk_nvdec
+		*n); /* drops a reference; takes NULL. All sessions must have been given back before the last reference is dropped. */
 struct stk_gpu_device *stk__nvdec_device(const struct stk_nvdec *n);
-/* Notes why frames were decoded on the cores, for stk__nvdec_why, which copies the latest reason: "" if there is none. Any thread. */
+/* Stores the reason why frames were decoded on the cores. stk__nvdec_why copies the latest reason; "" if all frames were decoded on the GPU. Any thread. */
 void stk__nvdec_note(struct stk_nvdec *n, const char *why);
 void stk__nvdec_why(struct stk_nvdec *n, char *out, size_t size);
 
@@ -29,19 +30,19 @@ STK_MUST_USE enum stk_status stk__nvdec_to_rgb(
 	struct stk_nvdec *n, const struct stk_picture *p, const struct stk_image *to, stk_gpu_stream stream, struct stk_error *err);
 
 struct stk_nvdec_session;
-enum { STK_NVDEC_MORE_SURFACES = 10 }; /* surfaces that a session has beyond those that a stream's references need */
+enum { STK_NVDEC_MORE_SURFACES = 10 }; /* surfaces that a session has in addition to those that a stream's references need */
 
 /* Takes a session for streams of a codec, preferably one that has decoded pictures of that size. STK_UNSUPPORTED: the driver has no video decoder,
  * or STK_NVDEC_SESSIONS are in use. */
 enum { STK_NVDEC_SESSIONS = 64 };
 STK_MUST_USE enum stk_status stk__nvdec_take(struct stk_nvdec *n, enum stk_cuvid_codec codec, int32_t width, int32_t height,
 	struct stk_nvdec_session **out, struct stk_error *err);
-/* Gives a session back after stk__nvdec_take_below, for other videos; one that is broken is destroyed. NULL is allowed. */
+/* Returns a session for use with other videos. Call stk__nvdec_take_below before. A broken session is destroyed. Takes NULL. */
 void stk__nvdec_give(struct stk_nvdec *n, struct stk_nvdec_session *s);
-/* Returns whether a call of NVIDIA's library has failed, other than for what is in the stream. */
+/* Returns whether a call of NVIDIA's library has failed for a reason that does not lie in the stream. */
 bool stk__nvdec_broken(const struct stk_nvdec_session *s);
 
-/* What happens to the pictures of a run of packets. */
+/* A run decodes packets from a key packet on. This says where its pictures go. */
 struct stk_nvdec_run {
 	/* Called once for each wanted picture, with the number that stk__nvdec_send got, in the order of decoding. The planes are device addresses, for work that is
 	 * queued on `stream` during the call; `matrix` is not set. An error ends the run, and the function of this header that is running returns it. */
@@ -52,25 +53,27 @@ struct stk_nvdec_run {
 enum { STK_NVDEC_UNWANTED = -1 };
 
 /* The functions below return STK_UNSUPPORTED if the engine cannot decode the stream, and STK_CORRUPT if it found damage. The caller then decodes on the cores,
- * which decide whether the file is damaged. Pictures that were taken before the error are right. */
+ * which decide whether the file is damaged. Pictures that were taken before the error are intact. */
 
 /* Starts at a key packet. head: parameter sets that precede it; may be empty. */
 STK_MUST_USE enum stk_status stk__nvdec_begin(
 	struct stk_nvdec_session *s, const struct stk_nvdec_run *run, const uint8_t *head, size_t size, struct stk_error *err);
 /* Continues a run with the next packets. */
 void stk__nvdec_continue(struct stk_nvdec_session *s, const struct stk_nvdec_run *run);
-/* Decodes a packet, which holds one picture that is shown. number: of a wanted picture, or STK_NVDEC_UNWANTED. skip: nothing refers to the picture, so that it
- * need not be decoded. hidden: the packet holds no picture that is shown. */
+/* Decodes a packet that contains one picture that is shown. number: the caller's number for the picture, or STK_NVDEC_UNWANTED. skip: the picture need not be
+ * decoded, because no other refers to it. hidden: the packet contains no picture that is shown. */
 STK_MUST_USE enum stk_status stk__nvdec_send(
 	struct stk_nvdec_session *s, const uint8_t *data, size_t size, int32_t number, bool skip, bool hidden, struct stk_error *err);
-/* Takes the picture of an earlier packet, if a surface still holds it; else sets *held to false. packet: counted from 0 since stk__nvdec_begin. */
+/* Passes the picture of an earlier packet to run->take if a surface still contains it, and sets *held to whether one does. packet: index among the packets sent
+ * since stk__nvdec_begin. */
 STK_MUST_USE enum stk_status stk__nvdec_take_held(
 	struct stk_nvdec_session *s, int32_t packet, int32_t number, bool *held, struct stk_error *err);
 bool stk__nvdec_holds(const struct stk_nvdec_session *s, int32_t packet);
-/* Gives another number to the picture of an earlier packet that is still to be taken; with STK_NVDEC_UNWANTED the picture is not taken. Returns false if
- * there is no such picture. */
+/* Changes the number of a picture of an earlier packet that is wanted and was not taken yet; STK_NVDEC_UNWANTED: it will not be taken. Returns false if there
+ * is no such picture. */
 bool stk__nvdec_renumber(struct stk_nvdec_session *s, int32_t packet, int32_t number);
-/* Takes the pictures with numbers below `limit`, and waits for the work on all that were taken. The engine goes on with the others. */
+/* Passes the pictures with numbers below `limit` to run->take, and waits for the work on all pictures that were taken. The engine continues to decode the
+ * others. */
 STK_MUST_USE enum stk_status stk__nvdec_take_below(struct stk_nvdec_session *s, int32_t limit, struct stk_error *err);
 
 /* Returns the format of the run's stream; valid after its first packet. */

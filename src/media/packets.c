@@ -17,12 +17,12 @@ struct listing {
 	const struct stk_media_input *in;
 	const AVCodecParameters *parameters;
 	struct stk_packets *out;
-	/* Without times in the file, the stream's own parser says in which order pictures are presented. */
+	/* Finds the order in which pictures are presented, if the file stores no times. */
 	AVCodecParserContext *parser;
 	AVCodecContext *context;
-	int32_t *picture; /* each packet's picture order count, which begins at 0 at most key packets; for MPEG see order_mpeg */
+	int32_t *picture; /* [packet]: picture order count, which starts at 0 at most key packets; for MPEG see order_mpeg */
 	int64_t *dts;
-	uint8_t *compare; /* bytes of the file, to compare a packet with */
+	uint8_t *compare; /* buffer for bytes of the file, which are compared with those of a packet */
 	size_t compare_room;
 	bool untimed;
 };
@@ -50,7 +50,7 @@ static enum stk_status grow(struct listing *l, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Copies the bytes of a packet that are not in one piece in the file. */
+/* Keeps a copy of the bytes of a packet that is not contiguous in the file. */
 static enum stk_status keep(struct stk_packets *p, struct stk_packet *packet, const uint8_t *data, struct stk_error *err)
 {
 	const size_t size = (size_t)packet->size;
@@ -74,8 +74,8 @@ static enum stk_status keep(struct stk_packets *p, struct stk_packet *packet, co
 	return STK_OK;
 }
 
-/* Finds the packet's bytes in the file: the demuxer reports only the offset of the header that precedes them. Keeps a copy of bytes that are not there in one
- * piece. */
+/* Finds the packet's bytes in the file: the demuxer reports only the offset of the header that precedes them. If they are not contiguous in the file, keeps a
+ * copy of them. */
 static enum stk_status locate(struct listing *l, struct stk_packet *packet, const AVPacket *got, struct stk_error *err)
 {
 	enum { MOST_HEADER = 64 };
@@ -143,7 +143,7 @@ static bool is_encrypted(const AVPacket *packet)
 	return false;
 }
 
-/* Returns whether the packet changes the decoder's parameters in a way that is not in its own bytes. */
+/* Returns whether the demuxer attaches new decoder parameters to the packet, which its own bytes do not contain. */
 static bool changes_parameters(const struct listing *l, const AVPacket *packet)
 {
 	for (int i = 0; i < packet->side_data_elems; i++) {
@@ -155,7 +155,7 @@ static bool changes_parameters(const struct listing *l, const AVPacket *packet)
 	return false;
 }
 
-/* Returns whether differences of times cannot overflow. */
+/* Returns whether a time is so small that differences of two times cannot overflow. */
 static bool is_time(int64_t t)
 {
 	return t == AV_NOPTS_VALUE || (t >= -STK_MOST_TIME && t <= STK_MOST_TIME);
@@ -212,7 +212,7 @@ static int by_time(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Replaces kinds of pictures (1: bidirectional) by their order. */
+/* Replaces the kind of each picture (1: bidirectional) by its position in the order of presentation. */
 static void order_mpeg(int32_t *picture, int32_t count)
 {
 	for (int32_t i = count - 1, next = count; i >= 0; i--) {
@@ -293,7 +293,7 @@ static enum stk_status read_all(struct listing *l, struct stk_error *err)
 static void find_reorder(struct stk_packets *p)
 {
 	enum { MOST = 16 }; /* most packets that H.264 and HEVC allow a decoder to hold back */
-	int64_t late[MOST]; /* the latest times so far, descending */
+	int64_t late[MOST]; /* the latest times of presentation so far, in descending order */
 	int n = 0;
 	for (int32_t i = 0; i < p->count; i++) {
 		const int64_t t = p->v[i].pts;

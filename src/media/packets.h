@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The packets of one stream of a media file, in the order of the file, which is the order of decoding: when each is presented, and where its bytes lie.
- * The list replaces the demuxer: a packet is read by its byte range. */
+ * The packets of one stream of a media file, in the order of the file, which is the order of decoding: when each is presented, and at which offset of the file
+ * its bytes lie. The list replaces the demuxer: a packet is read by its byte range. */
 #ifndef STK_MEDIA_PACKETS_H
 #define STK_MEDIA_PACKETS_H
 
@@ -13,7 +13,7 @@
 enum stk_packet_flags {
 	STK_PACKET_KEY = 1,     /* decoding can begin here */
 	STK_PACKET_DROPPED = 2, /* decoded, and not presented: outside of the edit list, or a hidden frame */
-	STK_PACKET_KEPT = 4,    /* its bytes do not lie in one piece in the file: `position` is an offset in `kept` */
+	STK_PACKET_KEPT = 4,    /* its bytes are not contiguous in the file: `position` is an offset in `kept`, where a copy is */
 	STK_PACKET_DAMAGED = 8, /* the demuxer found the packet incomplete */
 };
 
@@ -31,7 +31,8 @@ struct stk_packets {
 	int32_t tb_num, tb_den; /* a time base is tb_num / tb_den seconds */
 	uint8_t *kept;
 	size_t kept_size, kept_room;
-	int32_t reorder; /* the most packets that precede any one packet in the file and are presented after it */
+	/* how many packets a decoder must hold back: the largest number of packets that precede one packet in the file and are presented after it */
+	int32_t reorder;
 };
 
 /* Reads the list of the container's chosen stream. */

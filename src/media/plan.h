@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-/* A stream as the plan sees it. Packets are in the order of decoding, frames in that of presentation. */
+/* The data about a stream that planning needs. Packets are in the order of decoding, frames in that of presentation. */
 struct stk_frame_table {
 	const int32_t *packet_of; /* packet of each frame */
 	const int64_t *times;     /* time of presentation of each packet */
@@ -16,10 +16,11 @@ struct stk_frame_table {
 	int32_t frames, key_count;
 };
 
-/* Packets that are decoded in one go, from a key packet to the last that a wanted frame needs. */
+/* A range of packets that is decoded in one go, from a key packet to the last that a wanted frame needs. */
 struct stk_segment {
-	int32_t first, last;      /* the first and the last packet */
-	int32_t wanted, n_wanted; /* its wanted frames: entries of the list that was planned */
+	int32_t first, last; /* the first and the last packet */
+	int32_t wanted,
+		n_wanted; /* the segment's wanted frames: index of the first in the list that was passed to stk__plan, and their number */
 };
 
 /* Returns the index of a number in an ascending list; -1: the list does not contain it. */

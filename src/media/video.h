@@ -37,17 +37,17 @@ void stk__video_index_destroy(struct stk_video_index *x); /* takes NULL */
 const struct stk_video_facts *stk__video_facts(const struct stk_video_index *x);
 size_t stk__video_index_memory(const struct stk_video_index *x); /* bytes of memory that the index takes */
 
-/* Time at which a frame begins and for how long it is shown, in seconds. The last frame lasts as long as the file says, or as the frame before. */
+/* Return the time at which a frame begins, and for how long it is shown, in seconds. The last frame lasts as long as the file says, or as the frame before. */
 double stk__video_time(const struct stk_video_index *x, int32_t frame);
 double stk__video_duration(const struct stk_video_index *x, int32_t frame);
 bool stk__video_key(const struct stk_video_index *x, int32_t frame);
 /* Returns the frame that is shown at a time: the last frame that begins at or before that time; -1: the time is before the first frame. */
 int32_t stk__video_shown(const struct stk_video_index *x, double seconds);
 const struct stk_frame_table *stk__video_table(const struct stk_video_index *x);
-/* Estimates how many bytes libavcodec needs to decode the video: the frames that a stream of this codec, level and size may refer to, the frames that are held
- * back until their time comes, and the largest packet. */
+/* Estimates how many bytes libavcodec needs to decode the video: for the frames that a stream of this codec, level and size may refer to, for frames that are
+ * held back to return them in order, and for the largest packet. */
 size_t stk__video_decode_memory(const struct stk_video_index *x);
-/* Finds the byte range of the file that holds the packets of a segment, except those that are kept in the index. Returns false if all are. */
+/* Finds the byte range of the file that holds the packets of a segment, except those that are kept in the index. Returns false if all packets are kept. */
 bool stk__video_range(const struct stk_video_index *x, const struct stk_segment *segment, int64_t *offset, int64_t *length);
 
 /* Returns whether the index is worth keeping, because reading it from the file again would be much work: it is long, or needs a trip over a large file. */
@@ -63,29 +63,30 @@ STK_MUST_USE enum stk_status stk__video_index_unpack(const uint8_t *data, size_t
 struct stk_video_decoder;
 
 struct stk_video_limits {
-	int64_t max_pixels; /* most pixels of a frame; 0: 2^28 */
-	bool lenient;       /* damaged frames are shown as far as they can be decoded */
+	int64_t max_pixels; /* frames with more pixels are refused; 0: the limit is 2^28 */
+	bool lenient;       /* damaged frames are returned as far as they can be decoded, instead of an error */
 };
 
 STK_MUST_USE enum stk_status stk__video_decoder_create(
 	const struct stk_video_limits *limits, struct stk_video_decoder **out, struct stk_error *err);
 void stk__video_decoder_destroy(struct stk_video_decoder *d); /* takes NULL */
 
-/* The frames to decode, and where they go. */
+/* The frames to decode, and the function that says where each is written. */
 struct stk_video_wanted {
-	const int32_t *frames; /* ascending, each once */
+	const int32_t *frames; /* frame numbers in ascending order, each once */
 	int32_t count;
 	bool next; /* further frames will probably be wanted next: keeps the decoder's state after the last one */
-	/* Returns where frame number `k` of the list goes: an image of width x height pixels in 3 channels of uint8, of any strides. `data` NULL: the caller
-	 * refuses that size, and has filled err. */
+	/* Returns where the k-th frame of the list is to be written: an image of width x height pixels in 3 channels of uint8, of any strides. `data` NULL: the
+	 * caller refuses that size, and has filled err. */
 	struct stk_image (*place)(void *user, int32_t k, int32_t width, int32_t height, struct stk_error *err);
 	void *user;
 	const struct stk_cancel *cancel; /* nullable */
 };
 
 struct stk_video_counters {
-	int64_t wanted, decoded, segments;      /* frames that were wanted; packets that were decoded for them; trips from a key packet */
-	int64_t read_ns, decode_ns, convert_ns; /* time that packets took to read and to decode, and frames to convert */
+	int64_t wanted, decoded,
+		segments; /* wanted frames, packets that were decoded for them, and how often decoding began at a key packet */
+	int64_t read_ns, decode_ns, convert_ns; /* time spent reading and decoding packets, and converting frames */
 };
 
 /* Decodes frames of the video. Messages name frame and time. STK_CORRUPT: a packet that a frame needs is damaged or missing. */

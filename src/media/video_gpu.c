@@ -13,12 +13,12 @@
 /* Frames that the next call will probably want. Their packets are sent during this call, so that the engine decodes them while the caller works. The next call
  * takes most of them from the engine's surfaces. If the engine needs a surface before that, its picture is converted into `memory`, from which the next call
  * copies it. */
-enum { AHEAD = 4, AHEAD_NUMBER = INT32_MAX / 2 /* numbers of these frames begin here */ };
+enum { AHEAD = 4, AHEAD_NUMBER = INT32_MAX / 2 /* the frame in ahead[i] has the number AHEAD_NUMBER + i in calls of nvdec.h */ };
 struct ahead {
 	int32_t frame, packet;
 	bool there;              /* the picture is in `memory` */
 	struct stk_image layout; /* layout of the picture in `memory` */
-	stk_gpu_ptr memory;      /* GPU memory, kept for later frames; 0: not allocated yet */
+	stk_gpu_ptr memory;      /* GPU memory, used again for later frames; 0: not allocated yet */
 	size_t size;
 };
 
@@ -27,7 +27,7 @@ struct stk_video_gpu {
 	stk_gpu_stream stream;
 	stk_gpu_event before;
 	struct stk_nvdec_session *session; /* NULL between calls, unless the next frames may continue its run */
-	/* The stream of the run, and how far the run has come. */
+	/* The stream of the current run, and the packets that were sent so far. */
 	const struct stk_video_index *index; /* NULL: no run */
 	struct stk_annex_b units;
 	int32_t first, next; /* packet at which the run began, and the next one to send */
@@ -54,15 +54,15 @@ struct decoding {
 	const struct stk_video_index *x;
 	const struct stk_media_input *in;
 	const struct stk_video_wanted *wanted;
-	bool *came;         /* whether each wanted frame has been written */
-	int32_t *number_of; /* for each packet of the segment: the number of its wanted frame, or STK_NVDEC_UNWANTED */
-	int32_t base, last; /* the first and the last packet in number_of */
+	bool *came;         /* [wanted frame]: it has been written */
+	int32_t *number_of; /* [packet - base]: index of the packet's frame in the list of wanted frames, or STK_NVDEC_UNWANTED */
+	int32_t base, last; /* number_of covers the packets base to last */
 	int32_t missing;    /* number of wanted frames of the segment that were not written yet */
 	enum stk_status
 		status; /* a failure that ends the call: `place` refused, a kernel failed, or the user interrupts. Others leave frames to the cores. */
-	/* For the frames that the cores decode: */
-	const int32_t *left; /* for each of these frames, its number in the list of the call */
-	struct stk_image to; /* where the frame in `staging` goes; data NULL: `staging` holds no frame */
+	/* These are for the frames that the cores decode. */
+	const int32_t *left; /* [frame that the cores decode]: its index in the list of wanted frames */
+	struct stk_image to; /* where the frame in `staging` is to be copied; data NULL: `staging` contains no frame */
 };
 
 static enum stk_status no_memory(struct stk_error *err)
@@ -185,7 +185,7 @@ static void note_came(struct decoding *n, int32_t number, const struct stk_image
 	n->g->counters.on_gpu++;
 }
 
-/* Returns the memory for a frame that the next call will want; data NULL: memory is short. */
+/* Returns an image in a->memory for a frame that the next call will want; its `data` is NULL if memory is short. */
 static struct stk_image place_ahead(struct stk_video_gpu *g, struct ahead *a, int32_t width, int32_t height, struct stk_error *err)
 {
 	const size_t size = (size_t)width * (size_t)height * 3;
@@ -298,7 +298,7 @@ static enum stk_status note_sent(struct stk_video_gpu *g, int32_t packet, struct
 	return STK_OK;
 }
 
-/* Reads the bytes of a packet as the parser takes them. */
+/* Reads a packet and converts it to the form that NVIDIA's parser reads. */
 static enum stk_status read_packet(struct decoding *n, int32_t packet, const uint8_t **out, size_t *size, struct stk_error *err)
 {
 	struct stk_video_gpu *g = n->g;
@@ -399,7 +399,8 @@ static bool same_layout(const struct stk_image *a, const struct stk_image *b)
 	return a->width == b->width && a->height == b->height && a->pixel == b->pixel && a->row == b->row && a->channel == b->channel;
 }
 
-/* Returns whether the run can continue to the wanted frames of the segment: each frame's packet is not sent yet, or its picture is still held. */
+/* Returns whether the run can continue to the wanted frames of the segment: the packet of each frame was not sent yet, or its picture is still in a surface or
+ * in g->ahead. */
 static bool can_continue(const struct decoding *n, const struct stk_segment *segment)
 {
 	struct stk_video_gpu *g = n->g;
@@ -436,7 +437,7 @@ static enum stk_status begin(struct decoding *n, const struct stk_segment *segme
 	return s;
 }
 
-/* Copies a wanted frame that an earlier call converted. Sets *on to false if it was written in another layout: then the run must begin again. */
+/* Copies a wanted frame that an earlier call converted. Sets *on to false if that call converted it to another layout: then the run must begin again. */
 static enum stk_status take_ahead(struct decoding *n, int32_t number, bool *on, struct stk_error *err)
 {
 	struct stk_video_gpu *g = n->g;
@@ -482,7 +483,7 @@ static void plan_ahead(struct decoding *n, const struct stk_segment *segment, bo
 		for (int32_t i = 0; i < AHEAD; i++)
 			unused = g->ahead[i].frame < 0 ? &g->ahead[i] : unused;
 		if (!unused || packet < g->next ||
-			find_ahead(g, packet)) /* a picture that was decoded before stays in its surface as long as it can */
+			find_ahead(g, packet)) /* its packet was sent before, so its picture is in a surface as long as no other needs it */
 			continue;
 		unused->frame = f;
 		unused->packet = packet;
@@ -490,7 +491,8 @@ static void plan_ahead(struct decoding *n, const struct stk_segment *segment, bo
 	}
 }
 
-/* Sends the packets of the frames in g->ahead. A failure does not concern this call, unless n->status is set, but the run must end after the call: *ends. */
+/* Sends the packets of the frames in g->ahead. A failure is no failure of this call, unless n->status is set; it sets *ends, so that the run ends after the
+ * call. */
 static enum stk_status send_ahead(struct decoding *n, bool *ends, struct stk_error *err)
 {
 	struct stk_video_gpu *g = n->g;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Decodes frames of videos into GPU memory: on NVIDIA's video decoder if it has an engine for the stream, and else on the cores, with the same bytes. The cores
- * also decode what the engine finds damaged, so that they decide what is an error.
+ * also decode frames in which the engine finds damage, so that the same frames are errors with and without a GPU.
  *
  * MPEG-2 and MPEG-4 are decoded on the cores: their inverse DCT is not defined to the bit, and the engine's differs from FFmpeg's. */
 #ifndef STK_MEDIA_VIDEO_GPU_H
@@ -18,9 +18,9 @@ STK_MUST_USE enum stk_status stk__video_gpu_create(struct stk_nvdec *nvdec, stru
 void stk__video_gpu_destroy(struct stk_video_gpu *g); /* takes NULL */
 struct stk_gpu_device *stk__video_gpu_device(const struct stk_video_gpu *g);
 
-/* Like stk__video_decode, but `place` returns images whose `data` is a device address. The images must be dense: width x height x 3 bytes without gaps. The
- * frames are there when the function returns. after: work on the images' memory that must end before frames are written is queued on this stream.
- * cores: decodes what the engine does not. only_cores: why the cores shall decode all frames; nullable. */
+/* Like stk__video_decode, but `place` returns images whose `data` is a device address. The images must be dense: width x height x 3 bytes without gaps. All
+ * frames have been written when the function returns. after: frames are written only after the work that is queued on this stream. cores: decodes the frames
+ * that the engine does not decode. only_cores: why the cores shall decode all frames; nullable. */
 STK_MUST_USE enum stk_status stk__video_gpu_decode(struct stk_video_gpu *g, struct stk_video_decoder *cores,
 	const struct stk_video_index *x, const struct stk_media_input *in, const struct stk_video_wanted *wanted, stk_gpu_stream after,
 	const char *only_cores, struct stk_error *err);
