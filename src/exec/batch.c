@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The consumer's batch, over the blocks of a slot. Its structures are stored with the slot's face and reused.
+ * The consumer's batch (struct stk_batch), whose data lies in the blocks of a slot. The structure is kept with the slot's face and used again for later
+ * batches.
  *
- * `wholes` counts the references that hold all blocks and the face; every other reference holds the face and the block of one output. A tensor holds only
- * its block. */
+ * References to a batch are of two kinds, both counted in `refs`. A whole reference keeps the face and all blocks in use; `wholes` counts these. Any other
+ * keeps the face and the block of one output in use. A DLPack tensor refers only to its block. */
 #include "exec/exec.h"
 
 #include "exec/dlpack.h"
@@ -13,7 +14,7 @@
 
 struct stk_batch {
 	_Atomic int refs, wholes;
-	struct stk_face *face;     /* NULL: a copy with its own memory */
+	struct stk_face *face;     /* NULL: the batch is a copy with memory of its own */
 	struct stk_block **blocks; /* one block for each of the slot's values; each is valid while it is referenced */
 	int32_t *values;           /* index in `blocks` of each output */
 	int32_t n_values;
@@ -31,7 +32,7 @@ struct stk_batch {
 	char **names;         /* URI of each sample; the memory stays with the face for later batches */
 	size_t *name_room;
 	bool *named;
-	void *copy;                  /* without a slot: descriptions of the samples, and their bytes unless the caller owns those */
+	void *copy; /* for a batch without a slot: descriptions of its samples, followed by their bytes unless the caller owns these */
 	void (*release)(void *user); /* returns the caller's bytes; nullable */
 	void *user;
 };
@@ -120,7 +121,7 @@ static void close_gaps(struct stk_pipeline *p, struct stk_record *r, struct stk_
 	b->count = n;
 }
 
-/* Prepares the computation of places on request. The order's list of indices belongs to the graph, which the program holds. */
+/* Prepares the computation of places on request. The order's list of indices belongs to the graph, to which the program has a reference. */
 static void places_later(struct stk_pipeline *p, const struct stk_record *r, struct stk_batch *b)
 {
 	b->places_later = true;
@@ -243,7 +244,7 @@ struct stk_batch *stk_batch_ref_output(struct stk_batch *b, int32_t output)
 	return b;
 }
 
-/* Releases n blocks, then the reference itself. */
+/* Drops a reference to a batch together with its references to n blocks. */
 static void let_go(struct stk_batch *b, struct stk_block *const *blocks, int32_t n)
 {
 	/* If this is the only reference, no other thread can add one: new references are made from existing ones. */
@@ -273,7 +274,7 @@ void stk_batch_unref(struct stk_batch **batch)
 void stk_batch_unref_output(struct stk_batch **batch, int32_t output)
 {
 	struct stk_batch *b = batch ? *batch : NULL;
-	if (!b || output < 0 || output >= b->n_outputs) /* no such reference can exist */
+	if (!b || output < 0 || output >= b->n_outputs) /* no reference to such an output can exist */
 		return;
 	*batch = NULL;
 	let_go(b, b->face ? &b->blocks[b->values[output]] : NULL, b->face ? 1 : 0);
@@ -288,7 +289,7 @@ int32_t stk_batch_size(const struct stk_batch *b)
 
 int32_t stk_batch_planned(const struct stk_batch *b)
 {
-	return !b ? 0 : b->at.count > b->count ? b->at.count : b->count; /* a copy does not belong to a run */
+	return !b ? 0 : b->at.count > b->count ? b->at.count : b->count; /* a copy has no run, so at.count is 0 */
 }
 
 int32_t stk_batch_outputs(const struct stk_batch *b)
@@ -427,8 +428,8 @@ static size_t whole_lines(size_t bytes)
 	return (bytes + STK_CACHE_LINE - 1) / STK_CACHE_LINE * STK_CACHE_LINE;
 }
 
-/* Allocates room for `count` samples of a list from sample `first`: their descriptions, then their bytes, each beginning at a cache line;
- * samples of a dense list are adjacent. */
+/* Allocates memory for a copy of `count` samples of a list, from sample `first` on: first their descriptions, then their bytes. Each sample begins at a cache
+ * line, except in a dense list, where samples are adjacent. */
 static struct stk_tensor *copy_room(const struct stk_tensor_list *l, int32_t first, int32_t count, struct stk_batch *to)
 {
 	size_t head = whole_lines((size_t)count * sizeof(struct stk_tensor)), bytes = head;
@@ -571,7 +572,7 @@ enum stk_status stk_batch_wrap(const struct stk_tensor *samples, int32_t count, 
 
 struct exported {
 	DLManagedTensorVersioned tensor;
-	struct stk_batch *batch; /* keeps the memory alive if there is no block */
+	struct stk_batch *batch; /* the batch that owns the memory if no block does */
 	struct stk_block *block;
 	int64_t shape[STK_MAX_DIMS + 1], strides[STK_MAX_DIMS + 1];
 };

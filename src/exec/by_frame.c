@@ -29,7 +29,7 @@ static enum stk_status count_frames(
 	return s;
 }
 
-/* Raises `most` to the largest extents of both; returns true if they differ. */
+/* Sets each extent of `most` to the larger one of the two descs. Returns whether they differed in type, dims or extents. */
 static bool differs(struct stk_desc *most, const struct stk_desc *d)
 {
 	bool other = d->dtype != most->dtype || d->ndim != most->ndim;
@@ -140,6 +140,6 @@ enum stk_status stk__by_frame_run(const struct stk_chain_run *run, const struct 
 		return s;
 	out = run->worker->values[value];
 	s = stk__by_frame_cores(run, node, &out, err);
-	run->worker->values[value] = out; /* the frames' calls have used its memory */
+	run->worker->values[value] = out; /* restores it, because the calls of single frames have overwritten this entry */
 	return s;
 }

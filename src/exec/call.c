@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Takes the name from the reader that the node's input comes from, or else from the leading reader. */
+/* Sets call->uri to the sample's name in the reader from which the node's input comes, or else in the leading reader. */
 static enum stk_status name_sample(const struct stk_chain_run *run, int32_t origin, struct stk_call *call, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];
@@ -22,7 +22,7 @@ static enum stk_status name_sample(const struct stk_chain_run *run, int32_t orig
 	return STK_OK;
 }
 
-/* In a branch, restricts the batch to the samples that take it. */
+/* Sets the result of gather. For a node in a branch, `index` and `batch` then count only the samples that take the branch. */
 static void set_gathered(const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call)
 {
 	const struct stk_takers *takers = &run->record->takers[n->gathers];
@@ -52,7 +52,8 @@ static enum stk_status set_inputs(
 		if (k == 0)
 			stk__layout_name(n->def, &in[0].desc);
 		in[k] = read_value(run, in[k]);
-		enum stk_status s = stk__input_takes(n->def, k, in[k].desc.dtype, err); /* for branches the graph may not know the type */
+		enum stk_status s =
+			stk__input_takes(n->def, k, in[k].desc.dtype, err); /* the graph may not know the types of merged values */
 		if (s)
 			return s;
 	}
@@ -192,7 +193,7 @@ static void release_buffer(void *buffer)
 	stk__buffer_release(buffer);
 }
 
-/* Lets an output use the buffer of its bytes without a copy, if the bytes are the output unchanged. */
+/* If an output is exactly a range of bytes that io has read, makes the slot refer to io's buffer instead of a copy. Returns false if a copy is needed. */
 static bool hand_over(const struct stk_chain_run *run, const struct stk_value *v, const struct stk_tensor *t)
 {
 	const struct stk_sample_state *s = &run->record->samples[run->sample];
@@ -206,7 +207,7 @@ static bool hand_over(const struct stk_chain_run *run, const struct stk_value *v
 	return done;
 }
 
-/* Gives an inferred value its memory: in the slot, or in scratch. A view (data is set) stays unless the value must be in the slot. */
+/* Sets the address of an inferred value: in the slot, or in scratch memory. A view (its data is set) keeps its address unless the value must be in the slot. */
 enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err)
 {
 	struct stk_tensor *t = &run->worker->values[value];
@@ -218,12 +219,12 @@ enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value,
 	int64_t bytes = stk_desc_bytes(&t->desc);
 	if (bytes < 0)
 		return stk__fail(err, STK_LIMIT, "the output is too large to be addressed");
-	if ((size_t)bytes > limit && !t->data) /* also for memory in the slot, which is not scratch */
+	if ((size_t)bytes > limit && !t->data) /* memory in the slot is checked here, since only scratch memory has the limit built in */
 		return stk__fail_memory_limit(err, (size_t)bytes, limit);
 	if (kept) {
 		const void *view = t->data;
 		struct stk_tensor *place = &run->record->slot->values[v->slot].samples[run->sample];
-		if (view && view == place->data) { /* a merged value has been written there */
+		if (view && view == place->data) { /* a merged value: a branch has written it to its final address */
 			place->desc = t->desc;
 			return STK_OK;
 		}

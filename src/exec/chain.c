@@ -57,7 +57,8 @@ static void load_sources(const struct stk_chain_run *run, const struct stk_progr
 	const struct stk_program *g = run->pipeline->program;
 	for (int32_t k = 0; k < stk__program_sources(n); k++) {
 		const struct stk_value *v = &g->values[stk__program_source(n, k)];
-		if (v->slot >= 0 && g->nodes[v->node].level < run->level - 1) /* it gathers while the level before its own runs */
+		/* gather runs while the previous level runs, so values of that level are not in the slot yet */
+		if (v->slot >= 0 && g->nodes[v->node].level < run->level - 1)
 			load_kept(run, v->slot);
 	}
 }
@@ -97,8 +98,8 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 	stk__arena_limit(&w->arena, p->config.memory_limit);
 	if (chain->reads && !stk__arena_charge(&w->arena, stk__fetch_bytes(&r->samples[sample], chain)))
 		s = STK_NO_MEMORY;
-	w->tools.cpu_jobs.held = NULL;            /* after a sample that failed */
-	bool recipes = p->parts.resident != NULL; /* on the cores; a resident data set on the GPU has no chains */
+	w->tools.cpu_jobs.held = NULL;            /* a sample that failed may have left a job here */
+	bool recipes = p->parts.resident != NULL; /* only on the cores, since a resident data set on the GPU needs no chains */
 	if (recipes && s == STK_OK)
 		s = stk__resident_sample(&run, err);
 	for (int32_t g = 0; g < chain->n_groups && !recipes && s == STK_OK; g++) {

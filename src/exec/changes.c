@@ -83,8 +83,8 @@ static const char *name_of(const struct stk_reader_def *reader, const void *shar
 	return name;
 }
 
-/* Describes the place of the first change by files that exist now: after the last file that is certainly unchanged, and not after the end
- * of its run. */
+/* Describes where the first change lies by naming files that exist now: the last file that is certainly unchanged, and the last file of the run that
+ * differs. */
 static void add_place(struct stk_text *t, const struct stk_reader_def *reader, const void *shared, int64_t was, int j)
 {
 	char name[STK_MAX_URI];
@@ -95,7 +95,7 @@ static void add_place(struct stk_text *t, const struct stk_reader_def *reader, c
 		stk__text_add(t, "; the first %lld are the same, up to %.300s", (long long)begin, name_of(reader, shared, begin - 1, name));
 	if (begin == have)
 		stk__text_add(t, "; the files after it are missing");
-	else if (begin < end && end <= have) /* a difference in an empty run is a damaged digest */
+	else if (begin < end && end <= have) /* an empty run cannot differ, so otherwise the saved digest is damaged */
 		stk__text_add(t, "; the first change is at %.300s%s", name_of(reader, shared, end - 1, name),
 			end - begin > 1 ? " or before it" : "");
 }

@@ -13,7 +13,7 @@
 
 static void destroy(struct stk_context *ctx)
 {
-	if (ctx->process == getpid()) { /* a forked child has no threads to join, so it keeps their resources */
+	if (ctx->process == getpid()) { /* a forked child has none of these threads, so it cannot end them and leaves their resources */
 		stk__pool_destroy(ctx->pool);
 		stk_storage_unref(&ctx->storage);
 	}

@@ -31,7 +31,7 @@ struct stk_context {
 	cpu_set_t allowed;               /* cores of the process when the workers were started; empty: more than the set can hold */
 	pthread_mutex_t gpu_lock;        /* guards the members below */
 	struct stk_gpu *gpu;             /* NULL until a pipeline asks for a device */
-	struct stk_gpu_device **devices; /* by ordinal, NULL until asked for */
+	struct stk_gpu_device **devices; /* [ordinal]: the device; NULL until a pipeline uses it */
 	struct stk_device_cores pinned;  /* cores near the devices in use; empty if all are near */
 	int32_t bound;                   /* workers that are pinned to those cores */
 	struct stk_watch watch;

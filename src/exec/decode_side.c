@@ -30,13 +30,13 @@ static int32_t fall_of(int32_t level, const struct stk_window_seen *seen)
 	if (level <= 0)
 		return STEP;
 	int32_t fall = at_least(level / (late ? 2 : 4), 1);
-	if (full && seen->decoding > 0) /* so much that the rest of the work fits */
+	if (full && seen->decoding > 0) /* lower the level by so much that the rest of the work takes the share AIM of the cores */
 		fall = at_least(fall, (int32_t)(level * (seen->busy - AIM) / seen->decoding) + 1);
 	return at_most(fall, level);
 }
 
-/* Returns the level's rise if this window showed that the cores have time, else 0. Each point of the level takes as much of the cores as it took before, so the
- * rise is never more than fits. */
+/* Returns the level's rise if this window showed that the cores have time, else 0. Assumes that each point of the level takes as much of the cores as the
+ * points so far, and raises the level only by as many points as the cores have time for. */
 static int32_t rise_of(int32_t level, const struct stk_window_seen *seen)
 {
 	const double FREE = 0.8, IN_TIME = 0.02;
@@ -63,13 +63,14 @@ static bool is_too_much(int32_t level, const struct stk_window_seen *seen)
 enum {
 	FIRST_PATIENCE = 16,
 	MOST_PATIENCE = 128,
-	FIRST_PROBE = 2, /* how far the limit is raised to try a higher level */
-	SETTLED = 8,     /* windows without a change: the level is one that works */
+	FIRST_PROBE = 2, /* by how much the limit rises when a higher level is tried for the first time */
+	SETTLED = 8,     /* a level that was kept for so many windows counts as one that works */
 	SURE = 2,        /* windows in a row that must agree before the level falls: one may be late by chance */
 	REST = 8,        /* windows without a rise after a fall, since its effect shows late */
 };
 
-/* Lowers a level that was too high. If it had been raised from one that worked, goes back to that one, else falls far. The limit keeps it from coming back soon. */
+/* Lowers a level that was too high. If it had been raised from one that worked, goes back to that one, else falls far. The limit prevents it from rising back
+ * soon. */
 static void fall(struct stk_decode_level *now, int32_t by)
 {
 	int32_t to = now->level - by;
@@ -87,7 +88,7 @@ static void fall(struct stk_decode_level *now, int32_t by)
 	now->level = at_least(to, STK_LEVEL_LEAST);
 }
 
-/* Raises the limit after a long enough wait at it, to try a higher level. Each success makes the next try larger and earlier. */
+/* Raises the limit to try a higher level, after the level has been at the limit long enough. Each success makes the next try larger and earlier. */
 static void raise_limit(struct stk_decode_level *now)
 {
 	now->waited = 0;
@@ -132,7 +133,7 @@ struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, cons
 	return now;
 }
 
-/* ---- what a window showed ---- */
+/* ---- measurements of a window ---- */
 
 static int64_t cpu_ns(void)
 {
@@ -164,7 +165,7 @@ static struct stk_window_seen seen_since(
 		.late = (double)(now->late_ns - s->last.late_ns) / wall};
 }
 
-/* Averages the load over some windows: few whole batches fall into one. */
+/* Averages the load over some windows, since a single window covers only a few whole batches. */
 static const struct stk_window_seen *smoothed(struct stk_decode_side *s, const struct stk_window_seen *seen)
 {
 	s->mean.busy += (seen->busy - s->mean.busy) / 2;
@@ -174,7 +175,8 @@ static const struct stk_window_seen *smoothed(struct stk_decode_side *s, const s
 	return &s->mean;
 }
 
-/* Ends the window if it is over. One with a pause of the consumer says nothing about the load, nor do those after it, in which batches are made for stock. */
+/* Ends the window if its time is over. Ignores a window in which the consumer paused, and the windows after it in which batches are made ahead, because they do
+ * not show the load of steady work. */
 static void follow(struct stk_pipeline *p)
 {
 	enum { PAUSE_NS = 1000000000, REFILL = 5 };

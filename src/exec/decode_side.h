@@ -61,15 +61,15 @@ enum stk_batch_side { STK_BATCH_BY_FILE, STK_BATCH_BY_GPU, STK_BATCH_BY_CORES };
 /* The running state of a pipeline. Workers take turns to end a window. */
 struct stk_decode_side {
 	_Atomic int64_t window_ns; /* when the window began */
-	_Atomic int32_t level;     /* level.level, for workers that do not end a window */
-	_Atomic int32_t due;       /* hundredths of a file that the cores should still decode */
-	int32_t due_batches;       /* hundredths of a batch that the cores should still decode; guarded by the pipeline's lock */
+	_Atomic int32_t level;     /* copy of now.level, which any worker may read */
+	_Atomic int32_t due;       /* how many files the cores should decode next, in hundredths of a file */
+	int32_t due_batches; /* how many batches the cores should decode next, in hundredths of a batch; guarded by the pipeline's lock */
 	_Atomic int64_t files, bytes;
 	double cores; /* number of cores that this process may use */
 	struct stk_decode_level now;
-	struct stk_window_seen mean; /* over the last windows */
-	int32_t unseen;              /* windows after a pause that say nothing about the load */
-	struct stk_side_totals {     /* at the window's beginning */
+	struct stk_window_seen mean; /* average over the last windows */
+	int32_t unseen;              /* number of windows to ignore after a pause of the consumer */
+	struct stk_side_totals {     /* totals at the window's beginning */
 		int64_t cpu_ns, core_ns, core_cpu_ns, late_ns;
 	} last;
 	_Atomic bool ending; /* a worker ends the window; it owns `now` and `last` */

@@ -56,7 +56,8 @@ void stk_pipeline_cancel(struct stk_pipeline *p)
 	if (!p)
 		return;
 	atomic_store(&p->run.halt.asked, true);
-	atomic_store(&p->run.cancelled, true); /* waits are in slices, so that this can be called when no lock can be taken */
+	atomic_store(&p->run.cancelled,
+		true); /* does not wake the waiting thread, which needs the lock: it looks at this flag after each slice of its wait */
 }
 
 /* ---- waiting ---- */
@@ -105,7 +106,7 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 {
 	enum { STALL_MS = 30000 };
 	int64_t begin = stk__clock_ns(), until = ms >= 0 ? stk__clock_after_ms(begin, ms) : -1;
-	bool late = stk__record(p, p->flight.next_deliver)->state <= STK_BATCH_OPEN; /* the cores have not finished it */
+	bool late = stk__record(p, p->flight.next_deliver)->state <= STK_BATCH_OPEN; /* the cores have not finished the batch */
 	char text[1000];
 	if (p->parts.device)
 		stk__device_follow(p, ms != 0);
@@ -157,7 +158,7 @@ enum stk_status stk_pipeline_end_within(struct stk_pipeline *p, int64_t ms, stru
 		return STK_INVALID;
 	const int64_t until = stk__clock_after_ms(stk__clock_ns(), ms > 0 ? ms : 0);
 	enum stk_status s = stk__context_check(p->ctx, err);
-	if (s || stk__feed_is_me(p) || stk__pool_is_me(p->ctx->pool)) /* it would wait for itself */
+	if (s || stk__feed_is_me(p) || stk__pool_is_me(p->ctx->pool)) /* called from work of this pipeline: the wait would never end */
 		return s;
 	stk_pipeline_cancel(p);
 	pthread_mutex_lock(&p->lock);
@@ -194,18 +195,20 @@ static enum stk_status check_errors(struct stk_pipeline *p, const struct stk_rec
 		(long long)d->errors.count, (long long)r->at.epoch, limit, stk__bad_last(p));
 }
 
-/* Returns the batch, or the error in its place. */
+/* Sets *out to the record's batch, or returns the record's error. */
 static enum stk_status hand_over(struct stk_pipeline *p, struct stk_record *r, struct stk_batch **out, struct stk_error *err)
 {
 	if (r->result.kind) {
-		enum stk_status s = r->result.error.code == STK_TIMEOUT ? STK_IO : r->result.error.code; /* STK_TIMEOUT is for waits */
+		enum stk_status s = r->result.error.code == STK_TIMEOUT
+					    ? STK_IO
+					    : r->result.error.code; /* callers take STK_TIMEOUT for the end of a wait */
 		if (err) {
 			*err = r->result.error;
 			err->code = s;
 		}
 		return s;
 	}
-	*out = r->batch ? r->batch : stk__batch_make(p, r); /* if it has not been made yet */
+	*out = r->batch ? r->batch : stk__batch_make(p, r); /* makes the batch now if no worker has made it */
 	r->batch = NULL;
 	if (!*out)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a batch");
@@ -248,13 +251,13 @@ static bool next_is_on_its_way(const struct stk_pipeline *p, const struct stk_re
 		return false;
 	if (p->flight.next_open == p->flight.next_deliver)
 		return !stk__open_lacks_slot(p);
-	return stk__feed_waits(r) || r->result.kind == STK_RESULT_END; /* in the latter case it is about to be FINISHED */
+	return stk__feed_waits(r) || r->result.kind == STK_RESULT_END; /* RESULT_END: another thread is about to set FINISHED */
 }
 
 bool stk__deliver_ends_next(struct stk_pipeline *p)
 {
 	enum { PATIENCE_NS = 1000000000 };
-	if (stk__feed_is_me(p)) /* it would wait for itself */
+	if (stk__feed_is_me(p)) /* called from a source of this pipeline: the wait would never end */
 		return false;
 	const int64_t until = stk__clock_ns() + PATIENCE_NS;
 	pthread_mutex_lock(&p->lock);
@@ -362,7 +365,8 @@ enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error
 	bool leads = p->program->reader < 0; /* a source leads; otherwise the sources get the epoch with the next batch */
 	if (!leads) {
 		p->flight.next_deliver = next_epoch_batch(p, epoch);
-		p->at.step = stk__order_batch(&p->order, p->flight.next_deliver - 1).step; /* for a state: the end of the skipped epoch */
+		p->at.step = stk__order_batch(&p->order, p->flight.next_deliver - 1)
+				     .step; /* a state that is saved now names the end of the skipped epoch */
 	}
 	p->flight.next_create = p->flight.next_open = p->flight.next_deliver;
 	stk__fetch_restart(p);

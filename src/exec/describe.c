@@ -20,7 +20,7 @@ static void no_memory(struct stk_error *err)
 	}
 }
 
-/* Allocates memory for a job. All workers share the batch's memory, with one lock, so each takes memory for many jobs at a time. */
+/* Allocates memory for a job. All workers share the batch's memory, guarded by one lock, so each worker takes memory for many jobs at a time. */
 static void *take_job(struct stk_exec_worker *w, struct stk_device_batch *b, size_t size)
 {
 	enum { PIECE = 16 << 10 };
@@ -42,7 +42,7 @@ static void *take_job(struct stk_exec_worker *w, struct stk_device_batch *b, siz
 	return job;
 }
 
-/* more: number of extra bytes that follow the job. Returns NULL if memory is short, and fills err. */
+/* Adds a job of a sample to its step, with `more` bytes of memory after it. Returns NULL and fills err if memory is short. */
 static struct stk_device_job *add_job_with(
 	const struct stk_chain_run *run, int32_t step, enum stk_device_job_kind kind, size_t more, struct stk_error *err)
 {
@@ -73,8 +73,8 @@ static struct stk_device_job *add_job(const struct stk_chain_run *run, int32_t s
 	return add_job_with(run, step, kind, 0, err);
 }
 
-/* Returns an address for a sample of a value. Samples of a value of known size are adjacent, so that one copy can move them. mirrors:
- * addresses of that memory. */
+/* Returns an address in `memory` for a sample of a value. If the value has a known size, its samples are adjacent, so that one copy can move them;
+ * mirrors[value] is the address of the first. */
 static uintptr_t take_place(const struct stk_chain_run *run, struct stk_device_memory *memory, _Atomic uintptr_t *mirrors, int32_t value,
 	size_t bytes, struct stk_error *err)
 {
@@ -106,7 +106,8 @@ static enum stk_status upload(
 	return STK_OK;
 }
 
-/* Allocates a value of a sample. sent: the cores compute the value; if it goes to scratch, its samples are adjacent. */
+/* Allocates GPU memory for a value of a sample. sent: the cores compute the value; if it then lies in scratch, its samples are adjacent, so that one copy can
+ * send them. */
 static enum stk_status place(const struct stk_chain_run *run, int32_t value, bool sent, struct stk_error *err)
 {
 	struct stk_device_batch *b = run->record->device;
@@ -148,8 +149,8 @@ static enum stk_status send(
 	return upload(run, step, staged, to, bytes, err);
 }
 
-/* Stages the host values that the first operator of a group reads on the GPU. Meanwhile the values point to the copies; `kept` has the
- * originals. */
+/* Stages the host values that the first operator of a group reads on the GPU, and makes the worker's values point to their copies on the GPU. `kept` receives
+ * the original addresses. */
 static enum stk_status send_inputs(
 	const struct stk_chain_run *run, const struct stk_program_node *head, int32_t step, void **kept, struct stk_error *err)
 {
@@ -161,7 +162,7 @@ static enum stk_status send_inputs(
 	for (int32_t k = 0; k < head->node->n_inputs && s == STK_OK; k++) {
 		int32_t value = head->inputs[k];
 		struct stk_tensor *t = &run->worker->values[value];
-		if (g->values[value].on_gpu || stk__op_host_input(head->def, k) || t->data != kept[k]) /* sent earlier */
+		if (g->values[value].on_gpu || stk__op_host_input(head->def, k) || t->data != kept[k]) /* an earlier call has sent it */
 			continue;
 		uintptr_t to = take_place(run, &b->scratch, b->mirrors.sent, value, (size_t)stk_desc_bytes(&t->desc), err);
 		s = to ? send(run, step, value, t, to, err) : STK_NO_MEMORY;
@@ -178,8 +179,8 @@ static void keep_inputs(const struct stk_chain_run *run, const struct stk_progra
 
 /* ---- files ---- */
 
-/* Each worker takes a piece for several files. With many workers and small batches a piece is smaller: what the workers leave unused of theirs would else be most
- * of the batch's memory. */
+/* Returns pinned memory for a file. Each worker takes a piece of memory for several files at a time. With many workers and small batches, pieces are smaller:
+ * otherwise most of the batch's memory would be unused rests of pieces. */
 static uint8_t *room(void *user, size_t size)
 {
 	enum { MOST = 2 << 20, LEAST = 256 << 10, FILE_BYTES = 128 << 10, SLACK = 64 };
@@ -208,7 +209,7 @@ void stk__device_room_begin(struct stk_exec_worker *w, struct stk_device_batch *
 
 const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used)
 {
-	enum { ALIGN = 128 }; /* the 64 bytes after a file belong to it */
+	enum { ALIGN = 128 }; /* a file also needs the 64 bytes after it */
 	const uint8_t *at = w->room;
 	size_t taken = (used + 64 + ALIGN - 1) / ALIGN * ALIGN;
 	taken = taken < w->room_left ? taken : w->room_left;
@@ -239,14 +240,14 @@ static bool takes(const struct stk_chain_run *run, const struct stk_encoded *e, 
 	return stk__jpeg_gpu_need(&item, &d->need);
 }
 
-/* Returns whether the cores could decode the file within memory_limit. Samples near the limit go to the cores, so that the same samples are
- * refused with and without a GPU. */
+/* Returns whether the cores could certainly decode the file within memory_limit. Samples near the limit are decoded on the cores, which refuse some of them, so
+ * that the same samples are refused with and without a GPU. */
 static bool within_limit(const struct stk_chain_run *run, const struct stk_decode_job *d, const struct stk_pass *pass)
 {
 	size_t part = (size_t)d->window.w * (size_t)d->window.h * (d->type == STK_GRAY ? 1 : 3),
 	       left = stk__arena_left(&run->worker->arena);
 	size_t decode = stk__jpeg_memory(&d->header) + (d->orientation > 1 ? part : 0);
-	if (part + decode <= left / 16) /* a pass over it does not take that much more */
+	if (part + decode <= left / 16) /* the pass over the image does not need 16 times as much */
 		return true;
 	size_t scratch = stk__pass_scratch(pass);
 	return part + (decode > scratch ? decode : scratch) + STK_ARENA_SLACK <= left;
@@ -258,7 +259,7 @@ static const uint8_t *keep_file(struct stk_device_batch *b, const struct stk_enc
 	return to ? memcpy(to, e->data, e->size) : NULL;
 }
 
-/* Who decodes a file that an operator on the GPU reads. */
+/* Where a file that an operator on the GPU reads is decoded. */
 enum side {
 	GPU,
 	CORES_HAVE_TIME, /* the GPU could decode it */
@@ -291,10 +292,11 @@ static enum stk_status describe_decode(
 	return STK_OK;
 }
 
-/* Returns pinned memory for a result of the cores. If the cores compute many of a batch's results, these lie together, so that few copies take them up. */
+/* Returns pinned memory for a result that the cores compute for the GPU. If they compute many of a batch's results, the results are adjacent, so that few
+ * copies move them to the GPU. */
 static void *take_result(const struct stk_chain_run *run, int32_t value, size_t bytes, bool spare, struct stk_error *err)
 {
-	enum { MANY = 10 }; /* of 100 files */
+	enum { MANY = 10 }; /* percentage of files from which on the results are placed together */
 	struct stk_device_batch *b = run->record->device;
 	bool many = spare && stk__decode_side_share(run->pipeline) >= MANY;
 	return (void *)(many ? take_place(run, &b->staging, b->mirrors.staged, value, bytes, err)
@@ -308,7 +310,7 @@ static int64_t thread_cpu_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Runs the pass over a file that the GPU could decode. Measures the work, by which the next decisions are made (decode_side.h). */
+/* Runs the pass over a file that the GPU could decode on the cores, and measures the time, on which the next decisions are based (decode_side.h). */
 static enum stk_status decode_in_spare_time(
 	const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_tensor *out, struct stk_error *err)
 {
@@ -350,8 +352,8 @@ static enum stk_status run_on_cores(
 
 /* ---- groups ---- */
 
-/* Finds the job that makes an image which only one pass reads, if the pass's thread blocks can make it: then the image itself is never
- * stored. Returns NULL if there is none. */
+/* Finds the job that makes the pass's input image, if only this pass reads the image and the pass's thread blocks can compute its pixels themselves, so that
+ * the image is never stored. Returns NULL if this is not possible. */
 static struct stk_device_job *find_maker(const struct stk_chain_run *run, const struct stk_group *group, const struct stk_device_job *pass)
 {
 	if (group->image_step < 0)
@@ -440,7 +442,7 @@ static enum stk_status describe_pass_group(const struct stk_chain_run *run, cons
 
 /* ---- operators on tensors ---- */
 
-/* Receives an operator's jobs: each is kept, with its constants, for the batch's step. */
+/* Receives an operator's jobs, and stores each one with its constants until the batch's step runs. */
 struct kept_jobs {
 	struct stk_jobs jobs;
 	const struct stk_chain_run *run;
@@ -477,7 +479,8 @@ static enum stk_status describe_view(const struct stk_chain_run *run, const stru
 	const struct stk_tensor from = *view;
 	int32_t slot = run->pipeline->program->values[value].slot;
 	struct stk_tensor *kept = slot < 0 ? NULL : &run->record->slot->values[slot].samples[run->sample];
-	bool stays = !kept || !run->pipeline->program->values[value].is_output || from.data == kept->data; /* or merged: written in place */
+	/* equal if a branch has written a merged value to its final address */
+	bool stays = !kept || !run->pipeline->program->values[value].is_output || from.data == kept->data;
 	if (!host && stays) {
 		if (kept)
 			*kept = from;
@@ -498,7 +501,7 @@ static enum stk_status run_single_on_cores(
 	const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call, int32_t step, struct stk_error *err)
 {
 	struct stk_tensor *out = stk__arena_take(&run->worker->arena, (size_t)call->n_out * sizeof *out);
-	const int32_t sent = call->gpu ? 1 : 0; /* the first output that is */
+	const int32_t sent = call->gpu ? 1 : 0; /* index of the first output that is copied */
 	if (!out)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
 	for (int32_t k = 0; k < call->n_out; k++) {

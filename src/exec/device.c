@@ -41,7 +41,7 @@ static enum stk_status make_batch(struct stk_pipeline *p, struct stk_device_batc
 	return s ? s : stk__gpu_event_create(dev, false, &b->done, err);
 }
 
-/* Frees a batch. Call inside stk__gpu_enter if the device can still be entered; the memory functions enter by themselves. */
+/* Frees a batch. entered: the caller is inside stk__gpu_enter; false if the device can no longer be entered. The memory functions enter it by themselves. */
 static void free_batch(struct stk_pipeline *p, struct stk_device_batch *b, bool entered)
 {
 	struct stk_gpu_device *dev = p->parts.device->dev;
@@ -111,7 +111,7 @@ void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b)
 	p->parts.device->free = b;
 }
 
-/* Returns the memory for decoding and for `depth` batches under way, with the consumer's batch. 0: unknown before the first submission. */
+/* Returns the bytes needed for decoding, for `depth` batches under way and for the consumer's batch; 0: not known before the first submission. */
 static size_t memory_at(const struct stk_pipeline *p, int32_t depth)
 {
 	const struct stk_device_stage *d = p->parts.device;
@@ -157,7 +157,7 @@ void stk__device_explain(struct stk_pipeline *p, struct stk_text *t)
 			depth, (wanted >> 20) + 1, most);
 }
 
-/* Returns how many batches are finished, the next one included. */
+/* Returns how many batches in a row are finished, from the next one to deliver on. */
 static int32_t count_ready(struct stk_pipeline *p)
 {
 	int32_t n = 0;
@@ -166,7 +166,8 @@ static int32_t count_ready(struct stk_pipeline *p)
 	return n;
 }
 
-/* Called when the next batch is ready. Batches that are ready all the time are not needed, and hold memory and caches. */
+/* Called when the consumer finds its next batch ready. If more batches than needed have been ready each time for a while, lowers the number of batches under
+ * way, because they occupy memory and caches. */
 static void note_spare(struct stk_pipeline *p)
 {
 	enum { KEPT = 2 };
@@ -199,7 +200,7 @@ void stk__device_follow(struct stk_pipeline *p, bool waits)
 	if (r->state != STK_BATCH_ON_GPU || r->device->resting || p->flight.depth >= p->flight.most_depth || !has_room(p))
 		return;
 	p->flight.depth++;
-	if (s->fell) /* the number of batches under way was lowered too far or too soon */
+	if (s->fell) /* it was lowered too far or too soon, so the next decision to lower it takes longer */
 		s->window = s->window < MOST ? 2 * s->window : MOST;
 	s->fell = false;
 }
@@ -297,7 +298,7 @@ static void add_flag_verdicts(const struct stk_pipeline *p, struct stk_device_ba
 	t->n_flags = 0;
 }
 
-/* Collects the samples that the GPU refused or failed on, with the first verdict on each. */
+/* Collects the samples that the GPU refused, or whose jobs failed, with the first such result for each. */
 static void collect_verdicts(const struct stk_pipeline *p, struct stk_device_batch *b)
 {
 	const struct stk_level *l = &p->program->levels[b->record->level];
@@ -310,7 +311,7 @@ static void collect_verdicts(const struct stk_pipeline *p, struct stk_device_bat
 	b->decodes.n = 0;
 }
 
-/* Returns whether no later level runs on the GPU or fetches data from it. */
+/* Returns whether this is the last level that runs on the GPU or fetches data from it. */
 static bool last_level_here(const struct stk_program *g, int32_t level)
 {
 	for (int32_t l = level + 1; l < g->n_levels; l++) {
@@ -353,7 +354,7 @@ static enum stk_status wait_for(struct stk_pipeline *p, struct stk_device_batch 
 		s = stk__jpeg_gpu_wait(b->decodes.jpeg, err);
 	if (s && (stk__gpu_stream_sync(p->parts.device->dev, b->stream, NULL) ||
 			 (b->decodes.jpeg && stk__jpeg_gpu_sync(p->parts.device->jpeg, NULL)))) {
-		/* As where submitting fails: either nothing is under way any more, or the device is lost. */
+		/* Nothing can be done about this error: either no work is under way any more, or the device is lost. */
 	}
 	if (!s)
 		stk__device_trace(p, b);
@@ -424,9 +425,8 @@ static void *wait_thread(void *arg)
 
 size_t stk__device_memory_limit(const struct stk_pipeline *p, size_t available)
 {
-	/* Default memory on the GPU for speed; most of the GPU is for training. ENOUGH keeps batches of 256 running at half of the speed
-	 * that more memory allows. Where a 32nd of the free memory is more than that, it is not missed; on a small GPU at most a quarter is
-	 * used. */
+	/* The default limit of the GPU memory that is used only for speed, since most of the memory is for training. ENOUGH is what batches of 256 need for
+	 * half of the speed that is possible with more memory. A 32nd of the free memory is used if that is more; on a small GPU at most a quarter. */
 	enum { ENOUGH = 928 << 20 };
 	size_t share = available / 32 > ENOUGH ? available / 32 : ENOUGH;
 	return p->config.gpu_memory ? p->config.gpu_memory : share < available / 4 ? share : available / 4;
@@ -499,7 +499,7 @@ enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err
 	enum stk_status s = stk__context_device(p->ctx, p->config.device_id, &d->dev, err);
 	if (s)
 		return s;
-	stk__context_pin_workers(p->ctx, "", d->dev); /* before a worker takes pinned memory */
+	stk__context_pin_workers(p->ctx, "", d->dev); /* first, so that pinned memory is allocated near the GPU */
 	if ((s = stk__gpu_enter(d->dev, err)))
 		return s;
 	s = make_batches(p, err);

@@ -39,10 +39,10 @@ struct stk_decode_job {
 	struct stk_jpeg_gpu_limits need;
 };
 
-/* Allocated only as large as its kind needs, so members after the kind's own do not exist. */
+/* A job's memory ends after the members that its kind needs: later members must not be accessed. */
 struct stk_device_job {
 	struct stk_device_job *next; /* next job of the same step and sample */
-	struct stk_device_job *last; /* set only in the first job: an image of thousands of planes has as many jobs */
+	struct stk_device_job *last; /* last job of the list, to append to it; set only in the first job */
 	enum stk_device_job_kind kind;
 	int32_t sample;
 	union {
@@ -54,17 +54,17 @@ struct stk_device_job {
 		struct { /* TENSORS */
 			struct stk_job *job;
 			uint32_t index;                       /* index among the jobs of its step */
-			bool makes;                           /* a pass computes its pixels */
-			const struct stk_job_gpu_item *maker; /* the pass's parameters for that job, from the upload on */
+			bool makes;                           /* a pass computes this job's pixels within its own kernel */
+			const struct stk_job_gpu_item *maker; /* parameters for that pass; set when the tables are uploaded */
 		};
 	};
-	struct stk_device_job *made_by; /* PASS: the job that computes its image within the pass; NULL: none */
+	struct stk_device_job *made_by; /* PASS: the job whose image is computed within the pass; NULL: none */
 	struct stk_image src, dst;      /* PASS; DECODE has only dst */
 	struct stk_pass pass;
 	struct stk_decode_job decode;
 };
 
-/* Tables of the jobs that one step runs; they grow as batches need. */
+/* Tables of the jobs of one step; they grow to the largest batch. */
 struct stk_device_tables {
 	struct stk_pass_gpu *passes;
 	struct stk_job_gpu *tensor_jobs; /* a step has either passes or jobs on tensors */
@@ -78,7 +78,7 @@ struct stk_device_tables {
 	struct stk_error *error; /* the error that samples with a flag get; NULL until a flag has been set */
 };
 
-/* For traces: events on a batch's stream, each with the work that ended there. */
+/* For traces: events that are recorded on a batch's stream, each after a piece of work. */
 struct stk_device_marks {
 	struct stk_device_mark {
 		stk_gpu_event event;
@@ -97,10 +97,10 @@ struct stk_device_clock {
 
 struct stk_gpu_verdict;
 
-/* Files that the level's jobs decode. */
+/* The files that jobs of the level decode. */
 struct stk_device_decodes {
 	struct stk_jpeg_gpu_batch *jpeg;
-	struct stk_device_job **jobs; /* jobs submitted to `jpeg`, in its numbering */
+	struct stk_device_job **jobs; /* [number in `jpeg`]: the job of that file */
 	struct stk_jpeg_gpu_item *items;
 	int32_t n;
 };
@@ -116,7 +116,7 @@ struct stk_device_need {
 	struct stk_job_gpu_limits tensors;
 };
 
-/* Samples that the GPU refused or failed on in the last submission; at most one entry for a sample. */
+/* Samples of the last submission that the GPU refused, or whose jobs failed; at most one entry for a sample. */
 struct stk_device_verdicts {
 	struct stk_gpu_verdict *list;
 	int32_t n;
@@ -125,20 +125,22 @@ struct stk_device_verdicts {
 struct stk_device_batch {
 	struct stk_device_batch *next; /* in the list that contains it */
 	struct stk_record *record;
-	stk_gpu_stream stream, steps_stream;              /* for copies, one of the stage's; for the steps of the current submission */
-	stk_gpu_event done;                               /* recorded after the last submission; files have their own events */
+	/* stream: for copies, one of the stage's streams; steps_stream: for the steps of the current submission */
+	stk_gpu_stream stream, steps_stream;
+	/* recorded after the jobs of the last submission, except for the decoding of files, which has events of its own */
+	stk_gpu_event done;
 	struct stk_device_memory files, staging, scratch; /* files and staging: pinned host memory; scratch: memory of the GPU */
 	pthread_mutex_t lock;                             /* guards the jobs' memory and the mirrors */
 	struct stk_device_jobs {
 		struct stk_arena arena;
 		struct stk_device_job **first; /* [step * batch + sample] */
-		_Atomic bool *pending;         /* [sample]: described since the last submission */
+		_Atomic bool *pending;         /* [sample]: the sample's jobs were described after the last submission */
 		bool *submitted;               /* [sample]: had jobs in the last submission; only these samples have flags */
 		bool steps;                    /* there are jobs that run after the files */
 	} jobs;
 	struct stk_device_mirrors {
 		_Atomic uintptr_t *staged,
-			*sent; /* [value]: where all samples of a value of known size lie together, in staging and in scratch */
+			*sent; /* [value]: address in staging and in scratch at which all samples of a value of known size are adjacent; 0: none yet */
 	} mirrors;
 	struct stk_device_tables *tables; /* [step] */
 	struct stk_device_decodes decodes;
@@ -146,7 +148,7 @@ struct stk_device_batch {
 	struct stk_device_need need;
 	struct stk_device_verdicts verdicts;
 	struct stk_device_marks marks;
-	bool used;    /* taken and not cleaned yet */
+	bool used;    /* a record has taken the batch, and it was not cleaned since */
 	bool resting; /* its jobs wait until no stream uses its slot; written with the pipeline's lock held */
 	struct stk_device_turn {
 		enum stk_batch_side side;
@@ -155,13 +157,13 @@ struct stk_device_batch {
 	} turn;
 };
 
-/* First in, first out. */
+/* A queue of batches, first in, first out. */
 struct stk_device_list {
 	struct stk_device_batch *first, **end;
 };
 
-/* One stream for each queue of the hardware, shared by the batches: further streams would share a queue and wait for each other unseen. If
- * files are decoded, the decoder streams take all queues but one, which copies; steps run on decoder streams. */
+/* One stream for each queue of the hardware, shared by the batches: further streams would share queues, and so wait for each other without need. If files are
+ * decoded, the decoder streams use all queues except one, which is for copies, and steps run on decoder streams. */
 enum { STK_DEVICE_STREAMS = 8 };
 
 struct stk_device_stage {
@@ -178,7 +180,7 @@ struct stk_device_stage {
 	bool busy;                 /* the thread works on a batch that it took from a list */
 	struct stk_jpeg_gpu *jpeg; /* for all batches; NULL if the program decodes nothing */
 	struct stk_nvdec *nvdec;   /* NULL if no operator decodes videos on the GPU */
-	size_t memory_limit;       /* bytes for decoding and for batches under way, both of which use more memory to run faster */
+	size_t memory_limit;       /* limit of the bytes for decoding and for batches under way, which both run faster with more memory */
 	struct stk_device_usual {
 		_Atomic size_t files, staging, scratch; /* bytes that batches needed (device_memory.h) */
 	} usual;
@@ -187,9 +189,9 @@ struct stk_device_stage {
 		int32_t window; /* deliveries in a row without a wait after which fewer batches may be kept under way */
 		int32_t seen;   /* deliveries without a wait so far in this window */
 		int32_t least;  /* smallest number of finished batches at any of these deliveries */
-		bool fell;      /* fewer batches are kept under way, and the consumer has not waited since */
+		bool fell;      /* the number of batches under way was lowered, and the consumer has not waited since */
 	} spare;
-	bool held_back; /* the limit prevented one more batch under way while the consumer waited */
+	bool held_back; /* the consumer had to wait, and the memory limit did not allow one more batch under way */
 	struct stk_decode_side side;
 	struct stk_device_clock clock;
 };
@@ -199,21 +201,23 @@ enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err
 void stk__device_destroy(struct stk_pipeline *p);                                  /* after the drain */
 /* Returns the bytes that a pipeline may use for speed, out of `available` free bytes. */
 size_t stk__device_memory_limit(const struct stk_pipeline *p, size_t available);
-/* Passes to the ring which values lie on the GPU. */
+/* Informs the ring which values lie on the GPU. */
 STK_MUST_USE enum stk_status stk__device_place_values(struct stk_pipeline *p, struct stk_gpu_device *dev, struct stk_error *err);
 /* Takes a batch for a record that is being opened, or returns NULL if none is free. Call with the lock held. */
 struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct stk_record *r);
-void stk__device_batch_clean(struct stk_pipeline *p, struct stk_device_batch *b); /* without the lock; the GPU has done with it */
+/* prepares it for another record; call without the lock, after the GPU has finished its work */
+void stk__device_batch_clean(struct stk_pipeline *p, struct stk_device_batch *b);
 void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b);
 
 /* Returns whether the waiting thread has work. Call with the lock held. */
 bool stk__device_works(const struct stk_device_stage *d);
-/* Called when the consumer asks for a batch; waits: it waits if none is ready. If it must wait, and its batch is on the GPU, allows one more batch under way,
- * as far as memory permits. If more batches than needed have been ready for a while, allows fewer. Call with the lock held. */
+/* Called when the consumer asks for a batch; waits: the consumer will wait if no batch is ready. Adapts the number of batches under way: if the consumer must
+ * wait for a batch that is on the GPU, allows one more, as far as memory permits; if more batches than needed have been ready for a while, allows fewer. Call
+ * with the lock held. */
 void stk__device_follow(struct stk_pipeline *p, bool waits);
 /* Appends to `t` the memory that the stage may take, and the gain to expect from more, if the run has shown it. */
 void stk__device_explain(struct stk_pipeline *p, struct stk_text *t);
-/* Has the jobs of the record's level submitted as soon as no stream reads its slot any more. Call with the lock held. */
+/* Queues the record's jobs for submission, which happens as soon as no stream reads its slot any more. Call with the lock held. */
 void stk__device_ready(struct stk_pipeline *p, struct stk_record *r);
 /* Hands the record to the waiting thread until its level ends or some of its samples run again. Call with the lock held. */
 void stk__device_submitted(struct stk_pipeline *p, struct stk_record *r);
@@ -225,8 +229,8 @@ void stk__device_skip(const struct stk_chain_run *run, const struct stk_group *g
 /* Assigns a GPU value its address: in the slot, or in the batch's scratch. */
 enum stk_status stk__device_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err);
 
-/* Lets a worker read into the batch's pinned memory, directly after the worker's last file, so that files lie next to each other. The
- * request asks for room between begin and end; end takes the number of bytes used and returns their address. */
+/* Makes a request read into the batch's pinned memory, directly after the worker's last file, so that files are adjacent. Submit the request between begin and
+ * end. end: takes the number of bytes that were read, and returns their address. */
 void stk__device_room_begin(struct stk_exec_worker *w, struct stk_device_batch *b, struct stk_request *q);
 const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used);
 

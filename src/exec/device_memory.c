@@ -79,7 +79,7 @@ uintptr_t stk__device_memory_take(struct stk_device_memory *m, size_t size, stru
 	size = (size + SLACK + ALIGN - 1) / ALIGN * ALIGN;
 	pthread_mutex_lock(&m->lock);
 	m->taken += size;
-	size_t larger = m->held > LEAST ? m->held : LEAST; /* doubles, so that few blocks are taken while it grows */
+	size_t larger = m->held > LEAST ? m->held : LEAST; /* doubles the memory, so that it grows in few steps */
 	if (!m->blocks && larger < *m->usual)
 		larger = *m->usual;
 	enum stk_status s = STK_OK;
@@ -93,7 +93,7 @@ uintptr_t stk__device_memory_take(struct stk_device_memory *m, size_t size, stru
 	return at;
 }
 
-/* Returns the most that a batch has taken, with a reserve. */
+/* Updates and returns the largest number of bytes that any batch has taken, with a reserve. */
 static size_t note_taken(struct stk_device_memory *m)
 {
 	size_t wanted = m->taken + m->taken / 4, usual = atomic_load(m->usual);

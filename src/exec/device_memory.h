@@ -3,9 +3,9 @@
  * Memory for one batch on the GPU path, taken in pieces and released all at once: pinned host memory from which copies start, or device memory for
  * values between two steps.
  *
- * After the first batches all pieces come from one block: when a batch needed more, the block grows to that size. Batches of a pipeline share what they know
- * of that size (`usual`), because taking pinned memory is slow: a later batch begins with a block that suffices. No two pieces touch, and pieces of
- * two blocks are further apart than STK_JPEG_GPU_GAP, so pieces that are closer together belong to one allocation.
+ * After the first batches all pieces come from one block: when a batch needed more, the block grows to that size. Batches of a pipeline share that size
+ * (`usual`), because allocating pinned memory is slow: a later batch begins with a block that is large enough. No two pieces touch, and pieces of two blocks
+ * are further apart than STK_JPEG_GPU_GAP, so pieces that are closer together belong to one allocation.
  *
  * Any threads may take pieces at the same time. Only the owner resets and destroys, while no thread takes a piece. */
 #ifndef STK_EXEC_DEVICE_MEMORY_H
@@ -19,11 +19,11 @@ struct stk_device_block;
 
 struct stk_device_memory {
 	struct stk_gpu_device *dev;
-	bool pinned; /* host memory; else the device's */
+	bool pinned; /* true: pinned host memory; false: device memory */
 	pthread_mutex_t lock;
 	struct stk_device_block *blocks; /* the newest first; pieces come from it */
 	size_t used;                     /* bytes of the newest block */
-	size_t taken;                    /* since the last reset */
+	size_t taken;                    /* bytes of all pieces since the last reset */
 	size_t held;                     /* bytes of all blocks */
 	_Atomic size_t *usual;           /* the most bytes that a batch has taken; shared */
 };

@@ -16,7 +16,7 @@ void stk__drain(struct stk_pipeline *p)
 	if (p->maker->crew)
 		stk__pool_leave(p->ctx->pool, &p->client);
 	stk__fetch_end(p);
-	stk__surveyed_end(p); /* after the callbacks of reads, which copy bytes that it has read */
+	stk__surveyed_end(p); /* after all reads have ended, because they copy bytes from the search of tars */
 	pthread_mutex_lock(&p->lock);
 	while (p->parts.device && stk__device_works(p->parts.device))
 		pthread_cond_wait(&p->delivered, &p->lock);

@@ -142,7 +142,7 @@ static void begin_level(struct stk_record *r)
 void stk__level_over(struct stk_record *r)
 {
 	r->level++;
-	if (r->result.kind) /* the result is known, and the batch gets no further work */
+	if (r->result.kind) /* the batch has failed or ended, so no level begins */
 		r->level = r->pipeline->program->n_levels;
 	begin_level(r);
 }
@@ -230,7 +230,7 @@ void stk__on_gpu_done(struct stk_record *r, const struct stk_gpu_verdict *verdic
 		stk__level_over(r);
 	} else {
 		stk__record_enter(r, STK_BATCH_OPEN);
-		r->todo = 1; /* keeps the level open until all verdicts are in */
+		r->todo = 1; /* prevents the level from ending before all verdicts were applied */
 		for (int32_t k = 0; k < count; k++)
 			apply_verdict(r, &verdicts[k]);
 		stk__level_part_done(r);
@@ -310,7 +310,7 @@ static void make_batch(struct stk_record *r)
 		r->result.kind = STK_RESULT_MISFIT;
 	else
 		r->batch = stk__batch_make(p, r);
-	if (r->device) /* kept for data that was fetched from the GPU after its last step there */
+	if (r->device) /* until now it owned data that was fetched from the GPU */
 		stk__device_batch_clean(p, r->device);
 }
 

@@ -27,7 +27,7 @@ extern const struct stk_batch_maker stk__made_by_workers;
 
 /* ---- a batch ---- */
 
-/* Opens a batch that has a slot. no_memory: there is no slot, and the batch ends with an error. */
+/* Opens a batch that has a slot. no_memory: no slot could be allocated, so the batch ends with an error. */
 void stk__record_open(struct stk_record *r, bool no_memory);
 void stk__record_error(
 	struct stk_record *r, const struct stk_error *err, int64_t rank); /* fails the batch, unless it has an error of lower rank */

@@ -2,7 +2,7 @@
  *
  * The engine's structures.
  *
- *   record   one batch on its way: its samples, their progress and its slot. Records form a ring, by batch number; reads may begin without a slot.
+ *   record   a batch in flight: its samples, their progress and its slot. Records form a ring, by batch number; reads may begin before a record has a slot.
  *   sample   its origin, its bytes, and the number of unfinished chains of the level
  *   unit     the work that a worker takes at once: a run of samples of one chain of one record, 50 to 200 us by measured cost
  *
@@ -70,7 +70,7 @@ struct stk_resident;
 
 /* States of a batch in flight. stk__record_enter makes each transition, and asserts that the table has it.
  *
- *   FREE      -> PLANNED    its place in the ring is free, and no read of the previous batch is under way
+ *   FREE      -> PLANNED    its record is unused, and no read of the record's previous batch is under way
  *   PLANNED   -> OPEN       it has a slot
  *   OPEN      -> ON_GPU     all chains of its level have run
  *   ON_GPU    -> OPEN       samples run again, or the next level begins
@@ -120,8 +120,9 @@ struct stk_record {
 	enum stk_batch_state state;
 	struct stk_record *next_ending; /* links the list stk_flight.ending */
 	struct stk_batch_place at;
-	int32_t placed;             /* number of samples that have places: all or none (stk_batch_maker.places) */
-	int32_t count, level, todo; /* samples; the level that runs; its unfinished samples, gathers and callbacks */
+	int32_t placed; /* number of samples whose places were computed: all or none (stk_batch_maker.places) */
+	int32_t count, level,
+		todo; /* count: number of samples; level: the level that runs; todo: number of its unfinished samples, gathers and callbacks */
 	struct stk_ready ready;
 	struct stk_slot *slot;
 	struct stk_batch *batch;         /* the batch to deliver, over the slot; made by the thread that ends the record */
@@ -155,7 +156,7 @@ struct stk_exec_worker {
 	struct stk_error error;
 	struct stk_device_batch *reading; /* the batch whose pinned memory `room` points into */
 	int64_t reading_use;              /* that batch's turn.use when `room` was taken */
-	uint8_t *room;                    /* unused rest of the piece that this worker took */
+	uint8_t *room;                    /* where the next file is read to, in a piece of pinned memory that this worker took */
 	size_t room_left;
 	struct {
 		const struct stk_device_batch *batch; /* the batch whose jobs' memory `at` points into */
@@ -190,7 +191,7 @@ struct stk_flight {
 	int32_t n;
 	struct stk_record *ending; /* first of the batches that no thread has begun to end; linked by next_ending */
 	int64_t next_create, next_open, next_deliver;
-	int32_t depth, most_depth; /* batches opened before the consumer asks for them */
+	int32_t depth, most_depth; /* number of batches that are opened before the consumer asks for them, and its limit */
 };
 
 struct stk_crew {
@@ -250,10 +251,10 @@ struct stk_pipeline {
 	struct stk_watched watched;
 };
 
-/* Batches are made in one of two manners: workers run chains (engine.h), or the GPU reads a data set in its memory (resident.h). These
- * functions are called with the lock held unless the comment says otherwise. */
+/* Batches are made in one of two ways: workers run chains (engine.h), or the GPU reads a data set in its memory (resident.h). These functions are called with
+ * the lock held unless the comment says otherwise. */
 struct stk_batch_maker {
-	bool places; /* samples get their places when a batch is planned, else when the consumer asks for the batch */
+	bool places; /* true: the places of samples are computed when a batch is planned; false: when the consumer asks for them */
 	bool crew;   /* workers take part and open batches; else the consumer opens a batch when it wants one */
 	void (*begin)(struct stk_record *r);                     /* called when r is open; may release the lock */
 	bool (*arrived)(struct stk_record *r);                   /* returns whether a FINISHED batch can be delivered now */
@@ -309,7 +310,7 @@ bool stk__deliver_ends_next(struct stk_pipeline *p);
 
 /* inflight.c; the lock is held */
 bool stk__create_records(struct stk_pipeline *p,
-	int64_t up_to); /* false: a read of the record's previous batch is still under way, or the samples are not known yet */
+	int64_t up_to); /* plans batches before number up_to; false: a read of a record's previous batch is still under way, or the samples are not known yet */
 bool stk__record_under_way(const struct stk_record *r); /* whether it is planned and not yet ended */
 void stk__record_enter(struct stk_record *r, enum stk_batch_state to);
 /* Items that are ready in a batch: chain * batch + sample, then nodes that gather, then the jobs for the GPU. */
@@ -320,10 +321,10 @@ void stk__ready_push(struct stk_record *r, int32_t item);
 void stk__ready_chain(struct stk_record *r, int32_t chain, int32_t sample);
 void stk__ready_submit(struct stk_record *r); /* queues the GPU jobs of its level */
 
-/* survey.c: runs whose samples become known only while they are read; in other runs these functions have no effect. plans: returns whether
- * it is decided that batch k exists or does not; threads that open batches are woken when that changes. has: returns whether the batch
- * exists; if not, r->result holds the result to deliver instead. delivered: frees the batch's samples, which no thread reads any more.
- * read: like stk__io_try, from the bytes that the search has read. delivered, read, end and notice are called without the lock. */
+/* survey.c: runs whose samples become known only while they are read; in other runs these functions have no effect. plans: returns whether it is known if batch
+ * k exists; threads that open batches are woken when this becomes known. has: returns whether the batch exists; if not, r->result holds the result to deliver
+ * instead. delivered: frees the batch's samples, which no thread reads any more. read: like stk__io_try, from the bytes that the search has read. delivered,
+ * read, end and notice are called without the lock. */
 STK_MUST_USE enum stk_status stk__surveyed_create(struct stk_pipeline *p, struct stk_error *err); /* after the orders */
 STK_MUST_USE enum stk_status stk__surveyed_begin(struct stk_pipeline *p, struct stk_error *err);
 void stk__surveyed_end(struct stk_pipeline *p);
@@ -363,8 +364,7 @@ void stk__bad_free(struct stk_pipeline *p);
  * batch is delivered. drop: forgets them. */
 void stk__bad_add(struct stk_record *r, int32_t i, const struct stk_error *err);
 void stk__bad_deliver(struct stk_record *r);
-/* Returns STK_IO if the last STK_BAD_ROW samples of the delivered batches could all not be read: then the store is at fault, not single
- * objects. */
+/* Returns STK_IO if none of the last STK_BAD_ROW samples of the delivered batches could be read, because then the store is at fault and not single objects. */
 enum { STK_BAD_ROW = 32 };
 STK_MUST_USE enum stk_status stk__bad_check_row(const struct stk_pipeline *p, struct stk_error *err);
 void stk__bad_drop(struct stk_record *r);
@@ -381,7 +381,7 @@ struct stk_chain_run {
 	struct stk_exec_worker *worker;
 	struct stk_record *record;
 	int32_t level, chain, sample;
-	int32_t frame;                 /* by_frame.c: 1 + index of the frame that an operator runs for; else 0 */
+	int32_t frame;                 /* in by_frame.c: 1 + index of the frame for which an operator runs; else 0 */
 	const struct stk_desc *common; /* with frame > 0: becomes call->frame */
 };
 enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t node, struct stk_call *call, struct stk_error *err);
@@ -401,7 +401,7 @@ enum stk_status stk__by_frame_infer(
 	const struct stk_chain_run *run, int32_t node, struct stk_desc *out, int64_t *frames, struct stk_error *err);
 enum stk_status stk__by_frame_cores(const struct stk_chain_run *run, int32_t node, const struct stk_tensor *out, struct stk_error *err);
 enum stk_status stk__by_frame_run(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
-/* Returns frame k's part of the output of all frames. */
+/* Returns a view of frame k in the output of all frames. */
 struct stk_tensor stk__by_frame_part(const struct stk_tensor *out, int64_t k);
 /* Returns whether the call for one frame is a pass. */
 bool stk__by_frame_passes(const struct stk_call *frame);

@@ -13,7 +13,7 @@ struct stk_bad_list {
 	struct stk_error *errors;
 	int64_t n, room;
 	struct stk_error last;
-	int32_t in_a_row; /* samples in a row before the next batch that their source did not return */
+	int32_t in_a_row; /* how many samples in a row their source did not return, up to the last delivered batch */
 };
 
 static size_t uri_by(const struct stk_program *g, int32_t node, int64_t id, char *uri, size_t capacity)
@@ -56,7 +56,7 @@ static void compose_message(struct stk_error *e, const struct stk_fed_sample *fe
 	enum { OP = 140 };
 	char where[OP + 120], number[40] = "";
 	struct stk_error from = *e;
-	stk__safe_text(from.uri, sizeof from.uri); /* as in the message; e->uri is the original name */
+	stk__safe_text(from.uri, sizeof from.uri); /* made printable as in the message; e->uri keeps the original name */
 	bool named = from.uri[0] && !strstr(from.message, from.uri);
 	if (fed && fed->numbered)
 		snprintf(number, sizeof number, "dataset[%lld], ", (long long)fed->id);
@@ -89,7 +89,7 @@ void stk__name_input(const struct stk_program *g, const struct stk_sample_state 
 	}
 }
 
-/* A repeat that only fills up a batch is not counted: its sample counts at its own position. */
+/* Does not record a sample that is repeated only to fill a batch, because it is recorded at its own position. */
 void stk__bad_add(struct stk_record *r, int32_t i, const struct stk_error *err)
 {
 	if (r->samples[i].place.padded)
@@ -114,7 +114,7 @@ void stk__bad_drop(struct stk_record *r)
 	r->n_bad = 0;
 }
 
-/* Counts in the order of samples, so that the result does not depend on timing. */
+/* Updates in_a_row by a batch, in the order of samples, so that the result does not depend on timing. */
 static void count_row(struct stk_bad_list *l, const struct stk_record *r)
 {
 	const struct stk_bad *b = r->bads;

@@ -14,9 +14,9 @@
 /* The data of one source for one batch. */
 struct fed {
 	struct stk_tensor *tensors; /* [output * batch + i] */
-	void (**release)(void *);   /* one function for each call of pull */
+	void (**release)(void *);   /* the source's release functions, one for each call of pull */
 	void **release_user;
-	bool *on_gpu;                   /* one for each output: its data is on the GPU */
+	bool *on_gpu;                   /* [output]: its data is on the GPU */
 	struct stk_fed_sample *samples; /* one for each sample */
 	int32_t pulls, count;
 	bool last; /* the batch is the last of its epoch; only without a reader */
@@ -35,7 +35,7 @@ struct stk_feed_stage {
 	bool started, runs, calls;               /* calls: the thread is in a callback */
 	void (*destroy)(struct stk_pipeline *p); /* called after the thread's current callback has returned; or NULL */
 	int64_t k;                               /* number of the next batch to feed */
-	int64_t epoch, step;                     /* position of that batch */
+	int64_t epoch, step;                     /* the position of batch k */
 	struct fed *feds;                        /* [place of the batch * sources + source] */
 	struct first_given *first_given;         /* indexed by program value */
 };
@@ -163,7 +163,7 @@ static enum stk_status check_readers(const struct stk_pipeline *p, int32_t value
 			      "\"%s\" gave data on the GPU, which is read on the cores; move the source there (device=\"gpu\")", name);
 }
 
-/* Adds the source and its position to an error of a source. */
+/* Adds the source's name and the batch's position to an error of a source. */
 static enum stk_status blame(const struct stk_graph_node *node, const struct stk_feed_request *q, enum stk_status s, struct stk_error *err)
 {
 	if (!err->message[0])
@@ -203,7 +203,7 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 		if (feed.count < 1 || feed.count > asked)
 			s = stk__fail(err, STK_USER, "\"%s\" gave %d samples; the batch has room for %d", node->name, feed.count, asked);
 	}
-	/* whole batches are packed by the number of requested samples; here outputs begin `batch` tensors apart */
+	/* a source packs its outputs `asked` tensors apart; here they begin `batch` tensors apart */
 	for (int32_t o = node->n_outputs - 1; s == STK_OK && o >= 0; o--)
 		for (int32_t i = feed.count - 1; i >= 0; i--)
 			f->tensors[o * batch + (index < 0 ? i : index)] = to[o * asked + i];
@@ -297,7 +297,7 @@ static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r,
 	if (s || (s = check_counts(p, r, err)))
 		return s;
 	int32_t count = fed_of(r, 0)->count;
-	if (count != r->count) { /* never with a reader, whose chains run meanwhile and read the count */
+	if (count != r->count) { /* never happens with a reader, since its chains already run and read the count */
 		pthread_mutex_lock(&p->lock);
 		r->count = count;
 		pthread_mutex_unlock(&p->lock);
@@ -307,7 +307,7 @@ static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r,
 	return s;
 }
 
-/* Without a reader, sets the batch's place to the sources' position; its last samples may turn out not to exist. */
+/* Sets the places of a batch's samples to the sources' position, if there is no reader. The batch may turn out to have fewer samples. */
 static void place_record(struct stk_pipeline *p, struct stk_record *r)
 {
 	r->at = (struct stk_batch_place){.epoch = p->parts.feed->epoch, .step = p->parts.feed->step, .count = r->count};

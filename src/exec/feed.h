@@ -4,7 +4,7 @@
  *
  * Each pipeline has one thread that calls them, for one batch after the other, as soon as the batch has a slot; so a source runs as far
  * ahead as the pipeline. Without a reader, the source decides where an epoch ends. The thread and the positions of the sources are private to
- * feed.c. This layer calls up only to stk__on_fed (engine.h). */
+ * feed.c. The only function of engine.h that it calls is stk__on_fed. */
 #ifndef STK_EXEC_FEED_H
 #define STK_EXEC_FEED_H
 
@@ -20,7 +20,7 @@ bool stk__feed_waits(const struct stk_record *r); /* whether its sources have no
 bool stk__feed_calls(const struct stk_pipeline *
 		p); /* whether a source is being called; if the run stops, `delivered` is signalled when the call ends. Call with the lock held */
 
-/* Sets the step of the epoch from which the sources continue. tell: also calls their reset. Call after stk__feed_stop. */
+/* Sets the step of the epoch from which the sources continue. tell: also calls their reset functions. Call after stk__feed_stop. */
 void stk__feed_begin_at(struct stk_pipeline *p, int64_t epoch, int64_t step, bool tell);
 
 bool stk__feed_is_me(const struct stk_pipeline *p); /* whether the caller runs in a callback of the pipeline's sources */
@@ -30,7 +30,8 @@ void stk__feed_abandon(struct stk_pipeline *p, void (*destroy)(struct stk_pipeli
 /* Returns whether the value came from a source and is in GPU memory in this batch, although the graph places it on the host. */
 bool stk__feed_on_gpu(const struct stk_record *r, int32_t value);
 
-/* Returns what the sources report about sample i; NULL: nothing. A failure takes precedence over a name. Valid until stk__feed_release. */
+/* Returns the name or the failure that a source has reported for sample i; NULL: none did. A failure takes precedence over a name. Valid until
+ * stk__feed_release. */
 const struct stk_fed_sample *stk__feed_says(const struct stk_record *r, int32_t i);
 
 /* Releases the data that sources gave for the batch. Call without the lock. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decides for a worker that comes to a sample whether to wait for its bytes or to read them; creates and destroys all reads. */
+ * Decides whether a worker that begins a sample reads its bytes itself or waits for them. Creates and destroys the structures of all reads. */
 #include "exec/fetch_read.h"
 
 #include "base/clock.h"
@@ -103,7 +103,7 @@ static bool try_request(struct stk_pipeline *p, struct stk_exec_worker *w, struc
 	return at_hand;
 }
 
-/* Counts a try. Bytes that would have blocked are left to io; a request that was tried and failed keeps its count of retries. */
+/* Counts the outcome of a try. Bytes that would have blocked are requested from io later. */
 static void account(struct stk_pipeline *p, struct stk_read *read, const bool *at_hand)
 {
 	struct stk_fetch *f = p->parts.fetch;
@@ -115,7 +115,7 @@ static void account(struct stk_pipeline *p, struct stk_read *read, const bool *a
 			continue;
 		}
 		all = false;
-		if (!q->io.retries) /* otherwise it did not block, and failed */
+		if (!q->io.retries) /* a request with retries did not block but failed */
 			count_miss(p, read->sample->record);
 		stk__read_begin(p, q);
 	}
@@ -148,7 +148,7 @@ static bool try_read(struct stk_pipeline *p, struct stk_exec_worker *w, struct s
 	if (all)
 		return true;
 	STK_COUNT(p, reads_submitted, 1);
-	for (int32_t k = 0; k < n; k++) /* once the last request is submitted, the read may belong to another sample */
+	for (int32_t k = 0; k < n; k++) /* do not use `read` after the last request was submitted: it may then belong to another sample */
 		if (!at_hand[k])
 			stk__read_submit(p, &read->requests[k]);
 	return false;
@@ -228,7 +228,7 @@ int64_t stk__fetch_sample_bytes(const struct stk_pipeline *p)
 
 enum stk_status stk__fetch_create(struct stk_pipeline *p, struct stk_error *err)
 {
-	static const int64_t MOST_MEAN = (int64_t)1 << 40; /* multiplied by the most requests, this does not overflow */
+	static const int64_t MOST_MEAN = (int64_t)1 << 40; /* so small that its product with the number of requests does not overflow */
 	struct stk_fetch *f = p->parts.fetch = stk__calloc(1, sizeof *f);
 	size_t readers = (size_t)p->program->n_readers, batch = (size_t)p->config.batch_size, samples = (size_t)p->flight.n * batch;
 	if (!f)

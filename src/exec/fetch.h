@@ -6,8 +6,8 @@
  * sample first tries a read that cannot block, so that cached files need no second thread. After a few reads in short succession that would have
  * blocked, reading ahead begins: from then on requests are submitted in order of need, before workers come to their samples.
  *
- * Reads and the window are private to fetch.c. Call with the pipeline's lock held unless the comment says otherwise. This layer calls up only to
- * stk__on_bytes (engine.h). */
+ * Reads and the window are private to fetch.c. Call with the pipeline's lock held unless the comment says otherwise. The only function of engine.h that these
+ * files call is stk__on_bytes. */
 #ifndef STK_EXEC_FETCH_H
 #define STK_EXEC_FETCH_H
 
@@ -27,10 +27,10 @@ void stk__fetch_opened(struct stk_record *r);       /* the bytes read for its sa
 
 enum stk_fetch_turn {
 	STK_FETCH_TAKE,  /* its bytes have been read, or this worker should try to read them */
-	STK_FETCH_LATER, /* a try would probably add a request to a full window: come again when a request has ended */
-	STK_FETCH_WAITS, /* the chain becomes ready when its bytes have arrived */
+	STK_FETCH_LATER, /* the window is full, and a try would probably add a request to it: try again when a request has ended */
+	STK_FETCH_WAITS, /* the chain waits: it becomes ready when its bytes have arrived */
 };
-/* Decides how a worker continues with the chain's sample. idle: the worker will only count it, because another chain has failed. */
+/* Decides how a worker continues with the chain's sample. idle: the worker will not run the chain, because another chain of the sample has failed. */
 enum stk_fetch_turn stk__fetch_turn(struct stk_sample_state *s, int32_t chain, bool idle);
 /* Returns whether the chain's bytes are being read; the chain becomes ready when they have arrived. */
 bool stk__fetch_waits(struct stk_sample_state *s, int32_t chain);
@@ -42,8 +42,8 @@ STK_MUST_USE enum stk_status stk__fetch_status(const struct stk_sample_state *s,
 size_t stk__fetch_bytes(const struct stk_sample_state *s, const struct stk_chain *chain); /* byte count; no lock needed */
 /* Writes the parts of a read to out[0 .. parts - 1]. No lock needed. */
 void stk__fetch_parts(const struct stk_sample_state *s, int32_t reader, struct stk_bytes *out);
-/* Returns the buffer that holds these bytes of a reader and little else, for a second holder (stk__buffer_share); NULL if no buffer does, or
- * if it has a second holder already. No lock: chains of a sample may call it concurrently. */
+/* Returns io's buffer with these bytes of a reader, with a second reference for the caller (stk__buffer_share). NULL if the bytes are copied more cheaply, or
+ * if the buffer has a second reference already. No lock: chains of a sample may call it concurrently. */
 struct stk_buffer *stk__fetch_share(const struct stk_sample_state *s, int32_t reader, const uint8_t *data, size_t size);
 bool stk__fetch_complete(const struct stk_sample_state *s);
 /* Releases the sample's bytes, except those of a request that is under way. */
@@ -65,13 +65,13 @@ bool stk__fetch_runs_ahead(const struct stk_pipeline *p);
 void stk__fetch_ahead(struct stk_pipeline *p); /* submits requests until the window is full; call without the lock */
 /* Cancels requests that have not begun and waits for the others. Call without the lock, when no more requests are submitted. */
 void stk__fetch_end(struct stk_pipeline *p);
-/* Returns whether so long a row of objects is missing that the source is lost, rather than single samples bad. */
+/* Returns whether so many requests in a row have failed that the source itself must be down. */
 bool stk__fetch_source_down(const struct stk_pipeline *p);
 /* Returns whether the sample failed because its source did not return the object in any try, while the source serves others. */
 bool stk__fetch_object_failed(const struct stk_sample_state *s);
 
 struct stk_fetch_counts {
-	int32_t in_flight; /* requests */
+	int32_t in_flight; /* number of requests in flight */
 	int32_t early;     /* reads for batches that are not open yet, whose bytes are in memory */
 	int64_t bytes_held;
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Submits requests of reads, and reads ahead. At most `read_requests` requests are under way; together with ended requests whose batches are not open
- * yet, at most twice as many. No request is submitted while buffers of `read_bytes` are held or expected, and an object that turns out larger than
- * expected waits for room. After some reads that did not block, the first sample of each batch is left for a worker to try; two such reads in a row that
- * do not block end reading ahead. */
+ * yet, at most twice as many. No request is submitted while buffers of `read_bytes` are held or expected, and an object that turns out to be larger than
+ * expected waits until buffers are released. After some reads that did not block, the first sample of each batch is left for a worker to try; two such reads in
+ * a row that do not block end reading ahead. */
 #include "exec/fetch_read.h"
 
 #include "base/clock.h"
@@ -53,8 +53,7 @@ static void trace_ahead(const struct stk_pipeline *p, const struct stk_read_requ
 			.end_ns = stk__clock_ns()});
 }
 
-/* Takes the answer of a request. Returns true if a thread may wait for its bytes, which is never the case for a batch that is not open.
- * Call with the lock held. */
+/* Records the end of a request. Returns whether a thread may wait for its bytes, which is not the case if the batch is not open. Call with the lock held. */
 static bool take_answer(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	struct stk_fetch *f = p->parts.fetch;
@@ -110,7 +109,7 @@ void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q)
 	end_at_once(p, q);
 }
 
-/* Notes the expected size of a request, until objects have arrived. */
+/* Estimates the size of objects by a request, as long as no object has arrived. */
 static void expect(struct stk_fetch *f, const struct stk_request *r)
 {
 	int64_t size = r->length >= 0 ? r->length : r->object_size;
@@ -120,8 +119,8 @@ static void expect(struct stk_fetch *f, const struct stk_request *r)
 	f->mean_bytes = f->expected > 1 ? f->mean_bytes + (size - f->mean_bytes) / f->expected : size;
 }
 
-/* Returns the nanoseconds from one sample to the next, as the consumer has taken batches so far. A new pipeline begins at the pace of the
- * store, which all its callers share, and so gets no larger part of the store than the others. */
+/* Returns how many nanoseconds pass from one sample to the next: at the rate at which the consumer takes batches, or at which the store serves all its callers
+ * if that is slower, so that a new pipeline gets no larger share of the store than the others. */
 static int64_t pace_of(const struct stk_pipeline *p)
 {
 	enum { UNKNOWN_NS = 5000000 };
@@ -130,7 +129,7 @@ static int64_t pace_of(const struct stk_pipeline *p)
 	return f->pace_ns > store ? f->pace_ns : store;
 }
 
-/* io must know when the bytes will be needed */
+/* Sets the request's deadline, by which io orders requests. */
 void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	const struct stk_sample_state *s = q->read->sample;
@@ -153,7 +152,7 @@ void stk__request_done(struct stk_request *io)
 	struct stk_read_request *q = io->user;
 	struct stk_pipeline *p = q->read->sample->record->pipeline;
 	pthread_mutex_lock(&p->lock);
-	p->parts.fetch->in_callbacks++; /* keeps the pipeline alive until the last line below */
+	p->parts.fetch->in_callbacks++; /* the pipeline is not destroyed before the last line below */
 	bool useful = take_answer(p, q);
 	pthread_mutex_unlock(&p->lock);
 	if (useful)
@@ -207,13 +206,13 @@ bool stk__fetch_admit(struct stk_admission *a, struct stk_request *io, size_t by
 
 void stk__fetch_taken(struct stk_pipeline *p)
 {
-	const int64_t LONGEST_NS = 4000000000; /* a pause does not show the pace */
+	const int64_t LONGEST_NS = 4000000000; /* a longer time is a pause and does not show the rate */
 	struct stk_fetch *f = p->parts.fetch;
 	const int64_t now = stk__clock_ns(), gap = now - f->taken_ns;
 	if (f->taken_ns)
 		f->pace_ns += ((gap < LONGEST_NS ? gap : LONGEST_NS) / p->config.batch_size - f->pace_ns) / 8;
 	f->taken_ns = now;
-	if (f->refused) { /* the consumer now waits for the next batch */
+	if (f->refused) { /* the consumer may now wait for the next batch, so a request that was refused may be admitted */
 		f->refused = false;
 		stk__io_room(p->io);
 	}
@@ -234,7 +233,7 @@ static struct stk_read *next_of(struct stk_fetch *f, struct stk_record *r)
 	return NULL;
 }
 
-/* Makes deadlines never decrease: the pace varies, but the order of need does not, so a sample never waits for a later one. */
+/* Raises the deadline if necessary so that deadlines never decrease. The estimated rate varies, but a sample must never wait for a later one. */
 static void keep_turn(struct stk_fetch *f, struct stk_read_request *q)
 {
 	if (q->io.deadline <= f->deadline)
@@ -268,7 +267,7 @@ static struct stk_read *next_ahead(struct stk_pipeline *p)
 		struct stk_record *r = stk__record(p, f->read_k);
 		if (is_too_early(p, r))
 			return NULL;
-		struct stk_read *read = stk__record_under_way(r) ? next_of(f, r) : NULL; /* a batch that failed needs no bytes */
+		struct stk_read *read = stk__record_under_way(r) ? next_of(f, r) : NULL; /* a batch that has failed needs no bytes */
 		if (!read)
 			continue;
 		stk__read_plan(read, stk__request_done, NULL);
@@ -290,7 +289,7 @@ void stk__fetch_ahead(struct stk_pipeline *p)
 		pthread_mutex_unlock(&p->lock);
 		if (!read)
 			return;
-		if (!n) /* without bytes: left to the worker */
+		if (!n) /* the sample has no bytes to request: its worker handles it */
 			continue;
 		STK_COUNT(p, reads_started, 1);
 		STK_COUNT(p, reads_submitted, 1);
@@ -327,7 +326,7 @@ void stk__fetch_end(struct stk_pipeline *p)
 {
 	struct stk_fetch *f = p->parts.fetch;
 	pthread_mutex_lock(&p->lock);
-	while (f->in_callbacks) /* a callback may be about to submit a read that it chose before the pipeline stopped */
+	while (f->in_callbacks) /* a callback may still be submitting a read that it chose before the pipeline stopped */
 		pthread_cond_wait(&p->delivered, &p->lock);
 	for (size_t i = 0; i < f->n_reads && f->in_flight; i++)
 		if (stk__read_under_way(&f->reads[i]))

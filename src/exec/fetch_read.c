@@ -47,8 +47,8 @@ static void describe(
 	q->uri_number = at->uri;
 }
 
-/* Lets the headers of a request's parts be checked; returns false if they are not. A local file gives the first header in addition to the bytes; a request
- * for a remote object begins with it, so that an answer from a cache holds it too. */
+/* Extends a request so that the headers of its parts can be checked; returns false if they are not to be checked. For a local file, the first header is read
+ * separately; a request for a remote object begins with it, so that it is in the cache too. */
 static bool add_header(const struct stk_reader_def *reader, const struct stk_known_object *known, struct stk_part *at, size_t *before)
 {
 	const bool checks = reader->check && at->offset >= (int64_t)reader->header && !(known->remote && known->tag);
@@ -130,7 +130,7 @@ void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), 
 	}
 }
 
-/* ---- what is held ---- */
+/* ---- memory of a read ---- */
 
 bool stk__read_is_held(const struct stk_read *read)
 {
@@ -195,8 +195,8 @@ static bool has_copies(const struct stk_read *read)
 	return copies;
 }
 
-/* A sample that the GPU refuses runs through its chains again, on the cores. There is a copy of a file that was given to the GPU, but there
- * may be none of the other bytes that these chains read. */
+/* A sample that the GPU refuses runs through its chains again, on the cores. A file that was given to the GPU has a copy in pinned memory, but other bytes that
+ * these chains read may have none, so they are kept. */
 void stk__fetch_read_through(struct stk_sample_state *s)
 {
 	bool gpu = false;
@@ -259,7 +259,7 @@ void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	struct stk_fetch *f = p->parts.fetch;
 	stk__read_admit(f, q, q->io.buffer && !q->io.status ? stk__buffer_capacity(q->io.buffer) : 0);
-	/* an object that fails after many tries ends long after others have arrived, and then does not show that the source is lost */
+	/* a request that fails after many tries, while later requests have succeeded, does not show that the source is down */
 	if (q->io.status && q->io.object_fails && q->io.asked_ns < f->read_well_ns)
 		return;
 	if (q->io.status) {
@@ -299,7 +299,7 @@ void stk__read_ended(struct stk_pipeline *p, struct stk_read *read)
 	}
 }
 
-/* ---- what has come ---- */
+/* ---- results of a read ---- */
 
 bool stk__fetch_complete(const struct stk_sample_state *s)
 {
@@ -317,7 +317,7 @@ void stk__name_part(const struct stk_sample_state *s, int32_t reader, int32_t pa
 		n->def->reader->part_name(n->shared, stk__reader_place(p, reader, &s->place).sample, part, err->uri, sizeof err->uri);
 }
 
-/* Adds the operator with its line, and the origin of the missing object's name. */
+/* Adds the operator with its line to the error, and the file that names the missing object. */
 static void blame_reader(const struct stk_program_node *n, struct stk_error *err)
 {
 	char title[STK_MAX_TITLE];
@@ -380,7 +380,7 @@ void stk__fetch_parts(const struct stk_sample_state *s, int32_t reader, struct s
 		out[i] = bytes_of(read, &read->parts[i]);
 }
 
-/* Returns whether to share the buffer: small data is copied faster, and a mostly empty buffer would waste memory. */
+/* Returns whether to share the buffer: small data is copied faster, and a buffer with little data would waste memory. */
 static bool is_worth_sharing(const struct stk_request *io, const uint8_t *data, size_t size)
 {
 	enum { LEAST = 16 << 10 };

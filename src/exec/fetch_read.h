@@ -23,9 +23,9 @@ struct stk_read_request {
 	char *uri;               /* URI of a submitted request; the memory is kept for the next batch */
 	size_t uri_room;
 	int64_t uri_number;
-	bool under_way;   /* submitted and not ended: can be cancelled */
+	bool under_way;   /* the request was submitted and has not ended, so it can be cancelled */
 	int64_t asked_ns; /* time of submission, for traces */
-	size_t admitted;  /* bytes of buffers that it holds or may hold; 0 while it is under way with unknown size */
+	size_t admitted;  /* bytes of buffers that the request uses or will use; 0 while it is under way and its size is not known */
 };
 
 struct stk_read_part {
@@ -34,7 +34,7 @@ struct stk_read_part {
 	int64_t length;  /* -1: all bytes */
 	/* A copy in pinned memory, or NULL. Several chains may write it at once. */
 	_Atomic(const uint8_t *) pinned;
-	_Atomic bool on_gpu; /* a range of it was given to the GPU, in a copy */
+	_Atomic bool on_gpu; /* a copy of a range of the part was given to the GPU */
 };
 
 /* The read of one reader for one sample. */
@@ -60,9 +60,10 @@ struct stk_fetch {
 	int64_t admitted;                    /* bytes of all reads' buffers, complete or being filled */
 	int32_t unknown;                     /* requests under way with unknown size */
 	bool refused;                        /* some request waits for admission */
-	const struct stk_sample_state *over; /* the sample that was admitted although there was no room; NULL: none */
-	int64_t bytes_held, mean_bytes;      /* mean: size of recent objects; large before the first object, so that few are requested */
-	int32_t sized, expected;             /* number of objects in the mean, at most 16; number requested before the first has arrived */
+	const struct stk_sample_state *over; /* the sample whose requests were admitted above the limit; NULL: none */
+	int64_t bytes_held, mean_bytes; /* mean: size of recent objects; a large guess before the first object, so that few are requested */
+	/* sized: number of objects in the mean, at most 16; expected: number of objects requested before the first has arrived */
+	int32_t sized, expected;
 	int32_t cached_in_a_row, missing_in_a_row, misses;
 	int64_t read_well_ns;      /* when a read last succeeded */
 	bool seen_at_hand;         /* some read has succeeded without blocking */

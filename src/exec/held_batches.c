@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Describes the batches that the consumer keeps: of which outputs, how much, and the ways out. */
+ * Describes in messages the batches that the consumer keeps: which outputs, how many bytes, and what the user can do. */
 #include "exec/exec.h"
 
 #include <stdio.h>

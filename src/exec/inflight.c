@@ -63,7 +63,7 @@ bool stk__create_records(struct stk_pipeline *p, int64_t up_to)
 	return true;
 }
 
-/* ---- what is ready ---- */
+/* ---- ready items ---- */
 
 int32_t stk__ready_room(const struct stk_pipeline *p)
 {

@@ -7,7 +7,7 @@
 
 struct stk_opening {
 	struct stk_slot *slot;   /* prepared for the next batch to be opened; NULL: not yet */
-	bool laying, came_by;    /* a thread is preparing a slot; another thread wanted to do so meanwhile */
+	bool laying, came_by;    /* laying: a thread is preparing a slot; came_by: another thread wanted to prepare one meanwhile */
 	bool no_slot, no_memory; /* the last try found no free slot, or no memory for one */
 };
 
@@ -31,7 +31,7 @@ static bool have_slot(struct stk_pipeline *p)
 	struct stk_opening *o = p->parts.opening;
 	if (o->slot || o->no_memory)
 		return true;
-	if (o->laying) { /* that thread opens the batch, and then wakes a worker */
+	if (o->laying) { /* the thread that prepares the slot opens the batch, and then wakes a worker */
 		o->came_by = true;
 		return false;
 	}

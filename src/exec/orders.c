@@ -24,7 +24,7 @@ int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t 
 	return step * together + (epoch == p->order.start_epoch ? p->order.start_position % together : 0);
 }
 
-/* Creates the order without a reader: batches one after the other, of the shard that the sources name. */
+/* Creates the order of a pipeline without a reader: consecutive batches, for the shard that the sources give. */
 static enum stk_status order_of_sources(struct stk_pipeline *p, struct stk_error *err)
 {
 	const struct stk_level *first = &p->program->levels[0];
@@ -55,7 +55,7 @@ static enum stk_status lead_by(struct stk_pipeline *p, int32_t reader, struct st
 	return stk__order_check(&p->order, err);
 }
 
-/* The leading reader's order is the run's; the other readers follow it, each through its own epochs. */
+/* Creates the run's order from the leading reader, and the orders of the other readers, which advance together with it but have epochs of their own. */
 enum stk_status stk__orders_create(struct stk_pipeline *p, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;

@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-/* A slot larger than a core's caches is written back to memory before the batch is read, so it would be useless to fetch its lines before
- * overwriting them. */
+/* Slots larger than this are written past the caches: they do not fit in a core's caches, so it would be useless to load their lines before overwriting
+ * them. */
 enum { STREAM_SLOT = 2 << 20 };
 
 /* Decodes the part that the pass reads into scratch. */
@@ -51,7 +51,7 @@ static enum stk_status infer_image(const struct stk_chain_run *run, int32_t node
 	return STK_OK;
 }
 
-/* Infers each operator of the group from the one before; ends with the desc of the group's value. */
+/* Infers the operators of the group one after the other, each from the output of the one before. The result is the desc of the group's value. */
 static enum stk_status infer_group(
 	const struct stk_chain_run *run, const struct stk_group *group, struct stk_call *calls, struct stk_error *err)
 {
@@ -132,8 +132,8 @@ static enum stk_status run_frames(const struct stk_chain_run *run, const struct 
 	return stk__cancelled(pass->cancel) ? stk__fail(err, STK_CANCELLED, "the pipeline was cancelled") : STK_OK;
 }
 
-/* Runs one plane after the other, each with the steps of its channel. Channels that are appended become planes too. src: contains the part of the
- * source that the pass reads, which begins at `at`. */
+/* Runs one plane after the other, each with the steps of its channel. Appended channels become planes too. src: the part of the source image that the pass
+ * reads, which begins at `at` in the image. */
 static enum stk_status run_planes(const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_frames *src,
 	struct stk_rect at, const struct stk_frames *dst, struct stk_error *err)
 {
@@ -200,8 +200,7 @@ enum stk_status stk__pass_group_infer(
 	return s && group->count > 1 ? blame_the_first(run, group, s, err) : s;
 }
 
-/* Copies a source image if needed, because rows are read in whole vectors, beyond their end. The user's memory or the slot may end at
- * unreadable memory. */
+/* Copies a source image if the bytes after it may be unreadable, as after the user's memory or a slot: rows are read in whole vectors, beyond their end. */
 static enum stk_status make_readable(const struct stk_chain_run *run, struct stk_pass_group *g, struct stk_error *err)
 {
 	const struct stk_tensor *in = &g->calls[0].in[0];
@@ -248,7 +247,7 @@ bool stk__pass_serves(const struct stk_chain_run *run, int32_t index)
 	return stk__lowers(n->def, &in) && stk__op_classes(n->def, n->node->args, &in) != STK_CLASS_NEVER;
 }
 
-/* The jobs of one step have no order, so operators of one group cannot run separately as on the cores. */
+/* Returns the error. On the cores such operators run separately, but on the GPU the jobs of one step have no order, so those of one group cannot. */
 enum stk_status stk__pass_group_refuse(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
 {
 	const struct stk_program *g = run->pipeline->program;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pins workers that feed a GPU to the cores near it, so that the pinned memory that they take and write to belongs to the GPU's
- * NUMA node. Only as many workers are pinned as there are cores for them after other ranks have theirs. The other workers run on
- * any core, and so do all of them if the machine does not report which cores are near, or if none of those is allowed. */
+ * NUMA node. Only as many workers are pinned as there are near cores for this rank; the other ranks on this host get the rest. The other workers run on any
+ * core, and so do all workers if the machine does not report which cores are near, or if the process may use none of them. */
 #include "exec/context.h"
 
 #include "thread/thread.h"
@@ -40,7 +40,7 @@ void stk__context_pin_workers(struct stk_context *ctx, const char *root, const s
 	pthread_mutex_lock(&ctx->gpu_lock);
 	stk__device_cores(root, stk__gpu_device_facts(dev)->pci, &ctx->allowed, &cores);
 	bool restricts = cores.count > 0 && !CPU_EQUAL(&cores.cpus, &ctx->allowed);
-	if (restricts || (cores.count > 0 && ctx->bound > 0)) { /* a second GPU's cores are added to those of the first */
+	if (restricts || (cores.count > 0 && ctx->bound > 0)) { /* cores near a second GPU are added to those near the first */
 		int ranks = ranks_sharing_cores(ctx, root, &cores);
 		CPU_OR(&ctx->pinned.cpus, &ctx->pinned.cpus, &cores.cpus);
 		stk__device_cores_list(&ctx->pinned);

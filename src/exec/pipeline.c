@@ -54,8 +54,8 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 	return stk__environment_check(err);
 }
 
-/* Sets the defaults for reads. Object stores answer out of order, some requests a second late; the answers that arrive meanwhile need room,
- * or too few requests are under way. */
+/* Sets the defaults for reads. Object stores answer out of order, some requests a second late; answers that arrive before a late one occupy buffers, which must
+ * not keep too few requests under way. */
 static enum stk_status prepare_reads(struct stk_pipeline *p, const struct stk_access *access, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];
@@ -66,7 +66,7 @@ static enum stk_status prepare_reads(struct stk_pipeline *p, const struct stk_ac
 	c->read_bytes = c->read_bytes ? c->read_bytes : (size_t)(remote ? 160 : 32) << 20;
 	if (!remote)
 		return STK_OK;
-	stk__io_refresh(p->io, uri, access); /* on the user's thread, where the environment may be read */
+	stk__io_refresh(p->io, uri, access); /* here, because the environment may be read only on the user's thread */
 	const bool interrupted = access->interrupted && access->interrupted(access->user);
 	return interrupted ? stk__fail(err, STK_CANCELLED, "making the pipeline was interrupted") : STK_OK;
 }
@@ -164,7 +164,7 @@ static enum stk_status make_records(struct stk_pipeline *p, struct stk_error *er
 {
 	int32_t window = p->program->reads ? (2 * p->config.read_requests + p->config.batch_size - 1) / p->config.batch_size : 0;
 	p->flight.depth = p->flight.most_depth = p->config.prefetch;
-	if (p->program->n_steps) /* some three thousand images keep a GPU busy, even while cores decode the largest of them */
+	if (p->program->n_steps) /* about three thousand images in flight keep a GPU busy, even while cores decode the largest of them */
 		p->flight.most_depth += p->config.batch_size > 1024 ? 2 : p->config.batch_size < 128 ? 24 : 3072 / p->config.batch_size;
 	p->flight.n = p->flight.most_depth + 2 + window;
 	enum stk_status s = check_records(p, err);
@@ -336,7 +336,7 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 {
 	if (!p || stk__context_check(p->ctx, NULL)) /* in a forked child the workers do not exist, so nothing is touched */
 		return;
-	if (stk__feed_is_me(p)) { /* a garbage collector may run anywhere, even in a source or function */
+	if (stk__feed_is_me(p)) { /* a garbage collector may destroy the pipeline in a callback of its own source */
 		stk__feed_abandon(p, stk_pipeline_destroy);
 		return;
 	}
@@ -382,7 +382,7 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 	stk__free(p);
 }
 
-/* State of a destruction on its own thread; the last of the two threads frees it. */
+/* State of a destruction on a thread of its own. The last of the two threads that use it frees it. */
 struct ending {
 	struct stk_pipeline *pipeline;
 	pthread_mutex_t lock;
@@ -391,7 +391,7 @@ struct ending {
 	bool ended;
 };
 
-/* Call with the lock held, which this releases. */
+/* Drops one of the two references to the state. Call with the lock held, which this function releases. */
 static void leave_ending(struct ending *e)
 {
 	bool last = --e->users == 0;
@@ -437,7 +437,7 @@ enum stk_status stk_pipeline_destroy_within(struct stk_pipeline *p, int64_t ms, 
 {
 	if (!p || stk__context_check(p->ctx, NULL))
 		return STK_OK;
-	bool inside = stk__feed_is_me(p) || stk__pool_is_me(p->ctx->pool); /* then destroying does not wait */
+	bool inside = stk__feed_is_me(p) || stk__pool_is_me(p->ctx->pool); /* inside its own callback or worker, destroying does not wait */
 	struct ending *e = inside ? NULL : start_ending(p);
 	if (!e) {
 		stk_pipeline_destroy(p);

@@ -61,7 +61,7 @@ enum stk_status stk_pipeline_reader_meta(struct stk_pipeline *p, const char *nam
 	return STK_OK;
 }
 
-/* Returns NULL if no reader has this name. */
+/* Returns the reader of this name, or NULL. */
 static const struct stk_program_node *by_name(const struct stk_pipeline *p, const char *name)
 {
 	int32_t i;
@@ -129,9 +129,9 @@ enum stk_status stk_pipeline_explain(struct stk_pipeline *p, bool json, char **o
 	return t.failed ? stk__fail(err, STK_NO_MEMORY, "out of memory for an explanation") : STK_OK;
 }
 
-/* ---- what happened ---- */
+/* ---- counters and spans ---- */
 
-/* Returns the scratch of the largest worker: the need of one sample, and so independent of the batch. */
+/* Returns the largest scratch memory that any worker has used for one sample. */
 static size_t scratch_bytes(const struct stk_pipeline *p)
 {
 	size_t most = 0;

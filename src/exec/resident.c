@@ -18,13 +18,13 @@ struct plan {
 	bool *needed; /* [node]: used for tables or for images */
 	bool gpu;
 	int32_t images[STK_RESIDENT_VIEWS]; /* values that the views read */
-	uint8_t *tables[STK_RECIPE_TABLES]; /* values of all samples, by sample id */
+	uint8_t *tables[STK_RECIPE_TABLES]; /* [table]: a value of all samples, by sample id */
 	size_t image_bytes;                 /* bytes of one sample's image */
 	const uint8_t *base;                /* first byte of the images, which all views share */
 	int64_t samples;
 };
 
-/* ---- what follows from the sample's id ---- */
+/* ---- values that depend only on the sample's id ---- */
 
 static void find_known(struct plan *plan)
 {
@@ -130,7 +130,7 @@ static bool add_coin(struct plan *plan, int32_t value, struct coins *coins)
 	return true;
 }
 
-/* Sets the coins' values to those of this variant; the operator reads its arguments from them. */
+/* Sets the results of the coin flips to variant number `variant`, so that the operator reads them as its arguments. */
 static bool toss(struct plan *plan, const struct coins *coins, int32_t variant)
 {
 	for (int32_t k = 0; k < coins->n; k++) {
@@ -287,7 +287,7 @@ static bool find_all(struct plan *plan)
 	return ok && plan->d->n_views && find_images(plan) && evaluate_all(plan);
 }
 
-/* ---- what is uploaded ---- */
+/* ---- uploads ---- */
 
 static enum stk_status upload(struct stk_resident *d, const void *from, size_t bytes, stk_gpu_ptr *to, struct stk_error *err)
 {
@@ -338,7 +338,7 @@ static bool fits(const struct plan *plan, size_t available)
 	return bytes * (size_t)plan->samples <= limit;
 }
 
-/* *fit: whether there is enough memory. */
+/* Opens the GPU and allocates memory on it. Sets *fit to whether there is enough memory. */
 static enum stk_status open_device(struct plan *plan, bool *fit, struct stk_error *err)
 {
 	struct stk_resident *d = plan->d;
@@ -358,7 +358,7 @@ static enum stk_status open_device(struct plan *plan, bool *fit, struct stk_erro
 	return s;
 }
 
-/* ---- making and ending ---- */
+/* ---- creation and destruction ---- */
 
 static void free_resident(struct stk_resident *d)
 {
@@ -421,7 +421,7 @@ enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *e
 	else if (find_all(&plan))
 		s = gpu ? open_device(&plan, &fit, err) : keep_on_host(&plan, &fit);
 	free_plan(&plan);
-	if (s == STK_NO_MEMORY && plan.d) { /* less memory was free than the GPU had reported: the ordinary path needs little */
+	if (s == STK_NO_MEMORY && plan.d) { /* less memory was free than the GPU had reported: uses the ordinary path, which needs little */
 		s = STK_OK;
 		fit = false;
 	}
@@ -440,7 +440,7 @@ enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *e
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a resident data set");
 	p->flight.depth = p->flight.most_depth;
 	stk__ring_fix(p->ring);
-	p->ring->on_return = NULL; /* the consumer looks for a slot itself when it wants a batch */
+	p->ring->on_return = NULL; /* no callback is needed, since the consumer's thread itself looks for a slot when it asks for a batch */
 	return stk__device_place_values(p, plan.d->dev, err);
 }
 

@@ -26,7 +26,7 @@ struct stk_resident_view {
 	struct stk_recipe recipe;
 	struct stk_recipe_batch batch; /* the members that all batches share */
 	int32_t value;
-	size_t scratch; /* bytes for one sample on the cores */
+	size_t scratch; /* bytes of scratch memory for one sample; used on the cores */
 };
 
 struct stk_resident {
@@ -35,13 +35,14 @@ struct stk_resident {
 	stk_gpu_kernel kernel;
 	struct stk_resident_view views[STK_RESIDENT_VIEWS];
 	int32_t n_views, n_tables;
-	int32_t tables[STK_RECIPE_TABLES];       /* values; views[0] copies them */
-	uint8_t *host_tables[STK_RECIPE_TABLES]; /* on the cores */
+	int32_t tables
+		[STK_RECIPE_TABLES]; /* [table]: the value of the program that it contains; the kernel of views[0] copies the tables */
+	uint8_t *host_tables[STK_RECIPE_TABLES]; /* the tables in host memory; used on the cores */
 	stk_gpu_ptr pieces[STK_RESIDENT_PIECES];
 	int32_t n_pieces;
-	size_t bytes; /* of the pieces */
+	size_t bytes; /* bytes of all pieces */
 	int64_t samples;
-	int64_t *begin_ns; /* by place of the batch: when it was submitted to the GPU */
+	int64_t *begin_ns; /* [record]: when its batch was submitted to the GPU */
 };
 
 /* resident.c: sets p->parts.resident, on the GPU (dev) or on the cores; leaves it NULL if the program does not qualify. */

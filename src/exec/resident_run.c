@@ -13,7 +13,7 @@ static void fill_runs(const struct stk_pipeline *p, const struct stk_record *r, 
 	struct stk_order_run runs[STK_RECIPE_RUNS];
 	const struct stk_order *o = &p->order;
 	b->count = r->count;
-	b->n_runs = stk__order_runs(o, r->k, r->count, runs, STK_RECIPE_RUNS); /* resident.c has checked that there are no more */
+	b->n_runs = stk__order_runs(o, r->k, r->count, runs, STK_RECIPE_RUNS); /* resident.c has checked that STK_RECIPE_RUNS are enough */
 	for (int32_t i = 0; i < b->n_runs; i++)
 		b->runs[i] = (struct stk_recipe_run){.first = runs[i].first,
 			.count = runs[i].count,
@@ -152,7 +152,7 @@ static bool arrived(struct stk_record *r)
 	const struct stk_pipeline *p = r->pipeline;
 	struct stk_error err = {0};
 	bool ready = true;
-	if (r->result.kind) /* it was never written */
+	if (r->result.kind) /* the batch has failed and has no work on the GPU */
 		return true;
 	if (stk__slot_is_written(r->slot, &ready, &err)) {
 		fails(r, &err);
@@ -169,7 +169,7 @@ static bool arrived(struct stk_record *r)
 	return ready;
 }
 
-/* Waits. A batch takes about 10 us, less than the shortest sleep: spin first, and sleep only if it takes longer. */
+/* Waits a little. A batch takes about 10 us, which is less than the shortest sleep, so this spins first and sleeps only if the batch takes longer. */
 static void doze(struct stk_pipeline *p, int64_t waited_ns)
 {
 	enum { AWAKE_NS = 100000, LOOK_NS = 2000, DOZE_NS = 50000 };

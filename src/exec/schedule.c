@@ -23,7 +23,7 @@ static int32_t unit_size(const struct stk_pipeline *p, const struct stk_record *
 	return n < 1 ? 1 : n > STK_MAX_UNIT ? STK_MAX_UNIT : (int32_t)n;
 }
 
-/* left: number of items still to look at, so that an item that is put back is not seen again. */
+/* Takes samples of the unit's chain from the ready items. left: number of items to look at, so that an item that is put back is not seen again. */
 static void take_samples(struct stk_record *r, struct stk_unit *u, int32_t *left)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -91,7 +91,7 @@ static enum outcome do_sample(struct stk_pipeline *p, struct stk_exec_worker *w,
 		if (stk__fetch_status(s, chain, &w->error))
 			return FAILED;
 	}
-	if (w->error.code) /* an error of an earlier sample; clearing it for each sample would take longer than the work for a small one */
+	if (w->error.code) /* cleared only if set, because clearing it for each sample would take longer than the work for a small sample */
 		w->error = (struct stk_error){0};
 	return stk__chain_run(p, w, r, chain, u->level, u->chain, i, &w->error) ? FAILED : DONE;
 }
@@ -119,7 +119,7 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 			hint(p, &r->samples[u->samples[k + 1]]);
 		enum outcome o = u->failed[k] ? DONE : do_sample(p, w, u, i);
 		if (stk__cancelled(&p->run.halt))
-			break; /* nothing more is needed */
+			break; /* the run was cancelled or is being abandoned */
 		if (o == WAITS)
 			continue;
 		done[n_done++] = i;
@@ -228,7 +228,7 @@ bool stk__exec_work(struct stk_pool_client *client, int32_t worker)
 	pthread_mutex_lock(&p->lock);
 	int64_t open = p->flight.next_open;
 	bool any = p->run.started && !p->run.stopping && !stk__cancelled(&p->run.halt) && take(p, &u);
-	bool ahead = stk__fetch_runs_ahead(p) && p->flight.next_open > open; /* the window has moved */
+	bool ahead = stk__fetch_runs_ahead(p) && p->flight.next_open > open; /* the window for reading ahead has moved */
 	bool more = false;                                                   /* there is work for another worker */
 	for (int64_t k = p->flight.next_deliver; any && k < p->flight.next_open && !more; k++)
 		more = stk__record(p, k)->ready.count > 0;

@@ -13,7 +13,7 @@
 enum { STATE_FORMAT = 1, ORDER_VERSION = 2, RANDOM_VERSION = 1 };
 
 #define MOST_EPOCHS ((int64_t)1 << 32)  /* draws count epochs in 32 bits */
-#define MOST_SAMPLES ((int64_t)1 << 48) /* of an epoch */
+#define MOST_SAMPLES ((int64_t)1 << 48) /* limit of the samples of an epoch */
 
 /* A parsed state whose fields have been checked; the texts belong to the JSON. */
 struct saved {
@@ -35,8 +35,8 @@ static bool by_calls(const struct stk_graph_node *source)
 	return source->source.seek == STK_SEEK_NONE || source->source.seek == STK_SEEK_NEVER;
 }
 
-/* Returns whether the last batch was the end of the epoch. A source that gives one batch after another reports the end only when it is
- * asked for one more batch. The state then denotes the start of the next epoch, because such a source cannot begin in the middle of one. */
+/* Returns whether the last delivered batch ended the epoch. A source that gives one batch after another reports the end only when it is asked for one more
+ * batch. The state then denotes the start of the next epoch, because such a source cannot begin in the middle of one. */
 static bool sources_have_ended(struct stk_pipeline *p)
 {
 	const struct stk_level *first = &p->program->levels[0];
@@ -56,8 +56,8 @@ static void position(struct stk_pipeline *p, int64_t *epoch, int64_t *consumed)
 		return;
 	*epoch = p->at.epoch;
 	if (p->at.last && p->program->reader >= 0 && order.tail == STK_TAIL_WRAP && !order.contiguous) {
-		/* the last batch also took the first samples of the next epoch (contiguous shards compute the first step of an epoch
-		 * themselves) */
+		/* the epoch's last batch also contains the first samples of the next epoch (with contiguous shards the order computes where an epoch's first
+		 * step begins) */
 		*consumed = stk__order_consumed(&order, *epoch, p->at.step + 1);
 		for (; *consumed >= order.size; *consumed -= order.size)
 			++*epoch;
@@ -127,7 +127,7 @@ enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk
 	add_seed(&t, "order_seed", p->order.seed);
 	add_shuffle(&t, &p->order);
 	stk__text_add(&t, "\"epoch\": %lld, \"consumed\": %lld, ", (long long)epoch, (long long)consumed);
-	if (p->order.as_met) /* omitted, because whether the size is known yet depends on how far the search has come */
+	if (p->order.as_met) /* the size is omitted, because it depends on how far the search has come whether it is known */
 		stk__text_add(&t, "\"size\": null, \"streamed\": true, ");
 	else
 		stk__text_add(&t, "\"size\": %lld, ", (long long)p->order.size);
@@ -194,7 +194,8 @@ static enum stk_status check_block(int64_t was, int64_t is, struct stk_error *er
 static enum stk_status check_names(json_t *j, struct stk_error *err)
 {
 	static const char *const known[] = {"stoker_state", "order", "random", "seed", "order_seed", "shuffle", "epoch", "consumed", "size",
-		"fingerprint", "files", "runs", "reader", "beside", "block", "streamed", "iterator" /* of Python's iterators */};
+		"fingerprint", "files", "runs", "reader", "beside", "block", "streamed",
+		"iterator" /* written by the iterators of the Python package */};
 	for (void *i = json_object_iter(j); i; i = json_object_iter_next(j, i)) {
 		size_t k = 0;
 		while (k < sizeof known / sizeof *known && strcmp(known[k], json_object_iter_key(i)) != 0)
@@ -260,7 +261,7 @@ static enum stk_status read_saved(json_t *j, struct saved *v, struct stk_error *
 	return get_hex(j, "runs", STK_STATE_RUN_DIGITS, &v->runs, err);
 }
 
-/* ---- whether the state fits this pipeline ---- */
+/* ---- checks that the state fits this pipeline ---- */
 
 static enum stk_status check_data(const struct stk_pipeline *p, const struct saved *v, struct stk_error *err)
 {
@@ -386,7 +387,7 @@ static void begin_at(struct stk_pipeline *p, const struct saved *v)
 		p->order.start_epoch += v->consumed / p->order.size;
 		p->order.start_position %= p->order.size;
 	} else if (p->program->reader >= 0 && stk__order_steps(&p->order, v->epoch) == 0) {
-		/* less than one step of the epoch is left, because the state is of fewer ranks or smaller batches */
+		/* less than one step of the epoch is left, because the state was saved with fewer ranks or smaller batches */
 		p->order.start_epoch++;
 		p->order.start_position = 0;
 	}

@@ -11,7 +11,7 @@
 
 /* ---- the jobs of the level ---- */
 
-/* Calls f for the jobs of a step whose samples were described and are still in the batch. */
+/* Called for each job of a step whose sample was described since the last submission and is still in the batch. */
 typedef enum stk_status job_fn(
 	struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_device_job *j, struct stk_error *err);
 
@@ -121,7 +121,7 @@ static enum stk_status decode(struct stk_device_batch *b, struct stk_error *err)
 
 /* ---- steps ---- */
 
-/* Returns a table size with a quarter more than needed, for the next batch. */
+/* Returns a capacity that is a quarter larger than needed, so that the next batch fits too. */
 static uint32_t room_for(uint32_t n)
 {
 	return n + n / 4 < n ? n : n + n / 4;
@@ -349,13 +349,13 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 	if (b->jobs.steps && p->parts.device->jpeg && (s = leave_copies(p, b, err)))
 		return s;
 	if (b->decodes.n)
-		stk__device_mark(p, b, STK_SPAN_KERNEL, NULL); /* decoder streams' rows show files */
+		stk__device_mark(p, b, STK_SPAN_KERNEL, NULL); /* a trace shows files in the rows of the decoder streams */
 	for (int32_t k = 0; k < level->n_steps && s == STK_OK; k++)
 		s = launch_step(p, r, level->first_step + k, err);
 	return s ? s : stk__gpu_event_record(p->parts.device->dev, b->done, b->steps_stream, err);
 }
 
-/* Notes the memory that one more batch under way will take. */
+/* Updates the estimate of the memory that one more batch under way takes. */
 static void note_memory(struct stk_pipeline *p, const struct stk_record *r)
 {
 	size_t held = r->slot->bytes[STK_SPACE_GPU] + r->device->scratch.held, largest = atomic_load(&p->parts.device->largest);

@@ -85,7 +85,8 @@ static int64_t position_of(const struct stk_pipeline *p, int64_t k)
 	return p->order.start_position + k * p->order.batch;
 }
 
-/* Plans a batch when another whole batch is known after it: then it is not the epoch's last, whatever happens to an incomplete batch. */
+/* Returns whether batch k can be planned. It can if the samples of another whole batch after it are known, because then it is not the epoch's last, or if the
+ * search has ended. */
 bool stk__surveyed_plans(struct stk_pipeline *p, int64_t k)
 {
 	struct stk_surveyed *v = p->parts.surveyed;
@@ -115,7 +116,7 @@ bool stk__surveyed_has(const struct stk_pipeline *p, struct stk_record *r)
 	if (v->failed) {
 		r->result = (struct stk_result){.kind = STK_RESULT_ERROR, .error = v->error};
 		stk__error_set_op(&r->result.error, name);
-	} else if (r->k == 0) { /* less than one step is left of the restored epoch */
+	} else if (r->k == 0) { /* the restored state leaves less than one step of its epoch */
 		r->result.kind = STK_RESULT_END;
 	} else {
 		r->result.kind = STK_RESULT_ERROR;

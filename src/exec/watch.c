@@ -30,7 +30,7 @@ int stk__watch_folder(char path[static 96], bool make)
 	const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -1;
-	/* Another user may have made the folder first, to answer in this user's name. */
+	/* Refuses a folder that another user has made, who could answer in this user's name. */
 	if (!fstat(fd, &st) && st.st_uid == geteuid() && !(st.st_mode & 077))
 		return fd;
 	close(fd);
@@ -120,7 +120,7 @@ static void *serve(void *arg)
 			answer(w, fd);
 			close(fd);
 		} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-			usleep(100000); /* the client waits meanwhile */
+			usleep(100000); /* the client waits until the sleep ends */
 		} else if (errno != EINTR && errno != ECONNABORTED) {
 			return NULL; /* end_server has shut the socket down */
 		}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Answers other processes that ask about this context's pipelines (stoker/watch.h). A thread waits for them as long as there is a pipeline. Nothing is measured
- * for it: the counters exist anyway. */
+ * Answers other processes that ask about this context's pipelines (stoker/watch.h). A thread waits for requests as long as the context has a pipeline. The
+ * answers contain only counters that are kept anyway. */
 #ifndef STK_EXEC_WATCH_H
 #define STK_EXEC_WATCH_H
 
