@@ -10,8 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* Reads the keys. Keys from the program take precedence, then a profile named by the program, even over keys in the environment. All parts
- * of a key come from one place. */
+/* Reads the keys. Keys from the program take precedence, then a profile named by the program, even over keys in the environment. The id, the secret and the
+ * token are all read from the same place. */
 static enum stk_status read_keys(
 	struct stk_aws_settings *s, const struct stk_aws_profile *p, const struct stk_aws_given *g, struct stk_error *err)
 {

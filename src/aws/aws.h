@@ -17,27 +17,30 @@ enum stk_s3_style { STK_S3_AUTO, STK_S3_PATH, STK_S3_VIRTUAL };
 enum stk_aws_issuer_kind {
 	STK_AWS_NOBODY,
 	STK_AWS_STATIC,       /* the issuer's settings contain the keys, which do not expire */
-	STK_AWS_ROLE,         /* STS, with the keys of another issuer: a profile's source_profile or credential_source */
-	STK_AWS_WEB_IDENTITY, /* STS, with a token from a file: roles of pods */
-	STK_AWS_SSO,          /* the portal of IAM Identity Center, with the token that `aws sso login` saved */
+	STK_AWS_ROLE,         /* STS, asked with the keys of another issuer: a profile's source_profile or credential_source */
+	STK_AWS_WEB_IDENTITY, /* STS, asked with a token from a file, as for the roles of Kubernetes pods */
+	STK_AWS_SSO,          /* the portal of IAM Identity Center, asked with the token that `aws sso login` saved */
 	STK_AWS_PROCESS,      /* a program that the profile names */
 	STK_AWS_CONTAINER,    /* ECS, and EKS's pod identities */
 	STK_AWS_INSTANCE,     /* EC2's metadata service, version 2 */
-	STK_GOOGLE_USER, /* Google's token endpoint, with a user's refresh token (`token`, and a client's id and secret as key and secret) */
-	STK_GOOGLE_SERVICE, /* Google's token endpoint, with a service account's private key (`secret`), e-mail address (`role`) and the key's id (`account`) */
+	STK_GOOGLE_USER, /* Google's token endpoint, asked with a user's refresh token (in `token`; the client's id and secret are in `key` and `secret`) */
+	/* Google's token endpoint, asked with a service account's private key (in `secret`), e-mail address (in `role`) and key id (in `account`) */
+	STK_GOOGLE_SERVICE,
 	STK_GOOGLE_METADATA, /* the metadata server of Google's machines */
 	STK_AWS_ISSUER_KINDS
 };
 
 struct stk_aws_issuer {
 	enum stk_aws_issuer_kind kind;
-	char *where;                 /* URL, or the program's command line */
+	char *where;                 /* URL of the issuer, or the command line of the program */
 	char *role, *session;        /* the role, for STS and the portal; the session's name, for STS */
 	char *external_id, *seconds; /* external id and duration of the session, for STK_AWS_ROLE; nullable */
-	char *token, *token_file;    /* the proof of identity: the token itself (base/secret.h), or a file that is read for each request */
-	char *key, *secret;          /* keys of STK_AWS_STATIC, with `token` as the third part; secret: in memory of base/secret.h */
-	char *account, *renewal;     /* the portal's account; the URL that exchanges an ending token for a new one */
-	char *profile, *region;      /* the profile's name for messages; the region for signatures */
+	char *token,
+		*token_file; /* token: proof of identity (in memory of base/secret.h); token_file: a file with it, which is read for each request */
+	char *key, *secret; /* keys of STK_AWS_STATIC, with `token` as the third part; secret: in memory of base/secret.h */
+	/* account: the account whose role the portal is asked for; renewal: the URL that exchanges a token that is about to expire for a new one */
+	char *account, *renewal;
+	char *profile, *region;      /* profile: its name, for messages; region: for signatures */
 	struct stk_aws_issuer *base; /* for STK_AWS_ROLE: the issuer of the keys that sign the request to STS */
 };
 
@@ -51,18 +54,18 @@ struct stk_aws_settings {
 	char *profile;
 	const char *origin; /* where the keys come from, in words; NULL without keys */
 	struct stk_aws_issuer issuer;
-	int64_t expires; /* end of issued keys, in seconds since 1970; 0: they do not expire */
+	int64_t expires; /* when the issued keys expire, in seconds since 1970; 0: never */
 	bool anonymous;
-	bool google;     /* settings of gs:// */
+	bool google;     /* these are settings for gs:// */
 	bool bearer;     /* the secret is an OAuth token, which requests carry as it is */
-	uint64_t number; /* set by the reader of the settings: distinguishes this snapshot from earlier ones */
+	uint64_t number; /* number of this snapshot of the settings, by which connections recognise changed settings */
 	enum stk_s3_style style;
 };
 
 /* Settings from the program, which take precedence over the environment and the files. Never printed. NULL, false and auto mean not set. */
 struct stk_aws_given {
 	char *endpoint, *region, *profile;
-	char *key, *secret, *token; /* key and secret, or neither; secret, token: base/secret.h */
+	char *key, *secret, *token; /* key and secret are both given or both NULL; secret and token are in memory of base/secret.h */
 	char *ca_bundle, *proxy;
 	bool anonymous;
 	enum stk_s3_style style;

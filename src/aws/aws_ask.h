@@ -15,7 +15,7 @@ enum { STK_AWS_HEADERS = 6 };
 struct stk_aws_asking {
 	const struct stk_curl *curl;
 	const _Atomic bool *stop;
-	const struct stk_access *access; /* decides whether the user ends the wait; nullable */
+	const struct stk_access *access; /* by this the user can interrupt the wait; nullable */
 	const char *ca, *proxy;          /* file of certificates, and proxy; NULL: the system's */
 };
 
@@ -23,7 +23,7 @@ struct stk_aws_question {
 	const char *url, *method;
 	const char *headers[STK_AWS_HEADERS]; /* lines of the header; the list ends at the first NULL */
 	const char *body;                     /* NULL: none */
-	bool local;                           /* a service of this machine: used without a proxy, and with a shorter timeout */
+	bool local; /* the issuer is a service of this machine: it is asked without a proxy, and with a shorter timeout */
 };
 
 /* Issued keys, which the caller clears. */
@@ -42,7 +42,7 @@ bool stk__aws_read_token(const char *path, struct stk_text *out);
 
 /* Converts "2026-01-31T12:00:00Z" to seconds since 1970; returns 0 for NULL or a text that is not a time. */
 int64_t stk__aws_time(const char *text);
-/* Returns false if an id or a secret is missing, or if `expires` is not a time: such keys would never be renewed. */
+/* Stores keys in *out. Returns false if an id or a secret is missing, or if `expires` is not a time, because such keys would never be renewed. */
 bool stk__aws_take_keys(struct stk_aws_fresh *out, const char *id, const char *secret, const char *token, const char *expires);
 /* Reads {"AccessKeyId": .., "SecretAccessKey": .., "Token" or "SessionToken": .., "Expiration": ..} */
 bool stk__aws_take_json(struct stk_aws_fresh *out, const struct stk_text *answer);
@@ -55,7 +55,7 @@ typedef enum stk_status stk_aws_issue_fn(const struct stk_aws_issuer *i, const s
 	struct stk_aws_fresh *out, struct stk_error *err);
 stk_aws_issue_fn stk__aws_ask_web_identity, stk__aws_ask_sso, stk__aws_ask_process, stk__google_ask_user, stk__google_ask_service,
 	stk__google_ask_metadata;
-/* base: the keys that assume the role. */
+/* Obtains the keys of a role. base: the keys with which the request to assume the role is signed. */
 STK_MUST_USE enum stk_status stk__aws_ask_role(const struct stk_aws_issuer *i, const struct stk_aws_fresh *base,
 	const struct stk_aws_asking *how, struct stk_text *answer, struct stk_aws_fresh *out, struct stk_error *err);
 

@@ -18,7 +18,7 @@ static const size_t issuer_strings[] = {offsetof(struct stk_aws_issuer, where), 
 	offsetof(struct stk_aws_issuer, session), offsetof(struct stk_aws_issuer, external_id), offsetof(struct stk_aws_issuer, seconds),
 	offsetof(struct stk_aws_issuer, token_file), offsetof(struct stk_aws_issuer, key), offsetof(struct stk_aws_issuer, account),
 	offsetof(struct stk_aws_issuer, renewal), offsetof(struct stk_aws_issuer, profile), offsetof(struct stk_aws_issuer, region)};
-/* The offsets of the strings that lie in memory of base/secret.h. */
+/* The offsets of those strings that are secret and in memory of base/secret.h. */
 static const size_t settings_secrets[] = {offsetof(struct stk_aws_settings, secret), offsetof(struct stk_aws_settings, token)};
 static const size_t issuer_secrets[] = {offsetof(struct stk_aws_issuer, secret), offsetof(struct stk_aws_issuer, token)};
 enum { SECRETS = 2 };

@@ -20,7 +20,7 @@ static void take_config(char **slot, const struct stk_aws_profile *p, const char
 	stk__aws_take(slot, stk__aws_config(p, NULL, key));
 }
 
-/* Copies the value of a line that may be in either of AWS's files. */
+/* Returns a copy of the profile's value of `key`, which may be in either of AWS's two files. */
 static char *copy_line(const struct stk_aws_profile *p, const char *key)
 {
 	char *value = stk__aws_config(p, NULL, key);
@@ -171,7 +171,7 @@ static enum stk_status use_sso(const struct stk_aws_profile *p, struct stk_aws_i
 
 /* ---- roles ---- */
 
-/* left: number of profiles that may still refer to another one. */
+/* Finds the issuer of a profile's keys. left: how many more profiles may refer to another one, which limits circles. */
 static enum stk_status use_profile(
 	const struct stk_aws_profile *p, const char *region, int left, struct stk_aws_issuer *i, struct stk_error *err);
 
@@ -256,7 +256,7 @@ static enum stk_status use_role(
 	return s;
 }
 
-/* ---- in order ---- */
+/* ---- choice of the issuer ---- */
 
 static bool use_process(const struct stk_aws_profile *p, struct stk_aws_issuer *i)
 {

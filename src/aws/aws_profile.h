@@ -27,9 +27,9 @@ char *stk__aws_secret_env(const char *variable); /* the copy is in memory of bas
 bool stk__aws_env_says_yes(const char *variable);
 /* Reads a value of the profile in the config file; with a parent, from the lines below the parent's line. */
 char *stk__aws_config(const struct stk_aws_profile *p, const char *parent, const char *key);
-/* Finds the endpoint of a service: its own variable, AWS_ENDPOINT_URL, and the profile's lines, in AWS's order. NULL: none is given. */
+/* Returns the endpoint of a service from the service's own variable, AWS_ENDPOINT_URL or the profile, in AWS's order of precedence. NULL: none is given. */
 char *stk__aws_service_endpoint(const struct stk_aws_profile *p, const char *service, const char *variable);
-/* Stores the value in an empty slot, or frees it. */
+/* Stores the value in *slot if that is NULL; otherwise frees the value. */
 void stk__aws_take(char **slot, char *value);
 
 /* Finds the issuer of keys when the environment has none, in the order of AWS's tools. STK_INVALID if a profile names a thing that does not

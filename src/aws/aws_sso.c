@@ -94,8 +94,10 @@ static void renew(const struct stk_aws_issuer *i, const struct stk_aws_asking *h
 		json_object_set(token, "accessToken", json_object_get(o, "accessToken"));
 		int64_t seconds = json_integer_value(json_object_get(o, "expiresIn"));
 		set_time(token,
-			now + (seconds > 0 && seconds < YEAR_S ? (time_t)seconds
-							       : 0)); /* a token with any other lifetime is exchanged again next time */
+			now + (seconds > 0 && seconds < YEAR_S
+					      ? (time_t)seconds
+					      /* a token with an invalid lifetime counts as expired, so that it is exchanged again next time */
+					      : 0));
 		if (text_of(o, "refreshToken"))
 			json_object_set(token, "refreshToken", json_object_get(o, "refreshToken"));
 		keep_token(i->token_file, token);
@@ -109,7 +111,7 @@ bool stk__aws_take_portal(struct stk_aws_fresh *out, const struct stk_text *answ
 {
 	json_t *o = json_loadb(answer->s ? answer->s : "", answer->length, 0, NULL), *k = json_object_get(o, "roleCredentials");
 	bool good = stk__aws_take_keys(out, text_of(k, "accessKeyId"), text_of(k, "secretAccessKey"), text_of(k, "sessionToken"), NULL);
-	out->expires = json_integer_value(json_object_get(k, "expiration")) / 1000; /* the portal gives milliseconds */
+	out->expires = json_integer_value(json_object_get(k, "expiration")) / 1000; /* the portal reports milliseconds */
 	json_decref(o);
 	return good;
 }

@@ -48,7 +48,7 @@ static const char *text_of(const json_t *o, const char *name)
 	return value && *value ? value : NULL;
 }
 
-/* Returns a copy of the address that issues tokens; NULL: no memory. */
+/* Returns a copy of the URL that issues tokens; NULL: memory is short. */
 static char *token_uri_of(const json_t *o)
 {
 	const char *uri = text_of(o, "token_uri");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Asks Google's issuers for OAuth tokens: the token endpoint, with a user's refresh token or with a statement that a service account's key signs, and the
- * metadata server of its machines. */
+ * Obtains OAuth tokens from Google's issuers: from the token endpoint, by a user's refresh token or by a statement that is signed with a service account's key;
+ * or from the metadata server of Google's machines. */
 #include "aws/aws_ask.h"
 
 #include "base/error.h"
@@ -132,7 +132,7 @@ static void add_base64(struct stk_text *out, const unsigned char *bytes, size_t 
 /* Appends the RS256 signature of the text so far. Returns false if the key cannot be read. */
 static bool add_signature(const struct signing *s, const char *pem, struct stk_text *jwt)
 {
-	unsigned char signature[1024]; /* an RSA key of 8 192 bits */
+	unsigned char signature[1024]; /* large enough for an RSA key of 8 192 bits */
 	size_t size = sizeof signature, n = jwt->length;
 	void *bio = s->BIO_new_mem_buf(pem, -1), *key = bio ? s->PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL) : NULL;
 	void *context = key ? s->EVP_MD_CTX_new() : NULL;

@@ -31,13 +31,14 @@ struct stk_sigv4_request {
 enum { STK_SIGV4_DATE = 17 };
 void stk__sigv4_date(time_t t, char date[STK_SIGV4_DATE]);
 
-/* The key derived from the secret for one day, region and service, which is most of a signature's work. Zeroed: not derived yet. */
+/* The signing key for one day, region and service. Deriving it from the secret is most of a signature's work, so it is kept. Zeroed: not derived yet. */
 struct stk_sigv4_key {
 	char day[8], region[64], service[16];
 	struct stk_hmac_sha256 hmac;
 };
 
-/* Appends the value of the Authorization header. kept: the derived key of earlier requests with the same secret, or NULL. */
+/* Appends the value of the Authorization header. kept: the signing key of earlier requests with the same secret, which is updated if it does not fit; or
+ * NULL. */
 void stk__sigv4_authorization(
 	const struct stk_sigv4_request *q, const struct stk_aws_keys *keys, struct stk_sigv4_key *kept, struct stk_text *out);
 

@@ -17,7 +17,7 @@ enum { MOST_REQUESTS = 2048, FIRST_LIMIT = 128, UNHEARD_RETRIES = 4, UNHEARD_WAI
 
 /* ---- requests ---- */
 
-/* Loads curl and starts the threads, on the first request. One thread is enough to continue. Call with the lock held. */
+/* Loads curl and starts the threads; called at the first request. Succeeds if at least one thread starts. Call with the lock held. */
 static enum stk_status start(struct stk_http_source *s, struct stk_error *err)
 {
 	enum stk_status status = s->curl.library ? STK_OK : stk__curl_load(&s->curl, err);
@@ -223,7 +223,8 @@ struct stk_http_library stk__http_library(void)
 	if (stk__curl_load(&c, NULL))
 		return (struct stk_http_library){0};
 	const curl_version_info_data *v = c.curl_version_info(CURLVERSION_NOW);
-	struct stk_http_library library = {v->version, v->ssl_version}; /* these texts lie in the library, which stays loaded (NODELETE) */
+	struct stk_http_library library = {
+		v->version, v->ssl_version}; /* the texts belong to the library, which is never unloaded (NODELETE) */
 	stk__curl_unload(&c);
 	return library;
 }

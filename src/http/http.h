@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * http://, https://, s3:// and gs:// as sources of bytes: a few threads, each with hundreds of requests under way. libcurl opens connections and carries TLS.
  *
- * Requests that name a whole object are one GET, others a GET of a range. A body that is cut is resumed by a range from where it ended, if its ETag says that
- * the object is the same. 404 is a failure of the object; all other errors of servers and networks are failures of the source, which io retries. */
+ * Requests that name a whole object are one GET, others a GET of a range. If a body ends early, a request for the remaining range follows, if the ETag shows
+ * that the object is unchanged. 404 is a failure of the object; all other errors of servers and networks are failures of the source, which io retries. */
 #ifndef STK_HTTP_H
 #define STK_HTTP_H
 

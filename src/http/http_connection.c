@@ -39,7 +39,7 @@ static void unlink_from(struct stk_connection **list, struct stk_connection *c)
 
 /* ---- descriptors ---- */
 
-/* Sets the connection that receives the events of a descriptor. */
+/* Makes c the connection that receives the events of a descriptor. */
 static bool own_fd(struct stk_http_loop *l, int fd, struct stk_connection *c)
 {
 	if (fd >= l->fd_count) {
@@ -285,7 +285,7 @@ static void opened(struct stk_connection *c, CURLcode code)
 	close_connection(c);
 }
 
-/* Lets curl continue to open the connection. */
+/* Calls curl so that it continues to open the connection. */
 static void go_on(struct stk_connection *c, int fd, int events)
 {
 	const struct stk_curl *curl = &c->loop->source->curl;
@@ -323,7 +323,7 @@ static bool open_connection(struct stk_transfer *t, const struct stk_route *to, 
 	return true;
 }
 
-/* ---- keeping ---- */
+/* ---- idle connections ---- */
 
 static void close_idle(struct stk_connection *c)
 {
@@ -360,7 +360,7 @@ static bool fits(struct stk_http_loop *l)
 	return l->fds + OF_SOCKET + (l->dialers ? 0 : STK_CURL_MULTI_FDS) <= l->most_fds;
 }
 
-/* Makes room for one more connection by closing those that have been idle the longest. */
+/* Closes the connections that have been idle the longest until one more may be opened. */
 static void close_surplus(struct stk_http_loop *l)
 {
 	while (l->idle_connections && (l->connections >= l->source->settings.requests || !fits(l))) {
@@ -427,7 +427,7 @@ void stk__connections_close(struct stk_http_loop *l)
 	l->fd_count = 0;
 }
 
-/* ---- use ---- */
+/* ---- use by a transfer ---- */
 
 static ssize_t moved(CURLcode code, size_t n)
 {
@@ -451,8 +451,8 @@ ssize_t stk__connection_recv(struct stk_connection *c, void *bytes, size_t n)
 	if (c->tls) {
 		const struct stk_curl *curl = &c->loop->source->curl;
 		if (!c->strict)
-			stk__curl_expect_close(
-				curl, c->dialer->easy); /* libcurl knows the connection only after the first bytes were sent */
+			/* set here, because libcurl does not know the connection before the first bytes were sent */
+			stk__curl_expect_close(curl, c->dialer->easy);
 		c->strict = true;
 		CURLcode code = curl->curl_easy_recv(c->dialer->easy, bytes, n, &got);
 		return code == CURLE_OK && !got && n && !stk__curl_tls_ended(curl, c->dialer->easy) ? STK_CUT : moved(code, got);

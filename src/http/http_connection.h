@@ -24,7 +24,7 @@ struct stk_dialer {
 	struct stk_http_loop *loop;
 	int64_t timer_ns; /* when curl wants to be called next; -1: never */
 	bool looks_up;    /* a thread of curl resolves a name */
-	int taken;        /* a socket that a connection has taken over, which curl's close must not close; -1: none */
+	int taken;        /* a socket that now belongs to a connection, so that curl must not close it; -1: none */
 	bool starved;     /* no descriptor was free for a socket */
 	char why[CURL_ERROR_SIZE];
 };
@@ -42,7 +42,8 @@ struct stk_connection {
 	struct stk_http_loop *loop;
 	struct stk_transfer *transfer; /* NULL: idle */
 	const struct stk_connection_user *user;
-	struct stk_dialer *dialer; /* opens the connection; a plain one has it until it is open, one with TLS keeps it */
+	struct stk_dialer
+		*dialer; /* opens the connection. A plain connection has a dialer until it is open, a TLS connection as long as it exists */
 	struct stk_text key;
 	int fd; /* -1: not open yet */
 	bool tls;
@@ -53,8 +54,8 @@ struct stk_connection {
 	int64_t idle_ns; /* when the connection became idle, by stk__clock_ns */
 };
 
-/* Gets t a connection for the route: an idle one unless `fresh`, or a new one. Calls t's `connected` or `failed`, within this call or
- * later. Returns false if memory is short. */
+/* Gives t a connection for the route: an idle one, or a new one if `fresh` or if none is idle. Calls t's `connected` or `failed`, within this call or later.
+ * Returns false if memory is short. */
 bool stk__connection_take(struct stk_transfer *t, const struct stk_route *to, bool fresh, const struct stk_connection_user *user);
 /* Ends the transfer's use of its connection. keep: another transfer may use it. */
 void stk__connection_leave(struct stk_connection *c, bool keep);

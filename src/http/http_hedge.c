@@ -7,7 +7,9 @@
 enum { ENOUGH = 64, LEAST_NS = 20000000 };
 enum {
 	MOST_HEDGES = 6
-}; /* most second transfers for one request, each after twice the wait of the previous one, so that an object that stalls does not get ever more */
+	/* limit of second transfers for one request. Each begins after twice the wait of the previous one, so that an object whose answers stall does not get ever
+ * more */
+};
 enum { LATE = 4, LATE_AND_NEEDED = 3 }; /* mean deviations */
 
 static double late_ns(const struct stk_http_answers *a, int deviations)
@@ -16,7 +18,8 @@ static double late_ns(const struct stk_http_answers *a, int deviations)
 	return late > LEAST_NS ? late : LEAST_NS;
 }
 
-/* Caps the time of an answer at twice the time from which answers are late, so that a few slow answers do not raise that time much. */
+/* Updates the mean and the deviation by an answer. Caps its time at twice the time from which answers are late, so that a few slow answers do not raise that
+ * time much. */
 void stk__hedge_learn(struct stk_http_source *s, int64_t first_byte_ns)
 {
 	struct stk_http_answers *a = &s->answers;

@@ -30,7 +30,7 @@ struct stk_http_account {
 	_Atomic int refs;
 	struct stk_aws_settings aws;
 	struct stk_proxies proxies;
-	struct stk_error error; /* code not OK: describes what is wrong with the settings */
+	struct stk_error error; /* describes what is wrong with the settings, unless its code is STK_OK */
 };
 
 /* A bucket whose region differs from the one in the settings. */
@@ -68,7 +68,7 @@ struct stk_http_loop {
 	_Atomic int held_back; /* transfers that wait until their bytes are admitted */
 	_Atomic bool room;     /* some of the transfers that are held back may be admitted now */
 	struct stk_http_signer signer;
-	struct stk_http_answers answers; /* copy of the source's, from the last look over its transfers */
+	struct stk_http_answers answers; /* copy of the source's statistics, made whenever the loop looks over its transfers */
 	bool sleeping;                   /* the loop waits and would take a request; guarded by the source's lock */
 };
 
@@ -76,7 +76,7 @@ struct stk_http_source {
 	struct stk_io *io;
 	struct stk_source_ops ops;
 	struct stk_http_settings settings;
-	int most_fds; /* limit on descriptors of one loop's connections */
+	int most_fds; /* limit on the descriptors of the connections of one loop */
 	int last_fd;  /* connections take no descriptor of this number or above */
 	struct stk_curl curl;
 	pthread_mutex_t pieces; /* guards the pieces of large requests (io/io_split.h) */
@@ -89,7 +89,7 @@ struct stk_http_source {
 	bool keys_refused; /* the store reports that the account's keys have expired, although their own date has not passed */
 	struct stk_http_region *regions;
 	int64_t skew_s;                /* the servers' clock minus ours */
-	double limit;                  /* most requests under way */
+	double limit;                  /* limit of the requests under way */
 	bool steady;                   /* the limit has once been too high: since then it is adjusted instead of doubled */
 	int64_t slowed_ns, changed_ns; /* when the limit was last halved, or last set */
 	struct stk_http_window {
@@ -107,7 +107,7 @@ struct stk_http_source {
 	_Atomic int64_t clock_s;           /* the servers' clock minus ours, by the last answer; INT64_MIN: no answer had a date */
 	_Atomic uint64_t place;            /* hash of the current account's endpoint */
 	_Atomic bool
-		heard; /* some server has answered: a server that does not answer is out of order, rather than wrongly configured by the user */
+		heard; /* some server has answered before, so a server that does not answer is probably out of order and not a mistake in the user's settings */
 	/* Retries before any server has answered: for requests that could not be sent or got an invalid answer, and for requests that timed
 	 * out. */
 	int32_t unheard_retries, unheard_waits;
@@ -132,7 +132,7 @@ struct stk_transfer {
 	int64_t awaited_ns; /* since when the transfer waits for more than one byte of the body */
 	uint8_t resumes;
 	uint8_t hedges; /* number of second transfers for its request */
-	bool begun;     /* a byte of this response has been received */
+	bool begun;     /* the first byte of this response has been received */
 	bool placed;    /* the response's header was read, and memory was requested for its body */
 	bool eager;     /* the rest of the body is read piece by piece (http_rest.c) */
 	bool complete;  /* all bytes have been received; further ones would be too many */
@@ -144,27 +144,28 @@ struct stk_transfer {
 	/* The object, across all responses. */
 	uint8_t *data;
 	size_t capacity, used;
-	struct stk_buffer *buffer; /* NULL if the request gives the memory */
+	struct stk_buffer *buffer; /* NULL if the request's owner provides the memory */
 	int64_t first, length;     /* requested bytes; length -1: to the end */
 	int64_t expected;          /* bytes that the request receives; -1: until the body ends */
-	int64_t until;             /* `used` at the end of this body: all expected bytes, or the part that a 206 brings; -1: unknown */
-	int64_t skip;              /* bytes of this body before the requested ones */
-	int64_t object_size;       /* bytes of the whole object, as the first response reported them; -1: unknown */
+	/* value that `used` will have at the end of this body: all expected bytes, or those of a part that a 206 answer contains; -1: unknown */
+	int64_t until;
+	int64_t skip;        /* bytes of this body before the requested ones */
+	int64_t object_size; /* bytes of the whole object, as the first response reported them; -1: unknown */
 	int64_t begun_ns;
 	/* The request and its response. */
-	struct stk_text request; /* the text to send */
+	struct stk_text request; /* the text of the request, which is sent */
 	size_t sent;             /* bytes of `request` that were sent */
 	struct stk_response_reader response;
 	struct stk_http_account *account;
 	struct stk_http_target target;
 	struct stk_route route;
-	struct stk_text moved; /* target of a redirect; "" if there was none */
+	struct stk_text moved; /* URL to which a redirect has led; "" if there was no redirect */
 	int moves;
 	char etag[128]; /* the ETag in the first response, or the date of the last change if it has none */
 	/* How the transfer ended. */
 	struct stk_transfer *next_ended;
 	CURLcode code;
-	enum stk_status failed;   /* the error is filled in, and the rest of the response is not read */
+	enum stk_status failed;   /* the failure; its error is filled in, and the rest of the response is not read */
 	char text[STK_HTTP_TEXT]; /* the beginning of an error's body, or the received part of a body that is held back */
 	size_t text_size;
 	char why[CURL_ERROR_SIZE];
@@ -237,20 +238,20 @@ struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_lo
 /* Puts requests that found no free descriptor back into the queue. A request that has waited for longer than the limit for an answer ends
  * with an error. */
 void stk__http_put_back(struct stk_http_source *s, struct stk_http_loop *l, struct stk_request *r, int64_t now);
-/* Returns whether one more second transfer may begin: at most one in twenty of all requests so far, and none while servers ask for fewer
+/* Returns whether one more second transfer may begin: their number is at most a twentieth of all requests so far, and none begins while servers ask for fewer
  * requests. After true, call stk__http_end_hedge once. */
 bool stk__http_begin_hedge(struct stk_http_source *s, int64_t now);
 void stk__http_end_hedge(struct stk_http_source *s);
 /* Notes that the loop is awake and asks for the next request itself. */
 void stk__http_awake(struct stk_http_source *s, struct stk_http_loop *l);
 struct stk_http_end {
-	bool well, slow; /* slow: the server asked for fewer */
+	bool well, slow; /* well: the request succeeded; slow: the server asked for fewer requests */
 	int64_t begun_ns, now_ns;
 	size_t bytes;
 };
 /* Notes that a request under way has ended. */
 void stk__http_ended(struct stk_http_source *s, struct stk_http_loop *l, const struct stk_http_end *e);
-/* Copies the bucket's region if a redirect has revealed it; returns false if the one in the settings applies. */
+/* Copies the bucket's region if an answer has shown that it differs from the one in the settings; otherwise returns false. */
 bool stk__http_region(struct stk_http_source *s, const char *bucket, char region[64]);
 void stk__http_set_region(struct stk_http_source *s, const char *bucket, const char *region);
 int64_t stk__http_now(struct stk_http_source *s); /* returns seconds since 1970 by the servers' clock */

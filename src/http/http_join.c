@@ -86,7 +86,7 @@ void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, cons
 	if (status && r->error)
 		why = *r->error;
 	for (struct stk_request *next; r; r = next) {
-		next = r->http.joined; /* read before r ends, since its owner may then reuse it */
+		next = r->http.joined; /* read it before r ends, because its owner may reuse r then */
 		r->http.joined = NULL;
 		r->hopeless = hopeless;
 		r->got_size = whole;

@@ -89,7 +89,7 @@ static struct stk_http_account *renewed(struct stk_http_source *s, const struct 
 	return NULL;
 }
 
-/* Renews keys. Failures are not reported: the present keys may be valid for minutes, and after that requests report the error. */
+/* Renews keys. Failures are not reported: the present keys may still be valid for minutes; when they expire, requests report the error. */
 static void *keep_keys(void *arg)
 {
 	struct stk_http_source *s = arg;
@@ -154,7 +154,7 @@ void stk__http_keeper_join(struct stk_http_source *s)
 
 /* ---- the environment ---- */
 
-/* Copies the keys of the current account if its issuer has the same settings and they stay valid for long enough. Returns whether it did. */
+/* Copies the keys of the current account to `a` if both have the same issuer settings and the keys stay valid for long enough. Returns whether it did. */
 static bool take_over(struct stk_http_source *s, struct stk_http_account *a)
 {
 	struct stk_http_account *before = stk__http_account(s);
@@ -180,10 +180,11 @@ static void issue_keys(struct stk_http_source *s, struct stk_http_account *a, co
 	if (!status)
 		status = stk__aws_issue(&a->aws, &s->curl, &s->ending, access, &a->error);
 	if (status == STK_NOT_FOUND)
-		a->error = (struct stk_error){0}; /* the request's signer will report that there are no keys, and where to put them */
+		/* no error here: a request without keys fails when it is signed, with a message that says where to put keys */
+		a->error = (struct stk_error){0};
 }
 
-/* If memory is short, the settings stay as they were. */
+/* Reads the environment again and uses its settings from now on. If memory is short, the settings stay as they were. */
 void stk__http_refresh(void *source, const char *uri, const struct stk_access *access)
 {
 	struct stk_http_source *s = source;

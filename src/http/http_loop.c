@@ -24,7 +24,7 @@ static void unlink_active(struct stk_transfer *t)
 		t->next->before = t->before;
 }
 
-/* Makes the transfer idle; its twin continues without it. */
+/* Ends the transfer's part in its request and makes it idle. Its twin, if there is one, continues. */
 static void retire(struct stk_transfer *t)
 {
 	if (t->twin) {
@@ -149,7 +149,7 @@ static bool hedge(struct stk_transfer *t, int64_t now)
 	return both;
 }
 
-/* Handles the transfers that have ended. */
+/* Handles the transfers that have ended since the last call. */
 static void take_ended(struct stk_http_loop *l)
 {
 	for (struct stk_transfer *t; (t = l->ended);) {
@@ -175,7 +175,7 @@ static void take_ended(struct stk_http_loop *l)
 	}
 }
 
-/* Which transfers may have been cancelled. If none was, look_at need not read the requests, which lie elsewhere in memory. */
+/* Which transfers may belong to cancelled requests. If none does, look_at need not read the requests, which lie elsewhere in memory. */
 enum cancelled { NONE, SOME, ALL };
 
 /* Ends a transfer that was cancelled or has waited for too long; gives a late one a twin. Returns true if a transfer has ended. */
@@ -276,7 +276,7 @@ static void *run(void *arg)
 	while (!atomic_load(&l->source->ending)) {
 		for (struct stk_request *r; (r = stk__http_next(l->source, l));)
 			begin(l, r);
-		if (n < EVENTS) /* otherwise more are ready already */
+		if (n < EVENTS) /* otherwise more events are ready already, so there is no pause */
 			rest(l);
 		n = epoll_wait(l->epoll, events, EVENTS, timeout_ms(l, look_ns));
 		l->round_ns = stk__clock_ns();

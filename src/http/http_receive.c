@@ -29,9 +29,8 @@ void stk__transfer_ended(struct stk_transfer *t, CURLcode code, const char *why)
 	l->ended = t;
 }
 
-/* Handles the end of the connection. A body without a length is complete only if the server itself ended it: after a reset or a cut TLS
- * connection, more may have been missing. A reused connection may have been closed before this request arrived; the request is then sent
- * again. */
+/* Handles the end of the connection. A body without a length is complete only if the server itself closed the connection: after a reset or a cut TLS
+ * connection, bytes may be missing. A reused connection may have been closed before this request arrived; the request is then sent again. */
 void stk__transfer_disconnected(struct stk_transfer *t, ssize_t how)
 {
 	if (!how && stk__response_closed(&t->response)) {
@@ -60,7 +59,7 @@ void stk__transfer_stop(struct stk_transfer *t)
 		*e = t->next_ended;
 }
 
-/* ---- room ---- */
+/* ---- memory for the body ---- */
 
 static enum stk_status check_size(const struct stk_transfer *t, uint64_t size)
 {
@@ -108,7 +107,7 @@ static enum stk_status reserve(struct stk_transfer *t, size_t size)
 
 /* ---- the header of a response ---- */
 
-/* Returns the size of the whole object; -1: not given. */
+/* Returns the size of the whole object according to the header; -1: not given. */
 static int64_t size_given(const struct stk_response *p)
 {
 	return p->status == 200 ? p->length : p->size;
@@ -164,7 +163,7 @@ static enum stk_status say_other_part(const struct stk_transfer *t)
 static bool is_part_asked(const struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
-	const int64_t end = t->length > 0 ? t->first + t->length : p->size; /* after the last requested byte */
+	const int64_t end = t->length > 0 ? t->first + t->length : p->size; /* offset after the last requested byte */
 	const int64_t at = t->first + (int64_t)t->used;
 	if ((t->length <= 0 && !at) || p->multipart || p->first != at || end < 0 ||
 		p->last >= end) /* without a Range a server must not send a part */
@@ -249,7 +248,7 @@ static enum stk_status begin_body(struct stk_transfer *t)
 
 /* ---- the body ---- */
 
-/* Returns whether the content belongs to the object. */
+/* Returns whether the body's bytes are bytes of the object, and not for example an error's text. */
 static bool lands(const struct stk_transfer *t)
 {
 	return t->response.says.status == 200 || t->response.says.status == 206;
@@ -268,7 +267,7 @@ static enum stk_status make_room(struct stk_transfer *t)
 	return size > t->capacity ? reserve(t, size) : STK_OK;
 }
 
-/* Fails because a part without a length, in chunks, does not end where its Content-Range says. */
+/* Returns the error for a part of unknown length that continues after the end that its Content-Range gives. */
 static enum stk_status say_too_much(const struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
@@ -281,13 +280,13 @@ static enum stk_status check_growth(struct stk_transfer *t, size_t more)
 {
 	enum stk_status status = check_size(t, t->used + more);
 	if (!status && t->r->object_size && !t->r->http.joined && t->first + (int64_t)(t->used + more) > t->r->object_size) {
-		t->r->got_size = t->first + (int64_t)(t->used + more); /* the minimum */
+		t->r->got_size = t->first + (int64_t)(t->used + more); /* at least so many bytes */
 		status = stk__io_check_size(t->r, stk__request_error(t->r));
 	}
 	return status;
 }
 
-/* Stores some of the body's content. Returns false if no more is wanted. */
+/* Stores n bytes of the body's content. Returns false if the transfer needs no more bytes. */
 static bool take_content(struct stk_transfer *t, const char *bytes, size_t n)
 {
 	size_t take = n, room = sizeof t->text - 1 - t->text_size;
@@ -318,12 +317,13 @@ static bool take_content(struct stk_transfer *t, const char *bytes, size_t n)
 /* Returns whether all requested bytes have been received, although the server would send more. The rest is not awaited. */
 static bool has_enough(const struct stk_transfer *t)
 {
-	const bool bounded = t->response.says.status == 200 || t->response.left < 0; /* the chunks of a part must end where the part ends */
+	/* for a part in chunks, the last chunk must still be read, to check that it ends where the part ends */
+	const bool bounded = t->response.says.status == 200 || t->response.left < 0;
 	return lands(t) && bounded && t->placed && t->expected >= 0 && t->used == (size_t)t->expected &&
 	       t->response.state == STK_RESPONSE_IN_CONTENT;
 }
 
-/* Handles bytes that were read into the scratch buffer. Returns false if no more bytes are wanted. */
+/* Handles bytes that were read into the scratch buffer. Returns false if the transfer needs no more bytes. */
 static bool take_bytes(struct stk_transfer *t, const char *bytes, size_t n)
 {
 	struct stk_response_reader *p = &t->response;
@@ -335,7 +335,7 @@ static bool take_bytes(struct stk_transfer *t, const char *bytes, size_t n)
 				return false;
 			continue;
 		}
-		if (p->state == STK_RESPONSE_ENDED) { /* no request asked for these bytes */
+		if (p->state == STK_RESPONSE_ENDED) { /* the server has sent bytes after the end of its response */
 			p->keep = false;
 			return true;
 		}
@@ -356,16 +356,16 @@ static bool take_bytes(struct stk_transfer *t, const char *bytes, size_t n)
 	return true;
 }
 
-/* Chooses this transfer of a request's two transfers, and stops the other. */
+/* Called at the first byte of a response: this transfer continues, and its twin is stopped. */
 static void first_byte(struct stk_transfer *t)
 {
 	stk__hedge_learn(t->loop->source, stk__clock_ns() - t->window_ns);
-	if (t->twin && t->twin->connection) /* otherwise it has already ended */
+	if (t->twin && t->twin->connection) /* a twin without a connection has already ended */
 		stk__transfer_ended(t->twin, CURLE_ABORTED_BY_CALLBACK, "the other answer was first");
 	t->begun = true;
 }
 
-/* Returns the destination of the next bytes, and their largest number. */
+/* Returns where the next bytes are read to, and sets *room to their largest number. *direct: this is the object's memory and not the scratch buffer. */
 static void *find_place(const struct stk_transfer *t, bool *direct, size_t *room)
 {
 	enum { HEAD = 2048, SMALL = 16 << 10 };
@@ -415,7 +415,7 @@ static bool take_piece(struct stk_transfer *t, const void *bytes, size_t n, bool
 	return on && !t->complete;
 }
 
-/* Returns false if the bytes are not admitted, or the transfer has ended. */
+/* Returns whether the transfer has memory to continue reading: false if its bytes are not admitted, or it has ended. */
 static bool has_room(struct stk_transfer *t)
 {
 	t->failed = make_room(t);

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 
 enum { PATIENCE_NS = 100000000, LEAST = 16 << 10, MOST = 256 << 10 };
-enum { RECORD = 24 << 10 }; /* size of a TLS record, which may contain bytes that the socket has already delivered */
+enum { RECORD = 24 << 10 }; /* more than the size of a TLS record: bytes of the body may already be in the TLS library */
 
 /* Returns how long the loop pauses so that more pieces arrive. Waking up for each piece takes more time than handling it. If a store takes
  * long to answer, a pause of a twentieth of that time measurably affects neither the first batch nor the rate. */

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* ---- what the environment says ---- */
+/* ---- proxies in the environment ---- */
 
 static const char *first_set(const char *const names[], int n)
 {
@@ -151,8 +151,7 @@ static void authorize(struct stk_text *out, const char *user, size_t n)
 	stk__text_add(out, "\r\n");
 }
 
-/* Routes a request over an HTTP proxy, which is a server that receives whole URLs: connections lead to it, and libcurl need not know about
- * it. */
+/* Makes the route lead to an HTTP proxy: a server that receives requests with whole URLs, so that libcurl need not know that it is a proxy. */
 static void go_over(struct stk_route *r, const char *proxy)
 {
 	const char *scheme = strstr(proxy, "://"), *rest = scheme ? scheme + 3 : proxy;

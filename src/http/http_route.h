@@ -11,7 +11,7 @@
 /* The proxy for plain http://, and the hosts that are reached without it. The proxy for https:// is a tunnel, which libcurl finds and opens
  * by itself. */
 struct stk_proxies {
-	char *plain;  /* URL, which may hold a password; NULL: none. Both in memory of base/secret.h */
+	char *plain;  /* URL of the proxy, which may contain a password; NULL: none. Both strings are in memory of base/secret.h */
 	char *except; /* hosts in the form of the variable no_proxy; NULL: none */
 };
 
@@ -23,13 +23,13 @@ void stk__proxies_clear(struct stk_proxies *p);
 
 struct stk_route {
 	struct stk_text url; /* the URL to connect to, without a path */
-	struct stk_text key; /* connections with the same key serve the same requests */
+	struct stk_text key; /* a connection can be used for every route with the same key */
 	const char *proxy;   /* proxy for libcurl; NULL: the environment's, "": none */
 	const char *trusted; /* file of certificates; nullable */
 	bool tls;
-	bool absolute;                 /* a proxy answers, so the request contains the whole URL */
+	bool absolute;                 /* the server is a proxy, so the request contains the whole URL */
 	struct stk_text authorization; /* line of the request's header with the log-in for the proxy, or "" */
-	/* the inputs of the route, for comparison */
+	/* the arguments from which the route was made, to recognise an unchanged route */
 	struct stk_text origin;
 	uint64_t settings;
 };

@@ -33,7 +33,7 @@ bool stk__http_region(struct stk_http_source *s, const char *bucket, char region
 	return g;
 }
 
-/* Remembers a bucket's region. If there is no memory for that, the next request learns it from the server again. */
+/* Remembers a bucket's region. If memory is short, the next request to the bucket finds the region out again. */
 void stk__http_set_region(struct stk_http_source *s, const char *bucket, const char *region)
 {
 	pthread_mutex_lock(&s->lock);
@@ -77,7 +77,7 @@ struct stk_http_loop *stk__http_sleeping(struct stk_http_source *s)
 void stk__http_loop_wake(struct stk_http_loop *l)
 {
 	uint64_t one = 1;
-	ssize_t n = write(l->event, &one, sizeof one); /* fails if the counter is full: then the loop is awake */
+	ssize_t n = write(l->event, &one, sizeof one); /* fails only if the counter is full, in which case the loop is awake */
 	(void)n;
 }
 
@@ -99,7 +99,7 @@ struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_lo
 	return r;
 }
 
-/* Returns false if the request must end: the source is ending, the request was cancelled, or it has waited for too long. */
+/* Returns whether a request may go back to the queue. False: it must end, because the source is ending, it was cancelled, or it has waited for too long. */
 static bool waits_again(struct stk_http_source *s, struct stk_request *r, int64_t now)
 {
 	r->http.starved_ns = r->http.starved_ns ? r->http.starved_ns : now;
@@ -188,10 +188,10 @@ static double next_factor(struct stk_http_source *s, double mean, double rate)
 	return factor < least ? least : factor;
 }
 
-/* Sets the limit after a window of requests that all began under the present limit. If these took longer than the least time seen, they
- * only waited for each other (as in TCP Vegas). The new limit is the number of requests that delivers the full rate, plus a third, so that
- * the network is never idle. One window in PROBE has a lower limit, to measure the least time again. If fewer requests then delivered
- * fewer bytes, the least time is taken to have grown; it is measured again when objects have another size. */
+/* Sets the limit after a window of requests that all began under the present limit. If these took longer than the shortest time that was measured, they have
+ * only waited for each other (as in TCP Vegas). The new limit is the number of requests that delivers the full rate, plus a third, so that the network is never
+ * idle. One window in PROBE has a lower limit, to measure the least time again. If fewer requests then delivered fewer bytes, the least time is taken to have
+ * grown; it is measured again when objects have another size. */
 static void end_window(struct stk_http_source *s, int64_t now)
 {
 	const struct stk_http_window w = s->window;

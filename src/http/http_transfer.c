@@ -105,7 +105,8 @@ static void add_headers(struct stk_transfer *t)
 		stk__text_add(q, "Range: bytes=%lld-%lld\r\n", (long long)first, (long long)(t->first + t->length - 1));
 	else if (first > 0)
 		stk__text_add(q, "Range: bytes=%lld-\r\n", (long long)first);
-	if (t->resumes && t->etag[0] == '"') /* a weak ETag matches nothing; begin_body compares it */
+	if (t->resumes &&
+		t->etag[0] == '"') /* only for a strong ETag, since If-Match never accepts a weak one; begin_body compares weak ones */
 		stk__text_add(q, "If-Match: %s\r\n", t->etag);
 	stk__text_append(q, "\r\n", 2);
 }
@@ -175,7 +176,7 @@ enum stk_status stk__transfer_begin(struct stk_transfer *t)
 	return status;
 }
 
-/* ---- life ---- */
+/* ---- beginning and end ---- */
 
 struct stk_transfer *stk__transfer_create(struct stk_http_loop *l)
 {
@@ -224,7 +225,7 @@ enum stk_status stk__transfer_check_pace(struct stk_transfer *t, int64_t now)
 {
 	const struct stk_http_settings *set = &t->loop->source->settings;
 	if (t->held_back)
-		return STK_OK; /* the delay is on our side */
+		return STK_OK; /* the transfer itself delays the response, so the server is not late */
 	int64_t limit = (t->begun ? set->stall_ms : set->first_byte_ms) * 1000000;
 	if (now - t->window_ns < limit)
 		return STK_OK;

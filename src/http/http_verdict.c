@@ -25,13 +25,14 @@ static void find_element(const struct stk_transfer *t, const char *name, char *o
 		*c = (unsigned char)*c < ' ' ? ' ' : *c;
 }
 
-/* Limits the request to two more tries: this failure of the source rarely goes away, but a permission may just have been granted. */
+/* Limits the request to two more tries: this kind of failure rarely goes away, but for example a permission may just have been granted. */
 static void lose_hope(struct stk_transfer *t)
 {
 	t->r->hopeless |= t->r->retries >= 2;
 }
 
-/* Learns that the bucket's region differs from the signed one: from a header, or, as with MinIO, from the error only. */
+/* Finds the bucket's region in an error answer if it differs from the region in the signature: in a header or, with MinIO, in the error's text. Returns whether
+ * a retry makes sense. */
 static bool learn_region(struct stk_transfer *t, const char *code)
 {
 	struct stk_http_source *s = t->loop->source;
@@ -44,10 +45,10 @@ static bool learn_region(struct stk_transfer *t, const char *code)
 	if (!stk__http_region(s, t->target.bucket, known))
 		snprintf(known, sizeof known, "%s", t->account->aws.region);
 	stk__http_set_region(s, t->target.bucket, region);
-	return strcmp(known, region) != 0 && t->r->retries < 3; /* a store that names a new region each time is not followed for long */
+	return strcmp(known, region) != 0 && t->r->retries < 3; /* stops after three tries, in case a store names a new region each time */
 }
 
-/* Learns from an error (region, clock, expired keys). Returns true if that may make the next try succeed. */
+/* Corrects the region, the clock or the keys if an error answer shows that they were wrong. Returns whether the next try may then succeed. */
 static bool learn(struct stk_transfer *t, const char *code)
 {
 	struct stk_http_source *s = t->loop->source;
@@ -183,8 +184,8 @@ static bool may_resume(struct stk_transfer *t)
 	return true;
 }
 
-/* Returns whether no server has answered yet. Then the server's name is probably wrong or the network is down, so the request is retried fewer times.
- * waited: the request timed out. */
+/* Returns whether no server has answered yet. If so, the server's name is probably wrong or the network is down, so this sets a lower limit of retries. waited:
+ * the request timed out. */
 static bool nobody_there(struct stk_transfer *t, bool waited)
 {
 	const struct stk_http_source *s = t->loop->source;
@@ -261,7 +262,7 @@ static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
 		way_out(t, code, why));
 }
 
-/* Sets the object's size and tag, for the cache. */
+/* Sets the object's size and ETag in the request, for the cache. */
 static void tell_object(struct stk_transfer *t)
 {
 	t->r->got_size = t->object_size > 0 ? t->object_size : 0;
@@ -272,7 +273,7 @@ static void tell_object(struct stk_transfer *t)
 static enum stk_status body_ended(struct stk_transfer *t, bool *resume)
 {
 	bool cut = t->expected >= 0 && t->used < (size_t)t->expected;
-	if (cut && t->response.says.status == 200 && t->response.says.length < 0) /* then the object ends where the body ends */
+	if (cut && t->response.says.status == 200 && t->response.says.length < 0) /* without a length the object ends where the body ends */
 		return stk__http_say_short(t);
 	if (cut) {
 		*resume = may_resume(t);

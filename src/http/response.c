@@ -14,7 +14,7 @@ static bool digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Returns -1 if the text is not a number of bytes. */
+/* Reads a number of bytes; returns -1 if the text is not one. */
 static int64_t read_length(const char *value, size_t n)
 {
 	int64_t length = n > 0 && n < 19 ? 0 : -1;
@@ -155,7 +155,7 @@ static bool is_plain_encoding(const char *value, size_t n)
 	return !n || (n == 8 && strncasecmp(value, "identity", 8) == 0) || (n == 11 && strncasecmp(value, "aws-chunked", 11) == 0);
 }
 
-/* whole: false if `value` is only the beginning of the value. */
+/* Handles a field of the header. whole: false if `value` is only the beginning of the field's value. */
 static bool take_field(struct stk_response_reader *p, const char *name, size_t size, const char *value, size_t n, bool whole)
 {
 	struct stk_response *r = &p->says;
@@ -218,7 +218,7 @@ static bool read_field(struct stk_response_reader *p, const char *line, size_t n
 	return take_field(p, line, name, line + begin, n - begin, whole);
 }
 
-/* ---- what follows from them ---- */
+/* ---- framing of the body ---- */
 
 static void end(struct stk_response_reader *p)
 {
@@ -273,7 +273,7 @@ static bool read_chunk_size(struct stk_response_reader *p, const char *line, siz
 	return true;
 }
 
-/* Handles a line without its end. whole: false if these are only its first bytes. */
+/* Handles a line; its line end is not included. whole: false if these are only its first bytes. */
 static bool take_line(struct stk_response_reader *p, const char *line, size_t n, bool whole)
 {
 	if (p->next == STK_STATUS_LINE)
@@ -298,7 +298,8 @@ static void line_ended(struct stk_response_reader *p, const char *line, size_t n
 	if (size && n == size && line[n - 1] == '\r') {
 		n--;
 		size--;
-	} else if (frames && n == size) { /* otherwise a chunk that is one byte longer than the server meant would seem to end well */
+		/* these lines must end in CR LF: if LF were enough, a chunk that is a byte longer than its size would not be noticed */
+	} else if (frames && n == size) {
 		wrong(p, p->next == STK_CHUNK_END ? "a chunk is longer than its size" : "the size of a chunk is not a number");
 		return;
 	}

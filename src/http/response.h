@@ -38,9 +38,9 @@ enum stk_response_state { STK_RESPONSE_IN_HEAD, STK_RESPONSE_IN_CONTENT, STK_RES
 
 struct stk_response_reader {
 	enum stk_response_state state;
-	bool keep;       /* the connection can serve another request after this response */
-	int64_t left;    /* CONTENT: bytes of the body, or of its chunk; -1: until the connection ends */
-	const char *why; /* BAD: describes what is wrong, as the end of a sentence */
+	bool keep;    /* the connection can serve another request after this response */
+	int64_t left; /* CONTENT: in state CONTENT: bytes that are left of the body or of its current chunk; -1: until the connection ends */
+	const char *why; /* in state BAD: what is wrong with the response, as the end of a sentence */
 	struct stk_response says;
 	/* private to response.c */
 	enum { STK_STATUS_LINE, STK_FIELD, STK_CHUNK_SIZE, STK_CHUNK_END, STK_TRAILER } next; /* the kind of the next line */
@@ -55,9 +55,9 @@ void stk__response_begin(struct stk_response_reader *p);
 /* Reads framing in HEAD or FRAME, up to the first byte of content, the end or an error. Returns the number of bytes read; all of them if it
  * stays in HEAD or FRAME. */
 size_t stk__response_read(struct stk_response_reader *p, const char *bytes, size_t n);
-/* Notes that the caller has read n bytes of content, at most `left`. Only in CONTENT. */
+/* Call after reading n bytes of content in state CONTENT; n is at most `left`. */
 void stk__response_took(struct stk_response_reader *p, size_t n);
-/* Notes the end of the connection. Returns whether that properly ends the response. */
+/* Call when the connection has ended. Returns whether the response is complete then. */
 bool stk__response_closed(struct stk_response_reader *p);
 
 #endif

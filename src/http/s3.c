@@ -51,8 +51,8 @@ static enum stk_status parse(const char *uri, struct place *p, struct stk_error 
 	return STK_OK;
 }
 
-/* Returns whether the bucket can be part of a host's name: every resolver must accept it, and a wildcard in a TLS certificate does not
- * match a dot. */
+/* Returns whether the bucket's name can be part of a host's name: it must be valid for every resolver, and with TLS it must not contain a dot, because a
+ * wildcard in a certificate does not match a dot. */
 static bool fits_host(const char *bucket, bool tls)
 {
 	size_t n = strlen(bucket);
@@ -186,7 +186,7 @@ void stk__http_target_reset(struct stk_http_target *t)
 	empty(&t->host);
 	empty(&t->path);
 	for (size_t i = 0; i < sizeof t->headers / sizeof *t->headers; i++) {
-		if (t->headers[i].s) /* one of the headers holds the session's token */
+		if (t->headers[i].s) /* one of the headers contains the session's token */
 			stk__erase(t->headers[i].s, t->headers[i].length);
 		empty(&t->headers[i]);
 	}

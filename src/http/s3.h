@@ -14,7 +14,7 @@ struct stk_http_signer {
 	struct stk_sigv4_key key;
 };
 
-/* Target of one request; for http:// and https:// URIs it has neither headers nor a bucket. */
+/* The target of one request. For http:// and https:// URIs there are neither headers nor a bucket. */
 struct stk_http_target {
 	struct stk_text url;
 	struct stk_text host, path; /* host and path of the URL, in addition to `url`; set only if the URI names a bucket */
@@ -35,8 +35,8 @@ void stk__http_target_free(struct stk_http_target *t);
 bool stk__s3_is_store(const char *uri);
 bool stk__s3_is_listing(const char *uri);
 
-/* Copies the bucket of an s3:// or s3list:// URI, or the part at its place in other URIs. Returns false if there is none, or if no store
- * allows the name. */
+/* Copies the bucket of an s3:// or s3list:// URI; of other URIs, the part between "://" and the next slash. Returns false if there is no such part, or if no
+ * store allows a bucket of this name. */
 bool stk__s3_bucket(const char *uri, char bucket[256]);
 
 /* Makes the URI of one page of a listing (ListObjectsV2), "SCHEMElist://BUCKET?...", whose content is XML. root: gives the scheme.
