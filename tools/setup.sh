@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Installs the packages of groups of make targets, unless they are installed: Debian or Ubuntu packages (as root, or with sudo if that asks for no password;
-# otherwise prints the command to run) and pinned Python packages into a virtual environment. The configuration of apt and pip determines their sources.
+# otherwise prints the command to run) and pinned Python packages into a virtual environment. The configuration of apt and pip determines their sources;
+# only PyTorch's CPU build is also looked for where PyTorch publishes it.
 #
 # usage: tools/setup.sh GROUP...        groups: see packages.txt and requirements-GROUP.txt
 #        tools/setup.sh --missing GROUP...      installs nothing; prints the missing packages without which a build fails, one on each line
@@ -138,7 +139,17 @@ pip_install() {
 	"$here/step.sh" "setup: $text" "$VENV/bin/python" -m pip install --progress-bar off "$@"
 }
 
-# Installs PyTorch: without a GPU the CPU build, if pip finds one (its version ends in +cpu, and its download is a fifteenth of the other's).
+# Downloads PyTorch's CPU build, whose version ends in +cpu, from where pip is configured to look, else from PyTorch's own index. PyPI does not have it.
+download_cpu_torch() {
+	wanted=$(grep '^torch==' "$1")+cpu
+	for index in '' '--index-url https://download.pytorch.org/whl/cpu --retries 0 --timeout 15'; do
+		# shellcheck disable=SC2086 # the options are words
+		"$VENV/bin/python" -m pip download -q --no-deps -d "$VENV/.stoker-torch-cpu" $index "$wanted" >/dev/null 2>&1 && return
+	done
+	return 1
+}
+
+# Installs PyTorch: without a GPU the CPU build, if there is one. Its download is a fifteenth of the CUDA build's.
 install_torch() {
 	file=$1
 	cuda='PyTorch, its CUDA build: downloads 2.7 GB, takes 5.2 GB on disk'
@@ -148,11 +159,11 @@ install_torch() {
 		touch "$own"
 	elif [ -e /dev/nvidiactl ]; then
 		pip_install "$cuda" -r "$file"
-	elif say "looking for PyTorch's CPU build" && "$VENV/bin/python" -m pip download -q --no-deps -d "$VENV/.stoker-torch-cpu" "$(grep '^torch==' "$file")+cpu" >/dev/null 2>&1; then
+	elif say "no GPU here: looking for PyTorch's CPU build" && download_cpu_torch "$file"; then
 		pip_install "PyTorch, its CPU build: downloads 0.2 GB" "$VENV"/.stoker-torch-cpu/torch-*.whl
 	else
-		say "there is no GPU here, but pip finds only PyTorch's CUDA build. That one works, and is large. To take the CPU build, stop this and either set"
-		say "PIP_EXTRA_INDEX_URL to PyTorch's index of CPU builds (its page on how to install it names that), or name your own environment by VENV=DIR"
+		say "pip does not reach PyTorch's CPU build, neither where it is configured to look nor at download.pytorch.org. The CUDA build works too, and is large."
+		say "To avoid its download, stop this and name an environment that has PyTorch by VENV=DIR, or set PIP_EXTRA_INDEX_URL to a copy of that index"
 		pip_install "$cuda" -r "$file"
 	fi
 	rm -rf "$VENV/.stoker-torch-cpu"

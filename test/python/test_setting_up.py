@@ -205,3 +205,34 @@ def test_a_failing_step_shows_its_output(tools):
     log.unlink()
     done = run(tools / "step.sh", "step: counting", "seq", "100")
     assert done.returncode == 0 and re.fullmatch(r"step: counting \.\.\. \d+ s\n", done.stderr)
+
+
+@pytest.mark.parametrize(("reached", "told"), [("configured", ""), ("pytorch.org", ""), ("neither", "pip does not reach PyTorch's CPU build")])
+@pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="with a GPU, the CUDA build is installed")
+def test_the_cpu_build_of_torch_without_a_gpu(tools, tmp_path, reached, told):
+    """The CPU build comes from where pip is configured to look, else from PyTorch's own index; the CUDA build is the last resort, and is announced."""
+    (tools / "packages.txt").write_text("python: python3\n")
+    (tools / "requirements-torch.txt").write_text("# Download: 1 MB\ntorch==9.9\n")
+    venv = tmp_path / "venv"
+    (venv / "bin").mkdir(parents=True)
+    script(
+        venv / "bin" / "python",
+        f"""
+case "$*" in
+*'pip --version'*) exit 0 ;;
+*'pip download'*)
+	case {reached}/"$*" in
+	configured/*) ;;
+	pytorch.org/*'--index-url https://download.pytorch.org/whl/cpu '*) ;;
+	*) exit 1 ;;
+	esac
+	mkdir -p {venv}/.stoker-torch-cpu && touch {venv}/.stoker-torch-cpu/torch-9.9+cpu.whl ;;
+*'pip install'*) echo "$*" > {tmp_path}/installed ;;
+*) exit 1 ;;
+esac""",
+    )
+    done = run(tools / "setup.sh", "torch", VENV=venv)
+    assert done.returncode == 0, done.stderr
+    installed = (tmp_path / "installed").read_text()
+    assert ("torch-9.9+cpu.whl" in installed) == (reached != "neither"), installed
+    assert told in done.stderr and ("CUDA build" in done.stderr) == (reached == "neither"), done.stderr
