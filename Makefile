@@ -44,6 +44,7 @@ groups-wheel = wheel
 groups-wheel-test = wheel python
 groups-release = wheel release kernels
 groups-site = torch images site
+groups-docs = images
 groups-bench = $(tests) parity bench
 groups-instructions = test-c valgrind
 groups-lint = $(tests) format lint kernels $(if $(STOKER_TIDY),tidy)
@@ -164,8 +165,11 @@ check-all: setup ## what .ci/run runs, with tests that take minutes each, plain 
 fresh: ## RUN='make test' in a fresh clone on a bare Debian, SUITE=trixie or bookworm; as root; USERNAME=ann runs it as a user without root
 	@tools/fresh.sh $(SUITE) '$(subst ','\'',$(RUN))'
 
-docs: build ## generate the operator reference, doc/operators.md
+docs: setup ## generate the operator reference, doc/operators.md and doc/operator-table.md
+	@tools/build.sh $(BUILD) $(MESON_FLAGS)
 	$(BUILD)/cli/stoker ops --json | python3 tools/operator_pages.py > doc/operators.md
+	$(BUILD)/cli/stoker ops --json | PYTHONPATH=$(BUILD)/python $(PYTHON) tools/operator_table.py > $(BUILD)/operator-table.md
+	mv $(BUILD)/operator-table.md doc/operator-table.md
 
 site: setup ## guides, gallery, Python and C interfaces and the command as HTML that needs no network, in build-site/html
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)

@@ -57,6 +57,7 @@ static json_t *op_json(size_t index, const struct stk_op_info *op)
 	put_bool(o, "batch", op->flags & STK_OP_IS_BATCH);
 	put_bool(o, "hidden", op->flags & STK_OP_IS_HIDDEN);
 	put_bool(o, "on_cores", op->flags & STK_OP_IS_ON_CORES);
+	put_bool(o, "on_nvdec", op->flags & STK_OP_IS_ON_NVDEC);
 	struct stk_arg_info arg;
 	for (int32_t i = 0; stk_op_arg(index, i, &arg); i++)
 		json_array_append_new(args, arg_json(&arg));

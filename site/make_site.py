@@ -39,7 +39,7 @@ GUIDES = {
         "recipes",
         "troubleshooting",
     ],
-    "Reference": ["transforms", "operators", "image-formats", "environment", "parity", "benchmarks"],
+    "Reference": ["transforms", "operator-table", "operators", "image-formats", "environment", "parity", "benchmarks"],
 }
 # The classes and functions of the package, grouped by the subject of their page.
 PYTHON = {

@@ -55,6 +55,7 @@ def page(op: dict) -> list[str]:
     facts += ["random"] if op["random"] else []
     facts += ["needs the whole batch"] if op["batch"] else []
     facts += ["runs only on the CPU"] if op["on_cores"] else []
+    facts += ["on a GPU, NVDEC decodes the videos that it can"] if op["on_nvdec"] else []
     lines += [*prose("; ".join(facts) + "."), ""]
     if "tolerance" in op:
         lines += [*prose(f"Differs from its reference: {op['tolerance']}"), ""]
@@ -79,10 +80,12 @@ def main() -> None:
         lines += prose(f"[{op['name']}](#{op['name'].replace('.', '')}): {cell(op['doc'].splitlines()[0])}", "- ", "  ")
     lines.append("")
     cores = ", ".join(f"`{op['name']}`" for op in ops if op["on_cores"] and not op["reader"])
+    nvdec = ", ".join(f"`{op['name']}`" for op in ops if op["on_nvdec"])
     lines += prose(
+        "[operator-table.md](operator-table.md) shows all of them at a glance, with devices, layouts and element types.\n\n"
         "Operators run on the CPU and on the GPU, with the same integers and the same draws. Readers run only on the CPU, wherever they are placed, and so "
-        f"do {cores}. The counter `on_cores` of `Pipeline.counters()` counts the samples that a GPU left to the CPU for other reasons, such as files that "
-        "its decoder does not take.\n\n"
+        f"do {cores}. Operators that decode videos are exceptions: if {nvdec} are placed on a GPU, NVDEC decodes the videos that it can. The counter "
+        "`on_cores` of `Pipeline.counters()` counts the samples that a GPU left to the CPU for other reasons, such as files that its decoder does not take.\n\n"
         "Arguments must be finite, as constants and for each sample, unless their type says otherwise. NaN is accepted only for outputs of floats."
     ) + [""]
     for op in ops:

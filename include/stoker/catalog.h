@@ -53,6 +53,7 @@ enum stk_op_info_flags {
 	STK_OP_IS_BATCH = 4,     /* may need the whole batch, depending on its arguments */
 	STK_OP_IS_HIDDEN = 8,    /* made by the bindings (arithmetic, slicing); not for users by name */
 	STK_OP_IS_ON_CORES = 16, /* has no GPU kernel: runs on the CPU wherever it is placed */
+	STK_OP_IS_ON_NVDEC = 32, /* placed on a GPU, lets NVDEC decode the videos that it can, and the CPU all others */
 };
 
 struct stk_op_info {

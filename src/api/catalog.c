@@ -27,7 +27,9 @@ bool stk_op_info(size_t i, struct stk_op_info *out)
 										   : 1};
 	out->flags = (d->reader ? STK_OP_IS_READER : 0u) | (d->flags & STK_OP_RANDOM ? STK_OP_IS_RANDOM : 0u) |
 		     (d->gather ? STK_OP_IS_BATCH : 0u) | (d->flags & STK_OP_HIDDEN ? STK_OP_IS_HIDDEN : 0u) |
-		     (d->lower || d->lower_jobs ? 0u : STK_OP_IS_ON_CORES);
+		     (d->flags & STK_OP_NVDEC            ? STK_OP_IS_ON_NVDEC
+			     : d->lower || d->lower_jobs ? 0u
+							 : STK_OP_IS_ON_CORES);
 	while (stk__op_arg_at(d, out->args, &arg))
 		out->args++;
 	return true;
