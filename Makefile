@@ -61,6 +61,8 @@ GOALS = $(or $(MAKECMDGOALS),$(.DEFAULT_GOAL))
 
 build: setup ## build library, command and Python module into build/
 	@tools/build.sh $(BUILD) $(MESON_FLAGS)
+	@echo "build: $(BUILD)/cli/stoker, $(BUILD)/libstoker.so, and the Python package: PYTHONPATH=$(BUILD)/python"
+	@echo "build: next: make demo (a comparison on photographs), make wheel (to install it), make test; make help lists the rest"
 
 test: setup ## all tests, in C and Python; every part runs, also after one has failed
 	@failed=; for part in test-c test-faults test-python test-gpu-emulated; do \

@@ -24,6 +24,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 # The guides of doc/ in the order of the menu. A page that is not named here fails the build.
 GUIDES = {
+    "Begin": ["install", "getting-started"],
     "Come from": ["from-torchvision", "from-dali", "from-others"],
     "Guides": [
         "loader",
@@ -64,7 +65,7 @@ def guides(out: Path) -> None:
     for path in [ROOT / "README.md", *(ROOT / name for name in sorted(there))]:
         text = re.sub(r"\[([^][]*)\]\(([^)#\s]+)(#[^)]*)?\)", lambda m, page=path: _link(m, page), path.read_text())
         (out / path.relative_to(ROOT)).write_text(text)
-    for ending in ("svg", "json"):
+    for ending in ("svg", "json", "png"):
         for path in (ROOT / "doc").glob(f"*.{ending}"):
             shutil.copy(path, out / "doc")
     menu = [_menu(title, [f"doc/{name}" for name in names if f"doc/{name}.md" in there]) for title, names in GUIDES.items()]
@@ -98,7 +99,7 @@ def _menu(title: str, pages: list[str]) -> str:
 def _link(found: re.Match[str], page: Path) -> str:
     text, target, part = found.group(1), found.group(2), found.group(3) or ""
     path = (page.parent / target).resolve()
-    if "://" in target or (path.suffix in (".md", ".svg", ".json") and path.parent == ROOT / "doc"):
+    if "://" in target or (path.suffix in (".md", ".svg", ".json", ".png") and path.parent == ROOT / "doc"):
         return found.group(0)
     if path == ROOT / "README.md":
         return f"[{text}](../index.md{part})"

@@ -62,10 +62,11 @@ may_install() {
 	fi
 }
 
+updated=
 apt_install() {
 	# shellcheck disable=SC2086 # the lists are words
 	{
-		"$here/step.sh" "setup: lists of Debian packages" $sudo apt-get update -q &&
+		{ [ -n "$updated" ] || "$here/step.sh" "setup: lists of Debian packages" $sudo apt-get update -q; } && updated=1 &&
 			size=$(LC_ALL=C apt-get install --no-install-recommends --assume-no "$@" 2>/dev/null | sed -n 's/^Need to get \(.*\) of archives.*/\1/p') &&
 			"$here/step.sh" "setup: Debian packages $* (downloads ${size:-nothing})" \
 				$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"

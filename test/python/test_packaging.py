@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conda recipe and the Dockerfile agree with pyproject.toml. A wheel's tags name the Pythons that load its module."""
+"""The conda recipe, the Dockerfile and the page of installation agree with pyproject.toml. A wheel's tags name the Pythons that load its module."""
 
 import re
 import sys
@@ -96,3 +96,23 @@ def test_a_wheel_holds_the_licence_the_notice_and_the_text_of_each_part(tmp_path
     assert {*PROJECT["license-files"]} < {*names}
     assert (info / "licenses" / "NOTICE").read_text() == (ROOT / "NOTICE").read_text()
     assert "hereby granted" in (info / "licenses" / "other.txt").read_text()
+
+
+def test_the_page_of_installation_agrees_with_the_project():
+    page = (ROOT / "doc" / "install.md").read_text()
+    needs, contains = (page.split(f"## What a {title}\n")[1].split("\n## ")[0] for title in ("run needs", "build contains"))
+    rows = {row.split("|")[1].strip(): row for row in (needs + contains).splitlines() if row.startswith("|")}
+    least = dict(requirement(p) for packages in PROJECT["optional-dependencies"].values() for p in packages)
+    assert f"| {PROJECT['requires-python'].removeprefix('>=')} |" in rows["CPython"]
+    assert f"| {least['numpy']} |" in rows["NumPy"] and f"| {least['pytorch']} |" in rows["PyTorch"]
+    assert {*re.findall(r"`stoker\[(\w+)\]`", page)} == {*PROJECT["optional-dependencies"]}
+    (driver,) = re.findall(r"install NVIDIA's driver (\d+) or newer", (ROOT / "src/gpu/driver.c").read_text())
+    assert f"| {driver};" in rows["NVIDIA's driver"]
+    release = (ROOT / "tools/release/release.py").read_text()
+    kinds = {machine: re.search(rf'"{machine}": "([\d,]+)"', release)[1].split(",") for machine in ("x86_64", "aarch64")}
+    shown = re.findall(r"\d+\.\d", rows["kernels for GPUs"].split("CUDA")[0])
+    assert {kind.replace(".", "") for kind in shown} == {*kinds["aarch64"]} and {*kinds["aarch64"]} - {*kinds["x86_64"]} == {"87"}
+    glibc = re.search(r'GLIBC = "([\d.]+)"', (ROOT / "tools/release/toolchain.py").read_text())[1]
+    assert f"| glibc {glibc} " in rows["Linux"]
+    curl = re.search(r"libcurl', version: '>=([\d.]+)", (ROOT / "meson.build").read_text())[1]
+    assert f"| {curl}, " in rows["`libcurl.so.4`"]

@@ -207,7 +207,9 @@ def test_a_failing_step_shows_its_output(tools):
     assert done.returncode == 0 and re.fullmatch(r"step: counting \.\.\. \d+ s\n", done.stderr)
 
 
-@pytest.mark.parametrize(("reached", "told"), [("configured", ""), ("pytorch.org", ""), ("neither", "pip does not reach PyTorch's CPU build")])
+@pytest.mark.parametrize(
+    ("reached", "told"), [("configured", ""), ("pytorch.org", ""), ("neither", "pip does not reach PyTorch's CPU build")]
+)
 @pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="with a GPU, the CUDA build is installed")
 def test_the_cpu_build_of_torch_without_a_gpu(tools, tmp_path, reached, told):
     """The CPU build comes from where pip is configured to look, else from PyTorch's own index; the CUDA build is the last resort, and is announced."""
@@ -236,3 +238,18 @@ esac""",
     installed = (tmp_path / "installed").read_text()
     assert ("torch-9.9+cpu.whl" in installed) == (reached != "neither"), installed
     assert told in done.stderr and ("CUDA build" in done.stderr) == (reached == "neither"), done.stderr
+
+
+def test_lists_of_packages_are_fetched_once(tools, tmp_path):
+    """Packages that a build needs, and those without which it leaves out a part, are installed one after the other, from lists that are fetched once."""
+    (tools / "packages.txt").write_text("other: first libwebp-dev\npython: sed\n")
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    for name in ("sh", "sed", "tr", "sort", "dirname", "date", "mktemp", "rm", "tail", "env"):
+        (commands / name).symlink_to(shutil.which(name))
+    script(commands / "id", "echo 0")
+    script(commands / "apt-get", f'echo "$*" >> {tmp_path}/calls')
+    done = run(tools / "setup.sh", "other", VENV=tmp_path / "venv", PATH=commands)
+    assert done.returncode == 0, done.stderr
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert calls.count("update -q") == 1 and [c.split()[-1] for c in calls if c.startswith("install -y")] == ["first", "libwebp-dev"], calls
