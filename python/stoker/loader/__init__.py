@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.Loader: the short way from a folder of images to batches of tensors."""
+"""stoker.Loader: reads a data set, applies transforms and returns batches of tensors, without an explicit pipeline."""
 
 from stoker.loader._batch import Batch
 from stoker.loader._random import sample_rng

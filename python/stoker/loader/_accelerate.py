@@ -13,21 +13,22 @@ from typing import Any, Protocol
 
 
 class Asked(Protocol):
-    """The attributes that Accelerate asks for."""
+    """The object that Accelerate asks: it reads these attributes."""
 
     end_of_dataloader: bool
     remainder: int
 
 
 class Counting(Protocol):
-    """The methods of a Loader that give their values."""
+    """The part of a Loader from which `reported` takes the values of end_of_dataloader and remainder."""
 
     def _at_last(self) -> bool: ...
     def _samples_of_last_step(self) -> int: ...
 
 
 def reported(asked: Asked, loader: Counting, epoch: Iterator[Any]) -> Iterator[Any]:
-    """Returns the epoch, or one that reports `asked` to Accelerate, if the program has made an Accelerator."""
+    """Returns an iterator over the epoch. If the program has made an Accelerator, the iterator registers `asked` with Accelerate and keeps its attributes up to
+    date; otherwise it is `epoch` itself."""
     state = getattr(sys.modules.get("accelerate.state"), "GradientState", None)
     return epoch if state is None or not state._shared_state else _reporting(state(), asked, loader, epoch)
 

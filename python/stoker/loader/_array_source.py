@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of images as a source: a batch is taken out of them at once, and no Python runs for a sample."""
+"""The source of a Loader over arrays of images. It takes a whole batch out of the arrays in one call, and no Python runs for a sample."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stoker.loader._spec import Spec
 
 
 class ArraySource(DatasetSource):
-    """Samples of Arrays."""
+    """Reads the samples of an Arrays object."""
 
     unchanging = True
 

@@ -14,12 +14,13 @@ from stoker.errors import InvalidArgumentError
 from stoker.loader import _layout
 from stoker.loader._pixels import on_cores
 
-_LARGEST = 1 << 34  # bytes that are decompressed from one file at most
+_LARGEST = 1 << 34  # the largest number of bytes that are decompressed from one file
 
 
 @dataclass
 class Arrays:
-    """images: uint8, (N, H, W, C) or (N, C, H, W), according to layout. targets: an array or list of N, or None. transform: the data set's own transform."""
+    """Images and targets of a data set that is held in memory. images: uint8, (N, H, W, C) or (N, C, H, W), according to `layout`. targets: an array or a list
+    with N elements, or None. transform: the data set's own transform."""
 
     images: Any
     targets: Any
@@ -28,7 +29,8 @@ class Arrays:
 
     @classmethod
     def of(cls, images: Any, targets: Any, transform: Any = None, layout: str | None = None) -> Arrays:
-        """Checks arrays or tensors that the user gave. images: uint8, (N, H, W), or four dimensions in `layout`. layout: None: guesses it from the shape."""
+        """Makes Arrays from arrays or tensors that the user gave, or raises an error. images: uint8, of shape (N, H, W) or with four dimensions in `layout`.
+        Without `layout`, the shape decides."""
         import numpy as np
 
         tensor = hasattr(images, "permute")

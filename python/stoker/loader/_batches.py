@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches as the user gets them: torch tensors in a NamedTuple."""
+"""Makes the batches that a Loader returns: NamedTuples of torch tensors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from stoker.tensors import TensorList, tensor_list
 def _from_sample(field: str, batch: _core.Batch, device: str | None, padded: Sequence[bool] | None, ids: Sequence[int] | None) -> Any:
     if field == "valid":
         valid = torch.tensor([not p for p in padded] if padded is not None else [not batch.sample(i)[4] for i in range(len(batch))])
-        # The mask belongs on the device, where the batch is. Pinned, so that the copy does not wait for the work before it.
+        # The mask goes to the batch's device. It is pinned first, so that the copy does not have to wait for earlier work on the GPU.
         return valid if device is None else valid.pin_memory().to(device, non_blocking=True)
     if field == "index":
         return torch.tensor(list(ids) if ids is not None else [batch.sample(i)[2] for i in range(len(batch))])
@@ -33,7 +33,7 @@ def _from_sample(field: str, batch: _core.Batch, device: str | None, padded: Seq
 
 @functools.cache
 def batch_type(fields: tuple[str, ...]) -> Any:
-    """The NamedTuple of these fields. Its batches are pickled as fields and values: no module has a type for each choice of fields."""
+    """Returns the NamedTuple class with these fields. Its batches are pickled as (fields, values), because no module has such a class under a name."""
     made = _named(fields)
     made._repr_html_ = _html.of_batch  # notebooks show the images instead of their numbers
     if "show" not in fields:
@@ -53,10 +53,11 @@ def _batch_of(fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
 class Batches:
     """Makes a Loader's batches from its pipeline's.
 
-    fields: of the NamedTuple, in order, each with the number of its output, or None where it comes from what is known of a sample. batch: the first one.
-    device: torch's name of the GPU that they are on. finishing: for outputs that are not yet what the user gets. views: outputs of which
-    the image is a list; None: it is the first output. lists: names of images and masks that come as a list of tensors, whatever their sizes. main: what the user
-    calls the image.
+    fields: from the names of the NamedTuple's fields, in order, to the number of the pipeline's output; None for a field that comes from a sample's metadata.
+    batch: the pipeline's first batch. device: torch's name of the GPU that has the batches; None: they are on the CPU. finishing: conversions of outputs to
+    fields. views: the outputs that make up the field "image", which is then a list; None: the field is the first output. pin: copies the tensors to pinned
+    memory. lists: names of images and masks that are returned as lists of tensors even if all samples have one size. main: the user's name for the field
+    "image".
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class Batches:
         images = {0, *(self._views or ()), *finishing.images} if finishing.image else set()
         count = max([*self._outputs, *finishing.needed, *(self._views or ())], default=-1) + 1
         self._in_order = self._outputs == list(range(count))
-        # channels_last is how the memory lies: HWC images are shown as (N, C, H, W).
+        # HWC images are shown as (N, C, H, W), in torch's memory format channels_last, without a copy.
         as_they_lie = {output for _, output, finish in self._finish if isinstance(finish, Lists)} | {*finishing.needed}
         others = NUMBERS if finishing.vectors else AS_IT_LIES
         self._hand_over = Handover(
@@ -90,13 +91,14 @@ class Batches:
         self._images = images
         self._may_change, self._as_list = finishing.uneven, finishing.as_list
         self._settled = {output for _, output, _ in self._finish}
-        # Outputs of which each batch has a list, or some batch had one.
+        # Outputs that are returned as lists: those that the user wants so, and those whose samples have differed in shape in some batch.
         self._lists = {output for f, output in shown if f in lists and output not in self._settled} | (
             images if "image" in lists else set()
         )
 
     def make(self, batch: _core.Batch, padded: Sequence[bool] | None = None, ids: Sequence[int] | None = None) -> Any:
-        """The NamedTuple. padded and ids: of a Dataset, where the library does not know them."""
+        """Returns the NamedTuple of a batch. padded, ids: for a Dataset, whether each sample repeats another one to fill the batch, and its index; for other
+        sources the library knows both."""
         values: list[Any] = self._hand_over.tensors(batch)
         for output, tensor in enumerate(values):
             if tensor is None:
@@ -120,7 +122,7 @@ class Batches:
         return self._as_tuple(values)
 
     def _uneven(self, batch: _core.Batch, output: int) -> Any:
-        """Returns samples that differ in shape: as a list. Raises an error for images, unless the user asked for lists of them."""
+        """Returns an output whose samples differ in shape as a list of tensors. Raises an error for images, unless the user asked for lists of images."""
         data = tensor_list(batch, output)
         if output in self._images:
             if output not in self._lists:
@@ -154,12 +156,12 @@ def _dense(data: TensorList) -> torch.Tensor:
 
 
 def _pinned(value: Any) -> Any:
-    """A tensor, or those of a list, in pinned memory."""
+    """Returns a copy of a tensor in pinned memory, or a list of such copies. Other values are returned unchanged."""
     if isinstance(value, list):
         return [_pinned(v) for v in value]
     return value.pin_memory() if isinstance(value, torch.Tensor) else value
 
 
 def _target(tensor: torch.Tensor) -> torch.Tensor:
-    """Targets of one number as a vector of int64 or of their floating type, others as they are."""
+    """Converts targets that are one whole number for each sample to int64. Others are returned unchanged."""
     return tensor if tensor.ndim > 1 or tensor.is_floating_point() else tensor.to(torch.int64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bucket_by: batches of images of similar shapes or of sounds of similar lengths, so that little of a padded batch is padding."""
+"""The Loader's argument bucket_by: puts images of similar shapes, or sounds of similar lengths, into one batch, so that a padded batch has little padding."""
 
 from __future__ import annotations
 
@@ -121,7 +121,10 @@ def _sizes(source: Any, oriented: bool) -> list[Size]:
 
 
 def make_buckets(bucket_by: Any, source: Any, oriented: bool, together: int, shuffle: bool, seed: int) -> BucketOrder:
-    """bucket_by: "aspect_ratio" or "size" of images, "duration" of sounds, or a key for each sample."""
+    """Makes the order for the Loader's argument bucket_by: "aspect_ratio" or "size" of images, "duration" of sounds, or a list with a key for each sample.
+
+    oriented: whether the EXIF orientation is applied, so that height and width of some files are exchanged. together: samples in a step of all ranks.
+    """
     durations = getattr(source, "durations", None)  # of a source of sounds
     names = "'duration'" if durations is not None else "'aspect_ratio', 'size'"
     if isinstance(bucket_by, str):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds Datasets and transforms that keep values of one call in attributes, such as transforms that draw first and apply later. Threads would overwrite each
-other's values."""
+"""Finds Datasets and transforms that store values of one call in attributes. An example is a transform that draws its random numbers in one method and applies
+them in another. If several threads called such an object at once, they would overwrite each other's values."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from typing import Any
 
 from stoker._where import notice
 
-_CALLS = 8  # calls that run one at a time and are compared
-_FIRST, _DEPTH, _MOST = 32, 6, 2000  # elements of a container, levels and objects that are looked at
+_CALLS = 8  # the first calls, which run one at a time and whose effects on attributes are compared
+_FIRST, _DEPTH, _MOST = 32, 6, 2000  # the most elements of a container, levels of attributes, and objects that are compared
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
-# Packages whose objects do not keep values of a call, or protect these values with a lock.
+# Packages whose objects store no values of a call, or protect them with a lock.
 _OTHERS = {"PIL", "datasets", "h5py", "lmdb", "numpy", "pandas", "pyarrow", "stoker", "torch", "torchvision", *sys.stdlib_module_names} - {
     "__main__"
 }
-_HOLDERS = ("torch.utils.data", "torchvision.", "functools", "stoker.")  # prefixes of modules whose classes hold objects of the program
-_WRITTEN_ONLY = {("albumentations", "params")}  # attributes that a library writes and does not read in a call
+# Modules whose objects are not compared, but may contain objects that are.
+_HOLDERS = ("torch.utils.data", "torchvision.", "functools", "stoker.")
+_WRITTEN_ONLY = {("albumentations", "params")}  # (package, attribute): the package's calls write the attribute but do not read it
 
 Marks = dict[tuple[int, str], Any]
 DATASET = ("the dataset", "With python_workers=N calls run at once, in processes")
 
 
 class Changes:
-    """Compares the attributes of a Dataset, and of the objects that it holds, between calls.
+    """Compares the attributes of a Dataset, and of the objects in it, before and after calls.
 
-    counting: whether calls still run one at a time, because the first ones are compared. serial: an attribute has changed, so that calls always run one at
-    a time. Call begin() after the first call, which often opens files, and look() after each further one.
+    counting: the first calls are still being compared, so calls must run one at a time. serial: an attribute has changed, so calls must run one at a time for
+    ever. Call begin() after the first call, which often opens files, and look() after each further call. what: the Dataset's name in the notice to the user;
+    way_out: what the user can do.
     """
 
     def __init__(self, what: str, way_out: str) -> None:
@@ -39,7 +41,7 @@ class Changes:
         self.counting = self.serial = False
         self._left = 0
         self._marks: Marks = {}
-        self._kept: list[Any] = []  # keeps objects alive whose ids are in `_marks`
+        self._kept: list[Any] = []  # objects whose ids are in _marks; they are kept alive so that no other object gets such an id
 
     def begin(self, dataset: Any) -> None:
         self._marks, self._kept = _marks_of(dataset)
@@ -66,7 +68,7 @@ class Changes:
 
 
 class Turns:
-    """Calls a function of the program, from several threads: one call at a time if a call changes attributes."""
+    """Wraps a function that several threads call. If its calls change attributes, they run one at a time."""
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         self._function, self._name = function, name
@@ -90,12 +92,14 @@ class Turns:
 
 
 def _differ(old: Any, new: Any) -> bool:
-    """Whether an attribute has got another value. None does not count: objects that are made at the first need, and kept, take its place."""
+    """Returns whether an attribute's value has changed. A change from None does not count: it is usually an object that is made once, when it is first
+    needed."""
     return old is not None and old is not new and bool(old != new)
 
 
 def _marks_of(dataset: Any) -> tuple[Marks, list[Any]]:
-    """Returns what the attributes of all reachable objects hold: plain values, and the ids of other objects. Also returns these objects."""
+    """Returns a dict with the attributes of all objects that are reachable from a Dataset: (id of the object, name) -> the value, or the value's id if it is
+    not plain. Also returns the objects that have these ids."""
     marks: Marks = {}
     kept: list[Any] = []
     seen: set[int] = set()
@@ -119,7 +123,7 @@ def _marks_of(dataset: Any) -> tuple[Marks, list[Any]]:
 
 def _attributes(one: Any) -> list[tuple[str | None, Any]]:
     """Returns the attributes of an object, and the elements of a container under the name None."""
-    if isinstance(one, dict):  # methods of the base classes, because a subclass may run code in its own
+    if isinstance(one, dict):  # the methods of dict, list and tuple themselves, because those of a subclass may run other code
         return [(None, value) for value in list(dict.values(one))[:_FIRST]]
     if isinstance(one, (list, tuple)):
         elements = list.__getitem__(one, slice(_FIRST)) if isinstance(one, list) else tuple.__getitem__(one, slice(_FIRST))
@@ -142,7 +146,7 @@ def _attributes(one: Any) -> list[tuple[str | None, Any]]:
 
 
 def _seen_by(function: types.FunctionType) -> list[Any]:
-    """Returns the objects that a function of the program finds under the names of enclosing functions and of its module."""
+    """Returns the objects that a function of the program uses by name: variables of enclosing functions and of its module."""
     if function.__module__ is not None and function.__module__.partition(".")[0] in _OTHERS:
         return []
     found = []

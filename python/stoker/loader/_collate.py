@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls the collate_fn of a Loader, which gets the finished batch, and finds functions that were written for a list of samples."""
+"""Calls the collate_fn of a Loader with the finished batch, and finds functions that were written for a list of samples, which torch's DataLoader passes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WAY = "stoker.DataLoader gives it the list"
 
 
 def checked(collate_fn: Any) -> Any:
-    """Returns the collate_fn. Raises if it was surely written for a list of samples, which zip(*batch) and default_collate(batch) take."""
+    """Returns the collate_fn. Raises an error if it was certainly written for a list of samples, because it is default_collate or calls zip(*batch)."""
     if collate_fn is None:
         return None
     if not callable(collate_fn):
@@ -35,7 +35,7 @@ def checked(collate_fn: Any) -> Any:
 
 
 def _transposes(function: Any) -> bool:
-    """Whether a function calls zip(*p) of its first parameter."""
+    """Returns whether a function calls zip(*p) for its first parameter p. It reads the byte code."""
     function = inspect.unwrap(getattr(function, "func", function))
     code = getattr(function, "__code__", None) or getattr(getattr(type(function), "__call__", None), "__code__", None)  # noqa: B004
     if code is None:
@@ -56,7 +56,7 @@ def _transposes(function: Any) -> bool:
 
 
 def collated(collate_fn: Callable[[Any], Any], batch: Any) -> Any:
-    """Calls the collate_fn. The message of an error says what it gets."""
+    """Calls the collate_fn and returns its result. Appends to an error's message what a collate_fn receives."""
     try:
         return call("collate_fn", collate_fn, batch)
     except Exception as e:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves boxes and points with their image, for a whole batch at once. Repeats the steps of torchvision's v2 in the type and format of the coordinates."""
+"""Moves boxes and points with their image, for a whole batch in one call. The arithmetic is that of torchvision's v2, in the type and format of the
+coordinates."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-POINTS = "XY"  # the format of points; boxes have others
+POINTS = "XY"  # the format of points; those of boxes are "XYXY", "XYWH" and "CXCYWH"
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,10 @@ class Coordinates:
     def __init__(self, values: torch.Tensor, format: str, numbers: torch.Tensor) -> None:
         self.values, self.format, self.numbers = values, format, numbers
         self.height, self.width = numbers[:, 0], numbers[:, 1]
-        self.kept: torch.Tensor | None = None  # for each row, whether no move has removed it; None: none has removed any
+        self.kept: torch.Tensor | None = None  # for each row, whether it still exists; None: no move has removed rows
 
     def keep(self, which: torch.Tensor) -> None:
-        """Removes the other rows."""
+        """Removes the rows for which `which` is false."""
         self.kept = which if self.kept is None else self.kept & which
 
     def edges(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
@@ -55,7 +56,7 @@ class Coordinates:
             self.values[:, pair + 1] -= self._as_own(top)
 
     def scale(self, width: torch.Tensor, height: torch.Tensor) -> None:
-        """Scales to an image of this size. Integer coordinates are truncated, as in torchvision."""
+        """Scales the coordinates as their image is resized to this width and height. Integer coordinates are truncated, as in torchvision."""
         for axis, new, old in ((0, width, self.width), (1, height, self.height)):
             ratio = (new.double() / old.double()).float().unsqueeze(1)
             self.values[:, axis::2] = (self.values[:, axis::2] * ratio).to(self.values.dtype)
@@ -159,7 +160,8 @@ class Crop(Move):
 
 @dataclass(frozen=True)
 class CenterCrop(Move):
-    """Cuts out the middle. If an odd number of pixels is removed, half of it is rounded to even; if an odd number is added, the smaller half comes first."""
+    """Cuts out the middle of the image, or pads it. If an odd number of pixels is removed, half of it is rounded to even; if an odd number is added, the left
+    and the top side get the smaller half."""
 
     height: int
     width: int
@@ -203,7 +205,8 @@ class Resize(Move):
 
 @dataclass(frozen=True)
 class Warp(Move):
-    """Applies an affine map. matrix: from the output to the image, row by row. extent: height and width of the output if they change."""
+    """Applies an affine map. matrix: its six numbers, row by row; it maps points of the output to points of the image. extent: height and width of the
+    output, if they change."""
 
     matrix: tuple[Column, ...]
     extent: tuple[int | Column, ...] = ()
@@ -216,7 +219,7 @@ class Warp(Move):
 
 @dataclass(frozen=True)
 class Perspective(Move):
-    """Applies a perspective matrix, given row by row, from the image to the output."""
+    """Applies a perspective map. matrix: its nine numbers, row by row; it maps points of the image to points of the output."""
 
     matrix: tuple[Column, ...]
 
@@ -226,7 +229,7 @@ class Perspective(Move):
 
 @dataclass(frozen=True)
 class Flip(Move):
-    """Mirrors the samples that have a nonzero number in the column `coin`."""
+    """Mirrors the samples that have a nonzero number in the column `coin`: left and right if `across`, else top and bottom."""
 
     coin: Column
     across: bool
@@ -237,7 +240,7 @@ class Flip(Move):
 
 @dataclass(frozen=True)
 class CropOfBoxes(Move):
-    """Cuts out a window where the column `flag` is not 0. Boxes whose middle lies outside of the window become zeros."""
+    """Cuts out a window from the images of samples whose column `flag` is not 0. Boxes whose middle lies outside of the window become zeros."""
 
     top: Column
     left: Column
@@ -265,8 +268,8 @@ class CropOfBoxes(Move):
 
 @dataclass(frozen=True)
 class Remove(Move):
-    """Removes boxes that are too small, or not inside of the image. flag: a column that is 0 for samples whose boxes all stay. outside: whether boxes that reach out
-    of the image are removed."""
+    """Removes boxes with an edge below min_size or an area below min_area. outside: also removes boxes that are not completely inside of the image; if it is
+    False, only boxes with an edge of at most min_size are removed. flag: a column that is 0 for samples in which no box is removed."""
 
     min_size: float
     min_area: float
@@ -289,8 +292,8 @@ class Remove(Move):
 
 
 def _moved(samples: Sequence[Any], numbers: Any, moves: Sequence[Move], format: str) -> tuple[Coordinates, list[torch.Tensor], list[int]]:
-    """Returns the coordinates of a batch's samples after the moves of their images, the samples as tensors, and the number of rows of each. numbers: (samples,
-    columns)."""
+    """Returns the coordinates of a batch after the moves of its images, the samples as tensors, and the number of rows of each sample. numbers: a tensor
+    (samples, columns) with the numbers that moves refer to as Column."""
     import torch
 
     width = 2 if format == POINTS else 4
@@ -317,7 +320,7 @@ def follow(samples: Sequence[Any], numbers: Any, moves: Sequence[Move], format: 
 
 
 def kept(samples: Sequence[Any], numbers: Any, moves: Sequence[Move], format: str) -> list[torch.Tensor]:
-    """Returns for each sample which of its boxes no move has removed."""
+    """Returns a bool tensor for each sample: for each of its boxes, whether no move has removed it."""
     moved, _, counts = _moved(samples, numbers, moves, format)
     which = moved.values.new_ones(len(moved.values)).bool() if moved.kept is None else moved.kept
     return list(which.split(counts))

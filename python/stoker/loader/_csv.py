@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of paths and targets: CSV files and DataFrames."""
+"""Reads tables of paths and targets for Loader.from_csv: CSV files and DataFrames."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ from stoker.loader._sources import FileSource
 def from_table(
     table: Any, path: str, targets: str | Sequence[str] | Mapping[str, str] | None, root: str | os.PathLike[str] | None
 ) -> FileSource:
-    """table: a CSV file with a line of names, or a DataFrame. path: the column of paths or URIs; relative paths begin at `root`, by default the CSV file's folder.
-    targets: one column or several, by default all others, or a dict from the names of fields to columns."""
+    """Makes a source from a table whose targets are values, not images.
+
+    table: a CSV file whose first line has the names of the columns, or a DataFrame. path: the column with paths or URIs; relative paths begin at `root`, by
+    default the folder of the CSV file. targets: one or several columns, or a dict from the names of fields to columns; by default all columns but `path`.
+    """
     paths, columns, _ = _parts_of(table, path, targets, root)
     return FileSource(None, paths, columns or None)
 
@@ -33,7 +36,8 @@ def rows_of(
     root: str | os.PathLike[str] | None,
     kinds: Mapping[str, Kind],
 ) -> list[dict[str, Any]]:
-    """Returns a row for each sample. Columns that are images, masks or maps hold paths, as the column `path` does. kinds: of the fields."""
+    """Returns a dict with the fields of each sample. Columns of images, masks and maps have paths, as the column `path` has. kinds: the kinds of the fields.
+    The other arguments are those of from_table."""
     main = main_of(dict(kinds))
     paths, columns, root = _parts_of(table, path, targets, root)
     for field, kind in kinds.items():
@@ -81,7 +85,7 @@ def _parts_of(
 
 
 def _beneath(root: str, path: str) -> str:
-    """Returns a path that begins at the root; absolute paths and URIs stay."""
+    """Returns the path joined to root, if it is relative. Absolute paths and URIs are returned unchanged."""
     return path if "://" in path else os.path.join(root, path)
 
 
@@ -93,8 +97,8 @@ def _of_frame(table: Any) -> dict[str, list[Any]]:
 
 
 def _wanted(targets: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    """Returns the column of each field. A column whose name cannot be a field's gives the field a name with _ in place of other characters than letters and
-    digits: Patient_Age of "Patient Age"."""
+    """Returns a dict from the name of each field to its column. If a column's name cannot be the name of a field, characters other than letters and digits
+    become _: the field of the column "Patient Age" is Patient_Age."""
     if isinstance(targets, Mapping):
         return {str(field): str(column) for field, column in targets.items()}
     fields: dict[str, str] = {}
@@ -111,7 +115,7 @@ def _wanted(targets: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_names(name: str, wanted: Mapping[str, str]) -> None:
-    """Targets are fields of their names."""
+    """Raises an error unless all names of targets can be names of fields. name: the table's name in messages."""
     for field, column in wanted.items():
         if field in ("image", *_fields.FROM_SAMPLES):
             raise InvalidArgumentError(
@@ -135,7 +139,8 @@ def _read(path: str) -> dict[str, list[str]]:
 
 
 def _rows(file: TextIO, path: str, delimiter: str, strict: bool) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a file that are not empty, each with the number of its last line. Errors of the module csv name neither file nor line."""
+    """Yields (number of its last line, values) for each row that is not empty. Errors of the module csv are raised again with the file and the line in their
+    messages; errors about a letter after a closing quote are raised unchanged."""
     rows = csv.reader(file, delimiter=delimiter, strict=strict)
     while True:
         try:
@@ -158,7 +163,7 @@ def _read_text(path: str) -> dict[str, list[str]]:
         delimiter = "\t" if "\t" in f.readline() else ","
         try:
             return _columns(f, path, delimiter, True)
-        except csv.Error:  # a letter after a closing quote, which pandas reads too; a quote that is left open is an error for both
+        except csv.Error:  # a letter after a closing quote, which pandas reads too. A quote that is never closed is an error in both modes
             return _columns(f, path, delimiter, False)
 
 
@@ -182,7 +187,7 @@ def _columns(file: TextIO, path: str, delimiter: str, strict: bool) -> dict[str,
 
 
 def _typed(name: str, column: str, values: list[Any]) -> list[Any]:
-    """All rows in one type: whole numbers if all are such, else numbers, else strings; True and False are 1 and 0."""
+    """Returns the values of a column in one type: whole numbers if possible, else floats, else strings. True and False become 1 and 0."""
     if not any(isinstance(v, str) for v in values):
         _check_missing(name, column, values)
         return _checked(name, column, values)
@@ -202,12 +207,12 @@ def _typed(name: str, column: str, values: list[Any]) -> list[Any]:
     return values
 
 
-# As pandas reads them.
+# The texts that pandas reads as bools.
 _TRUTH = {"True": 1, "TRUE": 1, "true": 1, "False": 0, "FALSE": 0, "false": 0}
 
 
 def _plain(value: Any) -> Any:
-    """Python takes 1_000 for a number, which no table means by it."""
+    """Returns the value. Raises ValueError for a text with an underscore: Python would read 1_000 as a number, but in a table it is a text."""
     if isinstance(value, str) and "_" in value:
         raise ValueError(value)
     return value

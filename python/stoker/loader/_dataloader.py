@@ -36,8 +36,8 @@ class Loading(Protocol):
 
 
 class _Samples(IterableDataset[Any]):
-    """The Loader's data set: its length and its attributes. It is an IterableDataset because the Loader divides it among ranks: frameworks then do not change
-    its order. Iterated, it gives the Loader's batches."""
+    """Stands for the Loader's data set: it has its length and its attributes, and iterating over it gives the Loader's batches. It is an IterableDataset, so
+    that frameworks do not change the order or divide it among ranks, which the Loader does itself."""
 
     def __init__(self, loader: Loading) -> None:
         self.loader = loader
@@ -55,10 +55,11 @@ class _Samples(IterableDataset[Any]):
 
 
 class StokerDataLoader(DataLoader[Any]):
-    """Iterates a Loader in this process; ranks, order and batches are the Loader's. Its state is the Loader's.
+    """A torch DataLoader that iterates over a Loader, in this process. Its batches, their order, the division among ranks and the state are the Loader's.
 
-    Accelerate's prepare() returns it as it is: batches are divided among the ranks already, and lie on the Loader's device. Lightning makes another one with
-    the arguments of this one, for predict() and overfit_batches; as the data set is an IterableDataset, it passes None for the samplers.
+    Accelerate's prepare() returns it unchanged, because the Loader divides batches among the ranks and puts them on its device. For predict() and
+    overfit_batches, Lightning makes another object of this class with the arguments of this one; because the data set is an IterableDataset, it passes None
+    for the samplers.
     """
 
     end_of_dataloader = False
@@ -77,7 +78,7 @@ class StokerDataLoader(DataLoader[Any]):
             )
         super().__init__(_Samples(loader), batch_size=None, num_workers=0)
         self.loader = loader
-        # DataLoader refuses to have these set: to torch's code they say how its own iterators make batches, and none of them runs here.
+        # DataLoader.__setattr__ refuses these names, because torch's iterators depend on them. No such iterator runs here, but frameworks read the attributes.
         vars(self).update(batch_size=loader.batch_size, drop_last=loader.drop_last, sampler=loader.sampler)
 
     def __iter__(self) -> Any:

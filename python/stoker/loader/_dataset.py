@@ -41,12 +41,12 @@ from stoker.loader._spec import Spec
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-_AHEAD = 2  # batches that are asked for before they are needed
+_AHEAD = 2  # batches whose samples are fetched before they are needed
 
 
 def forget_frames(error: BaseException | None) -> None:
-    """Drops the tracebacks of an error that is kept but not raised. Their frames lead to those of the callers, and so to the Loader, which the error would
-    keep alive through the library, where the garbage collector cannot follow."""
+    """Removes the tracebacks of an error that is stored but not raised. The tracebacks refer to the frames of the callers, and these to the Loader. The library
+    holds a reference to the error that the garbage collector does not see, so the Loader would never be freed."""
     while error is not None:
         error.__traceback__ = None
         error = error.__cause__ or error.__context__
@@ -62,14 +62,14 @@ class Asked:
     python_workers: int = 0
     context: Any = None  # a context of multiprocessing
     layout: str | None = None  # "HWC" or "CHW", for images that are arrays or tensors
-    main: str = "image"  # what the user calls the image, which is "image" in `names` and `kinds`
+    main: str = "image"  # the user's name of the field of images; `names` and `kinds` call it "image"
     place: int = 0  # the image's number among the parts of tuples
-    sound: Any = None  # loader._sounds.Sounds if sounds stand in the place of images
+    sound: Any = None  # loader._sounds.Sounds if samples have sounds instead of images
     plain: bool = False  # samples hold no image; `main` is the first of their parts
     pad: float | None = None  # lists of numbers of samples without an image are padded with this number; None: they are not padded
 
     def of_columns(self, first: str, pad: float | None) -> None:
-        """Notes that samples hold no image, and that the column `first` takes its place among their parts."""
+        """Records that samples have no image, and that the column `first` takes the position of the image among their parts. pad: see the attribute."""
         self.plain, self.main, self.pad = True, first, pad
         self.names = _fields.internal(self.names, first)
         self.kinds = None if self.kinds is None else {"image" if name == first else name: kind for name, kind in self.kinds.items()}
@@ -87,8 +87,8 @@ class DatasetSource(Source):
 
     per_rank = False  # each rank has its own sequence of samples
     many = False  # the dataset has many(ids), which fetches several samples faster than separate calls
-    in_memory = True  # an array among the images is the user's own, and was not made here of a file
-    unchanging = False  # samples never change, so those of the next epoch may be fetched early
+    in_memory = True  # images that are arrays come from the user's memory; False if they were read from files
+    unchanging = False  # a sample is the same in each epoch, so samples of the next epoch may be fetched before it begins
 
     def __init__(self, dataset: Any, asked: Asked) -> None:
         self.dataset, self.asked = dataset, asked
@@ -100,13 +100,14 @@ class DatasetSource(Source):
         self.workers: Workers | None = None
         self._watch: Watch | None = None
         self._waiting: deque[tuple[int, int, list[Future[Any]]]] = deque()
-        self._probes: dict[Item, Fetched] = {}  # samples fetched to learn the format of all, kept until their batches are made
+        # Samples that were fetched to find the format of all samples; each is kept until its batch is made.
+        self._probes: dict[Item, Fetched] = {}
         self._example: tuple[Any, ...] = ()  # the parts of a sample that did not fail
         self._orders: dict[int, tuple[Callable[[int], int], int]] = {}
         self._start = (0, 0, 0)
         self._begun = threading.Condition()
-        self._epoch = -1  # the last one that the consumer began; guarded by _begun
-        self._closed = False  # likewise
+        self._epoch = -1  # the last epoch that the consumer began; guarded by _begun
+        self._closed = False  # guarded by _begun
 
     def _size_of(self, dataset: Any) -> int | None:
         return len(dataset)
@@ -117,7 +118,7 @@ class DatasetSource(Source):
         return self.dataset
 
     def check(self, spec: Spec, own_order: bool) -> None:
-        """Raises if the source cannot be read in the way that the user asks for."""
+        """Raises an error if the source cannot be read with these arguments of the Loader. own_order: whether the user gave a sampler or bucket_by."""
 
     def resized(self) -> bool:
         """Updates the length from the dataset, and returns whether it changed."""
@@ -129,14 +130,14 @@ class DatasetSource(Source):
         return self.size != before
 
     def let_begin(self, epoch: int) -> None:
-        """Allows the Dataset's code to run for the samples of an epoch, which the consumer begins now. It must not run earlier, because a training loop may
+        """Allows the Dataset's code to run for samples of this epoch. Call when the consumer begins the epoch, not earlier, because a training loop may
         change the dataset between epochs."""
         with self._begun:
             self._epoch = epoch
             self._begun.notify_all()
 
     def let_all_begin(self) -> None:
-        """Allows all epochs. Called if the user runs the Loader's pipeline directly, so that nothing announces the beginning of an epoch."""
+        """Allows the Dataset's code to run for all epochs. This is needed if the user runs the Loader's pipeline directly, without calls of let_begin."""
         self.let_begin(2**62)
 
     def _wait_for(self, epoch: int) -> None:
@@ -167,8 +168,8 @@ class DatasetSource(Source):
     # ---- order ----
 
     def _sequence(self, epoch: int, spec: Spec, indices: array[int] | None) -> tuple[Callable[[int], int], int]:
-        """Returns a function from positions to ids, and the number of positions of an epoch. Caches two epochs, because the callback thread runs ahead into
-        the next one."""
+        """Returns a function from positions to ids of samples, and the number of positions in an epoch. Caches the orders of two epochs, because the callback
+        thread may already be in the next one."""
         found = self._orders.get(epoch)
         if found is None:
             found = self._make_sequence(epoch, spec, indices)
@@ -192,21 +193,22 @@ class DatasetSource(Source):
         return ids.__getitem__, size
 
     def forget_orders(self) -> None:
-        """Forgets the orders of epochs, since the same epoch goes on with other ids."""
+        """Deletes the cached orders, because the current epoch continues with other ids."""
         self._orders = {}
 
     def steps_left(self, epoch: int, consumed: int, spec: Spec, indices: array[int] | None, per_rank: bool) -> bool:
-        """Whether the epoch has another step after the ranks have consumed this number of samples."""
+        """Returns whether the epoch has another step after all ranks together have consumed this number of samples."""
         total = self._sequence(epoch, spec, indices)[1]
         together = spec.batch * (1 if per_rank else spec.shard.world)
         return consumed + together <= total if spec.last_batch == "drop" else consumed < total
 
     def has_step(self, epoch: int, consumed: int, spec: Spec) -> bool:
-        """Does the same if the length is unknown: such a source fetches the samples of that step and keeps them."""
+        """Returns whether the epoch has another step, for a source of unknown length. Such a source overrides this method: it fetches the samples of that
+        step and keeps them."""
         return True
 
     def samples(self, epoch: int, positions: Sequence[int], spec: Spec, indices: array[int] | None) -> list[tuple[int, bool]]:
-        """Returns the ids at positions, each with whether it only fills up the last batch."""
+        """Returns (id, padded) for each position. padded: the sample is a repeat that only fills the last batch."""
         sample, total = self._sequence(epoch, spec, indices)
         return [(sample(min(p, total - 1)), p >= total) for p in positions]
 
@@ -227,7 +229,7 @@ class DatasetSource(Source):
     # ---- samples ----
 
     def place_of(self, position: int, epoch: int, spec: Spec, per_rank: bool) -> Place:
-        """Returns the numbers that seed a sample's own random numbers."""
+        """Returns the four numbers from which a sample's random generator is seeded: seed, epoch, position, rank (0 if all ranks share one order)."""
         return spec.seed, epoch, position, spec.shard.rank if per_rank else 0
 
     def _submit(self, items: list[Item]) -> list[Future[Any]]:
@@ -264,7 +266,8 @@ class DatasetSource(Source):
         return self._described([row for f in self._waiting.popleft()[2] for row in f.result()])
 
     def _described(self, fetched: Sequence[Fetched]) -> DescribedBatch:
-        """Makes a batch: a list for each part, and the facts about each sample. A failed sample is replaced by another one, which the pipeline ignores."""
+        """Makes a batch for the pipeline: a list for each part of the samples, and the metadata of each sample. For a failed sample the lists have the parts of
+        another sample, which the pipeline ignores because the metadata report the failure."""
         rows = [f.parts for f in fetched]
         if None in rows:
             example = next((row for row in rows if row is not None), self._example)
@@ -292,11 +295,12 @@ class DatasetSource(Source):
             items = self.batch(epoch, at, spec, indices, per_rank)
 
     def _first(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> tuple[Any, ...]:
-        """Returns the first sample that does not fail; it defines the format of all. Keeps all samples that were fetched until their batches are made."""
+        """Returns the parts of the first sample that does not fail. All samples must have its format. The samples that were fetched are kept in _probes until
+        their batches are made."""
         try:
             return self._first_of(self._first_items(spec, indices, per_rank), spec)
         except BaseException:
-            if self.workers is not None:  # the exception keeps this source, and with it the processes
+            if self.workers is not None:  # end the processes now, because the exception's traceback keeps this source alive
                 self.workers.close()
                 self.workers = None
             raise
@@ -328,7 +332,7 @@ class DatasetSource(Source):
 
     def _probe(self, spec: Spec, item: Item) -> Fetched:
         """Fetches a sample before the format of samples is known."""
-        # Watches enough samples for a Dataset that keeps a buffer for each place of a batch, or for each thread, to use one of them again.
+        # A Dataset may reuse a buffer for each index of a batch, or for each thread. Watch enough samples that such a buffer is used again meanwhile.
         self._watch = self._watch or Watch(2 * spec.batch + 4 * _threads())
         if self.workers is None:
             self.workers = self._make_workers((FetchMany if self.many else Fetch)(self.dataset, self.samples_of))
@@ -342,7 +346,8 @@ class DatasetSource(Source):
     # ---- graph ----
 
     def begin(self, epoch: int, consumed: int, base: int) -> None:
-        """Sets the start of the run. consumed: samples of the epoch that all ranks together have had. base: the epoch that the pipeline counts as 0."""
+        """Sets the position where the run begins. consumed: the number of samples of the epoch that all ranks together have consumed. base: the epoch that the
+        pipeline numbers 0."""
         self._start = (epoch, consumed, base)
         self._closed = False
 
@@ -368,7 +373,7 @@ class DatasetSource(Source):
             return self._take(spec, indices, per_rank, base + epoch, position)
 
         pictures = self.samples_of.pictures
-        # The image, and other views that the Dataset gives.
+        # The numbers of the parts that are images: the first part, and further views of the image at the end.
         given = [] if self.asked.plain else [0, *range(len(example) - self.samples_of.views, len(example))]
         if len(given) > 1 and spec.images > 1:
             raise InvalidArgumentError(
@@ -384,7 +389,7 @@ class DatasetSource(Source):
             num_outputs=len(example),
             layout=[layouts.get(k) for k in range(len(example))],
             name="Dataset",
-            no_copy=True,  # memory that the dataset fills again was copied when it was fetched
+            no_copy=True,  # buffers that the dataset reuses have been copied after the fetch
         )
         moving = {k: self._field(nodes[k], kind, example[k], k, spec) for k, kind in enumerate(kinds, 1) if kind.name in (MASK, *PICTURES)}
         boxes = next(((nodes[k], kind.format) for k, kind in enumerate(kinds, 1) if kind.name == BOXES), None)
@@ -410,7 +415,7 @@ class DatasetSource(Source):
         return [finished, *targets, followers.numbers()]
 
     def _field(self, node: DataNode, kind: Kind, example: Any, k: int, spec: Spec) -> Field:
-        """Returns a mask, a further image or a map of floats, of which the last two are HWC."""
+        """Makes the Field of a part that is a mask, a further image or a map of floats. Images and maps become HWC. k: the part's number in the sample."""
         if kind.name == MASK:
             return Field(spec.upload(node), MASK)
         floats = kind.name == FLOATS
@@ -427,7 +432,7 @@ class DatasetSource(Source):
         return Field(node, kind.name, kind.format == VECTORS, example.dtype.kind == "f", channels == 1 and kind.name == IMAGE, channels)
 
     def _image(self, node: DataNode, example: Any, followers: Followers | None, spec: Spec) -> Image:
-        """Returns the image as HWC. CHW arrays are transposed by the pipeline's workers: NumPy would take three times as long, on one thread."""
+        """Makes the Image, as HWC. The pipeline's workers transpose CHW arrays, because NumPy would take three times as long on one thread."""
         if not is_array(example):
             return spec.image(node, followers)
         if spec.video is not None:
@@ -447,7 +452,7 @@ class DatasetSource(Source):
         return Image(node, None, followers, example.dtype.kind == "f", channels == 1, channels)
 
     def _finish(self, example: tuple[Any, ...], kinds: list[Kind]) -> dict[int, Finish]:
-        """Returns the conversions of the finished batch, by the number of the part."""
+        """Returns a dict from the number of a part to the conversion of its output in a batch. Parts that need no conversion are not in it."""
         shown = self.fields(self.asked.names)
         for name in self.asked.ragged:
             if not shown.get(name) and not (self.asked.plain and name in shown):
@@ -456,7 +461,7 @@ class DatasetSource(Source):
         finish: dict[int, Finish] = {}
         given = self.samples_of.given or {}
         names = dict(enumerate(self.samples_of.names_of_parts(), 1))
-        # Next to boxes, other parts have a row for each box: they are lists, as the boxes are, also where the counts of a batch happen to be equal.
+        # If samples have boxes, other parts have a row for each box. They become lists like the boxes, even if all samples of a batch have the same number.
         rows = any(kind.name in (BOXES, POINTS) for kind in kinds)
         parts = list(enumerate(zip(kinds, example[1:], strict=False), 1))
         if self.asked.plain:
@@ -471,7 +476,8 @@ class DatasetSource(Source):
         return finish
 
     def _let_follow(self, followers: Followers, geometry: DataNode) -> None:
-        """Sets up the moves of boxes and points. They are applied to a whole batch at once, with the numbers from the output after the targets."""
+        """Makes the conversions that move boxes and points, and remove those that transforms drop. They run for a whole batch, with the numbers in the output
+        that follows the targets."""
         numbers = self.targets + 1
         shown = {k: name for name, k in self.fields(self.asked.names).items()}
         for at, k in enumerate(self.samples_of.stacks, 2):
@@ -495,7 +501,7 @@ class DatasetSource(Source):
         self.finishing.needed = (numbers,)
 
     def _keep(self, followers: Followers, numbers: int) -> Keep | None:
-        """Returns which boxes stay; None if no transform removes any."""
+        """Returns the Keep that finds the remaining boxes; None if no transform removes boxes or samples have none."""
         if not any(isinstance(move, Remove) for move in followers.moves):
             return None
         for k, kind in enumerate(self.samples_of.kinds or (), 1):
@@ -504,7 +510,7 @@ class DatasetSource(Source):
         return None
 
     def _rows_of_boxes(self, followers: Followers) -> set[str]:
-        """Returns the names of the fields that lose their rows with the boxes."""
+        """Returns the names of the fields from which the rows of removed boxes are removed too."""
         names = self.samples_of.names_of_parts()
         rows: set[str] = set()
         for wanted in followers.labels:

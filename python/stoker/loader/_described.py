@@ -8,7 +8,8 @@ from typing import Any
 
 
 class Listing:
-    """`loader.dataset` if the user gave no Dataset object. len() is the number of samples."""
+    """The value of `loader.dataset` if the user gave no Dataset object. len() is the number of samples. samples: returns that number, or None if it is
+    unknown."""
 
     def __init__(self, name: str, samples: Callable[[], int | None], classes: list[Any], class_to_idx: dict[Any, int]) -> None:
         self._name, self._samples = name, samples
@@ -31,7 +32,8 @@ def object_of(source: Any) -> Any:
 
 
 def _having(source: Any, name: str) -> Any:
-    """Returns the data set, or the first one inside it (Subset, ConcatDataset), that has the attribute; None if it is missing."""
+    """Returns the data set if it has the attribute, else the first data set inside it (of a Subset or ConcatDataset) that has it; None if there is no such
+    data set."""
     while not hasattr(source, name):
         whole = getattr(source, "dataset", None) or next(iter(getattr(source, "datasets", None) or ()), None)
         if whole is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds data that each rank has divided already, which the Loader would divide again. The ranks compare digests of a few samples."""
+"""Finds out whether each rank has only a part of the data, which the Loader would divide among the ranks again. The ranks compare digests of a few samples."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _UNKNOWN = ""  # digest of a part that differs from call to call, or that has no
 
 
 def refuse_divided(dataset: Any, size: int | None, shard: Shard, context: Any) -> None:
-    """Raises on all ranks if a sample of the same number differs between them. Parts that differ from call to call, as augmented images do, are not compared.
+    """Raises an error on all ranks if the sample at one index differs between them. Parts that change from call to call, such as augmented images, are not
+    compared.
 
-    context: of multiprocessing, if the Dataset's Python is to run in a process of its own; else None.
+    context: the multiprocessing context if the Dataset must be called in another process, else None.
     """
     group = together(shard)
     if group is None or not size:
@@ -47,7 +48,7 @@ def refuse_divided(dataset: Any, size: int | None, shard: Shard, context: Any) -
 
 
 def _in_process(context: Any, dataset: Any, ids: list[int]) -> list[list[str]]:
-    """Does the work of _digests in a process that ends afterwards, since a Dataset may open files that processes cannot share."""
+    """Calls _digests in a process that ends afterwards, because a Dataset may open files that processes cannot share."""
     worker = Worker(context, "stoker-dataset", "python_workers", True, _begin, dataset)
     try:
         found: list[list[str]] = worker.call(ids)
@@ -70,7 +71,7 @@ def _digests(dataset: Any, ids: list[int]) -> list[list[str]]:
 
 @contextmanager
 def _same_generators() -> Iterator[None]:
-    """Leaves the program's generators of random numbers as they were."""
+    """Saves the states of the program's random generators (random, NumPy, torch), and restores them at the end of the context."""
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     states = random.getstate(), numpy and numpy.random.get_state(), torch and torch.get_rng_state()
     try:
@@ -84,7 +85,7 @@ def _same_generators() -> Iterator[None]:
 
 
 def _of_sample(dataset: Any, index: int) -> list[str]:
-    """Returns a digest of each part of a sample, taken twice."""
+    """Returns a digest of each part of a sample. The sample is fetched twice; a part that differs gets _UNKNOWN."""
     try:
         first, second = (_parts(dataset, index, turn) for turn in (0, 1))
     except Exception:  # the first batch raises it
@@ -113,7 +114,8 @@ def _digest(value: Any) -> str:
 
 def _add(found: Any, value: Any) -> None:
     if isinstance(value, os.PathLike) or (isinstance(value, str) and os.path.isabs(value)):
-        value = os.path.join(*os.fsdecode(value).split(os.sep)[-2:])  # ranks may keep the files in folders of their own
+        # Only the last two components, because the files may lie in another folder on each rank.
+        value = os.path.join(*os.fsdecode(value).split(os.sep)[-2:])
     if hasattr(value, "detach"):
         value = value.detach().cpu().numpy()
     if isinstance(value, Mapping):

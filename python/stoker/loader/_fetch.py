@@ -79,7 +79,7 @@ class Fetch:
         return fetched, self.samples.learned()
 
     def know(self, learned: tuple[Any, ...]) -> None:
-        """Takes over the format of the first sample."""
+        """Sets the format that all samples must have, as another process has learned it from the first sample."""
         self.samples.know(learned)
 
     def __call__(self, items: Sequence[Item]) -> list[Fetched]:
@@ -115,8 +115,8 @@ class FetchMany(Fetch):
 
 
 class Threads:
-    """Calls functions on daemon threads. close() does not wait for running calls, and fails the futures that are still waited for. The interpreter's exit
-    waits for running calls as long as _at_exit says."""
+    """Calls functions on daemon threads. close() does not wait for running calls, and sets an error for all futures without a result. At its exit, the
+    interpreter waits for running calls for as long as _at_exit allows."""
 
     def __init__(self, count: int) -> None:
         self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()

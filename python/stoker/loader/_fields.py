@@ -57,12 +57,12 @@ def of_folder(fields: tuple[str, ...] | None) -> dict[str, int | None]:
 
 
 def of_table(fields: tuple[str, ...] | None, columns: tuple[str, ...]) -> dict[str, int | None]:
-    """Does the same for a table. All of its columns are looked up by one output, the number of the row."""
+    """Returns the same for a table of paths and targets. Output 1 is the number of the row, by which the values of all columns are looked up."""
     return of_known(fields, {"image": 0, **dict.fromkeys(columns, 1)})
 
 
 def of_known(fields: tuple[str, ...] | None, outputs: dict[str, int]) -> dict[str, int | None]:
-    """Does the same for a source that has these fields. outputs: field -> number of its output."""
+    """Returns the same for a source whose fields have these outputs. outputs: from the name of a field to the number of its output."""
     known = {**outputs, **dict.fromkeys(FROM_SAMPLES)}
     for name in fields or ():
         if name not in known:
@@ -75,8 +75,9 @@ def of_known(fields: tuple[str, ...] | None, outputs: dict[str, int]) -> dict[st
 
 
 def of_dataset(fields: tuple[str, ...] | None, targets: int, keys: tuple[str, ...] | None) -> dict[str, int | None]:
-    """Fields of a Dataset: `image` is the first of its parts, whatever its place among the names; the other names are the other parts, in order. keys: of
-    samples that are dicts, whose entries go by their names."""
+    """Returns the fields of a Dataset, each with the number of its part. "image" is part 0, at whichever position it stands among the names; the other names
+    are the other parts, in order. keys: the keys of samples that are dicts, in the order of their parts; a field is then the part with its name. None:
+    samples are tuples."""
     if keys is not None:
         return {f: keys.index(f) if f in keys else None for f in (keys if fields is None else fields)}
     given = fields if fields is not None else default(targets)

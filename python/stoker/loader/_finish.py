@@ -66,8 +66,9 @@ class Keep:
 
 @dataclass
 class Lists:
-    """Makes a list of tensors, one per sample, or one ragged batch. numbers: the output with the numbers of the image's moves; None: the image did not move.
-    keep: which rows stay, of a field that has one for each box; None: all. what: the field's name."""
+    """Makes a list of tensors, one per sample, or with `ragged` one RaggedBatch. moves, format: the moves of the image, and the format of the field's boxes or
+    points. numbers: the output with the numbers of these moves; None: the field does not move. keep: for a field with a row for each box, finds the rows that
+    remain; None: all rows remain. what: the field's name in messages."""
 
     ragged: bool
     moves: Sequence[Move] = ()
@@ -98,7 +99,8 @@ class Lists:
 
 
 def _upload(samples: list[torch.Tensor], device: str) -> list[torch.Tensor]:
-    """Uploads the tensors of all samples in one copy. The memory is pinned, so that the caller does not wait for earlier work on the GPU."""
+    """Uploads the tensors of all samples to the device in one copy. They are copied from pinned memory, so that the call does not wait for earlier work on
+    the GPU."""
     import torch
 
     flat = torch.cat([s.reshape(-1) for s in samples]).pin_memory().to(device, non_blocking=True)
@@ -107,8 +109,8 @@ def _upload(samples: list[torch.Tensor], device: str) -> list[torch.Tensor]:
 
 @dataclass
 class Planes:
-    """Converts masks from (N, H, W, masks) to (N, masks, H, W), or to a list of tensors (masks, H, W). numbers, column: the output and its column that hold
-    the number of masks of a sample. keep: which masks stay, one for each box; None: all."""
+    """Converts masks from (N, H, W, masks) to (N, masks, H, W), or to a list of tensors (masks, H, W). numbers, column: the output and its column that have
+    the number of masks of a sample. keep: finds the masks that remain, if there is one for each box; None: all remain."""
 
     listed: bool = False
     numbers: int = 0
@@ -127,16 +129,16 @@ class Planes:
         planes = [v.movedim(-1, -3)[:n] for v, n in zip(value, counts, strict=True)]
         if self.keep is None:
             return planes
-        # As in torchvision, masks that are not one for each box all stay.
+        # As in torchvision, all masks remain if their number is not that of the boxes.
         return [p[rows.to(p.device)] if len(p) == len(rows) else p for p, rows in zip(planes, self.keep(outputs), strict=True)]
 
 
 @dataclass
 class Finishing:
-    """The conversions that a source asks for. finish: by field. needed: outputs that the conversions read and that are no fields themselves. uneven: whether a
-    field may be a tensor in one batch and a list in the next. as_list: how the user asks for lists of a field, whose name takes the place of {}. vectors: whether
-    samples of shape (1,), such as readers' labels, become a vector instead of (N, 1). images: numbers of the outputs that are further images, or maps with
-    channels. image: whether the first output is an image."""
+    """The conversions that a source needs. finish: from the name of a field to its conversion. needed: outputs that are not fields, but that conversions read.
+    uneven: whether a field may be a tensor in one batch and a list in the next. as_list: the advice in an error message on how to get a field as a list;
+    {0!r} is the field's name. vectors: whether samples of shape (1,), such as labels, become a vector (N) instead of (N, 1). images: the numbers of outputs
+    that are further images or maps of floats with channels. image: whether the first output is an image."""
 
     finish: Mapping[str, Finish] = field(default_factory=dict)
     needed: Sequence[int] = ()

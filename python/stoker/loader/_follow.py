@@ -57,8 +57,8 @@ def resized(extent: Extent, size: int, max_size: int | None) -> Extent:
 
 @dataclass
 class Field:
-    """A field whose pixels move with the image. node: HW or HWC of a mask, else HWC. kind: IMAGE, MASK or FLOATS. vectors: the two channels of a map of floats
-    are the parts along x and y of a vector, in pixels. floats, gray, channels: of an image, as in _lower.Image."""
+    """A field whose pixels move with the image. node: HW or HWC for a mask, HWC for others. kind: IMAGE, MASK or FLOATS. vectors: the two channels of a map
+    of floats are the components of a vector along x and y, in pixels. floats, gray, channels: the same as those of _lower.Image."""
 
     node: DataNode
     kind: str
@@ -79,9 +79,9 @@ LINEAR: dict[str, Any] = {"interp_type": types.INTERP_LINEAR, "border": "drop", 
 
 
 class Followers:
-    """The further images, masks, maps, boxes and points of an image. Each move of the image is repeated here with the same numbers.
+    """The further images, masks, maps, boxes and points that belong to an image. Each move of the image is applied to them with the same numbers.
 
-    size: a node with the image's height and width. boxes: a node with the sample's boxes, and their format; None: it has none.
+    size: a node with the image's height and width. boxes: a node with the sample's boxes, and their format; None if the sample has no boxes.
     """
 
     def __init__(self, size: Any, fields: Sequence[Field] = (), boxes: tuple[DataNode, str] | None = None) -> None:
@@ -156,7 +156,8 @@ class Followers:
         return resized
 
     def random_crop(self, node: DataNode, t: T.RandomCrop) -> DataNode:
-        """Pads first, as torchvision does; with pad_if_needed, an image that is still too small then gets the missing pixels on both of its sides."""
+        """Pads by t.padding, then cuts out a window, as torchvision does. With pad_if_needed, an image that is still too small in one direction gets the
+        number of missing pixels on each of the two sides before the cut."""
         left, top, right, bottom = t.padding
         height, width = self.extent
         y = _lack(height + top + bottom, t.size[0]) if t.pad_if_needed else 0
@@ -174,7 +175,7 @@ class Followers:
         return node
 
     def crop_of_boxes(self, node: DataNode, window: DataNode) -> DataNode:
-        """window: top, left, height, width, and whether it is not the whole image."""
+        """Cuts out a window. window: a node with its top, left, height and width, and a number that is 0 if the window is the whole image."""
         anchor, shape = fn.stack(window[0], window[1]), fn.stack(window[2], window[3])
         node = self._window(node, anchor, shape)
         self.moves.append(CropOfBoxes(*(self._column(window[k]) for k in range(5))))
@@ -230,7 +231,7 @@ class Followers:
     # ---- transforms without random numbers: the caller transforms the image itself ----
 
     def resize(self, size: int | tuple[int, int], filters: dict[str, Any], max_size: int | None = None) -> None:
-        """size, max_size: the arguments of transforms.Resize. filters: arguments of fn.resize for images."""
+        """Resizes the fields. size, max_size: the arguments of transforms.Resize. filters: arguments of fn.resize for images."""
         if isinstance(size, tuple):
             self.resize_to(size, filters, size=list(size))
         elif max_size is None:
@@ -239,7 +240,8 @@ class Followers:
             self.resize_to(resized(self.extent, size, max_size), filters)
 
     def resize_to(self, extent: Extent, filters: dict[str, Any], **to: Any) -> None:
-        """filters: arguments of fn.resize for images. to: those for the size; by default the extent."""
+        """Resizes the fields to an extent. filters: arguments of fn.resize for images. to: other arguments of fn.resize that give the same size; by default
+        it is given as numbers or nodes."""
         before, self.extent = self.extent, extent
         to = to or {"size": as_size(extent)}
         self.moves.append(Resize(*(self._column(n) if isinstance(n, DataNode) else n for n in extent)))
@@ -263,7 +265,8 @@ class Followers:
         self.extent = size
 
     def pad(self, node: DataNode, t: T.Padded, before: Extent, after: Extent) -> DataNode:
-        """before: pixels to add at the top and on the left. after: pixels to add at the bottom and on the right."""
+        """Pads the fields and the image, and returns the image's node. before: the number of pixels to add at the top and on the left. after: the same for
+        the bottom and the right."""
         height, width = self.extent
         node = self._window_around(node, t, before, (height + after[0], width + after[1]))
         numbers = (before[1], before[0], after[1], after[0])
@@ -272,7 +275,8 @@ class Followers:
         return node
 
     def warp(self, matrix: DataNode, change: Callable[[Field], DataNode], extent: Extent | None) -> None:
-        """matrix: maps points of the output to points of the image. change: moves a field. extent: the extent of the output; None: it does not change."""
+        """Applies an affine map to the fields. matrix: a node; it maps points of the output to points of the image. change: returns the warped node of a field.
+        extent: the extent of the output; None: it does not change."""
 
         def moved(field: Field) -> DataNode:
             made = change(field)
@@ -297,13 +301,16 @@ class Followers:
             )
 
     def perspective(self, what: str, matrix: DataNode, change: Callable[[Field], DataNode]) -> None:
-        """matrix: maps points of the image to points of the output. change: moves a field. what: the transform's name, for an error message."""
+        """Applies a perspective map to the fields. matrix: a node; it maps points of the image to points of the output. change: returns the warped node of a
+        field.
+        what: the transform's name, for an error message."""
         self._refuse_vectors(what)
         self._each(change)
         self.moves.append(Perspective(tuple(self._column(matrix[k]) for k in range(9))))
 
     def displace(self, what: str, change: Callable[[Field], DataNode]) -> None:
-        """Moves each pixel separately. Boxes and points cannot follow this. what: the transform's name, for an error message."""
+        """Applies a displacement of each pixel to the fields. Boxes and points cannot follow it. change: returns the displaced node of a field. what: the
+        transform's name, for an error message."""
         self._refuse_vectors(what)
         self.only_masks = what
         self._each(change)
@@ -320,7 +327,7 @@ class Followers:
 
 
 def _share(new: Any, old: Any) -> Any:
-    """Returns how many times larger an extent becomes."""
+    """Returns new / old, as a number or, if one of them is a node, as a node."""
     if not isinstance(new, DataNode) and not isinstance(old, DataNode):
         return new / old
     number: DataNode = fn.cast(new, dtype=types.FLOAT64) if isinstance(new, DataNode) else new * 1.0

@@ -16,7 +16,7 @@ def is_hub(source: Any) -> bool:
 
 
 def turned(source: Any) -> bool:
-    """Whether the package applies the EXIF orientation when it decodes images, as it does since version 2.19."""
+    """Returns whether the package `datasets` would apply the EXIF orientation to this source's images, as it does from version 2.19 on."""
     streamed = is_hub(source) and is_stream_of_hub(source)
     if not (streamed or isinstance(source, HubTable)):
         return False  # a data set with its own transform returns decoded images
@@ -28,7 +28,7 @@ def turned(source: Any) -> bool:
 class _Rows:
     """Reads rows of a data set: the encoded image or sound, and the other columns that the user wants.
 
-    sound: the user's name of the column of sounds, which takes the place of that of images; None: rows hold images.
+    sound: the user's name of the column of sounds, if rows have sounds instead of images; None: rows have images.
     """
 
     def __init__(self, source: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind] | None, sound: str | None = None) -> None:
@@ -50,7 +50,7 @@ class _Rows:
         hidden = [c for c in source.features if c not in wanted]
         for c in images:
             plain = plain.cast_column(c, type(source.features[c])(decode=False))
-        if hidden:  # a stream decodes what is not cast before, and remove_columns encodes each row again
+        if hidden:  # after remove_columns, a stream would decode images that are not cast, and encode each row again
             plain = plain.select_columns(wanted) if hasattr(plain, "select_columns") else plain.remove_columns(hidden)
         self.raw = plain
 
@@ -152,7 +152,7 @@ def is_stream_of_hub(source: Any) -> bool:
 
 
 def _is_picture(value: Any) -> bool:
-    """Whether a value is an image: of Pillow, or as datasets.Image(decode=False) gives it."""
+    """Returns whether a value is an image: a PIL image, or a dict with "bytes" and "path", as datasets.Image(decode=False) returns it."""
     return type(value).__module__.startswith("PIL.") or (isinstance(value, Mapping) and set(value) == {"bytes", "path"})
 
 
@@ -206,7 +206,7 @@ def _columns(source: Any) -> list[str]:
 
 
 def _classes(source: Any) -> list[str]:
-    """Returns the class names of the only ClassLabel column; [] if there are several or none."""
+    """Returns the class names of the ClassLabel column; [] if there is not exactly one such column."""
     labels = [f for name, f in source.features.items() if type(f).__name__ == "ClassLabel" and name in _columns(source)]
     return list(labels[0].names) if len(labels) == 1 and labels[0].names else []
 

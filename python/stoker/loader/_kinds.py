@@ -60,8 +60,8 @@ def kind_of(field: str, given: Any) -> Kind:
 
 
 def kinds_of(fields: Any) -> dict[str, Kind] | None:
-    """Parses fields={"image": "Image", "mask": "Mask"}. Returns None if the user gave only names, or nothing, or if the
-    samples are sounds."""
+    """Parses the Loader's argument fields={"image": "Image", "mask": "Mask"}. Returns None if the user gave only names, or nothing, or if the samples are
+    sounds."""
     if not isinstance(fields, dict) or has_sound(fields):
         return None
     kinds = {name: kind_of(name, given) for name, given in fields.items()}
@@ -86,7 +86,7 @@ def internal(kinds: dict[str, Kind] | None) -> dict[str, Kind] | None:
 
 
 def several(kinds: dict[str, Kind] | None) -> bool:
-    """Whether other fields than the image have pixels that move with it. kinds: with the image under the name "image"."""
+    """Returns whether fields other than the image have pixels that move with it. kinds: the kinds with the main field under the name "image"."""
     return any(kind.name in (MASK, *PICTURES) for name, kind in (kinds or {}).items() if name != "image")
 
 

@@ -55,8 +55,8 @@ def known(source: Any) -> Listed | Arrays | None:
 
 
 def _alike(a: Any, b: Any) -> bool:
-    """Whether two transforms do the same: they are one object, or they have the same class, of stoker, torch or torchvision, and equal attributes. Comparing
-    repr() would not do, because two Lambdas print alike. Two objects of the user's own class never count as equal."""
+    """Returns whether two transforms certainly do the same: they are one object, or objects of one class of stoker, torch or torchvision with equal
+    attributes. Two objects of a class of the user are never equal. repr() is not compared, because those of two different Lambdas are equal."""
     if a is b:
         return True
     if type(a) is not type(b):

@@ -63,10 +63,10 @@ def in_memory_order(images: Any, lies: str) -> tuple[Any, str]:
 
 
 class Layout:
-    """The layout of the images of one data set, which all have the same.
+    """The layout of the images of one data set. All images are passed on in one layout.
 
-    given: the user's argument; None: the shapes of the images decide. lies: the layout of the images that are passed on, taken from the memory order of the
-    first image; None before the first image.
+    given: the user's argument; None: the shapes of the images decide. lies: the layout in which images are passed on, which is the memory order of the first
+    image; None before the first image.
     """
 
     def __init__(self, given: str | None = None) -> None:
@@ -113,7 +113,7 @@ class Layout:
                 shape, tensor, f"looks like {seen}; those before were {found[0]}, and all have to lie alike: give image.permute{order}"
             )
         if found is not None and max(shape[0], shape[2]) <= _FEW and shape[0 if found[0] == "CHW" else 2] == found[1]:
-            return found[0]  # a tiny image, whose shape shows nothing: takes the layout of the earlier images
+            return found[0]  # the shape of so small an image shows nothing, so it gets the layout of the earlier images
         raise _refusal(shape, tensor, f"{'looks like CHW' if looks(shape) else 'may be CHW as well as HWC'}: {ways_out(shape)}")
 
 

@@ -24,22 +24,22 @@ from stoker.loader._lower_policies import POLICIES
 from stoker.loader._lower_timm import augment, one_of
 
 FLOATS = (types.FLOAT, types.FLOAT16, types.BFLOAT16)
-WIDE = (types.UINT16, types.INT16)  # of images whose numbers are kept
+WIDE = (types.UINT16, types.INT16)  # types of images whose values are not converted to uint8
 
 
 @dataclass
 class Image:
-    """An image on its way through the graph (HWC), and what is known of its height and width. floats: its values are float32, on a scale that is the
-    user's; else uint8. gray: it came with one channel. channels: as many as it surely has; None: not known."""
+    """An image (HWC) in the graph, between two transforms. extent: its height and width, if they are known beforehand. floats: its values are float32, on a
+    scale that the user chose; otherwise they are uint8. gray: the source gave it with one channel. channels: the number of its channels, if it is known."""
 
     node: DataNode
-    extent: tuple[int, int] | None  # None: not known beforehand
+    extent: tuple[int, int] | None  # None: not known before the pipeline runs
     followers: Followers | None = None
     floats: bool = False
     gray: bool = False
     channels: int | None = None
     clip: bool = False  # frames of one video (FHWC), which all get the same draws
-    sound: Any = None  # the sound of the clip, or in the place of the image (_lower_sounds.Sound)
+    sound: Any = None  # the sound of the clip, or of a sample that has a sound instead of an image (_lower_sounds.Sound)
 
     def moved(self, node: DataNode, extent: tuple[int, int] | None) -> Image:
         """Returns the image with another node and extent, after its pixels have moved."""
@@ -219,7 +219,7 @@ def _sanitized(image: Image, t: T.SanitizeBoundingBoxes, gate: DataNode | None) 
 
 
 def _of_values(image: Image, t: T.Transform, gate: DataNode | None) -> DataNode | None:
-    """Returns the image's node after a transform that only changes values; None if the transform is of another sort."""
+    """Returns the image's node after a transform that only changes values; None if this function does not handle the transform."""
     node, always = image.node, 1 if gate is None else gate
     if isinstance(t, T.GaussianBlur):
         return _lower_values.blur(node, t, gate)
@@ -234,7 +234,7 @@ def _of_values(image: Image, t: T.Transform, gate: DataNode | None) -> DataNode 
             raise UnsupportedError(
                 f"{t!r} stands inside RandomApply, RandomChoice or RandomOrder, where images are bytes: put it at the list's end"
             )
-        if image.floats:  # their scale is the user's, and the value is on it
+        if image.floats:  # `value` is on the same scale as the image's floats
             t = copy.copy(t)
             t.unit = 1.0
         return _lower_values.erase(node, t, image.size(), _coin(t.p, gate))
@@ -275,7 +275,7 @@ def _crops(image: Image, t: T.Crops) -> list[Image]:
     return crops
 
 
-# These may stand in groups.
+# Transforms that change the geometry and may be inside RandomApply, RandomChoice and RandomOrder.
 _FREE: dict[type[T.Transform], Callable[[Image, Any, DataNode | None], Image]] = {
     T.ElasticTransform: _elastic,
     T.RandomIoUCrop: _iou_crop,
@@ -296,7 +296,8 @@ def _known(extent: tuple[Any, Any]) -> tuple[int, int] | None:
 
 
 def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
-    """Applies a transform, also to what follows the image. gate: one number per sample, 1 if the transform is applied, else 0; None: it is always applied."""
+    """Applies a transform to an image and its followers. gate: a node with one number per sample, 1 if the transform is applied, else 0; None: it is always
+    applied."""
     followers = image.followers
     if followers is None or not followers.images or not isinstance(t, (*_IN_PLACE, T.RGB)):
         return _apply_one(image, t, gate)
@@ -304,7 +305,7 @@ def _apply(image: Image, t: T.Transform, gate: DataNode | None = None) -> Image:
 
 
 def _on_each(image: Image, change: Callable[[Image], Image]) -> Image:
-    """Changes an image in place, and the further images with the same draws."""
+    """Applies `change` to an image and, with the same random draws, to the further images among its followers. Returns the changed image."""
     assert image.followers is not None
     with image.followers.same_draws() as again:
         made = change(image)
@@ -316,7 +317,7 @@ def _on_each(image: Image, change: Callable[[Image], Image]) -> Image:
 
 
 def _apply_one(image: Image, t: T.Transform, gate: DataNode | None) -> Image:
-    """Does the same for the image, and for its followers only where it moves pixels."""
+    """Applies a transform to an image. Followers are changed too if the transform moves pixels. gate: as in _apply."""
     kind = type(t)
     if image.floats and not _takes_floats(t):
         raise InvalidArgumentError(
@@ -364,7 +365,7 @@ def _apply_one(image: Image, t: T.Transform, gate: DataNode | None) -> Image:
 
 
 def _takes_floats(t: T.Transform) -> bool:
-    """Whether a transform gives the same on float images of any scale as torchvision gives on float tensors."""
+    """Returns whether a transform can be applied to float images of any scale, with the results of torchvision on float tensors."""
     if isinstance(t, T.RandomErasing):
         return t.noise is None
     of_values = (T.GaussianBlur, T.Grayscale, T.Identity, T.RandomGrayscale, T.RandomInvert, T.RandomSolarize)
@@ -394,7 +395,7 @@ def _augmented(image: Image, t: T.Transform, gate: DataNode | None) -> Image:
 
 
 def _freely(image: Image, t: T.RandomAffine | T.Lambda, gate: DataNode | None) -> Image:
-    """Applies a warp or the user's function. Neither masks nor boxes can follow a function."""
+    """Applies an affine transform, or the user's function, which masks, boxes, points and further images cannot follow."""
     if isinstance(t, T.RandomAffine):
         if t.expand and gate is not None:
             raise _in_group(t)
@@ -431,7 +432,7 @@ _IN_PLACE = (
     T.RandomSolarize,
 )
 
-# Transforms that take the frames of a clip, with one draw for all. The pixels are those of the same transform of an image.
+# Transforms that accept the frames of a clip. Their draws are made once for all frames, and each frame gets the pixels that an image would get.
 _OF_CLIPS = (
     T.AugMix,
     T.AutoAugment,
@@ -483,8 +484,8 @@ def _keeps_places(t: T.Transform) -> bool:
 
 
 class _Values:
-    """The type of the values, and whether floats are on the scale 0..1 or 0..255, after the transforms that were read so far. floats: images are maps of
-    floats, of any scale."""
+    """The type of the image's values after the transforms that were read so far. unit: whether floats are on the scale 0..1, else 0..255. floats: images are
+    maps of floats, of any scale."""
 
     def __init__(self, floats: bool) -> None:
         self.dtype: types.DALIDataType | None = None  # None: no transform has set it
@@ -521,7 +522,7 @@ class _Values:
 
 
 def _begins_tail(t: T.Transform, values: _Values, normalize: T.Normalize | None, erasings: Sequence[T.RandomErasing]) -> bool:
-    """Whether a transform and all later ones run in Python, on tensors. This is so for a function after a transform to tensors, and for Normalize after
+    """Returns whether a transform and all later ones must run in Python, on tensors: a function after a transform that makes tensors, or Normalize after
     noise."""
     if _calls(t):
         return values.dtype is not None or normalize is not None or bool(erasings)
@@ -557,7 +558,8 @@ class Recipe:
 
     @classmethod
     def of(cls, transforms: Sequence[T.Transform], dtype: types.DALIDataType | None, channels_last: bool, floats: bool = False) -> Recipe:
-        """dtype: the Loader's argument, which overrides the type that the transforms set. floats: images are maps of floats."""
+        """Makes the recipe of a list of transforms. dtype: the Loader's argument, which overrides the type that the transforms set. floats: images are maps of
+        floats."""
         steps: list[T.Transform] = []
         erasings: list[T.RandomErasing] = []
         normalize: T.Normalize | None = None
@@ -620,7 +622,8 @@ class Recipe:
         return recipe._with_tail([_lower_tail.function_of(t) for t in tail if type(t) is not T.Identity], values.dtype, dtype)
 
     def _with_tail(self, tail: list[_lower_tail.Tail], said: types.DALIDataType | None, asked: types.DALIDataType | None) -> Recipe:
-        """said: the type that the transforms before the tail set. The tail gets images of this type whatever the Loader's dtype."""
+        """Returns this recipe with the tail set. said: the type that the transforms before the tail set; the tail gets images of this type. asked: the Loader's
+        argument dtype, to which the tail's results are converted."""
         if not tail:
             return self
         said = types.FLOAT if said is None else said
@@ -651,7 +654,7 @@ class Recipe:
 
     @property
     def counts_channels(self) -> bool:
-        """Whether a step depends on the first image's number of channels, so that all images must have as many."""
+        """Whether a step depends on the first image's number of channels, so that all images must have that number."""
         return any(map(_counts_channels, self.steps))
 
     def apply(self, image: Image) -> list[DataNode]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RandomAffine and RandomRotation as one warp: torchvision's inverse matrix, out of draws."""
+"""Compiles RandomAffine and RandomRotation to one warp, with torchvision's inverse matrix, which is computed from each sample's draws."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stoker.data_node import DataNode
 
 
 def _draw(pair: tuple[float, float], gate: DataNode | None, unchanged: float = 0.0) -> Any:
-    """A number, or a node of one for each sample."""
+    """Draws a number from a range for each sample. Returns a number instead of a node if it is always the same. If the gate is 0, the result is `unchanged`."""
     if pair[0] == pair[1] and gate is None:
         return pair[0]
     value: Any = fn.random.uniform(range=list(pair)) if pair[0] < pair[1] else pair[0]
@@ -21,7 +21,8 @@ def _draw(pair: tuple[float, float], gate: DataNode | None, unchanged: float = 0
 
 
 def _of(name: str, angle: Any) -> Any:
-    """The function of this name of an angle in radians, which is a number or a node. Numbers have 15 decimals, as Pillow's: whole quarters are exact."""
+    """Returns sin, cos or tan (`name`) of an angle in radians, a number or a node. Numbers are rounded to 15 decimals, as in Pillow, so that multiples of 90
+    degrees give exact results."""
     return getattr(math, name)(angle) if isinstance(angle, DataNode) else round(getattr(numbers, name)(angle), 15)
 
 
@@ -32,7 +33,7 @@ def _node(value: Any) -> DataNode:
 
 
 def _shift(share: float, extent: Any, gate: DataNode | None) -> Any:
-    """Whole pixels, as torchvision rounds them."""
+    """Draws a translation of up to `share` of the extent, in whole pixels, which are rounded as in torchvision."""
     if not share:
         return 0.0
     most = extent * share
@@ -40,8 +41,8 @@ def _shift(share: float, extent: Any, gate: DataNode | None) -> Any:
 
 
 def _expanded(values: list[Any], extent: tuple[Any, Any], centred: bool) -> tuple[list[Any], tuple[Any, Any]]:
-    """The matrix and the extent of an output that holds all of the image: as Pillow's rotate, where whole quarters about the middle need no room for parts of
-    pixels."""
+    """Returns the matrix and the extent of an output that shows the whole image, as Image.rotate of Pillow does. values: the matrix without `expand`.
+    centred: the image turns about its middle; a multiple of 90 degrees then only exchanges height and width."""
     a, b, x, c, d, y = values
     height, width = extent
     quarters = centred and not isinstance(a, DataNode) and {abs(a), abs(b)} == {0.0, 1.0}
@@ -51,7 +52,7 @@ def _expanded(values: list[Any], extent: tuple[Any, Any], centred: bool) -> tupl
 
 
 def _room(p: Any, q: Any, to: Any, extent: tuple[Any, Any]) -> Any:
-    """How many whole pixels the image's corners span along an axis."""
+    """Returns the number of whole pixels between the image's outermost corners along one axis of the output. p, q, to: the row of the matrix for that axis."""
     height, width = extent
     ends = [to, p * width + to, p * width + q * height + to, q * height + to]
     if not isinstance(ends[2], DataNode):
@@ -61,7 +62,8 @@ def _room(p: Any, q: Any, to: Any, extent: tuple[Any, Any]) -> Any:
 
 
 def matrix_of(t: T.RandomAffine, extent: tuple[Any, Any], gate: DataNode | None) -> tuple[DataNode, tuple[Any, Any]]:
-    """The matrix of each sample, row by row, which maps points in the output to points in the image; and the output's extent. extent: height and width."""
+    """Returns a node with the matrix of each sample, row by row, which maps points of the output to points of the image, and the output's extent. extent: the
+    image's height and width."""
     height, width = extent
     radians = numbers.pi / 180
     angle = _draw(t.degrees, gate) * radians
@@ -81,8 +83,9 @@ def matrix_of(t: T.RandomAffine, extent: tuple[Any, Any], gate: DataNode | None)
 
 
 def warp(node: DataNode, matrix: DataNode, interpolation: Any, fill: float, floats: bool, size: dict[str, Any]) -> DataNode:
-    """Warps bytes as Pillow does: with bilinear pixels the fill begins sharply where the image ends, and does not mix with its edge. Warps floats as torchvision
-    warps tensors: at the edge pixels mix with zeros outside, and then with the fill by their share outside. size: of the output, if it is another."""
+    """Warps an image. Bytes are warped as in Pillow: with bilinear interpolation, the fill begins sharply at the edge of the image, and is not mixed with it.
+    Floats are warped as torchvision warps tensors: at the edge, pixels are first mixed with zeros outside of the image, and then with the fill, by the share
+    of the pixel that lies outside. size: the argument `size` of fn.warp_affine, if the output's extent differs."""
     if interpolation == types.INTERP_NN:
         nearest: DataNode = fn.warp_affine(node, matrix=matrix, fill_value=fill, interp_type=types.INTERP_NN, **size)
         return nearest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles the transforms that look at boxes: RandomIoUCrop, FixedSizeCrop and SanitizeBoundingBoxes."""
+"""Compiles the transforms that depend on boxes or remove boxes: RandomIoUCrop and FixedSizeCrop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def xyxy(boxes: Any, format: str) -> Any:
 
 
 def extents_of(scales: Any, height: int, width: int, t: T.RandomIoUCrop) -> tuple[Any, Any]:
-    """Returns the widths and heights of windows, (N, 2), for draws from 0 to 1, and which of them have an aspect ratio that the transform allows."""
+    """Returns the widths and heights of N windows, (N, 2), and a bool for each: whether the transform allows its aspect ratio. scales: draws from 0 to 1, (N,
+    2)."""
     import numpy as np
 
     least, span = np.float32(t.min_scale), np.float32(t.max_scale - t.min_scale)
@@ -40,8 +41,8 @@ def extents_of(scales: Any, height: int, width: int, t: T.RandomIoUCrop) -> tupl
 def window_of(
     boxes: Any, height: int, width: int, t: T.RandomIoUCrop, option: Callable[[int], int], trials: Callable[[int], tuple[Any, Any]]
 ) -> tuple[int, int, int, int] | None:
-    """Returns the window (top, left, height, width) of torchvision's RandomIoUCrop, or None for the whole image. Computes in float32, as torch does, all trials of
-    an option at once.
+    """Returns the window (top, left, height, width) of torchvision's RandomIoUCrop, or None for the whole image. Computes in float32, as torch does, all
+    trials of an option at once.
 
     boxes: (N, 4) as XYXY. option: draws a whole number below its argument. trials: draws scales and places of n windows, float32 (n, 2) from 0 to 1.
     """
@@ -70,7 +71,8 @@ def window_of(
 
 
 class _Window:
-    """Draws the window of a sample. moves, format: of its boxes, which have moved before."""
+    """The function that draws the window of a sample. moves: the earlier moves of the image, which are applied to the boxes first. format: the format of the
+    boxes."""
 
     def __init__(self, t: T.RandomIoUCrop, moves: Sequence[Move], format: str) -> None:
         self.t, self.moves, self.format = t, tuple(moves), format
@@ -113,7 +115,8 @@ def iou_window(t: T.RandomIoUCrop, followers: Followers | None, gate: DataNode |
 
 
 def fixed_window(t: T.FixedSizeCrop, followers: Followers) -> tuple[tuple[Any, Any], tuple[Any, Any], Any]:
-    """Returns the place (top, left) of a window, the part (height, width) of the image that it shows, and whether it cuts anything off."""
+    """Draws a window. Returns its position (top, left), the extent (height, width) of the part of the image that it shows, and a node that is 1 if it cuts
+    off a part of the image, else 0."""
     draw = fn.random.uniform(range=[0.0, 1.0])
 
     extent: list[Any] = [n if isinstance(n, DataNode) else types.Constant(n, dtype=types.INT32) for n in followers.extent]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transforms of colours as operators. Where one does not take effect for a sample, the sample does not run it."""
+"""Compiles transforms of colours. A transform that is not applied to a sample does not run for it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from stoker import _branches, fn, math, types
 from stoker import transforms as T
 from stoker.data_node import DataNode
 
-Gate = DataNode | None  # a node of 1 where the transform takes effect and 0 where it does not; None: it always does
+Gate = DataNode | None  # a node that is 1 if the transform is applied, else 0; None: it is always applied
 
 
 def where(gate: Gate, node: DataNode, change: Callable[[DataNode], DataNode]) -> DataNode:
-    """The node changed, for the samples whose gate is open."""
+    """Returns `change(node)` for samples whose gate is 1, and the node itself for others."""
     if gate is None:
         return change(node)
     changed: DataNode = _branches.either(gate, lambda: change(node), lambda: node)
@@ -40,7 +40,7 @@ def _color_jitter(node: DataNode, t: T.ColorJitter, gate: Gate) -> DataNode:
     if not given:
         return node
     draws = {name: _draw(pair) for name, pair in given.items()}
-    if list(given) == ["brightness"]:  # by itself it is a step of a pass
+    if list(given) == ["brightness"]:  # brightness without other changes can be a step of a pass
         factor = draws["brightness"]
         bright: DataNode = fn.brightness_contrast(node, brightness=factor if gate is None else factor * gate + (1 - gate) * 1.0)
         return bright
@@ -99,7 +99,7 @@ def _autocontrast(node: DataNode, t: T.RandomAutocontrast, gate: Gate) -> DataNo
     return _with(t.p, gate, node, lambda image: fn.autocontrast(image))
 
 
-# Each gets the image's node, the transform and the gate.
+# Each function gets the image's node, the transform and the gate, and returns the new node.
 COLORS: dict[type[T.Transform], Callable[[DataNode, Any, Gate], DataNode]] = {
     T.ColorJitter: _color_jitter,
     T.GaussianNoise: _noisy,
@@ -112,7 +112,7 @@ COLORS: dict[type[T.Transform], Callable[[DataNode, Any, Gate], DataNode]] = {
 }
 
 
-# ---- images of floats, whose colours are from 0 to 1, as torchvision's float tensors ----
+# ---- images of floats: colours are on the scale 0..1, as in torchvision's float tensors ----
 
 
 def _within(node: DataNode) -> DataNode:
@@ -143,8 +143,8 @@ def _mean(node: DataNode, channels: int | None) -> DataNode:
 
 
 def _hued(node: DataNode, shift: DataNode) -> DataNode:
-    """Turns the hue by a share of the circle. Computes each channel from hue, saturation and value, without going from case to case:
-    f(n) = V - V S max(0, min(k, 4 - k, 1)) with k = (n + 6 H) mod 6 and n = 5, 3, 1."""
+    """Shifts the hue by a share of the circle. Computes each channel from hue H, saturation S and value V without a distinction of cases:
+    f(n) = V - V S max(0, min(k, 4 - k, 1)) with k = (n + 6 H) mod 6 and n = 5, 3, 1 for red, green and blue."""
     red, green, blue = (node[:, :, k : k + 1] for k in range(3))
     most, least = math.max(red, math.max(green, blue)), math.min(red, math.min(green, blue))
     span = most - least
@@ -167,7 +167,7 @@ def _hued(node: DataNode, shift: DataNode) -> DataNode:
 
 
 def _jitter_floats(node: DataNode, t: T.ColorJitter, gate: Gate, channels: int | None) -> DataNode:
-    """Applies the parts of ColorJitter in an order that is drawn, as torchvision does."""
+    """Applies the changes of ColorJitter in a random order, as torchvision does."""
     changes: list[Callable[[DataNode], DataNode]] = []
     if t.brightness is not None:
         bright = _draw(t.brightness)
@@ -201,7 +201,7 @@ def _noisy_floats(node: DataNode, t: T.GaussianNoise, gate: Gate, _channels: int
     return where(gate, node, change)
 
 
-# Each gets the image's node, the transform, the gate, and the number of channels if it is known.
+# Each function gets the image's node, the transform, the gate, and the number of channels or None, and returns the new node.
 OF_FLOATS: dict[type[T.Transform], Callable[[DataNode, Any, Gate, int | None], DataNode]] = {
     T.ColorJitter: _jitter_floats,
     T.GaussianNoise: _noisy_floats,

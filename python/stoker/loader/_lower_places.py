@@ -28,7 +28,8 @@ def _up_to(most: Any) -> DataNode:
 
 
 def corners(t: T.RandomPerspective, extent: Extent, gate: DataNode | None) -> DataNode:
-    """Returns the matrix from points of the image to points of the output. It moves the corners to random points inside, or nowhere if the gate is 0."""
+    """Returns a node with the matrix that maps points of the image to points of the output. It moves the image's corners inwards to random points. If the
+    gate is 0, the corners are not moved."""
     height, width = (_node(n) for n in extent)
 
     def drawn(end: DataNode) -> DataNode:
@@ -73,7 +74,7 @@ def perspective(node: DataNode, matrix: DataNode, interpolation: Any, fill: floa
 
 
 def displacements(t: T.ElasticTransform, extent: Extent, gpu: bool) -> tuple[DataNode, DataNode]:
-    """Returns two nodes that hold how far each pixel moves along x and along y, in pixels."""
+    """Returns two nodes with the displacement of each pixel along x and along y, in pixels. gpu: whether they lie on the GPU."""
     height, width = extent
     shape: Any = fn.stack(height, width) if isinstance(height, DataNode) else [height, width]
 
@@ -120,7 +121,7 @@ def _doubles(extent: Extent) -> list[DataNode]:
 def _jittered(t: T.ScaleJitter, extent: Extent) -> Extent:
     height, width = _doubles(extent)
     scale = fn.random.uniform(range=list(t.scale_range))
-    # From here on in float32, as torchvision computes with a tensor of one draw.
+    # The rest is computed in float32, because torchvision's scale is a float32 tensor.
     r = fn.cast(math.min(t.target_size[1] / height, t.target_size[0] / width), dtype=types.FLOAT) * scale
     return _whole(fn.cast(height, dtype=types.FLOAT) * r), _whole(fn.cast(width, dtype=types.FLOAT) * r)
 
@@ -149,7 +150,7 @@ EXTENTS: dict[type[T.Transform], Callable[[Any, Extent], Extent]] = {
 
 
 def zoomed_out(t: T.RandomZoomOut, extent: Extent, gate: DataNode | None) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """Returns the numbers of pixels around the image: (top, left) and (bottom, right)."""
+    """Returns the numbers of pixels to add around the image: (top, left) and (bottom, right)."""
     coin = fn.random.coin_flip(probability=t.p)
     coin = coin if gate is None else coin * gate
     scale = 1.0 + coin * (fn.random.uniform(range=list(t.side_range)) - 1.0)

@@ -51,7 +51,9 @@ def linspace(start: float, end: float, bins: int, k: int) -> float:
 
 
 def _steps(name: str, most: float | None, bins: int, k: int, size: Size, *, posterize: int = 8) -> list[Step]:
-    """Returns the steps of an operation at bin k: two, of either sign, if the magnitude is signed, else one. posterize: bits that bin 0 keeps."""
+    """Returns the steps of an operation at bin k of `bins`: two with opposite signs if the magnitude is signed, else one. most: the operation's largest
+    magnitude.
+    posterize: the number of bits that Posterize keeps at bin 0."""
     code = CODES[name]
     if most is None:
         return [Step(code)]
@@ -127,7 +129,7 @@ def _rand(node: DataNode, t: T.RandAugment, size: Size, gate: Gate) -> DataNode:
 
 
 def _of_bins(space: policies.Space, bins: int, drawn: int, size: Size, posterize: int) -> list[list[Step]]:
-    """Makes the rows of all operations with each of the first `drawn` bins."""
+    """Returns the rows for a draw of an operation of the space and of one of its first `drawn` bins. bins: the number of all bins."""
     made = [[s for k in range(drawn) for s in _steps(name, most, bins, k, size, posterize=posterize)] for name, most in space.items()]
     return _equal_shares([steps if space[name] is not None else steps[:1] for name, steps in zip(space, made, strict=True)])
 

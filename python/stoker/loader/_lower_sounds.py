@@ -18,7 +18,8 @@ from stoker.loader._spec import Spec
 
 @dataclass
 class Sound:
-    """A sound on its way through the graph: (frames), (channels, frames) or a spectrum (bins, frames). rate_hz and frames: None if samples differ."""
+    """A sound in the graph, between two transforms. node: (frames), (channels, frames), or a spectrum (bins, frames). rate: a node with the rate in Hz.
+    rate_hz, frames: the rate in Hz and the number of frames; None if samples differ in it. ndim: the number of dimensions of the node."""
 
     node: DataNode
     rate: DataNode
@@ -32,7 +33,7 @@ class Sound:
 
 
 def is_of_sounds(step: Any) -> bool:
-    """Returns whether a transform takes sounds."""
+    """Returns whether a transform is one of sounds."""
     return isinstance(step, AddNoise) or type(step).__module__.partition(".")[0] == "torchaudio"
 
 
@@ -70,7 +71,7 @@ def _vol(step: Any, sound: Sound) -> Sound:
 
 
 def _fade(step: Any, sound: Sound) -> Sound:
-    """Multiplies by the ramps, which torchaudio's transform itself makes once."""
+    """Multiplies the sound by a ramp, the result of torchaudio's own transform for ones."""
     if sound.frames is None:
         raise InvalidArgumentError("Loader: Fade needs sounds of one length: give Audio(rate=..., duration=...), or fade the batch")
     import torch
@@ -80,7 +81,8 @@ def _fade(step: Any, sound: Sound) -> Sound:
 
 
 def _refuse_unless(step: Any, **wanted: Any) -> None:
-    """Refuses arguments for which there is no operator. wanted: the values that are supported; a tuple: several."""
+    """Raises an error if the transform has an argument that Stoker does not support. wanted: from the argument's name to the supported value, or a tuple of
+    them."""
     for name, value in wanted.items():
         given = getattr(step, name)
         if given not in (value if isinstance(value, tuple) else (value,)):
@@ -94,7 +96,8 @@ def _spectrogram(step: Any, sound: Sound) -> Sound:
     _refuse_unless(step, pad=0, power=(1, 2), normalized=False, center=True, pad_mode="reflect", onesided=True)
     if sound.ndim != 1:
         raise UnsupportedError(f"Loader: {type(step).__name__} of several channels is not in Stoker yet: give Audio(mono=True)")
-    window, left = step.window.tolist(), (step.n_fft - step.win_length) // 2  # the window lies in the middle of the frame
+    # Zeros around the window, which lies in the middle of n_fft values.
+    window, left = step.window.tolist(), (step.n_fft - step.win_length) // 2
     window = [0.0] * left + window + [0.0] * (step.n_fft - step.win_length - left)
     node = fn.spectrogram(
         sound.node, nfft=step.n_fft, window_length=step.n_fft, window_step=step.hop_length, window_fn=window, power=int(step.power)
@@ -122,7 +125,7 @@ def _mel_spectrogram(step: Any, sound: Sound) -> Sound:
 
 
 def _decibels(step: Any, sound: Sound) -> Sound:
-    """Converts with a reference of 1. top_db limits a sample to that far below its largest value."""
+    """Converts to decibels. With top_db, values more than top_db below the sample's largest value are raised to that limit."""
     lowest = step.multiplier * numbers.log10(step.amin) - step.multiplier * step.db_multiplier
     node = fn.to_decibels(sound.node, multiplier=step.multiplier, reference=float(step.ref_value), cutoff_db=lowest)
     if step.top_db is not None:
@@ -144,7 +147,7 @@ def _check_spectrum(step: Any, sound: Sound) -> None:
 
 
 def _masked(node: DataNode, axis: int, param: float, p: float, fill: DataNode | float) -> DataNode:
-    """Sets a random stretch of an axis to a value. Every sample draws for itself."""
+    """Sets a random stretch of an axis to `fill`, drawn for each sample. param: the largest length of the stretch. p: its largest share of the axis."""
     extent = fn.cast(fn.shapes(node, dtype=types.INT32)[axis], dtype=types.FLOAT)
     most = math.min(param, math.floor(extent * p)) if p < 1 else param
     width = fn.random.uniform(range=(0.0, 1.0)) * most
@@ -154,13 +157,13 @@ def _masked(node: DataNode, axis: int, param: float, p: float, fill: DataNode | 
 
 
 def _masking(step: Any, sound: Sound) -> Sound:
-    """Sets a random stretch of an axis to 0; torchaudio's axis 1 is the frequency of a spectrum, and 2 the time."""
+    """Sets a random stretch of an axis to 0. torchaudio numbers the axes of a spectrum 1 (frequency) and 2 (time)."""
     _check_spectrum(step, sound)
     return replace(sound, node=_masked(sound.node, step.axis - 1, float(step.mask_param), float(step.p), 0.0))
 
 
 def _spec_augment(step: Any, sound: Sound) -> Sound:
-    """Masks stretches of the time, then of the frequencies, with 0 or the mean of the spectrum before."""
+    """Sets random stretches of the time axis, then of the frequency axis, to 0 or to the mean of the unmasked spectrum."""
     _check_spectrum(step, sound)
     node, fill = sound.node, 0.0 if step.zero_masking else fn.reductions.mean(sound.node)
     for axis, count, param in ((1, step.n_time_masks, step.time_mask_param), (0, step.n_freq_masks, step.freq_mask_param)):
@@ -170,7 +173,7 @@ def _spec_augment(step: Any, sound: Sound) -> Sound:
 
 
 def _add_noise(step: AddNoise, sound: Sound, spec: Spec) -> Sound:
-    """Adds a stretch of a noise file, scaled so that the ratio of both powers is the drawn one."""
+    """Adds a random stretch of a noise file, scaled so that the signal-to-noise ratio is the one that is drawn for the sample."""
     if sound.ndim != 1 or sound.rate_hz is None:
         raise InvalidArgumentError(
             "Loader: AddNoise takes sounds of one channel and one rate, before they are spectra: give Audio(rate=...)"

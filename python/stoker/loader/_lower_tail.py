@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transforms after a function that receives tensors run in Python, on the finished image."""
+"""Runs the tail of a list of transforms in Python, on the finished image as a tensor. The tail begins with a function that receives tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stoker.loader._random import random_numbers
 
 @dataclass
 class Tail:
-    """A transform of a tensor (C, H, W)."""
+    """A function from a tensor (C, H, W) to a tensor (C, H, W), and its name in messages."""
 
     function: Callable[[Any], Any]
     name: str
@@ -46,7 +46,8 @@ class _Normalized:
 
 
 def call(node: DataNode, tail: Sequence[Tail], channels_last: bool, half: bool, dtype: types.DALIDataType | None) -> DataNode:
-    """half: the functions get bfloat16. dtype: of the result; None: what the last function gives."""
+    """Adds an operator that calls the functions of the tail, and returns its node. half: the functions get bfloat16. dtype: the type to which the result is
+    converted; None: the type that the last function returns."""
     for part in tail:
         tell(part.name)
     layout = "HWC" if channels_last else "CHW"
@@ -56,7 +57,7 @@ def call(node: DataNode, tail: Sequence[Tail], channels_last: bool, half: bool, 
 
 
 class _Call:
-    """The functions one after another."""
+    """Calls the functions of a tail in order, for an image that is an array."""
 
     def __init__(self, tail: Sequence[Tail], channels_last: bool, half: bool) -> None:
         self.tail, self.channels_last, self.half = tail, channels_last, half

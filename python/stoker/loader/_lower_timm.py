@@ -13,7 +13,7 @@ from stoker.loader._lower_policies import CODES, Gate, Size
 
 
 class _Drawn:
-    """One step of all sequences: tables with one row per sequence, and the row that a sample drew."""
+    """One step of all sequences of a LevelledAugment. Tables have one row for each sequence; `row` is a node with the row that is drawn for the sample."""
 
     def __init__(self, steps: Sequence[Levelled], row: DataNode) -> None:
         self.steps, self.row = steps, row
@@ -28,7 +28,7 @@ class _Drawn:
         return self.column([float(getattr(step, name)) for step in self.steps])
 
     def term(self) -> Any:
-        """Computes level * slope, truncated to a whole number where the operation asks for it."""
+        """Returns min(level * slope, most) for the drawn level, truncated to a whole number if the operation's `whole` is set."""
         if all(step.deviation == 0 for step in self.steps):
             terms = [min(step.highest, step.level) / 10 * (step.slope * 10) for step in self.steps]
             return self.column([min(s.most, float(int(t + 1e-9)) if s.whole else t) for s, t in zip(self.steps, terms, strict=True)])

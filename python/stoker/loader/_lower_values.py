@@ -34,7 +34,7 @@ def solarize(node: DataNode, threshold: float, gate: Gate) -> DataNode:
 
 
 def invert_floats(node: DataNode, gate: Gate, threshold: float | None) -> DataNode:
-    """Inverts floats on the scale 0..1, with a threshold only those above."""
+    """Replaces floats on the scale 0..1 by 1 - value; with a threshold, only floats that are at least the threshold."""
     chosen = gate if threshold is None else gate * fn.cast(node >= threshold, dtype=types.INT32)
     inverted: DataNode = node + chosen * (1.0 - 2.0 * node)
     return inverted
@@ -65,7 +65,8 @@ def blur(node: DataNode, t: T.GaussianBlur, gate: DataNode | None) -> DataNode:
 
 
 def erase(node: DataNode, t: T.RandomErasing, extent: tuple[Any, Any], gate: Gate) -> DataNode:
-    """Erases a window. extent: height and width. The aspect ratio is height to width, as in torchvision."""
+    """Erases a random window. extent: the image's height and width. t.ratio is height / width, as in torchvision; fn.random_crop_generator takes width /
+    height."""
     size = types.Constant(list(extent), dtype=types.INT32) if isinstance(extent[0], int) else fn.stack(*extent)
     low, high = t.ratio
     anchor, shape = fn.random_crop_generator(size, random_area=list(t.scale), random_aspect_ratio=[1 / high, 1 / low])

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user's transform that makes several views of one image, as the view generators of SimSiam, MoCo v3 and DINO do: it returns a list of tensors.
+"""Compiles a user's transform that makes several views of one image and returns them as a list of tensors, as the view generators of SimSiam, MoCo v3 and
+DINO do.
 
-Such a transform is the last one of its list. Each view is an output of its own, so their number has to be known when the graph is made. The transform is
-called with an image of noise to find it out.
+Such a transform must be the last one of its list. Each view becomes an output of the graph, so the number of views must be known when the graph is made. To
+find it, the transform is called with an image of noise.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Views:
     name: str
 
     def apply(self, node: DataNode, channels_last: bool, dtype: types.DALIDataType | None) -> list[DataNode]:
-        """dtype: of the results; None: what the function gives."""
+        """Adds an operator that calls the function, and returns the nodes of the views. dtype: the type to which they are converted; None: the type that the
+        function returns."""
         tell(self.name)
         layout = "HWC" if channels_last else "CHW"
         call = _Call(self, channels_last)
@@ -51,7 +53,7 @@ def views_of(t: T.Transform, asked: types.DALIDataType | None) -> Views | None:
     try:
         with _generators_kept():
             made = t.lambd(_noise())
-    except Exception:  # its error, if it is one, is raised for the user's own image
+    except Exception:  # if this is a fault of the function, the user's first image raises the error again
         return None
     if not isinstance(made, (list, tuple)) or not 2 <= len(made) <= _MOST or not all(map(_is_view, made)):
         return None

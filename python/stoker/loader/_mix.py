@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MixUp and CutMix of finished batches, where they lie. Draws follow from seed, epoch and the position of the batch's first sample, whatever was resumed."""
+"""Applies MixUp, CutMix and the user's functions to finished batches, on the device that has them. The draws depend only on the seed, the epoch and the
+position of the batch's first sample, so that a resumed run draws the same numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class BatchTransforms:
-    """What Loader(batch_transforms=...) was given. classes: how many the Loader knows; 0: it does not."""
+    """The transforms of Loader(batch_transforms=...). classes: returns the number of classes that the Loader knows; 0 if it does not know it."""
 
     def __init__(self, transforms: Any, classes: Callable[[], int]) -> None:
         self._steps = T.flatten(transforms)
@@ -26,7 +27,7 @@ class BatchTransforms:
             _check(step)
 
     def __call__(self, batch: Any, place: Sequence[int]) -> Any:
-        """The batch mixed. place: what its draws follow from."""
+        """Returns the transformed batch. place: the numbers from which the draws are seeded."""
         draws = random.Random(mix(*place))
         fields = batch._asdict()
         name = _label_of(fields)
@@ -103,7 +104,7 @@ def _label_of(fields: dict[str, Any]) -> str:
 
 
 def _window(width: int, height: int, share: float, draws: random.Random) -> tuple[tuple[int, int, int, int], float]:
-    """Left, top, right and bottom of the window, and what is left of the image outside of it."""
+    """Draws CutMix's window. Returns (left, top, right, bottom), and the share of the image outside of it."""
     x, y = draws.randrange(width), draws.randrange(height)
     r = 0.5 * math.sqrt(1.0 - share)
     across, down = int(r * width), int(r * height)
@@ -112,5 +113,5 @@ def _window(width: int, height: int, share: float, draws: random.Random) -> tupl
 
 
 def _like(made: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
-    """In pinned memory where the batch was."""
+    """Returns a tensor in pinned memory if the tensor of the batch was in pinned memory."""
     return made.pin_memory() if given.device.type == "cpu" and given.is_pinned() else made

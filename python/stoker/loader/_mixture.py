@@ -15,10 +15,11 @@ _END = object()
 
 
 class Mixture:
-    """Batches of several Loaders in turn. Made by Loader.mix, which describes the arguments.
+    """Iterates over the batches of several Loaders. Loader.mix makes it, and describes the arguments.
 
-    Which source is next is a function of the samples taken from each, so all ranks take the same source at each step. The rule is Tijdeman's (The chairman
-    assignment problem, 1980): where batches have one size, no source is ever a whole batch from its share.
+    The next source depends only on the numbers of samples that were taken from each source, so all ranks take the same source at each step. The rule is
+    Tijdeman's (The chairman assignment problem, 1980): if all batches have one size, the number of samples of a source never differs by a whole batch from
+    its share.
     """
 
     def __init__(self, sources: Any, epoch: int | str | None, steps: int | None) -> None:
@@ -47,7 +48,7 @@ class Mixture:
             raise InvalidArgumentError(f"Loader.mix: steps is a whole number, 1 or more, not {steps!r}")
         self._steps = steps
         self._leader = None if steps is not None else self._number(0 if epoch is None else epoch)
-        self._taken = [0] * len(pairs)  # samples of all ranks, whole batches counted
+        self._taken = [0] * len(pairs)  # samples taken from each source by all ranks together; each batch counts as a full one
         self._begun = list(self._taken)  # the values of _taken at the start of the epoch
         self._running: list[Iterator[Any] | None] = [None] * len(pairs)
         self._epoch, self._step, self._inside = 0, 0, False
@@ -63,11 +64,12 @@ class Mixture:
         raise InvalidArgumentError(f"Loader.mix: epoch={given!r} is not one of the sources; they are {', '.join(self.names)}")
 
     def _batch(self, k: int) -> int:
-        """Returns the samples that a step of a source has on all ranks."""
+        """Returns the number of samples in a step of source k, on all ranks together."""
         return int(self.loaders[k].batch_size) * self._world
 
     def _next_source(self, taken: Sequence[int]) -> int:
-        """Returns the source that would be too far below its share soonest, among those that one more batch does not bring too far above it."""
+        """Returns the source of the next batch. Candidates are the sources that one more batch would not bring too far above their shares; among these it is
+        the one that would be the first to fall too far below its share."""
         total, sources, batch = sum(taken), range(len(taken)), max(map(self._batch, range(len(taken))))
         slack = Fraction(batch, max(1, 2 * len(taken) - 2))
         may = [k for k in sources if self.shares[k] * (total + batch) - taken[k] >= slack] or list(sources)
@@ -121,7 +123,7 @@ class Mixture:
         self._begun = list(self._taken)
 
     def __len__(self) -> int:
-        """Steps of the current epoch, which can differ by a few from one epoch to the next."""
+        """Number of steps in the current epoch. It can differ by a few from one epoch to the next."""
         if self._steps is not None:
             return self._steps
         assert self._leader is not None
@@ -141,7 +143,7 @@ class Mixture:
 
     @property
     def step(self) -> int:
-        """Steps of the epoch that are done."""
+        """Number of steps of the current epoch that were taken."""
         return self._step
 
     @property
@@ -151,13 +153,14 @@ class Mixture:
 
     @property
     def batch_size(self) -> int:
-        """Samples in a batch of this rank; of the largest if the sources differ."""
+        """Number of samples in a batch of this rank; the largest such number if the sources differ."""
         return max(int(loader.batch_size) for loader in self.loaders)
 
     # ---- state ----
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the position after the batches that were taken: of the mixture, and of each source. It does not depend on the number of ranks."""
+        """Returns the position after the last batch that was taken: that of the mixture and those of the sources. A run with another number of ranks can
+        continue from it."""
         return {
             "stoker_mixture": _STATE,
             "epoch": self._epoch,
@@ -198,14 +201,15 @@ class Mixture:
         self._running = [None] * len(self.names)
 
     def set_epoch(self, epoch: int) -> None:
-        """For loops that call set_epoch before each epoch. A mixture goes through its epochs in order."""
+        """Exists for loops that call set_epoch before each epoch. Raises StateError for another epoch than the current one, because a mixture goes through its
+        epochs in order."""
         if epoch != self._epoch:
             raise StateError(
                 f"set_epoch({epoch!r}): a mixture goes through its epochs in order, and is in epoch {self._epoch}; load_state_dict goes elsewhere"
             )
 
     def close(self) -> None:
-        """Closes all sources; state_dict() stays."""
+        """Closes all sources. state_dict() remains the same, and a new iteration continues from it."""
         self._generation += 1
         for loader in self.loaders:
             if hasattr(loader, "close"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says what to do with a Dataset whose first value is not an image."""
+"""Gives advice, for error messages, on a Dataset whose first value is not an image."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def advice(parts: Sequence[Any]) -> str:
 
 
 def advice_for_dict(sample: Mapping[Any, Any]) -> str:
-    """Does the same for a dict without an entry "image"."""
+    """Returns a sentence for a sample that is a dict without an entry "image"."""
     names = [name for name in sample if _fields.is_name(name)]
     images = [name for name in names if _looks_like_image(sample[name])]
     if not images:

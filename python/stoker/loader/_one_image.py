@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Applies a transform to one image, outside of any Loader: what a transform does when it is called."""
+"""Applies a transform to one image, without a Loader of the user: the work of Transform.__call__."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def _array_of(image: Any, name: str) -> np.ndarray:
 
 
 def apply(transform: Transform, image: Any) -> Any:
-    """Returns what the Loader would make of this image: a PIL image for a PIL image, an array (H, W, C) for an array, a tensor (C, H, W) for a tensor. An image
-    of bytes stays one, unless the transform makes floats; a PIL image becomes a tensor then. Draws are new in each call."""
+    """Returns the image that a Loader would make from this image: a PIL image for a PIL image, an array (H, W, C) for an array, a tensor (C, H, W) for a
+    tensor. A uint8 image remains uint8, unless the transform makes floats; the result for a PIL image is then a tensor. Each call makes new draws."""
     name = type(transform).__name__
     if isinstance(transform, Mixing):
         raise InvalidArgumentError(f"{name} mixes the images of a batch: give it to Loader as batch_transforms=")
@@ -72,7 +72,7 @@ def apply(transform: Transform, image: Any) -> Any:
 
 
 def _source_of(array: np.ndarray) -> Any:
-    """Returns a source of this one image for Loader. It takes arrays of bytes; floats come from a Dataset."""
+    """Returns a source with this one image for a Loader: an array if it is uint8, a Dataset if it is float32, because a Loader refuses arrays of floats."""
     if array.dtype == np.uint8:
         return (array[None],)
     if array.dtype != np.float32:

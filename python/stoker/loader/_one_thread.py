@@ -13,7 +13,8 @@ PATIENCE = 2.0  # seconds that ask() waits
 
 
 class OneThread:
-    """Raises StateError in a second thread while another one is inside. Threads may take turns; two at once would each get some of the batches."""
+    """A context that raises StateError in a second thread while another thread is inside. If two threads iterated at once, each would get some of the batches.
+    Threads may enter one after the other."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -43,8 +44,8 @@ class OneThread:
             asked()
 
     def ask(self, what: Callable[[], None], interrupt: Callable[[], None]) -> None:
-        """Runs `what` while no thread is inside. Calls interrupt() until the thread inside leaves; if it does not leave within PATIENCE, it runs `what` itself
-        when it leaves."""
+        """Runs `what` when no thread is inside. Until then, calls interrupt() again and again. If the thread inside has not left after PATIENCE seconds, this
+        method returns, and that thread runs `what` when it leaves."""
         self._asked = what
         until = time.monotonic() + PATIENCE
         while not self._lock.acquire(False):

@@ -89,8 +89,8 @@ def source_of(source: Any, more: Arguments) -> Any:
 
 
 def take_more(more: Arguments, names: list[str]) -> dict[str, Any]:
-    """The settings among `more`. Of the rest, `dataset` and multiprocessing_context are read elsewhere, and others are ignored with a notice or
-    refused. names: all that a Loader takes."""
+    """Returns the settings of the pipeline among `more`. Prints a notice for arguments of torch's DataLoader that have no effect, and raises an error for
+    others. `dataset` and multiprocessing_context are read elsewhere. names: the names of all arguments of a Loader, for advice."""
     settings = {}
     for name, value in more.items():
         if name in ("dataset", "multiprocessing_context"):
@@ -107,7 +107,7 @@ def take_more(more: Arguments, names: list[str]) -> dict[str, Any]:
 
             close = difflib.get_close_matches(name, names, 1, 0.6)
             raise TypeError(f"Loader: there is no argument '{name}'" + (f"; did you mean '{close[0]}'?" if close else ""))
-    if settings.get("timeout") == 0:  # the DataLoader's way to say that there is no limit
+    if settings.get("timeout") == 0:  # in torch's DataLoader, 0 means no limit
         del settings["timeout"]
     return settings
 
@@ -130,7 +130,7 @@ OF_IMAGES = ("transforms", "views", "batch_transforms", "dtype", "memory_format"
 
 
 def refuse_with_batch_sampler(given: Mapping[str, Any]) -> None:
-    """Refuses arguments of Loader that say how batches are made, if a batch_sampler gives them. given: all of its arguments."""
+    """Raises an error if the Loader has, next to batch_sampler, an argument that also determines the batches. given: all arguments of the Loader."""
     others = [name for name in OF_BATCHES if given[name] is not None and given[name] is not False]
     if others:
         raise InvalidArgumentError(
@@ -139,8 +139,8 @@ def refuse_with_batch_sampler(given: Mapping[str, Any]) -> None:
 
 
 def refuse_of_images(given: Mapping[str, Any], padded: tuple[str, ...] | None) -> None:
-    """Refuses arguments of Loader that are about images, if samples hold none. given: all of its arguments. padded: the fields, if they name those that `pad` adds
-    to images."""
+    """Raises an error if the Loader has an argument about images, although samples have no images. given: all arguments of the Loader. padded: the names of
+    the fields if one of them is a field that `pad` adds to images, else None."""
     others = [name for name in OF_IMAGES if given[name]]
     if others:
         raise InvalidArgumentError(
@@ -181,7 +181,8 @@ def _seed_of_torch(shard: Shard) -> int:
 
 
 def seed_of(seed: int | str | None, shard: Shard) -> int:
-    """None: one from the system's random numbers, the same on all ranks; it is in the state, and repr() shows it. "torch": see _seed_of_torch."""
+    """Returns the seed of a Loader. None: draws one from the system's random numbers, the same for all ranks; the state contains it, and repr() shows it.
+    "torch": see _seed_of_torch."""
     if seed == "torch":
         return _seed_of_torch(shard)
     if seed is None:
@@ -190,7 +191,7 @@ def seed_of(seed: int | str | None, shard: Shard) -> int:
 
 
 def yes_or_no(**given: Any) -> None:
-    """Switches are True or False: a string like "no" would count as True."""
+    """Raises an error unless each argument is True, False or None. A string like "no" would otherwise count as True."""
     for name, value in given.items():
         if value not in (True, False, None):
             also = ', "shards" for tars, or "groups" for tables' if name == "shuffle" else ""
@@ -198,7 +199,7 @@ def yes_or_no(**given: Any) -> None:
 
 
 def refuse_what_a_pipeline_has(signature: inspect.Signature, given: dict[str, Any]) -> None:
-    """Refuses arguments that have no effect on a Pipeline, which has its own reader, transforms and settings."""
+    """Raises an error if a Loader over a Pipeline has an argument that would have no effect, because a Pipeline has its own reader, transforms and settings."""
     ours = ("self", "source", "fields", "device", "shard", "pin_memory", "collate_fn", "batch_transforms", "dataloader_arguments")
     others = [n for n, p in signature.parameters.items() if n not in ours and n in given and given[n] is not p.default]
     others = [n for n in others if given[n] != signature.parameters[n].default]
@@ -210,7 +211,7 @@ def refuse_what_a_pipeline_has(signature: inspect.Signature, given: dict[str, An
 
 
 def shard_of_pipeline(pipeline: Pipeline, shard: Any) -> Shard:
-    """The part of the data that a Pipeline reads. A shard that was asked for has to be that one, because its reader decides it."""
+    """Returns the shard that a Pipeline's reader reads. Raises an error if the user's `shard` differs, because only the reader can decide it."""
     meta = pipeline._started().meta()
     own = Shard(int(meta.get("shard_id", 0)), int(meta.get("number_of_shards", 1)))
     wanted = resolve(shard)
@@ -235,7 +236,7 @@ def workers_of(python_workers: int) -> int:
 
 
 def processes_of(context: Any) -> Any:
-    """multiprocessing's, by name or as it is; by default forked processes, as a DataLoader has them on Linux."""
+    """Returns the multiprocessing context for a name or a context. By default processes are forked, as in torch's DataLoader on Linux."""
     import multiprocessing
 
     if context is not None and not isinstance(context, str):
@@ -258,7 +259,7 @@ def tail_of(last_batch: str | None, drop_last: bool | None) -> str:
         raise InvalidArgumentError(
             f"Loader: drop_last={drop_last} and last_batch={last_batch!r} contradict each other: leave one of them out"
         )
-    if last_batch is None and drop_last is not None:  # the DataLoader's way to say it
+    if last_batch is None and drop_last is not None:  # the argument of torch's DataLoader
         last_batch = "drop" if drop_last else "keep"
     if last_batch is None:
         last_batch = "keep"
@@ -268,7 +269,7 @@ def tail_of(last_batch: str | None, drop_last: bool | None) -> str:
 
 
 def device_id_of(device: Any) -> int | None:
-    """None for the CPU, else the GPU's number: of "cuda:1", a torch.device or a plain number; "cuda" is torch's current one."""
+    """Returns the number of a GPU, or None for the CPU. device: "cpu", "cuda:1", a torch.device or a number. "cuda" means torch's current GPU."""
     text = f"cuda:{device}" if isinstance(device, int) and not isinstance(device, bool) else str(device)
     if text in ("cpu", "cpu:0"):
         return None
@@ -281,7 +282,7 @@ def device_id_of(device: Any) -> int | None:
 def _current_gpu() -> int:
     import torch
 
-    # A build of torch without CUDA cannot take the tensors; that there is a GPU all the same is for the library to say.
+    # If torch has no CUDA, GPU 0 is tried; the library then raises the error, or works if only torch lacks CUDA.
     return int(torch.cuda.current_device()) if torch.cuda.is_available() else 0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's own order of samples: a function of the epoch, weights, or one of torch's samplers."""
+"""Orders of samples that the user gives: a function of the epoch, weights, or one of torch's samplers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from typing import Any
 
 from stoker.errors import InvalidArgumentError
 
-GAP = -1  # in place of an id: there is no sample
+GAP = -1  # stands for an id where a batch has no sample
 LARGEST_BATCH = 1 << 20
 
 
 class Order:
-    """Sample ids for each epoch. per_rank: the ids are this rank's own, not the sequence of all ranks together. most: ids that are drawn at once from a
-    sampler without a length, which may have no end. rest: where the ids after these come from; None: the epoch has no more."""
+    """Gives the ids of an epoch's samples. per_rank: whether the ids are those of this rank, and not the sequence of all ranks together. most: the number of
+    ids that are drawn in one go from a sampler without a length, which may have no end. rest: an iterator over the epoch's further ids; None if there are no
+    more."""
 
     per_rank = False
     most = 1 << 20
@@ -47,11 +48,11 @@ class Order:
         return first
 
     def length(self) -> int | None:
-        """Ids in an epoch, where that is known without drawing them."""
+        """Returns the number of ids in an epoch; None if it is not known without drawing them."""
         return None
 
     def check(self, samples: int) -> None:
-        """Raises if the order does not fit a data set of `samples` samples."""
+        """Raises an error if the order does not fit a data set with this number of samples."""
 
     def go_on_with(self, seed: int) -> None:
         """Continues with the seed of a run that is resumed."""

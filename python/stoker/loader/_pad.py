@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pad: images of different sizes become one tensor, padded on the right and at the bottom to the largest of the batch."""
+"""The Loader's argument pad: images of different sizes are padded on the right and at the bottom to the largest size in the batch, and become one tensor."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def checked(pad: Any) -> dict[str, float] | None:
 
 
 def taken(values: Mapping[str, float] | None, fields: Any) -> tuple[Any, tuple[str, ...] | None]:
-    """Returns the fields that the data set gives, and the names of all if some of those that padding adds are among them, else None."""
+    """Returns the fields that the data set must give, and the names of all fields if the user named one that padding adds, else None."""
     if values is None or fields is None or not {*FIELDS} & {*fields}:
         return fields, None
     given = [name for name in fields if name not in FIELDS]
@@ -44,7 +44,7 @@ def taken(values: Mapping[str, float] | None, fields: Any) -> tuple[Any, tuple[s
 
 
 def _mask(outputs: Outputs, number: int) -> Any:
-    """Returns (N, H, W), which is True where the image was padded."""
+    """Makes the field padding_mask: a bool tensor (N, H, W) that is true for pixels of the padding."""
     import torch
 
     sizes, image = outputs.values[number], outputs.values[0]
@@ -55,8 +55,8 @@ def _mask(outputs: Outputs, number: int) -> Any:
 def with_fields(
     fields: Mapping[str, int | None], finishing: Finishing, asked: tuple[str, ...] | None, size: int
 ) -> tuple[dict[str, int | None], Finishing]:
-    """Adds the fields of padded batches. asked: the names of all fields, in order, if the user gave any of these; None: `size` comes last. size: number of the
-    output that holds the sizes."""
+    """Adds the fields `size` and `padding_mask`. asked: the names of all fields, in order, if the user named one of these two; None: only `size` is added, as
+    the last field. size: the number of the output with the sizes."""
     for name in FIELDS:
         if name in fields:
             raise InvalidArgumentError(

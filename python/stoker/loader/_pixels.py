@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts the image of a Dataset's sample for the pipeline, which takes the bytes of a file, or an array of three dimensions of uint8 or float32."""
+"""Converts the image of a Dataset's sample to a form that the pipeline accepts: the bytes of a file, or a uint8 or float32 array of three dimensions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ def is_array(image: Any) -> bool:
 
 
 def pixels(value: Any, layout: Layout, declared: bool = False) -> Any:
-    """Reads a path, returns bytes as they are, and converts arrays, tensors and PIL images to arrays in the layout of `layout`. Floats keep their scale.
+    """Converts an image. A path is read, bytes are returned unchanged, and arrays, tensors and PIL images become arrays in the layout of `layout`. Floats
+    keep their scale.
 
-    declared: the user has said that they are maps of floats.
+    declared: the user has declared the field as a map of floats, so no notice about floats is printed.
     """
     if hasattr(value, "dtype") and hasattr(value, "ndim"):
         tensor = hasattr(value, "permute")
@@ -48,7 +49,7 @@ def pixels(value: Any, layout: Layout, declared: bool = False) -> Any:
 
 
 def numbers_of(value: Any) -> Any:
-    """Returns an array, a tensor or a PIL image as float32 with the same numbers; other values, such as files, as they are."""
+    """Converts an array, a tensor or a PIL image to float32 without scaling. Other values, such as paths, are returned unchanged."""
     import numpy as np
 
     if type(value).__module__.startswith("PIL."):
@@ -83,7 +84,8 @@ def _instead(dtype: Any) -> str:
 
 
 def _of_array(value: Any, declared: bool = False) -> Any:
-    """Checks an array: uint8 or floats of three dimensions, or of two for gray images; or one dimension of uint8, the bytes of a file."""
+    """Returns an array as uint8 or float32, or raises an error. It must have three dimensions, or two for a gray image, and be uint8 or floats; or one
+    dimension of uint8, the bytes of a file. declared: as in `pixels`."""
     kind = value.dtype.kind
     if kind != "f" and (kind != "u" or value.dtype.itemsize != 1):
         raise TypeError(f"the dataset gave an image of type {value.dtype}: {_instead(value.dtype)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Derives seeds, and gives each sample its own random numbers."""
+"""Derives seeds, and makes a random generator for each sample."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from stoker.errors import StateError
 
-# Seeds a sample's random numbers: seed, epoch, position, and the rank if each rank counts its own positions, else 0.
+# The numbers from which a sample's random generator is seeded: seed, epoch, position, and the rank if each rank counts its own positions, else 0.
 Place = tuple[int, ...]
 current = (
     threading.local()
@@ -26,11 +26,11 @@ def mix(seed: int, *parts: int) -> int:
 
 
 def sample_rng() -> Any:
-    """A numpy.random.Generator of the sample that a Dataset is asked for, for random numbers in its own code.
+    """Returns a numpy.random.Generator for the sample that is being fetched. Use it in a Dataset's __getitem__, or in a function among the transforms.
 
-    Call it inside __getitem__: its numbers follow only from the Loader's seed, the epoch and the sample's position, whatever thread or process runs and
-    wherever a run was resumed. The global generators (random, numpy.random, torch) are shared by all threads, the training loop's included; with
-    Loader(python_workers=N) each process seeds its own for each sample.
+    Its numbers depend only on the Loader's seed, the epoch and the sample's position. They are the same in any thread or process, and after a run was
+    resumed. The global generators (random, numpy.random, torch) do not have this property, because all threads share them; only with Loader(python_workers=N)
+    does each process seed its own for each sample. Raises StateError if no sample is being fetched.
     """
     import numpy as np
 
@@ -44,7 +44,7 @@ def sample_rng() -> Any:
 
 @contextmanager
 def random_numbers(place: Place) -> Iterator[None]:
-    """A context in which sample_rng() returns the generator of the sample at `place`."""
+    """A context in which sample_rng() returns a generator that is seeded from `place`."""
     current.place, current.generator = place, None
     try:
         yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of a robot data set. Made by Loader.from_lerobot."""
+"""RobotLoader, which Loader.from_lerobot returns: batches of a robot data set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _AHEAD = 3  # batches that are made before they are needed
 
 
 class RobotLoader:
-    """Batches of samples as dicts with LeRobot's keys. Its order is a function of seed and epoch: at step k, rank r of R takes positions (kR + r)B on."""
+    """Iterates over batches, which are dicts with LeRobot's keys. The order of samples depends only on the seed and the epoch. At step k, rank r of R takes
+    the B samples from position (kR + r)B on, where B is the batch size."""
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class RobotLoader:
 
     @property
     def stats(self) -> dict[str, dict[str, Any]]:
-        """Statistics of the features, as LeRobot's meta.stats."""
+        """Statistics of the features, in the form of LeRobot's meta.stats."""
         return self.dataset.stats
 
     @property
@@ -73,12 +74,12 @@ class RobotLoader:
         return self._batch * self._shard.world
 
     def __len__(self) -> int:
-        """Batches of an epoch, the same for all ranks."""
+        """Number of batches in an epoch, which is the same for all ranks."""
         samples = len(self.dataset)
         return samples // self._together if self._last == "drop" else -(-samples // self._together)
 
     def _ids(self, epoch: int, first: int) -> tuple[Any, Any]:
-        """Returns the samples of this rank's batch of the step that begins at `first`, and which of them are not repeats."""
+        """Returns the ids of this rank's batch in the step that begins at position `first`, and a bool for each: whether it is not a repeat."""
         import numpy as np
 
         if self._shuffle and (self._order is None or self._order[0] != epoch):
@@ -174,7 +175,7 @@ class RobotLoader:
             self._epoch, self._done, self._inside, self._resumed = epoch, 0, False, False
 
     def close(self) -> None:
-        """Ends the threads; state_dict() stays, and another iteration continues from there."""
+        """Ends the threads. state_dict() remains the same, and a new iteration continues from it."""
         self._generation += 1
         self._resumed = self._inside
         threads, self._threads = self._threads, None

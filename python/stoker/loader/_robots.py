@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robot data sets in LeRobot's format, versions 3.0 and 2.1: their metadata and tables, and samples as LeRobotDataset gives them."""
+"""Reads robot data sets in LeRobot's format, versions 3.0 and 2.1: their metadata, their tables and videos. Samples are those of LeRobotDataset."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from typing import Any
 from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, UnsupportedError
 from stoker.loader._table_files import TableFile, is_remote, parquet, read_footers, read_group
 
-_MOST_OPEN = 32  # videos that are open at a time
+_MOST_OPEN = 32  # the largest number of videos that are open at once
 _STANDARD = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 
 
 class Episode:
-    """A recorded episode: its frames begin .. end - 1 of the whole data set, and the columns that place its videos."""
+    """A recorded episode. Its frames are begin .. end - 1 of the whole data set. columns: its row in the table of episodes, which says where its data and
+    videos are."""
 
     __slots__ = ("begin", "columns", "end", "number")
 
@@ -30,9 +31,10 @@ class Episode:
 class Robots:
     """A data set of episodes. Sample i is frame i of the chosen episodes, in their order, a dict of tensors with LeRobot's keys.
 
-    delta_timestamps: for a key, the times in seconds, relative to the frame, of the values that a sample holds; times before or after the episode repeat its
-    first or last value, and KEY_is_pad marks them. episodes: numbers of episodes; None: all. tolerance_s: how far a time may be from that of a frame.
-    image_transforms: a function of each camera's frames, float32 of 0 to 1 in (C, H, W), or (times, C, H, W).
+    delta_timestamps: from a key to times in seconds, relative to the frame. A sample then has the key's value at each of these times. A time before or after
+    the episode gets its first or last value, and is true in KEY_is_pad. episodes: the numbers of the episodes to read; None: all. tolerance_s: the largest
+    difference in seconds between a time and that of the nearest frame. image_transforms: a function that is applied to each camera's frames, float32 on the
+    scale 0..1, of shape (C, H, W), or (times, C, H, W) for a key of delta_timestamps. columns: the keys to read; None: all.
     """
 
     def __init__(
@@ -142,7 +144,8 @@ class Robots:
         return [k for k in self.features if columns is None or k in columns or k in _STANDARD]
 
     def _indices_of(self, deltas: Mapping[str, Sequence[float]]) -> dict[str, list[int]]:
-        """Returns the relative frames of each key, and refuses times that are not of frames."""
+        """Converts times to numbers of frames, relative to the current one, for each key. Raises an error for a time that is not a multiple of the frames'
+        distance."""
         found = {}
         for key, times in deltas.items():
             if key not in self._wanted:
@@ -158,7 +161,7 @@ class Robots:
     # ---- tables ----
 
     def _read_frames(self) -> None:
-        """Reads the columns of all chosen episodes into memory; images stay encoded."""
+        """Reads the columns of all chosen episodes into memory. Images are kept encoded."""
         import numpy as np
 
         paths = self._data_files()
@@ -201,7 +204,7 @@ class Robots:
         return template.format(chunk_index=e.columns[f"{at}/chunk_index"], file_index=e.columns[f"{at}/file_index"], video_key=key)
 
     def _chosen(self, file: TableFile, group: int, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Returns the rows of a group that belong to chosen episodes, as arrays of Arrow."""
+        """Returns the columns of a row group, with only the rows of chosen episodes, in a list: one dict of Arrow arrays, or none if there are no such rows."""
         import pyarrow as pa
 
         table = read_group(file, group, list(dict.fromkeys([*names, "episode_index"])), _storage())
@@ -227,7 +230,7 @@ class Robots:
         return len(self.episodes)
 
     def __getitem__(self, i: int) -> dict[str, Any]:
-        """Returns a sample as LeRobotDataset does."""
+        """Returns the sample that LeRobotDataset returns for this index."""
         n = len(self)
         if not -n <= i < n:
             raise IndexError(f"the data set has {n} frames, and no frame {i}")
@@ -235,7 +238,7 @@ class Robots:
         return {k: v[0] for k, v in batch.items()}
 
     def batch(self, ids: Sequence[int]) -> dict[str, Any]:
-        """Returns several samples, as default_collate joins them."""
+        """Returns a batch of several samples, joined as torch's default_collate does."""
         import numpy as np
         import torch
 
@@ -265,7 +268,8 @@ class Robots:
         return made
 
     def _places(self, key: str, at: Any, low: Any, high: Any) -> tuple[Any, Any]:
-        """Returns the frames that a key is taken from, and which of them lie outside of the episode."""
+        """Returns the frames whose values a key has in a batch, and a bool for each: whether the time lies outside of the episode. The bools are None for a
+        key without delta_timestamps. at: the frames of the samples. low, high: the first and the last frames of their episodes."""
         import numpy as np
 
         if key not in self.deltas:
@@ -275,7 +279,7 @@ class Robots:
         return np.clip(wanted, low[:, None], high[:, None]), pads
 
     def _decoded(self, key: str, column: Any, place: int) -> Any:
-        """Returns an image of a table as float32 of 0 to 1, (C, H, W)."""
+        """Decodes an image from a table, and returns it as float32 on the scale 0..1, (C, H, W)."""
         import torch
 
         from stoker._image import imdecode, imread
@@ -396,7 +400,7 @@ def _joined(stats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _joined_column(parts: Sequence[Any], feature: Mapping[str, Any], name: str) -> Any:
-    """Returns a column as an array of the feature's type and shape; strings and images as lists."""
+    """Joins the parts of a column. Returns an array of the feature's type and shape; for strings and images, a list."""
     import numpy as np
     import pyarrow as pa
 

@@ -24,7 +24,7 @@ from stoker.pipeline import Pipeline
 
 
 class Run:
-    """Delivers the batches of one epoch after another. If the user gives the order, each epoch has its own pipeline."""
+    """Delivers the batches of a Loader's epochs, one epoch after another. If the user gives the order of samples, each epoch has its own pipeline."""
 
     def __init__(self, source: Source | Pipeline, spec: Spec, order: Order | None) -> None:
         self.source, self.spec, self.order = source, spec, order
@@ -60,7 +60,7 @@ class Run:
         return self.indices
 
     def _check_ids(self) -> None:
-        """Raises if the order differs from that of the saved run: some samples would then come twice and others never."""
+        """Raises an error if the user's order differs from that of the saved run, because some samples would then be delivered twice and others never."""
         if self.order is None or self.resumed is None or self.ids is None:
             return
         if self.ids.differ(self._drawn_ids()):
@@ -78,7 +78,7 @@ class Run:
             self.pipe = self.source if isinstance(self.source, Pipeline) else self._make(self.source)
             self._session = self.pipe._started()
             if isinstance(self.source, DatasetSource):
-                self._session.before = self.source.let_all_begin  # if the user runs the pipeline directly, nothing else announces an epoch
+                self._session.before = self.source.let_all_begin  # no call of let_begin happens if the user runs the pipeline directly
             self._tell_ranks_that_repeat()
             self._restore(self._session)
             self.descs = [(dtype, shape, layout) for dtype, _, shape, layout in self._session.outputs()]
@@ -146,7 +146,8 @@ class Run:
         return pipe
 
     def _check_order(self, pipe: Pipeline, trial: bool) -> None:
-        """Raises if the user's order does not fit the pipeline's reader. Closes the pipeline then, and if it was only made on trial."""
+        """Raises an error if the user's order does not fit the number of samples of the pipeline's reader. Closes the pipeline after an error, and also
+        without one if `trial` is set."""
         try:
             if self.order is not None:
                 self.order.check(pipe._started().meta()["samples"] or 0)
@@ -170,7 +171,7 @@ class Run:
                 self.epoch, self.resumed = epoch, None
 
     def agree(self) -> None:
-        """Raises on all ranks if they were started with different files, orders or seeds."""
+        """Raises an error on all ranks if they were started with different files, orders or seeds."""
         spec, order = self.spec, self.order
         if together(spec.shard) is None:
             return
@@ -255,7 +256,7 @@ class Run:
         return self.order is not None or (isinstance(self.source, Source) and self.source.one_epoch)
 
     def _by_index(self) -> None:
-        """Makes the source read by index from now on. Only a first epoch may be read in another way."""
+        """Makes the source read samples by index from now on. Only in the first epoch may a source read tars from front to back."""
         if isinstance(self.source, Source):
             self.source.one_epoch = False
 
@@ -378,13 +379,14 @@ class Run:
         return self.order is not None and self.order.per_rank
 
     def dataset_samples(self, batch: _core.Batch) -> list[tuple[int, bool]]:
-        """Returns the ids of a Dataset's batch, each with whether it only fills the batch up. The library knows only the positions."""
+        """Returns (id, padded) for each sample of a Dataset's batch; padded: it is a repeat that only fills the batch. The library knows only the positions."""
         assert isinstance(self.source, DatasetSource)
         positions = [batch.sample(i)[1] for i in range(len(batch))]
         return self.source.samples(self.epoch, positions, self.spec, self.indices)
 
     def load(self, state: Saved) -> None:
-        """Takes over a state. For a Dataset, checks that the state belongs to this data; for other sources the pipeline checks it when it is built."""
+        """Sets the position from a saved state. For a Dataset, checks that the state belongs to this data; for other sources, the pipeline checks that when
+        it is built."""
         self._drop()
         if isinstance(self.source, Pipeline) and self.source._started().delivered:
             raise StateError("a state is loaded before the first batch of a pipeline; make a new one")
@@ -406,7 +408,7 @@ class Run:
             self._check_ids()
 
     def _go_on_with_seed(self, state: Saved) -> None:
-        """Continues with the seed of the saved run, for the order and for random draws, whatever the seed of this Loader."""
+        """Replaces the seed of this Loader by that of the saved run, for the order and for random draws."""
         seed = state.seed
         if isinstance(self.source, Pipeline):
             if state.pipeline_seed is not None:
@@ -451,7 +453,7 @@ class Run:
 
     def close(self) -> None:
         """Stops the work and keeps the position: the state stays the same, and a new iteration continues from it."""
-        # After a fork the session belongs to the parent process. The user's own Pipeline keeps its position itself.
+        # In a forked child, the session belongs to the parent process. A Pipeline of the user keeps its own position.
         if self._session is not None and self.pipe is not self.source and self._session._pid == os.getpid():
             state = self.place()
             if state["epoch"] != self.epoch:

@@ -19,16 +19,17 @@ from stoker.loader._targets import Target
 
 
 class UnlikeError(TypeError):
-    """An image differs in kind from the first sample's. This is a fault of the Dataset, so the sample is not skipped as a bad one."""
+    """Raised for an image of another form than that of the first sample. This is a fault of the Dataset, so the sample is not skipped as a bad sample."""
 
 
 class Samples:
     """Converts each sample to a tuple: the image, the other parts in the order of the first sample, the array of `_geometry` if a part follows the image's
     transforms, and further views. A sample with a list of images has several views of one image: the first view is used as the image.
 
-    shown: the fields that the user named, or None. given: the kinds that the user gave, by the name of the field. layout: the layout of images.
-    main: the user's name for the image, which `shown` and `given` call "image". place: the image's index in a sample that is a tuple. sound: samples hold a
-    sound file instead of an image. plain: samples hold no image, and the first part is converted like the others.
+    shown: the fields that the user named, or None. given: the kinds that the user gave, by the name of the field. layout: the layout of images. oriented:
+    whether the EXIF orientation is applied to images. main: the user's name for the image, which `shown` and `given` call "image". place: the image's index
+    in a sample that is a tuple. sound: samples have a sound file instead of an image. plain: samples have no image, and the first part is converted like the
+    others.
     """
 
     def __init__(
@@ -136,11 +137,11 @@ class Samples:
             image = item[self.place] if len(item) > self.place else None
         else:
             image = getattr(item, self.main, item)
-        image = getattr(image, "filename", image)  # of a PIL image that was opened and not read yet
+        image = getattr(image, "filename", image)  # a PIL image that was opened but not decoded yet
         return os.fsdecode(image) if isinstance(image, (str, os.PathLike)) and image else None
 
     def forget(self) -> None:
-        """Forgets the first sample, which could not be converted, so that the next one defines the format."""
+        """Resets the format that was taken from the first sample, because that sample could not be converted. The next sample defines the format."""
         self.keys = self.kinds = None
         self._first_target = Target(f"the column {self.main!r}", None)
         self.follow, self.stacks, self.pictures, self._converters = False, [], [], []
@@ -243,7 +244,7 @@ class Samples:
         return ("image", *(k for k in item if k != "image" and (self.shown is None or k in self.shown)))
 
     def _check_masks(self, image: Any, rest: list[Any], height: int, width: int) -> None:
-        """Raises if a mask differs in size from its image, since crops would then cut out different places."""
+        """Raises an error if a mask differs in size from its image, because a crop would then show different parts of the two."""
         for k, (part, kind) in enumerate(zip(rest, self.kinds or (), strict=True), 1):
             if kind.name == MASK and tuple(part.shape[:2]) != (height, width):
                 turned = _extent(image, self.layout, False) != (height, width)
@@ -259,7 +260,7 @@ class Samples:
         return made
 
     def _check_pictures(self, rest: list[Any], height: int, width: int) -> None:
-        """Raises if a further image differs in size from the first."""
+        """Raises an error if a further image differs in size from the first image."""
         for k in self.pictures:
             made = self.picture(k)
             extent = _extent(rest[k - 1], made.layout, self.oriented)
@@ -273,7 +274,7 @@ class Samples:
 class Picture:
     """Converts a further image, or a map of floats, to the bytes of a file or to an array in a layout that all samples share.
 
-    floats: numbers are kept, as float32. flat: the first sample's array had two dims.
+    floats: values are converted to float32 without scaling. flat: whether the first sample's array had two dims.
     """
 
     def __init__(self, what: str, layout: str | None, floats: bool) -> None:
@@ -297,7 +298,7 @@ class Picture:
 
 
 def _extent(image: Any, layout: Layout, oriented: bool) -> tuple[int, int] | None:
-    """Returns height and width of an image, for a file from its header; None if the header cannot be read."""
+    """Returns height and width of an image, for the bytes of a file from their header; None if the header cannot be read."""
     if is_array(image):
         return layout.extent(image)
     import numpy as np
@@ -311,7 +312,7 @@ def _extent(image: Any, layout: Layout, oriented: bool) -> tuple[int, int] | Non
 
 
 def _sound(value: Any) -> Any:
-    """Returns the bytes of a sound file, which may be given as a path, as bytes, or as the dict of both that `datasets` gives."""
+    """Returns the bytes of a sound file. value: a path, the bytes, or a dict with "bytes" and "path", the form of `datasets`."""
     import numpy as np
 
     if isinstance(value, Mapping) and "bytes" in value:
@@ -371,8 +372,8 @@ def _converter(kind: Kind, number: int, name: str | None, layout: str | None) ->
 
 
 def column(values: list[Any], number: int, plain: bool = False) -> list[Any]:
-    """Makes a column from one part of all samples of a batch. Encodes strings as bytes; empty lists get the type of the other samples. plain: part 0 is
-    no image, and is converted like the others."""
+    """Returns the values of one part of all samples of a batch. Strings are encoded as bytes; empty lists get the type of the other samples' values. number:
+    the number of the part. plain: part 0 is not an image, and is converted like the others."""
     strings = [isinstance(v, str) for v in values]
     if not any(strings):
         return _targets.of_one_type(values) if number or plain else values

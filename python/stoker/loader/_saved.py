@@ -35,7 +35,7 @@ class Facts:
     size: int
     shuffle: bool
     seed: int
-    groups: dict[str, Any] | None = None  # of shuffle="groups": the table, and how its rows are dealt to ranks
+    groups: dict[str, Any] | None = None  # only for shuffle="groups": a digest of the table, and how its rows are divided among ranks
 
     @staticmethod
     def of(state: Any) -> Facts:
@@ -83,11 +83,11 @@ class Ids:
         return Ids(_whole(state, "samples", _MOST_SAMPLES), state["digest"], *(_whole(state, name, 2**31) for name in ("rank", "ranks")))
 
     def facts(self) -> dict[str, Any]:
-        """Returns the entry of a state."""
+        """Returns the entry "order" of a state."""
         return asdict(self)
 
     def differ(self, drawn: Ids) -> bool:
-        """Whether the ids are known to differ. The ids of different ranks cannot be compared."""
+        """Returns whether the ids certainly differ. Ids of different ranks cannot be compared."""
         return (self.rank, self.ranks) == (drawn.rank, drawn.ranks) and self.digest != drawn.digest
 
 

@@ -15,15 +15,15 @@ from stoker._where import notice
 def owned(row: tuple[Any, ...]) -> tuple[Any, ...]:
     """Returns a converted sample whose memory the Dataset cannot change.
 
-    Samples are fetched several batches ahead, and a Dataset may fill one buffer again for each of them. So parts that the Dataset can still write to are
-    copied; an array that it made only for this sample is not. The caller must have dropped the original sample, so that all references except the row's are
-    the Dataset's.
+    Samples are fetched several batches ahead, and a Dataset may write each of them into the same buffer. Parts to which the Dataset can still write are
+    therefore copied; an array that it made only for this sample is not. The caller must have dropped the original sample, so that every reference that is not
+    the row's is the Dataset's.
     """
     return tuple([_copy(row[number]) if _may_change(row, number) else row[number] for number in range(len(row))])
 
 
 def _may_change(row: tuple[Any, ...], number: int) -> bool:
-    """Whether the Dataset may still write to the memory of a part. Read-only memory counts as safe."""
+    """Returns whether the Dataset may still write to the memory of a part. Memory that is marked as read-only counts as safe."""
     import numpy as np
 
     held = sys.getrefcount(row[number]) > 2  # the references of the row and of the argument
@@ -39,18 +39,18 @@ def _may_change(row: tuple[Any, ...], number: int) -> bool:
 
 
 class Watch:
-    """Finds out from the first samples whether a Dataset reuses the memory of earlier samples. Samples are copied until that is known, and afterwards if the
-    Dataset does so. Calls run one at a time if several could fill the same memory before it is copied. A Dataset that only returns parts of its own data, such
-    as `self.X[i]`, would lose a third of its speed if all samples were copied.
+    """Finds out from the first samples whether a Dataset reuses the memory of earlier samples. Until that is known, samples are copied; afterwards they are
+    copied only if it does. While several calls could fill the same memory before it is copied, they run one at a time. Samples are not always copied, because
+    a Dataset that returns parts of its own data, such as `self.X[i]`, would lose a third of its speed.
 
-    count: samples that are still to be checked. copies: whether samples are copied. serial: whether only one call runs at a time.
+    count: the number of samples that are still to be checked. copies: whether samples are copied. serial: whether only one call may run at a time.
     """
 
     def __init__(self, count: int) -> None:
         self.count = count
         self.copies = self.serial = False
         self._lock = threading.Lock()
-        # By address: the part there, kept alive so that no other part is allocated at that address, and its content.
+        # From an address to the part at that address and its content. The part is kept alive, so that no other part is allocated there.
         self._given: dict[int, tuple[Any, bytes]] = {}
 
     def begin(self, row: tuple[Any, ...], made: tuple[Any, ...]) -> None:
@@ -84,7 +84,7 @@ class Watch:
 
 
 def _is_watched(part: Any, own: Any) -> bool:
-    """Whether a part was copied, and its address can be found."""
+    """Returns whether a part was copied and has an address that can be compared."""
     return own is not part and (hasattr(part, "__array_interface__") or (isinstance(part, (bytearray, memoryview)) and len(part) > 0))
 
 
@@ -96,7 +96,8 @@ def _address(part: Any) -> int:
 
 
 def _is_kept(part: Any) -> bool:
-    """Whether the Dataset may keep the memory that a part lies in. It does not if the part was made from a tensor whose storage has no other reference."""
+    """Returns whether the Dataset may still have a reference to a part's memory. It has none if the part was made from a tensor whose storage has no other
+    reference."""
     while hasattr(getattr(part, "base", None), "__array_interface__"):
         part = part.base
     references = getattr(getattr(sys.modules.get("torch"), "_C", None), "_storage_Use_Count", None)
@@ -142,7 +143,7 @@ def _first(value: Any) -> Any:
 
 
 def _moves(value: Any, forked: bool) -> bool:
-    """Whether this is an open file whose position one call can move while another call reads."""
+    """Returns whether a value is an open file whose position one call can move while another call reads."""
     if isinstance(value, io.IOBase):
         return not value.closed and value.readable() and not (forked and isinstance(value, io.BytesIO))
     zipfile, tarfile = sys.modules.get("zipfile"), sys.modules.get("tarfile")

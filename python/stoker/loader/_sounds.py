@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sounds as a source of a Loader: folders, lists, manifests and tars of sound files, and rows of tables and Datasets that hold some."""
+"""Reads sounds for a Loader: folders, lists, manifests and tars of sound files, and rows of tables and Datasets that have sounds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from stoker.loader._tars import TarSource, tars_of
 from stoker.loader._videos import wants_clips
 from stoker.pipeline import Pipeline
 
-# Endings of names of sounds; only those that this build can decode are read.
+# The endings of sound files that this build of the library can decode.
 SOUND_ENDINGS = tuple(
     ending
     for ending in ("wav", "wave", "bwf", "rf64", "flac", "ogg", "oga", "opus", "mp3", "m4a", "aac")
@@ -38,7 +38,7 @@ _DTYPES = {"float32": types.FLOAT, "int16": types.INT16, "int32": types.INT32}
 
 @dataclass
 class Wanted:
-    """The user's field of sounds, and the other fields in order."""
+    """The user's field of sounds. name: its name. audio: its Audio. names: the names of all fields, in order."""
 
     name: str
     audio: Audio
@@ -63,7 +63,7 @@ OF_IMAGES = ("dtype", "memory_format", "layout", "views", "batch_transforms", "e
 
 
 def refuse_arguments_of_images(given: Mapping[str, Any], rows: bool) -> None:
-    """Refuses arguments of Loader that have no effect on sounds. given: all of its arguments. rows: Python makes the samples."""
+    """Raises an error if the Loader has arguments that have no effect on sounds. given: all arguments of the Loader. rows: whether Python makes the samples."""
     named = [name for name in (*OF_IMAGES, *(() if rows else ("python_workers",))) if given[name]]
     if named:
         raise InvalidArgumentError(
@@ -76,7 +76,7 @@ def _is_manifest(source: Any) -> bool:
 
 
 def components_of(fields: Any, components: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Returns the components of tars with the sound in the place of the image."""
+    """Returns the components of tars, with the component of the sound under the name "image"."""
     name = _wanted(fields).name
     if not isinstance(components, Mapping) or name not in components:
         return components
@@ -85,8 +85,9 @@ def components_of(fields: Any, components: Mapping[str, Any] | None) -> Mapping[
 
 @dataclass
 class Taken:
-    """The arguments of a Loader without its sounds. fields: without those that the sounds add. sounds: None if the source makes the sounds itself. main: the
-    user's name of the sounds of rows, which take the place of images there; else empty. ragged: fields that are not sounds. transforms: those of images."""
+    """The arguments of a Loader after those about sounds were removed. fields: the fields without those that the sounds add. sounds: None if the source makes
+    the sounds itself. main: the user's name of the sounds, if rows have sounds instead of images; else "". ragged: the ragged fields that are not sounds.
+    transforms: the transforms of images."""
 
     source: Any
     fields: Any
@@ -97,7 +98,7 @@ class Taken:
 
 
 def taken(source: Any, given: Mapping[str, Any]) -> Taken:
-    """Takes the sounds out of the arguments of a Loader. given: all of its arguments."""
+    """Separates the sounds from the other arguments of a Loader. given: all arguments of the Loader."""
     if wants_clips(given):
         return _taken_with_clips(source, given)
     wanted = _wanted(given["fields"])
@@ -119,7 +120,7 @@ def taken(source: Any, given: Mapping[str, Any]) -> Taken:
 
 
 def _taken_with_clips(source: Any, given: Mapping[str, Any]) -> Taken:
-    """Takes the sounds out of a Loader of videos: each sample has the sound of its clip."""
+    """Does the work of `taken` for a Loader of videos, in which each sample has the sound of its clip."""
     wanted = _wanted(given["fields"], True)
     ragged = (given["ragged"],) if isinstance(given["ragged"], str) else tuple(given["ragged"])
     if wanted.audio.crop != "start":
@@ -135,7 +136,7 @@ def _taken_with_clips(source: Any, given: Mapping[str, Any]) -> Taken:
 
 
 def names_of_rows(arguments: Mapping[str, Any]) -> tuple[str | None, Any]:
-    """Returns the name of the column of sounds, or None if the table holds videos with sounds; and the fields that a table is asked for."""
+    """Returns the name of the column of sounds, or None if the table has videos with sounds, and the fields that the table must give."""
     if wants_clips(arguments):
         return None, _taken_with_clips(None, {"transforms": None, "ragged": (), **arguments}).fields
     wanted = _wanted(arguments["fields"])
@@ -143,7 +144,7 @@ def names_of_rows(arguments: Mapping[str, Any]) -> tuple[str | None, Any]:
 
 
 def _holds_rows(source: Any) -> bool:
-    """Whether the samples of a source are rows: of tables in Parquet files, of `datasets`, or of a Dataset."""
+    """Returns whether the samples of a source are rows of Parquet files or of `datasets`, or items of a Dataset."""
     if isinstance(source, (str, bytes, os.PathLike, list, tuple)):
         return tables_of(source) is not None
     if isinstance(source, (Source, Pipeline, Mapping)) or hasattr(source, "iloc"):
@@ -157,7 +158,7 @@ def _refuse_ragged(given: Wanted, ragged: Sequence[str]) -> None:
 
 
 def _source_of(given: Wanted, source: Any, ragged: Sequence[str], transforms: Any) -> AudioSource:
-    """Makes the source of a folder, a list, a manifest or several, or of what Loader.from_csv has read."""
+    """Makes the source for a folder, a list, one or several manifests, or a FileSource of Loader.from_csv."""
     rest = (given, bool(ragged), transforms)
     if isinstance(source, FileSource):
         return AudioSource(source, None, *rest)
@@ -179,7 +180,7 @@ def _source_of(given: Wanted, source: Any, ragged: Sequence[str], transforms: An
 
 @dataclass
 class _Ragged:
-    """Makes a RaggedBatch of a padded output. lengths: the output with the numbers of elements; dim: the dim that differs."""
+    """Makes a RaggedBatch from a padded output. lengths: the number of the output with the samples' lengths. dim: the ragged dim of the batch."""
 
     lengths: int
     dim: int
@@ -195,7 +196,7 @@ def _text(value: Any) -> list[str]:
 
 
 def _manifest_parts(manifests: Sequence[str]) -> list[tuple[str, float, float | None]]:
-    """Returns path, offset and duration of each entry; None: to the file's end."""
+    """Returns (path, offset, duration) of each entry, in seconds. A duration of None means up to the end of the file."""
     parts: list[tuple[str, float, float | None]] = []
     for manifest in manifests:
         for line in _files.read_text(manifest).splitlines():
@@ -209,7 +210,7 @@ def _manifest_parts(manifests: Sequence[str]) -> list[tuple[str, float, float | 
 
 
 def _seconds(part: tuple[Any, float, float | None]) -> float:
-    """Returns the length of a part of a file. A file that cannot be read has none; its error comes with its batch."""
+    """Returns the length in seconds of a part of a file; 0 if the file cannot be read, in which case its batch reports the error."""
     path, offset, duration = part
     if duration is not None:
         return duration
@@ -221,17 +222,18 @@ def _seconds(part: tuple[Any, float, float | None]) -> float:
 
 
 class Sounds:
-    """Makes the sounds of samples from the bytes of files, applies the transforms, and names the fields that come of it.
+    """Adds the operators that decode sounds from the bytes of files and transform them, and adds the fields of the sounds to batches.
 
-    A Loader whose Spec has one gets its outputs after all others: the sound if samples are clips of videos, rate, and lengths if batches are padded. given: the
-    user's field. ragged: a batch of sounds is a RaggedBatch. clips: sounds belong to clips; otherwise they take the place of images.
+    If a Loader's Spec has a Sounds, the outputs of the sounds follow all other outputs of the graph: the sound itself if samples are clips of videos, the
+    rate, and the lengths if batches are padded. given: the user's field. ragged: whether a batch of sounds is a RaggedBatch. clips: whether the sounds are
+    those of clips of videos; otherwise samples have sounds instead of images.
     """
 
     def __init__(self, given: Wanted, ragged: bool, transforms: Any, clips: bool = False) -> None:
         self.given, self.ragged, self.audio, self.clips = given, ragged, given.audio, clips
         self.steps = list(transforms) if isinstance(transforms, (list, tuple)) else [] if transforms is None else [transforms]
         self.padded = False  # whether sounds have different lengths
-        self._axis = 0  # the axis of a sample that lengths are of
+        self._axis = 0  # the axis of a sample along which lengths are counted
         if isinstance(self.audio.duration, (int, float)) and ragged:
             raise InvalidArgumentError(
                 f"Loader: with duration={self.audio.duration:g} all sounds are equally long: leave ragged or duration out"
@@ -244,18 +246,18 @@ class Sounds:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The fields that the samples themselves have."""
+        """The names of the fields that the source gives, without those that the sounds add."""
         if "image" in self.given.names and self.given.name != "image":
             raise InvalidArgumentError("fields: 'image' next to a sound is not possible: call that column by another name, or leave it out")
         return tuple(name for name in self.given.names if name not in ("rate", self.lengths))
 
     def take_rate(self, rate: Any) -> None:
-        """Takes over the rate that the data says its sounds have, unless the user gave one."""
+        """Sets the rate in Hz to that in the metadata of the data set, unless the user gave a rate."""
         if self.audio.rate is None and isinstance(rate, int) and rate > 0:
             self.audio = replace(self.audio, rate=rate)
 
     def decoding(self) -> dict[str, Any]:
-        """Returns the arguments that operators which decode sounds have in common."""
+        """Returns the arguments that all operators which decode sounds share."""
         audio = self.audio
         more = {} if audio.rate is None else {"sample_rate": float(audio.rate), "quality": audio.quality}
         return {"downmix": audio.mono, "dtype": _DTYPES[audio.dtype], **more}
@@ -293,12 +295,12 @@ class Sounds:
 
     @property
     def outputs(self) -> int:
-        """The number of outputs at the end that are of the sounds."""
+        """The number of outputs that belong to the sounds; they are the last ones."""
         return self.clips + 1 + self.padded
 
     def with_fields(self, fields: Mapping[str, int | None], outputs: int, main: str) -> dict[str, int | None]:
-        """Adds the fields of the sounds, in the user's order. outputs: the number of outputs, of which the last ones are of the sounds. main: the user's name of
-        the first output, which is "image" in `fields`."""
+        """Adds the fields of the sounds, and returns all fields in the user's order. outputs: the number of all outputs. main: the user's name of the first
+        output, which is "image" in `fields`."""
         known = {**fields, "rate": outputs - 1 - self.padded}
         if self.padded:
             known[self.lengths] = outputs - 1
@@ -312,7 +314,7 @@ class Sounds:
         return {name: known[name] for name in names}
 
     def finishing(self, made: Finishing, outputs: int) -> Finishing:
-        """Adds the conversions of the sounds."""
+        """Returns `made` with the conversions for the fields of the sounds. outputs: the number of all outputs."""
         finish = dict(made.finish)
         if self.ragged:
             finish[self.given.name if self.clips else "image"] = _Ragged(outputs - 1, self._axis + 1)
@@ -321,7 +323,7 @@ class Sounds:
 
 
 class AudioSource(FileSource):
-    """Reads sound files. files: a FileSource that lists them; manifests: paths of NeMo's, instead of files."""
+    """Reads sound files. files: a FileSource that lists them. manifests: paths of NeMo manifests, which are read instead."""
 
     holds = "sound"
 
@@ -360,7 +362,7 @@ class AudioSource(FileSource):
         return nodes
 
     def durations(self) -> list[float]:
-        """Returns the seconds of each sample, from the manifests or from the headers of the files."""
+        """Returns the length in seconds of each sample, from the manifests or from the headers of the files."""
         if isinstance(self.given.audio.duration, (int, float)):
             raise InvalidArgumentError(
                 f"Loader: with duration={self.given.audio.duration:g} all sounds are equally long: leave bucket_by or duration out"
@@ -370,7 +372,7 @@ class AudioSource(FileSource):
             return list(counted(pool.map(_seconds, parts), "bucket_by: reading lengths", len(parts)))
 
     def _listed(self) -> list[Any]:
-        """Returns the paths of all samples, in the order of the reader."""
+        """Returns the paths of all files, in the order of the reader."""
         if self.paths is not None:
             return list(self.paths)
         root = self.root or ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sources of a Loader: folders, lists of files, and CIFAR's binary files."""
+"""The base class of a Loader's sources, and the sources for folders, lists of files, and CIFAR's binary files."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from stoker.loader._finish import Finishing, by_value
 from stoker.loader._lower import Image
 from stoker.loader._spec import Spec
 
-# The endings of torchvision's ImageFolder that this build can decode.
+# The endings of image files that this build of the library can decode.
 IMAGE_ENDINGS = tuple(glob.removeprefix("*.") for glob in _core.image_globs())
 
 
 class Source:
-    """Builds the nodes of a graph: first the finished images, then the label and other parts of a sample."""
+    """Adds the operators that read samples to a graph. Its outputs are the finished image, then the label and the other parts of a sample."""
 
     targets = 1  # number of nodes after the image
-    finishing = Finishing()  # set by `nodes` at the latest
-    one_epoch = False  # `nodes` reads only one epoch, whose number of samples is known at its end; later epochs need new nodes
+    finishing = Finishing()  # may be replaced by `nodes`
+    one_epoch = False  # the nodes read only one epoch, whose number of samples is known at its end; each later epoch needs a new graph
 
     def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
-        """Returns the fields of a batch with the output of each. Call it after `nodes`."""
+        """Returns a dict from the names of a batch's fields to the numbers of their outputs. Call it after `nodes`."""
         return _fields.of_folder(names)
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:
         raise NotImplementedError
 
     def settle(self, spec: Spec, own_order: bool) -> None:
-        """Prepares the source. Called once the arguments are known, before the first call of `nodes`."""
+        """Prepares the source. It is called once, before the first call of `nodes`. own_order: whether the user gives the order of samples."""
 
     def index(self) -> None:
         """Makes a source of one epoch read by index from now on."""
@@ -47,14 +47,15 @@ class Source:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Stops the work, since no more batches are wanted."""
+        """Stops the work of the source, because no more batches are needed."""
 
 
 class FileSource(Source):
-    """Reads files from a folder of class folders, or from a list with targets. A dict of targets makes one lookup table for each name."""
+    """Reads files from a folder of class folders (root), or from a list (paths) with targets. targets: one for each file, or a dict from the names of fields
+    to such lists."""
 
-    holds = "image"  # what its files are, for messages
-    endings = IMAGE_ENDINGS  # of the files of a folder that are read
+    holds = "image"  # the name of the files' contents in messages
+    endings = IMAGE_ENDINGS  # only files of a folder with these endings are read
 
     def __init__(self, root: str | None, paths: Sequence[Any] | None, targets: Sequence[Any] | Mapping[str, Sequence[Any]] | None) -> None:
         self.root, self.paths, self.targets_of = root, paths, targets
@@ -86,7 +87,7 @@ class FileSource(Source):
 
 
 class FilesByIndex:
-    """The files of a FileSource as a map-style Dataset, for an order that readers do not know."""
+    """The files of a FileSource as a map-style Dataset. It is used for orders that readers do not support."""
 
     def __init__(self, files: FileSource) -> None:
         self._paths, self._targets = files.paths or (), files.targets_of

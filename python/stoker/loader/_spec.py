@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Loader's arguments in the form that sources build graphs from."""
+"""Spec: the arguments of a Loader after they were checked, in the form in which sources use them to build graphs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TAILS = {"drop": "drop", "keep": "keep", "pad": "fill"}
 
 @dataclass
 class Spec:
-    """The settings of order, batches and images."""
+    """The settings of a Loader's order, batches and images, and the operators that depend only on them."""
 
     batch: int
     shard: Shard
@@ -29,17 +29,15 @@ class Spec:
     views: list[Recipe]  # the views of each image; each view draws its own random numbers
     orientation: bool
     settings: dict[str, Any] = field(default_factory=dict)  # arguments of the Pipeline
-    by_groups: bool = False  # shuffles the row groups of a table, and then the rows of some groups at a time
-    by_shards: bool = False  # shuffles runs of neighboring samples instead of single samples
+    by_groups: bool = False  # shuffle="groups": shuffles a table's row groups, then the rows of a few groups at a time
+    by_shards: bool = False  # shuffle="shards": shuffles tars instead of single samples
     floats: bool = False  # the image is a map of floats
     batches: bool = False  # a batch_sampler gives the batches, whose sizes may differ
     pad: dict[str, float] | None = None  # value of the padding for each kind of field; None: batches are not padded
-    size: DataNode | None = None  # height and width of a sample's image before it is padded, after `finished`
-    video: Any = None  # the clips that stand in the place of images (loader._videos.Video); None: images are images
-    sound: Any = (
-        None  # the sounds of clips or of rows, where they stand in the place of images (loader._sounds.Sounds); None: there are none
-    )
-    as_given: bool = False  # no argument says what becomes of the images: arrays and tensors of uint8 stay so
+    size: DataNode | None = None  # height and width of a sample's image before padding; set by `finished`
+    video: Any = None  # loader._videos.Video if samples have clips instead of images
+    sound: Any = None  # loader._sounds.Sounds if samples have sounds, with clips or instead of images
+    as_given: bool = False  # no argument changes images: arrays and tensors of uint8 remain uint8
 
     @property
     def images(self) -> int:
@@ -53,15 +51,16 @@ class Spec:
 
     @property
     def counts_channels(self) -> bool:
-        """Whether all images must have as many channels as the first one."""
+        """Whether all images must have the same number of channels as the first one."""
         return any(view.counts_channels for view in self.views)
 
     def keep_bytes(self) -> None:
-        """Makes images keep the type uint8, in which they were given."""
+        """Replaces the recipes by ones that keep images as uint8."""
         self.views = [Recipe.of([], types.UINT8, view.channels_last) for view in self.views]
 
     def finished(self, image: Image) -> list[DataNode]:
-        """Returns the views of an image, then the outputs of its sound. The first one becomes the first output of the graph, and the others the last ones."""
+        """Applies the transforms. Returns the nodes of the image's views, then those of its sound. The first node becomes the first output of the graph; the
+        others become its last outputs."""
         sound: list[DataNode] = [] if image.sound is None else self.sound.finished(image.sound, self)
         if sound and not image.clip:
             return sound
@@ -89,14 +88,14 @@ class Spec:
         return self.settings.get("device_id") is not None
 
     def decode(self, data: DataNode, floats: bool = False) -> DataNode:
-        """Decodes whole images from the bytes of files. floats: to floats, with all channels and the numbers of the files."""
+        """Decodes whole images from the bytes of files. floats: the result is float32, with all channels and the unscaled values of the file."""
         kept: dict[str, Any] = {"dtype": types.FLOAT, "output_type": types.ANY_DATA, "values": "kept"}
         how = kept if floats else {"values": "pictures"}
         image: DataNode = fn.decoders.image(data, device="mixed" if self.gpu else "cpu", adjust_orientation=self.orientation, **how)
         return image
 
     def image(self, data: DataNode, followers: Followers | None = None) -> Image:
-        """Decodes the image that all other fields follow, or the clips in its place."""
+        """Decodes the main image of a sample, or the clip or the sound that samples have instead. followers: the fields that move with the image."""
         if self.video is not None:
             if followers is not None:
                 raise UnsupportedError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads an IterableDataset, in its own order, on one thread that works ahead."""
+"""Reads an IterableDataset in its own order. One thread iterates over it, ahead of the consumer."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class StreamSource(DatasetSource):
     def __init__(self, dataset: Any, asked: Asked) -> None:
         self._iterator: Iterator[Any] | None = None
         self._at = (-1, 0)  # epoch and position of the next sample
-        self._kept: deque[Fetched] = deque()  # samples from there on that were pulled already
-        self._spent = False  # it has been iterated
-        self._totals: dict[int, int] = {}  # samples of epochs that have ended
+        self._kept: deque[Fetched] = deque()  # samples from that position on that were already taken from the iterator
+        self._spent = False  # an iteration over the dataset has begun before
+        self._totals: dict[int, int] = {}  # the numbers of samples in epochs that have ended
         super().__init__(dataset, asked)
 
     def _size_of(self, dataset: Any) -> int | None:
@@ -56,7 +56,7 @@ class StreamSource(DatasetSource):
                 f"an IterableDataset divides its samples among the {spec.shard.world} ranks itself, as with a DataLoader: each rank reads all that it gives"
             )
 
-    # ---- state: there is no size to compare ----
+    # ---- state: without the size of the data set, which is not known ----
 
     def facts(self, spec: Spec) -> dict[str, Any]:
         return {"size": 0, "shuffle": False, "seed": spec.seed}
@@ -97,7 +97,7 @@ class StreamSource(DatasetSource):
         raise next(f.error for f in self._kept if f.error is not None)
 
     def _look(self, spec: Spec, epoch: int, position: int, count: int) -> bool:
-        """Whether there are `count` samples from a position on. Keeps the samples that it reads for this."""
+        """Returns whether there are `count` samples from a position on. The samples that it reads are kept in self._kept."""
         rows: deque[Fetched] = deque()
         while len(rows) < count and (row := self._next(spec, epoch, position + len(rows))) is not None:
             rows.append(row)
@@ -140,7 +140,7 @@ class StreamSource(DatasetSource):
         return row
 
     def _begin(self, spec: Spec, epoch: int, position: int) -> None:
-        """Iterates over one epoch and skips the samples before the position. Each skipped sample also gets its own random numbers."""
+        """Begins an iteration and skips the samples before the position. Skipped samples get their own random numbers too, as in the run that is resumed."""
         self._kept.clear()
         if hasattr(self.dataset, "set_epoch"):
             self.dataset.set_epoch(epoch)

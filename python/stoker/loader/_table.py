@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table in Parquet files, as a data set of rows. Row groups are read ahead on threads and kept in bounded memory."""
+"""Table: Parquet files as a data set of rows. Threads read row groups ahead, and the memory for row groups is limited."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 MEMORY = 256 << 20  # default limit, in bytes, for the row groups that are kept in memory
-_MOST_COLUMNS = 900  # columns that a batch may have; the library limits the tensors of a sample, some of which are not columns
-_WINDOW_SHARE = 3  # three windows of shuffle="groups" share the memory: one is used, one is read ahead, and one ends
+_MOST_COLUMNS = 900  # the most columns of a batch; the library limits the number of tensors of a sample, some of which are not columns
+_WINDOW_SHARE = 3  # shuffle="groups" has up to three windows in memory: one whose batches end, the current one, and the next one
 
 
 class Row(dict[str, Any]):
@@ -39,7 +39,8 @@ class Row(dict[str, Any]):
 
 
 class Group:
-    """A row group in memory. values: for each column, a function that returns the value of a row. bytes: the memory that the group takes."""
+    """A row group in memory. rows: the number of rows. values: from the name of a column to a function that returns the value of a row. bytes: the memory
+    that the group needs."""
 
     def __init__(self, table: Any, columns: Sequence[Column]) -> None:
         self.rows, self.bytes = table.num_rows, table.nbytes
@@ -55,10 +56,11 @@ class Group:
 class Table:
     """The rows of Parquet files, in the order of files and rows.
 
-    names, kinds: as Loader's fields. image: the column of images; None: the only one. nulls: values for rows that have none, by column. memory: bytes of row
-    groups that may be kept. sound: the user's name of the column of sounds, which takes the place of that of images; None: rows hold images.
+    names, kinds: the fields that the user named, and their kinds. image: the name of the column of images; None: there is only one. nulls: from the name of a
+    column to the value for rows that have none. memory: the limit, in bytes, for row groups in memory. sound: the user's name of the column of sounds, if
+    rows have sounds instead of images; None: rows have images.
 
-    plain: no image or sound is wanted of the rows. `image` is then the first of the columns that are.
+    plain: neither images nor sounds are read from the rows. `image` is then the first column that is read.
     """
 
     def __init__(
@@ -106,7 +108,8 @@ class Table:
                 "of both that `datasets` writes"
             )
         masks = {name for name, kind in kinds.items() if kind.name == MASK}
-        alike = {n for n, values in self.partitions.items() if len(set(values.values())) == 1}  # such as the name of a parent folder
+        # Such a column has one value, as a parent folder has one name.
+        alike = {n for n, values in self.partitions.items() if len(set(values.values())) == 1}
         wanted = [n for n in schema.names if n == self.image or n in (names or ()) or (names is None and n not in alike)]
         for name in names or ():
             if name not in schema.names and name not in ("image", *_fields.FROM_SAMPLES):
@@ -138,7 +141,7 @@ class Table:
             self._check_schema(f)
 
     def _check_schema(self, file: TableFile) -> None:
-        """Refuses a file whose columns are of other types than those of the first file: no value is converted in silence."""
+        """Raises an error if a column of the file has another type than in the first file, because values are never converted without a message."""
         first = self.files[0]
         for column in self.columns:
             if column.name in self.partitions:
@@ -156,7 +159,7 @@ class Table:
                 )
 
     def _first_column(self, schema: Any, names: tuple[str, ...] | None) -> str:
-        """Returns the column of a table without images that becomes the first output, which is the image in other tables."""
+        """Returns the column that becomes the first output, for a table from which no images are read. In other tables the image is the first output."""
 
         def has_form(name: str) -> bool:
             type = schema.field(name).type
@@ -176,7 +179,7 @@ class Table:
         return "image" if "image" in there else there[0]
 
     def _image_column(self, schema: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind], given: str | None) -> str | None:
-        """Returns the column of images or sounds; None if the table has none, or if `names` are only others."""
+        """Returns the column of images or sounds; None if the table has no such column, or if `names` contains only other columns."""
         if given is not None:
             if given not in schema.names:
                 raise InvalidArgumentError(f"image: the table has no column '{given}'; it has {', '.join(schema.names)}")
@@ -203,7 +206,7 @@ class Table:
         )
 
     def _wants_none(self, found: Sequence[str], names: tuple[str, ...] | None, kinds: Mapping[str, Kind]) -> bool:
-        """Whether rows are wanted without an image. found: the columns that may hold images."""
+        """Returns whether the user wants rows without an image. found: the columns that may have images."""
         if any(kind.follows for kind in kinds.values()) or "image" in (names or ()):
             return False
         return not found or (names is not None and all(n not in names or n in kinds for n in found))
@@ -229,7 +232,7 @@ class Table:
 
     @property
     def classes(self) -> list[str]:
-        """The names of the only ClassLabel column that is read; [] if there are several or none."""
+        """The class names of the ClassLabel column that is read; [] if there is not exactly one such column."""
         labels = [f for n, f in self.features.items() if f.get("_type") == "ClassLabel" and any(c.name == n for c in self.columns)]
         return [str(n) for n in labels[0].get("names") or ()] if len(labels) == 1 else []
 
@@ -246,7 +249,7 @@ class Table:
     # ---- sizes ----
 
     def group_bytes(self, group: int) -> int:
-        """Returns the bytes that the wanted columns of a group take in memory, as its footer says."""
+        """Returns the number of bytes that the columns that are read need in memory for a group, as the file's footer states it."""
         file, number = self.groups[group]
         footer = file.footer.row_group(number)
         wanted = {c.name for c in self.columns}
@@ -254,7 +257,7 @@ class Table:
         return sum(max(0, c.total_uncompressed_size) for c in columns if c.path_in_schema.partition(".")[0] in wanted)
 
     def window(self) -> int:
-        """Returns how many groups shuffle="groups" mixes at a time."""
+        """Returns the number of groups whose rows shuffle="groups" mixes at a time."""
         mean = max(1, sum(map(self.group_bytes, range(len(self.groups)))) // len(self.groups))
         return max(2, self.memory // _WINDOW_SHARE // mean)
 
@@ -283,13 +286,13 @@ class Table:
         return f"{file.name}[row group {number}, row {row - self.starts[group]}]"
 
     def want(self, groups: Iterable[int]) -> None:
-        """Begins to read groups that are not in memory, in this order, and marks those in memory as used."""
+        """Starts to read the groups that are not in memory, in this order, and marks the others as recently used."""
         for group in groups:
             self._future(group)
 
     def _future(self, group: int) -> Future[Group]:
         with self._lock:
-            if self._closed:  # a thread of the Loader may still ask for groups after close(): do not start threads for it
+            if self._closed:  # a thread of the Loader may still call this after close(), and must not start threads again
                 raise StateError("the Loader was closed")
             found = self._kept.get(group)
             if found is None:
@@ -313,7 +316,7 @@ class Table:
         return made
 
     def _keep(self, group: int, size: int) -> None:
-        """Adds a group's bytes to the sum, and drops the least recently used groups until the rest fit in `memory`. At least one group stays."""
+        """Adds a group's bytes to the sum, and drops the least recently used groups until the rest fit into `memory`. At least one group is kept."""
         with self._lock:
             if group not in self._kept:  # the table was closed meanwhile
                 return
@@ -325,7 +328,7 @@ class Table:
                 self._held -= freed
 
     def many(self, ids: Sequence[int]) -> list[Row]:
-        """Returns the rows with these numbers, which count the rows of all files."""
+        """Returns the rows with these numbers. Rows are numbered through all files."""
         at = [self.group_of(i) for i in ids]
         groups = {g: self._future(g) for g in dict.fromkeys(at)}
         return [self._row(groups[g].result(), g, i) for g, i in zip(at, ids, strict=True)]
@@ -379,8 +382,8 @@ def _constant(value: Any, row: int) -> Any:
 
 
 def _partitions(files: Sequence[TableFile]) -> dict[str, dict[str, Any]]:
-    """Returns, for each column that the names of folders say, its value in each file: whole numbers if all are, else strings; None for Hive's null. A column
-    that the files hold themselves is read from them."""
+    """Returns the columns that the names of folders define: from the name of a column to a dict from the name of a file to the column's value in it. Values
+    are whole numbers if all are, else strings; None for Hive's null. A column that is also in the files is not among them."""
     said = [partition_of(f.name) for f in files]
     found: dict[str, dict[str, Any]] = {}
     for key in said[0]:
@@ -393,7 +396,7 @@ def _partitions(files: Sequence[TableFile]) -> dict[str, dict[str, Any]]:
 
 
 def _with_partitions(schema: Any, partitions: Mapping[str, Mapping[str, Any]]) -> Any:
-    """Adds the columns that the names of folders say."""
+    """Returns the schema with the columns that the names of folders define appended."""
     import pyarrow as pa
 
     for name, values in partitions.items():
@@ -411,7 +414,8 @@ def _features(schema: Any) -> dict[str, Any]:
 
 
 def inspect(patterns: Sequence[str], storage: Storage | None = None) -> dict[str, Any]:
-    """Returns facts about a table: files, rows, groups, and of each column its type, bytes, and the form that it takes in a batch."""
+    """Returns facts about a table for `stoker inspect`: the numbers of files, rows and groups, and for each column its type, its bytes, and the form of its
+    values in a batch."""
     store = storage or common()
     files = read_footers(find(patterns, store), store)
     sizes: dict[str, int] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts columns of Arrow to the values of samples: images stay in Arrow's memory, numbers become arrays, and other nested values Python objects."""
+"""Converts columns of Arrow to the values of samples. Images are not copied, numbers become arrays, and other nested values become JSON."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ IMAGE, BYTES, TEXT, NUMBER, ARRAY, OBJECT = "image", "bytes", "text", "number", 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. type: pyarrow's type. kind: one of the constants above. shape: of a row of Arrow's fixed_shape_tensor; (): rows are lists."""
+    """A column of a table. type: pyarrow's type. kind: one of the constants above. shape: the shape of a row, if the type is Arrow's fixed_shape_tensor; () for
+    lists."""
 
     name: str
     type: Any
     kind: str
-    dtype: str = ""  # of numbers and arrays
+    dtype: str = ""  # the type of numbers and arrays in a batch
     shape: tuple[int, ...] = ()
 
 
 class NullError(ValueError):
-    """A row has no value in a column, and the user has given none to take instead."""
+    """Raised if a row has no value in a column, and the user has given no value for such rows."""
 
 
 def column_of(name: str, type: Any, is_image: bool) -> Column | None:
-    """Returns the column of this type; None if its values have no form in a batch."""
+    """Returns the Column for a column of this type; None if its values have no form in a batch. is_image: whether it may be a column of images."""
     plain = plain_type(type)
     if is_image and _holds_images(plain):
         return Column(name, type, IMAGE)
@@ -46,7 +47,7 @@ def column_of(name: str, type: Any, is_image: bool) -> Column | None:
         inner = plain_type(inner.value_type)
     if inner is not plain and (dtype := _dtype(inner)):
         if getattr(type, "permutation", None) not in (None, [*range(len(getattr(type, "shape", ())))]):
-            return None  # its rows lie in another order than their dims
+            return None  # the memory order of its rows is not that of their dims
         return Column(name, type, ARRAY, dtype, tuple(getattr(type, "shape", ())))
     return Column(name, type, OBJECT) if _is_plain_data(plain) else None
 
@@ -77,7 +78,8 @@ def _is_text(type: Any) -> bool:
 
 
 def _dtype(type: Any) -> str:
-    """Returns the type of numbers in batches, which is that of `datasets` with torch's format. Points in time are whole numbers of their unit."""
+    """Returns the type that numbers of an Arrow type have in batches, the same as in `datasets` with torch's format; "" if it is not a type of numbers. Times
+    become whole numbers in their unit."""
     import pyarrow.types as t
 
     if t.is_boolean(type):
@@ -99,7 +101,7 @@ def _is_plain_data(type: Any) -> bool:
 
 
 def _holds_images(type: Any) -> bool:
-    """Whether images can lie in a column: bytes, paths, or the struct of both that `datasets` writes."""
+    """Returns whether a type can be that of a column of images: bytes, paths, or a struct with the field "bytes"."""
     import pyarrow.types as t
 
     return _is_binary(type) or _is_text(type) or (t.is_struct(type) and type.get_field_index("bytes") >= 0)
@@ -117,11 +119,11 @@ def is_bytes(type: Any) -> bool:
     return _is_binary(plain_type(type))
 
 
-Values = Callable[[int], Any]  # the value of a row, or None
+Values = Callable[[int], Any]  # returns the value of a row, or None if it is null
 
 
 def values_of(column: Column, chunked: Any) -> Values:
-    """Makes the function that returns a row's value."""
+    """Returns a function from the number of a row to its value."""
     array = _whole(chunked, column)
     if column.kind == IMAGE:
         return _images(array)
@@ -136,7 +138,7 @@ def values_of(column: Column, chunked: Any) -> Values:
 
 
 def _whole(chunked: Any, column: Column) -> Any:
-    """Returns a column as one array without encodings."""
+    """Returns a column as one array, without extension types and dictionaries."""
     import pyarrow as pa
 
     plain = plain_type(column.type)
@@ -155,12 +157,12 @@ def _whole(chunked: Any, column: Column) -> Any:
 
 
 def _nulls(array: Any) -> Any:
-    """Returns which rows have no value; None if all have one."""
+    """Returns a bool array that is true for rows without a value; None if all rows have one."""
     return array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
 
 
 def _buffers(array: Any, text: bool) -> Values:
-    """Values of bytes as parts of Arrow's memory; texts are decoded."""
+    """Returns the function for a column of bytes or texts. Bytes are views of Arrow's memory; texts are decoded."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.types as t
@@ -199,7 +201,7 @@ def _images(array: Any) -> Values:
 
 
 def _flat(array: Any, dtype: str) -> Any:
-    """Returns numbers as an array of NumPy that cannot be written to."""
+    """Returns numbers as a read-only NumPy array. Rows without a value are 0."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.types as t
@@ -222,7 +224,7 @@ def _numbers(array: Any, dtype: str) -> Values:
 
 
 def _arrays(array: Any, dtype: str) -> Values:
-    """Rows of lists of numbers, of any depth. Lists inside of a row must have one length."""
+    """Returns the function for a column of lists of numbers, which may be nested. Lists inside of one row must have one length."""
     import numpy as np
 
     ends, nulls, inner = _list_of(array)
@@ -253,7 +255,7 @@ def _arrays(array: Any, dtype: str) -> Values:
 
 
 def _list_of(array: Any) -> tuple[Any, Any, Any]:
-    """Returns the ends of lists, which of them are null, and the values of all of them."""
+    """Returns the offsets of lists (one more than there are lists), a bool array that is true for null lists or None, and the values of all lists."""
     import numpy as np
     import pyarrow.compute as pc
 
@@ -268,7 +270,7 @@ def _list_of(array: Any) -> tuple[Any, Any, Any]:
 
 
 def fill_of(name: str, given: Mapping[str, Any], column: Column) -> Any:
-    """Checks a value that the user gave for rows without one."""
+    """Returns the value that the user gave for rows without a value, in the form that a row's value has. Raises an error if its type does not fit."""
     value = given[name]
     if value is None or (column.kind == TEXT) != isinstance(value, str):
         raise InvalidArgumentError(f"nulls[{name!r}] is {value!r}, and the column holds {column.type}: give a value of that type")

@@ -21,7 +21,7 @@ from stoker._storage import Storage
 from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, ReadError, StokerError, UnsupportedError
 from stoker.loader._fetch import Threads
 
-PARTITION = re.compile("([^=/]+)=([^/]*)")  # a folder that says the value of a column, as Hive and Spark write it
+PARTITION = re.compile("([^=/]+)=([^/]*)")  # the name of a folder that defines the value of a column, as Hive and Spark write it
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _TAIL = 1 << 16  # bytes at the end of a remote file that are read first: they hold the footer of most files
 _GAP = 1 << 16  # ranges that are closer than this are read together
@@ -45,7 +45,8 @@ def is_remote(name: str) -> bool:
 
 @dataclass
 class TableFile:
-    """A Parquet file with its footer. mark: what changes if the file is replaced: size, times and inode of a local file, size and version of an object."""
+    """A Parquet file with its footer. mark: values that differ if the file is replaced: size, times and inode of a local file; size and version of an
+    object."""
 
     name: str
     size: int
@@ -67,8 +68,8 @@ def names_tables(source: Any) -> bool:
 
 
 def tables_of(source: Any) -> list[str] | None:
-    """Returns the patterns of a source that is made of Parquet files: one, several, a folder that holds some and no folders, or a folder of partitions;
-    None: it is another source."""
+    """Returns the names and patterns of a source's Parquet files; None if it is not a source of Parquet files. Such a source is one name, several names, a
+    folder with Parquet files and without folders, or a folder of partitions."""
     if names_tables(source) and not os.path.isdir(os.fsdecode(source)):
         return [os.fsdecode(source)]
     if isinstance(source, (list, tuple)) and source and all(map(names_tables, source)):
@@ -89,7 +90,7 @@ def tables_of(source: Any) -> list[str] | None:
 
 
 def partition_of(name: str) -> dict[str, str]:
-    """Returns the values that the folders of a file say for all of its rows, as in `year=2024/city=Bern/part-0.parquet`."""
+    """Returns the values of columns that the names of a file's folders define, as in `year=2024/city=Bern/part-0.parquet`."""
     found = [PARTITION.fullmatch(folder) for folder in name.partition("?")[0].split("/")[:-1]]
     return {unquote(m[1]): unquote(m[2]) for m in found if m is not None}
 
@@ -112,8 +113,8 @@ def read_footers(names: Sequence[str], storage: Storage) -> list[TableFile]:
 
 
 def _side_by_side(count: int, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """Returns the results of functions with their arguments, called on threads. A Ctrl-C or a failure ends the wait, also while a server is silent: neither this
-    function nor the interpreter's exit waits for calls that run on."""
+    """Calls functions on `count` threads, and returns their results. calls: tuples of a function and its arguments. After Ctrl-C or an error, neither this
+    function nor the interpreter's exit waits for calls that still run, because a server may be silent."""
     threads = Threads(count)
     try:
         futures = [threads.submit(*call) for call in calls]
@@ -146,13 +147,13 @@ def _read_footer(name: str, storage: Storage) -> TableFile:
 
 
 def _check_footer(name: str, size: int, footer: Any) -> None:
-    """Refuses a footer whose parts contradict each other."""
+    """Raises CorruptError if parts of a footer contradict each other."""
     rows = [footer.row_group(g).num_rows for g in range(footer.num_row_groups)]
     if any(n < 0 for n in rows) or sum(rows) != footer.num_rows:
         raise CorruptError(f"{name}: its footer names {footer.num_rows} rows, and its row groups hold {sum(rows)}: it is damaged")
     for g in range(footer.num_row_groups):
         group = footer.row_group(g)
-        if not group.num_rows:  # writers leave its offsets 0
+        if not group.num_rows:  # its offsets are 0 in files of some writers
             continue
         for c in range(group.num_columns):
             begin, length = span_of(group.column(c))
@@ -172,7 +173,7 @@ def span_of(column: Any) -> tuple[int, int]:
 
 
 class _opening:
-    """Names the file in errors of pyarrow and of the system."""
+    """A context that turns errors of pyarrow and of the system into Stoker's errors, with the file's name in the message."""
 
     def __init__(self, name: str, detail: str = "") -> None:
         self.name = (
@@ -210,7 +211,7 @@ def _read_at(file: Any, offset: int, length: int) -> bytes:
 
 
 class _Ranges(io.RawIOBase):
-    """A remote object as a file. `load` reads ranges; other reads are served from them where they can be."""
+    """A remote object as a file. `load` reads ranges into memory. A read outside of these ranges makes a request of its own."""
 
     def __init__(self, name: str, storage: Storage, size: int, version: str) -> None:
         super().__init__()
@@ -220,7 +221,7 @@ class _Ranges(io.RawIOBase):
 
     @classmethod
     def begin(cls, name: str, storage: Storage) -> _Ranges:
-        """Asks the store for the size of an object."""
+        """Opens an object, and asks the store for its size and version."""
         _, size, version = storage.core().read(name, 0, 4)
         if size < 0:
             raise UnsupportedError(
@@ -229,7 +230,7 @@ class _Ranges(io.RawIOBase):
         return cls(name, storage, size, version)
 
     def load(self, spans: Sequence[tuple[int, int]]) -> None:
-        """Reads ranges. Those that lie close to each other become one request, which the library divides and sends in pieces."""
+        """Reads (offset, length) ranges into memory. Ranges that are close to each other are read as one."""
         merged: list[list[int]] = []
         for begin, length in sorted(spans):
             if merged and begin <= merged[-1][1] + _GAP:
@@ -275,12 +276,12 @@ class _Ranges(io.RawIOBase):
         return len(data)
 
 
-# pyarrow decodes on threads of its own, and these drop their last references to a file and its bytes a moment after the table was returned. Where these
-# are objects of Python and the interpreter ends in that moment, the process is aborted.
+# pyarrow decodes on its own threads. They drop their last references to a file and its bytes shortly after the table was returned. If these are Python
+# objects, and the interpreter ends at that moment, the process is aborted.
 
 
 def _through(opened: Any, read: Callable[[Any], Any]) -> Any:
-    """Returns what `read` makes of the open file. It gets one of pyarrow's own files, which holds no object of Python, where there can be one."""
+    """Returns read(file) for an open file. If possible, `file` is one of pyarrow's own files, which refers to no Python object."""
     import pyarrow as pa
 
     name = "" if isinstance(opened, _Ranges) else f"/proc/self/fd/{opened.fileno()}"
@@ -291,13 +292,13 @@ def _through(opened: Any, read: Callable[[Any], Any]) -> Any:
 
 
 def _released(opened: Any, read: Callable[[Any], Any]) -> Any:
-    """Gives `read` a file object, and waits at the end until pyarrow has dropped it and all bytes that it read. No variable of a caller may hold the file, or
-    the wait would be for that variable."""
+    """Returns read(file) for a Python file object. Waits at the end, up to _PATIENCE seconds, until pyarrow has dropped the object and all bytes that it
+    read. The object is made here, so that no variable of a caller refers to it."""
     file = _Given(opened)
     seen, itself = file.seen, weakref.ref(file)
     try:
         made = read(file)
-        seen.append(itself)  # the traceback of a failed call holds the file, so there is no waiting for it
+        seen.append(itself)  # only after success: the traceback of a failed call refers to the file, so the wait would never end
         return made
     finally:
         del file
@@ -307,7 +308,7 @@ def _released(opened: Any, read: Callable[[Any], Any]) -> Any:
 
 
 class _Given(io.RawIOBase):
-    """A file object that remembers, by weak references, the bytes that it gave."""
+    """A file object that keeps weak references to the bytes that it returned."""
 
     def __init__(self, file: Any) -> None:
         super().__init__()
@@ -333,7 +334,7 @@ class _Given(io.RawIOBase):
 
 
 def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Storage) -> Any:
-    """Returns the columns of a row group as a table of pyarrow."""
+    """Reads columns of a row group, and returns them as a pyarrow.Table."""
     pq = parquet()
     footer = file.footer.row_group(group)
     wanted = set(columns)
@@ -351,7 +352,8 @@ def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Sto
         try:
             table = _through(opened, whole)
         finally:
-            if not _is_same(file, opened):  # it was written to meanwhile: what was read, and why reading failed, means nothing
+            # The file was written to meanwhile, so neither the result nor an error of the read can be trusted.
+            if not _is_same(file, opened):
                 raise _replaced(file.name)
     if table.num_rows != footer.num_rows:
         raise CorruptError(f"{where}: it holds {table.num_rows} rows, and its footer says {footer.num_rows}: the file is damaged")
@@ -369,7 +371,8 @@ def _reopened(file: TableFile, storage: Storage) -> Any:
 
 
 def _is_same(file: TableFile, opened: Any) -> bool:
-    """Returns whether the open file is still the one whose footer was read. A link to it, or a new owner, changes its times, and not its footer."""
+    """Returns whether the open file is still the one whose footer was read. If only its times have changed, as after a new link or a new owner, the footers are
+    compared."""
     mark = _identity(opened)[1]
     if mark == file.mark or mark[:2] != file.mark[:2]:
         return mark == file.mark

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`stoker inspect` of Parquet files: what the footers say, and the form that each column takes in a batch."""
+"""The command `stoker inspect` for Parquet files: prints facts from the footers, and the form of each column in a batch."""
 
 from __future__ import annotations
 

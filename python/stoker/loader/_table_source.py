@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of a table as the source of a Loader. Makes the order of shuffle="groups", which mixes the rows of some row groups at a time."""
+"""The source of a Loader over a table, and the order of shuffle="groups", which mixes the rows of a few row groups at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from stoker.loader._table import Table
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-_AHEAD_IN_ORDER = 2  # groups that are read ahead without a shuffle
+_AHEAD_IN_ORDER = 2  # the number of groups that are read ahead if rows are read in order
 
 
 def permutation(count: int, *key: int) -> Any:
@@ -39,15 +39,16 @@ def permutation(count: int, *key: int) -> Any:
 
 @dataclass(frozen=True)
 class Deal:
-    """How the epoch's rows are dealt to ranks: `lanes` ranks that take batches of `block`."""
+    """The division of an epoch's rows among ranks. lanes: the number of ranks. block: the batch size of a rank."""
 
     lanes: int
     block: int
 
 
 class GroupOrder:
-    """The order of shuffle="groups". The groups are permuted and cut into windows of `window` groups; the rows of a window are shuffled. That sequence is cut
-    into one stretch for each rank, so that a rank reads only its own groups. The last rows, which do not make a step, follow in their order."""
+    """The order of shuffle="groups", a function from positions to rows. The groups are permuted and divided into windows of `window` groups, and the rows of
+    each window are shuffled. The resulting sequence is cut into one stretch for each rank, so that a rank reads only the groups of its stretch. The last
+    rows, which do not fill a step, follow at the end."""
 
     def __init__(self, table: Table, window: int, deal: Deal, seed: int, epoch: int) -> None:
         self.table, self.seed, self.epoch = table, seed, epoch
@@ -59,11 +60,11 @@ class GroupOrder:
         self.size, self.deal = self.starts[-1], deal
         self.steps = self.size // (deal.lanes * deal.block)
         self._shuffled: OrderedDict[int, Any] = OrderedDict()
-        self._asked = 0, 0  # ahead() has returned the groups of the rows between these places
-        self._lock = threading.Lock()  # batches are made on one thread, and asked about on another
+        self._asked = 0, 0  # ahead() has returned the groups of the rows between these indices of the sequence
+        self._lock = threading.Lock()  # one thread makes batches, and another asks for the samples of a batch
 
     def _place(self, position: int) -> int:
-        """Returns the place in the sequence of windows of a position of the epoch."""
+        """Returns the index in the sequence of shuffled windows that belongs to a position of the epoch."""
         lanes, block = self.deal.lanes, self.deal.block
         if position >= self.steps * lanes * block:
             return position
@@ -89,7 +90,8 @@ class GroupOrder:
         return found
 
     def ahead(self, position: int) -> list[int]:
-        """Returns the groups that are needed from a position on, soonest first: those of its window and of the next one that no earlier call returned."""
+        """Returns the groups that are needed from a position on, in the order of need: those of its window and of the next window that earlier calls did not
+        return."""
         place, stretch = self._place(min(position, self.size - 1)), self.steps * self.deal.block
         lane = min(place // stretch, self.deal.lanes - 1) if stretch else 0
         last = (lane + 1) * stretch if lane + 1 < self.deal.lanes else self.size
@@ -106,7 +108,7 @@ class GroupOrder:
         return found
 
     def _groups(self, window: int, begin: int, end: int) -> list[int]:
-        """Returns the groups that hold the rows of a stretch of a window, by their first row in it."""
+        """Returns the groups of the rows begin .. end - 1 of the sequence, all of one window, in the order in which the rows need them."""
         import numpy as np
 
         rows = self._rows(window)[begin - self.starts[window] : end - self.starts[window]]
@@ -117,7 +119,7 @@ class GroupOrder:
 
 
 class TableSource(DatasetSource):
-    """Reads the rows of a table. The library's threads read row groups ahead; many(ids) takes rows out of them."""
+    """Reads the rows of a table. The table's threads read row groups ahead, and many(ids) takes rows from the groups in memory."""
 
     many = True
     unchanging = True
@@ -126,8 +128,8 @@ class TableSource(DatasetSource):
         if asked.python_workers:
             raise InvalidArgumentError("Loader: python_workers is for the Python of a Dataset; rows of a table are read without any")
         self.table = table
-        self._groups: tuple[int, Deal] | None = None  # window, and the deal of later epochs; None: the order is another
-        self._kept: tuple[int, int, Deal] | None = None  # an epoch that began with another window or deal, and these
+        self._groups: tuple[int, Deal] | None = None  # window and deal of shuffle="groups"; None for other orders
+        self._kept: tuple[int, int, Deal] | None = None  # a restored epoch that began with another window or deal: the epoch, and these two
         self._loaded: Facts | None = None
         super().__init__(table, asked)
 
@@ -170,7 +172,7 @@ class TableSource(DatasetSource):
         return super()._submit(items)
 
     def _needed(self, items: Sequence[Item]) -> list[int]:
-        """Returns the groups to read now, soonest first."""
+        """Returns the groups to read now, in the order in which they are needed."""
         needed = list(dict.fromkeys(self.table.group_of(i) for i, _ in items))
         sequence = next(
             (order for order, _ in self._orders.values() if isinstance(order, GroupOrder) and order.epoch == items[0][1][1]), None

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets of images: whole numbers travel through the pipeline; other ones of a list of files stand in a table that labels point into."""
+"""Converts targets of samples to arrays. Whole numbers of a list of files are the labels of the reader; other targets of such a list are stored in a table,
+in which a label is an index."""
 
 from __future__ import annotations
 
@@ -77,16 +78,17 @@ class _Table:
 
 
 class Target:
-    """Converts what a Dataset gives as one of its targets: numbers as arrays, of the type of the first sample's. Whole ones are int64, as torch's
-    default_collate makes them, and Python's floats float32; arrays and tensors keep their type.
+    """Converts one target of a Dataset's samples to arrays, all of the type of the first sample's. Whole numbers become int64, as in torch's default_collate,
+    and Python floats float32; arrays and tensors keep their type.
 
-    what: how messages call it. width: of rows of coordinates, of which a sample may have none; None: it is another target.
+    what: the target's name in messages. width: the number of coordinates in a row, for boxes and points, of which a sample may have none; None for other
+    targets.
     """
 
     def __init__(self, what: str, width: int | None) -> None:
         self.what, self.width = what, width
-        self.like = ""  # the first sample's type, "str" of strings; "": it said nothing of it
-        self.rest: tuple[int, ...] = ()  # its extents after the first
+        self.like = ""  # the type of the first sample's value, or "str"; "": not known yet
+        self.rest: tuple[int, ...] = ()  # the extents of the first sample's value, without the first extent
 
     def __call__(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -96,7 +98,7 @@ class Target:
         if self.width and made.shape == (0,):
             made = made.reshape(0, self.width)
         dtype, without_rows = _name(made.dtype), bool(made.shape) and made.shape[0] == 0
-        if not self.like and not without_rows:  # rows of nothing, as [] are, tell no type
+        if not self.like and not without_rows:  # a value without rows, such as [], has no type
             self.like, self.rest = dtype, tuple(made.shape[1:])
         if without_rows and self.like not in ("", "str"):
             return made if dtype == self.like and made.ndim > 1 else _zeros((0, *self.rest), self.like)
@@ -141,7 +143,7 @@ class Target:
         return value
 
     def _check_tensor(self, value: Any) -> None:
-        """Refuses those of torch's tensors that are no array of NumPy's."""
+        """Raises an error for a torch tensor that NumPy cannot represent."""
         if str(value.layout) != "torch.strided":
             raise TypeError(f"the dataset gave a tensor of the layout {value.layout} as {self.what}: give a dense one, as by .to_dense()")
         if _name(value.dtype) not in TORCH:
@@ -152,7 +154,7 @@ class Target:
 
         try:
             made = np.asarray(values)
-        except (ValueError, TypeError):  # rows of different lengths, or things that are no numbers
+        except (ValueError, TypeError):  # rows of different lengths, or values that are not numbers
             made = np.empty(0, object)
         if made.dtype.kind not in "biuf":
             raise TypeError(
@@ -172,7 +174,7 @@ class Target:
 
 
 def of_one_type(values: list[Any]) -> list[Any]:
-    """Those of a batch; lists without entries, of which the type is not known, get that of the others."""
+    """Returns the values of a batch. Empty lists, whose type is not known, get the type of the other values."""
     bare = [getattr(v, "shape", None) == (0,) for v in values]
     if not any(bare) or all(bare):
         return values
@@ -192,7 +194,7 @@ def _zeros(shape: tuple[int, ...], dtype: str) -> Any:
 
 
 def whole(value: int, what: str) -> Any:
-    """A whole number of a Dataset's sample as int64."""
+    """Returns a whole number as an int64 array; raises OverflowError if it does not fit. what: the target's name in the message."""
     import numpy as np
 
     if not -(2**63) <= value < 2**63:
@@ -201,8 +203,8 @@ def whole(value: int, what: str) -> Any:
 
 
 def text(value: str) -> Any:
-    """A string as the pipeline carries it: the bytes of its UTF-8 and one more, since a tensor must not be empty. Names of files that are not UTF-8 hold
-    surrogates in Python."""
+    """Encodes a string for the pipeline: its bytes in UTF-8, and a zero byte, because a tensor must not be empty. Surrogates, which Python uses in names of
+    files that are not UTF-8, are kept."""
     import numpy as np
 
     return np.frombuffer(value.encode(errors="surrogatepass") + b"\0", np.uint8)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tars in WebDataset's format as a source: files that follow each other and have one name up to its first dot are a sample."""
+"""Reads tars in WebDataset's format: successive files whose names are equal up to the first dot make up a sample."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from stoker.loader._spec import Spec
 from stoker.pipeline import Pipeline
 
 _PACKED = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz")  # compressed tars are refused when they are opened, with advice
-_MAGIC = b"STKPARTS"  # of an index (stoker index)
+_MAGIC = b"STKPARTS"  # the first bytes of an index, which `stoker index` writes
 _LABELS = ("cls", "txt", "json")
 _KINDS = {"cls": "int", "id": "int", "index": "int", "txt": "text", "text": "text", "caption": "text", "json": "json", "npy": "array"}
 
@@ -46,7 +46,7 @@ def _names_tar(path: Any) -> bool:
 
 
 def _folder_of_tars(folder: str) -> list[str]:
-    """The tars of a folder that holds no other folders."""
+    """Returns the tars of a folder, sorted; [] if it contains folders."""
     tars = []
     try:
         with os.scandir(folder) as entries:
@@ -61,7 +61,7 @@ def _folder_of_tars(folder: str) -> list[str]:
 
 
 def tars_of(source: Any) -> list[str] | None:
-    """The paths of a source that is made of tars: one, several, a folder of some, or an index of them; None: it is another."""
+    """Returns the paths of a source's tars; None if it is not a source of tars. Such a source is one tar, several tars, a folder of tars, or an index."""
     if isinstance(source, (str, bytes, os.PathLike)):
         path = os.fsdecode(source)
         if _names_tar(path) and not Path(path).is_dir():
@@ -75,8 +75,8 @@ def tars_of(source: Any) -> list[str] | None:
 
 
 def look(tars: Sequence[str], storage: Any) -> dict[str, int]:
-    """Finds where the files of tars lie, and keeps it; the endings that files have, and how many have each."""
-    core = storage.core() if isinstance(storage, Storage) else None  # whatever else it is, the pipeline refuses
+    """Makes the index of tars, unless it exists. Returns a dict from the endings of the files in the tars to the number of files with each ending."""
+    core = storage.core() if isinstance(storage, Storage) else None  # the pipeline raises the error for an argument of another type
     with ProgressLine() as line, library_call():
 
         def progress(done: int, count: int, files: int) -> None:
@@ -91,14 +91,14 @@ def look(tars: Sequence[str], storage: Any) -> dict[str, int]:
 
 
 def glance(tars: Sequence[str], storage: Any) -> tuple[int, dict[str, int]]:
-    """The number of tars and the endings in their first sample, where all of them are in stores and one has no index yet; else 0 and {}."""
+    """Returns the number of tars and the endings in their first sample if all tars are in stores and at least one has no index yet; else (0, {})."""
     core = storage.core() if isinstance(storage, Storage) else None
     with library_call():
         return _core.tar_unindexed([os.fsencode(t) for t in tars], lambda *_: check_leaving(), core)
 
 
 def _default(there: Mapping[str, int], tars: Sequence[str], images: Sequence[str]) -> dict[str, Any]:
-    """Returns the components of the image and, if there is one, the label."""
+    """Returns the default components: the image and, if there is one, the label. there: the endings in the tars and their numbers."""
     if not any(ending.lower() in images for ending in there):
         what = "image" if tuple(images) == IMAGE_ENDINGS else "sound" if "wav" in images else "video"
         raise InvalidArgumentError(
@@ -114,9 +114,10 @@ def _short(tars: Sequence[str]) -> str:
 
 
 class TarSource(Source):
-    """Samples of tars. components: what each field is made of, as {"image": "jpg;png", "label": "cls", "caption": ("txt", "text")}.
+    """Reads samples of tars. components: the endings for each field, as {"image": "jpg;png", "label": "cls", "caption": ("txt", "text")}.
 
-    Tars in a store that have no index are read as they lie in their first epoch, while it is made (one_epoch). Where that does not do, it is made first.
+    If tars in a store have no index, the first epoch reads them from front to back and makes the index meanwhile (one_epoch). If that is not possible, as
+    with several ranks, the index is made first.
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class TarSource(Source):
         storage: Any = None,
         endings: Sequence[str] = IMAGE_ENDINGS,
     ) -> None:
-        self.images = tuple(endings)  # of the files that are images, videos or sounds, if no components are given
+        self.images = tuple(endings)  # the endings of images, videos or sounds, if no components are given
         self.tars, self.index_paths, self.missing = list(tars), index_paths, missing_component_behavior or "error"
         if components is None and index_paths is not None:
             raise InvalidArgumentError(
@@ -140,13 +141,13 @@ class TarSource(Source):
         self._understand(first if self.one_epoch else {} if index_paths is not None else look(self.tars, storage))
 
     def _are_there(self, first: Mapping[str, int]) -> bool:
-        """Whether the first sample has all components that the user asks for."""
+        """Returns whether the first sample has all components that the user wants. first: the endings in it."""
         endings = {e.lower() for e in first}
         wanted = [_understood(n, c)[0] for n, c in self._given.items()] if isinstance(self._given, Mapping) else [";".join(self.images)]
         return all(endings & {e.lower() for e in ending.split(";")} for ending in wanted)
 
     def _understand(self, there: Mapping[str, int]) -> None:
-        """there: the endings that are known, and how many files have each."""
+        """Sets the components, and their endings and kinds. there: the endings in the tars and their numbers; {} if they are not known."""
         given = _default(there, self.tars, self.images) if self._given is None else self._given
         if not isinstance(given, Mapping) or "image" not in given:
             raise InvalidArgumentError(
@@ -185,7 +186,7 @@ class TarSource(Source):
             )
 
     def index(self) -> None:
-        """Makes the index, of which nothing has been read yet."""
+        """Makes the index of the tars, so that samples are read by index from now on. Call it before the first batch."""
         self.one_epoch = False
         self._understand(look(self.tars, self._storage))
 
@@ -239,7 +240,8 @@ class TarSource(Source):
 
 
 def _understood(name: str, given: Any) -> tuple[str, str]:
-    """Endings, and what the bytes are: "int", "text", "json", "array" (.npy), "list" (arrays of different shapes) or "bytes"."""
+    """Returns the endings of a component and the kind of its bytes: "image", "int", "text", "json", "array" (.npy), "list" (arrays of different shapes) or
+    "bytes"."""
     endings, kind = given if isinstance(given, (tuple, list)) and len(given) == 2 else (given, None)
     if not isinstance(endings, str) or not endings or kind not in (None, "int", "text", "json", "array", "list", "bytes"):
         raise InvalidArgumentError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Videos as the images of a Loader: a sample is a clip of one video, or several clips."""
+"""Reads clips of videos for a Loader: a sample is one clip of a video, or several clips."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ POSITIONS = ("random", "center", "first")
 
 @dataclass(frozen=True)
 class Video:
-    """A field of a Loader that is a clip of a video: `frames` frames, each `stride` frames after the one before.
+    """The kind of a Loader's field that is a clip of a video: `frames` frames, each `stride` frames after the previous one. A batch has the shape
+    (N, frames, C, H, W).
 
-    position: where in the video it lies: "random", "center" or "first". By default random if the Loader shuffles, else in the center. A video that is too short
-    repeats its last frame. fps: frames a second that the video is taken to have, as if it had been written so: frame k is the one whose time is nearest to k/fps
-    seconds after the first one's (of two that are as near, the earlier one), and stride counts these frames. None: the video's own frames.
-    clips: number of clips of each video, (N, clips, frames, C, H, W): in the "center" at equal distances from the beginning of the video to its end, "random" each
-    at a place of its own. Transforms draw once for all clips of a video.
+    position: the position of the clip in the video: "random", "center" or "first". The default is "random" if the Loader shuffles, else "center". If a video
+    is too short, its last frame is repeated. fps: treats the video as if it had this number of frames per second: frame k is then the frame of the video
+    whose time is nearest to k/fps seconds after that of the first frame (the earlier one, if two are equally near), and `stride` counts such frames. None:
+    the frames of the video are used.
+    clips: the number of clips of each video; a batch has the shape (N, clips, frames, C, H, W). With "center", the clips lie at equal distances between the
+    beginning and the end of the video; with "random", each has a random position. Transforms draw once for all clips of a video.
     """
 
     frames: int
@@ -63,12 +65,12 @@ class Video:
         if spec.sound is None:
             clip = fn.decoders.video(data, device="mixed" if spec.gpu else "cpu", **place, **more)
             return Image(clip, None, channels=3, clip=True)
-        # On the cores, which cut the sound: an operator on the GPU would leave the window there too.
+        # Decode on the cores if there is a sound. They cut the sound and need the window, which an operator on the GPU would output on the GPU.
         clip, window = fn.decoders.video(data, enable_window=True, **place, **more)
         return Image(spec.upload(clip), None, channels=3, clip=True, sound=spec.sound.of_clip(data, window))
 
     def parted(self, clips: Any) -> Any:
-        """Takes the clips of each sample of a batch apart, without a copy."""
+        """Splits the frames of each sample into its clips: (.., clips * frames, C, H, W) becomes (.., clips, frames, C, H, W), without a copy."""
         if self.clips is None:
             return clips
         if isinstance(clips, list):
@@ -78,7 +80,7 @@ class Video:
 
 
 def _asked(fields: Any, frames: int | None, stride: int) -> tuple[Any, Video | None]:
-    """Returns the fields with the kind of the clip replaced by that of an image, and what clips the user wants; None: no clips."""
+    """Returns the fields with the kind "Image" for the clip, and the Video that the user wants, or None if the user wants no clips."""
     named = {name: kind for name, kind in fields.items() if isinstance(kind, Video)} if isinstance(fields, Mapping) else {}
     if len(named) > 1:
         raise InvalidArgumentError(f"fields: {', '.join(named)} are clips; a Loader makes one clip of a sample")
@@ -93,12 +95,12 @@ def _asked(fields: Any, frames: int | None, stride: int) -> tuple[Any, Video | N
 
 
 def as_images(fields: Any) -> Any:
-    """Returns fields with the kind of an image in place of that of a clip."""
+    """Returns the fields with the kind "Image" for each Video."""
     return {name: "Image" if isinstance(kind, Video) else kind for name, kind in fields.items()} if isinstance(fields, Mapping) else fields
 
 
 def wants_clips(arguments: Mapping[str, Any]) -> bool:
-    """Whether arguments of Loader ask for clips of videos."""
+    """Returns whether the arguments of a Loader ask for clips of videos."""
     fields = arguments.get("fields")
     return arguments.get("frames") is not None or (isinstance(fields, Mapping) and any(isinstance(kind, Video) for kind in fields.values()))
 
@@ -135,12 +137,13 @@ def _opened(source: Any, storage: Any) -> Any:
     return source
 
 
-# Arguments of Loader that only images take.
+# Arguments of a Loader that have no effect on clips.
 _OF_IMAGES = ("exif_orientation", "bucket_by", "layout", "memory_format")
 
 
 def taken_as_clips(source: Any, given: Mapping[str, Any]) -> tuple[Any, Any, Video | None]:
-    """Returns the source and the fields as a Loader without videos takes them, and the clips that are wanted. given: the arguments of Loader."""
+    """Returns the source and the fields in the form for a Loader without videos, and the Video that the user wants, or None. given: all arguments of the
+    Loader."""
     fields, video = _asked(given["fields"], given["frames"], given["stride"])
     if video is None:
         return source, fields, None

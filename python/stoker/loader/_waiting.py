@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A line after an epoch in which the consumer waited for batches: how much of its time, and what for. From the pipeline's counters."""
+"""Prints a line after an epoch in which the consumer waited for batches: the share of its time, and the probable cause, from the pipeline's counters."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from stoker import _core
 from stoker._where import tell
 from stoker.pipeline import Pipeline
 
-LEAST = 0.05  # share of an epoch that is worth a line
-SHORT = 1.0  # seconds; of a shorter epoch nothing is said
-STEP = 1e-3  # seconds a batch; a loop that needs less measures the loader rather than trains
-_BUSY = 0.8  # share of the time: what is this busy counts as what the rest waited for
+LEAST = 0.05  # the line is printed only if the consumer waited for more than this share of the epoch
+SHORT = 1.0  # seconds; no line is printed for a shorter epoch
+STEP = 1e-3  # seconds; a loop that needs less for a batch only measures the Loader, and gets no line
+_BUSY = 0.8  # a part that is busy for this share of the time counts as the cause
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Spent:
 
 
 def _cores(threads: int, machine: Mapping[str, Any]) -> str:
-    """ "2 usable (cgroup quota) of 64" """
+    """Describes the cores that the pipeline may use, as "2 usable (cgroup quota) of 64"."""
     online, allowed, quota, ranks = (machine[k] for k in ("cpus_online", "cpus_allowed", "cpu_quota", "local_ranks"))
     if threads < machine["threads"]:
         return f"num_threads={threads}, {machine['threads']} usable"
@@ -57,7 +57,7 @@ def _cores(threads: int, machine: Mapping[str, Any]) -> str:
 
 
 def _store(spent: Spent) -> str:
-    """ ", 812 objects/s; an answer took 160 ms, one in twenty over 540 ms; it asked for fewer requests 3 times" """
+    """Describes the object store, as ", 812 objects/s; an answer took 160 ms, one in twenty over 540 ms; it asked for fewer requests 3 times (503)"."""
     s = spent.store
     text = f", {s['storage_requests'] / spent.elapsed:.0f} objects/s"
     text += f"; an answer took {s['storage_latency_ms']:.0f} ms, one in twenty over {s['storage_latency_ms_p95']:.0f} ms"
@@ -67,7 +67,8 @@ def _store(spent: Spent) -> str:
 
 
 def line(spent: Spent, machine: Mapping[str, Any]) -> str | None:
-    """ "waited 18%; bound by cores: 2 usable (cgroup quota) of 64; with 6 the wait would be 0%"; None: not worth one."""
+    """Returns the line, as "waited 18%; bound by cores: 2 usable (cgroup quota) of 64; with 6 the wait would be 0%"; None if no line is printed for this
+    epoch."""
     share = spent.wait / spent.elapsed if spent.elapsed > 0 else 0.0
     if share <= LEAST or spent.elapsed < SHORT or spent.elapsed - spent.wait < STEP * spent.batches:
         return None
@@ -81,7 +82,7 @@ def line(spent: Spent, machine: Mapping[str, Any]) -> str | None:
         return text
     if spent.source >= _BUSY * spent.elapsed:
         return f"{text}the source's Python, which ran {spent.source / spent.elapsed:.0%} of the time; the cores were {busy:.0%} busy"
-    if not spent.bytes_read and not spent.store.get("storage_requests"):  # a Dataset's own reads are time of its Python
+    if not spent.bytes_read and not spent.store.get("storage_requests"):  # the library read nothing; a Dataset reads in its Python code
         ran = f"the cores were {busy:.0%} busy, and the source's Python ran {spent.source / spent.elapsed:.0%} of the time"
         return f"{text}the GPU: {ran}" if spent.gpu else f"waited {share:.0%}: {ran}; a larger prefetch= lets batches be made further ahead"
     rate = f"{spent.bytes_read / spent.elapsed / 1e6:.1f} MB/s came"
@@ -107,7 +108,7 @@ class Watch:
         self.begun = self._now(pipe)
 
     def end(self, pipe: Pipeline, epoch: int) -> None:
-        """The epoch has come to its end."""
+        """Ends the measurement at the end of an epoch, and prints the line."""
         if self.begun is not None:
             text = line(Spent.between(self.begun, self._now(pipe), pipe.num_threads, pipe.device_id is not None), _core.machine())
             if text is not None:

@@ -273,7 +273,7 @@ class Loader(metaclass=BriefHelp):
             self._check_divided(asked)
 
     def _check(self, ordered: bool, asked: Asked) -> None:
-        """Raises the errors of files and arguments that show before the first batch."""
+        """Raises errors in files and arguments that can be found before the first batch."""
         if isinstance(self._run.source, DatasetSource):
             self._run.source.check(self._spec, ordered)
             return
@@ -284,10 +284,10 @@ class Loader(metaclass=BriefHelp):
         self._tell_skipped()
 
     def _check_divided(self, asked: Asked) -> None:
-        """Refuses a Dataset that each rank has divided already."""
+        """Raises an error if each rank has another part of the Dataset, which the Loader would divide again."""
         source = self._run.source
         if isinstance(source, DatasetSource) and not self._run.per_rank:
-            from stoker.loader._divided import refuse_divided  # with it hashlib and random
+            from stoker.loader._divided import refuse_divided  # it imports hashlib and random
 
             refuse_divided(source.by_index, source.size, self._spec.shard, asked.context)
 
@@ -331,7 +331,7 @@ class Loader(metaclass=BriefHelp):
         **arguments: Unpack[_options.LoaderArguments],
     ) -> Loader:
         """Makes a Loader from a DataFrame or a CSV file that lists images."""
-        from stoker.loader._csv import from_table, rows_of  # with it the module csv
+        from stoker.loader._csv import from_table, rows_of  # it imports the module csv
 
         kinds = kinds_of(arguments.get("fields"))
         if several(internal(kinds)):
@@ -429,7 +429,7 @@ class Loader(metaclass=BriefHelp):
 
     # ---- iteration ----
 
-    end_of_dataloader = False  # Accelerate asks for this and for the next one
+    end_of_dataloader = False  # Accelerate reads this attribute and `remainder`
     remainder = -1
 
     def __iter__(self) -> Iterator[Batch]:
@@ -484,7 +484,7 @@ class Loader(metaclass=BriefHelp):
         return {**fields, "valid": None}
 
     def _make_batches(self, batch: Any) -> Any:
-        from stoker.loader._batches import Batches  # and with it torch
+        from stoker.loader._batches import Batches  # it imports torch
 
         source = self._run.source
         fields = self._fields_of(source)
@@ -514,11 +514,13 @@ class Loader(metaclass=BriefHelp):
         return self._spec.shuffle or self._run.order is not None
 
     def _at_last(self) -> bool:
-        """Whether the last batch that was taken is the last of the epoch."""
+        """Returns whether the last batch that was taken is the last one of the epoch."""
         return self._run.last or (self._run.samples() is not None and self._run.step == len(self))
 
     def _samples_of_last_step(self) -> int:
-        """Samples of all ranks that count in an epoch's last step; 0: all of them."""
+        """Returns the number of samples, of all ranks, that are not repeats in an
+        epoch's last step; 0 if none of them is a repeat.
+        """
         return (self._run.samples() or 0) % (self.batch_size * self._spec.shard.world) if self._spec.last_batch == "pad" else 0
 
     @property
@@ -528,7 +530,7 @@ class Loader(metaclass=BriefHelp):
 
     @property
     def step(self) -> int:
-        """Steps of the epoch that are done, also before a resume."""
+        """Number of steps of the epoch that were taken, also before a restore."""
         if self._run.in_stretches:
             return self._run.step
         state = self._run.place()
@@ -546,7 +548,7 @@ class Loader(metaclass=BriefHelp):
         )
 
     def __len__(self) -> int:
-        """Batches of an epoch, the same for all ranks."""
+        """Number of batches in an epoch, which is the same for all ranks."""
         run = self._run
         if isinstance(run.source, Pipeline):
             return int(run.meta().get("steps", 0))
@@ -715,11 +717,11 @@ class Sampler:
         self._loader = loader
 
     def set_epoch(self, epoch: int) -> None:
-        """As Loader.set_epoch."""
+        """Does the same as Loader.set_epoch."""
         self._loader.set_epoch(epoch)
 
     def __len__(self) -> int:
-        """Samples of this rank in an epoch, whole batches counted."""
+        """Number of samples of this rank in an epoch; each batch counts as full."""
         return len(self._loader) * self._loader.batch_size
 
 
@@ -772,7 +774,7 @@ def _recipes(views: list[list[Transform]], dtype: Any, memory_format: Any, float
 
 
 def _views(views: Any, transforms: list[Transform]) -> list[list[Transform]]:
-    """The transforms of each view; without views the image is the only one."""
+    """Returns the transforms of each view. Without `views` there is one view."""
     if views is None:
         return [transforms]
     if transforms:
@@ -790,7 +792,8 @@ def _views(views: Any, transforms: list[Transform]) -> list[list[Transform]]:
 
 
 def _understood(source: Any, split: str, storage: Any, asked: Asked) -> tuple[Any, Listed | Arrays | None]:
-    """Returns the source, and its files or arrays if its samples need no Python."""
+    """Converts the user's source to one of Stoker's types if it is a table, tars or a data set of `datasets`. Also returns the files or arrays of a source
+    whose samples can be made without its Python code, else None."""
     if (hasattr(source, "columns") and hasattr(source, "iloc")) or (
         isinstance(source, (str, os.PathLike)) and os.fspath(source).endswith(".csv")
     ):
@@ -841,7 +844,7 @@ def _open(source: Any, found: Listed | Arrays | None, split: str, asked: Asked) 
 
 
 def _by_batches(opened: Source | Pipeline, asked: Asked) -> DatasetSource:
-    """Returns a source that can give batches of any sizes."""
+    """Returns a source that supports a batch_sampler, whose batches may differ in size, or raises an error."""
     if isinstance(opened, StreamSource):
         raise InvalidArgumentError(
             "Loader: batch_sampler is for data sets that have indices, and an IterableDataset has an order of its own"
