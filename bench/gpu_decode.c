@@ -33,7 +33,7 @@ struct setup {
 	int n_photos, batch, flights, rounds, memory;
 	uint8_t *pinned;
 	size_t bytes;
-	stk_gpu_ptr out; /* room for flights * batch crops */
+	stk_gpu_ptr out; /* memory for flights * batch crops */
 	struct stk_jpeg_gpu_batch **flight;
 	struct stk_jpeg_gpu_item *items;
 	struct stk_pass *passes;
@@ -152,7 +152,7 @@ static void draw_pass(struct setup *s, const struct photo *p, struct stk_pass *p
 /* Draws the items of a batch: a random run of files, with random crops. */
 static void draw_batch(struct setup *s, int flight)
 {
-	/* The files are consecutive, so that one copy transfers them, as it does for a block that was read ahead. */
+	/* The files are consecutive in memory, so that one copy transfers them all, as for files that a pipeline has read ahead. */
 	int first = (int)(uniform(s) * s->n_photos);
 	for (int i = 0; i < s->batch; i++) {
 		struct photo *p = &s->photos[(first + i) % s->n_photos];
@@ -166,7 +166,8 @@ static void draw_batch(struct setup *s, int flight)
 			.pass = pass,
 			.dst = crop_image(s->out + at * OUT * OUT * 6)};
 		if (!stk__jpeg_gpu_need(&s->items[at], &s->items[at].need))
-			s->items[at].need.files.bytes = UINT32_MAX; /* a file for the cores: this exceeds the memory of every batch */
+			/* no batch has so much memory, so the decoder refuses this file and leaves it to the cores */
+			s->items[at].need.files.bytes = UINT32_MAX;
 	}
 }
 

@@ -60,7 +60,7 @@ static uint32_t hash(uint32_t seed, uint32_t x, uint32_t y)
 	return h ^ h >> 15;
 }
 
-/* Returns noise with details of one size, 0..255: random values on a grid of 2^log pixels, interpolated. */
+/* Returns the value at (x, y), 0 to 255, of noise with details of one size: random values on a grid of 2^log pixels, interpolated. */
 static int lattice(uint32_t seed, int x, int y, int log)
 {
 	uint32_t gx = (uint32_t)x >> log, gy = (uint32_t)y >> log;

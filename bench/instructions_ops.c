@@ -111,7 +111,7 @@ static void die(const struct ops_case *c, const struct stk_error *err)
 	exit(1);
 }
 
-/* Fills a tensor with integers from 0 to 19, which every type can hold and which include the class numbers. */
+/* Fills a tensor with integers from 0 to 19, which fit into every type and are valid class numbers. */
 static void *make_values(const struct stk_desc *d)
 {
 	int64_t n = stk_desc_elements(d);

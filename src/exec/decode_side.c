@@ -51,8 +51,9 @@ static int32_t rise_of(int32_t level, const struct stk_window_seen *seen)
 	return fits < STEP ? (int32_t)fits : STEP;
 }
 
-/* Returns whether the cores could not decode all files, as far as this window shows. While they decode a few files of each batch, the GPU takes nearly as long as
- * for all of them, and the loop waits for both: that costs the loop more than it saves the GPU. So a few are decoded only on the way to whole batches. */
+/* Returns whether this window shows that the cores could not decode all files. While the cores decode a few files of each batch, the GPU takes nearly as long
+ * as for all of them, and the loop waits for both: that costs the loop more than it saves the GPU. So the cores decode a few files only while the level rises
+ * to whole batches. */
 static bool is_too_much(int32_t level, const struct stk_window_seen *seen)
 {
 	const double FITS = 0.9;
@@ -69,8 +70,7 @@ enum {
 	REST = 8,        /* windows without a rise after a fall, since its effect shows late */
 };
 
-/* Lowers a level that was too high. If it had been raised from one that worked, goes back to that one, else falls far. The limit prevents it from rising back
- * soon. */
+/* Lowers a level that was too high: to the last level that worked if it had been raised from there, else far. The limit prevents it from rising back soon. */
 static void fall(struct stk_decode_level *now, int32_t by)
 {
 	int32_t to = now->level - by;

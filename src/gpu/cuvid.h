@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The part of NVIDIA's video decoder API (NVDEC) that stoker uses, looked up at run time in libnvcuvid.so.1, which comes with the driver. Nothing from NVIDIA is
- * needed to build: the few types and numbers below belong to the library's stable ABI. Members that stoker never reads are reserved.
+ * The part of NVIDIA's video decoder API (NVDEC) that stoker uses. Its functions are looked up at run time in libnvcuvid.so.1, which comes with the driver.
+ * Nothing from NVIDIA is needed to build: the few types and numbers below belong to the library's stable ABI. Members that stoker never reads are reserved.
  *
  * A parser reads packets and calls functions of stoker with the stream's format and with the parameters of each picture. A decoder makes the picture in GPU
  * memory from its parameters. All functions need a current CUDA context. */

@@ -22,7 +22,7 @@ struct job {
 	const uint8_t *in;   /* random bytes */
 	const float *floats; /* random values: small ones, halves, huge ones, NaNs */
 	const float *
-		numbers; /* only small values, for kernels that may combine several NaNs: the contract does not define the sign of the result */
+		numbers; /* random small values, for kernels that may combine several NaNs, since the contract does not define the sign of such a result */
 	uint8_t *out;
 };
 
@@ -46,7 +46,7 @@ static void vertical(struct job *j, enum stk_resample_kind kind, bool from_bytes
 		.channels = between(j, 1, 4, 3),
 		.shift = 14,
 		.bias = (uint16_t)between(j, 0, 9, 1)};
-	int layout = between(j, 0, 2, 0); /* interleaved, planar, or neither */
+	int layout = between(j, 0, 2, 0); /* of the pixels: interleaved, planar, or with other strides */
 	v.channel = layout == 1 ? 400 * element : element;
 	v.pixel = layout == 1 ? element : element * (v.channels + (layout == 2));
 	ptrdiff_t row = 1200 * element;
@@ -116,7 +116,7 @@ static void horizontal(struct job *j, enum stk_resample_kind kind, int32_t most_
 		float_weights[i] = (float)(next(j) % 1000) / 1000 - 0.2f;
 	}
 	static int16_t block[200 * 6 * STK_BLOCK_ROWS] __attribute__((aligned(64)));
-	if (kind != STK_RESAMPLE_FLOAT) { /* intermediate values in the range that a vertical kernel produces */
+	if (kind != STK_RESAMPLE_FLOAT) { /* limits intermediate values to the range that a vertical kernel produces */
 		for (size_t i = 0; i < sizeof block / sizeof *block; i++)
 			block[i] = (int16_t)(kind == STK_NARROW ? j->in[i] * 254 : (j->in[i] - 60) * 100);
 		h.block = block;

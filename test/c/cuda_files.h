@@ -20,7 +20,7 @@ struct file {
 	struct stk_rect window;
 };
 
-static uint64_t rng = 5; /* state of draw(); take_seed() sets it from STOKER_TEST_SEED */
+static uint64_t rng = 5; /* state of the random numbers of draw(); take_seed() sets it from STOKER_TEST_SEED */
 
 static inline uint32_t draw(uint32_t n)
 {
@@ -73,7 +73,7 @@ static inline void make_file(struct file *f, bool damage)
 	if (!draw(4))
 		shape.scans = draw(2) ? 1 : 10 + (int)draw(STK_JPEG_GPU_MAX_SCANS - 9);
 	if (shape.components ==
-		1) /* with other factors libjpeg-turbo would decode v[0] rows of blocks at a time, and report damage early */
+		1) /* with other factors, libjpeg-turbo would decode v[0] rows of blocks at a time, and report damage before the row that contains it */
 		shape.h[0] = shape.v[0] = 1;
 	snprintf(f->name, sizeof f->name, "seed %llu", (unsigned long long)rng);
 	f->data = jpeg_reference_encode(&shape, rng, &f->size);

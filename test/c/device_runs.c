@@ -166,7 +166,7 @@ void emulate(const char *format, ...)
 	setenv("STOKER_EMULATED_CUDA", words, 1);
 }
 
-/* Returns the emulated driver's function emulated_calls, or NULL if the driver is NVIDIA's or missing. */
+/* Finds the function emulated_calls of the emulated driver; returns NULL if the driver is NVIDIA's or missing. */
 static long (*count_of_driver(void))(void)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -329,7 +329,7 @@ static bool has_several_decoders(const struct stk_graph *g)
 	return several;
 }
 
-/* Sets the hashes of messages to 0. If several decoders read a damaged file, timing determines which fails first, and so the message. */
+/* Sets the hashes of messages to 0. If several decoders read a damaged file, it depends on timing which one fails first, and so which message is reported. */
 static void forget_messages(struct device_run *r)
 {
 	for (size_t i = 0; i < r->run.count; i++)

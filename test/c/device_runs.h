@@ -35,12 +35,13 @@ struct device_settings {
 	bool no_fuse, trace;
 };
 
-/* Batches in order: each holds its samples, or one entry for an error: {its code, its sample, -2, the hash of its message}. */
+/* The results of a run: an entry for each sample of each batch, in order. A batch that failed has one entry: {the error's code, its sample, -2, the hash of its
+ * message}. */
 struct device_run {
 	struct run run;
 	int batches, errors;
 	double decoded, refused,
-		spare; /* numbers of images: decoded by the GPU, refused by it, and decoded by the cores although the GPU could */
+		spare; /* numbers of images that the GPU decoded, that it refused, and that the cores decoded although the GPU could */
 };
 
 /* Sets options of the emulated driver, which apply to later contexts. Call it while no context exists. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writes FLAC files for tests that use all of the format (RFC 9639), by chance: an encoder whose choices are random instead of good. */
+ * Writes FLAC files for tests that use all of the format (RFC 9639), with an encoder that makes random choices instead of good ones. */
 #ifndef STK_TEST_FLAC_FILES_H
 #define STK_TEST_FLAC_FILES_H
 
@@ -10,9 +10,9 @@
 struct test_flac {
 	int channels, bits, frames;
 	uint32_t rate;
-	int block;        /* frames of a block; with `variable`, of the largest block */
+	int block;        /* number of frames in a block; with `variable`, in the largest block */
 	int variable;     /* blocks have different sizes */
-	int seek_table;   /* the number of blocks from one point of the table to the next; 0: no table */
+	int seek_table;   /* number of blocks from one seek point to the next; 0: the file has no seek table */
 	int id3, padding; /* bytes of an ID3 tag before the file, and of padding in its header */
 	int no_total;     /* the header does not give the number of frames */
 	int first_number; /* number in the first block's header */
@@ -145,7 +145,8 @@ static inline void test_flac_subframe(struct test_bits *b, const int64_t *sample
 		shift = (int)test_draw(seed, 16);
 		const int base = (int)test_draw(seed, 5), most = (1 << (precision - 1)) - 1;
 		for (int k = 0; k < order;
-			k++) { /* coefficients near a fixed predictor's, if these fit into `precision` bits; otherwise, and once in 100, random */
+			/* coefficients near those of a fixed predictor if they fit into `precision` bits; otherwise, and once in 100 subframes, random ones */
+			k++) {
 			int64_t c = k < 4 ? (int64_t)fixed[base][k] * (1 << shift) : 0;
 			c += (int64_t)test_draw(seed, 5) - 2;
 			coefficient[k] = (int)(c > most || c < -most - 1 || !test_draw(seed, 100)
@@ -265,7 +266,9 @@ static inline int32_t *test_flac_samples(const struct test_flac *f, uint64_t *se
 			(int32_t)(unit > most
 					  ? 0
 					  : v / unit *
-						    unit); /* a unit over the range gives silence; other units give wasted bits (zeros at the low end) */
+						    /* samples are multiples of `unit`: a unit above the range gives silence, and a smaller one gives wasted
+						     * bits (low bits that are 0) */
+						    unit);
 	}
 	return samples;
 }

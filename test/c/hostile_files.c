@@ -65,7 +65,8 @@ struct test_file hostile_jpeg(int width, int height)
 {
 	struct test_file f = {calloc(1, ROOM), 0};
 	static const uint8_t scan[] = {1, 1, 0x00, 1, 63, 0};
-	enum { EXTRA = 0x3efd, RUN = (1 << 14) + EXTRA }; /* these bits never give a byte FF, which would need stuffing */
+	/* bits of the longest run, chosen so that the repeated code forms no byte FF, which would have to be followed by a stuffed byte */
+	enum { EXTRA = 0x3efd, RUN = (1 << 14) + EXTRA };
 	put_frame(&f, width, height);
 	put_table(&f);
 	put16(&f, 0xffda);
@@ -210,13 +211,13 @@ static void mutate_segment(struct test_file *f, size_t at, uint64_t *seed)
 		if (length > 2 && at + 2 + length <= f->size)
 			f->data[at + 4 + test_random(seed) % (length - 2)] = (uint8_t)odd_number(seed);
 		break;
-	case 2: /* inserts a restart interval before it */
+	case 2: /* inserts a restart interval before the segment */
 		open_gap(f, at, 6);
 		set16(f, at, 0xffdd);
 		set16(f, at + 2, 4);
 		set16(f, at + 4, odd_number(seed));
 		break;
-	case 3: /* inserts EXIF data with large counts before it */
+	case 3: /* inserts EXIF data with large counts before the segment */
 		open_gap(f, at, 32);
 		memcpy(f->data + at,
 			"\xff\xe1\0\x1e"

@@ -28,7 +28,7 @@ struct test_jpeg {
 	uint64_t script; /* not 0: progressive, with a random script of scans from this seed */
 	bool unfinished; /* omits the last AC scan */
 	double noise;    /* 0 smooth .. 1 white noise */
-	uint64_t seed;   /* of the content */
+	uint64_t seed;   /* seed of the random pixels */
 };
 
 struct test_file test_jpeg_make(const struct test_jpeg *j);

@@ -27,7 +27,7 @@ uint32_t call_draw(uint32_t n)
 	return (uint32_t)((rng >> 33) % n);
 }
 
-/* Chooses a tensor's address. As in a batch of images of odd sizes, it is aligned for the elements, and often not for more. */
+/* Returns an address for a tensor. As in a batch of images of odd sizes, it is aligned for the type of the elements, and often for nothing larger. */
 static uint8_t *take(const struct stk_desc *d)
 {
 	size_t size = stk_dtype_size(d->dtype), aside = call_draw(2) ? size * call_draw(64 / (uint32_t)size) : 0;
@@ -445,7 +445,7 @@ static void draw_perspective(struct call *c)
 	static const enum stk_dtype types[] = {STK_UINT8, STK_UINT16, STK_INT16, STK_FLOAT};
 	static const char *const borders[] = {"constant", "replicate", "reflect", "reflect_101", "wrap"}, *const layouts[] = {
 														  "FHWC", "FCHW"};
-	bool seen = call_draw(2); /* reads most of a larger image */
+	bool seen = call_draw(2); /* the warp reads most of an image that is larger than its output */
 	uint32_t most = seen ? 40 : 9;
 	call_input(c, types[call_draw(4)], 4,
 		(int64_t[4]){1 + call_draw(2), 1 + call_draw(most), 1 + call_draw(most), 1 + call_draw(seen ? 4 : 9)});

@@ -25,11 +25,11 @@ struct call {
 	_Alignas(64) char state[4096];
 	enum stk_status status; /* result of the run on the CPU */
 	uint8_t *want;
-	int32_t first_job, n_jobs; /* indexes in the GPU's batch */
+	int32_t first_job, n_jobs; /* index of the call's first job in the GPU's batch, and number of its jobs */
 };
 
 extern uint8_t *space; /* SPACE bytes, which the test allocates before it opens calls */
-extern size_t used;    /* bytes of it that are in use */
+extern size_t used;    /* bytes of `space` that are in use */
 
 /* Draws a call and runs it on the CPU, which sets `status` and `want`. Returns false if the operator's infer function refused the call. */
 bool call_open(struct call *c);

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* name: of an operation, as in arithmetic_ops.h. */
+/* Returns whether an operation calls libm. name: its name in arithmetic_ops.h. */
 static inline bool calls_libm(const char *name)
 {
 	static const char *const names[] = {

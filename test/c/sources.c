@@ -11,7 +11,7 @@ struct pulled {
 	uint8_t bytes[BATCH][2][BYTES];
 };
 
-/* Reads the counters from within a callback, as a user's callback or a garbage collector in it might. */
+/* Reads the counters of the pipeline from within a callback, as the user's code or a garbage collector might. */
 static void ask(const struct source *s)
 {
 	struct stk_counter counters[64];
@@ -65,7 +65,7 @@ static enum stk_status spoil(const struct source *s, struct stk_feed *feed, stru
 	return STK_OK;
 }
 
-/* Returns the request's expected place in the sequence of all shards. */
+/* Returns the position that the request should have in the sequence of all shards. */
 static int64_t place_of(const struct source *s, const struct stk_feed_request *q)
 {
 	int32_t shards = s->shards ? s->shards : 1;
@@ -87,7 +87,7 @@ static enum stk_status pull(void *user, const struct stk_feed_request *q, struct
 		abort();
 	int64_t left = s->samples - q->position;
 	if (left <= 0) {
-		s->pulls--; /* nothing to release */
+		s->pulls--; /* a failed pull has no tensors to release */
 		return STK_END;
 	}
 	struct pulled *p = calloc(1, sizeof *p);

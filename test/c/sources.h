@@ -14,14 +14,14 @@ enum { BATCH = 4, HEIGHT = 3, WIDTH = 2, BYTES = HEIGHT * WIDTH };
 enum fault { NO_FAULT, FAILS, FAILS_SILENTLY, WRONG_DTYPE, WRONG_NDIM, NEGATIVE_SHAPE, TOO_MANY, TOO_FEW };
 
 struct source {
-	int64_t samples; /* in an epoch */
+	int64_t samples; /* number of samples in an epoch */
 	bool per_sample;
 	enum stk_seek seek;
 	int32_t shards, shard; /* shards 0 stands for 1 */
 	enum fault fault;
 	int64_t fault_at; /* position in the epoch at which the fault occurs */
 	int delay_us;
-	struct stk_pipeline *asks; /* pull, release and reset read this pipeline's counters; may be NULL */
+	struct stk_pipeline *asks; /* pull, release and reset read the counters of this pipeline; nullable */
 	/* The members below record the calls. */
 	int pulls, released, resets, destroyed;
 	int64_t last_reset;

@@ -151,10 +151,10 @@ static void test_what_two_runs_have_not_used_makes_room(void **state)
 	age(&d, "c", 500);
 	open_disk(&beside, 3 * each + 10); /* another process of the same run */
 	beside.begun_last = time(NULL) - 1000;
-	assert_true(keep(&beside, "d", 1000)); /* replaces a, the oldest */
+	assert_true(keep(&beside, "d", 1000)); /* evicts a, the oldest */
 	assert_true(!there(&d, "a") && there(&d, "b") && there(&d, "c") && there(&d, "d"));
-	assert_true(keep(&beside, "e", 1000));  /* replaces b */
-	assert_false(keep(&beside, "f", 1000)); /* the last run used c, and this run the rest */
+	assert_true(keep(&beside, "e", 1000));  /* evicts b */
+	assert_false(keep(&beside, "f", 1000)); /* no room: the previous run has used c, and this run all other files */
 	assert_true(!there(&d, "b") && there(&d, "c") && there(&d, "d") && there(&d, "e"));
 	assert_int_equal(stk__cache_used(&d), 3 * each);
 	assert_false(keep(&d, "large", 4000));

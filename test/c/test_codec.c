@@ -198,7 +198,7 @@ static void test_cmyk_becomes_rgb(void **state)
 	stk__decoder_destroy(d);
 }
 
-/* Finds the stored pixel (x, y) that is pixel (u, v) of the upright image, by the turns and flips of each EXIF orientation. */
+/* Computes which stored pixel (x, y) becomes pixel (u, v) of the upright image, by the rotation and mirroring of each EXIF orientation. */
 static void stored_of(int orientation, int width, int height, int u, int v, int *x, int *y)
 {
 	int right = width - 1, bottom = height - 1;
@@ -460,7 +460,7 @@ static void test_truncated_files_are_errors(void **state)
 		struct test_png p = {.width = 40, .height = 30, .color = 2, .bits = 8, .interlaced = n == 4, .seed = 1};
 		struct test_file f = n < 3 ? test_jpeg_make(&j) : test_png_make(&p);
 		check_truncations(strict, f, &r);
-		if (n < 3) { /* callers may ask for half an image rather than none */
+		if (n < 3) { /* lenient decoding returns the part of the image before the damage */
 			enum stk_status status;
 			f.size -= 20;
 			uint8_t *got = test_decode(lenient, f, STK_RGB, STK_UINT8, false, NULL, &status, NULL);

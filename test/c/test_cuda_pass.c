@@ -256,7 +256,7 @@ struct job {
 	struct stk_pass pass;
 	struct stk_rect need;
 	ptrdiff_t row;
-	size_t offset; /* of the job's result in the output, in bytes */
+	size_t offset; /* offset in bytes of the job's result in the output */
 	bool planar_source, planar, taken;
 };
 
@@ -419,7 +419,7 @@ static void passes_equal_the_cpus(void **state)
 	bench_destroy(g->dev, &b);
 }
 
-/* Needs no GPU: a batch with exactly the room that its passes need accepts them, and not one more. */
+/* A batch with exactly the capacity that its passes need accepts these passes and no further one. This test needs no GPU. */
 static void batches_are_as_large_as_they_must_be(void **state)
 {
 	(void)state;

@@ -76,7 +76,7 @@ static int tear_down(void **state)
 
 /* ---- CPU and GPU give the same bytes ---- */
 
-/* Runs the graph on both sides and compares the results. Gives the GPU's run to the caller if `out` is set. */
+/* Runs the graph on the CPU and on the GPU and compares the results. Copies the GPU's run to *out unless that is NULL. */
 static void assert_sides_agree(
 	const char *folder, const struct device_graph *g, struct device_settings s, int epochs, struct device_run *out)
 {

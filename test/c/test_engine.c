@@ -244,7 +244,7 @@ static void test_warm_pipelines_allocate_nothing(void **state)
 		grown = pipeline_counter(p, "allocations") - before;
 	}
 	assert_true(grown == 0);
-	/* two batches ahead, the consumer's, and one more that may open while a slow read delays the oldest */
+	/* slots for two batches ahead, for the consumer's batch, and for one more that may open while a slow read delays the oldest */
 	assert_true(pipeline_counter(p, "slots") <= 4);
 	close_pipeline(p, ctx);
 }

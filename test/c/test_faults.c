@@ -524,7 +524,7 @@ static void test_nothing_is_read_for_a_batch_that_failed(void **state)
 	for (int n = HELD; stk_pipeline_next(p, &held[n], &err) == STK_OK; n++) { /* batches that were finished earlier */
 		assert_true(n + 1 < HELD + MORE);
 		int64_t now = calm(s);
-		assert_true(now <= asked + 2); /* the next batch's first requests: at most twice the number that may be in flight */
+		assert_true(now <= asked + 2); /* after the failure at most the first requests of the next batch were sent */
 		asked = now;
 	}
 	assert_int_equal(err.code, STK_NO_MEMORY);

@@ -367,7 +367,7 @@ static void test_spellings_of_the_same_windows_agree(void **state)
 	/* The operators that draw windows have the same name, so they draw the same ones. As in DALI, it depends on the operators whether a filter that reaches
 	 * over a window's border reads the image there or repeats the border; nearest-pixel sampling only reads the window. */
 	struct result a = run_graph(window_in_decoder), b = run_graph(window_in_resize);
-	int equal = 0; /* a position on a pixel's edge may round to either side, since window and image have different origins */
+	int equal = 0; /* positions on a pixel's edge may be rounded differently, since window and image have different origins */
 	for (size_t i = 0; i < FILES; i++) {
 		assert_int_equal(a.run.samples[i].id, b.run.samples[i].id);
 		equal += a.run.samples[i].hash == b.run.samples[i].hash;

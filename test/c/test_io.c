@@ -329,7 +329,7 @@ static void test_queue_is_ordered(void **state)
 			count[requests[i].deadline]++;
 			stk__queue_push(&q, &requests[i]);
 			held++;
-			if (stk__random_below(&random, 3) == 0) { /* the smallest of the held buffers */
+			if (stk__random_below(&random, 3) == 0) { /* releases the smallest of the buffers that are in use */
 				struct stk_request *r = stk__queue_pop(&q);
 				for (int d = 0; d < r->deadline; d++)
 					assert_int_equal(count[d], 0);
@@ -346,8 +346,8 @@ static void test_queue_is_ordered(void **state)
 	}
 }
 
-/* Files offer no way to block a thread for as long as needed. So this holds the only thread in `done` while other requests queue, and records which one
- * comes next. */
+/* Blocks io's only thread in a request's `done` while other requests queue, since reading a file cannot block it for as long as needed. Records the order in
+ * which requests complete. */
 struct holder {
 	struct gate gate;
 	pthread_barrier_t in, out;
@@ -540,7 +540,7 @@ static void test_reverse_source(void **state)
 static void test_fault_loop(void **state)
 {
 	(void)state;
-	put("f", 400000); /* needs a second buffer */
+	put("f", 400000); /* larger than the first buffer */
 	for (int try = 0; try < 2; try++)
 		for (int kind = 0; kind < STK_FAULT_KINDS; kind++)
 			for (int64_t nth = 0, met = 1; met; nth++) {

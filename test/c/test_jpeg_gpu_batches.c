@@ -96,7 +96,7 @@ static void batches_in_flight_equal_libjpeg_turbo(void **state)
 				if (verdict == STK_JPEG_GPU_OK)
 					check_window(dev, &f->files[i], &f->items[i]);
 			}
-			/* Decodes twice more: parts may have grown, but now all memory is allocated. */
+			/* Decodes twice more. The second time must not allocate, since memory that was too small has grown by then. */
 			uint64_t allocations = 0;
 			for (int again = 0; again < 2; again++) {
 				allocations = stk__alloc_count();
@@ -185,7 +185,7 @@ static void decode_on_cores(const struct stk_jpeg_gpu_item *it, struct stk_decod
 	free(pixels);
 }
 
-/* A crop of the upright image, resized, as floats. */
+/* Draws a pass that crops and resizes the upright image, and converts it to floats. */
 static void draw_turned_pass(struct stk_jpeg_gpu_item *it, struct stk_pass *pass)
 {
 	int32_t w = it->header->width, h = it->header->height;

@@ -111,7 +111,7 @@ static struct tally run_batch(struct bench *b, struct file *files, int n)
 	bool taken[MAX_FILES];
 	stk__jpeg_gpu_plan_begin(b->plan, &b->limits);
 	for (int i = 0; i < n; i++) {
-		at += draw(40); /* any alignment */
+		at += draw(40); /* so that files begin at addresses of any alignment */
 		assert_true(at + files[i].size + 64 < sizeof raw);
 		memcpy(raw + at, files[i].data, files[i].size);
 		struct stk_jpeg_gpu_file f = {
@@ -248,8 +248,10 @@ static void damage_to_progressive_files_is_flagged_or_harmless(void **state)
 {
 	struct tally t = made_files(*state, rounds(), draw_progressive, true);
 	print_message("%d right, %d flagged, %d refused\n", t.right, t.flagged, t.refused);
-	assert_true(t.flagged >
-		    rounds() / 3); /* most are refused: segments between the scans do not end at the right place, or EOI is missing */
+	assert_true(
+		t.flagged >
+		rounds() /
+			3); /* most damaged progressive files are refused, because a segment between the scans has the wrong length or EOI is missing */
 }
 
 /* Blocks of pure noise look the same to all tables: a thread that starts with the wrong block of the MCU seldom synchronizes. */

@@ -75,7 +75,7 @@ static void test_unstuffing(void **state)
 		}
 		for (int level = 0; level < LEVELS; level++) {
 			struct stk_jpeg_unstuffed u = kernels_of(level)->unstuff(src, size, got, room);
-			/* It may write past `room`; only the bytes that it reports as written count. */
+			/* The kernel may write past `room`. Only the bytes that it reports as written are compared. */
 			struct stk_jpeg_unstuffed w = unstuff_slowly(src, size, want, u.written > room ? u.written : room);
 			assert_int_equal(u.written, w.written);
 			assert_int_equal(u.read, w.read);
@@ -102,7 +102,7 @@ static struct stk_jpeg_huffman random_code(uint64_t *r, uint8_t *symbols, int co
 	for (;;) {
 		memset(&h, 0, sizeof h);
 		int shortest = test_random_in(r, 1, 8);
-		double left = 1; /* what is left of Kraft's sum, 1; the code of all ones stays unused */
+		double left = 1; /* rest of Kraft's sum, which is at most 1; the code of all ones stays unused */
 		int placed = 0;
 		for (int n = shortest; n <= 16 && placed < count; n++) {
 			int room = (int)(left * (1 << n)) - 1, most = room < count - placed ? room : count - placed;
@@ -289,7 +289,7 @@ static void test_entropy_decoding_of_noise(void **state)
 			dc_symbols[i] = (uint8_t)i;
 		struct stk_jpeg_huffman dc_code = random_code(&r, dc_symbols, 12),
 					ac_code = random_code(&r, ac_symbols, all_ac_symbols(ac_symbols, 8));
-		uint8_t *end = memchr(ac_code.values, 0, 256), first = ac_code.values[0]; /* the end of block gets a short code */
+		uint8_t *end = memchr(ac_code.values, 0, 256), first = ac_code.values[0]; /* gives the end-of-block symbol a short code */
 		ac_code.values[0] = 0;
 		*end = first;
 		stk__jpeg_ac_table_build(&ac, &ac_code);

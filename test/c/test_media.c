@@ -151,7 +151,7 @@ static void test_turned_views(void **state)
 		assert_int_equal(view.height, 2);
 		for (int y = 0; y < 2; y++)
 			for (int x = 0; x < 3; x++) {
-				/* where a picture of 3 x 2 pixels has its pixel after a turn to the right */
+				/* where pixel (x, y) of a picture of 3 x 2 pixels lies after rotations by 0, 90, 180 and 270 degrees clockwise */
 				const int at[4][2] = {{x, y}, {1 - y, x}, {2 - x, 1 - y}, {y, 2 - x}};
 				const uint8_t *want = memory + (at[rotation / 90][1] * dst.width + at[rotation / 90][0]) * 3;
 				assert_ptr_equal((uint8_t *)view.data + y * view.row + x * view.pixel, want);

@@ -234,7 +234,7 @@ static void test_random_windows_keep_their_bounds(void **state)
 	}
 }
 
-/* Recorded values: a change here would change every resumed run. */
+/* Compares with recorded values, because a change of the draws would change every resumed run. */
 static void test_random_windows_are_frozen(void **state)
 {
 	(void)state;

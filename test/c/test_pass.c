@@ -191,7 +191,7 @@ static void reference_axis(const struct stk_resize *r, bool vertical, int32_t in
 static void one_resize(double *equal_share, double *worst)
 {
 	int32_t w = between(1, 90), h = between(1, 90), c = between(1, 4), ow = between(1, 70), oh = between(1, 70);
-	/* The Gaussian ends where its curve is not 0: the parity tests cover positions that are exactly on a pixel. */
+	/* The Gaussian is cut off where its curve is not 0, so it is not compared where positions are exactly on a pixel; the parity tests do that. */
 	int filter = between(1, 5), other = next() % 3 ? filter : between(1, 5);
 	bool whole = next() % 2;
 	struct stk_resize r = {ow, oh, 0, 0, (float)w, (float)h, (uint8_t)filter, (uint8_t)other, next() % 2, next() % 4 == 0,
@@ -199,7 +199,7 @@ static void one_resize(double *equal_share, double *worst)
 	if (!whole || filter == STK_INTERP_GAUSSIAN || other == STK_INTERP_GAUSSIAN) {
 		r.roi_x0 = uniform(-2, (float)w), r.roi_x1 = uniform(-2, (float)w + 2) + 0.0137f;
 		r.roi_y0 = uniform(-2, (float)h), r.roi_y1 = uniform(-2, (float)h + 2) + 0.0173f;
-		r.drop = 0; /* `drop` ignores taps outside of the image, which here might be all of them */
+		r.drop = 0; /* with `drop`, taps outside of the image are ignored, which here might be all taps */
 	}
 	struct picture src = picture_make(STK_UINT8, w, h, c, (int)next() % 3);
 	picture_randomize(&src);

@@ -69,7 +69,7 @@ static void test_latency_is_hidden_by_requests_in_flight(void **state)
 	w.pipeline = NULL; /* the pipeline ends from here on */
 	pthread_mutex_unlock(&s->lock);
 	assert_int_equal(count, N);
-	assert_true(s->most_in_flight <= WINDOW + 2); /* a worker always sends a request if its own read misses */
+	assert_true(s->most_in_flight <= WINDOW + 2); /* beyond the window, each worker sends a request if its own read would block */
 	print_message("of %lld requests that ended, %lld left %d or more in flight, %lld fewer since as many lay read\n", (long long)w.ends,
 		(long long)w.full, w.least, (long long)w.early);
 	assert_true(w.ends >= N / 2);
@@ -93,7 +93,7 @@ static void test_a_straggler_holds_nobody_up(void **state)
 	enum { BATCH = 8 };
 	struct stk_context *ctx = two_workers();
 	struct slow_source *s = add_slow_source(ctx, 0);
-	s->stalled = "slow://3"; /* in order: belongs to batch 0 */
+	s->stalled = "slow://3"; /* without shuffling this object belongs to batch 0 */
 	struct stk_pipeline *p = slow_pipeline(ctx, 200, BATCH, false);
 	assert_int_equal(stk_pipeline_start(p, NULL), STK_OK);
 	/* batches 1 and 2 are made while batch 0 waits: all their chains have run */

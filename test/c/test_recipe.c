@@ -150,7 +150,7 @@ static void draw_script(struct script *s, struct stk_recipe *r)
 {
 	*s = (struct script){.w = between(1, 24), .h = between(1, 20), .c = between(1, 4)};
 	if (between(0, 3) == 0)
-		s->w = 16; /* a width of full vectors */
+		s->w = 16; /* a multiple of the vectors' width */
 	stk__recipe_begin(r, s->w, s->h, s->c);
 	int32_t wanted = between(1, STK_RECIPE_MOVES);
 	for (; s->n < wanted; s->n++) {

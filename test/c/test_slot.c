@@ -185,7 +185,7 @@ static void what_is_held_has_a_limit(struct stk_gpu_device *dev)
 			stk__block_drop(held[k][v]);
 	assert_int_equal(kept_bytes(r), 0);
 	assert_int_equal(r->out, 0);
-	for (int k = 0; k < 600; k++) { /* meanwhile the ring frees the memory that only the burst needed */
+	for (int k = 0; k < 600; k++) { /* in these batches the ring frees the memory that only the burst needed */
 		assert_true(deliver(r, none, &lack));
 		stk__block_drop(none[0]);
 		stk__block_drop(none[1]);

@@ -286,7 +286,7 @@ static void test_many_chunks(void **state)
 
 /* ---- FLAC ---- */
 
-/* Returns a window of the bytes in pieces, as reading from a file does. */
+/* A source of bytes that returns them in pieces, as reading from a file does. */
 struct pieces {
 	const uint8_t *data;
 	uint8_t *last; /* AddressSanitizer finds reads outside of the last piece */
@@ -491,7 +491,7 @@ static void test_flac_cut(void **state)
 			int32_t *to = malloc(4 * 4000);
 			struct stk_sound_window w = {.dtype = STK_INT32, .to = to};
 			enum stk_status s = stk__sound_peek(&bytes, false, &info, &err);
-			if (!s) { /* peek found the header of the last block; decoding notices later that its samples are missing */
+			if (!s) { /* the header of the last block was intact, so only decoding notices that its samples are missing */
 				w.count = info.frames;
 				s = stk__sound_read(&bytes, &info, &w, &err);
 			}

@@ -34,7 +34,7 @@ static void check_epochs(bool per_sample, int64_t samples)
 	stk_pipeline_destroy(p);
 	stk_context_unref(&ctx);
 	source_assert_balanced(&s);
-	assert_true(s.resets >= 2); /* the pipeline begins epochs ahead, and each begin is a reset */
+	assert_true(s.resets >= 2); /* the pipeline begins later epochs ahead, and each beginning is a call of reset */
 	assert_int_equal(s.last_reset, s.resets);
 }
 
@@ -231,7 +231,7 @@ static void test_a_source_is_destroyed_once_wherever_it_ends(void **state)
 	assert_int_equal(stk_graph_set_source(g, in, &c, &err), STK_OK);
 	c = source_callbacks(&second);
 	enum stk_status again = stk_graph_set_source(g, in, &c, &err);
-	assert_int_equal(first.destroyed + second.destroyed, 1); /* one of them was replaced or refused */
+	assert_int_equal(first.destroyed + second.destroyed, 1); /* the graph keeps one of the two sources, and has destroyed the other */
 	assert_int_equal(again == STK_OK, first.destroyed);
 	stk_graph_destroy(g);
 	assert_int_equal(first.destroyed, 1);
