@@ -5,14 +5,16 @@
 
 #include "stoker/batching.h"
 
-/* The units in which rows are moved. */
-struct stk_unit16 {
-	uint32_t v[4];
-}
-#if defined(__GNUC__)
-__attribute__((aligned(16)))
+/* The units in which rows are moved. The host and the kernels must agree on the layout of these structs, so the alignment is written in standard C and C++:
+ * NVRTC, for example, is not GCC and skips GCC's attributes. */
+#ifdef __cplusplus
+#define STK_UNIT_ALIGNED alignas(16)
+#else
+#define STK_UNIT_ALIGNED _Alignas(16)
 #endif
-;
+struct stk_unit16 {
+	STK_UNIT_ALIGNED uint32_t v[4];
+};
 #define STK_FOR_UNITS(X) X(stk_unit1) X(stk_unit2) X(stk_unit4) X(stk_unit8) X(stk_unit16)
 typedef uint8_t stk_unit1;
 typedef uint16_t stk_unit2;

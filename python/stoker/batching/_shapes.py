@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import torch
@@ -31,14 +31,15 @@ def check_dim(name: str, dim: int, low: int, dims: int) -> int:
 def _count_arguments(function: Callable[..., Any]) -> tuple[int, int, bool]:
     """Returns the number of a callable's positional arguments, the number of those without a default, and whether it has *args. Returns (1, 1, False) if its
     signature cannot be read."""
-    if isinstance(
-        function, FunctionType
-    ):  # torch.compile can trace the code object, but not inspect.signature of a function that is made in the graph
+    # torch.compile can trace a code object, but not inspect.signature of a function that is made in the graph or of a builtin such as torch.relu.
+    if isinstance(function, FunctionType):
         code = function.__code__
         return code.co_argcount, code.co_argcount - len(function.__defaults__ or ()), bool(code.co_flags & inspect.CO_VARARGS)
+    if isinstance(function, BuiltinFunctionType):
+        return 1, 1, False
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # some builtins have no signature, such as torch.relu
+    except (TypeError, ValueError):
         return 1, 1, False
     kinds = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return len(kinds), sum(p.default is p.empty for p in kinds), any(p.kind is p.VAR_POSITIONAL for p in parameters)

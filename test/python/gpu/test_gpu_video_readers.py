@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from stoker import fn, pipeline_def, types
 from stoker import transforms as T
 from stoker.loader import Video
 from support import SEED, make_nuscenes
-from test_pack_video import pack
+from test_pack_video import COMMAND, pack
 
 pytestmark = videos.needs_video
 only_emulated = pytest.mark.skipif(bool(why_no_gpu()) or not emulated(), reason="asks the emulated decoder to fail")
@@ -238,6 +239,7 @@ def test_loader(clips, tmp_path, given):
     assert "mpeg4" in gpu.explain()
 
 
+@pytest.mark.skipif(not (COMMAND.exists() and shutil.which("ffmpeg")), reason="packs its videos with the build's command and with ffmpeg")
 def test_streampetr_over_videos(tmp_path, monkeypatch):
     """The example's loop reads six cameras from videos: the fields of all batches are those of the cores."""
     root = make_nuscenes(tmp_path / "nuscenes", scenes=2, samples=4, seed=SEED, size=(200, 112), sweeps=0, points=400)
