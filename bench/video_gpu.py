@@ -3,9 +3,12 @@
 """Compares video decoding on the GPU with PyNvVideoCodec: frames a second of six cameras, as RGB tensors in GPU memory.
 
 usage: video_gpu.py [--folder DIR] [--cameras N] [--gop N] [--frames N] [--seconds S] [--threads N] [--rounds N] [--check]
+       [--engines]
 Makes one HEVC video of 1600 x 900 pixels for each camera in the folder if it is empty (needs the ffmpeg program). A moment is one frame of every camera.
-random: moments at random places. consecutive: the moments of a video one after another, read ten at a time. Each camera has its own decoder and --threads
-threads share the cameras' work; all sides use the same threads. A figure is the median over the rounds. --check compares a few frames with the cores'.
+random: moments at random places. consecutive: the moments of a video one after another, in requests of ten. single: the same in requests of one. Each
+camera has its own decoder and --threads threads share the cameras' work; all sides use the same threads. A figure is the median over the rounds. --check
+compares a few frames with the cores'. --engines measures what the GPU's decode engines give at most: PyNvVideoCodec decodes whole files, and nothing is
+converted or copied.
 """
 
 from __future__ import annotations
@@ -86,16 +89,39 @@ def measure(decoders: list[list[Any]], requests: Callable[[], list[int]], thread
     return count / elapsed
 
 
-def consecutive(length: int) -> Callable[[], list[int]]:
+def consecutive(length: int, count: int) -> Callable[[], list[int]]:
+    """Returns a function that returns the next `count` frames at each call, and begins again at the end of the video."""
     at = 0
 
     def requests() -> list[int]:
         nonlocal at
         first = at
-        at = (at + BATCH) % (length - length % BATCH)
-        return list(range(first, first + BATCH))
+        at = (at + count) % (length - length % count)
+        return list(range(first, first + count))
 
     return requests
+
+
+def measure_engines(files: list[Path], streams: int, seconds: float) -> float:
+    """Returns the frames a second that `streams` decoders of PyNvVideoCodec give together, in a thread each."""
+    import PyNvVideoCodec as nvc
+
+    end = 0.0
+
+    def decode(file: Path) -> int:
+        count = 0
+        decoder = nvc.CreateDecoder(gpuid=0, codec=nvc.CreateDemuxer(filename=str(file)).GetNvCodecId(), usedevicememory=True)
+        while time.perf_counter() < end:
+            for packet in nvc.CreateDemuxer(filename=str(file)):
+                count += len(decoder.Decode(packet))
+        return count
+
+    with ThreadPoolExecutor(streams) as pool:
+        begin = time.perf_counter()
+        end = begin + seconds
+        jobs = [pool.submit(decode, files[i % len(files)]) for i in range(streams)]
+        count = sum(job.result() for job in jobs)
+        return count / (time.perf_counter() - begin)
 
 
 def main() -> None:
@@ -108,6 +134,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[6, 12])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--engines", action="store_true")
     args = parser.parse_args()
     files = make_videos(args.folder, args.cameras, args.gop, args.frames)
     print(torch.cuda.get_device_name(), stoker.__version__, f"{len(files)} files of {len(stoker.VideoDecoder(files[0]))} frames")
@@ -122,16 +149,19 @@ def main() -> None:
         sides.append(FromPyNv)
     except ImportError as e:
         print("without PyNvVideoCodec:", e)
+    if args.engines:
+        for streams in (1, 6, 7, 8, 12, 14):
+            print(f"engines alone, {streams} streams: {measure_engines(files, streams, args.seconds):.0f} frames/s", flush=True)
     for threads in args.threads:
         copies = max(1, threads // len(files))
         opened = {side.name: [[side(f) for _ in range(copies)] for f in files] for side in sides}
-        for mode in ("random", "consecutive"):
+        for mode, size in (("random", 1), ("consecutive", BATCH), ("single", 1)):
             figures: dict[str, list[float]] = {}
             for k in range(args.rounds):
                 for name, decoders in opened.items():
                     length = len(decoders[0][0])
                     rng = random.Random(k)
-                    requests = (lambda r=rng, n=length: [r.randrange(n)]) if mode == "random" else consecutive(length)
+                    requests = (lambda r=rng, n=length: [r.randrange(n)]) if mode == "random" else consecutive(length, size)
                     figures.setdefault(name, []).append(measure(decoders, requests, threads, args.seconds))
             for name, values in figures.items():
                 shown = " ".join(f"{v:.0f}" for v in values)
