@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures rows of Parquet files decoded per CPU-second, in turns over the same files: by Loader, and by `datasets` with a transform in a DataLoader.
+"""Measures rows of Parquet files decoded per CPU-second, in turns over the same files: by Loader, by `datasets` with a transform in a DataLoader, and by
+litData's Parquet reader in its StreamingDataLoader. Each measurement is a process of its own, whose clock starts after the imports and a first batch.
 
-usage: parquet.py [--rows N] [--side PIXELS] [--rounds N]    needs pyarrow, datasets, torch and torchvision
+usage: parquet.py [--rows N] [--side PIXELS] [--crop PIXELS] [--rounds N] [--only NAME,...]    needs pyarrow, torch, torchvision, datasets and litdata
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import json
 import os
 import resource
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +23,7 @@ from typing import Any
 
 import peers
 
-BATCH, CROP = 32, 64
+BATCH = 32
 
 
 def write(folder: Path, rows: int, side: int) -> list[str]:
@@ -54,70 +58,117 @@ def cpu_seconds() -> float:
     return sum(u.ru_utime + u.ru_stime for u in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
 
 
-def of_stoker(paths: list[str]) -> Iterator[Any]:
+def of_stoker(paths: list[str], crop: int) -> Iterator[Any]:
     from stoker import Loader
     from stoker import transforms as T
 
-    steps = [T.RandomResizedCrop(CROP), T.RandomHorizontalFlip(), T.Normalize([0.5] * 3, [0.5] * 3)]
+    steps = [T.RandomResizedCrop(crop), T.RandomHorizontalFlip(), T.Normalize([0.5] * 3, [0.5] * 3)]
     with Loader(paths, BATCH, transforms=steps, fields={"image": "Image", "label": None}, shuffle="groups", seed=1) as loader:
         yield from loader
 
 
-def of_datasets(paths: list[str]) -> Iterator[Any]:
-    import datasets
+def torchvision_steps(crop: int) -> Callable[[Any], Any]:
     import torch
 
     peers.import_torchvision()
     from torchvision.transforms import v2
 
-    datasets.disable_progress_bars()
-    steps = v2.Compose(
+    return v2.Compose(
         [
             v2.ToImage(),
-            v2.RandomResizedCrop(CROP),
+            v2.RandomResizedCrop(crop),
             v2.RandomHorizontalFlip(),
             v2.ToDtype(torch.float32, scale=True),
             v2.Normalize([0.5] * 3, [0.5] * 3),
         ]
     )
-    rows = datasets.load_dataset(
-        "parquet", data_files=paths, split="train", streaming=False, cache_dir=os.path.dirname(paths[0]) + "/cache"
-    )
+
+
+def of_datasets(paths: list[str], crop: int) -> Iterator[Any]:
+    import datasets
+    import torch
+
+    datasets.disable_progress_bars()
+    steps = torchvision_steps(crop)
+    cache = os.path.dirname(paths[0]) + "/cache"
+    rows = datasets.load_dataset("parquet", data_files=paths, split="train", streaming=False, cache_dir=cache)
     rows = rows.with_transform(lambda r: {"image": [steps(i) for i in r["image"]], "label": r["label"]})
     yield from torch.utils.data.DataLoader(rows, BATCH, shuffle=True, num_workers=2)
 
 
-def measure(run: Callable[[list[str]], Iterator[Any]], paths: list[str]) -> tuple[float, float, float]:
-    """Returns rows a CPU-second, rows a second, and the seconds to the first batch."""
+def of_litdata(paths: list[str], crop: int) -> Iterator[Any]:
+    import litdata
+    import torch
+    from litdata.streaming.item_loader import ParquetLoader
+    from PIL import Image
+
+    torch.set_num_threads(1)  # as in a worker of a DataLoader
+    steps, folder = torchvision_steps(crop), os.path.dirname(paths[0])
+    if not os.path.exists(folder + "/index.json"):
+        litdata.index_parquet_dataset(folder, num_workers=1)
+
+    def made(row: Any) -> dict[str, Any]:
+        image, label = row.values() if isinstance(row, dict) else row
+        return {"image": steps(Image.open(io.BytesIO(image["bytes"])).convert("RGB")), "label": label}
+
+    rows = litdata.StreamingDataset(folder, item_loader=ParquetLoader(), shuffle=True, seed=1, transform=made)
+    # Polars forbids workers that are forked, and the imports of spawned ones would count: without workers, litData needs the fewest CPU-seconds.
+    yield from litdata.StreamingDataLoader(rows, batch_size=BATCH, num_workers=0)
+
+
+SIDES: dict[str, Callable[[list[str], int], Iterator[Any]]] = {"stoker": of_stoker, "datasets": of_datasets, "litdata": of_litdata}
+
+
+def measure(name: str, paths: list[str], crop: int) -> dict[str, float]:
+    """Returns rows a CPU-second, rows a second, the seconds to the first batch, and the largest memory in MB of this process, without its workers."""
+    warm = SIDES[name](paths, crop)
+    next(warm)
+    del warm
     begin, cpu, rows, first = time.perf_counter(), cpu_seconds(), 0, 0.0
-    for batch in run(paths):
+    for batch in SIDES[name](paths, crop):
         rows += len(batch["label"] if isinstance(batch, dict) else batch.label)
         first = first or time.perf_counter() - begin
-    return rows / (cpu_seconds() - cpu), rows / (time.perf_counter() - begin), first
+    wall, used, peak = time.perf_counter() - begin, cpu_seconds() - cpu, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"rows": rows, "per_cpu": rows / used, "per_second": rows / wall, "first": first, "peak": peak}
+
+
+def in_child(name: str, paths: list[str], crop: int) -> dict[str, float]:
+    command = [sys.executable, __file__, "--child", json.dumps([name, paths, crop])]
+    found: dict[str, float] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--side", type=int, default=256)
+    parser.add_argument("--crop", type=int, default=224)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default=",".join(SIDES))
+    parser.add_argument("--child")
     asked = parser.parse_args()
-    sides = {"stoker": of_stoker, "datasets": of_datasets}
-    found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in sides}
+    if asked.child:
+        print(json.dumps(measure(*json.loads(asked.child))))
+        return
+    names = [n for n in SIDES if n in asked.only.split(",")]
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     with tempfile.TemporaryDirectory() as folder:
         paths = write(Path(folder), asked.rows, asked.side)
         size = os.path.getsize(paths[0]) * 4 / asked.rows
-        for run in sides.values():
-            measure(run, paths)  # not counted: this run includes imports, and `datasets` makes its cache
         for _ in range(asked.rounds):
-            for name, run in sides.items():
-                found[name].append(measure(run, paths))
-    print(f"{asked.rows} rows of {size / 1000:.0f} KB, {asked.side} x {asked.side} pixels, crops of {CROP}")
+            for name in names:
+                found[name].append(in_child(name, paths, asked.crop))
+    print(f"{asked.rows} rows of {size / 1000:.0f} KB, {asked.side} x {asked.side} pixels, crops of {asked.crop}, batches of {BATCH}")
     for name, values in found.items():
-        per_cpu, per_second, first = (statistics.median(v[k] for v in values) for k in range(3))
-        print(f"{name:9} {per_cpu:7.0f} rows a CPU-second, {per_second:7.0f} rows a second, first batch after {first:.2f} s")
-    ratios = sorted(a[0] / b[0] for a, b in zip(*found.values(), strict=True))
-    print(f"rows a CPU-second: {statistics.median(ratios):.1f} times ({ratios[0]:.1f} to {ratios[-1]:.1f})")
+        rows, per_cpu, per_second, first, peak = (
+            statistics.median(v[k] for v in values) for k in ("rows", "per_cpu", "per_second", "first", "peak")
+        )
+        print(
+            f"{name:9} {per_cpu:7.0f} rows a CPU-second, {per_second:7.0f} rows a second, first batch after {first:.2f} s, {peak:.0f} MB at most, {rows:.0f} rows"
+        )
+    for name in names[1:]:
+        ratios = sorted(a["per_cpu"] / b["per_cpu"] for a, b in zip(found[names[0]], found[name], strict=True))
+        print(f"rows a CPU-second: {statistics.median(ratios):.1f} times {name} ({ratios[0]:.1f} to {ratios[-1]:.1f})")
 
 
 if __name__ == "__main__":

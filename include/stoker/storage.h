@@ -121,6 +121,20 @@ STK_API STK_MUST_USE enum stk_status stk_storage_read(struct stk_storage *s, con
 STK_API STK_MUST_USE enum stk_status stk_storage_find(struct stk_storage *s, const char *const *paths, int32_t count,
 	void (*found)(void *user, const char *path), void *user, struct stk_error *err);
 
+/* A name that stk_storage_find_entries has found, and what the listing of its store says about it. */
+struct stk_storage_entry {
+	size_t size; /* sizeof(struct stk_storage_entry), set by the library */
+	const char *path;
+	int64_t bytes; /* size of the object; -1: the name comes from no listing */
+	uint64_t tag;  /* stk_storage_tag of the object's version; 0: not known */
+};
+/* Like stk_storage_find. The entry and its path end with the call of `found`. */
+STK_API STK_MUST_USE enum stk_status stk_storage_find_entries(struct stk_storage *s, const char *const *paths, int32_t count,
+	void (*found)(void *user, const struct stk_storage_entry *entry), void *user, struct stk_error *err);
+/* Returns a number that differs between versions of an object (struct stk_storage_object), by which an entry of a listing is compared with what was read;
+ * 0 for NULL and "". */
+STK_API uint64_t stk_storage_tag(const char *version);
+
 STK_API struct stk_storage *stk_storage_ref(struct stk_storage *s);
 /* Gives up the caller's reference and clears *s; pipelines hold their own. Threads end with the last one. Takes NULL. */
 STK_API void stk_storage_unref(struct stk_storage **s);

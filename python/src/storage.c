@@ -219,15 +219,16 @@ static PyObject *storage_read(PyObject *object, PyObject *args)
 	return core_raise(status, &err);
 }
 
-/* Adds a path to the list `user`. stk_storage_find calls this while storage_find has released the GIL. */
-static void take_name(void *user, const char *path)
+/* Adds (path, bytes, tag) to the list `user`. stk_storage_find_entries calls this while storage_find has released the GIL. */
+static void take_entry(void *user, const struct stk_storage_entry *entry)
 {
 	PyGILState_STATE gil = PyGILState_Ensure();
-	PyObject *name = PyErr_Occurred() ? NULL : PyBytes_FromString(path);
+	PyObject *made =
+		PyErr_Occurred() ? NULL : Py_BuildValue("(yLK)", entry->path, (long long)entry->bytes, (unsigned long long)entry->tag);
 
-	if (name)
-		(void)PyList_Append(user, name);
-	Py_XDECREF(name);
+	if (made)
+		(void)PyList_Append(user, made);
+	Py_XDECREF(made);
 	PyGILState_Release(gil);
 }
 
@@ -246,7 +247,7 @@ static PyObject *storage_find(PyObject *object, PyObject *args)
 		return NULL;
 	found = PyList_New(0);
 	if (found) {
-		Py_BEGIN_ALLOW_THREADS status = stk_storage_find(s, paths, (int32_t)n, take_name, found, &err);
+		Py_BEGIN_ALLOW_THREADS status = stk_storage_find_entries(s, paths, (int32_t)n, take_entry, found, &err);
 		Py_END_ALLOW_THREADS if (!PyErr_Occurred() && status != STK_OK)(void) core_raise(status, &err);
 		if (PyErr_Occurred())
 			Py_CLEAR(found);
@@ -255,10 +256,20 @@ static PyObject *storage_find(PyObject *object, PyObject *args)
 	return found;
 }
 
+static PyObject *storage_tag(PyObject *unused, PyObject *version)
+{
+	const char *text = core_text_of(version);
+
+	(void)unused;
+	return text ? PyLong_FromUnsignedLongLong(stk_storage_tag(text)) : NULL;
+}
+
 static PyMethodDef storage_methods[] = {
 	{"read", storage_read, METH_VARARGS,
 		"read(uri, offset, length)\n--\n\n(bytes, size of the whole object or -1, its version). Waits for the bytes, which have 64 undefined ones after them."},
-	{"find", storage_find, METH_VARARGS, "find(paths)\n--\n\nThe names that braces and globs stand for, as bytes."},
+	{"find", storage_find, METH_VARARGS,
+		"find(paths)\n--\n\nThe names that braces and globs stand for, as (bytes, size of the object or -1, tag of its version or 0)."},
+	{"tag", storage_tag, METH_O | METH_STATIC, "tag(version)\n--\n\nThe tag that find gives to an object of this version."},
 	{"counters", storage_counters, METH_NOARGS,
 		"counters()\n--\n\nCounters by name, summed over all pipelines that share the storage."},
 	{NULL, NULL, 0, NULL},

@@ -3,6 +3,7 @@
 #include "format/format.h"
 #include "format/list.h"
 #include "format/names.h"
+#include "io/version.h"
 #include "io/wait.h"
 #include "storage/storage.h"
 
@@ -70,8 +71,13 @@ static size_t store_length(const char *uri)
 	return host ? (size_t)(host - uri) + 3 + strcspn(host + 3, "/?#") : 0;
 }
 
-enum stk_status stk_storage_find(struct stk_storage *s, const char *const *paths, int32_t count,
-	void (*found)(void *user, const char *path), void *user, struct stk_error *err)
+uint64_t stk_storage_tag(const char *version)
+{
+	return version ? stk__etag_hash(version) : 0;
+}
+
+enum stk_status stk_storage_find_entries(struct stk_storage *s, const char *const *paths, int32_t count,
+	void (*found)(void *user, const struct stk_storage_entry *entry), void *user, struct stk_error *err)
 {
 	if (STK_NEED(err, s, paths))
 		return STK_INVALID;
@@ -90,8 +96,28 @@ enum stk_status stk_storage_find(struct stk_storage *s, const char *const *paths
 			stk__io_refresh(stk__storage_io(s), name, &access);
 			before = name;
 		}
-		found(user, name);
+		const struct stk_list_object object = stk__names_object(name);
+		found(user, &(struct stk_storage_entry){
+				    .size = sizeof(struct stk_storage_entry), .path = name, .bytes = object.size, .tag = object.tag});
 	}
 	stk__names_free(&names);
 	return STK_OK;
+}
+
+struct taker {
+	void (*found)(void *user, const char *path);
+	void *user;
+};
+
+static void take_path(void *user, const struct stk_storage_entry *entry)
+{
+	const struct taker *t = user;
+	t->found(t->user, entry->path);
+}
+
+enum stk_status stk_storage_find(struct stk_storage *s, const char *const *paths, int32_t count,
+	void (*found)(void *user, const char *path), void *user, struct stk_error *err)
+{
+	struct taker t = {found, user};
+	return stk_storage_find_entries(s, paths, count, found ? take_path : NULL, &t, err);
 }

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 enum { MOST = 1 << 20 }; /* limit of the names that one call makes */
+static const struct stk_list_object unlisted = {.size = -1};
 
 static int by_text(const void *a, const void *b)
 {
@@ -39,7 +40,7 @@ static enum stk_status add_matches(const char *path, struct stk_names *out, stru
 		qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_text);
 	for (size_t i = 0; i < found.gl_pathc && s == STK_OK; i++)
 		if (!stk__archive_is_kept(found.gl_pathv[i]) || stk__archive_is_kept(path)) /* "shard*" means archives, not indexes */
-			s = stk__names_add(out, found.gl_pathv[i], strlen(found.gl_pathv[i]), err);
+			s = stk__names_add_object(out, found.gl_pathv[i], strlen(found.gl_pathv[i]), unlisted, err);
 	globfree(&found);
 	return s;
 }
@@ -54,11 +55,11 @@ static enum stk_status take_object(void *user, int64_t which, const char *key, s
 {
 	struct matching *m = user;
 	char uri[STK_S3_LONGEST_KEY + 300];
-	(void)which, (void)object;
+	(void)which;
 	if (!stk__glob_match(m->glob + m->bucket, key, true) || stk__archive_is_kept(key))
 		return STK_OK;
 	int n = snprintf(uri, sizeof uri, "%.*s%s", (int)m->bucket, m->glob, key);
-	return stk__names_add(m->names, uri, (size_t)n, err);
+	return stk__names_add_object(m->names, uri, (size_t)n, object, err);
 }
 
 static enum stk_status take_folder(void *user, int64_t which, const char *prefix, struct stk_error *err)
@@ -107,7 +108,7 @@ static enum stk_status add_objects(const struct stk_access *reach, const char *p
 	if (found.count)
 		qsort(found.at, found.count, sizeof *found.at, by_text); /* not all stores keep the order of keys */
 	for (size_t i = 0; i < found.count && !s; i++)
-		s = stk__names_add(out, found.at[i], strlen(found.at[i]), err);
+		s = stk__names_add_object(out, found.at[i], strlen(found.at[i]), stk__names_object(found.at[i]), err);
 	if (!s && !found.count)
 		s = stk__fail(err, STK_NOT_FOUND, "%.300s: no object matches", path);
 	stk__names_free(&found);
@@ -128,7 +129,7 @@ static enum stk_status add_path(const struct stk_access *reach, const char *path
 			stk__uri_shown(path), path, stk__azure_hint(path));
 	if (!uri && strpbrk(path, "*?[") && access(path, F_OK))
 		return add_matches(path, out, err);
-	return stk__names_add(out, path, strlen(path), err);
+	return stk__names_add_object(out, path, strlen(path), unlisted, err);
 }
 
 static enum stk_status expand(const struct stk_access *reach, const char *path, struct stk_names *out, struct stk_error *err);

@@ -22,8 +22,8 @@ void stk__names_free(struct stk_names *n)
 	*n = (struct stk_names){0};
 }
 
-/* While names are added, `at` contains offsets instead of addresses, since the text moves. */
-enum stk_status stk__names_add(struct stk_names *n, const char *name, size_t length, struct stk_error *err)
+/* Appends a name, and after its end some `bytes` of `extra`. While names are added, `at` contains offsets instead of addresses, since the text moves. */
+static enum stk_status add(struct stk_names *n, const char *name, size_t length, const void *extra, size_t bytes, struct stk_error *err)
 {
 	if (n->count == n->room) {
 		size_t room = 2 * n->room + 64;
@@ -33,8 +33,8 @@ enum stk_status stk__names_add(struct stk_names *n, const char *name, size_t len
 		n->at = at;
 		n->room = room;
 	}
-	if (n->text_room - n->size <= length) {
-		size_t room = 2 * n->text_room + length + 4096;
+	if (n->text_room - n->size <= length + bytes) {
+		size_t room = 2 * n->text_room + length + bytes + 4096;
 		char *text = stk__realloc(n->text, room);
 		if (!text)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for %zu names of files", n->count);
@@ -45,7 +45,28 @@ enum stk_status stk__names_add(struct stk_names *n, const char *name, size_t len
 	n->text[n->size + length] = '\0';
 	n->at[n->count++] = (const char *)(uintptr_t)n->size;
 	n->size += length + 1;
+	if (bytes)
+		memcpy(n->text + n->size, extra, bytes);
+	n->size += bytes;
 	return STK_OK;
+}
+
+enum stk_status stk__names_add(struct stk_names *n, const char *name, size_t length, struct stk_error *err)
+{
+	return add(n, name, length, NULL, 0, err);
+}
+
+enum stk_status stk__names_add_object(
+	struct stk_names *n, const char *name, size_t length, struct stk_list_object object, struct stk_error *err)
+{
+	return add(n, name, length, &object, sizeof object, err);
+}
+
+struct stk_list_object stk__names_object(const char *name)
+{
+	struct stk_list_object object;
+	memcpy(&object, name + strlen(name) + 1, sizeof object);
+	return object;
 }
 
 void stk__names_settle(struct stk_names *n)

@@ -3,6 +3,7 @@
 #ifndef STK_FORMAT_NAMES_H
 #define STK_FORMAT_NAMES_H
 
+#include "format/list.h"
 #include "stoker/status.h"
 #include "storage/storage.h"
 
@@ -29,12 +30,17 @@ STK_MUST_USE enum stk_status stk__names_read_folder(
 	const char *folder, const char *glob, bool case_sensitive, struct stk_names *out, struct stk_error *err);
 
 /* Expands paths as shells do: "shard-{000..127}.tar", "{train,val}.tar", and for local paths * ? [a-z], sorted. A path that is the name of a local file is
- * not expanded. STK_NOT_FOUND if a pattern matches nothing. */
+ * not expanded. STK_NOT_FOUND if a pattern matches nothing. Each name has a stk__names_object. */
 STK_MUST_USE enum stk_status stk__names_expand(
 	const struct stk_access *access, const char *const *paths, int32_t count, struct stk_names *out, struct stk_error *err);
 
+/* Returns what a listing says about a name of a list that stk__names_expand made; a size of -1 if the name comes from no listing. */
+struct stk_list_object stk__names_object(const char *name);
+
 /* Fill a list by stk__names_add for each name, then stk__names_settle, which turns the offsets in `at` into addresses. */
 STK_MUST_USE enum stk_status stk__names_add(struct stk_names *n, const char *name, size_t length, struct stk_error *err);
+STK_MUST_USE enum stk_status stk__names_add_object(
+	struct stk_names *n, const char *name, size_t length, struct stk_list_object object, struct stk_error *err);
 void stk__names_settle(struct stk_names *n);
 
 #endif

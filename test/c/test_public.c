@@ -489,6 +489,8 @@ static void test_storages(void **state)
 	REFUSED(stk_storage_read(s, "s3://b/k", 0, 1, bytes, &object, &err), "stk_storage_object.size");
 	assert_int_equal(stk_storage_read(s, "/tmp", 0, 1, bytes, NULL, &err), STK_UNSUPPORTED);
 	REFUSED(stk_storage_find(NULL, NULL, 0, NULL, NULL, &err), "s is NULL");
+	REFUSED(stk_storage_find_entries(NULL, NULL, 0, NULL, NULL, &err), "s is NULL");
+	VALUE(stk_storage_tag(NULL), 0);
 	VALUE(stk_storage_counters(NULL, NULL, 9), 0);
 	assert_true(stk_storage_counters(s, NULL, 9) > 0);
 	VALUE(stk_storage_ref(NULL), NULL);

@@ -170,13 +170,14 @@ def test_an_emulator_needs_no_keys(root, tree, monkeypatch):
         server.close()
 
 
-def test_globs_of_tables(root, google, monkeypatch):
+def test_globs_of_tables(root, google, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
     import numpy as np
     from tables import all_labels, write_table
 
     write_table(root / "photos" / "table", np.random.default_rng(1), (9, 9, 9, 9))
     monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", google.token)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     loader = Loader("gs://photos/table/*.parquet", 6, transforms=SMALL, fields=("image", "label"), storage=Storage(endpoint=google.url))
     assert all_labels(loader) == list(range(36))
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parquet files as a source: the same values as pyarrow reads, orders that take every row once, resumed and divided among ranks, and bad files refused."""
 
+import contextlib
 import datetime
 import importlib
 import io
@@ -498,6 +499,7 @@ def test_groups_are_of_tables(tree):
 @pytest.fixture
 def store(table, tmp_path, monkeypatch):
     shutil.copytree(table, tmp_path / "store" / "bucket" / "table")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     server = Store(tmp_path / "store")
     for name in [n for n in os.environ if n.startswith("AWS_")]:
         monkeypatch.delenv(name)
@@ -523,6 +525,87 @@ def test_tables_in_a_store(store, table, faults):
     store.set(faults)
     remote = Loader("s3://bucket/table/part-*.parquet", 8, transforms=SMALL, fields=WANTED, shuffle="groups", last_batch="keep")
     assert all_labels(remote) == local
+
+
+@pytest.fixture
+def requests(monkeypatch):
+    """The names and ranges that are read of objects of stores, in their order."""
+    from stoker.loader import _table_files
+
+    read, asked = _table_files._Ranges._fetch, []
+
+    def watched(self, offset, length):
+        asked.append((self.name.rpartition("/")[2], offset, length))
+        return read(self, offset, length)
+
+    begin = _table_files._Ranges.begin.__func__
+    monkeypatch.setattr(
+        _table_files._Ranges,
+        "begin",
+        classmethod(lambda c, name, storage: asked.append((name.rpartition("/")[2], 0, 4)) or begin(c, name, storage)),
+    )
+    monkeypatch.setattr(_table_files._Ranges, "_fetch", watched)
+    return asked
+
+
+GLOB, NAMES = "s3://bucket/table/part-*.parquet", [f"s3://bucket/table/part-{k:03d}.parquet" for k in range(3)]
+
+
+@pytest.mark.parametrize("source, cold, warm", [(GLOB, 3, 0), (NAMES, 6, 3)], ids=["listed", "named"])
+def test_footers_of_a_store_are_kept(store, table, tmp_path, requests, source, cold, warm):
+    """The first start sends one request for a listed file, and two for a named one. The next one sends none, or one that asks for the version."""
+    counts = []
+    for _ in range(2):
+        requests.clear()
+        with Loader(source, 8, transforms=SMALL, fields=WANTED, last_batch="keep") as loader:
+            counts.append(len(requests))
+            assert all_labels(loader) == list(range(64))
+    assert counts == [cold, warm]
+    kept = list((tmp_path / "caches/stoker/indexes").iterdir())
+    assert len(kept) == 3 and {p.suffix for p in kept} == {".footer"}
+
+
+@pytest.mark.parametrize("source", [GLOB, NAMES], ids=["listed", "named"])
+def test_a_kept_footer_of_an_older_object_is_not_used(table, tmp_path, rng, monkeypatch, source):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    shutil.copytree(table, tmp_path / "store" / "bucket" / "table")
+    for labels in (list(range(64)), [*range(25), *range(100, 140), *range(56, 64)]):
+        with contextlib.closing(Store(tmp_path / "store")) as server:  # it reads its objects when it starts
+            for name, value in server.environment.items():
+                monkeypatch.setenv(name, value)
+            for _ in range(2):
+                assert all_labels(Loader(source, 8, transforms=SMALL, fields=WANTED, last_batch="keep")) == labels
+        write(tmp_path / "store/bucket/table/part-001.parquet", rows_of(rng, 40, 100))
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "fifo", "folder", "no_folder"])
+def test_a_damaged_kept_footer_is_read_again(store, table, tmp_path, damage):
+    assert len(all_labels(Loader(GLOB, 8, transforms=SMALL, fields=WANTED, last_batch="keep"))) == 64
+    folder = tmp_path / "caches/stoker/indexes"
+    for path in list(folder.iterdir()):
+        data = path.read_bytes()
+        path.unlink()
+        if damage == "fifo":
+            os.mkfifo(path)
+        elif damage == "folder":
+            path.mkdir()
+        elif damage != "no_folder":
+            path.write_bytes({"cut": data[:-20], "flipped": data[:50] + bytes([data[50] ^ 1]) + data[51:], "empty": b""}[damage])
+    if damage == "no_folder":
+        folder.rmdir()
+        folder.write_text("a file where the folder should be")
+    assert all_labels(Loader(GLOB, 8, transforms=SMALL, fields=WANTED, last_batch="keep")) == list(range(64))
+
+
+@pytest.mark.parametrize("more", [-1000, -5, 5, 100_000])
+def test_a_listing_with_other_sizes_than_the_objects(store, table, monkeypatch, more):
+    """The objects were replaced after they were listed."""
+    from stoker.loader import _table
+
+    find = _table.find
+    monkeypatch.setattr(_table, "find", lambda *given: [f._replace(size=f.size + more, tag=f.tag + 1) for f in find(*given)])
+    for _ in range(2):
+        assert all_labels(Loader(GLOB, 8, transforms=SMALL, fields=WANTED, last_batch="keep")) == list(range(64))
 
 
 def test_tables_by_a_users_function(table):
@@ -731,7 +814,7 @@ def test_a_footer_that_promises_other_rows(tmp_path, monkeypatch, rng):
     real = pq.ParquetFile.read_row_group
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", lambda self, i, **more: real(self, i, **more).slice(1))
     with pytest.raises(CorruptError, match="holds 9 rows, and its footer says 10"):
-        file = _table_files.read_footers([str(tmp_path / "part-000.parquet")], Storage())[0]
+        file = _table_files.read_footers([_table_files.Listed(str(tmp_path / "part-000.parquet"))], Storage())[0]
         _table_files.read_group(file, 0, ["label"], Storage())
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, UnsupportedError
-from stoker.loader._table_files import TableFile, is_remote, parquet, read_footers, read_group
+from stoker.loader._table_files import Listed, TableFile, is_remote, parquet, read_footers, read_group
 
 _MOST_OPEN = 32  # the largest number of videos that are open at once
 _STANDARD = ("timestamp", "frame_index", "episode_index", "index", "task_index")
@@ -165,7 +165,7 @@ class Robots:
         import numpy as np
 
         paths = self._data_files()
-        files = {f.name: f for f in read_footers([str(p) for p in paths], _storage())}
+        files = {f.name: f for f in read_footers([Listed(str(p)) for p in paths], _storage())}
         stored = [k for k in self._wanted if self.features[k]["dtype"] != "video"]
         first, parts = 0, []
         for path in paths:

@@ -11,15 +11,17 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from stoker._at_exit import library_call
 from stoker._files import open_binary
 from stoker._progress import counted
 from stoker._storage import Storage
+from stoker._where import notice
 from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, ReadError, StokerError, UnsupportedError
 from stoker.loader._fetch import Threads
+from stoker.loader._table_kept import Kept, keep, load
 
 PARTITION = re.compile("([^=/]+)=([^/]*)")  # the name of a folder that defines the value of a column, as Hive and Spark write it
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -95,21 +97,33 @@ def partition_of(name: str) -> dict[str, str]:
     return {unquote(m[1]): unquote(m[2]) for m in found if m is not None}
 
 
-def find(patterns: Sequence[str], storage: Storage) -> list[str]:
-    """Expands braces and globs, and returns the names of the files in their order."""
+class Listed(NamedTuple):
+    """The name of a file, and what the listing of its store says: size, or -1, and the tag of its version, or 0."""
+
+    name: str
+    size: int = -1
+    tag: int = 0
+
+
+def find(patterns: Sequence[str], storage: Storage) -> list[Listed]:
+    """Expands braces and globs, and returns the files in their order."""
     try:
         with library_call():
             found = storage.core().find([os.fsencode(p) for p in patterns])
     except NotFoundError as e:
         raise InvalidArgumentError(f"Loader: {e}") from None
-    return [os.fsdecode(name).removeprefix("file://") for name in found]
+    return [Listed(os.fsdecode(name).removeprefix("file://"), size, tag) for name, size, tag in found]
 
 
-def read_footers(names: Sequence[str], storage: Storage) -> list[TableFile]:
-    """Reads the footers of all files, many at a time."""
+def read_footers(files: Sequence[Listed], storage: Storage) -> list[TableFile]:
+    """Reads the footers of all files, many at a time. Those of files in stores are kept for the next start."""
     parquet()
-    threads = min(128 if any(map(is_remote, names)) else 4, len(names) or 1)
-    return _side_by_side(threads, [(_read_footer, name, storage) for name in names])
+    threads = min(128 if any(is_remote(f.name) for f in files) else 4, len(files) or 1)
+    found = _side_by_side(threads, [(_read_footer, f, storage) for f in files])
+    lost = [file.name for file, kept in found if not kept]
+    if lost:
+        notice(f"{lost[0].partition('?')[0]}: its footer could not be kept in ~/.cache/stoker: the next start reads it again")
+    return [file for file, _ in found]
 
 
 def _side_by_side(count: int, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -123,26 +137,73 @@ def _side_by_side(count: int, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
         threads.close()
 
 
-def _read_footer(name: str, storage: Storage) -> TableFile:
-    pq = parquet()
-    with _opening(name), _Ranges.begin(name, storage) if is_remote(name) else open_binary(name) as file:
-        size, mark = _identity(file)
-        if size < 12:
-            raise CorruptError(f"{name}: it has {size} bytes, and no Parquet file is that small: it is empty or cut short")
-        end = min(_TAIL, size)
-        tail = _read_at(file, size - end, end)
-        if tail[-4:] != _MAGIC:
-            encrypted = ": it is encrypted" if tail[-4:] == b"PARE" else ": it is no Parquet file, or cut short"
-            raise CorruptError(f"{name}: it does not end in PAR1{encrypted}")
-        length = int.from_bytes(tail[-8:-4], "little")
-        if length + 12 > size or length > _MOST_FOOTER:
-            raise CorruptError(f"{name}: its last bytes name a footer of {length} bytes, and the file has {size}: it is damaged")
-        footer = pq.read_metadata(file)
-        schema = footer.schema.to_arrow_schema()
-        _check_footer(name, size, footer)
-        if len(set(schema.names)) < len(schema.names):
-            twice = next(n for n in schema.names if schema.names.count(n) > 1)
-            raise InvalidArgumentError(f"{name}: several columns are called {twice!r}: write the file again with different names")
+def _read_footer(listed: Listed, storage: Storage) -> tuple[TableFile, bool]:
+    """Returns a file with its footer, and whether the next start will find the footer without reading the file, where it should."""
+    name = listed.name
+    if not is_remote(name):
+        with _opening(name), open_binary(name) as file:
+            size, mark = _identity(file)
+            return _file_of(name, size, mark, _end_of(name, size, lambda offset, length: _read_at(file, offset, length))), True
+    with _opening(name):
+        kept = load(name)
+        if kept is not None and listed.tag and (listed.size, listed.tag) == (kept.size, storage.core().tag(kept.version)):
+            made = _of_kept(name, kept)
+            if made is not None:
+                return made, True
+        ranges, end = _begin(listed, storage)
+        if end is None and kept is not None and kept.version and (kept.size, kept.version) == (ranges.size, ranges.version):
+            made = _of_kept(name, kept)
+            if made is not None:
+                return made, True
+        if end is None:
+            end = _end_of(name, ranges.size, lambda offset, length: _read_at(ranges, offset, length))
+        file_of = _file_of(name, *_identity(ranges), end)
+        return file_of, not ranges.version or keep(name, Kept(ranges.size, ranges.version, end))
+
+
+def _begin(listed: Listed, storage: Storage) -> tuple[_Ranges, bytes | None]:
+    """Opens a file in a store. Where a listing gives its size, also returns its end, which then is the first that is read of it."""
+    if listed.size > 0:
+        ranges = _Ranges(listed.name, storage, listed.size, None)
+        try:
+            return ranges, _end_of(listed.name, listed.size, lambda offset, length: _read_at(ranges, offset, length))
+        except (CorruptError, _Changed):
+            pass  # replaced since the listing, or damaged: what follows says which
+    return _Ranges.begin(listed.name, storage), None
+
+
+def _of_kept(name: str, kept: Kept) -> TableFile | None:
+    """Returns a file of which the footer was kept; None if that footer is of no use."""
+    try:
+        return _file_of(name, kept.size, (kept.size, kept.version), kept.end)
+    except Exception:
+        return None
+
+
+def _end_of(name: str, size: int, read: Callable[[int, int], bytes]) -> bytes:
+    """Reads the end of a file, from its footer on. read: returns the bytes at an offset."""
+    if size < 12:
+        raise CorruptError(f"{name}: it has {size} bytes, and no Parquet file is that small: it is empty or cut short")
+    tail = read(size - min(_TAIL, size), min(_TAIL, size))
+    if tail[-4:] != _MAGIC:
+        encrypted = ": it is encrypted" if tail[-4:] == b"PARE" else ": it is no Parquet file, or cut short"
+        raise CorruptError(f"{name}: it does not end in PAR1{encrypted}")
+    length = int.from_bytes(tail[-8:-4], "little") + 8
+    if length + 4 > size or length > _MOST_FOOTER:
+        raise CorruptError(f"{name}: its last bytes name a footer of {length - 8} bytes, and the file has {size}: it is damaged")
+    return tail[-length:] if length <= len(tail) else read(size - length, length - len(tail)) + tail
+
+
+def _file_of(name: str, size: int, mark: tuple[Any, ...], end: bytes) -> TableFile:
+    """Understands the end of a file."""
+    import pyarrow as pa
+
+    footer = parquet().read_metadata(pa.BufferReader(end))
+    schema = footer.schema.to_arrow_schema()
+    _check_footer(name, size, footer)
+    if len(set(schema.names)) < len(schema.names):
+        twice = next(n for n in schema.names if schema.names.count(n) > 1)
+        raise InvalidArgumentError(f"{name}: several columns are called {twice!r}: write the file again with different names")
     return TableFile(name, size, mark, footer, schema)
 
 
@@ -210,10 +271,17 @@ def _read_at(file: Any, offset: int, length: int) -> bytes:
     return bytes(file.read(length))
 
 
-class _Ranges(io.RawIOBase):
-    """A remote object as a file. `load` reads ranges into memory. A read outside of these ranges makes a request of its own."""
+class _Changed(Exception):
+    """An object has another size than in the listing."""
 
-    def __init__(self, name: str, storage: Storage, size: int, version: str) -> None:
+
+class _Ranges(io.RawIOBase):
+    """A remote object as a file. `load` reads ranges into memory. A read outside of these ranges makes a request of its own.
+
+    version: as of _identity; None: that of the first answer.
+    """
+
+    def __init__(self, name: str, storage: Storage, size: int, version: str | None) -> None:
         super().__init__()
         self.name, self._core, self.size, self.version = name, storage.core(), size, version
         self._parts: list[tuple[int, memoryview]] = []
@@ -245,6 +313,10 @@ class _Ranges(io.RawIOBase):
 
     def _fetch(self, offset: int, length: int) -> memoryview:
         data, size, version = self._core.read(self.name, offset, length)
+        if self.version is None:  # only the listing is known
+            if size >= 0 and size != self.size:
+                raise _Changed
+            self.version = version
         if (size >= 0 and size != self.size) or version != self.version:
             raise ReadError(f"{self.name}: the object was replaced while it was read: start again, so that its footer is read again")
         return memoryview(data)[:length]

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps the footers of Parquet files in stores for later runs, next to the indexes of tars and videos: in $XDG_CACHE_HOME/stoker/indexes, or
+~/.cache/stoker/indexes. A file there is named by a digest of the whole name of its Parquet file, and holds neither that name nor a key of its URL."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from typing import NamedTuple
+
+from stoker import _files
+
+_MAGIC = b"STKFOOT1"
+_DIGEST = 16  # bytes of the digest that follows the magic
+
+
+class Kept(NamedTuple):
+    """The end of a file, from its footer on, and the size and version that the file had."""
+
+    size: int
+    version: str
+    end: bytes
+
+
+def _path_of(name: str) -> str | None:
+    """Returns where the footer of the file with this name is kept; None if there is no folder for it."""
+    caches, home = os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME", "")
+    if not caches.startswith("/"):
+        if not home.startswith("/"):
+            return None
+        caches = f"{home}/.cache"
+    digest = hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=_DIGEST).hexdigest()
+    return f"{caches}/stoker/indexes/{digest}.footer"
+
+
+def load(name: str) -> Kept | None:
+    """Returns what was kept of a file. None: nothing was, or it cannot be read or is damaged."""
+    path = _path_of(name)
+    try:
+        data = _files.read_bytes(path) if path is not None else b""
+    except OSError:
+        return None
+    body = memoryview(data)[len(_MAGIC) + _DIGEST :]
+    if not data.startswith(_MAGIC) or hashlib.blake2b(body, digest_size=_DIGEST).digest() != data[len(_MAGIC) : len(_MAGIC) + _DIGEST]:
+        return None
+    line, _, end = bytes(body).partition(b"\n")
+    try:
+        size, version = json.loads(line)
+    except ValueError:
+        return None
+    return Kept(int(size), str(version), end)
+
+
+def keep(name: str, kept: Kept) -> bool:
+    """Keeps the end of a file. Returns whether it could be written."""
+    path = _path_of(name)
+    if path is None:
+        return False
+    body = json.dumps([kept.size, kept.version]).encode() + b"\n" + kept.end
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        _files.write(path, _MAGIC + hashlib.blake2b(body, digest_size=_DIGEST).digest() + body)
+    except OSError:
+        return False
+    return True
