@@ -348,3 +348,120 @@ def test_a_stream_out_of_order_without_states_is_refused():
     fresh.load_state_dict(loader.state_dict())
     with pytest.raises(StateError, match="in_order=False"):
         iter(fresh)
+
+
+class Counting(data.Dataset):
+    """Gives with each sample how often its process was asked for the state."""
+
+    def __init__(self):
+        self.asked, self.given = 0, 0
+
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, index):
+        self.given += 1
+        return index, self.given, self.asked
+
+    def state_dict(self):
+        self.asked += 1
+        return {"given": self.given}
+
+    def load_state_dict(self, state):
+        self.given = state["given"]
+
+
+STEPS = {**MAKERS, "counting": Counting}
+
+
+@pytest.mark.parametrize(("kind", "persistent", "every"), [(k, p, 5) for k in STEPS for p in (False, True)] + [("counting", False, 0)])
+def test_snapshots_every_few_steps(kind, persistent, every):
+    """Workers send few states, and a run that is resumed makes the batches since the last of them once more. It continues with the same batches."""
+
+    def made(steps=every):
+        return DataLoader(
+            STEPS[kind](),
+            batch_size=2,
+            num_workers=2 if kind == "counting" else 4,
+            persistent_workers=persistent,
+            collate_fn=_without_count,
+            generator=torch.Generator().manual_seed(7),
+            snapshot_every_n_steps=steps,
+        )
+
+    whole = taken(made(1), 2)
+    loader = made()
+    for epoch, position in ((0, 4), (0, 8), (1, 3)):
+        loader = made()
+        assert taken(loader, epoch) == whole[:epoch]
+        iterator = iter(loader)
+        assert [next(iterator) for _ in range(position)] == whole[epoch][:position]
+        state = json.loads(json.dumps(loader.state_dict()))
+        del iterator
+        fresh = made()
+        fresh.load_state_dict(state)
+        assert fresh.state_dict() == state
+        iterator = iter(fresh)
+        some = [next(iterator)]
+        again = made(1)
+        again.load_state_dict(fresh.state_dict())
+        assert some + list(iterator) == whole[epoch][position:]
+        assert list(again) == whole[epoch][position + 1 :]
+    assert list(fresh) == list(again)
+
+
+def _without_count(batch):
+    return [sample[:2] if isinstance(sample, tuple) else sample for sample in batch]
+
+
+@pytest.mark.parametrize(("every", "most"), [(1, 9), (5, 4), (0, 0)])
+def test_snapshots_ask_workers_for_few_states(every, most):
+    batches = list(DataLoader(Counting(), batch_size=2, num_workers=2, collate_fn=same, snapshot_every_n_steps=every))
+    asked = max(count for batch in batches for _, _, count in batch)
+    assert asked == 9 if every == 1 else asked <= most
+
+
+def test_persistent_workers_that_were_left_between_snapshots():
+    def made():
+        return DataLoader(
+            Counting(), batch_size=2, num_workers=2, persistent_workers=True, collate_fn=_without_count, snapshot_every_n_steps=7
+        )
+
+    loader = made()
+    next(iter(loader))
+    iterator = iter(loader)
+    had = [next(iterator) for _ in range(3)]
+    state = loader.state_dict()
+    rest = list(iterator)
+    fresh = made()
+    fresh.load_state_dict(state)
+    assert list(fresh) == rest and had[0][0][1] > 1  # the workers had run ahead in the first epoch
+
+
+def test_steps_between_snapshots_are_checked():
+    for wrong in (-1, 1.5, "2", True):
+        with pytest.raises(ValueError, match="snapshot_every_n_steps is a whole number of steps"):
+            DataLoader(Drawing(), snapshot_every_n_steps=wrong)
+    loader = DataLoader(Drawing(), 2, num_workers=1, snapshot_every_n_steps=3)
+    assert loader.snapshot_every_n_steps == 3 and DataLoader(Drawing()).snapshot_every_n_steps == 1
+    state = {**loader.state_dict(), "worker_states": {"last": -1, "since": 4, "states": [{"phase": 0, "dataset": None, "iterator": None}]}}
+    with pytest.raises(StateError, match="damaged states of worker processes"):
+        loader.load_state_dict(state)
+
+
+def test_a_changed_order_is_found_after_a_snapshot():
+    def made(seed):
+        return DataLoader(
+            Drawing(), 2, shuffle=True, num_workers=2, snapshot_every_n_steps=4, sampler=None, generator=torch.Generator().manual_seed(seed)
+        )
+
+    loader = made(1)
+    iterator = iter(loader)
+    for _ in range(6):
+        next(iterator)
+    state = loader.state_dict()
+    state["digest"] += 1
+    fresh = made(1)
+    fresh.load_state_dict(state)
+    with pytest.raises(StateError, match="the sampler gives other samples"):
+        next(iter(fresh))

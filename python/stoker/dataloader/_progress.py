@@ -119,7 +119,7 @@ def save(loader: Any, progress: Progress | None, dataset: Any) -> dict[str, Any]
     if progress is None:
         progress = begin(loader)
     now = after(loader, progress) if progress.over else progress
-    workers = None if now.workers is None else now.workers.save(loader.dataset)
+    workers = None if now.workers is None else now.workers.save(loader.dataset, now.batches)
     return {
         "stoker_dataloader": VERSION,
         "inside": int(inside),
@@ -132,7 +132,7 @@ def save(loader: Any, progress: Progress | None, dataset: Any) -> dict[str, Any]
         "default_generator_now": _state_of(torch.default_generator),
         **{f"{name}_state": state for name, state in now.parts.items()},
         **({} if dataset is None else {"dataset_state": dataset}),
-        **({} if workers is None else {"worker_states": {"last": now.workers.last, "states": workers}}),
+        **({} if workers is None else {"worker_states": workers}),
     }
 
 

@@ -2,8 +2,9 @@
 """States of the Datasets in a DataLoader's worker processes.
 
 Each worker has its own copy of the Dataset. If that copy, or the iterator that it returns, has state_dict() and load_state_dict(), then the worker sends its
-state with every batch, and state_dict() of the DataLoader holds the states that belong to the last batches that the loop had. Worker processes run torch's own
-loop. They get objects in place of the Dataset, the queue of answers and the worker_init_fn, which are what this module adds.
+state with every batch, or with those that snapshot_every_n_steps needs, and state_dict() of the DataLoader holds the states that belong to the last batches
+that the loop had. Worker processes run torch's own loop. They get objects in place of the Dataset, the queues of tasks and answers and the worker_init_fn,
+which are what this module adds.
 """
 
 from __future__ import annotations
@@ -50,6 +51,15 @@ class WorkerStates:
     def __init__(self, workers: int) -> None:
         self.last = -1
         self._states: list[bytes | dict[str, Any] | None] = [None] * workers
+        self._kept: tuple[int, WorkerStates] | None = (
+            None  # number of batches at the last snapshot, and the states then; None: each batch is one
+        )
+
+    def keep(self, batches: int) -> None:
+        """Takes a snapshot, which save() uses until the next one. batches: of the epoch so far."""
+        states = WorkerStates(0)
+        states.last, states._states = self.last, list(self._states)
+        self._kept = batches, states
 
     def put(self, worker: int, state: bytes | None) -> None:
         """Keeps a state that a worker has sent. None means that the state has not changed."""
@@ -74,12 +84,20 @@ class WorkerStates:
             made._states[worker] = state
         return made
 
-    def save(self, dataset: Any) -> list[dict[str, Any]] | None:
-        """Returns all states for state_dict(), or None if no worker has any. dataset: of this process, whose state stands in for those that were not sent."""
+    def save(self, dataset: Any, batches: int) -> dict[str, Any] | None:
+        """Returns all states for state_dict(), or None if no worker has any. dataset: of this process, whose state stands in for those that were not sent.
+        batches: of the epoch so far. A resumed run makes those since the last snapshot once more."""
+        if self._kept is not None:
+            then, kept = self._kept
+            return kept._save(dataset, batches - then)
+        return self._save(dataset, 0)
+
+    def _save(self, dataset: Any, since: int) -> dict[str, Any] | None:
         states = [self.state_of(worker) for worker in range(len(self._states))]
         if not has_state(dataset) and not any(states):
             return None
-        return [state or {"phase": int(Phase.FRESH), "dataset": _state_now(dataset), "iterator": None} for state in states]
+        made = [state or {"phase": int(Phase.FRESH), "dataset": _state_now(dataset), "iterator": None} for state in states]
+        return {"last": self.last, "states": made, "since": since}
 
     @classmethod
     def load(cls, loader: Any, saved: Any) -> WorkerStates:
@@ -106,7 +124,12 @@ def check(loader: Any, state: dict[str, Any]) -> None:
             )
         return
     fields = isinstance(saved, dict) and isinstance(saved.get("last"), int) and isinstance(saved.get("states"), (list, tuple))
-    if not fields or not all(isinstance(s, dict) and s.keys() == {"phase", "dataset", "iterator"} for s in saved["states"]):
+    since = saved.get("since", 0) if fields else None
+    if (
+        not isinstance(since, int)
+        or not 0 <= since <= state["batches"]
+        or not all(isinstance(s, dict) and s.keys() == {"phase", "dataset", "iterator"} for s in saved["states"])
+    ):
         raise StateError("the state of a stoker.DataLoader holds damaged states of worker processes")
     count = len(saved["states"])
     begun = any(s["phase"] != Phase.FRESH for s in saved["states"])
@@ -140,13 +163,13 @@ class View:
 
 class Context:
     """A multiprocessing context that starts workers with their states. states: None if they have none. base_seed: replaces the seed that torch gives to the
-    workers, unless it is None."""
+    workers; None: torch's is kept. every_batch: each batch brings the state of its worker."""
 
-    def __init__(self, context: Any, states: WorkerStates | None, base_seed: int | None) -> None:
+    def __init__(self, context: Any, states: WorkerStates | None, base_seed: int | None, every_batch: bool) -> None:
         import torch
 
         self._context = torch.multiprocessing if context is None else context
-        self._states, self._base_seed = states, base_seed
+        self._states, self._base_seed, self._every_batch = states, base_seed, every_batch
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
@@ -157,7 +180,14 @@ class Context:
             named["base_seed"] = self._base_seed
         if self._states is None:
             return self._context.Process(target=target, args=tuple(named.values()))
-        return self._context.Process(target=_work, args=(target, self._states.state_of(named["worker_id"]), named))
+        return self._context.Process(target=_work, args=(target, self._states.state_of(named["worker_id"]), named, self._every_batch))
+
+
+class Task:
+    """The indices of a batch, and whether the worker sends its state with the batch."""
+
+    def __init__(self, indices: Any, state: bool) -> None:
+        self.indices, self.state = indices, state
 
 
 # ---- in a worker process ----
@@ -191,8 +221,9 @@ def _ended(worker: int, state: bytes | None) -> Ended:
     return made
 
 
-def _work(loop: Callable[..., None], saved: dict[str, Any] | None, named: dict[str, Any]) -> None:
-    """The main function of a worker process. loop: the main function of torch's workers. saved: the state to load, or None. named: arguments of `loop`."""
+def _work(loop: Callable[..., None], saved: dict[str, Any] | None, named: dict[str, Any], every_batch: bool) -> None:
+    """The main function of a worker process. loop: the main function of torch's workers. saved: the state to load, or None. named: arguments of `loop`.
+    every_batch: the training loop wants the state with each batch, and not only with those that it names."""
     if saved is not None and saved["phase"] == Phase.FRESH:
         saved = None
     dataset, init_fn = named["dataset"], named["init_fn"]
@@ -206,7 +237,8 @@ def _work(loop: Callable[..., None], saved: dict[str, Any] | None, named: dict[s
             dataset.load_state_dict(saved["dataset"])
 
     named["dataset"] = copy if isinstance(copy, _Stream) else dataset
-    loop(**{**named, "init_fn": init, "data_queue": _Answers(named["data_queue"], copy, named["worker_id"])})
+    answers = _Answers(named["data_queue"], copy, named["worker_id"], every_batch)
+    loop(**{**named, "init_fn": init, "index_queue": _Tasks(named["index_queue"], answers), "data_queue": answers})
 
 
 class _Copy:
@@ -275,11 +307,31 @@ class _Counted:
             raise
 
 
-class _Answers:
-    """The queue of a worker's answers, which adds the states."""
+class _Tasks:
+    """The queue of a worker's tasks."""
 
-    def __init__(self, queue: Any, copy: _Copy, worker: int) -> None:
+    def __init__(self, queue: Any, answers: _Answers) -> None:
+        self._queue, self._answers = queue, answers
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._queue, name)
+
+    def get(self, *arguments: Any, **named: Any) -> Any:
+        task = self._queue.get(*arguments, **named)
+        if isinstance(task, tuple) and isinstance(task[1], Task):
+            self._answers.wanted = task[1].state
+            return task[0], task[1].indices
+        return task
+
+
+class _Answers:
+    """The queue of a worker's answers, which adds the states. every_batch: the loop wants the state with each batch. wanted: it wants the next one."""
+
+    wanted = True
+
+    def __init__(self, queue: Any, copy: _Copy, worker: int, every_batch: bool) -> None:
         self._queue, self._copy, self._worker, self._last = queue, copy, worker, b""
+        self._every_batch = every_batch
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._queue, name)
@@ -288,7 +340,10 @@ class _Answers:
         number, data = answer
         if isinstance(number, _ResumeIteration):
             self._last = b""
-        else:
+        if (
+            not isinstance(number, _ResumeIteration) or not self._every_batch
+        ):  # the loop may have left an epoch since the last state that it got
+            self.wanted |= isinstance(number, _ResumeIteration)
             try:
                 data = self._with_state(data)
             except Exception:
@@ -297,7 +352,7 @@ class _Answers:
         self._queue.put((number, data))
 
     def _with_state(self, data: Any) -> Any:
-        state = self._copy.state()
+        state = self._copy.state() if self.wanted or isinstance(data, _IterableDatasetStopIteration) else None
         if state is None:
             return data
         made: bytes | None = pickle.dumps(state)  # now, because the queue pickles later, after the Dataset has gone on

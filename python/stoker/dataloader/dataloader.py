@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from typing import Any, TypeVar
 
 import torch
 from torch.utils.data import DataLoader as TorchDataLoader
 from torch.utils.data import IterableDataset
+from torch.utils.data._utils.worker import _ResumeIteration
 from torch.utils.data.dataloader import _DatasetKind, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 
 from stoker.dataloader import _accelerate, _progress, _worker_states
@@ -17,7 +19,7 @@ from stoker.dataloader._plan import Plan, plan
 from stoker.dataloader._progress import Progress
 from stoker.dataloader._reasons import InPython
 from stoker.dataloader._worker_states import has_state
-from stoker.errors import StateError
+from stoker.errors import InvalidArgumentError, StateError
 
 _T = TypeVar("_T", covariant=True)
 _OWN = ("_stoker_progress", "_stoker_resume", "_stoker_single")
@@ -66,12 +68,20 @@ class DataLoader(TorchDataLoader[_T]):
     state_dict() and load_state_dict() are those of torchdata's
     StatefulDataLoader: a run continues with the batch after the last one that
     the loop had. States of Datasets in worker processes are part of the state:
-    each worker sends its Dataset's state with every batch.
+    each worker sends its Dataset's state with every batch. For large states,
+    snapshot_every_n_steps=n has them sent for every n-th batch only; a resumed
+    run then makes the batches since the last of these once more, and drops
+    them.
     """
 
+    snapshot_every_n_steps: int = 1
     _stoker_progress: Progress | None = None
     _stoker_resume: dict[str, Any] | None = None
     _stoker_single: weakref.ref[_Single] | None = None  # the iterator, if it runs in this process, and in Python
+
+    def __init__(self, *arguments: Any, snapshot_every_n_steps: int | None = 1, **named: Any) -> None:
+        self.snapshot_every_n_steps = _every(snapshot_every_n_steps)
+        super().__init__(*arguments, **named)
 
     @property
     def _is_accelerate_prepared(self) -> bool:
@@ -215,7 +225,7 @@ class _Tracked:
     _progress: Progress
     _skip = 0
     _taken = 0  # batches that the loop had, and errors in place of them
-    _expected: int | None = None  # the digest of what was skipped
+    _expected: int | None = None  # the digest of what was skipped; None: not known
 
     def _stoker_begin(self, progress: Progress, skip: int, resume: dict[str, Any] | None) -> None:
         self._progress, self._skip = progress, skip
@@ -239,7 +249,7 @@ class _Tracked:
             except StopIteration:
                 raise self._other() from None
             self._progress.took()
-        if self._progress.digest != self._expected:
+        if self._expected is not None and self._progress.digest != self._expected:
             raise self._other()
         self._num_yielded = skip
 
@@ -321,6 +331,9 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
     def __init__(self, loader: Any, progress: Progress, skip: int, resume: dict[str, Any] | None) -> None:
         self._states = progress.workers
         self._restored = self._states is not None and self._states.any
+        self._every = 1 if self._states is None or not loader.in_order else loader.snapshot_every_n_steps or 0
+        since = 0 if resume is None or not skip else int((resume.get("worker_states") or {}).get("since", 0))
+        skip -= since
         streams = loader._dataset_kind == _DatasetKind.Iterable
         if streams and skip and (self._restored or not loader.in_order):
             if not self._restored:
@@ -329,7 +342,7 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
                     "not known: give the IterableDataset methods state_dict and load_state_dict, or save states between epochs"
                 )
             progress.batches, skip = skip, 0
-        self._stoker_begin(progress, skip, resume)
+        self._stoker_begin(progress, skip, None if since else resume)
         self._passed = set(progress.ahead)  # batches that an earlier run had, after others that it had not
         self._mixed = not loader.in_order and not streams
         self._numbers: dict[int, int] = {}  # of batches that are on their way, by torch's number of the task
@@ -338,12 +351,30 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
         view = _same_workers(loader, progress)
         seed = progress.base_seed if progress.turn else None
         if self._states is not None or seed is not None:
-            context = _worker_states.Context(loader.multiprocessing_context, self._states, seed)
+            context = _worker_states.Context(loader.multiprocessing_context, self._states, seed, self._every == 1)
             view = _worker_states.View(view, multiprocessing_context=context)
         super().__init__(view)
         if seed is not None:
             self._base_seed = seed
         progress.base_seed = int(self._base_seed)
+        if since:
+            self._repeat(since, resume)
+
+    def _repeat(self, batches: int, resume: Any) -> None:
+        """Makes the batches between the last snapshot of the workers' states and the saved position once more."""
+        progress = self._progress
+        end = progress.batches + batches
+        while progress.batches < end:
+            before = progress.batches
+            try:
+                next(self)
+            except StopIteration:
+                break
+            except Exception:
+                if progress.batches == before:  # not the error of a batch, which counts as one
+                    raise
+        if progress.batches != end or progress.digest != resume["digest"]:
+            raise self._other()
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         if not first_iter and self._states is not None:
@@ -351,6 +382,7 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
                 self._left(*answer)
         self._drawn = 0
         self._numbers.clear()
+        self._length = _length_of(self._index_sampler)
         self._priming = False  # torch's code asks for the first batches before it is known which worker comes next
         super()._reset(loader, first_iter)
         self._priming = True
@@ -362,6 +394,8 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
         elif self._restored:
             for _ in range(self._states.last + 1):
                 next(self._worker_queue_idx_cycle)
+        if self._every != 1:
+            self._states.keep(self._progress.batches + self._skip)
         for _ in range(self._prefetch_factor * self._num_workers):
             self._try_put_index()
 
@@ -376,7 +410,17 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
             if number not in self._passed:
                 if self._mixed:
                     self._numbers[self._send_idx] = number
-                return indices
+                return indices if self._every == 1 else _worker_states.Task(indices, self._wants_state(number))
+
+    def _wants_state(self, number: int) -> bool:
+        """Whether the worker's state after a batch is needed: it may be the last batch of this worker before a snapshot, or before the next epoch. number: of
+        the batch in the epoch."""
+        every, workers = self._every, self._num_workers
+        if self._dataset_kind == _DatasetKind.Iterable:  # workers may end before others; then they send their state in any case
+            return bool(every) and self._progress.batches % every + 1 + workers * (1 + self._prefetch_factor) >= every
+        if every and number % every + workers >= every:
+            return True
+        return self._persistent_workers and (self._length is None or number + workers >= self._length)
 
     def _pass_over(self) -> None:
         skip = self._skip
@@ -393,6 +437,8 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
             self._ends.append((self._task, data.worker_id, data.state))
         elif not self._priming:
             self._left(data)
+            if isinstance(self._task, _ResumeIteration):
+                return self._task, None
         return answer
 
     def _left(self, data: Any = None) -> None:
@@ -418,7 +464,36 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
 
     def __next__(self) -> Any:
         try:
-            return super().__next__()
+            data = super().__next__()
         except StopIteration:
             self._note_ends()
             raise
+        if self._every > 1 and self._progress.batches % self._every == 0:
+            self._states.keep(self._progress.batches)
+        return data
+
+
+def _length_of(sampler: Any) -> int | None:
+    try:
+        return len(sampler)
+    except (TypeError, NotImplementedError):
+        return None
+
+
+def _every(steps: Any) -> int:
+    """Checks the argument snapshot_every_n_steps."""
+    if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 0):
+        raise InvalidArgumentError(
+            f"DataLoader: snapshot_every_n_steps is a whole number of steps; 0 or None takes no snapshots; not {steps!r}"
+        )
+    return steps or 0
+
+
+def _signature() -> inspect.Signature:
+    """Returns torch's signature, of the installed version, with the argument that this class adds. Frameworks read it to make such a DataLoader again."""
+    torchs = inspect.signature(TorchDataLoader.__init__)
+    own = inspect.Parameter("snapshot_every_n_steps", inspect.Parameter.KEYWORD_ONLY, default=1)
+    return torchs.replace(parameters=[*torchs.parameters.values(), own])
+
+
+DataLoader.__init__.__signature__ = _signature()  # type: ignore[attr-defined]
