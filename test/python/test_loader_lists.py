@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images with sizes of their own come as a list of tensors if the user asks for one."""
+"""Images with sizes of their own come as a list of tensors."""
 
 import numpy as np
 import pytest
@@ -57,8 +57,132 @@ def test_files_of_their_own_sizes(pictures, tmp_path):
     assert [np.array_equal(image.permute(1, 2, 0).numpy(), picture) for image, picture in zip(batch.image, pictures, strict=True)] == [
         True
     ] * 4
+
+
+def saved(folder, pictures):
+    """Writes pictures as PNGs in a folder of two classes, and returns their paths."""
+    paths = []
+    for k, picture in enumerate(pictures):
+        paths.append(folder / "ab"[k % 2] / f"{k:02d}.png")
+        paths[-1].parent.mkdir(exist_ok=True)
+        Image.fromarray(picture).save(paths[-1])
+    return paths
+
+
+def kinds_of_batches(loader):
+    return {type(batch.image) for batch in loader}
+
+
+@pytest.fixture
+def notices(monkeypatch):
+    lines = []
+    monkeypatch.setattr("stoker.loader.loader.tell", lines.append)
+    return lines
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("kind", ["folder", "list", "dataset", "paths of a dataset"])
+def test_images_that_differ_in_size_come_as_a_list(kind, shuffle, pictures, tmp_path, notices):
+    """In all batches, also in those whose images happen to have one size. Files are looked at; of a Dataset, the first batch decides."""
+    mixed = [pictures[0], pictures[0 if kind in ("folder", "list") else 1], *pictures, pictures[0], pictures[0]]
+    paths = saved(tmp_path, mixed)
+    source = {
+        "folder": str(tmp_path),
+        "list": [(str(path), 0) for path in paths],
+        "dataset": Views(mixed),
+        "paths of a dataset": Paths(paths),
+    }[kind]
+    loader = Loader(source, 2, shuffle=shuffle, transforms=[T.RandomHorizontalFlip(), T.PILToTensor()])
+    assert kinds_of_batches(loader) == kinds_of_batches(loader) == {list}
+    assert len(notices) == 1 and "differ in size" in notices[0] and "T.Resize((224, 224))" in notices[0] and "'image': list" in notices[0]
+    batch = next(iter(Loader(source, 8, transforms=[T.PILToTensor()])))
+    given = sorted(picture.transpose(2, 0, 1).tobytes() for picture in mixed)
+    assert sorted(image.numpy().tobytes() for image in batch.image) == given
+
+
+class Views(Scenes):
+    def __getitem__(self, i):
+        return self.pictures[i], i
+
+
+class Paths(torch.utils.data.Dataset):
+    def __init__(self, paths):
+        self.paths = paths
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, i):
+        return str(self.paths[i]), i
+
+
+def test_a_resumed_run_gets_lists_too(pictures, tmp_path, notices):
+    dataset = Views([pictures[0], pictures[1], *[pictures[0]] * 4])
+    loader = Loader(dataset, 2)
+    iterator = iter(loader)
+    assert isinstance(next(iterator).image, list)
+    state = loader.state_dict()
+    fresh = Loader(dataset, 2)
+    fresh.load_state_dict(state)
+    assert kinds_of_batches(fresh) == {list} and len(notices) == 1
+    fresh = Loader(dataset, 2)
+    fresh.load_state_dict({name: value for name, value in state.items() if name != "listed"})  # of an earlier version
+    assert kinds_of_batches(fresh) == {torch.Tensor}
+
+
+def test_images_of_one_size_stay_one_tensor(pictures, tmp_path, notices):
+    paths = saved(tmp_path, [pictures[0]] * 8)
+    for source in (str(tmp_path), [str(path) for path in paths], Paths(paths), Views([pictures[0]] * 8)):
+        assert kinds_of_batches(Loader(source, 3, transforms=[T.PILToTensor()])) == {torch.Tensor}
+    assert not notices
+
+
+def test_transforms_and_arguments_that_make_one_tensor(pictures, tmp_path, notices):
+    paths = [str(path) for path in saved(tmp_path, pictures)]
+    ways = [
+        dict(transforms=[T.Resize((16, 16))]),
+        dict(transforms=[T.Resize(8), T.CenterCrop(8)]),
+        dict(transforms=[T.RandomResizedCrop(12)]),
+        dict(pad="zeros"),
+    ]
+    for way in ways:
+        assert kinds_of_batches(Loader(paths, 2, **way)) == {torch.Tensor}
+    assert kinds_of_batches(Loader(paths, 1)) == {torch.Tensor}  # as with default_collate
+    assert not notices
+
+
+def test_a_resize_that_keeps_the_ratio_may_make_one_size(tmp_path, notices):
+    rng = np.random.default_rng(SEED)
+    paths = [str(path) for path in saved(tmp_path, [photograph(rng, 20 * k, 30 * k) for k in (1, 2, 1, 3)])]
+    assert kinds_of_batches(Loader(paths, 2, transforms=[T.Resize(10)])) == {torch.Tensor} and not notices
+
+
+def test_an_order_that_puts_equal_sizes_together_keeps_its_tensors(pictures, tmp_path):
+    paths = [str(path) for path in saved(tmp_path, [pictures[0], pictures[1], pictures[0], pictures[1]])]
+    for way in (
+        dict(batch_size=2, bucket_by=[0, 1, 0, 1]),
+        dict(batch_sampler=[[0, 2], [1, 3]]),
+        dict(batch_size=2, sampler=lambda _: [0, 2, 1, 3]),
+    ):
+        assert kinds_of_batches(Loader(paths, **way)) == {torch.Tensor}
     with pytest.raises(ShapeError, match=r"fields=\{'image': list"):
-        next(iter(Loader(str(tmp_path), 4, transforms=[T.PILToTensor()])))
+        list(Loader(paths, batch_sampler=[[0, 1]]))
+
+
+def test_masks_and_maps_are_lists_with_the_images(pictures):
+    class WithMaps(Scenes):
+        def __getitem__(self, i):
+            picture = self.pictures[i]
+            masks = np.stack([picture[..., 0] > 128] * (1 + i)).astype(np.uint8)
+            return {"image": picture, "mask": picture[..., 0].copy(), "masks": masks, "depth": picture[..., 1].astype(np.float32)}
+
+    kinds = {"mask": "Mask", "masks": "Mask", "depth": "FloatMap"}
+    for fields in ({"image": "Image", **kinds}, {"image": list, **kinds}):
+        batch = next(iter(Loader(WithMaps(pictures), 4, transforms=[T.RandomHorizontalFlip(1.0), T.PILToTensor()], fields=fields)))
+        for i, picture in enumerate(pictures):
+            assert np.array_equal(batch.image[i].numpy(), picture[:, ::-1].transpose(2, 0, 1))
+            assert np.array_equal(batch.mask[i].numpy(), picture[:, ::-1, 0]) and batch.masks[i].shape == (1 + i, *picture.shape[:2])
+            assert np.array_equal(batch.depth[i].squeeze().numpy(), picture[:, ::-1, 1].astype(np.float32))
 
 
 def test_batch_transforms_want_one_tensor(pictures):

@@ -414,7 +414,8 @@ def test_files_and_arrays_in_one_dataset_name_the_sample(files):
 
 def test_unequal_samples_without_names_are_told_by_number():
     with pytest.raises(StokerError, match=r"differ in shape: sample 0 and sample 2 have 8 and 9 along dim 0"):
-        list(Loader(Set(4, lambda i: (np.zeros((9 if i == 2 else 8, 8, 3), np.uint8), i)), 4, memory_format=torch.channels_last))
+        source = Set(4, lambda i: (np.zeros((9 if i == 2 else 8, 8, 3), np.uint8), i))
+        list(Loader(source, batch_sampler=[[0, 1, 2, 3]], memory_format=torch.channels_last))
 
 
 def test_a_short_timeout_is_told_as_it_is():
@@ -905,11 +906,11 @@ def test_streams_of_hugging_face(files):
 
 
 def test_images_of_different_sizes_are_refused_with_the_ways_out(tmp_path):
-    """torch's default_collate refuses them, too. The message names a list, padding and buckets."""
+    """This is for batches that the user has put together. The message names a list, padding and buckets."""
     for k, side in enumerate((8, 9)):
         Image.fromarray(np.zeros((side, 8, 3), np.uint8)).save(tmp_path / f"{k}.png")
     with pytest.raises(StokerError, match=r"fields=\{'image': list, .*pad='zeros'.*bucket_by='size'"):
-        next(iter(Loader([str(p) for p in sorted(tmp_path.glob("*.png"))], 2)))
+        next(iter(Loader([str(p) for p in sorted(tmp_path.glob("*.png"))], batch_sampler=[[0, 1]])))
 
 
 # ---- samples whose first value is no image ----

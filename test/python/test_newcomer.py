@@ -68,7 +68,10 @@ WRONG = {
         lambda d: Loader(d / "ok", 4, transforms=[T.Resize]),
         "a transform is an object, and Resize is a class: Resize(...)",
     ),
-    "several sizes": (lambda d: first(Loader(d / "ok", 4)), "samples of one batch differ in shape.*resize or pad them"),
+    "several sizes": (
+        lambda d: first(Loader(d / "ok", 4, bucket_by=[0, 1, 2, 3])),
+        "samples of one batch differ in shape.*resize or pad them",
+    ),
     "on_error": (lambda d: Loader(d / "ok", 4, on_error="ignore"), "^Loader: on_error is 'raise', 'skip' or 'replace', not 'ignore'"),
     "threads": (lambda d: Loader(d / "ok", 4, num_threads=0), "^Loader: num_threads is at least 1, not 0"),
     "prefetch": (lambda d: Loader(d / "ok", 4, prefetch=0), "^Loader: prefetch is at least 1, not 0"),

@@ -121,6 +121,12 @@ class Batches:
             values.insert(at, _from_sample(field, batch, self._device, padded, ids))
         return self._as_tuple(values)
 
+    def list_images(self, lists: Collection[str], names: Mapping[str, int | None]) -> None:
+        """Makes images, and the fields with these names, a list in each batch."""
+        self._lists |= self._images | {
+            output for f, output in names.items() if f in lists and output is not None and output not in self._settled
+        }
+
     def _uneven(self, batch: _core.Batch, output: int) -> Any:
         """Returns an output whose samples differ in shape as a list of tensors. Raises an error for images, unless the user asked for lists of images."""
         data = tensor_list(batch, output)

@@ -83,7 +83,7 @@ class BucketOrder(Order):
         return steps, ids[whole:]
 
 
-def _size_of_file(path: Any, oriented: bool) -> Size:
+def size_of_file(path: Any, oriented: bool) -> Size:
     try:
         with _files.open_binary(path) as f:
             data = f.read(_HEAD)
@@ -104,13 +104,13 @@ def _sizes(source: Any, oriented: bool) -> list[Size]:
 
     with ThreadPoolExecutor(16) as pool:
         if isinstance(source, FileSource) and source.paths is not None:
-            return _counted(pool.map(lambda path: _size_of_file(path, oriented), source.paths), len(source.paths))
+            return _counted(pool.map(lambda path: size_of_file(path, oriented), source.paths), len(source.paths))
         dataset = getattr(source, "dataset", None) if isinstance(source, DatasetSource) else None
         measure = getattr(dataset, "get_height_and_width", None)
         if measure is not None and source.size is not None:
             return [(int(height), int(width)) for height, width in _counted(pool.map(measure, range(source.size)), source.size)]
         if isinstance(dataset, list) and (paths := [source.samples_of.path_of(item) for item in dataset]) and None not in paths:
-            return _counted(pool.map(lambda path: _size_of_file(path, oriented), paths), len(paths))
+            return _counted(pool.map(lambda path: size_of_file(path, oriented), paths), len(paths))
     if isinstance(source, FileSource):
         raise InvalidArgumentError(
             "bucket_by: of a folder give torchvision's ImageFolder(folder), or a list of (path, target), whose files are known"

@@ -463,6 +463,7 @@ class DatasetSource(Source):
         names = dict(enumerate(self.samples_of.names_of_parts(), 1))
         # If samples have boxes, other parts have a row for each box. They become lists like the boxes, even if all samples of a batch have the same number.
         rows = any(kind.name in (BOXES, POINTS) for kind in kinds)
+        images = (self.asked.kinds or {}).get("image", Kind()).format
         parts = list(enumerate(zip(kinds, example[1:], strict=False), 1))
         if self.asked.plain:
             parts.insert(0, (0, ((self.asked.kinds or {}).get("image", Kind()), example[0])))
@@ -472,8 +473,14 @@ class DatasetSource(Source):
             elif k in ragged or kind.is_list or (rows and kind.name == OTHER and part.ndim and names.get(k) not in given):
                 finish[k] = Lists(k in ragged, format=PLACES if kind.name == POINTS else kind.format)
             elif kind.name == MASK and part.ndim == 3:
-                finish[k] = Planes(rows or kind.format == LIST)
+                finish[k] = Planes(rows or LIST in (kind.format, images))
         return finish
+
+    def list_masks(self) -> None:
+        """Makes stacks of masks a list in each batch, because images are one."""
+        for finish in self.finishing.finish.values():
+            if isinstance(finish, Planes):
+                finish.listed = True
 
     def _let_follow(self, followers: Followers, geometry: DataNode) -> None:
         """Makes the conversions that move boxes and points, and remove those that transforms drop. They run for a whole batch, with the numbers in the output

@@ -91,11 +91,11 @@ def several(kinds: dict[str, Kind] | None) -> bool:
 
 
 def lists_of(kinds: dict[str, Kind] | None) -> set[str]:
-    """Returns the names of images and masks of which the user wants lists. If images are a list, each of its own size, masks are one too."""
+    """Returns the names of images and masks of which the user wants lists. If images are a list, each of its own size, masks and maps are one too."""
     if kinds is None:
         return set()
     images = "image" in kinds and kinds["image"].format == LIST
-    return {name for name, kind in kinds.items() if kind.format == LIST or (images and kind.name == MASK)}
+    return {name for name, kind in kinds.items() if kind.format == LIST or (images and kind.name in (MASK, FLOATS))}
 
 
 def kind_of_value(value: Any) -> Kind | None:

@@ -475,8 +475,9 @@ def _counts_channels(t: T.Transform) -> bool:
     return any(map(_counts_channels, t.transforms)) if isinstance(t, T.Group) else isinstance(t, (T.RGB, T.Grayscale, T.RandomGrayscale))
 
 
-def _calls(t: T.Transform) -> bool:
-    return any(map(_calls, t.transforms)) if isinstance(t, T.Group) else isinstance(t, T.Lambda)
+def calls_function(t: T.Transform) -> bool:
+    """Whether a transform calls a function of the user."""
+    return any(map(calls_function, t.transforms)) if isinstance(t, T.Group) else isinstance(t, T.Lambda)
 
 
 def _keeps_places(t: T.Transform) -> bool:
@@ -524,7 +525,7 @@ class _Values:
 def _begins_tail(t: T.Transform, values: _Values, normalize: T.Normalize | None, erasings: Sequence[T.RandomErasing]) -> bool:
     """Returns whether a transform and all later ones must run in Python, on tensors: a function after a transform that makes tensors, or Normalize after
     noise."""
-    if _calls(t):
+    if calls_function(t):
         return values.dtype is not None or normalize is not None or bool(erasings)
     return isinstance(t, T.Normalize) and normalize is None and values.dtype != types.UINT8 and any(e.noise for e in erasings)
 
@@ -650,7 +651,7 @@ class Recipe:
     @property
     def in_python(self) -> bool:
         """Whether a step calls a Python function."""
-        return bool(self.tail) or self.views is not None or any(map(_calls, self.steps))
+        return bool(self.tail) or self.views is not None or any(map(calls_function, self.steps))
 
     @property
     def counts_channels(self) -> bool:

@@ -110,9 +110,11 @@ class Saved:
 
     @staticmethod
     def of(state: dict[str, Any]) -> Saved:
-        unknown = set(state) - {"stoker_loader", "epoch", "pipeline", "dataset", "order", "seed", "pipeline_seed"}
+        unknown = set(state) - {"stoker_loader", "epoch", "pipeline", "dataset", "order", "seed", "pipeline_seed", "listed"}
         if unknown or "pipeline" not in state:
             raise StateError(f"the state is damaged: {f'it holds {min(map(str, unknown))!r}' if unknown else 'pipeline is missing'}")
+        if state.get("listed", True) is not True:
+            raise StateError(f'the state is damaged: "listed" is {state["listed"]!r:.100}')
         epoch, pipeline = _whole(state, "epoch", _MOST_EPOCHS), state["pipeline"]
         if pipeline is not None:
             if not isinstance(pipeline, dict):

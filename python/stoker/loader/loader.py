@@ -17,7 +17,7 @@ from stoker._sheet import Sheet, view
 from stoker._signatures import BriefHelp, brief
 from stoker._where import notice, tell
 from stoker.errors import CancelledError, InvalidArgumentError, StateError, safe_text
-from stoker.loader import _collate, _fields, _layout, _options, _pad
+from stoker.loader import _collate, _fields, _layout, _options, _own_sizes, _pad
 from stoker.loader._accelerate import reported
 from stoker.loader._array_source import ArraySource
 from stoker.loader._arrays import Arrays, in_folder
@@ -246,6 +246,8 @@ class Loader(metaclass=BriefHelp):
             _check_buckets(sampler is not None or batch_sampler is not None or by_shards or by_groups, opened)
             order = make_buckets(bucket_by, opened, self._spec.orientation, self._spec.batch * place.world, bool(shuffle), self._spec.seed)
             self._spec.shuffle = False
+        self._kinds, self._may_list = asked.kinds, self._may_list_images(opened, given, asked)
+        self._listed = False  # the images of each batch are a list, although the user has not said so
         if isinstance(opened, Source):
             opened.settle(self._spec, order is not None)
         self._run = Run(opened, self._spec, order)
@@ -271,6 +273,35 @@ class Loader(metaclass=BriefHelp):
         self._run.agree()
         if isinstance(shard, str) and place.world > 1:
             self._check_divided(asked)
+
+    def _may_list_images(self, opened: Source | Pipeline, given: dict[str, Any], asked: Asked) -> bool:
+        """Whether the images of each batch become a list if the images of the data set differ in size, although the user has not said so."""
+        spec, sampler = self._spec, given["sampler"]
+        arranged = any(given[name] is not None for name in ("batch_sampler", "bucket_by", "batch_transforms", "views", "pad"))
+        # A sampler of the user's program may put images of one size into each batch; torch's samplers do not.
+        arranged |= sampler is not None and not type(sampler).__module__.startswith("torch.utils.data.")
+        images = isinstance(opened, Source) and not asked.plain and spec.video is None and spec.sound is None and spec.images == 1
+        return not (arranged or not images or spec.batch == 1 or _own_sizes.fixed(spec.views[0]) or "image" in lists_of(asked.kinds))
+
+    def _list_images(self, fields: dict[str, int | None], batch: Any) -> None:
+        """Makes the images of all batches a list if those of the first batch, or some others of the data set, differ in size."""
+        source, recipe = self._run.source, self._spec.views[0]
+        if isinstance(source, DatasetSource) and source.samples_of.several:
+            return  # the Dataset gives a list of views
+        if not self._listed:
+            shapes = {tuple(shape) for shape in batch.shapes(0)}
+            if len(shapes) == 1:
+                sizes = _own_sizes.sizes_of(source, self.classes if isinstance(source, FileSource) else (), self._spec.orientation)
+                if not _own_sizes.differ(recipe, sizes):
+                    return
+            elif _own_sizes.waveforms(shapes, recipe.channels_last):
+                return
+            self._listed = True
+            tell(
+                f"{self._described}: its images differ in size, so each batch has them as a list of tensors. transforms=[T.Resize((224, 224))] or pad='zeros' "
+                f"make one tensor; fields={{'{self._main}': list, ...}} says that a list is wanted, and ends this notice"
+            )
+        self._batches.list_images(_own_sizes.lists_for(source, self._kinds), fields)
 
     def _check(self, ordered: bool, asked: Asked) -> None:
         """Raises errors in files and arguments that can be found before the first batch."""
@@ -459,7 +490,10 @@ class Loader(metaclass=BriefHelp):
             self._tell_narrowed()
             return END
         if self._batches is None:
-            self._batches = self._make_batches(batch)
+            fields = self._fields_of(self._run.source)
+            self._batches = self._make_batches(batch, fields)
+            if self._may_list and fields.get("image") is not None:
+                self._list_images(fields, batch)
         made = self._batches.make(batch, *self._dataset_facts(batch)) if self._asks_dataset else self._batches.make(batch)
         if self._spec.video is not None and self._spec.video.clips is not None and self._main in made._fields:
             made = made._replace(**{self._main: self._spec.video.parted(getattr(made, self._main))})
@@ -483,11 +517,10 @@ class Loader(metaclass=BriefHelp):
             )
         return {**fields, "valid": None}
 
-    def _make_batches(self, batch: Any) -> Any:
+    def _make_batches(self, batch: Any, fields: dict[str, int | None]) -> Any:
         from stoker.loader._batches import Batches  # it imports torch
 
         source = self._run.source
-        fields = self._fields_of(source)
         self._asks_dataset = isinstance(source, DatasetSource) and bool({"valid", "index"} & set(fields))
         finishing = Finishing() if isinstance(source, Pipeline) else source.finishing
         count = len(self._run.descs) - (self._spec.pad is not None)
@@ -563,7 +596,7 @@ class Loader(metaclass=BriefHelp):
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the batches that were taken (1 KB)."""
         with self._one_thread:
-            return {"stoker_loader": _STATE, **self._run.state()}
+            return {"stoker_loader": _STATE, **self._run.state(), **({"listed": True} if self._listed else {})}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues from a state, also with another number of ranks."""
@@ -572,6 +605,8 @@ class Loader(metaclass=BriefHelp):
         with self._one_thread:
             self._generation += 1
             self._run.load(Saved.of(state))
+            if self._may_list and (state.get("listed") is True) != self._listed:
+                self._listed, self._batches = not self._listed, None
         if not isinstance(self._run.source, DatasetSource):
             self._run.ready()
 
