@@ -245,7 +245,7 @@ struct stk_batch *stk_batch_ref_output(struct stk_batch *b, int32_t output)
 }
 
 /* Drops a reference to a batch together with its references to n blocks. */
-static void let_go(struct stk_batch *b, struct stk_block *const *blocks, int32_t n)
+static void release_reference(struct stk_batch *b, struct stk_block *const *blocks, int32_t n)
 {
 	/* If this is the only reference, no other thread can add one: new references are made from existing ones. */
 	bool last = atomic_load(&b->refs) == 1;
@@ -268,7 +268,7 @@ void stk_batch_unref(struct stk_batch **batch)
 	struct stk_batch *b = *batch;
 	*batch = NULL;
 	if (b)
-		let_go(b, b->blocks, atomic_fetch_sub(&b->wholes, 1) == 1 ? b->n_values : 0);
+		release_reference(b, b->blocks, atomic_fetch_sub(&b->wholes, 1) == 1 ? b->n_values : 0);
 }
 
 void stk_batch_unref_output(struct stk_batch **batch, int32_t output)
@@ -277,7 +277,7 @@ void stk_batch_unref_output(struct stk_batch **batch, int32_t output)
 	if (!b || output < 0 || output >= b->n_outputs) /* no reference to such an output can exist */
 		return;
 	*batch = NULL;
-	let_go(b, b->face ? &b->blocks[b->values[output]] : NULL, b->face ? 1 : 0);
+	release_reference(b, b->face ? &b->blocks[b->values[output]] : NULL, b->face ? 1 : 0);
 }
 
 int32_t stk_batch_size(const struct stk_batch *b)

@@ -31,7 +31,7 @@ static void destroy(struct stk_context *ctx)
 }
 
 /* Warns of misspelt environment variables, which would otherwise have no effect. */
-static void tell_unknown_settings(struct stk_context *ctx)
+static void warn_unknown_settings(struct stk_context *ctx)
 {
 	const char *entry, *meant;
 	for (size_t i = 0; i < 16 && (entry = stk__environment_unknown(i, &meant)); i++)
@@ -75,7 +75,7 @@ enum stk_status stk_context_create(const struct stk_context_config *config, stru
 		destroy(ctx);
 		return s;
 	}
-	tell_unknown_settings(ctx);
+	warn_unknown_settings(ctx);
 	ctx->log_done = c.log_done;
 	*out = ctx;
 	return STK_OK;

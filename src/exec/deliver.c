@@ -70,7 +70,7 @@ static const char *stage_of(const struct stk_pipeline *p, const struct stk_recor
 }
 
 /* Describes the work that the next batch waits for, for a timeout or the notice after 30 s. Call with the lock held. */
-static void tell_stall(struct stk_pipeline *p, int64_t waited_ms, char *text, size_t capacity)
+static void describe_stall(struct stk_pipeline *p, int64_t waited_ms, char *text, size_t capacity)
 {
 	const struct stk_record *r = stk__record(p, p->flight.next_deliver);
 	char uri[STK_MAX_URI] = "";
@@ -134,12 +134,12 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 			return stk__fail(err, STK_TIMEOUT, "the next batch is not ready");
 		int64_t now = stk__clock_ns(), waited = (now - p->parts.delivery->waited_since_ns) / 1000000;
 		if (until >= 0 && now >= until) {
-			tell_stall(p, waited, text, sizeof text);
+			describe_stall(p, waited, text, sizeof text);
 			return stk__fail(err, STK_TIMEOUT, "%s", text);
 		}
 		if (waited >= STALL_MS && !p->parts.delivery->stall_reported) {
 			p->parts.delivery->stall_reported = true;
-			tell_stall(p, waited, text, sizeof text);
+			describe_stall(p, waited, text, sizeof text);
 			pthread_mutex_unlock(&p->lock);
 			stk__notify(p->ctx, STK_LOG_WARNING, "%s", text);
 			pthread_mutex_lock(&p->lock);

@@ -75,8 +75,8 @@ static struct stk_device_job *add_job(const struct stk_chain_run *run, int32_t s
 
 /* Returns an address in `memory` for a sample of a value. If the value has a known size, its samples are adjacent, so that one copy can move them;
  * mirrors[value] is the address of the first. */
-static uintptr_t take_place(const struct stk_chain_run *run, struct stk_device_memory *memory, _Atomic uintptr_t *mirrors, int32_t value,
-	size_t bytes, struct stk_error *err)
+static uintptr_t allocate_sample(const struct stk_chain_run *run, struct stk_device_memory *memory, _Atomic uintptr_t *mirrors,
+	int32_t value, size_t bytes, struct stk_error *err)
 {
 	struct stk_device_batch *b = run->record->device;
 	int64_t known = stk_desc_bytes(&run->pipeline->program->values[value].desc);
@@ -108,7 +108,7 @@ static enum stk_status upload(
 
 /* Allocates GPU memory for a value of a sample. sent: the cores compute the value; if it then lies in scratch, its samples are adjacent, so that one copy can
  * send them. */
-static enum stk_status place(const struct stk_chain_run *run, int32_t value, bool sent, struct stk_error *err)
+static enum stk_status allocate_value(const struct stk_chain_run *run, int32_t value, bool sent, struct stk_error *err)
 {
 	struct stk_device_batch *b = run->record->device;
 	struct stk_tensor *t = &run->worker->values[value];
@@ -121,7 +121,7 @@ static enum stk_status place(const struct stk_chain_run *run, int32_t value, boo
 	if (v->slot < 0) {
 		if (!stk__arena_charge(&run->worker->arena, (size_t)bytes))
 			return stk__fail(err, STK_NO_MEMORY, "no memory on the GPU for a value of %lld bytes", (long long)bytes);
-		t->data = (void *)(sent ? take_place(run, &b->scratch, b->mirrors.sent, value, (size_t)bytes, err)
+		t->data = (void *)(sent ? allocate_sample(run, &b->scratch, b->mirrors.sent, value, (size_t)bytes, err)
 					: stk__device_memory_take(&b->scratch, (size_t)bytes, err));
 		return t->data ? STK_OK : STK_NO_MEMORY;
 	}
@@ -133,7 +133,7 @@ static enum stk_status place(const struct stk_chain_run *run, int32_t value, boo
 
 enum stk_status stk__device_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err)
 {
-	return place(run, value, false, err);
+	return allocate_value(run, value, false, err);
 }
 
 /* Stages a host tensor for a copy to an address on the GPU. */
@@ -142,7 +142,7 @@ static enum stk_status send(
 {
 	struct stk_device_batch *b = run->record->device;
 	size_t bytes = (size_t)stk_desc_bytes(&host->desc);
-	void *staged = (void *)take_place(run, &b->staging, b->mirrors.staged, value, bytes, err);
+	void *staged = (void *)allocate_sample(run, &b->staging, b->mirrors.staged, value, bytes, err);
 	if (!staged)
 		return STK_NO_MEMORY;
 	memcpy(staged, host->data, bytes);
@@ -164,7 +164,7 @@ static enum stk_status send_inputs(
 		struct stk_tensor *t = &run->worker->values[value];
 		if (g->values[value].on_gpu || stk__op_host_input(head->def, k) || t->data != kept[k]) /* an earlier call has sent it */
 			continue;
-		uintptr_t to = take_place(run, &b->scratch, b->mirrors.sent, value, (size_t)stk_desc_bytes(&t->desc), err);
+		uintptr_t to = allocate_sample(run, &b->scratch, b->mirrors.sent, value, (size_t)stk_desc_bytes(&t->desc), err);
 		s = to ? send(run, step, value, t, to, err) : STK_NO_MEMORY;
 		t->data = (void *)to;
 	}
@@ -181,7 +181,7 @@ static void keep_inputs(const struct stk_chain_run *run, const struct stk_progra
 
 /* Returns pinned memory for a file. Each worker takes a piece of memory for several files at a time. With many workers and small batches, pieces are smaller:
  * otherwise most of the batch's memory would be unused rests of pieces. */
-static uint8_t *room(void *user, size_t size)
+static uint8_t *file_memory(void *user, size_t size)
 {
 	enum { MOST = 2 << 20, LEAST = 256 << 10, FILE_BYTES = 128 << 10, SLACK = 64 };
 	struct stk_exec_worker *w = user;
@@ -203,7 +203,7 @@ void stk__device_room_begin(struct stk_exec_worker *w, struct stk_device_batch *
 		w->room_left = 0;
 	w->reading = b;
 	w->reading_use = b->turn.use;
-	q->room = room;
+	q->room = file_memory;
 	q->room_user = w;
 }
 
@@ -219,7 +219,8 @@ const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used)
 }
 
 /* Returns whether the GPU can decode the window that the pass reads. */
-static bool takes(const struct stk_chain_run *run, const struct stk_encoded *e, const struct stk_pass *pass, struct stk_decode_job *d)
+static bool gpu_can_decode(
+	const struct stk_chain_run *run, const struct stk_encoded *e, const struct stk_pass *pass, struct stk_decode_job *d)
 {
 	struct stk_rect seen = stk__pass_source(pass);
 	if (e->denom > 1 || !seen.w || !seen.h || stk__jpeg_header_parse(e->data, e->size, &d->header, NULL))
@@ -272,7 +273,7 @@ static enum stk_status describe_decode(
 	struct stk_encoded e;
 	g->calls[0].def->encoded(&g->calls[0], &e);
 	struct stk_decode_job d;
-	bool can = !run->record->samples[run->sample].on_cores && takes(run, &e, &g->pass, &d) && within_limit(run, &d, &g->pass);
+	bool can = !run->record->samples[run->sample].on_cores && gpu_can_decode(run, &e, &g->pass, &d) && within_limit(run, &d, &g->pass);
 	bool cores = can && stk__decode_side_is_cores(run->pipeline, run->record->device, d.header.process == STK_JPEG_PROGRESSIVE, e.size);
 	*side = !can ? CORES_MUST : cores ? CORES_HAVE_TIME : GPU;
 	if (*side != GPU)
@@ -299,7 +300,7 @@ static void *take_result(const struct stk_chain_run *run, int32_t value, size_t 
 	enum { MANY = 10 }; /* percentage of files from which on the results are placed together */
 	struct stk_device_batch *b = run->record->device;
 	bool many = spare && stk__decode_side_share(run->pipeline) >= MANY;
-	return (void *)(many ? take_place(run, &b->staging, b->mirrors.staged, value, bytes, err)
+	return (void *)(many ? allocate_sample(run, &b->staging, b->mirrors.staged, value, bytes, err)
 			     : stk__device_memory_take(&b->staging, bytes, err));
 }
 
@@ -486,7 +487,7 @@ static enum stk_status describe_view(const struct stk_chain_run *run, const stru
 			*kept = from;
 		return STK_OK;
 	}
-	enum stk_status s = place(run, value, host, err);
+	enum stk_status s = allocate_value(run, value, host, err);
 	if (s)
 		return s;
 	uintptr_t to = (uintptr_t)run->worker->values[value].data;
@@ -505,7 +506,7 @@ static enum stk_status run_single_on_cores(
 	if (!out)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
 	for (int32_t k = 0; k < call->n_out; k++) {
-		enum stk_status s = place(run, n->first_value + k, k >= sent, err);
+		enum stk_status s = allocate_value(run, n->first_value + k, k >= sent, err);
 		out[k] = call->out[k];
 		if (k >= sent)
 			out[k].data = stk__arena_take(&run->worker->arena, (size_t)stk_desc_bytes(&out[k].desc));

@@ -363,7 +363,7 @@ static enum stk_status wait_for(struct stk_pipeline *p, struct stk_device_batch 
 }
 
 /* Waits on this thread for the consumer's kernels that read the slot, so that no stream of the library has to wait for them on the GPU. */
-static void rest(struct stk_pipeline *p, struct stk_device_batch *b)
+static void wait_for_readers(struct stk_pipeline *p, struct stk_device_batch *b)
 {
 	struct stk_error err = {0};
 	enum stk_status s = stk__slot_rest(b->record->slot, &err);
@@ -409,7 +409,7 @@ static void *wait_thread(void *arg)
 		d->busy = true;
 		pthread_mutex_unlock(&p->lock);
 		if (b->resting)
-			rest(p, b);
+			wait_for_readers(p, b);
 		else
 			finish_submitted(p, b);
 		pthread_mutex_lock(&p->lock);

@@ -215,7 +215,7 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 }
 
 /* Makes the data visible to the chains: as views, or as copies if the value is itself an output. */
-static enum stk_status keep(struct stk_pipeline *p, struct stk_record *r, int32_t c, struct stk_error *err)
+static enum stk_status publish(struct stk_pipeline *p, struct stk_record *r, int32_t c, struct stk_error *err)
 {
 	const struct stk_program_node *n = &p->program->nodes[first_level(p)->callbacks[c]];
 	for (int32_t o = 0; o < n->node->n_outputs; o++) {
@@ -303,7 +303,7 @@ static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r,
 		pthread_mutex_unlock(&p->lock);
 	}
 	for (int32_t c = 0; c < n && s == STK_OK; c++)
-		s = keep(p, r, c, err);
+		s = publish(p, r, c, err);
 	return s;
 }
 
@@ -316,7 +316,7 @@ static void place_record(struct stk_pipeline *p, struct stk_record *r)
 		r->samples[i].place = (struct stk_place){.epoch = p->parts.feed->epoch, .position = first + i, .sample = -1};
 }
 
-static void tell_reset(struct stk_pipeline *p, int64_t epoch)
+static void call_reset(struct stk_pipeline *p, int64_t epoch)
 {
 	stk__assert_unlocked(p);
 	for (int32_t c = 0; c < first_level(p)->n_callbacks; c++) {
@@ -338,13 +338,13 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 	f->calls = true;
 	pthread_mutex_unlock(&p->lock);
 	if (turned)
-		tell_reset(p, r->at.epoch);
+		call_reset(p, r->at.epoch);
 	int64_t begin = stk__clock_ns();
 	stk__range_begin(p->ctx->ranges, STK_SPAN_CALLBACK, r->k);
 	enum stk_status s = feed_record(p, r, &last, &err);
 	last &= s == STK_OK;
 	if (leads && (s == STK_END || last))
-		tell_reset(p, f->epoch + 1);
+		call_reset(p, f->epoch + 1);
 	stk__range_end(p->ctx->ranges);
 	int64_t end = stk__clock_ns();
 	STK_COUNT(p, source_ns, end - begin);
@@ -436,7 +436,7 @@ void stk__feed_begin_at(struct stk_pipeline *p, int64_t epoch, int64_t step, boo
 	p->parts.feed->epoch = epoch;
 	p->parts.feed->step = step;
 	if (tell)
-		tell_reset(p, epoch);
+		call_reset(p, epoch);
 }
 
 enum stk_status stk__feed_start(struct stk_pipeline *p, struct stk_error *err)

@@ -236,7 +236,7 @@ static enum stk_status make_trace(struct stk_pipeline *p, struct stk_error *err)
 }
 
 /* Passes notices of readers that are being opened to the log. */
-static void tell_notice(void *user, const char *text)
+static void log_notice(void *user, const char *text)
 {
 	stk__notify(user, STK_LOG_WARNING, "%s", text);
 }
@@ -274,7 +274,7 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 		.interrupted = config->interrupted,
 		.listed = config->listed,
 		.user = config->interrupted_user,
-		.notice = tell_notice,
+		.notice = log_notice,
 		.notice_user = p->ctx};
 	enum stk_status s;
 	if ((s = stk__context_check(ctx, err)) || (s = check_config(&p->config, err)) ||

@@ -66,7 +66,7 @@ static bool take_from(struct stk_record *r, struct stk_unit *u)
 	return false;
 }
 
-static bool take(struct stk_pipeline *p, struct stk_unit *u)
+static bool take_unit(struct stk_pipeline *p, struct stk_unit *u)
 {
 	do {
 		for (int64_t k = p->flight.next_deliver; k < p->flight.next_open; k++)
@@ -227,7 +227,7 @@ bool stk__exec_work(struct stk_pool_client *client, int32_t worker)
 	struct stk_unit u;
 	pthread_mutex_lock(&p->lock);
 	int64_t open = p->flight.next_open;
-	bool any = p->run.started && !p->run.stopping && !stk__cancelled(&p->run.halt) && take(p, &u);
+	bool any = p->run.started && !p->run.stopping && !stk__cancelled(&p->run.halt) && take_unit(p, &u);
 	bool ahead = stk__fetch_runs_ahead(p) && p->flight.next_open > open; /* the window for reading ahead has moved */
 	bool more = false;                                                   /* there is work for another worker */
 	for (int64_t k = p->flight.next_deliver; any && k < p->flight.next_open && !more; k++)

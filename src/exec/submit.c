@@ -159,7 +159,7 @@ static uintptr_t first_read(const struct stk_job *j, int32_t source)
 }
 
 /* Returns whether kernels may access the addresses in a job, of a pass or on tensors. Used only when memory is poisoned, to find mistakes. */
-static bool reached(struct stk_gpu_device *dev, const struct stk_device_job *j)
+static bool is_reachable(struct stk_gpu_device *dev, const struct stk_device_job *j)
 {
 	if (j->kind == STK_DEVICE_JOB_PASS) {
 		bool reads = !j->made_by && j->src.width && j->src.height, writes = j->dst.width && j->dst.height;
@@ -179,7 +179,7 @@ static enum stk_status add(
 {
 	struct stk_device_tables *t = &b->tables[step];
 	bool ok = true;
-	if (p->crew.poison >= 0 && !reached(p->parts.device->dev, j))
+	if (p->crew.poison >= 0 && !is_reachable(p->parts.device->dev, j))
 		return stk__fail(
 			err, STK_CUDA, "the work of a step uses memory that the GPU cannot reach: a mistake in Stoker, please report it");
 	if (j->kind == STK_DEVICE_JOB_PASS && j->made_by)

@@ -41,7 +41,7 @@ static bool same_last_part(const char *a, const char *b)
 	return n[0] == n[1] && memcmp(last[0], last[1], n[0]) == 0;
 }
 
-static void tell(const struct stk_archive_watch *watch, const char *index, const char *what)
+static void notify(const struct stk_archive_watch *watch, const char *index, const char *what)
 {
 	char text[PATH_MAX + 200];
 	snprintf(text, sizeof text, "%s: %s", index, what);
@@ -51,13 +51,13 @@ static void tell(const struct stk_archive_watch *watch, const char *index, const
 
 /* Reads an archive's index from the bytes of an index file. The file must describe one archive, whose path has the same last part as this one's, so that an
  * archive may be moved together with its index. */
-static bool take(enum stk_archive_kind kind, const uint8_t *data, size_t n, const char *index, struct stk_archive_file *f,
+static bool find_index(enum stk_archive_kind kind, const uint8_t *data, size_t n, const char *index, struct stk_archive_file *f,
 	struct stk_archive_index *x, const struct stk_archive_watch *watch)
 {
 	struct stk_archive_index *found;
 	int32_t count;
 	if (stk__archive_index_parse(kind, data, n, index, &found, &count, NULL)) {
-		tell(watch, index, "the index is damaged or cut off: it is made again");
+		notify(watch, index, "the index is damaged or cut off: it is made again");
 		return false;
 	}
 	bool fits = count == 1 && same_last_part(found->path, f->path) && stk__archive_index_fits(kind, found, f);
@@ -81,7 +81,7 @@ static bool load(enum stk_archive_kind kind, const char *index, struct stk_io *i
 	if (io ? stk__read_object(f->access, io, index, 0, -1, most, &data, &n, NULL, NULL)
 	       : access(index, R_OK) || stk__read_whole(index, most, &data, &n, NULL))
 		return false;
-	bool good = take(kind, data, n, index, f, x, watch);
+	bool good = find_index(kind, data, n, index, f, x, watch);
 	stk__free(data);
 	return good;
 }
@@ -120,6 +120,7 @@ void stk__archive_keep(enum stk_archive_kind kind, const struct stk_archive_inde
 	if (!o.failed && !kept)
 		kept = stk__kept_path(whole, name) && stk__kept_write(name, o.data, o.n);
 	if (!kept)
-		tell(watch, x->path, "its index could not be kept, neither next to it nor in ~/.cache/stoker: the next run makes it again");
+		notify(watch, x->path,
+			"its index could not be kept, neither next to it nor in ~/.cache/stoker: the next run makes it again");
 	stk__free(o.data);
 }

@@ -33,7 +33,7 @@ struct opening {
 	_Atomic bool stop;
 };
 
-static void tell_locked(void *user, const char *text)
+static void notify_locked(void *user, const char *text)
 {
 	struct opening *o = user;
 	pthread_mutex_lock(&o->lock);
@@ -92,7 +92,7 @@ static enum stk_status open_one(void *user, int32_t i, struct stk_error *err)
 	return s;
 }
 
-static bool tell_progress(void *user, int32_t done)
+static bool report_progress(void *user, int32_t done)
 {
 	struct opening *o = user;
 	return o->watch->progress(o->watch->user, done, o->count, atomic_load(&o->members));
@@ -104,7 +104,7 @@ static enum stk_status run_all(struct opening *o, bool objects, struct stk_error
 	const struct stk_crew crew = {.count = o->count,
 		.threads = at_a_time,
 		.run = open_one,
-		.progress = o->watch && o->watch->progress ? tell_progress : NULL,
+		.progress = o->watch && o->watch->progress ? report_progress : NULL,
 		.user = o,
 		.stop = &o->stop};
 	o->pace.ahead = PIECES / (at_a_time + 1) > 2 ? PIECES / (at_a_time + 1) : 2;
@@ -184,7 +184,7 @@ static bool ask_access(void *user, int64_t done, int64_t archives, int64_t membe
 	return !access->interrupted || !access->interrupted(access->user);
 }
 
-static void tell_access(void *user, const char *text)
+static void notify_access(void *user, const char *text)
 {
 	const struct stk_access *access = user;
 	if (access->notice)
@@ -194,12 +194,12 @@ static void tell_access(void *user, const char *text)
 enum stk_status stk__archives_open(enum stk_archive_kind kind, const struct stk_access *access, const char *const *paths, int32_t count,
 	const struct stk_archive_watch *watch, struct stk_archives *out, struct stk_error *err)
 {
-	const struct stk_archive_watch ask = {.progress = ask_access, .notice = tell_access, .user = (void *)(uintptr_t)access};
+	const struct stk_archive_watch ask = {.progress = ask_access, .notice = notify_access, .user = (void *)(uintptr_t)access};
 	struct opening o = {.kind = kind, .access = access, .watch = watch || !access ? watch : &ask};
 	struct stk_storage *storage = NULL;
 	const char *object = NULL;
 	enum stk_status s = STK_OK;
-	o.locked = (struct stk_archive_watch){.notice = tell_locked, .user = &o};
+	o.locked = (struct stk_archive_watch){.notice = notify_locked, .user = &o};
 	for (int32_t i = 0; i < count && s == STK_OK; i++)
 		s = add_path(&o, paths[i], err);
 	for (int32_t i = 0; i < o.count && !object; i++)

@@ -40,7 +40,7 @@ enum stk_status stk__archive_stream_create(struct stk_io *io, const char *uri, c
 
 /* ---- pieces ---- */
 
-static void ask(struct stk_archive_stream *s, int64_t size)
+static void request_piece(struct stk_archive_stream *s, int64_t size)
 {
 	const int64_t left = s->object.size - s->next;
 	const struct stk_request request = {.uri = s->uri, .uncached = true, .offset = s->next, .length = size < left ? size : left};
@@ -88,12 +88,12 @@ static void look_ahead(struct stk_archive_stream *s)
 	bool dense = s->stride >= 0 && s->stride <= s->pace.jump;
 	int most = dense ? s->pace.ahead : 1;
 	while (s->pieces.count < most && s->next < s->object.size) {
-		ask(s, dense ? LARGE : (int64_t)SMALL << (s->run < MOST_DOUBLED ? s->run : MOST_DOUBLED));
+		request_piece(s, dense ? LARGE : (int64_t)SMALL << (s->run < MOST_DOUBLED ? s->run : MOST_DOUBLED));
 		s->run++;
 	}
 }
 
-static void learn(struct stk_archive_stream *s, int64_t offset)
+static void update_stride(struct stk_archive_stream *s, int64_t offset)
 {
 	int64_t gap = offset - s->last;
 	s->stride = s->last == 0 && s->stride < 0 && gap == 0 ? -1 : s->stride < 0 ? gap : s->stride + (gap - s->stride) / 4;
@@ -109,7 +109,7 @@ static const uint8_t *join(struct stk_archive_stream *s, int64_t offset, size_t 
 	size_t used = 0;
 	for (int k = 0; used < n; k++) {
 		if (k == s->pieces.count)
-			ask(s, LARGE);
+			request_piece(s, LARGE);
 		struct stk_ahead *p = stk__ahead_at(&s->pieces, k);
 		if (!has_come(s, p, err))
 			return NULL;
@@ -128,7 +128,7 @@ static int64_t end_of(const struct stk_ahead *p)
 
 const uint8_t *stk__archive_stream_read(struct stk_archive_stream *s, int64_t offset, size_t n, struct stk_error *err)
 {
-	learn(s, offset);
+	update_stride(s, offset);
 	while (s->pieces.count && end_of(stk__ahead_at(&s->pieces, 0)) <= offset && offset < s->next)
 		stk__ahead_drop(&s->pieces);
 	if (!s->pieces.count || offset >= s->next || offset < stk__ahead_at(&s->pieces, 0)->request.offset) {

@@ -52,7 +52,7 @@ struct watched {
 	bool ended;
 };
 
-static void tell_entries(void *user, int64_t entries)
+static void report_entries(void *user, int64_t entries)
 {
 	struct watched *w = user;
 	w->ended |= w->options->progress && !w->options->progress(w->options->user, entries);
@@ -70,7 +70,7 @@ enum stk_status stk_index_write(const struct stk_index_options *options, struct 
 	struct stk_file_list *l = NULL;
 	struct stk_coded_out o = {0};
 	struct watched watched = {.options = options};
-	const struct stk_access access = {.storage = options->storage, .interrupted = is_ended, .listed = tell_entries, .user = &watched};
+	const struct stk_access access = {.storage = options->storage, .interrupted = is_ended, .listed = report_entries, .user = &watched};
 	if (options->size != sizeof *options)
 		return stk__fail(
 			err, STK_INVALID, "stk_index_options.size is %zu; this library expects %zu", options->size, sizeof *options);

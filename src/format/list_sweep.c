@@ -273,7 +273,7 @@ static enum stk_status ask_page(struct stretch *t, struct stk_error *err)
 }
 
 /* Cancels the requests in flight, which end with STK_CANCELLED, and waits for them. */
-static enum stk_status give_up(struct run *r, struct stk_error *err)
+static enum stk_status cancel_run(struct run *r, struct stk_error *err)
 {
 	r->given_up = true;
 	for (int64_t i = 0; i < r->begun; i++)
@@ -515,7 +515,7 @@ static void forget(struct run *r, struct whole *w)
 }
 
 /* Continues after a page of a stretch: requests the next page, cuts the stretch, or ends it. */
-static enum stk_status go_on(struct run *r, struct stretch *t, struct stk_error *err)
+static enum stk_status continue_stretch(struct run *r, struct stretch *t, struct stk_error *err)
 {
 	struct whole *w = t->whole;
 	if (w->spoilt)
@@ -549,7 +549,7 @@ static enum stk_status run_all(struct run *r, struct stk_error *err)
 		struct stretch *t = wait_page(r);
 		struct stk_error why = {0};
 		if (!t) {
-			status = give_up(r, err);
+			status = cancel_run(r, err);
 			continue;
 		}
 		t->asked = false;
@@ -558,7 +558,7 @@ static enum stk_status run_all(struct run *r, struct stk_error *err)
 		enum stk_status page = take_page(t, &why);
 		tell(r);
 		if (!page && !status)
-			page = go_on(r, t, &why);
+			page = continue_stretch(r, t, &why);
 		if (!page && !status)
 			page = begin_more(r, &why);
 		if (page && !status) {

@@ -30,7 +30,7 @@ static void skip_blanks(struct text *t)
 }
 
 /* Consumes the character if it comes next; returns false if it does not. */
-static bool take(struct text *t, char c)
+static bool consume(struct text *t, char c)
 {
 	skip_blanks(t);
 	bool found = t->at < t->end && *t->at == c;
@@ -50,7 +50,7 @@ static bool take_word(struct text *t, const char *word)
 /* Reads a string in quotes, without escapes, into out. */
 static enum stk_status take_string(struct text *t, char *out, size_t capacity)
 {
-	char quote = take(t, '\'') ? '\'' : take(t, '"') ? '"' : '\0';
+	char quote = consume(t, '\'') ? '\'' : consume(t, '"') ? '"' : '\0';
 	if (!quote)
 		return bad_header(t, "a string is expected");
 	const char *end = memchr(t->at, quote, (size_t)(t->end - t->at));
@@ -83,18 +83,18 @@ static enum stk_status take_extent(struct text *t, int64_t *out)
 
 static enum stk_status take_shape(struct text *t, struct stk_npy *out)
 {
-	if (!take(t, '('))
+	if (!consume(t, '('))
 		return bad_header(t, "the shape is not a tuple");
-	while (!take(t, ')')) {
+	while (!consume(t, ')')) {
 		if (out->ndim == STK_MAX_DIMS)
 			return stk__fail(t->err, STK_UNSUPPORTED, "an array of more than %d dims", STK_MAX_DIMS);
 		enum stk_status s = take_extent(t, &out->shape[out->ndim]);
 		if (s)
 			return s;
 		out->ndim++;
-		if (take(t, ','))
+		if (consume(t, ','))
 			continue;
-		if (!take(t, ')'))
+		if (!consume(t, ')'))
 			return bad_header(t, "the shape is a tuple without end");
 		break;
 	}
@@ -110,7 +110,7 @@ static const struct {
 static enum stk_status take_dtype(struct text *t, struct stk_npy *out)
 {
 	char name[32];
-	if (take(t, '['))
+	if (consume(t, '['))
 		return stk__fail(
 			t->err, STK_UNSUPPORTED, "an array of records (a structured dtype): save each field as an array of its own");
 	enum stk_status s = take_string(t, name, sizeof name);
@@ -145,7 +145,7 @@ static enum stk_status take_entry(struct text *t, unsigned *seen, struct stk_npy
 	enum stk_status s = take_string(t, key, sizeof key);
 	if (s)
 		return s;
-	if (!take(t, ':'))
+	if (!consume(t, ':'))
 		return bad_header(t, "a colon is expected");
 	for (unsigned k = 0; k < 3; k++)
 		if (strcmp(key, keys[k]) == 0 && !(*seen >> k & 1)) {
@@ -158,15 +158,15 @@ static enum stk_status take_entry(struct text *t, unsigned *seen, struct stk_npy
 static enum stk_status read_dict(struct text *t, struct stk_npy *out)
 {
 	unsigned seen = 0;
-	if (!take(t, '{'))
+	if (!consume(t, '{'))
 		return bad_header(t, "it is not a dict");
-	while (!take(t, '}')) {
+	while (!consume(t, '}')) {
 		enum stk_status s = take_entry(t, &seen, out);
 		if (s)
 			return s;
-		if (take(t, ','))
+		if (consume(t, ','))
 			continue;
-		if (!take(t, '}'))
+		if (!consume(t, '}'))
 			return bad_header(t, "a dict without end");
 		break;
 	}

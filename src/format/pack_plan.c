@@ -328,7 +328,7 @@ struct listing {
 	bool ended;
 };
 
-static void tell_entries(void *user, int64_t entries)
+static void report_entries(void *user, int64_t entries)
 {
 	struct listing *l = user;
 	l->ended |= l->options->progress && !l->options->progress(l->options->user, entries, 0);
@@ -345,7 +345,7 @@ enum stk_status stk__pack_plan(const struct stk_pack_options *o, struct stk_pack
 	struct planning g = {.plan = out, .options = o, .images = &images, .err = err};
 	*out = (struct stk_pack_plan){0};
 	struct listing listing = {.options = o};
-	const struct stk_access access = {.storage = o->storage, .interrupted = is_ended, .listed = tell_entries, .user = &listing};
+	const struct stk_access access = {.storage = o->storage, .interrupted = is_ended, .listed = report_entries, .user = &listing};
 	enum stk_status s = stk__file_list_create(
 		&(struct stk_file_list_options){.access = &access, .file_root = o->source, .nested = true, .everything = true}, &out->list,
 		err);

@@ -125,7 +125,7 @@ static void take_notice(void *user, const char *text)
 	pthread_mutex_unlock(&s->lock);
 }
 
-static bool given_up(void *user)
+static bool is_cancelled(void *user)
 {
 	return atomic_load(&((struct stk_survey *)user)->stop);
 }
@@ -134,7 +134,7 @@ static enum stk_status open_turn(struct stk_survey *s, struct turn *t, struct st
 {
 	const char *path = s->table.archives[t->tar];
 	const struct stk_archive_watch watch = {.notice = take_notice, .user = s};
-	const struct stk_access access = {.interrupted = given_up, .user = s};
+	const struct stk_access access = {.interrupted = is_cancelled, .user = s};
 	struct stk_io *io = stk__is_object(path) ? stk__storage_io(s->storage) : NULL;
 	struct stk_archive_file f;
 	enum stk_status status = stk__archive_open(
@@ -321,7 +321,7 @@ enum stk_status stk__survey_begin(struct stk_survey *s, const struct stk_survey_
 	s->plan = *plan;
 	s->begun = true;
 	s->window.requests.io = s->storage ? stk__storage_io(s->storage) : NULL;
-	s->window.most = plan->bytes;
+	s->window.limit = plan->bytes;
 	for (int32_t i = 0; i < s->o.path_count; i++) {
 		s->turns[i].tar = plan->order[i];
 		s->turn_of[plan->order[i]] = i;
@@ -456,7 +456,7 @@ static int32_t parts_of(const struct stk_survey *s, int64_t id, const struct stk
 
 /* Checks the members' headers, as io does for bytes that it fetches: the object may have changed between the request for the headers and that for the members'
  * bytes. */
-static enum stk_status check_lent(struct stk_request *r)
+static enum stk_status check_kept(struct stk_request *r)
 {
 	enum stk_status status = r->check ? stk__io_check_bytes(r) : STK_OK;
 	if (status)
@@ -483,7 +483,7 @@ bool stk__survey_read(struct stk_survey *s, int64_t id, struct stk_request *r)
 		memset(to + size, 0, SLACK);
 		r->data = to;
 		r->size = size;
-		r->status = check_lent(r);
+		r->status = check_kept(r);
 	}
 	pthread_mutex_lock(&s->lock);
 	stk__survey_window_unpin(&s->window, turn, held, r->offset + r->length, parts, to ? n : 0);

@@ -70,7 +70,7 @@ static void wait_change(struct stk_window *w)
 }
 
 /* Requests a piece. Called with the lock, which it releases meanwhile, since a source may take long to accept a request. */
-static bool ask(struct stk_window *w, struct stk_stretch *t)
+static bool request_piece(struct stk_window *w, struct stk_stretch *t)
 {
 	struct stk_piece *p = stk__calloc(1, sizeof *p), **at = &t->first;
 	int64_t left = t->object.size - t->asked, now = stk__clock_ns();
@@ -80,7 +80,7 @@ static bool ask(struct stk_window *w, struct stk_stretch *t)
 	p->end = t->asked + (left < PIECE ? left : PIECE);
 	const int64_t needed =
 		/* when the search will reach this piece, if the store keeps its present rate */
-		now + stk__io_pace_ns(w->requests.io) * (int64_t)(w->held / PIECE);
+		now + stk__io_pace_ns(w->requests.io) * (int64_t)(w->bytes / PIECE);
 	w->deadline = needed > w->deadline ? needed : w->deadline + 1;
 	p->request = (struct stk_request){.uri = t->uri,
 		.uncached = true,
@@ -92,7 +92,7 @@ static bool ask(struct stk_window *w, struct stk_stretch *t)
 		at = &(*at)->next;
 	*at = p;
 	t->asked = p->end;
-	w->held += (size_t)(p->end - p->begin);
+	w->bytes += (size_t)(p->end - p->begin);
 	w->under_way++;
 	pthread_mutex_unlock(w->lock);
 	stk__requests_submit(&w->requests, &p->request);
@@ -105,7 +105,7 @@ static void release(struct stk_window *w, struct stk_piece **at)
 {
 	struct stk_piece *p = *at;
 	*at = p->next;
-	w->held -= (size_t)(p->end - p->begin);
+	w->bytes -= (size_t)(p->end - p->begin);
 	stk__buffer_release(p->request.buffer);
 	stk__free(p->request.error);
 	stk__free(p);
@@ -167,9 +167,9 @@ static void drop_newest(struct stk_window *w)
 	}
 }
 
-static bool has_room(const struct stk_window *w)
+static bool has_capacity(const struct stk_window *w)
 {
-	return w->held + PIECE <= w->most;
+	return w->bytes + PIECE <= w->limit;
 }
 
 /* Requests pieces in the order of need: the rest of this tar, then the following tars. Returns false if memory is short. */
@@ -178,9 +178,9 @@ static bool look_ahead(struct stk_window *w)
 	for (int32_t i = w->at; i < w->count; i++) {
 		struct stk_stretch *t = &w->tars[i];
 		while (t->asks && t->asked < t->object.size) {
-			if (w->stop || w->under_way >= w->ahead || !has_room(w))
+			if (w->stop || w->under_way >= w->ahead || !has_capacity(w))
 				return true;
-			if (!ask(w, t))
+			if (!request_piece(w, t))
 				return false;
 		}
 	}
@@ -220,7 +220,7 @@ static bool pass_over(struct stk_window *w, struct stk_stretch *t, int64_t offse
 {
 	t->asked = offset > t->asked ? offset : t->asked;
 	drop_newest(w);
-	return ask(w, t);
+	return request_piece(w, t);
 }
 
 /* Waits until the piece at `offset` has arrived. Called with the lock, which it releases meanwhile. */
@@ -233,7 +233,7 @@ static struct stk_piece *wait_for(struct stk_window *w, struct stk_stretch *t, i
 		struct stk_piece *p = find(t, offset);
 		if (p && p->ended)
 			return is_good(t, p, err) ? p : NULL;
-		if (!p && memory && !w->stop && !has_room(w) && (w->starved || w->held == 0))
+		if (!p && memory && !w->stop && !has_capacity(w) && (w->starved || w->bytes == 0))
 			memory = pass_over(w, t, offset);
 		else if (memory)
 			wait_change(w);

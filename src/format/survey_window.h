@@ -32,7 +32,7 @@ struct stk_window {
 	struct stk_requests requests;
 	struct stk_stretch *tars; /* in the order in which they are read */
 	int32_t count, at;        /* number of tars, and index of the one that is being searched */
-	size_t held, most;        /* bytes of pieces that have arrived or were requested, and their limit */
+	size_t bytes, limit;      /* bytes of pieces that have arrived or were requested, and their limit */
 	int32_t under_way, ahead; /* requests in flight, and their limit, which grows with the bytes that arrive */
 	int64_t deadline;         /* deadline of the latest request; later pieces get later ones */
 	bool starved;             /* no bytes will be released before the search has made progress */

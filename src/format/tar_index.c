@@ -37,7 +37,7 @@ static enum stk_status count_file(void *user, const struct stk_archive_member *m
 	return STK_OK;
 }
 
-static enum stk_status tell_components(const struct stk_archives *a, const struct stk_tar_index_options *o, struct stk_error *err)
+static enum stk_status report_components(const struct stk_archives *a, const struct stk_tar_index_options *o, struct stk_error *err)
 {
 	struct stk_components *c = stk__calloc(1, sizeof *c);
 	enum stk_status s = c ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for the components of tars");
@@ -102,7 +102,7 @@ enum stk_status stk_tar_index(const struct stk_tar_index_options *o, struct stk_
 	if (o->output)
 		s = write_all(&archives, o->output, err);
 	if (!s && o->component)
-		s = tell_components(&archives, o, err);
+		s = report_components(&archives, o, err);
 	stk__archives_free(&archives);
 	return s;
 }

@@ -58,7 +58,7 @@ static void pass_blanks(struct text *t)
 		t->at++;
 }
 
-static bool take(struct text *t, const char *word)
+static bool consume(struct text *t, const char *word)
 {
 	size_t n = strlen(word);
 	bool found = (size_t)(t->end - t->at) >= n && memcmp(t->at, word, n) == 0;
@@ -78,7 +78,7 @@ static bool is_hex(const struct text *t)
 
 static bool take_string(struct text *t)
 {
-	if (!take(t, "\""))
+	if (!consume(t, "\""))
 		return fails(t, "a string is expected here");
 	while (t->at < t->end && *t->at != '"') {
 		if (*t->at == '\\') {
@@ -94,7 +94,7 @@ static bool take_string(struct text *t)
 			return fails(t, *t->at < ' ' ? "a control character in a string" : not_utf8);
 		t->at += n;
 	}
-	return take(t, "\"") || fails(t, "a string does not end");
+	return consume(t, "\"") || fails(t, "a string does not end");
 }
 
 static size_t take_digits(struct text *t)
@@ -107,22 +107,22 @@ static size_t take_digits(struct text *t)
 
 static bool take_number(struct text *t)
 {
-	if (take(t, "-") && take(t, "Infinity"))
+	if (consume(t, "-") && consume(t, "Infinity"))
 		return true;
 	const uint8_t *from = t->at;
-	size_t whole = take(t, "0") ? 1 : take_digits(t);
+	size_t whole = consume(t, "0") ? 1 : take_digits(t);
 	if (whole == 0)
 		return fails(t, "a value is expected here");
 	bool real = false;
 	const uint8_t *behind = t->at;
-	if (take(t, ".")) { /* in "1." the number is 1, and the rest is refused */
+	if (consume(t, ".")) { /* in "1." the number is 1, and the rest is refused */
 		real = take_digits(t);
 		t->at = real ? t->at : behind;
 	}
 	behind = t->at;
-	if (take(t, "e") || take(t, "E")) {
-		if (!take(t, "+"))
-			take(t, "-");
+	if (consume(t, "e") || consume(t, "E")) {
+		if (!consume(t, "+"))
+			consume(t, "-");
 		bool power = take_digits(t);
 		t->at = power ? t->at : behind;
 		real |= power;
@@ -138,7 +138,8 @@ static bool take_plain(struct text *t)
 {
 	if (t->at < t->end && *t->at == '"')
 		return take_string(t);
-	return take(t, "null") || take(t, "true") || take(t, "false") || take(t, "NaN") || take(t, "Infinity") || take_number(t);
+	return consume(t, "null") || consume(t, "true") || consume(t, "false") || consume(t, "NaN") || consume(t, "Infinity") ||
+	       take_number(t);
 }
 
 /* Reads "key": of an object. */
@@ -148,7 +149,7 @@ static bool take_key(struct text *t)
 	if (!take_string(t))
 		return false;
 	pass_blanks(t);
-	return take(t, ":") || fails(t, "a ':' is expected here");
+	return consume(t, ":") || fails(t, "a ':' is expected here");
 }
 
 /* Keeps a stack of open lists and objects, the innermost last. */
@@ -158,7 +159,7 @@ static bool take_value(struct text *t)
 	size_t depth = 0;
 	for (;;) {
 		pass_blanks(t);
-		bool list = take(t, "["), object = !list && take(t, "{");
+		bool list = consume(t, "["), object = !list && consume(t, "{");
 		if (list || object) {
 			if (depth == DEEPEST)
 				return fails(t, "values nested more than 512 deep");
@@ -179,7 +180,7 @@ static bool take_value(struct text *t)
 			ended = t->at < t->end && (char)*t->at == open[depth - 1];
 			t->at += ended;
 		}
-		if (!take(t, ","))
+		if (!consume(t, ","))
 			return fails(t, open[depth - 1] == ']' ? "a ',' or ']' is expected here" : "a ',' or '}' is expected here");
 		if (open[depth - 1] == '}' && !take_key(t))
 			return false;

@@ -364,7 +364,7 @@ void stk__webdataset_unended(const char *tar, const char *more, char text[400])
 		tar, more);
 }
 
-static void tell_ends(const struct stk_webdataset_options *o, const struct stk_archives *tars)
+static void notify_missing_ends(const struct stk_webdataset_options *o, const struct stk_archives *tars)
 {
 	int32_t first = -1, count = 0;
 	char text[400], more[40] = "";
@@ -426,7 +426,7 @@ static enum stk_status open_searched(
 			stk__webdataset_say_cut(err);
 	}
 	if (!s && o->access && o->access->notice)
-		tell_ends(o, &tars);
+		notify_missing_ends(o, &tars);
 	stk__archives_free(&tars);
 	return s;
 }

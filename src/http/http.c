@@ -108,7 +108,7 @@ static uint64_t place(void *source, const char *uri)
 	return stk__s3_is_store(uri) ? atomic_load(&s->place) : 0;
 }
 
-static void room(void *source)
+static void retry_admission(void *source)
 {
 	struct stk_http_source *s = source;
 	for (int i = 0; i < STK_HTTP_THREADS; i++) {
@@ -208,7 +208,7 @@ enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings 
 		.place = place,
 		.describe = describe,
 		.facts = facts,
-		.room = room,
+		.room = retry_admission,
 		.destroy = destroy,
 	};
 	pthread_mutex_init(&s->lock, NULL);

@@ -184,7 +184,7 @@ static struct stk_dialer *take_dialer(struct stk_http_loop *l)
 }
 
 /* Closes the dialer's transfer; curl closes the sockets that it still has. */
-static void hang_up(struct stk_http_loop *l, struct stk_dialer *d)
+static void close_dialer(struct stk_http_loop *l, struct stk_dialer *d)
 {
 	l->source->curl.curl_multi_remove_handle(d->multi, d->easy);
 	looked_up(d);
@@ -236,7 +236,7 @@ static void close_connection(struct stk_connection *c)
 		l->fds--;
 	}
 	if (c->dialer)
-		hang_up(l, c->dialer);
+		close_dialer(l, c->dialer);
 	l->connections--;
 	stk__text_free(&c->key);
 	stk__free(c);
@@ -255,7 +255,7 @@ static CURLcode take_socket(struct stk_connection *c)
 		return CURLE_COULDNT_CONNECT;
 	if (!c->tls) {
 		d->taken = fd;
-		hang_up(l, d);
+		close_dialer(l, d);
 		c->dialer = NULL;
 	}
 	c->fd = fd;
@@ -286,7 +286,7 @@ static void opened(struct stk_connection *c, CURLcode code)
 }
 
 /* Calls curl so that it continues to open the connection. */
-static void go_on(struct stk_connection *c, int fd, int events)
+static void continue_opening(struct stk_connection *c, int fd, int events)
 {
 	const struct stk_curl *curl = &c->loop->source->curl;
 	struct stk_dialer *d = c->dialer;
@@ -319,7 +319,7 @@ static bool open_connection(struct stk_transfer *t, const struct stk_route *to, 
 	}
 	t->connection = c;
 	link_in(&l->opening, c);
-	go_on(c, CURL_SOCKET_TIMEOUT, 0);
+	continue_opening(c, CURL_SOCKET_TIMEOUT, 0);
 	return true;
 }
 
@@ -489,7 +489,7 @@ void stk__connection_event(struct stk_http_loop *l, int fd, uint32_t events)
 	if (!c)
 		return;
 	if (c->fd < 0)
-		go_on(c, fd,
+		continue_opening(c, fd,
 			(events & (EPOLLIN | EPOLLHUP) ? CURL_CSELECT_IN : 0) | (events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
 				(events & EPOLLERR ? CURL_CSELECT_ERR : 0));
 	else if (c->transfer)
@@ -505,7 +505,7 @@ void stk__connection_timers(struct stk_http_loop *l, int64_t now)
 		if (c->dialer->timer_ns < 0 || now < c->dialer->timer_ns)
 			continue;
 		c->dialer->timer_ns = -1;
-		go_on(c, CURL_SOCKET_TIMEOUT, 0);
+		continue_opening(c, CURL_SOCKET_TIMEOUT, 0);
 	}
 }
 

@@ -64,7 +64,7 @@ static enum stk_status hand_out(struct stk_http_source *s, struct stk_request *r
 }
 
 /* Queues r again, to be sent without others. Returns false if r was cancelled or the source is ending. */
-static bool ask_again(struct stk_http_source *s, struct stk_request *r)
+static bool requeue(struct stk_http_source *s, struct stk_request *r)
 {
 	pthread_mutex_lock(&s->lock);
 	bool on = !s->cancelled && !atomic_load(&r->cancelled);
@@ -93,7 +93,7 @@ void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, cons
 		r->got_tag = tag;
 		r->got_etag = etag;
 		r->object_fails = object_fails;
-		if (of_one && ask_again(s, r))
+		if (of_one && requeue(s, r))
 			continue;
 		struct stk_error *err = status ? stk__request_error(r) : NULL;
 		if (err)

@@ -150,7 +150,7 @@ static bool hedge(struct stk_transfer *t, int64_t now)
 }
 
 /* Handles the transfers that have ended since the last call. */
-static void take_ended(struct stk_http_loop *l)
+static void handle_ended(struct stk_http_loop *l)
 {
 	for (struct stk_transfer *t; (t = l->ended);) {
 		l->ended = t->next_ended;
@@ -201,7 +201,7 @@ static int by_deadline(const void *a, const void *b)
 
 /* Asks again to admit transfers that were not admitted, the earliest deadline first. After a refusal, later transfers of the same caller wait too, so
  * that small transfers do not overtake a large one. */
-static void ask_again(struct stk_http_loop *l)
+static void retry_admission(struct stk_http_loop *l)
 {
 	enum { MOST = 2048, CALLERS = 16 };
 	struct stk_transfer *held[MOST];
@@ -258,7 +258,7 @@ static void serve(struct stk_http_loop *l, const struct epoll_event *events, int
 		stk__connection_timers(l, stk__clock_ns());
 }
 
-static void rest(const struct stk_http_loop *l)
+static void pause_reading(const struct stk_http_loop *l)
 {
 	int64_t until = l->round_ns + stk__rest_pause(l);
 	if (until < stk__clock_ns() + 50000)
@@ -277,14 +277,14 @@ static void *run(void *arg)
 		for (struct stk_request *r; (r = stk__http_next(l->source, l));)
 			begin(l, r);
 		if (n < EVENTS) /* otherwise more events are ready already, so there is no pause */
-			rest(l);
+			pause_reading(l);
 		n = epoll_wait(l->epoll, events, EVENTS, timeout_ms(l, look_ns));
 		l->round_ns = stk__clock_ns();
 		stk__http_awake(l->source, l);
 		serve(l, events, n);
 		if (atomic_exchange(&l->room, false) || (atomic_load(&l->held_back) && l->round_ns >= look_ns))
-			ask_again(l);
-		take_ended(l);
+			retry_admission(l);
+		handle_ended(l);
 		const bool some = atomic_exchange(&l->look, false);
 		if (some || stk__clock_ns() >= look_ns) {
 			look_over(l, some ? SOME : NONE);

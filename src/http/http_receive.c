@@ -119,7 +119,7 @@ static const char *version_of(const struct stk_response *p)
 	return p->etag[0] ? p->etag : p->modified;
 }
 
-static enum stk_status say_changed(const struct stk_transfer *t)
+static enum stk_status fail_changed(const struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
 	if (strcmp(t->etag, version_of(p)) == 0)
@@ -144,7 +144,7 @@ static const char *asked_for(const struct stk_transfer *t, char text[64])
 	return text;
 }
 
-static enum stk_status say_other_part(const struct stk_transfer *t)
+static enum stk_status fail_other_part(const struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
 	char asked[64], sent[96] = "a part without saying which";
@@ -175,7 +175,7 @@ static enum stk_status check_part(const struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
 	if (!is_part_asked(t))
-		return say_other_part(t);
+		return fail_other_part(t);
 	if (p->length >= 0 && p->length != p->last - p->first + 1) {
 		return stk__fail(stk__request_error(t->r), STK_IO, "%.*s: the server sends %lld bytes as those from %lld to %lld", SHOWN(t),
 			(long long)p->length, (long long)p->first, (long long)p->last);
@@ -191,12 +191,12 @@ static enum stk_status continue_body(struct stk_transfer *t)
 	const struct stk_response *p = &t->response.says;
 	const bool resized = t->object_size >= 0 && size_given(p) >= 0 && size_given(p) != t->object_size;
 	if (resized || (t->etag[0] && strcmp(t->etag, version_of(p)) != 0))
-		return say_changed(t);
+		return fail_changed(t);
 	t->skip = p->status == 200 ? t->first + (int64_t)t->used : 0;
 	return STK_OK;
 }
 
-static enum stk_status say_encoded(const struct stk_transfer *t)
+static enum stk_status fail_encoded(const struct stk_transfer *t)
 {
 	t->r->hopeless |= t->r->retries >= 2;
 	return stk__fail(stk__request_error(t->r), STK_IO,
@@ -233,7 +233,7 @@ static enum stk_status begin_object(struct stk_transfer *t)
 static enum stk_status begin_body(struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
-	enum stk_status status = p->encoded ? say_encoded(t) : p->status == 206 ? check_part(t) : STK_OK;
+	enum stk_status status = p->encoded ? fail_encoded(t) : p->status == 206 ? check_part(t) : STK_OK;
 	if (status)
 		return status;
 	if (t->resumes)
@@ -249,7 +249,7 @@ static enum stk_status begin_body(struct stk_transfer *t)
 /* ---- the body ---- */
 
 /* Returns whether the body's bytes are bytes of the object, and not for example an error's text. */
-static bool lands(const struct stk_transfer *t)
+static bool is_object_data(const struct stk_transfer *t)
 {
 	return t->response.says.status == 200 || t->response.says.status == 206;
 }
@@ -268,7 +268,7 @@ static enum stk_status make_room(struct stk_transfer *t)
 }
 
 /* Returns the error for a part of unknown length that continues after the end that its Content-Range gives. */
-static enum stk_status say_too_much(const struct stk_transfer *t)
+static enum stk_status fail_too_long(const struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
 	return stk__fail(stk__request_error(t->r), STK_IO, "%.*s: the server sends more than the bytes from %lld to %lld that it announced",
@@ -290,7 +290,7 @@ static enum stk_status check_growth(struct stk_transfer *t, size_t more)
 static bool take_content(struct stk_transfer *t, const char *bytes, size_t n)
 {
 	size_t take = n, room = sizeof t->text - 1 - t->text_size;
-	if (!lands(t)) {
+	if (!is_object_data(t)) {
 		take = n < room ? n : room;
 		memcpy(t->text + t->text_size, bytes, take);
 		t->text_size += take;
@@ -302,7 +302,7 @@ static bool take_content(struct stk_transfer *t, const char *bytes, size_t n)
 	take -= skip;
 	const bool over = t->until >= 0 && take > (size_t)t->until - t->used;
 	if (over && t->response.says.status == 206) {
-		t->failed = say_too_much(t);
+		t->failed = fail_too_long(t);
 		return false;
 	}
 	if (over)
@@ -319,7 +319,7 @@ static bool has_enough(const struct stk_transfer *t)
 {
 	/* for a part in chunks, the last chunk must still be read, to check that it ends where the part ends */
 	const bool bounded = t->response.says.status == 200 || t->response.left < 0;
-	return lands(t) && bounded && t->placed && t->expected >= 0 && t->used == (size_t)t->expected &&
+	return is_object_data(t) && bounded && t->placed && t->expected >= 0 && t->used == (size_t)t->expected &&
 	       t->response.state == STK_RESPONSE_IN_CONTENT;
 }
 
@@ -344,7 +344,7 @@ static bool take_bytes(struct stk_transfer *t, const char *bytes, size_t n)
 			return false;
 		if (p->state != STK_RESPONSE_IN_HEAD && !t->placed) {
 			t->placed = true;
-			if (lands(t) && (t->failed = begin_body(t)))
+			if (is_object_data(t) && (t->failed = begin_body(t)))
 				return false;
 			if (t->held_back) {
 				t->text_size = n - take;
@@ -370,7 +370,7 @@ static void *find_place(const struct stk_transfer *t, bool *direct, size_t *room
 {
 	enum { HEAD = 2048, SMALL = 16 << 10 };
 	const struct stk_response_reader *p = &t->response;
-	*direct = p->state == STK_RESPONSE_IN_CONTENT && lands(t) && t->until > (int64_t)t->used && !t->skip;
+	*direct = p->state == STK_RESPONSE_IN_CONTENT && is_object_data(t) && t->until > (int64_t)t->used && !t->skip;
 	if (*direct) {
 		size_t left = (size_t)t->until - t->used;
 		*room = p->left >= 0 && (uint64_t)p->left < left ? (size_t)p->left : left;
@@ -378,7 +378,7 @@ static void *find_place(const struct stk_transfer *t, bool *direct, size_t *room
 	}
 	const bool large = t->length < 0 || t->length > SMALL; /* reads few bytes with the header, the rest directly */
 	*room = p->state == STK_RESPONSE_IN_HEAD && large ? HEAD : STK_HTTP_SCRATCH;
-	if (lands(t) && t->data && t->expected < 0 && t->capacity - t->used < *room)
+	if (is_object_data(t) && t->data && t->expected < 0 && t->capacity - t->used < *room)
 		*room = t->capacity - t->used;
 	return t->loop->scratch;
 }
@@ -429,7 +429,7 @@ static bool read_piece(struct stk_transfer *t)
 {
 	bool direct;
 	size_t room;
-	if (t->held_back || (t->placed && lands(t) && !has_room(t)))
+	if (t->held_back || (t->placed && is_object_data(t) && !has_room(t)))
 		return false;
 	void *to = find_place(t, &direct, &room);
 	ssize_t n = stk__connection_recv(t->connection, to, room);
@@ -458,7 +458,7 @@ void stk__transfer_receive(struct stk_transfer *t)
 }
 
 /* Allocates the memory that was not admitted when begin_body asked for it. */
-static enum stk_status place(struct stk_transfer *t)
+static enum stk_status allocate_body(struct stk_transfer *t)
 {
 	return t->data ? make_room(t) : reserve(t, t->expected >= 0 ? (size_t)t->expected : FIRST_SIZE);
 }
@@ -469,7 +469,7 @@ bool stk__transfer_go_on(struct stk_transfer *t)
 	const size_t n = t->text_size;
 	t->held_back = false;
 	atomic_fetch_sub(&t->loop->held_back, 1);
-	t->failed = place(t);
+	t->failed = allocate_body(t);
 	if (t->held_back)
 		return false;
 	if (t->failed) {

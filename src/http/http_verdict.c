@@ -26,7 +26,7 @@ static void find_element(const struct stk_transfer *t, const char *name, char *o
 }
 
 /* Limits the request to two more tries: this kind of failure rarely goes away, but for example a permission may just have been granted. */
-static void lose_hope(struct stk_transfer *t)
+static void limit_retries(struct stk_transfer *t)
 {
 	t->r->hopeless |= t->r->retries >= 2;
 }
@@ -49,7 +49,7 @@ static bool learn_region(struct stk_transfer *t, const char *code)
 }
 
 /* Corrects the region, the clock or the keys if an error answer shows that they were wrong. Returns whether the next try may then succeed. */
-static bool learn(struct stk_transfer *t, const char *code)
+static bool correct_settings(struct stk_transfer *t, const char *code)
 {
 	struct stk_http_source *s = t->loop->source;
 	const struct stk_response *p = &t->response.says;
@@ -151,10 +151,10 @@ static enum stk_status status_failed(struct stk_transfer *t)
 	find_element(t, "Message", message, sizeof message);
 	bool bucket = strcmp(code, "NoSuchBucket") == 0;
 	enum stk_status result = (status == 404 && !bucket) || status == 410 || denied_object(t, code) ? STK_NOT_FOUND : STK_IO;
-	bool better = learn(t, code);
+	bool better = correct_settings(t, code);
 	t->r->hopeless |= moved_for_good(status) && !better; /* a retry would bring the same answer */
 	if (result == STK_IO && status < 500 && status != 408 && status != 429 && !better)
-		lose_hope(t);
+		limit_retries(t);
 	return stk__fail(stk__request_error(t->r), result, "%.*s: the server answers %d%s%s%s%s%s", SHOWN(t), status, *code ? " " : "",
 		code, *message ? ", " : "", message, wants_tls(t) ? ": it needs TLS; use https:// instead" : hint(t->r->uri, status, code));
 }
@@ -186,7 +186,7 @@ static bool may_resume(struct stk_transfer *t)
 
 /* Returns whether no server has answered yet. If so, the server's name is probably wrong or the network is down, so this sets a lower limit of retries. waited:
  * the request timed out. */
-static bool nobody_there(struct stk_transfer *t, bool waited)
+static bool is_unanswered(struct stk_transfer *t, bool waited)
 {
 	const struct stk_http_source *s = t->loop->source;
 	if (t->begun || atomic_load(&s->heard))
@@ -207,7 +207,7 @@ enum stk_status stk__http_say_silent(struct stk_transfer *t)
 {
 	const double seconds = (double)t->loop->source->settings.first_byte_ms / 1000;
 	return stk__fail(stk__request_error(t->r), STK_TIMEOUT, "%.*s: no answer within %g s%s", SHOWN(t), seconds,
-		nobody_there(t, true) ? where_to_look(t) : "");
+		is_unanswered(t, true) ? where_to_look(t) : "");
 }
 
 /* Returns whether OpenSSL or another TLS library reports that the server does not speak TLS. */
@@ -221,18 +221,18 @@ static bool met_no_tls(CURLcode code, const char *why)
 }
 
 /* Returns advice for the user as the end of a message, and limits retries if they are useless. */
-static const char *way_out(struct stk_transfer *t, CURLcode code, const char *why)
+static const char *advise(struct stk_transfer *t, CURLcode code, const char *why)
 {
 	const bool plain = strncmp(t->target.url.s, "http://", 7) == 0;
 	if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) {
-		lose_hope(t);
+		limit_retries(t);
 		return ": name the file of its authority's certificates (AWS_CA_BUNDLE, stoker.Storage(ca_bundle=))";
 	}
 	if (code == CURLE_USE_SSL_FAILED) {
-		lose_hope(t);
+		limit_retries(t);
 		return "; use https:// instead";
 	}
-	const bool nobody = nobody_there(t, code == CURLE_OPERATION_TIMEDOUT);
+	const bool nobody = is_unanswered(t, code == CURLE_OPERATION_TIMEDOUT);
 	if (met_no_tls(code, why))
 		return ": the server does not use TLS; use http:// instead";
 	if (!nobody)
@@ -259,11 +259,11 @@ static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
 	if (*resume)
 		return STK_OK;
 	return stk__fail(stk__request_error(t->r), code == CURLE_OPERATION_TIMEDOUT ? STK_TIMEOUT : STK_IO, "%.*s: %s%s", SHOWN(t), why,
-		way_out(t, code, why));
+		advise(t, code, why));
 }
 
 /* Sets the object's size and ETag in the request, for the cache. */
-static void tell_object(struct stk_transfer *t)
+static void set_object(struct stk_transfer *t)
 {
 	t->r->got_size = t->object_size > 0 ? t->object_size : 0;
 	t->r->got_tag = stk__etag_hash(t->etag);
@@ -283,7 +283,7 @@ static enum stk_status body_ended(struct stk_transfer *t, bool *resume)
 	}
 	if (!t->r->bare)
 		memset(t->data + t->used, 0, STK_HTTP_SLACK);
-	tell_object(t);
+	set_object(t);
 	if (!stk__s3_is_listing(t->r->uri))
 		atomic_fetch_or_explicit(&t->loop->source->read_well, root_bit(t->r->uri), memory_order_relaxed);
 	return STK_OK;
@@ -301,7 +301,7 @@ static enum stk_status empty(struct stk_transfer *t)
 }
 
 /* Handles status 416: the range begins after the end of the object, so it is empty, as with a file. */
-static enum stk_status behind_end(struct stk_transfer *t)
+static enum stk_status range_after_end(struct stk_transfer *t)
 {
 	const int64_t at = t->first + (int64_t)t->used, size = t->response.says.size;
 	if (t->resumes)
@@ -309,12 +309,12 @@ static enum stk_status behind_end(struct stk_transfer *t)
 			"%.*s: the server said that it has %lld bytes, and has no more than %lld", SHOWN(t),
 			(long long)(t->first + t->expected), (long long)at);
 	if (t->length <= 0 && !at) {
-		lose_hope(t);
+		limit_retries(t);
 		return stk__fail(stk__request_error(t->r), STK_IO,
 			"%.*s: the server answers 416 (no such range), where no range was asked for", SHOWN(t));
 	}
 	if (size > at && (t->length < 0 || size >= at + t->length)) {
-		lose_hope(t);
+		limit_retries(t);
 		return stk__fail(stk__request_error(t->r), STK_IO,
 			"%.*s: the server answers 416 (no such range) for the bytes from %lld on, and that it has %lld bytes", SHOWN(t),
 			(long long)at, (long long)size);
@@ -333,7 +333,7 @@ static bool redirects(const struct stk_transfer *t)
 	return (moved_for_good(status) || status == 307) && strncmp(t->r->uri, "http", 4) == 0;
 }
 
-static enum stk_status say_nowhere(struct stk_transfer *t)
+static enum stk_status fail_location(struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
 	t->r->hopeless = true; /* a retry would bring the same answer */
@@ -397,13 +397,13 @@ enum stk_status stk__http_verdict(struct stk_transfer *t, bool *resume)
 	if (t->code && !t->complete)
 		return transfer_failed(t, resume);
 	if (redirects(t))
-		return t->response.says.location[0] ? follow(t, resume) : say_nowhere(t);
+		return t->response.says.location[0] ? follow(t, resume) : fail_location(t);
 	if (status == 200 || status == 206)
 		return body_ended(t, resume);
 	if (status == 412 && t->resumes)
 		return stk__fail(stk__request_error(t->r), STK_IO,
 			"%.*s: it changed while it was read: after %zu bytes its ETag is no longer %s", SHOWN(t), t->used, t->etag);
 	if (status == 416)
-		return behind_end(t);
+		return range_after_end(t);
 	return status_failed(t);
 }

@@ -51,7 +51,7 @@ static enum stk_status grow(struct listing *l, struct stk_error *err)
 }
 
 /* Keeps a copy of the bytes of a packet that is not contiguous in the file. */
-static enum stk_status keep(struct stk_packets *p, struct stk_packet *packet, const uint8_t *data, struct stk_error *err)
+static enum stk_status keep_copy(struct stk_packets *p, struct stk_packet *packet, const uint8_t *data, struct stk_error *err)
 {
 	const size_t size = (size_t)packet->size;
 	if (size > MOST_KEPT - p->kept_size)
@@ -81,7 +81,7 @@ static enum stk_status locate(struct listing *l, struct stk_packet *packet, cons
 	enum { MOST_HEADER = 64 };
 	const size_t size = (size_t)got->size;
 	if (got->pos < 0 || got->pos > l->in->size || (int64_t)size > l->in->size - got->pos)
-		return keep(l->out, packet, got->data, err);
+		return keep_copy(l->out, packet, got->data, err);
 	int64_t room = l->in->size - got->pos - (int64_t)size;
 	room = room < MOST_HEADER ? room : MOST_HEADER;
 	const size_t span = size + (size_t)room;
@@ -104,7 +104,7 @@ static enum stk_status locate(struct listing *l, struct stk_packet *packet, cons
 			packet->position = got->pos + header;
 			return STK_OK;
 		}
-	return keep(l->out, packet, got->data, err);
+	return keep_copy(l->out, packet, got->data, err);
 }
 
 /* Returns whether the packet holds a frame that is decoded and not shown. */

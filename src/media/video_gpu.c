@@ -172,7 +172,7 @@ static bool find_matrix(const struct decoding *n, int bits, struct stk_yuv_matri
 	return matrix != AVCOL_SPC_RGB && stk__colour_matrix(matrix, bits, full, out);
 }
 
-static enum stk_status leave(struct stk_error *err, const char *why)
+static enum stk_status fail_unsupported(struct stk_error *err, const char *why)
 {
 	return stk__fail(err, STK_UNSUPPORTED, "%s", why);
 }
@@ -204,7 +204,7 @@ static struct stk_image place_ahead(struct stk_video_gpu *g, struct ahead *a, in
 	return to;
 }
 
-static enum stk_status take(void *user, int32_t number, const struct stk_picture *picture, struct stk_error *err)
+static enum stk_status write_picture(void *user, int32_t number, const struct stk_picture *picture, struct stk_error *err)
 {
 	struct decoding *n = user;
 	struct stk_picture p = *picture;
@@ -212,9 +212,10 @@ static enum stk_status take(void *user, int32_t number, const struct stk_picture
 	const int32_t rotation = n->x->facts.rotation;
 	const bool turned = rotation == 90 || rotation == 270;
 	if (p.width != parameters->width || p.height != parameters->height)
-		return leave(err, "the file's header and the stream give different sizes");
+		return fail_unsupported(err, "the file's header and the stream give different sizes");
 	if (!find_matrix(n, p.bits, &p.matrix))
-		return leave(err, "the file's header and the stream give different colours, or colours that the GPU does not convert");
+		return fail_unsupported(
+			err, "the file's header and the stream give different colours, or colours that the GPU does not convert");
 	const int32_t width = turned ? p.height : p.width, height = turned ? p.width : p.height;
 	struct ahead *ahead = number >= AHEAD_NUMBER ? &n->g->ahead[number - AHEAD_NUMBER] : NULL;
 	const struct stk_image to =
@@ -324,9 +325,9 @@ static enum stk_status read_colours(
 {
 	const enum AVCodecID id = x->parameters->codec_id;
 	if (id == AV_CODEC_ID_VP8 && !stk__colour_of_vp8(data, size, &g->matrix, &g->full))
-		return leave(err, "the header of a key frame of VP8 is not understood");
+		return fail_unsupported(err, "the header of a key frame of VP8 is not understood");
 	if (id == AV_CODEC_ID_VP9 && !stk__colour_of_vp9(data, size, &g->matrix, &g->full))
-		return leave(err, "the header of a key frame of VP9 is not understood");
+		return fail_unsupported(err, "the header of a key frame of VP9 is not understood");
 	return STK_OK;
 }
 
@@ -422,7 +423,7 @@ static enum stk_status begin(struct decoding *n, const struct stk_segment *segme
 	const AVCodecParameters *p = n->x->parameters;
 	enum stk_cuvid_codec codec;
 	if (!codec_of(n->x, &codec))
-		return leave(err, "the GPU decodes H.264, HEVC, VP8, VP9 and AV1");
+		return fail_unsupported(err, "the GPU decodes H.264, HEVC, VP8, VP9 and AV1");
 	enum stk_status s = g->session ? STK_OK : stk__nvdec_take(g->nvdec, codec, p->width, p->height, &g->session, err);
 	if (!s && g->index != n->x)
 		s = read_head(g, n->x, codec, err);
@@ -510,7 +511,7 @@ static enum stk_status send_ahead(struct decoding *n, bool *ends, struct stk_err
 static enum stk_status decode_segment(struct decoding *n, const struct stk_segment *segment, struct stk_error *err)
 {
 	struct stk_video_gpu *g = n->g;
-	const struct stk_nvdec_run run = {.take = take, .user = n, .stream = g->stream};
+	const struct stk_nvdec_run run = {.take = write_picture, .user = n, .stream = g->stream};
 	enum stk_status s = STK_OK;
 	bool on = can_continue(n, segment), ends = !n->wanted->next;
 	for (int32_t i = 0; i < segment->n_wanted && on && !s; i++)

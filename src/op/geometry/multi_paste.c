@@ -88,7 +88,7 @@ static enum stk_status check_counts(const struct multi_paste *a, int32_t regions
 }
 
 /* Computes where region k lies in the input and on the canvas along dim d. canvas: the output's desc. */
-static enum stk_status place(
+static enum stk_status locate_region(
 	const struct multi_paste *a, struct region *r, int32_t k, int32_t d, const struct stk_desc *canvas, struct stk_error *err)
 {
 	int32_t h = canvas->ndim - 3, i = 2 * k + d;
@@ -145,7 +145,7 @@ static enum stk_status read_regions(const struct stk_call *call, const struct st
 		if ((s = source_of(call, k, &r->from, err)) || (s = check_image(&r->from->desc, &call->in[0].desc, err)))
 			return s;
 		for (int32_t d = 0; d < 2 && s == STK_OK; d++)
-			s = place(a, r, k, d, canvas, err);
+			s = locate_region(a, r, k, d, canvas, err);
 	}
 	return s;
 }

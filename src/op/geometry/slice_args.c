@@ -165,7 +165,7 @@ static double resolve(struct bound b, int64_t extent)
 	return b.relative ? share : b.value;
 }
 
-static enum stk_status place(const struct bounds *b, int64_t extent, int64_t *start, int64_t *size, struct stk_error *err)
+static enum stk_status resolve_window(const struct bounds *b, int64_t extent, int64_t *start, int64_t *size, struct stk_error *err)
 {
 	bool relative = (b->start.given && b->start.relative) || (b->end.given            ? b->end.relative
 									 : b->shape.given ? b->shape.relative
@@ -235,7 +235,7 @@ enum stk_status stk__window_of_slice(const struct stk_slice_args *a, const struc
 		if (unread)
 			out->extent[axes[i]] = -1;
 		else
-			s = place(&bounds[i], desc->shape[axes[i]], &out->start[axes[i]], &out->extent[axes[i]], err);
+			s = resolve_window(&bounds[i], desc->shape[axes[i]], &out->start[axes[i]], &out->extent[axes[i]], err);
 	}
 	return s;
 }

@@ -37,7 +37,7 @@ const struct stk_arg_def stk__window_group[] = {
 };
 
 /* Computes start and extent along one dim. The float32 pos is multiplied exactly, in double: 0.7f of 5 is just below 3.5, and is rounded to 3. */
-static void place(float extent, float pos, char rounding, int64_t size, int64_t *start, int64_t *out)
+static void resolve_axis(float extent, float pos, char rounding, int64_t size, int64_t *start, int64_t *out)
 {
 	if (extent > 0)
 		*out = (int64_t)extent;
@@ -97,7 +97,7 @@ enum stk_status stk__window_of_args(
 	for (int32_t i = 0; i < 3; i++) {
 		int32_t d = i == 0 ? stk__window_depth(desc) : stk__layout_find(desc, names[i]);
 		if (d >= 0)
-			place(extents[i], pos[i], a->rounding[0], desc->shape[d], &out->start[d], &out->extent[d]);
+			resolve_axis(extents[i], pos[i], a->rounding[0], desc->shape[d], &out->start[d], &out->extent[d]);
 		else if (i > 0 && extents[i] > 0) /* images have no depth: the argument is ignored, as in DALI */
 			return stk__fail(err, STK_SHAPE, "the window has an extent along %c, which is not in the layout \"%s\"", names[i],
 				desc->layout);

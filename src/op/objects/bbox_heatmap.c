@@ -116,7 +116,7 @@ struct drawn {
 	double box[4], center[2], hw[2], area; /* area: the share, 0 to 1 */
 };
 
-static struct drawn place(const double *box, const double *center, const double scale[2], const double limit[2])
+static struct drawn place_on_map(const double *box, const double *center, const double scale[2], const double limit[2])
 {
 	struct drawn d;
 	double whole[2];
@@ -173,7 +173,7 @@ static enum stk_status bbox_heatmap_run(const struct stk_call *call, struct stk_
 	int32_t *center = call->out[OUT_CENTER].data;
 	memset(map, 0, (size_t)stk_desc_bytes(&call->out[OUT_MAP].desc));
 	for (int64_t i = 0; i < n; i++) {
-		struct drawn d = place(values[0] + 4 * i, in.centers >= 0 ? values[in.centers] + 2 * i : NULL, scale, limit);
+		struct drawn d = place_on_map(values[0] + 4 * i, in.centers >= 0 ? values[in.centers] + 2 * i : NULL, scale, limit);
 		double label = in.labels >= 0 ? values[in.labels][i] : 0, radius = radius_of(a, &d),
 		       sigma = radius * (double)a->sigma_factor;
 		active[i] = is_active(a, &d, label) && (in.valid < 0 || values[in.valid][i] != 0);
