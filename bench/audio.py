@@ -459,7 +459,7 @@ def loaders_of_flac(paths: list[Path], options: argparse.Namespace) -> dict[str,
 
 
 class MelOnGpu:
-    """Log-mel bands of padded batches on the GPU: torchaudio's, or the same of torch alone."""
+    """Log-mel bands of padded batches on the GPU: torchaudio's, or the same with only torch."""
 
     def __init__(self) -> None:
         import torch

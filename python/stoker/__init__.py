@@ -176,7 +176,8 @@ def __dir__() -> list[str]:
 
 
 class _Elsewhere:
-    """Asked last, where no module was found: says what to do in place of one of DALI's, and how to install one that the package needs."""
+    """The last finder of sys.meta_path. If a module was not found, it adds advice to the error: what to use instead of a module of DALI, or how to install
+    NumPy or torch."""
 
     @staticmethod
     def find_spec(name: str, *_: Any) -> None:
@@ -192,5 +193,5 @@ class _Elsewhere:
                 raise ModuleNotFoundError(f"No module named {name!r}{advice}", name=name)
 
 
-if not any(getattr(finder, "__qualname__", "") == "_Elsewhere" for finder in sys.meta_path):  # else the package is loaded again
+if not any(getattr(finder, "__qualname__", "") == "_Elsewhere" for finder in sys.meta_path):  # the package may be loaded a second time
     sys.meta_path.append(_Elsewhere)

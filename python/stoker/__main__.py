@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `stoker` of an installed wheel, also as `python -m stoker`: starts the program in C that lies in the package.
+"""The command `stoker` of an installed wheel, also as `python -m stoker`. It starts the C program in the package.
 
-`stoker inspect` of Parquet files is Python, because pyarrow reads them."""
+Only `stoker inspect` of Parquet files runs in Python, because pyarrow reads them."""
 
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ TORCH = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)
 
 
 def as_buffer(value: Any, copy: bool = False) -> Any:
-    """Returns a C-contiguous buffer over an array, tensor, bytes or number. With copy=True no other code can write to it; otherwise it is a copy only where it must
-    be."""
+    """Returns a C-contiguous buffer with the contents of an array, a tensor, bytes or a number. copy: the buffer is a copy to which no other code can write;
+    otherwise data is copied only if there is no other way."""
     numpy = sys.modules.get("numpy")
-    if numpy is not None and type(value) is numpy.ndarray:  # what most sources give, without asking what else it may be
+    if numpy is not None and type(value) is numpy.ndarray:  # the most frequent type, checked first for speed
         return _array_buffer(value, copy)
     if isinstance(value, bytes):
         return value
@@ -46,7 +46,7 @@ def as_buffer(value: Any, copy: bool = False) -> Any:
     array = np.array(value, order="C") if copy else np.asarray(value)
     if array.dtype == object:
         raise ArgumentError(f"a sample is an array, bytes or numbers, not {type(value).__name__} of unlike things")
-    # As DALI's callables: a Python number is what NumPy makes of it.
+    # A Python number gets the type that NumPy gives it, as in DALI.
     return np.ascontiguousarray(array) if array.ndim else array
 
 
@@ -62,7 +62,7 @@ def _array_buffer(array: Any, copy: bool) -> Any:
 
 
 class _Capsule:
-    """Gives a bare DLPack capsule, taken to be of host memory, the methods of the protocol. It can be read once."""
+    """Adds the methods of the DLPack protocol to a bare capsule, whose memory is assumed to be host memory. It can be read once."""
 
     def __init__(self, capsule: Any) -> None:
         self._capsule = capsule
@@ -91,7 +91,7 @@ def _copied_view(value: bytearray | memoryview) -> Any:
     return bytes(value) if isinstance(value, bytearray) else np.array(value, order="C")
 
 
-# Formats of the struct module.
+# From format characters of the module struct to names of types.
 _FORMATS = {"B": "uint8", "H": "uint16", "I": "uint32", "L": "uint64", "Q": "uint64", "b": "int8", "h": "int16", "i": "int32", "l": "int64"}
 _FORMATS |= {"q": "int64", "e": "float16", "f": "float32", "d": "float64", "?": "bool"}
 

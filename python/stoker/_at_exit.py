@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends work before the interpreter ends, or waits for it: pipelines, calls of users' functions on this package's threads, and calls of the
-library that run Python code.
+"""Ends or waits for work before the interpreter ends: pipelines, calls of users' functions on this package's threads, and calls of the library that run
+Python code.
 
-A thread that wants to run Python code when the interpreter has ended is ended itself (before Python 3.14), by an exception of C++ that nobody may catch.
-Code in C++ that called it, such as torch's or OpenCV's, aborts the process then."""
+After the interpreter has ended, Python (before 3.14) ends every thread that wants to run Python code. It does that by a C++ exception that must not be
+caught. If C++ code, such as that of torch or OpenCV, is among the callers of the Python code, the process is aborted."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ _ending = False  # all objects are closed
 
 
 def close_at_exit(thing: Any) -> None:
-    """Calls thing.close() before the interpreter goes: a callback must not find it gone."""
+    """Has thing.close() called before the interpreter ends, so that no callback runs after its end."""
     _register()
     _open.add(thing)
 
 
 def call(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls a user's function on a thread of this package. The interpreter's end waits for the call. Once it has begun to wait, no call begins."""
+    """Calls a user's function on a thread of this package, and returns its result. The interpreter's end waits for such calls, up to _PATIENCE seconds. After
+    all objects were closed, no call begins on a thread that outlives the interpreter."""
     _register()
     key = object()
     _running.add(key)
@@ -50,8 +51,8 @@ def call(function: Callable[..., Any], *arguments: Any) -> Any:
 
 @contextlib.contextmanager
 def library_call() -> Iterator[None]:
-    """Surrounds a call of the library that runs Python code meanwhile, and whose callbacks call check_leaving(). The interpreter's end waits for the call:
-    if Python ended the thread in a callback, other threads of the library would go on using its stack."""
+    """A context for a call of the library that runs Python code meanwhile, and whose callbacks call check_leaving(). The interpreter's end waits for the
+    call. If Python ended the thread in a callback instead, other threads of the library would still use its stack."""
     _register()
     key = object()
     _inside.add(key)
@@ -65,7 +66,7 @@ def library_call() -> Iterator[None]:
 
 
 def check_leaving() -> None:
-    """Raises StateError on threads that outlive the interpreter, once its end has begun. library_call() takes it."""
+    """Raises StateError if the interpreter's end has begun and this thread may outlive it. The error ends the call of the library inside library_call()."""
     if _leaving and _outlives():
         raise StateError("the interpreter ends while this thread still works: join the thread before the program's end")
 
@@ -76,7 +77,8 @@ def _outlives() -> bool:
 
 
 def _stay() -> NoReturn:
-    """Does nothing until the process ends. A thread that went on could print, and the interpreter aborts if it ends a thread that holds stderr."""
+    """Does nothing until the process ends. If the thread continued, it could print, and the interpreter aborts if it ends a thread that holds the lock of
+    stderr."""
     while True:
         time.sleep(3600)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""audioread and audiodecode: the samples of one sound file as an array, for the code of a data set. AudioDecoder: its samples by time. Audio: a field of sounds of
-a Loader. AddNoise: one of its transforms."""
+"""Functions and classes for sounds. audioread and audiodecode return the samples of one sound file as an array; AudioDecoder returns windows of it by time.
+Audio is the kind of a Loader's field, and AddNoise a transform of such fields."""
 
 from __future__ import annotations
 
@@ -96,7 +96,8 @@ def audiodecode(
 
 @dataclass
 class AudioSamples:
-    """Samples of a sound: a float32 tensor (channels, frames), when it begins, how long it lasts, and its rate in Hz."""
+    """Samples of a sound. data: a float32 tensor (channels, frames). pts_seconds: the time of the first sample. duration_seconds: their duration.
+    sample_rate: the rate in Hz."""
 
     data: Any
     pts_seconds: float
@@ -106,8 +107,8 @@ class AudioSamples:
 
 @dataclass(frozen=True)
 class AudioMetadata:
-    """Facts about a sound. Names are those of torchcodec. begin_stream_seconds: time of the first sample on the file's clock, on which its video has times
-    too."""
+    """Facts about a sound. Names are those of torchcodec. begin_stream_seconds: the time of the first sample. Times are on the file's clock, as those of a
+    video in the same file."""
 
     sample_rate: int
     num_channels: int
@@ -119,14 +120,15 @@ class AudioMetadata:
 
 
 class AudioDecoder:
-    """Decodes the sound of a file by time, as torchcodec.decoders.AudioDecoder does; with a VideoDecoder of the same file, picture and sound of one window.
+    """Decodes windows of a file's sound by time, as torchcodec.decoders.AudioDecoder does. A VideoDecoder of the same file gives the pictures of the same
+    window.
 
     source: a path, a URL, bytes, or an array or a tensor of uint8.
     strict: a file that was cut off is an error; with strict=False its samples are decoded as far as they go.
     storage: a stoker.Storage for URLs.
 
-    A WAV or FLAC file is read only where a window lies; other files are decoded when they are opened. Samples are torch tensors, or NumPy
-    arrays if torch is not installed.
+    Of a WAV or FLAC file, only the windows are read; other files are decoded completely when they are opened. Samples are torch tensors, or NumPy arrays if
+    torch is not installed.
     """
 
     def __init__(self, source: Any, *, strict: bool = True, storage: Storage | None = None) -> None:
@@ -145,12 +147,13 @@ class AudioDecoder:
         return f"<AudioDecoder: {m.num_frames} frames of {m.num_channels} channels at {m.sample_rate} Hz, {m.codec}, {m.duration_seconds:.3f} s>"
 
     def get_all_samples(self) -> AudioSamples:
-        """All samples."""
+        """Returns all samples."""
         return self._read(0, self.metadata.num_frames)
 
     def get_samples_played_in_range(self, start_seconds: float | None = None, stop_seconds: float | None = None) -> AudioSamples:
-        """The samples from start_seconds to stop_seconds, which is excluded; both are rounded to the nearest sample. Times are those of the file's clock, as those
-        of VideoDecoder are. The window ends where the sound begins or ends; pts_seconds says when it begins."""
+        """Returns the samples from start_seconds up to, but without, stop_seconds, both rounded to the nearest sample. Times are on the file's clock, as
+        those of a VideoDecoder. The window is cut to the part in which there is sound; the result's pts_seconds is the time of its first sample. Raises
+        IndexError if there is no sound in the window."""
         m = self.metadata
         start = m.begin_stream_seconds if start_seconds is None else start_seconds
         stop = m.end_stream_seconds if stop_seconds is None else stop_seconds
@@ -181,16 +184,16 @@ class AudioDecoder:
 
 @dataclass(frozen=True)
 class Audio:
-    """Says how a Loader reads the sounds of a field, as in Loader(folder, 32, fields={"audio": Audio(rate=16000, duration=1.0), "label": None}).
+    """The kind of a Loader's field that is a sound, as in Loader(folder, 32, fields={"audio": Audio(rate=16000, duration=1.0), "label": None}).
 
-    rate: of all sounds, in Hz. None: each file's own; the field `rate` has them.
-    duration: of all sounds, in seconds, so that batches are tensors: longer ones are cropped, and zeros follow shorter ones. None: sounds keep their
-    lengths, and a batch is padded with zeros to its longest one; the field NAME_lengths has the lengths. With ragged=(NAME,) it is a RaggedBatch.
-    crop: "start", "center" or "random": the part of a longer sound. Next to a Video, the sound is that of the clip, and begins with it.
-    Only this part is decoded, except of files in a NeMo manifest.
-    mono: the mean of the channels, so that a batch is (N, frames); otherwise it is (N, channels, frames).
+    rate: the rate in Hz to which all sounds are resampled. None: each sound keeps the rate of its file, which the field `rate` contains.
+    duration: the duration in seconds of all sounds. Longer sounds are cropped, and zeros are appended to shorter ones. None: sounds keep their lengths, and a
+    batch is padded with zeros to the longest one; the field NAME_lengths has the lengths. With ragged=(NAME,) the batch is a RaggedBatch.
+    crop: the part of a sound that is longer than `duration`: "start", "center" or "random". If samples also have a Video, the sound is that of the clip.
+    Only this part is decoded, except for files in a NeMo manifest.
+    mono: True averages the channels, so that a batch has the shape (N, frames); otherwise the shape is (N, channels, frames).
     dtype: "float32" (-1 <= x < 1), "int16" or "int32".
-    quality: of resampling, 0 to 100.
+    quality: the quality of resampling, from 0 to 100.
     """
 
     rate: int | None = None
@@ -224,11 +227,11 @@ class Audio:
 
 @dataclass(frozen=True)
 class AddNoise:
-    """A transform of the sounds of a Loader: adds a stretch of a noise to each, as torchaudio's AddNoise does, at a random signal-to-noise ratio.
+    """A transform of a Loader's sounds: adds a stretch of noise to each sound, at a random signal-to-noise ratio, as torchaudio's AddNoise does.
 
-    noises: paths of sound files. They are shuffled, and each sound gets the next one, from a random place on. A noise that is shorter than the sound ends
-    before it.
-    snr: lowest and highest ratio in dB, between which each sound draws; or one number.
+    noises: paths of sound files. They are shuffled, and each sound gets the next file, from a random position on. If the noise is shorter than the sound, the
+    rest of the sound gets no noise.
+    snr: the lowest and the highest ratio in dB, between which each sound's ratio is drawn; or one number.
 
     Example: Loader(folder, 32, fields={"audio": Audio(rate=16000)}, transforms=[AddNoise(noises, snr=(0, 20))])
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The functions that rewritten definitions call (stoker._rewrite). If a branch depends on data, both sides are traced and the variables are merged.
 
-Operators called in a branch stand in it (GraphBuilder.when), so that they run for the samples that take it. Without a DataNode everything here does what
-Python does.
+Operators that are called in a branch are added with its condition (GraphBuilder.when), so that they run only for the samples that take the branch. If no
+DataNode is involved, each function here does what the Python statement does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stoker.errors import InvalidArgumentError, UnsupportedError
 
 locals = builtins.locals
 _MISSING = object()
-Variable = tuple[str, int, int, int]  # as Python writes it, the last line of each branch that assigns it (0: none does), what becomes of it
+Variable = tuple[str, int, int, int]  # source text, last line that assigns it in each branch (0: none does), and DEAD, CAPTURED or READ
 _MARK = "_stoker_do_not_convert"
 
 
@@ -34,7 +34,7 @@ _MARK = "_stoker_do_not_convert"
 
 
 def do_not_convert(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks a function that enable_conditionals leaves as it is, with the functions that it calls: its conditions stay plain Python."""
+    """Decorates a function that enable_conditionals must not rewrite, nor the functions that it calls: their conditions remain plain Python."""
     target = func.__func__ if isinstance(func, MethodType) else func
     setattr(target, _MARK, True)
     return func
@@ -288,7 +288,8 @@ class Branches:
         raise AssertionError(name)
 
     def _value(self, variable: Variable, a: Any, b: Any, at: str) -> Any:
-        """Nodes and numbers are merged, in lists, tuples and dictionaries of the same form."""
+        """Returns the merged value of a variable. Nodes and numbers are merged, also inside lists, tuples and dicts of the same form. at: the position inside
+        the variable, for messages. Raises _UnequalError if the values cannot be merged."""
         if a is b:
             return a
         if isinstance(a, dict) and isinstance(b, dict):
@@ -354,7 +355,7 @@ def _called(name: str) -> str:
 
 
 class _UnequalError(Exception):
-    """Two values have no form in common."""
+    """Raised if the values of a variable in the two branches cannot be merged. The message says why."""
 
 
 def _shown(value: Any) -> str:
@@ -365,7 +366,7 @@ def _shown(value: Any) -> str:
 def _equal(a: Any, b: Any) -> bool:
     try:
         return bool(a == b)
-    except Exception:  # arrays, and whatever else has its own idea of equality
+    except Exception:  # an array, or another object whose == does not return a bool
         return False
 
 
@@ -381,7 +382,8 @@ def _peek(read: Callable[[], Any]) -> Any:
 
 
 def _state(variables: Sequence[Variable], state: dict[str, Any], peeks: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Describes the variables: local ones, then attributes and items."""
+    """Returns the current values of the variables: local variables first, then attributes and items, which `peeks` read. A variable without a value is
+    _MISSING."""
     names = variables[: len(variables) - len(peeks)]
     return [*(state.get(name, _MISSING) for name, *_ in names), *map(_peek, peeks)]
 
@@ -389,7 +391,7 @@ def _state(variables: Sequence[Variable], state: dict[str, Any], peeks: Sequence
 def begin(
     test: Any, variables: tuple[Variable, ...], leaves: str, state: dict[str, Any], peeks: Sequence[Callable[[], Any]]
 ) -> Plain | Branches:
-    """Begins an `if`: Python's, or one that depends on data."""
+    """Begins an `if`. Returns Plain if its condition is a Python value, and Branches if it depends on data."""
     if not _depends(test):
         return Plain(test)
     return Branches(test, variables, leaves, _state(variables, state, peeks), users_line())

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Building graphs: the pipeline that operators are added to, and the record by which two traces of a definition are compared.
+"""Builds graphs: GraphBuilder, to which operators are added, and Record, by which two traces of a definition are compared.
 
-Operators that are called outside of every definition are added to a loose graph. A pipeline that is given one of its nodes adopts the operators that make it.
+Operators that are called outside of every definition are added to a loose graph. If a pipeline gets a node of a loose graph, it copies the operators that
+compute the node.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from stoker.errors import InvalidArgumentError, StateError
 
 Value = tuple[str, int, Any]  # name, kind, value
 
-# The library's numbers of devices. A "mixed" operator reads host memory and writes GPU memory: the library treats it as a GPU operator.
+# The numbers by which the library knows devices. A "mixed" operator reads host memory and writes GPU memory; the library treats it as a GPU operator.
 DEVICES = {None: 0, "cpu": 1, "gpu": 2, "mixed": 2}
 
 
@@ -42,7 +43,7 @@ class Record:
     where: str
     outputs: int
     device: str | None = None
-    moved: bool = False  # a copy that the graph added: the record before it was placed on the GPU, but runs on the cores
+    moved: bool = False  # a copy to the GPU that the graph added, because the previous operator should run on the GPU but runs on the cores
 
     def operands(self) -> list[NodeRef]:
         """Returns the inputs, and the arguments that are nodes."""
@@ -65,23 +66,25 @@ class FrozenRandomError(InvalidArgumentError):
 
 
 class GraphBuilder:
-    """A graph to which add() appends operators. With `first`, the records of an earlier trace, nothing is built: calls are only compared with them."""
+    """A graph to which add() appends operators. first: the records of an earlier trace; nothing is then added to the graph, and calls are only compared with
+    these records."""
 
     def __init__(self, device_id: int | None = None, first: list[Record] | None = None, graph: _core.Graph | None = None) -> None:
         self.graph = graph if graph is not None else _core.Graph()
         self.device_id = device_id
         self.records: list[Record] = []
         self.sources: list[UserSource] = []  # the library holds them weakly
-        self.sinks: list[NodeRef] = []  # computed although no output needs them
+        self.sinks: list[NodeRef] = []  # nodes that are computed although no output needs them
         self.first = first
         self.names: set[str] = set()
         self.built = False
         self.conditionals = False  # its definition is rewritten (stoker._branches)
-        self.when: tuple[Condition, ...] = ()  # the branches that operators are added in, outermost first
-        self.seeds: Callable[[], int] | None = None  # gives the seed of each random operator that is added; None: that of the pipeline
+        self.when: tuple[Condition, ...] = ()  # the conditions of the branches around the operator that is added, outermost first
+        # Returns the seed for each random operator that is added; None: the pipeline's seed is used.
+        self.seeds: Callable[[], int] | None = None
         self._adopted: weakref.WeakKeyDictionary[GraphBuilder, dict[int, int]] = weakref.WeakKeyDictionary()
 
-    loose = False  # no pipeline's
+    loose = False  # whether the graph belongs to no pipeline
 
     def add(
         self,
@@ -92,8 +95,8 @@ class GraphBuilder:
         device: str | None = None,
         where: str | None = None,
     ) -> Record:
-        """Appends an operator; errors name it and the user's line. device: "cpu", "gpu", "mixed", or None: where its inputs are. Returns the
-        last record: the operator's, or that of the copy by which its output goes to the GPU."""
+        """Appends an operator. Errors name it and the user's line. device: "cpu", "gpu", "mixed", or None for the device of its inputs. Returns the last
+        record that was added: the operator's, or that of a copy of its output to the GPU."""
         where = where or users_line()
         at = len(self.records)
         if self.built:
@@ -132,7 +135,8 @@ class GraphBuilder:
         return Record(op, inputs, args, name, where, self.first[at].outputs)
 
     def own(self, builder: GraphBuilder, node: NodeRef, what: str) -> NodeRef:
-        """Returns the node of this graph for a node of another graph. Adds the operators that compute it once, if they belong to no pipeline yet."""
+        """Returns the node of this graph that stands for a node of another graph. If that is a loose graph, adds the operators that compute the node, unless
+        they were added before. Raises an error for a node of another pipeline. what: the operator in the message."""
         if builder is self:
             return node
         if not builder.loose:
@@ -145,7 +149,7 @@ class GraphBuilder:
             if op not in known and op not in needed:
                 needed.add(op)
                 left += [operand.op for operand in builder.records[op].operands()]
-        when, self.when = self.when, ()  # they stand outside of all branches
+        when, self.when = self.when, ()  # these operators were called outside of all branches
         try:
             for op in sorted(needed):
                 self._adopt(builder, op, known)
@@ -179,7 +183,7 @@ class GraphBuilder:
             self.sources.append(UserSource(op, name or f"__source_{op}", source))
 
     def add_sink(self, node: NodeRef) -> None:
-        """Has a value computed although no output needs it."""
+        """Makes the pipeline compute a node although no output needs it."""
         if self.loose:
             raise StateError(
                 f"an operator without outputs at {users_line()} belongs to a pipeline: call it in its definition, or inside `with pipe:`"
@@ -188,7 +192,7 @@ class GraphBuilder:
             self.sinks.append(node)
 
     def source_of(self, node: NodeRef) -> NodeRef:
-        """Returns the operator that a node comes from, and which of its outputs it is, not counting copies to the GPU."""
+        """Returns the node that was copied to the GPU, if a node is such a copy; otherwise the node itself."""
         while self.records[node.op].op == "copy":
             node = self.records[node.op].inputs[0]
         return node
@@ -203,7 +207,8 @@ class GraphBuilder:
 
 
 class LooseBuilder(GraphBuilder):
-    """Holds operators until a pipeline takes them over. Whether that one has a GPU is not known yet: devices are kept as they were asked for."""
+    """A graph of operators that belong to no pipeline yet. It is not known whether their pipeline will have a GPU, so devices are recorded as the user gave
+    them."""
 
     loose = True
 
@@ -214,7 +219,7 @@ class LooseBuilder(GraphBuilder):
 class _Stack(threading.local):
     def __init__(self) -> None:
         self.builders: list[GraphBuilder] = []
-        self.loose: weakref.ref[GraphBuilder] | None = None  # lives as long as its nodes
+        self.loose: weakref.ref[GraphBuilder] | None = None  # weak: only its nodes keep the graph alive
 
 
 _stack = _Stack()

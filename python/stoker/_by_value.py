@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pickles of callables that no other process can import: lambdas, functions within functions, functions of the program itself.
+"""Pickles callables that another process cannot import: lambdas, functions within functions, functions of the program's main module.
 
-Such a function goes as its code, its defaults, what it closes over, and the names of its module that its code mentions; all else goes as pickle has it,
-modules and what lies in them by name. Both sides run the same Python.
+Such a function is pickled as its code, its defaults, the variables of enclosing functions, and the global variables that its code names. All other objects
+are pickled as usual, modules and their contents by name. The process that unpickles must run the same version of Python.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class _Pickler(pickle.Pickler):
 
 
 def dumps(function: Callable[..., Any]) -> bytes:
-    """Returns the callable as bytes for pickle.loads. Raises pickle.PicklingError, TypeError or other errors if an object that it refers to cannot be pickled."""
+    """Returns the callable as bytes for pickle.loads. Raises pickle.PicklingError, TypeError or other errors if an object that it refers to cannot be
+    pickled."""
     to = io.BytesIO()
     _Pickler(to).dump(function)
     return to.getvalue()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators as data, from the library's tables."""
+"""Descriptions of all operators and their arguments, from the library's tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stoker import _types as types
 
 
 class ArgKind(IntEnum):
-    """Types of arguments, as the library numbers them (enum stk_arg_type)."""
+    """Types of arguments. The numbers are those of enum stk_arg_type."""
 
     BOOL = 0
     INT = 1
@@ -165,7 +165,7 @@ def operators() -> dict[str, Op]:
     return ops
 
 
-# Older names that DALI keeps in addition to those of the tables.
+# Older names of operators that DALI still accepts, in addition to those in the library's tables.
 _OLDER = {
     "coco_reader": "readers.coco",
     "experimental.debayer": "debayer",

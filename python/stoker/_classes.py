@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators as classes: arguments that are given when an object is made hold in each of its calls."""
+"""Operators as classes. Arguments that are given to the constructor apply to each call of the object."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stoker._where import users_line
 from stoker.data_node import DataNode
 from stoker.errors import ArgumentError
 
-# Words of names that DALI does not spell with one capital.
+# Words in the names of operators that DALI's class names do not simply capitalise.
 _WORDS = {
     "bbox": "BBox",
     "coco": "COCO",
@@ -49,7 +49,7 @@ def operator_name(name: str) -> str:
 
 
 class Operator:
-    """Base of all operators' classes: ops.Resize(size=224) is a callable, which takes inputs and further arguments."""
+    """Base class of the operators' classes. An object such as ops.Resize(size=224) is called with inputs and further arguments."""
 
     def __init__(self, *, device: str | None = None, **kwargs: Any) -> None:
         self._device = device
@@ -57,7 +57,7 @@ class Operator:
         self._check()
 
     def _check(self) -> None:
-        """Refuses what no call could use."""
+        """Raises an error for arguments that no call could use. Subclasses override it."""
 
     def _function(self, *inputs: Any, **kwargs: Any) -> Any:
         raise NotImplementedError
@@ -108,7 +108,7 @@ class _Tabled(Operator):
 
 
 class _Composed(Operator):
-    """An operator of DALI's that is two here."""
+    """An operator of DALI that consists of two operators in Stoker."""
 
     _name: ClassVar[str]
 
@@ -120,7 +120,7 @@ class _Composed(Operator):
 
 
 class ExternalSource(Operator):
-    """Samples that come from Python: fn.external_source, whose arguments may also be given in the call."""
+    """The class form of fn.external_source, whose samples come from Python. Its arguments may also be given in the call."""
 
     def __init__(self, source: Any = None, num_outputs: int | None = None, **kwargs: Any) -> None:
         super().__init__(source=source, num_outputs=num_outputs, **kwargs)
@@ -130,7 +130,7 @@ class ExternalSource(Operator):
 
 
 class PythonFunction(Operator):
-    """Calls a Python function with NumPy arrays: fn.python_function."""
+    """The class form of fn.python_function: calls a Python function with NumPy arrays."""
 
     _call = staticmethod(python_function)
 
@@ -142,14 +142,14 @@ class PythonFunction(Operator):
 
 
 class DLTensorPythonFunction(PythonFunction):
-    """Calls a Python function with DLPack capsules: fn.dl_tensor_python_function."""
+    """The class form of fn.dl_tensor_python_function: calls a Python function with DLPack capsules."""
 
     _call = staticmethod(dl_tensor_python_function)
 
 
 class Compose:
-    """Operators that are called one after the other, each with what the one before gave: Compose([ops.decoders.Image(), ops.Resize(size=224)]). Keyword
-    arguments go to the first. What an operator with device="gpu" is given is moved there."""
+    """Calls operators in order, each with the results of the previous one: Compose([ops.decoders.Image(), ops.Resize(size=224)]). Keyword arguments are
+    passed to the first operator. The inputs of an operator with device="gpu" are copied to the GPU."""
 
     def __init__(self, op_list: Sequence[Callable[..., Any]]) -> None:
         self._ops: list[Callable[..., Any]] = [op for given in op_list for op in (given._ops if isinstance(given, Compose) else [given])]
@@ -166,7 +166,7 @@ class Compose:
 
 
 def _signature(op: Op) -> inspect.Signature:
-    """Arguments by name, none of which has to be given before the call."""
+    """Returns the signature of the class's constructor: the operator's arguments, by name, all of them optional."""
     of_call = _docs.signature(op)
     named = [p.replace(default=None) if p.default is p.empty else p for p in of_call.parameters.values() if p.kind is p.KEYWORD_ONLY]
     return of_call.replace(parameters=named)

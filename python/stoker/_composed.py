@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of DALI's that are two operators here."""
+"""Operators of DALI that consist of two operators in Stoker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def _op(name: str) -> Op:
 def video_resize(*inputs: Any, **kwargs: Any) -> Any:
     """Reads clips of videos and resizes their frames: readers.video, then resize, with the arguments of both.
 
-    dtype and normalized are the reader's: frames are converted, and then resized without another conversion. Outputs are those of readers.video.
+    dtype and normalized are arguments of the reader: frames are converted when they are read, and resizing keeps their type. The outputs are those of
+    readers.video.
     """
     if inputs:
         raise ArgumentError(f"readers.video_resize at {users_line()}: takes 0 inputs, {len(inputs)} were given (arguments go by name)")
@@ -46,6 +47,6 @@ def _divided(kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return first, second
 
 
-# Each with a function that refuses arguments that it does not have.
+# The functions of these operators, and for each a function that raises an error for unknown arguments.
 FUNCTIONS: dict[str, Callable[..., Any]] = {"readers.video_resize": video_resize}
 CHECKS: dict[str, Callable[[dict[str, Any]], object]] = {"readers.video_resize": _divided}

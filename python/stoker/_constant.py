@@ -51,7 +51,8 @@ def _guess_dtype(elements: list[Any]) -> types.DALIDataType:
     return types.INT64 if wide else types.INT32
 
 
-_NARROWER = {types.INT64: types.INT32, types.UINT64: types.UINT32, types.FLOAT64: types.FLOAT}  # as DALI takes arrays
+# DALI converts arrays of constants in this way.
+_NARROWER = {types.INT64: types.INT32, types.UINT64: types.UINT32, types.FLOAT64: types.FLOAT}
 
 
 def _narrowed(dtype: types.DALIDataType, flat: list[Any]) -> types.DALIDataType:
@@ -65,12 +66,13 @@ def _narrowed(dtype: types.DALIDataType, flat: list[Any]) -> types.DALIDataType:
 
 
 def _whole(value: Any) -> int:
-    """Rounds, halves away from zero, as cast does."""
+    """Rounds a number to an int, halves away from zero, as the operator cast does."""
     return int(math.copysign(math.floor(abs(value) + 0.5), value)) if isinstance(value, float) else int(value)
 
 
 def constant_arguments(value: Any, dtype: types.DALIDataType | None, shape: Sequence[int] | None, layout: str | None) -> list[Value]:
-    """Arguments of `constant`, from a number, nested lists or an array."""
+    """Returns the arguments of the operator `constant` for a number, nested lists or an array. dtype, shape, layout: those of the constant; None: those of
+    the value."""
     if isinstance(value, types.ScalarConstant):
         value, dtype = value.value, dtype or value.dtype
     if hasattr(value, "tolist"):

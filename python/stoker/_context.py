@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library's worker threads, shared by the pipelines of a process that ask for the same number of them."""
+"""The library's worker threads. All pipelines of a process with the same number of threads share them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ _contexts: weakref.WeakValueDictionary[tuple[int, int], Any] = weakref.WeakValue
 
 
 class _Workers:
-    """A context; weak references to a C type are not possible in the limited API of 3.11."""
+    """Holds a context of the library. This class exists because the limited API of Python 3.11 does not allow weak references to a C type."""
 
     def __init__(self, threads: int) -> None:
         self.core = _core.Context(threads=threads, on_log=_log)
 
 
 def _log(level: int, text: str) -> None:
-    tell(text, (40, 30, 20, 10)[min(level, 3)])  # as logging numbers errors, warnings and so on
+    tell(text, (40, 30, 20, 10)[min(level, 3)])  # the numbers of the module logging for error, warning, info and debug
 
 
 def workers(threads: int | None) -> _Workers:
-    """Returns the workers for pipelines of `threads` threads; None or less than 1: as many as the process may use. A forked child gets new ones."""
+    """Returns the workers of pipelines with this number of threads. None or a number below 1 means the number of cores that the process may use. A forked
+    child gets new workers."""
     key = (os.getpid(), max(threads or 0, 0))
     with _lock:
         found = _contexts.get(key)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many cores this process may use."""
+"""Finds the number of cores that this process may use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 
 def usable_cores() -> float:
-    """Returns the number of cores that the process may use by its affinity and its control group's quota, for all ranks of the host together."""
+    """Returns the number of cores that the process may use, according to its affinity and the quota of its control group. Several ranks on a host share this
+    number."""
     usable = float(len(os.sched_getaffinity(0)))
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()[:2]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Definitions: the pipelines that are being defined, and functions whose calls of operators are traced."""
+"""Runs the functions that define pipelines, and knows which pipeline is being defined."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stoker.errors import ArgumentError, InvalidArgumentError
 
 
 class _Defined(threading.local):
-    """Pipelines that this thread is defining, the innermost last, each with the end of its scope."""
+    """The pipelines that this thread is defining, the innermost one last, each with the context that must be left at the end of its definition."""
 
     def __init__(self) -> None:
         self.stack: list[tuple[Any, AbstractContextManager[Any]]] = []
@@ -31,7 +31,7 @@ def current() -> Any:
 
 
 def begin(pipeline: Any, builder: GraphBuilder) -> None:
-    """Makes this the pipeline to whose graph operators are added."""
+    """Begins the definition of a pipeline: operators that are called from now on are added to its graph."""
     scope = building(builder)
     scope.__enter__()
     _defined.stack.append((pipeline, scope))
@@ -95,5 +95,5 @@ def returned(fn: Callable[..., Any], result: Any) -> tuple[Any, ...]:
     if result is None:
         raise InvalidArgumentError(f"the definition {fn.__name__} returned nothing: it returns the nodes to be delivered")
     if isinstance(result, list) and result and all(isinstance(n, (bool, int, float, list)) for n in result):
-        return (result,)  # numbers, which are one constant
+        return (result,)  # a list of numbers is one constant
     return tuple(result) if isinstance(result, (tuple, list)) else (result,)

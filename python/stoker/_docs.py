@@ -10,7 +10,7 @@ from typing import Any
 from stoker._catalog import Arg, ArgKind, Op
 from stoker._signatures import Quiet, Shown
 
-_WIDTH = 76  # of a text that help() may indent by four columns
+_WIDTH = 76  # help() may indent the text by four columns
 
 # Arguments that every operator takes.
 COMMON = {
@@ -25,7 +25,7 @@ COMMON = {
 
 
 class _Default:
-    """A default in a signature that is not a Python value: shown, never passed."""
+    """A default that a signature shows as a text, and that is never passed."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -35,14 +35,14 @@ class _Default:
 
 
 def input_names(op: Op) -> list[str]:
-    """Returns the names of inputs that are parameters of their own; [] where their number varies freely."""
+    """Returns the names of the inputs in the signature; [] if the operator takes so many that the signature has *inputs."""
     if op.max_inputs > 4 or op.max_inputs < 0:
         return []
     return ["data"] if op.max_inputs == 1 else [f"input{i}" for i in range(op.max_inputs)]
 
 
 def signature(op: Op) -> inspect.Signature:
-    """Inputs by position, arguments by name."""
+    """Returns the signature of an operator: inputs by position, arguments by name."""
     p = inspect.Parameter
     parameters: list[inspect.Parameter] = []
     names = input_names(op)
@@ -52,7 +52,7 @@ def signature(op: Op) -> inspect.Signature:
     if not names and op.max_inputs:
         parameters.append(p("inputs", p.VAR_POSITIONAL))
     taken = {a.name for a in op.args}
-    # Required ones first, as the eye expects.
+    # Required arguments come first.
     for a in sorted(op.args, key=lambda a: not a.required):
         made = Quiet if a.accepted_only else p
         parameters.append(made(a.name, p.KEYWORD_ONLY, default=p.empty if a.required else a.default))
@@ -68,7 +68,7 @@ def signature(op: Op) -> inspect.Signature:
 def _range(arg: Arg) -> str:
     if arg.kind in (ArgKind.BOOL, ArgKind.STRING, ArgKind.STRINGS, ArgKind.DTYPE, ArgKind.IMAGE_TYPE, ArgKind.INTERP):
         return ""
-    # Bounds of 2^24 and more only guard against nonsense.
+    # Bounds of 2^24 and more only catch mistakes, and are not shown.
     low, high = arg.min > -(2**24), arg.max < 2**24
     if not low and not high:
         return ""
@@ -122,7 +122,7 @@ def _filled(text: str) -> str:
 
 
 def docstring(op: Op) -> str:
-    """Returns summary, inputs and arguments. Arguments without effect come last, in one line."""
+    """Returns the docstring of an operator: its summary, its inputs and its arguments. Arguments without effect come last, in one line."""
     meant = [a for a in sorted(op.args, key=lambda a: not a.required) if not a.accepted_only]
     ignored = [a.name for a in op.args if a.accepted_only]
     taken = {a.name for a in op.args}
@@ -153,7 +153,7 @@ def annotate(arg: Arg) -> Any:
     scalar["INTERP"] = "DALIInterpType | str"
     lists = {"INTS": "int", "FLOATS": "float", "STRINGS": "str | PathLike[str]"}
     name = arg.kind.name
-    if arg.choices and name == "STRING":  # an editor proposes these; any other string is for the operator to check
+    if arg.choices and name == "STRING":  # editors propose the choices; the operator itself checks other strings
         scalar["STRING"] = f"Literal[{', '.join(repr(c) for c in arg.choices.split('|'))}] | str"
     text = (
         f"Sequence[{lists[name]}]" + (f" | {lists[name]}" if arg.scalar_ok or name == "STRINGS" else "") if name in lists else scalar[name]

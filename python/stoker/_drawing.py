@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pipelines as diagrams: levels, chains and passes, and what runs where. Made from the data that Pipeline.explain(as_json=True) returns."""
+"""Draws pipelines as diagrams: levels, chains, passes, and the device on which each part runs. The input is the result of Pipeline.explain(as_json=True)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STYLE = """
 
 
 def escape(text: str) -> str:
-    """Returns text as XML shows it. The modules of the standard library for this bring many others with them."""
+    """Escapes text for XML. The standard library's modules for this would import many others."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -43,7 +43,7 @@ class Drawing:
 
 
 def _place(group: dict[str, Any]) -> tuple[str, str]:
-    """Returns the class of a group's box, and the words for where it runs."""
+    """Returns the CSS class of a group's box, and a text that says where the group runs."""
     if group["kind"] == "reader":
         return "reader", ""
     if any(op["name"] in ("external_source", "python_function") for op in group["operators"]):
@@ -52,7 +52,7 @@ def _place(group: dict[str, Any]) -> tuple[str, str]:
 
 
 class _Box:
-    """A group: its title and its operators, one in a line."""
+    """The box of a group: a title, and a line for each operator."""
 
     def __init__(self, group: dict[str, Any]) -> None:
         self.style, where = _place(group)
@@ -73,7 +73,7 @@ class _Box:
 
 
 class _Chain:
-    """A chain: groups below each other."""
+    """The frame of a chain, with the boxes of its groups one below the other."""
 
     def __init__(self, chain: dict[str, Any]) -> None:
         self.boxes = [_Box(group) for group in chain["groups"]]
@@ -95,7 +95,7 @@ class _Chain:
 
 
 def of_pipeline(explained: dict[str, Any], text: str) -> Drawing:
-    """Draws what explain(as_json=True) returned. text: what the drawing is of."""
+    """Draws a pipeline. explained: the result of explain(as_json=True). text: the title of the drawing."""
     levels = [[_Chain(chain) for chain in level["chains"]] for level in explained["levels"]]
     inner = [sum(chain.width + _GAP for chain in chains) - _GAP for chains in levels]
     titles = [

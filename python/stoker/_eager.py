@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fn.eager: an operator by itself, called with lists of arrays, to try it in a notebook.
+"""fn.eager: calls a single operator with lists of arrays, for experiments in a notebook.
 
     images = [stoker.imread(path) for path in paths]
     small = fn.eager.resize(images, size=224)                   # a list of arrays
     files, labels = fn.eager.readers.file(file_root="train", batch_size=4)
 
-Each call makes a pipeline and runs it once: for more than a few batches, write the pipeline.
+Each call makes a pipeline and runs it once. For more than a few batches, write a pipeline.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LISTS = (TensorListCPU, TensorListGPU)
 
 
 def _batch(name: str, i: int, given: Any) -> Sequence[Any]:
-    """Converts one input: a list of samples, or an array whose first axis counts them."""
+    """Returns one input of an operator, and raises an error unless it is a list of samples, or an array with the samples along its first axis."""
     if isinstance(given, (str, bytes, DataNode)) or not hasattr(given, "__len__"):
         raise ArgumentError(
             f"fn.eager.{name}: input {i} is a list of arrays, or one array with samples along its first axis, not {type(given).__name__}"

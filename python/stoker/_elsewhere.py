@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that DALI's modules have and Stoker's have not: what to do instead. Attributes and imports answer alike; operators are the library's to explain."""
+"""Advice for names that DALI's modules have and Stoker's lack: what to use instead. Errors of attributes and of imports contain it. For operators, the
+library itself gives the advice."""
 
 from __future__ import annotations
 
@@ -104,7 +105,7 @@ _INSTEAD = {
     "stoker.tensors.TensorGPU": _IN_PLACE,
     "stoker.tensors.TensorListGPU": _IN_PLACE,
     "stoker.tensors": dict.fromkeys("PipelineBatchAdapter PipelineTensorAdapter format_batch format_tensor".split(), _PARTS),
-    # Of DALI's schema of arguments, or of its own.
+    # Names of DALI's types of arguments, and of modules that it imports.
     "stoker.types": {
         **dict.fromkeys("FEATURE PYTHON_OBJECT TENSOR_LAYOUT".split(), "no tensor here has that type"),
         "SAME": "give the type itself",

@@ -17,7 +17,7 @@ from stoker.errors import ArgumentError, InvalidArgumentError, UnknownArgumentEr
 
 
 def _per_output(value: Any, outputs: int, what: str) -> list[Any]:
-    """Returns a setting for each output, from one for all or a list. A list of layouts may cover only the first outputs."""
+    """Returns a list with a setting for each output, from one setting for all outputs or a list. A list of layouts may cover only the first outputs."""
     if isinstance(value, (list, tuple)):
         if what == "layout":
             value = [*value, *([None] * (outputs - len(value)))]
@@ -28,7 +28,7 @@ def _per_output(value: Any, outputs: int, what: str) -> list[Any]:
 
 
 def add_fed_sources(builder: GraphBuilder, operators: Sequence[dict[str, Any]]) -> None:
-    """Gives each external_source of a deserialised graph a source that feed_input feeds, since Python sources are not serialised."""
+    """Gives each external_source of a deserialised graph a source for feed_input, because Python sources are not serialised."""
     for i, operator in enumerate(operators):
         if operator["op"] != "external_source":
             continue
@@ -73,35 +73,37 @@ def external_source(
     batch_info: bool | None = None,
     **kwargs: Any,
 ) -> DataNode | list[DataNode]:
-    """Samples that come from Python.
+    """Adds an operator whose samples come from Python. Returns its node, or with num_outputs the list of its nodes.
 
-    source: a callable, an iterable, a generator or a generator function, which give batches (batch=True, the default): a list of samples or one
-    array whose first axis counts them; with batch=False they give one sample at a time. A callable may take nothing; or the number of the batch,
-    with batch_info=True a types.BatchInfo, with batch=False a types.SampleInfo; it ends an epoch by raising StopIteration. An epoch that ends
-    inside a batch of samples leaves out what came of that batch. Without a source, Pipeline.feed_input or run(name=data) hand in batches. A batch
-    may have fewer samples than the batch size. If the pipeline has a reader, epochs are the reader's: a source must not end before it does, and gives as
-    many samples as the reader has in a batch (with tail="keep" the last one may be short: with batch=False a source is asked for those that there are).
+    source: a callable, an iterable, a generator or a generator function. With batch=True, the default, it returns a batch each time: a list of samples, or
+    one array with the samples along its first axis. With batch=False it returns one sample each time. A callable takes no argument, or one: the number of the
+    batch, with batch_info=True a types.BatchInfo, with batch=False a types.SampleInfo. It raises StopIteration to end an epoch. If an epoch of single samples
+    ends inside a batch, that batch is left out. Without a source, pass batches by Pipeline.feed_input or run(name=data). A batch may have fewer samples than
+    the batch size. In a pipeline with a reader, the reader determines the epochs. The source must then not end before the reader, and must return as many
+    samples as the reader has in a batch. With tail="keep" the reader's last batch may be short; with batch=False the source is then called only for the
+    samples in it.
 
-    num_outputs: None for one output, which the source gives as it is; else the source gives a tuple.
-    cycle: for iterables; True or "quiet" starts over without an end, "raise" ends an epoch and starts over at the next, None or "no" ends for good.
-    repeat_last: without a source, a run for which nothing was fed gets the last batch once more. blocking: it waits until another thread feeds.
-    cuda_stream: a stream of torch's or CuPy's, which is waited for before data on a GPU is read; without one their current stream.
-    layout, dtype, ndim: of the samples, one for all outputs or a list; dtype and ndim are checked.
-    device: "gpu" uploads what the source gives, in a pipeline with a GPU. Batches of torch's or CuPy's arrays that lie on that GPU are read there;
-    single samples (batch=False) and what lies on another GPU go through host memory.
+    num_outputs: None for one output, which is the source's value; otherwise the source returns a tuple with this number of values.
+    cycle: for iterables. True or "quiet": the source starts again when it ends, without ending the epoch. "raise": its end is the end of the epoch, and it
+    starts again with the next epoch. None or "no": it ends for ever.
+    repeat_last: without a source, a run without new data gets the last batch again. blocking: without a source, a run waits until another thread feeds data.
+    cuda_stream: a stream of torch or CuPy that writes data on a GPU; the library waits for it. By default the current stream of that library.
+    layout, dtype, ndim: the layout, type and number of dimensions of the samples: one for all outputs, or a list. dtype and ndim are checked.
+    device: "gpu" uploads the samples, in a pipeline with a GPU. Batches of torch or CuPy arrays that are on that GPU are not copied to host memory; single
+    samples (batch=False) and arrays on another GPU are.
 
-    no_copy: by default arrays are copied as soon as they are given (bytes objects are not, because they cannot change), so a source may fill the same array
-    again for the next batch. With True they are read later, from where they lie: do not write to an array that you gave away.
+    no_copy: by default arrays are copied when they are given (bytes objects are not, because they cannot change), so a source may write the next batch into
+    the same array. With True, arrays are read later, without a copy: do not write to them.
 
-    The source runs on a thread of its own, the only one of the pipeline that takes the GIL. An exception is raised where the program waits for the batch,
-    with its own traceback and the sample's place.
+    The source runs on its own thread, the only thread of the pipeline that takes the GIL. If it raises an exception, the program gets it where it waits for
+    the batch, with its traceback and the position of the sample.
 
-    parallel: a callable that takes an argument runs in processes, as many as the pipeline's py_num_workers, which divide the samples of a batch among
-    them (batch=False) and begin prefetch_queue_depth batches early. They are forked, or with py_start_method="spawn" the callable is pickled for
-    them: functions that they cannot import, as lambdas, go with all that they refer to.
-    Everything else stays on the thread. Where a callable's time is NumPy's or a decoder's, threads serve as well.
+    parallel: a callable that takes an argument is called in py_num_workers processes of the pipeline. With batch=False they divide the samples of a batch
+    among them. They begin prefetch_queue_depth batches ahead. The processes are forked. With py_start_method="spawn" the callable is pickled instead;
+    functions that cannot be imported, such as lambdas, are pickled with all objects that they refer to. Other sources run on the thread. If a callable spends
+    its time in NumPy or in a decoder, threads are as fast as processes.
 
-    Without meaning here: use_copy_kernel, bytes_per_sample_hint.
+    use_copy_kernel, bytes_per_sample_hint: have no effect.
     """
     if kwargs.keys() - _docs.COMMON.keys():
         raise UnknownArgumentError(f"external_source at {users_line()}: there is no argument '{min(kwargs.keys() - _docs.COMMON.keys())}'")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user's functions, or an fsspec filesystem, as the source of a Storage: bytes by (uri, offset, length), and listings as pages of XML."""
+"""Adapts a user's functions, or an fsspec filesystem, to a Storage. The library asks for bytes by (uri, offset, length), and for listings as the XML of S3."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from urllib.parse import parse_qs, quote
 
 from stoker._at_exit import call
 
-Entry = tuple[str, int]  # a file's URI and its bytes
-_Kept = tuple[float, str, list[str], list[int]]  # when it was listed, the folder, and what is below
-_KEPT_S = 30.0  # a folder is listed for its classes, and then each class: the first listing has them all
+Entry = tuple[str, int]  # a file's URI and its size in bytes
+_Kept = tuple[float, str, list[str], list[int]]  # the time of the listing, the folder, and the URIs and sizes of the files below it
+_KEPT_S = 30.0  # seconds; a folder is listed for its classes, then for each class, and the first listing serves all
 
 
 class FunctionSource:
@@ -37,7 +37,7 @@ class FunctionSource:
         return self._page(f"{scheme[:-4]}://{root}/", asked["prefix"][0], asked.get("delimiter", [""])[0])
 
     def _page(self, root: str, prefix: str, delimiter: str) -> bytes:
-        """As an S3 store answers, all in one page."""
+        """Returns a listing in the XML of an S3 store, in one page."""
         uris, sizes = self._below(root + prefix[: prefix.rfind("/") + 1])
         begin = bisect.bisect_left(uris, root + prefix)
         out, folder = [], None

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files in folders that other users may write to.
+"""Reads and writes files safely, also in folders to which other users may write.
 
-Reading opens regular files only, so that a FIFO or a device in a file's place is an error instead of a wait. Writing makes the file under a random name
-next to its own and renames it, so that no link is followed and no reader finds half a file. A path in /dev or /proc, such as /dev/stdin, is opened
-as it is.
+Only regular files are opened for reading, so that a FIFO or a device is an error instead of a wait. A file is written under a random name in the same folder
+and then renamed, so that no link is followed and no reader sees half a file. A path in /dev or /proc, such as /dev/stdin, is opened without these measures.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import BinaryIO
 from stoker.errors import safe_text
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-UNSIZED_MOST = 16 << 20  # bytes that are read of a file that reports a size of 0: some in /proc never end
+UNSIZED_MOST = 16 << 20  # the most bytes that are read from a file that reports a size of 0, because some files in /proc never end
 
 
 def _is_special(path: str) -> bool:
@@ -29,7 +28,7 @@ def _kind(mode: int) -> str:
 
 
 def _refuse_others(mode: int, name: str) -> None:
-    """Raises OSError for the mode of a folder, and for other kinds that are not regular files."""
+    """Raises OSError unless the mode is that of a regular file."""
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
     if not stat.S_ISREG(mode):
@@ -37,7 +36,7 @@ def _refuse_others(mode: int, name: str) -> None:
 
 
 def local_path(path: str | bytes | os.PathLike[str]) -> str:
-    """Returns a path on this machine as text. Raises OSError for a URI, whose parts would otherwise be taken for folders; the message shows no secret of it."""
+    """Returns a path as a str. Raises OSError for a URI, whose parts would otherwise be taken for folders. The message shows no secrets in the URI."""
     name = os.fsdecode(path)
     if _URI.match(name):
         raise OSError(errno.EINVAL, "a URI, where only a path on this machine can be given", safe_text(name))

@@ -19,7 +19,7 @@ from stoker._where import users_line
 from stoker.data_node import DataNode, call_operator, constant_node
 from stoker.errors import ArgumentError, InvalidArgumentError, UnknownArgumentError, UnsupportedError
 
-Given = tuple[bytearray, int, tuple[int, ...]]  # one input's sample: its own bytes, type, shape
+Given = tuple[bytearray, int, tuple[int, ...]]  # a sample of an input: a copy of its bytes, its type and its shape
 
 
 @dataclass(frozen=True)
@@ -128,10 +128,10 @@ def add_function(
     on_gpu: Callable[[int], Side] | None,
     **kwargs: Any,
 ) -> Any:
-    """Adds a python_function to the graph. Returns its node, or the list of its nodes.
+    """Adds a python_function to the graph. Returns its node, or the list of its nodes; None if num_outputs is 0.
 
-    what: what the user calls it. host, on_gpu: where the function's arrays may lie; on_gpu is given the GPU's number, and raises ImportError for a
-    library that is missing.
+    what: the name of the operator in messages. host: the kind of arrays that the function takes on the CPU. on_gpu: returns the kind of arrays for
+    device="gpu", given the number of the GPU; it raises ImportError if a library is missing.
     """
     where = users_line()
     if unknown := sorted(kwargs.keys() - _docs.COMMON.keys() - {"synchronize_stream"}):
@@ -190,20 +190,20 @@ def python_function(
     output_layouts: str | Sequence[str] | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Calls a Python function with each sample.
+    """Adds an operator that calls a Python function with each sample. Returns its node, or with num_outputs > 1 the list of its nodes.
 
-    inputs: nodes, whose samples the function gets as NumPy arrays of its own; none is possible.
-    function: takes as many arrays and returns an array, or with num_outputs > 1 a tuple of as many. An array may have any shape; its type and
-    number of dimensions are the same for all samples of a batch.
-    batch_processing: the function is called once a batch, with a list of arrays for each input, and returns lists of as many arrays.
-    num_outputs: 0 calls the function only for its effects; it returns None.
-    output_layouts: a layout for all outputs, or a list with those of the first ones; without, outputs have none.
-    device: "gpu" gives the function CuPy's arrays on the pipeline's GPU, as its current device, and the outputs lie there. Samples go there and back
-    through host memory, once all of the batch has been made: what operators of fn can do is faster.
+    inputs: nodes, or none. The function gets their samples as NumPy arrays, which are copies.
+    function: is called with one array for each input. It returns an array, or with num_outputs > 1 a tuple of this number of arrays. An array may have any
+    shape; its type and its number of dimensions must be the same for all samples of a batch.
+    batch_processing: the function is called once for each batch, with a list of arrays for each input, and returns lists with one array for each sample.
+    num_outputs: with 0, the function is called only for its side effects, and must return None.
+    output_layouts: a layout for all outputs, or a list with those of the first outputs. By default outputs have no layout.
+    device: "gpu" passes CuPy arrays on the pipeline's GPU, which is the current device during the call, and the outputs are on the GPU. Samples are copied to
+    the GPU and back through host memory, after the whole batch was made, so operators of fn are faster if they can do the same.
 
-    Calls come from the pipeline's threads, several at a time and in no particular order, so a function that keeps something between calls needs a
-    lock; Python's own lock lets them take turns except where NumPy or others give it up. An exception is raised where the program waits for the batch,
-    or makes the sample a bad one, as the pipeline's on_error says.
+    Several threads of the pipeline call the function at once, in no particular order, so a function that changes data between calls needs a lock. Python's
+    GIL allows one thread at a time, except while NumPy or another library releases it. The pipeline's on_error decides what happens after an exception: the
+    program gets it where it waits for the batch, or the sample counts as a bad one.
     """
     return add_function(
         "python_function", inputs, function, num_outputs, device, batch_processing, output_layouts, Side(as_array), _cupy_side, **kwargs
@@ -219,7 +219,8 @@ def dl_tensor_python_function(
     output_layouts: str | Sequence[str] | None = None,
     **kwargs: Any,
 ) -> Any:
-    """python_function with DLPack capsules in place of arrays; by default it is called once for each batch, with lists of them."""
+    """Does the same as python_function with DLPack capsules instead of arrays. By default, the function is called once for each batch, with lists of
+    capsules."""
     return add_function(
         "dl_tensor_python_function",
         inputs,

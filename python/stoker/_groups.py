@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators as attributes of modules: fn.readers.file, ops.readers.File. Names that only DALI has are answered with what to do instead."""
+"""Modules whose attributes are operators: fn.readers.file, ops.readers.File. The error for a name that only DALI has says what to use instead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stoker._catalog import aliases, operators
 from stoker._elsewhere import instead
 from stoker._where import missing
 
-# Groups of DALI's operators: each can be imported, and says what to do about names that it lacks.
+# The groups of DALI's operators. Each of them is a module that can be imported, even if Stoker has no operator in it.
 _DALI_GROUPS = (
     "decoders experimental experimental.decoders experimental.inputs experimental.readers io io.file io.video noise random readers".split()
 )
@@ -21,20 +21,16 @@ _DALI_GROUPS += ["reductions", "segmentation", "transforms"]
 
 
 def public_names() -> list[str]:
-    """Operators that users call, and their legacy names."""
+    """Returns the names of the operators that users call, and their legacy names."""
     return [op.name for op in operators().values() if not op.hidden] + list(aliases())
 
 
 class Group(ModuleType):
-    """A module of operators.
-
-    find: what stands for a full name ("readers.file"), or None. names: all full names, in the spelling of this family. spelled: the operator's name
-    ("readers.file") from that spelling. own: names in the module that are not operators.
-    """
+    """A module of operators, such as stoker.fn.readers. prefix: the beginning of its operators' full names, "readers."."""
 
     def __init__(self, module: str, prefix: str, family: Family) -> None:
         super().__init__(module, f"Operators {prefix}*." if prefix else None)
-        self.__path__: list[str] = []  # groups lie in groups
+        self.__path__: list[str] = []  # a package, because it may contain further groups
         self._prefix = prefix
         self._family = family
 
@@ -48,7 +44,8 @@ class Group(ModuleType):
 
 
 class Family:
-    """The modules of stoker.fn, or of stoker.ops."""
+    """All modules of stoker.fn, or of stoker.ops. root: the full name of the root module. names: the full names of the operators in the family's spelling.
+    find: returns the function or class for such a name, or None. plain: converts such a name to the operator's name, "readers.file"."""
 
     def __init__(self, root: str, names: Iterable[str], find: Callable[[str], Any], plain: Callable[[str], str]) -> None:
         self.root = root

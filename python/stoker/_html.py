@@ -8,7 +8,7 @@ from typing import Any
 from stoker import _drawing, _sheet
 from stoker.errors import InvalidArgumentError
 
-_IMAGES = 16  # of a batch
+_IMAGES = 16  # the number of images of a batch that are shown
 
 
 def of_batch(batch: Any) -> str:
@@ -28,7 +28,7 @@ def of_batch(batch: Any) -> str:
 
 
 def _form(value: Any) -> str:
-    """Returns dtype, shape and device of a tensor; the length and the first elements of a list."""
+    """Describes a value in one line: a tensor by its dtype, shape and device, a list by its length and its first elements."""
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         device = getattr(value, "device", None)
         return f"{value.dtype} {tuple(value.shape)}" + (f" on {device}" if device is not None and str(device) != "cpu" else "")
@@ -40,7 +40,7 @@ def _form(value: Any) -> str:
 
 
 def of_pipeline(title: str, pipe: Any = None) -> str:
-    """Returns the title, and how a built Pipeline runs, as a drawing and as text, folded away."""
+    """Returns the title and, for a built Pipeline, an element that can be unfolded: a drawing and a text that show how the pipeline runs."""
     from html import escape
 
     details = ""

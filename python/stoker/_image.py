@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""imread and imdecode: one image as an array, for the code of a data set."""
+"""imread and imdecode, which return one image as an array."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class _Decoders(threading.local):
-    """One decoder for each thread: its tables and memory serve the next image. None while it decodes, since a signal handler may call imread then."""
+    """One decoder for each thread, so that its tables and memory are reused for the next image. `free` is None while it decodes, because a signal handler may
+    call imread at that time."""
 
     free: _core.ImageDecoder | None = None
 
@@ -45,7 +46,7 @@ def _memory(out: Any, shape: tuple[int, ...], dtype: str) -> Any:
 
 
 def _number(dtype: Any) -> int:
-    """Returns the library's number for a type of pixels; -1: the file's own."""
+    """Returns the library's number for a type of pixels; -1 for the type that the file has."""
     if isinstance(dtype, str) and dtype == "stored":
         return -1
     try:
@@ -93,16 +94,16 @@ def imread(
 ) -> npt.NDArray[Any]:
     """Returns the image in a file, as an array with the axes height, width, channels.
 
-    out: an array, or a tensor of torch's, of the image's shape and type to decode into; it is returned then.
-    output_type: types.RGB, BGR, GRAY, YCbCr, or ANY_DATA for the file's own channels; or such a name. By default RGB, and all channels of a file that is
-    not a picture: a TIFF of floats, of signed numbers, or of bands that are no colours.
-    dtype: uint8, uint16, int16 or float32, by name or as a type of NumPy's or torch's: values are scaled to its range, floats to 0..1. "stored": the file's
-    own type and values. By default uint8, and "stored" for a file that is not a picture.
-    adjust_orientation: turns the image as its EXIF data says.
-    strict: a file that was cut off, and damage that libjpeg-turbo only warns about, is an error. With strict=False such a file is decoded as far
-    as possible: missing rows of a JPEG are gray.
+    out: an array or a torch tensor of the image's shape and type. The image is decoded into it, and it is returned.
+    output_type: types.RGB, BGR, GRAY, YCbCr, or ANY_DATA for the channels of the file; or such a name. The default is RGB, but for a file that is not a
+    picture (a TIFF of floats, of signed numbers, or of bands that are not colours) it is ANY_DATA.
+    dtype: uint8, uint16, int16 or float32, by name or as a type of NumPy or torch. Values are scaled to its range, floats to 0..1. "stored": the type and the
+    values of the file. The default is uint8, but "stored" for a file that is not a picture.
+    adjust_orientation: whether the image is turned as its EXIF data says.
+    strict: a file that is cut off, and damage about which libjpeg-turbo only warns, is an error. With strict=False such a file is decoded as far as possible;
+    missing rows of a JPEG are gray.
 
-    Decoded by Stoker, whatever the file's name says, without the GIL: threads decode side by side.
+    The format is recognised by the contents of the file, not by its name. Decoding releases the GIL, so that several threads can decode at once.
     """
     return _decode("imread", os.fsencode(path), None, out, output_type, dtype, adjust_orientation, strict)
 
@@ -116,7 +117,7 @@ def imdecode(
     adjust_orientation: bool = True,
     strict: bool = True,
 ) -> npt.NDArray[Any]:
-    """Returns the image in a file's bytes (bytes, an array or a tensor of uint8), as imread gives it."""
+    """Decodes an image from the bytes of a file: bytes, or an array or tensor of uint8. Returns the same array as imread, which describes the arguments."""
     if type(data).__module__.partition(".")[0] == "torch":
         data = data.numpy()
     if isinstance(data, (str, os.PathLike)):

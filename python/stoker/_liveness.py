@@ -22,7 +22,7 @@ def within(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def reads(node: ast.AST | None) -> Names:
-    """Variables that an expression or a statement reads, functions that it defines included."""
+    """Returns the variables that an expression or a statement reads, also inside functions that it defines."""
     if node is None:
         return _NONE
     found: set[str] = set()
@@ -41,7 +41,7 @@ def reads(node: ast.AST | None) -> Names:
 
 
 def writes(node: ast.AST) -> dict[str, int]:
-    """Variables that statements assign or delete, each with the last line that does."""
+    """Returns the variables that a statement assigns or deletes, each with the last line that does so."""
     found: dict[str, int] = {}
     loops = {id(name) for part in within(node) if isinstance(part, ast.comprehension) for name in ast.walk(part.target)}
     for part in within(node):
@@ -58,12 +58,14 @@ def writes(node: ast.AST) -> dict[str, int]:
 
 
 class Liveness:
-    """after[id(statement)]: the variables that may be read after each `if` of a function. captured: those that inner functions read, whenever they run."""
+    """Finds live variables in a function's body. after: from id(statement) of each `if` to the variables that may be read after it. captured: the variables
+    that inner functions read, whose calls may come at any time."""
 
     def __init__(self, body: Sequence[ast.stmt]) -> None:
         self.after: dict[int, Names] = {}
-        self.loops: list[tuple[Names, Names]] = []  # variables read after the loop, and at its head
-        self.caught: list[Names] = []  # what handlers read that an exception may lead to
+        # For each loop around the statement: the variables read after the loop, and those read at its head.
+        self.loops: list[tuple[Names, Names]] = []
+        self.caught: list[Names] = []  # for each `try` around the statement: the variables that its handlers read
         self.captured = self._captured(body)
         self._block(body, _NONE)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says how to install NumPy and PyTorch, which the package needs only in parts, when one of them is missing."""
+"""Raises errors that say how to install NumPy or PyTorch. Only parts of the package need them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from importlib.util import find_spec
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-# What to do, by the module that is missing.
+# From the name of a missing module to the command that installs it.
 _ADVICE = {
     "numpy": "pip install numpy",
     "torch": "pip install torch; without it, a Pipeline (stoker.pipeline_def) gives batches that NumPy, JAX and CuPy can read",
@@ -16,7 +16,7 @@ _ADVICE = {
 
 
 def advice(name: str) -> str:
-    """Returns the rest of Python's message that it finds no module of this name; "" if another package than this one imports it."""
+    """Returns advice to append to Python's message about a missing module; "" if the import is not in this package."""
     if name not in _ADVICE:
         return ""
     frame = sys._getframe(1)
@@ -26,19 +26,20 @@ def advice(name: str) -> str:
 
 
 def torch(who: str) -> None:
-    """Raises ModuleNotFoundError if PyTorch is not installed. Does not import it, which takes a second or more. who: what the user calls."""
+    """Raises ModuleNotFoundError if PyTorch is not installed. Does not import it, which takes a second or more. who: the name of the function in the
+    message."""
     if sys.modules.get("torch") is not None:
         return
     try:
         found = find_spec("torch")
-    except ModuleNotFoundError:  # the package's own finder has been asked
+    except ModuleNotFoundError:  # raised by _Elsewhere, this package's finder
         found = None
     if found is None:
         raise ModuleNotFoundError(f"{who} makes torch tensors, and torch is not installed: {_ADVICE['torch']}", name="torch")
 
 
 def numpy(who: str) -> None:
-    """Raises ModuleNotFoundError if NumPy is not installed; otherwise imports it. who: what the user calls."""
+    """Raises ModuleNotFoundError if NumPy is not installed; otherwise imports it. who: the name of the function in the message."""
     try:
         import numpy  # noqa: F401
     except ModuleNotFoundError as e:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that are given as settings: the one place that converts and checks them, so that none wraps around, loses its fraction or turns into a default."""
+"""Converts and checks numbers that users give as settings. All settings are checked here, so that no number wraps around, loses its fraction or becomes a
+default."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def whole(what: str, value: Any, least: int, most: int = INT32_MAX) -> int:
 
 
 def number(what: str, value: Any, least: float = 0, most: float = math.inf) -> float:
-    """Returns a number in a range, with or without a fraction. A whole number beyond those of a float is infinite; NaN is in no range."""
+    """Returns a float, and raises an error unless it is in the range. An integer that is too large for a float counts as infinite; NaN is in no range."""
     if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
         raise ArgumentError(f"{what} is a number, not {_shown(value)}")
     try:
@@ -57,7 +58,7 @@ def number(what: str, value: Any, least: float = 0, most: float = math.inf) -> f
 
 
 def size(what: str, value: Any, least: int = 0) -> int:
-    """Returns a number of bytes, or a text with a unit such as "200GB" or "1.5GiB"."""
+    """Returns a number of bytes from a number, or from a text with a unit such as "200GB" or "1.5GiB"."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, str):
@@ -72,7 +73,7 @@ def size(what: str, value: Any, least: int = 0) -> int:
 
 
 def flag(what: str, value: Any) -> bool:
-    """Returns a bool from True, False, 0 or 1. Refuses text, since "no" would count as True, and other numbers."""
+    """Returns a bool from True, False, 0 or 1. Raises an error for text, because "no" would count as True, and for other numbers."""
     if isinstance(value, (str, bytes)) or (isinstance(value, numbers.Real) and value not in (0, 1)):
         raise InvalidArgumentError(f"{what} is True or False, not {_shown(value)}")
     return bool(value)

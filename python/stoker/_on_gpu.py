@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches that users pass in and that lie on the pipeline's GPU already: the library reads them there, without a copy to host memory."""
+"""Finds batches of users that are already on the pipeline's GPU. The library reads them there, without a copy to host memory."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from stoker.errors import InvalidArgumentError
 
 @dataclass
 class GpuSamples:
-    """A batch as buffers whose addresses lie on the GPU, so Python must not read them. samples: a list with one buffer for each sample, or one buffer whose
-    first axis counts the samples."""
+    """A batch as buffers with addresses on the GPU, which Python must not read. samples: a list with a buffer for each sample, or one buffer with the samples
+    along its first axis."""
 
     samples: Any
 
@@ -28,9 +28,9 @@ class _Array:
 
 
 def gpu_samples(batch: Any, limit: int, device_id: int, copy: bool) -> GpuSamples | None:
-    """Returns the samples of a batch that lies on the GPU as a whole; None if it must be read in another way, because it lies in host memory or on another GPU,
-    or has holes. The batch is a list, or an array with the samples along its first axis. Writes to the batch that were queued have ended on return. With
-    copy=True the samples are copies, on the GPU."""
+    """Returns the samples of a batch if all of them are on this GPU and contiguous; otherwise None. batch: a list, or an array with the samples along its
+    first axis.
+    limit: the largest number of samples. copy: the samples are copied, on the GPU. Waits until queued writes to the batch have ended."""
     if isinstance(batch, (list, tuple)):
         arrays = list(batch)
     elif hasattr(batch, "__len__"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calling operators: a Python function for each, made from its table when first used."""
+"""Makes a Python function for each operator, from the library's table, when it is first used."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _arg_value(op: Op, arg: Arg, value: Any) -> Value:
     return (arg.name, int(kind), converted)
 
 
-# DALI's older names of arguments.
+# From DALI's older names of arguments to the present ones.
 _RENAMED = {
     "output_dtype": "dtype",
     "type": "dtype",
@@ -63,7 +63,7 @@ _RENAMED = {
     "meta_files_path": "preprocessed_annotations",
     "save_img_ids": "image_ids",
 }
-# Arguments that DALI accepts and no longer uses, with the operators that have them.
+# Arguments that DALI still accepts but does not use, and the operators that have them.
 _WITHOUT_EFFECT = {
     "image_type": ("crop", "crop_mirror_normalize", "resize", "slice"),
     **dict.fromkeys(
@@ -96,7 +96,7 @@ def _arg_values(op: Op, kwargs: dict[str, Any]) -> list[Value]:
 
 
 def check_arguments(op: Op, kwargs: dict[str, Any]) -> None:
-    """Refuses arguments that the operator does not have, and constants that they do not take, before any graph is there."""
+    """Raises an error for arguments that the operator does not have, and for constants of a wrong type or out of range. Needs no graph."""
     kwargs, _ = tfrecord.as_arguments(op, kwargs)
     for arg, value in _known_arguments(op, kwargs):
         if not any(_graphs_of([value])):
@@ -116,7 +116,7 @@ def _graphs_of(values: Any) -> Iterator[GraphBuilder]:
 
 
 def call(op: Op, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Adds an operator to the graph, as users call it: its node, or the list of its nodes; of features that have names, a dict."""
+    """Adds an operator to the graph for a user's call. Returns its node, or the list of its nodes; for a TFRecord reader with named features, a dict."""
     kwargs, names = tfrecord.as_arguments(op, kwargs)
     with building(current_builder(_graphs_of((*inputs, *kwargs.values())))) as builder:
         made = _call(op, inputs, kwargs, builder)

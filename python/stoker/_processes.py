@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worker processes that call users' Python functions: those of external_source(parallel=True), and the parts that python_workers uses too.
+"""Worker processes that call users' Python functions, for external_source(parallel=True) and for the Loader's python_workers.
 
 A worker must not outlive the process that started it, however that process ends. So each worker holds the read end of a pipe whose only write end is in that
 process: when the write end closes, the kernel sends the worker SIGKILL. close() waits a moment for a worker to end its call. Then it kills workers that hang or
@@ -33,7 +33,7 @@ _calls: Any = None  # in a worker, shared with its parent: process id, and epoch
 
 
 class Raised:
-    """An exception of the callable, in place of its result."""
+    """Stands for the result of a call that raised an exception. error: the exception."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -64,7 +64,7 @@ def _serve(pipe: Any, life: Any, name: str, begin: Callable[..., Callable[..., A
 
 
 def _end_with(life: Any) -> None:
-    """Makes the kernel kill this process when the write end of `life` closes. Where the kernel cannot do that, a thread waits for it."""
+    """Makes the kernel kill this process when the write end of `life` closes. If the kernel does not support that, a thread waits for the close."""
     import fcntl
     import signal
 
@@ -115,8 +115,8 @@ def _call(epoch: int, number: int, first: int, arguments: Sequence[Any]) -> list
 
 
 def portable(error: Exception, process: str) -> Exception:
-    """Returns the exception with its traceback as a note; a RuntimeError with the same text if it cannot be pickled. process: what messages call the
-    process."""
+    """Returns the exception with its traceback as a note; if it cannot be pickled, a RuntimeError with the same text. process: the name of the process in
+    messages."""
     import pickle
     import traceback
 
@@ -134,7 +134,7 @@ def portable(error: Exception, process: str) -> Exception:
 
 
 class _Life:
-    """The pipe whose write end is open only in this process."""
+    """The pipe by which workers notice the end of the process that started them: its write end is open only in that process."""
 
     pid = 0
     reader: Any = None
@@ -173,7 +173,8 @@ def _end_all() -> None:
 
 
 def end_at_exit(thing: Any) -> None:
-    """Has thing.close() called at the interpreter's end, before multiprocessing waits for its processes. If the main thread has ended already, that is now."""
+    """Has thing.close() called at the interpreter's end, before multiprocessing waits for its processes. Calls it at once if the main thread has already
+    ended."""
     _open.add(thing)
     if not threading.main_thread().is_alive():
         thing.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A line on the terminal that says how far long work is and how long is left, once the work takes longer than a second."""
+"""Shows a line on the terminal with the progress of long work and the remaining time, if the work takes longer than a second."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def _clock(seconds: float) -> str:
 
 
 class ProgressLine:
-    """On stderr, if that is a terminal. The line fits the terminal's width, and is erased when the work ends, also by an exception."""
+    """A line on stderr, if that is a terminal. It is cut to the terminal's width, and erased at the end of the context, also after an exception."""
 
     def __init__(self) -> None:
         self._begun, self._last, self._shown = time.monotonic(), 0.0, False
 
     def show(self, text: str, done: int = 0, total: int = 0) -> None:
-        """Shows the progress, at most ten times a second. done, total: the time that is left follows from them; total=0: it is not known."""
+        """Shows the text, at most ten times a second, and the remaining time, which is estimated from done / total. total: 0 if it is not known."""
         now = time.monotonic()
         passed = now - self._begun
         if passed <= 1 or now - self._last < 0.1 or sys.stderr is None or not sys.stderr.isatty():
@@ -60,5 +60,5 @@ def counted(items: Iterable[_T], what: str, total: int) -> Iterator[_T]:
                 line.show(f"{what}: {done} of {total}", done, total)
                 yield item
         finally:
-            if isinstance(items, Generator):  # of an executor's map: cancels what has not begun, after a Ctrl-C too
+            if isinstance(items, Generator):  # for Executor.map, close() cancels calls that have not begun, also after Ctrl-C
                 items.close()

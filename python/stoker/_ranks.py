@@ -39,7 +39,8 @@ def _from_environment() -> Shard:
 
 
 def resolve(shard: Any) -> Shard:
-    """ "auto": an initialised process group, else RANK and WORLD_SIZE; None: everything; (i, n); a DeviceMesh of one dimension."""
+    """Returns the Shard for a user's argument. "auto": the rank in an initialised process group, else RANK and WORLD_SIZE of the environment. None: all data.
+    (i, n): rank i of n. A DeviceMesh of one dimension: the rank in it."""
     if shard is None:
         return Shard(0, 1)
     if shard == "auto":
@@ -70,9 +71,11 @@ def together(shard: Shard) -> Any:
 
 
 def check_agreement(what: str, facts: dict[str, Any], shard: Shard) -> None:
-    """Fails unless all ranks of the process group give the same facts: otherwise they would later wait for each other for ever, or train on other data.
+    """Raises an error on all ranks unless they all pass the same facts. Otherwise they could wait for each other for ever later, or train on different data.
+    what: the subject of the facts in messages.
 
-    The facts go through the group's store and not through a collective: the store needs no device, and a rank that does not answer can be named.
+    The facts are exchanged by the process group's store, not by a collective operation: the store needs no device, and the message can name a rank that does
+    not answer.
     """
     group = together(shard)
     if group is None:
@@ -106,7 +109,8 @@ def share(what: str, value: str, shard: Shard) -> str:
 
 
 class Meeting:
-    """The ranks of the process group, each of which says something and hears the others. All hold their meetings in the same order."""
+    """An exchange of texts between all ranks of the process group: each rank publishes its own texts and reads those of others. All ranks must make their
+    Meetings in the same order."""
 
     def __init__(self, group: Any) -> None:
         self.rank = int(group.get_rank())

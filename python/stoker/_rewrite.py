@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewriting of definitions with enable_conditionals=True: `if`, `and`, `or`, `not`, comparisons and calls become calls of stoker._branches, which do what
-Python does where no DataNode is involved. Statements stay where they are, in the same function, with their lines and variables:
+"""Rewrites definitions for enable_conditionals=True. `if`, `and`, `or`, `not`, comparisons and calls become calls of stoker._branches, which do the same as
+Python if no DataNode is involved. Statements remain in the same function, with their lines and variables:
 
     if flip:                                _branches_1 = _stoker.begin(flip, (("image", 2, 0, 2),), "", _stoker.locals(), [])
         image = fn.flip(image)              if _branches_1.first():             # of a DataNode: always
@@ -10,8 +10,8 @@ Python does where no DataNode is involved. Statements stay where they are, in th
                                             if _branches_1.both:
                                                 ...                             # the variables merged
 
-A function whose `if` statements return is first brought to a form in which each `return` is the last thing that happens: what follows an `if` that
-returns moves into its branches. A `return` is then an assignment to a variable, and merged like one.
+If `if` statements of a function return, the function is first changed so that each `return` is the last statement that runs: statements after such an `if`
+are moved into its branches. A `return` is then replaced by an assignment to a variable, which is merged like others.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from stoker._liveness import Liveness, within, writes
 
 RUNTIME = "_stoker"
 RESULT = "_stoker_result"
-_MOST_COPIES = 2000  # syntax nodes that may be duplicated: code after an `if` that returns on some paths
+_MOST_COPIES = 2000  # the most syntax nodes that are duplicated; code after an `if` that returns on some paths is copied into both branches
 
-DEAD, CAPTURED, READ = 0, 1, 2  # what becomes of a variable after an `if`
+DEAD, CAPTURED, READ = 0, 1, 2  # the use of a variable after an `if`: none, perhaps by an inner function, or it is read
 
 
 # ---- returns ----
@@ -52,13 +52,14 @@ def _falls_through(body: Sequence[ast.stmt]) -> bool:
 
 
 class _Tail:
-    """Moves what follows an `if` that returns into its branches."""
+    """Moves the statements after an `if` that returns into its branches."""
 
     def __init__(self) -> None:
         self.copied = 0
 
     def function(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """Returns the body in that form, or unchanged if no `if` returns or if too much would have to be duplicated."""
+        """Returns the body with each `return` as the last statement that runs; unchanged if no `if` returns, or if too much code would have to be
+        duplicated."""
         gives_up = any(isinstance(part, (ast.Yield, ast.YieldFrom)) for s in body for part in within(s))
         if gives_up or not any(_returns(s) for s in body):
             return list(body)
@@ -121,7 +122,8 @@ def _with_loops(node: ast.AST, in_loop: bool) -> Any:
 
 
 def _place(target: ast.expr) -> str | None:
-    """Returns the name in whose attribute or item (a constant one) something is stored, so that it can be read, restored and merged; None if it cannot."""
+    """Returns the variable at the beginning of a target such as `a.b[0]`; None if the target has an index that is not a constant, so that its value cannot be
+    read, restored and merged."""
     if isinstance(target, ast.Name):
         return target.id
     if isinstance(target, ast.Attribute):
@@ -132,7 +134,8 @@ def _place(target: ast.expr) -> str | None:
 
 
 def _places(body: Sequence[ast.stmt], names: dict[str, int]) -> tuple[dict[str, int], str]:
-    """Attributes and items of objects from outside that the branch stores to, as Python writes them, with lines; and what cannot be merged."""
+    """Returns the attributes and items to which a branch assigns in objects that it did not make, as source text with their lines, and the first assignment
+    that cannot be merged, as a text for the message."""
     found: dict[str, int] = {}
     for statement in body:
         for part in within(statement):
@@ -147,7 +150,7 @@ def _places(body: Sequence[ast.stmt], names: dict[str, int]) -> tuple[dict[str, 
 
 
 class _Rewriter(ast.NodeTransformer):
-    """One function's statements and expressions."""
+    """Rewrites the statements and expressions of one function."""
 
     def __init__(self) -> None:
         self.live: list[Liveness] = []
