@@ -23,9 +23,11 @@ def shown(thing):
 
 def test_help_of_the_loader_fits_in_two_screens():
     lines = shown(stoker.Loader)
-    assert len(lines) <= (130 if sys.version_info < (3, 13) else 140) and max(map(len, lines)) <= 80
+    assert len(lines) <= (100 if sys.version_info < (3, 13) else 110) and max(map(len, lines)) <= 80
     private = [line for line in lines if re.match(r" \|  _(?!_)", line) or "stoker._" in line.replace("stoker._storage", "")]
     assert private == []
+    attributes = stoker.Loader.__doc__.split("Attributes")[1]
+    assert all(name in attributes for name in ("batch_size", "classes", "class_to_idx", "epoch", "pipeline", "step"))
     first_argument = next(i for i, line in enumerate(lines) if "source, dataset:" in line)
     assert any("train = Loader(" in line for line in lines[:first_argument]), "an example comes first"
 

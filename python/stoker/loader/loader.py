@@ -95,29 +95,28 @@ class Loader(metaclass=BriefHelp):
       views: in place of them, [(2, large_crops), (6, small_crops)]
       batch_transforms: MixUp, CutMix, or functions of (images, labels)
       dtype: torch.float32 (0..1, the default), float16, bfloat16, uint8;
-        uint16 and int16 of a FloatMap, whose numbers are kept
-      memory_format: torch.channels_last
+        uint16 and int16 of a FloatMap. memory_format: torch.channels_last
     Devices and threads
       device: "cpu", "cuda", "cuda:1". decode: "auto", "gpu" or "cores"
       num_threads: "auto" or a number. prefetch: batches made ahead (2)
-      python_workers: processes for a Dataset's Python. 0: threads
-      pin_memory: True makes batches in pinned memory
+      python_workers: processes for a Dataset's Python. pin_memory: True
     Bad samples and limits
-      on_error: "raise", "skip" or "replace"
-      max_errors: the share (< 1) or number of samples that may fail (1%)
-      strict: False takes damaged JPEGs that can still be decoded
-      timeout: seconds that the loop waits for a batch at most
+      on_error: "raise", "skip" or "replace". strict: False takes damaged
+        JPEGs. max_errors: share (< 1) or number that may fail (1%)
+      timeout: seconds to wait for a batch. held_limit: bytes of older ones
       memory_limit, gpu_memory_limit: bytes for a sample; bytes of the GPU
-      held_limit: bytes of older batches that are still in use
     Reading
-      storage: a stoker.Storage: how to read remote objects
+      storage: a stoker.Storage, for remote objects. trace: a Chrome trace
       read_requests, read_bytes: how much is read ahead of need
-      trace: path of a file for a Chrome trace
+    Attributes of a Loader
+      batch_size, classes, class_to_idx, epoch; step: steps of the epoch that
+        are done; pipeline: for explain(), counters() and bad_samples()
     """
 
-    # Methods that every such class has, and what frameworks ask a DataLoader for.
+    # Methods that every such class has, the attributes that the text above names, and what frameworks ask a DataLoader for.
     _unlisted = (
         *("__abstractmethods__", "__dict__", "__enter__", "__exit__", "__getitem__", "__getstate__", "__init__", "__repr__", "__weakref__"),
+        *("__iter__", "__len__", "batch_size", "class_to_idx", "classes", "epoch", "pipeline", "step"),
         *("batch_sampler", "dataset", "drop_last", "end_of_dataloader", "num_workers", "remainder", "sampler"),
     )
 
