@@ -20,8 +20,16 @@ configured() {
 	done
 }
 
+# Returns whether the meson that configured the folder is still there. pip brings one of its own for `pip install .`, and deletes it afterwards.
+has_its_meson() {
+	meson=$(sed -n '/^rule REGENERATE_BUILD/,/^ command/s/^ command = \(\/[^ ]*\) .*/\1/p' "$build/build.ninja" | head -n 1)
+	[ -z "$meson" ] || [ -e "$meson" ]
+}
+
 if [ ! -f "$build/build.ninja" ]; then
 	tools/step.sh "build: configuring $build" meson setup "$build" "$@"
+elif ! has_its_meson; then
+	tools/step.sh "build: configuring $build anew, as the meson that made it is gone" meson setup --wipe "$build" "$@"
 elif ! configured "$@"; then
 	tools/step.sh "build: configuring $build with $*" meson setup --reconfigure "$build" "$@"
 fi

@@ -175,6 +175,22 @@ def test_build_folder_takes_options_over(tools, tmp_path):
     assert values == ("2", "x y", "/two") and "configuring" not in said
 
 
+def test_a_build_folder_whose_meson_is_gone(tools, tmp_path):
+    """pip configures build folders with a meson of its own, which it deletes. The next build configures the folder again, with the options that it has."""
+    shutil.copy(ROOT / "tools" / "left_out.sh", tools)
+    (tmp_path / "meson.build").write_text("project('tiny', meson_version: '>=1.0')\n")
+    (tmp_path / "meson_options.txt").write_text("option('a', type: 'string')\n")
+    assert run(tools / "build.sh", "build", "-Da=1").returncode == 0
+    ninja = tmp_path / "build" / "build.ninja"
+    text, count = re.subn(r"(rule REGENERATE_BUILD\n command = )\S+", r"\1/no/such/meson", ninja.read_text())
+    assert count == 1
+    ninja.write_text(text)
+    done = run(tools / "build.sh", "build")
+    assert done.returncode == 0 and "configuring build anew" in done.stderr, done.stderr
+    found = json.loads(run("meson", "introspect", "--buildoptions", tmp_path / "build").stdout)
+    assert {o["name"]: o["value"] for o in found}["a"] == "1" and "/no/such/meson" not in ninja.read_text()
+
+
 def test_what_a_build_leaves_out_is_said(tools, tmp_path):
     """tools/build.sh and tools/install.sh end with the list that meson.build wrote. Configuring a folder is enough; nothing is compiled."""
     shutil.copy(ROOT / "tools" / "left_out.sh", tools)
