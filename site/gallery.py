@@ -110,6 +110,23 @@ OPERATORS: dict[str, list[str]] = {
     "experimental.dilate": ["fn.experimental.dilate(image, mask_size=[5, 5])"],
     "experimental.erode": ["fn.experimental.erode(image, mask_size=[5, 5])"],
     "experimental.median_blur": ["fn.experimental.median_blur(image, window_size=[7, 7])"],
+    "augment": ["fn.augment(image, operation=5, magnitude=25.0)", "fn.augment(image, operation=7, magnitude=2.5)"],
+    "color_jitter": ["fn.color_jitter(image, brightness=1.3, saturation=2.0)", "fn.color_jitter(image, hue=0.3)"],
+    "photometric_distortion": [
+        "fn.photometric_distortion(image, fn.photometric_augmentation(hue=[60, 120], p_hue=1.0, contrast=[1.4, 1.6], p_contrast=1.0))"
+    ],
+    "cutout": ["fn.cutout(image, anchor=[40, 60], shape=[60, 80], fill_value=[128])"],
+    "erase_noise": ["fn.erase_noise(image, anchor=[40, 60], shape=[60, 80], mean=128, stddev=60)"],
+    "multi_paste": [
+        "fn.multi_paste(image, image, output_size=[200, 300], shapes=[[100, 150], [100, 150]], out_anchors=[[0, 0], [90, 140]])"
+    ],
+    "random_crop": ["fn.random_crop(image, size=120)", "fn.random_crop(image, size=220, padding=30)"],
+    "filter": ["fn.filter(image, np.float32([[-1, 0, 0], [0, 1, 0], [0, 0, 1]]))", "fn.filter(image, np.full((9, 9), 1 / 81, np.float32))"],
+    "lookup_table": ["fn.lookup_table(image, keys=range(256), values=range(255, -1, -1), dtype=types.UINT8)"],
+    "normalize": ["fn.normalize(image, axes=[0, 1], scale=60, shift=128, dtype=types.UINT8)"],
+    "debayer": ["fn.debayer(image[:, :, 1], blue_position=[0, 0])"],
+    "tensor_resize": ["fn.tensor_resize(image, sizes=[100, 250, 3])"],
+    "experimental.remap": ["fn.experimental.remap(image, 40 * np.sin(np.mgrid[:200, :300][0] / 20), np.zeros((200, 300)), relative=True)"],
     "experimental.warp_perspective": ["fn.experimental.warp_perspective(image, matrix=[1, 0.2, 0, 0, 1.1, 0, 0, 0.002, 1])"],
 }
 
@@ -130,7 +147,7 @@ def of_operator(call: str, image: np.ndarray) -> np.ndarray:
     """Returns what the call makes of the image."""
     with stoker.Pipeline(1, num_threads=1, device_id=None, seed=7) as pipe:
         node = fn.external_source(lambda: image[None], layout="HWC")
-        pipe.set_outputs(eval(call, {"fn": fn, "types": types, "image": node}))  # the calls are those of the table above
+        pipe.set_outputs(eval(call, {"fn": fn, "np": np, "types": types, "image": node}))  # the calls are those of the table above
     pipe.build()
     made = np.array(pipe.run()[0].as_cpu()[0])
     pipe.close()

@@ -225,7 +225,7 @@ def main() -> None:
         '(`device="mixed"`); NVDEC: on a GPU, NVDEC decodes the videos that it can. Without an entry, the operator runs on the CPU wherever it is placed; '
         "its inputs and outputs are then in host memory.\n"
         "- Layouts: those that the first input may have. F is a frame, so that the operator takes videos. Without an entry, the table sets no limit, and "
-        "operators.md says what the input must be.\n"
+        "[operators.md](operators.md) says what the input must be.\n"
         "- Types: those that the first input may have. `whole numbers` are int8 to int64 and uint8 to uint64, `floats` are float16, bfloat16, float32 and "
         "float64. Without an entry, there is no input."
     )

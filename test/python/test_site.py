@@ -31,6 +31,13 @@ def test_the_gallery_shows_every_transform(gallery):
     assert sorted([*gallery.TRANSFORMS, *without]) == sorted(transforms.__all__)
 
 
+def test_the_gallery_shows_every_operator_on_images(gallery):
+    """Those whose first input has a layout of images, by the table of operators. Only cast is left out, which keeps what an image shows."""
+    table = (ROOT / "doc/operator-table.md").read_text()
+    on_images = {name for name, layouts in re.findall(r"^\| \[([\w.]+)\][^|]*\|[^|]*\|[^|]*\|([^|]*)\|", table, re.M) if layouts.strip()}
+    assert len(on_images) > 30 and on_images - {*gallery.OPERATORS} == {"cast"}
+
+
 def test_calls_give_pictures_that_differ_from_the_photograph(gallery):
     image = gallery.photograph()
     draw = random.Random(SEED)
