@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Nanoseconds of the monotonic clock. */
+/* Returns the time of the monotonic clock in nanoseconds. */
 static inline int64_t stk__clock_ns(void)
 {
 	struct timespec t;
@@ -13,7 +13,7 @@ static inline int64_t stk__clock_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Nanoseconds since 1970, as files' times have them. */
+/* Returns the nanoseconds since 1970, for comparison with times of files. */
 static inline int64_t stk__wall_ns(void)
 {
 	struct timespec t;

@@ -14,7 +14,7 @@ struct stk_philox_block {
 
 struct stk_philox_block stk__philox(uint64_t key, const uint32_t counter[4]);
 
-/* One sample's stream of one operator. */
+/* The random stream of one operator for one sample. */
 struct stk_random {
 	uint64_t key;
 	uint64_t position;
@@ -22,16 +22,16 @@ struct stk_random {
 	struct stk_philox_block block; /* the block number draw / 4, valid if draw % 4 != 0 */
 };
 
-/* seed: the pipeline's; stream: stk__random_stream(name or ordinal). */
+/* Returns the beginning of a stream. seed: the pipeline's seed; stream: the operator's, from stk__random_stream. */
 struct stk_random stk__random(uint64_t seed, uint64_t stream, int64_t epoch, int64_t position);
 uint64_t stk__random_stream(const char *name);
 
 uint32_t stk__random_u32(struct stk_random *r);
-/* [0, 1), 24 bits: exact in float. */
+/* Draws a number in [0, 1) with 24 random bits, which a float holds exactly. */
 float stk__random_float(struct stk_random *r);
-/* [0, 1), 53 bits: takes two draws. */
+/* Draws a number in [0, 1) with 53 random bits; takes two draws. */
 double stk__random_double(struct stk_random *r);
-/* 0 .. n-1 without bias beyond 2^-32; n > 0. Always one draw, so that a stream's layout does not depend on values. */
+/* Draws a whole number from 0 to n - 1, n > 0, with a bias of at most 2^-32. Always takes one draw, so that the stream's layout does not depend on values. */
 uint32_t stk__random_below(struct stk_random *r, uint32_t n);
 
 /* SplitMix64's finaliser (Steele, Lea, Flood 2014): a bijective mix of 64 bits. */

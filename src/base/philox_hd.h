@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Draws and the shuffle as C and CUDA share them; philox.h and order.h say what they mean, and hold the contracts. */
+ * The parts of random draws and of the shuffle that C and CUDA share. philox.h and order.h document them. */
 #ifndef STK_BASE_PHILOX_HD_H
 #define STK_BASE_PHILOX_HD_H
 

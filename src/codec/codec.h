@@ -25,7 +25,7 @@ struct stk_image_info {
 	int32_t channels; /* as stored: 1 gray, 2 gray + alpha, 3, 4 (CMYK or alpha); more: bands, of which the first three are red, green, blue */
 	int32_t bits;         /* bits of a channel: 8 or 16, or 32 of floats */
 	enum stk_dtype dtype; /* type in which pixels are decoded without loss: UINT8, UINT16, INT16 or FLOAT */
-	bool measured;        /* not a picture: floats, signed numbers, or bands without colours */
+	bool measured;        /* the values are measurements and not a picture: floats, signed numbers, or bands without colours */
 	int32_t orientation;  /* EXIF's 1..8; 1 when absent or invalid */
 	bool progressive;
 	size_t memory; /* bytes that the codec takes to decode the file; for stk__image_memory */

@@ -15,8 +15,8 @@ struct stk_jpeg_fast *stk__jpeg_fast_create(
 	const struct stk_jpeg_kernels *kernels); /* `kernels` must outlive the decoder; NULL: no memory */
 void stk__jpeg_fast_destroy(struct stk_jpeg_fast *f);
 
-/* window and dst as stored; end: from stk__jpeg_find_eoi. STK_UNSUPPORTED: not for this decoder; STK_CORRUPT: damage (dst holds garbage); STK_NO_MEMORY.
- * Does not fill an error. */
+/* Decodes a window. window and dst are in the orientation of the file; end: from stk__jpeg_find_eoi. STK_UNSUPPORTED: this decoder does not take the file;
+ * STK_CORRUPT: it is damaged (dst holds garbage); STK_NO_MEMORY. Does not fill an error. */
 STK_MUST_USE enum stk_status stk__jpeg_fast_decode(struct stk_jpeg_fast *f, const struct stk_jpeg_header *header, size_t end,
 	const struct stk_decode *request, struct stk_arena *scratch);
 

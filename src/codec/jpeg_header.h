@@ -29,7 +29,7 @@ struct stk_jpeg_header {
 	uint8_t scan_order[STK_JPEG_MAX_COMPONENTS]; /* indices into component */
 	uint8_t spectral_start, spectral_end, approx_high, approx_low;
 	size_t scan_offset; /* offset of the scan's first entropy-coded byte in the file */
-	size_t stray;       /* bytes between segments that belong to no segment */
+	size_t stray;       /* number of bytes between segments that belong to no segment */
 	struct stk_jpeg_tables tables;
 };
 

@@ -15,7 +15,7 @@ struct stk_jpeg_input {
 	uint8_t buffer[STK_JPEG_INPUT_BYTES + STK_JPEG_INPUT_SLACK];
 };
 
-/* data must be readable 64 bytes past size. */
+/* Begins to read a scan. 64 bytes past `size` must be readable. */
 void stk__jpeg_input_begin(
 	struct stk_jpeg_input *in, const struct stk_jpeg_kernels *k, const uint8_t *data, size_t size, struct stk_jpeg_bits *bits);
 
@@ -27,7 +27,7 @@ static inline bool stk__jpeg_input_ready(struct stk_jpeg_input *in, struct stk_j
 	return __builtin_expect(in->limit - bits->next >= STK_JPEG_MCU_BYTES, 1) || stk__jpeg_input_fill(in, bits);
 }
 
-/* Returns true if no more bits were read than exist. */
+/* Returns whether no more bits were read than exist. */
 bool stk__jpeg_input_sound(const struct stk_jpeg_input *in, const struct stk_jpeg_bits *bits);
 
 /* Skips the n-th (0..7) restart marker, which must come next, after any number of fill bytes. */

@@ -13,8 +13,9 @@
 #include "codec/jpeg_header.h"
 #include "kernel/jpeg/jpeg_kernels.h"
 
-/* window and dst as stored. All memory comes from scratch, and the caller releases it. STK_UNSUPPORTED: not for this decoder, or more than max_scans scans,
- * which is found before the image's memory is taken; STK_CORRUPT: damage (dst holds garbage); STK_NO_MEMORY. Does not fill an error. */
+/* Decodes a window. window and dst are in the orientation of the file. All memory comes from scratch, and the caller releases it. STK_UNSUPPORTED: this decoder
+ * does not take the file, or it has more than max_scans scans, which is found before the image's memory is taken; STK_CORRUPT: it is damaged (dst holds
+ * garbage); STK_NO_MEMORY. Does not fill an error. */
 STK_MUST_USE enum stk_status stk__jpeg_progressive_decode(const struct stk_jpeg_kernels *kernels, const struct stk_jpeg_header *h,
 	int max_scans, const struct stk_decode *request, struct stk_arena *scratch);
 

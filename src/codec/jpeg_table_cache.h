@@ -5,7 +5,7 @@
 
 #include "kernel/jpeg/jpeg_tables.h"
 
-/* An image uses at most 3 of each kind. */
+/* Number of tables of each kind that are kept. An image uses at most three. */
 enum { STK_JPEG_CACHED = 4 };
 
 struct stk_jpeg_cached_key {

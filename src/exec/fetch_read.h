@@ -50,8 +50,8 @@ struct stk_read {
 };
 
 struct stk_fetch {
-	bool ahead;     /* a read would have blocked: requests are submitted before workers come to them */
-	int64_t read_k; /* the next read to submit */
+	bool ahead;     /* reading ahead is on: requests are submitted in order of need, before workers begin the samples (fetch.h) */
+	int64_t read_k; /* number of the batch in which the search for the next read to submit continues */
 	int32_t read_i, read_j;
 	int32_t in_flight, in_callbacks, held; /* requests; threads inside request_done; reads whose bytes are in memory */
 	int32_t early;                         /* those of `held` that belong to batches that are not open yet */

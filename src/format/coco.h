@@ -52,7 +52,7 @@ struct stk_coco_list {
 
 struct stk_coco_options {
 	float size_threshold;                           /* boxes that are narrower or lower than this many pixels are left out */
-	bool crowds, polygons, runs, remap, skip_empty; /* polygons, runs: the data of masks is read */
+	bool crowds, polygons, runs, remap, skip_empty; /* polygons, runs: these data of masks are read, otherwise skipped */
 	bool sizes;                                     /* sizes of images are read; an image without a size is refused */
 	const char *const *images;                      /* names of the images to read, in this order; NULL: all, by id */
 	int32_t image_count;

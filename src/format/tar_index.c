@@ -112,7 +112,7 @@ enum stk_status stk_tar_index(const struct stk_tar_index_options *o, struct stk_
 struct glance {
 	struct stk_components components;
 	char first[STK_CODED_LONGEST]; /* name of the first file */
-	bool over;                     /* a second sample has begun */
+	bool over;                     /* the first sample is complete, because a second one has begun */
 };
 
 /* Collects the files of the first sample only. */

@@ -19,22 +19,22 @@ struct stk_graph_node {
 	char *name;             /* "Reader", or made up: "resize_3" */
 	bool named;             /* the user gave the name */
 	char *where;            /* "train.py:31", or NULL */
-	enum stk_device device; /* CPU or GPU once the node is in the graph */
+	enum stk_device device; /* STK_DEVICE_CPU or STK_DEVICE_GPU once the node was added */
 	struct stk_node *inputs;
 	int32_t n_inputs, n_outputs;
 	void *args;
-	uint64_t given; /* bit k: argument k of the flat table was given */
+	uint64_t given; /* bit k: the user gave argument k, counted over the operator's table with its groups */
 	struct stk_varying *varying;
 	int32_t n_varying;
 	struct stk_desc *outputs;
-	struct stk_condition *when; /* the branches that the node stands in, outermost first */
+	struct stk_condition *when; /* conditions of the branches that contain the node, outermost first */
 	int32_t n_when;
 	struct stk_source_callbacks source;
 	bool has_source;
 	bool by_frame;     /* runs once for each frame of its sequences: an argument, or an input of def->frame_inputs, is a sequence */
-	bool without_pass; /* makes no pass, because an argument that decides whether it can comes sample by sample */
+	bool without_pass; /* makes no pass, because an argument that determines whether a pass can do the work comes sample by sample */
 	bool gathers;      /* needs all samples of the batch, given its arguments and inputs */
-	bool may_hold_nan; /* an argument that may hold NaN if the outputs are floats holds NaN, or comes sample by sample */
+	bool may_hold_nan; /* an argument that is marked STK_NAN is NaN, or comes sample by sample */
 };
 
 struct stk_graph {
@@ -64,7 +64,7 @@ void stk__frame_of_sequence(struct stk_tensor *t, int64_t k);
 enum stk_status stk__sequence_of_frames(struct stk_desc *frame, int64_t count, struct stk_error *err);
 /* Fails unless d, which describes input 0, is allowed for an operator that runs once for each frame. */
 enum stk_status stk__check_sequence(const struct stk_op_def *def, const struct stk_desc *d, struct stk_error *err);
-/* Sets by_frame; call it after inputs and arguments are set. */
+/* Sets node->by_frame. Call it after inputs and arguments are set. */
 enum stk_status stk__node_by_frame(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err);
 /* Sets *count to the number of frames of d, if d is a sequence and the number is known. Fails if *count is another number; -1 means that no sequence was
  * seen yet. */

@@ -16,9 +16,9 @@
 /* A value of the program: output `output` of node `node`. */
 struct stk_value {
 	int32_t node, output;
-	struct stk_desc desc; /* as far as it is known before the run */
+	struct stk_desc desc; /* description of the value, as far as it is known before the run */
 	int32_t slot;         /* index among the values that are kept in the slot; -1: lives in a worker's scratch memory */
-	int32_t consumers;    /* inputs, arguments and conditions that read it */
+	int32_t consumers;    /* number of inputs, arguments and conditions that read the value */
 	int32_t merge;        /* node that merges the value, if the value may be written to the merged value's memory; -1: no such node */
 	bool is_output;
 	bool on_gpu; /* its data pointers are addresses on the GPU */
@@ -40,10 +40,11 @@ struct stk_program_node {
 	const struct stk_op_def *def;
 	void *shared;
 	bool set_up;
-	int32_t first_value; /* its outputs are values first_value .. first_value + n_outputs - 1 */
+	int32_t first_value; /* the node's outputs are the values first_value to first_value + n_outputs - 1 */
 	int32_t *inputs;     /* indices of the values that are its inputs */
 	struct stk_program_varying *varying;
-	struct stk_program_condition *when; /* the branches that the node stands in, outermost first; node->n_when of them */
+	struct stk_program_condition
+		*when; /* conditions of the branches that contain the node, outermost first; their number is node->n_when */
 	uint64_t stream, seed;
 	bool has_seed, cloned, lowers; /* lowers: makes a pass, or part of one */
 	bool pruned;                   /* an external source that no output needs, or an operator that reads one: never runs */
@@ -56,7 +57,7 @@ struct stk_program_node {
 	int32_t gathers;               /* index among the nodes that gather, one level before its own; -1: does not gather */
 };
 
-/* All nodes of a group stand in the same branches. */
+/* A group of operators (see above). All its nodes are in the same branches. */
 struct stk_group {
 	const int32_t *nodes; /* points into stk_chain.nodes */
 	int32_t count;
@@ -109,7 +110,7 @@ struct stk_program {
 	int32_t n_outputs;
 	struct stk_level *levels;
 	int32_t n_levels;
-	int32_t max_chains;      /* most chains in one level; at least 1 */
+	int32_t max_chains;      /* largest number of chains in a level; at least 1 */
 	int32_t last_read_level; /* the last level that needs bytes of samples */
 	int32_t n_gathers;       /* nodes that gather */
 	int32_t n_steps;         /* number of the program's GPU steps */

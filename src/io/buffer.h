@@ -20,7 +20,7 @@ struct stk_buffer_pool {
 	unsigned count, window_count;  /* buffers in use, and their peak in this window */
 	unsigned takes;
 	uint64_t gives;
-	bool closed; /* its io is gone: released buffers are freed, and the last release frees the pool */
+	bool closed; /* its io was destroyed: released buffers are freed, and the last release frees the pool */
 };
 
 struct stk_buffer_pool *stk__buffer_pool_create(void); /* NULL: out of memory */

@@ -18,10 +18,11 @@ struct stk_cache_counters {
 	uint64_t hits, hit_bytes, misses;
 	uint64_t kept, kept_bytes; /* entries that this process has written, and their bytes */
 	uint64_t left_out;         /* objects that were downloaded and not stored, because there was no room or the disk was too slow */
-	uint64_t damaged, stale;   /* found and fetched again: entries with a wrong checksum; objects that have changed */
-	uint64_t waits;            /* waits for an object that another process was fetching */
-	uint64_t pending;          /* bytes that are still to be written */
-	uint64_t used, limit;      /* bytes in the folder, from all processes, and the limit for them */
+	uint64_t damaged,
+		stale;    /* entries that were found and fetched again: damaged: the checksum was wrong; stale: the object had changed */
+	uint64_t waits;   /* waits for an object that another process was fetching */
+	uint64_t pending; /* bytes that are still to be written */
+	uint64_t used, limit; /* bytes in the folder, from all processes, and the limit for them */
 };
 void stk__cache_counters(struct stk_cache *c, struct stk_cache_counters *out);
 /* Copies a notice if there is a new one, and returns whether there is. */

@@ -54,7 +54,7 @@ struct stk_cache_disk {
 	int folder, tmp;
 	int fd; /* descriptor of `state`; -1: `state` cannot be written */
 	int64_t begun,
-		begun_last; /* start of this run and of the one before, in seconds since 1970; constant while any process has the cache open */
+		begun_last; /* when this run and the previous one began, in seconds since 1970; constant while any process has the cache open */
 	uint64_t limit;
 	_Atomic bool read_only, no_openat2;
 	_Atomic bool scanned; /* this process has searched for old entries */
@@ -72,7 +72,7 @@ STK_MUST_USE enum stk_status stk__cache_disk_open(
 STK_MUST_USE enum stk_status stk__cache_disk_look(struct stk_cache_disk *d, const char *dir, struct stk_error *err);
 void stk__cache_disk_close(struct stk_cache_disk *d);
 
-/* place: hash of the object's store, which the URI does not name. */
+/* Returns the key of an object's range. place: hash of the object's store, which the URI does not name. */
 struct stk_cache_key stk__cache_key(const char *uri, int64_t offset, int64_t length, uint64_t place);
 /* Writes the name of the key's file in the folder. */
 void stk__cache_name(struct stk_cache_key key, char name[STK_CACHE_NAME]);

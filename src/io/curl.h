@@ -13,7 +13,7 @@
 
 #include <time.h>
 
-/* The functions used: name, result, parameters. */
+/* The functions of libcurl that are used: name, result, parameters. */
 #define STK_CURL_FUNCTIONS(X)                                                                                                              \
 	X(curl_global_init, CURLcode, (long flags))                                                                                        \
 	X(curl_global_cleanup, void, (void))                                                                                               \
@@ -88,10 +88,9 @@ struct stk_certificates {
 CURLcode stk__curl_trust(const struct stk_curl *c, CURL *easy, const char *file, struct stk_certificates **kept);
 void stk__certificates_free(struct stk_certificates *kept);
 
-/* libcurl reports the end of a TLS connection in the same way whether the server ended TLS (close_notify) or only the TCP connection ended, as it does
- * when anybody on the way cuts it. These functions ask the TLS library.
- * stk__curl_expect_close: before the first read of a connection. stk__curl_tls_ended: after curl_easy_recv has read 0 bytes: whether the server ended TLS;
- * false also where that cannot be known. */
+/* libcurl reports the end of a TLS connection in the same way whether the server ended TLS (close_notify) or only the TCP connection ended, as when a device on
+ * the way cuts it. These functions ask the TLS library. Call stk__curl_expect_close before the first read of a connection. After curl_easy_recv has read 0
+ * bytes, stk__curl_tls_ended returns whether the server ended TLS; false also if that is not known. */
 void stk__curl_expect_close(const struct stk_curl *c, CURL *easy);
 bool stk__curl_tls_ended(const struct stk_curl *c, CURL *easy);
 

@@ -13,10 +13,10 @@ struct stk_file_habits {
 	_Atomic size_t size;         /* size of recent files in bytes, which becomes the size of the first buffer */
 	_Atomic unsigned misses;     /* reads in a row that could have blocked */
 	_Atomic unsigned skipped;    /* tries skipped since then */
-	_Atomic bool no_cached_open; /* openat2(RESOLVE_CACHED) is refused here */
+	_Atomic bool no_cached_open; /* the system does not support openat2 with RESOLVE_CACHED */
 };
 
-/* Both set r->data, size and buffer, or fill r->error. */
+/* The next two functions set r->data, r->size and r->buffer, or fill r->error. */
 
 /* Reads r's file if its path and bytes are cached, and sets *status; returns false, with r unchanged, if that could block. After many
  * misses in a row (a cold cache, or a file system without RWF_NOWAIT) most calls return false at once. */

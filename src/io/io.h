@@ -33,13 +33,13 @@ struct stk_admission {
 	bool (*admit)(struct stk_admission *a, struct stk_request *r, size_t bytes);
 };
 
-/* A request for bytes: the caller's wishes, the result, and the notes that io and the source keep meanwhile. */
+/* A request for bytes: what the caller asks for, the result, and members that io and the source use while it is in flight. */
 struct stk_request {
 	/* the bytes that the caller asks for */
 	const char *uri;        /* path or scheme://...; must live until done */
 	int64_t offset, length; /* length -1: to the end; an object that ends before offset + length is an error (STK_CORRUPT) */
-	size_t most;            /* larger answers end with STK_LIMIT and are not read; 0: no limit */
-	int64_t deadline;       /* when the bytes are needed, by stk__clock_ns: the earliest of all callers' requests starts first */
+	size_t most;      /* limit of the object's bytes: a larger one is not read, and the request ends with STK_LIMIT; 0: no limit */
+	int64_t deadline; /* when the bytes are needed, by stk__clock_ns: the earliest of all callers' requests starts first */
 	void (*done)(struct stk_request *r); /* called on any thread, also inside submit; must not block; may free r */
 	void *user;
 	/* Returns memory of the caller for the bytes: at least `size` and 64 more, or NULL if there is none. Called again if the object
@@ -51,8 +51,8 @@ struct stk_request {
 	bool bare; /* only with `room`: the source must write nothing past `size`, because other bytes lie there; for the pieces of io_split.c */
 	bool uncached;             /* neither read from a cache nor stored in one */
 	struct stk_object *object; /* filled by remote sources, with the bytes; nullable */
-	/* The version that the caller expects: the object's size and the hash of its ETag if known, else 0. A cached entry that differs from
-	 * either is stale. */
+	/* The version that the caller expects: the object's size and the hash of its ETag if known, else 0. A cached entry that differs from either is
+	 * stale. */
 	int64_t object_size;
 	uint64_t object_tag;
 	bool pinned; /* an object with another object_tag is an error, not a newer version; also for local files that have a tag */

@@ -14,7 +14,7 @@ struct stk_retry {
 	struct stk_request *first;       /* requests that wait for a time, linked by `next`; the one that is due first comes first */
 	struct stk_request_queue parked; /* requests that were not admitted */
 	uint64_t rooms;                  /* number of calls of stk__retry_room */
-	bool started, ending;            /* state of the thread */
+	bool started, ending;            /* started: the thread was started; ending: it must end */
 	pthread_t thread;
 	void (*again)(void *user, struct stk_request *r); /* called by the thread */
 	void *user;
@@ -27,9 +27,9 @@ bool stk__retry_at(struct stk_retry *t, struct stk_request *r, int64_t due_ns);
  * first for its request with the earliest deadline. rooms: the result of stk__retry_rooms before the refusal. Returns false like stk__retry_at. */
 bool stk__retry_park(struct stk_retry *t, struct stk_request *r, size_t bytes, uint64_t rooms);
 uint64_t stk__retry_rooms(struct stk_retry *t);
-/* Notes that an admission may admit more. */
+/* Call when an admission may admit more bytes. */
 void stk__retry_room(struct stk_retry *t);
-/* Returns false if r does not wait here. */
+/* Removes r if it waits here; otherwise returns false. */
 bool stk__retry_remove(struct stk_retry *t, struct stk_request *r);
 /* Ends all waiting, now and later. Returns the requests that waited, linked by `next`. */
 struct stk_request *stk__retry_end(struct stk_retry *t);

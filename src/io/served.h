@@ -13,7 +13,7 @@ struct stk_served {
 	const char *name;         /* name of the threads */
 	void *(*run)(void *user); /* body of a thread: takes requests with stk__served_next until there are no more */
 	void *user;
-	int limit; /* most threads */
+	int limit; /* limit of the number of threads */
 	pthread_t *
 		threads; /* the owner's array with room for `limit` threads; NULL: threads are detached, because their work cannot be stopped */
 	/* private, except that the owner may read them */
@@ -21,7 +21,7 @@ struct stk_served {
 	pthread_cond_t wake;
 	struct stk_request_queue queue;
 	int waiting, idle; /* items that no thread has taken; threads that wait for an item */
-	int started;       /* threads so far */
+	int started;       /* number of threads that were started */
 	bool ending;
 };
 
@@ -35,7 +35,7 @@ void stk__served_destroy(struct stk_served *q);
 STK_MUST_USE enum stk_status stk__served_push(struct stk_served *q, struct stk_request *r, struct stk_error *err);
 /* Like stk__served_push, for an item that is in a list of the owner. The thread that takes the item decrements q->waiting. */
 STK_MUST_USE enum stk_status stk__served_announce(struct stk_served *q, struct stk_error *err);
-/* Returns false if r is not in the queue. */
+/* Removes r from the queue; returns false if it is not in the queue. */
 bool stk__served_remove(struct stk_served *q, struct stk_request *r);
 /* Empties the queue, and returns what was in it. */
 struct stk_request_queue stk__served_take_all(struct stk_served *q);

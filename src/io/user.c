@@ -42,7 +42,7 @@ struct job {
 
 struct user_source {
 	struct stk_source_ops ops;
-	struct stk_io *io; /* used only for requests, for which io waits */
+	struct stk_io *io; /* valid while requests are in flight, since io waits for them before it ends */
 	stk_fetch_fn fetch;
 	void (*done)(void *user);
 	void *user;

@@ -22,7 +22,7 @@ struct stk_requests {
 };
 
 void stk__requests_init(struct stk_requests *q, struct stk_io *io);
-/* Call after all requests have been returned by stk__requests_any. */
+/* Call after stk__requests_any has returned all requests. */
 void stk__requests_destroy(struct stk_requests *q);
 /* Submits r; sets r->done and r->user. */
 void stk__requests_submit(struct stk_requests *q, struct stk_request *r);

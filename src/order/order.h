@@ -32,9 +32,9 @@ struct stk_streams;
 #define STK_ORDER_UNKNOWN ((int64_t)1 << 48)
 
 struct stk_order {
-	int64_t size;  /* samples in the data set, > 0; STK_ORDER_UNKNOWN while the reader is still counting them */
+	int64_t size;  /* number of samples in the data set, > 0; STK_ORDER_UNKNOWN while the reader is still counting them */
 	uint64_t seed; /* seed of the order only; equal on all ranks */
-	bool shuffle;  /* else samples come in order */
+	bool shuffle;  /* shuffles each epoch; false: samples come in order */
 	/* Samples are numbered in the order in which the reader finds them (format/survey.h): a position is the sample's number, `shuffle` shuffles only the
   * archives, and there is one epoch. Callers may only ask for known batches: batches after which another whole batch is known, or any batch once all samples
   * are known. */

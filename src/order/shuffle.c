@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The default shuffle: a keyed bijection, so that any position is found without those before it. */
+ * The default shuffle: a keyed bijection, so that the sample at any position is computed without the positions before it. */
 #include "order/order.h"
 
 #include <assert.h>

@@ -43,7 +43,7 @@ struct stk_slot_value {
 	struct stk_desc expected;   /* shape of a sample; ndim -1: no shape is expected */
 	uint8_t *region;            /* memory of batch * sample_bytes bytes; NULL without an expected shape */
 	int64_t sample_bytes;
-	size_t room; /* bytes wanted after the region */
+	size_t room; /* capacity in bytes for samples of other shapes, after the region */
 	struct stk_block *block;
 };
 
@@ -53,7 +53,7 @@ struct stk_face {
 	struct stk_slot *slot;       /* NULL: the face is kept */
 	bool held;                   /* guarded by the ring's lock */
 	struct stk_tensor **samples; /* indexed by value, then by sample; one allocation */
-	void *owner_data;            /* what the ring's owner attaches to the batch; freed by on_free */
+	void *owner_data;            /* data that the ring's owner attaches to the batch; freed by on_free */
 };
 
 enum stk_slot_state { STK_SLOT_FREE, STK_SLOT_FILLING, STK_SLOT_OUT };
@@ -63,19 +63,19 @@ struct stk_slot {
 	struct stk_slot *next, *next_free;
 	enum stk_slot_state state;
 	int32_t held;      /* number of held parts */
-	int64_t delivered; /* position in the order of delivery, from 1 on */
+	int64_t delivered; /* number of the delivery, counted from 1 */
 	struct stk_slot_value *values;
 	struct stk_face *face;
 	size_t bytes[STK_SPACES]; /* bytes of the slot's blocks in each space */
 	struct stk_uses uses;
 	stk_gpu_event written; /* recorded by stk__slot_written after the writer's work; NULL if never */
-	bool writing;          /* the work before `written` may not have ended yet */
+	bool writing;          /* the work that `written` records may not have ended yet */
 	bool laid;             /* the samples have their final addresses; only in a ring after stk__ring_fix */
 };
 
 enum { STK_RING_SPARES = 2 };
 
-/* The reason why there is no slot. */
+/* The reason why stk__ring_take returns no slot. */
 enum stk_ring_lack {
 	STK_RING_LACKS_NOTHING,
 	STK_RING_ALL_OUT,   /* `limit` slots are out, and the limit is hard; or all are being filled */

@@ -94,7 +94,7 @@ static void test_jpeg_windows_equal_libjpeg(void **state)
 	stk__decoder_destroy(d);
 }
 
-/* Decodes with the decoder that supports the file, and with libjpeg-turbo only. */
+/* Windows at 1/denom of the size equal the same parts of libjpeg-turbo's whole images, with our own decoder and with the one that uses only libjpeg-turbo. */
 static void test_scaled_windows_equal_libjpeg(void **state)
 {
 	(void)state;

@@ -69,7 +69,7 @@ bool stk__jpeg_gpu_need(const struct stk_jpeg_gpu_item *item, struct stk_jpeg_gp
 /* Returns the bytes of device memory for such files: about 200 a block, or 3 a byte of the files if that is more, and 8 a tap. */
 size_t stk__jpeg_gpu_bytes(const struct stk_jpeg_gpu_limits *limits);
 
-/* most: bytes of device memory for all work in flight. Nothing is allocated before the first files come. */
+/* Creates a decoder. most: limit of the bytes of device memory for all work in flight. Allocates nothing before the first submission. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_create(
 	struct stk_gpu_device *dev, size_t most, struct stk_jpeg_gpu **out, struct stk_error *err);
 void stk__jpeg_gpu_destroy(struct stk_jpeg_gpu *d); /* call it after its batches are destroyed; waits for work in flight; accepts NULL */
@@ -93,7 +93,8 @@ STK_MUST_USE enum stk_status stk__jpeg_gpu_wait(const struct stk_jpeg_gpu_batch 
 /* Makes the calling thread wait until no batch has work in flight. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_sync(struct stk_jpeg_gpu *d, struct stk_error *err);
 
-/* Returns the verdict on an item of the last submission, after it is done. REFUSED is known as soon as submit returns. */
+/* Returns whether an item of the last submission was decoded, refused or flagged. Call it after the submission's work is done; REFUSED is already known when
+ * submit returns. */
 enum stk_jpeg_gpu_verdict stk__jpeg_gpu_verdict(const struct stk_jpeg_gpu_batch *b, int item);
 
 /* For benches and traces: the times of a part of the batch. Measuring begins with the next submission. */

@@ -13,7 +13,7 @@ enum {
 	STK_JPEG_GPU_BLOCK_DC = 4
 };
 
-/* Sizes of the arrays. */
+/* Numbers of elements of a batch's arrays. */
 struct stk_jpeg_gpu_capacity {
 	uint32_t images, bitstreams, subsequences, chunks, sync_work, coefficient_work, lut, scans;
 	uint64_t blocks, dc, idct, planes, rgb, coef; /* coef: bytes, including other data that uses the same memory */

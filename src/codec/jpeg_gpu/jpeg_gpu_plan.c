@@ -474,7 +474,7 @@ static uint32_t cut_work(struct stk_jpeg_gpu_work *out, uint32_t set, uint32_t f
 	return n;
 }
 
-/* Numbers of the bitstreams that have been placed so far. */
+/* How many bitstreams, subsequences and chunks were assigned so far. */
 struct placed {
 	uint32_t bitstreams, subsequences, chunks;
 };

@@ -25,12 +25,12 @@ struct stk_jpeg_gpu_stream {
 	stk_gpu_ptr memory;
 	stk_gpu_event done; /* recorded after the last kernel of the last part */
 	bool taken;         /* a thread is submitting work to it */
-	int64_t turn;       /* order in which streams were given back */
+	int64_t turn;       /* number of the stream's last return, which orders the streams by the time of their return */
 };
 
 struct stk_jpeg_gpu_streams;
 
-/* most: bytes of device memory for all streams together. */
+/* Creates the streams. most: limit of the bytes of device memory for all streams together. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_streams_create(
 	struct stk_gpu_device *dev, size_t most, struct stk_jpeg_gpu_streams **out, struct stk_error *err);
 void stk__jpeg_gpu_streams_destroy(struct stk_jpeg_gpu_streams *s); /* waits for work in flight; accepts NULL */

@@ -8,7 +8,7 @@
 
 struct stk_decibels {
 	float factor;    /* multiplier * log10(2): multiplies the binary logarithm */
-	float least;     /* the smallest ratio */
+	float least;     /* smaller ratios are raised to this one */
 	float reference; /* 0: the largest value of the tensor, or 1 if it has none above 0 */
 };
 STK_PARAMS_FIT(stk_decibels);
