@@ -239,7 +239,9 @@ static PyObject *video_counters(PyObject *object, PyObject *unused)
 
 	(void)unused;
 	for (size_t i = 0; dict && i < n; i++) {
-		PyObject *value = PyLong_FromDouble(counters[i].value);
+		const size_t length = strlen(counters[i].name), ending = sizeof "_seconds" - 1;
+		const bool seconds = length > ending && strcmp(counters[i].name + length - ending, "_seconds") == 0;
+		PyObject *value = seconds ? PyFloat_FromDouble(counters[i].value) : PyLong_FromDouble(counters[i].value);
 
 		if (!value || PyDict_SetItemString(dict, counters[i].name, value) < 0)
 			Py_CLEAR(dict);

@@ -197,8 +197,8 @@ class VideoDecoder:
         return self.metadata.num_frames
 
     @property
-    def counters(self) -> dict[str, int]:
-        """Frames wanted, packets decoded for them, trips from a key frame, and requests to a store."""
+    def counters(self) -> dict[str, float]:
+        """Frames wanted, packets decoded for them, trips from a key frame, requests to a store, and the seconds that the cores took for each part."""
         return self._video.counters()
 
     @property
