@@ -69,7 +69,7 @@ static enum stk_status list_frames(struct stk_video_index *x, struct stk_error *
 	const struct stk_packets *p = &x->packets;
 	int32_t *frames = x->packet_of, n = 0;
 	int64_t earliest = INT64_MAX, moves = 0; /* earliest: time of the earliest key packet so far */
-	bool begun = false;
+	bool begun = false, sorts = false;
 	for (int32_t i = 0; i < p->count; i++) {
 		const int64_t t = x->times[i];
 		if (p->v[i].flags & STK_PACKET_KEY) {
@@ -80,12 +80,13 @@ static enum stk_status list_frames(struct stk_video_index *x, struct stk_error *
 		if (p->v[i].flags & STK_PACKET_DROPPED || !begun || t < earliest)
 			continue;
 		int32_t k = n++;
-		for (; k > 0 && moves <= (int64_t)MOST_MOVES * n && x->times[frames[k - 1]] > t; k--, moves++)
+		for (; k > 0 && !sorts && x->times[frames[k - 1]] > t; k--, moves++)
 			frames[k] = frames[k - 1];
 		frames[k] = i;
+		sorts |= moves > (int64_t)MOST_MOVES * n;
 	}
 	x->table.frames = n;
-	return n > 0 && moves > (int64_t)MOST_MOVES * n ? sort_frames(x, n, err) : STK_OK;
+	return sorts ? sort_frames(x, n, err) : STK_OK;
 }
 
 /* ---- facts ---- */

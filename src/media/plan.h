@@ -31,8 +31,8 @@ int32_t stk__place_of(const int32_t *numbers, int32_t count, int64_t number);
  * Returns -1 if no key packet fits. */
 int32_t stk__plan_key(const struct stk_frame_table *t, int32_t frame);
 
-/* Splits the wanted frames, ascending, into segments. out: room for `count`. Returns the number of segments. Segments do not overlap, so that no packet
- * is decoded twice. */
+/* Splits the wanted frames, ascending, into segments. out: room for `count`. Returns the number of segments. Packets are decoded
+ * twice only if two parts of the file take turns in presentation. */
 int32_t stk__plan(const struct stk_frame_table *t, const int32_t *wanted, int32_t count, struct stk_segment *out);
 
 #endif

@@ -53,6 +53,11 @@ static void test_plans(void **state)
 	assert_int_equal(stk__plan_key(&without, 0), -1);
 	assert_int_equal(stk__plan_key(&without, 4), -1);
 	assert_int_equal(stk__plan_key(&without, 7), 0);
+	/* a file whose second part has earlier times than its first */
+	const struct stk_frame_table turned = {(int32_t[]){2, 3, 0, 1}, (int64_t[]){10, 11, 0, 1}, (int32_t[]){0, 2}, 4, 2};
+	struct stk_segment got[4];
+	assert_int_equal(stk__plan(&turned, (int32_t[]){0, 1, 2, 3}, 4, got), 2);
+	assert_memory_equal(got, ((struct stk_segment[]){{2, 3, 0, 2}, {0, 1, 2, 2}}), 2 * sizeof *got);
 }
 
 /* ---- colours ---- */
