@@ -121,6 +121,7 @@ static enum stk_status check_version(const struct file_read *f)
 	if (stk__file_version_hash(st.st_size, stk__file_ns(st.st_mtim)) == f->r->object_tag)
 		return STK_OK;
 	f->r->hopeless = true;
+	f->r->object_fails = true; /* other files can still be read */
 	return stk__fail(f->r->error, STK_IO,
 		"%s: it was replaced or changed after this run had opened it: start again, so that it is opened again", f->path);
 }

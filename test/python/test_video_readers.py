@@ -349,6 +349,30 @@ def test_a_damaged_clip_follows_on_error(clips, tmp_path):
     assert len(clip) == 10 and all(np.array(c).shape == (10, 144, 176, 3) for c in clip)
 
 
+def test_a_local_file_that_changes_follows_on_error(clips, tmp_path):
+    """The samples of a file that was replaced are bad; those of other files are not."""
+    good, changes = tmp_path / "good.mp4", tmp_path / "changes.mp4"
+    for path in (good, changes):
+        shutil.copy(clips("h264.mp4"), path)
+
+    @pipeline_def(batch_size=1, num_threads=2, device_id=None, on_error="skip", max_errors=0.9)
+    def define():
+        names = [str(good), str(changes)]
+        return tuple(fn.readers.video(filenames=names, labels=[0, 1], sequence_length=5, enable_frame_num=True, random_shuffle=True))
+
+    pipe = define()
+    pipe.build()
+    pipe.run()
+    CHANGES["replaced"](changes, clips("h264_open.mp4"))
+    want, late = frames_of(good, range(50)), []
+    for k in range(80):
+        clip, label, first = (np.array(o[0]) if len(o) else None for o in pipe.run())
+        if clip is not None:
+            assert np.array_equal(clip, want[first.item() : first.item() + 5])
+            late += [label.item()] if k >= 40 else []  # clips before were read ahead
+    assert set(late) == {0}
+
+
 def test_the_first_bad_file_is_named(pair, tmp_path):
     """Files are opened several at a time; the message is that of the first bad one in the list."""
     for name in ("b.mp4", "a.mp4"):
