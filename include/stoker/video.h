@@ -99,8 +99,8 @@ STK_API STK_MUST_USE enum stk_status stk_video_read_gpu(
 
 /* Copies the counters since the video was opened: "frames_wanted", "packets_decoded", "segments" (runs of packets decoded from a key frame on), "requests"
  * (to a store), "index_kept" (1: the list of frames came from a file that an earlier run has kept), "frames_on_gpu" (that the GPU's video decoder made),
- * and the time that the cores spent: "read_seconds" (reading packets), "decode_seconds", "convert_seconds" (to RGB). Fills at most n entries and returns
- * the number of counters. */
+ * and the time that the cores spent: "read_seconds" (reading packets), "decode_seconds" and "convert_seconds" (to RGB), which leave out the work of the GPU.
+ * Fills at most n entries and returns the number of counters. */
 STK_API size_t stk_video_counters(const struct stk_video *v, struct stk_counter *out, size_t n);
 /* Returns why frames for the GPU were decoded on the cores the last time that happened; "" if it has not. Valid until the next call. */
 STK_API const char *stk_video_why_on_cores(const struct stk_video *v);

@@ -5,6 +5,7 @@
 #include "media/colour.h"
 #include "media/index.h"
 
+#include "base/clock.h"
 #include "base/memory.h"
 
 #include <stdio.h>
@@ -309,8 +310,10 @@ static enum stk_status read_packet(struct decoding *n, int32_t packet, const uin
 	if (!(p->flags & STK_PACKET_KEPT) && (p->position < 0 || p->position > n->in->size || p->size > n->in->size - p->position))
 		return stk__fail(err, STK_CORRUPT, "the file is cut short");
 	enum stk_status s = make_room(&g->bytes, &g->room, (size_t)p->size + AV_INPUT_BUFFER_PADDING_SIZE, err);
+	const int64_t began = stk__clock_ns();
 	if (!s)
 		s = stk__packet_read(&n->x->packets, n->in, packet, g->bytes, err);
+	g->counters.read_ns += stk__clock_ns() - began;
 	*out = g->bytes;
 	*size = (size_t)p->size;
 	if (s || !g->units.length)

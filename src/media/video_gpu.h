@@ -35,6 +35,7 @@ void stk__video_gpu_forget(struct stk_video_gpu *g);
 struct stk_video_gpu_counters {
 	int64_t on_gpu, on_cores;  /* frames that the engine decoded, and that the cores decoded */
 	int64_t decoded, segments; /* packets that the engine decoded, and trips from a key packet */
+	int64_t read_ns;           /* time that packets took to read */
 };
 struct stk_video_gpu_counters stk__video_gpu_counters(const struct stk_video_gpu *g);
 /* Returns why frames were decoded on the cores the last time that happened; "" if it has not. */

@@ -99,6 +99,7 @@ def test_the_engine_gives_the_cores_bytes(clips, name):
     assert np.array_equal(gpu(range(gpu.count)), want)
     assert gpu.on_gpu == len(want), gpu.video.why_on_cores()
     assert gpu.video.why_on_cores() == ""
+    assert gpu.video.counters()["read_seconds"] > 0
     rng = random.Random(SEED)
     for _ in range(10):
         numbers = [rng.randrange(len(want)) for _ in range(rng.randrange(1, 5))]
