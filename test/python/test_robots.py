@@ -2,6 +2,7 @@
 """Robot data sets in LeRobot's format give the samples that its definition says, in batches that are resumed and divided among ranks."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -209,3 +210,159 @@ def test_tables_that_contradict_the_metadata(tmp_path, what):
         robots.pq.write_table(table, path)
     with pytest.raises(CorruptError):
         Loader.from_lerobot(tmp_path, 4)
+
+
+# ---- damaged metadata ----
+
+INFO, DATA, EPISODES = "meta/info.json", "data/chunk-000/file-000.parquet", "meta/episodes/chunk-000/file-000.parquet"
+CAMERA = "observation.images.cam0"
+
+
+def info(**changes):
+    """Changes meta/info.json; a value of None removes the key."""
+
+    def change(root):
+        found = {**json.loads((root / INFO).read_text()), **changes}
+        (root / INFO).write_text(json.dumps({k: v for k, v in found.items() if v is not None}))
+
+    return change
+
+
+def feature(name, **changes):
+    """Changes a feature of meta/info.json; a value of None removes the key, and no change removes the feature."""
+
+    def change(root):
+        found = json.loads((root / INFO).read_text())
+        made = {k: v for k, v in {**found["features"].pop(name), **changes}.items() if v is not None}
+        found["features"] |= {name: made} if changes else {}
+        (root / INFO).write_text(json.dumps(found))
+
+    return change
+
+
+def rows(path, change):
+    """Changes the rows of a table, which are dicts."""
+
+    def apply(root):
+        table = robots.pq.read_table(root / path)
+        robots.pq.write_table(robots.pa.Table.from_pylist(change(table.to_pylist()), table.schema), root / path)
+
+    return apply
+
+
+def every(name, value):
+    return lambda found: [{**row, name: value(k, row) if callable(value) else value} for k, row in enumerate(found)]
+
+
+def without(path, name):
+    def change(root):
+        robots.pq.write_table(robots.pq.read_table(root / path).drop_columns([name]), root / path)
+
+    return change
+
+
+def lines(name, change):
+    def apply(root):
+        path = root / "meta" / name
+        path.write_text("\n".join(json.dumps(row) for row in change([json.loads(line) for line in path.read_text().splitlines()])))
+
+    return apply
+
+
+def data(path, content):
+    return lambda root: (root / path).write_bytes(content)
+
+
+DAMAGED_V3 = {
+    "info_is_a_list": (data(INFO, b"[1]"), "not a JSON object"),
+    "info_is_not_text": (data(INFO, b"\xff{"), "not JSON"),
+    "fps_is_text": (info(fps="10"), "no frames a second"),
+    "fps_is_no_number": (info(fps=float("nan")), "no frames a second"),
+    "features_are_a_list": (info(features=[1]), "features are list"),
+    "no_dtype": (feature("action", dtype=None), "'action' has the dtype None"),
+    "unknown_dtype": (feature("action", dtype="floaty"), "'action' has the dtype 'floaty'"),
+    "no_shape": (feature("action", shape=None), "'action' has the shape None"),
+    "no_timestamp": (feature("timestamp"), "no 'timestamp'"),
+    "paths": (info(data_path="data/{nope}.parquet"), "data_path is 'data/{nope}.parquet'"),
+    "version_2.0": (info(codebase_version="v2.0"), "2.1 are read"),
+    "fewer_frames": (info(total_frames=5), "total_frames is 5"),
+    "more_episodes": (info(total_episodes=9), "total_episodes is 9"),
+    "a_task_is_missing": (rows("meta/tasks.parquet", lambda r: r[:1]), "frame 0 of episode 1 has the task_index 1"),
+    "tasks_are_no_table": (data("meta/tasks.parquet", b"junk" * 9), "tasks.parquet: it does not end in PAR1"),
+    "episodes_are_no_table": (data(EPISODES, b"junk" * 9), "file-000.parquet: it does not end in PAR1"),
+    "an_episode_is_missing": (rows(EPISODES, lambda r: [r[0], r[2]]), "episode 1 is not listed"),
+    "an_episode_twice": (rows(EPISODES, lambda r: [*r, r[1]]), "episode 1 is listed twice"),
+    "an_end_is_negative": (rows(EPISODES, every("dataset_to_index", -4)), "'dataset_to_index' is -4"),
+    "an_end_is_null": (rows(EPISODES, every("dataset_to_index", None)), "'dataset_to_index' is None"),
+    "an_end_before_its_begin": (rows(EPISODES, every("dataset_to_index", 0)), "begins at frame 7 and ends at frame 0"),
+    "no_column_of_ends": (without(EPISODES, "dataset_to_index"), "'dataset_to_index' is None"),
+    "no_column_of_files": (without(EPISODES, "data/file_index"), "episode 0: its 'data/file_index' is None"),
+    "negative_times": (rows(DATA, every("timestamp", lambda k, row: -row["timestamp"])), "frame 1 of episode 0 has the timestamp -0.1"),
+    "times_are_no_numbers": (rows(DATA, every("timestamp", float("nan"))), "frame 0 of episode 0 has the timestamp nan"),
+    "frame_numbers": (rows(DATA, every("frame_index", 0)), "frame 1 of episode 0 has the frame_index 0"),
+    "episode_numbers": (rows(DATA, every("episode_index", 0)), "frame 0 of episode 1 has the episode_index 0"),
+    "an_unknown_task": (rows(DATA, every("task_index", 77)), "frame 0 of episode 0 has the task_index 77"),
+    "a_null": (rows(DATA, every("action", None)), "row group 0, column 'action': a value is null"),
+    "too_few_rows": (rows(DATA, lambda r: r[:-3]), "hold 21 frames of the chosen episodes, and meta says 24"),
+    "statistics_are_a_list": (data("meta/stats.json", b"[1]"), "stats.json: it holds list"),
+    "statistics_are_ragged": (data("meta/stats.json", b'{"action": {"mean": [1, [2]]}}'), "statistics of 'action' are damaged"),
+}
+DAMAGED_V2 = {
+    "an_episode_is_missing": (lines("episodes.jsonl", lambda r: [r[0], r[2]]), "episode 1 is not listed"),
+    "an_episode_twice": (lines("episodes.jsonl", lambda r: [*r, r[1]]), "episode 1 is listed twice"),
+    "another_length": (lines("episodes.jsonl", lambda r: [{**r[0], "length": 3}, *r[1:]]), "total_frames is 24"),
+    "a_negative_length": (lines("episodes.jsonl", lambda r: [{**r[0], "length": -3}, *r[1:]]), "episode 0: its 'length' is -3"),
+    "no_length": (lines("episodes.jsonl", lambda r: [{"episode_index": 0}]), "episode 0: its 'length' is None"),
+    "rows_are_lists": (lines("episodes.jsonl", lambda r: [[1]]), "episodes.jsonl:1: it holds list"),
+    "tasks_have_no_number": (lines("tasks.jsonl", lambda r: [{"task": "x"}]), "'task_index' is None"),
+    "statistics": (lines("episodes_stats.jsonl", lambda r: [{"stats": {"action": {"mean": [1]}}}]), "statistics of 'action' are damaged"),
+    "folders_of_no_episodes": (info(chunks_size=0), "chunks_size is 0"),
+}
+
+
+@pytest.mark.parametrize("version, name", [(3, n) for n in DAMAGED_V3] + [(2, n) for n in DAMAGED_V2])
+def test_damaged_metadata_is_refused(tmp_path, version, name):
+    """The error is one of Stoker's, says which file or frame is wrong, and comes when the Loader is made."""
+    make(tmp_path, version=version)
+    damage, said = {3: DAMAGED_V3, 2: DAMAGED_V2}[version][name]
+    damage(tmp_path)
+    with pytest.raises((CorruptError, UnsupportedError), match=re.escape(said)):
+        Loader.from_lerobot(tmp_path, 4)
+
+
+def test_numbers_that_the_named_type_does_not_have(tmp_path):
+    make(tmp_path)
+    table = robots.pq.read_table(tmp_path / DATA)
+    wide = robots.pa.array([[1e300, 0.0]] * table.num_rows)
+    robots.pq.write_table(table.set_column(table.schema.get_field_index("action"), "action", wide), tmp_path / DATA)
+    with pytest.raises(CorruptError, match=r"column 'action': it holds .*1e\+300.*, which is no float32"):
+        Loader.from_lerobot(tmp_path, 4)
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (every(f"videos/{CAMERA}/from_timestamp", 0.0), "overlap"),
+        (every(f"videos/{CAMERA}/from_timestamp", None), "from_timestamp' is None"),
+        (every(f"videos/{CAMERA}/from_timestamp", -1.0), "from_timestamp' is -1.0"),
+        (
+            every(f"videos/{CAMERA}/to_timestamp", lambda k, row: row[f"videos/{CAMERA}/from_timestamp"] + 0.1),
+            "has 0.100 s, and its 7 rows 0.700 s",
+        ),
+        (every(f"videos/{CAMERA}/file_index", None), "file_index' is None"),
+    ],
+)
+def test_episodes_that_do_not_fit_their_video(tmp_path, change, said):
+    make(tmp_path, cameras=1)
+    rows(EPISODES, change)(tmp_path)
+    with pytest.raises(CorruptError, match=said):
+        Loader.from_lerobot(tmp_path, 4)
+
+
+@pytest.mark.parametrize("given", [float("nan"), float("inf"), "x", None])
+def test_times_that_are_no_numbers(tmp_path, given):
+    make(tmp_path)
+    with pytest.raises(InvalidArgumentError, match="delta_timestamps"):
+        Loader.from_lerobot(tmp_path, 4, delta_timestamps={"action": [given]})
+    with pytest.raises(InvalidArgumentError, match="tolerance_s"):
+        Loader.from_lerobot(tmp_path, 4, tolerance_s=given)

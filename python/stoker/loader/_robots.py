@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import json
+import math
 import os
 import threading
 from collections import OrderedDict
@@ -12,10 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, UnsupportedError
-from stoker.loader._table_files import Listed, TableFile, is_remote, parquet, read_footers, read_group
+from stoker.loader._robot_meta import (
+    STANDARD,
+    check_info,
+    check_totals,
+    column_of,
+    path_of,
+    read_json,
+    read_lines,
+    read_stats,
+    read_table,
+    seconds,
+    storage,
+    whole,
+)
+from stoker.loader._table_files import Listed, TableFile, is_remote, read_footers, read_group
 
 _MOST_OPEN = 32  # the largest number of videos that are open at once
-_STANDARD = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 
 
 class Episode:
@@ -52,21 +65,23 @@ class Robots:
                 f"{name}: robot data sets are read from local folders: copy it, as by `aws s3 sync`, or huggingface_hub.snapshot_download"
             )
         self.root = Path(name)
-        self.info = _read_json(self.root / "meta" / "info.json")
+        self.info = read_json(self.root / "meta" / "info.json")
         version = str(self.info.get("codebase_version", "")).lstrip("v")
         self.version = {"3": 3, "2": 2}.get(version.partition(".")[0], 0)
         if self.version not in (2, 3) or version == "2.0":
             raise UnsupportedError(
                 f"{self.root}: it has the version {self.info.get('codebase_version')!r} of LeRobot's format; 3.0 and 2.1 are read: LeRobot converts others"
             )
-        self.fps = self.info.get("fps")
-        self.features: dict[str, dict[str, Any]] = self.info.get("features", {})
-        if not isinstance(self.fps, (int, float)) or self.fps <= 0 or not self.features:
-            raise CorruptError(f"{self.root}/meta/info.json: it has no frames a second (fps) or no features")
+        check_info(self.root / "meta" / "info.json", self.info)
+        self.fps = self.info["fps"]
+        self.features: dict[str, dict[str, Any]] = self.info["features"]
+        if isinstance(tolerance_s, bool) or not isinstance(tolerance_s, (int, float)) or not 0 <= tolerance_s < math.inf:
+            raise InvalidArgumentError(f"tolerance_s is a number of seconds, 0 or more, not {tolerance_s!r}")
         self.tolerance = tolerance_s
         self.tasks = self._read_tasks()
-        self.stats = self._read_stats()
+        self.stats = read_stats(self.root)
         self.all_episodes = self._read_episodes()
+        check_totals(self.root, self.info, [e.number for e in self.all_episodes], sum(e.end - e.begin for e in self.all_episodes))
         self.episodes = self._choose(episodes)
         self._wanted = self._columns(columns)
         self.cameras = [k for k in self._wanted if self.features[k]["dtype"] in ("video", "image")]
@@ -81,11 +96,12 @@ class Robots:
 
     def _read_tasks(self) -> dict[int, str]:
         if self.version == 2:
-            return {int(row["task_index"]): row["task"] for row in _read_lines(self.root / "meta" / "tasks.jsonl")}
+            lines = self.root / "meta" / "tasks.jsonl"
+            return {whole(row, "task_index", str(lines)): str(row.get("task", "")) for row in read_lines(lines)}
         path = self.root / "meta" / "tasks.parquet"
         if not path.exists():
             raise NotFoundError(f"{path}: it does not exist, and holds the texts of the tasks")
-        table = parquet().read_table(path)
+        table = read_table(path)
         texts = next((n for n in table.column_names if n in ("task", "__index_level_0__") or n != "task_index"), None)
         if texts is None or "task_index" not in table.column_names:
             raise CorruptError(f"{path}: it has the columns {', '.join(table.column_names)}, and not a task and a task_index")
@@ -93,34 +109,27 @@ class Robots:
 
     def _read_episodes(self) -> list[Episode]:
         if self.version == 2:
-            rows = sorted(_read_lines(self.root / "meta" / "episodes.jsonl"), key=lambda row: int(row["episode_index"]))
+            lines = self.root / "meta" / "episodes.jsonl"
+            rows = sorted(read_lines(lines), key=lambda row: whole(row, "episode_index", str(lines)))
             found, begin = [], 0
             for row in rows:
-                found.append(Episode(int(row["episode_index"]), begin, begin + int(row["length"]), {}))
-                begin = found[-1].end
+                length = whole(row, "length", f"{lines}: episode {row['episode_index']}")
+                found.append(Episode(row["episode_index"], begin, begin + length, {}))
+                begin += length
             return found
         paths = sorted((self.root / "meta" / "episodes").glob("*/*.parquet"))
         if not paths:
             raise NotFoundError(f"{self.root}/meta/episodes: it holds no tables of episodes (chunk-000/file-000.parquet)")
         found = []
         for path in paths:
-            names = [n for n in parquet().read_schema(path).names if not n.startswith("stats/")]
-            for row in parquet().read_table(path, columns=names).to_pylist():
-                found.append(Episode(row["episode_index"], row["dataset_from_index"], row["dataset_to_index"], row))
+            for row in read_table(path).to_pylist():
+                number = whole(row, "episode_index", str(path))
+                where = f"{path}: episode {number}"
+                begin, end = (whole(row, n, where) for n in ("dataset_from_index", "dataset_to_index"))
+                if end < begin:
+                    raise CorruptError(f"{where}: it begins at frame {begin} and ends at frame {end}")
+                found.append(Episode(number, begin, end, row))
         return found
-
-    def _read_stats(self) -> dict[str, dict[str, Any]]:
-        """Returns mean, std, min, max and count of each feature, as arrays."""
-        import numpy as np
-
-        path = self.root / "meta" / "stats.json"
-        if path.exists():
-            return {k: {n: np.array(v) for n, v in found.items()} for k, found in _read_json(path).items()}
-        lines = self.root / "meta" / "episodes_stats.jsonl"
-        if not lines.exists():
-            return {}
-        all_stats = [row["stats"] for row in _read_lines(lines)]
-        return {k: _joined([s[k] for s in all_stats if k in s]) for k in all_stats[0]} if all_stats else {}
 
     def _choose(self, episodes: Sequence[int] | None) -> list[Episode]:
         if episodes is None:
@@ -141,7 +150,7 @@ class Robots:
         for name in columns or ():
             if name not in self.features:
                 raise InvalidArgumentError(f"columns: the data set has no {name!r}; it has {', '.join(self.features)}")
-        return [k for k in self.features if columns is None or k in columns or k in _STANDARD]
+        return [k for k in self.features if columns is None or k in columns or k in STANDARD]
 
     def _indices_of(self, deltas: Mapping[str, Sequence[float]]) -> dict[str, list[int]]:
         """Converts times to numbers of frames, relative to the current one, for each key. Raises an error for a time that is not a multiple of the frames'
@@ -151,7 +160,12 @@ class Robots:
             if key not in self._wanted:
                 raise InvalidArgumentError(f"delta_timestamps: the data set has no {key!r}; it has {', '.join(self._wanted)}")
             for t in times:
-                if abs(t * self.fps - round(t * self.fps)) / self.fps > self.tolerance:
+                if (
+                    isinstance(t, bool)
+                    or not isinstance(t, (int, float))
+                    or not math.isfinite(t)
+                    or abs(t * self.fps - round(t * self.fps)) / self.fps > self.tolerance
+                ):
                     raise InvalidArgumentError(
                         f"delta_timestamps[{key!r}]: {t} s is not a multiple of the {1 / self.fps:.6g} s between frames, within tolerance_s={self.tolerance}"
                     )
@@ -161,31 +175,89 @@ class Robots:
     # ---- tables ----
 
     def _read_frames(self) -> None:
-        """Reads the columns of all chosen episodes into memory. Images are kept encoded."""
+        """Reads the columns of all chosen episodes into memory; images stay encoded."""
         import numpy as np
 
         paths = self._data_files()
-        files = {f.name: f for f in read_footers([Listed(str(p)) for p in paths], _storage())}
+        files = {f.name: f for f in read_footers([Listed(str(p)) for p in paths], storage())}
         stored = [k for k in self._wanted if self.features[k]["dtype"] != "video"]
-        first, parts = 0, []
+        parts: list[dict[str, Any]] = []
         for path in paths:
             file = files[str(path)]
             missing = [k for k in stored if k not in file.schema.names]
             if missing:
                 raise CorruptError(f"{path}: it has no column {missing[0]!r}, which meta/info.json names")
             for g in range(file.footer.num_row_groups):
-                parts += self._chosen(file, g, stored)
-                first += file.footer.row_group(g).num_rows
-        self._frames = {k: _joined_column([p[k] for p in parts], self.features[k], k) for k in stored}
-        index = self._frames["index"].astype(np.int64)
-        wanted = np.concatenate([np.arange(e.begin, e.end) for e in self.episodes])
-        if len(index) != len(wanted) or (index != wanted).any():
-            raise CorruptError(
-                f"{self.root}: the tables hold {len(index)} frames of the chosen episodes, and meta says {len(wanted)} in another order"
-            )
+                for part in self._chosen(file, g, stored):
+                    parts.append({k: column_of(part[k], self.features[k], f"{path}: row group {g}, column {k!r}") for k in stored})
+        self._frames = {k: _end_to_end([p[k] for p in parts]) for k in stored}
         lengths = [e.end - e.begin for e in self.episodes]
         self._ends = np.cumsum(lengths)
         self._begins = self._ends - lengths
+        self._check_frames(lengths)
+        if self.version == 3:
+            for key in self.videos:
+                self._check_spans(key)
+
+    def _check_frames(self, lengths: Sequence[int]) -> None:
+        """Compares the rows with the metadata: which frame and episode each is, its time and its task."""
+        import numpy as np
+
+        rows = {n: np.asarray(self._frames[n]) for n in STANDARD}
+        wanted = np.concatenate([np.arange(e.begin, e.end) for e in self.episodes])
+        if len(rows["index"]) != len(wanted):
+            raise CorruptError(
+                f"{self.root}: the tables hold {len(rows['index'])} frames of the chosen episodes, and meta says {len(wanted)}: files are missing, or are of "
+                "another data set"
+            )
+        episode = np.repeat([e.number for e in self.episodes], lengths)
+        place = np.arange(len(wanted)) - np.repeat(self._begins, lengths)
+        for name, said in (("index", wanted), ("episode_index", episode), ("frame_index", place)):
+            differs = np.flatnonzero(rows[name] != said)
+            if len(differs):
+                k = differs[0]
+                raise CorruptError(
+                    f"{self.root}: frame {place[k]} of episode {episode[k]} has the {name} {rows[name][k]}, and meta says {said[k]}: the rows are in another order, "
+                    "or of another data set"
+                )
+        times = rows["timestamp"]
+        wrong = np.flatnonzero(~(np.isfinite(times) & (times >= 0)))
+        if len(wrong):
+            k = wrong[0]
+            raise CorruptError(
+                f"{self.root}: frame {place[k]} of episode {episode[k]} has the timestamp {times[k]}, which is no time from 0 on"
+            )
+        unknown = np.flatnonzero(~np.isin(rows["task_index"], list(self.tasks)))
+        if len(unknown):
+            k = unknown[0]
+            raise CorruptError(
+                f"{self.root}: frame {place[k]} of episode {episode[k]} has the task_index {rows['task_index'][k]}, and meta/tasks has no such task"
+            )
+
+    def _check_spans(self, key: str) -> None:
+        """Refuses episodes that share frames of a video, and those whose part of it is shorter than their rows."""
+        ends: dict[tuple[int, int], tuple[float, int]] = {}  # by video: where its last episode so far ends, and the number of that episode
+        at, frame = f"videos/{key}", 1 / self.fps
+        spans = []
+        for e in self.all_episodes:
+            where = f"{self.root}/meta/episodes: episode {e.number}"
+            begin, length = seconds(e.columns, f"{at}/from_timestamp", where), (e.end - e.begin) * frame
+            video = whole(e.columns, f"{at}/chunk_index", where), whole(e.columns, f"{at}/file_index", where)
+            if e.columns.get(f"{at}/to_timestamp") is not None:
+                end = seconds(e.columns, f"{at}/to_timestamp", where)
+                if end - begin < length - 1.5 * frame:
+                    raise CorruptError(
+                        f"{where}: its part of the video of {key!r} has {end - begin:.3f} s, and its {e.end - e.begin} rows {length:.3f} s"
+                    )
+            spans.append((video, begin, begin + length, e.number))
+        for video, begin, end, number in sorted(spans):
+            before, other = ends.get(video, (0.0, -1))
+            if begin < before - frame / 2:
+                raise CorruptError(
+                    f"{self.root}/meta/episodes: the parts of episodes {other} and {number} in a video of {key!r} overlap: one begins at {begin:.3f} s, and the "
+                    f"other ends at {before:.3f} s"
+                )
+            ends[video] = end, number
 
     def _data_files(self) -> list[Path]:
         template = self.info.get("data_path") or (
@@ -199,15 +271,17 @@ class Robots:
     def _named(self, template: str, e: Episode, what: str, key: str) -> str:
         if self.version == 2:
             chunk = e.number // int(self.info.get("chunks_size", 1000))
-            return template.format(episode_chunk=chunk, episode_index=e.number, video_key=key)
-        at = f"{what}/{key}" if key else what
-        return template.format(chunk_index=e.columns[f"{at}/chunk_index"], file_index=e.columns[f"{at}/file_index"], video_key=key)
+            values: dict[str, Any] = {"episode_chunk": chunk, "episode_index": e.number, "video_key": key}
+        else:
+            at, row = f"{what}/{key}" if key else what, f"{self.root}/meta/episodes: episode {e.number}"
+            values = {n: whole(e.columns, f"{at}/{n}", row) for n in ("chunk_index", "file_index")} | {"video_key": key}
+        return path_of(template, values, f"{self.root}/meta/info.json: {'video_path' if key else 'data_path'}")
 
     def _chosen(self, file: TableFile, group: int, names: Sequence[str]) -> list[dict[str, Any]]:
         """Returns the columns of a row group, with only the rows of chosen episodes, in a list: one dict of Arrow arrays, or none if there are no such rows."""
         import pyarrow as pa
 
-        table = read_group(file, group, list(dict.fromkeys([*names, "episode_index"])), _storage())
+        table = read_group(file, group, list(dict.fromkeys([*names, "episode_index"])), storage())
         if len(self.episodes) < len(self.all_episodes):
             import pyarrow.compute as pc
 
@@ -264,7 +338,7 @@ class Robots:
             if pads is not None:
                 made[f"{key}_is_pad"] = torch.from_numpy(pads)
             made[key] = self._video_frames(key, places, episode)
-        made["task"] = [self.tasks.get(int(t), "") for t in self._frames["task_index"][at]]
+        made["task"] = [self.tasks[int(t)] for t in self._frames["task_index"][at]]
         return made
 
     def _places(self, key: str, at: Any, low: Any, high: Any) -> tuple[Any, Any]:
@@ -289,7 +363,7 @@ class Robots:
         if data is None:
             path = value["path"] if isinstance(value, Mapping) else None
             if not path:
-                raise ValueError(f"{self.root}: frame {int(place)} has no image in {key!r}")
+                raise CorruptError(f"{self.root}: frame {int(place)} has no image in {key!r}")
             image = imread(path if os.path.isabs(path) else self.root / path, adjust_orientation=False)
         else:
             image = imdecode(data, adjust_orientation=False)
@@ -324,7 +398,7 @@ class Robots:
             else "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4"
         )
         path = self.root / self._named(template, episode, "videos", key)
-        begin = float(episode.columns.get(f"videos/{key}/from_timestamp", 0.0))
+        begin = float(episode.columns[f"videos/{key}/from_timestamp"]) if self.version == 3 else 0.0
         decoder = self._decoder(path)
         rate = decoder.metadata.average_fps or float(self.fps)
         found = decoder.get_frames_at([min(round((begin + t) * rate), len(decoder) - 1) for t in times])
@@ -352,75 +426,8 @@ class Robots:
         return f"{self.root}: {self.num_episodes} episodes, {len(self)} frames, {self.fps} a second"
 
 
-def _storage() -> Any:
-    from stoker._storage import common
-
-    return common()
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise NotFoundError(f"{path}: it does not exist: give the folder of a LeRobot data set, which holds meta/info.json") from None
-    except ValueError as e:
-        raise CorruptError(f"{path}: it is not JSON ({e})") from None
-
-
-def _read_lines(path: Path) -> list[Any]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        raise NotFoundError(f"{path}: it does not exist") from None
-    rows = []
-    for number, line in enumerate(lines, 1):
-        try:
-            rows += [json.loads(line)] if line.strip() else []
-        except ValueError as e:
-            raise CorruptError(f"{path}:{number}: it is not JSON ({e})") from None
-    return rows
-
-
-def _joined(stats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Joins the statistics of episodes into those of all of them."""
+def _end_to_end(parts: Sequence[Any]) -> Any:
+    """Joins the arrays or lists of a column."""
     import numpy as np
 
-    count = np.array([np.asarray(s["count"]).reshape(-1)[0] for s in stats], np.float64)
-    means = np.stack([np.asarray(s["mean"], np.float64) for s in stats])
-    variances = np.stack([np.asarray(s["std"], np.float64) for s in stats]) ** 2
-    weights = count.reshape(-1, *[1] * (means.ndim - 1)) / count.sum()
-    mean = (means * weights).sum(0)
-    return {
-        "min": np.min([np.asarray(s["min"]) for s in stats], axis=0),
-        "max": np.max([np.asarray(s["max"]) for s in stats], axis=0),
-        "mean": mean,
-        "std": np.sqrt(((variances + (means - mean) ** 2) * weights).sum(0)),
-        "count": np.array([int(count.sum())]),
-    }
-
-
-def _joined_column(parts: Sequence[Any], feature: Mapping[str, Any], name: str) -> Any:
-    """Joins the parts of a column. Returns an array of the feature's type and shape; for strings and images, a list."""
-    import numpy as np
-    import pyarrow as pa
-
-    if feature["dtype"] in ("image", "string"):
-        return [value for part in parts for value in part.to_pylist()]
-    shape = tuple(feature["shape"])
-    arrays = []
-    for part in parts:
-        for piece in part.chunks:
-            rows = len(piece)
-            if piece.null_count:
-                raise CorruptError(f"column {name!r}: a value is null")
-            piece = getattr(piece, "storage", piece)
-            while isinstance(piece, (pa.ListArray, pa.LargeListArray, pa.FixedSizeListArray)):
-                piece = piece.flatten()
-            flat = piece.to_numpy(zero_copy_only=False)
-            size = int(np.prod(shape))
-            if len(flat) != rows * size:
-                raise CorruptError(
-                    f"column {name!r}: {rows} rows hold {len(flat)} numbers, and meta/info.json says that each has the shape {shape}"
-                )
-            arrays.append(flat.astype(feature["dtype"], copy=False).reshape((rows, *shape) if shape != (1,) else (rows,)))
-    return np.concatenate(arrays)
+    return np.concatenate(parts) if parts and not isinstance(parts[0], list) else [value for part in parts for value in part]

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures points at distances along polylines: stoker.batching.polylines against shapely, in turns, on the shapes for which NVIDIA's ACCV-Lab publishes how
+many times faster than shapely its own CPU version is (lane_helpers, on a Ryzen 9 7950X). Prints both ratios, and the first divided by the second.
+
+usage: polylines.py [--rounds N]    needs torch and shapely
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from shapely import get_coordinates, line_interpolate_point, linestrings
+from stoker.batching import polylines
+
+# (batch, points, distances): times shapely, from evaluation_results/polyline_runtime_evaluation at 5418854
+PUBLISHED = {
+    (1, 2, 1): 5.75,
+    (1, 20, 20): 9.26,
+    (1, 100, 100): 53.82,
+    (1, 1000, 1): 2.40,
+    (1, 1000, 1000): 651.02,
+    (64, 2, 1): 7.11,
+    (64, 20, 20): 28.60,
+    (64, 20, 100): 67.79,
+    (64, 100, 100): 37.89,
+    (64, 1000, 1): 4.27,
+    (64, 1000, 1000): 200.54,
+}
+
+
+def of_shapely(points: np.ndarray, distances: np.ndarray) -> np.ndarray:
+    made = line_interpolate_point(linestrings(points)[:, None], distances)
+    return get_coordinates(made).reshape(points.shape[0], distances.shape[1], points.shape[2]).astype(np.float32)
+
+
+def seconds(call: Callable[[], object], calls: int) -> float:
+    begin = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return (time.perf_counter() - begin) / calls
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7)
+    given = parser.parse_args()
+    rng = np.random.default_rng(1)
+    print("batch points distances  stoker us  shapely us  times shapely  published  of it")
+    all_of_it = []
+    for (batch, points, distances), published in PUBLISHED.items():
+        lines = rng.uniform(size=(batch, points, 2)).astype(np.float32)
+        whole = np.linalg.norm(np.diff(lines, axis=1), axis=2).sum(1)
+        at = (rng.uniform(size=(batch, distances)) * whole[:, None]).astype(np.float32)
+        a, b = torch.from_numpy(lines), torch.from_numpy(at)
+        np.testing.assert_allclose(polylines.interpolate(a, b).numpy(), of_shapely(lines, at), atol=1e-3)
+        one = seconds(lambda a=a, b=b: polylines.interpolate(a, b), 3), seconds(lambda lines=lines, at=at: of_shapely(lines, at), 1)
+        calls = [max(1, min(2000, int(0.02 / s))) for s in one]
+        ours, theirs = [], []
+        for _ in range(given.rounds):
+            ours.append(seconds(lambda a=a, b=b: polylines.interpolate(a, b), calls[0]))
+            theirs.append(seconds(lambda lines=lines, at=at: of_shapely(lines, at), calls[1]))
+        times = statistics.median(theirs) / statistics.median(ours)
+        all_of_it.append(times / published)
+        print(
+            f"{batch:5} {points:6} {distances:9} {1e6 * statistics.median(ours):10.1f} {1e6 * statistics.median(theirs):11.0f} {times:14.1f} {published:10.1f} "
+            f"{times / published:6.2f}"
+        )
+    print(f"of the published ratio: {statistics.median(all_of_it):.1f} times in the median, {min(all_of_it):.1f} at least")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures samples of a robot data set per CPU-second, in turns: by Loader.from_lerobot, and by LeRobotDataset with torchcodec in a DataLoader. Each sample has
+a frame of two cameras of 480 x 640, AV1 with a key frame every 2 frames, and 16 actions. Each measurement is a process of its own, whose clock starts after the
+imports and a first batch.
+
+usage: robots.py [--episodes N] [--frames N] [--rounds N] [--batch N]    needs lerobot (which writes the data set), and torchcodec with FFmpeg's libraries
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+FPS = 30
+CAMERAS = ("observation.images.top", "observation.images.wrist")
+DELTAS = {"action": [k / FPS for k in range(16)]}
+
+
+def write(root: str, episodes: int, frames: int) -> None:
+    """Records episodes of two moving pictures with noise."""
+    import numpy as np
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    numbers = {"dtype": "float32", "shape": (6,), "names": None}
+    video = {"dtype": "video", "shape": (480, 640, 3), "names": ["height", "width", "channels"]}
+    features = {"observation.state": numbers, "action": numbers, **dict.fromkeys(CAMERAS, video)}
+    made = LeRobotDataset.create("bench/robots", FPS, features, root=root, use_videos=True)
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[0:480, 0:640]
+    pictures = [(127 + 80 * np.sin(x / 17 + k) * np.cos(y / 23))[..., None] + rng.normal(0, 6, (480, 640, 3)) for k in range(2)]
+    for _ in range(episodes):
+        for f in range(frames):
+            shown = [np.roll(p, (3 * f, 5 * f), (0, 1)).clip(0, 255).astype(np.uint8) for p in pictures]
+            values = {n: rng.normal(size=6).astype(np.float32) for n in ("observation.state", "action")}
+            made.add_frame({**values, **dict(zip(CAMERAS, shown, strict=True)), "task": "move"})
+        made.save_episode()
+    made.finalize()
+
+
+def of_stoker(root: str, batch: int) -> Iterator[Any]:
+    from stoker import Loader
+
+    with Loader.from_lerobot(root, batch, delta_timestamps=DELTAS, shuffle=True, seed=1, num_threads=2) as loader:
+        yield from loader
+
+
+def of_lerobot(root: str, batch: int) -> Iterator[Any]:
+    import torch
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    rows = LeRobotDataset("bench/robots", root=root, delta_timestamps=DELTAS, video_backend="torchcodec")
+    yield from torch.utils.data.DataLoader(rows, batch, shuffle=True, num_workers=2, drop_last=True)
+
+
+SIDES: dict[str, Callable[[str, int], Iterator[Any]]] = {"stoker": of_stoker, "lerobot": of_lerobot}
+
+
+def cpu_seconds() -> float:
+    """Returns the processor time of this process and of its ended children."""
+    return sum(u.ru_utime + u.ru_stime for u in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
+def measure(name: str, root: str, batch: int) -> dict[str, float]:
+    warm = SIDES[name](root, batch)
+    next(warm)
+    del warm
+    begin, cpu, samples = time.perf_counter(), cpu_seconds(), 0
+    for made in SIDES[name](root, batch):
+        samples += len(made["index"])
+    return {"per_cpu": samples / (cpu_seconds() - cpu), "per_second": samples / (time.perf_counter() - begin)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--episodes", type=int, default=8)
+    parser.add_argument("--frames", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--root", help="a data set that an earlier run has written; it is written there if there is none")
+    parser.add_argument("--child")
+    given = parser.parse_args()
+    if given.child:
+        print(json.dumps(measure(*json.loads(given.child))))
+        return
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in SIDES}
+    with tempfile.TemporaryDirectory() as folder:
+        root = given.root or f"{folder}/robots"
+        if not os.path.exists(root):
+            write(root, given.episodes, given.frames)
+        for _ in range(given.rounds):
+            for name in SIDES:
+                command = [sys.executable, __file__, "--child", json.dumps([name, root, given.batch])]
+                printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+                found[name].append(json.loads(printed.splitlines()[-1]))
+    for name, values in found.items():
+        per_cpu, per_second = (statistics.median(v[k] for v in values) for k in ("per_cpu", "per_second"))
+        print(f"{name:8} {per_cpu:6.0f} samples a CPU-second, {per_second:6.0f} samples a second")
+    ratios = sorted(a["per_cpu"] / b["per_cpu"] for a, b in zip(*found.values(), strict=True))
+    print(f"samples a CPU-second: {statistics.median(ratios):.1f} times lerobot ({ratios[0]:.1f} to {ratios[-1]:.1f})")
+
+
+if __name__ == "__main__":
+    main()

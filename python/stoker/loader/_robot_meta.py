@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the metadata of robot data sets, and refuses what is missing or contradicts itself, with the file and the row in the message."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from stoker import _files
+from stoker.errors import CorruptError, NotFoundError
+from stoker.loader._saved import is_whole
+from stoker.loader._table_files import Listed, read_footers, read_group
+
+STANDARD = ("timestamp", "frame_index", "episode_index", "index", "task_index")  # columns that all data sets have
+
+
+def storage() -> Any:
+    from stoker._storage import common
+
+    return common()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(_files.read_text(path))
+    except FileNotFoundError:
+        raise NotFoundError(f"{path}: it does not exist: give the folder of a LeRobot data set, which holds meta/info.json") from None
+    except ValueError as e:
+        raise CorruptError(f"{path}: it is not JSON ({e})") from None
+    if not isinstance(found, dict):
+        raise CorruptError(f"{path}: it holds {type(found).__name__}, and not a JSON object")
+    return found
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Returns the objects of a JSON-lines file."""
+    try:
+        lines = _files.read_text(path).splitlines()
+    except FileNotFoundError:
+        raise NotFoundError(f"{path}: it does not exist") from None
+    except ValueError as e:
+        raise CorruptError(f"{path}: it is not text ({e})") from None
+    rows = []
+    for number, line in enumerate(lines, 1):
+        try:
+            rows += [json.loads(line)] if line.strip() else []
+        except ValueError as e:
+            raise CorruptError(f"{path}:{number}: it is not JSON ({e})") from None
+        if rows and not isinstance(rows[-1], dict):
+            raise CorruptError(f"{path}:{number}: it holds {type(rows[-1]).__name__}, and not a JSON object")
+    return rows
+
+
+def read_table(path: Path) -> Any:
+    """Returns a table of the metadata, without the statistics of its rows."""
+    import pyarrow as pa
+
+    file = read_footers([Listed(str(path))], storage())[0]
+    names = [n for n in file.schema.names if not n.startswith("stats/")]
+    groups = [read_group(file, g, names, storage()) for g in range(file.footer.num_row_groups)]
+    return pa.concat_tables(groups) if groups else file.schema.empty_table().select(names)
+
+
+def whole(row: Mapping[str, Any], name: str, where: str) -> int:
+    """Returns a whole number, 0 or more, of a row."""
+    value = row.get(name)
+    if not is_whole(value) or value < 0:  # type: ignore[operator]
+        raise CorruptError(f"{where}: its {name!r} is {value!r}, and has to be a whole number from 0 on")
+    return int(value)  # type: ignore[arg-type]
+
+
+def seconds(row: Mapping[str, Any], name: str, where: str) -> float:
+    """Returns a time, 0 or more, of a row."""
+    value = row.get(name)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+        raise CorruptError(f"{where}: its {name!r} is {value!r}, and has to be a time in seconds from 0 on")
+    return float(value)
+
+
+def path_of(template: Any, values: Mapping[str, Any], where: str) -> str:
+    """Fills in the template of a path."""
+    try:
+        return str(template.format(**values))
+    except (AttributeError, IndexError, KeyError, ValueError) as e:
+        raise CorruptError(
+            f"{where} is {template!r}, which cannot be filled in with {', '.join(values)}: {type(e).__name__} ({e})"
+        ) from None
+
+
+def check_info(path: Path, info: Mapping[str, Any]) -> None:
+    """Checks the rate and the features of meta/info.json."""
+    fps, features = info.get("fps"), info.get("features")
+    if isinstance(fps, bool) or not isinstance(fps, (int, float)) or not 0 < fps < math.inf or not features:
+        raise CorruptError(f"{path}: it has no frames a second (fps) or no features")
+    if not isinstance(features, dict):
+        raise CorruptError(f"{path}: its features are {type(features).__name__}, and not a JSON object")
+    for name, feature in features.items():
+        _check_feature(f"{path}: the feature {name!r}", feature)
+    missing = [n for n in STANDARD if n not in features]
+    if missing:
+        raise CorruptError(f"{path}: its features have no {missing[0]!r}, which each LeRobot data set has")
+    if not is_whole(info.get("chunks_size", 1)) or info.get("chunks_size", 1) < 1:
+        raise CorruptError(f"{path}: its chunks_size is {info['chunks_size']!r}, and has to be a whole number from 1 on")
+
+
+def _check_feature(what: str, feature: Any) -> None:
+    import numpy as np
+
+    dtype = feature.get("dtype") if isinstance(feature, dict) else None
+    try:
+        good = isinstance(dtype, str) and (dtype in ("video", "image", "string") or np.dtype(dtype).kind in "biuf")
+    except TypeError:
+        good = False
+    if not good:
+        raise CorruptError(f"{what} has the dtype {dtype!r}: video, image, string and types of numbers are read")
+    shape = feature.get("shape")
+    if dtype not in ("video", "image", "string") and not (isinstance(shape, list) and all(is_whole(n) and n >= 1 for n in shape)):
+        raise CorruptError(f"{what} has the shape {shape!r}, and a list of whole numbers is expected")
+
+
+def check_totals(root: Path, info: Mapping[str, Any], numbers: Sequence[int], frames: int) -> None:
+    """Compares the episodes that are listed with the totals of meta/info.json. numbers: those of the episodes, in their order."""
+    twice = next((n for n, m in zip(sorted(numbers), sorted(numbers)[1:], strict=False) if n == m), None)
+    if twice is not None:
+        raise CorruptError(f"{root}/meta: episode {twice} is listed twice")
+    missing = next((n for n, m in enumerate(sorted(numbers)) if n != m), None)
+    if missing is not None:
+        raise CorruptError(f"{root}/meta: episode {missing} is not listed, and episode {max(numbers)} is")
+    for name, found in (("total_episodes", len(numbers)), ("total_frames", frames)):
+        if name in info and info[name] != found:
+            raise CorruptError(
+                f"{root}/meta/info.json: its {name} is {info[name]!r}, and the episodes that are listed are {found}: copy the data set again, or correct its "
+                "metadata"
+            )
+
+
+def read_stats(root: Path) -> dict[str, dict[str, Any]]:
+    """Returns mean, std, min, max and count of each feature, as arrays; {} if the data set has no statistics."""
+    import numpy as np
+
+    path, lines = root / "meta" / "stats.json", root / "meta" / "episodes_stats.jsonl"
+    key = ""
+    try:
+        if path.exists():
+            made = {}
+            for key, found in read_json(path).items():
+                made[key] = {n: np.array(v) for n, v in found.items()}
+            return made
+        if not lines.exists():
+            return {}
+        path, made = lines, {}
+        every = [row["stats"] for row in read_lines(lines)]
+        for key in every[0] if every else ():
+            made[key] = _joined([s[key] for s in every if key in s])
+        return made
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as e:
+        raise CorruptError(f"{path}: the statistics of {key!r} are damaged: {type(e).__name__} ({e})") from None
+
+
+def _joined(stats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Joins the statistics of episodes into those of all of them."""
+    import numpy as np
+
+    count = np.array([np.asarray(s["count"]).reshape(-1)[0] for s in stats], np.float64)
+    means = np.stack([np.asarray(s["mean"], np.float64) for s in stats])
+    variances = np.stack([np.asarray(s["std"], np.float64) for s in stats]) ** 2
+    weights = count.reshape(-1, *[1] * (means.ndim - 1)) / count.sum()
+    mean = (means * weights).sum(0)
+    return {
+        "min": np.min([np.asarray(s["min"]) for s in stats], axis=0),
+        "max": np.max([np.asarray(s["max"]) for s in stats], axis=0),
+        "mean": mean,
+        "std": np.sqrt(((variances + (means - mean) ** 2) * weights).sum(0)),
+        "count": np.array([int(count.sum())]),
+    }
+
+
+def column_of(chunked: Any, feature: Mapping[str, Any], where: str) -> Any:
+    """Returns a column of a row group as an array of the feature's type and shape; strings and images as lists."""
+    import numpy as np
+    import pyarrow as pa
+
+    if feature["dtype"] in ("image", "string"):
+        return chunked.to_pylist()
+    shape, dtype = tuple(feature["shape"]), np.dtype(feature["dtype"])
+    size, arrays = math.prod(shape), []
+    for piece in chunked.chunks:
+        rows = len(piece)
+        piece = getattr(piece, "storage", piece)
+        while isinstance(piece, (pa.ListArray, pa.LargeListArray, pa.FixedSizeListArray)):
+            if piece.null_count:
+                raise CorruptError(f"{where}: a value is null")
+            piece = piece.flatten()
+        if piece.null_count:
+            raise CorruptError(f"{where}: a value is null")
+        flat = piece.to_numpy(zero_copy_only=False)
+        if len(flat) != rows * size:
+            raise CorruptError(f"{where}: {rows} rows hold {len(flat)} numbers, and meta/info.json says that each has the shape {shape}")
+        arrays.append(_as_type(flat, dtype, where).reshape((rows, *shape) if shape != (1,) else (rows,)))
+    return np.concatenate(arrays) if arrays else np.zeros((0, *shape) if shape != (1,) else (0,), dtype)
+
+
+def _as_type(values: Any, dtype: Any, where: str) -> Any:
+    """Converts numbers to the type that the metadata names, and refuses those that this type does not have."""
+    import numpy as np
+
+    if values.dtype == dtype:
+        return values
+    if values.dtype.kind not in "biuf":
+        raise CorruptError(f"{where}: it holds {values.dtype}, and meta/info.json says {dtype}")
+    with np.errstate(over="ignore", invalid="ignore"):
+        made = values.astype(dtype)
+        same = np.isfinite(made) | ~np.isfinite(values) if dtype.kind == "f" else made == values
+    if not np.all(same):
+        raise CorruptError(f"{where}: it holds {values[~same][0]!r}, which is no {dtype}, the type that meta/info.json names")
+    return made
