@@ -176,6 +176,7 @@ def test_what_is_refused(tmp_path):
     for more, said in [
         ({"delta_timestamps": {"action": [0.05]}}, "not a multiple of the 0.1 s"),
         ({"delta_timestamps": {"acton": [0.1]}}, "no 'acton'"),
+        ({"delta_timestamps": {"action": []}}, "has no times"),
         ({"columns": ["acton"]}, "no 'acton'"),
         ({"batch_size": 100, "last_batch": "drop"}, "not one batch"),
     ]:

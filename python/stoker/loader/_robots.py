@@ -7,7 +7,7 @@ import math
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +159,8 @@ class Robots:
         for key, times in deltas.items():
             if key not in self._wanted:
                 raise InvalidArgumentError(f"delta_timestamps: the data set has no {key!r}; it has {', '.join(self._wanted)}")
+            if not len(times):
+                raise InvalidArgumentError(f"delta_timestamps[{key!r}] has no times: leave the key out, or give [0.0]")
             for t in times:
                 if (
                     isinstance(t, bool)
@@ -328,7 +330,7 @@ class Robots:
                 made[f"{key}_is_pad"] = torch.from_numpy(pads)
             column = self._frames[key]
             if key in self.cameras:
-                made[key] = self._shown([self._decoded(key, column, p) for p in places.reshape(-1)], places.shape)
+                made[key] = self._shown(key, (self._decoded(key, column, p) for p in places.reshape(-1)), places.shape)
             elif isinstance(column, list):
                 made[key] = [column[p] for p in places] if places.ndim == 1 else [[column[p] for p in row] for row in places]
             else:
@@ -353,9 +355,7 @@ class Robots:
         return np.clip(wanted, low[:, None], high[:, None]), pads
 
     def _decoded(self, key: str, column: Any, place: int) -> Any:
-        """Decodes an image from a table, and returns it as float32 on the scale 0..1, (C, H, W)."""
-        import torch
-
+        """Decodes an image from a table, and returns it as uint8, (C, H, W)."""
         from stoker._image import imdecode, imread
 
         value = column[int(place)]
@@ -367,28 +367,33 @@ class Robots:
             image = imread(path if os.path.isabs(path) else self.root / path, adjust_orientation=False)
         else:
             image = imdecode(data, adjust_orientation=False)
-        return torch.from_numpy(image).permute(2, 0, 1).to(torch.float32).div_(255)
+        return image.transpose(2, 0, 1)
 
     def _video_frames(self, key: str, places: Any, episode: Any) -> Any:
+        times = self._frames["timestamp"]
+        rows = zip(places.reshape(len(episode), -1), episode, strict=True)
+        found = (self._at_times(key, self.episodes[int(e)], [float(times[p]) for p in row]) for row, e in rows)
+        return self._shown(key, (frame for frames in found for frame in frames), places.shape)
+
+    def _shown(self, key: str, frames: Iterable[Any], shape: tuple[int, ...]) -> Any:
+        """Scales frames of uint8, (C, H, W), to 0..1, and applies the user's transform to the frames of each sample. shape: of the result, without C, H and W.
+
+        NumPy computes here: torch would start more threads in each of the Loader's, and make each frame once more to stack them."""
+        import numpy as np
         import torch
 
-        flat, times = places.reshape(len(episode), -1), self._frames["timestamp"]
-        frames = []
-        for row, e in zip(flat, episode, strict=True):
-            found = self._at_times(key, self.episodes[int(e)], [float(times[p]) for p in row])
-            frames.append(found.to(torch.float32).div_(255))
-        shown = [f for rows in frames for f in rows]
-        return self._shown(shown, places.shape)
-
-    def _shown(self, frames: list[Any], shape: tuple[int, ...]) -> Any:
-        """Applies the user's transform to the frames of each sample, and stacks the samples."""
-        import torch
-
-        if len(shape) == 1:
-            made = frames if self._transforms is None else [self._transforms(f) for f in frames]
-            return torch.stack(made)
-        rows = [torch.stack(frames[i : i + shape[1]]) for i in range(0, len(frames), shape[1])]
-        return torch.stack(rows if self._transforms is None else [self._transforms(r) for r in rows])
+        made = None
+        for k, frame in enumerate(frames):
+            if made is None:
+                made = np.empty((math.prod(shape), *frame.shape), np.float32)
+            elif frame.shape != made.shape[1:]:
+                raise CorruptError(
+                    f"{self.root}: frames of {key!r} have different sizes in a batch: {made.shape[1:]} and {tuple(frame.shape)}"
+                )
+            np.divide(frame, np.float32(255), out=made[k], dtype=np.float32)
+        assert made is not None
+        stacked = torch.from_numpy(made.reshape(*shape, *made.shape[1:]))
+        return stacked if self._transforms is None else torch.stack([self._transforms(sample) for sample in stacked])
 
     def _at_times(self, key: str, episode: Episode, times: list[float]) -> Any:
         """Returns the frames of a video at times of the episode."""
@@ -408,7 +413,7 @@ class Robots:
                     f"{path}: at {begin + t:.6f} s (episode {episode.number}, {t:.6f} s) the nearest frame begins at {shown:.6f} s, which is farther away than "
                     f"tolerance_s={self.tolerance}: the video and the table do not belong together"
                 )
-        return found.data
+        return found.data.numpy()
 
     def _decoder(self, path: Path) -> Any:
         from stoker._video import VideoDecoder
