@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loader.mix: shares that are exact over time, epochs of a named source or of steps, and states that continue with other numbers of ranks."""
 
+import io
 import json
+import os
+import tarfile
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from stoker import Loader
+from stoker import transforms as T
 from stoker.errors import InvalidArgumentError, StateError
+from support import SEED
 
 SIZES = {"a": 40, "b": 24, "c": 12}
 
@@ -157,3 +162,133 @@ def test_what_is_refused():
         mixture(steps=4).load_state_dict(a.state_dict())
     with pytest.raises(StateError, match="in order"):
         mixture(steps=4).set_epoch(3)
+
+
+@pytest.mark.parametrize("share", [0, -1, float("nan"), float("inf"), -float("inf"), "nan", True, None, [1]])
+def test_shares_that_are_no_numbers(share):
+    with pytest.raises(InvalidArgumentError, match="the share of source 0 is a number above 0"):
+        Loader.mix([(source("a"), share), (source("b"), 1)])
+
+
+@pytest.mark.parametrize("share, first", [(1e308, {0}), (10**400, {0}), (5e-324, {1})])
+def test_shares_of_extreme_sizes(share, first):
+    mixed = Loader.mix([(source("a"), share), (source("b"), 1)], steps=9)
+    assert {label // 100 for batch in labels(mixed) for label in batch} == first
+
+
+@pytest.mark.parametrize(
+    "other, said",
+    [
+        (lambda: mixture(steps=7), "end with 6 steps, and those of this one with 7 steps"),
+        (lambda: mixture(epoch="b"), "end with 6 steps, and those of this one with source 'b'"),
+        (lambda: mixture(steps=6, shares=(0.5, 0.2, 0.3)), "give the same sources and shares"),
+        (lambda: Loader.mix({n: (source(n), 1) for n in "cab"}, steps=6), "give the same sources and shares"),
+        (lambda: Loader.mix([(source("a"), 1)], steps=6), "a mixture of other sources"),
+        (
+            lambda: Loader.mix({"a": (source("a"), 0.5), "b": (source("b"), 0.3), "c": (source("b"), 0.2)}, steps=6),
+            "source c of the mixture: ",
+        ),
+    ],
+)
+def test_a_state_of_another_mixture_changes_nothing(other, said):
+    """The refusal leaves the position of each source as it was."""
+    first = mixture(steps=6)
+    next(iter(first))
+    state = json.loads(json.dumps(first.state_dict()))
+    whole = labels(other())
+    mixed = other()
+    batches = iter(mixed)
+    begun = [next(batches).label.tolist() for _ in range(2)]
+    before = mixed.state_dict()
+    with pytest.raises(StateError, match=said):
+        mixed.load_state_dict(state)
+    assert mixed.state_dict() == before
+    assert begun + labels(batches) == whole
+
+
+def image(rng):
+    from PIL import Image
+
+    out = io.BytesIO()
+    Image.fromarray(rng.integers(0, 256, (6, 6, 3), np.uint8)).save(out, "PNG")
+    return out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory):
+    """Functions that make a Loader over each kind of source, for a shard and a batch size."""
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("torch")
+    import robots
+    from sound_files import pcm16
+    from stoker import Audio
+    from tables import write_table
+
+    root, rng = tmp_path_factory.mktemp("kinds"), np.random.default_rng(7)
+    files = []
+    for i in range(14):
+        files.append((str(root / f"{i}.png"), i))
+        (root / f"{i}.png").write_bytes(image(rng))
+    write_table(root / "table", rng, (9, 12), 5)
+    with tarfile.open(root / "a.tar", "w") as tar:
+        for i in range(11):
+            for ending, data in (("png", image(rng)), ("cls", str(i).encode())):
+                member = tarfile.TarInfo(f"{i:03d}.{ending}")
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+    for i in range(10):
+        os.makedirs(root / "sounds" / f"c{i}", exist_ok=True)
+        (root / "sounds" / f"c{i}" / "s.wav").write_bytes(pcm16(rng, 400))
+    robots.make(root / "robots")
+    small = {"transforms": [T.Resize((4, 4))], "shuffle": True}
+    return {
+        "files": lambda **more: Loader(files, **small, **more),
+        "table": lambda **more: Loader(
+            f"{root}/table/*.parquet", fields={"image": "Image", "label": None}, **{**small, "shuffle": "groups"}, **more
+        ),
+        "tar": lambda **more: Loader(str(root / "a.tar"), **small, **more),
+        "dataset": lambda **more: Loader(Numbers("b"), shuffle=True, **more),
+        "sounds": lambda **more: Loader(str(root / "sounds"), fields={"audio": Audio(), "label": None}, pad=0, shuffle=True, **more),
+        "robots": lambda **more: Loader.from_lerobot(root / "robots", shuffle=True, **more),
+    }
+
+
+def names_of(batch):
+    return (batch["index"] if isinstance(batch, dict) else batch.label).tolist()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("world", [1, 2])
+def test_every_position_continues_over_every_kind_of_source(kinds, world):
+    seed = SEED + world
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    chosen = list(rng.permutation(list(kinds))[: 6 if world == 1 else 4])
+    shares = rng.integers(1, 9, len(chosen)).tolist()
+    ends = {"steps": int(rng.integers(5, 9))} if world == 1 else {"epoch": str(chosen[0])}
+    total = 11
+
+    def made(rank):
+        pairs = {n: (kinds[n](batch_size=2, shard=(rank, world), seed=3), s) for n, s in zip(chosen, shares, strict=True)}
+        return Loader.mix(pairs, **ends)
+
+    def walk(mixed, count):
+        """Takes batches over the ends of epochs."""
+        found = []
+        while len(found) < count:
+            for batch in mixed:
+                found.append((mixed.source, names_of(batch)))
+                if len(found) == count:
+                    break
+        return found
+
+    for rank in range(world):
+        with made(rank) as mixed:
+            whole = walk(mixed, total)
+        for position in range(total):
+            with made(rank) as first:
+                begun = walk(first, position)
+                state = json.loads(json.dumps(first.state_dict()))
+            with made(rank) as second:
+                second.load_state_dict(state)
+                assert begun + walk(second, total - position) == whole, (seed, rank, position)

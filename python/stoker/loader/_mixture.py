@@ -168,6 +168,7 @@ class Mixture:
             "inside": self._inside,
             "shares": [str(share) for share in self.shares],
             "names": list(self.names),
+            "ends": self._ends,
             "taken": list(self._taken),
             "begun": list(self._begun),
             "sources": [loader.state_dict() for loader in self.loaders],
@@ -192,13 +193,39 @@ class Mixture:
                 f"the state is of a mixture of {state.get('names')!r:.200} with the shares {state.get('shares')!r:.200}; this one mixes {self.names} with "
                 f"{[str(share) for share in self.shares]}: give the same sources and shares"
             )
-        for loader, saved in zip(self.loaders, sources, strict=True):
-            loader.load_state_dict(saved)
+        if state.get("ends", self._ends) != self._ends:
+            raise StateError(
+                f"the state is of a mixture whose epochs end with {_said(state['ends'])}, and those of this one with {_said(self._ends)}: give the epoch= or "
+                "steps= of the run that was saved"
+            )
+        self._load_sources(sources)
         self._generation += 1
         self._taken, self._begun = list(state["taken"]), list(state["begun"])
         self._epoch, self._step = state["epoch"], state["step"]
         self._inside = self._resumed = state["inside"]
         self._running = [None] * len(self.names)
+
+    @property
+    def _ends(self) -> int | str:
+        """What ends an epoch: a number of steps, or the name of a source."""
+        if self._leader is None:
+            assert self._steps is not None
+            return self._steps
+        return self.names[self._leader]
+
+    def _load_sources(self, states: Sequence[Any]) -> None:
+        """Loads the states of all sources, or of none if one refuses its state."""
+        old = [loader.state_dict() for loader in self.loaders]
+        for k, (name, loader, state) in enumerate(zip(self.names, self.loaders, states, strict=True)):
+            try:
+                loader.load_state_dict(state)
+            except Exception as e:
+                for changed in range(k):
+                    self.loaders[changed].load_state_dict(old[changed])
+                    self._running[changed] = None  # the source continues from the state that it had
+                if isinstance(e, StateError):
+                    raise StateError(f"source {name} of the mixture: {e}") from e
+                raise
 
     def set_epoch(self, epoch: int) -> None:
         """Exists for loops that call set_epoch before each epoch. Raises StateError for another epoch than the current one, because a mixture goes through its
@@ -249,4 +276,10 @@ def _world(loader: Any) -> int:
     if isinstance(loader, Mixture):
         return loader._world
     spec = getattr(loader, "_spec", None)
-    return 1 if spec is None else int(spec.shard.world)
+    shard = getattr(loader, "_shard", None) if spec is None else spec.shard  # a RobotLoader has no spec
+    return 1 if shard is None else int(shard.world)
+
+
+def _said(ends: Any) -> str:
+    """Describes what ends an epoch, for messages."""
+    return f"{ends} steps" if is_whole(ends) else f"source {ends!r:.100}"
