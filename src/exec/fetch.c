@@ -139,8 +139,10 @@ static bool try_read(struct stk_pipeline *p, struct stk_exec_worker *w, struct s
 		read->requests[k].io.retries = 0;
 		all &= at_hand[k] = try_request(p, w, read, &read->requests[k]);
 	}
-	int32_t n = read->n_requests;
 	pthread_mutex_lock(&p->lock);
+	int32_t first;
+	all = all && !stk__read_plan_more(read, stk__request_done, &first);
+	const int32_t n = read->n_requests;
 	if (!all)
 		read->sample->waiting |= 1ull << chain;
 	account(p, read, at_hand);

@@ -53,8 +53,28 @@ static void trace_ahead(const struct stk_pipeline *p, const struct stk_read_requ
 			.end_ns = stk__clock_ns()});
 }
 
-/* Records the end of a request. Returns whether a thread may wait for its bytes, which is not the case if the batch is not open. Call with the lock held. */
-static bool take_answer(struct stk_pipeline *p, struct stk_read_request *q)
+/* The requests of a read that follow from the answers so far: `count` of them from number `first` on. */
+struct further {
+	struct stk_read *read;
+	int32_t first, count;
+};
+
+/* Begins the requests that follow from the answers so far, if the read is still wanted. Returns false if there are none. Call with the lock held. */
+static bool begin_further(struct stk_pipeline *p, struct stk_read *read, struct further *out)
+{
+	int32_t first;
+	if (read->state != STK_READ_ASKED || p->run.stopping || !stk__record_under_way(read->sample->record) ||
+		!stk__read_plan_more(read, stk__request_done, &first))
+		return false;
+	*out = (struct further){read, first, read->n_requests - first};
+	for (int32_t k = 0; k < out->count; k++)
+		stk__read_begin(p, &read->requests[first + k]);
+	return true;
+}
+
+/* Records the end of a request. Returns whether a thread may wait for its bytes, which is not the case if the batch is not open. further: set to the
+ * requests that the caller must submit after it has released the lock; NULL: none can follow. Call with the lock held. */
+static bool take_answer(struct stk_pipeline *p, struct stk_read_request *q, struct further *further)
 {
 	struct stk_fetch *f = p->parts.fetch;
 	struct stk_read *read = q->read;
@@ -69,8 +89,11 @@ static bool take_answer(struct stk_pipeline *p, struct stk_read_request *q)
 	q->error = q->io.error;
 	q->io.error = NULL;
 	stk__read_count(p, q);
-	if (--read->left == 0)
+	if (--read->left == 0) {
+		if (further && begin_further(p, read, further))
+			return false;
 		stk__read_ended(p, read);
+	}
 	bool useful = r->state != STK_BATCH_PLANNED || f->put_off;
 	f->put_off &= !useful;
 	return useful;
@@ -81,7 +104,7 @@ static bool take_answer(struct stk_pipeline *p, struct stk_read_request *q)
 static void end_at_once(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	pthread_mutex_lock(&p->lock);
-	bool useful = take_answer(p, q);
+	bool useful = take_answer(p, q, NULL); /* it failed, or is of a reader that names all parts at once */
 	pthread_mutex_unlock(&p->lock);
 	if (useful)
 		stk__pool_wake(p->ctx->pool);
@@ -153,8 +176,11 @@ void stk__request_done(struct stk_request *io)
 	struct stk_pipeline *p = q->read->sample->record->pipeline;
 	pthread_mutex_lock(&p->lock);
 	p->parts.fetch->in_callbacks++; /* the pipeline is not destroyed before the last line below */
-	bool useful = take_answer(p, q);
+	struct further further = {0};
+	bool useful = take_answer(p, q, &further);
 	pthread_mutex_unlock(&p->lock);
+	for (int32_t k = 0; k < further.count; k++) /* once the last request is submitted, the read may belong to another sample */
+		stk__read_submit(p, &further.read->requests[further.first + k]);
 	if (useful)
 		stk__pool_wake(p->ctx->pool);
 	stk__fetch_ahead(p);

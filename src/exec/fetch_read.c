@@ -130,6 +130,60 @@ void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), 
 	}
 }
 
+static struct stk_bytes bytes_of(const struct stk_read *read, const struct stk_read_part *part)
+{
+	static const uint8_t nothing[64];
+	if (part->request == STK_NO_REQUEST)
+		return (struct stk_bytes){nothing, 0};
+	const struct stk_request *io = &read->requests[part->request].io;
+	struct stk_bytes b = {.data = io->data ? io->data + part->begin : part->pinned,
+		.size = io->size,
+		.offset = io->offset + (int64_t)part->begin,
+		.object = io->got_size};
+	if (part->length >= 0)
+		b.size = (size_t)part->length;
+	else if (!b.offset)
+		b.object = (int64_t)b.size;
+	return b;
+}
+
+/* Plans requests for the parts that only the bytes so far show. Returns whether there are any. They are numbered from *first to read->n_requests - 1. All
+ * requests so far have ended. */
+bool stk__read_plan_more(struct stk_read *read, void (*done)(struct stk_request *q), int32_t *first)
+{
+	const struct stk_pipeline *p = read->sample->record->pipeline;
+	const struct stk_program_node *n = &p->program->nodes[p->program->readers[read->reader].node];
+	struct stk_part out[STK_MAX_PARTS];
+	struct stk_bytes bytes[STK_MAX_PARTS];
+	*first = read->n_requests;
+	if (!n->def->reader->more || !read->n_requests)
+		return false;
+	for (int32_t q = 0; q < read->n_requests; q++)
+		if (read->requests[q].io.status)
+			return false;
+	for (int32_t k = 0; k < stk__read_parts(read); k++)
+		bytes[k] = bytes_of(read, &read->parts[k]);
+	const struct stk_random random = stk__random(n->seed, n->stream, read->sample->place.epoch, read->sample->place.position);
+	if (!n->def->reader->more(n->node->args, n->shared, read->id, random, bytes, out))
+		return false;
+	const struct stk_request *earlier = &read->requests[0].io;
+	for (int32_t k = 0; k < stk__read_parts(read); k++) {
+		struct stk_read_part *part = &read->parts[k];
+		if (out[k].length == 0 || part->request != STK_NO_REQUEST)
+			continue;
+		part->request = read->n_requests++;
+		part->begin = 0;
+		part->length = out[k].length;
+		struct stk_request *io = &read->requests[part->request].io;
+		io->retries = 0;
+		describe(read, part->request, &out[k], done, NULL);
+		io->object_size = earlier->got_size; /* another version of the object would have its window elsewhere */
+		io->object_tag = earlier->got_etag ? earlier->got_tag : 0;
+		io->pinned = true;
+	}
+	return read->n_requests > *first;
+}
+
 /* ---- memory of a read ---- */
 
 bool stk__read_is_held(const struct stk_read *read)
@@ -359,18 +413,6 @@ size_t stk__fetch_bytes(const struct stk_sample_state *s, const struct stk_chain
 		for (int32_t q = 0; stk__chain_reads(chain, &s->reads[k]) && q < s->reads[k].n_requests; q++)
 			bytes += s->reads[k].requests[q].io.size;
 	return bytes;
-}
-
-static struct stk_bytes bytes_of(const struct stk_read *read, const struct stk_read_part *part)
-{
-	static const uint8_t nothing[64];
-	if (part->request == STK_NO_REQUEST)
-		return (struct stk_bytes){nothing, 0};
-	const struct stk_request *io = &read->requests[part->request].io;
-	struct stk_bytes b = {.data = io->data ? io->data + part->begin : part->pinned, .size = io->size};
-	if (part->length >= 0)
-		b.size = (size_t)part->length;
-	return b;
 }
 
 void stk__fetch_parts(const struct stk_sample_state *s, int32_t reader, struct stk_bytes *out)

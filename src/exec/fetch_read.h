@@ -110,6 +110,9 @@ void stk__read_ended(struct stk_pipeline *p, struct stk_read *read);
 
 /* Determines the sample's parts and the requests for them; submits nothing. */
 void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), struct stk_error *err);
+/* Plans requests for the parts that only the bytes so far show, after all requests so far have ended. Returns whether there are any: from *first on. Call with
+ * the lock held. */
+bool stk__read_plan_more(struct stk_read *read, void (*done)(struct stk_request *q), int32_t *first);
 
 /* fetch_ahead.c */
 void stk__request_done(struct stk_request *q); /* called by io, on any thread, when a request has ended */

@@ -142,7 +142,8 @@ static void name_streams(struct stk_program *p)
 		struct stk_program_node *n = &p->nodes[i];
 		if (!(n->def->flags & STK_OP_RANDOM))
 			continue;
-		n->stream = n->node->named ? stk__random_stream(n->node->name) : ordinal;
+		const bool named = n->node->named && !n->def->reader; /* a reader's name is for its data set */
+		n->stream = named ? stk__random_stream(n->node->name) : ordinal;
 		ordinal++;
 		n->has_seed = stk__node_seed(n->node, &n->seed);
 		if (n->has_seed)

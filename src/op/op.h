@@ -88,6 +88,7 @@ struct stk_arg_def {
 struct stk_bytes {
 	const uint8_t *data;
 	size_t size;
+	int64_t offset, object; /* of a sample's part: its place in its object, and the object's size; 0: not known */
 };
 
 /* The result of gather for all samples of a batch. Its memory belongs to the batch in flight, and later batches reuse it. */
@@ -212,6 +213,12 @@ struct stk_reader_def {
 	int32_t (*part_count)(const void *args);
 	void (*parts)(const void *shared, int64_t id, struct stk_part *out);
 	size_t (*part_uri)(const void *shared, int64_t part, char *uri, size_t capacity);
+	/* For parts that only the bytes of other parts show, as for a window of a sound, whose place follows from the header: called when all parts so far have arrived, and
+	 * names further ones. bytes: of all parts; those that were not fetched have size 0. out: an entry for each part, of which those that were fetched
+	 * keep length 0. Returns false if there is no further part. random: the operator's stream for the sample. Called with the pipeline's lock held, so it
+	 * must neither wait nor take long. Nullable; only together with parts. */
+	bool (*more)(const void *args, const void *shared, int64_t id, struct stk_random random, const struct stk_bytes *bytes,
+		struct stk_part *out);
 	/* Checks the `header` bytes that precede a part in its object, so that bytes of another object that has replaced it are an error. Remote objects
 	 * whose ETag is known are not checked. header: at most STK_IO_BEFORE. Nullable, both together, and only with `object`. */
 	size_t header;

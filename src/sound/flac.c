@@ -267,7 +267,7 @@ enum stk_status stk__flac_peek(
 	info->pcm = info->bits <= 16 ? STK_PCM_I16 : STK_PCM_I32;
 	info->frame_bytes = (uint32_t)info->channels * stk__pcm_bytes(info->pcm);
 	info->frames = (int64_t)promised;
-	if (!promised && info->begin == bytes->size)
+	if ((!promised && info->begin == bytes->size) || (promised && bytes->costly))
 		return STK_OK;
 	/* A file that is not cut off has a block at its end that reaches the promised length. */
 	if (promised && info->blocks.placed && !lenient) {
@@ -345,6 +345,32 @@ static enum stk_status seek(
 		*low = (struct place){at, frame_of(info, &b)};
 	}
 	return s;
+}
+
+enum stk_status stk__flac_span(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, int64_t first, int64_t count,
+	uint64_t margin, uint64_t *from, uint64_t *to)
+{
+	struct place low = {info->begin, 0}, high = {bytes->size, info->frames}, last = low;
+	if (!info->blocks.placed || !info->frames)
+		return STK_UNSUPPORTED;
+	enum stk_status s = use_table(bytes, info, first, &low, &high, NULL);
+	const bool seeks = low.frame > 0 || high.frame < info->frames;
+	high = (struct place){bytes->size, info->frames};
+	if (!s)
+		s = use_table(bytes, info, first + count, &last, &high, NULL);
+	if (s)
+		return s;
+	*from = low.at;
+	*to = high.at;
+	if (!seeks) {
+		const double each = (double)(bytes->size - info->begin) / (double)info->frames;
+		const uint64_t begin = (uint64_t)((double)first * each), end = (uint64_t)((double)(first + count) * each);
+		*from = info->begin + (begin > margin ? begin - margin : 0);
+		*to = info->begin + end + margin;
+	}
+	*to = *to + STK_SOUND_READ < bytes->size ? *to + STK_SOUND_READ
+						 : bytes->size; /* blocks are read in pieces, of which the last one ends later */
+	return STK_OK;
 }
 
 /* Writes `n` frames of a decoded block, from its frame `skip` on, to `to` in the window's type. */

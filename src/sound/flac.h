@@ -71,6 +71,9 @@ STK_MUST_USE enum stk_status stk__flac_peek(
 	const struct stk_sound_bytes *bytes, uint64_t at, bool lenient, struct stk_sound_info *info, struct stk_error *err);
 
 /* Does what stk__sound_read does, for FLAC. */
+/* stk__sound_span. STK_UNSUPPORTED: blocks do not say where in time they are. */
+STK_MUST_USE enum stk_status stk__flac_span(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, int64_t first,
+	int64_t count, uint64_t margin, uint64_t *from, uint64_t *to);
 STK_MUST_USE enum stk_status stk__flac_read(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info,
 	const struct stk_sound_window *window, struct stk_error *err);
 

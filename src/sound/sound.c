@@ -11,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { HEAD = 1024, SHOWN_BYTES = 16 };
+enum { HEAD = 1024, COSTLY_HEAD = 44, SHOWN_BYTES = 16 };
 
 static enum stk_status read_memory(void *user, uint64_t at, size_t n, const uint8_t **out, struct stk_error *err)
 {
@@ -83,7 +83,7 @@ static enum stk_status fail_unknown(const uint8_t *data, size_t size, struct stk
 enum stk_status stk__sound_peek(const struct stk_sound_bytes *bytes, bool lenient, struct stk_sound_info *info, struct stk_error *err)
 {
 	const uint8_t *head = NULL;
-	size_t n = bytes->size < HEAD ? (size_t)bytes->size : HEAD;
+	const size_t most = bytes->costly ? COSTLY_HEAD : HEAD, n = bytes->size < most ? (size_t)bytes->size : most;
 	enum stk_status s = bytes->read(bytes->user, 0, n, &head, err);
 	if (s)
 		return s;
@@ -100,6 +100,16 @@ enum stk_status stk__sound_peek(const struct stk_sound_bytes *bytes, bool lenien
 	}
 	*info = (struct stk_sound_info){.format = "wav"};
 	return stk__wav_peek(bytes, lenient, info, err);
+}
+
+enum stk_status stk__sound_span(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, int64_t first, int64_t count,
+	uint64_t margin, uint64_t *from, uint64_t *to)
+{
+	if (!strcmp(info->format, "flac"))
+		return stk__flac_span(bytes, info, first, count, margin, from, to);
+	*from = info->begin + (uint64_t)first * info->frame_bytes;
+	*to = *from + (uint64_t)count * info->frame_bytes;
+	return STK_OK;
 }
 
 enum stk_status stk__sound_read(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info,

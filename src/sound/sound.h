@@ -19,6 +19,7 @@ struct stk_sound_bytes {
 	void *user;
 	uint64_t size;       /* bytes of the file */
 	const uint8_t *data; /* all bytes, if they are in memory */
+	bool costly; /* bytes come from a store: stk__sound_peek reads few of them, and does not check that a FLAC has the end that its header names */
 };
 enum { STK_SOUND_READ = 1 << 16 };
 
@@ -68,6 +69,11 @@ struct stk_sound_window {
 	unsigned cpu;                    /* features of the processor that loops may use (base/cpu.h) */
 	bool lenient;                    /* damaged blocks of a FLAC file are silent; otherwise STK_CORRUPT */
 };
+
+/* Finds the bytes from *from to *to - 1 that decoding a window probably needs, besides the header. margin: how many bytes to add on both sides of the place in a
+ * FLAC file without seek table that its length suggests. Reads the seek table. A status other than STK_OK: not known. */
+STK_MUST_USE enum stk_status stk__sound_span(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, int64_t first,
+	int64_t count, uint64_t margin, uint64_t *from, uint64_t *to);
 
 STK_MUST_USE enum stk_status stk__sound_read(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info,
 	const struct stk_sound_window *window, struct stk_error *err);

@@ -13,6 +13,8 @@ from typing import Any
 
 from stoker import _core, _files, fn, types
 from stoker._audio import Audio
+from stoker._catalog import find
+from stoker._operator import call
 from stoker._progress import counted
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, StokerError
@@ -273,6 +275,11 @@ class Sounds:
         node, rate = fn.decoders.audio(data, **window, **self.decoding())
         return self.sound(node, rate)
 
+    def window(self) -> dict[str, Any]:
+        """Returns the arguments of the operator that reads windows of objects. It draws the same places as `decoded`."""
+        low, high = {"start": (0.0, 0.0), "center": (0.5, 0.5), "random": (0.0, 1.0)}[self.audio.crop]
+        return {"duration": self.audio.duration, "low": low, "high": high}
+
     def of_clip(self, data: DataNode, window: DataNode) -> Sound:
         """Decodes the sound of a clip from the bytes of its video."""
         more = {} if self.audio.duration is None else {"duration": self.audio.duration}
@@ -392,8 +399,17 @@ class AudioSource(FileSource):
             where = {"files": self.paths}
             if self.labels is not None:
                 where["labels"] = self.labels
+        if self.given.audio.duration is not None and self._of_store():
+            op = find("readers.sound_windows")
+            assert op is not None
+            node, rate, label = call(op, (), {**where, **self.sounds.window(), **self.sounds.decoding(), **reader})
+            return self.sounds.sound(node, rate), {"label": spec.label(label)}
         data, label = fn.readers.file(**where, **reader)
         return self.sounds.decoded(data), {"label": spec.label(label)}
+
+    def _of_store(self) -> bool:
+        """Whether some of the files are objects of a store, of which only the bytes of the windows are fetched."""
+        return any("://" in os.fsdecode(path) for path in (self.paths if self.paths is not None else [self.root or ""]))
 
     def _of_manifests(self, reader: dict[str, Any]) -> tuple[Sound, dict[str, DataNode]]:
         audio = self.given.audio

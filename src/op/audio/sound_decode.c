@@ -79,6 +79,11 @@ static enum stk_status find_window(const struct stk_sound_want *want, int64_t fr
 	return STK_OK;
 }
 
+enum stk_status stk__sound_place(const struct stk_sound_want *want, struct stk_sound_state *state, struct stk_error *err)
+{
+	return find_window(want, state->info.frames, state, err);
+}
+
 /* Sets the number of output frames from that of the decoded ones. */
 static enum stk_status count_output(const struct stk_sound_want *want, struct stk_sound_state *state, struct stk_error *err)
 {
@@ -182,17 +187,16 @@ static enum stk_status infer_stream(const struct stk_call *call, struct stk_soun
 /* ---- the functions ---- */
 
 enum stk_status stk__sound_infer(const struct stk_call *call, struct stk_sound_shared *shared, const struct stk_sound_want *want,
-	const uint8_t *data, size_t size, struct stk_sound_state *state, struct stk_desc *out, struct stk_error *err)
+	const struct stk_sound_bytes *bytes, struct stk_sound_state *state, struct stk_desc *out, struct stk_error *err)
 {
 	if (want->dtype != STK_FLOAT && want->dtype != STK_INT16 && want->dtype != STK_INT32)
 		return stk__fail(err, STK_INVALID, "dtype is FLOAT, INT16 or INT32; cast the samples to other types");
 	*out = (struct stk_desc){(enum stk_dtype)want->dtype, want->mono ? 1 : 2, {-1, -1}, ""};
-	if (!data)
+	if (!bytes)
 		return STK_OK;
-	const struct stk_sound_bytes bytes = stk__sound_memory(data, size);
-	enum stk_status s = stk__sound_peek(&bytes, call->tools->lenient, &state->info, err);
+	enum stk_status s = stk__sound_peek(bytes, call->tools->lenient, &state->info, err);
 	if (s == STK_UNSUPPORTED) {
-		s = infer_stream(call, shared, want, &bytes, state, err);
+		s = infer_stream(call, shared, want, bytes, state, err);
 	} else if (!s) {
 		state->resampled = want->rate > 0 && want->rate != (float)state->info.rate;
 		s = find_window(want, state->info.frames, state, err);
@@ -223,10 +227,9 @@ static enum stk_status resample(const struct stk_call *call, struct stk_sound_sh
 }
 
 /* Decodes the window to `to`, which receives the first `made` frames of it. */
-static enum stk_status decode_window(const struct stk_call *call, const struct stk_sound_want *want, const uint8_t *data, size_t size,
+static enum stk_status decode_window(const struct stk_call *call, const struct stk_sound_want *want, const struct stk_sound_bytes *bytes,
 	const struct stk_sound_state *state, int64_t made, void *to, struct stk_error *err)
 {
-	const struct stk_sound_bytes bytes = stk__sound_memory(data, size);
 	const struct stk_sound_window window = {.first = state->first,
 		.count = made,
 		.dtype = decoded_type(want, state),
@@ -235,11 +238,11 @@ static enum stk_status decode_window(const struct stk_call *call, const struct s
 		.cancel = call->tools->cancel,
 		.cpu = call->tools->cpu_jobs.cpu,
 		.lenient = call->tools->lenient};
-	return stk__sound_read(&bytes, &state->info, &window, err);
+	return stk__sound_read(bytes, &state->info, &window, err);
 }
 
 enum stk_status stk__sound_run(const struct stk_call *call, struct stk_sound_shared *shared, const struct stk_sound_want *want,
-	const uint8_t *data, size_t size, const struct stk_sound_state *state, const struct stk_tensor *out, struct stk_error *err)
+	const struct stk_sound_bytes *bytes, const struct stk_sound_state *state, const struct stk_tensor *out, struct stk_error *err)
 {
 	const size_t frame = frame_size(want, state),
 		     out_frame = (size_t)(want->mono ? 1 : state->info.channels) * stk_dtype_size(out->desc.dtype);
@@ -257,7 +260,7 @@ enum stk_status stk__sound_run(const struct stk_call *call, struct stk_sound_sha
 	}
 	if (!decoded && state->count) {
 		const int64_t wanted = apart || silent ? state->count : made;
-		s = decode_window(call, want, data, size, state, wanted, to + (size_t)state->lead * frame, err);
+		s = decode_window(call, want, bytes, state, wanted, to + (size_t)state->lead * frame, err);
 		decoded = to;
 	} else if (silent) {
 		if (state->count)

@@ -39,15 +39,18 @@ struct stk_sound_want {
 		*window;
 };
 
-/* Sets the desc of an output of samples: (frames, channels), or (frames) with want->mono. data NULL: the graph is being built. Otherwise reads the file's
+/* Sets the desc of an output of samples: (frames, channels), or (frames) with want->mono. bytes NULL: the graph is being built. Otherwise reads the file's
  * header into *state, and decodes files that are neither WAV nor FLAC. */
 STK_MUST_USE enum stk_status stk__sound_infer(const struct stk_call *call, struct stk_sound_shared *shared,
-	const struct stk_sound_want *want, const uint8_t *data, size_t size, struct stk_sound_state *state, struct stk_desc *out,
+	const struct stk_sound_want *want, const struct stk_sound_bytes *bytes, struct stk_sound_state *state, struct stk_desc *out,
 	struct stk_error *err);
 
 /* Writes the samples to the output that stk__sound_infer has described. */
 STK_MUST_USE enum stk_status stk__sound_run(const struct stk_call *call, struct stk_sound_shared *shared, const struct stk_sound_want *want,
-	const uint8_t *data, size_t size, const struct stk_sound_state *state, const struct stk_tensor *out, struct stk_error *err);
+	const struct stk_sound_bytes *bytes, const struct stk_sound_state *state, const struct stk_tensor *out, struct stk_error *err);
+
+/* Finds the frames of a file to decode, from its header in state->info. */
+STK_MUST_USE enum stk_status stk__sound_place(const struct stk_sound_want *want, struct stk_sound_state *state, struct stk_error *err);
 
 /* Returns the rate of the output in Hz. */
 static inline float stk__sound_rate(const struct stk_sound_want *want, const struct stk_sound_state *state)

@@ -103,9 +103,10 @@ static enum stk_status decode_audio_infer(const struct stk_call *call, struct st
 	if (s)
 		return s;
 	call->out[1].desc = (struct stk_desc){STK_FLOAT, 0, {0}, ""};
-	const uint8_t *data = stk__building(call) ? NULL : in->data;
-	return stk__sound_infer(call, (struct stk_sound_shared *)call->shared, &want, data, data ? (size_t)in->desc.shape[0] : 0,
-		call->state, &call->out[0].desc, err);
+	const bool building = stk__building(call);
+	const struct stk_sound_bytes bytes = stk__sound_memory(in->data, building ? 0 : (size_t)in->desc.shape[0]);
+	return stk__sound_infer(
+		call, (struct stk_sound_shared *)call->shared, &want, building ? NULL : &bytes, call->state, &call->out[0].desc, err);
 }
 
 static enum stk_status decode_audio_run(const struct stk_call *call, struct stk_error *err)
@@ -113,8 +114,8 @@ static enum stk_status decode_audio_run(const struct stk_call *call, struct stk_
 	const struct stk_tensor *in = &call->in[0];
 	const struct stk_sound_want want = want_of(call);
 	*(float *)call->out[1].data = stk__sound_rate(&want, call->state);
-	return stk__sound_run(
-		call, (struct stk_sound_shared *)call->shared, &want, in->data, (size_t)in->desc.shape[0], call->state, &call->out[0], err);
+	const struct stk_sound_bytes bytes = stk__sound_memory(in->data, (size_t)in->desc.shape[0]);
+	return stk__sound_run(call, (struct stk_sound_shared *)call->shared, &want, &bytes, call->state, &call->out[0], err);
 }
 
 const struct stk_op_def stk__op_decode_audio = {

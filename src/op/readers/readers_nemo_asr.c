@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * readers.nemo_asr: utterances and their transcripts, listed in manifests of NVIDIA NeMo. */
+#include "format/archive_file.h"
 #include "format/list.h"
 #include "format/nemo.h"
-#include "op/audio/sound_decode.h"
+#include "op/audio/sound_fetch.h"
 #include "op/readers/reader_files.h"
 
 #include <string.h>
@@ -47,6 +48,7 @@ struct nemo {
 	struct stk_file_list *files; /* sound files of the utterances */
 	struct stk_nemo manifests;
 	struct stk_sound_shared sound;
+	struct stk_sound_objects objects;
 };
 
 static void readers_nemo_teardown(void *shared)
@@ -87,6 +89,8 @@ static enum stk_status readers_nemo_open(const void *args, const struct stk_acce
 	if (!s && !n->manifests.count)
 		s = stk__fail(err, STK_NOT_FOUND, "the manifests have no utterances%s",
 			a->min_duration > 0 || a->max_duration > 0 ? " whose duration is between min_duration and max_duration" : "");
+	for (size_t i = 0; i < n->manifests.count && !s; i++)
+		n->objects.remote |= stk__is_object(n->manifests.paths.at[i]);
 	const struct stk_file_list_options o = {.access = access, .files = n->manifests.paths.at, .file_count = n->manifests.count};
 	if (!s)
 		s = stk__file_list_create(&o, &n->files, err);
@@ -140,8 +144,14 @@ static enum stk_status readers_nemo_infer(const struct stk_call *call, struct st
 	}
 	if (a->read_idxs)
 		out->desc = (struct stk_desc){STK_INT64, 1, {1}, ""};
-	return stk__sound_infer(call, entry ? &((struct nemo *)call->shared)->sound : NULL, &want, entry ? call->bytes->data : NULL,
-		entry ? call->bytes->size : 0, call->state, &call->out[0].desc, err);
+	if (!entry)
+		return stk__sound_infer(call, NULL, &want, NULL, call->state, &call->out[0].desc, err);
+	struct stk_sound_parts parts;
+	const struct stk_sound_bytes bytes = stk__sound_parts_begin(&parts, call);
+	const enum stk_status s =
+		stk__sound_infer(call, &((struct nemo *)call->shared)->sound, &want, &bytes, call->state, &call->out[0].desc, err);
+	stk__sound_parts_end(&parts);
+	return s;
 }
 
 static enum stk_status readers_nemo_run(const struct stk_call *call, struct stk_error *err)
@@ -153,8 +163,12 @@ static enum stk_status readers_nemo_run(const struct stk_call *call, struct stk_
 		*(float *)call->out[1].data = stk__sound_rate(&want, call->state);
 	if (a->read_idxs)
 		*(int64_t *)call->out[call->n_out - 1].data = entry->index;
-	return stk__sound_run(
-		call, &((struct nemo *)call->shared)->sound, &want, call->bytes->data, call->bytes->size, call->state, &call->out[0], err);
+	struct stk_sound_parts parts;
+	const struct stk_sound_bytes bytes = stk__sound_parts_begin(&parts, call);
+	const enum stk_status s =
+		stk__sound_run(call, &((struct nemo *)call->shared)->sound, &want, &bytes, call->state, &call->out[0], err);
+	stk__sound_parts_end(&parts);
+	return s;
 }
 
 /* ---- the reader ---- */
@@ -187,6 +201,32 @@ static size_t readers_nemo_uri(const void *shared, int64_t id, char *uri, size_t
 	return stk__file_list_path(((const struct nemo *)shared)->files, id, uri, capacity);
 }
 
+static int32_t readers_nemo_part_count(const void *args)
+{
+	(void)args;
+	return STK_SOUND_PARTS;
+}
+
+static void readers_nemo_parts(const void *shared, int64_t id, struct stk_part *out)
+{
+	const struct nemo *n = shared;
+	const struct stk_nemo_entry *entry = &n->manifests.entries[id];
+	const struct stk_sound_want want = {.start = entry->offset, .duration = entry->duration, .position = -1};
+	char path[4096] = "";
+	if (n->objects.remote)
+		stk__file_list_path(n->files, id, path, sizeof path);
+	stk__sound_parts(&n->objects, &want, id, path, 0, out);
+}
+
+static bool readers_nemo_more(
+	const void *args, const void *shared, int64_t id, struct stk_random random, const struct stk_bytes *bytes, struct stk_part *out)
+{
+	struct nemo *n = (struct nemo *)(uintptr_t)shared;
+	const struct stk_sound_want want = want_of(args, &n->manifests.entries[id]);
+	(void)random;
+	return stk__sound_more(&n->objects, &want, id, bytes, out);
+}
+
 static const char *readers_nemo_listed_in(const void *args)
 {
 	return ((const struct readers_nemo *)args)->manifest_filepaths.v[0];
@@ -204,6 +244,10 @@ static const struct stk_reader_def readers_nemo_reader = {
 	.digest = readers_nemo_digest,
 	.order = readers_nemo_order,
 	.uri = readers_nemo_uri,
+	.part_count = readers_nemo_part_count,
+	.parts = readers_nemo_parts,
+	.part_uri = readers_nemo_uri,
+	.more = readers_nemo_more,
 	.listed_in = readers_nemo_listed_in,
 };
 
