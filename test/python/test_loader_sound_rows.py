@@ -201,8 +201,16 @@ def test_wrong_tables(table, tmp_path, sounds):
         Loader(tmp_path / "n.parquet", 2, fields={"audio": Audio()})
     with pytest.raises(InvalidArgumentError, match="pad would have no effect on sounds"):
         Loader(f"{table}/*.parquet", 2, fields={"audio": Audio()}, pad="zeros")
+
+    class Rows(torch.utils.data.Dataset):
+        def __len__(self):
+            return len(sounds)
+
+        def __getitem__(self, i):
+            return {"audio": sounds[i]}
+
     with pytest.raises(InvalidArgumentError, match=r"bucket_by: .* before they are read"):
-        Loader(f"{table}/*.parquet", 2, fields={"audio": Audio()}, bucket_by="duration")
+        Loader(Rows(), 2, fields={"audio": Audio()}, bucket_by="duration")
 
 
 def test_buckets_by_a_column(table, sounds):
@@ -211,6 +219,95 @@ def test_buckets_by_a_column(table, sounds):
     batches = [b.speaker.tolist() for b in loader]
     assert sorted(i for b in batches for i in b) == list(range(COUNT))
     assert sum(len({keys[i] for i in b}) == 1 for b in batches) >= 3
+
+
+MANY = 60
+
+
+@pytest.fixture(scope="module", params=("column", "headers", "paths"))
+def many(request, tmp_path_factory):
+    """A table of 60 sounds of many lengths in groups of eight rows, whose lengths are in a column or only in the sounds' headers."""
+    root, rng = tmp_path_factory.mktemp("many"), np.random.default_rng(SEED)
+    data = [pcm16(rng, int(n)) for n in rng.integers(200, 9000, MANY)]
+    more = {}
+    if request.param == "column":
+        more["duration"] = pa.array([len(stored(s)) / 16000 for s in data], pa.float64())
+    if request.param == "paths":
+        for i, sound in enumerate(data):
+            (root / f"{i}.wav").write_bytes(sound)
+        more["audio"] = pa.array([{"bytes": None, "path": str(root / f"{i}.wav")} for i in range(MANY)], SOUNDS)
+    write(root / "t.parquet", columns_of(data, **more), 8)
+    return root / "t.parquet"
+
+
+def bucketed(many, batch=4, **more):
+    return Loader(many, batch, fields=WANTED, bucket_by="duration", shuffle=True, **more)
+
+
+def ids(batches):
+    return [b.speaker.tolist() for b in batches]
+
+
+def waste(batches):
+    lengths = [b.audio_lengths for b in batches]
+    return 1 - sum(int(n.sum()) for n in lengths) / sum(len(n) * int(n.max()) for n in lengths)
+
+
+def test_buckets_of_durations(many):
+    loader = bucketed(many, seed=5)
+    epochs = [list(loader) for _ in range(2)]
+    for batches in epochs:
+        assert sorted(i for batch in ids(batches) for i in batch) == list(range(MANY)) and len(batches) == len(loader) == 15
+        assert waste(batches) < 0.1 < waste(list(Loader(many, 4, fields=WANTED, shuffle=True, seed=5)))
+        longest = [int(b.audio_lengths.max()) for b in batches]
+        assert longest != sorted(longest)  # steps are shuffled
+    assert ids(epochs[0]) != ids(epochs[1])
+    assert ids(bucketed(many, seed=5, num_threads=1)) == ids(epochs[0])
+
+
+@pytest.mark.parametrize("taken", (1, 7, 15))
+def test_buckets_of_durations_are_resumed(many, taken):
+    whole, part = bucketed(many, seed=9), bucketed(many, seed=9)
+    want = ids(whole) + ids(whole)
+    steps = iter(part)
+    first = [next(steps).speaker.tolist() for _ in range(taken)]
+    other = bucketed(many, seed=9)
+    other.load_state_dict(part.state_dict())
+    rest = ids(other) + (ids(other) if taken < 15 else [])
+    assert (first + rest)[: len(want)] == want[: len(first + rest)] and len(first + rest) >= 15
+
+
+@pytest.mark.parametrize(("last", "steps", "seen"), (("drop", 2, 48), ("keep", 3, 60), ("pad", 3, 60)))
+def test_buckets_of_durations_give_ranks_equal_steps(many, last, steps, seen):
+    ranks = [list(bucketed(many, 8, seed=1, shard=(r, 3), last_batch=last)) for r in range(3)]
+    assert [len(r) for r in ranks] == [steps] * 3
+    assert len({i for r in ranks for batch in ids(r) for i in batch}) == seen
+    low, high = sorted((torch.cat([r[k].audio_lengths for r in ranks]) for k in range(2)), key=lambda lengths: int(lengths.max()))
+    assert low.max() <= high.min()
+
+
+def test_lengths_that_are_missing_or_wrong(tmp_path, sounds):
+    lengths = [None if i % 5 == 0 else float("nan") if i % 5 == 1 else len(stored(s)) / 16000 for i, s in enumerate(sounds)]
+    write(tmp_path / "t.parquet", columns_of(sounds, duration=pa.array(lengths, pa.float32())))
+    batches = ids(Loader(tmp_path / "t.parquet", 5, fields=WANTED, bucket_by="duration", last_batch="keep"))
+    assert sorted(i for b in batches for i in b) == list(range(COUNT))
+    assert {i for b in batches[:2] for i in b} == {i for i in range(COUNT) if i % 5 < 2}  # they come first, as if they had no sound
+    write(tmp_path / "u.parquet", columns_of(sounds, duration=pa.array([f"{len(s)} bytes" for s in sounds])))
+    with pytest.raises(
+        InvalidArgumentError, match=r"u\.parquet: bucket_by reads the lengths from the column 'duration', and it holds string"
+    ):
+        Loader(tmp_path / "u.parquet", 5, fields=WANTED, bucket_by="duration")
+    with pytest.raises(InvalidArgumentError, match="all sounds are equally long: leave bucket_by"):
+        Loader(tmp_path / "t.parquet", 5, fields={"audio": Audio(rate=8000, duration=0.1)}, bucket_by="duration")
+    with pytest.raises(InvalidArgumentError, match="bucket_by is 'duration', or a list"):
+        Loader(tmp_path / "t.parquet", 5, fields=WANTED, bucket_by="size")
+
+
+def test_a_bad_sound_among_lengths_from_headers(tmp_path, sounds):
+    data = [b"" if i == 3 else s[:30] if i == 4 else s for i, s in enumerate(sounds)]
+    write(tmp_path / "t.parquet", columns_of(data))
+    loader = Loader(tmp_path / "t.parquet", 5, fields=WANTED, bucket_by="duration", last_batch="keep", on_error="skip", max_errors=2)
+    assert sorted(i for b in ids(loader) for i in b) == [i for i in range(COUNT) if i not in (3, 4)]
 
 
 def test_one_frame(tmp_path):

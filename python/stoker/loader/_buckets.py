@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import os
 from array import array
 from collections.abc import Callable, Iterable, Sequence
@@ -15,6 +16,8 @@ from stoker.errors import InvalidArgumentError, StokerError
 from stoker.loader._dataset import DatasetSource
 from stoker.loader._order import Order
 from stoker.loader._sources import FileSource
+from stoker.loader._table import Table
+from stoker.loader._table_source import TableSource
 from stoker.loader._tars import TarSource
 
 _HEAD = 64 << 10  # bytes read from the start of a file; nearly every image header fits in them
@@ -120,19 +123,31 @@ def _sizes(source: Any, oriented: bool) -> list[Size]:
     )
 
 
+def _durations_of_rows(source: TableSource) -> list[float]:
+    from stoker.loader import _table_sounds
+
+    if source.asked.sound.audio.duration is not None:
+        raise InvalidArgumentError(
+            f"Loader: with duration={source.asked.sound.audio.duration:g} all sounds are equally long: leave bucket_by or duration out"
+        )
+    return _table_sounds.durations(source.table)
+
+
 def make_buckets(bucket_by: Any, source: Any, oriented: bool, together: int, shuffle: bool, seed: int) -> BucketOrder:
     """Makes the order for the Loader's argument bucket_by: "aspect_ratio" or "size" of images, "duration" of sounds, or a list with a key for each sample.
 
     oriented: whether the EXIF orientation is applied, so that height and width of some files are exchanged. together: samples in a step of all ranks.
     """
     durations = getattr(source, "durations", None)  # of a source of sounds
+    if durations is None and isinstance(source, TableSource) and isinstance(source.table, Table) and source.asked.sound is not None:
+        durations = functools.partial(_durations_of_rows, source)
     names = "'duration'" if durations is not None else "'aspect_ratio', 'size'"
     if isinstance(bucket_by, str):
         if isinstance(source, TarSource) and source.images[0] == "wav":
             raise InvalidArgumentError(
                 "bucket_by: the lengths of sounds in tars are not known: give it a list with one key for each sample"
             )
-        if isinstance(source, DatasetSource) and source.asked.sound is not None:
+        if isinstance(source, DatasetSource) and source.asked.sound is not None and durations is None:
             raise InvalidArgumentError(
                 f"bucket_by: the lengths of the sounds in {source} are not known before they are read: give a list with one key for each sample, such as its seconds"
             )

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lengths of the sounds of a table, for batches of sounds of similar lengths."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from stoker import _core
+from stoker._progress import counted
+from stoker.errors import InvalidArgumentError, StokerError
+from stoker.loader._table import Table
+from stoker.loader._table_columns import NUMBER, column_of, values_of
+from stoker.loader._table_files import read_group
+
+LENGTHS = "duration"  # name of the column that has the lengths, as in NeMo's manifests
+_THREADS = 4  # each keeps the sounds of one row group in memory
+
+
+def durations(table: Table) -> list[float]:
+    """Returns the seconds of each row's sound: from the column `duration` if the table has one, else from the headers of the sounds, for which all sounds are
+    read once. A row without a length, or whose sound cannot be read, has none; its error comes with its batch."""
+    named = LENGTHS in table.files[0].schema.names
+    at = range(len(table.groups))
+    with ThreadPoolExecutor(_THREADS) as pool:
+        made = pool.map(lambda group: _of_column(table, group) if named else _of_sounds(table, group), at)
+        groups = list(counted(made, "bucket_by: row groups whose lengths are read", len(at)))
+    return [seconds for group in groups for seconds in group]
+
+
+def _of_column(table: Table, group: int) -> list[float]:
+    file, number = table.groups[group]
+    field = file.schema.field(LENGTHS) if LENGTHS in file.schema.names else None
+    column = column_of(LENGTHS, field.type, False) if field is not None else None
+    if column is None or column.kind != NUMBER or column.dtype == "bool":
+        held = "there is no such column" if field is None else f"it holds {field.type}"
+        raise InvalidArgumentError(
+            f"{file.name}: bucket_by reads the lengths from the column '{LENGTHS}', and {held}: write numbers of seconds into it, or give bucket_by a list "
+            "with one key for each sample"
+        )
+    value = values_of(column, read_group(file, number, [LENGTHS], table.storage).column(LENGTHS))
+    made = [0.0 if (seconds := value(row)) is None else float(seconds) for row in range(table.rows[group])]
+    return [seconds if seconds > 0 else 0.0 for seconds in made]  # NaN is not above 0
+
+
+def _of_sounds(table: Table, group: int) -> list[float]:
+    file, number = table.groups[group]
+    (column,) = (c for c in table.columns if c.name == table.image)
+    value = values_of(column, read_group(file, number, [column.name], table.storage).column(column.name))
+    return [_length_of(value(row)) for row in range(table.rows[group])]
+
+
+def _length_of(sound: Any) -> float:
+    """Returns the seconds of a sound, which is a path or the bytes of a file."""
+    if sound is None:
+        return 0.0
+    named = isinstance(sound, (str, os.PathLike))
+    try:
+        _, _, rate, _, _, frames, _, _ = _core.AudioFile(
+            os.fsencode(sound) if named else None, None if named else sound, False, None
+        ).info()
+    except StokerError:
+        return 0.0
+    return float(frames / rate)
