@@ -97,3 +97,42 @@ def test_the_filters_are_librosas():
     librosa = pytest.importorskip("librosa")
     for bands, nfft in ((80, 400), (128, 400), (80, 512)):
         assert np.abs(slaney_filters(bands, nfft) - librosa.filters.mel(sr=RATE, n_fft=nfft, n_mels=bands)).max() < 1e-8
+
+
+@pytest.fixture(scope="module")
+def kaldi():
+    """The function as the document has it."""
+    block = next(b for b in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S) if "def kaldi(" in b)
+    names = {"math": math}
+    exec(compile(block, str(PAGE), "exec"), names)
+    return names["kaldi"]
+
+
+def fbank(samples: np.ndarray, bands: int, low: float, high: float) -> np.ndarray:
+    """Returns Kaldi's features by their definition: frames inside of the sound without their mean, pre-emphasis, window, powers, triangles straight in mel."""
+    frames = np.lib.stride_tricks.sliding_window_view(samples * 32768, 400)[::160]
+    frames = frames - frames.mean(1, keepdims=True)
+    frames = frames - 0.97 * np.concatenate([frames[:, :1], frames[:, :-1]], 1)
+    window = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(400) / 399)) ** 0.85
+    powers = np.abs(np.fft.rfft(frames * window, 512)) ** 2
+    mel = [1127 * np.log(1 + hertz / 700) for hertz in (np.arange(257) * RATE / 512, low, high)]
+    step = (mel[2] - mel[1]) / (bands + 1)
+    filters = np.maximum(0, 1 - np.abs((mel[0] - mel[1]) / step - 1 - np.arange(bands)[:, None]))
+    filters[:, 256] = 0  # Kaldi leaves out half of the rate
+    return np.log(np.maximum(powers @ filters.T, 2.0**-23))
+
+
+@pytest.mark.parametrize(("bands", "low", "high"), ((80, 20.0, 8000.0), (23, 20.0, 8000.0), (40, 64.0, 7600.0)))
+def test_kaldi(kaldi, sound, bands, low, high):
+    path, samples = sound
+    close(made(path, lambda audio: kaldi(audio, bands, low, high)), fbank(samples, bands, low, high), 5e-5)
+
+
+@pytest.mark.parametrize("count", (400, 559, 560, 20001))
+def test_kaldi_of_torchaudio(kaldi, tmp_path, count):
+    compliance = pytest.importorskip("torchaudio.compliance.kaldi")
+    samples = (np.random.default_rng(SEED).standard_normal(count) * 3000 + 500).astype("<i2")  # not around 0
+    (tmp_path / "a.wav").write_bytes(wav(samples[:, None], RATE))
+    want = compliance.fbank(torch.from_numpy(samples.astype("float32"))[None], num_mel_bins=80, energy_floor=0.0).numpy()
+    close(made(tmp_path / "a.wav", kaldi), want, 1e-4)
+    close(fbank(samples / 32768, 80, 20.0, 8000.0), want, 1e-4)
