@@ -5,6 +5,7 @@ Audio is the kind of a Loader's field, and AddNoise a transform of such fields."
 from __future__ import annotations
 
 import math
+import numbers
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,10 +24,37 @@ if TYPE_CHECKING:
 _TYPES = {"float32": DALIDataType.FLOAT, "int16": DALIDataType.INT16, "int32": DALIDataType.INT32}
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
 def _frames(name: str, seconds: float, rate: int) -> int:
-    if not isinstance(seconds, (int, float)) or not math.isfinite(seconds) or seconds < 0:
+    if not _is_number(seconds) or not math.isfinite(seconds) or seconds < 0:
         raise ArgumentError(f"{name} is a number of seconds from 0 on, not {seconds!r}")
-    return round(seconds * rate)
+    return round(float(seconds) * rate)
+
+
+def _refuse_unless_flag(name: str, value: Any) -> None:
+    """Refuses what is neither True nor False: the text "no", for instance, would count as true."""
+    if not isinstance(value, bool) and type(value).__name__ not in ("bool", "bool_"):  # NumPy's has either name
+        raise ArgumentError(f"{name} is True or False, not {value!r}")
+
+
+def _path_of(path: Any) -> bytes:
+    made = os.fsencode(path)
+    if not made:
+        raise ArgumentError("the path of the sound is empty")
+    return made
+
+
+def _bytes_of(data: Any) -> Any:
+    """Returns the bytes of a file. Arrays of other types are refused, because they hold samples, which are decoded already."""
+    if type(data).__module__.partition(".")[0] == "torch":
+        data = data.numpy()
+    kind, dims = getattr(data, "dtype", None), getattr(data, "ndim", 1)
+    if kind is not None and (kind.itemsize != 1 or dims != 1):
+        raise ArgumentError(f"the bytes of a sound's file are an array of uint8 of one dim, not of {kind} of {dims} dims")
+    return data
 
 
 def _decode(
@@ -43,6 +71,7 @@ def _decode(
     _needs.numpy(who)
     if dtype not in _TYPES:
         raise ArgumentError(f"dtype is one of {', '.join(_TYPES)}, not {dtype!r}")
+    _refuse_unless_flag("mono", mono)
     file = _core.AudioFile(path, data, strict, storage.core() if storage is not None else None)
     _, _, rate, channels, _, frames, _, _ = file.info()
     first = _frames("start", start, rate)
@@ -76,7 +105,7 @@ def audioread(
 
     Decodes WAV without the GIL: threads decode side by side.
     """
-    return _decode("audioread", os.fsencode(path), None, start, duration, mono, dtype, strict, storage_of(path, storage))
+    return _decode("audioread", _path_of(path), None, start, duration, mono, dtype, strict, storage_of(path, storage))
 
 
 def audiodecode(
@@ -89,9 +118,7 @@ def audiodecode(
     strict: bool = True,
 ) -> tuple[npt.NDArray[np.float32 | np.int16 | np.int32], int]:
     """Returns the samples in a sound file's bytes (bytes, an array or a tensor of uint8), as audioread gives them."""
-    if type(data).__module__.partition(".")[0] == "torch":
-        data = data.numpy()
-    return _decode("audiodecode", None, data, start, duration, mono, dtype, strict)
+    return _decode("audiodecode", None, _bytes_of(data), start, duration, mono, dtype, strict)
 
 
 @dataclass
@@ -134,11 +161,10 @@ class AudioDecoder:
     def __init__(self, source: Any, *, strict: bool = True, storage: Storage | None = None) -> None:
         _needs.numpy("AudioDecoder")
         named = isinstance(source, (str, os.PathLike))
-        if type(source).__module__.partition(".")[0] == "torch":
-            source = source.numpy()
+        source = source if named else _bytes_of(source)
         self._storage = storage_of(source, storage)
         core = self._storage.core() if self._storage is not None else None
-        self._file = _core.AudioFile(os.fsencode(source) if named else None, None if named else source, strict, core)
+        self._file = _core.AudioFile(_path_of(source) if named else None, None if named else source, strict, core)
         _, codec, rate, channels, _, frames, _, origin = self._file.info()
         self.metadata = AudioMetadata(rate, channels, codec, frames, origin, origin + frames / rate, frames / rate)
 
@@ -157,6 +183,9 @@ class AudioDecoder:
         m = self.metadata
         start = m.begin_stream_seconds if start_seconds is None else start_seconds
         stop = m.end_stream_seconds if stop_seconds is None else stop_seconds
+        for name, seconds in (("start_seconds", start), ("stop_seconds", stop)):
+            if not _is_number(seconds) or not math.isfinite(seconds):
+                raise ValueError(f"{name} is a number of seconds, not {seconds!r}")
         if not start <= stop:
             raise ValueError(f"start_seconds is {start}; it must not be after stop_seconds, which is {stop}")
         first, end = (min(max(round((t - m.begin_stream_seconds) * m.sample_rate), 0), m.num_frames) for t in (start, stop))
@@ -204,20 +233,28 @@ class Audio:
     quality: float = 50.0
 
     def __post_init__(self) -> None:
-        if self.rate is not None and (isinstance(self.rate, bool) or not isinstance(self.rate, int) or not 1 <= self.rate < 2**31):
-            raise ArgumentError(f"Audio: rate is a whole number of Hz, not {self.rate!r}")
+        if self.rate is not None:
+            if isinstance(self.rate, bool) or not isinstance(self.rate, numbers.Integral) or not 1 <= self.rate < 2**31:
+                raise ArgumentError(f"Audio: rate is a whole number of Hz, not {self.rate!r}")
+            object.__setattr__(self, "rate", int(self.rate))  # of NumPy, too
         if self.duration is not None:
-            if not isinstance(self.duration, (int, float)) or not math.isfinite(self.duration) or self.duration <= 0:
+            if not _is_number(self.duration) or not math.isfinite(self.duration) or self.duration <= 0:
                 raise ArgumentError(f"Audio: duration is a number of seconds above 0, not {self.duration!r}")
+            object.__setattr__(self, "duration", float(self.duration))
             if self.rate is None:
                 raise ArgumentError("Audio: duration needs rate, or files of other rates would have other numbers of samples")
+            if not 1 <= round(self.duration * self.rate) < 2**31:
+                raise ArgumentError(
+                    f"Audio: duration={self.duration:g} at {self.rate} Hz is {self.duration * self.rate:g} frames; a sound has 1 to 2^31 - 1 of them"
+                )
+        _refuse_unless_flag("Audio: mono", self.mono)
         if self.crop not in ("start", "center", "random"):
             raise ArgumentError(f"Audio: crop is 'start', 'center' or 'random', not {self.crop!r}")
         if self.crop != "start" and self.duration is None:
             raise ArgumentError(f"Audio: crop={self.crop!r} needs duration, the length of the part")
         if self.dtype not in _TYPES:
             raise ArgumentError(f"Audio: dtype is one of {', '.join(_TYPES)}, not {self.dtype!r}")
-        if not isinstance(self.quality, (int, float)) or not 0 <= self.quality <= 100:
+        if not _is_number(self.quality) or not 0 <= self.quality <= 100:
             raise ArgumentError(f"Audio: quality is from 0 to 100, not {self.quality!r}")
 
     def frames(self) -> int | None:
@@ -242,11 +279,16 @@ class AddNoise:
     def __post_init__(self) -> None:
         if isinstance(self.noises, (str, bytes, os.PathLike)) or not self.noises:
             raise ArgumentError(f"AddNoise: noises is a list of paths of sound files, not {self.noises!r}")
-        if not all(isinstance(x, (int, float)) and math.isfinite(x) for x in self.range()) or len(self.range()) != 2:
+        if not all(isinstance(noise, (str, bytes, os.PathLike)) for noise in self.noises):
+            raise ArgumentError(f"AddNoise: noises is a list of paths of sound files, not {self.noises!r:.200}")
+        pair = isinstance(self.snr, (tuple, list)) and len(self.snr) == 2
+        if not (pair or _is_number(self.snr)) or not all(
+            _is_number(x) and math.isfinite(x) for x in (self.snr if isinstance(self.snr, (tuple, list)) else (self.snr,))
+        ):
             raise ArgumentError(f"AddNoise: snr is one number of dB, or the lowest and the highest, not {self.snr!r}")
         if self.range()[0] > self.range()[1]:
             raise ArgumentError(f"AddNoise: snr has the lowest ratio first, not {self.snr!r}")
 
     def range(self) -> tuple[float, ...]:
         """Returns the lowest and the highest ratio."""
-        return (self.snr, self.snr) if isinstance(self.snr, (int, float)) else tuple(self.snr)
+        return tuple(map(float, self.snr)) if isinstance(self.snr, (tuple, list)) else (self.snr, self.snr)

@@ -154,6 +154,8 @@ def common() -> Storage:
 
 def of(source: Any, storage: Storage | None) -> Storage | None:
     """Returns the Storage that reads a source: the one that the user names, the common one for a URL, or None."""
+    if storage is not None and not isinstance(storage, Storage):
+        raise InvalidArgumentError(f"storage is a stoker.Storage, not {storage!r:.100}")
     return common() if storage is None and isinstance(source, str) and "://" in source else storage
 
 

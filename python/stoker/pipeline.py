@@ -655,8 +655,8 @@ def _tell_unsaved(sources: Sequence[UserSource]) -> None:
 
 def _tell_unpaired(core: _core.Pipeline, records: Sequence[Record]) -> None:
     """Prints a notice if the samples of several readers are not paired, because their data sets differ in size or are read in different orders. Users rarely
-    want that."""
-    names = core.readers()
+    want that. Readers that Loader adds, whose names begin with "_", are not meant to be paired."""
+    names = [name for name in core.readers() if not name.startswith("_")]
     if len(names) < 2:
         return
     sizes = {name: core.reader_meta(name)["epoch_size"] for name in names}
@@ -667,7 +667,7 @@ def _tell_unpaired(core: _core.Pipeline, records: Sequence[Record]) -> None:
             "another one in each epoch"
         )
         return
-    orders = {_order_of(record) for record in records if record.op.startswith("readers.")}
+    orders = {_order_of(record) for record in records if record.op.startswith("readers.") and (record.name or "")[:1] != "_"}
     if len(orders) > 1:
         notice(
             f"the readers {', '.join(map(repr, names))} are in different orders (random_shuffle, shuffle_seed): their samples are not paired"

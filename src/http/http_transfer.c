@@ -51,6 +51,9 @@ static void ready(struct stk_transfer *t, bool writable)
 static enum stk_status plain_target(struct stk_transfer *t)
 {
 	const char *allowed = "!#$%&'()*+,/:;=?@[]", *uri = t->r->uri;
+	const char *server = strstr(uri, "://");
+	if (!server || !server[3] || server[3] == '/')
+		return stk__fail(stk__request_error(t->r), STK_INVALID, "%.*s: a URL without the name of a server", SHOWN(t));
 	if (stk__uri_shown(uri) < 9)
 		return stk__fail(stk__request_error(t->r), STK_INVALID,
 			"%.*s...: a URL with a password in it would show in messages and is not read", SHOWN(t));

@@ -127,6 +127,59 @@ def test_kinds_of_files(rng):
         assert np.array_equal(stoker.audiodecode(wav(shorts, **kwargs), dtype="int16")[0], shorts), kwargs
 
 
+# ---- wrong arguments ----
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    (
+        ({"start": True}, "start is a number of seconds from 0 on, not True"),
+        ({"start": float("nan")}, "start is a number of seconds from 0 on, not nan"),
+        ({"duration": -1}, "duration is a number of seconds from 0 on, not -1"),
+        ({"duration": "1"}, "duration is a number of seconds from 0 on, not '1'"),
+        ({"mono": "no"}, "mono is True or False, not 'no'"),
+        ({"mono": 1}, "mono is True or False, not 1"),
+        ({"dtype": "float64"}, "dtype is one of float32, int16, int32, not 'float64'"),
+        ({"storage": 3}, "storage is a stoker.Storage, not 3"),
+    ),
+)
+def test_more_wrong_arguments(stereo, given, message):
+    with pytest.raises(StokerError, match=message):
+        stoker.audioread(stereo[0], **given)
+
+
+def test_arrays_that_are_no_bytes(stereo):
+    _, data, stored = stereo
+    for samples in (stored, stored.astype("float32"), np.frombuffer(data[:1000], np.uint8).reshape(10, 100)):
+        with pytest.raises(StokerError, match=r"the bytes of a sound.s file are an array of uint8 of one dim, not of (u?int|float)"):
+            stoker.audiodecode(samples)
+        with pytest.raises(StokerError, match="the bytes of a sound's file are an array of uint8 of one dim"):
+            stoker.AudioDecoder(samples)
+    assert len(stoker.audiodecode(np.frombuffer(data, np.int8))[0]) == len(stored)
+    assert len(stoker.audioread(stereo[0], start=np.float32(0.5), mono=np.bool_(True))[0]) == len(stored) - 22050
+
+
+def test_paths_and_urls_without_a_name():
+    for call in (stoker.audioread, stoker.AudioDecoder):
+        with pytest.raises(StokerError, match="the path of the sound is empty"):
+            call("")
+        with pytest.raises(StokerError, match="http://: a URL without the name of a server"):
+            call("http://")
+
+
+def test_times_that_are_no_numbers(stereo):
+    decoder = stoker.AudioDecoder(stereo[0])
+    for start, stop, wrong in (
+        (float("nan"), 1, "start"),
+        (0, float("inf"), "stop"),
+        (float("inf"), float("inf"), "start"),
+        ("0", 1, "start"),
+        (0, True, "stop"),
+    ):
+        with pytest.raises(ValueError, match=f"{wrong}_seconds is a number of seconds"):
+            decoder.get_samples_played_in_range(start, stop)
+
+
 # ---- objects of a store ----
 
 

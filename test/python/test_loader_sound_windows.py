@@ -177,7 +177,9 @@ def test_damaged_objects_are_bad_samples(store):
 
 
 def test_a_window_after_the_end(store, tmp_path):
-    (tmp_path / "m.json").write_text(json.dumps({"audio_filepath": "s3://sounds/wav/class0/0.wav", "offset": 100.0, "duration": 1.0}) + "\n")
+    (tmp_path / "m.json").write_text(
+        json.dumps({"audio_filepath": "s3://sounds/wav/class0/0.wav", "offset": 100.0, "duration": 1.0}) + "\n"
+    )
     with pytest.raises(StokerError, match=r"0\.wav.*the window begins at 100 s; the file ends at 90 s"):
         list(Loader(str(tmp_path / "m.json"), 1, fields={"audio": Audio()}, on_error="raise"))
 

@@ -392,6 +392,64 @@ def test_wrong_buckets_of_sounds(many):
     assert sum(len({keys[i] for i in b}) == 1 for b in ids(Loader(many, 4, fields=FIELDS, bucket_by=keys))) >= 12
 
 
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    (
+        ({"text": "a"}, "line 2: an entry without audio_filepath"),
+        ({"audio_filepath": 3}, "line 2: an entry without audio_filepath"),
+        ({"audio_filepath": "a.wav", "duration": "1"}, "line 2: duration is a number of seconds, not '1'"),
+        ({"audio_filepath": "a.wav", "duration": float("nan")}, "line 2: duration is a number of seconds, not nan"),
+        ({"audio_filepath": "a.wav", "offset": True}, "line 2: offset is a number of seconds, not True"),
+        ([1], "line 2: an entry without audio_filepath"),
+        ("{", "line 2: an entry without audio_filepath"),
+        (None, "line 2: an entry without audio_filepath"),
+    ),
+)
+def test_wrong_entries_of_a_manifest_with_buckets(folder, tmp_path, entry, message):
+    first = json.dumps({"audio_filepath": str(paths_of(folder)[0]), "duration": 0.1})
+    (tmp_path / "m.json").write_text(f"{first}\n{json.dumps(entry)}\n")
+    with pytest.raises(StokerError, match=rf"m\.json, {message}"):
+        Loader(tmp_path / "m.json", 1, fields={"audio": Audio(), "text": None}, bucket_by="duration")
+    (tmp_path / "m.json").write_text(f"{first}\nnot JSON\n")
+    with pytest.raises(StokerError, match=r"m\.json, line 2: an entry is one JSON object a line"):
+        Loader(tmp_path / "m.json", 1, fields={"audio": Audio(), "text": None}, bucket_by="duration")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    (
+        ({"rate": 16000, "duration": True}, "duration is a number of seconds above 0, not True"),
+        ({"rate": 16000, "duration": 1e-9}, "duration=1e-09 at 16000 Hz is 1.6e-05 frames"),
+        ({"rate": 16000, "duration": 1e9}, "duration=1e.09 at 16000 Hz is 1.6e.13 frames; a sound has 1 to"),
+        ({"mono": "yes"}, "Audio: mono is True or False, not 'yes'"),
+        ({"quality": True}, "quality is from 0 to 100, not True"),
+        ({"rate": np.float64(16000)}, "rate is a whole number of Hz"),
+    ),
+)
+def test_wrong_fields(given, message):
+    with pytest.raises(StokerError, match=message):
+        Audio(**given)
+
+
+def test_numbers_of_numpy_in_fields():
+    made = Audio(rate=np.int64(16000), duration=np.float32(0.5))
+    assert made == Audio(rate=16000, duration=0.5) and type(made.rate) is int and type(made.duration) is float
+
+
+@pytest.mark.parametrize("noises, snr", ((["a"], None), (["a"], "x"), (["a"], (0, 1, 2)), (["a"], (0, True)), ([1], 3.0), ([None], 3.0)))
+def test_wrong_noises(noises, snr):
+    with pytest.raises(StokerError, match=r"AddNoise: (noises is a list of paths|snr is one number of dB)"):
+        AddNoise(noises, snr)
+
+
+def test_noises_need_no_pairing(folder, capfd):
+    """Noises are read in an order of their own, and are as many as they are: no notice says that this may be a mistake."""
+    noises = [str(p) for p in paths_of(folder)[:2]]
+    list(Loader(folder, 7, fields={"audio": Audio(rate=16000), "label": None}, transforms=[AddNoise(noises)]))
+    list(Loader(folder, 7, fields={"audio": Audio(rate=16000), "label": None}, transforms=[AddNoise([str(p) for p in paths_of(folder)])]))
+    assert "readers" not in capfd.readouterr().err
+
+
 # ---- tars ----
 
 

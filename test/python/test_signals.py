@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stoker import Pipeline, fn
+from stoker import Pipeline, fn, types
 from stoker.errors import StokerError
 
 
@@ -201,6 +201,7 @@ def test_silence_after_a_loud_part_is_silent() -> None:
         (fn.audio_resample, noise(10), {}, "needs in_rate and out_rate, scale, or out_length"),
         (fn.audio_resample, noise(10), {"in_rate": 1.0}, "out_rate is missing"),
         (fn.audio_resample, noise(10).astype("float64"), {"scale": 2.0}, "not float64: cast the input"),
+        (fn.audio_resample, noise(10), {"scale": 2.0, "dtype": types.FLOAT64}, "not float64: cast the result"),
         (fn.audio_resample, noise(10), {"scale": 1e9}, "the output would have 10000000000 samples"),
         (
             fn.nonsilent_region,

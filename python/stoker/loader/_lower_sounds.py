@@ -180,7 +180,7 @@ def _add_noise(step: AddNoise, sound: Sound, spec: Spec) -> Sound:
         )
     paths = [os.fspath(path) for path in step.noises] * -(-spec.shard.world // len(step.noises))  # each rank gets at least one
     shard = {"num_shards": spec.shard.world, "shard_id": spec.shard.rank}
-    data, _ = fn.readers.file(files=paths, random_shuffle=True, shuffle_seed=spec.seed, name="Noises", **shard)
+    data, _ = fn.readers.file(files=paths, random_shuffle=True, shuffle_seed=spec.seed, name="_noises", **shard)
     noise, _ = fn.decoders.audio(data, downmix=True, sample_rate=float(sound.rate_hz))
     length = fn.shapes(sound.node, dtype=types.INT32)[0]
     spare = math.max(fn.cast(fn.shapes(noise, dtype=types.INT32)[0] - length, dtype=types.FLOAT), 0.0)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from array import array
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from stoker._catalog import find
 from stoker._operator import call
 from stoker._progress import counted
 from stoker.data_node import DataNode
-from stoker.errors import InvalidArgumentError, StokerError
+from stoker.errors import CorruptError, InvalidArgumentError, StokerError
 from stoker.loader import _fields
 from stoker.loader._finish import Finish, Finishing, Outputs, by_value
 from stoker.loader._lower_sounds import Sound, is_of_sounds, lowered
@@ -201,14 +202,25 @@ def _manifest_parts(manifests: Sequence[str]) -> list[tuple[str, float, float | 
     """Returns (path, offset, duration) of each entry, in seconds. A duration of None means up to the end of the file."""
     parts: list[tuple[str, float, float | None]] = []
     for manifest in manifests:
-        for line in _files.read_text(manifest).splitlines():
+        for number, line in enumerate(_files.read_text(manifest).splitlines(), 1):
             if line.strip():
-                entry = json.loads(line)
-                length = entry.get("duration")
-                parts.append(
-                    (entry["audio_filepath"], float(entry.get("offset") or 0), None if length is None or length < 0 else float(length))
-                )
+                parts.append(_manifest_part(line, f"{manifest}, line {number}"))
     return parts
+
+
+def _manifest_part(line: str, where: str) -> tuple[str, float, float | None]:
+    """Returns path, offset and duration of an entry. Refuses the entries that the reader of manifests refuses."""
+    try:
+        entry = json.loads(line)
+    except ValueError as e:
+        raise CorruptError(f"{where}: an entry is one JSON object a line ({e})") from None
+    if not isinstance(entry, dict) or not isinstance(entry.get("audio_filepath"), str) or not entry["audio_filepath"]:
+        raise CorruptError(f"{where}: an entry without audio_filepath, the path of a sound")
+    times = [0.0 if entry.get("offset") is None else entry["offset"], -1.0 if entry.get("duration") is None else entry["duration"]]
+    for name, seconds in zip(("offset", "duration"), times, strict=True):
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not math.isfinite(seconds):
+            raise CorruptError(f"{where}: {name} is a number of seconds, not {seconds!r:.100}")
+    return entry["audio_filepath"], max(float(times[0]), 0.0), None if times[1] < 0 else float(times[1])
 
 
 def _seconds(part: tuple[Any, float, float | None]) -> float:

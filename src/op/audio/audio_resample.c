@@ -117,10 +117,11 @@ static enum stk_status audio_resample_infer(const struct stk_call *call, struct 
 	out->dtype = stk__dtype_or(a->dtype, in->dtype);
 	if (s)
 		return s;
-	if ((in->dtype != STK_NO_DTYPE && !takes(in->dtype)) || (out->dtype != STK_NO_DTYPE && !takes(out->dtype)))
+	const bool fits = in->dtype == STK_NO_DTYPE || takes(in->dtype);
+	if (!fits || (out->dtype != STK_NO_DTYPE && !takes(out->dtype)))
 		return stk__fail(err, STK_UNSUPPORTED,
 			"audio_resample takes and makes float32 and integers of up to 32 bits, not %s: cast the %s",
-			stk_dtype_name(takes(in->dtype) ? out->dtype : in->dtype), takes(in->dtype) ? "result" : "input");
+			stk_dtype_name(fits ? out->dtype : in->dtype), fits ? "result" : "input");
 	if (in->ndim >= 0 && in->ndim != 1 && in->ndim != 2)
 		return stk__fail(
 			err, STK_SHAPE, "audio_resample takes signals of 1 dimension, or of 2 with channels last, not of %d", in->ndim);
