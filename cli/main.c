@@ -2,6 +2,7 @@
  * stoker: looks at data sets, pipelines and machines. This file only finds the command in a table and runs it. */
 #include "command.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -35,10 +36,13 @@ static void print_help(FILE *to)
 static const struct command *nearest_command(const char *name)
 {
 	const struct command *nearest = NULL;
+	char small[32] = "";
+	for (size_t i = 0; name[i] && i + 1 < sizeof small; i++)
+		small[i] = (char)tolower((unsigned char)name[i]);
 	size_t least = 3; /* a name that differs in three letters or more is no misspelling */
 	for (size_t i = 0; commands[i]; i++) {
-		size_t apart = letters_apart(name, commands[i]->name);
-		if (apart < least && apart < strlen(name)) {
+		size_t apart = letters_apart(small, commands[i]->name);
+		if (apart < least && apart < strlen(small)) {
 			least = apart;
 			nearest = commands[i];
 		}

@@ -68,6 +68,8 @@ def view(
         raise InvalidArgumentError(f"view: box_format is one of {', '.join(_CORNERS)}, not {box_format!r}")
     if images < 1 or (columns is not None and columns < 1):
         raise InvalidArgumentError(f"view: images and columns are at least 1, not {images} and {columns}")
+    if isinstance(batch, (str, os.PathLike)):
+        raise InvalidArgumentError(f"view: it draws images, not their names: view(imread({os.fspath(batch)!r})) shows one file")
     found = _images_of(batch, min(images, MOST_IMAGES * 64))
     if not found and hasattr(batch, "state_dict") and hasattr(batch, "__iter__"):
         raise InvalidArgumentError(

@@ -690,7 +690,8 @@ def translate(transform: Any, pil: bool = False) -> Transform:
     if callable(transform):
         module_of_torch = any(k.__module__ == "torch.nn.modules.module" for k in type(transform).__mro__)
         return _calling(transform, "tensor" if module_of_torch else "PIL" if pil else "array")
-    raise TypeError(f"a transform is one of stoker.transforms, of torchvision's or a function, not {name} ({module})")
+    what = repr(transform) if module == "builtins" else f"{name} ({module})"
+    raise TypeError(f"a transform is an object of stoker.transforms or torchvision, or a function, not {what}")
 
 
 def __getattr__(name: str) -> Any:

@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -46,6 +47,25 @@ static bool has_tars(const char *folder)
 	if (dir)
 		closedir(dir);
 	return found;
+}
+
+/* Returns whether a folder, which need not exist yet, is the local folder `source` or lies inside it. */
+static bool is_inside(const char *folder, const char *source)
+{
+	char outer[PATH_MAX], inner[PATH_MAX], path[PATH_MAX];
+	if (!realpath(source, outer) || snprintf(path, sizeof path, "%s", folder) >= PATH_MAX)
+		return false;
+	while (!realpath(path, inner)) {
+		char *slash = strrchr(path, '/');
+		if (errno != ENOENT)
+			return false;
+		if (!slash || slash == path)
+			strcpy(path, slash ? "/" : ".");
+		else
+			*slash = '\0';
+	}
+	const size_t n = strlen(outer);
+	return strncmp(inner, outer, n) == 0 && (inner[n] == '\0' || inner[n] == '/' || outer[n - 1] == '/');
 }
 
 /* Checks that tars in the folder belong to this plan, because tars that an earlier run with the same plan has finished are not written again. */
@@ -189,6 +209,9 @@ enum stk_status stk_pack(const struct stk_pack_options *o, struct stk_pack_info 
 	if (strpbrk(o->folder, "{}*?["))
 		return stk__fail(err, STK_INVALID, "%s: the folder's name has one of {}*?[, which stand for several names in paths of tars",
 			o->folder);
+	if (!stk__is_uri(o->source) && is_inside(o->folder, o->source))
+		return stk__fail(err, STK_INVALID,
+			"%s: the tars would lie inside %s, whose folders are classes: name a folder outside of it", o->folder, o->source);
 	enum stk_status s = stk__pack_plan(o, &k.plan, err);
 	if (s)
 		return s;

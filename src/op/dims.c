@@ -23,6 +23,11 @@ int32_t stk__layout_find(const struct stk_desc *desc, char name)
 	return at ? (int32_t)(at - layout) : -1;
 }
 
+const char *stk__decode_first(const struct stk_desc *desc)
+{
+	return desc->ndim == 1 && desc->dtype == STK_UINT8 ? "; the bytes of a file are decoded first, by decoders.image" : "";
+}
+
 enum stk_status stk__dims_of(const struct stk_desc *desc, struct stk_dims *out, struct stk_error *err)
 {
 	*out = (struct stk_dims){-1, -1, -1, desc->ndim >= 0};
@@ -37,8 +42,8 @@ enum stk_status stk__dims_of(const struct stk_desc *desc, struct stk_dims *out, 
 		return stk__fail(err, STK_SHAPE,
 			"the input must be an image (HWC, CHW or HW, with leading frames), not a tensor of layout \"%s\"", desc->layout);
 	return stk__fail(err, STK_SHAPE,
-		"the input must be an image (HWC, CHW or HW, with leading frames), not a tensor of %d dim%s without layout", desc->ndim,
-		desc->ndim == 1 ? "" : "s");
+		"the input must be an image (HWC, CHW or HW, with leading frames), not a tensor of %d dim%s without layout%s", desc->ndim,
+		desc->ndim == 1 ? "" : "s", stk__decode_first(desc));
 }
 
 enum stk_status stk__dims_of_rows(const struct stk_desc *desc, struct stk_dims *out, struct stk_error *err)

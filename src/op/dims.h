@@ -11,6 +11,9 @@ struct stk_dims {
 	bool known; /* false: ndim is not known yet (while a graph is built) */
 };
 
+/* Returns what a message adds about an input that is no image because it was not decoded, or "". */
+const char *stk__decode_first(const struct stk_desc *desc);
+
 /* Finds the dims; STK_SHAPE if the desc is not an image. */
 enum stk_status stk__dims_of(const struct stk_desc *desc, struct stk_dims *out, struct stk_error *err);
 

@@ -111,6 +111,17 @@ WRONG = {
         r"not one of shape \(2, 8, 8, 3\); a Loader takes batches",
     ),
     "state": (lambda d: Loader(d / "ok", 4).load_state_dict({}), "this is no state of a Loader, or one of another version"),
+    "transform as text": (
+        lambda d: Loader(d / "ok", 4, transforms="Resize"),
+        "a transform is an object of .*, or a function, not 'Resize'",
+    ),
+    "field": (lambda d: first(Loader(d / "ok", 4, transforms=SMALL)).images, "the batch has no 'images'; its fields are image, label"),
+    "view of a path": (lambda d: stoker.view("cat.jpg"), r"it draws images, not their names: view\(imread\('cat.jpg'\)\)"),
+    "image that was not decoded": (
+        lambda d: in_pipeline(lambda: fn.resize(files(d)[0], size=8)),
+        "must be an image .*; the bytes of a file are decoded first, by decoders.image",
+    ),
+    "mirror without decoding": (lambda d: in_pipeline(lambda: fn.flip(files(d)[0])), "decoded first, by decoders.image"),
     "advise": (lambda d: stoker.advise(3), "something to iterate over, such as a Loader or a DataLoader, not int"),
     "URI": (lambda d: Loader("s3:/bucket/x", 3), "URIs are written as in s3://bucket/prefix"),
 }
@@ -155,6 +166,9 @@ def test_troubleshooting_quotes_real_messages(data, monkeypatch):
     ("arguments", "code", "message"),
     [
         (["inspct"], 2, 'did you mean "inspect"'),
+        (["INSPECT"], 2, 'did you mean "inspect"'),
+        (["pack", "{}/ok", "-o", "{}/ok"], 1, "whose folders are classes: name a folder outside of it"),
+        (["pack", "{}/ok", "-o", "{}/ok/new/tars"], 1, "whose folders are classes: name a folder outside of it"),
         (["--jsn"], 2, "the command comes first"),
         (["inspect"], 2, "DIR is missing"),
         (["inspect", "/no/such"], 1, "/no/such: No such file or directory"),

@@ -35,11 +35,17 @@ def _from_sample(field: str, batch: _core.Batch, device: str | None, padded: Seq
 def batch_type(fields: tuple[str, ...]) -> Any:
     """Returns the NamedTuple class with these fields. Its batches are pickled as (fields, values), because no module has such a class under a name."""
     made = _named(fields)
+    made.__getattr__ = _no_field
     made._repr_html_ = _html.of_batch  # notebooks show the images instead of their numbers
     if "show" not in fields:
         made.show = _sheet.view
     copyreg.pickle(made, lambda batch: (_batch_of, (fields, tuple(batch))))
     return made
+
+
+def _no_field(batch: Any, name: str) -> Any:
+    """Called for an attribute that a batch does not have: raises an error that names its fields."""
+    raise AttributeError(f"the batch has no {name!r}; its fields are {', '.join(batch._fields)}", name=name, obj=batch)
 
 
 def _named(fields: tuple[str, ...]) -> Any:

@@ -24,8 +24,8 @@ static enum stk_status flip_infer(const struct stk_call *call, struct stk_error 
 	const int64_t asked[2] = {a->vertical, a->horizontal};
 	for (int i = 0; i < 2; i++)
 		if (asked[i] && stk__layout_find(in, "HW"[i]) < 0)
-			return stk__fail(err, STK_SHAPE, "cannot mirror along %c: the tensor has %d dims and the layout \"%s\"", "HW"[i],
-				in -> ndim, in -> layout);
+			return stk__fail(err, STK_SHAPE, "cannot mirror along %c: the tensor has %d dim%s and the layout \"%s\"%s", "HW"[i],
+				in -> ndim, in -> ndim == 1 ? "" : "s", in->layout, stk__decode_first(in));
 	return STK_OK;
 }
 
