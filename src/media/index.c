@@ -211,6 +211,60 @@ enum stk_status stk__video_index_finish(struct stk_video_index *x, struct stk_er
 	return STK_OK;
 }
 
+/* Gives the decoder the first key packet, so that it reads the size of the frames from it. */
+static enum stk_status decode_key(
+	const struct stk_video_index *x, const struct stk_media_input *in, AVCodecContext *context, struct stk_error *err)
+{
+	const struct stk_packets *p = &x->packets;
+	int32_t key = 0;
+	while (key < p->count - 1 && !(p->v[key].flags & STK_PACKET_KEY))
+		key++;
+	AVPacket *packet = x->f.av_packet_alloc();
+	AVFrame *frame = x->f.av_frame_alloc();
+	uint8_t *bytes = p->count ? stk__calloc(1, (size_t)p->v[key].size + AV_INPUT_BUFFER_PADDING_SIZE) : NULL;
+	enum stk_status s = packet && frame && bytes ? stk__packet_read(p, in, key, bytes, err) : p->count ? no_memory(err) : STK_OK;
+	if (!s && bytes) {
+		packet->data = bytes;
+		packet->size = p->v[key].size;
+		packet->flags = AV_PKT_FLAG_KEY;
+		if (x->f.avcodec_send_packet(context, packet) >= 0 && x->f.avcodec_send_packet(context, NULL) >= 0)
+			x->f.avcodec_receive_frame(context, frame);
+		packet->data = NULL;
+		packet->size = 0;
+	}
+	if (packet)
+		x->f.av_packet_free(&packet);
+	if (frame)
+		x->f.av_frame_free(&frame);
+	stk__free(bytes);
+	return s;
+}
+
+/* Finds the size of frames that the container does not give: FFmpeg leaves it out for MPEG-4 in MP4, because only the codec's own headers are right there. */
+static enum stk_status find_size(struct stk_video_index *x, const struct stk_media_input *in, struct stk_error *err)
+{
+	AVCodecParameters *p = x->parameters;
+	const AVCodec *codec = p->width == 0 || p->height == 0 ? x->f.avcodec_find_decoder(p->codec_id) : NULL;
+	if (!codec)
+		return STK_OK;
+	enum stk_status s = STK_OK;
+	AVCodecContext *context = x->f.avcodec_alloc_context3(codec);
+	if (!context || x->f.avcodec_parameters_to_context(context, p) < 0)
+		s = no_memory(err);
+	if (!s) {
+		context->thread_count = 1;
+		context->log_level_offset = 1000;
+		context->max_pixels = (int64_t)1 << 28;
+		if (x->f.avcodec_open2(context, codec, NULL) >= 0 && (context->width <= 0 || context->height <= 0))
+			s = decode_key(x, in, context, err);
+		p->width = context->width;
+		p->height = context->height;
+	}
+	if (context)
+		x->f.avcodec_free_context(&context);
+	return s;
+}
+
 static enum stk_status read_stream(
 	struct stk_video_index *x, struct stk_container *c, const struct stk_media_input *in, int32_t wanted, struct stk_error *err)
 {
@@ -222,6 +276,8 @@ static enum stk_status read_stream(
 		s = stk__packets_read(c, &x->f, in, stream, &x->packets, err);
 	if (!s)
 		s = copy_parameters(x, stream, err);
+	if (!s)
+		s = find_size(x, in, err);
 	if (s)
 		return s;
 	x->facts.stream = stream->index;

@@ -439,6 +439,12 @@ def test_boxes_that_promise_too_much(clips):
         refused(bytes(huge))
 
 
+def test_a_size_that_only_the_codec_knows(clips):
+    """FFmpeg's demuxer leaves out the size of MPEG-4 in MP4."""
+    facts = opened(clips("mpeg4.mp4")).metadata
+    assert (facts.height, facts.width) == videos.frames(clips("mpeg4.mp4"))[0].shape[:2]
+
+
 @pytest.mark.parametrize("width", [-1, -(2**31)])
 def test_impossible_sizes(clips, width):
     """Matroska's element PixelWidth (b0), of one byte, takes the place of PixelHeight (ba) too."""

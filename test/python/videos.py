@@ -29,6 +29,7 @@ KINDS = {
     "annex_b.h264": (2, H264),
     "annex_b.hevc": (1, X265),
     "mpeg4.avi": (2, "-c:v mpeg4 -g 12 -bf 2"),
+    "mpeg4.mp4": (1, "-c:v mpeg4 -g 12 -bf 2"),
     "h264.avi": (2, H264),
     "mjpeg.avi": (1, "-c:v mjpeg -q:v 3"),
     "vfr.mp4": (3, "-vf select='not(mod(n\\,3))+gt(n\\,40)' -vsync vfr " + H264),
