@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Soak test: checks that the memory, descriptors and threads of a process do not grow, however many epochs it runs.
 
-Each round runs an epoch of everything that lives as long as the program (a Loader, a pipeline with branches, structured samples, a Loader over a bucket),
+Each round runs an epoch of everything that lives as long as the program (a Loader, a pipeline with branches, structured samples, clips and frames of videos
+of different sizes with a memory_limit, a Loader over a bucket),
 then creates new ones, runs a part of an epoch with them and drops them. The test samples the resources of the process after each round, when nothing is in
 flight, and also every few seconds. Steady growth after the warm-up by more than the samples' noise is a fault: the last line reports it, and the exit status
 is 1.
@@ -20,7 +21,9 @@ import io
 import math
 import os
 import runpy
+import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -180,6 +183,61 @@ def make_structured(files: Sequence[bytes], device: int | None) -> Any:
     return DALIStructuredOutputIterator(len(files) // BATCH, pipe, definition.check_and_get_output_data_structure(), None, None, True, None)
 
 
+VIDEO_SIZES = ["96x64", "320x240", "176x144", "640x360", "64x48", "480x640"]
+
+
+def write_videos(folder: Path) -> list[str]:
+    """Makes videos of different sizes, codecs and lengths with the ffmpeg program. Returns no paths if the program is missing."""
+    paths: list[str] = []
+    if not shutil.which("ffmpeg"):
+        print("soak: without videos, since there is no ffmpeg program to make them", file=sys.stderr)
+        return paths
+    folder.mkdir()
+    for i, size in enumerate(VIDEO_SIZES):
+        codec = ["libx264 -preset ultrafast", "mpeg4", "libx264 -preset ultrafast -bf 2"][i % 3]
+        source = f"-f lavfi -i testsrc2=size={size}:rate=10:duration={2 + i}"
+        path = folder / f"{i}.mp4"
+        subprocess.run(
+            ["ffmpeg", "-nostdin", "-v", "error", *f"{source} -c:v {codec} -g 12 -pix_fmt yuv420p".split(), str(path)], check=True
+        )
+        paths.append(str(path))
+    return paths
+
+
+def make_clips(paths: Sequence[str], device: int | None) -> Callable[[], Iterable[Any]]:
+    """Builds a pipeline over clips of videos that differ in size, with a limit of memory for a sample. Each epoch opens a decoder of each file, too."""
+    import stoker
+    from stoker import fn, pipeline_def
+
+    @pipeline_def(batch_size=BATCH, num_threads=2, device_id=device, seed=3, memory_limit=64 << 20)
+    def define() -> Any:
+        where = {} if device is None else {"device": "gpu"}
+        clip, label = fn.readers.video(filenames=list(paths), labels=[], sequence_length=4, random_shuffle=True, name="reader", **where)
+        return fn.resize(clip, size=[48, 48]), label
+
+    pipe = define()
+
+    def epoch() -> Iterable[Any]:
+        for path in paths:
+            decoder = stoker.VideoDecoder(path, device="cpu" if device is None else f"cuda:{device}")
+            decoder.get_frames_at([0, len(decoder) - 1])
+        for _ in range(pipe.epoch_size("reader") // BATCH):
+            yield pipe.run()
+
+    return epoch
+
+
+def make_video_loader(paths: Sequence[str], device: int | None) -> Any:
+    from stoker import Loader
+    from stoker import transforms as T
+
+    where = "cpu" if device is None else f"cuda:{device}"
+    steps = [T.RandomResizedCrop(48), T.RandomHorizontalFlip()]
+    return Loader(
+        list(paths) * 4, 4, frames=4, stride=2, transforms=steps, shuffle=True, num_threads=2, device=where, memory_limit=64 << 20
+    )
+
+
 def uneven_files(count: int) -> list[bytes]:
     """Returns JPEGs of one size, for structured samples."""
     from PIL import Image
@@ -192,13 +250,14 @@ def uneven_files(count: int) -> list[bytes]:
     return files
 
 
-def works(trees: Sequence[Any], device: int | None) -> list[Callable[[], Callable[[], Iterable[Any]]]]:
+def works(trees: Sequence[Any], clips: Sequence[str], device: int | None) -> list[Callable[[], Callable[[], Iterable[Any]]]]:
     """Returns factories; each creates an object and returns a function that runs an epoch of it. The first tree lies on a disk."""
     files = uneven_files(32)
     return [
         *(lambda tree=tree: make_loader(tree, device).__iter__ for tree in trees),
         lambda: make_branches(trees[0], device),
         lambda: make_structured(files, device).__iter__,
+        *([lambda: make_clips(clips, device), lambda: make_video_loader(clips, device).__iter__] if clips else []),
     ]
 
 
@@ -298,11 +357,12 @@ def main() -> int:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         trees: list[Any] = [Path(folder, "photos", "train")]
         write_images(trees[0], 96)
+        clips = write_videos(Path(folder, "clips"))
         if a.device is None:
             store = serve(Path(folder), a.build)
             stack.callback(store.close)
             trees.append("s3://photos/train")
-        result = soak(works(trees, a.device), a.device, a.seconds, a.plant)
+        result = soak(works(trees, clips, a.device), a.device, a.seconds, a.plant)
     measure.emit(result)
     for kind in result["grows"]:
         print(f"soak: {kind} grew by {result[kind]['growth']} in {result['seconds']} s, of which noise explains {result[kind]['error']}")
