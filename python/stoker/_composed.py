@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stoker import _docs
+from stoker import _docs, _video_input
 from stoker._catalog import Op, find
 from stoker._operator import call
 from stoker._where import users_line
@@ -48,5 +48,5 @@ def _divided(kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 # The functions of these operators, and for each a function that raises an error for unknown arguments.
-FUNCTIONS: dict[str, Callable[..., Any]] = {"readers.video_resize": video_resize}
-CHECKS: dict[str, Callable[[dict[str, Any]], object]] = {"readers.video_resize": _divided}
+FUNCTIONS: dict[str, Callable[..., Any]] = {"readers.video_resize": video_resize, _video_input.NAME: _video_input.video_input}
+CHECKS: dict[str, Callable[[dict[str, Any]], object]] = {"readers.video_resize": _divided, _video_input.NAME: _video_input.check}

@@ -25,8 +25,6 @@ static const struct {
 	const char *names, *advice; /* names: with a space around each */
 } dali_advice[] = {
 	{" video_reader_resize ", "it is readers.video_resize now"},
-	{" experimental.inputs.video ",
-		"decoders.video takes the bytes of a video from external_source; readers.video reads files clip by clip"},
 	{" readers.sequence sequence_reader ",
 		"make a video of the images and read it with readers.video, or stack images in Python and hand them in by external_source"},
 	{" optical_flow ", "compute the flow in the training loop, or in Python and hand it in by external_source"},

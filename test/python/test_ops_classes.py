@@ -212,7 +212,6 @@ def test_iter_setup_feeds_and_ends_epochs():
 def test_names_that_dali_alone_has_are_answered():
     for ask, match in [
         (lambda: fn.optical_flow, "compute the flow .*external_source"),
-        (lambda: fn.experimental.inputs.video, r"decoders\.video takes"),
         (lambda: ops.readers.Caffe2, "readers.file"),
         (lambda: ops.OpticalFlow, "optical_flow exists in DALI"),
         (lambda: fn.experimental.numba_function, "python_function takes"),

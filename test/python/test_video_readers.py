@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import stoker
 import videos
-from stoker import fn, ops, pipeline_def, types
+from stoker import errors, fn, ops, pipeline_def, types
 from storage import Store
 
 pytestmark = videos.needs_video
@@ -143,7 +143,18 @@ def test_folders_and_lists(clips, pair, tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    ["h264_open.mp4", "hevc_open.mp4", "vp9.webm", "h264.ts", "fragments.mp4", "mpeg4.avi", "annex_b.h264", "edit.mp4", "rotated.mp4"],
+    [
+        "h264_open.mp4",
+        "hevc_open.mp4",
+        "vp9.webm",
+        "h264.ts",
+        "fragments.mp4",
+        "mpeg4.avi",
+        "mpeg4.mp4",
+        "annex_b.h264",
+        "rotated.mp4",
+        "edit.mp4",
+    ],
 )
 def test_every_kind_of_file(clips, name):
     path = str(clips(name))
@@ -486,6 +497,78 @@ def test_memory_of_the_decoder_counts(tmp_path, reader):
     assert run(64 << 20).shape == (1, 720, 1280, 3)
 
 
+# ---- experimental.inputs.video ----
+
+
+def inputs_pipeline(batch=3, **arguments):
+    @pipeline_def(batch_size=batch, num_threads=2, device_id=None)
+    def define():
+        return fn.experimental.inputs.video(name="video", **arguments)
+
+    pipe = define()
+    pipe.build()
+    return pipe
+
+
+def sequences(batch):
+    return [np.array(s) for s in batch[0]]
+
+
+@pytest.mark.parametrize("policy", ["partial", "pad"])
+def test_videos_that_are_fed(clips, policy):
+    """Batches of one video follow each other; the last one is short. The next video follows."""
+    paths = [clips("h264.mp4"), clips("h264_small.mp4"), clips("vp9.webm")]
+    pipe = inputs_pipeline(sequence_length=7, last_sequence_policy=policy)
+    forms = [path.read_bytes() for path in paths]
+    pipe.feed_input("video", forms[0])
+    pipe.feed_input("video", [np.frombuffer(forms[1], np.uint8)])
+    for form, path in zip((None, None, np.frombuffer(forms[2], np.uint8)[None]), paths, strict=True):
+        if form is not None:
+            pipe.feed_input("video", form)
+        want = frames_of(path, range(len(stoker.VideoDecoder(path))))
+        got = []
+        while sum(map(len, got)) < len(want):
+            batch = sequences(pipe.run())
+            assert 1 <= len(batch) <= 3
+            got += batch
+        lengths = [7] * (len(want) // 7) + [len(want) % 7] * (len(want) % 7 > 0)
+        assert [len(s) for s in got] == (lengths if policy == "partial" else [7] * len(lengths))
+        whole = np.concatenate(got)
+        assert np.array_equal(whole[: len(want)], want) and not whole[len(want) :].any()
+    with pytest.raises(errors.NoDataError, match=r"video.* has no data"):
+        pipe.run()
+
+
+def test_videos_that_are_fed_are_refused(clips):
+    pipe = inputs_pipeline(sequence_length=2)
+    video = clips("h264.mp4").read_bytes()
+    with pytest.raises(errors.InvalidArgumentError, match="one video in each call, not 2"):
+        pipe.feed_input("video", [video, video])
+    with pytest.raises(errors.CorruptError, match="not a file that Stoker reads as video"):
+        pipe.feed_input("video", b"no video" * 100)
+    pipe.feed_input("video", video)  # the errors above left the pipeline as it was
+    assert [s.shape for s in sequences(pipe.run())] == [(2, 144, 176, 3)] * 3
+    for arguments, said in (
+        ({}, "sequence_length is missing"),
+        ({"sequence_length": 0}, "at least 1"),
+        ({"sequence_length": 2, "last_sequence_policy": "drop"}, "'partial' or 'pad'"),
+        ({"sequence_length": 2, "device": "gpu"}, "'cpu' or 'mixed'"),
+        ({"sequence_length": 2, "strides": 2}, "no argument 'strides'"),
+    ):
+        with pytest.raises(stoker.StokerError, match=said):
+            inputs_pipeline(**arguments)
+
+
+def test_a_video_input_as_a_class(clips):
+    pipe = stoker.Pipeline(batch_size=2, num_threads=2, device_id=None)
+    with pipe:
+        node = ops.experimental.inputs.Video(name="video", sequence_length=5)()
+        pipe.set_outputs(fn.resize(node, size=[20, 30]))
+    pipe.build()
+    pipe.feed_input("video", clips("h264.mp4").read_bytes())
+    assert [s.shape for s in sequences(pipe.run())] == [(5, 20, 30, 3)] * 2
+
+
 # ---- DALI ----
 
 
@@ -525,6 +608,29 @@ def test_equal_to_dali(dali, clips, arguments):
         for a, b in zip(ours[1:], theirs[1:], strict=True):
             assert a.dtype == b.dtype and a.shape == b.shape and np.allclose(a, b, atol=1e-3)
         assert np.abs(ours[0].astype(int) - theirs[0]).mean() < 8
+
+
+@pytest.mark.dali
+@pytest.mark.parametrize("policy", ["partial", "pad"])
+@pytest.mark.parametrize("length", [4, 7])
+def test_inputs_equal_dalis(dali, clips, length, policy):
+    """Which sequences a batch has, and which frames they have, when two videos are fed."""
+
+    @dali.pipeline_def(batch_size=3, num_threads=1, device_id=None, prefetch_queue_depth=1)
+    def define():
+        return dali.fn.experimental.inputs.video(name="video", sequence_length=length, last_sequence_policy=policy)
+
+    theirs = define()
+    theirs.build()
+    ours = inputs_pipeline(sequence_length=length, last_sequence_policy=policy)
+    for name in ("vp9.webm", "odd420.mkv"):
+        data = np.fromfile(clips(name), np.uint8)[None]
+        theirs.feed_input("video", data)
+        ours.feed_input("video", data)
+        for _ in range(-(-len(stoker.VideoDecoder(clips(name))) // (3 * length))):
+            got, want = sequences(ours.run()), [np.array(s) for s in theirs.run()[0]]
+            assert [s.shape for s in got] == [s.shape for s in want]
+            assert all(np.abs(a.astype(int) - b).mean() < 8 for a, b in zip(got, want, strict=True))
 
 
 @pytest.fixture(scope="session")
