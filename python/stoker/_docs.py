@@ -16,11 +16,11 @@ _WIDTH = 76  # help() may indent the text by four columns
 COMMON = {
     "device": "str or None; 'cpu', 'gpu' or 'mixed': where it runs. In a pipeline without a GPU all run on the CPU.",
     "name": "str or None; name in the graph: for reader_meta, and for random operators the key of their stream.",
-    "preserve": "accepted; without meaning here.",
-    "bytes_per_sample_hint": "accepted; without meaning here.",
-    "minibatch_size": "accepted; without meaning here.",
+    "preserve": "accepted; without effect.",
+    "bytes_per_sample_hint": "accepted; without effect.",
+    "minibatch_size": "accepted; without effect.",
     "seed": "int or None; seed of this operator in place of the pipeline's.",
-    "temp_buffer_hint": "accepted; without meaning here.",
+    "temp_buffer_hint": "accepted; without effect.",
 }
 
 
@@ -135,7 +135,7 @@ def docstring(op: Op) -> str:
     ]
     parts.append("Arguments, by name:\n\n" + textwrap.indent("\n".join(lines), "  "))
     if ignored:
-        parts.append(textwrap.fill("Taken for DALI's sake, without meaning here: " + ", ".join(sorted(ignored)) + ".", _WIDTH))
+        parts.append(textwrap.fill("Accepted for compatibility with DALI, without effect: " + ", ".join(sorted(ignored)) + ".", _WIDTH))
     parts.append(_flags_text(op))
     return "\n\n".join(p for p in parts if p)
 

@@ -128,7 +128,7 @@ def _dtypes(name: str, value: Any) -> Any:
 
 
 def _share_or_count(name: str, value: Any) -> float | None:
-    """Takes None, which means the library's default, a share or a count."""
+    """Checks a share of an epoch or a number of samples. None stands for the library's default."""
     if value is None:
         return None
     number = _numbers.number(f"Pipeline: {name}", value)
@@ -193,19 +193,20 @@ class Leading(TypedDict, total=False):
 
     batch_size: Annotated[int | None, Setting("samples in a batch.", _batch_size, core="batch_size")]
     num_threads: Annotated[
-        int | None, Setting("workers; None: what affinity, cgroup quota and LOCAL_WORLD_SIZE leave this process.", _threads)
+        int | None, Setting("worker threads; None: as many as affinity, cgroup quota and LOCAL_WORLD_SIZE allow this process.", _threads)
     ]
     device_id: Annotated[
         int | None,
         Setting(
-            'None is CPU only, and places of operators ("mixed", "gpu", .gpu()) mean nothing; a number without that GPU is an error.',
+            'number of the GPU; an error if the machine lacks it. None: the CPU only; device="mixed", device="gpu" and .gpu() then have no effect.',
             _device,
             core="device_id",
             to_core=lambda value: -1 if value is None else value,
         ),
     ]
     seed: Annotated[
-        int | None, Setting("of all random operators; None draws one. With a checkpoint the seed is the checkpoint's.", _seed, core="seed")
+        int | None,
+        Setting("seed of all random operators; None draws one. With a checkpoint it is the checkpoint's seed.", _seed, core="seed"),
     ]
 
 
@@ -215,8 +216,8 @@ class PassedOn(TypedDict, total=False):
     on_error: Annotated[
         str,
         Setting(
-            'of a damaged sample: "raise", "skip" (it shortens its batch; Loader and iterators leave out a batch of which all samples are bad) or "replace" '
-            "(another sample takes its place).",
+            'what a damaged sample does: "raise", "skip" (its batch is shorter; Loader and iterators leave out a batch of which all samples are bad) '
+            'or "replace" (another sample is read instead).',
             _on_error,
             default="raise",
             core="on_error",
@@ -226,7 +227,7 @@ class PassedOn(TypedDict, total=False):
     max_errors: Annotated[
         float | None,
         Setting(
-            "how many samples may be skipped or replaced: a share of an epoch (< 1) or a count, where 0 is none; 1% by default.",
+            "the most samples that may be skipped or replaced: a share of an epoch (< 1) or a number; 0: none; 1% by default.",
             _share_or_count,
             core="max_errors",
             to_core=lambda limit: 0.0 if limit is None else limit or -1.0,  # STK_NO_BAD_SAMPLES
@@ -244,9 +245,9 @@ class PassedOn(TypedDict, total=False):
     gpu_memory_limit: Annotated[
         int | None,
         Setting(
-            "bytes of the GPU for decoding (a file that takes more than half of it goes to the cores) and for batches ahead of the prefetched ones, or for "
-            "CIFAR's images, which lie there (else they are uploaded batch by batch); by default a 32nd of what is free there, at least 928 MiB, but never over a "
-            "quarter of it.",
+            "bytes of the GPU's memory for decoding (the CPU decodes a file that needs more than half of them) and for batches beyond the prefetched ones, or "
+            "for CIFAR's images, which are kept there if they fit, else uploaded batch by batch. By default a 32nd of the free memory, at least 928 MiB, but "
+            "never more than a quarter of it.",
             _bytes,
             core="gpu_memory",
         ),
@@ -254,7 +255,8 @@ class PassedOn(TypedDict, total=False):
     decode: Annotated[
         str,
         Setting(
-            'which side decodes the JPEG files of a pipeline on a GPU: "gpu", "cores", or "auto": the cores if they have time for all. The batches are the same.',
+            'what decodes the JPEG files of a pipeline on a GPU: "gpu", "cores" (the CPU), or "auto": the cores if they are fast enough. '
+            "The batches are the same.",
             _decode,
             default="auto",
             core="decode",
@@ -264,20 +266,20 @@ class PassedOn(TypedDict, total=False):
     held_limit: Annotated[
         int | None,
         Setting(
-            "bytes, of host memory and of the GPU's each, for outputs that are kept while the pipeline goes on, beyond those of some 16 batches; by default half "
-            "of what is free there. Labels and other outputs of up to 1 MB hold no more than themselves.",
+            "the most bytes, of host memory and of the GPU's memory each, of outputs that the program keeps while the pipeline continues, in addition to about "
+            "16 batches; by default half of the free memory. An output of up to 1 MB, such as labels, keeps no other memory alive.",
             _bytes,
             core="held_limit",
         ),
     ]
     strict: Annotated[
         bool,
-        Setting("False lets damaged JPEG data pass that still decodes.", _flag, default=True, core="lenient", to_core=operator.not_),
+        Setting("False accepts damaged JPEG files that can still be decoded.", _flag, default=True, core="lenient", to_core=operator.not_),
     ]
     storage: Annotated[
         Storage | None,
         Setting(
-            "a stoker.Storage: how to read objects that are not on a local disk; None: by the settings of the environment.",
+            "a stoker.Storage, which describes how to read objects that are not on a local disk; None: one with the environment's settings.",
             _storage,
             core="storage",
             to_core=lambda value: None if value is None else value.core(),
@@ -287,12 +289,15 @@ class PassedOn(TypedDict, total=False):
     read_requests: Annotated[
         int | None,
         Setting(
-            "reads in flight at a time, at most 2^20; 256 by default, from a store 1024, of which as many are sent as bring more bytes.",
+            "the most reads that are prepared at the same time, up to 2^20; by default 256, or 1024 from a store, of which only as many are sent as make "
+            "reading faster.",
             _most_requests,
             core="read_requests",
         ),
     ]
-    read_bytes: Annotated[int | None, Setting("bytes that are read ahead; 32 MiB by default, from a store 160.", _bytes, core="read_bytes")]
+    read_bytes: Annotated[
+        int | None, Setting("bytes that are read ahead; by default 32 MiB, or 160 MiB from a store.", _bytes, core="read_bytes")
+    ]
     # Not serialised: another process would overwrite the file.
     trace: Annotated[
         str | os.PathLike[str] | None, Setting("path of a file to which a Chrome trace is written.", _path, core="trace", kept=False)
@@ -318,8 +323,8 @@ class ByName(PassedOn, total=False):
         Any,
         Setting("expected type of all outputs, or a list with one for each (None: any). Outputs of another type are an error.", _dtypes),
     ]
-    output_ndim: Annotated[int | Sequence[int | None] | None, Setting("as output_dtype.", _dims)]
-    output_layout: Annotated[str | Sequence[str | None] | None, Setting("as output_dtype.", _as_given)]
+    output_ndim: Annotated[int | Sequence[int | None] | None, Setting("the same for numbers of dimensions.", _dims)]
+    output_layout: Annotated[str | Sequence[str | None] | None, Setting("the same for layouts.", _as_given)]
     fuse: Annotated[
         bool,
         Setting(
@@ -342,7 +347,7 @@ class ByName(PassedOn, total=False):
     enable_conditionals: Annotated[
         bool,
         Setting(
-            "if, elif, else, and, or, not of the definition may depend on a sample's data, which then takes only its branch.",
+            "if, elif, else, and, or, not in the definition may depend on a sample's data: each sample then runs only through its branch.",
             _flag,
             default=False,
         ),
@@ -507,7 +512,7 @@ def _described(settings: dict[str, Setting]) -> str:
     text = "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="    ", break_on_hyphens=False) for line in lines)
     accepted = [name + (f" ({s.doc})" if s.doc else "") for name, s in settings.items() if not s.meant]
     if accepted:
-        text += "\n\n" + textwrap.fill(f"Taken for DALI's sake, without meaning here: {', '.join(accepted)}.", _WIDTH)
+        text += "\n\n" + textwrap.fill(f"Accepted for compatibility with DALI, without effect: {', '.join(accepted)}.", _WIDTH)
     return text
 
 
