@@ -161,7 +161,7 @@ class _Rewriter(ast.NodeTransformer):
     # ---- functions ----
 
     def function(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        """Rewrites the body."""
+        """Returns the function with its body rewritten."""
         node.body = _Tail().function(node.body)
         declared = [part for s in node.body for part in within(s)]
         self.everywhere.append(frozenset(n for part in declared if isinstance(part, ast.Nonlocal) for n in part.names))
@@ -265,7 +265,7 @@ class _Rewriter(ast.NodeTransformer):
 
     @staticmethod
     def _may_wait(*values: ast.expr) -> bool:
-        """Returns whether these may be put into functions of their own: they neither assign nor await nor yield."""
+        """Returns whether these expressions may be moved into functions of their own. They may if they neither assign nor await nor yield."""
         odd = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
         return not any(isinstance(part, odd) for value in values for part in ast.walk(value))
 
@@ -399,7 +399,7 @@ def _wrapped(node: ast.AST, holder: ast.ClassDef | None) -> ast.stmt:
 
 
 def _unannotate(node: ast.FunctionDef) -> None:
-    """Annotations belong to the function object, which keeps its own."""
+    """Removes the annotations, since only the function's code is replaced: the function object keeps its annotations."""
     node.returns = None
     for arg in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg):
         if arg is not None:

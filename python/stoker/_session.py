@@ -138,7 +138,7 @@ class Session:
 
     @property
     def delivered(self) -> int:
-        """Number of batches delivered so far."""
+        """Returns the number of batches delivered so far, over all epochs."""
         return self._earlier + self.step
 
     def _begin_epoch(self) -> None:
@@ -171,7 +171,7 @@ class Session:
 
     @cached_property
     def _wraps(self) -> bool:
-        """Whether batches of the leading reader may contain the end of one epoch and the beginning of the next."""
+        """Returns whether batches of the leading reader may contain the end of one epoch and the beginning of the next."""
         return bool(self.meta().get("wraps"))
 
     def outputs(self) -> list[tuple[int, int, list[int], str]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contact sheets: what a batch looks like, in a notebook or a file."""
+"""Draws contact sheets, which show the images of a batch in a notebook or in a file."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     import numpy as np
 
 GAP = 4  # pixels between cells
-SHADE = 32  # of the background
+SHADE = 32  # gray value of the background, from 0 to 255
 MOST_IMAGES = 64
-CELL = 224  # larger images are made smaller
+CELL = 224  # most pixels of a side of a cell; larger images are made smaller
 
 
 class Sheet:
-    """Images in rows, as one picture. A notebook shows it; save() writes it; `pixels` is the picture as an array (height, width, 3) of uint8."""
+    """One picture of several images, which stand in rows. A notebook shows it, save() writes it, and `pixels` is its array (height, width, 3) of uint8."""
 
     def __init__(self, pixels: np.ndarray, text: str) -> None:
         self.pixels = pixels
@@ -55,7 +55,7 @@ def view(
     holds images is drawn. A batch of stoker.structured is searched at all depths. Images are (channels, height, width), (height, width, channels) or
     (height, width), with 1, 3 or 4 channels (the fourth is dropped), on the CPU or on a GPU.
     A Pipeline gives a Drawing, an SVG of its levels, chains and passes, and of what runs where.
-    images: how many at most. columns: images in a row; None: about as many as rows.
+    images: the most images that are drawn. columns: number of images in a row; None: about as many as there are rows.
     mean, std: undo `Normalize(mean, std)`. Without them, floats between 0 and 1, and between 0 and 255, are shown as they are; the values of any other batch
     are stretched so that the darkest is black and the brightest white.
     boxes: the name of the field that holds the images' boxes, or the boxes themselves: an array (boxes, 4 or more) for each image, in pixels, or a
@@ -92,7 +92,7 @@ def view(
 
 
 def _images_of(batch: Any, most: int) -> list[np.ndarray]:
-    """Returns the images of the first field that holds some, as arrays (height, width, channels) or (height, width)."""
+    """Returns at most `most` images of the first field that holds images, as arrays (height, width, channels) or (height, width)."""
     for _, field in _fields_of(batch):
         arrays = _arrays_of(field, most)
         if arrays:
@@ -101,7 +101,7 @@ def _images_of(batch: Any, most: int) -> list[np.ndarray]:
 
 
 def _fields_of(batch: Any) -> Iterator[tuple[str, Any]]:
-    """Yields the fields of a batch with their names; those of nested groups, too."""
+    """Yields (name, value) of each field of a batch, including the fields of nested groups."""
     if hasattr(batch, "to_dictionary"):  # of stoker.structured
         batch = batch.to_dictionary()
     if isinstance(batch, Mapping):
@@ -129,7 +129,7 @@ def _stacked(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def _boxes_of(batch: Any, given: Any, count: int) -> list[np.ndarray]:
-    """Returns the boxes of each of the first images; an empty list if there are none."""
+    """Returns the boxes of each of the first `count` images; an empty list if the batch has no boxes."""
     if given is None or isinstance(given, str):
         found = [field for name, field in _fields_of(batch) if name == (given or "boxes")]
         if not found and given is not None:
@@ -186,7 +186,7 @@ def _with_boxes(image: np.ndarray, boxes: np.ndarray, scale: float) -> np.ndarra
 
 
 def _arrays_of(field: Any, most: int) -> list[np.ndarray]:
-    """Returns the images of one field, or an empty list if it holds none."""
+    """Returns at most `most` images of one field, or an empty list if the field holds something else."""
     import numpy as np
 
     items: list[np.ndarray | None]
@@ -226,7 +226,7 @@ def _host(value: Any) -> np.ndarray | None:
 
 
 def _channels_at(shape: tuple[int, ...]) -> int | None:
-    """Returns the axis of the channels of an array of three dimensions, the first one if two axes could be it; None: the array is not an image."""
+    """Returns the axis of the channels in an array of three dimensions; the first one if two axes could be it; None if the array is not an image."""
     for axis in (0, 2):
         if shape[axis] in (1, 3, 4) and min(shape) > 0:
             return axis
@@ -273,7 +273,7 @@ def _bytes_of(images: list[np.ndarray], mean: Sequence[float] | None, std: Seque
 
 
 def _small(image: np.ndarray) -> np.ndarray:
-    """Makes an image that is larger than a cell smaller, by the mean of square blocks."""
+    """Returns an image that fits into a cell: a larger one is reduced by the mean of square blocks of pixels."""
     import numpy as np
 
     step = -(-max(image.shape[:2]) // CELL)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signatures that help() shows in a few lines, with all parameters there for tools that read them."""
+"""Makes signatures that help() shows in a few lines, but that hold all parameters for tools that read them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Storage: how to read objects that are not on a local disk."""
+"""The class Storage, which describes how to read objects that are not on a local disk."""
 
 from __future__ import annotations
 
@@ -32,30 +32,34 @@ class _Secret:
 
 
 class Storage:
-    """How to read objects that are not on a local disk. Missing arguments are taken from the places in which AWS's tools look (doc/storage.md).
+    """Describes how to read objects that are not on a local disk. Missing arguments are taken from the places in which AWS's tools look (doc/storage.md).
 
         store = stoker.Storage(endpoint="https://minio.example.org:9000", access_key=..., secret_key=...)
         train = Loader("s3://bucket/train", 256, storage=store)
 
-    endpoint, region: of the store. access_key, secret_key, session_token: keys, or profile: the name of those in AWS's files, or anonymous=True: requests are
-    not signed. path_style: True puts the bucket into the path, False into the host's name; None: into the path where an endpoint is given.
-    ca_bundle: a file of the certificates that are trusted. proxy: a URL; "" for none.
-    requests: under way at a time, at most 2048, and as many connections as hold half of the files that may be open. threads: that send them,
-    2 (at most 16).
-    retries: of a request that the store or the network fails, 10; before any server has answered, 4, and 1 where a time-out was waited for.
-    hedging: whether a request whose answer is later than nearly all others is sent a second time.
-    connect_timeout (with TLS's handshake), answer_timeout (to the first byte), stall_timeout (in which 4 KiB must come): seconds of each try; 5, 20 and 10.
-    fetch: a function of yours that replaces Stoker's own source: fetch(uri, offset, length) gives the bytes, of any type with a buffer; length None: all
-    from offset on. It is called on threads, fetch_threads (32) at a time. FileNotFoundError is a failure of that sample; other errors are tried again, as a
-    store's are, unless they are mistakes (TypeError and the like) or PermissionError. fetch_schemes: of the URIs that it reads, as ("gs", "s3"); None:
-    all that Stoker does not read itself. list: a second function; list(uri), for the URI of a folder, which ends in a slash, gives all files below it at any
-    depth, as pairs of URI and bytes. With it, folders, globs and tars without an index are read too. An fsspec filesystem may stand for both: fetch=fs.
+    endpoint: URL of the store. region: its region. access_key, secret_key, session_token: the keys that sign requests. profile: name of the keys in AWS's
+    files, instead of the keys themselves. anonymous=True: requests are not signed. path_style: True puts the bucket into the URL's path, False into the name
+    of the host; None puts it into the path if an endpoint is given.
+    ca_bundle: path of a file with the certificates that are trusted. proxy: URL of a proxy; "" uses none.
+    requests: the most requests that are sent at the same time, up to 2048. It is also limited by the connections that fit into half of the files that the
+    process may open. threads: number of threads that send requests: 2 by default, at most 16.
+    retries: how often a request that failed at the store or in the network is sent again: 10 times by default. Before any server has answered it is 4 times,
+    or once if the failure was a time-out.
+    hedging: whether a request is sent a second time if its answer takes longer than nearly all others did.
+    connect_timeout: seconds in which a connection must be made, including the TLS handshake (5). answer_timeout: seconds until the first byte (20).
+    stall_timeout: seconds in which each 4 KiB must arrive (10). Each try of a request has these limits.
+    fetch: a function of yours that reads objects in place of Stoker: fetch(uri, offset, length) returns the bytes as an object with a buffer; if length is
+    None, all bytes from offset on. It is called on threads, at most fetch_threads (32) calls at a time. If it raises FileNotFoundError, that sample has
+    failed; after other errors it is called again, as a request to a store is sent again, except for PermissionError and for mistakes in the program such as
+    TypeError. fetch_schemes: the schemes of the URIs that the function reads, such as ("gs", "s3"); None: all schemes that Stoker does not read itself.
+    list: a second function of yours. list(uri) gets the URI of a folder, which ends in a slash, and returns a pair (URI, bytes) for each file below it, at
+    any depth. With it, folders, globs and tars without an index can be read too. An fsspec filesystem can be given for both functions: fetch=fs.
 
-    cache: a folder in which objects are kept on this host, as "/nvme/stoker", or "memory": one in /dev/shm. cache_limit: its bytes, as a number or "200GB";
-    four fifths of what is free. It is shared by all processes of the host, which download an object once, and filled up to its limit; what no run uses for
-    a while goes when others need room. `stoker cache` looks after it.
+    cache: a folder of this host in which objects are kept, such as "/nvme/stoker"; "memory" is a folder in /dev/shm. cache_limit: the most bytes in it, as a
+    number or as "200GB"; by default four fifths of the free space. All processes of the host share the folder, so that each object is downloaded once. When
+    it is full, objects that no run has used for a while are removed. The command `stoker cache` shows and empties it.
 
-    Pipelines and Loaders that are given the same Storage share its connections. Keys show in no repr, message, trace, state or pickle.
+    Pipelines and Loaders that are given the same Storage share its connections. Keys appear in no repr, message, trace, state or pickle.
     """
 
     def __init__(
@@ -116,10 +120,10 @@ class Storage:
             "fetch_threads": _count("fetch_threads", fetch_threads, 1, 4096),
         }
         self._made: tuple[int, _core.Storage] | None = None
-        self.core()  # mistakes show here
+        self.core()  # raises an error now if an argument is wrong
 
     def core(self) -> _core.Storage:
-        """Returns this process's object of the library."""
+        """Returns the C module's object for this Storage. Each process makes its own."""
         if self._made is None or self._made[0] != os.getpid():
             plain = {k: v.value if isinstance(v, _Secret) else v for k, v in self._given.items()}
             self._made = (os.getpid(), _core.Storage(**plain))
@@ -141,8 +145,8 @@ _common: tuple[dict[str, str], weakref.ref[Storage]] | None = None
 
 
 def common() -> Storage:
-    """Returns the Storage of those who name none. All that live at the same time share one, with its connections, as long as the environment, from which its
-    settings come, stays as it is."""
+    """Returns the Storage for pipelines that were not given one. Its settings come from the environment. Pipelines that exist at the same time share it and
+    its connections, as long as the environment does not change."""
     global _common
     environment = dict(os.environ)
     found = _common[1]() if _common is not None and _common[0] == environment else None
@@ -153,14 +157,14 @@ def common() -> Storage:
 
 
 def of(source: Any, storage: Storage | None) -> Storage | None:
-    """Returns the Storage that reads a source: the one that the user names, the common one for a URL, or None."""
+    """Returns the Storage that reads a source: the given one; without one, the common one if the source is a URL, else None."""
     if storage is not None and not isinstance(storage, Storage):
         raise InvalidArgumentError(f"storage is a stoker.Storage, not {storage!r:.100}")
     return common() if storage is None and isinstance(source, str) and "://" in source else storage
 
 
 def _folder(cache: str | os.PathLike[str]) -> str:
-    """ "memory" is the library's word for a folder that the kernel keeps in memory and that only this user may read."""
+    """Returns the path of the cache's folder. Leaves "memory" as it is: the library makes a folder in memory of it that only this user may read."""
     if cache == "memory":
         return "memory"
     try:

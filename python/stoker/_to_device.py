@@ -20,7 +20,7 @@ _ALIGN = 16
 
 
 class Copied:
-    """A copy of a tree that is under way. Keep it until the copy has been taken with get()."""
+    """A copy of a tree that has been started. Keep this object until get() has returned the copy."""
 
     def __init__(self, made: Any, event: Any, buffers: list[Any], device: Any) -> None:
         self._made, self._event, self._buffers, self._device = made, event, buffers, device
@@ -45,7 +45,7 @@ class Copied:
 
 
 class Started(Copied):
-    """A copy that another thread packs."""
+    """A copy that was started on another thread, which also packs its tensors."""
 
     def __init__(self, future: Future[Copied]) -> None:
         self._future = future
@@ -58,13 +58,13 @@ class Started(Copied):
 
 
 def to_device(tree: Any, device: Any) -> Any:
-    """Returns a copy of a tree with all tensors and arrays on a device: nested lists, tuples and dicts, of which the other values stay as they are.
+    """Returns a copy of a tree (nested lists, tuples and dicts) in which all tensors and arrays are on a device. Other values are not changed.
 
         batch = stoker.to_device({"boxes": [a, b, c], "ids": ids}, "cuda")
 
-    Many small tensors are packed into pinned memory and go up in one copy, instead of one copy and one wait for each. The copy is ordered like other work on
-    the current stream, so that no call has to wait for it. NumPy's arrays become tensors. A tensor that is on the device already stays the same object, as with
-    Tensor.to. Copies to the CPU are finished on return.
+    Many small tensors are packed into pinned memory and sent to the GPU in one copy, instead of one copy and one wait for each. The copy is ordered like
+    other work on the current stream, so that no call has to wait for it. NumPy arrays become tensors. A tensor that is on the device already is returned
+    itself, as Tensor.to does. A copy to the CPU is complete when the function returns.
     """
     import torch
 
@@ -80,7 +80,8 @@ _lock = threading.Lock()
 
 
 def start_in_background(tree: Any, device: Any, **how: Any) -> Copied:
-    """Starts a copy on a thread and a stream of its own. Later changes of the tree's tensors may or may not be seen."""
+    """Starts a copy on a thread and a stream of its own. If the caller changes tensors of the tree after this call, the copy may or may not have the
+    changes."""
     import torch
 
     global _pool
@@ -109,8 +110,8 @@ def start_in_background(tree: Any, device: Any, **how: Any) -> Copied:
 def start(tree: Any, device: Any, pinned: bool = True, pack: bool = True, align: int = _ALIGN, chunk: int = _CHUNK) -> Copied:
     """Starts a copy on the current stream.
 
-    pinned: pack into pinned memory. pack: pack small tensors at all. align: the bytes to which each packed tensor is aligned. chunk: the most bytes of one
-    packed copy; a tensor that is larger has a copy of its own.
+    pack: whether small tensors are packed. pinned: whether they are packed into pinned memory. align: the bytes to which each packed tensor is aligned.
+    chunk: the most bytes of one packed copy; a larger tensor is copied by itself.
     """
     import torch
 
@@ -149,7 +150,8 @@ def start(tree: Any, device: Any, pinned: bool = True, pack: bool = True, align:
 
 
 def _take_apart_other(node: Any) -> tuple[Any, Any] | None:
-    """Takes apart a value of another type than tensor, list, tuple or dict: returns None if it stays as it is, (None, tensor), or (constructor, children)."""
+    """Splits a value whose type is not exactly torch.Tensor, list, tuple or dict. Returns (None, tensor) for an array or for a tensor of a subclass,
+    (constructor, children) for another container, and None for a value that is not changed."""
     import torch
 
     if isinstance(node, torch.Tensor):
@@ -213,7 +215,7 @@ def _copy_packed(
 
 
 class _Piece:
-    """Tensors of one dtype that lie next to each other in a buffer. Numbers without dimensions lie `step` bytes apart."""
+    """Tensors of one dtype that lie next to each other in a buffer. Tensors without dimensions lie `step` bytes apart."""
 
     __slots__ = ("begin", "dtype", "members", "numbers", "rows", "shape", "size", "step", "tensors")
 

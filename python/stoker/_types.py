@@ -14,8 +14,8 @@ CPU_ONLY_DEVICE_ID = -99999
 
 
 class DALIDataType(IntEnum):
-    """Type of an element. STRING is that of fields of stoker.structured, whose texts are uint8 in a pipeline; operators know no such type. Those of the
-    enumerations are the types of what random.choice gives of lists of them, for arguments of their kind; cast makes numbers of them."""
+    """Type of an element. STRING is only for fields of stoker.structured: in a pipeline their texts are bytes (UINT8). DATA_TYPE, IMAGE_TYPE and INTERP_TYPE
+    are the types of values that random.choice returns from a list of such constants; cast converts them to numbers."""
 
     STRING = -2
     NO_TYPE = -1
@@ -58,7 +58,7 @@ class DALIImageType(IntEnum):
 
 
 class DALIInterpType(IntEnum):
-    """Interpolation."""
+    """Method of interpolation when an image is resized or warped."""
 
     INTERP_NN = 0
     INTERP_LINEAR = 1
@@ -74,7 +74,7 @@ class DALIInterpType(IntEnum):
 
 
 class PipelineAPIType(Enum):
-    """How batches are taken from a pipeline; kept for DALI's sake."""
+    """How batches are taken from a pipeline. Stoker has it only because programs written for DALI use it."""
 
     BASIC = 0
     ITERATOR = 1
@@ -232,7 +232,7 @@ def to_dtype(value: Any) -> DALIDataType:
 
 
 def dtype_name(dtype: int) -> str:
-    """Returns the name of a type as NumPy and torch have it."""
+    """Returns the name that NumPy and torch give to a type, such as "float32"."""
     return {FLOAT: "float32"}.get(DALIDataType(dtype), DALIDataType(dtype).name.lower())
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings what a user gives for an argument to the kind that the operator's table asks for."""
+"""Converts the value that a user gives for an argument to the type that the operator's table names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stoker._catalog import Arg, ArgKind, Op
 
 
 class ValueKind(IntEnum):
-    """How a value is handed to the library (enum stk_value_kind)."""
+    """The form in which a value is passed to the library (enum stk_value_kind)."""
 
     NONE = 0
     BOOL = 1
@@ -52,7 +52,7 @@ def _wrong(arg: Arg, value: Any) -> BadValue:
 
 
 def _plain(value: Any) -> Any:
-    """Converts values of NumPy and torch to Python's."""
+    """Converts values of NumPy and torch to Python numbers and lists."""
     if isinstance(value, types.ScalarConstant):
         return value.value
     if hasattr(value, "tolist") and not isinstance(value, (list, tuple, str, bytes, memoryview)):

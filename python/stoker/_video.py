@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""VideoDecoder: frames of one video, with the methods of torchcodec's class of that name."""
+"""The class VideoDecoder, which decodes frames of one video and has the methods of torchcodec's class of that name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Unpacked:
 
 @dataclass
 class Frame(_Unpacked):
-    """One frame: uint8 of shape (C, H, W) or (H, W, C), when it begins, and for how long it is shown."""
+    """One frame: `data` of uint8 and shape (C, H, W) or (H, W, C), the second at which it begins, and the seconds for which it is shown."""
 
     data: Any
     pts_seconds: float
@@ -37,7 +37,7 @@ class Frame(_Unpacked):
 
 @dataclass
 class FrameBatch(_Unpacked):
-    """Frames of equal size: uint8 of shape (N, C, H, W) or (N, H, W, C), with float64 times of shape (N,)."""
+    """N frames of equal size: `data` of uint8 and shape (N, C, H, W) or (N, H, W, C), and times in seconds as float64 of shape (N,)."""
 
     data: Any
     pts_seconds: Any
@@ -70,7 +70,7 @@ class VideoMetadata:
 
 
 def _torch() -> Any:
-    """Torch, or None if it is not installed."""
+    """Returns the module torch, or None if it is not installed."""
     try:
         import torch
     except ImportError:
@@ -79,7 +79,7 @@ def _torch() -> Any:
 
 
 class _FileLike:
-    """Reads a file object that has seek and read."""
+    """Reads the bytes of a video from a file object that has seek and read."""
 
     def __init__(self, file: Any) -> None:
         self.file = file
@@ -118,7 +118,7 @@ def _open(source: Any, storage: Storage | None, stream: int, strict: bool) -> _c
 
 @functools.cache
 def _gpu(number: int) -> _core.VideoDevice:
-    """A GPU's video decoder, which is kept from one video to the next."""
+    """Returns the video decoder of a GPU. All videos that are opened on that GPU share it."""
     return _core.VideoDevice(number)
 
 
@@ -198,16 +198,17 @@ class VideoDecoder:
 
     @property
     def counters(self) -> dict[str, float]:
-        """Frames wanted, packets decoded for them, trips from a key frame, requests to a store, and the seconds that the cores took for each part."""
+        """Returns figures since the video was opened: frames that were asked for, packets that were decoded for them, how often decoding began at a key frame,
+        requests to a store, and the seconds that the cores took for each part."""
         return self._video.counters()
 
     @property
     def why_on_cores(self) -> str:
-        """Why frames for the GPU were decoded on the cores the last time that happened; empty if it has not."""
+        """Returns why frames for the GPU were decoded on the CPU cores the last time that this happened; "" if it has not happened."""
         return self._video.why_on_cores()
 
     def _use_gpu(self) -> bool:
-        """Opens the GPU for decoding. False if this build has no kernels or finds no driver: frames are then copied there by torch."""
+        """Opens the GPU for decoding. Returns False if this build has no GPU kernels or finds no driver: torch then copies the frames to the GPU."""
         index = self._torch.device(self._device).index
         try:
             self._video.use_gpu(_gpu(self._torch.cuda.current_device() if index is None else index))
@@ -233,7 +234,7 @@ class VideoDecoder:
         return tensor.reshape(shape).to(self._device)
 
     def _read_gpu(self, frames: list[int]) -> Any:
-        """Frames in memory of the GPU, or None if they do not have the size that the file states."""
+        """Returns the frames in memory of the GPU; None if they do not have the size that the file states."""
         torch, (height, width) = self._torch, (self.metadata.height, self.metadata.width)
         shape = (len(frames), 3, height, width) if self._planar else (len(frames), height, width, 3)
         tensor = torch.empty(shape, dtype=torch.uint8, device=self._device)
@@ -278,17 +279,17 @@ class VideoDecoder:
         return (self[i] for i in range(len(self)))
 
     def get_frame_at(self, index: int) -> Frame:
-        """The frame with this number; negative numbers count from the end."""
+        """Returns the frame with this number. Negative numbers count from the end: -1 is the last frame."""
         i = self._number(index)
         begin, duration, _ = self._video.frame(i)
         return Frame(self._read([i])[0], begin, duration)
 
     def get_frames_at(self, indices: Iterable[int]) -> FrameBatch:
-        """Frames with these numbers, in this order."""
+        """Returns the frames with these numbers, in the given order. Negative numbers count from the end."""
         return self._batch([self._number(i) for i in (indices.tolist() if hasattr(indices, "tolist") else indices)])
 
     def get_frames_in_range(self, start: int, stop: int, step: int = 1) -> FrameBatch:
-        """Frames start, start + step, ... before stop."""
+        """Returns the frames start, start + step, ... that come before stop."""
         if not 0 <= start < len(self):
             raise IndexError(f"start is {start}; it must be from 0 to {len(self) - 1}")
         if stop < start:
@@ -308,15 +309,16 @@ class VideoDecoder:
         return self._video.shown(seconds)
 
     def get_frame_played_at(self, seconds: float) -> Frame:
-        """The frame that is shown at this time."""
+        """Returns the frame that is shown at this second of the video."""
         return self.get_frame_at(self._shown(seconds))
 
     def get_frames_played_at(self, seconds: Iterable[float]) -> FrameBatch:
-        """Frames that are shown at these times, in this order."""
+        """Returns the frames that are shown at these seconds of the video, in the given order."""
         return self._batch([self._shown(float(s)) for s in (seconds.tolist() if hasattr(seconds, "tolist") else seconds)])
 
     def get_frames_played_in_range(self, start_seconds: float, stop_seconds: float, fps: float | None = None) -> FrameBatch:
-        """Frames that are shown in the half-open range [start_seconds, stop_seconds). With fps: those shown at start, start + 1 / fps, ..."""
+        """Returns the frames that are shown in the half-open range [start_seconds, stop_seconds). With fps it returns those that are shown at start_seconds,
+        start_seconds + 1 / fps, and so on."""
         m = self.metadata
         if not start_seconds <= stop_seconds:
             raise ValueError(f"start_seconds is {start_seconds}; it must not be after stop_seconds, which is {stop_seconds}")

@@ -17,9 +17,9 @@ _shown: set[str] = set()
 
 class _Places(threading.local):
     def __init__(self) -> None:
-        self.steps: list[str] = []  # of a structured pipeline, outermost first
-        self.paths: list[str] = []  # in the sample's tree, each from where the one before leads
-        self.silent = False  # notices of this thread are dropped
+        self.steps: list[str] = []  # names of the current steps of a structured pipeline, outermost first
+        self.paths: list[str] = []  # paths in the sample's tree; each begins where the one before it ends
+        self.silent = False  # whether notices of this thread are dropped
 
 
 _places = _Places()
@@ -27,7 +27,7 @@ _places = _Places()
 
 @contextmanager
 def in_step(name: str) -> Iterator[None]:
-    """Operators that are added inside belong to a step of a structured pipeline: their errors name it."""
+    """Makes operators that are added within the `with` block belong to a step of a structured pipeline, which their errors name."""
     _places.steps.append(name)
     try:
         yield
@@ -37,7 +37,7 @@ def in_step(name: str) -> Iterator[None]:
 
 @contextmanager
 def at_path(path: str) -> Iterator[None]:
-    """Operators that are added inside work on this place of the sample's tree: their errors name it."""
+    """Makes operators that are added within the `with` block belong to a path in the sample's tree, which their errors name."""
     _places.paths.append(path)
     try:
         yield
@@ -46,7 +46,8 @@ def at_path(path: str) -> Iterator[None]:
 
 
 def users_line() -> str:
-    """ "train.py:31" of the innermost frame outside this package; of a step of a structured pipeline with its name, and where in the tree it is at work."""
+    """Returns the user's line as text, such as "train.py:31": that of the innermost frame outside this package. Within a step of a structured pipeline, the
+    text also has the step's name and the path in the sample's tree."""
     line = _line()
     if _places.steps:
         line += f", {_places.steps[-1]}"
@@ -66,8 +67,8 @@ def _line() -> str:
 
 
 def missing(message: str, up: int = 2) -> Exception:
-    """Returns the exception for a name that a __getattr__ does not find. It is an ImportError where the name is asked for by `from module import name`, which would
-    put a bare message in the place of an AttributeError. up: how many frames above this one that is."""
+    """Returns the exception for a name that a module's __getattr__ does not find: an AttributeError, or an ImportError if `from module import name` asked for
+    the name, since Python would replace an AttributeError's message there. up: number of frames from this function to the code that asked."""
     import opcode
 
     frame = sys._getframe(up)
@@ -87,7 +88,7 @@ def warn(text: str) -> None:
 
 @contextmanager
 def without_notices() -> Iterator[None]:
-    """Drops the notices of this thread: for calls that the package makes itself, in forms that it would advise a user against."""
+    """Drops the notices of this thread within the `with` block. The package uses it where it calls its own functions in ways that it advises users against."""
     before, _places.silent = _places.silent, True
     try:
         yield
@@ -96,7 +97,7 @@ def without_notices() -> Iterator[None]:
 
 
 def notice(text: str) -> None:
-    """Logs a line once a process: for what is accepted and does nothing, or not what it says."""
+    """Logs a line, once in each process. It is for arguments that are accepted although they have no effect, or another effect than their name says."""
     if text not in _shown and not _places.silent:
         _shown.add(text)
         tell(text)

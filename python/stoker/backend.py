@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The classes of delivered data, under the name that DALI has for their module."""
+"""The classes of tensors that pipelines return, under the name of DALI's module for them."""
 
 from typing import NoReturn
 

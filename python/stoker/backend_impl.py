@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The classes of delivered data, under the name of DALI's extension module."""
+"""The classes of tensors that pipelines return, under the name of DALI's extension module."""
 
 import sys
 from typing import NoReturn

@@ -55,12 +55,12 @@ class DataNode:
 
     @property
     def name(self) -> str:
-        """Name of the operator that computes the value: the name that the user gave it, or its kind."""
+        """Returns the name of the operator that computes the value: the name that the user gave it, or the name of its kind."""
         return self._what
 
     @property
     def device(self) -> str:
-        """Device of the value: "cpu" or "gpu"."""
+        """Returns the device of the value: "cpu" or "gpu"."""
         return self._builder.device(self._ref)
 
     def __repr__(self) -> str:
@@ -297,11 +297,11 @@ def _expand(node: DataNode, keys: list[Any]) -> list[Any]:
 
 
 class _Bounds:
-    """The numbers of a subscript. A number may come from a node: then it is an input of the operator."""
+    """Collects the numbers of a subscript. A number that comes from a node becomes an input of the operator."""
 
     def __init__(self) -> None:
         self.nodes: list[DataNode] = []
-        self.held: list[int] = []  # for each number: the input that gives its value, counted from 1; 0 if it is not from a node
+        self.held: list[int] = []  # for each number, the input that gives its value, counted from 1; 0 for a constant
 
     def add(self, value: Any, otherwise: int, what: str) -> int:
         """Returns a bound: `otherwise` for None, and 1 for a node, which becomes an input that replaces the 1."""

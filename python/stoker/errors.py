@@ -11,7 +11,7 @@ from typing import Any
 
 _WORD = re.compile(r"[^ \t\r\n\"'<>`]*")
 _SCHEME = re.compile(r"[A-Za-z0-9+.-]+://")
-_PLAIN_KEYS = {"s3", "s3list", "gs", "gslist", "file"}  # in which ? and # may be part of a name
+_PLAIN_KEYS = {"s3", "s3list", "gs", "gslist", "file"}  # schemes of URLs in which ? and # may be part of a name
 _PARAMETER = re.compile(
     r"(?i)((?:[?&;_-]|%26|%3F|%2D)(?:signature|security-token|credential|token|password|passwd|secret|sig|accesskeyid)(?:=|%3D|%253D))"
     r"((?:(?!%26)[^ \t\r\n\"'<>`&;])*)"
@@ -39,8 +39,8 @@ def _clean_parameter(found: re.Match[str]) -> str:
 
 
 def safe_text(text: str) -> str:
-    """Returns the text without the secrets of URLs (user, password, query, signatures) and without characters that control a terminal, as the library makes its own
-    messages (src/base/safe_text.h). Line breaks and tabs stay."""
+    """Returns the text without the secrets of URLs (user, password, query, signatures) and without characters that control a terminal, as the library makes
+    its own messages (src/base/safe_text.h). Line breaks and tabs stay."""
     at = 0
     while found := _SCHEME.search(text, at):
         at = found.end()
@@ -91,8 +91,8 @@ class UnknownArgumentError(ArgumentError, KeyError):
 
 
 class ShapeError(StokerError, ValueError, AssertionError, IndexError):
-    """Shapes that do not fit together, or an axis that a tensor does not have. An IndexError too, which DALI raises for such an axis, and an
-    AssertionError, since code written for ACCV-Lab's batching helpers expects one."""
+    """Raised for shapes that do not fit together, or for an axis that a tensor does not have. It is an IndexError too, which DALI raises for such an axis,
+    and an AssertionError, since code written for ACCV-Lab's batching helpers expects one."""
 
 
 class NotFoundError(StokerError, LookupError):
@@ -124,7 +124,7 @@ class StateError(StokerError):
 
 
 class NoDataError(StateError, IndexError):
-    """A run for which nothing was fed. DALI raises an IndexError."""
+    """Raised by a run for which no data was passed to feed_input. It is an IndexError too, which DALI raises."""
 
 
 class StalledError(StokerError, TimeoutError):

@@ -24,22 +24,22 @@ def max(left: Any, right: Any) -> DataNode:
 
 
 def clamp(value: Any, lo: Any, hi: Any) -> DataNode:
-    """value, at least lo and at most hi."""
+    """Returns the value, or lo if the value is smaller, or hi if it is larger."""
     return min(max(value, lo), hi)
 
 
 def pow(base: Any, exponent: Any) -> DataNode:
-    """base to the power of exponent, in the operands' type."""
+    """Returns base to the power of exponent, in the common type of the operands."""
     return arithmetic("pow", base, exponent)
 
 
 def fpow(base: Any, exponent: Any) -> DataNode:
-    """base to the power of exponent, in floating point."""
+    """Returns base to the power of exponent, computed in floating point."""
     return arithmetic("fpow", base, exponent)
 
 
 def atan2(x: Any, y: Any) -> DataNode:
-    """Angle whose tangent is x / y, in the quadrant of both: DALI's names, in its order (elsewhere y comes first)."""
+    """Returns the angle in radians, from -pi to pi, whose tangent is x / y. The names and the order are DALI's; most libraries call the first argument y."""
     return arithmetic("atan2", x, y)
 
 

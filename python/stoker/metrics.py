@@ -26,7 +26,8 @@ __all__ = ["METRICS", "Exporter", "Log", "Metric", "lightning", "opentelemetry",
 
 
 class Metric(NamedTuple):
-    """One metric: its name after "stoker_", its kind, the counter that it shows, the factor that gives its unit, its help, and its labels."""
+    """One metric: its name without the prefix "stoker_", its kind, the counter that it shows, the factor that converts the counter to the metric's unit, its
+    help text, and its labels."""
 
     name: str
     kind: str  # "counter" or "gauge"
@@ -69,7 +70,7 @@ METRICS: tuple[Metric, ...] = (
 
 
 class _Loaders:
-    """The loaders that are measured, by the user's names. Keeps none of them alive."""
+    """The loaders that are measured, by the user's names for them. It holds weak references, so that a loader can be freed."""
 
     def __init__(self, loaders: Any) -> None:
         named = loaders if isinstance(loaders, Mapping) else {"loader": loaders}
@@ -111,7 +112,7 @@ def _counters(loader: Any) -> dict[str, float]:
     for pipe in _pipelines(loader):
         try:
             counters = pipe.counters()
-        except StokerError:  # closed
+        except StokerError:  # the pipeline is closed
             continue
         for name, value in counters.items():
             total[name] = total.get(name, 0.0) + value
@@ -170,7 +171,7 @@ class Exporter:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Requests are not logged: the log belongs to the training."""
+                """Does nothing: requests for metrics are not written to the log of the training."""
 
         class Server(ThreadingHTTPServer):
             daemon_threads = True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clips of a VideoDecoder's video, with the functions of torchcodec.samplers: at random or at regular places, by number or by time."""
+"""Decodes clips of a VideoDecoder's video, with the functions of torchcodec.samplers. Clips begin at random or at regular frame numbers or times."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def clips_at_random_indices(
 ) -> FrameBatch:
     """Decodes clips that begin at frames drawn with torch's random numbers.
 
-    num_indices_between_frames: distance between consecutive frames of a clip.
+    num_indices_between_frames: difference between the numbers of consecutive frames of a clip.
     sampling_range_start, sampling_range_end: a clip begins at one of these frames, the last excluded; negative ones count from the end. By default all clips
     lie inside the video.
     policy: what becomes of frames after the video's end: "repeat_last" repeats the clip's last frame, "wrap" its first ones, "error" raises an error.
@@ -155,9 +155,9 @@ def clips_at_random_timestamps(
 ) -> FrameBatch:
     """Decodes clips that begin at times drawn with torch's random numbers.
 
-    seconds_between_frames: time from one frame of a clip to the next. Default: the average duration of a frame.
+    seconds_between_frames: seconds from one frame of a clip to the next. Default: the average duration of a frame.
     sampling_range_start, sampling_range_end: a clip begins between these times. By default all clips lie inside the video.
-    policy: as of clips_at_random_indices.
+    policy: as for clips_at_random_indices.
     """
     import torch
 

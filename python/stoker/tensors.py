@@ -130,7 +130,7 @@ class TensorCPU(_Tensor):
         self._again(self._array(), layout or "")
 
     def reinterpret(self, dtype: DALIDataType) -> None:
-        """Reads the same bytes as elements of another type. InvalidArgumentError if the sizes of the types differ."""
+        """Reads the same bytes as elements of another type, without a copy. Raises InvalidArgumentError if the sizes of the types differ."""
         array, kind = self._array(), to_numpy_type(dtype)
         if array.dtype.itemsize != kind().itemsize:
             raise InvalidArgumentError(f"reinterpret: {self.dtype!r} and {DALIDataType(dtype)!r} differ in size")
@@ -176,7 +176,7 @@ class TensorGPU(_Tensor):
         return copy
 
     def use_stream(self, stream: Any) -> None:
-        """See TensorListGPU.use_stream."""
+        """Notes that a stream reads the tensor, so that its memory is not written again too early. See TensorListGPU.use_stream."""
         self._batch.use_stream(stream_handle(stream))
 
     def copy_to_external(self, ptr: Any, cuda_stream: Any = None, *_: Any, **__: Any) -> None:
@@ -203,7 +203,7 @@ class _TensorList(Generic[_T]):
     _device: str
 
     def __init__(self, batch: _core.Batch, output: int, about: tuple[int, bool, int, tuple[int, ...], str, int] | None = None) -> None:
-        self._batch = batch.only(output)  # does not keep the other outputs alive
+        self._batch = batch.only(output)  # a batch of this output, so that the memory of the other outputs can be reused
         self._output = output
         self._about = about or batch.describe(output)
 
@@ -234,7 +234,7 @@ class _TensorList(Generic[_T]):
         return self._about[1]
 
     def shape(self) -> list[tuple[int, ...]]:
-        """Shapes of the samples."""
+        """Returns the shape of each sample."""
         return self._batch.shapes(self._output)
 
     def ndim(self) -> int:
@@ -246,12 +246,12 @@ class _TensorList(Generic[_T]):
         return self._about[4]
 
     def as_tensor(self) -> _T:
-        """Returns the batch as one tensor whose first axis counts the samples. An error that names two samples if their shapes differ."""
+        """Returns the batch as one tensor whose first axis counts the samples. Raises an error that names two samples if their shapes differ."""
         whole: _T = self._tensor(self._batch, self._output, -1)
         return whole
 
     def data_ptr(self) -> int:
-        """Address of a dense batch."""
+        """Returns the address of a dense batch's first element."""
         return self.as_tensor().data_ptr()
 
     def copy_to_external(self, ptr: Any, *_: Any, **__: Any) -> None:
@@ -317,7 +317,7 @@ class TensorListCPU(_TensorList[TensorCPU]):
         return cls(list(list_of_objects), layout, contiguous=contiguous)
 
     def reset(self) -> None:
-        """Gives its memory up; the list is empty then."""
+        """Releases the memory. The list is empty afterwards."""
         self._again([], "")
 
     def _again(self, samples: Sequence[Any], layout: str) -> None:
@@ -329,11 +329,11 @@ class TensorListCPU(_TensorList[TensorCPU]):
         return [np.asarray(TensorCPU(self._batch, self._output, i)) for i in range(len(self))]
 
     def set_layout(self, layout: str | None) -> None:
-        """Names the axes of its samples."""
+        """Sets the names of the axes of each sample, such as "HWC"."""
         self._again(self._arrays(), layout or "")
 
     def reinterpret(self, dtype: DALIDataType) -> None:
-        """Takes the elements for another type of the same size."""
+        """Reads the same bytes as elements of another type. Raises InvalidArgumentError if the sizes of the types differ."""
         if self.dtype != dtype and len(self) and to_numpy_type(self.dtype)().itemsize != to_numpy_type(dtype)().itemsize:
             raise InvalidArgumentError(f"reinterpret: {self.dtype!r} and {DALIDataType(dtype)!r} differ in size")
         self._again([a.view(to_numpy_type(dtype)) for a in self._arrays()], self.layout())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The features that fn.readers.tfrecord reads from each record, with the names of nvidia.dali.tfrecord.
+"""Describes the features that fn.readers.tfrecord reads from each record. The names are those of nvidia.dali.tfrecord.
 
 features = {
     "image/encoded": tfrecord.FixedLenFeature((), tfrecord.string, ""),
@@ -26,7 +26,7 @@ _NAMES = {int64: "int64", string: "string", float32: "float32"}
 
 
 class Feature:
-    """A type, a shape, and what records without the feature give; made by FixedLenFeature and VarLenFeature."""
+    """The type and shape of a feature, and its value in records that lack it. FixedLenFeature and VarLenFeature make it."""
 
     def __init__(self, dtype: int, shape: Sequence[int], default: Any, varies: bool) -> None:
         if dtype not in _NAMES:
@@ -63,14 +63,16 @@ def _default_text(dtype: int, value: Any) -> str:
 
 
 def FixedLenFeature(shape: Sequence[int], dtype: int, default_value: Any = None) -> Feature:
-    """As many values as the shape has; of a string, whose shape is () or (1,), its bytes. A record without it gives the default; without a default it is
-    a bad sample."""
+    """Describes a feature with as many values as the shape has elements. A string, whose shape is () or (1,), is read as its bytes (uint8). A record without
+    the feature gives the default; if there is no default, the sample is bad."""
     return Feature(dtype, shape, default_value, False)
 
 
 def VarLenFeature(*args: Any, **kwargs: Any) -> Feature:
-    """VarLenFeature(dtype, default_value), VarLenFeature(partial_shape, dtype, default_value): as many values as a record has, or as many groups of the
-    partial shape, none if it lacks the feature."""
+    """Describes a feature with as many values as a record has, or with as many groups of the partial shape; a record without the feature has none.
+
+    The arguments are (dtype, default_value) or (partial_shape, dtype, default_value).
+    """
     names = ["dtype", "default_value"] if len(args) < 3 and not (args and isinstance(args[0], (list, tuple))) else []
     names = names if "partial_shape" not in kwargs and names else ["partial_shape", "dtype", "default_value"]
     given = {**dict(zip(names, args, strict=False)), **kwargs}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants and small classes, with DALI's names and values."""
+"""Types, constants and small classes with DALI's names and values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def Constant(
     device: str | None = None,
     **kwargs: Any,
 ) -> ScalarConstant | DataNode:
-    """Makes a number for arithmetic, or with shape, layout or device (or an array as value) a node with the same value for each sample."""
+    """Returns a number for arithmetic (ScalarConstant). If shape, layout or device is given, or the value is an array, returns a node that has the same value
+    for each sample."""
     if shape is None and layout is None and device is None and isinstance(value, (bool, int, float)) and not isinstance(value, IntEnum):
         return ScalarConstant(value, None if dtype is None else to_dtype(dtype))
     from stoker.data_node import constant_node
@@ -52,13 +53,13 @@ def Constant(
 def ConstantNode(
     device: str | None, value: Any, dtype: Any = None, shape: Sequence[int] | None = None, layout: str | None = None, **kwargs: Any
 ) -> DataNode:
-    """Makes a node with the same value for each sample, on a device."""
+    """Returns a node on the device that has the same value for each sample."""
     node: DataNode = Constant(value, dtype, shape, layout, device or "cpu", **kwargs)  # type: ignore[assignment]
     return node
 
 
 class CUDAStream:
-    """A CUDA stream by its handle."""
+    """A CUDA stream, given by its handle `ptr` as a number."""
 
     def __init__(self, ptr: int = 0) -> None:
         self.ptr = ptr

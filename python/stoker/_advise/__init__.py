@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""advise: what does the data cost this training loop, and would a faster loader help?
+"""advise measures how much time a training loop loses to its data, and whether a faster loader would help.
 
     from stoker import advise
 
@@ -17,17 +17,16 @@ After about 300 steps, by default, it prints what it found:
       bound by cores: the loader's 2 threads were busy 99% of the time, the 2 usable cores 98%; without a wait it would need 3.3 cores for itself
       A perfect loader makes the loop 1.61 times as fast (1.55 to 1.64).
 
-or, as with text whose tokens are cheap, that a faster loader would not help. png= and json= write the timeline and the figures.
+The last line may also say that a faster loader would not help. png= and json= name files for a timeline and for the figures.
 
-The trial goes in rounds: some steps as they are, then as many on a few batches that were kept, where no data has to be made. Only the second kind shows what
-could be gained: while the loop waits the GPU may still have work, and a loader that never makes it wait may take cores from it. Cached steps take the place
-of others, so that an epoch keeps its number of steps; but they train on the same few batches, so the run is a trial, and not one to keep. With cached=False
-only the wait is measured, and the run is an ordinary one.
+The trial has rounds. Each round has some steps on the loader's batches ("live" steps) and then as many on a few batches that were kept ("cached" steps), for
+which no data has to be made. Only cached steps show what a faster loader could gain: the GPU may still have work while the loop waits for data, and a loader
+that never makes the loop wait may still take CPU time from it. Cached steps replace live ones, so that an epoch keeps its number of steps. But they train on
+the same few batches, so the resulting model should not be kept. With cached=False only the wait is measured, and the run is an ordinary one.
 
-On a GPU the host runs ahead, and the wall clock says nothing about single steps. If torch.cuda is in use when the trial begins, the borders of a step are
-CUDA events on the loop's current stream: between "asked for" and "got" the GPU has nothing to do. Recording events waits for
-nothing; torch.cuda.synchronize is called once at the end of each block of steps, where events are read, and nowhere else. Without a GPU torch is not even
-imported.
+On a GPU the host's clock does not show how long a step takes, because the host only queues work. If torch.cuda is in use when the trial begins, CUDA events on
+the loop's current stream therefore mark the beginning and the end of each step. Recording an event waits for nothing. torch.cuda.synchronize is called only at
+the end of each block of steps, where the events are read. Without a GPU torch is not imported.
 """
 
 from __future__ import annotations
@@ -53,16 +52,16 @@ def advise(
     json: str | os.PathLike[str] | None = None,
     quiet: bool = False,
 ) -> Watched:
-    """Wraps a loader; iterated over in its place, it finds out what the data costs the loop.
+    """Returns a wrapper of a loader. A loop that iterates over the wrapper in place of the loader is measured.
 
     loader: anything to iterate over. Its other methods and attributes stay reachable (`len`, `state_dict`, `sampler`, ...).
-    steps: steps in a block, the first few of which only let the queues settle. rounds: how many, each of a live and a cached block. warmup: steps
-    before the first block.
-    cached: batches kept for the cached steps (fewer if they are over 2 GiB); False: no cached steps.
-    png, json: files for the timeline and the figures. quiet: do not print the report when it is done. Under torchrun rank 0 prints and writes; wrap the
-    loader on all ranks, with the same numbers.
+    steps: steps in a block. The first few are not measured, so that queues can fill. rounds: number of rounds, each with a live and a cached block.
+    warmup: steps before the first block.
+    cached: number of batches that are kept for cached steps (fewer if they take more than 2 GiB); False: no cached steps.
+    png, json: paths of files for the timeline and the figures. quiet: True does not print the report. Under torchrun only rank 0 prints and writes; wrap
+    the loader on all ranks, with the same numbers.
 
-    report() gives the findings so far, at any time.
+    The wrapper's method report() returns the findings so far, at any time. Raises TypeError if the loader cannot be iterated over.
     """
     if not hasattr(loader, "__iter__"):
         raise TypeError(f"advise: the loader is something to iterate over, such as a Loader or a DataLoader, not {type(loader).__name__}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which stage a loader waits for: the loop's own thread, cores, storage, the copy to the GPU, the GPU."""
+"""Finds the stage that limits a loader: the loop's own thread, the CPU cores, storage, the copy to the GPU, or the GPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WAITS = 0.02  # share of a step; a shorter wait for data counts as no wait
 
 @dataclass(frozen=True)
 class Bound:
-    """stage: "none", "loop", "cores", "storage", "copy", "gpu" or "waits"."""
+    """The stage that limits a loader: "none", "loop", "cores", "storage", "copy", "gpu" or "waits"."""
 
     stage: str
     text: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches that are kept, to see how fast the loop is when none has to be made."""
+"""Keeps a few batches, to measure how fast the loop is if no batch has to be made."""
 
 from __future__ import annotations
 

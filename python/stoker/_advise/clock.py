@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks in time: of the host, or of the GPU's stream that the loop works on."""
+"""Clocks that mark moments in time: on the host, or on the GPU's stream that the loop uses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class HostClock:
 
 
 class CudaClock(HostClock):
-    """Marks are events on the current stream: they are reached when all that was launched before them is done. Recording one waits for nothing."""
+    """A clock whose marks are CUDA events on the current stream. The GPU reaches an event when it has done all the work that was queued before it. Recording an
+    event waits for nothing."""
 
     def __init__(self, torch: Any) -> None:
         self._cuda = torch.cuda

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The font of charts: X11's "misc-fixed" of 6 x 13 dots, which is in the public domain, with the characters of Latin-1. The build copies it for cli/letters.c."""
+"""The font of charts: X11's "misc-fixed" of 6 x 13 dots, which is in the public domain, with the characters of Latin-1. The build copies it for
+cli/letters.c."""
 
 from __future__ import annotations
 
-WIDTH, HEIGHT = 6, 13  # with the gap to the next letter
+WIDTH, HEIGHT = 6, 13  # dots of a letter, with the gap to the next one
 _CHARACTERS = [*range(0x20, 0x7F), *range(0xA0, 0x100)]
 # A digit for each row of each character: "0" plus its dots, of which the rightmost of six is never set and left out.
 _ROWS = (

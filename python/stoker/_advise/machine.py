@@ -14,7 +14,7 @@ _WORKER, _READER = "stoker-", "stoker-read"  # beginnings of the names of librar
 
 @dataclass
 class Used:
-    """What a group of threads used. threads: their number. cpu: seconds on a core. queued: seconds in the queue for a core."""
+    """The time that a group of threads used. threads: number of threads. cpu: seconds on a core. queued: seconds in the queue for a core."""
 
     threads: int = 0
     cpu: float = 0.0
@@ -74,7 +74,7 @@ class Usage:
 
 
 def _thread_times(task: Path) -> tuple[float, float]:
-    """Seconds on a core and in the queue for one."""
+    """Returns the seconds that a thread spent on a core, and in the queue for one."""
     try:
         on, queued = (task / "schedstat").read_text().split()[:2]
         if on != "0":
@@ -114,7 +114,7 @@ def _storage_bytes(pid: int) -> int:
 
 
 def _machine_seconds() -> float:
-    """Seconds that the machine's cores were busy, or were taken away by other virtual machines, since it started; 0 if the system does not say."""
+    """Returns the seconds that the machine's cores were busy, or were used by other virtual machines, since it started; 0 if the system does not say."""
     try:
         fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
         user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, fields)
@@ -124,7 +124,7 @@ def _machine_seconds() -> float:
 
 
 def usage(now: float) -> Usage:
-    """Sums since each thread's start. now: the wall clock's seconds."""
+    """Returns what this process and its children used since the start of each thread. now: the wall clock's seconds."""
     workers, loop, others, children = Used(), Used(), Used(), Used()
     own = threading.get_native_id()
     for task in Path("/proc/self/task").iterdir():

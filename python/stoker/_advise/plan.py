@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The blocks of steps that a trial is made of."""
+"""Plans the blocks of steps of a trial."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class Plan:
                 raise InvalidArgumentError(f"advise: {name} is at least {least}, not {getattr(self, name)}")
 
     def blocks(self) -> list[Block]:
-        """Returns live and cached blocks in turn. A live block follows another kind of step, so its queues must fill again first."""
+        """Returns the blocks, live and cached ones in turn. Each live block begins with steps that are not measured, in which the loader's queues fill
+        again."""
         made = []
         for i in range(self.rounds):
             made.append(Block("live", self.steps, self.warmup if i == 0 else max(2, self.steps // 4)))
@@ -36,7 +37,7 @@ class Plan:
         return made
 
     def length(self) -> int:
-        """Steps of the whole trial."""
+        """Returns the number of steps of the whole trial."""
         return sum(b.settle + b.wanted for b in self.blocks())
 
 
@@ -83,5 +84,5 @@ class Block:
         return self.settle == 0
 
     def mean(self) -> float:
-        """Seconds of a step."""
+        """Returns the mean seconds of a step."""
         return max(1e-9, sum(s.whole for s in self.taken) / len(self.taken))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A canvas of rectangles and text, and the PNG that it makes: no library is needed for a timeline."""
+"""Draws rectangles and text, and writes them as a PNG file, so that a timeline needs no other library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Colour = tuple[int, int, int]
 
 
 class Canvas:
-    """RGB pixels."""
+    """A picture of RGB pixels."""
 
     def __init__(self, width: int, height: int, ground: Colour) -> None:
         self.width, self.height = width, height

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The findings of a trial: figures, a table, JSON, and what follows from them."""
+"""The findings of a trial as figures, as a table and as JSON, with the conclusion."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Report:
 
     @property
     def gain(self) -> float | None:
-        """How many times as fast the loop would be if data cost nothing; None when no cached steps were run."""
+        """Returns how many times as fast the loop would be if data cost no time; None if no cached steps were run."""
         return statistics.median(self.gains) if self.gains else None
 
     def steps(self, kind: str) -> list[Step]:
@@ -72,7 +72,7 @@ class Report:
 
     @property
     def helps(self) -> bool:
-        """Whether a faster loader would make the loop faster."""
+        """Returns whether a faster loader would make the loop faster."""
         if self.gain is None:
             return self.wait_share >= _WORTH
         return self.gain - 1 >= _WORTH and min(self.gains) > 1
@@ -81,7 +81,7 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """The conclusion, in one or two sentences."""
+        """Returns the conclusion, in one or two sentences."""
         if self.gain is None:
             most = 1 / max(1e-9, 1 - self.wait_share)
             if not self.helps:

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Subject:
-    """Any iterable. Whether it has threads or processes shows in the machine's figures."""
+    """The loader that is watched, which may be any iterable. How many threads and processes it has is then found from the machine's figures."""
 
     kind = "an iterator"
     ahead = 4  # number of batches that the loader may have made in advance
@@ -17,7 +17,7 @@ class Subject:
         self.loader = loader
 
     def workers(self) -> int:
-        """Threads or processes that make batches, where it says so; else 0."""
+        """Returns the number of threads or processes that make batches; 0 if the loader does not say."""
         return 0
 
     def counters(self) -> dict[str, float]:
@@ -32,7 +32,7 @@ class Subject:
 
 
 class StokerSubject(Subject):
-    """A Loader, a Pipeline or a DALI-like iterator of ours."""
+    """A Loader, a Pipeline or an iterator of stoker.plugin."""
 
     kind = "Stoker"
 
@@ -69,7 +69,7 @@ class StokerSubject(Subject):
 
 
 class DataLoaderSubject(Subject):
-    """torch's DataLoader."""
+    """A DataLoader of torch."""
 
     kind = "DataLoader"
 
@@ -102,7 +102,7 @@ def _ours(value: Any) -> bool:
 
 
 def recognise(loader: Any) -> Subject:
-    """Returns the kind of loader."""
+    """Returns the Subject for a loader."""
     for holder in (loader, getattr(loader, "loader", None)):
         if _ours(holder):
             return StokerSubject(loader, holder)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A picture of a trial: steps of the first live and the first cached block on one scale of time, and all live steps as bars."""
+"""Draws a picture of a trial: the steps of the first live and the first cached block on a common time axis, and all live steps as bars."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WAIT, _EVEN, _ODD = (214, 69, 65), (66, 114, 178), (104, 150, 208)  # neighbour
 
 
 def draw(title: str, facts: str, lanes: Mapping[str, Sequence[Step]], bars: Sequence[Step]) -> bytes:
-    """Draws the PNG. lanes: steps by the name of their lane, from above; bars: steps whose lengths are compared."""
+    """Returns the picture as a PNG file. lanes: for each row of the time axis, from above, its name and its steps. bars: the steps that are drawn as bars."""
     canvas = Canvas(_WIDTH, 90 + len(lanes) * (_LANE + 14) + 40 + _BARS + 50, _GROUND)
     _heading(canvas, title, facts)
     span = max(lane[-1].end - lane[0].asked for lane in lanes.values())

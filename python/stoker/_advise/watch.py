@@ -22,7 +22,8 @@ _END: Any = object()  # stands for the end of an epoch
 
 
 class Watched:
-    """A loader under trial. Iterates as the loader does; what else the loader has is reachable through it. One thread at a time."""
+    """A wrapper of a loader, which measures the loop that iterates over it. It yields as many batches as the loader, and has the loader's other methods and
+    attributes. Only one thread at a time may use it."""
 
     def __init__(self, loader: Any, plan: Plan, *, png: Any = None, json: Any = None, quiet: bool = False) -> None:
         for name, path in (("png", png), ("json", json)):
@@ -55,13 +56,13 @@ class Watched:
 
     @property
     def done(self) -> bool:
-        """Whether the trial is over."""
+        """Returns whether the trial is over."""
         return self._at == len(self._blocks)
 
     # ---- the loop ----
 
     def _epoch(self, source: Iterator[Any]) -> Iterator[Any]:
-        """Yields the batches of an epoch, as many as the loader has, newly made or kept ones."""
+        """Yields the batches of an epoch: as many as the loader has, some of them replaced by kept ones."""
         most, given, self._let_go = self._length(), 0, 0
         for batch in self._trial(source, most):
             given += 1
@@ -125,7 +126,7 @@ class Watched:
         block = self._blocks[self._at]
         if self._then is None and block.begun:
             self._then = self._look()
-            return True  # the step that ends here was the last to settle
+            return True  # this step was the last one of the block that is not measured
         if not block.add(step):
             return False
         self._finish(block, source)
@@ -152,7 +153,7 @@ class Watched:
                 self._let_go += next(source, _END) is not _END
 
     def _follow_the_gpu(self) -> None:
-        """If the loop began to use the GPU after the trial began, the GPU's clock counts from the next block on, and earlier blocks are repeated."""
+        """Changes to the GPU's clock if the loop began to use the GPU after the trial had begun. Earlier blocks are then repeated."""
         picked = clock.pick()
         if self._clock is not None and picked.device != self._clock.device:
             self._clock = picked
@@ -184,7 +185,7 @@ class Watched:
             try:
                 if path is not None:
                     save(path)
-            except OSError as e:  # no reason to end the training
+            except OSError as e:  # a file that cannot be written must not end the training
                 print(f"advise: {path} was not written: {e.strerror}", file=sys.stderr, flush=True)
 
     def __repr__(self) -> str:
@@ -192,7 +193,7 @@ class Watched:
 
 
 def _tell_unfinished(seen: list[int], needed: int) -> None:
-    """Says that there is no report: the wrapper is gone, or the process ends, before the trial was over."""
+    """Prints that there is no report, because the wrapper was freed, or the process ends, before the trial was over."""
     if seen[0] and _rank() == 0:
         why = f"the loop ended after {seen[0]} of the trial's {needed} steps"
         print(f"advise: no report: {why}; let it run longer, or give fewer steps, rounds and warmup", file=sys.stderr, flush=True)

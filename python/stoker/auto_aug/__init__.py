@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Automatic augmentations with DALI's names: AutoAugment, RandAugment and TrivialAugment of each sample, over conditionals.
+"""Automatic augmentations with DALI's names: AutoAugment, RandAugment and TrivialAugment. Each sample gets its own augmentations, so pipelines need
+enable_conditionals=True.
 
 from stoker.auto_aug import rand_augment
 

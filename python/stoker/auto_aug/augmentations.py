@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The augmentations of AutoAugment, RandAugment and TrivialAugment, of uint8 images (HWC) and sequences of such (FHWC).
+"""The augmentations of AutoAugment, RandAugment and TrivialAugment. They take uint8 images (HWC) and sequences of such images (FHWC).
 
 my_shear_x = shear_x.augmentation(mag_range=(0, 0.5))     # one of them with another range
 """
@@ -29,7 +29,7 @@ def warp_y_param(magnitude: Any) -> Any:
 
 
 def shift_enhance_range(magnitude: Any) -> Any:
-    """Converts -1 .. 1, where 0 changes nothing, to factors of 0 .. 2."""
+    """Converts a magnitude from -1 to 1, of which 0 changes nothing, to a factor from 0 to 2."""
     return 1 + magnitude
 
 
@@ -41,7 +41,7 @@ def sharpness_kernel(magnitude: Any) -> Any:
 
 
 def sharpness_kernel_shifted(magnitude: Any) -> Any:
-    """Returns the window for factors of 0 .. 2."""
+    """Returns the window of a filter for a factor from 0 (smooths) to 2 (sharpens); 1 changes nothing."""
     return sharpness_kernel(magnitude - 1)
 
 
@@ -68,13 +68,13 @@ def _warped(data: DataNode, matrix: DataNode, fill_value: Any, interp_type: Any)
 
 @augmentation(mag_range=(0, 0.3), randomly_negate=True, mag_to_param=warp_x_param)
 def shear_x(data: DataNode, shear: Any, fill_value: Any = 128, interp_type: Any = None) -> Any:
-    """Rows move along x by their y times a factor."""
+    """Shears the image: moves each row along x by its y times a factor."""
     return _warped(data, fn.transforms.shear(shear=shear), fill_value, interp_type)
 
 
 @augmentation(mag_range=(0, 0.3), randomly_negate=True, mag_to_param=warp_y_param)
 def shear_y(data: DataNode, shear: Any, fill_value: Any = 128, interp_type: Any = None) -> Any:
-    """Columns move along y by their x times a factor."""
+    """Shears the image: moves each column along y by its x times a factor."""
     return _warped(data, fn.transforms.shear(shear=shear), fill_value, interp_type)
 
 
@@ -104,7 +104,7 @@ def translate_y_no_shape(data: DataNode, offset: Any, fill_value: Any = 128, int
 
 @augmentation(mag_range=(0, 30), randomly_negate=True)
 def rotate(data: DataNode, angle: Any, fill_value: Any = 128, interp_type: Any = None, rotate_keep_size: bool = True) -> Any:
-    """Turns the image counter-clockwise by degrees."""
+    """Rotates the image counter-clockwise by an angle in degrees."""
     return fn.rotate(data, angle=angle, fill_value=fill_value, interp_type=interp_type, keep_size=rotate_keep_size)
 
 
@@ -113,13 +113,13 @@ def rotate(data: DataNode, angle: Any, fill_value: Any = 128, interp_type: Any =
 
 @augmentation(mag_range=(0, 0.9), randomly_negate=True, mag_to_param=shift_enhance_range)
 def brightness(data: DataNode, parameter: Any) -> Any:
-    """Values times a factor."""
+    """Multiplies the values by a factor."""
     return fn.brightness(data, brightness=parameter)
 
 
 @augmentation(mag_range=(0, 0.9), randomly_negate=True, mag_to_param=shift_enhance_range)
 def contrast(data: DataNode, parameter: Any) -> Any:
-    """Distances from the mean luma, times a factor."""
+    """Multiplies the differences of the values from the image's mean luma by a factor."""
     luma = types.Constant(np.array([0.299, 0.587, 0.114], np.float32), device=data.device)
     means = fn.reductions.mean(data, axis_names="HW", keep_dims=True)
     centre = fn.reductions.sum(means * luma, axis_names="C", keep_dims=True)
@@ -128,20 +128,20 @@ def contrast(data: DataNode, parameter: Any) -> Any:
 
 @augmentation(mag_range=(0, 0.9), randomly_negate=True, mag_to_param=shift_enhance_range)
 def color(data: DataNode, parameter: Any) -> Any:
-    """Distances from gray, times a factor."""
+    """Multiplies the differences of each pixel's channels from its gray value by a factor."""
     return fn.saturation(data, saturation=parameter)
 
 
 @augmentation(mag_range=(0, 0.9), randomly_negate=True, mag_to_param=sharpness_kernel, param_device="auto")
 def sharpness(data: DataNode, kernel: Any) -> Any:
-    """Distances from the smoothed image, times a factor; beyond the edges the image continues as its mirror image (Pillow leaves the outermost pixels as they
-    are)."""
+    """Sharpens or smooths the image with a filter: differences from the smoothed image are multiplied by a factor. The image is mirrored at its edges, whereas
+    Pillow does not change the outermost pixels."""
     return fn.experimental.filter(data, kernel)
 
 
 @augmentation(mag_range=(0, 4), mag_to_param=poster_mask_uint8, param_device="auto")
 def posterize(data: DataNode, mask: Any) -> Any:
-    """Keeps the leading bits of values."""
+    """Keeps only the leading bits of each value, as the mask says."""
     return data & mask
 
 
@@ -156,31 +156,31 @@ def _either(mask: DataNode, yes: Any, no: Any) -> Any:
 
 @augmentation(mag_range=(256, 0), param_device="auto")
 def solarize(data: DataNode, threshold: Any) -> Any:
-    """Inverts values from a threshold on."""
+    """Inverts the values that are at least the threshold."""
     return _either(data < threshold, data, _inverted(data))
 
 
 @augmentation(mag_range=(0, 110), param_device="auto", mag_to_param=solarize_add_shift)
 def solarize_add(data: DataNode, shift: Any) -> Any:
-    """Adds to values below 128."""
+    """Adds the shift to values below 128."""
     return _either(data < types.Constant(128, dtype=types.UINT8), data + shift, data)
 
 
 @augmentation
 def invert(data: DataNode, _: Any) -> Any:
-    """Returns 255 - value."""
+    """Inverts the image: each value becomes 255 - value."""
     return _inverted(data)
 
 
 @augmentation
 def equalize(data: DataNode, _: Any) -> Any:
-    """Spreads each channel's values by its histogram, rounded as OpenCV rounds."""
+    """Equalizes the histogram of each channel, with OpenCV's rounding."""
     return fn.experimental.equalize(data)
 
 
 @augmentation
 def auto_contrast(data: DataNode, _: Any) -> Any:
-    """Spreads each channel's values from its least to its largest over 0 .. 255; a channel of one value stays."""
+    """Scales the values of each channel so that its smallest becomes 0 and its largest 255. A channel that has only one value is not changed."""
     low = fn.reductions.min(data, axis_names="HW", keep_dims=True)
     high = fn.reductions.max(data, axis_names="HW", keep_dims=True)
     varies = high > low
@@ -190,5 +190,5 @@ def auto_contrast(data: DataNode, _: Any) -> Any:
 
 @augmentation
 def identity(data: DataNode, _: Any) -> Any:
-    """Changes nothing."""
+    """Returns the image unchanged."""
     return data

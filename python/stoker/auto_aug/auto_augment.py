@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AutoAugment (https://arxiv.org/abs/1805.09501): one of a policy's sequences of augmentations for each sample."""
+"""AutoAugment (https://arxiv.org/abs/1805.09501): each sample gets one of the sequences of augmentations that a policy has."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ def auto_augment(
     max_translate_rel: Any = None,
     seed: int | None = None,
 ) -> DataNode:
-    """One of the policies "image_net", "reduced_image_net", "svhn" and "reduced_cifar10", of uint8 images (HWC) or sequences (FHWC).
+    """Applies one of the policies "image_net", "reduced_image_net", "svhn" and "reduced_cifar10" to uint8 images (HWC) or sequences of images (FHWC).
 
-    shape: height and width, as a node or a tuple; then translations go up to max_translate_rel of these (default 1), else up to max_translate_abs pixels
-    (default 250). "reduced_image_net" has no translations, and takes none of the three. fill_value: what warps fill in; None: the
-    border is repeated. interp_type: of warps; linear. seed: of the draws.
+    shape: height and width of the images, as a node or a tuple. With it, translations are at most the share max_translate_rel of the height or width
+    (default 1); without it, at most max_translate_abs pixels (default 250). "reduced_image_net" has no translations, and takes none of these three arguments.
+    fill_value: value of pixels that a warp takes from outside the image; None repeats the image's border. interp_type: interpolation of warps; default linear.
+    seed: seed of all random draws.
     """
     policies: dict[str, Any] = {
         "image_net": get_image_net_policy,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RandAugment (https://arxiv.org/abs/1909.13719): a few augmentations a sample, all of one magnitude."""
+"""RandAugment (https://arxiv.org/abs/1909.13719): each sample gets a few random augmentations, all of the same magnitude."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ def rand_augment(
     monotonic_mag: bool = True,
     excluded: list[str] | None = None,
 ) -> DataNode:
-    """RandAugment of uint8 images (HWC) or sequences (FHWC): n augmentations of the magnitude bin m.
+    """Applies RandAugment to uint8 images (HWC) or sequences of images (FHWC): n random augmentations with magnitude bin m, from 0 to num_magnitude_bins - 1.
 
-    shape: height and width, as a node or a tuple; then translations go up to max_translate_rel of these (default 100/224), else up to max_translate_abs
-    pixels (default 100). fill_value: of warps; None repeats the border. interp_type: of warps. seed: of draws. monotonic_mag: higher bins change an
-    image more; False: the ranges of AutoAugment. excluded: names of augmentations to leave out.
+    shape: height and width of the images, as a node or a tuple. With it, translations are at most the share max_translate_rel of the height or width
+    (default 100/224); without it, at most max_translate_abs pixels (default 100). fill_value: value of pixels that a warp takes from outside the image; None
+    repeats the image's border. interp_type: interpolation of warps. seed: seed of all random draws. monotonic_mag: True: higher bins change an image more;
+    False: augmentations have the ranges of AutoAugment. excluded: names of augmentations that are not used.
     """
     given = {"fill_value": fill_value, "interp_type": interp_type, **({} if shape is None else {"shape": shape})}
     suite_of = get_rand_augment_suite if monotonic_mag else get_rand_augment_non_monotonic_suite
@@ -91,7 +92,7 @@ def _geometry(use_shape: bool, max_translate_abs: Any, max_translate_rel: Any) -
 
 
 def get_rand_augment_suite(use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None) -> list[_Augmentation]:
-    """Returns the 14 augmentations. Higher bins change an image more."""
+    """Returns the 14 augmentations of RandAugment, with ranges in which higher bins change an image more."""
     return [
         *_geometry(use_shape, max_translate_abs, max_translate_rel),
         a.brightness.augmentation((0, 0.9), True, a.shift_enhance_range),
@@ -109,8 +110,8 @@ def get_rand_augment_suite(use_shape: bool = False, max_translate_abs: Any = Non
 def get_rand_augment_non_monotonic_suite(
     use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
 ) -> list[_Augmentation]:
-    """Returns the augmentations with the ranges of AutoAugment: enhancements from 0.1 to 1.9, where the middle changes nothing; in posterize and solarize,
-    higher bins change less."""
+    """Returns the 14 augmentations of RandAugment, with the ranges of AutoAugment: factors of colour, contrast, brightness and sharpness go from 0.1 to 1.9, so
+    that the middle bin changes nothing, and in posterize and solarize higher bins change an image less."""
     return [
         *_geometry(use_shape, max_translate_abs, max_translate_rel),
         a.brightness.augmentation((0.1, 1.9), False, None),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TrivialAugment (https://arxiv.org/abs/2103.10158): one augmentation a sample, of a random magnitude."""
+"""TrivialAugment (https://arxiv.org/abs/2103.10158): each sample gets one random augmentation with a random magnitude."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ def trivial_augment_wide(
     seed: int | None = None,
     excluded: list[str] | None = None,
 ) -> DataNode:
-    """TrivialAugmentWide of uint8 images (HWC) or sequences (FHWC).
+    """Applies TrivialAugment with its wide ranges to uint8 images (HWC) or sequences of images (FHWC).
 
-    shape: height and width, as a node or a tuple; then translations go up to max_translate_rel of these (default 1), else up to max_translate_abs pixels
-    (default 32). fill_value: of warps; None repeats the border. interp_type: of warps. seed: of draws. excluded: names of augmentations to leave out.
+    shape: height and width of the images, as a node or a tuple. With it, translations are at most the share max_translate_rel of the height or width
+    (default 1); without it, at most max_translate_abs pixels (default 32). fill_value: value of pixels that a warp takes from outside the image; None repeats
+    the image's border. interp_type: interpolation of warps. seed: seed of all random draws. excluded: names of augmentations that are not used.
     """
     given = {"fill_value": fill_value, "interp_type": interp_type, **({} if shape is None else {"shape": shape})}
     suite = get_trivial_augment_wide_suite(shape is not None, max_translate_abs, max_translate_rel)
@@ -40,7 +41,7 @@ def trivial_augment_wide(
 def apply_trivial_augment(
     augmentations: Sequence[_Augmentation], data: DataNode, num_magnitude_bins: int = 31, seed: int | None = None, **kwargs: Any
 ) -> DataNode:
-    """One of `augmentations` for each sample, with one of the magnitudes. The named arguments go to those that take them."""
+    """Applies to each sample one of `augmentations` with one of the magnitudes, both drawn at random. The named arguments go to those that take them."""
     check_bins(num_magnitude_bins)
     if len(augmentations) == 0:
         raise InvalidArgumentError("The `augmentations` list cannot be empty. Got empty list in `apply_trivial_augment` call.")
@@ -65,7 +66,7 @@ def apply_trivial_augment(
 def get_trivial_augment_wide_suite(
     use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None
 ) -> list[_Augmentation]:
-    """Returns the 14 augmentations of the wide space."""
+    """Returns the 14 augmentations of TrivialAugment with their wide ranges."""
     return [
         *translations(use_shape, 32, 1.0, max_translate_abs, max_translate_rel),
         a.shear_x.augmentation((0, 0.99), True),

@@ -81,7 +81,7 @@ class CompiledIterator(_BaseDataLoaderIter):
 
     @classmethod
     def trial(cls, loader: Any, plan: Plan) -> Machine:
-        """A machine that is not fed."""
+        """Returns a Machine to which no batch is fed, to find out whether it can be built."""
         assert plan.reader is not None
         try:
             return cls._make(plan, 1, plan.reader.channels, 0, 0, _settings_of(loader))
@@ -105,7 +105,7 @@ class CompiledIterator(_BaseDataLoaderIter):
         self._length = len(self._index_sampler) if self._ahead and not self._num_workers else 0
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
-        """Another epoch of persistent workers."""
+        """Begins another epoch, as torch's iterator does with persistent workers."""
         super()._reset(loader, first_iter)
         self._close()
         self._turn += 1
@@ -260,7 +260,7 @@ class CompiledIterator(_BaseDataLoaderIter):
         return _utils.collate.collate(flight.samples, collate_fn_map={**_utils.collate.default_collate_fn_map, Undone: stacked})
 
     def _materialised(self, sample: Any, images: Any) -> Any:
-        """A sample with its images in place."""
+        """Returns a sample in which the placeholders are replaced by their images."""
         if isinstance(sample, _FromDataset):
             return self._dataset[sample.index]
         wrap = _tv_image if self._plan.compiled is not None and self._plan.compiled.tv_image else None
@@ -296,7 +296,7 @@ class CompiledIterator(_BaseDataLoaderIter):
 
 @dataclass
 class _FromDataset:
-    """In place of a sample: the Dataset's own Python makes it."""
+    """Stands for a sample that the Dataset's own Python makes."""
 
     index: Any
 
@@ -326,8 +326,8 @@ _FIXED = (SequentialSampler, SubsetRandomSampler, WeightedRandomSampler, Distrib
 
 
 def _ahead_of(loader: Any) -> int:
-    """Batches that may be drawn before the loop has had the one before: the order was fixed when the epoch began, so that neither the user nor a generator
-    sees it."""
+    """Returns how many batches may be drawn before the loop has had the one before them. More than 0 only if the order was fixed when the epoch began: then
+    neither the user nor a generator notices that they were drawn early."""
     if type(loader.batch_sampler) is not BatchSampler:
         return 0
     sampler = loader.batch_sampler.sampler

@@ -34,7 +34,7 @@ class Plan:
         return self.gather is not None or self.reader is not None
 
     def line(self, loader: Any) -> str:
-        """One line for the user."""
+        """Returns one line for the user that says what runs in C and what in Python."""
         if self.gather is not None:
             return f"{self.gather.summary}: whole batches are indexed at once; nothing runs for a sample"
         if self.reader is None:

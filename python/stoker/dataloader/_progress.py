@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The progress of an epoch, which state_dict() saves."""
+"""Keeps the progress of an epoch, which state_dict() saves."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why something runs in Python."""
+"""The exception that says why something runs in Python."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A torchvision transform as a Recipe, if the compiled result has the type and the values of torchvision's."""
+"""Compiles a torchvision transform to a Recipe, if the result has the type and the values of torchvision's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class Compiled:
     draws: bool
 
 
-# These only move pixels, and give the same on tensors as on PIL images. For the others torchvision has other code for tensors of floats, with other results.
+# Transforms that only move pixels give the same result for tensors as for PIL images. For the others torchvision has separate code for tensors of floats,
+# whose results differ.
 _MOVES = {
     "CenterCrop",
     "Identity",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The class DataLoader."""
+"""The class DataLoader, a subclass of torch's."""
 
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ class DataLoader(TorchDataLoader[_T]):
 
     @property
     def _is_accelerate_prepared(self) -> bool:
-        """Accelerate asks for this before it makes another DataLoader, for its shard, from this one's arguments."""
+        """Returns False. Accelerate reads this attribute before it makes another DataLoader for its shard from this one's arguments, which is the moment to
+        prepare its module."""
         _accelerate.expect(self)
         return False
 
@@ -297,7 +298,8 @@ class _InC(_Tracked, CompiledIterator):
 
 
 def _same_workers(loader: Any, progress: Progress) -> Any:
-    """Returns the loader for torch's iterator. Workers that had epochs in an earlier run got their seed in the first one; the generator must not give another."""
+    """Returns the loader for torch's iterator. Workers that had epochs in an earlier run got their seed in the first one; the generator must not give
+    another."""
     return loader if not progress.turn else _worker_states.View(loader, generator=torch.Generator())
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of other libraries that decode videos: stoker.video.accvlab. Stoker's own class for one file is stoker.VideoDecoder."""
+"""Modules with the names of other libraries that decode videos: stoker.video.accvlab. Stoker's own class for one file is stoker.VideoDecoder."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of NVIDIA ACCV-Lab's on_demand_video_decoder, for code that is written for it. Frames are decoded on the cores.
+"""The functions and classes of NVIDIA ACCV-Lab's on_demand_video_decoder, for code that is written for it. The CPU decodes the frames.
 
     import stoker.video.accvlab as nvc        # instead of accvlab.on_demand_video_decoder
 
@@ -7,8 +7,8 @@
     frames = decoder.DecodeN12ToRGB(files, [30] * 6, as_bgr=False)
     batch = torch.stack([torch.as_tensor(frame, device="cuda") for frame in frames])
 
-Names, arguments and meaning are those of that library; doc/video.md lists what is missing. A frame is an array in host memory, which keeps its values: later
-calls do not overwrite it. Frame i is the i-th in order of presentation.
+Names, arguments and results are those of that library; doc/video.md lists what is missing. A frame is an array in host memory. Later calls do not overwrite
+it. Frame i is the i-th in order of presentation.
 """
 
 from __future__ import annotations
@@ -76,8 +76,9 @@ class RGBFrame(np.ndarray):
 
 @dataclass
 class FastStreamInfo:
-    """Facts about a video stream. Methods take it and need nothing of it: lists of packets are kept from the first use of a file on. Times are in units of
-    time_base_num / time_base_den, which are microseconds here. format is -1, and codec_id is -1 for codecs other than H.264, HEVC, AV1, VP8, VP9 and MPEG-4."""
+    """Facts about a video stream. Methods accept it as an argument but do not use it, because they keep the list of packets from the first use of a file on.
+    Times are in units of time_base_num / time_base_den seconds, which are microseconds here. format is always -1; codec_id is -1 for codecs other than H.264,
+    HEVC, AV1, VP8, VP9 and MPEG-4."""
 
     codec_type: int = 0
     codec_id: int = -1
@@ -114,7 +115,7 @@ def GetFastInitInfo(filepaths: Sequence[str]) -> list[FastStreamInfo]:
 
 
 class _Open:
-    """The videos that were used last, up to `most`, with their decoders. One call at a time; it decodes several files at once."""
+    """The open decoders of the videos that were used last, at most `most`. Only one call runs at a time; it decodes several files in parallel."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -186,10 +187,10 @@ _PACKETS = "the bytes of GetGOP are decoded by DecodeFromGOPRGB, and packets of 
 
 
 class PyNvGopDecoder:
-    """Decodes single frames of several files, in one step or in two: GetGOP takes the bytes of the groups of pictures from the files, and DecodeFromGOPRGB
-    decodes these bytes, also in another process.
+    """Decodes single frames of several files, in one step or in two: GetGOP reads the bytes of the groups of pictures from the files, and DecodeFromGOPRGB
+    decodes these bytes, in the same or in another process.
 
-    maxfiles: how many different files a call may name, and how many stay open. iGpu, suppressNoColorRangeWarning: accepted, without effect.
+    maxfiles: the most files that a call may name, and that stay open. iGpu, suppressNoColorRangeWarning: accepted, without effect.
     """
 
     def __init__(self, maxfiles: int, iGpu: int = 0, suppressNoColorRangeWarning: bool = False) -> None:
@@ -207,28 +208,28 @@ class PyNvGopDecoder:
     def GetGOPList(
         self, filepaths: Sequence[str], frame_ids: Sequence[int], fastStreamInfos: Sequence[FastStreamInfo] = ()
     ) -> list[tuple[Any, list[int], list[int]]]:
-        """Returns for each file the bytes of the group of pictures that holds the frame, its first frame and its number of frames. Nothing is decoded. The bytes
-        also hold the file's headers, so that nothing else is needed to decode them. filepaths: local files."""
+        """Returns for each file the bytes of the group of pictures that holds the frame, its first frame and its number of frames. Nothing is decoded. The
+        bytes also hold the file's headers, so that nothing else is needed to decode them. filepaths: local files."""
         _check(filepaths, frame_ids, self._maxfiles)
         return [_take_gop(os.fspath(path), int(frame)) for path, frame in zip(filepaths, frame_ids, strict=True)]
 
     def GetGOP(
         self, filepaths: Sequence[str], frame_ids: Sequence[int], fastStreamInfos: Sequence[FastStreamInfo] = ()
     ) -> tuple[Any, list[int], list[int]]:
-        """Does the work of GetGOPList, with the bytes of all files in one array."""
+        """Returns the same as GetGOPList, but with the bytes of all files in one array."""
         return self._merged(PyNvGopDecoder.GetGOPList(self, filepaths, frame_ids, fastStreamInfos))
 
     def _merged(self, found: Sequence[tuple[Any, list[int], list[int]]]) -> tuple[Any, list[int], list[int]]:
         return self.MergePacketDataToOne([data for data, _, _ in found]), [f[0] for _, f, _ in found], [n[0] for _, _, n in found]
 
     def DecodeFromGOPRGB(self, numpy_data: Any, filepaths: Sequence[str], frame_ids: Sequence[int], as_bgr: bool = False) -> list[RGBFrame]:
-        """Decodes frames from the bytes of GetGOP. filepaths: the same as there; the files are not opened."""
+        """Returns frames decoded from the bytes that GetGOP returned. filepaths: the same paths as for GetGOP; the files are not opened."""
         return self.DecodeFromGOPListRGB([numpy_data], filepaths, frame_ids, as_bgr)
 
     def DecodeFromGOPListRGB(
         self, numpy_datas: Sequence[Any], filepaths: Sequence[str], frame_ids: Sequence[int], as_bgr: bool = False
     ) -> list[RGBFrame]:
-        """Decodes frames from several arrays of GetGOP or GetGOPList. An array may hold the groups of several files."""
+        """Returns frames decoded from several arrays that GetGOP or GetGOPList returned. An array may hold the groups of several files."""
         _check(filepaths, frame_ids)
         groups: dict[str, list[_Group]] = {}
         for data in numpy_datas:
@@ -244,7 +245,7 @@ class PyNvGopDecoder:
         return made
 
     def MergePacketDataToOne(self, packet_data_arrays: Sequence[Any]) -> Any:
-        """Joins arrays of GetGOP to one."""
+        """Returns one array with the groups of several arrays that GetGOP returned."""
         if not len(packet_data_arrays):
             raise ValueError("packet_data_arrays is empty")
         for data in packet_data_arrays:
@@ -252,7 +253,7 @@ class PyNvGopDecoder:
         return np.concatenate([np.asarray(data, np.uint8).reshape(-1) for data in packet_data_arrays])
 
     def LoadGopsToList(self, file_paths: Sequence[str]) -> list[Any]:
-        """Reads files of SavePacketsToFile."""
+        """Returns an array for each file that SavePacketsToFile wrote."""
         if not file_paths:
             raise ValueError("file_paths is empty")
         made = [np.fromfile(path, np.uint8) for path in file_paths]
@@ -261,7 +262,7 @@ class PyNvGopDecoder:
         return made
 
     def LoadGops(self, file_paths: Sequence[str]) -> Any:
-        """Reads files of SavePacketsToFile to one array."""
+        """Returns one array with the groups of several files that SavePacketsToFile wrote."""
         return self.MergePacketDataToOne(self.LoadGopsToList(file_paths))
 
     def release_device_memory(self) -> None:
@@ -283,7 +284,7 @@ class PyNvGopDecoder:
 
 
 class _Recorder(io.RawIOBase):
-    """A file that notes which bytes are read."""
+    """A file that records which of its bytes are read."""
 
     def __init__(self, path: str) -> None:
         self._file = open_binary(path)
@@ -304,7 +305,7 @@ class _Recorder(io.RawIOBase):
 
 
 class _Pieces(io.RawIOBase):
-    """A file of which only some pieces are there."""
+    """A file of which only some ranges of bytes are available."""
 
     def __init__(self, size: int, pieces: Sequence[tuple[int, Any]]) -> None:
         self._size, self._pieces, self._at = size, pieces, 0
@@ -399,7 +400,7 @@ def _groups_of(data: Any, where: str = "") -> list[_Group]:
 
 
 def SavePacketsToFile(numpy_data: Any, dst_filepath: str) -> None:
-    """Writes the bytes of GetGOP to a file, completely or not at all."""
+    """Writes the bytes that GetGOP returned to a file. If this fails, an earlier file of that name stays as it was."""
     folder, name = os.path.split(os.path.abspath(dst_filepath))
     handle, part = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
     try:
@@ -437,7 +438,8 @@ class CachedGopDecoder(PyNvGopDecoder):
     def GetGOPList(
         self, filepaths: Sequence[str], frame_ids: Sequence[int], fastStreamInfos: Sequence[FastStreamInfo] = (), useGOPCache: bool = False
     ) -> list[tuple[Any, list[int], list[int]]]:
-        """As in PyNvGopDecoder. useGOPCache: uses what is kept where the frame lies in it, and keeps what it reads."""
+        """Does the same as the method of PyNvGopDecoder. useGOPCache=True: does not read a group again that is kept from an earlier call, and keeps the
+        groups that it reads."""
         _check(filepaths, frame_ids, self._maxfiles)
         self._hits, found = [], []
         for path, frame in zip(filepaths, frame_ids, strict=True):
@@ -457,19 +459,19 @@ class CachedGopDecoder(PyNvGopDecoder):
     def GetGOP(
         self, filepaths: Sequence[str], frame_ids: Sequence[int], fastStreamInfos: Sequence[FastStreamInfo] = (), useGOPCache: bool = False
     ) -> tuple[Any, list[int], list[int]]:
-        """As in PyNvGopDecoder, with the argument of GetGOPList."""
+        """Does the same as the method of PyNvGopDecoder. useGOPCache: as for GetGOPList."""
         return self._merged(self.GetGOPList(filepaths, frame_ids, fastStreamInfos, useGOPCache))
 
     def clear_cache(self) -> None:
-        """Forgets what is kept."""
+        """Drops all groups that are kept."""
         self._kept.clear()
 
     def isCacheHit(self) -> list[bool]:
-        """Returns for each file of the last call whether its group was kept."""
+        """Returns for each file of the last call whether its group was one of those kept."""
         return self._hits
 
     def get_cache_info(self) -> dict[str, Any]:
-        """Describes what is kept."""
+        """Returns a dict that describes the groups that are kept."""
         files = {
             path: {"first_frame_id": first, "gop_len": n, "frame_range": (first, first + n - 1), "packets_size_bytes": data.nbytes}
             for path, (data, first, n) in self._kept.items()
@@ -488,7 +490,7 @@ def CreateGopDecoder(
 
 
 class _Background:
-    """One result that is made in the background, with the request that it answers."""
+    """A result that is computed in the background, and the request that asked for it."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1)
@@ -510,14 +512,14 @@ class _Background:
         return made
 
     def wait(self) -> None:
-        """Waits for what is under way and forgets it."""
+        """Waits until the current computation has ended, and drops its result."""
         if self._result is not None:
             self._result.exception()
         self._result = self._request = None
 
 
 class _Reader:
-    """Files that stay open, and one result that is made in the background."""
+    """Keeps files open, and computes one result at a time in the background."""
 
     def __init__(self, files: int) -> None:
         self._open = _Open(files)
@@ -557,7 +559,7 @@ class PyNvSampleReader(_Reader):
         return self._decode(filepaths, frame_ids, as_bgr)
 
     def DecodeN12ToRGBAsync(self, filepaths: Sequence[str], frame_ids: Sequence[int], as_bgr: bool = False) -> None:
-        """Begins to decode in the background. A result that was not taken is lost."""
+        """Begins to decode in the background. Drops the result of an earlier call that nobody has asked for."""
         _check(filepaths, frame_ids, self._most)
         given = (list(filepaths), list(frame_ids), as_bgr)
         self._background.start(given, lambda: self._decode(*given))
@@ -576,8 +578,8 @@ def CreateSampleReader(num_of_set: int, num_of_file: int, iGpu: int = 0, suppres
 
 
 class PyNvBatchAsyncStreamReader(_Reader):
-    """Decodes several frames of several files in the background: frame_ids[v] lists frames of filepaths[v], equally many for all. The result is indexed
-    [v][f]. At most max_frames_per_decode_call frames of a file a call; other arguments as for PyNvSampleReader."""
+    """Decodes several frames of several files in the background. frame_ids[v] lists the frames of filepaths[v]; all lists have the same length. The result is
+    indexed [v][f]. A call may ask for at most max_frames_per_decode_call frames of a file. The other arguments are those of PyNvSampleReader."""
 
     def __init__(
         self, num_of_set: int, num_of_file: int, max_frames_per_decode_call: int, iGpu: int = 0, suppressNoColorRangeWarning: bool = False
@@ -588,7 +590,7 @@ class PyNvBatchAsyncStreamReader(_Reader):
         super().__init__(num_of_set * num_of_file)
 
     def Decode(self, filepaths: Sequence[str], frame_ids: Sequence[Sequence[int]], as_bgr: bool = False) -> None:
-        """Begins to decode. A result that was not taken is lost."""
+        """Begins to decode in the background. Drops the result of an earlier call that nobody has asked for."""
         if len(filepaths) != len(frame_ids) or not filepaths or len(filepaths) > self._files:
             raise ValueError(
                 f"there are {len(filepaths)} filepaths and {len(frame_ids)} lists of frames; there may be 1 to {self._files} of both"
@@ -624,7 +626,7 @@ def CreateBatchAsyncStreamReader(
 
 
 class GopRef(NamedTuple):
-    """Names a group of pictures in a SharedGopStore; small enough to be sent to another process."""
+    """A reference to a group of pictures in a SharedGopStore. It is small enough to be sent to another process."""
 
     shm_name: str
     data_size: int
@@ -633,10 +635,11 @@ class GopRef(NamedTuple):
 
 
 class SharedGopStore:
-    """Groups of pictures in memory that the processes of a user share: files on /dev/shm. Workers put them, and send a GopRef to the process that reads them.
+    """Keeps groups of pictures in memory that the processes of a user share, as files on /dev/shm. Workers call put() and send the GopRef that it returns to
+    the process that reads the group.
 
-    At most `capacity` groups are kept; then the one that was used least recently is removed. capacity must be larger than the number of groups that are on
-    their way: a removed one can no longer be read, which is an error. store_id: one number for each training process, such as LOCAL_RANK.
+    capacity: the most groups that are kept. When there are more, the one that was used least recently is removed, and reading it later is an error. So capacity
+    must be larger than the number of references that were sent but not yet read. store_id: a number for each training process, such as LOCAL_RANK.
     """
 
     def __init__(self, folder: Path, capacity: int) -> None:
@@ -651,7 +654,7 @@ class SharedGopStore:
 
     @classmethod
     def create(cls, capacity: int, store_id: int = 0) -> SharedGopStore:
-        """Makes an empty store. What an earlier one of this number has left is removed."""
+        """Makes an empty store. Removes the groups that an earlier store with the same store_id has left."""
         if capacity < 1:
             raise ValueError(f"capacity is {capacity}; it must be 1 or more")
         folder = cls._place(store_id)
@@ -665,7 +668,7 @@ class SharedGopStore:
 
     @classmethod
     def attach(cls, capacity: int, store_id: int = 0) -> SharedGopStore:
-        """Opens the store that another process has made."""
+        """Opens the store that another process has made with create()."""
         folder = cls._place(store_id)
         if not (folder / "lock").exists():
             raise FileNotFoundError(f"there is no store with store_id={store_id}: call SharedGopStore.create() in the main process first")
@@ -683,7 +686,7 @@ class SharedGopStore:
             return [entry for entry in found if entry.name != "lock" and not entry.name.startswith(".")]
 
     def lookup(self, video_path: str, frame_id: int) -> GopRef | None:
-        """Returns the group that holds a frame, if it is there."""
+        """Returns a reference to the group that holds a frame; None if the store does not have it."""
         prefix = self._prefix(video_path)
         for entry in self._entries():
             if entry.name.startswith(prefix):
@@ -699,7 +702,7 @@ class SharedGopStore:
         return None
 
     def put(self, video_path: str, first_frame_id: int, gop_len: int, data: Any) -> GopRef:
-        """Stores a group, unless it is there."""
+        """Stores a group, unless the store has it already, and returns a reference to it."""
         array = np.ascontiguousarray(data, np.uint8).reshape(-1)
         if not array.size:
             raise ValueError("data is empty")
@@ -734,11 +737,11 @@ class SharedGopStore:
             ) from None
 
     def get_batch(self, refs: Sequence[GopRef]) -> list[Any]:
-        """Returns several groups."""
+        """Returns an array for each of several groups, as read() does."""
         return [self.read(ref) for ref in refs]
 
     def get_stats(self) -> dict[str, Any]:
-        """Counts what this process has done."""
+        """Returns counters of what this process has done with the store."""
         asked = self._stats["hits"] + self._stats["misses"]
         rate = self._stats["hits"] / asked if asked else 0.0
         return {**self._stats, "hit_rate": rate, "pool_usage": f"{len(self._entries())}/{self._capacity}"}
@@ -790,7 +793,7 @@ class DropCacheStatus(Enum):
 
 
 def drop_videos_cache(filepaths: Sequence[str]) -> DropCacheStatus:
-    """Asks the system to forget the cached bytes of files. Ends at the first file for which this fails."""
+    """Asks the system to drop the cached bytes of files from its page cache. Stops at the first file for which this fails."""
     for path in filepaths:
         try:
             handle = os.open(path, os.O_RDONLY)

@@ -15,7 +15,7 @@ DATA_AND_PARAMETER = 2
 
 
 class MissingArgException(ArgumentError):
-    """An augmentation needs a named argument that its caller did not give."""
+    """Raised if an augmentation needs a named argument that its caller did not give."""
 
     def __init__(self, message: str, augmentation: Any, missing_args: list[str]) -> None:
         super().__init__(message)
@@ -24,7 +24,7 @@ class MissingArgException(ArgumentError):
 
 
 class UnusedArgException(ArgumentError):
-    """None of the augmentations takes a named argument that was given."""
+    """Raised if a named argument was given that none of the augmentations takes."""
 
     def __init__(self, message: str, unused_args: list[str]) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ def positional(function: Callable[..., Any]) -> int:
 
 
 def _further(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Parameters that can be given by name, without the data and the parameter."""
+    """Returns the parameters that can be given by name, without the first two: the data and the augmentation's parameter."""
     places = list(inspect.signature(function).parameters.values())
     first = [p for p in places if p.kind in _POSITIONAL][:DATA_AND_PARAMETER]
     return [p for p in places if p.kind in _NAMED and p not in first]
@@ -55,7 +55,7 @@ def missing(function: Callable[..., Any], given: Mapping[str, Any]) -> list[str]
 
 
 def check_used(augmentations: Iterable[Any], given: Mapping[str, Any], caller: str) -> None:
-    """Fails where an argument is given that no augmentation takes."""
+    """Raises UnusedArgException if an argument is given that no augmentation takes. caller: name of the user's function, for the message."""
     used = {name for augmentation in augmentations for name in accepted(augmentation.op, given)}
     unused = [name for name in given if name not in used]
     if unused:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Augmentations: functions of data and a parameter, which is looked up for each sample by the bin of a magnitude."""
+"""The class Augmentation: a function of data and a parameter. The parameter is looked up for each sample by the index (bin) of its magnitude."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stoker.auto_aug.core import _arguments
 from stoker.data_node import DataNode
 from stoker.errors import ArgumentError, InvalidArgumentError
 
-_KEPT: Any = object()  # an argument that was not given, where None says something
+_KEPT: Any = object()  # stands for an argument that was not given, because None is a value of its own
 
 
 def seed_of(seed: int | None, which: int) -> int | None:
@@ -23,7 +23,7 @@ def seed_of(seed: int | None, which: int) -> int | None:
 
 
 class _SignedMagnitudeBin:
-    """A bin with a sign of each sample. The index into magnitudes of both signs is made where the bin is, before any branch that reads it."""
+    """A bin with a random sign for each sample. The index into the magnitudes of both signs is computed here, before any branch in which it is used."""
 
     def __init__(self, magnitude_bin: int | DataNode, random_sign: DataNode, signed_magnitude_idx: DataNode) -> None:
         self.bin = magnitude_bin
@@ -39,9 +39,9 @@ class _SignedMagnitudeBin:
 def signed_bin(
     magnitude_bin: int | DataNode, random_sign: DataNode | None = None, seed: int | None = None, shape: Sequence[int] | None = None
 ) -> _SignedMagnitudeBin:
-    """Returns a bin, or several, whose magnitudes are negated where random_sign is 1; by default 0 and 1 are drawn, as many as `shape` says.
+    """Returns a bin, or several, whose magnitudes are negated if random_sign is 1. By default random_sign is drawn from 0 and 1, with the given shape.
 
-    Signs of augmentations that stand in branches are best drawn before these.
+    For augmentations in the branches of an `if`, call this before the `if`.
     """
     if isinstance(magnitude_bin, bool) or not isinstance(magnitude_bin, (int, DataNode)):
         raise ArgumentError(
@@ -55,10 +55,10 @@ def signed_bin(
 
 
 class Augmentation:
-    """A function of (data, parameter, ...) that is called with the bin of a magnitude. @augmentation makes them.
+    """A function of (data, parameter, ...) that is called with the bin of a magnitude. The decorator @augmentation makes it.
 
-    `magnitudes` are num_magnitude_bins numbers from mag_range[0] to mag_range[1], or mag_range itself where that is an array; the parameter is
-    mag_to_param(magnitudes[magnitude_bin] * (-1) ** random_sign), looked up in a table of all.
+    The magnitudes are num_magnitude_bins numbers from mag_range[0] to mag_range[1], or mag_range itself if it is an array. The parameter is
+    mag_to_param(magnitudes[magnitude_bin] * (-1) ** random_sign), which is looked up in a table of all parameters.
     """
 
     def __init__(
@@ -89,33 +89,33 @@ class Augmentation:
 
     @property
     def op(self) -> Callable[..., Any]:
-        """The function."""
+        """Returns the function that was decorated."""
         return self._op
 
     @property
     def mag_range(self) -> Any:
-        """The first and the last magnitude, an array of all, or None: there is no parameter."""
+        """Returns the first and the last magnitude, or an array of all magnitudes, or None if the augmentation has no parameter."""
         return self._config["mag_range"]
 
     @property
     def randomly_negate(self) -> bool:
-        """Whether each sample's magnitude has a sign of its own."""
+        """Returns whether each sample's magnitude is negated at random."""
         return bool(self._config["randomly_negate"])
 
     @property
     def mag_to_param(self) -> Callable[[Any], Any]:
-        """The function that converts a magnitude to a parameter."""
+        """Returns the function that converts a magnitude to a parameter."""
         given: Any = self._config["mag_to_param"]
         return given or np.array
 
     @property
     def param_device(self) -> str:
-        """The device of the parameters: "cpu", "gpu", or "auto", which means the device of the data."""
+        """Returns the device of the parameters: "cpu", "gpu", or "auto", which means the device of the data."""
         return str(self._config["param_device"] or "cpu")
 
     @property
     def name(self) -> str:
-        """The function's, unless another one was given."""
+        """Returns the name of the augmentation: the given one, else the function's."""
         return str(self._config["name"] or self._op.__name__)
 
     def augmentation(
@@ -127,7 +127,7 @@ class Augmentation:
         name: Any = _KEPT,
         augmentation_cls: type[Augmentation] | None = None,
     ) -> Augmentation:
-        """Returns the same augmentation with another range, name, ...; arguments that are not given stay."""
+        """Returns a copy of the augmentation with the given arguments changed."""
         given = {
             "mag_range": mag_range,
             "randomly_negate": randomly_negate,
@@ -139,9 +139,9 @@ class Augmentation:
         return (augmentation_cls or type(self))(self._op, **{**self._config, **changed})
 
     def __call__(self, data: DataNode, *, magnitude_bin: Any = None, num_magnitude_bins: int | None = None, **kwargs: Any) -> Any:
-        """op(data, parameter, ...), with those of the named arguments that the function takes.
+        """Returns the function's result for the data, the parameter, and those of the named arguments that the function takes.
 
-        magnitude_bin: an int, a DataNode of ints, or what signed_bin makes of these; from 0 to num_magnitude_bins - 1.
+        magnitude_bin: an int or a DataNode of ints, from 0 to num_magnitude_bins - 1, or the result of signed_bin for one of these.
         """
         device = (data.device or "cpu") if self.param_device == "auto" else self.param_device
         parameter = self._parameter(magnitude_bin, num_magnitude_bins, device)
@@ -246,11 +246,12 @@ def augmentation(
     name: str | None = None,
     augmentation_cls: type[Augmentation] | None = None,
 ) -> Any:
-    """Makes an Augmentation of a function that takes data, a parameter, and what else it names.
+    """Makes an Augmentation of a function that takes data, a parameter, and any named arguments.
 
-    mag_range: the magnitudes of the first and the last bin, or an array with one for each; None: the function gets None as its parameter.
-    randomly_negate: each sample's magnitude is negated at random. mag_to_param: makes an array, or what becomes one, of a magnitude; all of one type and
-    shape. param_device: where parameters lie, "cpu", "gpu" or "auto" (with the data). name: instead of the function's.
+    mag_range: the magnitudes of the first and the last bin, or an array with a magnitude for each bin; None: the function gets None as its parameter.
+    randomly_negate: whether each sample's magnitude is negated at random. mag_to_param: function that converts a magnitude to an array, or to a value that
+    NumPy converts to one; all of them need the same type and shape. param_device: device of the parameters: "cpu", "gpu" or "auto" (the data's device).
+    name: name of the augmentation; by default the function's.
     """
 
     def made(function: Any) -> Augmentation:
