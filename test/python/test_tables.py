@@ -624,6 +624,30 @@ def test_tables_by_a_users_function(table):
         Loader("hf://data/table/part-000.parquet", 4, fields=WANTED, storage=Storage(fetch=fetch, fetch_schemes="hf"))
 
 
+class Counted:
+    """A function for Storage that counts the bytes that it has read in an attribute."""
+
+    def __init__(self, table):
+        self.table, self.read = table, 0
+
+    def __call__(self, uri, offset, length):
+        data = (self.table / uri.rpartition("/")[2]).read_bytes()[offset:]
+        self.read += len(data)
+        return data if length is None else data[:length]
+
+
+def test_calls_of_a_table_are_not_compared(table, capfd, monkeypatch):
+    """Stoker's own table may be called by several threads, even if a user's function that reads its files changes its attributes."""
+    monkeypatch.setattr("stoker._where._shown", set())
+    fetch = Counted(table)
+    storage = Storage(
+        fetch=fetch, list=lambda uri: [(f"{uri}{p.name}", p.stat().st_size) for p in sorted(table.glob("*.parquet"))], fetch_schemes="hf"
+    )
+    loader = Loader("hf://data/table/*.parquet", 8, transforms=SMALL, fields=WANTED, storage=storage, shuffle="groups", last_batch="keep")
+    assert len(all_labels(loader)) > 0
+    assert fetch.read > 0 and "one at a time" not in capfd.readouterr().err
+
+
 # ---- bad input ----
 
 

@@ -193,7 +193,7 @@ class Workers:
         made = owned(row)
         self.count = _at_once(self._fetch, self.count, False)  # many Datasets open their file when they are first called
         self._watch.begin(row, made)
-        if self.count > 1:
+        if self.count > 1 and not isinstance(self._fetch, FetchMany):  # a table of this package may be called by several threads
             self._changes.begin(self._fetch.dataset)
         return replace(fetched, parts=made)
 
