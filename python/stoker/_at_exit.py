@@ -22,8 +22,8 @@ from stoker.errors import StateError
 _PATIENCE = 2.0  # seconds to wait for running calls
 
 _open: weakref.WeakSet[Any] = weakref.WeakSet()  # objects whose threads must end before the interpreter does
-_running: set[object] = set()  # a key for each call that runs
-_inside: set[object] = set()  # a key for each call of the library that runs Python code
+_FUNCTION, _LIBRARY = "function", "library"  # kinds of calls: of a user's function, and of the library while it runs Python code
+_calls: dict[object, str] = {}  # the kind of each call that runs
 _registered = False
 _leaving = False  # the interpreter's end has begun
 _ending = False  # all objects are closed
@@ -40,12 +40,12 @@ def call(function: Callable[..., Any], *arguments: Any) -> Any:
     all objects were closed, no call begins on a thread that outlives the interpreter."""
     _register()
     key = object()
-    _running.add(key)
+    _calls[key] = _FUNCTION
     try:
         if not (_ending and _outlives()):
             return function(*arguments)
     finally:
-        _running.discard(key)
+        _calls.pop(key, None)
     _stay()
 
 
@@ -55,12 +55,12 @@ def library_call() -> Iterator[None]:
     call. If Python ended the thread in a callback instead, other threads of the library would still use its stack."""
     _register()
     key = object()
-    _inside.add(key)
+    _calls[key] = _LIBRARY
     try:
         check_leaving()
         yield
     finally:
-        _inside.discard(key)
+        _calls.pop(key, None)
         if _leaving and _outlives():
             _stay()
 
@@ -98,12 +98,13 @@ def _end() -> None:
         thing.close()
     _ending = True
     end = time.monotonic() + _PATIENCE
-    while _running or _inside:
+    while _calls:
         if time.monotonic() > end:
-            if not _running:
+            functions = list(_calls.values()).count(_FUNCTION)
+            if not functions:
                 return
             tell(
-                f"the program ends while {len(_running)} calls of a Dataset or a fetch function of yours run, which have not returned within {_PATIENCE:.0f} s: "
+                f"the program ends while {functions} calls of a Dataset or a fetch function of yours run, which have not returned within {_PATIENCE:.0f} s: "
                 "they are not waited for any longer"
             )
             return
@@ -113,5 +114,4 @@ def _end() -> None:
 def _forget() -> None:
     """Resets the state in a forked child, where the parent's threads do not exist."""
     _open.clear()
-    _running.clear()
-    _inside.clear()
+    _calls.clear()
