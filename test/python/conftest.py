@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -109,3 +110,12 @@ def files(tree: Path) -> list[Path]:
 @pytest.fixture
 def script():
     return run_script
+
+
+@pytest.fixture(scope="session")
+def clips(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Returns the path of a small video by its name in videos.py. Tests do not write to its folder, which may be that of STOKER_TEST_VIDEOS."""
+    import videos
+
+    folder = videos.READY or tmp_path_factory.mktemp("videos")
+    return lambda name: videos.make(folder, name)

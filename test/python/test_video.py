@@ -24,12 +24,6 @@ from support import SEED
 pytestmark = videos.needs_video
 
 
-@pytest.fixture(scope="session")
-def clips(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("videos")
-    return lambda name: videos.make(folder, name)
-
-
 def opened(source, **arguments):
     return stoker.VideoDecoder(source, dimension_order="NHWC", **arguments)
 

@@ -18,9 +18,8 @@ nvc = pytest.importorskip("stoker.video.accvlab")
 
 
 @pytest.fixture(scope="session")
-def clips(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("videos")
-    return lambda name: str(videos.make(folder, name))
+def clips(clips):
+    return lambda name: str(clips(name))
 
 
 @pytest.fixture(scope="session")

@@ -18,12 +18,6 @@ from support import NO_AWS
 pytestmark = videos.needs_video
 
 
-@pytest.fixture(scope="session")
-def clips(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("videos")
-    return lambda name: videos.make(folder, name)
-
-
 def text(path):
     return np.frombuffer(str(path).encode(), np.uint8)
 

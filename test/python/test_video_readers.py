@@ -20,12 +20,6 @@ pytestmark = videos.needs_video
 
 
 @pytest.fixture(scope="session")
-def clips(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("videos")
-    return lambda name: videos.make(folder, name)
-
-
-@pytest.fixture(scope="session")
 def pair(clips):
     """Two videos of equal size, of 50 and 75 - 27 frames."""
     return [str(clips("h264.mp4")), str(clips("vfr.mp4"))]

@@ -34,12 +34,6 @@ only_emulated = pytest.mark.skipif(bool(why_no_gpu()) or not emulated(), reason=
 CORES = "mpeg2.ts mpeg4.avi mjpeg.avi odd444.mp4 422_10.mp4 rgb.mkv".split()
 
 
-@pytest.fixture(scope="session")
-def clips(tmp_path_factory):
-    folder = videos.READY or tmp_path_factory.mktemp("videos")
-    return lambda name: videos.make(folder, name)
-
-
 _of_thread = threading.local()
 
 

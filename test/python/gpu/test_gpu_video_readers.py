@@ -27,12 +27,6 @@ only_emulated = pytest.mark.skipif(bool(why_no_gpu()) or not emulated(), reason=
 ENGINE = "h264.mp4 h264_open.mp4 hevc_open.mp4 vp9.webm rotated.mp4 vfr.mp4".split()
 
 
-@pytest.fixture(scope="session")
-def clips(tmp_path_factory):
-    folder = videos.READY or tmp_path_factory.mktemp("videos")
-    return lambda name: videos.make(folder, name)
-
-
 def text(path) -> np.ndarray:
     return np.frombuffer(str(path).encode(), np.uint8)
 
