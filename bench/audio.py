@@ -4,13 +4,15 @@
 
 usage: audio.py [features] [resample] [files] [flac] [--gpu] [--utterances N] [--files N] [--batch N] [--threads N] [--rounds N]
 
-features: float utterances of 1 to 35 s at 16 kHz, from external_source through spectrogram (25 ms windows, 10 ms steps) and mel_filter_bank (80 bands) to
-to_decibels, against DALI. resample: clips of 10 s from 44.1 to 16 kHz at the default quality, then the error of all libraries against exact samples of tones,
-and that of Stoker and DALI against the filter in double precision. files: WAVs of one second to batches of samples. flac: FLAC files to 80 log-mel bands; of
-Loader and DataLoaders in padded batches. The sides of a comparison run in turns, and must make the same values. A ratio is that of the medians of CPU time.
+features: compares with DALI how fast float utterances of 1 to 35 s at 16 kHz pass through external_source, spectrogram (25 ms windows, 10 ms steps),
+mel_filter_bank (80 bands) and to_decibels. resample: compares how fast clips of 10 s are resampled from 44.1 to 16 kHz at the default quality, then the error
+of all libraries against exact samples of tones, and the error of Stoker and DALI against the filter in double precision. files: compares how fast WAV files of
+one second become batches of samples. flac: compares how fast FLAC files become 80 log-mel bands, also in padded batches of Loader and of DataLoaders. The sides
+of a comparison run in turns, and must make the same values. A ratio is that of the medians of CPU time.
 
---gpu: instead, on the first GPU: FLAC and WAV files to 80 log-mel bands with decoding on the cores and features on the GPU, by time; then the features of
-waveforms that lie on the GPU: how long each kernel takes, and which share of the memory's bandwidth that is. Needs torch for CUDA. Takes less than 90 s.
+--gpu measures on the first GPU instead. It compares by time how fast FLAC and WAV files become 80 log-mel bands, with decoding on the cores and features on the
+GPU. Then it measures for the features of waveforms in GPU memory how long each kernel takes, and which share of the memory's bandwidth that is. It needs torch
+for CUDA and takes less than 90 s.
 
 All files are made here. Without the program ffmpeg, FLAC files are made by a simpler encoder, so that they are larger.
 """

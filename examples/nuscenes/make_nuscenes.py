@@ -276,18 +276,18 @@ def make_nuscenes(
     are painted into the images, and the lidar's points on them are counted. The same arguments and versions of NumPy and Pillow give the same files.
 
     Args:
-        root: the folder to fill; it is made, and files in it are overwritten.
-        scenes: how many scenes; the first ten have the names of NuScenes' mini set.
-        samples: key frames of each scene, half a second apart.
-        seed: of everything that is drawn.
-        images: a folder of photographs out of which camera frames are cut; None: textures.
-        version: the folder of the tables.
-        size: width and height of camera frames, in pixels. Intrinsics follow it.
-        objects: how many objects each scene has; not all live through the whole of it.
-        sweeps: frames between two key frames, for each sensor. Camera images of sweeps are those of the key frame before.
-        points: of the lidar in one turn.
-        quality: of JPEG.
-        cameras: which of NuScenes' cameras there are.
+        root: path of the folder to fill. It is made if it is missing; files in it are overwritten.
+        scenes: number of scenes. The first ten have the names of NuScenes' mini set.
+        samples: number of key frames of each scene. They are half a second apart.
+        seed: seed of all random numbers.
+        images: path of a folder of photographs from which camera frames are cut; None: the frames show textures.
+        version: name of the folder of the tables.
+        size: width and height of camera frames, in pixels. The cameras' intrinsic matrices follow from it.
+        objects: number of objects in each scene. Some of them are there only for a part of the scene.
+        sweeps: number of frames between two key frames, for each sensor. Camera images of sweeps are copies of the key frame before.
+        points: number of the lidar's points in one turn.
+        quality: quality of the JPEG files, from 1 to 95.
+        cameras: names of the cameras, as NuScenes has them.
 
     Returns:
         The root.

@@ -95,7 +95,7 @@ def rng() -> np.random.Generator:
 
 @pytest.fixture(scope="session")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three classes of seven images, all of unequal size."""
+    """Writes three classes of seven images, all of unequal size, and returns their folder."""
     root = tmp_path_factory.mktemp("tree")
     write_tree(root, np.random.default_rng(SEED), 3, 7)
     return root
@@ -103,7 +103,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def files(tree: Path) -> list[Path]:
-    """The tree's files, in the order of their ids."""
+    """Returns the tree's files, in the order of their ids."""
     return sorted(tree.glob("*/*.jpg"))
 
 

@@ -81,7 +81,7 @@ def tree() -> str:
 
 
 def same(given: Any, kept: Any) -> bool:
-    """Whether `kept`, the number that the library kept, equals `given` or is a stored form of it that the library cannot distinguish from it."""
+    """Returns whether `kept`, the number that the library kept, equals `given` or is a stored form of it that the library cannot distinguish from it."""
     if isinstance(given, (bool, np.bool_)) or given is None:
         return True
     if isinstance(given, str):

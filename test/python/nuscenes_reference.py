@@ -24,7 +24,7 @@ def label_of(category):
 
 
 def motion(row):
-    """A 4x4 matrix from the frame of a row with translation and rotation to the frame around it."""
+    """Returns the 4x4 matrix from the frame of a row with translation and rotation to the frame around it."""
     w, x, y, z = np.array(row["rotation"]) / np.linalg.norm(row["rotation"])
     m = np.eye(4)
     m[:3, :3] = [
@@ -37,8 +37,8 @@ def motion(row):
 
 
 def bounds_in_image(points, size):
-    """The bounds of the part of a convex hull that lies inside the image. The extremes of that polygon are among the points in the image, the image's corners
-    in the hull, and the crossings of the image's border with lines between two points."""
+    """Returns the bounds of the part of a convex hull that lies inside the image. The extremes of that polygon are among the points in the image, the image's
+    corners in the hull, and the crossings of the image's border with lines between two points."""
     width, height = size
     found = [p for p in points if 0 <= p[0] <= width and 0 <= p[1] <= height]
     for a, b in combinations(points, 2):

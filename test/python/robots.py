@@ -93,7 +93,7 @@ def _table(data: dict[str, np.ndarray], stills: dict[str, list[bytes]], rows: sl
 
 
 def _write_v3(root: Path, data: Any, stills: Any, lengths: Any, ends: Any, cameras: int) -> None:
-    """Two episodes a file of the tables, and all of them in one video."""
+    """Writes a data set of version 3: two episodes in each file of the tables, and all of them in one video."""
     files = [list(range(i, min(i + 2, len(lengths)))) for i in range(0, len(lengths), 2)]
     rows = []
     for number, episodes in enumerate(files):

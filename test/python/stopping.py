@@ -35,7 +35,7 @@ SIZE = 7000
 
 
 def make_files(folder: Path) -> None:
-    """Images that take long to decode, small ones, a tar of many members, and annotations of COCO."""
+    """Makes images that take long to decode, small ones, a tar of many members, and annotations of COCO."""
     import json
     import tarfile
 
@@ -270,7 +270,7 @@ WAYS = ("interrupt", "close", "drop", "exit", "kill")
 
 
 def descendants(pid: int) -> set[int]:
-    """The processes that pid has started, and their descendants."""
+    """Returns the processes that pid has started, and their descendants."""
     parents = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:

@@ -61,7 +61,7 @@ class Store:
 
 
 def make_certificates(folder: Path) -> ssl.SSLContext:
-    """A server's TLS settings for 127.0.0.1, with a certificate from an authority that no system trusts: FOLDER/ca.pem."""
+    """Makes a server's TLS settings for 127.0.0.1, with a certificate from an authority that no system trusts: FOLDER/ca.pem."""
     openssl = shutil.which("openssl")
     if not openssl:
         pytest.skip("there is no openssl to make certificates")
@@ -82,8 +82,8 @@ def make_certificates(folder: Path) -> ssl.SSLContext:
 
 @contextlib.contextmanager
 def tls_door(store: Store, folder: Path, size=lambda: 1 << 16):
-    """The store over TLS, with a certificate from an authority that no system trusts. Gives (URL, file of that authority). size: the largest size of the next
-    record."""
+    """Serves the store over TLS, with a certificate from an authority that no system trusts. Yields (URL, path of the authority's certificate). size: the
+    largest size of the next record."""
     context = make_certificates(folder)
 
     class Door(socketserver.BaseRequestHandler):

@@ -28,7 +28,7 @@ SEED = int(os.environ.get("STOKER_TEST_SEED", "20240917"))
 
 
 def photograph(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
-    """An image with edges and gradients, unlike noise and unlike one colour."""
+    """Makes an image with edges and gradients, unlike noise and unlike one colour."""
     y, x = np.mgrid[0:height, 0:width].astype(np.float32)
     image = np.zeros((height, width, 3), np.float32)
     for channel in range(3):
@@ -67,7 +67,7 @@ def png_chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def tar_of(members: Iterable[tuple[str, bytes]], form: int = tarfile.USTAR_FORMAT) -> bytes:
-    """A tar of files, given as (name, bytes)."""
+    """Returns a tar of files, given as (name, bytes)."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=form) as tar:
         for name, data in members:

@@ -275,7 +275,7 @@ def facts(**changed):
 
 
 def usage(workers=0.2, children=0.2, queued=0.0, read=0, crowded=0.0):
-    """crowded: the share of all cores of the machine that all programs used."""
+    """Makes the figures of machine.usage(). crowded: the share of all cores of the machine that all programs used."""
     group, cores = machine.Used, os.cpu_count()
     return machine.Usage(group(2, workers, queued), group(2, children, queued), group(1, 1, 0), group(), read, 10.0, crowded * 10 * cores)
 

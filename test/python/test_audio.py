@@ -63,7 +63,7 @@ def test_a_header_of_4_gb_over_nothing():
 
 @pytest.fixture
 def manifest(rng, tmp_path):
-    """A manifest of 11 utterances, and what they hold."""
+    """Writes a manifest of 11 utterances. Returns it with their samples and texts."""
     lines, want = [], []
     for i in range(11):
         data = pcm16(rng, 400 + 50 * i)

@@ -21,7 +21,7 @@ RATE = 16000
 
 @pytest.fixture(scope="module")
 def functions():
-    """The functions as the document has them."""
+    """Returns the functions that the document shows, run from its text."""
     block = next(b for b in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S) if "def whisper(" in b)
     names = {"math": math, "fn": fn}
     exec(compile(block.partition("@pipeline_def")[0], str(PAGE), "exec"), names)
@@ -30,7 +30,7 @@ def functions():
 
 @pytest.fixture(scope="module", params=[3.0, 0.61, 30.0])
 def sound(request, tmp_path_factory):
-    """A file, and its samples."""
+    """Returns the path of a sound file, and its samples."""
     path = tmp_path_factory.mktemp("sound") / "a.wav"
     samples = (tone(np.random.default_rng(SEED), int(request.param * RATE)) * 32767).astype("<i2")
     samples[: len(samples) // 4] //= 200  # the first quarter is quiet

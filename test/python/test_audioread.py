@@ -185,7 +185,7 @@ def test_times_that_are_no_numbers(stereo):
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    """A store that anybody may read, with a WAV and a FLAC of two minutes, and an MP3."""
+    """Yields a store that anybody may read, with a WAV and a FLAC of two minutes, and an MP3."""
     rng = np.random.default_rng(SEED)
     folder = tmp_path / "root" / "sounds"
     folder.mkdir(parents=True)

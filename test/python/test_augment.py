@@ -157,7 +157,7 @@ def drawn(transform, image, count, **kwargs):
 
 
 def outcomes(transform, image):
-    """All images that torchvision's transform may make from an image, with their probabilities, from its own tables and functions for each draw."""
+    """Returns all images that torchvision's transform may make from an image, with their probabilities, from its own tables and functions for each draw."""
     space = getattr(type(transform), "_AUGMENTATION_SPACE", None)
     height, width = image.shape[:2]
     found: dict[bytes, float] = {}

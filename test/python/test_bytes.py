@@ -39,7 +39,7 @@ def test_a_file_that_is_not_there_is_named_and_can_be_skipped(tmp_path: Path) ->
 
 
 def packed(data: bytes) -> bytes:
-    """An LZ4 block: greedy matches of four bytes and more, by a dictionary of what came before."""
+    """Packs bytes as an LZ4 block: a greedy search finds matches of four bytes and more in a dictionary of the earlier bytes."""
     out, literals, at = bytearray(), bytearray(), 0
     seen: dict[bytes, int] = {}
 

@@ -53,7 +53,7 @@ class Cached:
 
 
 def read(folder, source=TRAIN, **more):
-    """One epoch, in a run of its own: its samples, and the counters when all is written."""
+    """Reads one epoch with a pipeline of its own. Returns its samples, and the counters after everything was written to the cache."""
     cached = Cached(folder, **more)
     with cached as storage:
         out = hashes(source, storage=storage)

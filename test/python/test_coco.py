@@ -21,7 +21,7 @@ except ImportError:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Images that are named by their number, and annotations in no order."""
+    """Writes images that are named by their number, and annotations in no order."""
     root = tmp_path_factory.mktemp("coco")
     rng = np.random.default_rng(SEED)
     ids = [int(i) * 7 + 3 for i in rng.permutation(12)]
@@ -122,7 +122,7 @@ PATTERN = (
 
 
 def annotated(root, segments, height=12, width=17):
-    """One image with an object for each (label, segmentation), and its mask."""
+    """Writes one image with an object for each (label, segmentation), and its mask."""
     notes = [
         {"id": k, "image_id": 1, "bbox": [0, 0, 9, 9], "category_id": label, "iscrowd": int(isinstance(s, dict)), "segmentation": s}
         for k, (label, s) in enumerate(segments)
@@ -352,7 +352,7 @@ def test_what_is_no_such_file_is_told(data, tmp_path):
 
 
 def _in_use():
-    """Bytes that the C library's heap has given out."""
+    """Returns the number of bytes of the C library's heap that are in use."""
     names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()
     kind = type("mallinfo2", (ctypes.Structure,), {"_fields_": [(n, ctypes.c_size_t) for n in names]})
     about = ctypes.CDLL(None).mallinfo2
@@ -385,7 +385,7 @@ def test_an_image_with_a_box_takes_less_than_a_hundred_bytes(tmp_path):
 
 
 def one(**image):
-    """A file of one image and one object."""
+    """Writes annotations of one image and one object."""
     note = {"id": 5, "image_id": image.get("id", 1), "bbox": [1, 2, 3, 4], "category_id": 1, "segmentation": [[1, 1, 3, 1, 3, 3]]}
     given = {"id": 1, "file_name": "a.jpg", "height": 9, "width": 9, **image}
     return {"images": [given], "annotations": [note], "categories": [{"id": 1}]}

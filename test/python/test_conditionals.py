@@ -122,7 +122,7 @@ def refused(define: Callable[[], Any], *says: str) -> StokerError:
 
 
 def line(define: Callable[[], Any], mark: str) -> str:
-    """ "test_conditionals.py:31" of the line of a function that ends in a comment."""
+    """Returns "test_conditionals.py:31" for the line of a function that ends in a comment."""
     import inspect
 
     lines, first = inspect.getsourcelines(define)

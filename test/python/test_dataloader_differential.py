@@ -90,7 +90,7 @@ class StreamOfLength(Stream):
 
 
 def held(kind, transform, target_transform):
-    """A CIFAR or MNIST object made without files."""
+    """Returns a CIFAR or MNIST object made without files."""
     rng = np.random.default_rng(3)
     made = object.__new__({"cifar": datasets.CIFAR10, "mnist": datasets.MNIST, "svhn": datasets.SVHN}[kind])
     made.transform, made.target_transform, made.root, made.train = transform, target_transform, "", True
@@ -104,7 +104,7 @@ def held(kind, transform, target_transform):
 
 
 def undrawn(draw, gray):
-    """A list of transforms that draw nothing, and the distance from torchvision's values that is allowed."""
+    """Returns a list of transforms that draw no random numbers, and the distance from torchvision's values that is allowed."""
     size = draw.choice([24, (20, 30), 33])
     mean, std = ([0.5], [0.25]) if gray or draw.random() < 0.3 else ([0.4, 0.5, 0.6], [0.2, 0.25, 0.3])
     geometry = draw.choice(["none", "resize", "crop", "resize_crop", "pad"])
@@ -155,7 +155,7 @@ def drawn(draw):
 
 
 def images(draw, folders):
-    """A data set of images, by torchvision's classes."""
+    """Returns a data set of images of one of torchvision's classes."""
     kind = draw.choice(["sizes", "sizes", "one_size", "modes", "cifar", "mnist", "svhn"])
     transform, near = undrawn(draw, kind == "mnist") if draw.random() < 0.75 else drawn(draw)
     target = draw.choice([None, None, lambda y: -y, lambda y: torch.eye(10)[y], str])
@@ -209,7 +209,7 @@ def dataset(draw, folders):
 
 
 def samplers(draw, made):
-    """A function that makes the arguments of the order."""
+    """Returns a function that makes the DataLoader's arguments which decide the order."""
     length = len(made) if hasattr(made, "__len__") else 0
     if isinstance(made, data.IterableDataset) or length == 0:
         return lambda _: {"batch_size": draw_size}, (draw_size := draw.choice([1, 3, 4]))

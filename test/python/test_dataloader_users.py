@@ -676,7 +676,7 @@ def test_copies_leave_the_dataset_as_it_is(root):
 
 @pytest.fixture(scope="module")
 def pets(tmp_path_factory):
-    """A folder as OxfordIIITPet expects it."""
+    """Writes a folder as OxfordIIITPet expects it."""
     top = tmp_path_factory.mktemp("pets")
     folder = top / "oxford-iiit-pet"
     for name in ("images", "annotations/trimaps"):

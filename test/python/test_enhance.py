@@ -26,7 +26,7 @@ def images(rng):
 
 
 def turned(image, hue):
-    """torchvision's adjust_hue of PIL images."""
+    """Returns what torchvision's adjust_hue makes of a PIL image."""
     h, s, v = image.convert("HSV").split()
     h = Image.fromarray((np.asarray(h).astype(int) + int(hue * 255)).astype(np.uint8))
     return Image.merge("HSV", (h, s, v)).convert("RGB")

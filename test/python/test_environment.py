@@ -15,7 +15,7 @@ MISSPELT = "STOKER_FUZE"  # test_command.py's
 
 
 def _rows() -> dict[str, list[str]]:
-    """The rows of the table by variable: values, default, effect and file."""
+    """Returns the rows of the table by variable: values, default, effect and file."""
     rows = {}
     for line in (ROOT / "doc" / "environment.md").read_text().splitlines():
         if line.startswith("| `STOKER_"):
@@ -26,7 +26,7 @@ def _rows() -> dict[str, list[str]]:
 
 
 def _read_in_sources() -> dict[str, set[str]]:
-    """The variables that the sources name, each with its files. Guards of headers are not variables."""
+    """Returns the variables that the sources name, each with its files. Guards of headers are not variables."""
     found: dict[str, set[str]] = {}
     for folder in ("src", "cli", "python", "include", "tools", "bench", "examples", "test", ".ci", "Makefile", "meson.build"):
         for path in [ROOT / folder, *sorted((ROOT / folder).rglob("*"))]:

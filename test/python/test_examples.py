@@ -21,7 +21,7 @@ ENV = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(PLACE
 
 
 def run(name, *args, ranks=1, ok=True):
-    """An example's output."""
+    """Returns an example's output."""
     with tempfile.TemporaryDirectory() as logs:
         launcher = [*TORCHRUN, f"--log-dir={logs}", f"--nproc-per-node={ranks}"] if ranks > 1 else []
         done = subprocess.run(

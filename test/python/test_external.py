@@ -253,7 +253,7 @@ def test_feed_input():
 
 
 def as_given(kind, rng):
-    """A batch of 3 samples in one of the forms that users have, its values, and a function that writes zeros over it."""
+    """Returns a batch of 3 samples in one of the forms that users have, its values, and a function that writes zeros over it."""
     import torch
 
     base = rng.integers(1, 255, (3, 40), dtype=np.uint8)
@@ -463,7 +463,7 @@ def _batch_of(info):
 
 
 def _drawing(source, batch_size=3, checkpoint=None, **kwargs):
-    """A pipeline of the source's values and a draw: a resumed run must have both."""
+    """Returns a pipeline of the source's values and a draw: a resumed run must have both."""
 
     @pipeline_def(batch_size=batch_size, num_threads=2, device_id=None, seed=None if checkpoint else 12, checkpoint=checkpoint)
     def define():

@@ -18,7 +18,7 @@ FLOATS = [(op, arg) for op in operators().values() for arg in op.args if arg.kin
 
 
 def add(op: Op, arg: Arg, value: float) -> str:
-    """The library's message about the operator with this one argument."""
+    """Returns the library's message about the operator with this one argument."""
     graph = _core.Graph()
     inputs = [graph.add("external_source", (), ()) for _ in range(op.min_inputs)]
     given = (arg.name, ValueKind.FLOATS, [0.5, value]) if arg.kind == ArgKind.FLOATS else (arg.name, ValueKind.FLOAT, value)
@@ -52,7 +52,7 @@ def run(define: Callable[..., Any], image: np.ndarray = IMAGE, device_id: int | 
 
 
 def each(*values: Any, dtype: Any = np.float32) -> Any:
-    """A value for each of the two samples."""
+    """Returns a value for each of the two samples."""
     return fn.external_source(lambda: [np.array(v, dtype) for v in values])
 
 

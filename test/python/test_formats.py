@@ -37,7 +37,7 @@ def _tiff(pixels: np.ndarray, **options: Any) -> bytes:
 
 
 def _without_counts(tiff: bytes) -> bytes:
-    """The file with its StripByteCounts (279) renamed to a private tag, as some old writers left them out."""
+    """Returns the file with its StripByteCounts (279) renamed to a private tag, as some old writers left them out."""
     at = struct.unpack_from("<I", tiff, 4)[0]
     entries = [at + 2 + 12 * i for i in range(struct.unpack_from("<H", tiff, at)[0])]
     found = next(e for e in entries if struct.unpack_from("<H", tiff, e)[0] == 279)
@@ -45,7 +45,7 @@ def _without_counts(tiff: bytes) -> bytes:
 
 
 def _bmp(bits: int, rows: bytes, palette: bytes = b"", compression: int = 0, masks: tuple[int, ...] = (), top_down: bool = False) -> bytes:
-    """A BMP written by hand, for variants that Pillow does not write. With four masks its header has 56 bytes."""
+    """Returns a BMP written by hand, for variants that Pillow does not write. With four masks its header has 56 bytes."""
     size = 56 if len(masks) == 4 else 40
     fields = struct.pack(f"<{len(masks)}I", *masks)
     offset = 14 + 40 + len(fields) + len(palette)
@@ -56,7 +56,7 @@ def _bmp(bits: int, rows: bytes, palette: bytes = b"", compression: int = 0, mas
 
 
 def _rows(pixels: np.ndarray) -> bytes:
-    """The rows from the bottom up, each padded to a multiple of four bytes."""
+    """Returns the rows from the bottom up, each padded to a multiple of four bytes."""
     return b"".join(r.tobytes() + b"\0" * (-len(r.tobytes()) % 4) for r in pixels[::-1])
 
 
@@ -170,7 +170,7 @@ def _tiffs(rgb: np.ndarray, rgba: np.ndarray, wide: np.ndarray) -> dict[str, tup
 
 @functools.cache
 def files() -> dict[str, tuple[bytes, np.ndarray]]:
-    """Name -> a file, and the pixels that it stores."""
+    """Returns a dict from a name to a file and the pixels that it stores."""
     rng = np.random.default_rng(SEED)
     rgba = rng.integers(0, 256, (HEIGHT, WIDTH, 4), dtype=np.uint8)
     wide = rng.integers(0, 65536, (HEIGHT, WIDTH, 3), dtype=np.uint16)

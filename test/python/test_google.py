@@ -80,7 +80,7 @@ class Google:
         self.url = f"http://{self.host}"
 
     def page(self, bucket, asked):
-        """A listing of three keys a page."""
+        """Returns a listing of three keys a page."""
         prefix, delimiter, after = (
             asked["prefix"],
             asked.get("delimiter", ""),

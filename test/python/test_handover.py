@@ -17,7 +17,7 @@ BATCH = 3
 
 
 def of_arrays(arrays, layout=None):
-    """A pipeline whose batches are these samples, again and again."""
+    """Returns a pipeline that delivers a batch of these samples again and again."""
     pipe = Pipeline(BATCH, 2, None, 1)
     with pipe:
         pipe.set_outputs(fn.external_source(lambda: list(arrays), layout=layout))

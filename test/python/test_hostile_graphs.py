@@ -190,7 +190,7 @@ def test_windows_beyond_32_bits(case: int, rest: str) -> None:
 
 
 def filtered(row: np.ndarray, begin: float, end: float, out: int) -> np.ndarray:
-    """A triangle filter over [begin, end), in float64: what lies outside repeats the edge."""
+    """Applies a triangle filter over [begin, end) in float64. Outside of the data its edge is repeated."""
     scale = (end - begin) / out
     result = []
     for k in range(out):

@@ -37,7 +37,7 @@ def nothing_else(monkeypatch):
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
-    """TLS settings of a server on 127.0.0.1, and the file of the authority that signed its certificate."""
+    """Returns TLS settings of a server on 127.0.0.1, and the path of the certificate of the authority that signed the server's."""
     folder = tmp_path_factory.mktemp("tls")
     return make_certificates(folder), folder / "ca.pem"
 
@@ -110,7 +110,7 @@ def return_free_memory():
 
 
 def read(uri, **storage):
-    """The bytes of an object, or the error."""
+    """Reads an object. Returns its bytes, or the error."""
     p = Pipeline(1, 1, None, timeout=60, storage=Storage(**storage), memory_limit=32 << 20)
     with p:
         p.set_outputs(fn.readers.file(files=[uri])[0])
@@ -655,7 +655,7 @@ class TarStore:
 
 
 def indexed_tar(sizes):
-    """A tar with a member of each size, and the line of an index of wds2idx for each."""
+    """Returns a tar with a member of each size, and the line of an index of wds2idx for each."""
     lines, at = [], 0
     for i, size in enumerate(sizes):
         lines.append(f"bin {at + 512} {size} {i}.bin")

@@ -107,7 +107,7 @@ def test_end_and_reset(files):
 
 
 def taken_to_the_last_batch(iterator, how, count):
-    """The labels of `count` batches, without asking for a batch after the last of them."""
+    """Takes `count` batches without asking for a batch after the last of them, and returns their labels."""
     if how == "zip":
         return [step[0]["label"].flatten().tolist() for _, step in zip(range(count), iterator, strict=False)]
     if how == "islice":
@@ -124,7 +124,7 @@ def taken_to_the_last_batch(iterator, how, count):
 
 
 def counted(samples, epochs_end=True, batch_size=2):
-    """A pipeline over an external_source whose epochs have `samples` samples, or continue without an end. An epoch's last batch may be short."""
+    """Returns a pipeline over an external_source whose epochs have `samples` samples, or continue without an end. An epoch's last batch may be short."""
 
     def source(iteration):
         ids = range(iteration * batch_size, (iteration + 1) * batch_size)
@@ -141,7 +141,7 @@ def counted(samples, epochs_end=True, batch_size=2):
 
 
 def kinds_of_ends(files):
-    """Every way in which an iterator may know the end of an epoch, as functions of the policy and auto_reset."""
+    """Returns every way in which an iterator may know the end of an epoch, as functions of the policy and auto_reset."""
 
     def by_reader(**reader):
         def make(**kwargs):

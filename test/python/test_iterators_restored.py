@@ -32,7 +32,7 @@ def values(step):
 
 
 def epoch(iterator):
-    """An epoch's batches; the iterator begins the next one by itself."""
+    """Returns an epoch's batches; the iterator begins the next one by itself."""
     found = []
     try:
         while True:
@@ -115,7 +115,7 @@ def test_readers(files, number):
 
 
 def batches_of(r, batch):
-    """A source's batches of an epoch, some of them short."""
+    """Returns a source's batches of an epoch, some of them short."""
     sizes = [r.choice([batch, batch, r.randint(1, batch)]) for _ in range(r.randint(2, 5))]
     numbers = iter(range(100))
     return [np.array([[next(numbers)] for _ in range(n)], np.int32) for n in sizes]

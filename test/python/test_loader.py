@@ -253,7 +253,7 @@ def test_image_folder(tree):
 
 
 def write_cifar(root, rng):
-    """The file is as large as the real one, because the reader checks that. All files are the same."""
+    """Writes the files of CIFAR. They are as large as the real ones, because the reader checks that, and all of them are the same."""
     records = rng.integers(0, 255, (10000, 3073), dtype=np.uint8)
     records[:, 0] %= 10
     root.mkdir(exist_ok=True)
@@ -380,7 +380,7 @@ class Numbers:
 
 
 def seven_samples(files, kind, last):
-    """A Loader over 7 samples in batches of 2, shuffled if the kind allows it."""
+    """Returns a Loader over 7 samples in batches of 2, shuffled if the kind allows it."""
     pairs = [(str(f), i) for i, f in enumerate(files[:7])]
     if kind == "list":
         return Loader(pairs, 2, transforms=[T.Resize((8, 8))], shuffle=True, last_batch=last)

@@ -65,7 +65,7 @@ class Scenes:
 
 
 def _window(image: torch.Tensor) -> tuple[int, int, int, int]:
-    """The window of the picture that an image shows."""
+    """Returns the window of the picture that an image shows."""
     return int(image[0, 0, 0]), int(image[1, 0, 0]), image.shape[1], image.shape[2]
 
 
@@ -179,7 +179,7 @@ def test_lists_of_references(format: str) -> None:
 
 
 def _reference_crop(image: Any, target: Any, top: int, left: int, size: tuple[int, int], fill: int) -> Any:
-    """FixedSizeCrop of torchvision's references at a place, by functions of v2."""
+    """Does what FixedSizeCrop of torchvision's references does for a given place, with functions of v2."""
     height, width = image.shape[1:]
     new = min(height, size[0]), min(width, size[1])
     target = copy.copy(target)

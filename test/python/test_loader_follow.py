@@ -49,7 +49,7 @@ class Scenes:
 
 
 def window_of(mask, whole, size, flipped):
-    """The only window of `whole`, an image of numbers, that is `mask` when it is resized by nearest neighbour and turned."""
+    """Returns the only window of `whole`, an image of numbers, that is `mask` when it is resized by nearest neighbour and turned."""
     mask = mask[:, ::-1] if flipped else mask
     h, w = whole.shape
     rows, columns = (mask[:, 0] - 2**33) // w, (mask[0] - 2**33) % w

@@ -49,7 +49,7 @@ def images(source, size=4, **kwargs):
 
 
 def planes(draws, count, channels, low=6, high=40):
-    """(N, C, H, W), as the batches of torch's users are."""
+    """Returns images in the order (N, C, H, W), which torch's users expect."""
     height, width = (int(n) for n in draws.integers(low, high, 2))
     return draws.integers(0, 256, (count, channels, height, width), dtype=np.uint8)
 

@@ -22,7 +22,7 @@ SMALL = [T.Resize((16, 20))]
 
 
 class Set:
-    """A map-style Dataset of what a function gives."""
+    """A map-style Dataset whose samples are the results of a function."""
 
     def __init__(self, count, give):
         self.count, self.give = count, give
@@ -138,7 +138,7 @@ def test_random_order_takes_each_order_as_often():
 
 
 def test_random_order_of_what_moves_pixels_and_flips():
-    """A rotation and a flip do not commute."""
+    """A rotation and a flip give different images in each order. Both orders must occur."""
     group = T.RandomOrder([T.RandomRotation((30, 30)), T.RandomHorizontalFlip(1.0)])
     picture = np.random.default_rng(0).integers(0, 256, (16, 16, 3), np.uint8)
     made = images(Set(64, lambda i: (picture, i)), [group])
@@ -563,7 +563,7 @@ def test_folders_are_read_as_image_folder_reads_them(files, tmp_path):
 
 
 def test_uint8_stays_uint8_if_nothing_is_asked_for(tree):
-    """As with a DataLoader. Any argument about the images has the Loader's own meaning, which is floats from 0 to 1."""
+    """The images stay uint8, as in a DataLoader. With any argument about the images they become floats from 0 to 1."""
     x = torch.from_numpy(np.random.default_rng(1).integers(0, 256, (6, 3, 8, 10), np.uint8))
     y = torch.arange(6)
     pairs = torch.utils.data.TensorDataset(x, y)

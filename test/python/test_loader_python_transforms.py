@@ -34,7 +34,7 @@ class Folder:
         self.path = path
 
     def both(self, transform):
-        """The batch of a DataLoader, and that of the Loader."""
+        """Returns the batch of a DataLoader, and that of the Loader."""
         data = torchvision.datasets.ImageFolder(self.path, transform)
         return next(iter(torch.utils.data.DataLoader(data, 2)))[0], next(iter(Loader(data, 2)))[0]
 

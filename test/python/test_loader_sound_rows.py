@@ -24,7 +24,7 @@ COUNT = 25
 
 @pytest.fixture(scope="module")
 def sounds():
-    """Files of different lengths, as bytes."""
+    """Returns the bytes of sound files of different lengths."""
     rng = np.random.default_rng(SEED)
     return [pcm16(rng, int(rng.integers(200, 900)), 1 + i % 2) for i in range(COUNT)]
 
@@ -44,7 +44,7 @@ def columns_of(sounds, **more):
 
 @pytest.fixture(scope="module")
 def table(sounds, tmp_path_factory):
-    """Two files with groups of seven rows."""
+    """Writes a table of two files with groups of seven rows."""
     root = tmp_path_factory.mktemp("sounds")
     for part in range(2):
         rows = slice(0, 13) if part == 0 else slice(13, COUNT)

@@ -20,7 +20,7 @@ from stoker import AddNoise, Audio, Loader  # noqa: E402
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Three words of 7 recordings each, of different lengths."""
+    """Writes seven recordings of different lengths for each of three words, and returns their folder."""
     root, rng = tmp_path_factory.mktemp("words"), np.random.default_rng(SEED)
     for word in ("no", "stop", "yes"):
         (root / word).mkdir()
@@ -326,7 +326,7 @@ def ids(batches):
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory):
-    """Files of 60 different lengths, in two classes, and a manifest of parts of them."""
+    """Writes files of 60 different lengths in two classes, and a manifest of parts of them."""
     root, rng = tmp_path_factory.mktemp("many"), np.random.default_rng(SEED)
     lengths = rng.permutation(np.arange(60) * 40 + 100)
     for i, n in enumerate(lengths):
@@ -455,7 +455,7 @@ def test_noises_need_no_pairing(folder, capfd):
 
 @pytest.fixture(scope="module")
 def tars(folder, tmp_path_factory):
-    """The folder's files in two tars, with labels and texts."""
+    """Packs the folder's files into two tars, with labels and texts."""
     root, paths = tmp_path_factory.mktemp("tars"), paths_of(folder)
     for k in range(2):
         with tarfile.open(root / f"{k}.tar", "w") as tar:

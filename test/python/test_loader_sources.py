@@ -37,7 +37,7 @@ def flat(loader, field="label"):
 
 
 def cifar_pickles(root, rng, fine=False):
-    """Two pickles as the archive has them; images and labels of the training part."""
+    """Writes two pickles as CIFAR's archive has them. Returns the images and labels of the training part."""
     folder = root / ("cifar-100-python" if fine else "cifar-10-batches-py")
     folder.mkdir(parents=True)
     names = ["train", "test"] if fine else [f"data_batch_{k}" for k in range(1, 6)] + ["test_batch"]

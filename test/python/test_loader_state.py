@@ -265,7 +265,7 @@ def in_order_of(tree, source, sampler, **kwargs):
 
 
 def after(loader, batches):
-    """The loader's state after `batches` batches, across epochs."""
+    """Returns the loader's state after `batches` batches, across epochs."""
     list(itertools.islice(itertools.chain.from_iterable(itertools.repeat(loader)), batches))
     return json.loads(json.dumps(loader.state_dict()))
 

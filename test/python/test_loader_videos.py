@@ -26,7 +26,7 @@ pytestmark = videos.needs_video
 
 @pytest.fixture(scope="module")
 def moving(tmp_path_factory):
-    """Four videos of 50 frames in two classes."""
+    """Makes four videos of 50 frames in two classes."""
     root = tmp_path_factory.mktemp("moving")
     first = videos.make(tmp_path_factory.mktemp("one"), "h264.mp4")
     for name in ("a", "b"):
@@ -154,7 +154,7 @@ def test_clips_change_as_images_do(still, monkeypatch, transform):
 
 
 def nearest(path, fps, numbers):
-    """The frames nearest to k/fps seconds, by the rule that Video states."""
+    """Returns the frames nearest to k/fps seconds, by the rule that Video states."""
     times = stoker.VideoDecoder(path).get_frames_at(range(len(stoker.VideoDecoder(path)))).pts_seconds.numpy()
     return [int(np.argmin(np.round(np.abs(times - times[0] - k / fps), 6))) for k in numbers]
 
@@ -249,7 +249,7 @@ SOURCES = {
 
 @pytest.fixture(scope="module")
 def several(tmp_path_factory):
-    """Four videos that differ."""
+    """Makes four videos that differ from each other."""
     root = tmp_path_factory.mktemp("several")
     for i in range(4):
         (root / "ab"[i // 2]).mkdir(exist_ok=True)

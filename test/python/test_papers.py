@@ -102,7 +102,7 @@ ELSEWHERE = {"Hugging Face datasets": "datasets", "Lightning": "lightning"}
 
 @pytest.fixture
 def desk(tree, tmp_path, monkeypatch):
-    """A folder with the files that the recipes read."""
+    """Writes the files that the recipes read, and returns their folder."""
     import numpy as np
     from PIL import Image
 

@@ -184,7 +184,7 @@ def test_cutmix(tree):
 
 @pytest.fixture(scope="module")
 def data_root(tmp_path_factory):
-    """A folder with train and val in classes, images with masks, captions.csv, and MNIST's files."""
+    """Writes a folder with train and val in classes, images with masks, captions.csv, and MNIST's files."""
     root, rng = tmp_path_factory.mktemp("one_import"), np.random.default_rng(SEED)
     for part in ("train", "val"):
         write_tree(root / part, rng, 3, 5)
@@ -231,7 +231,7 @@ def what_it_saw(name, root, workers, base):
 
 
 def compare(ours, theirs, drawn, where):
-    """drawn: compiled transforms drew at random, so only shapes and types of images are compared."""
+    """Compares two batches. drawn: compiled transforms drew at random, so only shapes and types of images are compared."""
     assert type(ours) is type(theirs), where
     if isinstance(theirs, dict):
         assert list(ours) == list(theirs), where

@@ -69,7 +69,7 @@ class Terminal:
         return self.process.returncode, out
 
     def lines(self):
-        """The states of the line, one after another."""
+        """Returns the texts that the line of progress showed, one after another."""
         return [part for part in re.split(r"\r\x1b\[K", self.text) if part]
 
 

@@ -16,7 +16,7 @@ DELTAS = {"observation.state": [-0.2, -0.1, 0.0], "action": [k / FPS for k in ra
 
 
 def expected(data, lengths, i, deltas):
-    """Sample i by LeRobotDataset's definition: each time is clamped to its episode, and marked if it lay outside of it."""
+    """Returns sample i by LeRobotDataset's definition: each time is clamped to its episode, and marked if it was outside of it."""
     ends = np.cumsum(lengths)
     episode = int(np.searchsorted(ends, i, "right"))
     low, high = ends[episode] - lengths[episode], ends[episode]

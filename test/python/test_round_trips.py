@@ -27,7 +27,7 @@ def picture(i):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """The same samples in every form, in one folder."""
+    """Writes the same samples in every form into one folder."""
     root = tmp_path_factory.mktemp("forms")
     (root / "files").mkdir()
     for i in range(COUNT):
@@ -100,7 +100,7 @@ def pipeline(form, data, url, rank, ranks, tail, state=None):
 
 
 def taken(pipe, steps):
-    """The samples of each epoch: (epoch, the picture's number), without repeats that fill a batch."""
+    """Returns the samples of each epoch: (epoch, the picture's number), without repeats that fill a batch."""
     found = []
     for _ in range(steps):
         (batch,) = pipe.run()

@@ -18,7 +18,7 @@ SAMPLINGS = ("4:4:4", "4:2:2", "4:2:0")
 
 @pytest.fixture(scope="module")
 def odd_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """JPEGs whose sides no power of two divides, baseline and progressive."""
+    """Returns baseline and progressive JPEGs whose sides are odd."""
     root = tmp_path_factory.mktemp("odd")
     rng = np.random.default_rng(5)
     paths = []

@@ -17,7 +17,7 @@ N, M = 11, 4  # number of samples in each set
 
 @pytest.fixture(scope="module")
 def roots(tmp_path_factory):
-    """Images and masks with the same names and sizes, each in one colour that encodes its number; and a smaller set."""
+    """Writes images and masks with the same names and sizes, each in one colour that encodes its number, and a smaller set of masks."""
     root = tmp_path_factory.mktemp("several")
     rng = np.random.default_rng(SEED)
     for i in range(N):

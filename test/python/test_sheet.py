@@ -155,7 +155,7 @@ def test_a_pipeline_shows_its_graph_when_it_is_built():
 
 
 def outline(pixels, left, top, right, bottom):
-    """The colours of the outline of a box (right and bottom excluded)."""
+    """Returns the colours of the outline of a box (right and bottom excluded)."""
     edge = np.concatenate(
         [pixels[top, left:right], pixels[bottom - 1, left:right], pixels[top:bottom, left], pixels[top:bottom, right - 1]]
     )

@@ -43,7 +43,7 @@ def slaney_mel(hz: np.ndarray) -> np.ndarray:
 
 
 def librosa_mel(rate: float, nfft: int, bands: int, low: float, high: float, htk: bool, norm: bool) -> np.ndarray:
-    """The filter bank of librosa.filters.mel, from its documentation."""
+    """Returns the filter bank of librosa.filters.mel, from its documentation."""
     grid = np.linspace(0, high, 400001)
     mels = 2595 * np.log10(1 + grid / 700) if htk else slaney_mel(grid)
     ends = np.interp([low, high], grid, mels)
@@ -127,7 +127,7 @@ def test_a_spectrum_along_another_dimension_is_stored() -> None:
 
 
 def windowed_sinc(x: np.ndarray, ratio: float, length: int, lobes: int) -> np.ndarray:
-    """The filter of sinc.h in double precision."""
+    """Returns the filter of sinc.h in double precision."""
     position = np.arange(length) * ratio
     distance = np.arange(len(x))[None] - position[:, None]
     weights = np.sinc(distance) * 0.5 * (1 + np.cos(np.pi * distance / (lobes + 1 / 64)))

@@ -15,7 +15,7 @@ GOLDEN = 0x9E3779B97F4A7C15
 
 
 def numbered(files, batch_size=3, **kwargs):
-    """A pipeline that gives the labels 0 to 10 in shuffled order."""
+    """Returns a pipeline that gives the labels 0 to 10 in shuffled order."""
 
     @pipeline_def(batch_size=batch_size, num_threads=2, device_id=None)
     def define():
@@ -45,7 +45,7 @@ def key_of(seed, epoch):
 
 
 def order_2(seed, epoch, n, i):
-    """The swap-or-not shuffle."""
+    """Computes the order of version 2, the swap-or-not shuffle."""
     key = key_of(seed, epoch)
     for r in range(48):
         drawn = mix((key + (r + 1) * GOLDEN) & MASK)
@@ -56,7 +56,7 @@ def order_2(seed, epoch, n, i):
 
 
 def order_1(seed, epoch, n, i):
-    """A Feistel network with cycle walking; 24 rounds for indices of fewer than 16 bits."""
+    """Computes the order of version 1, a Feistel network with cycle walking. It has 24 rounds for indices of fewer than 16 bits."""
     key, bits = key_of(seed, epoch), (n - 1).bit_length()
     half = 1 if bits < 2 else (bits + 1) // 2
     while True:

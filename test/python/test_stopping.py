@@ -95,7 +95,7 @@ def alarms(handler):
 
 
 def sound_of_many_channels(folder, frames=200_000, channels=1024):
-    """A WAV file of zeros, most of which is a hole in the file."""
+    """Makes a WAV file of zeros, most of which is a hole in the file."""
     path, size = folder / "wide.wav", frames * channels * 2
     form = struct.pack("<HHIIHH", 1, channels, 8000, 16000 * channels, 2 * channels, 16)
     with open(path, "wb") as f:

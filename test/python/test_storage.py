@@ -28,7 +28,7 @@ FAULTS = "p503=0.05&p500=0.02&reset=0.1&truncate=0.1&change=0.05&length=0.02&lat
 
 @pytest.fixture(scope="module")
 def store(tree, tmp_path_factory):
-    """The tree as s3://photos/a b/train, and classes whose names a store sorts differently from a folder."""
+    """Yields the tree as s3://photos/a b/train, and classes whose names a store sorts differently from a folder."""
     root = tmp_path_factory.mktemp("store")
     shutil.copytree(tree, root / "photos" / "a b" / "train")
     one = next(tree.glob("*/*.jpg"))
@@ -248,7 +248,7 @@ def test_plain_http(store, tree):
 
 @pytest.fixture(scope="module")
 def moto():
-    """The moto server, if it is installed (pip install "moto[server]") or named by STOKER_MOTO."""
+    """Starts the moto server, if it is installed (pip install "moto[server]") or named by STOKER_MOTO."""
     program = os.environ.get("STOKER_MOTO") or shutil.which("moto_server")
     if not program:
         pytest.skip('moto is not installed: pip install "moto[server]", or name its moto_server by STOKER_MOTO')

@@ -34,7 +34,7 @@ def example():
 
 @pytest.fixture(scope="module")
 def nuscenes(tmp_path_factory):
-    """Three short scenes with frames of 200x112."""
+    """Writes three short scenes with frames of 200x112."""
     return make_nuscenes(tmp_path_factory.mktemp("nuscenes"), scenes=3, samples=3, seed=SEED, size=(200, 112), sweeps=0, points=400)
 
 

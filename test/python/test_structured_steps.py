@@ -465,7 +465,7 @@ def test_errors_of_masks_and_conditions():
 
 @pytest.mark.parametrize("part", ["rotation", "scaling", "translation", "nothing"])
 def test_bev_augmentation_leaves_alone_what_its_parts_do_not_change(part):
-    """Also for angles beyond pi, and for integers."""
+    """This also holds for angles beyond pi, and for integers."""
     sample = {
         "points": np.array([[1, 2, 3]], np.float32),
         "speeds": np.array([[4, 5, 6]], np.float32),

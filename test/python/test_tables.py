@@ -29,13 +29,13 @@ WANTED = {"image": "Image", "label": None}
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    """64 rows in three files, whose labels are their numbers."""
+    """Writes 64 rows to three files, with the rows' numbers as labels, and returns the folder."""
     return write_table(tmp_path_factory.mktemp("table"), np.random.default_rng(5))
 
 
 @pytest.fixture
 def groups_read(monkeypatch):
-    """A list to which each row group that is read is added, as (file, group)."""
+    """Returns a list to which each row group that is read is added, as (file, group)."""
     from stoker.loader import _table
 
     read, real = [], _table.read_group
@@ -341,7 +341,7 @@ def test_every_row_once(table, shuffle):
 
 
 def small_windows(table, **more):
-    """A Loader that mixes two groups at a time."""
+    """Returns a Loader that mixes two groups at a time."""
     arguments = {"memory": 1, "shuffle": "groups", "seed": 9, "transforms": SMALL, "fields": WANTED, **more}
     return Loader.from_parquet(f"{table}/*.parquet", 4, **arguments)
 
@@ -652,7 +652,7 @@ def test_calls_of_a_table_are_not_compared(table, capfd, monkeypatch):
 
 
 def broken(tmp_path, change):
-    """A table of which one file is changed."""
+    """Writes a table and changes one of its files."""
     write_table(tmp_path, np.random.default_rng(1), (20, 20))
     path = tmp_path / "part-001.parquet"
     path.write_bytes(change(path.read_bytes()))

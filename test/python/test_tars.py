@@ -52,7 +52,7 @@ def sample(k):
 
 @pytest.fixture(scope="module", autouse=True)
 def caches(tmp_path_factory):
-    """A folder for the indexes that cannot be written next to their tar; the user's own caches stay untouched."""
+    """Yields a folder for the indexes that cannot be written next to their tar; the user's own caches stay untouched."""
     patch = pytest.MonkeyPatch()
     patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("caches")))
     yield
@@ -61,7 +61,7 @@ def caches(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory):
-    """Four tars with 37 samples in all, on disk and in the store."""
+    """Writes four tars with 37 samples in all, on disk and in the store."""
     root = tmp_path_factory.mktemp("tars")
     (root / "b").mkdir()
     ids = iter(range(sum(COUNTS)))

@@ -23,7 +23,7 @@ from test_command import COMMAND
 
 @pytest.fixture
 def folder(monkeypatch):
-    """The folder of sockets. Its path must be short: a socket's has at most 107 bytes."""
+    """Returns the folder of sockets. Its path must be short, because a socket's path has at most 107 bytes."""
     base = tempfile.mkdtemp(prefix="top-", dir=tempfile.gettempdir())
     monkeypatch.setenv("XDG_RUNTIME_DIR", base)
     monkeypatch.setenv("STOKER_TOP", "1")

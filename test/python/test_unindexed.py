@@ -345,7 +345,7 @@ def test_little_memory(store, tmp_path, no_index, read_bytes):
 
 @pytest.fixture
 def spoiled(store, tmp_path, no_index, monkeypatch):
-    """Three tars of thirty samples on a server of their own. A test may change the files before they are packed, and the tars' bytes afterwards."""
+    """Serves three tars of thirty samples on a server of their own. A test may change the files before they are packed, and the tars' bytes afterwards."""
     servers = []
 
     def make(change=lambda members: members, harm=lambda folder: None, tars=None):

@@ -192,7 +192,7 @@ def test_a_url(clips):
 
 
 def served(data, name="mem://bucket/v.mp4"):
-    """A storage that holds one object, and the list of ranges that were read of it."""
+    """Returns a storage that holds one object, and the list of ranges that were read of it."""
     asked = []
 
     def fetch(uri, offset, length):
@@ -221,7 +221,7 @@ def test_a_large_list_at_the_end_costs_one_request(clips):
 
 @pytest.fixture
 def long_video(tmp_path, monkeypatch):
-    """A file of 2 500 frames, whose index is worth keeping, and the folder of indexes."""
+    """Makes a video of 2 500 frames, so many that its index is kept. Returns it and the folder of indexes."""
     path = tmp_path / "long.mp4"
     videos.ffmpeg("-f lavfi -i", "testsrc2=size=64x48:rate=25:duration=100", "-c:v libx264 -preset ultrafast -bf 2 -g 50", path)
     os.utime(path, (1e9, 1e9))
@@ -449,7 +449,7 @@ def test_impossible_sizes(clips, width):
 
 
 def moov_of(data):
-    """The file's bytes before its moov box, which is the last one, and the bytes in the box."""
+    """Returns the file's bytes before its moov box, which is the last one, and the bytes in the box."""
     at = data.index(b"moov")
     assert int.from_bytes(data[at - 4 : at], "big") == len(data) - at + 4
     return data[: at - 4], data[at + 4 :]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""readers.video, experimental.readers.video and decoders.video: clips hold the frames that their numbers name, in DALI's order, on any shard and after a restart."""
+"""readers.video, experimental.readers.video and decoders.video: clips hold the frames that their numbers name, in DALI's order, on any shard and after a
+restart."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ pytestmark = videos.needs_video
 
 @pytest.fixture(scope="session")
 def pair(clips):
-    """Two videos of equal size, of 50 and 75 - 27 frames."""
+    """Returns two videos of equal size, with 50 and with 75 - 27 = 48 frames."""
     return [str(clips("h264.mp4")), str(clips("vfr.mp4"))]
 
 
@@ -37,7 +38,7 @@ def pipeline(read, batch=1, threads=2, **arguments):
 
 
 def samples(read, count=None, **arguments):
-    """All samples of an epoch, as tuples of arrays."""
+    """Returns all samples of an epoch, as tuples of arrays."""
     pipe = pipeline(read, name="r", **arguments)
     count = count or pipe.reader_meta("r")["epoch_size"]
     return [tuple(np.array(o[0]) for o in pipe.run()) for _ in range(count)]
@@ -164,7 +165,7 @@ def test_uniform(pair):
 
 
 def numbers_of(decoded, path):
-    """Which frame of the video each decoded frame is; -1 for a constant one."""
+    """Returns the number that each decoded frame has in the video; -1 for a constant frame."""
     whole = stoker.VideoDecoder(path, dimension_order="NHWC")[:].numpy()
     return [next((i for i, w in enumerate(whole) if np.array_equal(w, f)), -1) for f in decoded]
 
@@ -389,7 +390,7 @@ def test_the_first_bad_file_is_named(pair, tmp_path):
 
 @contextlib.contextmanager
 def serving(video, tmp_path, monkeypatch, **more):
-    """A store whose object s3://bucket/v.mp4 is the video, with an empty folder of caches."""
+    """Yields a store whose object s3://bucket/v.mp4 is the video, with an empty folder of caches."""
     folder = tmp_path / os.path.basename(video) / "bucket"
     folder.mkdir(parents=True)
     shutil.copy(video, folder / "v.mp4")
@@ -629,7 +630,7 @@ def test_inputs_equal_dalis(dali, clips, length, policy):
 
 @pytest.fixture(scope="session")
 def large(tmp_path_factory):
-    """A video of noise of more than 8 MiB, more than a source keeps in memory."""
+    """Makes a video of noise of more than 8 MiB, which is more than a source keeps in memory."""
     path = tmp_path_factory.mktemp("large") / "v.mp4"
     noise = "color=gray:s=640x480:r=25:d=1,noise=alls=100:allf=t"
     videos.ffmpeg("-f lavfi -i", noise, "-c:v mpeg4 -q:v 1 -g 1 -movflags +faststart", path)

@@ -15,7 +15,7 @@ pytestmark = videos.needs_video
 
 @pytest.fixture(scope="module")
 def decoder(tmp_path_factory):
-    """50 frames at 25 a second."""
+    """Opens a video of 50 frames at 25 frames a second."""
     return stoker.VideoDecoder(videos.make(tmp_path_factory.mktemp("videos"), "h264.mp4").read_bytes())
 
 

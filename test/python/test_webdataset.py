@@ -265,7 +265,7 @@ def image(value, size=24):
 
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory):
-    """Three tars of images and their numbers, 23 samples in all."""
+    """Writes three tars of images and their numbers, with 23 samples in all."""
     root = tmp_path_factory.mktemp("shards")
     tars = []
     for k, (begin, end) in enumerate([(0, 10), (10, 11), (11, 23)]):

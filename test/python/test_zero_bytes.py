@@ -21,7 +21,7 @@ RESIZE = [T.Resize((8, 8))]
 
 @pytest.fixture
 def there(tmp_path: Path) -> str:
-    """Files that would be opened if a name ended at its zero byte."""
+    """Returns files that would be opened if a name ended at its zero byte."""
     (tmp_path / "tree" / "one").mkdir(parents=True)
     for name in ("a.jpg", "tree/one/a.jpg"):
         Image.new("RGB", (8, 8)).save(tmp_path / name)

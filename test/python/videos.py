@@ -70,7 +70,7 @@ _WEIGHTS = {"bt709": (0.2126, 0.0722), "bt2020nc": (0.2627, 0.0593)}
 
 
 def can_decode() -> bool:
-    """Whether the ffmpeg program is there, and this build has video."""
+    """Returns whether the ffmpeg program is there, and this build has video."""
     if not shutil.which("ffmpeg") and not READY:
         return False
     try:
@@ -91,7 +91,7 @@ def ffmpeg(*arguments: object) -> bytes:
 
 
 def make(folder: Path, name: str) -> Path:
-    """The video of this name, made at its first use."""
+    """Returns the path of the video of this name, which is made at its first use."""
     path = folder / name
     if path.exists():
         return path
@@ -154,7 +154,7 @@ def _to_rgb(frame: np.ndarray, facts: dict) -> np.ndarray:
 
 
 def frames(path: Path) -> np.ndarray:
-    """All frames of a video, RGB of shape (N, H, W, 3): FFmpeg's planes, converted here."""
+    """Returns all frames of a video as RGB of shape (N, H, W, 3). FFmpeg decodes planes, which are converted here."""
     facts = probe(path)
     bits, sx, sy = _FORMATS[facts["pix_fmt"].replace("yuvj", "yuv")]
     w, h = facts["width"], facts["height"]
@@ -167,6 +167,6 @@ def frames(path: Path) -> np.ndarray:
 
 
 def times(path: Path) -> list[float]:
-    """When each frame begins, as FFmpeg reports it."""
+    """Returns the second at which each frame begins, as FFmpeg reports it."""
     words = ["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "frame=pts_time", "-of", "csv=p=0", str(path)]
     return [float(t.strip(",")) for t in subprocess.run(words, capture_output=True, check=True, timeout=60, text=True).stdout.split()]

@@ -12,7 +12,7 @@ TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-6, torch.float16: 4e-3, tor
 
 
 def reference(points, distances, relative):
-    """One polyline, as NumPy interpolates each coordinate."""
+    """Returns one polyline, as NumPy interpolates each coordinate."""
     along = np.concatenate([[0], np.cumsum(np.sqrt((np.diff(points, axis=0) ** 2).sum(1)))])
     at = np.clip(distances * along[-1] if relative else distances, 0, along[-1])
     return along[-1], np.stack([np.interp(at, along, points[:, d]) for d in range(points.shape[1])], 1)

@@ -21,7 +21,7 @@ MEAN, STD = [123.675, 116.28, 103.53], [58.395, 57.12, 57.375]
 
 @functools.cache
 def usable(device_id: int) -> str:
-    """Why this GPU cannot be used; "" when it can."""
+    """Returns why this GPU cannot be used; "" if it can be used."""
     try:
         pipe = Pipeline(batch_size=1, num_threads=1, device_id=device_id)
         with pipe:
@@ -35,7 +35,7 @@ def usable(device_id: int) -> str:
 
 @functools.cache
 def emulated() -> bool:
-    """Whether the driver is the emulated one of the tests."""
+    """Returns whether the driver is the emulated one of the tests."""
     name = ctypes.create_string_buffer(100)
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
@@ -50,7 +50,7 @@ def why_no_gpu() -> str:
 
 @functools.cache
 def gpus() -> int:
-    """GPUs that can be used, counted up to two."""
+    """Returns the number of GPUs that can be used, counted up to two."""
     return sum(not usable(i) for i in range(2)) if not usable(0) else 0
 
 
@@ -59,7 +59,7 @@ def size_of(dtype: types.DALIDataType) -> int:
 
 
 def raw(tensor: Any) -> bytes:
-    """The bytes of a tensor in host memory, of any type."""
+    """Returns the bytes of a tensor in host memory, of any type."""
     return ctypes.string_at(tensor.data_ptr(), math.prod(tensor.shape()) * size_of(tensor.dtype))
 
 
@@ -152,7 +152,7 @@ def assert_sides_agree(
 
 
 def training(root: Any, *, dtype: Any = types.FLOAT, layout: str = "CHW", size: int = 64, **reader: Any) -> Any:
-    """The usual graph over a folder: decode, random crop, resize, flip, normalise; and the label, uploaded."""
+    """Makes the usual graph over a folder: decode, random crop, resize, flip, normalise; and the label, copied to the GPU."""
     arguments = {"random_shuffle": True, "shuffle_seed": 5, "name": "Reader", **reader}
     data, label = fn.readers.file(file_root=str(root), **arguments)
     image = fn.decoders.image_random_crop(data, device="mixed", output_type=types.RGB)
@@ -164,7 +164,7 @@ def training(root: Any, *, dtype: Any = types.FLOAT, layout: str = "CHW", size: 
 def make(
     root: Any, device_id: int | None = 0, define: Callable[..., Any] = training, graph: dict[str, Any] | None = None, **settings: Any
 ) -> Pipeline:
-    """A pipeline over a folder."""
+    """Makes a pipeline over a folder."""
     pipe = Pipeline(**{"batch_size": 4, "num_threads": 2, "seed": SEED, **settings}, device_id=device_id)
     with pipe:
         pipe.set_outputs(*define(root, **(graph or {})))

@@ -24,7 +24,8 @@ REDUCTIONS: dict[str, Callable[[np.ndarray, tuple[int, ...]], np.ndarray]] = {
 
 
 def run(samples: Any, define: Callable[[Any], Any], device: str, batches: int = 3) -> list[Any]:
-    """The outputs of the last batch, when the shapes of its samples are already expected. With device "gpu" samples may be a list, or one array there."""
+    """Returns the outputs of the last batch. By then the library expects the shapes of its samples. With device "gpu" the samples may be a list or one array
+    on the GPU."""
     pipe = Pipeline(batch_size=len(samples), num_threads=2, device_id=0 if device == "gpu" else None, prefetch_queue_depth=1)
     with pipe:
         pipe.set_outputs(*define(fn.external_source(source=lambda: samples, device=device, no_copy=True)))

@@ -62,7 +62,7 @@ def compare(define: Callable[[list[Any]], Any], images: list[np.ndarray], rng: n
 
 
 def draw_images(rng: np.random.Generator, width: int, height: int) -> list[np.ndarray]:
-    """Smooth images with noise, so that their histograms have gaps."""
+    """Draws smooth images with noise, so that their histograms have gaps."""
     slopes = rng.uniform(0, 255, (OPERATIONS, 1, 1, 3)) * np.linspace(0, 1, width)[:, None] * np.linspace(0.2, 1, height)[:, None, None]
     return list((slopes + rng.uniform(0, 20, slopes.shape)).clip(0, 255).astype(np.uint8))
 

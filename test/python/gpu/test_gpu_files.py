@@ -64,7 +64,7 @@ def damaged(rng: np.random.Generator, data: bytes, how: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Files of all kinds, half of them damaged in all ways."""
+    """Returns files of all kinds, half of them damaged in all ways."""
     root = tmp_path_factory.mktemp("zoo")
     rng = np.random.default_rng([SEED, 7])
     for i in range(96):
@@ -266,7 +266,7 @@ def test_little_memory_on_the_gpu(healthy: Path) -> None:
 
 
 def verdicts(root: Path, kind: str, device: int | None, limit: int) -> tuple[list[Any], list[Any]]:
-    """The batches of one epoch, and the errors about the files that are missing from them."""
+    """Returns the batches of one epoch, and the errors about the files that are missing from them."""
     pipe = make(root, device, define=lambda root: graphs(root, kind), batch_size=10, on_error="skip", max_errors=1e9, memory_limit=limit)
     outputs = [[Output.of(o) for o in pipe.run()] for _ in range(6)]
     told = sorted((e.sample, e.code, str(e)) for e in pipe.bad_samples() if e.epoch == 0)

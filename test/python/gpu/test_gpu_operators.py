@@ -47,7 +47,7 @@ def table() -> list[Any]:
 
 
 def definition(case: Any) -> Any:
-    """The case as a graph whose data lie on the GPU, or on the cores in a pipeline without one."""
+    """Returns the case as a graph whose data is on the GPU, or on the CPU in a pipeline without a GPU."""
     from harness import Library
 
     library = Library("stoker")
@@ -97,7 +97,8 @@ def test_as_on_the_cores(case: Any) -> None:
 
 
 def random_chain(rng: np.random.Generator, root: Path) -> Any:
-    """A graph of random operators with random arguments, over the files of a folder. Drawn before: the graph is built twice."""
+    """Returns a graph of random operators with random arguments over the files of a folder. They are drawn before the graph is built, because it is built
+    twice."""
     size = [int(v) for v in rng.integers(8, 90, 2)]
     filters = [
         types.INTERP_LINEAR,

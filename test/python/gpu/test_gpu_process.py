@@ -204,7 +204,7 @@ def resident() -> int:
 
 
 def gpu_free() -> int:
-    """Free bytes on GPU 0, or 0 if torch is not there to ask."""
+    """Returns the free bytes on GPU 0, or 0 if torch is not installed."""
     try:
         import torch
 
@@ -250,7 +250,7 @@ def test_ten_thousand_batches_do_not_grow(tree: Path) -> None:
 
 
 def command() -> list[str]:
-    """The command of the build, or that of an installed package, whose script need not be on PATH."""
+    """Returns the path of the command in the build folder, or of that of an installed package, whose folder need not be on PATH."""
     if build := os.environ.get("STOKER_BUILD"):
         return [str(Path(build) / "cli" / "stoker")]
     if not (program := Path(stoker.__file__).with_name("_bin") / "stoker").exists():

@@ -18,7 +18,7 @@ CYCLES = 40_000_000  # about 20 ms
 
 
 def reference(tree: Path, count: int, **settings: Any) -> list[Any]:
-    """The batches as the cores make them, as torch's tensors."""
+    """Returns the batches as the cores make them, as torch's tensors."""
     import torch
 
     pipe = make(tree, None, **settings)

@@ -32,7 +32,7 @@ def text(path) -> np.ndarray:
 
 
 def pipeline(define, device, batch=3, threads=2, **settings):
-    """The pipeline whose outputs `define` makes for a device of the operator that decodes: "cpu" or "gpu"."""
+    """Returns the pipeline whose outputs `define` makes for a device of the operator that decodes: "cpu" or "gpu"."""
 
     @pipeline_def(batch_size=batch, num_threads=threads, device_id=0, **settings)
     def made():

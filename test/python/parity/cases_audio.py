@@ -278,7 +278,7 @@ def nonsilent_region() -> Iterator[Case]:
         return Case("nonsilent_region", [batch or spoken()], kwargs, exact=True)
 
     def spoken(dtype: str = "float32", scale: float = 1) -> Batch:
-        """Loud noise in the middle of faint noise, so that DALI's rounding errors do not count."""
+        """Makes loud noise in the middle of faint noise, so that DALI's rounding errors do not matter."""
         made = []
         for before, loud, after in ((5000, 5000, 3000), (0, 9000, 4000), (3000, 3000, 0), (100, 50, 100)):
             x = 0.02 * rng.standard_normal(before + loud + after)

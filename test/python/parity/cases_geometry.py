@@ -271,7 +271,7 @@ def flip() -> Iterator[Case]:
 
 
 def volumes() -> Iterator[Case]:
-    """crop_mirror_normalize of volumes, and of sequences whose channels come first."""
+    """Tests crop_mirror_normalize of volumes, and of sequences whose channels come first."""
     rng = rng_of("normalised volumes")
 
     def of(layout: str, dtype: str = "uint8") -> Batch:

@@ -57,7 +57,7 @@ def types() -> Iterator[Case]:
 
 
 def _taken(op: str, source: str, target: str) -> bool:
-    """Whether DALI accepts this combination of input and output types."""
+    """Returns whether DALI accepts this combination of input and output types."""
     widest = "FLOAT" if source == "FLOAT" else "UINT64" if source.startswith("U") else "INT64"
     taken = {"FLOAT", widest if op in ("sum", "mean_square") else source, source if op != "mean_square" else widest}
     if op == "sum" and source.endswith("64"):

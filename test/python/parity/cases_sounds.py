@@ -44,7 +44,7 @@ def files() -> dict[str, bytes]:
 
 
 def compressed(rng: np.random.Generator) -> Iterator[Case]:
-    """FLAC and Ogg, if the program ffmpeg is there to make them."""
+    """Tests FLAC and Ogg files, if the program ffmpeg is installed to make them."""
     if shutil.which("ffmpeg") is None:
         return
     for coding, ending in (("flac", "flac"), ("libvorbis", "ogg")):

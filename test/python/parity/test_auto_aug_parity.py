@@ -38,7 +38,7 @@ BOTH = pytest.mark.parametrize("lib", [STOKER, DALI], ids=["stoker", "dali"])
 
 
 def picture(height: int, width: int, number: int) -> Any:
-    """Smooth, with edges and some noise; it does not use the whole range, so that auto_contrast changes it."""
+    """Makes a smooth picture with edges and some noise. It does not use the whole range of values, so that auto_contrast changes it."""
     rng = np.random.default_rng((SEED, number))
     y, x = np.mgrid[0:height, 0:width]
     waves = [np.sin(x / (5 + c)) + np.cos(y / (7 - c)) + ((x + y) // 16 % 2) for c in range(3)]
