@@ -23,7 +23,7 @@ from torch.nn.functional import pad
 
 
 def written_out(image: np.ndarray) -> torch.Tensor:
-    """RandomCrop(32, padding=4), RandomHorizontalFlip(), ToTensor(), Normalize(MEAN, STD), drawn from torch's generator."""
+    """Does RandomCrop(32, padding=4), RandomHorizontalFlip(), ToTensor() and Normalize(MEAN, STD), with numbers from torch's generator."""
     y, x = torch.randint(0, 9, (2,)).tolist()
     padded = pad(torch.from_numpy(image), (4, 4, 4, 4))[:, y : y + 32, x : x + 32]
     return normalized((padded.flip(2) if torch.rand(()) < 0.5 else padded).numpy())

@@ -12,7 +12,8 @@ from torch.nn import functional
 
 
 def batched_criterion(logits: Tensor, boxes: Tensor, labels: RaggedBatch, targets: RaggedBatch) -> dict[str, Tensor]:
-    """Batched criterion for logits (layers, batch, queries, classes), boxes (layers, batch, queries, 4) as cxcywh; targets ragged over (batch, objects)."""
+    """Returns the losses for logits (layers, batch, queries, classes) and boxes (layers, batch, queries, 4) as cxcywh, all layers and samples at once. Labels
+    and targets are ragged over (batch, objects)."""
     costs = detection_cost(
         logits=logits, boxes=boxes, target_labels=labels, target_boxes=targets,
         class_weight=2.0, l1_weight=5.0, giou_weight=2.0, box_format="cxcywh",
@@ -26,7 +27,7 @@ def batched_criterion(logits: Tensor, boxes: Tensor, labels: RaggedBatch, target
 
 
 def loop_criterion(logits: Tensor, boxes: Tensor, labels: list[Tensor], targets: list[Tensor]) -> dict[str, Tensor]:
-    """The same criterion, with lists that hold one tensor per sample."""
+    """Returns the same losses, with lists that hold one tensor per sample."""
     total = {name: logits.new_zeros(()) for name in ("class", "l1", "giou")}
     for layer_logits, layer_boxes in zip(logits, boxes, strict=False):
         for x, box, label, target in zip(layer_logits, layer_boxes, labels, targets, strict=False):

@@ -31,7 +31,7 @@ _MOBILENET_V3_SMALL = (
 def unit(
     inside: int, outside: int, kernel: int, stride: int = 1, groups: int = 1, act: nn.Module | None = None, eps: float = 1e-5
 ) -> nn.Sequential:
-    """Convolution, batch normalisation, activation."""
+    """Returns a convolution with batch normalisation and activation."""
     layers: list[nn.Module] = [
         nn.Conv2d(inside, outside, kernel, stride, kernel // 2, groups=groups, bias=False),
         nn.BatchNorm2d(outside, eps=eps, momentum=0.1 if eps == 1e-5 else 0.01),
@@ -63,7 +63,7 @@ def _block(inside: int, width: int, stride: int, bottleneck: bool) -> Residual:
 
 
 def resnet(depths: tuple[int, ...], bottleneck: bool, classes: int = 1000, width: int = 64) -> nn.Sequential:
-    """A ResNet of four stages."""
+    """Returns a ResNet of four stages."""
     layers: list[nn.Module] = [unit(3, width, 7, 2, act=nn.ReLU(inplace=True)), nn.MaxPool2d(3, 2, 1)]
     inside = width
     for stage, depth in enumerate(depths):
@@ -118,7 +118,7 @@ OWN = {
 
 
 def make(name: str, classes: int = 1000) -> nn.Module:
-    """The network of that name."""
+    """Returns the network of that name."""
     if name != "tiny":
         try:
             from torchvision import models

@@ -209,7 +209,7 @@ class Loader:
 
     @property
     def user_calls(self) -> int:
-        """Number of calls of Python functions for samples so far."""
+        """Returns the number of calls of Python functions for samples so far."""
         return int(self.pipeline.counters()["user_calls"])
 
 

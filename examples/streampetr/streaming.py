@@ -34,7 +34,7 @@ class StreamingSampler:
 
     @property
     def epoch_length(self) -> int:
-        """Number of steps in which the batches hold as many samples as the data set has."""
+        """Returns the number of steps in which the batches hold as many samples as the data set has."""
         return max(1, self.first[-1] // self.batch)
 
     def _slot(self, slot: int) -> Iterator[Item]:

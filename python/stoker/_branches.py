@@ -113,7 +113,7 @@ def _truth(builder: GraphBuilder, value: DataNode, of: str, *, negate: bool = Fa
 
 
 def not_(value: Any) -> Any:
-    """`not value`"""
+    """Returns `not value`, which is a node if the value is one."""
     if not _depends(value):
         return not value
     return _truth(current_builder([value._builder]), value, "not", negate=True)
@@ -137,7 +137,7 @@ def _lazy(of: str, left: DataNode, right: Callable[[], Any]) -> DataNode:
 
 
 def and_(value: Any, *rest: Callable[[], Any]) -> Any:
-    """`value and rest[0]() and ...`"""
+    """Returns `value and rest[0]() and ...`, which is a node if one of the values is."""
     for right in rest:
         if _depends(value):
             value = _lazy("and", value, right)
@@ -149,7 +149,7 @@ def and_(value: Any, *rest: Callable[[], Any]) -> Any:
 
 
 def or_(value: Any, *rest: Callable[[], Any]) -> Any:
-    """`value or rest[0]() or ...`"""
+    """Returns `value or rest[0]() or ...`, which is a node if one of the values is."""
     for right in rest:
         if _depends(value):
             value = _lazy("or", value, right)
@@ -175,7 +175,7 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def compare(left: Any, *links: tuple[str, Callable[[], Any]]) -> Any:
-    """`left < links[0] < ...`"""
+    """Returns `left < links[0] < ...`. links: for each further operand the name of the comparison, and a function that returns the operand."""
     (op, later), *more = links
     right = later()
     first = _COMPARE[op](left, right)
@@ -192,7 +192,7 @@ def loop(value: Any) -> Any:
 
 
 def either(test: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
-    """`yes if test else no`"""
+    """Returns `yes if test else no`. yes, no: functions that return the values."""
     if not _depends(test):
         return yes() if test else no()
     branches = Branches(test, (("the value of the conditional expression", 0, 0, READ),), "", (), where=users_line())

@@ -64,17 +64,17 @@ class Operator:
 
     @property
     def device(self) -> str | None:
-        """The device as given; None: the device of the inputs."""
+        """Returns the device as given; None means the device of the inputs."""
         return self._device
 
     @property
     def preserve(self) -> bool:
-        """Whether the operator runs even if no output needs it."""
+        """Returns whether the operator runs even if no output needs it."""
         return bool(self._arguments.get("preserve"))
 
     @property
     def schema_name(self) -> str:
-        """DALI's name of the operator: "readers__File"."""
+        """Returns DALI's name of the operator: "readers__File"."""
         return "__".join([*type(self).__module__.split(".")[2:], type(self).__name__])
 
     def __getattr__(self, name: str) -> NoReturn:

@@ -71,8 +71,8 @@ def _whole(value: Any) -> int:
 
 
 def constant_arguments(value: Any, dtype: types.DALIDataType | None, shape: Sequence[int] | None, layout: str | None) -> list[Value]:
-    """Returns the arguments of the operator `constant` for a number, nested lists or an array. dtype, shape, layout: those of the constant; None: those of
-    the value."""
+    """Returns the arguments of the operator `constant` for a number, nested lists or an array. dtype, shape, layout: properties of the constant; None takes
+    the value's."""
     if isinstance(value, types.ScalarConstant):
         value, dtype = value.value, dtype or value.dtype
     if hasattr(value, "tolist"):

@@ -25,7 +25,7 @@ def escape(text: str) -> str:
 
 
 class Drawing:
-    """A diagram as SVG. A notebook shows it; save() writes it; `svg` is its text."""
+    """A diagram of a pipeline, as SVG. A notebook shows it; save() writes it; `svg` is its text."""
 
     def __init__(self, svg: str, text: str) -> None:
         self.svg = svg

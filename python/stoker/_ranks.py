@@ -15,7 +15,7 @@ from stoker.errors import InvalidArgumentError, StalledError, StokerError
 
 
 class Shard(NamedTuple):
-    """Rank `rank` of `world`."""
+    """The part of the data that rank `rank` of `world` ranks reads."""
 
     rank: int
     world: int

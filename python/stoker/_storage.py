@@ -182,12 +182,12 @@ def _secret(name: str, value: Any) -> _Secret | None:
 
 
 def _count(name: str, value: Any, least: int, most: int = _numbers.INT32_MAX) -> int:
-    """0 stands for the library's default."""
+    """Returns a whole number between `least` and `most`, or 0, which stands for the library's default."""
     return 0 if value is None else _numbers.whole(f"Storage: {name}", value, least, most)
 
 
 def _milliseconds(name: str, value: Any) -> int:
-    """0 stands for the library's default."""
+    """Converts seconds to milliseconds. 0 stands for the library's default."""
     if value is None:
         return 0
     seconds = _numbers.number(f"Storage: {name}", value, -math.inf)

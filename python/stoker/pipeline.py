@@ -80,7 +80,7 @@ class Pipeline:
 
     @property
     def num_threads(self) -> int:
-        """Number of worker threads."""
+        """Returns the number of worker threads."""
         return int(self._workers.core.threads) if self._workers else self._settings.num_threads or workers(None).core.threads
 
     @property
@@ -95,8 +95,8 @@ class Pipeline:
 
     @property
     def prefetch_queue_depth(self) -> int | dict[str, int]:
-        """The argument as given. If it is a dict for DALI's two queues, the larger
-        number is used.
+        """Returns the argument as given. If it is a dict for DALI's two queues,
+        the larger number is used.
         """
         return self._settings.queues or int(self._settings.prefetch_queue_depth)
 
@@ -120,7 +120,7 @@ class Pipeline:
 
     @property
     def set_affinity(self) -> bool:
-        """The argument as given. It has no effect."""
+        """Returns the argument as given. It has no effect."""
         return bool(self._settings.accepted.get("set_affinity", False))
 
     @property
@@ -159,9 +159,9 @@ class Pipeline:
 
     @property
     def ragged_outputs(self) -> list[tuple[int, ...]]:
-        """Not in DALI: one tuple for each fn.pad_ragged that stoker.structured
-        added, with the indices of the outputs that it pads. The results of
-        these operators follow the first num_outputs outputs.
+        """Returns (not in DALI) one tuple for each fn.pad_ragged that
+        stoker.structured added, with the indices of the outputs that it pads.
+        The results of these operators follow the first num_outputs outputs.
         """
         return self._ragged
 
@@ -270,8 +270,9 @@ class Pipeline:
         raise NotImplementedError("the pipeline has no outputs: use @pipeline_def, set_outputs, or override define_graph")
 
     def iter_setup(self) -> None:
-        """Called before each batch; subclasses override it to feed inputs with
-        feed_input. StopIteration ends the epoch, until reset().
+        """Does nothing. Subclasses override it to feed inputs with feed_input;
+        it is called before each batch. If it raises StopIteration, the epoch
+        ends, until reset().
         """
 
     def build(self) -> None:

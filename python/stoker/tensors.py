@@ -46,7 +46,7 @@ class _Tensor(_core.Tensor):
 
     @property
     def dtype(self) -> DALIDataType:
-        """Type of the elements."""
+        """Returns the type of the elements."""
         return DALIDataType(self._dtype)
 
     def shape(self) -> list[int]:  # type: ignore[override]
@@ -226,7 +226,7 @@ class _TensorList(Generic[_T]):
 
     @property
     def dtype(self) -> DALIDataType:
-        """Type of the elements."""
+        """Returns the type of the elements."""
         return DALIDataType(self._about[2])
 
     def is_dense_tensor(self) -> bool:

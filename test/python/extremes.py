@@ -33,7 +33,7 @@ REFUSALS = (ValueError, TypeError, OverflowError, RuntimeError, LookupError, OSE
 
 
 class Cases:
-    """Runs cases. Names each in the file EXTREMES_AT first, and counts cases and refusals."""
+    """Runs cases, and counts how many ran and how many were refused. Writes the name of each case to the file EXTREMES_AT before it runs."""
 
     def __init__(self) -> None:
         self.file = open(os.environ.get("EXTREMES_AT", os.devnull), "w")  # noqa: SIM115 it lives as long as the process
@@ -302,7 +302,7 @@ class Runner:
         self.works = self.find()
 
     def find(self) -> bool:
-        """Searches for inputs and required arguments with which the operator runs. Returns whether a few tries have found some."""
+        """Tries a few kinds of inputs and values of required arguments. Returns whether the operator runs with some of them."""
         required = [a for a in self.op.args if a.required]
         for kinds in itertools.product(INPUTS, repeat=min(self.op.min_inputs, 2)):
             whole = (*kinds, *kinds[-1:] * (self.op.min_inputs - len(kinds)))

@@ -438,7 +438,8 @@ def test_read_bytes_bounds_every_source(tmp_path, kind):
         with open(path, "rb") as file:
             os.fsync(file.fileno())
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    # The answers of the function are Python's memory. glibc keeps freed memory of this size in the heaps of its threads, unless the threshold is set.
+    # The user's function returns objects in Python's memory. After they are freed, glibc keeps memory of this size in its threads' heaps, unless the
+    # threshold is set.
     found = child(PEAK_OF, kind, tmp_path, count, env={**os.environ, "MALLOC_MMAP_THRESHOLD_": str(1 << 20)})
     assert found["given"] == count
     if kind == "file" and found["submitted"] < count // 2:

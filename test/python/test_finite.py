@@ -137,7 +137,7 @@ def test_whole_numbers_and_flags_do_not_take_them_either(value: float) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_whole_numbers_are_not_made_by_rounding(dtype: Any) -> None:
-    """Fractions in samples for integer arguments and flags once were rounded silently. DALI refuses all floats. Whole floats are accepted here."""
+    """Fractions in samples for integer arguments and flags were once rounded silently. DALI refuses all floats; Stoker accepts those that are whole numbers."""
     for define, arg in (
         (lambda x, v: fn.gaussian_blur(x, window_size=each(3, v, dtype=dtype)), "window_size"),
         (lambda x, v: fn.grid_mask(x, tile=each(5, v, dtype=dtype)), "tile"),

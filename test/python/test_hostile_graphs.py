@@ -175,7 +175,8 @@ HUGE = [
 @pytest.mark.parametrize("rest", ["alone", "fused"])
 @pytest.mark.parametrize("case", range(len(HUGE)))
 def test_windows_beyond_32_bits(case: int, rest: str) -> None:
-    """Pixels far outside the image are fill, and an output that memory cannot hold is an error. Neither may become a window of other numbers."""
+    """Pixels far outside the image get the fill value, and an output that memory cannot hold is an error. Large numbers must not wrap around, which would give
+    another window."""
 
     def define(x: Any) -> Any:
         x = HUGE[case](x)
@@ -216,7 +217,7 @@ def test_a_region_far_outside_an_image(begin: float, end: float) -> None:
 )
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "int16"])
 def test_a_region_of_a_thousand_million_pixels(filter: str, dtype: str) -> None:
-    """It takes no longer than the image does. It once took a minute."""
+    """Resizing a region that is far larger than the image takes no longer than resizing the image. It once took a minute."""
     image = images((40, 50, 3), dtype)[0]
     define = lambda x: fn.resize(x, size=(3, 3), roi_start=(0, 0), roi_end=(1e9, 1e9), interp_type=getattr(types, filter))  # noqa: E731
     got = run(define, [image], "HWC")[0]

@@ -226,7 +226,7 @@ def test_a_mask_may_have_a_channel():
 
 
 def test_a_dataset_may_change_between_epochs():
-    """A DataLoader asks for nothing of an epoch before its `for` begins, and uses the length at that time. The Loader does the same."""
+    """Like a DataLoader, the Loader reads no sample of an epoch before its `for` begins, and uses the length that the Dataset has then."""
     source = Set(4, lambda i: (PICTURE, value))
     loader, value = Loader(source, 2), 0
     for value in range(4):

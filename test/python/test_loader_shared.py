@@ -71,7 +71,7 @@ def test_buffers_that_are_filled_again(kind, samples):
 
 
 class Pool:
-    """Either fills the arrays of a pool again, or gives the arrays that it holds."""
+    """A Dataset that returns arrays of a pool. It overwrites each array before it returns it (fill=True), or returns the arrays as they are."""
 
     def __init__(self, pool, fill=True):
         self.pool, self.fill, self.running, self.most = pool, fill, 0, 0

@@ -390,7 +390,7 @@ def test_conditions_ranges_and_removal():
         ConditionalElementRemover("ann", "keep", [], [], [], True),
         DataGroupInPathAppliedStep(CoordinateCropper("wide", (3, 3, 3), (90, 90, 90)), "one"),
     ]
-    # shapes of `wide` differ after their first extent: only samples with equal numbers of elements fit one batch
+    # The shapes of `wide` differ after their first extent, so only samples with equal numbers of elements fit into one batch.
     for sample in samples:
         (got,) = run([sample], steps)
         for name in ("one", "two"):

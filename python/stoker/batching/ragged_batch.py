@@ -152,7 +152,7 @@ class RaggedBatch:
 
     @property
     def total_num_entries(self) -> int:
-        """Number of real entries in all samples together. The first access waits for the device."""
+        """Returns the number of real entries in all samples together. The first access waits for the device."""
         return self._layout.total()
 
     @property

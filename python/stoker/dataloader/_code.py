@@ -47,7 +47,8 @@ _FIRST = 8  # number of elements that are examined in a container
 
 
 def changes_when_read(value: Any) -> bool:
-    """Whether an object may change when it is read: an iterator, or a dict with __missing__, since a defaultdict adds the keys that are looked up."""
+    """Returns whether an object may change when it is read. This holds for an iterator, and for a dict with __missing__, because a defaultdict adds the keys
+    that are looked up."""
     return hasattr(type(value), "__next__") or (hasattr(type(value), "__missing__") and type(value) is not collections.Counter)
 
 
@@ -71,7 +72,7 @@ def cells_of(function: types.FunctionType) -> dict[str, types.CellType]:
 
 
 def is_users_class(kind: type) -> bool:
-    """Whether a class is the program's own, and neither Python's nor an installed package's."""
+    """Returns whether a class belongs to the program, and neither to Python nor to an installed package."""
     if kind.__module__.partition(".")[0] in {"stoker", *sys.stdlib_module_names} - {"__main__"}:
         return False
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
@@ -79,8 +80,8 @@ def is_users_class(kind: type) -> bool:
 
 
 def is_users_object(value: Any) -> bool:
-    """Whether a value is an object of one of the program's own classes. Members of an enumeration and named tuples are plain values, and a Dataset is read by a
-    reader of its own."""
+    """Returns whether a value is an object of one of the program's own classes. Members of an enumeration and named tuples are plain values, and a Dataset is
+    read by a reader of its own."""
     from torch.utils.data import Dataset
 
     kind = type(value)
@@ -89,7 +90,7 @@ def is_users_object(value: Any) -> bool:
 
 
 def overloads(kind: type) -> bool:
-    """Whether a class has operators or the like that the program itself defines."""
+    """Returns whether a class has operators or the like that the program itself defines."""
     for base in filter(is_users_class, kind.__mro__):
         for name, found in vars(base).items():
             code = getattr(found, "__code__", None)
@@ -100,7 +101,7 @@ def overloads(kind: type) -> bool:
 
 
 def _runs_code(kind: type, name: str) -> bool:
-    """Whether reading an attribute of an object runs code, or gives a method."""
+    """Returns whether reading an attribute of an object runs code, or gives a method."""
     if hasattr(kind, "__getattr__") or kind.__getattribute__ is not object.__getattribute__:
         return True
     found = inspect.getattr_static(kind, name, None)
@@ -135,7 +136,7 @@ def _role(node: ast.AST, child: ast.AST) -> str:
 
 
 def _only_reads(node: ast.Call) -> bool:
-    """Whether a call of open() has no mode, or one that only reads."""
+    """Returns whether a call of open() has no mode, or one that only reads."""
     modes = [*node.args[1:2], *(word.value for word in node.keywords if word.arg in ("mode", None))]
     return all(isinstance(mode, ast.Constant) and mode.value in ("r", "rb", "rt") for mode in modes)
 
@@ -346,7 +347,7 @@ class Code:
 
     @staticmethod
     def _is_known(value: Any) -> bool:
-        """Whether a function or an object may be called: it is in the tables, a loader of torchvision, or one of its transforms."""
+        """Returns whether a function or an object may be called: it is in the tables, a loader of torchvision, or one of its transforms."""
         if is_default_loader(value) or type(value).__module__.startswith("torchvision.transforms."):
             return True
         return getattr(value, "__name__", None) in _FUNCTIONS.get(getattr(value, "__module__", ""), ())

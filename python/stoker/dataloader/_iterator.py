@@ -231,8 +231,8 @@ class CompiledIterator(_BaseDataLoaderIter):
         return self._collate_fn([self._materialised(sample, images) for sample in flight.samples])
 
     def _stale(self) -> bool:
-        """Whether the loop has changed the Dataset since the epoch began, which a DataLoader without workers sees at once: then the rest of the epoch is the
-        Dataset's own Python."""
+        """Returns whether the loop has changed the Dataset since the epoch began. A DataLoader without workers uses the change at once, so the Dataset's own
+        Python then makes the rest of the epoch."""
         if not self._left and not self._num_workers and self._plan.reader is not None and not self._plan.reader.unchanged():
             self._left = True
             self._close()

@@ -82,7 +82,7 @@ def _tensor(state: str) -> torch.Tensor:
 
 
 def order_by_default(loader: Any) -> bool:
-    """Whether torch's default generator makes the order: the sampler could have a generator, and has none."""
+    """Returns whether torch's default generator makes the order: the sampler could have a generator, and has none."""
     sampler = getattr(loader.batch_sampler, "sampler", loader.sampler)
     return getattr(sampler, "generator", loader) is None and not _stateful(loader)
 

@@ -21,7 +21,7 @@ _MOST_IN_PYTHON = 0.02  # share of a data set's files that Pillow may read on th
 
 
 class _OfTorchvision(Reader):
-    """A data set of torchvision's."""
+    """Reads the samples of one of torchvision's data sets."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset, self._attributes = dataset, dict(vars(dataset))
@@ -73,7 +73,7 @@ class HeldReader(_OfTorchvision):
 
 
 class PartReader(Reader):
-    """A Subset."""
+    """Reads the samples of a Subset."""
 
     def __init__(self, whole: Reader, indices: Any) -> None:
         self._whole, self._indices = whole, indices
@@ -88,7 +88,7 @@ class PartReader(Reader):
 
 
 class SumReader(Reader):
-    """A ConcatDataset."""
+    """Reads the samples of a ConcatDataset."""
 
     def __init__(self, parts: list[Reader], ends: list[int]) -> None:
         self._parts, self._ends = parts, ends

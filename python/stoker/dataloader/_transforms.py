@@ -196,6 +196,6 @@ def _check(part: Any, name: str, form: _Form) -> None:
 
 
 def _filled(fill: Any) -> bool:
-    """Whether pixels outside the image get a value other than 0."""
+    """Returns whether pixels outside the image get a value other than 0."""
     values = fill.values() if isinstance(fill, dict) else [fill]
     return any(v is not None and (any(v) if isinstance(v, (list, tuple)) else v) for v in values)

@@ -59,12 +59,13 @@ class Reader:
         raise NotImplementedError
 
     def unchanged(self) -> bool:
-        """Whether the Dataset's attributes are those that it had when the epoch began."""
+        """Returns whether the Dataset's attributes are those that it had when the epoch began."""
         return True
 
 
 def readable(path: str) -> bool:
-    """Whether Stoker decodes this file to the same pixels as Pillow. A PNG file of 16 bits a channel is not: Pillow cuts to 8 bits, and Stoker rounds."""
+    """Returns whether Stoker decodes this file to the same pixels as Pillow. It does not for a PNG file of 16 bits a channel, which Pillow cuts to 8 bits and
+    Stoker rounds."""
     if not path.endswith(DECODED):
         return False
     if not path.endswith((".png", ".PNG")):
@@ -95,6 +96,6 @@ def replaced(sample: Any, image_of: Any) -> Any:
 
 
 def same_attributes(thing: Any, before: dict[str, Any]) -> bool:
-    """Whether an object's attributes are the same objects as before."""
+    """Returns whether an object's attributes are the same objects as before."""
     now = vars(thing)
     return len(now) == len(before) and all(name in before and before[name] is value for name, value in now.items())

@@ -215,7 +215,7 @@ class UserReader(Reader):
         return sample, undone
 
     def _fits(self, source: Any) -> bool:
-        """Whether an image is of the same sort as the first one."""
+        """Returns whether an image is of the same sort as the first one."""
         return type(source) is type(self._first) and (isinstance(source, str) or source.shape[-1] == self._first.shape[-1])
 
 

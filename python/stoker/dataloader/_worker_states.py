@@ -24,7 +24,7 @@ from stoker.errors import StateError
 
 
 def has_state(owner: Any) -> bool:
-    """Whether an object can save its state and load it again."""
+    """Returns whether an object can save its state and load it again."""
     return hasattr(owner, "state_dict") and hasattr(owner, "load_state_dict")
 
 
@@ -38,7 +38,7 @@ class Phase(enum.IntEnum):
 
 
 def possible(loader: Any) -> bool:
-    """Whether the worker processes of a loader may have states. Only a worker knows whether the iterator of an IterableDataset has one."""
+    """Returns whether the worker processes of a loader may have states. Only a worker knows whether the iterator of an IterableDataset has one."""
     from torch.utils.data import IterDataPipe, MapDataPipe
 
     dataset = loader.dataset
@@ -200,7 +200,7 @@ class Sent:
         self.data, self.worker, self.state = data, worker, state
 
     def pin_memory(self) -> Sent:
-        """torch's thread that pins the memory of batches calls this."""
+        """Pins the memory of the batch. torch's thread that pins batches calls this."""
         from torch.utils.data._utils.pin_memory import pin_memory
 
         return Sent(pin_memory(self.data), self.worker, self.state)
@@ -222,8 +222,8 @@ def _ended(worker: int, state: bytes | None) -> Ended:
 
 
 def _work(loop: Callable[..., None], saved: dict[str, Any] | None, named: dict[str, Any], every_batch: bool) -> None:
-    """The main function of a worker process. loop: the main function of torch's workers. saved: the state to load, or None. named: arguments of `loop`.
-    every_batch: the training loop wants the state with each batch, and not only with those that it names."""
+    """Runs as the main function of a worker process. loop: the main function of torch's workers. saved: the state to load, or None. named: arguments of
+    `loop`. every_batch: whether the training loop wants the state with each batch, and not only with those that it names."""
     if saved is not None and saved["phase"] == Phase.FRESH:
         saved = None
     dataset, init_fn = named["dataset"], named["init_fn"]

@@ -323,7 +323,7 @@ class _Single(_Tracked, _SingleProcessDataLoaderIter):
 
     @property
     def stream(self) -> Any:
-        """The iterator of an IterableDataset."""
+        """Returns the iterator of the IterableDataset; None before the first iteration."""
         return getattr(self._dataset_fetcher, "dataset_iter", None)
 
 

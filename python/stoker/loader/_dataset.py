@@ -114,7 +114,7 @@ class DatasetSource(Source):
 
     @property
     def by_index(self) -> Any:
-        """The object whose __getitem__ gives the samples."""
+        """Returns the object whose __getitem__ gives the samples."""
         return self.dataset
 
     def check(self, spec: Spec, own_order: bool) -> None:

@@ -14,7 +14,7 @@ OF_DATASETS = ("index", "valid")  # the same for a Dataset, whose samples may ha
 
 
 def is_name(name: Any) -> bool:
-    """Whether a batch, which is a NamedTuple, may have a field of this name."""
+    """Returns whether a batch, which is a NamedTuple, may have a field of this name."""
     return isinstance(name, str) and name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("_")
 
 

@@ -114,7 +114,7 @@ class Followers:
 
     @property
     def images(self) -> list[Field]:
-        """The further images."""
+        """Returns the further images."""
         return [field for field in self.fields if field.kind == IMAGE]
 
     @contextmanager

@@ -95,7 +95,7 @@ class HubTable:
 
     @property
     def column(self) -> str:
-        """The name of the image column."""
+        """Returns the name of the image column."""
         return self.rows.column
 
     def __len__(self) -> int:

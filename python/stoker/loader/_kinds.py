@@ -25,12 +25,12 @@ class Kind:
 
     @property
     def follows(self) -> bool:
-        """Whether the field has coordinates or pixels that must move with the image."""
+        """Returns whether the field has coordinates or pixels that must move with the image."""
         return self.name in (IMAGE, MASK, FLOATS, BOXES, POINTS)
 
     @property
     def is_list(self) -> bool:
-        """Whether a batch always holds a list of tensors for this field."""
+        """Returns whether a batch always holds a list of tensors for this field."""
         return self.name in (BOXES, POINTS, LIST)
 
 

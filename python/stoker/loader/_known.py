@@ -29,7 +29,7 @@ _SAMPLES = ("__getitem__", "__getitems__", "__len__")
 
 
 def _is(source: Any, module: str, name: str) -> bool:
-    """Whether the source is of this class, or of a subclass that does not override the methods that define its samples."""
+    """Returns whether the source is of this class, or of a subclass that does not override the methods that define its samples."""
     for kind in type(source).__mro__:
         if kind.__name__ == name and kind.__module__ == module:
             return all(getattr(type(source), method, None) is getattr(kind, method, None) for method in _SAMPLES)
@@ -37,7 +37,7 @@ def _is(source: Any, module: str, name: str) -> bool:
 
 
 def is_stream(source: Any) -> bool:
-    """Whether the source can only be iterated. torch's IterableDataset inherits a __getitem__ that only raises, so its name is checked too."""
+    """Returns whether the source can only be iterated. torch's IterableDataset inherits a __getitem__ that only raises, so its name is checked too."""
     return any(kind.__name__ == "IterableDataset" for kind in type(source).__mro__) or not hasattr(source, "__getitem__")
 
 

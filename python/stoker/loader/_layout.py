@@ -36,12 +36,13 @@ def ways_out(shape: Sequence[int]) -> str:
 
 
 def looks(shape: Sequence[int]) -> bool:
-    """Whether an array whose layout is not certain is most probably CHW."""
+    """Returns whether an array whose layout is not certain is most probably CHW."""
     return shape[0] <= _FEW < shape[2]
 
 
 def looks_single(shape: Sequence[int]) -> bool:
-    """Whether an array of three dimensions is most probably one color image. Read as several gray images, these would be three or four columns wide."""
+    """Returns whether an array of three dimensions is most probably one color image. Read as several gray images, these would be three or four columns
+    wide."""
     return shape[2] in (3, 4) and min(shape[0], shape[1]) > 2 * _FEW
 
 

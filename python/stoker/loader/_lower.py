@@ -639,23 +639,23 @@ class Recipe:
 
     @property
     def images(self) -> int:
-        """The number of images made from one input image."""
+        """Returns the number of images made from one input image."""
         crops = numbers.prod(10 if isinstance(t, T.TenCrop) else 5 for t in self.steps if isinstance(t, T.Crops))
         return crops * (1 if self.views is None else self.views.count)
 
     @property
     def moves(self) -> bool:
-        """Whether a step may move pixels."""
+        """Returns whether a step may move pixels."""
         return self.views is not None or any(not _keeps_places(t) for t in self.steps)
 
     @property
     def in_python(self) -> bool:
-        """Whether a step calls a Python function."""
+        """Returns whether a step calls a Python function."""
         return bool(self.tail) or self.views is not None or any(map(calls_function, self.steps))
 
     @property
     def counts_channels(self) -> bool:
-        """Whether a step depends on the first image's number of channels, so that all images must have that number."""
+        """Returns whether a step depends on the first image's number of channels, so that all images must have that number."""
         return any(map(_counts_channels, self.steps))
 
     def apply(self, image: Image) -> list[DataNode]:

@@ -123,7 +123,7 @@ class Mixture:
         self._begun = list(self._taken)
 
     def __len__(self) -> int:
-        """Number of steps in the current epoch. It can differ by a few from one epoch to the next."""
+        """Returns the number of steps in the current epoch. It can differ by a few from one epoch to the next."""
         if self._steps is not None:
             return self._steps
         assert self._leader is not None
@@ -138,22 +138,22 @@ class Mixture:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the current iteration, or of the next one if none is running."""
+        """Returns the epoch of the current iteration, or of the next one if none is running."""
         return self._epoch
 
     @property
     def step(self) -> int:
-        """Number of steps of the current epoch that were taken."""
+        """Returns the number of steps of the current epoch that were taken."""
         return self._step
 
     @property
     def source(self) -> str | None:
-        """The name of the source of the last batch."""
+        """Returns the name of the source of the last batch."""
         return None if self._last is None else self.names[self._last]
 
     @property
     def batch_size(self) -> int:
-        """Number of samples in a batch of this rank; the largest such number if the sources differ."""
+        """Returns the number of samples in a batch of this rank; the largest such number if the sources differ."""
         return max(int(loader.batch_size) for loader in self.loaders)
 
     # ---- state ----

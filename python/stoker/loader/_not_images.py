@@ -22,7 +22,7 @@ _ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".ppm", "
 
 
 def _looks_like_image(value: Any) -> bool:
-    """Whether a value can be an image, or a list of views."""
+    """Returns whether a value can be an image, or a list of views."""
     if isinstance(value, (list, tuple)):
         return bool(value) and all(_looks_like_image(one) for one in value)
     if hasattr(value, "dtype") and hasattr(value, "ndim"):

@@ -17,7 +17,7 @@ from stoker.transforms import ConvertImageDtype, Mixing, Normalize, RandomErasin
 
 
 def _makes_floats(transform: Transform) -> bool:
-    """Whether the transform turns a uint8 image into floats."""
+    """Returns whether the transform turns a uint8 image into floats."""
     if isinstance(transform, Group):
         return any(map(_makes_floats, transform.transforms))
     if isinstance(transform, RandomErasing):

@@ -44,7 +44,7 @@ def sample_rng() -> Any:
 
 @contextmanager
 def random_numbers(place: Place) -> Iterator[None]:
-    """A context in which sample_rng() returns a generator that is seeded from `place`."""
+    """Makes sample_rng() return a generator seeded from `place` within the `with` block."""
     current.place, current.generator = place, None
     try:
         yield

@@ -61,7 +61,7 @@ class RobotLoader:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the current iteration, or of the next one if none is running."""
+        """Returns the epoch of the current iteration, or of the next one if none is running."""
         return self._epoch
 
     @property
@@ -74,7 +74,7 @@ class RobotLoader:
         return self._batch * self._shard.world
 
     def __len__(self) -> int:
-        """Number of batches in an epoch, which is the same for all ranks."""
+        """Returns the number of batches in an epoch, which is the same for all ranks."""
         samples = len(self.dataset)
         return samples // self._together if self._last == "drop" else -(-samples // self._together)
 

@@ -344,8 +344,9 @@ class Robots:
         return made
 
     def _places(self, key: str, at: Any, low: Any, high: Any) -> tuple[Any, Any]:
-        """Returns the frames whose values a key has in a batch, and a bool for each: whether the time lies outside of the episode. The bools are None for a
-        key without delta_timestamps. at: the frames of the samples. low, high: the first and the last frames of their episodes."""
+        """Returns (frames, pads) for a key: the numbers of the frames from which the batch takes its values, and for each whether the time that was asked for
+        is outside of the episode. `pads` is None for a key without delta_timestamps. at: the frames of the samples. low, high: the first and the last frames
+        of their episodes."""
         import numpy as np
 
         if key not in self.deltas:

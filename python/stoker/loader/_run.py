@@ -252,7 +252,7 @@ class Run:
 
     @property
     def _own_pipelines(self) -> bool:
-        """Whether each epoch has its own pipeline."""
+        """Returns whether each epoch has its own pipeline."""
         return self.order is not None or (isinstance(self.source, Source) and self.source.one_epoch)
 
     def _by_index(self) -> None:
@@ -268,7 +268,7 @@ class Run:
 
     @property
     def in_stretches(self) -> bool:
-        """Whether the ids of this epoch are drawn a stretch at a time, since its sampler has no length and perhaps no end."""
+        """Returns whether the ids of this epoch are drawn a stretch at a time, since its sampler has no length and perhaps no end."""
         return self.order is not None and (self.order.rest is not None or self.before > 0)
 
     def _next_stretch(self, done: int) -> bool:
@@ -327,12 +327,12 @@ class Run:
 
     @property
     def step(self) -> int:
-        """The number of batches taken since the epoch began or was restored."""
+        """Returns the number of batches taken since the epoch began or was restored."""
         return self.before + (0 if self._session is None else self._session.step)
 
     @property
     def last(self) -> bool:
-        """Whether the batch taken last is known to be the epoch's last."""
+        """Returns whether the batch taken last is known to be the epoch's last."""
         return self._session is not None and self._session.last and not (self.order is not None and self.order.rest is not None)
 
     # ---- state ----
@@ -373,7 +373,7 @@ class Run:
 
     @property
     def per_rank(self) -> bool:
-        """Whether each rank has its own sequence of ids, instead of one sequence for all ranks."""
+        """Returns whether each rank has its own sequence of ids, instead of one sequence for all ranks."""
         if isinstance(self.source, DatasetSource) and self.source.per_rank:
             return True
         return self.order is not None and self.order.per_rank

@@ -16,7 +16,7 @@ _MOST_SAMPLES = 2**48
 
 
 def is_whole(value: Any) -> bool:
-    """Whether this is a number of type int; True and False are not."""
+    """Returns whether this is a number of type int; True and False are not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 

@@ -255,12 +255,12 @@ class Sounds:
 
     @property
     def lengths(self) -> str:
-        """The name of the field with the lengths."""
+        """Returns the name of the field with the lengths."""
         return f"{self.given.name}_lengths"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the fields that the source gives, without those that the sounds add."""
+        """Returns the names of the fields that the source gives, without those that the sounds add."""
         if "image" in self.given.names and self.given.name != "image":
             raise InvalidArgumentError("fields: 'image' next to a sound is not possible: call that column by another name, or leave it out")
         return tuple(name for name in self.given.names if name not in ("rate", self.lengths))
@@ -314,7 +314,7 @@ class Sounds:
 
     @property
     def outputs(self) -> int:
-        """The number of outputs that belong to the sounds; they are the last ones."""
+        """Returns the number of outputs that belong to the sounds; they are the last ones."""
         return self.clips + 1 + self.padded
 
     def with_fields(self, fields: Mapping[str, int | None], outputs: int, main: str) -> dict[str, int | None]:

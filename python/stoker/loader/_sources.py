@@ -117,7 +117,7 @@ class CifarSource(Source):
 
 
 def is_cifar(folder: Path) -> bool:
-    """Whether a folder, or the subfolder that CIFAR's archive unpacks to, holds CIFAR's binary files."""
+    """Returns whether a folder, or the subfolder that CIFAR's archive unpacks to, holds CIFAR's binary files."""
     names = ("data_batch_1.bin", "test_batch.bin", "train.bin", "test.bin")
     places = [folder, folder / "cifar-10-batches-bin", folder / "cifar-100-binary"]
     return any((p / n).is_file() for p in places for n in names)

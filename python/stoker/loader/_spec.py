@@ -41,17 +41,17 @@ class Spec:
 
     @property
     def images(self) -> int:
-        """The number of images made from one input image."""
+        """Returns the number of images made from one input image."""
         return sum(view.images for view in self.views)
 
     @property
     def moves(self) -> bool:
-        """Whether a view may move pixels."""
+        """Returns whether a view may move pixels."""
         return any(view.moves for view in self.views)
 
     @property
     def counts_channels(self) -> bool:
-        """Whether all images must have the same number of channels as the first one."""
+        """Returns whether all images must have the same number of channels as the first one."""
         return any(view.counts_channels for view in self.views)
 
     def keep_bytes(self) -> None:
@@ -84,7 +84,7 @@ class Spec:
 
     @property
     def gpu(self) -> bool:
-        """Whether images are made on a GPU."""
+        """Returns whether images are made on a GPU."""
         return self.settings.get("device_id") is not None
 
     def decode(self, data: DataNode, floats: bool = False) -> DataNode:

@@ -222,17 +222,17 @@ class Table:
 
     @property
     def turned(self) -> bool:
-        """Whether `datasets` wrote the table: it applies the EXIF orientation when it decodes images."""
+        """Returns whether `datasets` wrote the table: it applies the EXIF orientation when it decodes images."""
         return self.features.get(self.image, {}).get("_type") == "Image"
 
     @property
     def rate(self) -> Any:
-        """The rate in Hz to which `datasets` resamples the sounds of this table; None if it does not."""
+        """Returns the rate in Hz to which `datasets` resamples the sounds of this table; None if it does not."""
         return self.features.get(self.image, {}).get("sampling_rate")
 
     @property
     def classes(self) -> list[str]:
-        """The class names of the ClassLabel column that is read; [] if there is not exactly one such column."""
+        """Returns the class names of the ClassLabel column that is read; [] if there is not exactly one such column."""
         labels = [f for n, f in self.features.items() if f.get("_type") == "ClassLabel" and any(c.name == n for c in self.columns)]
         return [str(n) for n in labels[0].get("names") or ()] if len(labels) == 1 else []
 

@@ -90,7 +90,7 @@ def _dtype(type: Any) -> str:
 
 
 def _is_plain_data(type: Any) -> bool:
-    """Whether values can be written as JSON."""
+    """Returns whether values can be written as JSON."""
     import pyarrow.types as t
 
     if t.is_struct(type):
@@ -108,7 +108,7 @@ def _holds_images(type: Any) -> bool:
 
 
 def looks_like_images(type: Any) -> bool:
-    """Whether a column is the struct of bytes and path that `datasets` writes."""
+    """Returns whether a column is the struct of bytes and path that `datasets` writes."""
     import pyarrow.types as t
 
     plain = plain_type(type)

@@ -62,7 +62,7 @@ class TableFile:
 
 
 def names_tables(source: Any) -> bool:
-    """Whether this is the name of a Parquet file, or a pattern of such names."""
+    """Returns whether this is the name of a Parquet file, or a pattern of such names."""
     if not isinstance(source, (str, bytes, os.PathLike)):
         return False
     name = os.fsdecode(source)

@@ -414,7 +414,7 @@ class EpochIterator:
         return self
 
     def __len__(self) -> int:
-        """Number of batches in an epoch; 0 if the size of an epoch is not known."""
+        """Returns the number of batches in an epoch; 0 if the size of an epoch is not known."""
         per_step = sum(p.batch_size for p in self._pipes)
         drop = self._policy is _DROP
         if self._reader is not None:
@@ -430,8 +430,8 @@ class EpochIterator:
 
     @property
     def size(self) -> int:
-        """Number of samples that each pipeline delivers in the current epoch, including those that fill its last batch, as in DALI. It is at most len() times
-        the batch size. If the argument `size` was given, its value; -1 if the number is not known."""
+        """Returns the number of samples that each pipeline delivers in the current epoch, including those that fill its last batch, as in DALI. It is at most
+        len() times the batch size. If the argument `size` was given, its value; -1 if the number is not known."""
         if self._reader is None:
             return self._samples
         meta = self._metas[0]
@@ -445,7 +445,7 @@ class EpochIterator:
 
     @property
     def batch_size(self) -> int:
-        """Number of samples in a batch of one pipeline."""
+        """Returns the number of samples in a batch of one pipeline."""
         return self._pipes[0].batch_size
 
     def checkpoints(self) -> list[bytes]:

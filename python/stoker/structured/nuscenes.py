@@ -184,7 +184,7 @@ class NuScenes(DataProvider):
 
     @property
     def sequence_lengths(self) -> list[int]:
-        """The number of samples of each sequence. Sequences are scenes, or with split_scenes parts of scenes, in the order of the samples."""
+        """Returns the number of samples of each sequence. Sequences are scenes, or with split_scenes parts of scenes, in the order of the samples."""
         if self._infos is not None:
             return self._infos.sequence_lengths
         lengths: list[int] = self._tables().sequences()

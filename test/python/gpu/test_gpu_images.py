@@ -205,7 +205,7 @@ def test_affine_warps_far_beside_the_image(number: int) -> None:
 
 @pytest.mark.parametrize("number", range(12))
 def test_warps_that_repeat_the_sides(number: int) -> None:
-    """Turned far enough for all sides and corners to be repeated, narrow images among them."""
+    """The images are rotated and moved so far that pixels of all sides and corners are repeated. Some images are only a few pixels wide."""
     rng = np.random.default_rng([SEED, number, 16])
     channels, dtype = [1, 3, 3, 4][number % 4], np.float32 if number % 5 == 4 else np.uint8
     widths = [1, 2, 3, *rng.integers(4, 41, 3), *rng.integers(100, 240, 3)]

@@ -71,7 +71,7 @@ class Policy:
 
     @property
     def augmentations(self) -> dict[str, Augmentation]:
-        """Those that occur, by name."""
+        """Returns the augmentations that occur in the policy, by name."""
         found = {augmentation.name: augmentation for sub_policy in self.sub_policies for augmentation, _, _ in sub_policy}
         return dict(sorted(found.items()))
 

@@ -18,7 +18,7 @@ class CallableBase(ABC):
     @property
     @abstractmethod
     def used_sample_data_structure(self) -> SampleDataGroup:
-        """The format of the samples, as a blueprint."""
+        """Returns the format of the samples, as a blueprint."""
 
     @abstractmethod
     def __call__(self, sample_info: types.SampleInfo) -> tuple[Any, ...]:
@@ -27,4 +27,4 @@ class CallableBase(ABC):
     @property
     @abstractmethod
     def length(self) -> int | None:
-        """Number of samples in an epoch; None if it is not known."""
+        """Returns the number of samples in an epoch; None if it is not known."""

@@ -27,7 +27,7 @@ class DataProvider(ABC):
     @property
     @abstractmethod
     def sample_data_structure(self) -> SampleDataGroup:
-        """The format of the samples, as a blueprint."""
+        """Returns the format of the samples, as a blueprint."""
 
     def get_data_nodes(self, order: Any) -> Sequence[DataNode] | None:
         """Adds an operator that reads the samples to the graph that is being defined, and returns one node for each data field, in the order of

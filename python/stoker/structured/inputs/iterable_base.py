@@ -15,7 +15,7 @@ class IterableBase(ABC):
     @property
     @abstractmethod
     def used_sample_data_structure(self) -> SampleDataGroup:
-        """The format of the samples, as a blueprint."""
+        """Returns the format of the samples, as a blueprint."""
 
     @abstractmethod
     def __iter__(self) -> IterableBase:
@@ -28,4 +28,4 @@ class IterableBase(ABC):
     @property
     @abstractmethod
     def length(self) -> int | None:
-        """Number of batches in an epoch; None if it is not known."""
+        """Returns the number of batches in an epoch; None if it is not known."""

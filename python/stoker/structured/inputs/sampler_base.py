@@ -16,7 +16,7 @@ class SamplerBase(ABC):
     @property
     @abstractmethod
     def is_epoch_based(self) -> bool:
-        """Whether the sampler has epochs."""
+        """Returns whether the sampler has epochs."""
 
     @abstractmethod
     def reset(self) -> None:
@@ -25,4 +25,4 @@ class SamplerBase(ABC):
     @property
     @abstractmethod
     def length(self) -> int | None:
-        """Number of batches in an epoch; None if the sampler has no epochs."""
+        """Returns the number of batches in an epoch; None if the sampler has no epochs."""

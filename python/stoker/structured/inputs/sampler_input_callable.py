@@ -57,7 +57,7 @@ class SamplerInputCallable(CallableBase):
 
     @property
     def length(self) -> int | None:
-        """Number of batches in the first epoch; for a sampler without epochs, the number of all batches that were asked for in advance."""
+        """Returns the number of batches in the first epoch; for a sampler without epochs, the number of all batches that were asked for in advance."""
         return len(self.batches[0])
 
 

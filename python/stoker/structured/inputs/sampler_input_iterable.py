@@ -43,5 +43,5 @@ class SamplerInputIterable(IterableBase):
 
     @property
     def length(self) -> int | None:
-        """Length of the sampler's epoch."""
+        """Returns the length of the sampler's epoch."""
         return self.sampler.length

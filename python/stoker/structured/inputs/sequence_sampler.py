@@ -39,7 +39,7 @@ class SequenceSampler(SamplerBase):
 
     @property
     def length(self) -> None:
-        """There are no epochs."""
+        """Returns None, because the sampler has no epochs."""
         return None
 
     @property

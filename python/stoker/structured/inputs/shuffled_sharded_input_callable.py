@@ -56,5 +56,5 @@ class ShuffledShardedInputCallable(CallableBase):
 
     @property
     def length(self) -> int | None:
-        """Number of full batches in an epoch of this shard."""
+        """Returns the number of full batches in an epoch of this shard."""
         return self._shard_size // self.batch_size

@@ -95,12 +95,12 @@ class DALIStructuredOutputIterator:
 
     @property
     def sample_data_structure_blueprint(self) -> SampleDataGroup:
-        """The output format."""
+        """Returns the output format."""
         return self._blueprint.get_empty_like_self()
 
     @property
     def internal_iterator(self) -> Any:
-        """The iterator that gives the flat batches."""
+        """Returns the iterator that gives the flat batches."""
         return self._iterator
 
     @property

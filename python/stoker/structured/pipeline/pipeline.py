@@ -59,7 +59,7 @@ class PipelineDefinition:
 
     @property
     def input_data_structure(self) -> SampleDataGroup:
-        """The format of the input's samples."""
+        """Returns the format of the input's samples."""
         return self._input.used_sample_data_structure
 
     def check_and_get_output_data_structure(self) -> SampleDataGroup:

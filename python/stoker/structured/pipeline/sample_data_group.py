@@ -345,7 +345,7 @@ class SampleDataGroup:
 
     @property
     def field_top_level_types(self) -> tuple[Any, ...]:
-        """Types of the children, in order."""
+        """Returns the types of the children, in order."""
         return tuple(f.type for f in self._fields.values())
 
     # ---- flat ----
@@ -370,12 +370,12 @@ class SampleDataGroup:
 
     @property
     def field_ragged_flat(self) -> tuple[bool, ...]:
-        """For each data field, in the order of field_names_flat, whether samples of a batch may differ in their first extent."""
+        """Returns for each data field, in the order of field_names_flat, whether samples of a batch may differ in their first extent."""
         return tuple(f.ragged for _, f in self._leaves())
 
     @property
     def field_strings_flat(self) -> tuple[bool, ...]:
-        """For each data field, in the order of field_names_flat, whether it holds texts."""
+        """Returns for each data field, in the order of field_names_flat, whether it holds texts."""
         return tuple(f.type == types.STRING for _, f in self._leaves())
 
     def get_data(self, as_list_type: bool = False) -> Any:

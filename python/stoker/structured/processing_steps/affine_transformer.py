@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AffineTransformer."""
+"""The step AffineTransformer of a structured pipeline."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BEVBBoxesTransformer3D."""
+"""The step BEVBBoxesTransformer3D of a structured pipeline."""
 
 from __future__ import annotations
 

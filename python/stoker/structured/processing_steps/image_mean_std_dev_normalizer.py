@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ImageMeanStdDevNormalizer."""
+"""The step ImageMeanStdDevNormalizer of a structured pipeline."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ImageRange01Normalizer."""
+"""The step ImageRange01Normalizer of a structured pipeline."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PhotoMetricDistorter."""
+"""The step PhotoMetricDistorter of a structured pipeline."""
 
 from __future__ import annotations
 
