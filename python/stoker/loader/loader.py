@@ -230,9 +230,7 @@ class Loader(metaclass=BriefHelp):
             as_given=dtype is None and not transforms and views is None and batch_transforms is None,
             by_groups=by_groups,
         )
-        if by_shards and not isinstance(source, TarSource):
-            raise InvalidArgumentError('Loader: shuffle="shards" is for tars; other sources shuffle samples: shuffle=True')
-        _check_groups(by_groups, source)
+        _check_shuffle(by_shards, by_groups, source)
         order = make_order(sampler, self._spec.seed) if batch_sampler is None else BatchOrder(batch_sampler)
         gpu = self._spec.settings["device_id"]
         if isinstance(source, Pipeline) and device != "cpu" and source.device_id != gpu:
@@ -784,7 +782,10 @@ def _check_lists(pads: bool, mixes: bool) -> None:
         )
 
 
-def _check_groups(by_groups: bool, source: Any) -> None:
+def _check_shuffle(by_shards: bool, by_groups: bool, source: Any) -> None:
+    """Raises an error if the argument `shuffle` names an order that the source does not have."""
+    if by_shards and not isinstance(source, TarSource):
+        raise InvalidArgumentError('Loader: shuffle="shards" is for tars; other sources shuffle samples: shuffle=True')
     if by_groups and not isinstance(source, (TableSource, Table)):
         raise InvalidArgumentError('Loader: shuffle="groups" is for tables in Parquet files; other sources shuffle samples: shuffle=True')
 
