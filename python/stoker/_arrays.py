@@ -91,7 +91,7 @@ def _copied_view(value: bytearray | memoryview) -> Any:
     return bytes(value) if isinstance(value, bytearray) else np.array(value, order="C")
 
 
-# From format characters of the module struct to names of types.
+# Names of types by the format characters of the module struct.
 _FORMATS = {"B": "uint8", "H": "uint16", "I": "uint32", "L": "uint64", "Q": "uint64", "b": "int8", "h": "int16", "i": "int32", "l": "int64"}
 _FORMATS |= {"q": "int64", "e": "float16", "f": "float32", "d": "float64", "?": "bool"}
 

@@ -8,7 +8,7 @@ import sys
 from importlib.util import find_spec
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-# From the name of a missing module to the command that installs it.
+# The command that installs a missing module, by the module's name.
 _ADVICE = {
     "numpy": "pip install numpy",
     "torch": "pip install torch; without it, a Pipeline (stoker.pipeline_def) gives batches that NumPy, JAX and CuPy can read",

@@ -34,7 +34,7 @@ class Used:
 
 @dataclass
 class Usage:
-    """What this process and its children used: sums since their start, or the difference between two moments."""
+    """The resources that this process and its children used: sums since their start, or the difference between two moments."""
 
     workers: Used  # the library's threads, without those that only read
     children: Used  # processes that this one started

@@ -207,7 +207,7 @@ class Mixture:
 
     @property
     def _ends(self) -> int | str:
-        """What ends an epoch: a number of steps, or the name of a source."""
+        """Returns what ends an epoch: the number of its steps, or the name of the source that ends it."""
         if self._leader is None:
             assert self._steps is not None
             return self._steps

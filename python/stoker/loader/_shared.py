@@ -50,7 +50,7 @@ class Watch:
         self.count = count
         self.copies = self.serial = False
         self._lock = threading.Lock()
-        # From an address to the part at that address and its content. The part is kept alive, so that no other part is allocated there.
+        # The part at each address, with its content. The part is kept alive, so that no other part is allocated there.
         self._given: dict[int, tuple[Any, bytes]] = {}
 
     def begin(self, row: tuple[Any, ...], made: tuple[Any, ...]) -> None:
