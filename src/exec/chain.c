@@ -141,7 +141,8 @@ static enum stk_status begin_takers(const struct stk_pipeline *p, struct stk_tak
 	return t->rank ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a branch's samples");
 }
 
-/* Leaves out samples whose arguments cannot be computed: their chain fails for the same reason, and the policy applies to them there. */
+/* Runs a node's gather over the samples of the record. Leaves out samples whose arguments cannot be computed: their chain will fail for the same reason, and
+ * on_error applies to them there. */
 enum stk_status stk__gather_run(
 	struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, int32_t *blamed, struct stk_error *err)
 {

@@ -362,7 +362,8 @@ enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error
 	int64_t epoch = p->at.epoch;
 	if (p->run.started)
 		stk__drain(p);
-	bool leads = p->program->reader < 0; /* a source leads; otherwise the sources get the epoch with the next batch */
+	/* there is no reader, so the sources are set to the next epoch here; otherwise they get its number with the next batch */
+	bool leads = p->program->reader < 0;
 	if (!leads) {
 		p->flight.next_deliver = next_epoch_batch(p, epoch);
 		p->at.step = stk__order_batch(&p->order, p->flight.next_deliver - 1)

@@ -15,7 +15,7 @@
 /* MOST_EMPTY: limit of consecutive pages without new names. If millions of objects were deleted, some hundred such pages follow each other. */
 enum { AT_A_TIME = 64, CUTS_A_PAGE = 8, MOST_CUTS = 512, MOST_EMPTY = 5000 };
 
-/* The names of a list by their hashes, to find repeated ones: a power of two of slots. */
+/* A hash table of the names in a list, by which repeated names are found. The number of slots is a power of two. */
 struct name_set {
 	struct name_slot {
 		uint64_t hash; /* 0: the slot is free */

@@ -30,7 +30,7 @@ enum { STK_BLOCK_SMALL = 1 << 20, STK_SLOT_STREAMS = 4 };
 struct stk_uses {
 	struct {
 		stk_gpu_stream stream;
-		stk_gpu_event event; /* recorded when the memory came back, after the work that the stream had then */
+		stk_gpu_event event; /* recorded on the stream when the consumer returned the memory, after all work queued there by then */
 	} of[STK_SLOT_STREAMS];
 	int32_t n_uses, n_waits; /* number of streams that read the memory now; number of events that the next writer waits for */
 };

@@ -11,8 +11,8 @@
 #include "kernel/jpeg/jpeg_plan.h"
 
 enum {
-	STK_JPEG_PAIR_BITS = 11, /* a lookup of one or two AC coefficients */
-	STK_JPEG_SKIP_BITS = 12, /* a lookup that only skips coefficients */
+	STK_JPEG_PAIR_BITS = 11, /* number of bits that a lookup of one or two AC coefficients takes as its index */
+	STK_JPEG_SKIP_BITS = 12, /* the same for a lookup that only skips coefficients */
 	STK_JPEG_DC_BITS = 9,
 	STK_JPEG_BAND_BITS = 10,   /* a lookup of one symbol of a progressive scan */
 	STK_JPEG_MAX_DC_SIZE = 11, /* bits of a DC difference of 8-bit samples; longer ones are refused */
