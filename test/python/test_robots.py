@@ -213,6 +213,26 @@ def test_tables_that_contradict_the_metadata(tmp_path, what):
         Loader.from_lerobot(tmp_path, 4)
 
 
+@pytest.mark.parametrize("transform", [None, lambda frame: frame])
+def test_memory_of_frames_is_used_again_only_if_nothing_holds_it(tmp_path, transform):
+    make(tmp_path, (20, 20), images=1)
+    key = "observation.images.still0"
+    loader = Loader.from_lerobot(tmp_path, 4, image_transforms=transform)
+    batches, parts = [], []
+    for k, batch in enumerate(loader):
+        if k % 2:
+            batches.append((k, batch[key]))
+        else:
+            parts.append((k, batch[key][1:2].numpy()))  # holds the memory by another object
+    for k, frames in batches:
+        assert torch.equal(frames, loader.dataset.batch(range(4 * k, 4 * k + 4))[key])
+    for k, part in parts:
+        assert torch.equal(torch.from_numpy(part), loader.dataset.batch([4 * k + 1])[key])
+    del batches, parts, frames, part, batch
+    places = {loader.dataset.batch(range(4))[key].data_ptr() for _ in range(6)}
+    assert transform or len(places) < 6
+
+
 # ---- damaged metadata ----
 
 INFO, DATA, EPISODES = "meta/info.json", "data/chunk-000/file-000.parquet", "meta/episodes/chunk-000/file-000.parquet"

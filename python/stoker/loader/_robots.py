@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ from stoker.loader._robot_meta import (
 from stoker.loader._table_files import Listed, TableFile, is_remote, read_footers, read_group
 
 _MOST_OPEN = 32  # the largest number of videos that are open at once
+_MOST_ROOMS = 4  # unused batches of frames of one shape whose memory is kept
 
 
 class Episode:
@@ -91,6 +93,7 @@ class Robots:
         self._read_frames()
         self._open: OrderedDict[Path, Any] = OrderedDict()
         self._lock = threading.Lock()
+        self._rooms: dict[tuple[int, ...], list[Any]] = {}  # by shape: memory of batches that are no longer used
 
     # ---- metadata ----
 
@@ -383,18 +386,30 @@ class Robots:
         import numpy as np
         import torch
 
-        made = None
+        made = rows = None
         for k, frame in enumerate(frames):
-            if made is None:
-                made = np.empty((math.prod(shape), *frame.shape), np.float32)
-            elif frame.shape != made.shape[1:]:
-                raise CorruptError(
-                    f"{self.root}: frames of {key!r} have different sizes in a batch: {made.shape[1:]} and {tuple(frame.shape)}"
-                )
-            np.divide(frame, np.float32(255), out=made[k], dtype=np.float32)
-        assert made is not None
-        stacked = torch.from_numpy(made.reshape(*shape, *made.shape[1:]))
+            if rows is None:
+                made = self._room((*shape, *frame.shape))
+                rows = made.reshape(-1, *frame.shape)
+            elif frame.shape != rows.shape[1:]:
+                raise CorruptError(f"{self.root}: frames of {key!r} have different sizes in a batch: {rows.shape[1:]} and {frame.shape}")
+            np.divide(frame, np.float32(255), out=rows[k], dtype=np.float32)
+        stacked = torch.from_numpy(made)
         return stacked if self._transforms is None else torch.stack([self._transforms(sample) for sample in stacked])
+
+    def _room(self, shape: tuple[int, ...]) -> Any:
+        """Returns an array for the frames of a batch, in memory of an earlier batch that is no longer used if there is some: the kernel takes longer to
+        give out new memory than NumPy to fill it."""
+        import numpy as np
+
+        free = self._rooms.setdefault(shape, [])
+        try:
+            memory = free.pop()
+        except IndexError:
+            memory = np.empty(shape, np.float32)
+        lent = memory.view()
+        weakref.finalize(lent, _give_back, free, memory).atexit = False  # called once no tensor holds this view any more
+        return lent
 
     def _at_times(self, key: str, episode: Episode, times: list[float]) -> Any:
         """Returns the frames of a video at times of the episode."""
@@ -437,3 +452,8 @@ def _end_to_end(parts: Sequence[Any]) -> Any:
     import numpy as np
 
     return np.concatenate(parts) if parts and not isinstance(parts[0], list) else [value for part in parts for value in part]
+
+
+def _give_back(free: list[Any], memory: Any) -> None:
+    if len(free) < _MOST_ROOMS:
+        free.append(memory)
