@@ -473,6 +473,17 @@ def test_memory_is_bounded(tmp_path, rng, monkeypatch):
     assert sorted(all_labels(loader)) == list(range(120)) and most[0] <= 8 * one
 
 
+@pytest.mark.parametrize("shuffle", ["groups", False])
+@pytest.mark.parametrize("memory", [1, 10_000, 1 << 30])
+def test_each_group_is_read_once_however_small_the_memory_is(tmp_path, rng, groups_read, shuffle, memory):
+    """Groups that are mixed, or read ahead, do not leave the memory before their last row."""
+    write_table(tmp_path, rng, (80, 70), 10)
+    loader = Loader.from_parquet(tmp_path, 4, transforms=SMALL, fields=WANTED, shuffle=shuffle, seed=5, memory=memory, last_batch="keep")
+    assert sorted(all_labels(loader)) == list(range(150))
+    assert len(set(groups_read[:15])) == 15  # later ones are read ahead for the next epoch
+    assert memory > 1 << 20 or len(loader._run.source.table._sizes) < 15
+
+
 def test_a_state_of_another_table_is_refused(table, tmp_path, rng):
     first = small_windows(table)
     next(iter(first))
@@ -606,6 +617,34 @@ def test_a_listing_with_other_sizes_than_the_objects(store, table, monkeypatch, 
     monkeypatch.setattr(_table, "find", lambda *given: [f._replace(size=f.size + more, tag=f.tag + 1) for f in find(*given)])
     for _ in range(2):
         assert all_labels(Loader(GLOB, 8, transforms=SMALL, fields=WANTED, last_batch="keep")) == list(range(64))
+
+
+def test_resuming_reads_no_earlier_group_of_a_store(store, requests, monkeypatch):
+    """No byte of a group whose window has ended is asked for."""
+    from stoker.loader import _table
+
+    monkeypatch.setattr(_table.Table, "window", lambda self: 2)
+
+    def made():
+        return Loader(GLOB, 4, transforms=SMALL, fields=WANTED, shuffle="groups", seed=11, last_batch="keep")
+
+    whole = list(labels_of(made()))
+    with made() as first:
+        batches = iter(first)
+        for _ in range(8):
+            next(batches)
+        state = json.loads(json.dumps(first.state_dict()))
+    with made() as second:
+        second.load_state_dict(state)
+        windows, starts = group_order(second)
+        ended = set().union(*(w for w, end in zip(windows, starts[1:], strict=True) if end <= 32))
+        requests.clear()
+        assert next(labels_of(second)) == whole[8] and ended
+        files = {f.short: f.footer for f in second._run.source.table.files}
+    for name, group in ended:
+        begin = files[name].row_group(group).column(0).data_page_offset
+        assert not [r for r in requests if r[0] == name and r[1] <= begin < r[1] + r[2]], (name, group)
+    assert requests
 
 
 def test_tables_by_a_users_function(table):

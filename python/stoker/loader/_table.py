@@ -90,6 +90,7 @@ class Table:
         self._kept: dict[int, Future[Group]] = {}  # by group number: groups in memory, being read, or waiting to be read
         self._sizes: OrderedDict[int, int] = OrderedDict()  # bytes of each group in memory; the least recently used group is first
         self._held = 0  # sum of _sizes
+        self._pinned: frozenset[int] = frozenset()  # groups that stay in memory, since rows of them are still to come
         self._lock = threading.Lock()
         self._threads: Threads | None = None
         self._closed = False
@@ -290,6 +291,12 @@ class Table:
         for group in groups:
             self._future(group)
 
+    def pin(self, groups: frozenset[int]) -> None:
+        """Keeps these groups in memory instead of those of the last call, also where they take more than `memory`: a group that is dropped too early would be
+        read again."""
+        with self._lock:
+            self._pinned = groups
+
     def _future(self, group: int) -> Future[Group]:
         with self._lock:
             if self._closed:  # a thread of the Loader may still call this after close(), and must not start threads again
@@ -322,10 +329,11 @@ class Table:
                 return
             self._sizes[group] = size
             self._held += size
-            while self._held > self.memory and len(self._sizes) > 1:
-                old, freed = self._sizes.popitem(last=False)
+            for old in [g for g in self._sizes if g != group and g not in self._pinned]:
+                if self._held <= self.memory:
+                    break
+                self._held -= self._sizes.pop(old)
                 del self._kept[old]
-                self._held -= freed
 
     def many(self, ids: Sequence[int]) -> list[Row]:
         """Returns the rows with these numbers. Rows are numbered through all files."""

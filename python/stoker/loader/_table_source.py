@@ -61,6 +61,7 @@ class GroupOrder:
         self.steps = self.size // (deal.lanes * deal.block)
         self._shuffled: OrderedDict[int, Any] = OrderedDict()
         self._asked = 0, 0  # ahead() has returned the groups of the rows between these indices of the sequence
+        self._near: tuple[int, frozenset[int]] = (-1, frozenset())  # a window, and what near() returns for it
         self._lock = threading.Lock()  # one thread makes batches, and another asks for the samples of a batch
 
     def _place(self, position: int) -> int:
@@ -107,6 +108,13 @@ class GroupOrder:
             self._asked = self._asked[0], until
         return found
 
+    def near(self, position: int) -> frozenset[int]:
+        """Returns the groups of the window of a position, and of the next one."""
+        window = bisect_right(self.starts, self._place(min(position, self.size - 1))) - 1
+        if self._near[0] != window:
+            self._near = window, frozenset(g for groups in self.windows[window : window + 2] for g in groups)
+        return self._near[1]
+
     def _groups(self, window: int, begin: int, end: int) -> list[int]:
         """Returns the groups of the rows begin .. end - 1 of the sequence, all of one window, in the order in which the rows need them."""
         import numpy as np
@@ -128,6 +136,7 @@ class TableSource(DatasetSource):
         if asked.python_workers:
             raise InvalidArgumentError("Loader: python_workers is for the Python of a Dataset; rows of a table are read without any")
         self.table = table
+        self._unmade: list[tuple[list[Future[Any]], set[int]]] = []  # futures of batches that were asked for, and their groups
         self._groups: tuple[int, Deal] | None = None  # window and deal of shuffle="groups"; None for other orders
         self._kept: tuple[int, int, Deal] | None = None  # a restored epoch that began with another window or deal: the epoch, and these two
         self._loaded: Facts | None = None
@@ -167,21 +176,33 @@ class TableSource(DatasetSource):
         super().begin(epoch, consumed, base)
 
     def _submit(self, items: list[Item]) -> list[Future[Any]]:
-        if items:
-            self.table.want(self._needed(items))
-        return super()._submit(items)
+        if not items:
+            return super()._submit(items)
+        needed, stay = self._needed(items)
+        if stay is not None:  # batches that are asked for, and not made yet, need their groups too
+            self._unmade = [(futures, groups) for futures, groups in self._unmade if not all(f.done() for f in futures)]
+            self.table.pin(stay.union(needed, *(groups for _, groups in self._unmade)))
+        self.table.want(needed)
+        futures = super()._submit(items)
+        if stay is not None:
+            self._unmade.append((futures, {self.table.group_of(i) for i, _ in items}))
+        return futures
 
-    def _needed(self, items: Sequence[Item]) -> list[int]:
-        """Returns the groups to read now, in the order in which they are needed."""
+    def _needed(self, items: Sequence[Item]) -> tuple[list[int], frozenset[int] | None]:
+        """Returns the groups to read now, in the order in which they are needed, and others that have to stay in memory; None for an order in
+        which any group may be next."""
         needed = list(dict.fromkeys(self.table.group_of(i) for i, _ in items))
         sequence = next(
             (order for order, _ in self._orders.values() if isinstance(order, GroupOrder) and order.epoch == items[0][1][1]), None
         )
+        stay: frozenset[int] | None = None
         if sequence is not None:
+            stay = sequence.near(items[0][1][2])
             needed += sequence.ahead(items[0][1][2])
         elif self._in_order:
             needed += range(needed[-1] + 1, min(len(self.table.rows), needed[-1] + 1 + _AHEAD_IN_ORDER))
-        return list(dict.fromkeys(needed))
+            stay = frozenset()
+        return list(dict.fromkeys(needed)), stay
 
     _in_order = False
 
