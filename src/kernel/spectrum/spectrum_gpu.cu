@@ -81,7 +81,12 @@ static __device__ __forceinline__ void load_frames(const stk_job &job, const flo
 	for (uint32_t j = threadIdx.x; j < b.count * n; j += THREADS) {
 		uint32_t f = divided(j, by_n), k = j - f * n;
 		stk_fft_complex *to = &b.x[f * b.pitch + STK_FFT_PLACE(k)];
-		if (odd)
+		const float *inside = b.places->inside[f];
+		if (!odd && inside && 2 * k + 1 < (uint32_t)p.window &&
+			(((uintptr_t)inside | (uintptr_t)window) & 7) == 0) { /* both elements in one access */
+			stk_fft_complex x = ((const stk_fft_complex *)inside)[k], w = ((const stk_fft_complex *)window)[k];
+			*to = {x.re * w.re, x.im * w.im};
+		} else if (odd)
 			*to = {load_element(job, window, *b.places, f, k), 0};
 		else
 			*to = {load_element(job, window, *b.places, f, 2 * k), load_element(job, window, *b.places, f, 2 * k + 1)};
@@ -110,11 +115,51 @@ static __device__ __forceinline__ void run_stage(uint32_t radix, uint32_t m, uin
 	b.y = swapped;
 }
 
+/* Runs a stage as run_stage does. Its numbers are constants, so that most of the arithmetic on indexes is done by the compiler. */
+template <uint32_t RADIX, uint32_t M, uint32_t S> static __device__ __forceinline__ void run_fixed_stage(const float *w, block_frames &b)
+{
+	for (uint32_t j = threadIdx.x; j < b.count * (M * S); j += THREADS) {
+		uint32_t frame = j / (M * S), k = j % (M * S), p = k / S;
+		const stk_fft_complex *x = b.x + frame * b.pitch;
+		stk_fft_complex *y = b.y + frame * b.pitch;
+		stk_fft_at at = {RADIX == 16 ? 4 * M : M, S, p, k - p * S, w};
+		if (RADIX == 16)
+			stk__fft_radix16(x, y, &at);
+		else
+			stk__fft_butterfly((int)RADIX, x, y, &at);
+	}
+	__syncthreads();
+	stk_fft_complex *swapped = b.x;
+	b.x = b.y;
+	b.y = swapped;
+}
+
+/* Runs the stages of 256 numbers, or of 512: nfft 512 and 1024. w: the twiddle factors. */
+static __device__ __forceinline__ void run_stages_of_256(const float *w, block_frames &b)
+{
+	run_fixed_stage<16, 16, 1>(w, b);
+	run_fixed_stage<16, 1, 16>(w + 2 * (64 + 16) * 3, b);
+}
+
+static __device__ __forceinline__ void run_stages_of_512(const float *w, block_frames &b)
+{
+	run_fixed_stage<16, 32, 1>(w, b);
+	run_fixed_stage<16, 2, 16>(w + 2 * (128 + 32) * 3, b);
+	run_fixed_stage<2, 1, 256>(w + 2 * (128 + 32 + 8 + 2) * 3, b);
+}
+
 /* Runs all stages. The result is in b.x, which may be exchanged with b.y. */
 static __device__ __forceinline__ void run_stages(const stk_fft &f, const float *tables, block_frames &b)
 {
 	uint32_t length = (uint32_t)f.padded, s = 1;
 	const float *w = tables + f.twiddles;
+	if (length == 256 || length == 512) {
+		if (length == 256)
+			run_stages_of_256(w, b);
+		else
+			run_stages_of_512(w, b);
+		return;
+	}
 	for (int32_t i = 0; i < f.stages; i++) {
 		uint32_t radix = f.radix[i];
 		if (radix == 4 && i + 1 < f.stages && f.radix[i + 1] == 4) {
