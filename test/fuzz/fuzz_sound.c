@@ -72,11 +72,25 @@ static void test_flac_file(const struct stk_sound_bytes *bytes, const struct stk
 	free(some);
 }
 
+/* The span of a window lies in the file, also if the header or the seek table is damaged. */
+static void test_span(const uint8_t *data, size_t size)
+{
+	struct stk_sound_bytes bytes = stk__sound_memory(data, size);
+	struct stk_sound_info info = {0};
+	uint64_t from = 0, to = 0;
+	bytes.costly = true;
+	if (stk__sound_peek(&bytes, false, &info, NULL) || info.frames < 3)
+		return;
+	if (!stk__sound_span(&bytes, &info, info.frames / 3, info.frames / 2, 100, &from, &to) && from <= to && to > size)
+		abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct stk_sound_info info = {0};
 	struct stk_error err = {0};
 	const struct stk_sound_bytes bytes = stk__sound_memory(data, size);
+	test_span(data, size);
 	if (stk__sound_peek(&bytes, size % 2, &info, &err)) {
 		if (!err.message[0])
 			abort();
