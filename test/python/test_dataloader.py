@@ -108,3 +108,60 @@ def test_accelerate(tree, raw):
             synced.append(accelerator.sync_gradients)
         seen += accelerator.gather_for_metrics(batch.index).tolist()
     assert synced == [False, False, False, True, False, True] and seen == list(range(21))
+
+
+@pytest.fixture
+def accelerates(monkeypatch):
+    """Stands for the module in which Accelerate makes DataLoaders, by the name DataLoader."""
+    module = types.ModuleType("accelerate.data_loader")
+    module.DataLoader = torch.utils.data.DataLoader
+    monkeypatch.setitem(sys.modules, "accelerate.data_loader", module)
+    return module
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_batches_that_accelerate_skips(tree, monkeypatch, late, accelerates):
+    """skip_first_batches() makes a DataLoader of the data set and the batch size, and drops its first batches. transformers' Trainer calls it to continue a
+    run. The data set of as_dataloader() gives batches, which that DataLoader must not put together again: a Trainer would have had no batch left."""
+    if late:
+        monkeypatch.delitem(sys.modules, "accelerate.data_loader")
+    loader = make(tree, shuffle=True)
+    wrapped = loader.as_dataloader()
+    monkeypatch.setitem(sys.modules, "accelerate.data_loader", accelerates)
+    assert wrapped._is_accelerate_prepared
+    wrapped._is_accelerate_prepared = True  # prepare() sets it
+    whole = [batch.index.tolist() for batch in make(tree, shuffle=True)]
+    again = accelerates.DataLoader(wrapped.dataset, batch_size=wrapped.batch_size, drop_last=wrapped.drop_last, num_workers=0)
+    assert [batch.index.tolist() for batch in again] == whole and len(again) == len(whole)
+    assert type(accelerates.DataLoader([1, 2], batch_size=2)) is torch.utils.data.DataLoader
+
+
+def test_a_trainer_sets_the_epoch(tree):
+    whole = make(tree, shuffle=True)
+    epochs = [ids(whole) for _ in range(3)]
+    wrapped = make(tree, shuffle=True).as_dataloader()
+    wrapped.set_epoch(2)
+    assert ids(wrapped) == epochs[2]
+
+
+def test_accelerate_skips_batches_of_a_loader(tree):
+    accelerate = pytest.importorskip("accelerate")
+    wrapped = accelerate.Accelerator(cpu=True).prepare(make(tree).as_dataloader())
+    rest = accelerate.skip_first_batches(wrapped, 2)
+    assert [batch.index.tolist() for batch in rest] == [batch.index.tolist() for batch in wrapped][2:]
+
+
+def test_a_state_that_was_loaded_before_accelerate_rebuilds_the_loader(accelerates):
+    def made():
+        return stoker.DataLoader(list(range(20)), 4, shuffle=True, generator=torch.Generator().manual_seed(5), snapshot_every_n_steps=3)
+
+    loader = made()
+    iterator = iter(loader)
+    next(iterator), next(iterator)
+    state = loader.state_dict()
+    fresh = made()
+    fresh.load_state_dict(state)
+    assert not fresh._is_accelerate_prepared
+    again = accelerates.DataLoader(fresh.dataset, batch_sampler=fresh.batch_sampler, generator=fresh.generator)
+    assert type(again) is stoker.DataLoader and again.snapshot_every_n_steps == 3
+    assert [batch.tolist() for batch in again] == [batch.tolist() for batch in iterator]

@@ -27,10 +27,10 @@ class Rebuilt(metaclass=_AnyDataLoader):
     """Stands for torch's DataLoader in Accelerate's module."""
 
     def __new__(cls, dataset: Any, *arguments: Any, **named: Any) -> Any:
-        kind = next((type(loader) for loader in _known if loader.dataset is dataset), None)
-        if kind is None:
+        known = next((loader for loader in _known if loader.dataset is dataset), None)
+        if known is None:
             return TorchDataLoader(dataset, *arguments, **named)
-        made = kind(dataset, *arguments, **named)
+        made = known._made_again(dataset, *arguments, **named)
         _known.add(made)
         return made
 

@@ -90,6 +90,13 @@ class DataLoader(TorchDataLoader[_T]):
         _accelerate.expect(self)
         return False
 
+    def _made_again(self, *arguments: Any, **named: Any) -> Any:
+        """Returns such a DataLoader with other arguments, which continues from the state that this one has loaded."""
+        made = type(self)(*arguments, **{"snapshot_every_n_steps": self.snapshot_every_n_steps, **named})
+        if self._stoker_resume is not None:
+            made.load_state_dict(self._stoker_resume)
+        return made
+
     # ---- iteration ----
 
     def __iter__(self) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from torch.utils.data import IterableDataset
 
 from stoker._where import notice
+from stoker.dataloader import _accelerate
 from stoker.dataloader.dataloader import DataLoader
 from stoker.errors import InvalidArgumentError
 from stoker.loader._accelerate import reported
@@ -25,6 +26,7 @@ class Loading(Protocol):
     def _at_last(self) -> bool: ...
     def _reorders(self) -> bool: ...
     def _samples_of_last_step(self) -> int: ...
+    def set_epoch(self, epoch: int) -> None: ...
     @property
     def batch_size(self) -> int: ...
     @property
@@ -57,14 +59,13 @@ class _Samples(IterableDataset[Any]):
 class StokerDataLoader(DataLoader[Any]):
     """A torch DataLoader that iterates over a Loader, in this process. Its batches, their order, the division among ranks and the state are the Loader's.
 
-    Accelerate's prepare() returns it unchanged, because the Loader divides batches among the ranks and puts them on its device. For predict() and
-    overfit_batches, Lightning makes another object of this class with the arguments of this one; because the data set is an IterableDataset, it passes None
-    for the samplers.
+    Accelerate's prepare() returns it unchanged, because the Loader divides batches among the ranks and puts them on its device. Its skip_first_batches()
+    makes another object of this class, whose first batches it drops. For predict() and overfit_batches, Lightning makes another object of this class with
+    the arguments of this one; because the data set is an IterableDataset, it passes None for the samplers.
     """
 
     end_of_dataloader = False
     remainder = -1
-    _is_accelerate_prepared = True
 
     def __init__(self, loader: Loading, dataset: Any = None, batch_sampler: None = None, sampler: None = None) -> None:
         if batch_sampler is not None or sampler is not None:
@@ -80,11 +81,31 @@ class StokerDataLoader(DataLoader[Any]):
         self.loader = loader
         # DataLoader.__setattr__ refuses these names, because torch's iterators depend on them. No such iterator runs here, but frameworks read the attributes.
         vars(self).update(batch_size=loader.batch_size, drop_last=loader.drop_last, sampler=loader.sampler)
+        _accelerate.expect(self)
+
+    @property
+    def _is_accelerate_prepared(self) -> bool:
+        """True: prepare() returns this object unchanged. prepare() reads this, and sets it."""
+        _accelerate.expect(self)
+        return True
+
+    @_is_accelerate_prepared.setter
+    def _is_accelerate_prepared(self, _: bool) -> None: ...
+
+    def _made_again(self, *_: Any, **__: Any) -> Any:
+        """skip_first_batches() of Accelerate makes another DataLoader of the data set and batch size, and takes batches from that. The data set's samples are
+        batches here, which that DataLoader must not put together again."""
+        return type(self)(self.loader)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Sets the epoch of the next iteration. Trainers call this when they continue a run in a later epoch."""
+        self.loader.set_epoch(epoch)
 
     def __iter__(self) -> Any:
         return reported(self, self.loader, self.loader._begin())
 
     def __len__(self) -> int:
+        _accelerate.expect(self)
         return len(self.loader)
 
     def explain(self) -> str:
