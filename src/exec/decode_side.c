@@ -94,8 +94,19 @@ static void raise_limit(struct stk_decode_level *now)
 	now->waited = 0;
 	if (now->probe > FIRST_PROBE)
 		now->patience = at_least(now->patience / 2, FIRST_PATIENCE);
-	now->limit = at_most(now->limit + now->probe, STK_LEVEL_MOST);
+	now->limit = at_most(now->limit + now->probe, now->most);
 	now->probe *= 2;
+}
+
+struct stk_decode_level stk__decode_level_start(int local_ranks)
+{
+	const int32_t most = local_ranks > 1 ? 0 : STK_LEVEL_MOST;
+	return (struct stk_decode_level){.level = STK_LEVEL_LEAST,
+		.limit = most,
+		.most = most,
+		.settled = STK_LEVEL_LEAST,
+		.patience = FIRST_PATIENCE,
+		.probe = FIRST_PROBE};
 }
 
 struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, const struct stk_window_seen *seen)
@@ -122,7 +133,7 @@ struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, cons
 		return now;
 	}
 	int32_t rise = rise_of(now.level, seen);
-	if (rise && now.level >= now.limit && now.limit < STK_LEVEL_MOST && ++now.waited >= now.patience)
+	if (rise && now.level >= now.limit && now.limit < now.most && ++now.waited >= now.patience)
 		raise_limit(&now);
 	int32_t to = at_most(now.level + rise, now.limit);
 	if (to > now.level) {
@@ -210,7 +221,7 @@ void stk__decode_side_init(struct stk_decode_side *s)
 	s->cores = (double)budget.cpus / budget.local_world_size;
 	if (budget.quota > 0 && budget.quota < budget.cpus)
 		s->cores = budget.quota / budget.local_world_size;
-	s->now = STK_DECODE_LEVEL_START;
+	s->now = stk__decode_level_start(budget.local_world_size);
 	atomic_store(&s->level, s->now.level);
 	atomic_store(&s->window_ns, stk__clock_ns());
 	s->last.cpu_ns = cpu_ns();

@@ -12,6 +12,9 @@
  *              save its time. Below 50 the level does not stay: it rises if the cores have the time to decode all files, and else goes
  *              back to 0.
  *
+ * Ranks that share a host wait for one another in each step, so one late batch, for example while a level is tried, costs all of them time: there the level
+ * stays at most 0.
+ *
  * The level moves once in a window of some tenths of a second, by what was measured in it. stk__decode_level_next is that policy, without clocks or threads. */
 #ifndef STK_EXEC_DECODE_SIDE_H
 #define STK_EXEC_DECODE_SIDE_H
@@ -37,6 +40,7 @@ struct stk_window_seen {
 struct stk_decode_level {
 	int32_t level;
 	int32_t limit;    /* highest level to which the level may rise at present */
+	int32_t most;     /* highest limit */
 	int32_t settled;  /* the last level that worked for some windows */
 	int32_t held;     /* windows since the level changed */
 	int32_t bad;      /* windows in a row that showed too much work for the cores */
@@ -46,12 +50,8 @@ struct stk_decode_level {
 	int32_t probe;    /* by how much the limit rises at the next try */
 };
 
-#define STK_DECODE_LEVEL_START                                                                                                             \
-	(struct stk_decode_level)                                                                                                          \
-	{                                                                                                                                  \
-		.level = STK_LEVEL_LEAST, .limit = STK_LEVEL_MOST, .settled = STK_LEVEL_LEAST, .patience = 16, .probe = 2                  \
-	}
-
+/* Returns the first level. local_ranks: number of ranks on this host. */
+struct stk_decode_level stk__decode_level_start(int local_ranks);
 /* Returns the level that follows a window. */
 struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, const struct stk_window_seen *seen);
 

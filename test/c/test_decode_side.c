@@ -54,7 +54,7 @@ static struct course follow(const struct machine *m, struct stk_decode_level fro
 	return c;
 }
 
-#define START STK_DECODE_LEVEL_START
+#define START stk__decode_level_start(1)
 
 static struct stk_decode_level level_of(int32_t level)
 {
@@ -147,6 +147,16 @@ static void test_cores_that_are_taken_away(void **state)
 	assert_true(c.least > 80);
 }
 
+/* Ranks that share a host never try baseline files on the cores, however much time these have; progressive files still go there. */
+static void test_ranks_leave_baseline_files_to_the_gpu(void **state)
+{
+	(void)state;
+	const struct machine m = {.cores = 16, .rate = 1000, .loop = 1, .gpu_rate = 50000};
+	const struct course c = follow(&m, stk__decode_level_start(4), 5000, 4900);
+	assert_int_equal(c.least, 0);
+	assert_int_equal(c.most, 0);
+}
+
 /* One late or disturbed window among many is chance. */
 static void test_single_disturbances_change_nothing(void **state)
 {
@@ -179,6 +189,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_the_gpu_decodes_if_the_cores_are_the_bound),
 		cmocka_unit_test(test_a_slow_consumer_does_not_matter),
 		cmocka_unit_test(test_cores_that_are_taken_away),
+		cmocka_unit_test(test_ranks_leave_baseline_files_to_the_gpu),
 		cmocka_unit_test(test_single_disturbances_change_nothing),
 		cmocka_unit_test(test_between_the_thresholds_nothing_moves),
 	};
