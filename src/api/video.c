@@ -30,6 +30,7 @@ struct stk_video {
 	bool kept; /* the index was kept by an earlier run */
 	struct stk_cancel_poll poll;
 	int64_t latest; /* the last frame that was read; -1: none */
+	int64_t steps;  /* number of calls in a row that began soon after the last frame of the call before */
 };
 
 /* Puts the file's name before the message. */
@@ -302,6 +303,21 @@ static enum stk_status copy_frames(const struct reading *r, const struct asked *
 	return s;
 }
 
+/* Returns whether the next call will probably want frames soon after those of this one, so that the decoder should go on from there. It then decodes all
+ * packets, even of pictures to which no other refers, since the next call may want them. Beginning at a key frame again costs less than that if the caller
+ * leaves out most of the frames from one key frame to the next. On the cores this also holds for a call that leaves out frames between others. */
+static bool reads_on(struct reading *r, const struct asked *asked)
+{
+	enum { PART = 3 }; /* of the frames from one key frame to the next, which a step may leave out */
+	struct stk_video *v = r->v;
+	const struct stk_video_facts *f = stk__video_facts(v->index);
+	const int64_t first = asked[0].frame, step = first - v->latest;
+	const bool dense = asked[r->total - 1].frame - first == r->count - 1;
+	const bool near = v->latest >= 0 && step > 0 && (step == 1 || step * PART <= f->packets / f->keys);
+	v->steps = near ? v->steps + 1 : 0;
+	return (r->on_gpu || dense) && near && (step == 1 || v->steps > 1);
+}
+
 static enum stk_status decode(struct reading *r, const struct asked *asked, struct stk_error *err)
 {
 	struct stk_video *v = r->v;
@@ -310,12 +326,8 @@ static enum stk_status decode(struct reading *r, const struct asked *asked, stru
 			r->frames[r->count] = (int32_t)asked[i].frame;
 			r->places[r->count++] = asked[i].place;
 		}
-	/* Frame after frame, on the cores one in each call: keep the decoder going. */
-	const struct stk_video_wanted wanted = {.frames = r->frames,
-		.count = r->count,
-		.next = (r->on_gpu || r->count == 1) && asked[0].frame == v->latest + 1 && v->latest >= 0,
-		.place = place_frame,
-		.user = r};
+	const struct stk_video_wanted wanted = {
+		.frames = r->frames, .count = r->count, .next = reads_on(r, asked), .place = place_frame, .user = r};
 	enum stk_status s = r->on_gpu ? stk__video_gpu_decode(v->gpu, v->decoder, v->index, &v->input, &wanted, r->stream, NULL, err)
 				      : stk__video_decode(v->decoder, v->index, &v->input, &wanted, err);
 	if (!s)

@@ -42,6 +42,30 @@ def test_frames_equal_ffmpegs(clips, name):
         assert np.array_equal(decoder.get_frames_at(numbers).data, want[numbers]), numbers
 
 
+@pytest.mark.parametrize("steps", [[2], [3], [1, 3], [2, 1], [1]])
+@pytest.mark.parametrize("name", ["h264.mp4", "h264_open.mp4", "hevc_open.mp4", "vp9.webm"])
+def test_reading_on_decodes_each_packet_once(clips, name, steps):
+    """A caller that leaves out a few frames in each call goes on from its last frame, not from the key frame before."""
+    path = clips(name)
+    want = videos.frames(path)
+    decoder, frame = opened(path), 0
+    for k in range(len(want)):
+        if frame >= len(want):
+            break
+        assert np.array_equal(decoder[frame], want[frame]), frame
+        frame += steps[k % len(steps)]
+    assert decoder.counters["packets_decoded"] < 1.3 * len(want) + 30, decoder.counters
+
+
+def test_batches_that_follow_each_other_decode_each_packet_once(clips):
+    path = clips("h264.mp4")
+    want = videos.frames(path)
+    decoder = opened(path)
+    for first in range(0, len(want), 5):
+        assert np.array_equal(decoder[first : first + 5], want[first : first + 5])
+    assert decoder.counters["packets_decoded"] < 1.3 * len(want) + 30, decoder.counters
+
+
 @pytest.mark.parametrize("name", ["h264.mp4", "h264_open.mp4", "hevc_open.mp4", "vp9.webm", "av1.mp4", "mpeg4.avi"])
 def test_one_frame_after_another(clips, name):
     """Frame after frame decodes each packet about once."""
