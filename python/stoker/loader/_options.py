@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from stoker import types
+from stoker import _needs, types
 from stoker._numbers import INT64_MAX, whole
 from stoker._ranks import Shard, resolve, share, together
 from stoker._settings import SETTINGS, PassedOn, table
@@ -81,7 +81,9 @@ _REFUSED = {
 
 
 def source_of(source: Any, more: Arguments) -> Any:
-    """Returns the source: the first argument, or `dataset=` as in torch's DataLoader."""
+    """Returns the source of a Loader: the first argument, or `dataset=` as in torch's DataLoader. A Loader that cannot make its tensors raises here, before it
+    looks at the source."""
+    _needs.torch("Loader")
     named = more.get("dataset")
     if (source is None) == (named is None):
         raise TypeError("Loader: give one source: a folder, a list of files, a Dataset or a Pipeline")

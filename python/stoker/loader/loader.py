@@ -156,7 +156,6 @@ class Loader(metaclass=BriefHelp):
         **more: Unpack[_options.Arguments],
     ) -> None:
         given = dict(locals())
-        _needs.torch("Loader")
         source = _options.source_of(source, more)
         sounds, main = None, ""
         if has_sound(fields):
@@ -168,8 +167,7 @@ class Loader(metaclass=BriefHelp):
         source, fields, video = taken_as_clips(source, {**given, "fields": fields})
         signature = inspect.signature(Loader.__init__)
         settings = _options.take_more(more, list(signature.parameters))
-        by_shards = isinstance(shuffle, str) and shuffle == "shards"
-        by_groups = isinstance(shuffle, str) and shuffle == "groups"
+        by_shards, by_groups = (isinstance(shuffle, str) and shuffle == large for large in ("shards", "groups"))
         shuffle = True if by_shards or by_groups else shuffle
         _options.yes_or_no(shuffle=shuffle, drop_last=drop_last, pin_memory=pin_memory, exif_orientation=exif_orientation)
         if shuffle and sampler is not None:
