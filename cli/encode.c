@@ -62,7 +62,7 @@ bool program_exists(const char *name)
 
 /* ---- the command line ---- */
 
-enum { MOST_WORDS = 64, MOST_TEXT = 2048 };
+enum { MOST_WORDS = 64, MOST_TEXT = 2048, OUTPUT = 3 /* the child's descriptor of the video */ };
 
 struct words {
 	char *word[MOST_WORDS + 1];
@@ -123,7 +123,7 @@ static struct encoder *cannot(struct encoder *e, struct encoder_error *err, cons
 	return NULL;
 }
 
-struct encoder *encoder_start(const struct encoder_settings *s, int32_t width, int32_t height, const char *path, struct encoder_error *err)
+struct encoder *encoder_start(const struct encoder_settings *s, int32_t width, int32_t height, int out, struct encoder_error *err)
 {
 	struct words w = {.count = 0};
 	struct encoder *e = calloc(1, sizeof *e);
@@ -138,11 +138,12 @@ struct encoder *encoder_start(const struct encoder_settings *s, int32_t width, i
 	snprintf(size, sizeof size, "%dx%d", width, height);
 	add(&w, "ffmpeg -nostdin -v error -y -f rawvideo -pix_fmt rgb24 -s %s -r %g -i pipe:0", size, s->rate);
 	add_codec(&w, s);
-	add(&w, "-movflags +faststart -f mp4");
-	w.word[w.count++] = (char *)(uintptr_t)path; /* not through add(), which splits at blanks */
+	add(&w, "-movflags +faststart -f mp4 /proc/self/fd/%d",
+		OUTPUT); /* ffmpeg opens this name twice: to write, and to move the index forward */
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
 	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, out, OUTPUT);
 	posix_spawn_file_actions_adddup2(&actions, ends[0], 0);
 	posix_spawn_file_actions_adddup2(&actions, fileno(e->said), 1);
 	posix_spawn_file_actions_adddup2(&actions, fileno(e->said), 2);

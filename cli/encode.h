@@ -31,8 +31,8 @@ struct encoder_error {
 };
 
 struct encoder;
-/* Starts a program that writes an MP4 file to `path` and replaces an existing file. Returns NULL on failure. */
-struct encoder *encoder_start(const struct encoder_settings *s, int32_t width, int32_t height, const char *path, struct encoder_error *err);
+/* Starts a program that writes an MP4 file to the descriptor `out`, which stays the caller's. Returns NULL on failure. */
+struct encoder *encoder_start(const struct encoder_settings *s, int32_t width, int32_t height, int out, struct encoder_error *err);
 /* Adds a picture: width x height pixels of RGB, 3 bytes each. Returns false if the program has ended or a signal came. */
 bool encoder_add(struct encoder *e, const void *pixels, struct encoder_error *err);
 /* Waits for the end of the file. Returns false if the program failed. Frees the encoder. */

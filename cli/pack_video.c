@@ -5,11 +5,13 @@
  * so that a second run with other settings is refused; the last step marks it as complete. A video gets its final name after it was read back and compared. */
 #include "command.h"
 #include "encode.h"
+#include "files.h"
 #include "output.h"
 #include "progress.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -139,23 +141,40 @@ static json_t *index_json(struct packing *p, bool complete)
 	return out;
 }
 
-static void index_path(const struct packing *p, const char *ending, char path[PATH])
+static void index_path(const struct packing *p, char path[PATH])
 {
-	snprintf(path, PATH, "%s/index.json%s", p->folder, ending);
+	snprintf(path, PATH, "%s/index.json", p->folder);
 }
 
 static bool write_index(struct packing *p, bool complete)
 {
-	char path[PATH], part[PATH];
+	char path[PATH];
 	json_t *index = index_json(p, complete);
-	index_path(p, "", path);
-	index_path(p, ".part", part);
-	const bool good = json_dump_file(index, part, JSON_INDENT(1)) == 0 && rename(part, path) == 0;
-	const int code = errno;
+	char *text = json_dumps(index, JSON_INDENT(1));
 	json_decref(index);
-	if (!good)
-		unlink(part);
+	index_path(p, path);
+	errno = ENOMEM;
+	const bool good = text && write_file(path, text, strlen(text));
+	const int code = errno;
+	free(text);
 	return !p->said && (good || refuse(p, "%s: %s", path, strerror(code)));
+}
+
+/* Reads the index that an earlier run has written. NULL after a message. */
+static json_t *read_index(struct packing *p, const char *path)
+{
+	struct stat st;
+	json_error_t error;
+	const int fd = open_regular(path, &st);
+	if (fd < 0) {
+		refuse(p, "%s: %s", path, errno == EINVAL ? "not a file" : strerror(errno));
+		return NULL;
+	}
+	json_t *there = json_loadfd(fd, 0, &error);
+	close(fd);
+	if (!there)
+		refuse(p, "%s: %s", path, error.text);
+	return there;
 }
 
 /* Compares an existing index with the one that this run would write. If they differ, prints the difference and returns false. */
@@ -180,6 +199,13 @@ static bool check_index(struct packing *p, json_t *there)
 	return same && !p->said;
 }
 
+/* Returns whether this is the name of an index that an interrupted run was writing. */
+static bool is_part(const char *name)
+{
+	const size_t n = strlen(name);
+	return strncmp(name, "index.json.", 11) == 0 && n > 16 && strcmp(name + n - 5, ".part") == 0;
+}
+
 /* Makes the folder, or accepts one that an earlier run with the same settings has begun. */
 static bool prepare_folder(struct packing *p)
 {
@@ -188,19 +214,17 @@ static bool prepare_folder(struct packing *p)
 	struct dirent **entries = NULL;
 	if (mkdir(p->folder, 0777) && errno != EEXIST)
 		return refuse(p, "%s: %s", p->folder, strerror(errno));
-	index_path(p, "", path);
+	index_path(p, path);
 	if (stat(path, &st) == 0) {
-		json_error_t error;
-		json_t *there = json_load_file(path, 0, &error);
-		const bool same = there ? check_index(p, there) : refuse(p, "%s: %s", path, error.text);
+		json_t *there = read_index(p, path);
+		const bool same = there && check_index(p, there);
 		json_decref(there);
 		return same;
 	}
 	const int n = scandir(p->folder, &entries, NULL, alphasort);
 	int others = 0;
 	for (int i = 0; i < n; i++) {
-		others += strcmp(entries[i]->d_name, ".") && strcmp(entries[i]->d_name, "..") &&
-			  strcmp(entries[i]->d_name, "index.json.part");
+		others += strcmp(entries[i]->d_name, ".") && strcmp(entries[i]->d_name, "..") && !is_part(entries[i]->d_name);
 		free(entries[i]);
 	}
 	free(entries);
@@ -261,14 +285,14 @@ static bool check_video(struct packing *p, const char *path, int64_t frames, boo
 	return good;
 }
 
-static bool encode(struct packing *p, const char *part, int64_t first, int64_t end, int32_t camera)
+static bool encode(struct packing *p, const char *part, int fd, int64_t first, int64_t end, int32_t camera)
 {
 	struct encoder_error why;
 	struct encoder *e = NULL;
 	p->width = p->height = 0;
 	for (int64_t i = first; i < end; i++) {
 		bool good = load_image(p, i, camera);
-		if (good && !e && !(e = encoder_start(&p->encoder, p->width, p->height, part, &why)))
+		if (good && !e && !(e = encoder_start(&p->encoder, p->width, p->height, fd, &why)))
 			return refuse(p, "%s", why.text);
 		if (good && !encoder_add(e, p->pixels, &why))
 			good = refuse(p, "%s: %s", part, why.text);
@@ -300,7 +324,15 @@ static bool pack_video(struct packing *p, int64_t scene, int32_t camera)
 	}
 	if (mkdir(folder, 0777) && errno != EEXIST)
 		return refuse(p, "%s: %s", folder, strerror(errno));
-	bool good = encode(p, part, first, end, camera) && check_video(p, part, end - first, true);
+	/* ffmpeg gets the opened file and not its name, at which another process could place a link meanwhile. */
+	if (unlink(part) && errno != ENOENT)
+		return refuse(p, "%s: %s", part, strerror(errno));
+	const int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return refuse(p, "%s: %s", part, strerror(errno));
+	const bool made = encode(p, part, fd, first, end, camera);
+	close(fd);
+	bool good = made && check_video(p, part, end - first, true);
 	if (good && rename(part, path))
 		good = refuse(p, "%s: %s", path, strerror(errno));
 	if (!good)
