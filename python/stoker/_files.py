@@ -11,9 +11,9 @@ import errno
 import os
 import re
 import stat
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from stoker.errors import safe_text
+from stoker.errors import CorruptError, safe_text
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 UNSIZED_MOST = 16 << 20  # the most bytes that are read from a file that reports a size of 0, because some files in /proc never end
@@ -66,6 +66,20 @@ def read_bytes(path: str | bytes | os.PathLike[str]) -> bytes:
     if len(data) > UNSIZED_MOST:
         raise OSError(errno.EFBIG, f"it reports a size of 0, and gives more than {UNSIZED_MOST} bytes", os.fsdecode(path))
     return data
+
+
+def read_values(path: str | bytes | os.PathLike[str], kind: str, row: int = 1) -> Any:
+    """Returns the file's bytes as numbers of the type `kind`; row: how many of them belong together. Raises CorruptError if the last row is not whole."""
+    import numpy as np
+
+    with open_binary(path) as f:
+        data = np.empty(os.fstat(f.fileno()).st_size, np.uint8)
+        data = data[: f.readinto(data)]
+    if data.size % (np.dtype(kind).itemsize * row):
+        raise CorruptError(
+            f"{os.fsdecode(path)}: it has {data.size} bytes, which is no whole number of rows of {row} numbers: it is cut short"
+        )
+    return data.view(kind)
 
 
 def read_text(path: str | bytes | os.PathLike[str]) -> str:

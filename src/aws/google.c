@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { LONGEST_FILE = 1 << 20 };
 
@@ -113,11 +114,7 @@ static char *well_known_file(void)
 	int n = folder ? snprintf(path, sizeof path, "%s/application_default_credentials.json", folder)
 		       : snprintf(path, sizeof path, "%s/.config/gcloud/application_default_credentials.json", home ? home : "");
 	stk__free(folder);
-	FILE *f = n < (int)sizeof path ? fopen(path, "re") : NULL;
-	if (!f)
-		return NULL;
-	fclose(f);
-	return stk__strdup(path);
+	return n < (int)sizeof path && access(path, R_OK) == 0 ? stk__strdup(path) : NULL;
 }
 
 static void use_metadata(struct stk_aws_issuer *i)

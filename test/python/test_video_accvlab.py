@@ -234,3 +234,30 @@ def test_processes_share_groups(files):
 def test_the_cache_of_files(files, tmp_path):
     assert nvc.drop_videos_cache(files) is nvc.DropCacheStatus.SUCCESS
     assert nvc.drop_videos_cache([str(tmp_path / "none")]) is nvc.DropCacheStatus.FILE_OPEN_FAILED
+
+
+def test_a_store_into_which_others_may_write_is_refused(monkeypatch, tmp_path):
+    """They could cut a group while it is mapped, which ends the process by SIGBUS."""
+    monkeypatch.setattr(nvc.SharedGopStore, "_place", staticmethod(lambda store_id: tmp_path / "store"))
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "lock").touch()
+    for mode, fits in ((0o777, False), (0o720, False), (0o700, True)):
+        os.chmod(tmp_path / "store", mode)
+        for make in (nvc.SharedGopStore.attach, nvc.SharedGopStore.create):
+            if fits:
+                make(4).close()
+            else:
+                with pytest.raises(PermissionError, match="other users may write into it"):
+                    make(4)
+    (tmp_path / "store").rename(tmp_path / "real")
+    (tmp_path / "store").symlink_to(tmp_path / "real")
+    for make in (nvc.SharedGopStore.attach, nvc.SharedGopStore.create):
+        with pytest.raises(PermissionError, match="belongs to another user"):
+            make(4)
+
+
+def test_a_fifo_in_place_of_a_video_hangs_nothing(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    assert nvc.drop_videos_cache([str(tmp_path / "fifo")]) is not nvc.DropCacheStatus.SUCCESS
+    with pytest.raises(OSError, match="a FIFO"):
+        nvc.CreateGopDecoder(maxfiles=1).LoadGops([str(tmp_path / "fifo")])

@@ -146,7 +146,7 @@ class Infos:
         channel = self._cameras[camera]
         cam = entry["cams"][channel]
         if name == "image":
-            return np.fromfile(self._file(cam["data_path"]), np.uint8)
+            return _files.read_values(self._file(cam["data_path"]), "u1")
         if name == "img_timestamp":
             return cam["timestamp"] / 1e6
         if name in ("intrinsics", "extrinsics", "lidar2img"):
@@ -170,7 +170,7 @@ class Infos:
             pose = ego @ _matrix(_turn(entry["lidar2ego_rotation"]), entry["lidar2ego_translation"])
             return (pose if name == "ego_pose" else np.linalg.inv(pose)).astype(np.float32)
         if name == "points":
-            return np.fromfile(self._file(entry["lidar_path"]), "<f4").reshape(-1, 5)
+            return _files.read_values(self._file(entry["lidar_path"]), "<f4", 5).reshape(-1, 5)
         if name in ("timestamp", "frame", "sample_token", "prev_exists"):
             plain: dict[str, Any] = {
                 "timestamp": entry["timestamp"] / 1e6,

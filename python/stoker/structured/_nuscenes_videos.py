@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker import fn, types
+from stoker import _files, fn, types
 from stoker.data_node import constant_node
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def _read_index(name: str) -> dict[str, Any]:
         text = bytes(fn.eager.io.file.read([np.frombuffer(name.encode(), np.uint8)])[0])
     else:
         try:
-            text = Path(name).read_bytes()
+            text = _files.read_bytes(name)
         except FileNotFoundError:
             raise FileNotFoundError(f"{name} does not exist: make the videos by stoker pack-video") from None
     try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker import _core, fn, types
+from stoker import _core, _files, fn, types
 from stoker.structured._nuscenes_infos import MISSING, Infos
 from stoker.structured._nuscenes_videos import Videos
 from stoker.structured.inputs.data_provider import DataProvider
@@ -243,9 +243,9 @@ class NuScenes(DataProvider):
             return self._infos.value(sample, name, camera)
         tables = self._tables()
         if name == "image":
-            return np.fromfile(tables.file(sample, camera), np.uint8)
+            return _files.read_values(tables.file(sample, camera), "u1")
         if name == "points":
-            return np.fromfile(tables.file(sample, -1), "<f4").reshape(-1, 5)
+            return _files.read_values(tables.file(sample, -1), "<f4", 5).reshape(-1, 5)
         data, kind, shape = tables.field(sample, max(camera, 0), name)
         if name == "sample_token":
             return data.decode()

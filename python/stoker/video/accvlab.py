@@ -19,6 +19,7 @@ import io
 import json
 import mmap
 import os
+import stat
 import struct
 import tempfile
 from collections import OrderedDict
@@ -31,6 +32,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stoker import _files
 from stoker._files import open_binary
 from stoker._video import VideoDecoder
 
@@ -256,7 +258,7 @@ class PyNvGopDecoder:
         """Returns an array for each file that SavePacketsToFile wrote."""
         if not file_paths:
             raise ValueError("file_paths is empty")
-        made = [np.fromfile(path, np.uint8) for path in file_paths]
+        made = [_files.read_values(path, "u1") for path in file_paths]
         for data, path in zip(made, file_paths, strict=True):
             _groups_of(data, f"{path}: ")
         return made
@@ -652,6 +654,15 @@ class SharedGopStore:
         base = Path("/dev/shm")
         return (base if base.is_dir() else Path(tempfile.gettempdir())) / f"stoker-gops-{os.getuid()}-{int(store_id)}"
 
+    @staticmethod
+    def _check_owner(folder: Path) -> None:
+        """Refuses a folder into which other users may write: they could cut a file while it is mapped, which ends the process by SIGBUS."""
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            raise PermissionError(f"{folder} belongs to another user: choose another store_id")
+        if found.st_mode & 0o022:
+            raise PermissionError(f"{folder}: other users may write into it: remove it, or choose another store_id")
+
     @classmethod
     def create(cls, capacity: int, store_id: int = 0) -> SharedGopStore:
         """Makes an empty store. Removes the groups that an earlier store with the same store_id has left."""
@@ -659,8 +670,7 @@ class SharedGopStore:
             raise ValueError(f"capacity is {capacity}; it must be 1 or more")
         folder = cls._place(store_id)
         folder.mkdir(mode=0o700, exist_ok=True)
-        if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-            raise PermissionError(f"{folder} belongs to another user: choose another store_id")
+        cls._check_owner(folder)
         made = cls(folder, capacity)
         with made._locked():
             made._remove_all()
@@ -670,6 +680,8 @@ class SharedGopStore:
     def attach(cls, capacity: int, store_id: int = 0) -> SharedGopStore:
         """Opens the store that another process has made with create()."""
         folder = cls._place(store_id)
+        if os.path.lexists(folder):
+            cls._check_owner(folder)
         if not (folder / "lock").exists():
             raise FileNotFoundError(f"there is no store with store_id={store_id}: call SharedGopStore.create() in the main process first")
         return cls(folder, capacity)
@@ -796,7 +808,7 @@ def drop_videos_cache(filepaths: Sequence[str]) -> DropCacheStatus:
     """Asks the system to drop the cached bytes of files from its page cache. Stops at the first file for which this fails."""
     for path in filepaths:
         try:
-            handle = os.open(path, os.O_RDONLY)
+            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a FIFO has no writer to wait for
         except OSError:
             return DropCacheStatus.FILE_OPEN_FAILED
         try:
