@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stoker import _drawing, _files, _png
+from stoker import _drawing, _files, _numbers, _png
 from stoker.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -66,11 +66,12 @@ def view(
         return _drawing.of_pipeline(batch.explain(as_json=True), repr(batch))
     if box_format not in _CORNERS:
         raise InvalidArgumentError(f"view: box_format is one of {', '.join(_CORNERS)}, not {box_format!r}")
-    if images < 1 or (columns is not None and columns < 1):
-        raise InvalidArgumentError(f"view: images and columns are at least 1, not {images} and {columns}")
     if isinstance(batch, (str, os.PathLike)):
         raise InvalidArgumentError(f"view: it draws images, not their names: view(imread({os.fspath(batch)!r})) shows one file")
-    found = _images_of(batch, min(images, MOST_IMAGES * 64))
+    images = min(_numbers.whole("view: images", images, 1, _numbers.INT64_MAX), MOST_IMAGES * 64)
+    if columns is not None:
+        columns = _numbers.whole("view: columns", columns, 1, _numbers.INT64_MAX)
+    found = _images_of(batch, images)
     if not found and hasattr(batch, "state_dict") and hasattr(batch, "__iter__"):
         raise InvalidArgumentError(
             f"view: a {type(batch).__name__} gives batches: view(next(iter(loader))) shows one, and Loader.show() the next images"
@@ -254,6 +255,9 @@ def _bytes_of(images: list[np.ndarray], mean: Sequence[float] | None, std: Seque
     if images[0].dtype != np.uint8 or mean is not None or std is not None:
         images = [image.astype(np.float32) for image in images]
         if mean is not None or std is not None:
+            for name, given in (("mean", mean), ("std", std)):
+                if given is not None and not (np.isfinite(given).all() and (name == "mean" or np.greater(given, 0).all())):
+                    raise InvalidArgumentError(f"view: {name} is {given!r}; Normalize takes finite numbers, and a std above 0")
             scale, shift = (np.asarray(value, np.float32) for value in (1 if std is None else std, 0 if mean is None else mean))
             images = [(image * scale + shift) * 255 for image in images]
         else:

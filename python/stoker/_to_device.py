@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from stoker import _core
+from stoker import _core, _numbers
 from stoker.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 32 << 20  # bytes of one packed copy
 _ALIGN = 16
+_MOST_ALIGN = 1 << 20
 
 
 class Copied:
@@ -115,10 +116,10 @@ def start(tree: Any, device: Any, pinned: bool = True, pack: bool = True, align:
     """
     import torch
 
-    if align < 1 or align & (align - 1) or chunk < 1:
-        raise InvalidArgumentError(
-            f"to_device: tensors are aligned to a power of two, and chunks have 1 byte or more, not {align} and {chunk}"
-        )
+    align = _numbers.whole("to_device: the alignment of packed tensors", align, 1, _MOST_ALIGN)
+    chunk = _numbers.whole("to_device: the size of a packed block", chunk, 1, _numbers.INT64_MAX)
+    if align & (align - 1):
+        raise InvalidArgumentError(f"to_device: tensors are aligned to a power of two, not {align}")
     leaves, parts = _core.tree_take_apart(tree, torch.Tensor, _take_apart_other)
     device = torch.device(device)
     if device.type == "cuda" and device.index is None:

@@ -16,7 +16,7 @@ from typing import Any
 from stoker import _core, _needs
 from stoker._storage import Storage
 from stoker._storage import of as storage_of
-from stoker.errors import ArgumentError, NotFoundError, ShapeError, UnsupportedError
+from stoker.errors import ArgumentError, NotFoundError, OutOfMemoryError, ShapeError, UnsupportedError
 
 
 class _Unpacked:
@@ -216,6 +216,12 @@ class VideoDecoder:
             return False
         return True
 
+    def _check_room(self, count: int) -> None:
+        """Refuses more frames than this machine's memory can hold, before their numbers are listed one by one."""
+        size, memory = count * 3 * self.metadata.height * self.metadata.width, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if size > memory:
+            raise OutOfMemoryError(f"{count} frames take {size} bytes, and this machine has {memory}: ask for fewer at a time")
+
     # ---- by number ----
 
     def _number(self, index: Any) -> int:
@@ -334,6 +340,7 @@ class VideoDecoder:
             if not (fps > 0 and math.isfinite(fps)):
                 raise ValueError(f"fps is {fps}; it must be a positive number")
             count = math.ceil(round((stop_seconds - start_seconds) * fps, 6))
+            self._check_room(count)
             return self._batch([self._shown(min(start_seconds + k / fps, math.nextafter(stop_seconds, -math.inf))) for k in range(count)])
         first, last = self._shown(start_seconds), self._shown(math.nextafter(stop_seconds, -math.inf))
         return self._batch(list(range(first, last + 1)))

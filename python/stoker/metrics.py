@@ -157,6 +157,7 @@ class Exporter:
 
     def __init__(self, loaders: Any, port: int, host: str) -> None:
         source = _Loaders(loaders)
+        port = whole("metrics.prometheus: port", port, 0, 65535)
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:

@@ -88,7 +88,8 @@ def clips_at_random_indices(
     gap, first, end = _range_of_indices(
         decoder, num_frames_per_clip, num_indices_between_frames, sampling_range_start, sampling_range_end, policy
     )
-    starts = torch.randint(first, end, (_numbers.whole("num_clips", num_clips, 1),)).tolist()
+    decoder._check_room(_numbers.whole("num_clips", num_clips, 1) * num_frames_per_clip)
+    starts = torch.randint(first, end, (num_clips,)).tolist()
     return _at_indices(decoder, starts, num_frames_per_clip, gap, policy)
 
 
@@ -108,7 +109,8 @@ def clips_at_regular_indices(
     gap, first, end = _range_of_indices(
         decoder, num_frames_per_clip, num_indices_between_frames, sampling_range_start, sampling_range_end, policy
     )
-    starts = torch.linspace(first, end - 1, _numbers.whole("num_clips", num_clips, 1), dtype=torch.int).tolist()
+    decoder._check_room(_numbers.whole("num_clips", num_clips, 1) * num_frames_per_clip)
+    starts = torch.linspace(first, end - 1, num_clips, dtype=torch.int).tolist()
     return _at_indices(decoder, starts, num_frames_per_clip, gap, policy)
 
 
@@ -164,6 +166,7 @@ def clips_at_random_timestamps(
     _check(num_frames_per_clip, policy)
     count = _numbers.whole("num_clips", num_clips, 1)
     first, end, gap = _range_of_times(decoder, num_frames_per_clip, seconds_between_frames, sampling_range_start, sampling_range_end)
+    decoder._check_room(count * num_frames_per_clip)
     starts = torch.rand(count, dtype=torch.float64) * (end - first) + first
     return _at_times(decoder, starts, num_frames_per_clip, gap, policy)
 
@@ -185,5 +188,6 @@ def clips_at_regular_timestamps(
     if not 0 < seconds_between_clip_starts < math.inf:
         raise ArgumentError(f"seconds_between_clip_starts is {seconds_between_clip_starts}; it must be a positive number")
     first, end, gap = _range_of_times(decoder, num_frames_per_clip, seconds_between_frames, sampling_range_start, sampling_range_end)
+    decoder._check_room(math.ceil((end - first) / seconds_between_clip_starts) * num_frames_per_clip)
     starts = torch.arange(first, end, seconds_between_clip_starts, dtype=torch.float64)
     return _at_times(decoder, starts[starts < end], num_frames_per_clip, gap, policy)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import inspect
 import io
 import itertools
 import json
@@ -14,7 +15,9 @@ import os
 import sys
 import tempfile
 import warnings
+import wave
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -441,7 +444,247 @@ def batching(cases: Cases) -> None:
                     cases.run(f"{name}({place} of {count}: {value!r})", lambda f=function, g=given: f(*g))
 
 
+# ---- sounds, videos, tables, robots, mixtures, metrics ----
+
+
+def sound() -> bytes:
+    out = io.BytesIO()
+    with wave.open(out, "wb") as f:
+        f.setnchannels(1)
+        f.setsampwidth(2)
+        f.setframerate(8000)
+        f.writeframes(np.arange(4000, dtype="<i2").tobytes())
+    return out.getvalue()
+
+
+def first_batch(make: Callable[[], Any]) -> None:
+    loader = make()
+    try:
+        next(iter(loader), None)
+        if hasattr(loader, "__len__"):
+            with contextlib.suppress(TypeError):  # of unknown length
+                len(loader)
+    finally:
+        getattr(loader, "close", lambda: None)()
+
+
+def mutated(cases: Cases, name: str, make: Callable[[], Any]) -> None:
+    """Restores states of a loader in which one number is another one."""
+    import copy
+
+    with contextlib.closing(make()) as loader:
+        next(iter(loader))
+        state = loader.state_dict()
+
+    def restore(path: tuple[Any, ...], value: Any) -> None:
+        changed = copy.deepcopy(state)
+        at = changed
+        for step in path[:-1]:
+            at = at[step]
+        at[path[-1]] = value
+
+        def fresh() -> Any:
+            made = make()
+            made.load_state_dict(changed)
+            return made
+
+        first_batch(fresh)
+
+    for path in numbers_of(state):
+        for value in VALUES:
+            cases.run(f"{name}, state {path} = {value!r}", lambda p=path, v=value: restore(p, v))
+
+
+def sounds(cases: Cases) -> None:
+    import stoker
+    from stoker import Audio
+
+    data = sound()
+    for value in VALUES:
+        for name in ("sample_rate", "mono", "start", "duration"):
+            cases.run(f"audiodecode({name}={value!r})", lambda n=name, v=value: stoker.audiodecode(data, **{n: v}))
+        decoder = stoker.AudioDecoder(data)
+        cases.run(f"samples from {value!r}", lambda d=decoder, v=value: d.get_samples_played_in_range(v))
+        cases.run(f"samples to {value!r}", lambda d=decoder, v=value: d.get_samples_played_in_range(0, v))
+        for name in ("rate", "duration", "channels", "mono"):
+
+            def case(name: str = name, value: Any = value) -> None:
+                field = Audio(**{"rate": 8000, "duration": 0.1, name: value})
+                first_batch(
+                    lambda: Loader([("a.wav", 0)] * 4, 2, fields={"audio": field, "label": None}, num_threads=1, memory_limit=MEMORY)
+                )
+
+            with open("a.wav", "wb") as f:
+                f.write(data)
+            cases.run(f"Audio({name}={value!r})", case)
+    fields = {"audio": Audio(rate=8000, duration=0.1), "label": None}
+    mutated(cases, "sounds", lambda: Loader([("a.wav", i) for i in range(8)], 2, fields=fields, num_threads=1, shuffle=True))
+
+
+def clips(cases: Cases) -> None:
+    import shutil
+    import subprocess
+
+    import stoker
+    from stoker import samplers
+    from stoker.loader import Video
+
+    if not shutil.which("ffmpeg"):
+        return
+    words = "ffmpeg -nostdin -v error -f lavfi -i testsrc=s=32x32:r=10:d=2 -g 4 -pix_fmt yuv420p v.mp4"
+    subprocess.run(words.split(), check=True)
+    try:
+        video = stoker.VideoDecoder("v.mp4")
+    except stoker.errors.UnsupportedError:
+        return
+    for value in VALUES:
+        for name in ("stream_index", "num_ffmpeg_threads"):
+            cases.run(f"VideoDecoder({name}={value!r})", lambda n=name, v=value: stoker.VideoDecoder("v.mp4", **{n: v})[0])
+        for call in ("get_frame_at", "get_frame_played_at", "__getitem__"):
+            cases.run(f"{call}({value!r})", lambda c=call, v=value: getattr(video, c)(v))
+        for call in ("get_frames_at", "get_frames_played_at"):
+            cases.run(f"{call}([{value!r}])", lambda c=call, v=value: getattr(video, c)([0, v]))
+        cases.run(f"frames of {value!r}:", lambda v=value: video.get_frames_in_range(v, 3))
+        cases.run(f"frames of :{value!r}", lambda v=value: video.get_frames_in_range(0, v))
+        cases.run(f"frames of ::{value!r}", lambda v=value: video.get_frames_in_range(0, 3, v))
+        for whole in (slice(value, 3), slice(0, value), slice(0, 9, value)):
+            cases.run(f"video[{whole}]", lambda w=whole: video[w])
+        for times in ((value, 1), (0, value), (0, 1, value)):
+            cases.run(f"frames played in {times}", lambda t=times: video.get_frames_played_in_range(*t))
+        for name in samplers.__all__:
+            sampler = getattr(samplers, name)
+            for argument, parameter in inspect.signature(sampler).parameters.items():
+                if parameter.kind is parameter.KEYWORD_ONLY and argument != "policy":
+                    cases.run(f"{name}({argument}={value!r})", lambda f=sampler, a=argument, v=value: f(video, **{a: v}))
+        for name in ("frames", "stride", "fps", "clips"):
+
+            def field(name: str = name, value: Any = value) -> None:
+                field = Video(**{"frames": 2, name: value})
+                first_batch(
+                    lambda: Loader([("v.mp4", 0)] * 4, 2, fields={"clip": field, "label": None}, num_threads=1, memory_limit=MEMORY)
+                )
+
+            cases.run(f"Video({name}={value!r})", field)
+        for name in ("sequence_length", "stride", "step", "initial_fill", "pad_sequences", "start_frame", "image_type", "dtype"):
+
+            def reader(name: str = name, value: Any = value) -> None:
+                pipe = Pipeline(2, 1, None, memory_limit=MEMORY, prefetch_queue_depth=1)
+                with pipe:
+                    read = fn.readers.video(filenames=["v.mp4"], **{"sequence_length": 2, name: value})
+                    pipe.set_outputs(*(read if isinstance(read, (list, tuple)) else [read]))
+                pipe.run()
+
+            cases.run(f"readers.video({name}={value!r})", reader)
+        cases.run(f"frame {value!r} by name", lambda v=value: fn.eager.io.video.frame([np.frombuffer(b"v.mp4", np.uint8)], [np.asarray(v)]))
+    mutated(cases, "clips", lambda: Loader([("v.mp4", i) for i in range(8)], 2, frames=2, num_threads=1, shuffle=True))
+
+
+def rows(cases: Cases) -> None:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        return
+    columns = {"number": list(range(40)), "list": [[i, i + 1] for i in range(40)], "real": [i / 2 for i in range(40)]}
+    pq.write_table(pa.table(columns), "t.parquet", row_group_size=4)
+    for shuffle in (False, True, "groups"):
+        mutated(cases, f"a table, shuffle={shuffle}", lambda s=shuffle: Loader("t.parquet", 4, shuffle=s))
+    for value in VALUES:
+        cases.run(
+            f"from_parquet(memory={value!r})",
+            lambda v=value: first_batch(lambda: Loader.from_parquet("t.parquet", 4, memory=v, shuffle="groups")),
+        )
+        cases.run(f"pad={value!r}", lambda v=value: first_batch(lambda: Loader("t.parquet", 4, pad=v)))
+        for column in columns:
+            cases.run(
+                f"nulls {column} {value!r}",
+                lambda c=column, v=value: first_batch(lambda: Loader.from_parquet("t.parquet", 4, nulls={c: v})),
+            )
+
+
+def recordings(cases: Cases) -> None:
+    """A data set of a robot."""
+    try:
+        import robots
+    except BaseException as e:  # a test's skip, where pyarrow is missing
+        if type(e).__name__ != "Skipped":
+            raise
+        return
+    os.mkdir("robot")
+    robots.make(Path("robot"), (5, 6))
+    given: dict[str, Callable[[Any], dict[str, Any]]] = {
+        "delta_timestamps": lambda v: {"delta_timestamps": {"action": [0, v]}},
+        "tolerance_s": lambda v: {"tolerance_s": v, "delta_timestamps": {"action": [0, 0.1]}},
+        "episodes": lambda v: {"episodes": [0, v]},
+        "batch_size": lambda v: {"batch_size": v},
+        "global_batch_size": lambda v: {"batch_size": None, "global_batch_size": v},
+        "seed": lambda v: {"seed": v, "shuffle": True},
+        "shard": lambda v: {"shard": (v, 2)},
+        "ranks": lambda v: {"shard": (0, v)},
+        "num_threads": lambda v: {"num_threads": v},
+    }
+    for name, of in given.items():
+        for value in VALUES:
+            cases.run(
+                f"from_lerobot({name}: {value!r})",
+                lambda o=of, v=value: first_batch(lambda: Loader.from_lerobot("robot", **{"batch_size": 2, **o(v)})),
+            )
+    for value in VALUES:
+        cases.run(f"robot sample {value!r}", lambda v=value: Loader.from_lerobot("robot", 2).dataset[v])
+    mutated(cases, "robots", lambda: Loader.from_lerobot("robot", 2, shuffle=True, seed=1))
+    info = json.loads(Path("robot/meta/info.json").read_text())
+    for path in numbers_of(info):
+        for value in (0, -1, 2**63 - 1, 1e300, math.nan, "1", None):
+
+            def damaged(path: tuple[Any, ...] = path, value: Any = value) -> None:
+                copy = json.loads(json.dumps(info))
+                at = copy
+                for step in path[:-1]:
+                    at = at[step]
+                at[path[-1]] = value
+                with open("robot/meta/info.json", "w") as f:
+                    json.dump(copy, f)
+                list(Loader.from_lerobot("robot", 4, delta_timestamps={"action": [0, 0.1]}))
+
+            cases.run(f"info.json {path} = {value!r}", damaged)
+
+
+def mixtures(cases: Cases) -> None:
+    import stoker
+    import torch
+    from stoker import metrics
+    from stoker.structured.multi_tensor_copier import start_copy
+
+    def images(n: int = 12, **more: Any) -> Loader:
+        return Loader((np.zeros((n, 4, 4, 3), np.uint8), np.arange(n)), 2, num_threads=1, **more)
+
+    def mix(**more: Any) -> Any:
+        return Loader.mix({"a": (images(), 0.7), "b": (images(8), 0.3)}, steps=9, **more)
+
+    for value in VALUES:
+        cases.run(
+            f"mix: share {value!r}", lambda v=value: first_batch(lambda: Loader.mix({"a": (images(), v), "b": (images(), 0.5)}, steps=4))
+        )
+        cases.run(f"mix: steps {value!r}", lambda v=value: first_batch(lambda: Loader.mix({"a": (images(), 1)}, steps=v)))
+        cases.run(f"mix: epoch {value!r}", lambda v=value: first_batch(lambda: Loader.mix({"a": (images(), 1)}, epoch=v)))
+        for name in ("images", "columns", "mean", "std"):
+            cases.run(f"view({name}={value!r})", lambda n=name, v=value: stoker.view(np.zeros((2, 4, 4, 3), np.uint8), **{n: v}))
+        cases.run(f"show({value!r})", lambda v=value: images().show(v))
+        for name in ("max_packed_chunk_bytes", "min_packed_alignment_bytes"):
+            if name in inspect.signature(start_copy).parameters:
+                tree = [torch.zeros(3), torch.zeros(5)]
+                cases.run(f"start_copy({name}={value!r})", lambda n=name, v=value, t=tree: start_copy(t, "cpu", **{n: v}).get())
+        cases.run(f"metrics.Log(every={value!r})", lambda v=value: metrics.Log(images(), lambda *_: None, every=v).step())
+        cases.run(f"metrics.prometheus(port={value!r})", lambda v=value: metrics.prometheus(images(), port=v).close())
+    mutated(cases, "a mixture", mix)
+
+
 GROUPS: dict[str, Callable[..., None]] = {
+    "sounds": sounds,
+    "clips": clips,
+    "rows": rows,
+    "recordings": recordings,
+    "mixtures": mixtures,
     "settings": settings,
     "storage": storage,
     "loader": loader,

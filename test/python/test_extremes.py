@@ -14,12 +14,23 @@ from support import run_script
 
 HERE = Path(__file__).parent
 # Each process runs a share of the cases, so that a crash loses only a few.
-GROUPS = [["settings"], ["storage"], ["loader"], ["batching"], *(["operators", str(k), "6"] for k in range(6))]
+GROUPS = [
+    ["settings"],
+    ["storage"],
+    ["loader"],
+    ["batching"],
+    ["sounds"],
+    ["clips"],
+    ["rows"],
+    ["recordings"],
+    ["mixtures"],
+    *(["operators", str(k), "6"] for k in range(6)),
+]
 
 
 @pytest.mark.parametrize("group", GROUPS, ids="-".join)
 def test_nothing_dies_hangs_or_changes(group: list[str], tmp_path: Path) -> None:
-    if group[0] == "batching" or group[0] == "loader":
+    if group[0] in ("batching", "loader", "clips", "rows", "recordings", "mixtures"):
         pytest.importorskip("torch")
     at = tmp_path / "at"
     done = subprocess.run(

@@ -104,8 +104,10 @@ def test_what_cannot_be_measured():
     with loader() as train, socket.create_server(("127.0.0.1", 0)) as taken:
         with pytest.raises(InvalidArgumentError, match="port=0 takes a free one"):
             stoker.metrics.prometheus(train, port=taken.getsockname()[1])
-        with pytest.raises(InvalidArgumentError, match="port 99999"):
+        with pytest.raises(InvalidArgumentError, match="port is at most 65535, not 99999"):
             stoker.metrics.prometheus(train, port=99999)
+        with pytest.raises(TypeError, match="port is a whole number, not True"):
+            stoker.metrics.prometheus(train, port=True)
 
 
 def test_opentelemetry(monkeypatch):

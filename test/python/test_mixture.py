@@ -292,3 +292,30 @@ def test_every_position_continues_over_every_kind_of_source(kinds, world):
             with made(rank) as second:
                 second.load_state_dict(state)
                 assert begun + walk(second, total - position) == whole, (seed, rank, position)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda s: s["taken"].__setitem__(0, 2**40),
+        lambda s: s["begun"].__setitem__(1, 2**40),
+        lambda s: s.update(step=8),
+        lambda s: s.update(largest=0),
+        lambda s: s["sources"][1].update(stoker_loader=7),
+    ],
+)
+def test_a_damaged_state_is_refused_and_changes_nothing(change):
+    """Counts that do not agree with the shares would make the mixture take batches of one source only, for ever."""
+    mixed = mixture(steps=7)
+    iterator = iter(mixed)
+    for _ in range(3):
+        next(iterator)
+    state = json.loads(json.dumps(mixed.state_dict()))
+    want = labels(iterator)
+    damaged = json.loads(json.dumps(state))
+    change(damaged)
+    again = mixture(steps=7)
+    again.load_state_dict(state)
+    with pytest.raises(StateError):
+        again.load_state_dict(damaged)
+    assert labels(again) == want and len(want) == 4

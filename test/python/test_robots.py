@@ -387,3 +387,20 @@ def test_times_that_are_no_numbers(tmp_path, given):
         Loader.from_lerobot(tmp_path, 4, delta_timestamps={"action": [given]})
     with pytest.raises(InvalidArgumentError, match="tolerance_s"):
         Loader.from_lerobot(tmp_path, 4, tolerance_s=given)
+
+
+@pytest.mark.parametrize("path", ["{chunk_index:9999999999d}", "{chunk_index.real}", "../{file_index:03d}.parquet", "/{file_index:03d}.parquet"])
+def test_templates_that_lead_elsewhere(tmp_path, path):
+    """str.format would make a name of ten billion digits, and read attributes."""
+    make(tmp_path)
+    info(data_path=path)(tmp_path)
+    with pytest.raises(CorruptError, match="which is no template for names of files below this folder"):
+        Loader.from_lerobot(tmp_path, 4)
+
+
+def test_an_episode_of_more_frames_than_memory_holds(tmp_path):
+    make(tmp_path)
+    rows(EPISODES, lambda found: [*found[:-1], {**found[-1], "dataset_to_index": 10**12}])(tmp_path)
+    info(total_frames=10**12)(tmp_path)
+    with pytest.raises(CorruptError, match="files are missing"):
+        Loader.from_lerobot(tmp_path, 4)

@@ -48,6 +48,7 @@ class Mixture:
             raise InvalidArgumentError(f"Loader.mix: steps is a whole number, 1 or more, not {steps!r}")
         self._steps = steps
         self._leader = None if steps is not None else self._number(0 if epoch is None else epoch)
+        self._largest = max(map(self._batch, range(len(pairs))))  # samples of the largest batch, also in the runs that this one continues
         self._taken = [0] * len(pairs)  # samples taken from each source by all ranks together; each batch counts as a full one
         self._begun = list(self._taken)  # the values of _taken at the start of the epoch
         self._running: list[Iterator[Any] | None] = [None] * len(pairs)
@@ -171,6 +172,7 @@ class Mixture:
             "ends": self._ends,
             "taken": list(self._taken),
             "begun": list(self._begun),
+            "largest": self._largest,
             "sources": [loader.state_dict() for loader in self.loaders],
         }
 
@@ -198,7 +200,13 @@ class Mixture:
                 f"the state is of a mixture whose epochs end with {_said(state['ends'])}, and those of this one with {_said(self._ends)}: give the epoch= or "
                 "steps= of the run that was saved"
             )
+        if self._steps is not None and state["step"] > self._steps:
+            raise StateError(f"the state is at step {state['step']} of an epoch, and the epochs of this mixture have {self._steps} steps")
+        largest = state.get("largest", self._largest)
+        if not is_whole(largest) or not 1 <= largest < 2**31 or not all(self._keeps_shares(c, largest) for c in counts):
+            raise StateError("the state is damaged: the samples that each source has given do not agree with the shares")
         self._load_sources(sources)
+        self._largest = max(self._largest, largest)
         self._generation += 1
         self._taken, self._begun = list(state["taken"]), list(state["begun"])
         self._epoch, self._step = state["epoch"], state["step"]
@@ -226,6 +234,11 @@ class Mixture:
                 if isinstance(e, StateError):
                     raise StateError(f"source {name} of the mixture: {e}") from e
                 raise
+
+    def _keeps_shares(self, taken: Sequence[int], largest: int) -> bool:
+        """Returns whether no source is a whole batch or more from its share, if the largest batch has had this many samples."""
+        total = sum(taken)
+        return all(abs(share * total - n) <= largest for share, n in zip(self.shares, taken, strict=True))
 
     def set_epoch(self, epoch: int) -> None:
         """Exists for loops that call set_epoch before each epoch. Raises StateError for another epoch than the current one, because a mixture goes through its

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -81,13 +83,22 @@ def seconds(row: Mapping[str, Any], name: str, where: str) -> float:
 
 
 def path_of(template: Any, values: Mapping[str, Any], where: str) -> str:
-    """Fills in the template of a path."""
+    """Fills in the template of a path below the data set's folder, as "data/chunk-{chunk_index:03d}/file.parquet". Knows only this form of fields, because
+    str.format would give a text of any length, and read attributes."""
+
+    def value(found: re.Match[str]) -> str:
+        given = values[found[1]]
+        return str(given) if found[2] is None else f"{int(given):0{int(found[2])}d}"
+
     try:
-        return str(template.format(**values))
-    except (AttributeError, IndexError, KeyError, ValueError) as e:
+        name = re.sub(r"\{(\w+)(?::0?(\d{1,2})d)?\}", value, template)
+    except (KeyError, TypeError, ValueError) as e:
         raise CorruptError(
             f"{where} is {template!r}, which cannot be filled in with {', '.join(values)}: {type(e).__name__} ({e})"
         ) from None
+    if "{" in name or "}" in name or os.path.isabs(name) or ".." in Path(name).parts:
+        raise CorruptError(f"{where} is {template!r:.200}, which is no template for names of files below this folder")
+    return name
 
 
 def check_info(path: Path, info: Mapping[str, Any]) -> None:

@@ -209,12 +209,12 @@ class Robots:
         import numpy as np
 
         rows = {n: np.asarray(self._frames[n]) for n in STANDARD}
-        wanted = np.concatenate([np.arange(e.begin, e.end) for e in self.episodes])
-        if len(rows["index"]) != len(wanted):
+        if len(rows["index"]) != sum(lengths):  # compared before memory is taken for so many frames
             raise CorruptError(
-                f"{self.root}: the tables hold {len(rows['index'])} frames of the chosen episodes, and meta says {len(wanted)}: files are missing, or are of "
+                f"{self.root}: the tables hold {len(rows['index'])} frames of the chosen episodes, and meta says {sum(lengths)}: files are missing, or are of "
                 "another data set"
             )
+        wanted = np.concatenate([np.arange(e.begin, e.end) for e in self.episodes])
         episode = np.repeat([e.number for e in self.episodes], lengths)
         place = np.arange(len(wanted)) - np.repeat(self._begins, lengths)
         for name, said in (("index", wanted), ("episode_index", episode), ("frame_index", place)):
