@@ -112,7 +112,7 @@ def _counters(loader: Any) -> dict[str, float]:
     for pipe in _pipelines(loader):
         try:
             counters = pipe.counters()
-        except StokerError:  # the pipeline is closed
+        except RuntimeError:  # the pipeline is closed, perhaps in this moment
             continue
         for name, value in counters.items():
             total[name] = total.get(name, 0.0) + value
@@ -152,6 +152,9 @@ def text(loaders: Any) -> str:
     return _exposition(read(loaders))
 
 
+_PATIENCE_S = 10  # a client that sends no request for so long loses its connection, and the thread that serves it ends
+
+
 class Exporter:
     """A server of metrics, until close() or the end of a `with` block. `url` is what Prometheus scrapes, `port` its port."""
 
@@ -160,6 +163,8 @@ class Exporter:
         port = whole("metrics.prometheus: port", port, 0, 65535)
 
         class Handler(BaseHTTPRequestHandler):
+            timeout = _PATIENCE_S
+
             def do_GET(self) -> None:
                 if self.path.partition("?")[0] not in ("/metrics", "/"):
                     self.send_error(404, "the metrics are at /metrics")

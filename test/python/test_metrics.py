@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics for Prometheus and OpenTelemetry, against the counters that they show."""
 
+import contextlib
 import gc
 import json
 import re
@@ -108,6 +109,32 @@ def test_what_cannot_be_measured():
             stoker.metrics.prometheus(train, port=99999)
         with pytest.raises(TypeError, match="port is a whole number, not True"):
             stoker.metrics.prometheus(train, port=True)
+
+
+def test_a_pipeline_that_is_closed_during_a_scrape():
+    class Closing:
+        def counters(self):
+            raise RuntimeError("the pipeline is closed")
+
+    class Iterator:
+        _pipes = (Closing(),)
+
+    iterator = Iterator()
+    with loader() as train:
+        next(iter(train))
+        assert list(stoker.metrics.read({"closed": iterator, "train": train})["train"])
+        assert 'loader="train"' in stoker.metrics.text({"closed": iterator, "train": train})
+
+
+def test_silent_clients_lose_their_connections(monkeypatch):
+    monkeypatch.setattr(stoker.metrics, "_PATIENCE_S", 0.2)
+    with loader() as train, stoker.metrics.prometheus(train, port=0) as exporter:
+        clients = [socket.create_connection(("127.0.0.1", exporter.port), timeout=60) for _ in range(20)]
+        for client in clients[:10]:
+            client.sendall(b"GET /me")
+        for client in clients:
+            with client, contextlib.suppress(ConnectionResetError):
+                assert client.recv(100) == b""
 
 
 def test_opentelemetry(monkeypatch):

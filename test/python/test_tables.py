@@ -241,6 +241,14 @@ def test_nulls_of_tables_without_images(tmp_path):
     assert filled == [("a", 1), ("", 2), ("c", -1)]
 
 
+@pytest.mark.parametrize("value", [2, -1, 0.5, "no", None])
+def test_a_null_of_a_column_of_bools_is_a_bool(tmp_path, value):
+    pq.write_table(pa.table({"flag": [True, None, False]}), tmp_path / "t.parquet")
+    with pytest.raises(InvalidArgumentError, match="the column holds bool"):
+        Loader.from_parquet(tmp_path / "t.parquet", 3, nulls={"flag": value})
+    assert next(iter(Loader.from_parquet(tmp_path / "t.parquet", 3, nulls={"flag": True}))).flag.tolist() == [1, 1, 0]
+
+
 @pytest.mark.parametrize(
     "arguments, said",
     [

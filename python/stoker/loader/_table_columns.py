@@ -272,6 +272,7 @@ def _list_of(array: Any) -> tuple[Any, Any, Any]:
 def fill_of(name: str, given: Mapping[str, Any], column: Column) -> Any:
     """Returns the value that the user gave for rows without a value, in the form that a row's value has. Raises an error if its type does not fit."""
     value = given[name]
-    if value is None or (column.kind == TEXT) != isinstance(value, str):
+    wrong = (column.kind == TEXT) != isinstance(value, str) or (str(column.type) == "bool" and value not in (0, 1))
+    if value is None or wrong:
         raise InvalidArgumentError(f"nulls[{name!r}] is {value!r}, and the column holds {column.type}: give a value of that type")
     return json.dumps(value) if column.kind == OBJECT else value
