@@ -3,6 +3,8 @@
 
 import io
 import json
+import shutil
+import struct
 import subprocess
 import threading
 from collections import Counter
@@ -10,8 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
+import videos
 from PIL import Image
-from stoker import Pipeline, fn, tfrecord, types
+from stoker import Audio, Loader, Pipeline, fn, tfrecord, types
+from stoker import transforms as T
 from storage import BUILD
 from support import tar_of
 from test_tfrecord import example, write
@@ -137,3 +141,99 @@ def test_every_sample_comes_once_an_epoch(data, url, form, ranks, tail):
         again.update(taken(pipe, enough - steps - 1))
         pipe.close()
     assert again == whole
+
+
+# ---- sources that only a Loader has ----
+
+
+def sound_of(i):
+    samples = np.full(80, i, "<i2").tobytes()
+    form = struct.pack("<IHHIIHH", 16, 1, 1, 8000, 16000, 2, 16)
+    return b"RIFF" + struct.pack("<I", 36 + len(samples)) + b"WAVEfmt " + form + b"data" + struct.pack("<I", len(samples)) + samples
+
+
+@pytest.fixture(scope="module")
+def newer(data):
+    """The same samples as sounds, clips, tables and a robot's recordings; none of them where a package or program is missing."""
+    forms = {"sounds": []}
+    for i in range(COUNT):
+        (data / f"{i:03}.wav").write_bytes(sound_of(i))
+        forms["sounds"].append((str(data / f"{i:03}.wav"), i))
+    if shutil.which("ffmpeg") and videos.can_decode():
+        make = f"ffmpeg -nostdin -v error -f lavfi -i color=s=32x32:r=10:d=0.4 -pix_fmt yuv420p {data}/one.mp4"
+        subprocess.run(make.split(), check=True, timeout=60)
+        forms["clips"] = [(str(data / "one.mp4"), i) for i in range(COUNT)]
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        return forms
+    (data / "tables").mkdir()
+    for k, ids in enumerate((range(9), range(9, 10), range(10, COUNT))):
+        pq.write_table(
+            pa.table({"label": list(ids), "image": [picture(i) for i in ids]}), data / "tables" / f"{k}.parquet", row_group_size=4
+        )
+    forms["table"] = forms["table, exact"] = str(data / "tables")
+    import robots
+
+    robots.make(data / "robot", (7, 12, COUNT - 19))
+    forms["robot"] = data / "robot"
+    return forms
+
+
+def load(form, newer, rank, ranks, last):
+    if form not in newer:
+        pytest.skip("a package or a program is missing")
+    how = {"shard": (rank, ranks), "last_batch": last, "shuffle": True, "seed": 7}
+    if form == "robot":
+        return Loader.from_lerobot(newer[form], 2, **how)
+    if form == "sounds":
+        return Loader(newer[form], 2, fields={"audio": Audio(rate=8000, duration=0.01), "label": None}, **how)
+    if form == "clips":
+        return Loader(newer[form], 2, frames=2, **how)
+    if form == "table":
+        how["shuffle"] = "groups"
+    return Loader(newer[form], 2, fields=("image", "label"), transforms=[T.Resize((8, 8))], **how)
+
+
+def numbers_of(form, batch):
+    numbers = (batch["index"] if form == "robot" else batch.label).tolist()
+    if form == "sounds":
+        assert [round(float(s.max()) * 32768) for s in batch.audio] == numbers
+    if form in ("table", "table, exact"):
+        assert [round(float(image[0, 0, 0]) * 255) for image in batch.image] == numbers
+    valid = getattr(batch, "valid", None)
+    return (
+        numbers
+        if valid is None
+        else numbers[: int(valid)]
+        if np.ndim(valid) == 0
+        else [n for n, v in zip(numbers, valid, strict=True) if v]
+    )
+
+
+@pytest.mark.parametrize("form", ["sounds", "clips", "table", "table, exact", "robot"])
+@pytest.mark.parametrize("ranks", [1, 3])
+@pytest.mark.parametrize("last", ["keep", "drop"])
+def test_every_sample_of_a_loader_comes_once_an_epoch(newer, form, ranks, last):
+    want = [Counter(), Counter()]
+    states = []
+    for rank in range(ranks):
+        loader = load(form, newer, rank, ranks, last)
+        for epoch in range(2):
+            for step, batch in enumerate(loader):
+                want[epoch].update(numbers_of(form, batch))
+                if (epoch, step) == (1, 0):
+                    states.append((rank, loader.state_dict()))
+        getattr(loader, "close", lambda: None)()
+    for numbers in want:
+        assert set(numbers.values()) == {1}, numbers
+        assert len(numbers) == COUNT if last == "keep" else len(numbers) >= COUNT - 2 * ranks
+    resumed = Counter()
+    for rank, state in states:  # the second epoch after its first step, without that step
+        loader = load(form, newer, rank, ranks, last)
+        loader.load_state_dict(state)
+        for batch in loader:
+            resumed.update(numbers_of(form, batch))
+        getattr(loader, "close", lambda: None)()
+    assert set(resumed.values()) <= {1} and sum((want[1] - resumed).values()) == 2 * ranks and not resumed - want[1]
