@@ -389,7 +389,9 @@ def test_times_that_are_no_numbers(tmp_path, given):
         Loader.from_lerobot(tmp_path, 4, tolerance_s=given)
 
 
-@pytest.mark.parametrize("path", ["{chunk_index:9999999999d}", "{chunk_index.real}", "../{file_index:03d}.parquet", "/{file_index:03d}.parquet"])
+@pytest.mark.parametrize(
+    "path", ["{chunk_index:9999999999d}", "{chunk_index.real}", "../{file_index:03d}.parquet", "/{file_index:03d}.parquet"]
+)
 def test_templates_that_lead_elsewhere(tmp_path, path):
     """str.format would make a name of ten billion digits, and read attributes."""
     make(tmp_path)
