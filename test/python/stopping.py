@@ -12,8 +12,11 @@ import io
 import multiprocessing
 import os
 import queue
+import shutil
 import signal
 import socket
+import struct
+import subprocess
 import sys
 import threading
 import time
@@ -68,6 +71,28 @@ def make_files(folder: Path) -> None:
         "annotations": [{"id": i, **one, "segmentation": [zigzag]} for i in range(3)],
     }
     (folder / "coco.json").write_text(json.dumps(annotations))
+    make_media(folder)
+
+
+def make_media(folder: Path) -> None:
+    """Sounds, a video of one long group of pictures, a table and a robot's recordings, as far as this machine has what makes them."""
+    samples = np.zeros((8000 * 600, 8), "<i2").tobytes()
+    form = struct.pack("<IHHIIHH", 16, 1, 8, 8000, 128000, 16, 16)
+    head = b"RIFF" + struct.pack("<I", 36 + len(samples)) + b"WAVEfmt " + form + b"data" + struct.pack("<I", len(samples))
+    (folder / "long.wav").write_bytes(head + samples)
+    if shutil.which("ffmpeg"):
+        words = "ffmpeg -nostdin -v error -f lavfi -i testsrc2=s=640x480:r=25:d=20 -g 500 -preset ultrafast -pix_fmt yuv420p"
+        subprocess.run([*words.split(), str(folder / "long.mp4")], check=True, timeout=100)
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        return
+    data = (folder / "tree" / "a" / "00.jpg").read_bytes()
+    pq.write_table(pa.table({"image": [data] * 400, "label": list(range(400))}), folder / "table.parquet", row_group_size=20)
+    import robots
+
+    robots.make(folder / "robot", (40, 60))
 
 
 # ---- kinds of work ----
@@ -155,7 +180,7 @@ class Reading:
         import stoker
 
         url = self.server.url
-        if self.kind == "table":
+        if self.kind == "table of a store":
             Loader(f"{url}/a.parquet", 4)
         elif self.kind == "bucket of Google's":
             os.environ["STORAGE_EMULATOR_HOST"] = url
@@ -237,7 +262,41 @@ def photographs(folder: Path) -> Work:
     return Work(piped(lambda: fn.resize(decoded(fn.readers.file(file_root=str(folder / "tree"))[0]), size=(64, 64)), 8))
 
 
-READS = ("imread", "audioread", "VideoDecoder", "table", "bucket of Google's")
+def media(folder: Path, kind: str) -> Work:
+    """Loaders of newer sources. Without the package or program that makes the source, of a folder of images."""
+    from stoker import Audio
+    from stoker import transforms as T
+
+    small, audio = [T.Resize((64, 64))], {"audio": Audio(rate=16000, duration=300.0, crop="random"), "label": None}
+    video, table = folder / "long.mp4", folder / "table.parquet"
+    if kind == "sounds":
+        return Work(Loader([(str(folder / "long.wav"), i) for i in range(64)], 4, fields=audio, num_threads=2), True)
+    if kind == "mixture":
+        return Work(Loader.mix({k: (local_loader(folder).thing, share) for k, share in (("a", 0.7), ("b", 0.3))}, steps=10_000), True)
+    if kind == "clips" and video.exists():
+        return Work(Loader([(str(video), i) for i in range(64)], 4, frames=8, stride=30, transforms=small, num_threads=2), True)
+    if kind == "reader of videos" and video.exists():
+        return Work(piped(lambda: fn.readers.video(filenames=[str(video)], sequence_length=4, stride=50, device="cpu")))
+    if kind == "table" and table.exists():
+        return Work(Loader(str(table), 4, shuffle="groups", transforms=small, num_threads=2), True)
+    if kind == "robot" and table.exists():
+        return Work(Loader.from_lerobot(folder / "robot", 4, shuffle=True, delta_timestamps={"action": [0.0, 0.1]}), True)
+    return local_loader(folder)
+
+
+def remote_media(folder: Path, ending: str) -> Work:
+    from stoker import Audio
+
+    server = Silent()
+    given: dict[str, Any] = {"frames": 2} if ending == "mp4" else {"fields": {"audio": Audio(rate=8000), "label": None}}
+    files = [(f"{server.url}/{i}.{ending}", i) for i in range(8)]
+    work = Work(Loader(files, 2, storage=Storage(answer_timeout=60), num_threads=2, **given), True)
+    work.server = server
+    return work
+
+
+MEDIA = ("sounds", "mixture", "clips", "reader of videos", "table", "robot")
+READS = ("imread", "audioread", "VideoDecoder", "table of a store", "bucket of Google's")
 KINDS = {
     **{f"decode {name}": lambda folder, name=name: decode(folder, name) for name in IMAGES},
     "local files": photographs,
@@ -261,6 +320,9 @@ KINDS = {
     "loader": local_loader,
     "loader of a silent server": remote_loader,
     "iterator of the plugin": plugin,
+    **{kind: lambda folder, kind=kind: media(folder, kind) for kind in MEDIA},
+    "clips of a silent server": lambda folder: remote_media(folder, "mp4"),
+    "sounds of a silent server": lambda folder: remote_media(folder, "wav"),
 }
 PROCESSES = ("external_source by fork", "external_source by forkserver", "external_source by spawn", "python_workers")
 WAYS = ("interrupt", "close", "drop", "exit", "kill")
