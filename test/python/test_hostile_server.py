@@ -4,6 +4,7 @@
 import contextlib
 import ctypes
 import gc
+import io
 import os
 import random
 import re
@@ -17,7 +18,7 @@ import time
 
 import numpy as np
 import pytest
-from stoker import Pipeline, Storage, fn
+from stoker import AudioDecoder, Loader, Pipeline, Storage, VideoDecoder, fn
 from stoker._catalog import find
 from stoker._operator import call as catalog_call
 from stoker.errors import StokerError
@@ -519,6 +520,70 @@ def test_a_hostile_server(way, certificate, tmp_path, monkeypatch):
             return_free_memory()
     assert right > 5, "most answers are refused: the grammar is too hostile to test what is delivered"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 << 10  # 300 MiB, in KiB
+
+
+def sound_file(r):
+    samples = np.frombuffer(r.randbytes(2 * r.choice([400, 4000, 60_000])), "<i2")
+    form = struct.pack("<IHHIIHH", 16, 1, 1, 8000, 16000, 2, 16)
+    return (
+        b"RIFF"
+        + struct.pack("<I", 36 + samples.nbytes)
+        + b"WAVEfmt "
+        + form
+        + b"data"
+        + struct.pack("<I", samples.nbytes)
+        + samples.tobytes()
+    )
+
+
+def table_file(r):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    out = io.BytesIO()
+    pq.write_table(
+        pa.table({"label": [r.randrange(10**9) for _ in range(r.choice([10, 3000]))]}), out, row_group_size=500, compression="none"
+    )
+    return out.getvalue()
+
+
+def read_media(kind, uri, storage):
+    """What the object holds, as a list of numbers, read as its kind is read."""
+    if kind == "sound":
+        return AudioDecoder(uri, storage=storage).get_all_samples().data.ravel().tolist()
+    if kind == "clip":
+        return VideoDecoder(uri, storage=storage).get_frames_at([0, 7, 20]).data.ravel().tolist()
+    with Loader(uri, 500, storage=storage, num_threads=1) as loader:
+        return [label for batch in loader for label in batch.label.tolist()]
+
+
+@pytest.mark.timeout(3600 if LONG else 120)
+@pytest.mark.parametrize("kind", ["sound", "clip", "table"])
+def test_a_hostile_server_of_media(kind, tmp_path):
+    """These read an object in several parts. They give what it holds, or an error."""
+    pytest.importorskip("torch")
+    if kind == "clip":
+        videos = pytest.importorskip("videos")
+        if not videos.can_decode():
+            pytest.skip("needs the ffmpeg program, and a build with video")
+        clip = videos.make(tmp_path, "h264_small.mp4").read_bytes()
+    print(f"seed {SEED}")
+    right = 0
+    for k in range(400 if LONG else 25):
+        r = random.Random(f"{SEED}/{kind}/{k}")
+        body = clip if kind == "clip" else sound_file(r) if kind == "sound" else table_file(r)
+        hostile = Hostile(f"{SEED}/{kind}/{k}/answers", body, False, False)
+        hostile.well = True
+        ending = {"sound": "wav", "clip": "mp4", "table": "parquet"}[kind]
+        with Server(hostile) as server:
+            how = {"stall_timeout": 2, "answer_timeout": 2, "hedging": False, "retries": r.randrange(3)}
+            want = read_media(kind, f"{server.url}/x.{ending}", Storage(**how))
+            hostile.well = False
+            try:
+                got = read_media(kind, f"{server.url}/x.{ending}", Storage(**how))
+            except (StokerError, OSError):
+                continue
+            assert got == want, f"seed {SEED}, {kind}, draw {k}: {hostile.drawn}"
+            right += 1
+    print(f"{right} times the right bytes")
 
 
 def read_listed(uri, **storage):
