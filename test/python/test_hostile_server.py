@@ -341,7 +341,7 @@ class Hostile:
     def __init__(self, seed, body, listed, tls):
         self.r = random.Random(seed)
         self.body, self.listed, self.tls = body, listed, tls
-        self.well = False
+        self.well, self.mild = False, 0.0  # mild: the share of right answers among the drawn ones
         self.drawn = []
         self._lock = threading.Lock()
 
@@ -371,7 +371,7 @@ class Hostile:
             begin, _, end = asked.partition("-")
             first, last = int(begin), min(int(end), size - 1) if end else size - 1
         part = self.body[first : last + 1]
-        if self.well:
+        if self.well or (self.mild and r.random() < self.mild):
             status, head = (206, [f"Content-Range: bytes {first}-{last}/{size}"]) if asked else (200, [])
             return [self.head("1.1", status, [*head, f"Content-Length: {len(part)}"]) + part], True, "well"
         status = draw_status(r, bool(asked))
@@ -576,7 +576,7 @@ def test_a_hostile_server_of_media(kind, tmp_path):
         with Server(hostile) as server:
             how = {"stall_timeout": 2, "answer_timeout": 2, "hedging": False, "retries": r.randrange(3)}
             want = read_media(kind, f"{server.url}/x.{ending}", Storage(**how))
-            hostile.well = False
+            hostile.well, hostile.mild = False, 0.7
             try:
                 got = read_media(kind, f"{server.url}/x.{ending}", Storage(**how))
             except (StokerError, OSError):
