@@ -74,7 +74,7 @@ def read_values(path: str | bytes | os.PathLike[str], kind: str, row: int = 1) -
 
     with open_binary(path) as f:
         data = np.empty(os.fstat(f.fileno()).st_size, np.uint8)
-        data = data[: f.readinto(data)]
+        data = data[: f.readinto(data)]  # type: ignore[attr-defined]
     if data.size % (np.dtype(kind).itemsize * row):
         raise CorruptError(
             f"{os.fsdecode(path)}: it has {data.size} bytes, which is no whole number of rows of {row} numbers: it is cut short"

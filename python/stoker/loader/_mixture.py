@@ -180,7 +180,7 @@ class Mixture:
         """Continues from a state, with any number of ranks."""
         if not isinstance(state, dict) or state.get("stoker_mixture") != _STATE:
             raise StateError("this is not a state of a mixture (Loader.mix), or it is of another version")
-        counts = [state.get("taken"), state.get("begun")]
+        counts: list[Any] = [state.get("taken"), state.get("begun")]
         good = all(isinstance(c, list) and len(c) == len(self.names) and all(is_whole(n) and n >= 0 for n in c) for c in counts)
         good = (
             good
