@@ -185,7 +185,8 @@ def _pad(samples: list[Tensor], target: torch.device) -> tuple[Tensor, Tensor]:
     source = samples[0].device
     block = torch.cat([index.reshape(-1), counts])
     if source.type == "cuda":
-        block = block.pin_memory().to(source, non_blocking=True)
+        # torch.compile cannot trace pin_memory.
+        block = block.to(source) if torch.compiler.is_compiling() else block.pin_memory().to(source, non_blocking=True)
     index, sizes = block[: index.numel()], block[index.numel() :]
     flat = torch.cat(samples).unsqueeze(0)
     out = _ops.gather(flat, index.reshape(1, -1), None, None, None, None, 0.0, 1, True, UNCOUNTED)
