@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from typing import NamedTuple
@@ -23,6 +22,12 @@ class Kept(NamedTuple):
     end: bytes
 
 
+def _digest(data: bytes | memoryview) -> bytes:
+    import hashlib  # takes two milliseconds to import, which most programs do not need
+
+    return hashlib.blake2b(data, digest_size=_DIGEST).digest()
+
+
 def _path_of(name: str) -> str | None:
     """Returns where the footer of the file with this name is kept; None if there is no folder for it."""
     caches, home = os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME", "")
@@ -30,7 +35,7 @@ def _path_of(name: str) -> str | None:
         if not home.startswith("/"):
             return None
         caches = f"{home}/.cache"
-    digest = hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=_DIGEST).hexdigest()
+    digest = _digest(name.encode("utf-8", "surrogateescape")).hex()
     return f"{caches}/stoker/indexes/{digest}.footer"
 
 
@@ -42,7 +47,7 @@ def load(name: str) -> Kept | None:
     except OSError:
         return None
     body = memoryview(data)[len(_MAGIC) + _DIGEST :]
-    if not data.startswith(_MAGIC) or hashlib.blake2b(body, digest_size=_DIGEST).digest() != data[len(_MAGIC) : len(_MAGIC) + _DIGEST]:
+    if not data.startswith(_MAGIC) or _digest(body) != data[len(_MAGIC) : len(_MAGIC) + _DIGEST]:
         return None
     line, _, end = bytes(body).partition(b"\n")
     try:
@@ -60,7 +65,7 @@ def keep(name: str, kept: Kept) -> bool:
     body = json.dumps([kept.size, kept.version]).encode() + b"\n" + kept.end
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        _files.write(path, _MAGIC + hashlib.blake2b(body, digest_size=_DIGEST).digest() + body)
+        _files.write(path, _MAGIC + _digest(body) + body)
     except OSError:
         return False
     return True
