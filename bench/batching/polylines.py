@@ -11,6 +11,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -58,12 +59,12 @@ def main() -> None:
         at = (rng.uniform(size=(batch, distances)) * whole[:, None]).astype(np.float32)
         a, b = torch.from_numpy(lines), torch.from_numpy(at)
         np.testing.assert_allclose(polylines.interpolate(a, b).numpy(), of_shapely(lines, at), atol=1e-3)
-        one = seconds(lambda a=a, b=b: polylines.interpolate(a, b), 3), seconds(lambda lines=lines, at=at: of_shapely(lines, at), 1)
+        one = seconds(partial(polylines.interpolate, a, b), 3), seconds(partial(of_shapely, lines, at), 1)
         calls = [max(1, min(2000, int(0.02 / s))) for s in one]
         ours, theirs = [], []
         for _ in range(given.rounds):
-            ours.append(seconds(lambda a=a, b=b: polylines.interpolate(a, b), calls[0]))
-            theirs.append(seconds(lambda lines=lines, at=at: of_shapely(lines, at), calls[1]))
+            ours.append(seconds(partial(polylines.interpolate, a, b), calls[0]))
+            theirs.append(seconds(partial(of_shapely, lines, at), calls[1]))
         times = statistics.median(theirs) / statistics.median(ours)
         all_of_it.append(times / published)
         print(
