@@ -263,7 +263,7 @@ def data_loader(dataset: Any, options: argparse.Namespace, collate: Callable[[li
     return DataLoader(dataset, options.batch, num_workers=options.threads, persistent_workers=True, **more)
 
 
-class FileSide:
+class FileSide(Side):
     """A pipeline of one library that reads files, decodes them on the cores and does the rest of its work on a device."""
 
     def __init__(
@@ -284,12 +284,6 @@ class FileSide:
         (out,) = self.pipe.run()
         out = out.as_cpu() if self.device is not None else out
         return [np.array(out.at(i)) for i in range(len(out))]
-
-    def take(self, count: int) -> int:
-        taken = 0
-        while taken < count:
-            taken += len(self.pipe.run()[0])
-        return taken
 
 
 def check_equal(made: list[Any], wanted: list[Any], allowed: float) -> None:

@@ -41,7 +41,7 @@ struct stk_arg_info {
 	const char *type; /* "bool", "int", "float", "str", "DType", "ImageType", "Interp", "list[int]", ... */
 	enum stk_arg_type kind;
 	uint32_t flags;
-	const char *default_text; /* the default as JSON; NULL: there is none, and doc says what applies then */
+	const char *default_text; /* the default as JSON; NULL if the argument has no fixed default: doc says what applies then */
 	const char *choices;      /* "a|b|c", or NULL */
 	double min, max;          /* range of a number; -HUGE_VAL .. HUGE_VAL if it is not limited */
 	const char *doc;

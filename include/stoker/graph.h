@@ -171,7 +171,7 @@ struct stk_feed {
 	void (*release)(void *user);
 	void *release_user;
 };
-/* Where in an epoch a restored run may begin. That depends on the numbers that determine the result of pull. A state at any other point is refused. */
+/* Positions in an epoch at which a restored run may begin. They depend on the numbers that determine the result of pull. Other states are refused. */
 enum stk_seek {
 	STK_SEEK_NONE,     /* pull depends on earlier calls of the epoch, like a restarting iterator: only at the start of an epoch */
 	STK_SEEK_BATCH,    /* pull depends on request.epoch, batch and index: after any whole batch */

@@ -209,7 +209,7 @@ class Robots:
         import numpy as np
 
         rows = {n: np.asarray(self._frames[n]) for n in STANDARD}
-        if len(rows["index"]) != sum(lengths):  # compared before memory is taken for so many frames
+        if len(rows["index"]) != sum(lengths):  # before memory for all these frames is allocated
             raise CorruptError(
                 f"{self.root}: the tables hold {len(rows['index'])} frames of the chosen episodes, and meta says {sum(lengths)}: files are missing, or are of "
                 "another data set"
@@ -398,8 +398,8 @@ class Robots:
         return stacked if self._transforms is None else torch.stack([self._transforms(sample) for sample in stacked])
 
     def _room(self, shape: tuple[int, ...]) -> Any:
-        """Returns an array for the frames of a batch, in memory of an earlier batch that is no longer used if there is some: the kernel takes longer to
-        give out new memory than NumPy to fill it."""
+        """Returns an array for the frames of a batch. Reuses the memory of an earlier batch whose tensors are gone, because the operating system needs more
+        time to provide new memory than NumPy needs to fill it."""
         import numpy as np
 
         free = self._rooms.setdefault(shape, [])

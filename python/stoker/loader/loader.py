@@ -546,9 +546,7 @@ class Loader(metaclass=BriefHelp):
         return self._run.last or (self._run.samples() is not None and self._run.step == len(self))
 
     def _samples_of_last_step(self) -> int:
-        """Returns the number of samples, of all ranks, that are not repeats in an
-        epoch's last step; 0 if none of them is a repeat.
-        """
+        """Returns how many samples of an epoch's last step, over all ranks, are not repeats; 0 if no sample of it is a repeat."""
         return (self._run.samples() or 0) % (self.batch_size * self._spec.shard.world) if self._spec.last_batch == "pad" else 0
 
     @property
