@@ -359,8 +359,8 @@ static bool check_machine(struct packing *p)
 	if (!program_exists("ffmpeg"))
 		return refuse(
 			p, "the ffmpeg program encodes the videos, and is not on the PATH: install it (Debian: apt-get install ffmpeg)");
-	if (stk_video_open(&request, &v, &err) ==
-		STK_UNSUPPORTED) /* the request is an empty file, for which a build that can read videos returns STK_CORRUPT */
+	/* The request is an empty file, for which a build that can read videos returns STK_CORRUPT. */
+	if (stk_video_open(&request, &v, &err) == STK_UNSUPPORTED)
 		return failed(p, &err);
 	return true;
 }

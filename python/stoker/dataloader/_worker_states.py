@@ -51,9 +51,8 @@ class WorkerStates:
     def __init__(self, workers: int) -> None:
         self.last = -1
         self._states: list[bytes | dict[str, Any] | None] = [None] * workers
-        self._kept: tuple[int, WorkerStates] | None = (
-            None  # number of batches at the last snapshot, and the states then; None: each batch is one
-        )
+        # The number of batches at the last snapshot, and the states then. None: each batch is a snapshot.
+        self._kept: tuple[int, WorkerStates] | None = None
 
     def keep(self, batches: int) -> None:
         """Takes a snapshot, which save() uses until the next one. batches: of the epoch so far."""
@@ -338,12 +337,12 @@ class _Answers:
 
     def put(self, answer: tuple[Any, Any]) -> None:
         number, data = answer
-        if isinstance(number, _ResumeIteration):
+        begins = isinstance(number, _ResumeIteration)  # the first answer of an epoch, before its batches
+        if begins:
             self._last = b""
-        if (
-            not isinstance(number, _ResumeIteration) or not self._every_batch
-        ):  # the loop may have left an epoch since the last state that it got
-            self.wanted |= isinstance(number, _ResumeIteration)
+        # The loop may have left an epoch after the last state that it got, so an epoch begins with a state, unless each batch brings one.
+        if not begins or not self._every_batch:
+            self.wanted |= begins
             try:
                 data = self._with_state(data)
             except Exception:
