@@ -240,11 +240,13 @@ static enum stk_status decode_key(
 	return s;
 }
 
-/* Finds the size of frames that the container does not give: FFmpeg leaves it out for MPEG-4 in MP4, because only the codec's own headers are right there. */
+/* Finds the size of MPEG-4's frames if the container does not give it: FFmpeg leaves it out for MP4, because only the codec's own headers are right there. For
+ * other codecs a missing size means that the file is damaged. */
 static enum stk_status find_size(struct stk_video_index *x, const struct stk_media_input *in, struct stk_error *err)
 {
 	AVCodecParameters *p = x->parameters;
-	const AVCodec *codec = p->width == 0 || p->height == 0 ? x->f.avcodec_find_decoder(p->codec_id) : NULL;
+	const bool left_out = p->codec_id == AV_CODEC_ID_MPEG4 && (p->width == 0 || p->height == 0);
+	const AVCodec *codec = left_out ? x->f.avcodec_find_decoder(p->codec_id) : NULL;
 	if (!codec)
 		return STK_OK;
 	enum stk_status s = STK_OK;

@@ -136,11 +136,12 @@ def test_nothing_is_shown_in_a_pipe(photos, tmp_path):
 
 
 def test_packing_stops_and_continues(tmp_path):
-    (tmp_path / "class").mkdir()
-    Image.fromarray(np.random.default_rng(1).integers(0, 256, (300, 400, 3), np.uint8)).save(tmp_path / "class" / "0.jpg", quality=95)
+    photos = tmp_path / "photos" / "class"
+    photos.mkdir(parents=True)
+    Image.fromarray(np.random.default_rng(1).integers(0, 256, (300, 400, 3), np.uint8)).save(photos / "0.jpg", quality=95)
     for k in range(1, 300):
-        os.link(tmp_path / "class" / "0.jpg", tmp_path / "class" / f"{k}.jpg")
-    pack = [COMMAND, "pack", tmp_path, "-o", tmp_path / "tars", "--shard-size", "1MB", "--threads", 1]
+        os.link(photos / "0.jpg", photos / f"{k}.jpg")
+    pack = [COMMAND, "pack", photos.parent, "-o", tmp_path / "tars", "--shard-size", "1MB", "--threads", 1]
     run = Terminal(pack)
     run.read(until="files")
     run.process.send_signal(signal.SIGINT)
