@@ -6,7 +6,7 @@
 #include "kernel/job/job_kind.h"
 #include "kernel/job/job_make.h"
 
-/* Computes the strides, in bytes, of an operand along the output's dimensions. Dimensions are matched from the last one on. */
+/* Computes the strides, in bytes, of an operand along the output's dimensions. The last dimensions of both correspond, as in numpy. */
 static inline void broadcast_strides(const struct stk_desc *in, int32_t ndim, int64_t strides[STK_MAX_DIMS])
 {
 	int64_t stride = stk__job_size(in->dtype);
@@ -60,8 +60,8 @@ static bool may_fail(const struct stk_job *job)
 	return STK_PARAMS(stk_job_arithmetic, job).divides != 0;
 }
 
-/* Returns whether the flat kernels support the job: sums, differences and products, and in float32 also quotients. For these, rounding a double result to
- * float32 gives the same as computing in float32. */
+/* Returns whether the flat kernels support the job. They compute sums, differences and products, and in float32 also quotients. These are the operations for
+ * which computing in float32 gives the same as rounding a double result to float32. */
 static bool serves(const struct stk_job *job)
 {
 	const struct stk_job_arithmetic *a = &STK_PARAMS(stk_job_arithmetic, job);

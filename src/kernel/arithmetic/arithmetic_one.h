@@ -17,11 +17,11 @@ STK_HD union stk_job_value stk__job_load(const struct stk_job *job, const uint8_
 {
 	const struct stk_job_arithmetic *a = &STK_PARAMS(stk_job_arithmetic, job);
 	union stk_job_value value;
-	if (a->domain != STK_ARITH_DOUBLE) { /* keeps the bits, which saturation would change */
+	if (a->domain != STK_ARITH_DOUBLE) { /* keeps all bits; the usual conversion would saturate */
 		stk__convert_one(&value, dtype == STK_UINT64 ? STK_UINT64 : STK_INT64, src, dtype);
 	} else {
 		stk__convert_one(&value, STK_FLOAT64, src, dtype);
-		if (a->meet != STK_FLOAT64) { /* types such as int32 lose bits when they become float32 */
+		if (a->meet != STK_FLOAT64) { /* rounds types such as int32 to float32, as conversion to `meet` requires */
 			float rounded;
 			stk__convert_one(&rounded, STK_FLOAT, src, dtype);
 			value.f = (double)rounded;

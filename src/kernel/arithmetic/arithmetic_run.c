@@ -10,7 +10,7 @@
 
 /* ---- a loop for each function and each representation of values ---- */
 
-/* r may equal a or b. Functions of one operand do not read b. */
+/* Computes n results. r may be the same array as a or b. Functions of one operand do not read b. */
 typedef void loop(void *r, const void *a, const void *b, int n);
 
 #define LOOP(symbol, type, second, expression)                                                                                             \
@@ -26,7 +26,7 @@ typedef void loop(void *r, const void *a, const void *b, int n);
 		}                                                                                                                          \
 	}
 
-#define NONE 0 /* makes a loop that is never run, since the operator refuses such types */
+#define NONE 0 /* makes a loop that never runs, since the operator refuses types for which a function is not defined */
 #define BINARY(name, kind, whole, real)                                                                                                    \
 	LOOP(name##_i, int64_t, 1, whole)                                                                                                  \
 	LOOP(name##_u, uint64_t, 1, whole)                                                                                                 \
@@ -43,9 +43,9 @@ typedef void loop(void *r, const void *a, const void *b, int n);
 #pragma GCC diagnostic pop
 #undef NONE
 
-/* The domains, and one more for operands that are converted to float32. Their result is the double result rounded to float32. For sums, differences,
- * products and quotients, computing in float32 gives exactly that, since double has more than twice as many digits. Other functions compute in double in
- * both loops. */
+/* Loops exist for each domain, and one more set for operands that are converted to float32, whose result is the double result rounded to float32. For sums,
+ * differences, products and quotients, computing in float32 gives exactly that, since double has more than twice as many digits. Other functions compute in
+ * double in both sets. */
 enum { HELD_FLOAT = STK_ARITH_DOMAINS, HELD };
 
 static loop *const loops[STK_ARITH_OPS][HELD] = {
@@ -78,12 +78,12 @@ static void open_operand(struct operand *o, const struct stk_job_source *source,
 	o->source = source;
 	o->as = held == HELD_FLOAT         ? STK_FLOAT
 		: held == STK_ARITH_DOUBLE ? STK_FLOAT64
-		: o->dtype == STK_UINT64   ? STK_UINT64 /* keeps the bits, which saturation would change */
+		: o->dtype == STK_UINT64   ? STK_UINT64 /* keeps all bits; the usual conversion would saturate */
 					   : STK_INT64;
 	o->values = NULL;
 }
 
-/* Loads a block of an operand. Repeated operands are the same in all blocks, so they are loaded only once. */
+/* Loads an operand's values for the block of outputs that begins at `at`. Repeated operands are the same in all blocks, so they are loaded only once. */
 static void load(struct operand *o, const struct stk_job *job, int k, int64_t at, int n)
 {
 	if (o->values && o->source->pattern == STK_JOB_REPEATED)
@@ -98,7 +98,7 @@ static void load(struct operand *o, const struct stk_job *job, int k, int64_t at
 	o->values = &o->block;
 }
 
-/* Integers wrap around to the type of the result: the lowest bytes are stored. */
+/* Stores the lowest bytes of integers, so that they wrap around to the type of the result. */
 #define STORE_LOW(type)                                                                                                                    \
 	for (int i = 0; i < n; i++)                                                                                                        \
 		((type *)y)[i] = (type)r->u[i];                                                                                            \
@@ -130,8 +130,8 @@ static bool has_zero(const uint64_t *b, int n)
 	return false;
 }
 
-/* Prepares comparisons of int64 with uint64, which are by value: a negative number is less than any unsigned one. In copies of the values, replaces such
- * pairs by (0, 1), or (1, 0) if the second is negative. */
+/* Prepares comparisons of int64 with uint64 numbers, which are by value: a negative number is less than any unsigned one. Copies the values, and replaces a
+ * pair that has a negative number by (0, 1), or by (1, 0) if the second is the negative one. */
 static void compare_by_value(struct operand *a, struct operand *b, int n)
 {
 	const int64_t *x = a->values, *y = b->values;

@@ -7,12 +7,12 @@
 
 #include "kernel/job/job_place.h"
 
-/* The run of one row: weights[at .. at + count - 1] belong to elements first .. first + count - 1. */
+/* The weights of one row of the matrix: weights[at .. at + count - 1] belong to elements first .. first + count - 1. */
 struct stk_band {
 	int32_t first, count, at;
 };
 
-/* The job's constants: `rows` bands, then the weights. */
+/* The parameters. The job's constants are `rows` bands, then the weights. */
 struct stk_bands {
 	int64_t outer, inner; /* products of the extents before and after the dimension */
 	int64_t bins, rows;   /* the dimension's extent in the input and in the output */
@@ -39,11 +39,11 @@ STK_HD void stk__bands_one(const struct stk_job *job, uint32_t i)
 	((float *)(void *)job->dst)[i] = sum;
 }
 
-/* Makes the job. table: the constants. */
+/* Makes the job. table: the job's constants. */
 STK_MUST_USE enum stk_status stk__job_bands(struct stk_jobs *jobs, const struct stk_bands *p, const void *table,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 
-/* Runs the job on the CPU; job->work has room for `bins` + `rows` vectors of eight floats. _avx2: the same, compiled for AVX2. */
+/* Runs the job on the CPU. job->work must have space for `bins` + `rows` vectors of eight floats. _avx2: the same source, compiled for AVX2. */
 void stk__bands_run(const struct stk_job *job);
 void stk__bands_run_avx2(const struct stk_job *job);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Weighted sums of bins that lie in the lanes of vectors. */
+ * Weighted sums on vectors: each lane has the bins of another column. */
 #ifndef STK_KERNEL_BANDS_LANES_H
 #define STK_KERNEL_BANDS_LANES_H
 
 #include "kernel/bands/bands.h"
 #include "kernel/common/lanes.h"
 
-/* Computes all rows of one vector of columns. x: the bins; y: room for the rows. */
+/* Computes all rows for one vector of columns. x: the bins; y: memory for the rows. */
 static inline void stk__bands_sum_lanes(const struct stk_job *job, const stk_lanes *x, stk_lanes *y)
 {
 	const struct stk_band *bands = job->constants;

@@ -4,7 +4,8 @@
 
 enum { SETS = 4, WIDE = SETS * STK_LANES };
 
-/* Computes neighbouring columns of an output: `sets` vectors of them. x and y: their addresses in the first rows, which are `pitch` floats apart. */
+/* Computes neighbouring columns of an output, `sets` vectors of them. x and y: addresses of the columns in the first rows of input and output; rows are
+ * `pitch` floats apart. */
 STK_LANES_INLINE void sum_columns(const struct stk_job *job, const float *x, float *y, int64_t pitch, const int sets)
 {
 	const struct stk_band *bands = job->constants;
@@ -23,7 +24,7 @@ STK_LANES_INLINE void sum_columns(const struct stk_job *job, const float *x, flo
 	}
 }
 
-/* Computes `count` columns at any positions, up to STK_LANES: number `at` and the following ones among all columns of all outer indices. */
+/* Computes `count` columns, at most STK_LANES, that need not be neighbours in memory. at: number of the first one among the columns of all outer indices. */
 static void sum_any(const struct stk_job *job, int64_t at, int count)
 {
 	const struct stk_bands *p = &STK_PARAMS(stk_bands, job);
@@ -52,7 +53,7 @@ static void sum_any(const struct stk_job *job, int64_t at, int count)
 	}
 }
 
-/* Computes all columns of one outer index, of which there is at least a vector. The last vector may repeat some columns of the one before. */
+/* Computes all columns of one outer index. There must be at least a vector of them. The last vector may compute some columns of the previous one again. */
 static void sum_outer(const struct stk_job *job, int64_t outer)
 {
 	const struct stk_bands *p = &STK_PARAMS(stk_bands, job);

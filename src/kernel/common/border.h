@@ -7,7 +7,8 @@
 
 #include <stdint.h>
 
-/* The values that are read around abcdef: a constant, aaa|abcdef|fff, cba|abcdef|fed, dcb|abcdef|edc, or def|abcdef|abc. */
+/* Which values are read before and after a row of six values abcdef. FILL: a constant; CLAMP: aaa|abcdef|fff; REFLECT: cba|abcdef|fed; REFLECT_101:
+ * dcb|abcdef|edc; WRAP: def|abcdef|abc. */
 enum stk_border { STK_BORDER_FILL, STK_BORDER_CLAMP, STK_BORDER_REFLECT, STK_BORDER_REFLECT_101, STK_BORDER_WRAP };
 
 /* Returns the index in 0 .. size - 1 of the value that is read at i, or -1 if the fill value is read. size is at least 1. */

@@ -10,7 +10,7 @@
 /* Declares the launch's dynamic shared memory as an array, inside a function. All such declarations refer to the same memory. */
 #define STK_SHARED_ARRAY(type, name) extern __shared__ __align__(16) type name[]
 
-/* Copies from device to shared memory that run asynchronously (before sm_80 they are done at once). commit closes the calling thread's current group of
+/* Asynchronous copies from device memory to shared memory. Before sm_80 they are ordinary copies. commit closes the calling thread's current group of
  * copies. wait(n), with a constant n, waits until at most the last n groups are unfinished. */
 static __device__ __forceinline__ void stk__copy_ahead4(void *to, const void *from)
 {
@@ -43,8 +43,8 @@ static __device__ __forceinline__ void stk__copy_commit(void)
 #define stk__copy_wait(n) ((void)0)
 #endif
 
-/* Returns x through an exchange that the compiler cannot see through. So it keeps the value in a register instead of computing it again at each use. All
- * threads of a warp must call it. */
+/* Returns x after an exchange between threads whose result the compiler cannot predict. So the compiler keeps the value in a register instead of computing
+ * it again at each use. All threads of a warp must call this. */
 static __device__ __forceinline__ uint32_t stk__keep(uint32_t x)
 {
 	return __shfl_sync(0xffffffffu, x, threadIdx.x % 32);
@@ -67,15 +67,15 @@ template <typename T> static __device__ __forceinline__ T *stk__keep_shared(T *p
 	return stk__shared_at<T>(stk__keep(stk__shared_number(p)));
 }
 
-/* Returns x in such a way that the compiler forgets what it knows of the value. For example, if it knows that x was loaded as 16 bits, it would extend the
- * sign at each use. */
+/* Returns x, but hides from the compiler how x was made. For example, a compiler that knows that x was loaded as 16 bits would extend the sign again at each
+ * use. */
 static __device__ __forceinline__ int32_t stk__forget(int32_t x)
 {
 	asm("" : "+r"(x));
 	return x;
 }
 
-/* The same for pointers: if the compiler knows that p is a sum, it would compute the sum again at each use. */
+/* Does the same for a pointer: a compiler that knows that p is a sum would compute the sum again at each use. */
 template <typename T> static __device__ __forceinline__ T *stk__forget(T *p)
 {
 	asm("" : "+l"(p));

@@ -11,15 +11,15 @@
 
 #define STK_GAUSSIAN_TABLE 128
 
-/* Returns exp(-d^2 scale): from the table, or computed if d is past its end. */
+/* Returns exp(-d^2 scale), from the table if it is long enough for d. */
 static inline double stk__gaussian_at(const double *table, int64_t d, double scale)
 {
 	d = d < 0 ? -d : d;
 	return d < STK_GAUSSIAN_TABLE ? table[d] : stk__exp(-(double)d * (double)d * scale);
 }
 
-/* Clips the interval from x - radius to x + radius to 0 .. size - 1. Returns false if nothing remains. Any x and radius are allowed: each sum adds numbers
- * of different signs or is known to be below size, so none overflows. */
+/* Clips the interval from x - radius to x + radius to 0 .. size - 1. Returns false if nothing remains. All values of x and radius are allowed, since no sum
+ * can overflow: it adds numbers of different signs, or is known to be below size. */
 static inline bool stk__gaussian_clip(int64_t x, int64_t radius, int64_t size, int64_t *first, int64_t *last)
 {
 	if (radius < 0 || size < 1 || (x < 0 ? x + radius < 0 : x >= size && x - radius >= size))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Eight floats as one vector, each a lane that computes for its own row, and moves between rows in memory and lanes. */
+ * A vector of eight floats, and moves between such vectors and rows in memory. Each lane of a vector computes for its own row. */
 #ifndef STK_KERNEL_COMMON_LANES_H
 #define STK_KERNEL_COMMON_LANES_H
 

@@ -5,11 +5,11 @@
 
 #include "kernel/common/cuda.cuh"
 
-/* Converts a float32 to uint8 like stk__convert_one: to nearest, halves up, saturating, NaN to 0. The sum is rounded down, so that it does not reach a whole
- * number that the exact x + 1/2 stays below. */
+/* Converts a float32 to uint8 like stk__convert_one: to nearest, halves up, saturating, NaN to 0. The sum x + 1/2 is rounded down: rounded to nearest, it
+ * could reach a whole number that is larger than the exact sum. */
 static __device__ __forceinline__ uint32_t stk__to_byte(float x)
 {
-	return min(__float2uint_rd(__fadd_rd(x, 0.5f)), 255u); /* the conversion saturates, and turns NaN into 0 */
+	return min(__float2uint_rd(__fadd_rd(x, 0.5f)), 255u); /* the conversion turns negative numbers and NaN into 0 */
 }
 
 /* Converts four values and packs them into a word; the first is in the lowest byte. */
@@ -19,8 +19,8 @@ static __device__ __forceinline__ uint32_t stk__to_bytes(float a, float b, float
 		__float2int_rd(__fadd_rd(c, 0.5f)), __float2int_rd(__fadd_rd(d, 0.5f)));
 }
 
-/* Stores lane i's pixel of three bytes, the lowest of `pixel` (the fourth is 0), at to + 3 * i, for each i < n. Stores whole words if all lanes have a pixel
- * and `to` is aligned. All lanes of a warp must call this. */
+/* Stores n pixels of three bytes: that of lane i at to + 3 * i, for each i < n. `pixel` has the three bytes in its lowest bits; its fourth byte is 0. Stores
+ * whole words if all lanes have a pixel and `to` is aligned. All lanes of a warp must call this. */
 static __device__ __forceinline__ void stk__store_rgb(uint8_t *to, uint32_t pixel, int32_t n)
 {
 	uint32_t lane = threadIdx.x % 32, from = 4 * lane / 3, shift = 8 * (4 * lane - 3 * from);

@@ -14,11 +14,12 @@ struct stk_texel_source {
 	const uint8_t *pixel; /* address of pixel (0, 0) */
 	int32_t row, w, h;    /* row: bytes from one row to the next */
 	int32_t begin, end;   /* columns begin .. end - 1 are in memory */
-	bool fills;           /* a position gives exactly the fill if all pixels that are mixed for it are outside */
-	bool clamps;          /* a position outside gives the nearest pixel inside */
+	bool fills;           /* if all pixels that a position is interpolated from are outside, the output is exactly the fill value */
+	bool clamps;          /* a position outside of the image reads the nearest pixel inside */
 };
 
-/* A pixel of C channels as it is stored. Bytes: packed in a word, the first in the lowest byte; bytes after the C-th are undefined. Floats: one each. */
+/* A pixel of C channels, as it is stored. Bytes are packed into a word, the first in the lowest byte; the bytes after the C-th are undefined. Floats are an
+ * array. */
 template <typename T, int C> struct stk_texel {
 	T value[C];
 };
@@ -26,12 +27,12 @@ template <int C> struct stk_texel<uint8_t, C> {
 	uint32_t word;
 };
 
-/* The rows of the output image, and the tile that a thread block makes of it: rows y0 to y1 - 1, from x0 on. A row may begin a few pixels further left, so
- * that its words are aligned. */
+/* The rows of the output image, and the tile that a thread block makes of it: rows y0 to y1 - 1, from column x0 on. A row may begin a few pixels further
+ * left, so that its words are aligned. */
 struct stk_texel_tile {
 	uint8_t *dst; /* address of pixel (0, 0) */
 	int32_t pitch, width, x0, y0, y1;
-	bool whole;    /* each row has 32 pixels for the warp */
+	bool whole;    /* each row has 32 pixels, one for each lane of the warp */
 	float *turn;   /* shared memory, 16-byte aligned: 4 * 32 floats for each warp; used if pixels are floats */
 	uint32_t left; /* the lane that holds the first of the two pixels in this lane's word of RGB */
 	uint32_t pick; /* selects the word's bytes from that pixel and the next (__byte_perm) */
@@ -45,7 +46,8 @@ template <typename T, int C> static __device__ constexpr bool stk__texel_words()
 	return sizeof(T) == 1 && C > 1;
 }
 
-/* Returns whether all pixels that are mixed for position (x, y) lie inside. x, y: the upper left pixel's position plus the fractions. False for NaN. */
+/* Returns whether all pixels that position (x, y) is interpolated from lie inside the image. x, y: position of the upper left one of these pixels, plus the
+ * fractions. Returns false for NaN. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ bool stk__texel_inside(const stk_texel_source &s, float x, float y)
 {
@@ -53,7 +55,7 @@ static __device__ __forceinline__ bool stk__texel_inside(const stk_texel_source 
 	return x >= (float)(s.begin + before) && x < (float)(s.end - after) && y >= 0 && y < (float)(s.h - LINEAR);
 }
 
-/* Returns whether the position is outside, but not so far that its fractions are not between 0 and 1. */
+/* Returns whether the position is outside of the image, but by less than 1e6 pixels: further away, floor and fraction need more than plain conversions. */
 template <bool LINEAR> static __device__ __forceinline__ bool stk__texel_outside(const stk_texel_source &s, float x, float y)
 {
 	const float far = 1e6f, before = LINEAR ? -1 : 0;
@@ -61,18 +63,18 @@ template <bool LINEAR> static __device__ __forceinline__ bool stk__texel_outside
 	return outside && x > -far && x < far && y > -far && y < far;
 }
 
-/* Returns whether the position is close enough for floor and fraction to be plain conversions. False for NaN. */
+/* Returns whether the position is so close to the origin that plain conversions give its floor and fraction. Returns false for NaN. */
 static __device__ __forceinline__ bool stk__texel_near(float x, float y)
 {
 	return fabsf(x) + fabsf(y) < 1e6f;
 }
 
-/* The data that are read for one output pixel: values, row by row, or words. They are used only after the reads of all pixels were issued. */
+/* The data that are read for one output pixel: values in the order of rows, or words. They are used only after the reads of all pixels have been issued. */
 template <typename T, int C, bool LINEAR, bool WORDS> struct stk_texel_patch {
 	T value[1 + LINEAR][(1 + LINEAR) * C];
 };
 template <typename T, int C, bool LINEAR> struct stk_texel_patch<T, C, LINEAR, true> {
-	uint32_t word[1 + LINEAR][2 + LINEAR], shift[1 + LINEAR]; /* shift, modulo 32: bits of the first word before the pixel */
+	uint32_t word[1 + LINEAR][2 + LINEAR], shift[1 + LINEAR]; /* shift, modulo 32: number of bits in the first word before the pixel */
 };
 
 template <typename T, int C, bool LINEAR>
@@ -168,7 +170,7 @@ static __device__ __forceinline__ void stk__texel_clamp(const stk_texel_source &
 
 /* ---- conversion and interpolation ---- */
 
-/* Returns value `at` of row r: first the left pixel's channels, then the right pixel's. */
+/* Returns value `at` of row r of the patch, which has the left pixel's channels, then the right pixel's. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ float stk__texel_value(const stk_texel_patch<T, C, LINEAR, false> &p, int r, int at)
 {
@@ -178,13 +180,13 @@ template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ float stk__texel_value(const stk_texel_patch<T, C, LINEAR, true> &p, int r, int at)
 {
 	uint32_t four = __funnelshift_r(p.word[r][at / 4], p.word[r][at / 4 + 1], p.shift[r]);
-	if (at % 4 == 0 || at % 4 == 3) /* conversion instructions for these bytes exist, and run on a unit of their own */
+	if (at % 4 == 0 || at % 4 == 3) /* the GPU has conversion instructions for bytes 0 and 3, which run on a unit of their own */
 		return (float)(at % 4 ? four >> 24 : four & 255);
 	return __uint_as_float(__byte_perm(four, 0x4b000000, 0x7440 + at % 4)) - 0x1p23f;
 }
 
-/* Converts a value from 0 to 255 to a byte in the lowest bits, to nearest, halves up. Both sums are rounded down: so the first does not reach a whole number
- * that the exact x + 1/2 stays below, and the second leaves the integer part in the lowest byte. */
+/* Converts a value from 0 to 255 to a byte in the lowest bits, to nearest, halves up. Both sums are rounded down: the first one, rounded to nearest, could
+ * reach a whole number that is larger than the exact sum, and the second must leave the integer part in the lowest byte. */
 static __device__ __forceinline__ uint32_t stk__texel_byte(float x)
 {
 	return __float_as_uint(__fadd_rd(__fadd_rd(x, 0.5f), 0x1p23f));
@@ -306,7 +308,7 @@ static __device__ __forceinline__ void stk__texel_store(
 
 /* ---- tiles ---- */
 
-/* Returns tile `block` of an image. aligned: as for stk__texel_across. */
+/* Returns tile `block` of an image. aligned: whether all rows begin at a multiple of 4 bytes. */
 static __device__ __forceinline__ stk_texel_tile stk__texel_tile_of(
 	uint8_t *dst, int64_t pitch, int32_t width, int32_t height, bool aligned, uint32_t block, float *turn)
 {
@@ -317,7 +319,7 @@ static __device__ __forceinline__ stk_texel_tile stk__texel_tile_of(
 	return {dst, (int32_t)pitch, width, x0, y0, min(y0 + STK_TEXEL_ROWS, height), whole, turn, left, stk__keep(pick)};
 }
 
-/* Returns the column at which a warp's pixels of row y begin. */
+/* Returns the column of the first pixel that a warp makes in row y. */
 template <typename T, int C> static __device__ __forceinline__ int32_t stk__texel_begin(const stk_texel_tile &t, int32_t y)
 {
 	uint32_t at = (uint32_t)(uintptr_t)t.dst + (uint32_t)(y * t.pitch);
@@ -344,8 +346,8 @@ static __device__ __forceinline__ void stk__texel_put(const stk_texel_tile &t, i
 	stk__texel_store(t, t.dst + (y * t.pitch + begin * (C * (int32_t)sizeof(T))), made, -begin, t.width - begin);
 }
 
-/* Makes the pixels of the ROWS rows from y on, which are read at the positions `at`. CLAMPED: some positions are outside, but all are near
- * (stk__texel_near). */
+/* Makes the pixels of the ROWS rows from y on. at: the positions to read. CLAMPED: some positions are outside of the image, but stk__texel_near holds for
+ * all. */
 template <bool CLAMPED, typename T, int C, bool LINEAR, int ROWS>
 static __device__ __forceinline__ void stk__texel_make(const stk_texel_source &s, const stk_texel_tile &t, int32_t y, float (&at)[ROWS][2])
 {
@@ -371,8 +373,8 @@ static __device__ __forceinline__ void stk__texel_make(const stk_texel_source &s
 		}
 }
 
-/* Makes the pixels of the ROWS rows from y on. place(column, row, at) computes the positions that output pixels inside the image are read at, for any number
- * of pixels. border(at) returns the pixel for any position. */
+/* Makes the pixels of the ROWS rows from y on. place(column, row, at) computes the positions in the source that output pixels are read from; it can compute
+ * any number of positions at once. border(at) returns the output pixel for any position. */
 template <typename T, int C, bool LINEAR, int ROWS, typename PLACE, typename BORDER>
 static __device__ __forceinline__ void stk__texel_rows(
 	const stk_texel_source &s, const stk_texel_tile &t, const stk_texel<T, C> &fill, int32_t y, PLACE place, BORDER border)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The size and number of the tiles of kernel/common/texels.cuh. The host uses it to count them, and the GPU to find them. */
+ * The size and number of the tiles of kernel/common/texels.cuh. The host uses these functions to count tiles, and the GPU to find its tile. */
 #ifndef STK_KERNEL_TEXELS_H
 #define STK_KERNEL_TEXELS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Elements are converted through double, which holds all types but the 64-bit integers exactly. The 64-bit integers are converted from their own type.
- * Common pairs of types have direct loops. */
+ * Converts elements through double, which holds all types except the 64-bit integers exactly. Those are converted from their own type. Common pairs of types
+ * have direct loops. */
 #include "kernel/convert/convert.h"
 
 #include "kernel/convert/convert_one.h"
@@ -49,8 +49,8 @@ static void to_double(double *restrict out, const void *src, enum stk_dtype dtyp
 	break
 #define PACK_INTEGER(type, low, high) PACK(type, x == x ? stk__nearest(x, low, high) : 0)
 
-/* The same for unsigned types that int32 holds, without a branch. For NaN the comparison with 0 is false too. Before the fraction is cut off, the largest
- * double below 0.5 is added, so that only fractions of at least a half round up. */
+/* Packs like PACK, for unsigned types that int32 holds, without a branch. NaN becomes 0, since its comparison with 0 is false too. Before the fraction is
+ * cut off, the largest double below 0.5 is added: so only fractions of at least a half round up. */
 #define PACK_UNSIGNED(type, high)                                                                                                          \
 	for (int i = 0; i < n; i++) {                                                                                                      \
 		double x = in[i] > 0 ? in[i] : 0;                                                                                          \

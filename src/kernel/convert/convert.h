@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Conversion between any two element types. To integers: to nearest, halves away from zero, saturating, NaN to 0. To bool: whether that integer is not 0, so
- * .4 gives false. To float32 from wider types, and to the 16-bit floats: to nearest even (for the latter through float32). */
+ * Conversion between any two element types. To integers: to nearest, halves away from zero, saturating, NaN to 0. To bool: as to an integer, then whether
+ * that is not 0; so 0.4 gives false. To float32 from wider types, and to the 16-bit floats: to nearest even (for the 16-bit floats, after a conversion to
+ * float32). */
 #ifndef STK_KERNEL_CONVERT_H
 #define STK_KERNEL_CONVERT_H
 

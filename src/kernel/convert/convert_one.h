@@ -16,8 +16,8 @@ STK_HD double stk__nearest(double x, double low, double high)
 	return part >= 0.5 ? whole + 1 : part <= -0.5 ? whole - 1 : whole;
 }
 
-/* Round to the nearest 64-bit integer. The largest ones are not representable as doubles: values that reach a limit are set to it, and smaller ones are
- * exact after rounding. */
+/* Round to the nearest 64-bit integer. Doubles do not represent the largest ones, so values that reach a limit are set to it; smaller values are exact after
+ * rounding. */
 STK_HD int64_t stk__nearest_int64(double x)
 {
 	if (!(x == x))
@@ -36,7 +36,7 @@ STK_HD uint64_t stk__nearest_uint64(double x)
 	return x >= 0x1p62 ? (uint64_t)x : (uint64_t)stk__nearest(x, 0, 0x1p62);
 }
 
-/* Returns whether the nearest integer is not 0. False for NaN, which is 0 as an integer. */
+/* Returns whether the nearest integer is not 0. Returns false for NaN, which is converted to the integer 0. */
 STK_HD bool stk__nearest_bool(double x)
 {
 	return x >= 0.5 || x <= -0.5;
@@ -121,7 +121,7 @@ STK_HD void stk__store_double(void *dst, int dtype, double x)
 	*(type *)dst = (type)(negative ? ((int64_t)bits < (int64_t)(low) ? (int64_t)(low) : (int64_t)bits)                                 \
 				       : (int64_t)(bits > (uint64_t)(high) ? (high) : bits))
 
-/* Stores one 64-bit integer, given by its bits and whether it is negative. */
+/* Stores a 64-bit integer, which is given by its bits and its sign. */
 STK_HD void stk__store_integer(void *dst, int dtype, uint64_t bits, bool negative)
 {
 	float single = negative ? (float)(int64_t)bits : (float)bits;

@@ -30,7 +30,7 @@ STK_HD uint16_t stk__float_to_half(float x)
 		return (uint16_t)(sign | 0x7e00 | (u >> 13 & 0x3ff));
 	if (u >= 0x477ff000) /* rounds to infinity */
 		return (uint16_t)(sign | 0x7c00);
-	if (u < 0x38800000) { /* subnormal: adding 0.5 leaves the result, rounded, in the low bits */
+	if (u < 0x38800000) { /* subnormal: adding 0.5 as float32 rounds the number and leaves it in the low bits */
 		float shifted = stk__bits_float(u) + 0.5f;
 		return (uint16_t)(sign | (stk__float_bits(shifted) - 0x3f000000));
 	}

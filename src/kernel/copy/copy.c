@@ -40,7 +40,7 @@ static inline void find_inside(const struct stk_copy_dim *d, int64_t *begin, int
 			*end = 0;
 		return;
 	}
-	/* distances to the first valid index and past the last one, in the direction of the step */
+	/* number of indices before the first valid one and before the end of the valid ones, counted in the direction of the step */
 	int64_t step = d->step > 0 ? d->step : -d->step;
 	int64_t before = d->step > 0 ? -d->start : d->start - (d->limit - 1);
 	int64_t after = d->step > 0 ? d->limit - d->start : d->start + 1;
@@ -76,7 +76,7 @@ enum stk_status stk__job_copy(struct stk_jobs *jobs, const struct stk_tensor *in
 	copy->element = convert || job.src_dtype[0] != job.dst_dtype ? 0 : (int32_t)to;
 	if (jobs->keep)
 		return jobs->keep(jobs, &job, err);
-	if (copy->element) /* wide registers bring no gain */
+	if (copy->element) /* AVX2 does not make copies without conversion faster */
 		stk__copy_run(&job);
 	else
 		STK_JOB_LOOP(jobs, job.n, stk__copy_run)(&job);
@@ -101,7 +101,7 @@ enum stk_status stk__job_copy_rows(struct stk_jobs *jobs, const struct stk_tenso
 		return keep_rows(jobs, in, out, rows, err);
 	int64_t size = stk__job_size(out->desc.dtype), length = rows->length * size;
 	uint8_t *dst = (uint8_t *)out->data + rows->first * size;
-	if (rows->count == 1) /* saves the selection of a loop in stk__job_put */
+	if (rows->count == 1) /* calling memcpy here is faster than letting stk__job_put select a loop */
 		memcpy(dst, in->data, (size_t)length);
 	else
 		stk__job_put(dst, rows->stride * size, in->data, length, rows->count, length);
@@ -144,7 +144,7 @@ static const struct stk_job_launch launches[] = {
 	[FLAT_CONVERT] = {"copy_gpu_flat", "job_convert_flat", 0},
 };
 
-/* Returns whether the two copies may run as one. Copies have only source 0: the strides of source 1 are 0, and its address is NULL. */
+/* Returns whether the two copies may run as one. Only source 0 is compared, since copies have no source 1. */
 static bool joins(const struct stk_job *job, const struct stk_job *next)
 {
 	return STK_PARAMS(stk_job_copy, job).element == STK_PARAMS(stk_job_copy, next).element && !STK_PARAMS(stk_job_copy, next).fills;

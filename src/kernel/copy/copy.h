@@ -12,26 +12,26 @@ struct stk_job_copy {
 };
 STK_PARAMS_FIT(stk_job_copy);
 
-/* One dimension of a copy's output, outermost first. Its index i reads index start + step * i of a source dimension; outside of 0 .. limit - 1 the output
- * gets the fill. `src` determines the source dimension, so a transposition is an order of strides. */
+/* One dimension of a copy's output; the outermost is first. Its index i reads index start + step * i of a dimension of the source. If that is outside of 0
+ * .. limit - 1, the output gets the fill value. `src` is the stride of the source dimension, so the order of these strides expresses a transposition. */
 struct stk_copy_dim {
 	int64_t size;               /* extent in the output; may be 0 */
 	int64_t start, step, limit; /* step may be negative or 0 (repeats) */
 	int64_t dst, src;           /* strides in elements; any sign */
 };
 
-/* Computes dims[0 .. ndim - 1] for the usual case, a dense source of `shape` and a dense output. order: the source dimension of each output dimension; NULL
- * for the same order. start, step: by output dimension; NULL for 0 and 1. size: extents of the output. */
+/* Computes dims[0 .. ndim - 1] for a dense source of `shape` and a dense output. order: the source dimension of each output dimension; NULL if the order
+ * stays. start, step: for each output dimension; NULL for 0 and 1. size: extents of the output. */
 void stk__copy_dims(struct stk_copy_dim *dims, int ndim, const int64_t *shape, const int *order, const int64_t *start, const int64_t *step,
 	const int64_t *size);
 
-/* Makes a copy job. fill: an element of the output's type, or NULL if no index is outside of the source. Elements of equal types are moved unchanged, unless
- * `convert` is set (which makes bools 0 or 1). Only data and type of in and out are used, not their shapes. */
+/* Makes a copy job. fill: an element of the output's type, or NULL if no index is outside of the source. If both types are the same, bits are copied
+ * unchanged, unless `convert` is set (which makes bools 0 or 1). Of in and out, only data and type are used, not the shape. */
 STK_MUST_USE enum stk_status stk__job_copy(struct stk_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out,
 	const struct stk_copy_dim *dims, int ndim, const void *fill, bool convert, struct stk_error *err);
 
-/* Makes a copy job from a dense source of the same type: rows of `length` elements become `stride` elements apart in the output, beginning with its element
- * `first`. Concatenation along a dimension makes one such job for each input. */
+/* Parameters of a copy from a dense source to an output of the same type: rows of `length` elements become `stride` elements apart in the output, beginning
+ * with its element `first`. Concatenation along a dimension makes one such job for each input. */
 struct stk_job_rows {
 	int64_t count, length, first, stride;
 };

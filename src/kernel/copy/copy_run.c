@@ -12,7 +12,7 @@
  * output. */
 struct copy {
 	const struct stk_job *job;
-	int32_t ndim, element; /* bytes in the output */
+	int32_t ndim, element; /* size of an element in the output, in bytes */
 	bool converts;
 	_Alignas(8) uint8_t fill[16];
 };
@@ -34,8 +34,8 @@ static void fill_all(const struct copy *c, int at, uint8_t *dst, int64_t begin, 
 		stk__job_put(dst, d->dst, c->fill, 0, end - begin, c->element);
 }
 
-/* Converts a run of n elements. Elements that are not contiguous are gathered before and scattered afterwards. A separate function, so that other copies do
- * not pay for its buffers. */
+/* Converts a run of n elements. Elements that are not contiguous are gathered before the conversion and scattered after it. This is a separate function so
+ * that other copies do not pay for its buffers. */
 static __attribute__((noinline)) void convert_run(
 	const struct stk_job *job, uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step, int64_t n)
 {
@@ -43,7 +43,7 @@ static __attribute__((noinline)) void convert_run(
 	_Alignas(8) uint8_t from[8 * PART], to[8 * PART];
 	int32_t from_size = stk__job_size(job->src_dtype[0]), to_size = stk__job_size(job->dst_dtype);
 	bool gathers = src_step != from_size, scatters = dst_step != to_size;
-	if (src_step == 0) { /* all elements are the same one */
+	if (src_step == 0) { /* all outputs read the same element */
 		stk__convert_one(to, job->dst_dtype, src, job->src_dtype[0]);
 		if (scatters)
 			stk__job_put(dst, dst_step, to, 0, n, to_size);

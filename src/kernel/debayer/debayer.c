@@ -7,8 +7,8 @@
 
 enum { PART = 512 }; /* pixels that are processed together */
 
-/* Processes pixels begin .. begin + n - 1 of a row. Those with (x & 1) == phase have the row's own colour, the others are green. own: index of the row's
- * colour in a pixel; the third colour has index 2 - own. `sum` holds the sum of four values. */
+/* Makes output pixels begin .. begin + n - 1 of a row. Pixels with (x & 1) == phase have the row's own colour in the sensor's data, the others have green.
+ * own: index of the row's own colour in an output pixel; the third colour has index 2 - own. `sum` is a type that holds the sum of four values. */
 #define ROW(name, type, sum)                                                                                                               \
 	static inline __attribute__((always_inline)) void name##_part(type *restrict out, const type *restrict north,                      \
 		const type *restrict row, const type *restrict south, int begin, int n, int phase, int own)                                \

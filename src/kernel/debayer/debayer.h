@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Demosaicing: makes RGB images from the data of a sensor with a Bayer filter, where each pixel has one colour of three. The other colours are means of the
- * nearest pixels that have them, with the weights and rounding of OpenCV, which DALI's operator uses. A thread of the GPU, or an iteration of the CPU's
+ * Demosaicing: makes RGB images from the data of a sensor with a Bayer filter, of whose three colours each pixel has one. The other two colours are means of
+ * the nearest pixels that have them, with the weights and rounding of OpenCV, which DALI's operator uses. A thread of the GPU, or an iteration of the CPU's
  * loop, makes one pixel. */
 #ifndef STK_KERNEL_DEBAYER_H
 #define STK_KERNEL_DEBAYER_H
@@ -18,14 +18,14 @@ enum stk_debayer_method {
 	STK_DEBAYER_GRAY   /* one channel: the luma of BILINEAR */
 };
 
-/* Plain data. Images are dense. blue_x and blue_y: 0 if the blue pixels are in odd columns (rows), 1 if in even ones. */
+/* The parameters. Images are dense. blue_x and blue_y: 0 if the blue pixels are in odd columns (rows), 1 if in even ones. */
 struct stk_debayer {
 	int32_t width, height;
 	int32_t method, blue_x, blue_y;
 	bool wide; /* uint16, otherwise uint8 */
 };
 
-/* Makes all pixels on the CPU. `pixels`: number of pixels in all frames. */
+/* Makes all pixels on the CPU. pixels: total number of pixels of all frames. */
 void stk__debayer_run(const struct stk_debayer *b, const void *src, void *dst, int64_t pixels);
 /* Does the same, compiled for AVX2. */
 void stk__debayer_run_avx2(const struct stk_debayer *b, const void *src, void *dst, int64_t pixels);
@@ -48,8 +48,8 @@ STK_HD int32_t stk__debayer_size(int32_t a)
 	return a < 0 ? -a : a;
 }
 
-/* Makes pixel i, counted over all frames. The outermost pixels repeat their inner neighbours. Images smaller than 3 x 3, which have no inner pixels, become
- * 0. */
+/* Makes pixel i, counted over all frames. Pixels at the edge copy the nearest pixel that is not at the edge. Images smaller than 3 x 3, where all pixels are
+ * at the edge, become 0. */
 STK_HD void stk__debayer_one(const struct stk_debayer *b, const void *src, void *dst, uint32_t i)
 {
 	uint32_t row = i / (uint32_t)b->width, frame = row / (uint32_t)b->height;
@@ -67,7 +67,7 @@ STK_HD void stk__debayer_one(const struct stk_debayer *b, const void *src, void 
 	int32_t own = stk__debayer_load(b, src, at), west = stk__debayer_load(b, src, at - 1), east = stk__debayer_load(b, src, at + 1),
 		north = stk__debayer_load(b, src, at - w), south = stk__debayer_load(b, src, at + w);
 	bool column = (x + b->blue_x) % 2 != 0, line = (y + b->blue_y) % 2 != 0; /* whether this is a column (row) with blue pixels */
-	if (column != line) { /* green: red and blue are on the sides, and above and below */
+	if (column != line) { /* a green pixel: red and blue are to its left and right, and above and below it */
 		int32_t side = west + east, above = north + south, blue = line ? side : above, red = line ? above : side;
 		if (b->method == STK_DEBAYER_GRAY) {
 			stk__debayer_store(b, dst, out, (blue * 1868 + red * 4899 + own * (2 * 9617) + (1 << 14)) >> 15);

@@ -3,12 +3,13 @@
 #include "kernel/debayer/debayer.h"
 #include "kernel/job/job_find.cuh"
 
-/* Four pixels of a row of the source as bytes of a word, and their left and right neighbours. */
+/* Four pixels of a row of the source as the bytes of `own`, and the words with their left and right neighbours. */
 struct row_words {
 	uint32_t west, own, east;
 };
 
-/* Loads four pixels and their neighbours. from: address of the first pixel. Outside of the row, pixels are 0. */
+/* Loads four pixels and their neighbours. from: address of the first pixel. first, last: whether they are the first or last pixels of the row; the
+ * neighbours outside of the row are 0. */
 static __device__ __forceinline__ row_words load_row(const uint8_t *from, bool first, bool last)
 {
 	const uint32_t *words = (const uint32_t *)(const void *)from;
@@ -22,7 +23,7 @@ static __device__ __forceinline__ uint32_t average(uint32_t a, uint32_t b)
 	return (a | b) - ((a ^ b) >> 1 & 0x7f7f7f7f);
 }
 
-/* Returns (a + b + c + d + 2) / 4 for two bytes, the first and third after a shift by `shift` bits; 0 in the others. */
+/* Returns (a + b + c + d + 2) / 4 for bytes 0 and 2 of the four words, after a shift to the right by `shift` bits. The other bytes of the result are 0. */
 static __device__ __forceinline__ uint32_t average(uint32_t a, uint32_t b, uint32_t c, uint32_t d, int shift)
 {
 	const uint32_t two = 0x00ff00ff;
@@ -30,12 +31,13 @@ static __device__ __forceinline__ uint32_t average(uint32_t a, uint32_t b, uint3
 	return (sum >> 2 & two) << shift;
 }
 
-/* Makes pixels x to x + 3 of a row with neighbours on both sides, as stk__debayer_one does. GREEN: index of the first green pixel. */
+/* Makes pixels x to x + 3 of a row as stk__debayer_one does. n, o and s: the row above, the row itself, and the row below. GREEN: index of the first green
+ * pixel. */
 template <int GREEN>
 static __device__ __forceinline__ void mix_words(const row_words &n, const row_words &o, const row_words &s, bool line, uint32_t (&rgb)[3])
 {
 	const uint32_t greens = GREEN ? 0xff00ff00 : 0x00ff00ff;
-	const int others = GREEN ? 0 : 8; /* shift to the first pixels that are not green */
+	const int others = GREEN ? 0 : 8; /* shift to the first pixel that is not green */
 	uint32_t side = average(o.west, o.east), above = average(n.own, s.own);
 	uint32_t cross = average(o.west, o.east, n.own, s.own, others), corners = average(n.west, n.east, s.west, s.east, others);
 	uint32_t own = (side & greens) | (o.own & ~greens), other = (above & greens) | corners;
@@ -59,7 +61,7 @@ static __device__ __forceinline__ void make_four(const stk_debayer &b, const uin
 		mix_words<0>(n, o, s, line, rgb);
 	else
 		mix_words<1>(n, o, s, line, rgb);
-	uint32_t select = 0x3210 + first - (last << 12); /* the outermost pixels repeat their inner neighbours */
+	uint32_t select = 0x3210 + first - (last << 12); /* pixels at the edge copy the nearest pixel that is not at the edge */
 #pragma unroll
 	for (int c = 0; c < 3; c++)
 		rgb[c] = __byte_perm(rgb[c], 0, select);

@@ -21,14 +21,14 @@ enum stk_status stk__job_decibels(struct stk_jobs *jobs, const struct stk_decibe
 
 /* ---- on the GPU ---- */
 
-/* The launches, counted from STK_LAUNCH_decibels: the largest value of each tensor whose reference it is, then the outputs. */
+/* The launches, counted from STK_LAUNCH_decibels: LARGEST finds the largest value of each tensor that is measured relative to it, OUTPUTS makes the outputs. */
 enum { LARGEST, OUTPUTS };
 static const struct stk_job_launch launches[] = {
 	[LARGEST] = {"decibels_gpu", "job_decibels_largest", 0},
 	[OUTPUTS] = {"decibels_gpu", "job_decibels", 0},
 };
 
-/* Computes a job's memory: one word of the constants, which begins as 0, holds the largest value that the device finds. */
+/* Computes the sizes of a job's memory. One word of the constants, which begins as 0, receives the largest value that the device finds. */
 static void memory(const struct stk_job *job, uint64_t *constants, uint64_t *work)
 {
 	*constants = STK_PARAMS(stk_decibels, job).reference == 0 ? sizeof(uint32_t) : 0;

@@ -48,7 +48,7 @@ STK_HD float stk__decibels_log2(float x)
 {
 	bool small = x < 0x1p-126f;
 	float scaled = small ? x * 0x1p24f : x;
-	uint32_t bits = stk__decibels_bits(scaled), shifted = bits - 0x3f3504f3u;   /* the bits of sqrt(1/2) */
+	uint32_t bits = stk__decibels_bits(scaled), shifted = bits - 0x3f3504f3u;   /* subtracts the bits of sqrt(1/2) */
 	int32_t exponent = (int32_t)(shifted >> 23) - (shifted >> 31 ? 1 << 9 : 0); /* the same as an arithmetic shift of a signed number */
 	float m = stk__decibels_float(bits - ((uint32_t)exponent << 23)), t = (m - 1) / (m + 1), z = t * t;
 	float series = 2.88539008f +
@@ -57,7 +57,7 @@ STK_HD float stk__decibels_log2(float x)
 	return bits == 0 || bits >= 0x7f800000u ? (bits == 0 ? stk__decibels_float(0xff800000u) : x) : result;
 }
 
-/* Returns the output for x. reference: as resolved. NaNs become the lowest output. */
+/* Returns the output for x. reference: p->reference, or the value that is used instead of 0. NaNs become the lowest output. */
 STK_HD float stk__decibels_one(const struct stk_decibels *p, float reference, float x)
 {
 	float ratio = x / reference;

@@ -30,7 +30,8 @@ struct stk_enhance_step {
 	float factor;  /* for the other kinds: 1 keeps the image, 0 gives the degenerate version */
 };
 
-/* Plain data. Images of bytes, dense: `frames` of height x width pixels with `channels` values. channels is 1 or 3; any number for sharpness. */
+/* The parameters. Images are dense and have bytes: `frames` frames of height x width pixels with `channels` values. channels is 1 or 3, or any number for
+ * sharpness. */
 struct stk_enhance {
 	int64_t frames;
 	int32_t width, height, channels;
@@ -80,7 +81,8 @@ STK_HD void stk__enhance_hue(int32_t p[3], int32_t shift)
 	most = most > b ? most : b;
 	least = least < b ? least : b;
 	int32_t range = most - least;
-	/* Two of the three distances from the largest value, in sixths of a turn; the third is zero. */
+	/* The hue is computed from the distances of the channels from the largest value, in sixths of a turn. One of the three is zero; these are the other
+	 * two. */
 	int32_t red = r == most, green = !red & (g == most), base = stk__enhance_pick(red, 0, stk__enhance_pick(green, 2, 4));
 	int32_t plus = most - stk__enhance_pick(red, b, stk__enhance_pick(green, r, g)),
 		minus = most - stk__enhance_pick(red, g, stk__enhance_pick(green, b, r));
@@ -124,8 +126,8 @@ STK_HD void stk__enhance_load(const struct stk_enhance *e, const uint8_t *pixel,
 		stk__enhance_pixel(p, &e->step[k], mean);
 }
 
-/* Returns the mean of the 3 x 3 neighbourhood, in which the middle pixel counts five times. Pixels at the edge, which have fewer neighbours, are not
- * smoothed. */
+/* Returns the mean of the 3 x 3 neighbourhood, in which the middle pixel counts five times. around: sum of the eight neighbours. Pixels at the edge, which
+ * have fewer neighbours, are not smoothed. */
 STK_HD int32_t stk__enhance_smooth(int32_t around, int32_t middle)
 {
 	return (around + 5 * middle + 6) / 13;
@@ -143,7 +145,7 @@ STK_HD uint8_t stk__enhance_sharpen(const struct stk_enhance *e, const uint8_t *
 	return (uint8_t)stk__enhance_mix(stk__enhance_smooth(around - src[i], src[i]), src[i], e->step[0].factor);
 }
 
-/* Makes output i of the second phase: a pixel, or a value for sharpness. means: of each frame, if a step needs it. */
+/* Makes output i of the second phase: a pixel, or a value for sharpness. means: the mean luma of each frame, if a step needs it. */
 STK_HD void stk__enhance_one(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst, const int32_t *means, uint32_t i)
 {
 	int32_t p[3];

@@ -6,7 +6,8 @@ void stk__equalize_tiles(struct stk_equalize *e, int32_t tiles_x, int32_t tiles_
 	bool even = e->width % tiles_x == 0 && e->height % tiles_y == 0;
 	e->tiles_x = tiles_x;
 	e->tiles_y = tiles_y;
-	/* Like OpenCV's padding: unless both extents are multiples of their number of tiles, tiles grow along both axes, even along one that is a multiple. */
+	/* As in OpenCV: unless both extents are multiples of their number of tiles, tiles grow by 1 along both axes, even along an axis whose extent is a
+	 * multiple. */
 	e->tile_w = e->width / tiles_x + !even;
 	e->tile_h = e->height / tiles_y + !even;
 	double limit = (double)clip_limit * e->tile_w * e->tile_h / STK_EQUALIZE_BINS;

@@ -17,19 +17,19 @@
 
 enum { STK_EQUALIZE_BINS = 256 };
 
-/* How a table that is not adaptive is made from its counts. */
+/* The rule that makes a table from counts of values, for equalisation that is not adaptive. */
 enum stk_equalize_table {
 	STK_EQUALIZE_OPENCV,
 	STK_EQUALIZE_PILLOW,  /* ImageOps.equalize: the largest value does not have to become 255 */
 	STK_EQUALIZE_STRETCH, /* ImageOps.autocontrast: maps the range from the smallest to the largest value linearly to 0 .. 255 */
 };
 
-/* Plain data. Images of bytes, dense: `outer` planes of height x width pixels with `channels` values. */
+/* The parameters. Images are dense and have bytes: `outer` planes of height x width pixels with `channels` values. */
 struct stk_equalize {
 	int64_t outer;
 	int32_t width, height, channels;
 	int32_t tiles_x, tiles_y; /* 0: not adaptive, one table for each plane and channel */
-	int32_t tile_w, tile_h;   /* extents of the tiles, which may exceed the image; it is mirrored there */
+	int32_t tile_w, tile_h;   /* extents of the tiles; the last ones may reach beyond the image, which is mirrored there */
 	int32_t limit;            /* maximum count of a bin; 0: no maximum */
 	uint8_t table;            /* enum stk_equalize_table */
 	uint8_t lightness;        /* equalises only the lightness L of RGB pixels */
@@ -45,14 +45,14 @@ struct stk_equalize_data {
 /* Sets the extents of the tiles. */
 void stk__equalize_tiles(struct stk_equalize *e, int32_t tiles_x, int32_t tiles_y, float clip_limit);
 
-/* Equalises all planes on the CPU; the caller provides data->tables. */
+/* Equalises all planes on the CPU. The caller provides the memory data->tables. */
 void stk__equalize_run(const struct stk_equalize *e, const struct stk_equalize_data *data);
 /* Does the same, compiled for AVX2. */
 void stk__equalize_run_avx2(const struct stk_equalize *e, const struct stk_equalize_data *data);
 
 STK_PARAMS_FIT(stk_equalize);
 
-/* Makes the job. lab: tables for lightness; NULL without. in and out have type uint8. */
+/* Makes the job. lab: tables for conversions to and from L*a*b*, if only lightness is equalised; otherwise NULL. in and out have type uint8. */
 STK_MUST_USE enum stk_status stk__job_equalize(struct stk_jobs *jobs, const struct stk_equalize *e, const struct stk_lab_tables *lab,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 

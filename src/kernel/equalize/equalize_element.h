@@ -94,7 +94,7 @@ STK_HD uint8_t stk__equalize_stretch(const struct stk_equalize_range *r, int32_t
 	return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
 }
 
-/* Returns entry i. table: enum stk_equalize_table. count: that of value i; below: the sum of those before it. */
+/* Returns entry i of a table. table: enum stk_equalize_table. count: number of pixels with value i; below: number of pixels with smaller values. */
 STK_HD uint8_t stk__equalize_entry(uint8_t table, const struct stk_equalize_range *r, int32_t i, int32_t below, int32_t count)
 {
 	return table == STK_EQUALIZE_PILLOW    ? stk__equalize_pillow(r, i, below)
@@ -114,7 +114,7 @@ STK_HD void stk__equalize_adaptive(int32_t *counts, int32_t limit, int32_t n, ui
 	}
 }
 
-/* Makes the table for `n` pixels with these counts, which are overwritten. */
+/* Makes the table for `n` pixels. counts: number of pixels with each value; they are overwritten. */
 STK_HD void stk__equalize_table(const struct stk_equalize *e, int32_t *counts, int32_t n, uint8_t *table)
 {
 	struct stk_equalize_range r;
@@ -138,7 +138,7 @@ STK_HD void stk__equalize_table(const struct stk_equalize *e, int32_t *counts, i
 	}
 }
 
-/* Along one axis: the two tiles whose centres a pixel is between, and the weight of the second. At the edges both are the same tile. */
+/* Along one axis: the two tiles between whose centres a pixel lies, and the weight of the second. At the edges both are the same tile. */
 struct stk_equalize_near {
 	int32_t first, second;
 	float share;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Adaptively equalised histograms on the GPU, and those of images with a number of channels that the shared launches for images do not support
- * (kernel/image/image.h): a thread block per table, then a thread per output or pixel. */
+ * Equalisation on the GPU with a thread block per table, then a thread per output or pixel: for adaptive equalisation, and for images with a number of
+ * channels that the shared launches for images do not support (kernel/image/image.h). */
 #include "kernel/equalize/equalize_element.h"
 #include "kernel/job/job_find.cuh"
 #include "kernel/job/job_place.h"
 
 #define THREADS STK_JOB_THREADS
-/* pixels that a thread loads before it counts them, since a load does not start before an earlier atomic operation has ended */
+/* number of pixels that a thread loads before it counts them, since a load does not start before an earlier atomic operation has ended */
 #define AT_ONCE 8
 
 extern "C" __global__ void __launch_bounds__(THREADS) job_equalize_tables(const __grid_constant__ stk_job_gpu_view v)
@@ -39,7 +39,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) job_equalize(const __grid_
 {
 	const stk_job_gpu_item &it = v.items[find_item(v)];
 	outputs o = outputs_of(v, it, it.job.n);
-	const stk_equalize e = STK_PARAMS(stk_equalize, &it.job); /* a copy, which stores of bytes cannot change */
+	const stk_equalize e =
+		STK_PARAMS(stk_equalize, &it.job); /* a copy in registers: the compiler knows that stores of bytes do not change it */
 	stk_equalize_data data = stk__job_equalize_data(&it.job);
 	for (uint32_t i = o.begin; i < o.end; i += THREADS)
 		stk__equalize_one(&e, &data, i);

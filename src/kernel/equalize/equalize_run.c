@@ -6,8 +6,8 @@
 
 enum { TOGETHER = 4 };
 
-/* Counts the values of a few whole channels in one traversal. Neighbouring pixels are often equal, so every second pixel is counted in another array; then
- * no increment waits for the one before it. */
+/* Counts the values of n channels, from `first` on, in one traversal. Neighbouring pixels are often equal, so every second pixel is counted in another
+ * array: otherwise an increment would wait for the one before it. */
 static inline void count_channels(
 	const struct stk_equalize *e, const uint8_t *src, int32_t first, int32_t n, int32_t counts[][STK_EQUALIZE_BINS])
 {
@@ -61,7 +61,7 @@ static void equalize_channels(const struct stk_equalize *e, const struct stk_equ
 	}
 }
 
-/* The values of one plane, `step` bytes apart, and the tables of its tiles. */
+/* The values of one plane, which are `step` bytes apart, and the tables of its tiles. */
 struct plane {
 	const uint8_t *src;
 	uint8_t *dst;
@@ -89,7 +89,7 @@ static void make_tables(const struct stk_equalize *e, const struct plane *p, uin
 	}
 }
 
-/* Data that are the same for all rows of a few columns: the tables of their tiles, and the weight of the right one. */
+/* Data about a few columns that are the same for all rows: the tables of the tiles to the left and right, and the weight of the right one. */
 enum { COLUMNS = 256 };
 struct columns {
 	int32_t left[COLUMNS], right[COLUMNS];

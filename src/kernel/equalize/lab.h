@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Converts between sRGB pixels in bytes and CIE L*a*b* in integers, so that all machines agree: L * 255 / 100, a + 128, b + 128. Scales and rounding are
- * those of OpenCV's conversions of 8-bit images (modules/imgproc, color_lab.cpp), which DALI's clahe uses; a and b differ by 1 in one pixel of ten thousand. */
+ * Converts between sRGB pixels in bytes and CIE L*a*b*. The bytes of the latter are L * 255 / 100, a + 128 and b + 128. The arithmetic is in integers, so
+ * that all machines give the same. Scales and rounding are those of OpenCV's conversions of 8-bit images (modules/imgproc, color_lab.cpp), which DALI's
+ * clahe uses; a and b differ by 1 in one pixel of ten thousand. */
 #ifndef STK_KERNEL_LAB_H
 #define STK_KERNEL_LAB_H
 
@@ -9,7 +10,8 @@
 
 #include <stdint.h>
 
-/* Fixed point: linear light 0 .. 255 and XYZ have 3 bits of fraction, cube roots 15; in the inverse, XYZ has 14 and linear light 12. */
+/* Numbers of fraction bits in fixed point: 3 for linear light (0 .. 255) and XYZ, 15 for cube roots; in the inverse conversion, 14 for XYZ and 12 for linear
+ * light. */
 enum { STK_LAB_ROOTS = 256 * 3 / 2 * 8, STK_LAB_LIGHTS = 4096 };
 
 struct stk_lab_tables {

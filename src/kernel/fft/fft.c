@@ -5,7 +5,7 @@
 #include "base/math.h"
 #include "base/memory.h"
 
-/* Splits n into radices. Returns the factor that remains: 1 if n has no prime factors but 2, 3 and 5. */
+/* Splits n into radices. Returns the factor that remains, which is 1 if n has only the prime factors 2, 3 and 5. */
 static int32_t split(int32_t n, struct stk_fft *f)
 {
 	static const uint8_t radices[] = {4, 2, 3, 5};
@@ -68,8 +68,8 @@ static float *put(float *to, struct complex c)
 	return to + 2;
 }
 
-/* Transforms n numbers, a power of two, by Stockham's stages of radix 2. other: memory for n numbers; roots: unit(k, n) for k below n / 2. Returns x or
- * `other`, whichever has the result. */
+/* Transforms n numbers, where n is a power of two, by Stockham's stages of radix 2. other: memory for n numbers; roots[k] is unit(k, n), for k below n / 2.
+ * Returns the array with the result: x or `other`. */
 static struct complex *transform(struct complex *x, struct complex *other, const struct complex *roots, int64_t n)
 {
 	for (int64_t half = n / 2, s = 1; half >= 1; half /= 2, s *= 2) {
@@ -86,7 +86,7 @@ static struct complex *transform(struct complex *x, struct complex *other, const
 	return x;
 }
 
-/* Fills in the tables of Bluestein's method. */
+/* Computes the tables of Bluestein's method. */
 static enum stk_status chirp_tables(const struct stk_fft *f, float *tables, struct stk_error *err)
 {
 	int64_t n = f->complex, padded = f->padded;

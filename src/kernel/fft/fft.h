@@ -20,7 +20,7 @@
 /* The longest signal is 2^22 elements; each stage divides the length by 2 at least. */
 enum { STK_FFT_STAGES = 24, STK_FFT_LONGEST = 1 << 22 };
 
-/* A plan, as plain data. Tables are floats; the fields say where each begins. */
+/* A plan: plain data, without pointers. The tables of a plan are one array of floats; fields such as `twiddles` are offsets in it. */
 struct stk_fft {
 	int32_t n;       /* length of the real signal */
 	int32_t bins;    /* n / 2 + 1: length of its spectrum */

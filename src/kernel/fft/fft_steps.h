@@ -25,7 +25,7 @@ typedef uint32_t stk_fft_index;      /* large enough for all lengths, and faster
 typedef int64_t stk_fft_index;
 #endif
 
-/* The index of number i in memory. The GPU leaves gaps, so that threads access different banks. */
+/* Maps number i to its index in memory. The GPU leaves gaps, so that threads access different banks. */
 #ifndef STK_FFT_PLACE
 #define STK_FFT_PLACE(i) (i)
 #endif
@@ -51,7 +51,7 @@ struct stk_fft_at {
 	const float *w;
 };
 
-/* Sets *to to number k of a butterfly's results, *from, times its twiddle factor. */
+/* Sets *to to *from, which is result k of a butterfly, times its twiddle factor. */
 STK_FFT_INLINE void stk__fft_twiddle(stk_fft_complex *to, const struct stk_fft_at *at, int radix, int k, const stk_fft_complex *from)
 {
 	if (k == 0 || at->m == 1)
@@ -117,7 +117,7 @@ STK_FFT_INLINE void stk__fft_radix4(const stk_fft_complex *x, stk_fft_complex *y
 	stk__fft_put(y, at, 4, made);
 }
 
-/* Does the work of two stages of radix 4, without storing results in between. at: in the first of them, with p below m / 4. */
+/* Does the work of two stages of radix 4 without storing the results of the first. at: the position in the first stage, with p below m / 4. */
 STK_FFT_INLINE void stk__fft_radix16(const stk_fft_complex *x, stk_fft_complex *y, const struct stk_fft_at *at)
 {
 	stk_fft_complex between[4][4], made[4];
@@ -191,7 +191,7 @@ STK_FFT_INLINE void stk__fft_convolve(const struct stk_fft *f, const float *tabl
 	to->im = -to->im;
 }
 
-/* Conjugates number j again, and multiplies it by the chirp. */
+/* Conjugates number j, which stk__fft_convolve conjugated too, and multiplies it by the chirp. */
 STK_FFT_INLINE void stk__fft_unchirp(const struct stk_fft *f, const float *tables, stk_fft_complex *x, int64_t j)
 {
 	stk_fft_complex *to = &x[STK_FFT_PLACE(j)];
@@ -201,7 +201,7 @@ STK_FFT_INLINE void stk__fft_unchirp(const struct stk_fft *f, const float *table
 
 /* ---- the spectrum ---- */
 
-/* Returns how many pairs of bins have to be computed with stk__fft_powers. */
+/* Returns the number of pairs of bins to compute with stk__fft_powers. */
 STK_FFT_INLINE int32_t stk__fft_pairs(const struct stk_fft *f)
 {
 	return f->n % 2 ? f->bins : f->n / 4 + 1;

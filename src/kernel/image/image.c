@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Jobs over images of bytes on the GPU: a kind that claims jobs of other kinds. */
+ * A kind of job that claims jobs of other kinds: those over images of bytes on the GPU. */
 #include "kernel/image/image.h"
 
 #include "kernel/job/job_kind.h"
 
-/* The launches, counted from STK_LAUNCH_image: measuring frames, making pixels, and making pixels that are mixed. */
+/* The launches, counted from STK_LAUNCH_image: MEASURE measures frames, PIXELS makes pixels, and MIX makes pixels for which stk__job_image_mixes is true. */
 enum { MEASURE, PIXELS, MIX };
 static const struct stk_job_launch launches[] = {
 	[MEASURE] = {"image_gpu", "job_image_measure", 0},
@@ -12,8 +12,8 @@ static const struct stk_job_launch launches[] = {
 	[MIX] = {"image_gpu", "job_image_mix", 0},
 };
 
-/* Computes a job's memory. The constants have a word for each measured frame, which counts the finished thread blocks. The work memory has the results of all
- * frames, then the measurements of all thread blocks. */
+/* Computes the sizes of a job's memory. The constants have a word for each measured frame, in which its finished thread blocks are counted. The work memory
+ * has the results of all frames, then the measurements of all thread blocks. */
 static void memory(const struct stk_job *job, uint64_t *constants, uint64_t *work)
 {
 	struct stk_job_image im = stk__job_image(job);

@@ -24,7 +24,7 @@ struct stk_job_image {
 	int32_t pixels, channels; /* pixels of a frame, channels of a pixel; for lookups, each value is a pixel of one channel */
 	int32_t block_pixels;     /* pixels that a thread block makes */
 	uint32_t blocks;          /* thread blocks of a frame */
-	/* words that a block measures: counts of each channel's values, their extremes, or a sum; 0 if nothing is measured */
+	/* number of words that a block measures: counts of each channel's values, their extremes, or a sum; 0 if nothing is measured */
 	uint32_t measured;
 };
 
@@ -76,7 +76,7 @@ STK_HD struct stk_job_image stk__job_image(const struct stk_job *job)
 	return im;
 }
 
-/* Returns whether the map takes nearest pixels and all positions fit into 32 bits. */
+/* Returns whether the transform reads the nearest pixel for each output and all its positions fit into 32 bits. */
 STK_HD bool stk__job_image_near(const struct stk_transform *t)
 {
 	const int32_t most = INT32_MAX >> STK_TRANSFORM_NN_BITS;
@@ -86,7 +86,7 @@ STK_HD bool stk__job_image_near(const struct stk_transform *t)
 	return near;
 }
 
-/* Returns whether the job mixes pixels or has several steps. Such jobs need more registers, so they have a launch of their own. */
+/* Returns whether the job interpolates between pixels or has several steps. Such jobs need more registers, so they have a launch of their own. */
 STK_HD bool stk__job_image_mixes(const struct stk_job *job)
 {
 	return (job->kind == STK_JOB_transform && !stk__job_image_near(&STK_PARAMS(stk_transform, job))) ||
@@ -94,16 +94,16 @@ STK_HD bool stk__job_image_mixes(const struct stk_job *job)
 		       (STK_PARAMS(stk_enhance, job).n != 1 || STK_PARAMS(stk_enhance, job).step[0].kind == STK_ENHANCE_HUE));
 }
 
-/* Returns the bytes of the results of all frames: tables, or means. They are in the job's work memory, frame by frame, followed by the measurements of the
- * blocks. */
+/* Returns the size in bytes of the results of all frames: tables, or means. They are at the start of the job's work memory, followed by the measurements of
+ * the thread blocks. */
 STK_HD uint64_t stk__job_image_results(const struct stk_job *job, const struct stk_job_image *im)
 {
 	uint64_t each = job->kind == STK_JOB_equalize ? STK_EQUALIZE_BINS * (uint64_t)im->channels : sizeof(int32_t);
 	return im->measured ? (uint64_t)im->frames * each : 0;
 }
 
-/* Returns whether thread blocks can make the job's pixels for a pass over its output (kernel/pass/pass_gpu.h), so that they are not stored. The job must
- * make one image with three bytes per pixel. */
+/* Returns whether a pass over the job's output (kernel/pass/pass_gpu.h) can make the job's pixels in its own thread blocks, so that they are never stored.
+ * The job must make one image with three bytes per pixel. */
 bool stk__image_makes(const struct stk_job *job, int32_t width, int32_t height);
 
 #endif

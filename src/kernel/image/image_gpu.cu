@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Jobs over images of bytes on the GPU (kernel/image/image.h): measurements, and the kernels that store the pixels which thread blocks make (image_gpu.cuh).
- * Memory is read and written 16 bytes at a time if frames are aligned. */
+ * Jobs over images of bytes on the GPU (kernel/image/image.h): the measurements, and the kernels that store the pixels made by image_gpu.cuh. Memory is read
+ * and written 16 bytes at a time if frames are aligned. */
 #include "kernel/image/image_gpu.cuh"
 #include "kernel/job/job_find.cuh"
 
 #define THREADS STK_JOB_THREADS
 #define CHUNK 16 /* pixels that a thread holds at a time; they take one vector of 16 bytes for each channel */
-#define COPIES 8 /* copies of each count, which fill two vectors: threads of a warp with equal pixels add to different copies */
+#define COPIES 8 /* copies of each count, which fill two vectors; threads of a warp that count equal pixels use different copies */
 
 /* ---- measurements ---- */
 
@@ -28,7 +28,7 @@ template <int C> static __device__ void count(const part &p, uint32_t *counts)
 			atomicAdd(mine + COPIES * (BINS * c + __ldg(from + C * i + c)), 1u);
 }
 
-/* Adds up the luma of a thread's pixels of a part, after the steps that come before the measuring one. */
+/* Adds up the luma of those pixels of a part that belong to this thread, after the steps that precede contrast. */
 template <int C> static __device__ uint32_t add_luma(const part &p, const stk_enhance &e)
 {
 	const uint8_t *from = p.src + (int64_t)p.first * C;
@@ -50,7 +50,7 @@ template <int C> static __device__ uint32_t add_luma(const part &p, const stk_en
 	return sum;
 }
 
-/* Returns the sum over all threads, in all of them. It fits: 12 288 values of at most 255 are far below the limit. */
+/* Returns the sum over all threads, in all of them. Sums of bytes cannot overflow: a part has at most 12 288. */
 static __device__ __forceinline__ uint32_t add_threads(uint32_t x)
 {
 	__shared__ uint32_t sums[THREADS / 32];
@@ -82,7 +82,7 @@ static __device__ __forceinline__ int32_t counts_below(int32_t count)
 	return below + upto - count;
 }
 
-/* Makes the table of one channel: each thread has the count of one value, and makes its entry. */
+/* Makes the table of one channel. Each thread has the count of one value and makes the entry for it. */
 static __device__ void make_table(const stk_equalize &e, int32_t count, int32_t n, uint8_t *table)
 {
 	__shared__ int32_t first, last, at_first, at_last;
@@ -134,7 +134,7 @@ static __device__ void measure_counts(const stk_job &job, const part &p, const s
 		make_table(e, (int32_t)add_blocks(measured + c * BINS + threadIdx.x, im.measured, im.blocks), im.pixels, tables + c * BINS);
 }
 
-/* Finds for each channel the largest value of a part's pixels, and 255 minus the smallest. */
+/* Finds for each channel the largest value of the part's pixels, and 255 minus the smallest. The result is complete only over all threads. */
 template <int C> static __device__ void find_extremes(const part &p, int32_t (&most)[2 * C])
 {
 	const uint8_t *from = p.src + (int64_t)p.first * C;
@@ -224,7 +224,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) job_image_measure(const __
 
 /* ---- pixels ---- */
 
-/* Stores the pixels that the block has made. */
+/* Stores the pixels that the thread block has made. */
 static __device__ __forceinline__ void store_part(const stk_job &job, const part &p, int32_t channels, const uint8_t *made)
 {
 	uint8_t *to = job.dst + p.at;
@@ -251,7 +251,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 5) job_image(const __grid_
 template <int C> static __device__ __forceinline__ void mix_image(const stk_job &job, const part &p, uint8_t *made)
 {
 	if (job.kind == STK_JOB_transform) {
-		const stk_transform t = STK_PARAMS(stk_transform, &job); /* a copy, which stores of bytes cannot change */
+		const stk_transform t =
+			STK_PARAMS(stk_transform, &job); /* a copy in registers: the compiler knows that stores of bytes do not change it */
 		make_pixels<C, 1>(p, t.width, made, [&](int32_t x, int32_t y, uint8_t *to) { stk__transform_pixel(&t, p.src, to, x, y); });
 		return;
 	}

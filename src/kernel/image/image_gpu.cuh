@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The work of a thread block for a job over images of bytes (kernel/image/image.h): makes the pixels of its part in shared memory. Its kernel stores them,
- * or the kernel of a pass over the image computes its own outputs from them (kernel/pass/pass_gpu_made.cu). All branches depend only on the job, so no
- * thread waits for other threads' branches. */
+ * The work of a thread block on a job over images of bytes (kernel/image/image.h): it makes the pixels of its part in shared memory. Then either its kernel
+ * stores them, or the kernel of a pass over the image computes its outputs from them (kernel/pass/pass_gpu_made.cu). Branches depend only on the job, so all
+ * threads of a block take the same ones. */
 #ifndef STK_KERNEL_IMAGE_GPU_CUH
 #define STK_KERNEL_IMAGE_GPU_CUH
 
@@ -18,7 +18,7 @@ enum { IMAGE_THREADS = STK_JOB_THREADS };
 static_assert(IMAGE_THREADS == BINS, "a thread makes an entry of a table");
 static_assert(VALUES == 48 * IMAGE_THREADS, "a thread maps three vectors of 16 bytes, the first of which begins with the first channel");
 
-/* A thread block's part of a job. */
+/* The part of a job that one thread block makes. */
 struct part {
 	const uint8_t *src;      /* address of the frame */
 	int64_t at;              /* index of the part's first value among those of all frames */
@@ -27,7 +27,7 @@ struct part {
 	bool vectors;            /* the frame is aligned to 16 bytes */
 };
 
-/* Returns the part that a thread block makes. block: index in the job. */
+/* Returns the part of thread block number `block` of the job. */
 static __device__ __forceinline__ part find_part(const stk_job &job, const stk_job_image &im, uint32_t block)
 {
 	uint32_t frame = block / im.blocks, of_frame = block - frame * im.blocks;
@@ -39,7 +39,7 @@ static __device__ __forceinline__ part find_part(const stk_job &job, const stk_j
 	return p;
 }
 
-/* Bytes that a thread holds. */
+/* The bytes that a thread holds in registers. */
 template <int VECTORS> struct chunk {
 	uint32_t word[4 * VECTORS];
 
@@ -72,7 +72,7 @@ template <int VECTORS> static __device__ __forceinline__ void store(uint8_t *to,
 
 /* ---- lookups ---- */
 
-/* Maps a part's values by C tables in turn. The tables are made while the values are being loaded. */
+/* Maps the values of a part by C tables in turn, one per channel. make_tables is called while the values are being loaded. */
 template <int C, typename F>
 static __device__ __forceinline__ void map_values(const part &p, int32_t channels, const uint8_t *tables, uint8_t *made, F make_tables)
 {
@@ -102,7 +102,7 @@ static __device__ __forceinline__ void map_values(const part &p, int32_t channel
 
 /* ---- jobs that make pixels one by one ---- */
 
-/* The position of the thread's next pixel. */
+/* The position of the pixel that a thread makes next, and the step to the one after it. */
 struct walk {
 	int32_t x, y, width, across, down;
 
@@ -114,7 +114,7 @@ struct walk {
 	}
 };
 
-/* Makes a part's pixels with make(x, y, to). Adjacent threads make adjacent pixels. N: pixels that a thread begins before it waits for the first. */
+/* Makes the pixels of a part with make(x, y, to). Adjacent threads make adjacent pixels. A thread begins N pixels before it waits for the first. */
 template <int C, int N, typename F> static __device__ __forceinline__ void make_pixels(const part &p, int32_t width, uint8_t *made, F make)
 {
 	int32_t at = p.first + (int32_t)threadIdx.x, y = at / width, down = IMAGE_THREADS / width, i = threadIdx.x;
@@ -140,7 +140,7 @@ template <int C> static __device__ __forceinline__ void move_nearest(const part 
 		fill[c] = t.fill[t.n_fills > 1 ? c : 0];
 	make_pixels<C, 4>(p, t.width, made, [&](int32_t x, int32_t y, uint8_t *to) {
 		uint32_t at_x = (uint32_t)(ax * x + bx * y + cx), at_y = (uint32_t)(ay * x + by * y + cy);
-		bool inside = at_x < width && at_y < height; /* negative positions become large ones */
+		bool inside = at_x < width && at_y < height; /* negative positions are large as unsigned numbers */
 		const uint8_t *from =
 			p.src + (inside ? (int64_t)(at_y >> STK_TRANSFORM_NN_BITS) * line + (at_x >> STK_TRANSFORM_NN_BITS) * C : 0);
 #pragma unroll
@@ -154,10 +154,11 @@ static __device__ __forceinline__ uint8_t sharp_value(int32_t around, int32_t mi
 	return (uint8_t)stk__enhance_mix(stk__enhance_smooth(around, middle), middle, factor);
 }
 
-/* Sharpens four values from the words of three rows. The words on both sides have the neighbouring pixels. Each sum of three rows is used for three values. */
+/* Sharpens the four values of a word. `word` has the words of three rows with those to their left and right, for the neighbouring pixels. Each sum of three
+ * rows is used for three values. */
 template <int C> static __device__ __forceinline__ uint32_t sharpen_word(const uint32_t *word, int32_t line, int32_t in_row, float factor)
 {
-	int32_t column[12] = {}; /* sums of the columns of bytes, beginning four bytes before the word */
+	int32_t column[12] = {}; /* sums of three rows for each of 12 bytes, from the four before the word on */
 #pragma unroll
 	for (int row = -1; row <= 1; row++)
 #pragma unroll
@@ -258,8 +259,8 @@ template <int C> static __device__ __forceinline__ void make_image(const stk_job
 		map_image<C>(job, p, made);
 }
 
-/* Makes a part of a job that does not mix (stk__job_image_mixes): at most VALUES bytes, aligned to 16. All threads of a block must call this, and may read
- * the result after the next barrier. */
+/* Makes the pixels of a part in `made`: at most VALUES bytes, aligned to 16. The job must not mix pixels (stk__job_image_mixes). All threads of a block must
+ * call this, and may read the result after the next barrier. */
 static __device__ __forceinline__ void make_part(const stk_job &job, const part &p, const stk_job_image &im, uint8_t *made)
 {
 	if (im.channels == 3)

@@ -28,21 +28,23 @@
 enum { STK_JOB_SOURCES = 2, STK_JOB_PARAMS = 312 };
 #define STK_JOB_MOST INT32_MAX
 
-/* A dimension of the output, outermost first. Outputs begin .. end - 1 have a source, the others are fill. Strides are in bytes; stride 0 repeats. */
+/* A dimension of the output; the outermost is first. Output indices begin .. end - 1 are made from the sources, the others get the fill value. Strides are
+ * in bytes; stride 0 repeats one element. */
 struct stk_job_dim {
 	int64_t size, begin, end;
 	int64_t dst, src[STK_JOB_SOURCES];
 };
 
-/* Pointers are valid on the side that runs the job, except `constants`, which is in host memory until the job has run or is kept. */
+/* A job. Pointers are addresses of the side, CPU or GPU, that runs the job. `constants` is the exception: it points to host memory, which stays valid until
+ * the job has run or has been copied. */
 struct stk_job {
 	int32_t kind, ndim;
 	int64_t n; /* number of outputs; at least 1 */
 	int32_t dst_dtype, src_dtype[STK_JOB_SOURCES];
 	uint8_t *dst;
-	const uint8_t *src[STK_JOB_SOURCES]; /* address for output index 0 in all dimensions */
+	const uint8_t *src[STK_JOB_SOURCES]; /* address of the element for output 0 */
 	const void *constants;
-	void *work; /* memory for intermediate results of the job; the side that runs the job provides it */
+	void *work; /* memory for intermediate results, provided by the side that runs the job */
 	uint64_t constant_bytes, work_bytes;
 	struct stk_job_dim dim[STK_MAX_DIMS];
 	union {
@@ -51,14 +53,14 @@ struct stk_job {
 	} params;
 };
 
-/* The parameters of a job as its kind's struct: STK_PARAMS(stk_debayer, job).width. */
+/* Accesses the parameters of a job as the struct of its kind, for example STK_PARAMS(stk_debayer, job).width. */
 #define STK_PARAMS(type, job) (*(const struct type *)(const void *)(job)->params.bytes)
-/* The same parameters, but writable, for the function that makes a job. */
+/* The same, but writable. Used by the function that makes a job. */
 #define STK_PARAMS_SET(type, job) (*(struct type *)(void *)(job)->params.bytes)
 /* Used in each kind's header: fails to compile if its parameters do not fit. */
 #define STK_PARAMS_FIT(type) typedef char type##_fits[sizeof(struct type) <= STK_JOB_PARAMS ? 1 : -1]
 
-/* Copies a job, without its unused dimensions. */
+/* Copies a job without its unused dimensions. */
 static inline void stk__job_clone(struct stk_job *to, const struct stk_job *job)
 {
 	memcpy(to, job, offsetof(struct stk_job, dim) + (size_t)job->ndim * sizeof *job->dim);
@@ -67,22 +69,26 @@ static inline void stk__job_clone(struct stk_job *to, const struct stk_job *job)
 
 struct stk_arena;
 
-/* A job on the CPU whose results only the next operator reads. It has not run yet, so that both jobs may run together, without storing its results. */
+/* A job on the CPU that has not run yet, because only the next operator reads its results. The two jobs may then run together, without storing the results
+ * in between. */
 struct stk_held_job {
 	struct stk_job job;
-	/* Runs both jobs, without storing the held job's results, and returns true. Returns false, without running any, if they cannot run together. */
+	/* Runs both jobs together without storing the held job's results, and returns true. Returns false, without running either of them, if they cannot
+	 * run together. */
 	bool (*absorb)(const struct stk_job *held, const struct stk_job *next, unsigned cpu);
 	void (*run)(const struct stk_job *held);
 };
 
-/* The destination of an operator's jobs. keep: copies a job and its constants for the GPU; NULL: each job runs on the CPU before the function that makes it
+/* The destination of an operator's jobs. keep: copies a job and its constants for the GPU. If it is NULL, each job runs on the CPU before the function that makes it
  * returns, with scratch memory from the arena. */
 struct stk_jobs {
 	enum stk_status (*keep)(struct stk_jobs *jobs, const struct stk_job *job, struct stk_error *err);
 	struct stk_arena *arena;
 	unsigned cpu; /* the features of the processor that loops may use (base/cpu.h); 0: plain C */
-	bool hold;    /* on the CPU: a kind that can be held leaves its job in `held`, because only the next operator reads the results */
-	struct stk_held_job *held; /* memory of the arena; NULL: no job is held. The next operator's kind calls stk__jobs_settle */
+	bool hold; /* on the CPU: only the next operator reads the results, so a kind that supports it leaves its job in `held` instead of running it */
+	struct stk_held_job
+		*held; /* allocated from the arena; NULL if no job is held. The function that makes the next operator's job must call
+	                            * stk__jobs_settle */
 };
 
 #endif

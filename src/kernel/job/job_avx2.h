@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- *
- * Renames the functions that the loops of jobs share, for their second compilation. A file for AVX2 includes this header, renames its own function, and
- * includes the source of its loops. */
+ * Renames the functions that all loops of jobs share, so that they can be compiled a second time, for AVX2. A file for AVX2 includes this header, renames
+ * its own function, and includes the source of its loops. */
 #ifndef STK_KERNEL_JOB_AVX2_H
 #define STK_KERNEL_JOB_AVX2_H
 

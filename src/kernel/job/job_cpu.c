@@ -14,7 +14,7 @@ void stk__job_put(uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t sr
 		memcpy(dst, src, (size_t)n * (size_t)element);
 		return;
 	}
-	switch (element) { /* with constant sizes a copy is one load and store, or two */
+	switch (element) { /* the compiler turns a copy of constant size into one or two loads and stores */
 		PUT(1);
 		PUT(2);
 		PUT(3);
@@ -110,7 +110,7 @@ const uint8_t *stk__job_gather(
 		n -= run;
 		src += run * inner->src[k];
 		index[last] += run;
-		for (int32_t d = last; d > 0 && index[d] == job->dim[d].size; d--) { /* moves on to the next run */
+		for (int32_t d = last; d > 0 && index[d] == job->dim[d].size; d--) { /* carries into the next outer dimension */
 			src += job->dim[d - 1].src[k] - index[d] * job->dim[d].src[k];
 			index[d] = 0;
 			index[d - 1]++;

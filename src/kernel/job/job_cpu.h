@@ -5,7 +5,7 @@
 
 #include "kernel/job/job_place.h"
 
-/* Copies n elements of `element` bytes with these distances in bytes. If both distances equal the size, this is one memcpy. */
+/* Copies n elements of `element` bytes. dst_step and src_step: bytes from one element to the next. If both equal the size of an element, this is one memcpy. */
 void stk__job_put(uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step, int64_t n, int64_t element);
 
 /* Stores n copies of an element of `element` bytes one after the other. */
@@ -27,11 +27,11 @@ struct stk_job_source {
 };
 struct stk_job_source stk__job_source(const struct stk_job *job, int k, int32_t element);
 
-/* Returns the number of outputs in a block: the largest number that is a multiple of the periods of all repeated sources, so that these are the same in each
- * block. A source whose period does not fit with the others becomes ELSEWHERE. */
+/* Returns the number of outputs in a block: the largest number that is a multiple of the periods of all repeated sources. So each block reads the same
+ * elements of a repeated source. A source whose period does not fit with the others becomes ELSEWHERE. */
 int stk__job_block(struct stk_job_source *sources, int n);
 
-/* Returns the elements of source k for outputs at .. at + n - 1: their address in the source, or `room` (n elements) after gathering them there. */
+/* Returns the elements of source k for outputs at .. at + n - 1. They are in the source itself, or in `room` (n elements) if they had to be gathered. */
 const uint8_t *stk__job_gather(
 	const struct stk_job *job, int k, const struct stk_job_source *s, int32_t element, int64_t at, int n, uint8_t *room);
 

@@ -7,9 +7,9 @@
 #include "kernel/common/find.cuh"
 #include "kernel/job/job_gpu.h"
 
-/* Returns the index of the last item that begins at or before the thread block. Items that take no part in this launch have no blocks in it. All threads of
- * a warp must call this. A search waits for memory a few times, which takes as long as copying some thousand bytes; it is not needed if all items have the
- * same number of blocks. */
+/* Returns the index of the thread block's item: the last one whose first block is not after this block. Items without blocks in this launch are skipped. All
+ * threads of a warp must call this. If all items have the same number of blocks, a division finds the item; otherwise a search does, which waits for memory
+ * as long as it takes to copy some thousand bytes. */
 static __device__ __forceinline__ uint32_t find_item(const stk_job_gpu_view &v)
 {
 	if (v.each)
@@ -28,8 +28,8 @@ static __device__ __forceinline__ const stk_job_gpu_item &share_item(const stk_j
 	return shared;
 }
 
-/* Returns true, in all threads, if the thread block is the last of `blocks` to arrive; the results of the others are visible then. All threads must call
- * this. */
+/* Returns true, in all threads, if the thread block is the last of `blocks` blocks to call this; the results that the others stored are visible to it then.
+ * All threads must call this. */
 static __device__ __forceinline__ bool stk__comes_last(uint32_t *arrived, uint32_t blocks)
 {
 	__shared__ bool last;
@@ -42,7 +42,7 @@ static __device__ __forceinline__ bool stk__comes_last(uint32_t *arrived, uint32
 	return last;
 }
 
-/* The outputs of a thread: begin, begin + STK_JOB_THREADS, ... below end. */
+/* The outputs that a thread makes: begin, begin + STK_JOB_THREADS and so on, below end. */
 struct outputs {
 	uint32_t begin, end;
 };

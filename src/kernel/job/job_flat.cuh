@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * For the kernels of flat jobs (job_flat.h): a thread loads the operands of an aligned piece of outputs with the widest loads possible, and stores the piece
- * at once. A kernel calls work_on with the operation on the loaded values. */
+ * Shared by the kernels of flat jobs (job_flat.h). A thread loads the operands of an aligned piece of outputs with the widest possible loads, and stores the
+ * piece at once. A kernel calls work_on with the operation on the loaded values. */
 #ifndef STK_KERNEL_JOB_FLAT_CUH
 #define STK_KERNEL_JOB_FLAT_CUH
 
@@ -39,7 +39,7 @@ template <typename T, int N> static __device__ __forceinline__ void load_aligned
 	}
 }
 
-/* Loads one element so that a compiler for the host does not combine the load with its neighbours as if they were aligned. */
+/* Loads one element. A function of its own keeps compilers for the host from merging loads of neighbours into one load that would have to be aligned. */
 template <typename T> __device__ __forceinline__ T load_one(const T *at)
 {
 	return __ldg(at);
@@ -103,7 +103,7 @@ template <typename T> static __device__ __forceinline__ source source_of(const s
 	return s;
 }
 
-/* Loads the elements that outputs first .. first + N - 1 read. Outputs from `end` on read nothing. */
+/* Loads the elements that outputs first .. first + N - 1 read. Loads nothing for outputs from `end` on. */
 template <typename To, typename T, int N>
 static __device__ __forceinline__ void load_as(const stk_job_gpu_item &it, int k, uint32_t first, uint32_t end, To *v)
 {
@@ -128,7 +128,7 @@ static __device__ __forceinline__ void load_as(const stk_job_gpu_item &it, int k
 	}
 }
 
-/* Stores a piece of outputs. A piece that is whole is aligned. */
+/* Stores a piece of outputs. A complete piece is aligned. */
 template <typename T, int N>
 static __device__ __forceinline__ void store_row(const stk_job_gpu_item &it, uint32_t first, uint32_t end, const T *v)
 {
@@ -145,8 +145,8 @@ static __device__ __forceinline__ void store_row(const stk_job_gpu_item &it, uin
 			to[j] = v[j];
 }
 
-/* Pieces of N outputs that a thread makes together, THREADS pieces apart, so that it waits only once for their operands: 16 outputs, or all pieces of the
- * thread. */
+/* Pieces of N outputs that a thread makes together so that it waits only once for their operands: 16 outputs, or all pieces of the thread if these are
+ * fewer. The pieces of a thread are THREADS pieces apart. */
 template <int N> struct together {
 	enum { MOST = STK_JOB_PIECES / THREADS, ROWS = 16 / N < MOST ? 16 / N : (int)MOST, OUTPUTS = ROWS * N };
 	enum { APART = THREADS * N, LAST = (ROWS - 1) * APART + N - 1 };
@@ -155,17 +155,17 @@ template <int N> struct together {
 /* Returns the index of the element that output i reads. */
 static __device__ __forceinline__ uint32_t element_of(const stk_job_repeat &r, uint32_t i)
 {
-	return r.size == 1 ? 0 : i / r.inner % r.size; /* avoids divisions, which take many instructions */
+	return r.size == 1 ? 0 : i / r.inner % r.size; /* the first case saves the divisions, which take many instructions */
 }
 
-/* Returns whether the outputs that are made together from `first` on all read the same element of source k. */
+/* Returns whether the outputs that are made together, from `first` on, all read the same element of source k. */
 template <int N> static __device__ __forceinline__ bool read_one(const stk_job_gpu_item &it, int k, uint32_t first)
 {
 	const stk_job_repeat &r = it.flat.of[k];
 	return r.size == 1 || first % r.inner + together<N>::LAST < r.inner;
 }
 
-/* Returns whether load_together supports these outputs: they read one element, or rows that are aligned. */
+/* Returns whether load_together supports the outputs from `first` on: they read one element, or rows that are aligned. */
 template <int N> static __device__ __forceinline__ bool read_together(const stk_job_gpu_item &it, int k, uint32_t first)
 {
 	const stk_job_repeat &r = it.flat.of[k];
@@ -174,7 +174,7 @@ template <int N> static __device__ __forceinline__ bool read_together(const stk_
 	return dense ? ((uintptr_t)it.job.src[k] + (uint64_t)first * size) % step == 0 : read_one<N>(it, k, first);
 }
 
-/* Loads the elements that outputs made together read, from `first` on. All these outputs must exist. */
+/* Loads the elements that the outputs made together, from `first` on, read. All these outputs must exist. */
 template <typename To, typename T, int N>
 static __device__ __forceinline__ void load_together(const stk_job_gpu_item &it, int k, uint32_t first, To *v)
 {
@@ -195,7 +195,7 @@ static __device__ __forceinline__ void load_together(const stk_job_gpu_item &it,
 		v[j] = one;
 }
 
-/* The outputs that are loaded: those of one piece, as far as they exist, or those of several whole pieces. */
+/* The outputs that a thread loads at a time: one piece, which may be incomplete, or (see below) several whole pieces. */
 template <int N> struct one_piece {
 	enum { OUTPUTS = N };
 	uint32_t first, end;
@@ -244,7 +244,7 @@ template <typename To, typename S> static __device__ __forceinline__ void load_w
 	}
 }
 
-/* Loads values of a type that float32 or int32 holds as float or double. */
+/* Loads values as float or double. float32 or int32 must hold all values of their type. */
 template <typename To, typename S> static __device__ __forceinline__ void load_reals(const stk_job_gpu_item &it, int k, const S &s, To *v)
 {
 	switch (it.job.src_dtype[k]) {
@@ -295,7 +295,7 @@ static __device__ __forceinline__ void store_floats(const stk_job_gpu_item &it, 
 	S::template store<T>(it, s, to);
 }
 
-/* Returns the outputs of a piece of N. The first piece may lack some at its front. */
+/* Returns the outputs of a piece of N. The first piece may lack its first outputs. */
 template <int N> static __device__ __forceinline__ one_piece<N> outputs_of_piece(const stk_job_gpu_item &it, uint32_t piece)
 {
 	uint32_t n = (uint32_t)it.job.n, lead = it.flat.lead, first = piece ? piece * N - lead : 0, count = piece ? N : N - lead;
@@ -303,7 +303,7 @@ template <int N> static __device__ __forceinline__ one_piece<N> outputs_of_piece
 	return s;
 }
 
-/* Applies WORK, with outputs of type T, to the pieces of the thread block. In most blocks all pieces are whole. */
+/* Runs WORK, whose outputs have type T, on the pieces of the thread block. In most blocks all pieces are complete. */
 template <typename T, typename WORK> static __device__ __forceinline__ void work_on(const stk_job_gpu_view &v, const stk_job_gpu_item &it)
 {
 	enum { N = PIECE / sizeof(T), STEP = THREADS * together<N>::ROWS };

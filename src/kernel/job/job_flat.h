@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Flat jobs: their outputs are contiguous, and each operand is contiguous too or repeats a row of elements. Types are those that float32 or int32 holds, or
- * any type if values are only moved or replaced (erase, grid_mask). On a GPU a thread makes the outputs in one aligned piece of 16 bytes, for the few types
- * named below. Other jobs use one thread per output. */
+ * Flat jobs: their outputs are contiguous, and each operand is contiguous too or repeats a row of elements. float32 or int32 must hold all values of their
+ * types; any type is allowed if values are only moved or replaced (erase, grid_mask). On a GPU, a thread makes the outputs in one aligned piece of 16 bytes.
+ * Other jobs use one thread per output. */
 #ifndef STK_KERNEL_JOB_FLAT_H
 #define STK_KERNEL_JOB_FLAT_H
 
@@ -17,12 +17,12 @@ struct stk_job_repeat {
 
 struct stk_job_flat {
 	struct stk_job_repeat of[STK_JOB_SOURCES];
-	uint32_t lead;   /* outputs that are missing at the front of the first piece */
+	uint32_t lead;   /* number of outputs that the first piece lacks at its front */
 	uint32_t pieces; /* 0: the job is not flat */
 };
 
-/* Return whether float32 holds the values of a type exactly, and whether sums and products of an integer type modulo 2^32 can be computed in int32. Kinds use
- * these functions to find out whether a job is flat. */
+/* Return whether float32 holds all values of a type exactly, and whether int32 can compute sums and products of an integer type modulo 2^32. Kinds of jobs
+ * use them to decide whether a job is flat. */
 static inline bool stk__in_float(int32_t dtype)
 {
 	return dtype == STK_UINT8 || dtype == STK_INT8 || dtype == STK_UINT16 || dtype == STK_INT16 || dtype == STK_FLOAT16 ||
@@ -35,7 +35,7 @@ static inline bool stk__in_int32(int32_t dtype)
 	       dtype == STK_UINT32;
 }
 
-/* Computes the description of a job for the GPU. The job's addresses must be those of the device. */
+/* Describes a job as a flat job for the GPU; `pieces` is 0 if it is not flat. The job's addresses must be device addresses. */
 struct stk_job_flat stk__job_flat_of(const struct stk_job *job);
 
 #endif

@@ -8,15 +8,15 @@
 
 #include <string.h>
 
-/* Constants of at least LEAST_SHARED bytes, such as windows and twiddle factors, are stored once for all jobs with equal ones. */
+/* Large constants, such as windows and twiddle factors, are stored once for all jobs that have equal ones: those of at least LEAST_SHARED bytes. */
 enum { SHARED = 4, LEAST_SHARED = 256 };
 struct shared {
 	size_t at; /* offset in the tables */
 	uint64_t bytes;
 };
 
-/* A run of equal jobs whose addresses advance by a fixed step is stored as one item with an extra dimension. Until the run is closed, the item is its first
- * job. */
+/* A run of equal jobs whose addresses advance by a fixed step is stored as one item with an extra dimension. As long as jobs can join the run, the item
+ * still holds only the first job. */
 struct run {
 	uint32_t jobs;                                 /* 0: the last item is not a run, or it is closed */
 	const uint8_t *dst, *src[STK_JOB_SOURCES];     /* addresses of the last job */
@@ -30,13 +30,13 @@ struct stk_job_gpu {
 	struct stk_job_gpu_item *items; /* inside `tables` */
 	size_t items_at, constants_at;
 	uint32_t n_items;
-	struct run run; /* the run in the last item */
+	struct run run; /* the run that the last item stands for */
 	uint64_t n_constants, n_work;
 	struct shared shared[SHARED]; /* the last constants of at least LEAST_SHARED bytes, which later jobs may share */
-	uint32_t n_shared;            /* number of entries of `shared` written since the batch began; old ones are overwritten */
+	uint32_t n_shared;            /* number of entries of `shared` written since the batch began; later entries overwrite the oldest */
 	struct stk_job_blocks blocks;
-	uint32_t each[STK_JOB_LAUNCHES]; /* blocks of each item so far; 0: items have different numbers */
-	bool closed;                     /* the last item has its thread blocks */
+	uint32_t each[STK_JOB_LAUNCHES]; /* number of thread blocks of each item so far; 0 if the items' numbers differ */
+	bool closed;                     /* the last item is complete: its thread blocks have been counted */
 	bool may_fail;                   /* some job may set its flag */
 };
 
@@ -51,7 +51,7 @@ static uint64_t padded(uint64_t n)
 	return (n + 15) & ~(uint64_t)15;
 }
 
-/* Computes the bytes of a job's memory on the device. */
+/* Computes how many bytes of constants and of work memory the job needs on the device. */
 static void memory_of(const struct stk_job *job, uint64_t *constants, uint64_t *work)
 {
 	const struct stk_job_kind *kind = stk__job_kind_of(job);
@@ -121,7 +121,7 @@ void stk__job_gpu_begin(struct stk_job_gpu *b)
 	b->closed = true;
 }
 
-/* Returns the offset in the tables of an earlier job's constants that are equal to these; SIZE_MAX: none. */
+/* Returns the offset in the tables of an earlier job's constants that are equal to these, or SIZE_MAX if no earlier constants are equal. */
 static size_t find_shared(const struct stk_job_gpu *b, const void *constants, uint64_t bytes)
 {
 	const uint32_t n = b->n_shared < SHARED ? b->n_shared : SHARED;
@@ -131,7 +131,7 @@ static size_t find_shared(const struct stk_job_gpu *b, const void *constants, ui
 	return SIZE_MAX;
 }
 
-/* Assigns the job its memory on the device. Its constants are written to the tables, at the offset at which the device will read them. */
+/* Assigns the job its memory on the device. Writes its constants to the tables, at the offset where the device will read them. */
 static void place(struct stk_job_gpu *b, struct stk_job *job, const struct stk_job_kind *kind, uint64_t constants, uint64_t work)
 {
 	const void *given = job->constants;
@@ -160,7 +160,7 @@ static void place(struct stk_job_gpu *b, struct stk_job *job, const struct stk_j
 
 /* ---- runs of equal jobs ---- */
 
-/* Returns whether `next` differs from `job` only in its addresses, and their kind allows them to run as one. */
+/* Returns whether `next` differs from `job` only in its addresses, and their kind allows the two to run as one. */
 static bool same_but_addresses(const struct stk_job *job, const struct stk_job *next)
 {
 	return job->kind == next->kind && job->ndim == next->ndim && job->n == next->n && job->dst_dtype == next->dst_dtype &&
@@ -175,7 +175,7 @@ static bool may_run(const struct stk_job *job)
 	return kind->joins && job->ndim < STK_MAX_DIMS && kind->joins(job, job);
 }
 
-/* Returns the job that does the work of `jobs` jobs of a run: the first one with an outer dimension for all of them. */
+/* Returns one job that does the work of the `jobs` jobs of a run: the first job with an additional outer dimension. */
 static struct stk_job whole_run(const struct stk_job *first, const struct run *run, uint32_t jobs)
 {
 	struct stk_job all = *first;
@@ -191,8 +191,8 @@ static struct stk_job whole_run(const struct stk_job *first, const struct run *r
 	return all;
 }
 
-/* Returns whether the job continues the run of the last item, and if so adds it. The first two jobs of a run determine the distance between its jobs, and
- * whether all of them together are a flat job (job_flat.h); other kernels gain nothing from a run. */
+/* Adds the job to the last item's run, and returns true, if it continues that run. The first two jobs of a run determine the distance between its jobs, and
+ * whether all of them together are a flat job (job_flat.h): the kernels of other jobs would gain nothing from a run. */
 static bool joins(struct stk_job_gpu *b, const struct stk_job *job)
 {
 	struct run *run = &b->run, next = *run;
@@ -202,7 +202,8 @@ static bool joins(struct stk_job_gpu *b, const struct stk_job *job)
 	if ((int64_t)(run->jobs + 1) * job->n > STK_JOB_MOST || !same_but_addresses(first, job))
 		return false;
 	next.dst_step = job->dst - run->dst;
-	if (next.dst_step != job->n * stk__job_size(job->dst_dtype)) /* a flat job has no gaps; most other jobs are refused here */
+	if (next.dst_step !=
+		job->n * stk__job_size(job->dst_dtype)) /* a flat job has no gaps; this check refuses most jobs that do not fit */
 		return false;
 	next.dst = job->dst;
 	for (int k = 0; k < STK_JOB_SOURCES; k++) {
@@ -223,7 +224,7 @@ static bool joins(struct stk_job_gpu *b, const struct stk_job *job)
 
 /* ---- items of the tables ---- */
 
-/* Gives the last item its thread blocks. add: `blocks` or `measures` of its kind. */
+/* Counts the thread blocks of the last item. add: `blocks` or `measures` of the item's kind. */
 static void add_blocks(struct stk_job_gpu *b, void (*add)(const struct stk_job_gpu_item *it, struct stk_job_blocks *blocks))
 {
 	struct stk_job_gpu_item *it = &b->items[b->n_items - 1];
@@ -237,7 +238,7 @@ static void add_blocks(struct stk_job_gpu *b, void (*add)(const struct stk_job_g
 	b->closed = true;
 }
 
-/* Completes the last item, after which no job can join it. */
+/* Completes the last item; no job can join it afterwards. */
 static void close_item(struct stk_job_gpu *b)
 {
 	if (b->closed)
@@ -251,7 +252,7 @@ static void close_item(struct stk_job_gpu *b)
 	add_blocks(b, kind->blocks);
 }
 
-/* Adds an item with the job and its memory, without thread blocks. Returns NULL if the batch is full. */
+/* Adds an item for the job and assigns its memory, but no thread blocks yet. Returns NULL if the batch is full. */
 static struct stk_job_gpu_item *open_item(struct stk_job_gpu *b, const struct stk_job *job)
 {
 	const struct stk_job_gpu_limits *l = &b->limits;

@@ -22,23 +22,23 @@
 
 #define STK_JOB_THREADS 256
 #define STK_JOB_PIECES 1024  /* pieces of 16 bytes per thread block of a flat job */
-#define STK_JOB_OUTPUTS 4096 /* outputs per thread block; finding its job takes as long as making some outputs */
+#define STK_JOB_OUTPUTS 4096 /* outputs per thread block; with this many, a block spends only a small part of its time on finding its job */
 
 struct stk_job_gpu_item {
 	struct stk_job job; /* all addresses are the device's */
 	struct stk_job_flat flat;
-	uint32_t block0[STK_JOB_LAUNCHES]; /* number of thread blocks of the items before this one */
+	uint32_t block0[STK_JOB_LAUNCHES]; /* for each launch: number of thread blocks of all items before this one */
 };
 
 struct stk_job_gpu_view {
 	const struct stk_job_gpu_item *items;
 	uint32_t *flags; /* one per item */
 	uint32_t n_items;
-	uint32_t each; /* thread blocks of each item, if all items have the same number; otherwise 0 */
+	uint32_t each; /* number of thread blocks of each item if all items have the same, otherwise 0 */
 	int32_t launch;
 };
 
-/* The capacity of a batch. To size one, add up the needs of its jobs with stk__job_gpu_need. */
+/* The capacity of a batch. To size a batch, add up what its jobs need with stk__job_gpu_need. */
 struct stk_job_gpu_limits {
 	uint32_t jobs;
 	uint64_t constants, work; /* bytes */
@@ -57,8 +57,8 @@ STK_MUST_USE enum stk_status stk__job_gpu_kernels_load(
 	struct stk_gpu_device *dev, struct stk_job_gpu_kernels *kernels, struct stk_error *err);
 
 struct stk_job_gpu;
-/* Creates a batch. tables: the host's copy of the tables, sizes.tables bytes, which belongs to the caller. device_tables and device_work: device memory for
- * tables and results. */
+/* Creates a batch. tables: host memory of sizes.tables bytes in which the batch prepares its tables; the caller owns it, and it must outlive the batch.
+ * device_tables and device_work: device memory for the tables and for results. */
 STK_MUST_USE enum stk_status stk__job_gpu_create(const struct stk_job_gpu_limits *limits, void *tables, stk_gpu_ptr device_tables,
 	stk_gpu_ptr device_work, struct stk_job_gpu **out, struct stk_error *err);
 void stk__job_gpu_destroy(struct stk_job_gpu *batch);
@@ -69,8 +69,8 @@ void stk__job_gpu_begin(struct stk_job_gpu *batch);
  * may be NULL. */
 bool stk__job_gpu_add(struct stk_job_gpu *batch, const struct stk_job *job, uint32_t *index);
 
-/* Adds a job whose outputs are made by the kernel of a pass (kernel/image/image.h); only its measurements are launched here. *maker: a device address to
- * pass on to the pass. */
+/* Adds a job whose outputs are made by the kernel of a pass (kernel/image/image.h); only the measurements for the job are launched with the batch. *maker:
+ * device address of the job's item, for the pass. */
 bool stk__job_gpu_add_maker(struct stk_job_gpu *batch, const struct stk_job *job, const struct stk_job_gpu_item **maker);
 
 /* Ends the batch. Returns the bytes of tables to upload. */

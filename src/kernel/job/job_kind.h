@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The interface of a kind of job to the code that runs jobs of all kinds on the GPU (job_gpu.c): its launches, and the memory and thread blocks of its jobs.
- * A function that is NULL stands for the usual case. A kind is defined in its folder, next to the function that makes its jobs:
+ * The interface between a kind of job and the code that runs jobs of all kinds on the GPU (job_gpu.c): the kind's launches, and the memory and thread blocks
+ * that its jobs need. A function may be NULL if its usual case applies. A kind is defined in its folder, next to the function that makes its jobs:
  *
  *     static const struct stk_job_launch launches[] = {{"debayer_gpu", "job_debayer", 0}};
  *     static void blocks(const struct stk_job_gpu_item *it, struct stk_job_blocks *b)
@@ -14,13 +14,13 @@
 
 #include "kernel/job/job_gpu.h"
 
-/* One kernel over all jobs of a batch that need it. */
+/* A kernel that is launched once for all jobs of a batch that need it. */
 struct stk_job_launch {
-	const char *module, *kernel; /* the name of its .cu file without the suffix; the function */
+	const char *module, *kernel; /* module: name of the .cu file without the suffix; kernel: name of the function */
 	int32_t threads;             /* number of threads in a thread block; 0: STK_JOB_THREADS */
 };
 
-/* The grids of all launches, indexed by STK_LAUNCH_...: number of thread blocks, and bytes of shared memory of each. */
+/* The size of each launch, indexed by STK_LAUNCH_...: number of thread blocks, and bytes of shared memory per block. */
 struct stk_job_blocks {
 	uint32_t count[STK_JOB_LAUNCHES], shared[STK_JOB_LAUNCHES];
 };
@@ -28,26 +28,26 @@ struct stk_job_blocks {
 struct stk_job_kind {
 	const struct stk_job_launch *launches;
 	int32_t n_launches;
-	/* Returns true for jobs of other kinds that this kind's launches run instead; the functions below are then called on this kind. */
+	/* Returns true for jobs of other kinds that this kind's launches run instead. The functions below are then called on this kind. */
 	bool (*claims)(const struct stk_job *job);
-	int32_t claimed_by; /* number of the kind that may claim jobs of this one; 0: none */
-	/* Computes the bytes that a job needs on the device; NULL: those stated in the job. Constants that the job does not supply are zeroed. */
+	int32_t claimed_by; /* number of the kind that may claim jobs of this kind; 0: no kind */
+	/* Computes how many bytes a job needs on the device; NULL: the sizes in the job apply. Constants that the job does not supply are zeroed. */
 	void (*memory)(const struct stk_job *job, uint64_t *constants, uint64_t *work);
-	/* Writes the job's constants. The job's addresses are already those of the device. given: the job's constants on the host; to: the memory that will
-	 * be uploaded. NULL: the constants are copied. */
+	/* Writes the job's constants. The job's addresses are device addresses by then. given: the job's constants on the host; to: the memory that will be
+	 * uploaded. NULL: the constants are copied. */
 	void (*place)(struct stk_job *job, const void *given, uint8_t *to);
-	/* Returns the bytes of an output's element if a thread may make the outputs of one aligned piece of memory together (job_flat.h), otherwise 0.
-	 * *dense: set if this requires that output i reads element i. */
+	/* Returns the size in bytes of an element of the output if the job may be flat (job_flat.h), otherwise 0. *dense: set if this also requires that
+	 * output i reads element i. */
 	int32_t (*flat)(const struct stk_job *job, bool *dense);
 	/* Returns whether jobs that differ only in their addresses may run as one, with an outer dimension; `next` may be `job` itself. */
 	bool (*joins)(const struct stk_job *job, const struct stk_job *next);
-	/* Prepares a job that no further jobs can join. */
+	/* Completes a job that no further jobs can join. */
 	void (*close)(struct stk_job *job);
 	/* Returns whether the job may set its flag on the device. */
 	bool (*may_fail)(const struct stk_job *job);
-	/* Adds the job's thread blocks to the launches that it needs: those of its kind, or of kinds before it. */
+	/* Adds the job's thread blocks to the launches that it needs. These belong to its own kind or to kinds that run earlier. */
 	void (*blocks)(const struct stk_job_gpu_item *it, struct stk_job_blocks *b);
-	/* Adds only the thread blocks that measure, for jobs whose outputs the kernel of a pass makes. NULL: passes cannot make them. */
+	/* Adds only the thread blocks that measure. Called for jobs whose outputs the kernel of a pass makes; NULL: passes cannot make outputs of this kind. */
 	void (*measures)(const struct stk_job_gpu_item *it, struct stk_job_blocks *b);
 };
 
@@ -60,13 +60,13 @@ extern const struct stk_job_kind *const stk__job_kinds[STK_JOB_KINDS];
 /* Returns the kind that runs a job: its own, unless another kind claims it. */
 const struct stk_job_kind *stk__job_kind_of(const struct stk_job *job);
 
-/* The first members of a kind. Does not compile if job_kinds.h has a different number of launches. */
+/* Initialises the first members of a kind. Does not compile if job_kinds.h states a different number of launches. */
 #define STK_JOB_LAUNCHES_OF(kind, list)                                                                                                    \
 	.launches = list,                                                                                                                  \
 	.n_launches = sizeof(list) / sizeof *list +                                                                                        \
 		      0 * sizeof(char[sizeof(list) / sizeof *list == STK_LAUNCH_LAST_##kind - STK_LAUNCH_##kind + 1 ? 1 : -1])
 
-/* Returns the number of thread blocks of a launch with one thread per output. */
+/* Returns the number of thread blocks for one thread per output. */
 static inline uint32_t stk__job_blocks_of(int64_t outputs)
 {
 	return (uint32_t)((outputs + STK_JOB_OUTPUTS - 1) / STK_JOB_OUTPUTS);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The list of kinds of jobs. Each line has a name and the number of the kind's launches on the GPU. The kind is `stk__job_kind_NAME`, defined in its folder.
- * Launches run in this order; a kind may use launches of kinds before it. */
+ * Launches run in this order; a kind may also use launches of kinds above it. */
 #ifndef STK_KERNEL_JOB_KINDS_H
 #define STK_KERNEL_JOB_KINDS_H
 
@@ -29,7 +29,7 @@
 	X(image, 3)                                                                                                                        \
 	X(jpeg_distortion, 2)
 
-/* STK_JOB_copy, ...: numbers of kinds. */
+/* STK_JOB_copy and so on: the numbers of the kinds. */
 enum {
 #define STK_JOB_NUMBER(kind, launches) STK_JOB_##kind,
 	STK_JOB_KIND_LIST(STK_JOB_NUMBER)
@@ -37,7 +37,7 @@ enum {
 		STK_JOB_KINDS
 };
 
-/* STK_LAUNCH_copy, ...: number of the first launch of a kind among the launches of all kinds. */
+/* STK_LAUNCH_copy and so on: the number of a kind's first launch among the launches of all kinds. */
 enum {
 #define STK_JOB_FIRST_LAUNCH(kind, launches) STK_LAUNCH_##kind, STK_LAUNCH_LAST_##kind = STK_LAUNCH_##kind + (launches)-1,
 	STK_JOB_KIND_LIST(STK_JOB_FIRST_LAUNCH)

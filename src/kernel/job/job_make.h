@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Helpers for the functions that make jobs, and that run them at once if the CPU is to run them. */
+ * Helpers for the functions that make jobs. If the jobs are for the CPU, these functions also run them at once. */
 #ifndef STK_KERNEL_JOB_MAKE_H
 #define STK_KERNEL_JOB_MAKE_H
 
@@ -9,8 +9,8 @@
 #include "kernel/job/job_kinds.h"
 #include "kernel/job/job_place.h"
 
-/* Initialises a job of n outputs without dimensions, constants and work memory. For a small tensor on the CPU the cost of a job is little more than this, so
- * it only sets the fields that each job needs. */
+/* Initialises a job of n outputs without dimensions, constants or work memory. Sets only the fields that every job needs: for a small tensor on the CPU,
+ * setting fields is most of the cost of a job. */
 static inline void stk__job_begin(struct stk_job *job, int kind, const struct stk_tensor *in, const struct stk_tensor *out, int64_t n)
 {
 	job->kind = kind;
@@ -25,7 +25,7 @@ static inline void stk__job_begin(struct stk_job *job, int kind, const struct st
 	job->constant_bytes = job->work_bytes = 0;
 }
 
-/* Appends a dimension, or merges it with the one before if the two are contiguous in the output and in the sources. This makes inner loops long, and saves
+/* Appends a dimension. If it and the previous one are contiguous in the output and in the sources, merges the two: this makes inner loops long and saves
  * divisions. */
 static inline void stk__job_append_dim(struct stk_job *job, struct stk_job_dim d)
 {
@@ -40,7 +40,7 @@ static inline void stk__job_append_dim(struct stk_job *job, struct stk_job_dim d
 		job->dim[job->ndim++] = d;
 }
 
-/* Runs the held job, if there is one. Returns true if it ran together with `next`, which is then complete too. */
+/* Runs the held job if there is one. Returns true if it ran together with `next`, which is then complete too. */
 static inline bool stk__jobs_settle(struct stk_jobs *jobs, const struct stk_job *next)
 {
 	const struct stk_held_job *held = jobs->held;
@@ -53,8 +53,7 @@ static inline bool stk__jobs_settle(struct stk_jobs *jobs, const struct stk_job 
 	return false;
 }
 
-/* Selects the function f, or f_avx2, which is the same source compiled for 256-bit registers and gives the same bits. With few outputs, wide loops would not
- * pay off. */
+/* Selects f, or f_avx2 if it pays off. Both are compiled from the same source and give the same bits; wide loops are slower if there are few outputs. */
 #ifdef STK_X86
 #define STK_JOB_LOOP(jobs, n, f) ((n) >= 128 && ((jobs)->cpu & STK_CPU_AVX2) ? f##_avx2 : f)
 #else

@@ -51,8 +51,8 @@ STK_HD void stk__job_move(uint8_t *dst, const uint8_t *src, int32_t size)
 	}
 }
 
-/* Returns the bytes of an element. The sizes are packed with two bits for each type, which needs neither a table, which the GPU would have to read, nor a
- * call. */
+/* Returns the size of an element in bytes. The sizes of all types are packed into one number, two bits each; so this needs no call, and no table that the
+ * GPU would have to read. */
 STK_HD int32_t stk__job_size(int dtype)
 {
 #define STK_JOB_BITS(name, value, bytes, text) | (bytes == 8 ? 3u : bytes / 2u) << 2 * value
