@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures points at distances along polylines: stoker.batching.polylines against shapely, in turns, on the shapes for which NVIDIA's ACCV-Lab publishes how
-many times faster than shapely its own CPU version is (lane_helpers, on a Ryzen 9 7950X). Prints both ratios, and the first divided by the second.
+many times faster than shapely its own CPU version is (lane_helpers, on a Ryzen 9 7950X). Prints both ratios, and the first divided by the second; and at the
+end how long torch needs for the empty result of the smallest call, below which no call can go.
 
-usage: polylines.py [--rounds N]    needs torch and shapely
+usage: polylines.py [--rounds N] [--cpu]    needs torch and shapely
+--cpu    measures processor time of all threads instead of elapsed time: steadier on a busy machine, but blind to what threads gain
 """
 
 from __future__ import annotations
@@ -39,17 +41,19 @@ def of_shapely(points: np.ndarray, distances: np.ndarray) -> np.ndarray:
     return get_coordinates(made).reshape(points.shape[0], distances.shape[1], points.shape[2]).astype(np.float32)
 
 
-def seconds(call: Callable[[], object], calls: int) -> float:
-    begin = time.perf_counter()
+def seconds(call: Callable[[], object], calls: int, clock: Callable[[], float]) -> float:
+    begin = clock()
     for _ in range(calls):
         call()
-    return (time.perf_counter() - begin) / calls
+    return (clock() - begin) / calls
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--cpu", action="store_true")
     given = parser.parse_args()
+    clock = time.process_time if given.cpu else time.perf_counter
     rng = np.random.default_rng(1)
     print("batch points distances  stoker us  shapely us  times shapely  published  of it")
     all_of_it = []
@@ -59,12 +63,12 @@ def main() -> None:
         at = (rng.uniform(size=(batch, distances)) * whole[:, None]).astype(np.float32)
         a, b = torch.from_numpy(lines), torch.from_numpy(at)
         np.testing.assert_allclose(polylines.interpolate(a, b).numpy(), of_shapely(lines, at), atol=1e-3)
-        one = seconds(partial(polylines.interpolate, a, b), 3), seconds(partial(of_shapely, lines, at), 1)
-        calls = [max(1, min(2000, int(0.02 / s))) for s in one]
+        one = seconds(partial(polylines.interpolate, a, b), 3, clock), seconds(partial(of_shapely, lines, at), 1, clock)
+        calls = [max(1, min(2000, int(0.02 / max(s, 1e-9)))) for s in one]
         ours, theirs = [], []
         for _ in range(given.rounds):
-            ours.append(seconds(partial(polylines.interpolate, a, b), calls[0]))
-            theirs.append(seconds(partial(of_shapely, lines, at), calls[1]))
+            ours.append(seconds(partial(polylines.interpolate, a, b), calls[0], clock))
+            theirs.append(seconds(partial(of_shapely, lines, at), calls[1], clock))
         times = statistics.median(theirs) / statistics.median(ours)
         all_of_it.append(times / published)
         print(
@@ -72,6 +76,9 @@ def main() -> None:
             f"{times / published:6.2f}"
         )
     print(f"of the published ratio: {statistics.median(all_of_it):.1f} times in the median, {min(all_of_it):.1f} at least")
+    small = torch.zeros(1, 2, 2)
+    empty = statistics.median(seconds(lambda: small.new_empty((1, 1, 2)), 2000, clock) for _ in range(given.rounds))
+    print(f"an empty tensor of torch: {1e6 * empty:.1f} us")
 
 
 if __name__ == "__main__":

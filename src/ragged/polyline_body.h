@@ -37,16 +37,15 @@ static STK_BOTH double stk__segment_length(const struct stk_polyline *p, int64_t
 	return sqrt(sum);
 }
 
-/* Returns the last point of 0 .. n-2 that is not farther than `distance`. along: the distances of the n points. */
+/* Returns the last point of 0 .. n-2 that is not farther than `distance`; 0 if all are. along: the distances of the n points, which never decrease. Each step
+ * adds a masked offset instead of branching, because no processor predicts where a search goes. */
 static STK_BOTH int64_t stk__segment_of(const double *along, int64_t n, double distance)
 {
-	int64_t low = 0, high = n - 1;
-	while (high - low > 1) {
-		int64_t middle = low + (high - low) / 2;
-		if (along[middle] <= distance)
-			low = middle;
-		else
-			high = middle;
+	int64_t low = 0;
+	for (int64_t left = n - 1; left > 1;) {
+		int64_t half = left / 2;
+		low += -(int64_t)(along[low + half] <= distance) & half;
+		left -= half;
 	}
 	return low;
 }

@@ -58,6 +58,21 @@ def test_ragged_batches(device, rng):
         assert abs(lengths[b] - total) < 1e-9 and np.abs(got[: len(at)] - wanted).max(initial=0) < 1e-9
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("dims", [2, 3])
+def test_loops_for_usual_shapes_give_the_bytes_of_the_general_loop(device, rng, dtype, dims):
+    # Polylines of 2 and 3 dims have loops of their own. Further dims that are zero change no length.
+    for count in [*range(1, 10), 100, 1000]:
+        points = torch.from_numpy(rng.normal(size=(3, count, dims)).round(1)).to(dtype)
+        points[:, count // 2] = points[:, (count - 1) // 2]  # a repeated point
+        distances = torch.from_numpy(rng.uniform(-1, 1.2 * count, (3, 50))).to(dtype)
+        wide = torch.cat([points, torch.zeros(3, count, 2, dtype=dtype)], 2)
+        made = polylines.interpolate(points.to(device), distances.to(device)).cpu()
+        wanted = polylines.interpolate(wide.to(device), distances.to(device)).cpu()[..., :dims]
+        assert made.numpy().tobytes() == wanted.contiguous().numpy().tobytes(), count
+        assert polylines.lengths(points.to(device)).tolist() == polylines.lengths(wide.to(device)).tolist()
+
+
 def test_ends_repeated_points_and_nan(device):
     line = torch.tensor([[[0.0, 0.0], [0.0, 0.0], [2.0, 0.0], [2.0, 0.0], [2.0, 2.0]]], device=device)
     at = torch.tensor([[-1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 9.0, float("inf"), float("nan")]], device=device)
