@@ -82,6 +82,7 @@ PyObject *core_audio_named(PyObject *module, PyObject *name); /* audio.c */
 PyObject *core_explain_missing(PyObject *module, PyObject *name);
 PyObject *core_tar_index(PyObject *module, PyObject *args); /* index.c */
 PyObject *core_tar_unindexed(PyObject *module, PyObject *args);
+PyObject *core_index_folder(PyObject *module, PyObject *unused);
 
 /* ---- errors and text (raise.c) ---- */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tar_index: finds where the files inside tar archives lie, and writes an index of them. */
+ * tar_index: finds where the files inside tar archives lie, and writes an index of them. index_folder: names the folder of the indexes that later runs
+ * find by themselves. */
 #include "core.h"
 
 #include <stdlib.h>
@@ -154,5 +155,20 @@ PyObject *core_tar_index(PyObject *module, PyObject *args)
 	Py_XDECREF(w.components);
 	free(w.notices);
 	free(paths);
+	return result;
+}
+
+PyObject *core_index_folder(PyObject *module, PyObject *unused)
+{
+	struct stk_error err = {0};
+	char *folder;
+
+	(void)module;
+	(void)unused;
+	const enum stk_status status = stk_index_folder(&folder, &err);
+	if (status != STK_OK)
+		return core_raise(status, &err);
+	PyObject *result = folder ? core_text(folder) : Py_NewRef(Py_None);
+	stk_text_free(folder);
 	return result;
 }

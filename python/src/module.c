@@ -25,6 +25,8 @@ static PyMethodDef core_functions[] = {
 		"index; else (0, {})."},
 	{"tar_index", core_tar_index, METH_VARARGS,
 		"tar_index(paths, output, progress, storage=None)\n--\n\nFinds where the files of tars lie and writes an index. Returns counts as a dict."},
+	{"index_folder", core_index_folder, METH_NOARGS,
+		"index_folder()\n--\n\nThe folder in which indexes are kept for later runs, or None if the environment names no folder."},
 	{"wrap", core_wrap, METH_VARARGS, "wrap(samples, layout)\n--\n\nMakes a Batch with one output over buffers in host memory."},
 	{"tree_take_apart", core_tree_take_apart, METH_VARARGS,
 		"tree_take_apart(tree, tensor_type, other)\n--\n\n(tensors of a tree as a list, what tree_put_together needs). other(value) is asked about types that "

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "format/kept.h"
 
+#include "stoker/index.h"
+
+#include "base/error.h"
+#include "base/memory.h"
 #include "format/list.h"
 
 #include <stdio.h>
@@ -22,16 +26,38 @@ bool stk__kept_name(const char *path, char out[PATH_MAX])
 	return realpath(path, out) != NULL;
 }
 
-bool stk__kept_path(const char *whole, char out[PATH_MAX])
+/* Writes the folder of the indexes. Returns false if there is none. */
+static bool kept_folder(char out[PATH_MAX])
 {
 	const char *caches = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-	bool given = caches && caches[0] == '/';
-	uint64_t hash = stk__hash_bytes(0, whole, strlen(whole));
+	const bool given = caches && caches[0] == '/';
+
 	if (!given && !(home && home[0] == '/'))
 		return false;
-	int n = snprintf(out, PATH_MAX, "%s%s/stoker/indexes/%016llx.stoker", given ? caches : home, given ? "" : "/.cache",
-		(unsigned long long)hash);
-	return n < PATH_MAX;
+	return snprintf(out, PATH_MAX, "%s%s/stoker/indexes", given ? caches : home, given ? "" : "/.cache") < PATH_MAX;
+}
+
+enum stk_status stk_index_folder(char **out, struct stk_error *err)
+{
+	char folder[PATH_MAX];
+
+	if (STK_NEED(err, out))
+		return STK_INVALID;
+	*out = NULL;
+	if (!kept_folder(folder))
+		return STK_OK;
+	*out = stk__strdup(folder);
+	return *out ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for the name of the folder of indexes");
+}
+
+bool stk__kept_path(const char *whole, char out[PATH_MAX])
+{
+	const uint64_t hash = stk__hash_bytes(0, whole, strlen(whole));
+
+	if (!kept_folder(out))
+		return false;
+	const size_t used = strlen(out), left = PATH_MAX - used;
+	return (size_t)snprintf(out + used, left, "/%016llx.stoker", (unsigned long long)hash) < left;
 }
 
 static bool make_folder(char *path)

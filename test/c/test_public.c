@@ -525,6 +525,7 @@ static void test_indexes(void **state)
 	REFUSED(stk_tar_unindexed(&tars, &unindexed, &err), "path 1 is NULL");
 	REFUSED(stk_tar_unindexed(NULL, &unindexed, &err), "o is NULL");
 	REFUSED(stk_tar_unindexed(&tars, NULL, &err), "unindexed is NULL");
+	REFUSED(stk_index_folder(NULL, &err), "out is NULL");
 	tars.path_count = INT32_MIN;
 	REFUSED(stk_tar_index(&tars, NULL, &err), "paths");
 	struct stk_pack_options pack = {.size = sizeof pack};

@@ -584,6 +584,33 @@ def test_footers_of_a_store_are_kept(store, table, tmp_path, requests, source, c
     assert len(kept) == 3 and {p.suffix for p in kept} == {".footer"}
 
 
+@pytest.mark.parametrize(
+    "caches, home, folder",
+    [
+        ("/caches", "/home/ada", "/caches/stoker/indexes"),
+        ("caches", "/home/ada", "/home/ada/.cache/stoker/indexes"),
+        ("", "/home/ada", "/home/ada/.cache/stoker/indexes"),
+        (None, "/home/ada", "/home/ada/.cache/stoker/indexes"),
+        (None, "ada", None),
+        (None, None, None),
+        ("/" + "c" * 5000, "/home/ada", None),
+    ],
+)
+def test_footers_are_kept_in_the_folder_that_the_library_names(monkeypatch, caches, home, folder):
+    """XDG_CACHE_HOME and HOME count if they hold an absolute path, as in the library, which keeps its own indexes in the same folder."""
+    from stoker import _core
+    from stoker.loader import _table_kept
+
+    for name, value in {"XDG_CACHE_HOME": caches, "HOME": home}.items():
+        monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
+    assert _core.index_folder() == folder
+    path = _table_kept._path_of("s3://bucket/part-0.parquet")
+    assert path is None if folder is None else path is not None and path.rpartition("/")[0] == folder
+    if folder is None:
+        assert not _table_kept.keep("s3://bucket/part-0.parquet", _table_kept.Kept(1, "v", b"x"))
+        assert _table_kept.load("s3://bucket/part-0.parquet") is None
+
+
 @pytest.mark.parametrize("source", [GLOB, NAMES], ids=["listed", "named"])
 def test_a_kept_footer_of_an_older_object_is_not_used(table, tmp_path, rng, monkeypatch, source):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the footers of Parquet files in stores for later runs, next to the indexes of tars and videos: in $XDG_CACHE_HOME/stoker/indexes, or
-~/.cache/stoker/indexes. A file there is named by a digest of the whole name of its Parquet file, and holds neither that name nor a key of its URL."""
+"""Keeps the footers of Parquet files in stores for later runs, next to the indexes of tars and videos: in the folder that
+_core.index_folder names. A file there is named by a digest of the whole name of its Parquet file, and holds neither that name nor a key of its URL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import os
 from typing import NamedTuple
 
-from stoker import _files
+from stoker import _core, _files
 
 _MAGIC = b"STKFOOT1"
 _DIGEST = 16  # bytes of the digest that follows the magic
@@ -29,14 +29,9 @@ def _digest(data: bytes | memoryview) -> bytes:
 
 
 def _path_of(name: str) -> str | None:
-    """Returns where the footer of the file with this name is kept; None if there is no folder for it."""
-    caches, home = os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME", "")
-    if not caches.startswith("/"):
-        if not home.startswith("/"):
-            return None
-        caches = f"{home}/.cache"
-    digest = _digest(name.encode("utf-8", "surrogateescape")).hex()
-    return f"{caches}/stoker/indexes/{digest}.footer"
+    """Returns the path at which the footer of the file with this name is kept; None if there is no folder for it."""
+    folder = _core.index_folder()
+    return None if folder is None else f"{folder}/{_digest(name.encode('utf-8', 'surrogateescape')).hex()}.footer"
 
 
 def load(name: str) -> Kept | None:
