@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from stoker import _core, _needs
+from stoker import _core, _needs, _numbers
 from stoker._storage import Storage
 from stoker._storage import of as storage_of
 from stoker._types import DALIDataType
@@ -32,12 +32,6 @@ def _frames(name: str, seconds: float, rate: int) -> int:
     if not _is_number(seconds) or not math.isfinite(seconds) or seconds < 0:
         raise ArgumentError(f"{name} is a number of seconds from 0 on, not {seconds!r}")
     return round(float(seconds) * rate)
-
-
-def _refuse_unless_flag(name: str, value: Any) -> None:
-    """Refuses what is neither True nor False: the text "no", for instance, would count as true."""
-    if not isinstance(value, bool) and type(value).__name__ not in ("bool", "bool_"):  # NumPy's has either name
-        raise ArgumentError(f"{name} is True or False, not {value!r}")
 
 
 def _path_of(path: Any) -> bytes:
@@ -71,7 +65,7 @@ def _decode(
     _needs.numpy(who)
     if dtype not in _TYPES:
         raise ArgumentError(f"dtype is one of {', '.join(_TYPES)}, not {dtype!r}")
-    _refuse_unless_flag("mono", mono)
+    _numbers.flag("mono", mono, exact=True)
     file = _core.AudioFile(path, data, strict, storage.core() if storage is not None else None)
     _, _, rate, channels, _, frames, _, _ = file.info()
     first = _frames("start", start, rate)
@@ -247,7 +241,7 @@ class Audio:
                 raise ArgumentError(
                     f"Audio: duration={self.duration:g} at {self.rate} Hz is {self.duration * self.rate:g} frames; a sound has 1 to 2^31 - 1 of them"
                 )
-        _refuse_unless_flag("Audio: mono", self.mono)
+        _numbers.flag("Audio: mono", self.mono, exact=True)
         if self.crop not in ("start", "center", "random"):
             raise ArgumentError(f"Audio: crop is 'start', 'center' or 'random', not {self.crop!r}")
         if self.crop != "start" and self.duration is None:

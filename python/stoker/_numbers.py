@@ -5,7 +5,6 @@ default."""
 from __future__ import annotations
 
 import math
-import numbers
 import operator
 import re
 from fractions import Fraction
@@ -72,8 +71,15 @@ def size(what: str, value: Any, least: int = 0) -> int:
     return whole(what, int(Fraction(found[1]) * unit), least, INT64_MAX)
 
 
-def flag(what: str, value: Any) -> bool:
-    """Returns a bool from True, False, 0 or 1. Raises an error for text, because "no" would count as True, and for other numbers."""
-    if isinstance(value, (str, bytes)) or (isinstance(value, numbers.Real) and value not in (0, 1)):
-        raise InvalidArgumentError(f"{what} is True or False, not {_shown(value)}")
+def flag(what: str, value: Any, *, exact: bool = False, also: str = "") -> bool:
+    """Returns a bool from True, False, 0 or 1; None counts as False. Raises an error for any other value: the text "no", for instance, would count as True.
+
+    exact: accepts only True and False, of Python or NumPy. also: further values that the message names, after "True or False"."""
+    if not isinstance(value, bool) and type(value).__name__ not in ("bool", "bool_"):  # NumPy's type has had both names
+        try:
+            fits = not exact and bool(value is None or value == 0 or value == 1)
+        except (TypeError, ValueError, RuntimeError):  # an array of several numbers has no truth value
+            fits = False
+        if not fits:
+            raise ArgumentError(f"{what} is True or False{also}, not {_shown(value)}")
     return bool(value)

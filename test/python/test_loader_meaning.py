@@ -517,6 +517,7 @@ def test_arguments_that_would_count_as_something_else(tree):
     wrong = (
         ({"shuffle": "shard"}, 'shuffle is True or False, "shards" for tars, or "groups" for tables, not \'shard\''),
         ({"strict": "x"}, "strict is True or False"),
+        ({"shuffle": np.ones(2)}, r"shuffle is True or False, .*, not array\(\[1"),
         ({"drop_last": True, "last_batch": "keep"}, "contradict each other"),
         ({"shard": (0.5, 2)}, "whole numbers"),
         ({"split": "test"}, "is of CIFAR's binary files"),

@@ -6,6 +6,7 @@ import json
 import pydoc
 import time
 
+import numpy as np
 import pytest
 from stoker import Loader, Pipeline, fn, types
 from stoker._settings import SETTINGS, ByName, PassedOn, Settings, table
@@ -116,6 +117,9 @@ def test_defaults_are_those_of_the_signature():
         ({"timeout": "never"}, "timeout is a number, not 'never'"),
         ({"timeout": True}, "timeout is a number, not True"),
         ({"strict": 2}, "strict is True or False, not 2"),
+        ({"strict": "no"}, "strict is True or False, not 'no'"),
+        ({"strict": []}, r"strict is True or False, not \[\]"),
+        ({"strict": np.ones(2)}, r"strict is True or False, not array\(\[1"),
         ({"num_threads": 2**40}, "num_threads is at most"),
         ({"device_id": 2**40}, "device_id is at most"),
         ({"prefetch_queue_depth": 2**40}, "prefetch_queue_depth is at most"),

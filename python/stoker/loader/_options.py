@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from stoker import _needs, types
-from stoker._numbers import INT64_MAX, whole
+from stoker._numbers import INT64_MAX, flag, whole
 from stoker._ranks import Shard, resolve, share, together
 from stoker._settings import SETTINGS, PassedOn, table
 from stoker._where import notice
@@ -192,12 +192,10 @@ def seed_of(seed: int | str | None, shard: Shard) -> int:
     return whole("Loader: seed (None draws one)", seed, 0, INT64_MAX)
 
 
-def yes_or_no(**given: Any) -> None:
-    """Raises an error unless each argument is True, False or None. A string like "no" would otherwise count as True."""
+def check_flags(**given: Any) -> None:
+    """Raises an error unless each argument of Loader is True, False or None. Users may also give 0 and 1."""
     for name, value in given.items():
-        if value not in (True, False, None):
-            also = ', "shards" for tars, or "groups" for tables' if name == "shuffle" else ""
-            raise InvalidArgumentError(f"Loader: {name} is True or False{also}, not {value!r}")
+        flag(f"Loader: {name}", value, also=', "shards" for tars, or "groups" for tables' if name == "shuffle" else "")
 
 
 def refuse_what_a_pipeline_has(signature: inspect.Signature, given: dict[str, Any]) -> None:

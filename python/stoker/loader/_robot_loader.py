@@ -36,7 +36,7 @@ class RobotLoader:
         device: Any,
         threads: int,
     ) -> None:
-        _options.yes_or_no(shuffle=shuffle, drop_last=drop_last)
+        _options.check_flags(shuffle=shuffle, drop_last=drop_last)
         self.dataset = dataset
         self._shard = _ranks.resolve(shard)
         self._batch = _options.batch_of(batch_size, global_batch_size, self._shard)

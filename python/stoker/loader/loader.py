@@ -169,7 +169,7 @@ class Loader(metaclass=BriefHelp):
         settings = _options.take_more(more, list(signature.parameters))
         by_shards, by_groups = (isinstance(shuffle, str) and shuffle == large for large in ("shards", "groups"))
         shuffle = True if by_shards or by_groups else shuffle
-        _options.yes_or_no(shuffle=shuffle, drop_last=drop_last, pin_memory=pin_memory, exif_orientation=exif_orientation)
+        _options.check_flags(shuffle=shuffle, drop_last=drop_last, pin_memory=pin_memory, exif_orientation=exif_orientation)
         if shuffle and sampler is not None:
             raise InvalidArgumentError("Loader: shuffle and sampler exclude each other: the sampler makes the order")
         if batch_sampler is not None:
