@@ -22,15 +22,31 @@ def focal_loss(logits, hot):
     return a * (1 - pt) ** 2 * torch.nn.functional.binary_cross_entropy_with_logits(logits, hot, reduction="none")
 
 
-def main():
-    device = "cuda"
-    torch.manual_seed(0)
-    rng = np.random.default_rng(0)
-    counts = [int(n) for n in rng.integers(5, 80, B)]
-    boxes = [torch.randn(n, D, device=device) for n in counts]
-    labels = [torch.randint(C, (n,), device=device) for n in counts]
-    box = torch.randn(L, B, Q, D, device=device, requires_grad=True)
-    cls = torch.randn(L, B, Q, C, device=device, requires_grad=True)
+class Case:
+    """Random predictions of every layer and sample, and the objects of every sample, on one GPU."""
+
+    def __init__(self, device):
+        torch.manual_seed(0)
+        self.device = device
+        self.counts = [int(n) for n in np.random.default_rng(0).integers(5, 80, B)]
+        self.boxes = [torch.randn(n, D, device=device) for n in self.counts]
+        self.labels = [torch.randint(C, (n,), device=device) for n in self.counts]
+        self.box = torch.randn(L, B, Q, D, device=device, requires_grad=True)
+        self.cls = torch.randn(L, B, Q, C, device=device, requires_grad=True)
+
+    def both_ways(self, criterion):
+        """Returns a function that runs a criterion forward and backward."""
+
+        def run():
+            self.box.grad = self.cls.grad = None
+            criterion().backward()
+
+        return run
+
+
+def loop_criterion(case):
+    """Returns the criterion as a loop over layers and samples."""
+    device, boxes, labels, box, cls = case.device, case.boxes, case.labels, case.box, case.cls
 
     def loop():
         total = 0
@@ -46,9 +62,14 @@ def main():
                 total = total + focal_loss(cls[lay, b], hot).sum() / n + (box[lay, b][r] - boxes[b][k]).abs().sum() * 0.25 / n
         return total
 
-    most = max(counts)
-    padded_box = torch.nn.utils.rnn.pad_sequence(boxes, batch_first=True)
-    padded_cls = torch.nn.utils.rnn.pad_sequence(labels, batch_first=True)
+    return loop
+
+
+def padded_criterion(case):
+    """Returns the criterion that is batched over targets padded to the longest sample's, with one copy to the host for SciPy."""
+    device, counts, box, cls, most = case.device, case.counts, case.box, case.cls, max(case.counts)
+    padded_box = torch.nn.utils.rnn.pad_sequence(case.boxes, batch_first=True)
+    padded_cls = torch.nn.utils.rnn.pad_sequence(case.labels, batch_first=True)
     mask = torch.arange(most, device=device)[None] < torch.tensor(counts, device=device)[:, None]
 
     def batched():
@@ -70,42 +91,56 @@ def main():
         theirs = padded_box[None].expand(L, B, most, D).gather(2, k[..., None].expand(L, B, most, D))
         return first + (((ours - theirs).abs().sum(3) * m).sum(2) * 0.25 / n).sum()
 
-    target_boxes = sb.combine_data(boxes)
-    target_labels = sb.combine_data(labels, other_with_same_sample_sizes=target_boxes)
+    return batched
+
+
+def stoker_criterion(case):
+    """Returns the criterion with stoker.batching."""
+    target_boxes = sb.combine_data(case.boxes)
+    target_labels = sb.combine_data(case.labels, other_with_same_sample_sizes=target_boxes)
 
     def ours():
-        costs = sb.detection_cost(logits=cls, boxes=box, target_labels=target_labels, target_boxes=target_boxes)
+        costs = sb.detection_cost(logits=case.cls, boxes=case.box, target_labels=target_labels, target_boxes=target_boxes)
         matches = sb.linear_sum_assignment(costs)
-        return sb.losses.sigmoid_focal(cls, target_labels, matches).sum() + 0.25 * sb.losses.l1(box, target_boxes, matches).sum()
+        return sb.losses.sigmoid_focal(case.cls, target_labels, matches).sum() + 0.25 * sb.losses.l1(case.box, target_boxes, matches).sum()
 
-    def both_ways(criterion):
-        def run():
-            box.grad = cls.grad = None
-            criterion().backward()
+    return ours
 
-        return run
 
-    values = [float(f().detach()) for f in (loop, batched, ours)]
+def gradient_error(case, loop, ours):
+    """Returns the largest difference between the gradients of two criteria, as a share of the largest gradient."""
     grads = []
     for criterion in (loop, ours):
-        both_ways(criterion)()
-        assert box.grad is not None and cls.grad is not None
-        grads.append((box.grad.clone(), cls.grad.clone()))
-    error = max(float((a - b).abs().max() / a.abs().max()) for a, b in zip(*grads, strict=False))
-    graph = captured(both_ways(ours))
-    times = interleaved({"ours_eager": both_ways(ours), "ours_graph": graph}, 9, 20)
-    times.update(interleaved({"loop": both_ways(loop), "batched": both_ways(batched)}, 5, 2))
-    report(work="criterion, forward and backward", losses=[round(v, 4) for v in values], gradient_error=error, **{f"{n}_ms": t[0] for n, t in times.items()},
-           spread={n: [round(x, 3) for x in t[1:]] for n, t in times.items()}, loop_over_eager=times["loop"][0] / times["ours_eager"][0],
-           batched_over_eager=times["batched"][0] / times["ours_eager"][0], batched_over_graph=times["batched"][0] / times["ours_graph"][0])  # fmt: skip
+        case.both_ways(criterion)()
+        assert case.box.grad is not None and case.cls.grad is not None
+        grads.append((case.box.grad.clone(), case.cls.grad.clone()))
+    return max(float((a - b).abs().max() / a.abs().max()) for a, b in zip(*grads, strict=False))
+
+
+def report_kernels(run):
+    """Reports the kernels of one run, and the longest of them."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as prof:
-        both_ways(ours)()
+        run()
         torch.cuda.synchronize()
     rows = sorted(prof.key_averages(), key=lambda e: -e.device_time_total)
     report(work="kernels of one criterion", count=sum(e.count for e in rows), total_us=sum(e.device_time_total for e in rows),
            largest={e.key[:50]: round(e.device_time_total, 1) for e in rows[:8]})  # fmt: skip
+
+
+def main():
+    case = Case("cuda")
+    loop, batched, ours = loop_criterion(case), padded_criterion(case), stoker_criterion(case)
+    values = [float(f().detach()) for f in (loop, batched, ours)]
+    error = gradient_error(case, loop, ours)
+    graph = captured(case.both_ways(ours))
+    times = interleaved({"ours_eager": case.both_ways(ours), "ours_graph": graph}, 9, 20)
+    times.update(interleaved({"loop": case.both_ways(loop), "batched": case.both_ways(batched)}, 5, 2))
+    report(work="criterion, forward and backward", losses=[round(v, 4) for v in values], gradient_error=error, **{f"{n}_ms": t[0] for n, t in times.items()},
+           spread={n: [round(x, 3) for x in t[1:]] for n, t in times.items()}, loop_over_eager=times["loop"][0] / times["ours_eager"][0],
+           batched_over_eager=times["batched"][0] / times["ours_eager"][0], batched_over_graph=times["batched"][0] / times["ours_graph"][0])  # fmt: skip
+    report_kernels(case.both_ways(ours))
 
 
 if __name__ == "__main__":

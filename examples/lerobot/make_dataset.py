@@ -19,10 +19,11 @@ import pyarrow.parquet as pq
 from reach import CAMERAS, FPS, SIZE, Table
 
 TASK = "move the hand to the square"
+Episode = tuple[list[np.ndarray], list[np.ndarray], list[tuple[np.ndarray, np.ndarray]]]  # states, actions, and the cameras' pictures
 
 
-def record(seed: int) -> tuple[list[np.ndarray], list[np.ndarray], list[tuple[np.ndarray, np.ndarray]]]:
-    """Returns the states, actions and pictures of an episode."""
+def record(seed: int) -> Episode:
+    """Lets the expert do the task once, from random places."""
     table, states, actions, pictures = Table(np.random.default_rng(seed)), [], [], []
     while not states or not table.reached:
         goal = table.expert()
@@ -44,19 +45,28 @@ def write_json(path: Path, value: object) -> None:
     path.write_text(json.dumps(value, indent=1), encoding="utf-8")
 
 
-def write(root: Path, episodes: list[tuple[list[np.ndarray], list[np.ndarray], list[tuple[np.ndarray, np.ndarray]]]]) -> int:
-    lengths = np.array([len(states) for states, _, _ in episodes])
-    ends, total = np.cumsum(lengths), int(lengths.sum())
+def write_table(path: Path, table: pa.Table) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path)
+
+
+def columns_of(episodes: list[Episode], lengths: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns the columns of the table of frames, which holds all episodes one after another."""
     frame = np.concatenate([np.arange(n) for n in lengths])
-    columns = {
+    return {
         "observation.state": np.concatenate([states for states, _, _ in episodes]).astype(np.float32),
         "action": np.concatenate([actions for _, actions, _ in episodes]).astype(np.float32),
         "timestamp": (frame / FPS).astype(np.float32),
         "frame_index": frame,
         "episode_index": np.repeat(np.arange(len(lengths)), lengths),
-        "index": np.arange(total),
-        "task_index": np.zeros(total, np.int64),
+        "index": np.arange(len(frame)),
+        "task_index": np.zeros(len(frame), np.int64),
     }
+
+
+def write_meta(root: Path, columns: dict[str, np.ndarray], lengths: np.ndarray) -> None:
+    """Writes the description of the data set, the statistics of its columns, and the list of tasks."""
+    total = int(lengths.sum())
     features = {name: {"dtype": str(v.dtype), "shape": list(v.shape[1:]) or [1], "names": None} for name, v in columns.items()}
     features |= {name: {"dtype": "video", "shape": [SIZE, SIZE, 3], "names": ["height", "width", "channels"]} for name in CAMERAS}
     info = {
@@ -73,31 +83,38 @@ def write(root: Path, episodes: list[tuple[list[np.ndarray], list[np.ndarray], l
     }
     write_json(root / "meta/info.json", info)
     stats = {
-        n: {"mean": v.mean(0).tolist(), "std": v.std(0).tolist(), "min": v.min(0).tolist(), "max": v.max(0).tolist()}
-        for n, v in columns.items()
+        name: {"mean": v.mean(0).tolist(), "std": v.std(0).tolist(), "min": v.min(0).tolist(), "max": v.max(0).tolist(), "count": [total]}
+        for name, v in columns.items()
     }
-    write_json(root / "meta/stats.json", {name: {**found, "count": [total]} for name, found in stats.items()})
-    pq.write_table(pa.table({"task_index": [0], "task": [TASK]}), root / "meta/tasks.parquet")
-    rows = []
-    for e, (end, length) in enumerate(zip(ends.tolist(), lengths.tolist(), strict=True)):
+    write_json(root / "meta/stats.json", stats)
+    write_table(root / "meta/tasks.parquet", pa.table({"task_index": [0], "task": [TASK]}))
+
+
+def episode_rows(lengths: np.ndarray) -> list[dict[str, object]]:
+    """Returns the rows of the table of episodes: for each, the range of its frames in the table, and of its time in each camera's video."""
+    rows: list[dict[str, object]] = []
+    for e, (end, length) in enumerate(zip(np.cumsum(lengths).tolist(), lengths.tolist(), strict=True)):
         row = {"episode_index": e, "length": length, "tasks": [TASK], "data/chunk_index": 0, "data/file_index": 0}
         row |= {"dataset_from_index": end - length, "dataset_to_index": end}
         for camera in CAMERAS:
             row |= {f"videos/{camera}/chunk_index": 0, f"videos/{camera}/file_index": 0}
             row |= {f"videos/{camera}/from_timestamp": (end - length) / FPS, f"videos/{camera}/to_timestamp": end / FPS}
         rows.append(row)
-    for path, table in {
-        "meta/episodes/chunk-000/file-000.parquet": pa.Table.from_pylist(rows),
-        "data/chunk-000/file-000.parquet": pa.table(
-            {n: pa.array(v.tolist(), pa.list_(pa.float32())) if v.ndim > 1 else v for n, v in columns.items()}
-        ),
-    }.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table, root / path)
+    return rows
+
+
+def write(root: Path, episodes: list[Episode]) -> int:
+    """Writes the data set. Returns its number of frames."""
+    lengths = np.array([len(states) for states, _, _ in episodes])
+    columns = columns_of(episodes, lengths)
+    write_meta(root, columns, lengths)
+    write_table(root / "meta/episodes/chunk-000/file-000.parquet", pa.Table.from_pylist(episode_rows(lengths)))
+    frames = {n: pa.array(v.tolist(), pa.list_(pa.float32())) if v.ndim > 1 else v for n, v in columns.items()}
+    write_table(root / "data/chunk-000/file-000.parquet", pa.table(frames))
     for c, camera in enumerate(CAMERAS):
-        frames = np.stack([pictures[c] for _, _, episode in episodes for pictures in episode])
-        write_video(root / f"videos/{camera}/chunk-000/file-000.mp4", frames)
-    return total
+        video = np.stack([pictures[c] for _, _, episode in episodes for pictures in episode])
+        write_video(root / f"videos/{camera}/chunk-000/file-000.mp4", video)
+    return int(lengths.sum())
 
 
 def main() -> None:
