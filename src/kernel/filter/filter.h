@@ -26,7 +26,7 @@
 enum stk_filter_reduction { STK_FILTER_SUM, STK_FILTER_LEAST, STK_FILTER_LARGEST, STK_FILTER_MEDIAN };
 
 enum { STK_FILTER_AXES = 3, STK_FILTER_TERMS = 3, STK_FILTER_PHASES = 3 };
-enum { STK_FILTER_MOST_MEDIAN = 31 * 31 }; /* positions in a median's window */
+enum { STK_FILTER_MOST_MEDIAN = 31 * 31 }; /* maximum number of positions in the window of a median */
 
 /* A window along one axis: an output at p reads inputs p + first .. p + first + size - 1. */
 struct stk_filter_window {
@@ -34,24 +34,24 @@ struct stk_filter_window {
 	int32_t weights; /* for sums of separable filters: the index of the window's first weight */
 };
 
-/* Plain data. Axes are depth, height, width. */
+/* The parameters. Arrays over axes are in the order depth, height, width. */
 struct stk_filter {
 	uint8_t reduction, border; /* enum stk_border */
-	uint8_t dense;             /* otherwise separable, and then `in` equals `out` */
-	/* for separable filters: the axis that is applied last, 0 or 1. Along other axes, a window of size 1 has the weight 1 */
+	uint8_t dense;             /* the window is dense; otherwise it is separable, and then `in` equals `out` */
+	/* for separable filters: the axis that is applied last, 0 or 1. Along axes that a term does not filter, its window has size 1 and weight 1 */
 	uint8_t last;
 	int32_t n_terms;
 	int32_t in[STK_FILTER_AXES], out[STK_FILTER_AXES];
 	int32_t channels;
 	int64_t outer;
-	/* value outside of the image for STK_BORDER_FILL. (Weighted sums over separable windows have other borders.) */
+	/* the value that is read outside of the image for STK_BORDER_FILL. (Weighted sums over separable windows have other borders.) */
 	float fill;
-	/* an element of the input's type to use instead of `fill`, valid on the side that runs the filter; NULL: use `fill` */
+	/* address of an element of the input's type that is used instead of `fill`, on the side (CPU or GPU) that runs the filter; NULL: use `fill` */
 	const void *fill_at;
 	struct stk_filter_window window[STK_FILTER_TERMS][STK_FILTER_AXES];
 };
 
-/* The data of a filter. `weights` of a dense filter are in the order of its positions; NULL if the filter is not a sum. work: stk__filter_work bytes
+/* The memory of a filter. weights: for a dense filter in the order of the window's positions; NULL if the filter is not a sum. work: stk__filter_work bytes
  * (filter_element.h). */
 struct stk_filter_data {
 	const uint8_t *src;
@@ -69,8 +69,8 @@ STK_HD int64_t stk__filter_volume(const struct stk_filter *f, const int32_t exte
 
 STK_PARAMS_FIT(stk_filter);
 
-/* Makes a filter job. f: complete, but `outer` is 0 if `in` has no elements. weights: n_weights weights of a separable filter; NULL if in[1] has those of a
- * dense sum. */
+/* Makes a filter job. f: complete, except that `outer` is 0 if `in` has no elements. weights: the n_weights weights of a separable filter; NULL for other
+ * filters. A dense sum reads its weights from in[1]. */
 STK_MUST_USE enum stk_status stk__job_filter(struct stk_jobs *jobs, const struct stk_filter *f, const float *weights, int32_t n_weights,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 

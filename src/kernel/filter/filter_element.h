@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Computes one value of a filter (filter.h), in C and CUDA. A thread of the GPU makes one, and tests compare the CPU's loops with it. */
+ * Computes one value of a filter (filter.h), in C and CUDA. On the GPU each thread computes one value; tests compare the CPU's loops with these functions. */
 #ifndef STK_KERNEL_FILTER_ELEMENT_H
 #define STK_KERNEL_FILTER_ELEMENT_H
 
@@ -7,8 +7,8 @@
 #include "kernel/filter/filter.h"
 #include "kernel/job/job_place.h"
 
-/* Sets `axes` to the axes that are applied, in order, and returns their number. The last one makes outputs; each other one makes n_terms times as many
- * values. A dense filter has one phase. */
+/* Sets `axes` to the axes along which the filter is applied, in order, and returns their number. Each axis is a phase. The last phase makes outputs; each
+ * earlier one makes n_terms times as many values. A dense filter has one phase. */
 STK_HD int stk__filter_phases(const struct stk_filter *f, int axes[STK_FILTER_PHASES])
 {
 	int n = 0;
@@ -23,7 +23,7 @@ STK_HD int stk__filter_phases(const struct stk_filter *f, int axes[STK_FILTER_PH
 	return n;
 }
 
-/* Returns the bytes of the values between phases: each phase but the last produces one set of them. */
+/* Returns the size in bytes of the values between phases: each phase except the last stores one set of them. */
 STK_HD uint64_t stk__filter_work(const struct stk_filter *f)
 {
 	int axes[STK_FILTER_PHASES];
@@ -31,7 +31,7 @@ STK_HD uint64_t stk__filter_work(const struct stk_filter *f)
 	return set * (uint64_t)(stk__filter_phases(f, axes) - 1);
 }
 
-/* Converts a float's bits to an integer that increases with the float. */
+/* Converts a float to an integer (its rank), such that larger floats have larger ranks. */
 STK_HD uint32_t stk__filter_rank(float x)
 {
 	union {
@@ -52,7 +52,7 @@ STK_HD float stk__filter_of_rank(uint32_t rank)
 	return bits.f;
 }
 
-/* Replaces every NaN by a single one that is greater than all numbers. Processors produce NaNs with different signs, and medians compare bits. */
+/* Replaces every NaN by one NaN that is ordered after all numbers. Processors produce NaNs with different signs, and medians compare bits. */
 STK_HD float stk__filter_one_nan(float x)
 {
 	return x == x ? x : stk__filter_of_rank(0xffc00000u);
@@ -93,7 +93,7 @@ STK_HD float stk__filter_fill(const struct stk_filter *f, int dtype)
 	return f->fill_at ? stk__filter_load((const uint8_t *)f->fill_at, 0, dtype) : f->fill;
 }
 
-/* Combines one more value with the result of those before it. */
+/* Combines value x with the result `before` of the previous values. */
 STK_HD float stk__filter_take(int reduction, float before, float x)
 {
 	if (reduction == STK_FILTER_SUM)
@@ -136,7 +136,7 @@ STK_HD float stk__filter_dense_value(
 	return stk__filter_load(d->src, at->volume + (row * f->in[2] + x) * f->channels + at->channel, d->src_dtype);
 }
 
-/* Returns the median of an odd number of values. Finds the bits of its rank one by one, from the top. */
+/* Returns the median of an odd number of values. Finds the bits of the median's rank one by one, from the highest. */
 STK_HD float stk__filter_median(
 	const struct stk_filter *f, const struct stk_filter_data *d, const struct stk_filter_place *at, int32_t places)
 {
@@ -192,7 +192,8 @@ STK_HD float stk__filter_line(
 	return value;
 }
 
-/* Makes value i of the phase along `axis`, which is number `phase` of `phases`. In the last phase it is output i, otherwise a value of term i / outputs. */
+/* Makes value i of the phase along `axis`. phase: number of this phase; phases: number of all phases. In the last phase the value is output i, in others it
+ * belongs to term i / (number of outputs). */
 STK_HD void stk__filter_one(const struct stk_filter *f, const struct stk_filter_data *d, int axis, int phase, int phases, uint32_t i)
 {
 	uint32_t n = (uint32_t)(f->outer * stk__filter_volume(f, f->out));
@@ -207,7 +208,7 @@ STK_HD void stk__filter_one(const struct stk_filter *f, const struct stk_filter_
 	stk__convert_one(d->dst + (int64_t)i * d->dst_size, d->dst_dtype, &value, STK_FLOAT);
 }
 
-/* Returns the data of a job's filter. */
+/* Returns the memory of a job's filter. */
 STK_HD struct stk_filter_data stk__job_filter_data(const struct stk_job *job)
 {
 	struct stk_filter_data d;

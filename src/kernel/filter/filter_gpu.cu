@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Filters on the GPU that use neither tiles (filter_tile.h) nor words (filter_words.h): the functions of filter_element.h, with one value per thread and one
- * launch per phase. */
+ * Filters on the GPU that support neither tiles (filter_tile.h) nor words (filter_words.h). Each thread computes one value with the functions of
+ * filter_element.h; there is one launch per phase. */
 #include "kernel/filter/filter_element.h"
 #include "kernel/job/job_find.cuh"
 

@@ -6,9 +6,9 @@
 #include "kernel/job/job_place.h"
 
 #define THREADS STK_JOB_THREADS
-#define TURN 8 /* rows of outputs per iteration; the loop is unrolled, so that a window's values stay in the same registers */
+#define TURN 8 /* rows of outputs per iteration of the unrolled loop; so the values of a window stay in the same registers */
 
-/* Four bytes as 16-bit numbers: bytes 0 and 2 in `even`, 1 and 3 in `odd`. */
+/* Four bytes as 16-bit numbers: bytes 0 and 2 are in `even`, bytes 1 and 3 in `odd`. */
 struct pairs {
 	uint32_t even, odd;
 };
@@ -31,7 +31,7 @@ template <int REDUCTION> static __device__ __forceinline__ void take(pairs &extr
 		extreme = {stk__max_shorts(extreme.even, x.even), stk__max_shorts(extreme.odd, x.odd)};
 }
 
-/* Returns the extremes of the window's pixels in one row, for four adjacent bytes. */
+/* Returns the minimum or maximum of the pixels in one row of the window, for each of four adjacent bytes. */
 template <int SIZE, int REDUCTION> static __device__ __forceinline__ pairs extremes_of_row(const span<SIZE> &s)
 {
 	constexpr int WORDS = window<SIZE>::WORDS;
@@ -44,7 +44,7 @@ template <int SIZE, int REDUCTION> static __device__ __forceinline__ pairs extre
 	return extreme;
 }
 
-/* Returns the extremes of a window with SIZE rows, which are in the ring `row` of N rows from `begin` on. */
+/* Returns the minimum or maximum over a window with SIZE rows. The values of N rows are in the ring buffer `row`; the window begins with row number `begin`. */
 template <int SIZE, int REDUCTION, int N> static __device__ __forceinline__ uint32_t extremes_of_rows(const pairs (&row)[N], int begin)
 {
 	pairs extreme = row[begin % N];
@@ -54,7 +54,7 @@ template <int SIZE, int REDUCTION, int N> static __device__ __forceinline__ uint
 	return join(extreme);
 }
 
-/* Returns the address of row y, where rows are `pitch` bytes long. An unsigned product takes a third of the instructions of a signed one. */
+/* Returns the address of row y. pitch: bytes of a row. The product of unsigned numbers takes a third of the instructions of a signed one. */
 template <typename T> static __device__ __forceinline__ T *at_row(T *from, uint32_t y, uint32_t pitch)
 {
 	return from + (uint64_t)y * pitch;
@@ -65,12 +65,12 @@ static __device__ __forceinline__ void store(uint8_t *dst, const column &c, int3
 	*(uint32_t *)(void *)at_row(dst, (uint32_t)y, (uint32_t)c.row_out) = four;
 }
 
-/* Makes a column whose windows do not exceed the rows. AHEAD rows are being loaded while one is used. Most iterations only load rows inside of the image and
- * store all their outputs, so they need no checks per row. */
+/* Makes a column whose windows lie within the rows of the input. AHEAD rows are being loaded while one is used. Most iterations only load rows inside of the
+ * image and store all their outputs, so they need no checks per row. */
 template <int SIZE, int REDUCTION, int AHEAD> static __device__ __forceinline__ void make_inside(const stk_filter &f, const column &c)
 {
 	constexpr int MORE = SIZE - 1;
-	/* All rows begin at the same byte of a word: rows of outputs are whole words, and rows of the input have the same length. */
+	/* All rows begin at the same byte of a word: a row of outputs is a whole number of words, and a row of the input has the same length. */
 	const uint32_t before = (uint32_t)(uintptr_t)(c.src + c.left) & 3, pitch = (uint32_t)c.row_in;
 	const uint8_t *words = stk__forget(c.src + c.left - before);
 	uint8_t *dst = stk__forget(c.dst);
@@ -113,7 +113,7 @@ template <int SIZE, int REDUCTION, int AHEAD> static __device__ __forceinline__ 
 	}
 }
 
-/* Makes a column at an end of the rows, from bytes that are loaded one by one from computed positions. */
+/* Makes a column whose windows exceed the rows of the input. Loads bytes one by one from computed positions. */
 template <int SIZE, int REDUCTION> static __device__ __forceinline__ void make_end(const stk_filter &f, const column &c)
 {
 	int32_t at[window<SIZE>::SPAN];
@@ -135,7 +135,7 @@ template <int SIZE, int REDUCTION> static __device__ __forceinline__ void make_e
 	}
 }
 
-/* Makes a thread's column. All threads of a warp must call this. The warp takes one branch for all threads, since taking both in turn would be twice as
+/* Makes a thread's column. All threads of a warp must call this. All threads take the same branch, since taking both branches in turn would be twice as
  * slow. */
 template <int SIZE, int REDUCTION> static __device__ __forceinline__ void make_column(const stk_filter &f, const column &c, bool exists)
 {

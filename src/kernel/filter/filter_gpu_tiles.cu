@@ -12,7 +12,7 @@
 #define WARPS STK_FILTER_TILE_WARPS
 #define THREADS STK_FILTER_TILE_THREADS
 
-/* The parameters of a tile, which are the same for all of its threads. */
+/* The description of a tile, which is the same for all threads of its thread block. */
 struct tile_job {
 	const stk_filter &f;
 	stk_filter_data d;
@@ -41,7 +41,7 @@ static __device__ __forceinline__ float *load_row_of(const tile_job &j, int32_t 
 	return load_row(j.f, j.d, j.tile.src, j.tile.y + j.t.y.first + row, j.begin, j.end, j.fill, line);
 }
 
-/* A lane's outputs in a row: RUN values of one channel, from value `at` on. Some lanes have none if the number of channels does not divide the warp. */
+/* A lane's outputs in a row: RUN values of one channel, from value `at` on. If the number of channels does not divide 32, some lanes have no outputs. */
 struct lane_run {
 	int32_t at;
 	bool mine;
@@ -101,7 +101,7 @@ template <int REDUCTION> static __device__ __forceinline__ void run_rows(const t
 	}
 }
 
-/* Filters the rows' results along the height. Each thread processes a column, DEEP outputs at a time. */
+/* Filters the results of the rows along the height. Each thread processes a column, DEEP outputs at a time. */
 template <int REDUCTION> static __device__ __forceinline__ void run_columns(const tile_job &j, const float *results)
 {
 	int32_t half = (int32_t)threadIdx.x / VALUES, column = (int32_t)threadIdx.x - half * VALUES;
@@ -157,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) job_filter_extremes(con
 
 /* ---- dense windows ---- */
 
-/* The input's rows in shared memory, t.pitch floats apart. skew: the number of floats before each row's first value. */
+/* Rows of the input in shared memory, t.pitch floats apart. skew[k]: number of floats before the first value of row k. */
 struct tile_rows {
 	const float *values;
 	const int32_t *skew;
@@ -272,9 +272,9 @@ static __device__ __forceinline__ uint32_t middle(uint32_t a, uint32_t b, uint32
 	return max(min(a, b), min(max(a, b), c));
 }
 
-/* Computes medians of 3 x 3 ranks for DEEP outputs, one below the other. The median is the median of three values: the maximum of the rows' minima, the
- * median of their medians, and the minimum of their maxima (A. Paeth, "Median finding on a 3x3 grid", 1990). Each row is sorted once for the three outputs
- * that read it. */
+/* Computes medians of 3 x 3 ranks for DEEP outputs in a column. The median is itself the median of three values: the maximum of the rows' minima, the median
+ * of their medians, and the minimum of their maxima (A. Paeth, "Median finding on a 3x3 grid", 1990). Each row is sorted once for the three outputs that
+ * read it. */
 static __device__ __forceinline__ void median3(const tile_job &j, const tile_rows &r, int32_t y, int32_t column, float (&out)[DEEP])
 {
 	uint32_t least[3] = {}, mid[3] = {}, largest[3] = {};
@@ -295,7 +295,7 @@ static __device__ __forceinline__ void median3(const tile_job &j, const tile_row
 	}
 }
 
-/* Partially sorts N ranks: afterwards the first is the minimum and the last the maximum. */
+/* Exchanges N ranks so that the first is the minimum and the last is the maximum. */
 template <int N> static __device__ __forceinline__ void order_ends(uint32_t *a)
 {
 #pragma unroll
@@ -308,7 +308,8 @@ template <int N> static __device__ __forceinline__ void order_ends(uint32_t *a)
 	}
 }
 
-/* The minimum and maximum of the first N ranks cannot be the median of all. Drops both and takes in the next rank, until three ranks are left. */
+/* Returns the median of a set of ranks, of which N are in `a` and next() returns the others. The minimum and maximum of these N cannot be the median of all:
+ * drops both, adds the next rank, and repeats this until three ranks are left. */
 template <int N, typename F> static __device__ __forceinline__ uint32_t select_middle(uint32_t *a, F next)
 {
 	order_ends<N>(a);

@@ -7,7 +7,7 @@
 #include "kernel/job/job_place.h"
 
 #define THREADS STK_JOB_THREADS
-#define PITCH 8 /* weights per row of a window in shared memory */
+#define PITCH 8 /* number of weights per row of a window in shared memory, including padding */
 
 template <int SIZE> static __device__ __forceinline__ void values_of(const span<SIZE> &s, float (&x)[window<SIZE>::SPAN])
 {
@@ -18,13 +18,13 @@ template <int SIZE> static __device__ __forceinline__ void values_of(const span<
 		x[m] = (float)(word[m / 4] >> 8 * (m % 4) & 255);
 }
 
-/* Loads the column's span of the input row that is read at y. This row must exist and contain the whole span. */
+/* Loads the column's values of the input row that is read at y. This row must exist and contain all of these values. */
 template <int SIZE> static __device__ __forceinline__ span<SIZE> load_span(const stk_filter &f, const column &c, int32_t y)
 {
 	return stk__span_of<window<SIZE>::SPAN>(c.src + (int64_t)row_of(f, f.in[1], y) * c.row_in + c.left);
 }
 
-/* Loads a row's values from computed positions; the row may be outside of the image. */
+/* Loads a row's values one by one from computed positions; the row may be outside of the image. */
 template <int SIZE>
 static __device__ __forceinline__ void load_values(const stk_filter &f, const column &c, const int32_t (&at)[window<SIZE>::SPAN], int32_t y,
 	float fill, float (&x)[window<SIZE>::SPAN])
@@ -36,12 +36,12 @@ static __device__ __forceinline__ void load_values(const stk_filter &f, const co
 		x[m] = (at[m] | y) < 0 ? fill : (float)__ldg(row + at[m]);
 }
 
-/* The sums of four outputs in each of SIZE rows, from the row whose window ends with the current input row to the row whose window begins with it. */
+/* The sums of four outputs in each of the SIZE rows of outputs whose windows contain the current input row. The first is the row whose window ends with it. */
 template <int SIZE> struct sums {
 	float of[SIZE][4];
 };
 
-/* Sets sums to their initial value. This is -0, since adding to it changes nothing, not even the sign of 0. */
+/* Sets sums to their initial value, -0: adding a number to it gives exactly that number, even if that is a 0 of either sign. */
 static __device__ __forceinline__ void clear(float (&sum)[4])
 {
 #pragma unroll
@@ -66,7 +66,8 @@ static __device__ __forceinline__ void add_row(sums<SIZE> &s, const float (&x)[w
 	}
 }
 
-/* Call after row k of the input was added to the sums. Stores the row of outputs whose window ends with row k, if there is one, and makes room for the next. */
+/* Called after row k of the input was added to the sums. If a row of outputs has its window's end at row k, stores that row. Then shifts the sums, so that
+ * the next row of outputs begins. */
 template <int SIZE> static __device__ __forceinline__ void end_row(sums<SIZE> &s, const column &c, int32_t k)
 {
 	if (k >= SIZE - 1)
@@ -80,8 +81,8 @@ template <int SIZE> static __device__ __forceinline__ void end_row(sums<SIZE> &s
 	clear(s.of[SIZE - 1]);
 }
 
-/* Makes a thread's column. All threads of a warp must call this. exists: whether the column has outputs. The warp reads words if none of its columns exceeds
- * a row; otherwise it reads values from computed positions. Running both branches at an edge would take twice as long. */
+/* Makes a thread's column. exists: whether the column has outputs. All threads of a warp must call this. The warp reads words if all windows of its columns
+ * lie within the rows; otherwise it reads values from computed positions. If threads took different branches, this would take twice as long. */
 template <int SIZE>
 static __device__ __forceinline__ void make_column(const stk_filter &f, const column &c, const float *weights, bool exists)
 {
@@ -100,7 +101,7 @@ static __device__ __forceinline__ void make_column(const stk_filter &f, const co
 #pragma unroll 1
 		for (int32_t k = 0; k < rows; k++) {
 			values_of<SIZE>(next, x);
-			/* loaded ahead, so that the next iteration does not wait for it */
+			/* loaded one iteration ahead, so that the next iteration does not wait for it */
 			next = load_span<SIZE>(f, c, c.top + min(k + 1, rows - 1));
 			add_row<SIZE>(s, x, weights);
 			end_row<SIZE>(s, c, k);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The loops of filters, compiled for the processor that the including file selects. The compiler turns blocks of constant length into vector code. Sums are
- * computed tap by tap in each lane, so that all processors give the same bits. */
+ * The loops of filters, compiled for the processor that the including file selects. The compiler turns blocks of constant length into vector code. The terms
+ * of a sum are added in the same order in each lane, so all processors give the same bits. */
 #include "kernel/filter/filter_run.h"
 
 #include <string.h>
@@ -40,14 +40,14 @@ static inline words to_bytes(lanes x)
 	x = (lanes)((words)x & (x > 0));
 	x = (lanes)choose(x < 255, (words)x, (words)((lanes){0} + 255));
 	words whole = __builtin_convertvector(x, words);
-	return whole - (x - __builtin_convertvector(whole, lanes) >= 0.5f); /* a true comparison is -1 */
+	return whole - (x - __builtin_convertvector(whole, lanes) >= 0.5f); /* a comparison that is true gives -1 */
 }
 
 static void store_bytes(uint8_t *restrict out, const float *restrict in, int n)
 {
 	typedef uint8_t bytes __attribute__((vector_size(LANES)));
 	int i = 0;
-#ifdef __AVX2__ /* the compiler would extract lanes one by one */
+#ifdef __AVX2__ /* without this, the compiler would extract lanes one by one */
 	for (; i + 32 <= n; i += 32) {
 		const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
 		__m256i a = (__m256i)to_bytes(load(in + i)), b = (__m256i)to_bytes(load(in + i + 8));
@@ -115,7 +115,7 @@ static void sum(float *restrict out, const float *const *taps, const float *weig
 EXTREME(least, <)
 EXTREME(largest, >)
 
-/* Converts between the bits of floats and integers of the same order: the bits below the sign are inverted if the sign is set. */
+/* Converts the bits of floats to integers in the same order, or back: inverts the bits below the sign if the sign is set. */
 static inline words ranks(words bits)
 {
 	return bits ^ ((bits >> 31) & 0x7fffffff);
@@ -130,8 +130,8 @@ static inline void exchange(words *small, words *large)
 
 enum { MOST_TAPS = STK_FILTER_MOST_MEDIAN };
 
-/* Returns the median of n values; n is odd, and v is overwritten. Of any n / 2 + 2 values, the minimum and the maximum cannot be the median: drops both and
- * takes in the next value, and so on, until three are left. */
+/* Returns the median of n values. n is odd; v is overwritten. Among any n / 2 + 2 of the values, the minimum and the maximum cannot be the median: drops
+ * both, adds the next value, and repeats this until three are left. */
 static words middle(words *v, int n)
 {
 	int next = n / 2 + 2;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Filters on the CPU, row by row. Each row of the input is converted to float32 once, extended over its border, and filtered along the width. Rows that a
- * window still needs stay in a ring, which fits into a cache. The filter along the height, or over the positions of a dense window, then reads rows at equal
- * indices, so one set of loops is enough (filter_loops.h). */
+ * Filters on the CPU, row by row. Each row of the input is converted to float32 once, extended beyond its ends by the border, and filtered along the width.
+ * Rows that a window still needs stay in a ring buffer, which fits into a cache. The filter along the height, or over the positions of a dense window,
+ * combines values at equal indices of several rows (taps), so one set of loops is enough (filter_loops.h). */
 #include "kernel/filter/filter_run.h"
 
 #include "base/memory.h"
@@ -14,16 +14,16 @@ struct run {
 	const struct stk_filter *f;
 	const struct stk_filter_data *d;
 	const struct stk_filter_kernels *k;
-	int32_t left, right; /* number of positions by which a row is extended */
-	bool wide;           /* rows are filtered along the width before they are kept */
-	int32_t kept;        /* number of rows that are kept for each input row: one, or one for each term */
-	int64_t width;       /* number of values in a kept row */
-	int64_t slots;       /* number of slots in the ring; slot r % slots contains row r of the volume if `held` says so */
+	int32_t left, right; /* number of positions that are added at each end of a row */
+	bool wide;           /* rows are filtered along the width before they enter the ring */
+	int32_t kept;        /* number of rows in the ring for each input row: one, or one for each term */
+	int64_t width;       /* number of values in a row of the ring */
+	int64_t slots;       /* number of slots in the ring; slot r % slots contains row r of the volume if `held` has that row's number */
 	int64_t *held;
 	float *ring, *extended, *outside, *result;
-	const float **taps, **row_taps; /* addresses of the taps of the current sum, and of a sum along a row */
+	const float **taps, **row_taps; /* addresses of the taps of the current sum, and of those of a sum along a row */
 	float *weights;                 /* weights of the taps of the last phase */
-	/* if the last phase is along the depth: the results of the phase before it, one volume for each term */
+	/* if the last phase is along the depth: the results of the phase that precedes it, one volume for each term */
 	float *sets;
 };
 
@@ -53,7 +53,7 @@ static void measure(struct run *r)
 	r->slots = deep ? (int64_t)f->in[0] * f->in[1] : whole ? f->in[1] : height;
 }
 
-/* Returns the maximum number of taps in one sum; *row is set to the maximum number in a sum along a row. */
+/* Returns the maximum number of taps in a sum. *row: set to the maximum number in a sum along a row. */
 static int64_t count_taps(const struct stk_filter *f, int64_t *row)
 {
 	int64_t places = 0, height = 0, depth = 0;
@@ -152,7 +152,8 @@ static void run_width(const struct run *r, float *to)
 	}
 }
 
-/* Returns row `row` of the volume that begins at `volume`, in the form kept for term t, from the first position that is read. */
+/* Returns row `row` of the volume that begins at `volume`, as it is in the ring for term t; loads it first if necessary. The address is that of the first
+ * position that is read. */
 static const float *kept_row(const struct run *r, const uint8_t *volume, int64_t row, int t)
 {
 	const struct stk_filter *f = r->f;
@@ -178,7 +179,7 @@ static void store(const struct run *r, const float *row, int64_t index, int64_t 
 
 /* ---- phases ---- */
 
-/* Collects the taps along the height at row (z, y), for terms begin .. end - 1. Returns their number. */
+/* Collects the taps along the height for row (z, y) and terms begin .. end - 1. Returns their number. */
 static int gather_height(const struct run *r, const uint8_t *volume, int32_t z, int32_t y, int begin, int end)
 {
 	const struct stk_filter *f = r->f;
@@ -201,7 +202,7 @@ static int gather_dense(const struct run *r, const uint8_t *volume, int32_t z, i
 			int32_t depth = stk__border_index(z + w[0].first + kz, f->in[0], f->border);
 			int32_t height = stk__border_index(y + w[1].first + ky, f->in[1], f->border);
 			bool outside = (depth | height) < 0;
-			/* in rows that are all fill, every position has the same value */
+			/* all values of a row outside of the image are the same, so any position serves */
 			const float *row = outside ? r->outside + (int64_t)r->left * f->channels
 						   : kept_row(r, volume, (int64_t)depth * f->in[1] + height, 0);
 			for (int32_t kx = 0; kx < w[2].size; kx++)
@@ -210,7 +211,7 @@ static int gather_dense(const struct run *r, const uint8_t *volume, int32_t z, i
 	return n;
 }
 
-/* Collects the weights of all terms along the last axis, one term after the other. */
+/* Collects the weights along `axis`, which is the last one, term by term. */
 static void gather_weights(const struct run *r, int axis)
 {
 	const struct stk_filter *f = r->f;

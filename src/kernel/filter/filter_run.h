@@ -5,7 +5,7 @@
 
 #include "kernel/filter/filter.h"
 
-/* Loops over n values of rows. taps: addresses at which each tap's row begins; n values must be readable from each. */
+/* Loops over n values of a row. taps: for each term of a sum, the address of its first value; n values must be readable from each address. */
 struct stk_filter_kernels {
 	void (*load_bytes)(float *restrict out, const uint8_t *restrict in, int n);
 	void (*store_bytes)(uint8_t *restrict out, const float *restrict in, int n);
@@ -19,7 +19,7 @@ extern const struct stk_filter_kernels stk__filter_kernels_c, stk__filter_kernel
 
 struct stk_arena;
 
-/* Runs the whole filter, with scratch memory from the arena; the work memory of `data` is not used. Fails if memory is short. */
+/* Runs the whole filter with scratch memory from the arena, not with the work memory of `data`. Fails only if memory runs out. */
 STK_MUST_USE enum stk_status stk__filter_run(const struct stk_filter *f, const struct stk_filter_data *data,
 	const struct stk_filter_kernels *kernels, struct stk_arena *arena, struct stk_error *err);
 

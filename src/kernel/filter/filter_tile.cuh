@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The building blocks of tiled filters (filter_tile.h): rows of the input in shared memory, sums that slide along them, and stores. Each thread makes
- * several outputs that are one step apart, so that each value is read from shared memory once for all of them. The values of a window are still added one
- * after the other, so the bits equal those of filter_element.h. */
+ * The building blocks of tiled filters (filter_tile.h): rows of the input in shared memory, sums over windows that slide along them, and stores. Each thread
+ * makes several outputs that are one step apart, so that each value is read from shared memory once for all of them. The values of a window are still added
+ * in the order of filter_element.h, so the bits are the same. */
 #ifndef STK_KERNEL_FILTER_TILE_CUH
 #define STK_KERNEL_FILTER_TILE_CUH
 
@@ -9,9 +9,9 @@
 #include "kernel/filter/filter_element.h"
 #include "kernel/filter/filter_tile.h"
 
-/* A thread block's part of the output. */
+/* The part of the output that a thread block makes. */
 struct filter_tile {
-	int32_t x, y, rows, values; /* (x, y): its first position; values: outputs in a row, over all channels */
+	int32_t x, y, rows, values; /* (x, y): position of its first output; values: number of outputs in a row, over all channels */
 	int64_t src, dst;           /* indices of the image's first value, and of the tile's first output */
 };
 
@@ -35,8 +35,8 @@ static __device__ __noinline__ float load_any(const uint8_t *src, int64_t i, int
 	return stk__filter_load(src, i, dtype);
 }
 
-/* Loads values low .. high - 1 of a row of bytes, in aligned words except at the ends. Value `low` is stored at `to`; the distance of `to` from a multiple
- * of four floats must equal that of value `low` from a multiple of four bytes. All lanes of a warp must call this. */
+/* Loads values low .. high - 1 of a row of bytes, in aligned words except at the ends. Stores value `low` at `to`. If row + low is k bytes after a multiple
+ * of 4 bytes, `to` must be k floats after a multiple of 4 floats. All lanes of a warp must call this. */
 static __device__ __forceinline__ void load_bytes(float *to, const uint8_t *row, int32_t low, int32_t high)
 {
 	int32_t skew = (int32_t)((uintptr_t)(row + low) & 3), n = high - low;
@@ -55,8 +55,8 @@ static __device__ __forceinline__ void load_bytes(float *to, const uint8_t *row,
 	}
 }
 
-/* Loads values begin .. end - 1 of row y, counted from the row's first value; values outside of the row are border. `line` has room for end - begin + 3
- * floats. Returns the address of the first value in it. All lanes of a warp must call this. */
+/* Loads values begin .. end - 1 of row y, counted from the row's first value; values outside of the row come from the border. `line` must have space for end
+ * - begin + 3 floats. Returns the address of the first loaded value in it. All lanes of a warp must call this. */
 static __device__ __forceinline__ float *load_row(
 	const stk_filter &f, const stk_filter_data &d, int64_t src, int32_t y, int32_t begin, int32_t end, float fill, float *line)
 {
@@ -96,7 +96,8 @@ static __device__ __forceinline__ float *load_row(
 
 /* ---- windows ---- */
 
-/* The initial value of a sum: adding to -0 changes nothing, not even the sign of 0. Other reductions begin with the first value. */
+/* The initial value of a sum: adding a number to -0 gives exactly that number, even if that is a 0 of either sign. Other reductions begin with the first
+ * value. */
 #define FILTER_NOTHING -0.0f
 
 template <int REDUCTION> static __device__ __forceinline__ float combine(float before, float x, float weight, bool first)
@@ -124,7 +125,7 @@ static __device__ __forceinline__ void slide_short(float (&sum)[N], const float 
 	}
 }
 
-/* Computes a weighted sum over a window of at least N positions. N of its weights are in registers at a time; that of position k is in register k % N. */
+/* Computes a weighted sum over a window of at least N positions. N weights are in registers at a time: the weight of position k in register k % N. */
 template <int N>
 static __device__ __forceinline__ void slide_long(float (&sum)[N], const float *from, int32_t step, int32_t size, const float *weights)
 {
@@ -149,7 +150,7 @@ static __device__ __forceinline__ void slide_long(float (&sum)[N], const float *
 				sum[i] = combine<STK_FILTER_SUM>(sum[i], x, weight[(m - i + N) % N], false);
 		}
 	}
-	int32_t left = size - done; /* the first output still needs fewer than N positions */
+	int32_t left = size - done; /* number of positions that the first output still needs, which is less than N */
 #pragma unroll
 	for (int m = 0; m < 2 * N - 2; m++, from += step) {
 		if (m >= left + N - 1)
@@ -164,7 +165,8 @@ static __device__ __forceinline__ void slide_long(float (&sum)[N], const float *
 	}
 }
 
-/* Applies any window: adds `size` positions from `from` on, `step` floats apart, to N outputs that are equally far apart. */
+/* Applies a window of any size to N outputs. from: the first of `size` positions that the first output reads. Positions, and also outputs, are `step` floats
+ * apart. */
 template <int REDUCTION, int N>
 static __device__ __forceinline__ void slide(float (&sum)[N], const float *from, int32_t step, int32_t size, const float *weights)
 {
@@ -202,8 +204,7 @@ static __device__ __forceinline__ void store_value(const stk_filter_data &d, int
 		store_any(d.dst, i, d.dst_size, d.dst_dtype, x);
 }
 
-/* Stores n bytes from shared memory, as words except at the ends. `from` and `to` must have the same distance from a multiple of four. All lanes of a warp
- * must call this. */
+/* Stores n bytes from shared memory, as words except at the ends. `from` and `to` must be equal modulo 4. All lanes of a warp must call this. */
 static __device__ __forceinline__ void store_bytes(uint8_t *to, const uint8_t *from, int32_t n)
 {
 #pragma unroll 1
@@ -218,9 +219,9 @@ static __device__ __forceinline__ void store_bytes(uint8_t *to, const uint8_t *f
 	}
 }
 
-/* Stores a warp's row of n outputs, from value i of the destination on. Each lane for which `any` is set has N outputs, `step` values apart, the first of
- * which is number `at` of the row. They pass through `line`, shared memory for n floats, so that adjacent values are stored together. All lanes of a warp
- * must call this. */
+/* Stores a warp's row of n outputs, from value i of the destination on. A lane for which `any` is set has N outputs that are `step` values apart; the first
+ * of them is number `at` of the row. The outputs are first collected in `line`, shared memory for n floats, so that adjacent values are stored together. All
+ * lanes of a warp must call this. */
 template <int N>
 static __device__ __forceinline__ void store_row(
 	const stk_filter_data &d, int64_t i, const float (&value)[N], bool any, int32_t at, int32_t step, float *line, int32_t n)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the GPU divides filters of images into tiles. A thread block loads the input that a tile's windows cover into shared memory once, as float32 with the
- * border around it, and makes all outputs of the tile from there. For separable windows it keeps the results of the rows and then processes their columns.
- * Volumes, very wide windows and medians of windows not listed here are filtered value by value (filter_element.h). Both give the same bits. */
+ * How the GPU divides filters of images into tiles. A thread block loads the input that a tile's windows cover into shared memory once, as float32 and
+ * including the border, and makes all outputs of the tile from it. For separable windows it stores the results of the rows in shared memory too, and then
+ * processes their columns. Volumes, very wide windows and medians of other windows are filtered value by value (filter_element.h). Both give the same bits. */
 #ifndef STK_KERNEL_FILTER_TILE_H
 #define STK_KERNEL_FILTER_TILE_H
 
@@ -20,12 +20,12 @@ enum stk_filter_tiling {
 
 enum {
 	STK_FILTER_TILE_WARPS = 10,
-	STK_FILTER_TILE_RUN = 5,                              /* outputs of a lane along a row, of one channel */
-	STK_FILTER_TILE_DEEP = 8,                             /* outputs of a thread along a column */
-	STK_FILTER_TILE_VALUES = 32 * STK_FILTER_TILE_RUN,    /* outputs of a warp along a row, at most */
+	STK_FILTER_TILE_RUN = 5,                              /* outputs of a lane in a row, all of one channel */
+	STK_FILTER_TILE_DEEP = 8,                             /* outputs of a thread in a column */
+	STK_FILTER_TILE_VALUES = 32 * STK_FILTER_TILE_RUN,    /* maximum number of outputs of a warp in a row */
 	STK_FILTER_TILE_THREADS = 2 * STK_FILTER_TILE_VALUES, /* two threads per column */
 	STK_FILTER_TILE_WEIGHTS = 256,                        /* maximum number of weights of all windows together */
-	STK_FILTER_TILE_ROWS = 32,                            /* rows of outputs in a tile; fewer if windows are high */
+	STK_FILTER_TILE_ROWS = 32,                            /* rows of outputs in a tile; a tile has fewer if windows are high */
 	STK_FILTER_TILE_SHARED = 47104                        /* bytes of shared memory for a thread block */
 };
 
@@ -38,8 +38,8 @@ struct stk_filter_tiles {
 	struct stk_filter_cover x, y;
 	int32_t width, height; /* positions in a tile */
 	uint32_t across, down; /* tiles in an image */
-	int32_t pitch;         /* floats of an input row, including room for alignment */
-	uint32_t shared;       /* bytes; if more than STK_FILTER_TILE_SHARED, windows are too wide for tiles */
+	int32_t pitch;         /* floats of an input row, including padding for alignment */
+	uint32_t shared;       /* bytes of shared memory; if more than STK_FILTER_TILE_SHARED, the windows are too wide for tiles */
 };
 
 STK_HD struct stk_filter_cover stk__filter_cover(const struct stk_filter *f, int axis)
@@ -54,8 +54,8 @@ STK_HD struct stk_filter_cover stk__filter_cover(const struct stk_filter *f, int
 	return cover;
 }
 
-/* Returns the floats of shared memory after the weights. Separable: an input row with its padding for each warp, and rows of results for each term. Dense:
- * all rows of the input, the start of each, and a row of results for each warp. */
+/* Returns the number of floats in shared memory after the weights. Separable windows: an input row with its padding for each warp, and rows of results for
+ * each term. Dense windows: all rows of the input, the start of each, and a row of results for each warp. */
 STK_HD int64_t stk__filter_tile_floats(const struct stk_filter *f, int32_t pitch, int32_t rows)
 {
 	if (f->dense)
@@ -112,7 +112,7 @@ STK_HD int stk__filter_tiling(const struct stk_filter *f)
 		wide = wide || f->window[t][2].size > 1;
 	if (stk__filter_tiles(f).shared > STK_FILTER_TILE_SHARED || (sum && stk__filter_weights(f) > STK_FILTER_TILE_WEIGHTS))
 		return STK_FILTER_NO_TILES;
-	if (!f->dense) /* sums whose windows have only one column have no weights along the width */
+	if (!f->dense) /* windows of a sum with only one column have no weights along the width */
 		return !sum ? STK_FILTER_EXTREME_TILES : wide ? STK_FILTER_SUM_TILES : STK_FILTER_NO_TILES;
 	if (f->reduction == STK_FILTER_MEDIAN)
 		return w[1].size == w[2].size && (w[1].size == 3 || w[1].size == 5) ? STK_FILTER_MEDIAN_TILES : STK_FILTER_NO_TILES;

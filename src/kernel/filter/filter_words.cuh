@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Functions for the kernels that filter RGB bytes in columns of words (filter_words.h): they find the column that a thread makes, and the position of its
- * windows in the input. */
+ * Functions for the kernels that filter RGB bytes in columns of words (filter_words.h): they compute which column a thread makes, and which part of the
+ * input its windows cover. */
 #ifndef STK_KERNEL_FILTER_WORDS_CUH
 #define STK_KERNEL_FILTER_WORDS_CUH
 
 #include "kernel/common/span.cuh"
 #include "kernel/filter/filter_words.h"
 
-/* A thread's column of outputs. The window of its first output begins at row `top` of the input, and at value `left` of a row. */
+/* A thread's column of outputs. top, left: the first row of the input, and the first value of a row, in the window of the first output. */
 struct column {
-	const uint8_t *src;                       /* the image's first value */
-	uint8_t *dst;                             /* the column's first output */
-	int32_t left, top, rows, row_in, row_out; /* rows: of outputs; row_in and row_out: values in a row */
+	const uint8_t *src; /* the image's first value */
+	uint8_t *dst;       /* the column's first output */
+	int32_t left, top, rows, row_in,
+		row_out; /* rows: number of rows of outputs; row_in and row_out: number of values in a row of the input and of the
+	                                           * output */
 };
 
-/* The extent of four windows: four adjacent outputs read SPAN values of each row of the input. */
+/* The extent of the windows of four adjacent outputs, which together read SPAN values of each row of the input. */
 template <int SIZE> struct window {
 	static constexpr int SPAN = 4 + 3 * (SIZE - 1), WORDS = (SPAN + 3) / 4;
 };
@@ -24,7 +26,7 @@ template <int SIZE> using span = stk_span<window<SIZE>::SPAN>;
 
 /* ---- borders ---- */
 
-/* Returns the border to use. Extremes use the outermost pixels instead of a fill that cannot affect the result (filter_words.h). */
+/* Returns the border to use. Minima and maxima use the outermost pixels instead of the fill value, which cannot affect their result (filter_words.h). */
 static __device__ __forceinline__ int32_t border_of(const stk_filter &f)
 {
 	return f.reduction != STK_FILTER_SUM && f.border == STK_BORDER_FILL ? STK_BORDER_CLAMP : f.border;
@@ -35,13 +37,13 @@ static __device__ __noinline__ int32_t row_outside(const stk_filter &f, int32_t 
 	return stk__border_index(y, f.in[1], border_of(f));
 }
 
-/* Returns the row of the input that is read at y, or a negative number if the fill is read. height: f.in[1]. */
+/* Returns the row of the input that is read at y, or a negative number if the fill value is read. height: f.in[1]. */
 static __device__ __forceinline__ int32_t row_of(const stk_filter &f, int32_t height, int32_t y)
 {
 	return (uint32_t)y < (uint32_t)height ? y : row_outside(f, y);
 }
 
-/* Returns the index in a row at which value v is read, where v may be in the border. Negative: the fill is read. */
+/* Returns the index in a row from which value v is read, or a negative number if the fill value is read. v may be outside of the row. */
 static __device__ __noinline__ int32_t place_of(const stk_filter &f, int32_t v)
 {
 	int32_t p = v >= 0 ? v / 3 : -((2 - v) / 3), x = stk__border_index(p, f.in[2], border_of(f));
@@ -56,7 +58,7 @@ static __device__ __forceinline__ void find_places(const stk_filter &f, const co
 		at[m] = place_of(f, c.left + m);
 }
 
-/* Returns whether no window of the column exceeds the ends of rows. */
+/* Returns whether all windows of the column lie within the rows of the input. */
 template <int SIZE> static __device__ __forceinline__ bool rows_hold(const column &c)
 {
 	return c.left >= 0 && c.left + window<SIZE>::SPAN <= c.row_in;
@@ -64,14 +66,14 @@ template <int SIZE> static __device__ __forceinline__ bool rows_hold(const colum
 
 /* ---- columns ---- */
 
-/* A thread's strip, counted over all images, and its word of a row. */
+/* Which word of outputs a thread makes: the strip of rows, counted over all images, and the index of the word in a row. */
 struct place {
 	uint32_t strip;
 	int32_t word;
 };
 
-/* Returns the strip and word of thread i. The words at the ends of rows, whose windows exceed them, come first, for all strips. In the natural order, two
- * warps of each row would contain some of them. */
+/* Returns the strip and word of thread i. The words at the ends of rows, whose windows exceed the rows, are first, for all strips. So few warps contain such
+ * words; in the order of positions, two warps of each row would. */
 static __device__ __forceinline__ place find_place(const stk_filter &f, uint32_t i)
 {
 	const stk_filter_window &w = f.window[0][2];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dense filters and extremes of RGB bytes on the GPU without shared memory. A thread reads the rows of the input as words and makes a column of outputs that
- * is four bytes wide. It holds the sums, or the rows' extremes, while the window slides down. The bits equal those of filter_element.h. Other windows, types
- * and channels use tiles (filter_tile.h) or single values. */
+ * Dense filters and extremes (minima and maxima) of RGB bytes on the GPU without shared memory. A thread reads the rows of the input as words and makes a
+ * column of outputs that is four bytes wide. It keeps the sums, or the extremes of rows, in registers while the window slides down. The bits equal those of
+ * filter_element.h. Other windows, types and numbers of channels use tiles (filter_tile.h) or single values. */
 #ifndef STK_KERNEL_FILTER_WORDS_H
 #define STK_KERNEL_FILTER_WORDS_H
 
@@ -10,12 +10,13 @@
 #include "kernel/filter/filter.h"
 
 enum {
-	STK_FILTER_WORDS_ROWS = 32,   /* outputs of a thread, one below the other */
-	STK_FILTER_WORDS_WEIGHTS = 56 /* weights of a window, each row of which begins at a multiple of 8 */
+	STK_FILTER_WORDS_ROWS = 32,   /* number of outputs that a thread makes in a column */
+	STK_FILTER_WORDS_WEIGHTS = 56 /* maximum number of weights of a window, each row of which begins at a multiple of 8 */
 };
 
-/* Returns whether the fill never affects the result: for the minimum of windows that contain the output's own position, if the fill is at least 255, and for
- * their maximum, if it is at most 0. The outermost pixels can then be used instead of the fill, since windows that exceed the image contain these too. */
+/* Returns whether the fill value never affects the result. The windows must contain the output's own position. A fill of at least 255 then never affects a
+ * minimum, and a fill of at most 0 never a maximum. So the outermost pixels can be used instead of the fill: a window that exceeds the image contains these
+ * too. */
 STK_HD bool stk__filter_keeps_fill_out(const struct stk_filter *f)
 {
 	const struct stk_filter_window *w = f->window[0];
@@ -42,7 +43,7 @@ STK_HD bool stk__filter_takes_words(const struct stk_filter *f, const struct stk
 	       f->out[2] % 4 == 0 && (uintptr_t)d->dst % 4 == 0;
 }
 
-/* Return the number of words in a row of outputs, and of strips of rows; each thread makes one word of a strip. */
+/* Return the number of words in a row of outputs, and the number of strips of rows. Each thread makes one word in each row of a strip. */
 STK_HD uint32_t stk__filter_words_across(const struct stk_filter *f)
 {
 	return (uint32_t)f->out[2] / 4 * 3;

@@ -11,13 +11,13 @@
 
 enum { STK_FLAC_MAX_ORDER = 32, STK_FLAC_MAX_CHANNELS = 8, STK_FLAC_MAX_BLOCK = 65535 };
 
-/* A reader of bits from bytes that arrive in pieces. After the last byte, it reads bits that are 0. */
+/* Reads bits from bytes that become available in pieces. After the last byte, the bits are 0. */
 struct stk_flac_bits {
 	uint64_t cache;         /* the next bits, from the most significant on */
-	int32_t count;          /* bits of the cache that may be consumed */
-	int32_t zeros;          /* bits that were added after the last byte */
-	const uint8_t *p, *end; /* the rest of the piece, without what is in the cache */
-	/* Adds bits until at least 57 are in the cache; takes the next piece if fewer than 8 bytes are left of this one. */
+	int32_t count;          /* number of bits of the cache that may be consumed */
+	int32_t zeros;          /* number of zeros that were appended after the last byte */
+	const uint8_t *p, *end; /* the rest of the piece, after the bytes that are in the cache */
+	/* Adds bits until at least 57 are in the cache. Continues with the next piece if fewer than 8 bytes of this one are left. */
 	void (*more)(struct stk_flac_bits *b);
 };
 
@@ -34,7 +34,7 @@ static inline uint64_t stk__flac_load(const uint8_t *p)
 	return __builtin_bswap64(v);
 }
 
-/* Makes at least 56 bits available. Bits of the cache that are not counted yet are the same ones that are loaded again. */
+/* Makes at least 56 bits available. The cache may have more bits than `count`; they are equal to those that are loaded again. */
 static inline void stk__flac_refill(struct stk_flac_bits *b)
 {
 	if (b->end - b->p < 8) {
@@ -72,10 +72,10 @@ static inline int64_t stk__flac_get_signed(struct stk_flac_bits *b, int32_t n)
 	return v;
 }
 
-/* Reads a number of zeros up to a one. Returns false if there are more than `most`, or if the bytes end. */
+/* Counts the zeros before the next one bit, and reads both. Returns false if there are more than `most` zeros, or if the bytes end. */
 bool stk__flac_unary(struct stk_flac_bits *b, uint32_t most, uint32_t *zeros);
 
-/* A predictor: sample i is its residual plus the sum of coefficient[k] * sample i - 1 - k, shifted right. */
+/* A predictor: sample i is its residual plus (the sum of coefficient[k] * sample[i - 1 - k] over all k) shifted right by `shift`. */
 struct stk_flac_predictor {
 	int32_t order, shift;
 	int32_t coefficient[STK_FLAC_MAX_ORDER];
@@ -89,14 +89,15 @@ struct stk_flac_task {
 	int32_t n;
 	int32_t *x;
 };
-enum { STK_FLAC_TOGETHER = 4 /* subframes of equal n that are best predicted together */ };
+enum { STK_FLAC_TOGETHER = 4 /* number of subframes of equal length that are best predicted together */ };
 
 struct stk_flac_loops {
 	/* Reads the coded residual of a subframe to to[order .. block - 1]. Returns false if it is invalid, or if the bytes end. */
 	bool (*residual)(struct stk_flac_bits *b, int32_t *to, int32_t block, int32_t order);
-	/* Replaces the residuals of subframes by samples. Samples wrap if they have more than 32 bits. */
+	/* Replaces the residuals of `count` subframes by samples. Samples that exceed 32 bits wrap around. */
 	void (*predict)(const struct stk_flac_task *tasks, int32_t count);
-	/* Continues the checksum of a frame's bytes (CRC-16 with polynomial 0x8005). It is 0 after a frame with its checksum. */
+	/* Continues the checksum over more bytes of a frame (CRC-16 with polynomial 0x8005). Over a whole frame, including its stored checksum, the result
+	 * is 0. */
 	uint32_t (*checksum)(uint32_t checksum, const uint8_t *p, size_t n);
 };
 

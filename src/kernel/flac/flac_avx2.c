@@ -4,14 +4,14 @@
 
 /* ---- the checksum with PCLMULQDQ ---- */
 
-/* Returns sixteen bytes as a polynomial, whose first bit has the highest power. */
+/* Returns sixteen bytes as a polynomial; the first bit is the coefficient of the highest power. */
 static inline __m128i polynomial(const uint8_t *p)
 {
 	const __m128i turned = _mm_setr_epi8(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
 	return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(const void *)p), turned);
 }
 
-/* Returns a polynomial with the same remainder as `a` times a power of x. powers: the remainders of that power times x^64, and of that power. */
+/* Returns a polynomial of at most 128 bits with the same remainder as a * x^n. powers: the remainders of x^(n + 64) and of x^n. */
 __attribute__((target("pclmul"))) static inline __m128i move_up(__m128i a, __m128i powers)
 {
 	return _mm_xor_si128(_mm_clmulepi64_si128(a, powers, 0x11), _mm_clmulepi64_si128(a, powers, 0x00));

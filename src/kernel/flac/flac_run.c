@@ -8,7 +8,7 @@
 
 /* ---- residuals ---- */
 
-enum { FAST_PARAMETER = 24 /* Rice codes with larger parameters may have over 32 bits, or leave no room in the cache for two of them */ };
+enum { FAST_PARAMETER = 24 /* Rice codes with larger parameters may have over 32 bits, or two of them may not fit into the cache */ };
 
 static inline int32_t unfold(uint32_t v)
 {
@@ -37,7 +37,7 @@ static bool read_codes(struct stk_flac_bits *from, int32_t parameter, int32_t *t
 	used = lead + 1 + parameter;                                                                                                       \
 	if (used > b.count)                                                                                                                \
 		goto rare;                                                                                                                 \
-	b.cache <<= lead; /* a one and the code's low part are next */                                                                     \
+	b.cache <<= lead; /* the cache begins with the one bit, and the code's low part follows */                                         \
 	to[k] = unfold(((uint32_t)lead << parameter) - one + (uint32_t)(b.cache >> down));                                                 \
 	b.cache <<= parameter + 1;                                                                                                         \
 	b.count -= used;                                                                                                                   \
@@ -93,7 +93,7 @@ static bool residual(struct stk_flac_bits *b, int32_t *to, int32_t block, int32_
 
 /* ---- prediction ---- */
 
-/* Replaces residuals by samples. Arithmetic is modulo 2^32 here and 2^64 in predict_wide; only samples of damaged files are larger. */
+/* Replaces residuals by samples. Computes modulo 2^32 (predict_wide: modulo 2^64); only samples of damaged files exceed that. */
 static inline __attribute__((always_inline)) void predict_narrow(
 	const int32_t *coefficient, int32_t shift, int32_t *x, int32_t n, const int32_t order)
 {
@@ -124,7 +124,7 @@ static inline __attribute__((always_inline)) void predict_wide(
 	}
 }
 
-/* A loop for each usual order, which the compiler can unroll. */
+/* Calls f with a constant order, so that the compiler makes an unrolled loop for each usual order. */
 #define CASE(f, k)                                                                                                                         \
 	case k:                                                                                                                            \
 		f(p->coefficient, p->shift, x, n, k);                                                                                      \
@@ -147,7 +147,7 @@ static inline __attribute__((always_inline)) void predict_wide(
 		f(p->coefficient, p->shift, x, n, p->order);                                                                               \
 	}
 
-/* Returns whether no sum has over 32 bits. */
+/* Returns whether no sum of the predictor can exceed 32 bits. bits: bits of a sample. */
 static bool is_narrow(const struct stk_flac_predictor *p, int32_t bits)
 {
 	uint64_t magnitude = 0;
@@ -165,10 +165,11 @@ static void predict_linear(const struct stk_flac_predictor *p, int32_t bits, int
 	}
 }
 
-/* Replaces residuals of a fixed predictor by samples. A predictor of order k says that the k-th difference is 0, so samples are sums of sums of residuals. */
+/* Replaces residuals of a fixed predictor by samples. The predictor of order k assumes that the k-th differences of the samples are 0, so the residuals are
+ * these differences, and adding them up k times gives the samples. */
 static void predict_fixed(int32_t order, int32_t *x, int32_t n)
 {
-	uint32_t d[4] = {0}; /* the last sample, and its differences */
+	uint32_t d[4] = {0}; /* the previous sample, and its differences */
 	uint32_t last[4];
 	if (order == 0 || n <= order)
 		return;
@@ -208,8 +209,8 @@ static void predict_one(const struct stk_flac_task *t, int32_t n)
 }
 
 #ifdef __AVX2__
-/* Four subframes are predicted at once, each in a lane of 64 bits. A sample depends on the one before it, so a single subframe would leave most of the
- * processor's units idle. Only the low 32 bits of a lane are a sample. */
+/* Four subframes are predicted at once, each in a lane of 64 bits: a sample depends on the one before it, so a single subframe would leave most of the
+ * processor's units idle. The low 32 bits of a lane are the sample. */
 enum { CHUNK = 256, MOST_TAPS = 12 };
 
 /* Reads four samples of each subframe from `at` on. */
@@ -242,7 +243,7 @@ static inline void store_columns(const struct stk_flac_task *t, int32_t at, cons
 
 #define EACH_LANE(value) _mm256_setr_epi64x(value(0), value(1), value(2), value(3))
 
-/* Predicts samples begin .. end - 1, a multiple of four. Earlier ones are samples already, at least `taps` of them. */
+/* Predicts samples begin .. end - 1; their number is a multiple of four. All earlier values, at least `taps` of them, must be samples already. */
 static inline __attribute__((always_inline)) void predict_lanes(
 	const struct stk_flac_task *t, int32_t begin, int32_t end, const int32_t taps, const bool some_narrow)
 {
@@ -267,7 +268,7 @@ static inline __attribute__((always_inline)) void predict_lanes(
 			for (int32_t k = taps - 2; k > 0; k--)
 				sum = _mm256_add_epi64(sum, _mm256_mul_epi32(c[k], work[i - 1 - k]));
 			sum = _mm256_add_epi64(sum, _mm256_mul_epi32(c[0], last));
-			__m256i shifted = _mm256_srlv_epi64(sum, shift); /* its low 32 bits are the same as after an arithmetic shift */
+			__m256i shifted = _mm256_srlv_epi64(sum, shift); /* an arithmetic shift would give the same low 32 bits */
 			if (some_narrow)
 				shifted = _mm256_blendv_epi8(shifted, _mm256_srav_epi32(sum, shift), narrow);
 			last = _mm256_add_epi32(work[i], shifted);
@@ -303,7 +304,7 @@ static void predict_begun(const struct stk_flac_task *t, int32_t end, int32_t ta
 	LANES(12)
 }
 
-/* Predicts four subframes together. Returns false if they are too different. */
+/* Predicts four subframes together. Returns false if the subframes are too different for that. */
 static bool predict_four(const struct stk_flac_task *t)
 {
 	int32_t taps = 0;
@@ -349,7 +350,8 @@ static void predict(const struct stk_flac_task *tasks, int32_t count)
 
 /* ---- checksum ---- */
 
-/* Table k has the checksum of each byte when k zero bytes follow it. Checksums are linear: those of the bytes 1, 2, 4, ... 128 give all others. */
+/* Table k has, for each byte, the checksum of that byte followed by k zero bytes. Checksums are linear, so those of the bytes 1, 2, 4 to 128 give all
+ * others. */
 #define ENTRY(i, a, b, c, d, e, f, g, h)                                                                                                   \
 	((i)&1 ? (a) : 0) ^ ((i)&2 ? (b) : 0) ^ ((i)&4 ? (c) : 0) ^ ((i)&8 ? (d) : 0) ^ ((i)&16 ? (e) : 0) ^ ((i)&32 ? (f) : 0) ^          \
 		((i)&64 ? (g) : 0) ^ ((i)&128 ? (h) : 0)

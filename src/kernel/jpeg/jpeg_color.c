@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Upsampling and colour conversion in plain C. The filters are libjpeg's triangle filters: an upsampled pixel is 3/4 of its sample plus 1/4 of the neighbour
- * on its side, with alternating rounding (+1, +2 before dividing by 4; +8, +7 before dividing by 16). Colour is converted with JFIF's YCbCr to RGB formulas
- * and 16 bits of fraction. */
+ * Upsampling and colour conversion in plain C. The filters are libjpeg's triangle filters: an upsampled sample is 3/4 of the nearest input sample plus 1/4
+ * of the second nearest, along each axis. Roundings alternate: +1 and +2 before dividing by 4, or +8 and +7 before dividing by 16. Colour is converted with
+ * JFIF's formulas for YCbCr to RGB and 16 bits of fraction. */
 #include "kernel/jpeg/jpeg_kernels.h"
 
 #include <string.h>

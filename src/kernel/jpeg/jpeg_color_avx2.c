@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Upsampling and colour conversion, 32 bytes per step, with the arithmetic of jpeg_color.c. */
+ * Upsampling and colour conversion for 32 bytes per step, with the arithmetic of jpeg_color.c. */
 #include "kernel/jpeg/jpeg_kernels.h"
 
 #include "kernel/common/avx2.h"
@@ -9,7 +9,7 @@
 
 /* ---- upsampling ---- */
 
-/* 32 bytes as 16-bit values, in the order of the unpack instructions: low holds bytes 0..7 and 16..23, high the others. */
+/* 32 bytes as 16-bit values, in the order that the unpack instructions produce: low has bytes 0..7 and 16..23, high has 8..15 and 24..31. */
 struct wide {
 	__m256i low, high;
 };
@@ -53,7 +53,7 @@ ALWAYS_INLINE struct wide mix(struct wide a, struct wide b)
 	return (struct wide){_mm256_add_epi16(low, b.low), _mm256_add_epi16(high, b.high)};
 }
 
-/* Stores 64 pixels, alternating between even and odd ones. */
+/* Stores 64 samples, alternately from `even` and `odd`. */
 ALWAYS_INLINE void store_pairs(uint8_t *dst, struct wide even, struct wide odd)
 {
 	__m256i low = _mm256_or_si256(even.low, _mm256_slli_epi16(odd.low, 8)),
@@ -91,9 +91,9 @@ void stk__jpeg_upsample_h1v2_avx2(uint8_t *dst, const uint8_t *near, const uint8
 
 /* ---- colour ---- */
 
-/* Differences between the colours of 16 pixels and their luma. Factors above 1 do not fit 16 signed bits of fraction, so the factors used are 1.402 - 1, 2 -
- * 1.772 and 1 - 0.71414. Each product keeps 17 bits and is rounded once. That gives the result of 16 bits of fraction for every cb and cr (a test checks all
- * 65536 pairs). */
+/* For 16 pixels, the differences between each colour and the luma. Factors of 1 or more do not fit into 16 signed bits of fraction, so the factors used are
+ * 1.402 - 1, 2 - 1.772 and 1 - 0.71414. Each product keeps 17 bits of fraction and is rounded once. For every cb and cr, this gives the same result as 16
+ * bits of fraction (a test checks all 65536 pairs). */
 struct offsets {
 	__m256i red, green, blue;
 };
@@ -118,7 +118,7 @@ ALWAYS_INLINE struct offsets chroma_offsets(__m256i cb, __m256i cr)
 	return o;
 }
 
-/* Saturates to bytes, and interleaves even and odd ones. */
+/* Saturates 16-bit values to bytes, and stores them alternately from `even` and `odd`. */
 ALWAYS_INLINE __m256i join(__m256i even, __m256i odd)
 {
 	const __m256i order = _mm256_setr_epi8(

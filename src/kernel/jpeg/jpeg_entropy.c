@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Unstuffing in plain C, and the Huffman decoder compiled for any processor. */
+ * Unstuffing (removal of the 0 after each FF) in plain C, and the Huffman decoder compiled for any processor. */
 #define ENTROPY_NAME(name) stk__jpeg_##name##_c
 #define ENTROPY_PLACE STK_JPEG_PLACE_C
 #include "kernel/jpeg/jpeg_entropy_body.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Unstuffing with AVX2, 32 bytes per step, and the Huffman decoder compiled for BMI2. */
+ * Unstuffing (removal of the 0 after each FF) with AVX2, 32 bytes per step, and the Huffman decoder compiled for BMI2. */
 #define ENTROPY_NAME(name) stk__jpeg_##name##_avx2
 #define ENTROPY_PLACE STK_JPEG_PLACE_AVX2
 #include "kernel/jpeg/jpeg_entropy_body.h"

@@ -18,7 +18,7 @@
 #define NEVER_INLINE static __attribute__((noinline))
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* Positions of zigzag indices in a pair of blocks. Indices from 64 on are mapped to STK_JPEG_PAIR_NOWHERE. */
+/* Maps a zigzag index to the coefficient's position in a pair of blocks. Indices from 64 on are mapped to STK_JPEG_PAIR_NOWHERE. */
 #define X16 X, X, X, X, X, X, X, X, X, X, X, X, X, X, X, X
 enum { X = STK_JPEG_PAIR_NOWHERE };
 static const uint8_t place[256] = {STK_JPEG_ZIGZAG(ENTROPY_PLACE), X16, X16, X16, X16, X16, X16, X16, X16, X16, X16, X16, X16};
@@ -41,13 +41,13 @@ ALWAYS_INLINE void use(struct stk_jpeg_bits *b, uint64_t bits)
 	b->count -= bits;
 }
 
-/* Returns the value of the extra bits at the top of t. Their number is 64 - shift; bias is 1 - 2^number. */
+/* Returns the value of the extra bits, which are the highest bits of t. shift: 64 - number of extra bits; bias: 1 - 2^(number of extra bits). */
 ALWAYS_INLINE int64_t value_of(uint64_t t, uint64_t shift, int64_t bias)
 {
 	return (int64_t)(t >> shift) + (~((int64_t)t >> 63) & bias);
 }
 
-/* Decodes a code that is longer than a lookup's `bits`. Returns its symbol and sets *length, or returns -1 if the code does not exist. */
+/* Decodes a code that is longer than the `bits` of a lookup's index. Sets *length and returns the symbol, or returns -1 if the code does not exist. */
 NEVER_INLINE int long_code(uint64_t window, const struct stk_jpeg_codes *c, uint32_t bits, uint32_t *length)
 {
 	uint32_t prefix = (uint32_t)(window >> 48);
@@ -81,8 +81,8 @@ ALWAYS_INLINE bool decode_dc(struct stk_jpeg_bits *b, const struct stk_jpeg_dc_t
 	return true;
 }
 
-/* Decodes one symbol whose code is longer than the `bits` of a lookup. Advances *k, and stores the symbol's value unless block is NULL. Returns false if the
- * code does not exist. */
+/* Decodes one symbol whose code may be longer than the `bits` of a lookup's index. Advances *k, and stores the symbol's value unless block is NULL. Returns
+ * false if the code does not exist. */
 NEVER_INLINE bool one_symbol_slowly(struct stk_jpeg_bits *b, const struct stk_jpeg_codes *codes, uint32_t bits, uint64_t *k, int16_t *block)
 {
 	uint32_t code = 0;
@@ -102,7 +102,7 @@ NEVER_INLINE bool one_symbol_slowly(struct stk_jpeg_bits *b, const struct stk_jp
 	return true;
 }
 
-/* Calls one_symbol_slowly with copies, so that the originals never have their address taken and can stay in registers. */
+/* Calls one_symbol_slowly with copies: variables whose addresses are taken could not stay in registers. */
 ALWAYS_INLINE bool one_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_codes *codes, uint32_t bits, uint64_t *k, int16_t *block)
 {
 	struct stk_jpeg_bits copy = *b;
@@ -113,14 +113,13 @@ ALWAYS_INLINE bool one_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_cod
 	return found;
 }
 
-/* Returns whether a block ended properly: at 64, or at END + 1 .. END + 63. Any other position past 63 needs a closer look. */
+/* Returns whether k is a valid position at the end of a block: 64, or from END + 1 to END + 63. Any other position past 63 needs a closer look. */
 ALWAYS_INLINE bool ended_well(uint64_t k)
 {
 	return k == 64 || k - (STK_JPEG_END + 1) < 63;
 }
 
-/* Decodes the AC coefficients of a block. On return *position is 64, or END + the position of the end-of-block symbol. Returns false if the data are
- * damaged. */
+/* Decodes the AC coefficients of a block. Sets *position to 64, or to END + the position of the end-of-block symbol. Returns false if the data are damaged. */
 ALWAYS_INLINE bool decode_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_table *t, int16_t *block, uint64_t *position)
 {
 	const struct stk_jpeg_ac_entry *e;
@@ -177,7 +176,7 @@ ALWAYS_INLINE bool decode_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_t
 
 int ENTROPY_NAME(decode)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n, int16_t *coefficients)
 {
-	struct stk_jpeg_bits b = *bits; /* a copy can be kept in registers */
+	struct stk_jpeg_bits b = *bits; /* a copy can stay in registers */
 	int mask = 0;
 	refill(&b);
 	for (int i = 0; i < n; i++) {
@@ -214,7 +213,7 @@ ALWAYS_INLINE bool skip_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_tab
 			continue;
 		if (ended_well(k))
 			return true;
-		/* A long code, or several symbols some of which belong to the next block: decode them one by one. */
+		/* A long code, or several symbols of which some belong to the next block: decodes them one by one. */
 		b->window = window_before;
 		b->count += length;
 		k = before;

@@ -3,11 +3,12 @@
  * Huffman decoding of progressive scans (ITU-T T.81 annex G). Included by jpeg_entropy.c and jpeg_entropy_avx2.c after jpeg_entropy_body.h, which has the
  * functions that read bits.
  *
- * A mask records which AC coefficients of a block are not zero so far; its top bit is for the first coefficient in zigzag order. With it, a refinement's run
- * of zeros is counted in bits of the mask, and a run's corrections are as many bits of the stream as of the mask, in the same order. Blocks whose values are
- * not needed have only their mask. Both kinds of steps are deposits of bits under a mask, which take one instruction with BMI2. */
+ * For each block, a mask records which AC coefficients are not zero so far; the highest bit is for the first coefficient in zigzag order. In a refinement
+ * scan, a run of zeros is counted in bits of the mask, and the correction bits of a run correspond to the set bits of the mask in the same order. Both are
+ * computed by depositing bits under a mask, which is one instruction of BMI2. For blocks whose values are not needed, only the mask is stored. */
 
-/* Reads and removes the next bits. One refill (56 bits) is enough for a code and its extra bits (31), or for a code, a sign and 32 corrections (49). */
+/* Removes the next bits from the window and returns them. One refill (56 bits) is enough for a code and its extra bits (31), or for a code, a sign and 32
+ * corrections (49). */
 ALWAYS_INLINE uint32_t take(struct stk_jpeg_bits *b, uint32_t bits)
 {
 	uint32_t value = (uint32_t)(b->window >> 1 >> (63 - bits));
@@ -15,7 +16,8 @@ ALWAYS_INLINE uint32_t take(struct stk_jpeg_bits *b, uint32_t bits)
 	return value;
 }
 
-/* Refills, and returns the next symbol or -1. The index is taken from the window before the refill, which must still have enough bits for a lookup. */
+/* Refills, and returns the next symbol, or -1 if its code does not exist. The index is taken from the window before the refill, which must still have enough
+ * bits for a lookup. */
 ALWAYS_INLINE int next_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_band_table *t)
 {
 	uint64_t index = b->window >> (64 - STK_JPEG_BAND_BITS);
@@ -31,7 +33,7 @@ ALWAYS_INLINE int next_symbol(struct stk_jpeg_bits *b, const struct stk_jpeg_ban
 	return s.symbol;
 }
 
-/* Returns the number of blocks that end here, including this one [G.1.2.2]. */
+/* Reads an end-of-band symbol's extra bits and returns the number of blocks that end here, including this one [G.1.2.2]. */
 ALWAYS_INLINE uint32_t end_run(struct stk_jpeg_bits *b, uint32_t log)
 {
 	return (UINT32_C(1) << log) + take(b, log);
@@ -39,8 +41,8 @@ ALWAYS_INLINE uint32_t end_run(struct stk_jpeg_bits *b, uint32_t log)
 
 /* ---- first scans ---- */
 
-/* Decodes symbols that are not in first_block's lookup: an end of blocks, 16 zeros, or a long code. Returns 1 if decoding continues at *k, 0 if the block
- * has ended, -1 if the data are damaged. */
+/* Decodes symbols that are not in the lookup table of first_block: an end of blocks, 16 zeros, or a long code. Returns 1 if decoding continues at *k, 0 if
+ * the block has ended, -1 if the data are damaged. */
 NEVER_INLINE int first_slowly(struct stk_jpeg_bits *b, struct stk_jpeg_band *band, uint32_t *k, int32_t *value)
 {
 	int symbol = next_symbol(b, band->table);
@@ -132,7 +134,8 @@ ALWAYS_INLINE uint64_t deposit(uint64_t value, uint64_t mask)
 #endif
 }
 
-/* Reads one bit for each coefficient in m, and returns a mask of those that grow by the scan's step [G.1.2.3]. The window must have as many bits as m. */
+/* Reads one bit for each coefficient in mask m. Returns a mask of the coefficients whose magnitude grows by the scan's step [G.1.2.3]. The window must have
+ * at least as many bits as m has coefficients. */
 ALWAYS_INLINE uint64_t corrections(struct stk_jpeg_bits *b, uint64_t m)
 {
 	uint64_t count = (uint64_t)__builtin_popcountll(m), value = b->window >> 1 >> (63 - count);
@@ -140,7 +143,7 @@ ALWAYS_INLINE uint64_t corrections(struct stk_jpeg_bits *b, uint64_t m)
 	return deposit(value, m);
 }
 
-/* Does the same for more than 32 coefficients. */
+/* Does the same for more than 32 coefficients, with refills. */
 NEVER_INLINE uint64_t many_corrections(struct stk_jpeg_bits *b, uint64_t m)
 {
 	refill(b);
@@ -149,7 +152,7 @@ NEVER_INLINE uint64_t many_corrections(struct stk_jpeg_bits *b, uint64_t m)
 	return grow | corrections(b, m & ~UINT64_C(0) >> 32);
 }
 
-/* Does the same if the window has bits for at least 32 coefficients, and refills if m has more. */
+/* Does the same for any number of coefficients. The window must have bits for 32 of them; refills if m has more. */
 ALWAYS_INLINE uint64_t some_corrections(struct stk_jpeg_bits *b, uint64_t m)
 {
 	if (__builtin_popcountll(m) <= 32)

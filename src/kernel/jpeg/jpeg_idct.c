@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Transforms the eight values in[0], in[step], ... and stores them at the same positions of out, scaled by 2^(13 - shift). */
+/* Transforms the eight values in[0], in[step], in[2 * step] and so on, and stores them at the same indices of out, scaled by 2^(13 - shift). */
 static void transform(const int16_t *in, int16_t *out, int step, int shift)
 {
 	int16_t x[8];
@@ -32,7 +32,7 @@ static void transform(const int16_t *in, int16_t *out, int step, int shift)
 static void transform_block(const int16_t *coefficients, const uint16_t *quant, uint8_t *out, ptrdiff_t stride)
 {
 	int16_t v[64];
-	bool flat = true; /* no column has AC terms; libjpeg-turbo then shifts without saturating */
+	bool flat = true; /* stays true if no column has AC terms; libjpeg-turbo then shifts without saturating */
 	for (int y = 0; y < 8; y++)
 		for (int x = 0; x < 8; x++) {
 			int at = STK_JPEG_PLACE_C(y, x);

@@ -3,7 +3,7 @@
 #include "kernel/jpeg/jpeg_idct_avx2.h"
 #include "kernel/jpeg/jpeg_kernels.h"
 
-/* Transforms four columns. Input: the pairs of rows 0 4, 2 6, 7 1 and 3 5. Output: rows 0..7, scaled by 2^13, with half of 2^shift added. */
+/* Transforms four columns. x04, x26, x71 and x35: pairs of rows. out: rows 0..7, scaled by 2^13, with half of 2^shift added for rounding. */
 STK__IDCT_INLINE void transform(__m256i x04, __m256i x26, __m256i x71, __m256i x35, const int shift, __m256i out[8])
 {
 	const __m256i round = _mm256_set1_epi32(1 << (shift - 1));
@@ -25,7 +25,7 @@ STK__IDCT_INLINE void transform(__m256i x04, __m256i x26, __m256i x71, __m256i x
 	}
 }
 
-/* Runs the first pass: x holds pairs of rows, with the columns of the first half at even indices. The output is rows of 8 columns. */
+/* Runs the first pass. x: pairs of rows, in which the columns of the first half of a row are at even indices. rows: eight rows of 8 columns. */
 STK__IDCT_INLINE void transform_columns(const __m256i x[8], __m256i rows[8])
 {
 	__m256i low[8], high[8];
@@ -35,7 +35,7 @@ STK__IDCT_INLINE void transform_columns(const __m256i x[8], __m256i rows[8])
 		rows[i] = _mm256_packs_epi32(_mm256_srai_epi32(low[i], COLUMN_SHIFT), _mm256_srai_epi32(high[i], COLUMN_SHIFT));
 }
 
-/* Runs the second pass: the output is columns of samples, whose words are rows 0 4 1 5 2 6 3 7. */
+/* Runs the second pass. columns: the samples by columns, whose words are rows 0 4 1 5 2 6 3 7. */
 STK__IDCT_INLINE void transform_rows(const __m256i rows[8], __m256i columns[8])
 {
 	__m256i x[4], low[8], high[8];
@@ -43,29 +43,31 @@ STK__IDCT_INLINE void transform_rows(const __m256i rows[8], __m256i columns[8])
 	transform(x[0], x[1], x[2], x[3], ROW_SHIFT, low);
 	stk__idct_transpose_pairs(rows + 4, x);
 	transform(x[0], x[1], x[2], x[3], ROW_SHIFT, high);
-	for (int i = 0; i < 8; i++) /* takes the upper halves of the double words, and shifts by 2 more bits */
+	for (int i = 0; i < 8; i++) /* keeps the upper halves of the double words, and shifts them by 2 more bits */
 		columns[i] = _mm256_srai_epi16(_mm256_blend_epi16(_mm256_srli_epi32(low[i], 16), high[i], 0xaa), ROW_SHIFT - 16);
 }
 
-/* Sets all bits in the half of a block that has no coefficients below its first row. */
+/* Returns a register in which a half has all bits set if its block has no coefficients below the first row. */
 STK__IDCT_INLINE __m256i flat_halves(const __m256i coefficients[8])
 {
-	__m256i ac = _mm256_srli_epi32(_mm256_or_si256(coefficients[0], coefficients[1]), 16); /* row 4; row 0 does not matter */
+	__m256i ac = _mm256_srli_epi32(
+		_mm256_or_si256(coefficients[0], coefficients[1]), 16); /* row 4 is in the upper words; row 0, in the lower ones, does
+	                                                                                        * not matter */
 	for (int i = 2; i < 8; i++)
 		ac = _mm256_or_si256(ac, coefficients[i]);
 	__m256i zero = _mm256_cmpeq_epi64(ac, _mm256_setzero_si256());
 	return _mm256_and_si256(zero, _mm256_shuffle_epi32(zero, _MM_SHUFFLE(1, 0, 3, 2)));
 }
 
-/* Transposes columns of samples to rows and stores them. The words of x[i] are column i of rows 0 4 1 5 2 6 3 7. They are packed to bytes first, which
- * halves the work. */
+/* Transposes columns of samples to rows and stores them. The words of x[i] are column i of rows 0 4 1 5 2 6 3 7. Packs them to bytes first, which halves the
+ * work. */
 STK__IDCT_INLINE void store_columns(const __m256i x[8], uint8_t *const out[2], const ptrdiff_t stride[2])
 {
 	const __m256i middle = _mm256_set1_epi8(-128);
 	__m256i a[4], b[4], rows[4];
 	for (int i = 0; i < 4; i++) /* columns i and i + 4 */
 		a[i] = _mm256_add_epi8(_mm256_packs_epi16(x[i], x[i + 4]), middle);
-	b[0] = _mm256_unpacklo_epi8(a[0], a[1]); /* columns 0 1, row by row */
+	b[0] = _mm256_unpacklo_epi8(a[0], a[1]); /* columns 0 and 1, row by row */
 	b[1] = _mm256_unpacklo_epi8(a[2], a[3]);
 	b[2] = _mm256_unpackhi_epi8(a[0], a[1]); /* columns 4 5 */
 	b[3] = _mm256_unpackhi_epi8(a[2], a[3]);

@@ -14,13 +14,13 @@
 
 #define STK__IDCT_INLINE static inline __attribute__((always_inline))
 
-/* Returns a times the even words plus b times the odd words. */
+/* Returns, for each double word of v, a times its even (low) word plus b times its odd word. */
 STK__IDCT_INLINE __m256i stk__idct_dot_avx2(__m256i v, int a, int b)
 {
 	return _mm256_madd_epi16(v, _mm256_set1_epi32((int)((uint32_t)(uint16_t)a | (uint32_t)(uint16_t)b << 16)));
 }
 
-/* Transposes four rows of 8 columns, whose columns are in that order, to pairs of rows. */
+/* Transposes four rows of 8 columns, whose columns are in the order 0 4 2 6 7 1 3 5, to pairs of rows. */
 STK__IDCT_INLINE void stk__idct_transpose_pairs(const __m256i rows[4], __m256i pairs[4])
 {
 	__m256i a = _mm256_unpacklo_epi32(rows[0], rows[1]), b = _mm256_unpacklo_epi32(rows[2], rows[3]);
@@ -31,8 +31,8 @@ STK__IDCT_INLINE void stk__idct_transpose_pairs(const __m256i rows[4], __m256i p
 	pairs[3] = _mm256_unpackhi_epi64(c, d);
 }
 
-/* Replaces the rows of flat blocks. libjpeg-turbo's first pass over flat blocks shifts the first row left by 2 bits without saturating. x[0] and x[1] begin
- * with that row. */
+/* Replaces the rows of flat blocks, which have no coefficients below the first row. libjpeg-turbo's first pass over such blocks shifts the first row left by
+ * 2 bits without saturating. x[0] and x[1] begin with that row. */
 STK__IDCT_INLINE void stk__idct_replace_flat(__m256i flat, const __m256i *x, __m256i *rows, const int n)
 {
 	__m256i low = _mm256_srai_epi32(_mm256_slli_epi32(x[0], 18), 16), high = _mm256_srai_epi32(_mm256_slli_epi32(x[1], 18), 16);

@@ -12,7 +12,7 @@ static int16_t dequantised(const int16_t *coefficients, const uint16_t *quant, i
 	return stk__idct_wrap((int32_t)((uint32_t)(uint16_t)coefficients[at] * quant[at]));
 }
 
-/* Transforms x[0], x[1], .. x[7] (x[4] cancels) to four sums, scaled by 2^13 and rounded for the shift. */
+/* Transforms x[0] to x[7] to four sums, scaled by 2^13 and rounded for the shift. x[4] does not affect them. */
 static void transform_4(const int16_t x[8], int shift, int32_t out[4])
 {
 	int32_t t0 = x[0] * 16384 + (1 << (shift - 1)), t2 = stk__idct_dot(C1_847, x[2], -C0_765, x[6]);
@@ -62,7 +62,7 @@ void stk__jpeg_idct_4_c(const int16_t *pair, const uint16_t *quant, uint8_t *con
 	block_4(pair + 8, quant + 8, out[1], stride[1]);
 }
 
-/* Returns the odd terms of two outputs, from x[1], x[3], x[5], x[7] of a column or row. */
+/* Returns the contribution of x[1], x[3], x[5] and x[7] of a column or row to its two outputs. x: these four values. */
 static int32_t odd_2(const int16_t x[4])
 {
 	return stk__idct_sum(stk__idct_dot(C3_624, x[0], -C1_272, x[1]), stk__idct_dot(C0_850, x[2], -C0_720, x[3]));
@@ -71,7 +71,7 @@ static int32_t odd_2(const int16_t x[4])
 static void block_2(const int16_t *coefficients, const uint16_t *quant, uint8_t *out, ptrdiff_t stride)
 {
 	enum { FIRST = COLUMN_SHIFT + 2, SECOND = ROW_SHIFT + 2 };
-	int32_t first[2] = {0}; /* column 0 of both rows, which libjpeg-turbo does not saturate */
+	int32_t first[2] = {0}; /* column 0 of both output rows, which libjpeg-turbo does not saturate */
 	int16_t rest[2][4];
 	for (int i = 0; i < 5; i++) {
 		int x = i == 0 ? 0 : 2 * i - 1;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Transforms four columns. Input: the pairs of rows 0 4, 2 6, 7 1 and 3 5; row 4 has no effect. Output: four rows, shifted. */
+/* Transforms four columns. x04, x26, x71 and x35: pairs of rows, of which row 4 has no effect. out: four rows, shifted. */
 STK__IDCT_INLINE void transform(__m256i x04, __m256i x26, __m256i x71, __m256i x35, const int shift, __m256i out[4])
 {
 	__m256i t0 = _mm256_add_epi32(stk__idct_dot_avx2(x04, 16384, 0), _mm256_set1_epi32(1 << (shift - 1)));
@@ -19,7 +19,7 @@ STK__IDCT_INLINE void transform(__m256i x04, __m256i x26, __m256i x71, __m256i x
 	out[3] = _mm256_srai_epi32(_mm256_sub_epi32(t10, odd2), shift);
 }
 
-/* Sets all bits in the half of a block that has no coefficients in the rows that count, except its first. */
+/* Returns a register in which a half has all bits set if its block has no coefficients below the first row, apart from row 4, which has no effect. */
 STK__IDCT_INLINE __m256i flat_halves(const __m256i *coefficients)
 {
 	__m256i ac = coefficients[2];
@@ -61,7 +61,7 @@ void stk__jpeg_idct_4_avx2(const int16_t *pair, const uint16_t *quant, uint8_t *
 	store_columns(low, out, stride);
 }
 
-/* Transforms four columns to two rows, shifted. Row 4 in the pairs of rows 0 4, 7 1 and 3 5 has no effect. */
+/* Transforms four columns to two rows, shifted. x04, x71 and x35: pairs of rows, of which row 4 has no effect. */
 STK__IDCT_INLINE void transform_2(__m256i x04, __m256i x71, __m256i x35, __m256i out[2])
 {
 	enum { SHIFT = COLUMN_SHIFT + 2 };
@@ -71,7 +71,7 @@ STK__IDCT_INLINE void transform_2(__m256i x04, __m256i x71, __m256i x35, __m256i
 	out[1] = _mm256_srai_epi32(_mm256_sub_epi32(even, odd), SHIFT);
 }
 
-/* Transforms a pair to 2x2 samples, on which only five columns have an effect: column 0, which is the first of four in each half of one vector, and columns
+/* Transforms a pair of blocks to 2x2 samples. Only five columns have an effect: column 0, which is the first of four in each half of one vector, and columns
  * 7 1 3 5, which are in the other vector. */
 void stk__jpeg_idct_2_avx2(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2])
 {

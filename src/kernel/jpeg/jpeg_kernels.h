@@ -7,30 +7,32 @@
 
 #include "kernel/jpeg/jpeg_tables.h"
 
-/* Coefficients are stored in pairs of blocks; stk_jpeg_kernels.place has the layout. After each pair is a slot for stores that are to have no effect. */
+/* Coefficients are stored in pairs of blocks, in the layout of stk_jpeg_kernels.place. Each pair is followed by unused memory, to which values are stored
+ * that must not have an effect. */
 enum {
 	STK_JPEG_PAIR = 144, /* distance between pairs, in int16_t */
 	STK_JPEG_PAIR_NOWHERE = 128,
 	STK_JPEG_MCU_BYTES = 2560, /* more than any MCU takes: 10 blocks with 64 symbols of 16 + 15 bits each */
-	STK_JPEG_ROW_PAD = 64,     /* bytes that may be read and written past both ends of a row of samples or pixels in scratch memory */
+	STK_JPEG_ROW_PAD = 64,     /* bytes of scratch memory that may be read and written before and after a row of samples or pixels */
 };
 
-/* Reads bits, most significant first. `window` begins with the next bit and holds at least `count` valid bits; `next` points to the byte after those. */
+/* Reads bits, the most significant first. `window` begins with the next bit, and at least `count` of its bits are valid; `next` points to the byte after
+ * those bits. */
 struct stk_jpeg_bits {
 	uint64_t window;
 	uint64_t count;
 	const uint8_t *next;
 };
 
-/* The parameters for decoding one block of an MCU. */
+/* The tables, the prediction and the position for decoding one block of an MCU. */
 struct stk_jpeg_block {
 	const struct stk_jpeg_dc_table *dc;
 	const struct stk_jpeg_ac_table *ac;
 	int32_t *prediction; /* DC prediction of the block's component */
-	uint32_t at;         /* index in the MCU's coefficients at which the block begins */
+	uint32_t at;         /* index of the block's first coefficient among those of the MCU */
 };
 
-/* The blocks of a progressive image are stored in pairs too, row by row for each component, without slots in between. */
+/* The blocks of a progressive image are stored in pairs too, row by row for each component, but without unused memory between pairs. */
 enum { STK_JPEG_TIGHT_PAIR = 128 };
 
 static inline size_t stk__jpeg_block_at(int i)
@@ -38,7 +40,7 @@ static inline size_t stk__jpeg_block_at(int i)
 	return (size_t)(i >> 1) * STK_JPEG_TIGHT_PAIR + 8 * (size_t)(i & 1);
 }
 
-/* An AC scan of a progressive image. */
+/* The parameters and state of an AC scan of a progressive image. */
 struct stk_jpeg_band {
 	const struct stk_jpeg_band_table *table;
 	uint32_t start, end; /* positions in zigzag order, 1..63, both inclusive */
@@ -48,50 +50,52 @@ struct stk_jpeg_band {
 
 struct stk_jpeg_unstuffed {
 	size_t read, written;
-	bool ended; /* stopped at a marker or at the end of the source */
+	bool ended; /* whether it stopped at a marker or at the end of the source, not because dst was full */
 };
 
 struct stk_jpeg_kernels {
-	/* Positions of a block's coefficients in a pair, in natural order; those of the second block are 8 higher (jpeg_layout.h). */
+	/* Maps the index of a coefficient in natural order to its position in a pair of blocks. Coefficients of the second block are at 8 more
+	 * (jpeg_layout.h). */
 	const uint8_t *place;
 
 	/* Copies entropy-coded bytes without the 0 that follows each FF [B.1.1.5], until `room` bytes are written, or a marker or the end is reached. May
-	 * write up to 32 bytes past room. */
+	 * write up to 32 more bytes. */
 	struct stk_jpeg_unstuffed (*unstuff)(const uint8_t *src, size_t size, uint8_t *dst, size_t room);
 
-	/* Decodes n blocks into coefficients (stored in pairs; zeros are not stored). MCU_BYTES must be readable at bits->next. Returns a mask of the blocks
-	 * that have AC coefficients, or -1 if a code does not exist or a run exceeds the block. */
+	/* Decodes n blocks into coefficients, which are stored in pairs; zeros are not stored. STK_JPEG_MCU_BYTES bytes must be readable at bits->next.
+	 * Returns a mask of the blocks that have AC coefficients, or -1 if a code does not exist or a run exceeds the block. */
 	int (*decode)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n, int16_t *coefficients);
 	/* Does the same without storing coefficients, and only updates the DC prediction. Returns 0 or -1. */
 	int (*skip)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);
 
-	/* Decode blocks from..to-1 of a row of a component in an AC scan of a progressive image, which is its first [G.1.2.2] or a refinement [G.1.2.3].
-	 * masks: for each block a mask of the AC coefficients that are not zero, bit 63 - k for position k, read and updated. coefficients: those of block 0
-	 * (block_at), or NULL if only masks are needed. Each block needs 256 readable bytes. Return 0, or -1 if the data are damaged, or in a form that no
-	 * encoder writes. */
+	/* Decode blocks from..to-1 of a row of a component in an AC scan of a progressive image: in the first scan of these coefficients [G.1.2.2], or in a
+	 * refinement [G.1.2.3]. masks: for each block a mask of the AC coefficients that are not zero, bit 63 - k for position k; read and updated.
+	 * coefficients: address of those of block 0, or NULL if only masks are needed. For each block, 256 bytes must be readable. Return 0, or -1 if the
+	 * data are damaged or have a form that no encoder writes. */
 	int (*band_first)(struct stk_jpeg_bits *bits, struct stk_jpeg_band *band, uint64_t *masks, int16_t *coefficients, int from, int to);
 	int (*band_refine)(
 		struct stk_jpeg_bits *bits, struct stk_jpeg_band *band, uint64_t *masks, int16_t *coefficients, int from, int to);
-	/* Decodes the DC differences of n blocks in a first DC scan and adds each to its prediction. Returns 0 or -1. */
+	/* Decodes the DC differences of n blocks in the first DC scan, and adds each to its prediction. Returns 0 or -1. */
 	int (*dc_first)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);
 	/* Reads n bits, at most 32. */
 	uint32_t (*take_bits)(struct stk_jpeg_bits *bits, int n);
 
-	/* Dequantises a pair (quant has the same layout, without the slot), transforms it [A.3.3] like libjpeg's jidctint, and stores 8x8 samples of the
-	 * first block at out[0] and of the second at out[1]. idct_flat is for pairs whose AC coefficients are all zero. */
+	/* Dequantises a pair of blocks, transforms it [A.3.3] like libjpeg's jidctint, and stores 8x8 samples of the first block at out[0] and of the second
+	 * at out[1]. quant has the same layout as the pair. idct_flat is for pairs whose AC coefficients are all zero. */
 	void (*idct)(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
 	void (*idct_flat)(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
-	/* Do the same for 1x1, 2x2 and 4x4 samples, like libjpeg's jidctred, for images decoded at a fraction of their size. 1x1 reads only the DC
+	/* Do the same for blocks of 1x1, 2x2 and 4x4 samples, like libjpeg's jidctred, for images decoded at a fraction of their size. 1x1 reads only the DC
 	 * coefficients. */
 	void (*idct_small[3])(const int16_t *pair, const uint16_t *quant, uint8_t *const out[2], const ptrdiff_t stride[2]);
 
-	/* Upsample n samples with triangle filters; h2 functions write 2 n samples. They read src[-1] and src[n] (at the image's edge the caller repeats the last
-	 * sample there), and may read and write up to ROW_PAD bytes past the ends. bias of h1v2: 1 if `far` is the row above `near`, 2 if it is below. */
+	/* Upsample n samples with triangle filters; h2 functions write 2 n samples. They read src[-1] and src[n], to which the caller copies the first and
+	 * last sample at the image's edges, and may read and write up to STK_JPEG_ROW_PAD bytes past the ends. bias of h1v2: 1 if `far` is the row above
+	 * `near`, 2 if it is below. */
 	void (*upsample_h2v1)(uint8_t *dst, const uint8_t *src, int n);
 	void (*upsample_h2v2)(uint8_t *dst, const uint8_t *near, const uint8_t *far, int n);
 	void (*upsample_h1v2)(uint8_t *dst, const uint8_t *near, const uint8_t *far, int bias, int n);
 
-	/* Make n pixels of 3 bytes, and write no further bytes; may read up to ROW_PAD bytes past the end. bgr: reverses the order of colours. */
+	/* Make n pixels of 3 bytes, and write no other bytes; may read up to STK_JPEG_ROW_PAD bytes past the end. bgr: reverses the order of colours. */
 	void (*ycc_to_rgb)(uint8_t *dst, const uint8_t *y, const uint8_t *cb, const uint8_t *cr, int n, bool bgr);
 	void (*interleave)(uint8_t *dst, const uint8_t *a, const uint8_t *b, const uint8_t *c, int n);
 };

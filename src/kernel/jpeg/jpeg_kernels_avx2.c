@@ -6,8 +6,8 @@ static const uint8_t place[64] = {STK_JPEG_NATURAL(STK_JPEG_PLACE_AVX2)};
 
 void stk__jpeg_kernels_avx2(struct stk_jpeg_kernels *k)
 {
-	/* These functions share a layout, so they are only set together. idct_flat and idct_small[0] read only the DC coefficients, so any layout suits
-	 * them. */
+	/* These functions depend on the same layout, so they are only set together. idct_flat and idct_small[0] read only DC coefficients, which are at the
+	 * same position in any layout. */
 	k->place = place;
 	k->decode = stk__jpeg_decode_avx2;
 	k->band_first = stk__jpeg_band_first_avx2;

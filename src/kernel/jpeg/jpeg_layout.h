@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The layout of coefficients in a pair of blocks. Each inverse DCT needs its own order, so the layout belongs to it, and the entropy decoder of the same
- * table stores coefficients in that layout. In every layout the second block's coefficients are 8 words after the first's, a pair takes 128 words, and the
- * DC coefficient is at 0. */
+ * The layouts of coefficients in a pair of blocks. Each implementation of the inverse DCT needs its own order, and the entropy decoder in the same table of
+ * functions stores coefficients in that order. In every layout the second block's coefficients are 8 words after the first's, a pair takes 128 words, and
+ * the DC coefficient is at 0. */
 #ifndef STK_KERNEL_JPEG_LAYOUT_H
 #define STK_KERNEL_JPEG_LAYOUT_H
 
@@ -29,7 +29,7 @@ enum {
 	STK_JPEG_AVX2_COLUMN_7 = 16,
 };
 
-/* at(row, column) of all coefficients in natural order, for tables. */
+/* Expands to at(row, column) for all coefficients in natural order. */
 /* clang-format off */
 #define STK_JPEG_NATURAL(at) \
 	at(0, 0), at(0, 1), at(0, 2), at(0, 3), at(0, 4), at(0, 5), at(0, 6), at(0, 7), \

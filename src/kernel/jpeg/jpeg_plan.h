@@ -9,7 +9,7 @@
 
 #define STK_JPEG_MAX_COMPONENTS 4
 #define STK_JPEG_MAX_BLOCKS 10 /* maximum number of blocks in an MCU with several components [B.2.3] */
-#define STK_JPEG_TABLES 4      /* destinations of each kind of table */
+#define STK_JPEG_TABLES 4      /* number of destinations (table ids) for each kind of table */
 
 /* The colour space of the samples, by libjpeg's rules for JFIF, Adobe markers and component ids. */
 enum stk_jpeg_color { STK_JPEG_GRAY, STK_JPEG_YCBCR, STK_JPEG_RGB, STK_JPEG_CMYK, STK_JPEG_YCCK, STK_JPEG_UNKNOWN };
@@ -21,24 +21,25 @@ struct stk_jpeg_huffman {
 	uint8_t values[256];
 };
 
-/* The tables in force when the first scan begins. A bit of a mask is set if the destination was defined; tables that were not defined are uninitialised. */
+/* The tables that are defined when the first scan begins. A bit of a mask is set if the table with that id was defined; other tables are uninitialised. */
 struct stk_jpeg_tables {
 	struct stk_jpeg_huffman dc[STK_JPEG_TABLES], ac[STK_JPEG_TABLES];
 	uint16_t quant[STK_JPEG_TABLES][64]; /* in natural order (row by row) */
 	uint8_t dc_mask, ac_mask, quant_mask;
-	uint8_t quant_wide; /* mask of tables stored with 16 bits */
+	uint8_t quant_wide; /* mask of the tables whose values have 16 bits in the file */
 };
 
 struct stk_jpeg_component {
 	uint8_t id;
 	uint8_t h, v;   /* sampling factors, 1..4; both are 1 if the scan has only this component */
-	uint8_t quant;  /* destination of its quantisation table; 0..3 if defined */
-	uint8_t dc, ac; /* destinations of its Huffman tables in the first scan */
+	uint8_t quant;  /* id of its quantisation table; 0..3 if defined */
+	uint8_t dc, ac; /* ids of its Huffman tables in the first scan */
 	int32_t width;  /* in samples: ceil(image width * h / h_max), not padded to whole blocks */
 	int32_t height;
 };
 
-/* How a component is upsampled to the image's size: with libjpeg's triangle filters ("fancy upsampling"), or by replication if it has none for the factors. */
+/* How a component is upsampled to the image's size: with a triangle filter of libjpeg ("fancy upsampling"), or by replication if libjpeg has no filter for
+ * the factors. */
 enum stk_jpeg_upsample {
 	STK_JPEG_UP_NONE,
 	STK_JPEG_UP_H2V1,      /* triangle along x */
@@ -51,20 +52,22 @@ enum stk_jpeg_upsample {
  * at a fraction of its size (stk__jpeg_scan_scale), all numbers of pixels and samples are those after scaling. */
 struct stk_jpeg_scan {
 	int32_t width, height;
-	int32_t components;        /* 1 or 3 */
-	int32_t h_max, v_max;      /* largest sampling factors */
-	int32_t scale;             /* number of pixels that 8 pixels of the file become along each axis: 8, 4, 2 or 1 */
-	int32_t mcu_w, mcu_h;      /* pixels of an MCU: scale * h_max, scale * v_max */
-	int32_t mcus_x, mcus_y;    /* number of MCUs that cover the image */
-	int32_t blocks;            /* blocks in an MCU, 1..10 */
-	int32_t restart_interval;  /* in MCUs; 0: no restart markers */
-	int32_t rows_together;     /* rows of MCUs that libjpeg decodes at a time: a lone component's vertical factor, otherwise 1 */
+	int32_t components;       /* 1 or 3 */
+	int32_t h_max, v_max;     /* largest sampling factors */
+	int32_t scale;            /* number of pixels that 8 pixels of the file become along each axis: 8, 4, 2 or 1 */
+	int32_t mcu_w, mcu_h;     /* pixels of an MCU: scale * h_max, scale * v_max */
+	int32_t mcus_x, mcus_y;   /* number of MCUs that cover the image */
+	int32_t blocks;           /* blocks in an MCU, 1..10 */
+	int32_t restart_interval; /* in MCUs; 0: no restart markers */
+	int32_t rows_together; /* number of rows of MCUs that libjpeg decodes at a time: the vertical sampling factor of a single component, otherwise 1 */
 	enum stk_jpeg_color color; /* GRAY, YCBCR or RGB */
-	uint64_t offset, size;     /* the entropy-coded bytes, stuffed and with RST markers; size is an upper bound (jpeg_header.h) */
+	uint64_t offset, size; /* position and size of the entropy-coded bytes, including stuffing and RST markers; size is an upper bound
+	                            * (jpeg_header.h) */
 	struct stk_jpeg_component component[3];
 	uint8_t block_size[3]; /* samples along a side of a component's blocks: `scale`, or up to 8 for subsampled components */
 	uint8_t upsample[3];   /* enum stk_jpeg_upsample */
-	uint8_t block_component[STK_JPEG_MAX_BLOCKS]; /* blocks in coded order: component, and position in the MCU in blocks */
+	uint8_t block_component
+		[STK_JPEG_MAX_BLOCKS]; /* for each block of an MCU, in coded order: its component, and its position in the MCU in blocks */
 	uint8_t block_x[STK_JPEG_MAX_BLOCKS], block_y[STK_JPEG_MAX_BLOCKS];
 };
 

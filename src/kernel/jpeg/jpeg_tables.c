@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Builds decoding tables code by code, in runs of equal entries. Many files have tables of their own, so this is done for each of them and has to be fast. */
+ * Builds decoding tables code by code, in runs of equal entries. Many files have their own tables, so this is done for each file and must be fast. */
 #include "kernel/jpeg/jpeg_tables.h"
 
 #include <string.h>
@@ -25,10 +25,10 @@ struct code {
 	uint8_t bits, symbol;
 	uint8_t size;    /* number of its extra bits */
 	uint8_t advance; /* number of positions to advance, or END */
-	uint8_t zero;    /* index of a 0 among its bits; there is one, since no code consists only of ones */
+	uint8_t zero;    /* index of a bit of the code that is 0; it exists, since no code consists only of ones */
 };
 
-/* All codes, shortest first, so that the codes of up to some length come first. */
+/* All codes, the shortest first. */
 struct code_list {
 	int count;
 	struct code code[256];
@@ -56,8 +56,8 @@ static int32_t extend(uint32_t extra, uint32_t size)
 
 /* ---- pairs ---- */
 
-/* Adds the second (or only) symbol to an entry; `used`: bits before its code. Its extra bits follow the code. If it has none, the entry points to a 0 bit of
- * the code, which decodes to the value 0. */
+/* Adds the second (or only) symbol to an entry. used: number of bits before its code. Its extra bits follow the code. If it has no extra bits, the entry
+ * points to a bit of the code that is 0, which decodes to the value 0. */
 static struct stk_jpeg_ac_entry with_second(struct stk_jpeg_ac_entry e, const struct code *c, uint32_t used)
 {
 	e.length = (uint8_t)(used + c->bits + c->size);
@@ -75,7 +75,8 @@ static void fill_pairs(struct stk_jpeg_ac_table *t, uint32_t at, uint32_t count,
 	memset(t->pair_length + at, e.length, count);
 }
 
-/* Fills the entries from `at` on for a first coefficient `value`, after which `left` bits remain: one run for each second code that fits in them. */
+/* Fills the entries from `at` on, which begin with a first coefficient `value`. left: number of bits that follow it in the index. Makes one run of entries
+ * for each second code that fits into these bits. */
 static void fill_seconds(
 	struct stk_jpeg_ac_table *t, const struct code_list *list, const struct code *first, int32_t value, uint32_t at, uint32_t left)
 {
@@ -108,19 +109,20 @@ void stk__jpeg_ac_table_build(struct stk_jpeg_ac_table *t, const struct stk_jpeg
 		}
 		at += width;
 	}
-	/* Codes that are longer, or do not exist. Their values are stored outside of the block. */
+	/* Codes that are longer than an index, or do not exist. Their values are stored outside of the block. */
 	fill_pairs(t, at, ALL - at, (struct stk_jpeg_ac_entry){.first_at = 64, .advance = 64, .second_shift = 63});
 	memset(t->first_length + at, 0, ALL - at);
 }
 
 /* ---- skipping ---- */
 
-/* Lengths and advances for each index of a given number of bits. */
+/* Lengths and advances for each index of some number of bits. */
 struct runs {
 	uint8_t *length, *advance;
 };
 
-/* Sets `count` entries to one symbol followed by those in the shorter index `rest`, except if these would move past position 63 from position 1. */
+/* Sets `count` entries to the symbol c followed by the symbols of `rest`, whose index has fewer bits. If position 63 would be exceeded even from position 1,
+ * the entries get only c. */
 static void join(struct runs to, struct runs rest, const struct code *c, uint32_t count)
 {
 	uint8_t used = (uint8_t)(c->bits + c->size), limit = (uint8_t)(64 - c->advance);
@@ -131,7 +133,7 @@ static void join(struct runs to, struct runs rest, const struct code *c, uint32_
 	}
 }
 
-/* Fills the entries that begin with one code. levels[v] must be complete for all v below bits. */
+/* Fills the entries that begin with code c. levels[v], the entries for indices of v bits, must be complete for all v below bits. */
 static void fill_runs(struct runs to, const struct runs *levels, uint32_t bits, const struct code *c)
 {
 	uint32_t width = 1u << (bits - c->bits), used = (uint32_t)c->bits + c->size;
@@ -142,7 +144,7 @@ static void fill_runs(struct runs to, const struct runs *levels, uint32_t bits, 
 	}
 	uint32_t count = 1u << (bits - used);
 	join(to, levels[bits - used], c, count);
-	for (; count < width; count *= 2) { /* the entries are the same for all values of the extra bits */
+	for (; count < width; count *= 2) { /* doubles the filled part: entries are the same for all values of the extra bits */
 		memcpy(to.length + count, to.length, count);
 		memcpy(to.advance + count, to.advance, count);
 	}
@@ -151,7 +153,7 @@ static void fill_runs(struct runs to, const struct runs *levels, uint32_t bits, 
 void stk__jpeg_ac_table_build_skip(struct stk_jpeg_ac_table *t, const struct stk_jpeg_huffman *h)
 {
 	enum { BITS = STK_JPEG_SKIP_BITS, ALL = 1 << BITS };
-	uint8_t length[ALL], advance[ALL]; /* for fewer bits than BITS: the entries for v bits begin at 2^v */
+	uint8_t length[ALL], advance[ALL]; /* entries for indices of v < BITS bits; they begin at 2^v */
 	struct code_list list;
 	struct runs levels[BITS + 1];
 	list_codes(&list, h);

@@ -11,29 +11,30 @@
 #include "kernel/jpeg/jpeg_plan.h"
 
 enum {
-	STK_JPEG_PAIR_BITS = 11, /* number of bits that a lookup of one or two AC coefficients takes as its index */
-	STK_JPEG_SKIP_BITS = 12, /* the same for a lookup that only skips coefficients */
+	STK_JPEG_PAIR_BITS = 11, /* bits of the index of a lookup of one or two AC coefficients */
+	STK_JPEG_SKIP_BITS = 12, /* bits of the index of a lookup that only skips coefficients */
 	STK_JPEG_DC_BITS = 9,
-	STK_JPEG_BAND_BITS = 10,   /* a lookup of one symbol of a progressive scan */
-	STK_JPEG_MAX_DC_SIZE = 11, /* bits of a DC difference of 8-bit samples; longer ones are refused */
-	STK_JPEG_END = 128,        /* an end of block adds this to the position: a block ends properly at 64 or in END+1 .. END+63 */
+	STK_JPEG_BAND_BITS = 10,   /* bits of the index of a lookup of one symbol of a progressive scan */
+	STK_JPEG_MAX_DC_SIZE = 11, /* maximum number of bits of a DC difference of 8-bit samples; longer ones are refused */
+	STK_JPEG_END = 128,        /* added to the position by an end-of-block symbol: a block ends properly at 64 or in END+1 .. END+63 */
 };
 
-/* The result of a lookup. If k is the next position, the first coefficient goes to zigzag position k + first_at, the second to k + advance - 1. */
+/* The result of a lookup. If k is the next position in zigzag order, the first coefficient goes to position k + first_at, the second to k + advance - 1. */
 struct stk_jpeg_ac_entry {
-	uint8_t length;       /* bits used; 0: the code is longer than the lookup or does not exist (advance is 64 then) */
-	uint8_t advance;      /* positions used, including END */
-	uint8_t first_at;     /* 64 if there is only one coefficient: outside of the block */
-	uint8_t second_bits;  /* bits before the second coefficient's extra bits */
+	uint8_t length;       /* number of bits used; 0: the code is longer than the index or does not exist (advance is 64 then) */
+	uint8_t advance;      /* number of positions to advance, including END */
+	uint8_t first_at;     /* 64 if there is only one coefficient: its store then goes outside of the block */
+	uint8_t second_bits;  /* number of bits before the second coefficient's extra bits */
 	uint8_t second_shift; /* 64 - number of these extra bits */
 	int8_t first_value;
 	int16_t second_bias; /* added if the first extra bit is 0: 1 - 2^number of extra bits [F.2.2.1, EXTEND] */
 };
 
-/* Codes that are not in a lookup [F.2.2.3]. limit[n] is one past the last code of n bits, aligned to 16 bits; 0 below the shortest code. */
+/* Decodes codes that are longer than a lookup's index [F.2.2.3]. limit[n] is one more than the last code of n bits, shifted left to 16 bits; 0 if all codes
+ * are longer than n bits. */
 struct stk_jpeg_codes {
 	uint32_t limit[17];
-	int32_t offset[17]; /* for codes of n bits: index in values - code */
+	int32_t offset[17]; /* for codes of n bits: index in `values` minus the code */
 	uint8_t values[256];
 };
 
@@ -41,9 +42,9 @@ struct stk_jpeg_codes {
 struct stk_jpeg_ac_table {
 	_Alignas(64) struct stk_jpeg_ac_entry pair[1 << STK_JPEG_PAIR_BITS];
 	uint8_t pair_length[1 << STK_JPEG_PAIR_BITS];
-	/* For skipping: length and advance of as many whole symbols as fit into SKIP_BITS bits. The advance is 255 if not even one fits. */
+	/* For skipping: total length and advance of all whole symbols that fit into SKIP_BITS bits. The advance is 255 if not even one fits. */
 	uint8_t skip_length[1 << STK_JPEG_SKIP_BITS], skip_advance[1 << STK_JPEG_SKIP_BITS];
-	uint8_t first_length[1 << STK_JPEG_PAIR_BITS]; /* bits of only the first coefficient of a pair */
+	uint8_t first_length[1 << STK_JPEG_PAIR_BITS]; /* number of bits of only the first coefficient of a pair */
 	struct stk_jpeg_codes codes;
 };
 
@@ -53,13 +54,14 @@ struct stk_jpeg_dc_entry {
 };
 
 struct stk_jpeg_dc_table {
-	uint8_t length[1 << STK_JPEG_DC_BITS]; /* bits of the code and its extra bits; 0 as in stk_jpeg_ac_entry */
+	uint8_t length[1 << STK_JPEG_DC_BITS]; /* number of bits of the code and its extra bits; 0 as in stk_jpeg_ac_entry */
 	struct stk_jpeg_dc_entry entry[1 << STK_JPEG_DC_BITS];
 	struct stk_jpeg_codes codes;
 };
 
-/* For a band of AC coefficients in a progressive scan [G.1.2]. `first` has whole coefficients, for first scans; advance is END for a symbol that ends only
- * this block, and 255 for other symbols. `symbol` has bits 0 if the code is longer than the lookup or does not exist. */
+/* The table for a band of AC coefficients in a progressive scan [G.1.2]. `first` has whole coefficients and is used in first scans; its advance is END for a
+ * symbol that ends only this block, and 255 for symbols that are not in the table. `symbol` has only symbols; its bits are 0 if the code is longer than the
+ * index or does not exist. */
 struct stk_jpeg_band_entry {
 	uint8_t length, advance;
 	int16_t value;
@@ -75,7 +77,7 @@ struct stk_jpeg_band_table {
 	struct stk_jpeg_codes codes;
 };
 
-/* Build decoding tables. The description h must be valid (codec/jpeg_header.h), and for DC have no sizes above MAX_DC_SIZE. */
+/* Build decoding tables. h must be valid (codec/jpeg_header.h); for DC, no size may exceed STK_JPEG_MAX_DC_SIZE. */
 void stk__jpeg_ac_table_build(struct stk_jpeg_ac_table *t, const struct stk_jpeg_huffman *h);
 /* Builds skip_length and skip_advance, which are only needed to decode windows. */
 void stk__jpeg_ac_table_build_skip(struct stk_jpeg_ac_table *t, const struct stk_jpeg_huffman *h);

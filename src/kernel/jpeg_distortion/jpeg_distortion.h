@@ -17,8 +17,8 @@
 
 enum { STK_JPEG_DISTORTION_PHASES = 3 };
 
-/* Plain data. The image has frames of height x width pixels of RGB, dense. The planes of a frame follow each other: luma with `wide` x `high` samples, in
- * whole blocks, then two planes of chroma. */
+/* The parameters. The image is dense: frames of height x width pixels of RGB. In work memory the planes of a frame follow each other: luma with `wide[0]` x
+ * `high[0]` samples, in whole blocks, then two planes of chroma. */
 struct stk_jpeg_distortion {
 	int64_t frames;
 	int32_t width, height;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The transforms of jpeg_distortion.h for STK_DCT_WORD, which is int32_t, or a vector of int32_t with a block in each lane. STK_DCT names the functions. */
+ * The transforms of jpeg_distortion.h. The including file defines STK_DCT_WORD, which is int32_t or a vector of int32_t with one block per lane, and
+ * STK_DCT, which names the functions. */
 
 /* Transforms 8 values that are `step` apart: C. Loeffler, A. Ligtenberg and G. Moschytz, "Practical fast 1-D DCT algorithms with 11 multiplications" (1989),
- * with 13 bits of fraction. shift: number of bits by which results are shifted down. The two results that need no multiplication are shifted up by `up` bits
- * and then down by `down` instead. */
+ * with 13 bits of fraction. shift: number of bits by which results are shifted right. The two results that need no multiplication are instead shifted left
+ * by `up` bits and then right by `down`. */
 STK_HD void STK_DCT(forward)(STK_DCT_WORD *v, int step, int up, int down, int shift)
 {
 	STK_DCT_WORD sum[4], gap[4];

@@ -9,7 +9,7 @@
 #define WIDTH STK_JPEG_TILE_WIDTH
 #define HEIGHT STK_JPEG_TILE_HEIGHT
 #define BLOCKS (STK_JPEG_TILE_THREADS / 8)
-#define PITCH 9 /* words in a row of coefficients; with it no two lanes access the same bank when they read rows or columns */
+#define PITCH 9 /* words in a row of coefficients; with this number, lanes that read rows or columns access different banks */
 
 /* The position of a thread block's tile in its job. */
 struct tile_place {
@@ -23,15 +23,16 @@ static __device__ __forceinline__ tile_place find_tile(uint32_t block, stk_jpeg_
 	return {frame, (int32_t)(block - row * t.across) * width, (int32_t)(row - frame * t.down) * height};
 }
 
-/* A thread block's samples of luma and of the two colours, and the coefficients of their blocks. */
+/* The samples of luma and of both chroma planes that a thread block makes, and the coefficients of their blocks. */
 struct tile_samples {
 	__align__(8) uint8_t luma[HEIGHT][WIDTH];
 	__align__(8) uint8_t chroma[2][HEIGHT / 2][WIDTH / 2];
 	int32_t coefficients[BLOCKS][8 * PITCH];
-	float2 step[2][64]; /* for luma and for colours: the reciprocal of 8 times a coefficient's step, and the step */
+	float2 step[2]
+		   [64]; /* steps of the quantisation of luma and of chroma: the reciprocal of 8 times a coefficient's step, and the step */
 };
 
-/* Computes the steps once for all blocks of a thread block. The reciprocal is a little too large, never too small. */
+/* Computes the steps once for all blocks of a thread block. The reciprocal may be a little too large, but never too small. */
 static __device__ __forceinline__ void make_steps(const stk_jpeg_distortion &j, tile_samples &s)
 {
 	int32_t i = (int32_t)threadIdx.x;
@@ -41,15 +42,15 @@ static __device__ __forceinline__ void make_steps(const stk_jpeg_distortion &j, 
 	s.step[i / 64][i % 64] = make_float2(__uint_as_float(__float_as_uint(1 / (8 * step)) + 1), step);
 }
 
-/* Does the same as stk__jpeg_quantise, without a division. Coefficients have fewer than 16 bits. So the error of the reciprocal and of rounding, 2^-22 of
- * the quotient, is smaller than the distance from any quotient below an integer to that integer, and quotients that are integers do not fall below them. */
+/* Quantises like stk__jpeg_quantise, but without a division. Coefficients have fewer than 16 bits. So the error of the reciprocal and of rounding, 2^-22 of
+ * the quotient, is too small to move a quotient across an integer. */
 static __device__ __forceinline__ int32_t quantise(int32_t x, float2 step)
 {
 	float value = (float)x, multiple = __fadd_rd(__fmaf_rn(fabsf(value), step.x, 0.5f), 0x1p23f) - 0x1p23f;
 	return __float_as_int(__fmaf_rn(copysignf(multiple, value), step.y, 0x1.8p23f)) - 0x4b400000; /* 0x1.8p23f */
 }
 
-/* Makes the samples of 2 x 2 pixels. Their chroma sample is (x, y) in the frame and (i, k) in the tile. */
+/* Makes the samples of 2 x 2 pixels. Their common chroma sample is at (x, y) in the frame and at (i, k) in the tile. */
 static __device__ __forceinline__ void make_samples(
 	const stk_jpeg_distortion &j, const uint8_t *frame, int32_t x, int32_t y, int32_t i, int32_t k, tile_samples &s)
 {
@@ -79,7 +80,7 @@ static __device__ __forceinline__ void make_samples(
 		s.chroma[c][k][i] = (uint8_t)((sum[c] + 1 + (x & 1)) >> 2);
 }
 
-/* Makes the samples of 4 x 2 pixels inside the frame, the first of which is pixel (2 * i, 2 * k) of the tile; i is even. */
+/* Makes the samples of 4 x 2 pixels inside the frame. The first of these is pixel (2 * i, 2 * k) of the tile; i is even. */
 static __device__ __forceinline__ void make_samples_inside(
 	const stk_jpeg_distortion &j, const uint8_t *top, int32_t i, int32_t k, tile_samples &s)
 {
@@ -105,7 +106,7 @@ static __device__ __forceinline__ void make_samples_inside(
 		*(uint16_t *)(void *)&s.chroma[c][k][i] = (uint16_t)((sum[c][0] + 1) >> 2 | (sum[c][1] + 2) >> 2 << 8);
 }
 
-/* A block of samples: its position in the tile and in the plane. */
+/* A block of samples, and its position in the plane. */
 struct sample_block {
 	const uint8_t *from; /* address of its first sample */
 	int32_t pitch, plane, x, y;
@@ -121,7 +122,8 @@ static __device__ __forceinline__ sample_block find_block(const tile_samples &s,
 	return {&s.chroma[c][0][x], WIDTH / 2, 1 + c, at.x / 2 + x, at.y / 2};
 }
 
-/* Distorts a block like stk__jpeg_distort_block, with eight threads: each takes a row, then a column, then a row again. Returns the thread's row of samples. */
+/* Distorts a block like stk__jpeg_distort_block, with eight threads: each processes a row, then a column, then a row again. Returns the thread's row of
+ * samples. */
 static __device__ __forceinline__ uint2 distort_row(const uint8_t *samples, const float2 *step, int32_t lane, int32_t *coefficients)
 {
 	uint2 word = *(const uint2 *)(const void *)samples;
@@ -203,7 +205,7 @@ static __device__ __noinline__ void make_narrow(const stk_jpeg_distortion &j, co
 				stk__jpeg_chroma(&j, f.chroma[1], i, k), f.dst + 3 * ((int64_t)k * j.width + i));
 }
 
-/* Loads samples of a row of chroma: four from column x on, and one on either side. */
+/* Loads six samples of a row of chroma: four from column x on, and one on either side. */
 static __device__ __forceinline__ void load_columns(const uint8_t *row, int32_t x, int32_t wide, int32_t (&sample)[6])
 {
 	uint32_t word = __ldg((const uint32_t *)(const void *)(row + x));
@@ -233,7 +235,7 @@ static __device__ __forceinline__ void mix_chroma(const int32_t (&near)[6], cons
 	}
 }
 
-/* Stores up to eight pixels of RGB. Stores words, or pairs of them, if all eight are there and the address is aligned. */
+/* Stores up to eight pixels of RGB: as words or pairs of words if there are eight and the address is aligned. */
 static __device__ __forceinline__ void store_eight(uint8_t *to, const uint32_t (&word)[6], int32_t n)
 {
 	if (n >= 8 && ((uintptr_t)to & 7) == 0) {
@@ -273,7 +275,7 @@ static __device__ __forceinline__ void make_row(
 	store_eight(to, word, n);
 }
 
-/* Makes the pixels of tiles. Each thread makes eight pixels in each of the two rows that have the same nearest samples of chroma. */
+/* Makes the pixels of tiles. Each thread makes eight pixels in each of two rows; both rows have the same nearest samples of chroma. */
 extern "C" __global__ void __launch_bounds__(STK_JOB_THREADS) job_jpeg_pixels(const __grid_constant__ stk_job_gpu_view v)
 {
 	const stk_job_gpu_item &it = share_item(v);

@@ -36,7 +36,7 @@ enum stk_status stk__job_jpeg_distortion(struct stk_jobs *jobs, const struct stk
 
 /* ---- on the GPU ---- */
 
-/* The launches, counted from STK_LAUNCH_jpeg_distortion: coded samples, then pixels. */
+/* The launches, counted from STK_LAUNCH_jpeg_distortion: SAMPLES makes and distorts samples, then PIXELS makes pixels. */
 enum { SAMPLES, PIXELS };
 static const struct stk_job_launch launches[] = {
 	[SAMPLES] = {"jpeg_distortion_gpu", "job_jpeg_samples", STK_JPEG_TILE_THREADS},

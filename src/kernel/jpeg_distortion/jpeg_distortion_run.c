@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs the phases of jpeg_distortion.h on the CPU: planes by rows, blocks in the lanes of a vector, pixels by rows. jpeg_distortion_avx2.c compiles this
- * file again for wide registers. */
+ * Runs the phases of jpeg_distortion.h on the CPU: planes and pixels row by row, blocks several at a time, one in each lane of a vector.
+ * jpeg_distortion_avx2.c compiles this file again for wide registers. */
 #include "kernel/jpeg_distortion/jpeg_distortion_element.h"
 
 #include <string.h>
@@ -33,7 +33,7 @@ static void chroma_row(uint8_t *restrict blue, uint8_t *restrict red, const uint
 	}
 }
 
-/* Averages two columns of two rows each; n is even. */
+/* Averages squares of 2 x 2 values of two rows. Makes n values; n is even. */
 static void halve_row(uint8_t *restrict out, const uint8_t *restrict top, const uint8_t *restrict bottom, int n)
 {
 	for (int x = 0; x < n; x += 2)
@@ -129,7 +129,7 @@ static void distort_plane(uint8_t *plane, int32_t wide, int32_t high, const uint
 
 /* ---- pixels ---- */
 
-/* Makes a row of chroma at full width. sums: columns + 2 values; the first and the last are margins. */
+/* Makes a row of chroma at full width. sums: memory for columns + 2 values, of which the first and the last repeat their neighbours. */
 static void widen_row(uint8_t *restrict out, const uint8_t *near, const uint8_t *far, int16_t *restrict sums, int32_t columns)
 {
 	for (int32_t x = 0; columns <= 2 && x < columns; x++)

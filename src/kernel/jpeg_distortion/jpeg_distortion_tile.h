@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How the GPU divides JPEG distortion into thread blocks. First, each thread block makes and distorts all samples of a tile of pixels, with eight threads
- * for each block of 8 x 8. After that launch, each thread block makes the pixels of a tile; two launches are needed because colours are mixed across the
- * edges of blocks. */
+ * How the GPU divides JPEG distortion into thread blocks. In a first launch, each thread block makes and distorts all samples of a tile of pixels, with
+ * eight threads for each block of 8 x 8. In a second launch, each thread block makes the pixels of a tile. Two launches are needed because a pixel's colour
+ * also depends on samples of neighbouring blocks. */
 #ifndef STK_KERNEL_JPEG_DISTORTION_TILE_H
 #define STK_KERNEL_JPEG_DISTORTION_TILE_H
 
@@ -11,7 +11,7 @@ enum {
 	STK_JPEG_TILE_WIDTH = 64, /* pixels whose samples a thread block makes: 16 blocks of luma and 8 of chroma */
 	STK_JPEG_TILE_HEIGHT = 16,
 	STK_JPEG_TILE_THREADS = 192,
-	STK_JPEG_PIXEL_WIDTH = 64, /* pixels that a thread block makes, sixteen per thread */
+	STK_JPEG_PIXEL_WIDTH = 64, /* pixels that a thread block makes, sixteen by each thread */
 	STK_JPEG_PIXEL_HEIGHT = 64
 };
 

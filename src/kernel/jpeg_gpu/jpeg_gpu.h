@@ -56,57 +56,60 @@ enum stk_jpeg_gpu_phase {
 };
 
 #define STK_JPEG_GPU_CHUNK 4096   /* stuffed bytes in a chunk */
-#define STK_JPEG_GPU_INTERVAL 512 /* bits between checkpoints; more than the 31 of the longest symbol */
+#define STK_JPEG_GPU_INTERVAL 512 /* bits between checkpoints; more than the longest symbol, which has 31 bits */
 #ifndef STK_JPEG_GPU_SUBSEQUENCE
 #define STK_JPEG_GPU_SUBSEQUENCE 4096 /* bits in a subsequence */
 #endif
 #define STK_JPEG_GPU_PIECE 1024       /* bits in a piece, which one thread decodes to coefficients */
-#define STK_JPEG_GPU_ROWS 13          /* rows of checkpoints: a thread overflows into at most ROWS - 1 subsequences */
-#define STK_JPEG_GPU_SYNC_INTERVALS 4 /* checkpoints that a thread passes in phase synchronise at most; most threads need fewer */
+#define STK_JPEG_GPU_ROWS 13          /* number of rows of checkpoints: a thread overflows into at most ROWS - 1 subsequences */
+#define STK_JPEG_GPU_SYNC_INTERVALS 4 /* maximum number of checkpoints that a thread passes in phase synchronise; most threads need fewer */
 #define STK_JPEG_GPU_PER_SUBSEQUENCE (STK_JPEG_GPU_SUBSEQUENCE / STK_JPEG_GPU_INTERVAL)
 #define STK_JPEG_GPU_PIECES (STK_JPEG_GPU_SUBSEQUENCE / STK_JPEG_GPU_PIECE)
 #define STK_JPEG_GPU_PER_PIECE (STK_JPEG_GPU_PIECE / STK_JPEG_GPU_INTERVAL)
 
-/* Threads in a thread block. A thread block of SYNC_THREADS or COEFFICIENT_THREADS decodes with one set of tables. */
+/* Threads in a thread block. All threads of a block of SYNC_THREADS or COEFFICIENT_THREADS decode with the same set of tables. */
 #define STK_JPEG_GPU_SYNC_THREADS 256
 #define STK_JPEG_GPU_STRAGGLER_THREADS 64
 #define STK_JPEG_GPU_COEFFICIENT_THREADS 128
-#define STK_JPEG_GPU_IDCT_BLOCKS 32   /* blocks that a warp transforms */
-#define STK_JPEG_GPU_IDCT_WARPS 4     /* warps in a thread block */
-#define STK_JPEG_GPU_COLOR_ROWS 32    /* rows of pixels that a thread block makes; each warp makes 8 */
-#define STK_JPEG_GPU_MAX_SCANS 24     /* most scans of a progressive file, each of which gets a warp; the CPU decodes files with more */
+#define STK_JPEG_GPU_IDCT_BLOCKS 32 /* blocks that a warp transforms */
+#define STK_JPEG_GPU_IDCT_WARPS 4   /* warps in a thread block */
+#define STK_JPEG_GPU_COLOR_ROWS 32  /* rows of pixels that a thread block makes; each warp makes 8 */
+/* maximum number of scans of a progressive file, each of which is decoded by a warp; the CPU decodes files with more scans */
+#define STK_JPEG_GPU_MAX_SCANS 24
 #define STK_JPEG_GPU_SCAN_SHARED 2240 /* bytes of shared memory for each scan */
 
 #define STK_JPEG_GPU_NONE 0xffffffffu
 
-/* Reasons why the CPU has to decode an image: bits of its flags. */
+/* Bits of an image's flags: reasons why the CPU must decode it. */
 enum {
 	STK_JPEG_GPU_SHORT = 1,     /* the bits end before the blocks that the window needs */
-	STK_JPEG_GPU_BAD_CODE = 2,  /* no symbol has this code */
+	STK_JPEG_GPU_BAD_CODE = 2,  /* the data contain a code that belongs to no symbol */
 	STK_JPEG_GPU_OVERRUN = 4,   /* a run reaches past the block's last coefficient */
-	STK_JPEG_GPU_NO_SYNC = 8,   /* a thread whose result is needed did not synchronise within the rows */
-	STK_JPEG_GPU_LEFTOVER = 16, /* bytes between a restart interval's last block and the next marker */
-	STK_JPEG_GPU_DC_RANGE = 32, /* a DC coefficient outside 16 bits */
+	STK_JPEG_GPU_NO_SYNC = 8,   /* a thread whose result is needed did not synchronise within STK_JPEG_GPU_ROWS - 1 subsequences */
+	STK_JPEG_GPU_LEFTOVER = 16, /* there are bytes between a restart interval's last block and the next marker */
+	STK_JPEG_GPU_DC_RANGE = 32, /* a DC coefficient exceeds 16 bits */
 };
 
-/* Decoding tables for an image's components, in pairs (DC, AC): table 2 * pair is for DC, 2 * pair + 1 for AC. The `tables` tables follow each other in lut
- * from index `at` on, and each has `size` entries. If v is the next 16 bits, its entry is number v >> 6 if v < split (codes of at most 10 bits), otherwise
- * (split >> 6) + v - split. An entry: bits of the code plus its extra bits 0..4 | extra bits 5..8 | number of coefficients to advance 9..15 (64: end of
- * block). */
+/* The decoding tables of an image's components, in pairs (DC, AC): table 2 * pair is for DC, 2 * pair + 1 for AC. The `tables` tables follow each other in
+ * lut from index `at` on; each has `size` entries. If v is the next 16 bits, its entry has the index v >> 6 if v < split (codes of at most 10 bits),
+ * otherwise (split >> 6) + v - split. Fields of an entry: bits 0..4 number of bits of the code and its extra bits, bits 5..8 number of extra bits, bits
+ * 9..15 number of coefficients to advance (64: end of block). */
 struct stk_jpeg_gpu_set {
 	uint32_t at, size, split, tables;
 };
 #define STK_JPEG_GPU_INVALID (16u | 96u << 9) /* ends a block; no other entry has bit 14 set */
-#define STK_JPEG_GPU_MAX_SET 12288            /* entries in a set that fits into shared memory; the CPU decodes files with larger ones */
+/* maximum number of entries of a set, which must fit into shared memory; the CPU decodes files with larger sets */
+#define STK_JPEG_GPU_MAX_SET 12288
 
 /* The entropy-coded data of a scan or a restart interval. Offsets are in bytes unless a comment says otherwise. Its unstuffed bytes begin at offset
  * subsequence0 * SUBSEQUENCE / 8 of stk_jpeg_gpu_view.bits. */
 struct stk_jpeg_gpu_bitstream {
 	uint32_t image;
-	uint32_t src, src_size;  /* the stuffed bytes: offset in raw, and number */
-	uint32_t chunk0, chunks; /* first chunk, counted over the batch, and number; chunk i begins at (src & ~15) + i * CHUNK */
-	uint32_t subsequence0, subsequences; /* first, counted over the batch, and upper bound of the number */
-	uint32_t mcu0;                       /* number of its first MCU in the image */
+	uint32_t src, src_size; /* the stuffed bytes: offset in raw, and number of bytes */
+	uint32_t chunk0,
+		chunks; /* number of the first chunk, counted over the batch, and number of chunks; chunk i begins at (src & ~15) + i * CHUNK */
+	uint32_t subsequence0, subsequences; /* number of the first subsequence, counted over the batch, and upper bound of their number */
+	uint32_t mcu0;                       /* index in the image of its first MCU */
 	uint32_t blocks;                     /* number of blocks that the window needs */
 	uint32_t last;                       /* whether the window needs no later restart interval */
 };
@@ -114,9 +117,9 @@ struct stk_jpeg_gpu_bitstream {
 struct stk_jpeg_gpu_plane {
 	uint32_t at; /* offset in planes, a multiple of 16 */
 	uint32_t pitch;
-	uint32_t width, height; /* true extent of the component, counted from the plane's first sample */
+	uint32_t width, height; /* extents of the component without padding, counted from the plane's first sample */
 	uint32_t h, v;          /* sampling factors */
-	uint32_t quant;         /* number of the component's table in quant; tables have 64 entries in zigzag order */
+	uint32_t quant;         /* index of the component's table in quant; tables have 64 entries in zigzag order */
 	uint32_t upsample;      /* enum stk_jpeg_upsample */
 };
 
@@ -128,28 +131,31 @@ struct stk_jpeg_gpu_image {
 	uint32_t components, color, h_max, v_max;
 	uint32_t mcus_x;
 	uint32_t mcu_x0, mcu_y0, mcu_x1, mcu_y1; /* the window, in MCUs */
-	uint32_t dc0;                            /* index in dc of the first block of MCU 0 */
+	uint32_t dc0;                            /* index in dc of the first block of the image's MCU 0 */
 	/* index in coef, in blocks, of the first block of MCU (mcu_x0, mcu_y0); the window's other blocks follow in the order of the scan */
 	uint32_t coef0;
-	/* first block, counted over the batch, and number of blocks of the window; idct0 is a multiple of IDCT_BLOCKS */
+	/* index of the window's first block, counted over the batch, and number of its blocks; idct0 is a multiple of IDCT_BLOCKS */
 	uint32_t idct0, idct;
 	struct stk_jpeg_gpu_plane plane[3];
-	/* the window's pixels: x, y are counted from MCU (mcu_x0, mcu_y0); the output is interleaved */
+	/* the window's pixels: x and y are relative to the first pixel of MCU (mcu_x0, mcu_y0); the output is interleaved */
 	uint32_t x, y, w, h;
-	/* first row, counted over the windows of the batch, a multiple of COLOR_ROWS. One row more than h is counted, since rows are made in pairs */
+	/* index of the window's first row, counted over the windows of the batch, a multiple of COLOR_ROWS. Windows count one row more than h, since rows
+	 * are made in pairs */
 	uint32_t row0;
-	uint64_t rgb;       /* offset of the window's rows in rgb (for every type), a multiple of 16; the rows begin with pixel x & ~7 */
-	uint32_t rgb_pitch; /* bytes of a row, a multiple of 16; whole groups of 8 pixels fit */
+	uint64_t
+		rgb; /* offset in rgb of the window's rows (for every type of output), a multiple of 16; the rows begin with pixel x & ~7 */
+	uint32_t rgb_pitch;      /* bytes of a row, a multiple of 16; a row has space for whole groups of 8 pixels */
 	uint32_t type, channels; /* type of the output: enum stk_image_type (RGB, BGR, GRAY or YCBCR); its channels: 3 or 1 */
 };
 
-/* A scan of a progressive file [G.1]. Its units are MCUs, or single blocks if it has only one component. */
+/* A scan of a progressive file [G.1]. It consists of units: MCUs, or single blocks if the scan has only one component. */
 struct stk_jpeg_gpu_scan {
-	uint32_t bitstream; /* its first bitstream; those of later restart intervals follow */
+	uint32_t bitstream; /* index of its first bitstream; those of later restart intervals follow */
 	uint32_t interval;  /* units in a restart interval; NONE: no restart intervals */
-	uint32_t delay;     /* rows of MCUs by which it lags the first scan */
+	uint32_t delay;     /* number of rows of MCUs by which it follows the first scan */
 	uint8_t start, end; /* band of coefficients, in zigzag order */
-	/* successive approximation: high is 0 in a first scan, otherwise the lowest bit known before; low is the lowest bit known after */
+	/* successive approximation: high is 0 in a first scan, in a refinement the lowest bit that was known before; low is the lowest bit that is known
+	 * afterwards */
 	uint8_t high, low;
 	uint8_t single, component;                                    /* whether the scan has only one component, and which */
 	uint8_t parts;                                                /* blocks in a unit */
@@ -162,21 +168,21 @@ struct stk_jpeg_gpu_progressive {
 	uint32_t image, scan0, scans, steps;
 };
 
-/* The work of one thread block: `count` subsequences (or pieces) from `first` on, all with one set of tables. */
+/* The work of one thread block: `count` subsequences (or pieces) from `first` on, which all use the same set of tables. */
 struct stk_jpeg_gpu_work {
 	uint32_t set, first, count;
 };
 
-/* The start of a piece: the block, counted in the bitstream, and the state, packed as in a checkpoint. */
+/* The start of a piece: the block, counted from the start of the bitstream, and the decoder's state, packed as in a checkpoint. */
 struct stk_jpeg_gpu_start {
 	uint32_t block, state;
 };
 
 struct stk_jpeg_gpu_view {
 	/* written by the host */
-	const uint8_t *raw; /* 16 bytes before and after it can be read */
+	const uint8_t *raw; /* 16 bytes before and after the data can be read */
 	const struct stk_jpeg_gpu_image *images;
-	const struct stk_jpeg_gpu_bitstream *bitstreams; /* those of baseline files first */
+	const struct stk_jpeg_gpu_bitstream *bitstreams; /* the bitstreams of baseline files are first */
 	const struct stk_jpeg_gpu_progressive *progressive;
 	const struct stk_jpeg_gpu_scan *scans;
 	const struct stk_jpeg_gpu_set *sets;
@@ -184,24 +190,24 @@ struct stk_jpeg_gpu_view {
 	const uint16_t *quant;
 	const struct stk_jpeg_gpu_work *sync_work, *coefficient_work;
 	uint32_t n_images, n_bitstreams, n_sync_work, n_coefficient_work, n_chunks, n_idct, n_rows, n_progressive, n_scans;
-	uint32_t n_baseline, n_subsequences; /* bitstreams of baseline files, and their subsequences */
-	uint32_t max_set;                    /* entries of the largest set */
-	uint32_t max_scans;                  /* number of scans of the progressive file that has the most */
-	/* Results. The host sets flags and n_stragglers to 0 and marker to ~0 beforehand. Memory is reused after the last phase that reads it: coef may take
-	 * the memory of raw, planes the memory of the arrays from kept to starts, and rgb the memory of coef. */
-	uint32_t *flags;        /* per image: the reasons why the CPU has to decode it, or 0 */
+	uint32_t n_baseline, n_subsequences; /* number of bitstreams of baseline files, and of their subsequences */
+	uint32_t max_set;                    /* number of entries of the largest set */
+	uint32_t max_scans;                  /* maximum number of scans of a progressive file in the batch */
+	/* Results. The host first sets flags and n_stragglers to 0 and marker to ~0. Memory is reused after the last phase that reads it: coef may take the
+	 * memory of raw, planes the memory of the arrays from kept to starts, and rgb the memory of coef. */
+	uint32_t *flags;        /* for each image: the reasons why the CPU must decode it, or 0 */
 	uint32_t *host_flags;   /* a copy of flags in host memory; kernel jpeg_gpu_color writes it, and the waiting thread reads it */
 	uint32_t *n_stragglers; /* number of entries in stragglers; only used by the kernels */
-	uint32_t *marker;       /* per bitstream: offset of the first marker, or more than src_size if there is none */
-	uint32_t *kept;         /* per chunk: number of bytes that remain */
+	uint32_t *marker;       /* for each bitstream: offset of the first marker, or more than src_size if it has no marker */
+	uint32_t *kept;         /* for each chunk: number of bytes that remain after unstuffing */
 	uint8_t *bits;          /* unstuffed, as big-endian 32-bit words; 256 bytes past the end can be read */
-	uint32_t *bit_length;   /* per bitstream: number of unstuffed bits */
+	uint32_t *bit_length;   /* for each bitstream: number of bits after unstuffing */
 	uint32_t *checkpoints;  /* packed states: ROWS rows of n_subsequences * PER_SUBSEQUENCE */
-	uint32_t *match;      /* per subsequence: the interval of the bitstream in which its thread synchronised, NONE, or BITSTREAM_END */
-	uint32_t *stragglers; /* subsequences of phase synchronise_stragglers, in any order; only used by the kernels */
-	/* per subsequence: row << 16 | number of intervals, from the subsequence's start, for which this row is right */
+	uint32_t *match; /* for each subsequence: the interval of the bitstream in which its thread synchronised, NONE, or BITSTREAM_END */
+	uint32_t *stragglers; /* the subsequences that phase synchronise_stragglers processes, in any order; only used by the kernels */
+	/* for each subsequence: row << 16 | number of intervals, from the subsequence's start, for which this row of checkpoints is right */
 	uint32_t *cover;
-	struct stk_jpeg_gpu_start *starts; /* per piece; block NONE: nothing to do */
+	struct stk_jpeg_gpu_start *starts; /* for each piece; block is NONE if the piece has nothing to decode */
 	int16_t *coef;
 	int16_t *dc;
 	uint8_t *planes;

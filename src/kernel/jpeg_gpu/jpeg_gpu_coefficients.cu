@@ -5,13 +5,14 @@
 #define WORDS 16
 #define RING (WORDS + STK_CURSOR_PAD)
 #define NEVER 0xffffffffu
-#define BLOCK_PITCH 33 /* words of a thread's block plus one, so that the blocks of a warp's threads begin in different banks */
+#define BLOCK_PITCH 33 /* number of words of a block plus one, so that the blocks of a warp's threads begin in different banks */
 
-/* The addresses that a thread writes its blocks to. */
+/* The position at which a thread stores its blocks. */
 struct writer {
 	uint32_t dc, dc_end; /* indices in v.dc of the current block, and of the first block that is not needed */
-	uint32_t coef;       /* index in v.coef of the block if it is inside the window, otherwise of the next block that is */
-	/* numbers of blocks: until the next edge of the window; in a row of the window (NEVER if rows are complete); from one such row to the next */
+	uint32_t coef;       /* index in v.coef of the block if it is inside the window, otherwise of the next block inside */
+	/* numbers of blocks: until the writer next enters or leaves the window; inside the window in each row (NEVER if rows are inside as a whole); outside
+	 * of it between two such rows */
 	uint32_t until, in, out;
 	uint32_t inside; /* 1 if the block is inside the window, otherwise 0 */
 
@@ -26,7 +27,7 @@ struct writer {
 	}
 };
 
-/* Returns the writer for block b of the image, of which `left` blocks are needed from b on. */
+/* Returns the writer for block b of the image. left: number of blocks that are needed from b on. */
 static __device__ __forceinline__ writer writer_at(const stk_jpeg_gpu_image &image, uint32_t b, uint32_t left)
 {
 	const stk_jpeg_gpu_place p = stk__jpeg_gpu_place(&image, b);
@@ -47,8 +48,8 @@ struct piece {
 	stk_jpeg_gpu_state state;
 	stk_jpeg_gpu_code code;
 	const uint32_t *words;
-	uint32_t image, end; /* no block begins at or after bit `end` */
-	uint32_t whole;      /* length in bits of a bitstream that has to end with its last block; otherwise 0 */
+	uint32_t image, end; /* no block that begins at bit `end` or later is decoded */
+	uint32_t whole;      /* length of the bitstream in bits if it must end with its last block; otherwise 0 */
 	struct writer writer;
 };
 
@@ -76,8 +77,8 @@ static __device__ __forceinline__ piece find_piece(const stk_jpeg_gpu_view &v, c
 	return own;
 }
 
-/* Stores the blocks of the lanes in `finished`, one after the other with the whole warp, and clears them for the next blocks. from: this lane's word of the
- * warp's first block; at: bytes from the start of a block to this lane's word. */
+/* Stores the blocks of the lanes in mask `finished`, each with the whole warp, and sets their memory to 0 for the next blocks. from: this lane's word of the
+ * warp's first block; at: offset in bytes of this lane's word in a block. */
 static __device__ __forceinline__ void flush(uint32_t finished, uint32_t *from, int16_t *coefficients, uint32_t at, uint32_t coef)
 {
 	__syncwarp();
@@ -120,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_COEFFICIENT_THREADS)
 	bool keep = run && !begun && w.inside; /* whether the coefficients of this block are stored */
 	int32_t dc = 0;
 	while (__any_sync(~0u, run)) {
-		uint32_t last = 0; /* table entry of the thread's last symbol */
+		uint32_t last = 0; /* table entry of the last symbol that the thread decoded */
 #pragma unroll
 		for (int i = 0; i < STK_CURSOR_GROUP; i++) {
 			uint32_t entry = at.look(at.over());
@@ -134,8 +135,8 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_COEFFICIENT_THREADS)
 		uint32_t coef = w.coef, done = __ballot_sync(~0u, at.over() && keep);
 		if (at.over()) {
 			if (run) {
-				flags |=
-					last >> 13 & STK_JPEG_GPU_BAD_CODE; /* bit 14, which only STK_JPEG_GPU_INVALID has, becomes bit 1 */
+				flags |= last >> 13 &
+					 STK_JPEG_GPU_BAD_CODE; /* shifts bit 14, which only STK_JPEG_GPU_INVALID has, to bit 1 */
 				if (at.z > 64 && stk__jpeg_gpu_entry_moves(last) < 64)
 					flags |= STK_JPEG_GPU_OVERRUN;
 				if (!begun)
@@ -160,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_COEFFICIENT_THREADS)
 #define DC_THREADS 256
 #define COMPONENTS 3
 
-/* Turns sum into the sums of each component over the threads before this one, plus `carry`. Then adds the total to `carry`. */
+/* Replaces `sum` by the sums, for each component, over the threads before this one, plus `carry`. Then adds the sums over all threads to `carry`. */
 static __device__ __forceinline__ void scan(int32_t sum[COMPONENTS], int32_t carry[COMPONENTS], int32_t (*sums)[DC_THREADS / 32])
 {
 	uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -189,7 +190,7 @@ static __device__ __forceinline__ void scan(int32_t sum[COMPONENTS], int32_t car
 	__syncthreads();
 }
 
-/* Adds up the differences of a bitstream's DC coefficients. Each thread takes an MCU, and the thread block 256 MCUs at a time. */
+/* Adds up the differences of a bitstream's DC coefficients. Each thread processes one MCU at a time, so the thread block processes 256. */
 extern "C" __global__ void __launch_bounds__(DC_THREADS) jpeg_gpu_dc(const __grid_constant__ stk_jpeg_gpu_view v)
 {
 	__shared__ int32_t sums[COMPONENTS][DC_THREADS / 32];

@@ -17,23 +17,24 @@
 #include "kernel/common/cuda.cuh"
 #include "kernel/jpeg_gpu/jpeg_gpu_symbols.h"
 
-#define STK_CURSOR_GROUP 4 /* symbols between checks for the end of a block; few threads wait, since a block has about 27 symbols */
-#define STK_CURSOR_PAD 4   /* words between rings: spreads the threads over the banks, and keeps the rings aligned to 16 bytes */
+/* symbols between checks for the end of a block; a block has about 27 symbols, so few threads wait for such a check */
+#define STK_CURSOR_GROUP 4
+#define STK_CURSOR_PAD 4 /* unused words between rings: they spread the threads over the banks, and keep the rings aligned to 16 bytes */
 
 template <int WORDS> struct stk_cursor {
 	uint32_t p, z, c;           /* as in stk_jpeg_gpu_state */
-	uint32_t ahead;             /* the 32 bits from p on, at the last call of look */
+	uint32_t ahead;             /* the 32 bits from bit p on, as of the last call of look */
 	uint32_t high, low, coming; /* the word that contains bit p, and the next two words */
-	uint32_t table, ac;         /* offset in bytes from `tables` to the table for the next symbol, and to the block's AC table */
+	uint32_t table, ac;         /* offsets in bytes from `tables` to the next symbol's table, and to the block's AC table */
 
-	const char *tables;            /* in shared or global memory */
+	const char *tables;            /* address in shared or global memory */
 	uint32_t split, pairs, blocks; /* from stk_jpeg_gpu_code */
-	uint32_t skip, size;           /* number of entries to subtract for long codes; bytes of a table */
+	uint32_t skip, size;           /* number that is subtracted from the index of long codes; bytes of a table */
 
 	char *shared;
 	const uint32_t *bits;
 	uint32_t ring;    /* offset of the ring in `shared`, in bytes */
-	uint32_t fetched; /* number of groups of four words that were fetched */
+	uint32_t fetched; /* number of groups of four words that were fetched so far */
 
 	__device__ __forceinline__ uint32_t word(uint32_t bit) const
 	{
@@ -46,7 +47,7 @@ template <int WORDS> struct stk_cursor {
 		fetched++;
 	}
 
-	/* Sets `table` and `ac`. Call after z or c was set. */
+	/* Sets `table` and `ac`. Call it after z or c has changed. */
 	__device__ __forceinline__ void choose_table()
 	{
 		uint32_t dc = 2 * size * (pairs >> 2 * c & 3);
@@ -54,7 +55,7 @@ template <int WORDS> struct stk_cursor {
 		table = z ? ac : dc;
 	}
 
-	/* Starts decoding. at: the ring's index in `shared_words`; words: the bits of the bitstream, aligned to 16 bytes. */
+	/* Starts decoding. at: index in `shared_words` of the thread's ring; words: the bits of the bitstream, aligned to 16 bytes. */
 	__device__ __forceinline__ void begin(uint32_t *shared_words, uint32_t at, const uint32_t *words, const void *luts,
 		const stk_jpeg_gpu_code &code, const stk_jpeg_gpu_state &state)
 	{
@@ -82,7 +83,7 @@ template <int WORDS> struct stk_cursor {
 		coming = word(p + 64);
 	}
 
-	/* Returns the table entry of the next symbol. For a thread that waits, returns 0, with which advance has no effect. */
+	/* Returns the table entry of the next symbol. waits: returns 0 instead, with which advance has no effect. */
 	__device__ __forceinline__ uint32_t look(bool waits)
 	{
 		ahead = __funnelshift_l(low, high, p);
@@ -134,7 +135,7 @@ template <int WORDS> struct stk_cursor {
 	}
 };
 
-/* Copies a set's tables to shared memory; entries is a multiple of 8. All threads of the block call this, and have to synchronise afterwards. */
+/* Copies a set's tables to shared memory. entries: a multiple of 8. All threads of the block must call this, and synchronise before they read the tables. */
 __device__ __forceinline__ void stk__cursor_load_tables(uint16_t *to, const uint16_t *from, uint32_t entries)
 {
 	for (uint32_t i = threadIdx.x; i < entries / 8; i += blockDim.x)

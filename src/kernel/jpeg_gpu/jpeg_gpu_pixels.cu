@@ -3,32 +3,32 @@
 #include "kernel/common/find.cuh"
 #include "kernel/jpeg_gpu/jpeg_gpu_pixels.h"
 
-/* Values per block in shared memory: 64, plus a gap that spreads columns of four blocks in zigzag order over the banks. */
+/* Number of values per block in shared memory: 64, and unused ones that spread the columns of four blocks in zigzag order over the banks. */
 #define PITCH 80
 
-/* The zigzag positions of the coefficients, column by column. */
+/* The zigzag positions of a block's coefficients, column by column. */
 static __constant__ __align__(8) uint8_t zigzag[64] = {0, 2, 3, 9, 10, 20, 21, 35, 1, 4, 8, 11, 19, 22, 34, 36, 5, 7, 12, 18, 23, 33, 37,
 	48, 6, 13, 17, 24, 32, 38, 47, 49, 14, 16, 25, 31, 39, 46, 50, 57, 15, 26, 30, 40, 45, 51, 56, 58, 27, 29, 41, 44, 52, 55, 59, 62,
 	28, 42, 43, 53, 54, 60, 61, 63};
 
-/* Data that a block needs in addition to its coefficients: its DC coefficient, the position and pitch of its samples, and the index of its table in v.quant,
- * in groups of 8. */
+/* The properties of a block apart from its coefficients: its DC coefficient, the position and pitch of its samples, and the index of its table in v.quant,
+ * divided by 8. */
 struct alignas(16) idct_block {
 	int32_t dc;
 	uint32_t sample, pitch, quant;
 };
 
-/* A warp's shared memory: its blocks, and the values of the four blocks that it transforms, in zigzag order and by column. */
+/* A warp's shared memory: data of all its blocks, and the values of the four blocks that it transforms at a time, in zigzag order and by columns. */
 struct alignas(16) idct_warp {
 	idct_block block[STK_JPEG_GPU_IDCT_BLOCKS];
 	int16_t zigzag[4][PITCH], column[4][PITCH];
 };
 
-/* Returns whether no coefficient below the block's first row is set. The threads of a warp call this together, each with 8 of the coefficients, two in each
- * word. */
+/* Returns whether all coefficients below the block's first row are 0. The threads of a warp call this together; each has 8 coefficients of a block, two in
+ * each word. part: which 8. */
 static __device__ __forceinline__ bool is_flat(uint4 c, uint32_t part)
 {
-	/* Clears the coefficients of the first row, which are at zigzag positions 0 1 5 6, 14 15 and 27 28. */
+	/* Sets the coefficients of the first row to 0, which are at zigzag positions 0 1 5 6, 14 15 and 27 28. */
 	if (part == 0)
 		c.x = 0, c.z &= 0xffff, c.w &= 0xffff0000u;
 	else if (part == 1)
@@ -39,7 +39,7 @@ static __device__ __forceinline__ bool is_flat(uint4 c, uint32_t part)
 	return (set >> (threadIdx.x % 32 & ~7u) & 0xff) == 0;
 }
 
-/* Returns the products of the lower and of the upper halves, each modulo 2^16. */
+/* Returns the product of the lower 16 bits of c and q and that of the upper 16 bits, each modulo 2^16. */
 static __device__ __forceinline__ uint32_t multiply(uint32_t c, uint32_t q)
 {
 	return __byte_perm(c * q, (c >> 16) * (q >> 16), 0x5410);
@@ -57,7 +57,7 @@ static __device__ __forceinline__ idct_block find_block(const stk_jpeg_gpu_view 
 	return {v.dc[block.dc], block.sample, plane.pitch, 8 * plane.quant};
 }
 
-/* Transforms a column whose values are in zigzag order: x[0] to x[7] are at offsets `at` in shared memory. */
+/* Transforms a column of values in zigzag order: x[0] to x[7] are at offsets `at` in shared memory. */
 static __device__ __forceinline__ uint4 transform_column(const idct_warp *shared, const uint32_t at[8], uint4 coef, uint32_t part)
 {
 	int32_t x[8];
@@ -74,7 +74,7 @@ static __device__ __forceinline__ uint4 transform_column(const idct_warp *shared
 		stk__saturate_shorts(x[6], x[7]));
 }
 
-/* Transforms a row, whose values are 8 apart, to samples. */
+/* Transforms a row to samples. The row's values are 8 apart. */
 static __device__ __forceinline__ uint2 transform_row(const int16_t *from)
 {
 	int32_t x[8];
@@ -88,8 +88,8 @@ static __device__ __forceinline__ uint2 transform_row(const int16_t *from)
 	return make_uint2(stk__saturate_bytes(x[0], x[1], x[2], x[3]), stk__saturate_bytes(x[4], x[5], x[6], x[7]));
 }
 
-/* Runs phase idct. Each warp takes IDCT_BLOCKS blocks, four at a time, with eight threads per block. A thread dequantises 8 coefficients, then transforms a
- * column, then a row. */
+/* Runs phase idct. Each warp transforms IDCT_BLOCKS blocks, four at a time, with eight threads per block. A thread dequantises 8 coefficients, then
+ * transforms a column, then a row. */
 extern "C" __global__ void __launch_bounds__(32 * STK_JPEG_GPU_IDCT_WARPS) jpeg_gpu_idct(const __grid_constant__ stk_jpeg_gpu_view v)
 {
 	__shared__ idct_warp shared[STK_JPEG_GPU_IDCT_WARPS];
@@ -104,7 +104,8 @@ extern "C" __global__ void __launch_bounds__(32 * STK_JPEG_GPU_IDCT_WARPS) jpeg_
 	warp.block[lane] = find_block(v, im, first + min(lane, count - 1));
 	__syncwarp();
 
-	/* Offsets in shared memory of the values that the thread dequantises, and of the values of its column. stk__keep holds them in registers. */
+	/* Offsets in shared memory of the values that the thread dequantises, and of the values of its column. stk__keep makes the compiler keep them in
+	 * registers. */
 	uint32_t values = (uint32_t)((char *)warp.zigzag[lane / 8] - (char *)shared), at[8];
 #pragma unroll
 	for (int i = 0; i < 8; i++)
@@ -129,23 +130,23 @@ extern "C" __global__ void __launch_bounds__(32 * STK_JPEG_GPU_IDCT_WARPS) jpeg_
 	}
 }
 
-/* The layout of the two colour components: absent; one sample for each column of pixels, or one for two columns (wide), in which case neighbouring samples
- * are mixed; the same for rows (tall). */
+/* The resolution of the two colour components. GRAY: there are none. FULL: one sample per pixel. TALL: one sample for two rows, between which rows are
+ * mixed. WIDE: one sample for two columns, between which columns are mixed. WIDE_TALL: both. */
 enum chroma_kind { CHROMA_GRAY, CHROMA_FULL, CHROMA_TALL, CHROMA_WIDE, CHROMA_WIDE_TALL };
 
-/* The rows of samples that the rows of pixels 2k - 1 and 2k are made from. If two rows of pixels share a row of samples, both mix the same two rows: for
- * each, the nearer row is the other's farther row. Index 0 is for the upper row of pixels. */
+/* The rows of samples from which the rows of pixels 2k - 1 and 2k are made. If two rows of pixels share a row of chroma samples, both mix the same two rows
+ * of samples: the nearer one for one row of pixels is the farther one for the other. Index 0 is for the upper row of pixels. */
 struct row_sources {
 	const uint8_t *luma[2], *cb[2];
-	uint32_t cr;  /* bytes from Cb's samples to Cr's */
+	uint32_t cr;  /* distance in bytes from Cb's samples to Cr's */
 	int32_t last; /* last column of Cb and Cr */
 	chroma_kind kind;
-	/* Rounding constants for samples of even and odd columns, or of odd and even rows if only rows are mixed. They are in 256ths, and in both
-	 * halves of their words. */
+	/* Constants added for rounding, for samples of even and odd columns, or of odd and even rows if only rows are mixed. They are in units of 1/256, and
+	 * both halves of a word have the same. */
 	uint32_t round[2];
 };
 
-/* Returns whether color_rows can make the image's pixels. */
+/* Returns whether color_rows supports the image. */
 static __device__ __forceinline__ bool is_common(const stk_jpeg_gpu_image &im)
 {
 	if ((im.type != STK_RGB && im.type != STK_BGR) || im.plane[0].upsample != STK_JPEG_UP_NONE)
@@ -179,12 +180,12 @@ static __device__ __forceinline__ row_sources sources_of(const uint8_t *planes, 
 	return s;
 }
 
-/* Samples of the colour components for 8 pixels of a row. The upper bytes of the halves of [i] are for pixels i and i + 4. */
+/* Samples of the colour components for 8 pixels of a row. Element i has the samples for pixels i and i + 4 in the upper bytes of its two halves. */
 struct chroma8 {
 	uint32_t cb[4], cr[4];
 };
 
-/* The four samples from column c on, which 8 pixels need, and one sample on each side. at02 and at13 have two samples in a word. */
+/* The samples that 8 pixels need: four from column c on, and one on each side. at02 and at13 have two samples in a word. */
 struct wide_samples {
 	uint32_t before, at02, at13, after;
 };
@@ -208,7 +209,8 @@ static __device__ __forceinline__ wide_samples load_wide(const uint8_t *at, int3
 	return s;
 }
 
-/* Mixes rows first, then columns [stk__jpeg_gpu_sample], two samples at a time. The sums are in 256ths, so the resulting samples are in the upper bytes. */
+/* Mixes rows first, then columns, as stk__jpeg_gpu_sample does, two samples at a time. The sums are in units of 1/256, so the resulting samples are in the
+ * upper bytes. */
 static __device__ __forceinline__ void mix_wide(const wide_samples &near, const wide_samples &far, const uint32_t round[2], uint32_t out[4])
 {
 	uint32_t before = 3 * near.before + far.before, after = 3 * near.after + far.after;
@@ -219,7 +221,7 @@ static __device__ __forceinline__ void mix_wide(const wide_samples &near, const 
 	out[3] = 48 * at13 + 16 * __byte_perm(at02, after, 0x5432) + round[1];
 }
 
-/* Returns bytes i and i + 4 of 8, one in each half of the word. */
+/* Returns bytes i and i + 4 of the 8 bytes, one in each half of the word. */
 static __device__ __forceinline__ uint32_t two_of(uint2 bytes, int i)
 {
 	return __byte_perm(bytes.x, bytes.y, i | (i + 4) << 8) & 0x00ff00ff;
@@ -232,7 +234,7 @@ static __device__ __forceinline__ void mix_narrow(uint2 near, uint2 far, uint32_
 		out[i] = 192 * two_of(near, i) + 64 * two_of(far, i) + round;
 }
 
-/* Makes a component's samples for pixels x to x + 7 of both rows. x is a multiple of 8. `component` is the offset in bytes from Cb's samples. */
+/* Makes a component's samples for pixels x to x + 7 of both rows. x is a multiple of 8. component: offset in bytes from Cb's samples to the component's. */
 static __device__ __forceinline__ void make_wide(
 	const row_sources &s, uint32_t component, uint32_t x, bool tall, uint32_t upper[4], uint32_t lower[4])
 {
@@ -268,7 +270,7 @@ static __device__ __forceinline__ void make_chroma(const row_sources &s, uint32_
 	}
 }
 
-/* Converts pixels first to first + 3 of 8, and packs them as they are stored. */
+/* Converts four of the 8 pixels, from `first` on, and packs them as they are stored. */
 static __device__ __forceinline__ void convert4(uint32_t luma, const chroma8 &chroma, int first, bool bgr, uint32_t out[3])
 {
 	const uint32_t upper = first ? 0x4443 : 0x4441;
@@ -300,18 +302,18 @@ static __device__ __forceinline__ void convert8(uint2 luma, const chroma8 &chrom
 #define STEP 64               /* pixels of a row that a warp makes at a time */
 #define UNITS (STEP * 3 / 16) /* number of 16-byte units that these pixels take */
 #define WARP_ROWS 8
-#define HALF (WARP_ROWS / 2 * UNITS) /* units in all upper rows */
+#define HALF (WARP_ROWS / 2 * UNITS) /* number of these units in all upper rows */
 #define WARP_BYTES (16 * WARP_ROWS * UNITS)
 
-/* Stores the pixels that a warp has made in shared memory: the units of the upper rows, then those of the lower rows. The first 24 threads store 192 bytes
- * of two rows at a time: first of the pair of rows that begins at `to`, then of the second pair after that one. */
+/* Stores the pixels that a warp has made in shared memory: the 16-byte units of the upper rows, then those of the lower rows. The first 24 threads store 192
+ * bytes of two rows at a time: first of the pair of rows that begins at `to`, then of the second pair after that one. */
 struct row_store {
 	uint8_t *to;
 	const uint4 *from;
-	uint32_t pitch, at, end[4]; /* end: bytes of each row, 0 if the row is not in the window */
+	uint32_t pitch, at, end[4]; /* end: number of bytes of each row, 0 if the row is not in the window */
 };
 
-/* Returns the thread's part of the stores. `line`: the upper row of the warp's first pair, counted in the window. */
+/* Returns what the thread has to store. line: index in the window of the upper row of the warp's first pair. */
 static __device__ __forceinline__ row_store row_store_of(
 	const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &im, int32_t line, const uint4 *from)
 {
@@ -334,9 +336,9 @@ static __device__ __forceinline__ void store_rows(const row_store &s)
 			*(uint4 *)(s.to + ((uint32_t)(i / 2 * 4 + i % 2) * s.pitch + s.at)) = s.from[i / 2 * 2 * UNITS + i % 2 * HALF];
 }
 
-/* Makes 8 rows of pixels with a warp, except rows outside of the window. 8 threads make a pair of rows, each of them 8 pixels of both rows. The pixels pass
- * through shared memory, so that adjacent threads store to adjacent addresses. `pair`: the k of the first pair, which has rows 2k - 1
- * and 2k, counted in the window's MCUs. */
+/* Makes 8 rows of pixels with a warp, except those outside of the window. 8 threads make a pair of rows; each makes 8 pixels of both rows. Pixels are first
+ * written to shared memory, so that adjacent threads can store to adjacent addresses. pair: the k of the first pair, whose rows are 2k - 1 and 2k, counted
+ * from the window's first MCU. */
 static __device__ __forceinline__ void color_rows(
 	const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &im, int32_t pair, bool bgr, char *shared)
 {
@@ -359,7 +361,7 @@ static __device__ __forceinline__ void color_rows(
 	}
 }
 
-/* Makes a row pixel by pixel, for other output types and rare sampling factors such as 3 and 4. A warp makes the row, four pixels per thread. */
+/* Makes a row of pixels one by one, for other output types and rare sampling factors such as 3 and 4. A warp makes the row, four pixels per thread. */
 static __device__ __noinline__ void color_row_slowly(const uint8_t *planes, const stk_jpeg_gpu_image &im, uint32_t line, uint8_t *row)
 {
 	const uint32_t first = im.x & ~7u, end = im.x + im.w;
@@ -386,7 +388,7 @@ extern "C" __global__ void __launch_bounds__(32 / WARP_ROWS * STK_JPEG_GPU_COLOR
 	__shared__ __align__(16) char shared[STK_JPEG_GPU_COLOR_ROWS / WARP_ROWS * WARP_BYTES];
 	uint32_t line = blockIdx.x * STK_JPEG_GPU_COLOR_ROWS + WARP_ROWS * (threadIdx.x / 32);
 	for (uint32_t i = threadIdx.x; blockIdx.x == 0 && i < v.n_images; i += blockDim.x)
-		v.host_flags[i] = v.flags[i]; /* the flags do not change after phase dc */
+		v.host_flags[i] = v.flags[i]; /* flags do not change after phase dc */
 	const stk_jpeg_gpu_image &im = v.images[stk__find_warp(&v.images->row0, sizeof *v.images, v.n_images, line)];
 	line -= im.row0;
 	int32_t pair = (int32_t)((im.y + line + 1) / 2);

@@ -47,8 +47,8 @@ STK_HD void stk__jpeg_gpu_idct8(int32_t x[8], int shift)
 	x[4] = (int32_t)(a3 - b0) >> shift;
 }
 
-/* If no coefficient below the block's first row is set, the results of libjpeg-turbo's columns are the first value times 4, wrapped instead of saturated.
- * Returns whether that makes a difference, which it does only in damaged files. */
+/* Returns whether libjpeg-turbo's columns wrap instead of saturating, which changes a result only in damaged files. Applies to blocks whose coefficients
+ * below the first row are all 0: each column is then its first value times 4, modulo 2^16. */
 STK_HD bool stk__jpeg_gpu_wraps(int32_t first)
 {
 	return first < -8192 || first > 8191;
@@ -59,13 +59,14 @@ STK_HD uint32_t stk__jpeg_gpu_clamp8(int32_t x)
 	return x < 0 ? 0 : x > 255 ? 255 : (uint32_t)x;
 }
 
-/* The position of a block of the window: its component, its coefficients, and its samples in planes. */
+/* The position of one of the window's blocks: its component, the indices of its coefficients and of its DC coefficient, and the offset of its samples in
+ * planes. */
 struct stk_jpeg_gpu_block {
 	uint32_t component, coef, dc, sample;
 };
 
-/* Returns n / d for n below 2^22 and d from 1 to 2^16. For small n this multiplies by a float reciprocal; adding a half keeps the product away from whole
- * numbers. */
+/* Returns n / d for n below 2^22 and d from 1 to 2^16. On the GPU, small n are multiplied by a float reciprocal; adding a half to n keeps the product away
+ * from whole numbers. */
 STK_HD uint32_t stk__jpeg_gpu_divide(uint32_t n, uint32_t d)
 {
 #ifdef __CUDA_ARCH__
@@ -93,8 +94,8 @@ STK_HD struct stk_jpeg_gpu_block stk__jpeg_gpu_block(const struct stk_jpeg_gpu_i
 	return block;
 }
 
-/* Returns a component's sample for pixel (x, y), counted from MCU (mcu_x0, mcu_y0) [libjpeg-turbo's jdsample.c]. The triangle filters weigh the nearer
- * sample 3/4 and the farther 1/4 along each axis; rounding alternates. Samples outside of the component repeat its edge. */
+/* Returns a component's sample for pixel (x, y), counted from MCU (mcu_x0, mcu_y0) [libjpeg-turbo's jdsample.c]. The triangle filters weight the nearer
+ * sample with 3/4 and the farther with 1/4 along each axis; rounding alternates. Outside of the component the samples at its edge repeat. */
 STK_HD int32_t stk__jpeg_gpu_sample(
 	const uint8_t *planes, const struct stk_jpeg_gpu_image *im, const struct stk_jpeg_gpu_plane *p, uint32_t x, uint32_t y)
 {
@@ -130,7 +131,7 @@ STK_HD void stk__jpeg_gpu_ycbcr(int32_t y, int32_t cb, int32_t cr, int32_t rgb[3
 	rgb[2] = y + ((116130 * cb + (32768 - 116130 * 128)) >> 16);
 }
 
-/* Computes the colour of a pixel from its samples. Gray images use only the first. */
+/* Computes the colour of a pixel from its three samples. For gray images only the first one is used. */
 STK_HD void stk__jpeg_gpu_convert(uint32_t color, int32_t first, int32_t second, int32_t third, uint32_t rgb[3])
 {
 	int32_t value[3] = {first, color == STK_JPEG_GRAY ? first : second, color == STK_JPEG_GRAY ? first : third};
@@ -150,7 +151,7 @@ STK_HD void stk__jpeg_gpu_rgb(const uint8_t *planes, const struct stk_jpeg_gpu_i
 	stk__jpeg_gpu_convert(im->type == STK_GRAY ? STK_JPEG_GRAY : im->color, first, second, third, rgb);
 }
 
-/* Returns the bytes of an output pixel, in the order in which they are stored. For GRAY only the first byte counts. */
+/* Returns the bytes of an output pixel in the order in which they are stored. For GRAY only the first byte is meaningful. */
 STK_HD uint32_t stk__jpeg_gpu_pixel(uint32_t type, const uint32_t rgb[3])
 {
 	int32_t c[3] = {(int32_t)rgb[0], (int32_t)rgb[1], (int32_t)rgb[2]};

@@ -16,13 +16,13 @@ static void chunk_range(const struct stk_jpeg_gpu_bitstream *s, uint32_t chunk, 
 	*end = to < stop ? to : stop;
 }
 
-/* Returns whether byte i is a 00 after FF. */
+/* Returns whether byte i is a 00 that follows FF. */
 static bool is_stuffing(const struct stk_jpeg_gpu_view *v, const struct stk_jpeg_gpu_bitstream *s, uint32_t i)
 {
 	return i > s->src && v->raw[i] == 0 && v->raw[i - 1] == 0xff;
 }
 
-/* Returns whether the FF before byte i begins a marker, which it does if byte i is not 00. A second FF is a fill byte before a marker. */
+/* Returns whether byte i - 1 is an FF that begins a marker: one that is not followed by 00. (A second FF is a fill byte before a marker.) */
 static bool is_marker(const struct stk_jpeg_gpu_view *v, const struct stk_jpeg_gpu_bitstream *s, uint32_t i)
 {
 	return i > s->src && v->raw[i] != 0 && v->raw[i - 1] == 0xff;
@@ -82,7 +82,7 @@ static struct reader reader_of(const struct stk_jpeg_gpu_view *v, uint32_t bitst
 	return (struct reader){stk__jpeg_gpu_words(v, s), v->lut + set->at, stk__jpeg_gpu_code(image, set), v->bit_length[bitstream]};
 }
 
-/* Decodes to the end of the interval that ends at bit `end` (or to the end of the bitstream) and returns its checkpoint. */
+/* Decodes until the end of the interval, at bit `end`, or of the bitstream. Returns the checkpoint there. */
 static uint32_t run_interval(const struct reader *r, struct stk_jpeg_gpu_state *state, uint32_t end)
 {
 	uint32_t blocks = 0, stop = end < r->length ? end : r->length;
@@ -109,7 +109,7 @@ void stk__jpeg_gpu_decode_subsequence(const struct stk_jpeg_gpu_view *v, uint32_
 }
 
 /* Continues the decoder of a subsequence into the intervals `first` to `end` - 1 after the subsequence. Returns the interval of the bitstream in which it
- * synchronised, BITSTREAM_END if the bitstream ends before that, or NONE. */
+ * synchronised; BITSTREAM_END if the bitstream ends first; or NONE if it did not synchronise. */
 static uint32_t overflow(const struct stk_jpeg_gpu_view *v, uint32_t subsequence, uint32_t first, uint32_t end)
 {
 	uint32_t bitstream = stk__jpeg_gpu_bitstream_of_subsequence(v, subsequence);
@@ -147,8 +147,8 @@ void stk__jpeg_gpu_synchronise_straggler(const struct stk_jpeg_gpu_view *v, uint
 
 /* ---- resolving ---- */
 
-/* Walks from subsequence 0 to the one with which its thread synchronised, and so on. Returns the number of subsequences that are covered, which is less than
- * `subsequences` if a thread did not synchronise. */
+/* Goes from subsequence 0 to the subsequence with which its thread synchronised, from there to the next one, and so on. Returns the number of subsequences
+ * covered, which is less than `subsequences` if a thread did not synchronise. */
 static uint32_t walk(const struct stk_jpeg_gpu_view *v, const struct stk_jpeg_gpu_bitstream *s, uint32_t subsequences)
 {
 	uint32_t from = 0, *cover = v->cover + s->subsequence0;
@@ -222,7 +222,7 @@ void stk__jpeg_gpu_decode_coefficients(const struct stk_jpeg_gpu_view *v, uint32
 	uint32_t begin = (piece - s->subsequence0 * STK_JPEG_GPU_PIECES) * STK_JPEG_GPU_PIECE, end = begin + STK_JPEG_GPU_PIECE;
 	uint32_t block = start.block, flags = 0;
 	struct stk_jpeg_gpu_state state = stk__jpeg_gpu_unpack(start.state, begin);
-	bool skipping = state.z != 0; /* a block that began in an earlier piece */
+	bool skipping = state.z != 0; /* the first block began in an earlier piece */
 	int16_t coef[64] = {0};
 	end = end < r.length ? end : r.length;
 	while (block < s->blocks && (state.p < end || (state.z && !skipping))) {

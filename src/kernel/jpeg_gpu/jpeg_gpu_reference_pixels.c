@@ -20,7 +20,7 @@ void stk__jpeg_gpu_idct(const struct stk_jpeg_gpu_view *v, uint32_t b)
 	const int16_t *coef = v->coef + 64 * (size_t)block.coef;
 	const uint16_t *quant = v->quant + 64 * plane->quant;
 	int32_t x[64], line[8];
-	bool flat = true; /* no coefficient below the first row is set */
+	bool flat = true; /* stays true if all coefficients below the first row are 0 */
 	for (int k = 1; k < 64; k++)
 		flat &= natural_order[k] < 8 || coef[k] == 0;
 	for (int k = 0; k < 64; k++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Plain C version of jpeg_gpu_scans.cu: decodes one scan after the other, one coefficient after the other, like the figures of the standard. */
+ * Plain C version of jpeg_gpu_scans.cu. Decodes scan by scan and coefficient by coefficient, as in the figures of the standard. */
 #include "kernel/jpeg_gpu/jpeg_gpu_reference.h"
 #include "kernel/jpeg_gpu/jpeg_gpu_scans.h"
 #include "kernel/jpeg_gpu/jpeg_gpu_symbols.h"
@@ -42,7 +42,7 @@ static void begin(struct decoder *d)
 	memset(d->prediction, 0, sizeof d->prediction);
 }
 
-/* Moves to the next restart interval if this one has ended. Returns false, with flags set, if it did not end properly. */
+/* Continues with the next restart interval if the current one has ended. Returns false, with flags set, if it did not end properly. */
 static bool enter_interval(struct decoder *d)
 {
 	if (d->left)
@@ -58,7 +58,7 @@ static bool enter_interval(struct decoder *d)
 	return !d->flags;
 }
 
-/* Reads a code. Returns its symbol; sets flags if no symbol has the code. */
+/* Reads a code and returns its symbol. Sets flags if the code does not exist. */
 static uint32_t take_symbol(struct decoder *d, const struct stk_jpeg_huffman *table)
 {
 	uint32_t symbol = stk__jpeg_gpu_symbol(table, ahead(d), 16);

@@ -7,28 +7,29 @@
 #include "kernel/jpeg_gpu/jpeg_gpu_scans.h"
 #include "kernel/jpeg_gpu/jpeg_gpu_symbols.h"
 
-#define AC_BITS 10 /* bits that index a lookup */
+#define AC_BITS 10 /* number of bits that index a lookup table */
 #define DC_BITS 8
-#define LAST 64 /* as a run or an advance: leads out of any block, because the lookup does not contain the symbol */
-#define ENDS 96 /* as LAST, for a symbol that ends blocks; plus the number of bits that count the blocks */
+#define LAST 64 /* a run or an advance that leaves any block; used for symbols that the lookup table does not contain */
+#define ENDS 96 /* like LAST, for a symbol that ends blocks; the number of bits that count these blocks is added to it */
 
-/* A warp's shared memory. The lookups for the next symbol have entries of these forms:
- *   first AC scans: bits of the code and its extra bits 0..4 | extra bits 5..8 | number of coefficients to advance 9..15, as in a baseline file's tables;
- *     for a symbol that ends blocks: bits of the code | ENDS + number of bits that count the blocks 9..15
- *   AC refinements: bits of the code and the sign 0..4 | run 5..11 | 15: the symbol is 16 zeros and has no sign; for a symbol that ends blocks: bits of the
- *     code | ENDS + ... 5..11
- *   DC: symbol | length of its code << 8, or 0; the tables of 256 entries follow each other */
+/* A warp's shared memory. `lookup` has entries of these forms, in which "a..b" are the bits of a field:
+ * first AC scans: number of bits of the code and its extra bits 0..4 | number of extra bits 5..8 | number of coefficients to advance 9..15, as in a baseline
+ * file's tables. A symbol that ends blocks: number of bits of the code 0..4 | ENDS + number of bits that count the blocks 9..15
+ * AC refinements: number of bits of the code and the sign 0..4 | run 5..11 | 15: the symbol stands for 16 zeros and has no sign. A symbol that ends blocks:
+ * number of bits of the code 0..4 | ENDS + number of bits that count the blocks 5..11
+ * DC: symbol | length of its code << 8, or 0; the tables of 256 entries follow each other */
 struct scan_shared {
 	uint16_t lookup[1 << AC_BITS];
-	uint8_t set_before[192]; /* for the current block of a refinement; see refine_block */
+	uint8_t set_before[192]; /* used for the current block of a refinement (refine_block) */
 };
 static_assert(sizeof(struct scan_shared) == STK_JPEG_GPU_SCAN_SHARED, "the size that launches request");
 static_assert(3 << DC_BITS <= 1 << AC_BITS, "three DC tables fit");
 
-/* The bits of a bitstream from bit p on. Each lane holds one word of the line of 32 words that contains bit p, and one of the next line. */
+/* The bits of a bitstream from bit p on. The line is the group of 32 words that contains bit p. Each lane has one word of this line and one of the next
+ * line. */
 struct scan_bits {
 	const uint32_t *words;
-	uint32_t count, line; /* number of words, and index of the first word of the line */
+	uint32_t count, line; /* number of words in the bitstream, and index of the line's first word */
 	uint32_t here, following;
 	uint32_t p, length;
 	uint32_t high, low, word2, word3; /* the word that contains bit p, and the next three words */
@@ -38,13 +39,13 @@ struct scan_bits {
 		return i < count ? words[i] : 0;
 	}
 
-	/* Returns word i, counted from the start of the line; it may be in the next line. */
+	/* Returns word i, counted from the start of the line. It may also be in the next line. */
 	__device__ __forceinline__ uint32_t word(uint32_t i) const
 	{
 		return __shfl_sync(~0u, i < 32 ? here : following, i & 31);
 	}
 
-	/* Returns the index in its line of the word that contains bit p. Moves to the next line if necessary. */
+	/* Returns the index, in its line, of the word that contains bit p. If that is in the next line, moves to that line first. */
 	__device__ __forceinline__ uint32_t find_line()
 	{
 		uint32_t i = (p >> 5) - line;
@@ -68,7 +69,7 @@ struct scan_bits {
 		seek();
 	}
 
-	/* Sets the words from bit p on. Call after p has moved to another word of this line or the next. */
+	/* Loads the words from bit p on. Call it after p has moved to another word of this line or the next. */
 	__device__ __forceinline__ void seek()
 	{
 		uint32_t i = find_line();
@@ -78,7 +79,7 @@ struct scan_bits {
 		word3 = word(i + 3);
 	}
 
-	/* Moves to the next word; the bit in the word does not matter. */
+	/* Moves p to the next word and loads the words there. p keeps its position in the word. */
 	__device__ __forceinline__ void step()
 	{
 		p += 32;
@@ -94,7 +95,7 @@ struct scan_bits {
 		return __funnelshift_l(low, high, p);
 	}
 
-	/* Moves by less than 1000 bits. */
+	/* Moves p forward by less than 1000 bits. */
 	__device__ __forceinline__ void skip(uint32_t bits)
 	{
 		bool same = (p ^ (p + bits)) < 32;
@@ -109,12 +110,13 @@ struct scan_bits {
 	}
 };
 
-/* The symbols that may begin in the current word of an AC scan: each lane holds the symbol that begins at its own bit. The symbols that do begin are found
- * by following their lengths, so that each symbol costs an exchange between lanes instead of a lookup. A symbol is
- *   in first scans: bits of the code and its extra bits 0..7 | number of coefficients to advance 8..15 | value 16..31
- *   in refinements: bits of the code and the sign 0..4 | 15: no sign | run 16..22 */
+/* The symbols that may begin in the current word of an AC scan: lane i has the symbol that would begin at bit i. Following the lengths of symbols from one
+ * to the next shows which of them really begin; so each symbol costs an exchange between lanes instead of a lookup. A symbol has these fields:
+ * in first scans: number of bits of the code and its extra bits 0..7 | number of coefficients to advance 8..15 | value 16..31
+ * in refinements: number of bits of the code and the sign 0..4 | 15: the symbol has no sign | run 16..22 */
 struct scan_symbols {
-	uint32_t here, following; /* following: the lookup's entry for the next word, loaded early so that the warp does not wait for it */
+	uint32_t here,
+		following; /* following: the lookup table's entry for the next word, loaded early so that the warp does not wait for it */
 
 	static __device__ __forceinline__ uint32_t symbol_of(uint32_t entry, uint32_t ahead, bool first)
 	{
@@ -145,7 +147,7 @@ struct scan_symbols {
 		return __shfl_sync(~0u, here, p);
 	}
 
-	/* Moves the bits to the next word; the bit in the word does not matter. */
+	/* Moves `bits` to the next word and looks up the symbols there. */
 	__device__ __forceinline__ void step(scan_bits &bits, const scan_shared &shared, bool first)
 	{
 		bits.step();
@@ -166,7 +168,7 @@ struct scan_symbols {
 struct scan_warp {
 	scan_bits bits;
 	scan_symbols symbols;     /* only in AC scans */
-	uint32_t bitstream, left; /* left: units until the restart interval ends */
+	uint32_t bitstream, left; /* left: number of units until the restart interval ends */
 	uint32_t end_run;         /* number of following blocks that have no symbols of their own */
 	int32_t prediction[3];
 	uint32_t flags;
@@ -185,7 +187,7 @@ static __device__ __forceinline__ void restart(
 		w.prediction[i] = 0;
 }
 
-/* Moves to the next restart interval if this one has ended. Returns false, with flags set, if it did not end properly. */
+/* Continues with the next restart interval if the current one has ended. Returns false, with flags set, if it did not end properly. */
 static __device__ __forceinline__ bool enter_interval(
 	const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_scan &scan, scan_warp &w, const scan_shared &shared)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Decodes the blocks of a progressive file's AC scans [T.81 G.1.2.2, G.1.2.3]. Each lane holds two coefficients of the block. Symbols can only be decoded
- * one after the other, so the time for a file is the sum of their latencies. That is why the loops over symbols have only one
- * branch, and the cases that leave a loop are handled outside of it. */
+ * Decodes the blocks of a progressive file's AC scans [T.81 G.1.2.2, G.1.2.3]. Each lane has two coefficients of the block. Symbols can only be decoded one
+ * after the other, so their latencies add up to the time for a file. Therefore the loops over symbols have only one branch, and cases that leave a loop are
+ * handled outside of it. */
 #ifndef STK_KERNEL_JPEG_GPU_SCAN_BLOCKS_CUH
 #define STK_KERNEL_JPEG_GPU_SCAN_BLOCKS_CUH
 
 #include "kernel/jpeg_gpu/jpeg_gpu_scan_bits.cuh"
 
-/* The meaning of a symbol that leads out of its block. */
+/* Describes a symbol that cannot be decoded in the loop over symbols. */
 struct closer_look {
-	uint32_t symbol;        /* in the form of scan_symbols, if the lookup does not contain the code; otherwise 0 */
-	uint32_t bits, end_run; /* bits: number of bits it has; end_run: number of blocks that it ends, including this one */
+	uint32_t symbol;        /* in the form of scan_symbols, if the lookup table does not contain the code; otherwise 0 */
+	uint32_t bits, end_run; /* bits: number of its bits; end_run: number of blocks that it ends, including this one */
 	uint32_t flags;
 };
 
@@ -30,7 +30,7 @@ static __device__ __noinline__ closer_look look_at_table(const stk_jpeg_huffman 
 	return {scan_symbols::symbol_of(entry, ahead, !refinement), entry & 31, 0, 0};
 }
 
-/* Decodes the next symbol, for which the lookup gave `length` bits and the advance or run `leads`. */
+/* Decodes the next symbol, which the loop over symbols cannot decode. length, leads: its number of bits, and its advance or run, from the lookup table. */
 static __device__ __forceinline__ closer_look look_closely(const stk_jpeg_gpu_scan &scan, scan_warp &w, uint32_t length, uint32_t leads)
 {
 	const uint32_t ahead = w.bits.ahead();
@@ -40,10 +40,11 @@ static __device__ __forceinline__ closer_look look_closely(const stk_jpeg_gpu_sc
 	return look;
 }
 
-/* Decodes the first bits of a block's band [G.1.2.2]. */
+/* Decodes a block's coefficients in a first scan [G.1.2.2]. */
 static __device__ __forceinline__ bool first_block(const stk_jpeg_gpu_scan &scan, scan_warp &w, const scan_shared &shared, int16_t *block)
 {
-	/* Bit and coefficient are advanced in one number: the bit in the word 0..7 | coefficient 8.., with an offset so that the band ends at FULL. */
+	/* One number holds both the bit in the word (0..7) and the coefficient (from bit 8 on), so that one addition advances both. The coefficient has an
+	 * offset so that the band ends at FULL. */
 	const uint32_t FULL = 128, moved_on = (FULL * 2 | FULL) << 8 | 7 << 5;
 	const uint32_t lane = threadIdx.x % 32, before = FULL - (scan.end + 1u), mine = lane + 1 + before, shift = scan.low;
 	int32_t low = 0, high = 0; /* this lane's coefficients, number `lane` and `lane + 32` */
@@ -88,14 +89,14 @@ static __device__ __forceinline__ bool first_block(const stk_jpeg_gpu_scan &scan
 	return true;
 }
 
-/* The band of a refinement as a lane sees it. These values are the same for all blocks. */
+/* The band of a refinement, as one lane needs it. These values are the same for all blocks. */
 struct scan_band {
 	bool inside0, inside1;     /* whether this lane's coefficients `lane` and `lane + 32` are in the band */
-	uint32_t before0, before1; /* number of coefficients of the band that come before them */
+	uint32_t before0, before1; /* number of coefficients of the band that precede each of these two */
 	uint32_t below;            /* mask of the lanes before this one */
 	uint32_t size;
 	int32_t step;
-	/* address of scan_shared.set_before. Zeros are numbered from it on, so that a zero's number is the address of its entry */
+	/* address of scan_shared.set_before. A block's zeros are numbered from this address on, so that a zero's number is the address of its entry */
 	uint32_t table;
 
 	__device__ __forceinline__ void begin(const stk_jpeg_gpu_scan &scan, const scan_shared &shared)
@@ -112,18 +113,18 @@ struct scan_band {
 	}
 };
 
-/* A lane's state for one of the block's coefficients, given the symbols so far. A run counts only zeros; after its code and sign come correction bits
- * for the set coefficients that the run passes. So the next symbol only waits for the number of these bits. Their effect is applied at the end of the block,
- * by each lane to its own coefficients. */
+/* A lane's state for one of its coefficients, given the symbols so far. A run counts only zero coefficients; its code and sign are followed by a
+ * correction bit for each coefficient that the run passes and that is not zero ("set"). To find the next symbol, only the number of these bits is needed.
+ * Each lane applies them to its own coefficients at the end of the block. */
 struct refined {
 	int32_t value;
-	/* the number of the zero coefficient that this is or that comes next, and the number of set coefficients before it */
+	/* the number of this coefficient if it is zero, otherwise of the next zero coefficient; and the number of set coefficients before it */
 	uint32_t zero, set_before;
-	uint32_t symbol; /* the symbol that led to this coefficient; 0: none */
-	/* For a zero coefficient: the bit after the sign. For others: the position of its correction bit minus the number of earlier corrections. */
+	uint32_t symbol; /* the symbol whose run ended at this coefficient; 0: no symbol */
+	/* For a zero coefficient: the bit after the sign. For a set one: the position of its correction bit minus the number of earlier corrections. */
 	uint32_t at;
 
-	/* Begins a block. held: the coefficient's value; `before` coefficients come before this one; `zeros` of them are zero. */
+	/* Begins a block. held: the coefficient's value; before: number of coefficients that precede it; zeros: number of zeros among those. */
 	__device__ __forceinline__ void begin(int32_t held, uint32_t table, uint32_t zeros, uint32_t before)
 	{
 		value = held;
@@ -133,16 +134,16 @@ struct refined {
 		at = 0;
 	}
 
-	/* Updates the state. Call for each symbol, which led from zero coefficient `from` to zero coefficient `to` and whose sign ends before bit `end_bit`.
-	 * corrections: `end_bit` minus the number of earlier corrections. */
+	/* Updates the state for one symbol: its run led from zero coefficient `from` to zero coefficient `to`, and its sign ends before bit `end_bit`.
+	 * corrections: end_bit minus the number of earlier corrections. Must be called for every symbol. */
 	__device__ __forceinline__ void pass(uint32_t led, uint32_t from, uint32_t to, uint32_t end_bit, uint32_t corrections)
 	{
 		at = zero >= from ? value ? corrections : end_bit : at;
 		symbol = zero == to ? led : symbol;
 	}
 
-	/* Returns the new value, or 0 if the value does not change. The symbols led to zeros before number `from`; corrections of the coefficients after
-	 * these begin at bit `rest`. */
+	/* Returns the new value, or 0 if the value does not change. from: number of the first zero coefficient that no symbol led to; rest: the bit where
+	 * the corrections of the coefficients from there on begin. */
 	__device__ __forceinline__ int32_t refine(const scan_bits &bits, bool inside, uint32_t from, uint32_t rest, int32_t step) const
 	{
 		const bool bit = bits.bit(!value ? at - 1 : set_before + (zero >= from ? rest : at)), found = symbol && !(symbol & 0x8000);
@@ -151,13 +152,13 @@ struct refined {
 	}
 };
 
-/* An entry of scan_shared.set_before: for a zero coefficient, indexed by its number, the number of set coefficients before it; plus ENDS_BLOCK if no
- * coefficient of the band follows it. NO_ZERO: no zero has this number. Either value, as a number of bits to advance, leaves the word. */
+/* An entry of scan_shared.set_before says, for the zero coefficient with this number, how many set coefficients precede it; ENDS_BLOCK is added if no
+ * coefficient of the band follows. NO_ZERO: there is no zero with this number. Both values, taken as a number of bits to advance, leave the word. */
 #define ENDS_BLOCK 64
 #define NO_ZERO 255
 
-/* Stores the entry for the lane's coefficient at `place`, which has `zeros` zeros before it, in a block with `all_zeros` zeros and `all_set` set
- * coefficients. */
+/* Stores the entry for the lane's coefficient at position `place` of the band, if it is zero. zeros, set_before: numbers of zero and set coefficients that
+ * precede it; all_zeros, all_set: these numbers for the whole block. */
 static __device__ __forceinline__ void store_set_before(
 	scan_shared &shared, bool zero, uint32_t place, uint32_t zeros, uint32_t set_before, uint32_t all_zeros, uint32_t all_set)
 {
@@ -170,7 +171,7 @@ static __device__ __forceinline__ uint32_t set_before_zero(uint32_t number)
 	return *stk__shared_at<const uint8_t>(number);
 }
 
-/* Follows a block's symbols. Returns the number of the zero coefficient after the last that a run led to. *rest: the bit at which corrections of the
+/* Follows the symbols of a block. Returns the number of the zero coefficient after the last one that a run led to. *rest: the bit where corrections of the
  * coefficients from there on begin, minus the number of earlier corrections. */
 static __device__ __forceinline__ uint32_t follow_refinements(const stk_jpeg_gpu_scan &scan, const scan_band &band, scan_warp &w,
 	const scan_shared &shared, refined &c0, refined &c1, uint32_t *rest)
@@ -196,7 +197,7 @@ static __device__ __forceinline__ uint32_t follow_refinements(const stk_jpeg_gpu
 		}
 		w.bits.p = began;
 		if (passed == NO_ZERO) {
-			/* The values before the symbol, computed again so that the loop does not keep copies of them. */
+			/* The values before the symbol. They are computed again so that the loop does not keep copies. */
 			from = stk__forget((int32_t)to) - (symbol >> 16);
 			corrections = stk__forget((int32_t)corrections) - (symbol & 31);
 			const closer_look look = look_closely(scan, w, symbol & 31, symbol >> 16);
@@ -223,7 +224,7 @@ static __device__ __forceinline__ uint32_t follow_refinements(const stk_jpeg_gpu
 	return from;
 }
 
-/* Decodes one more bit of a block's band [G.1.2.3]; value0 and value1 are this lane's coefficients. */
+/* Decodes a block in a refinement scan, which adds one more bit to each coefficient of the band [G.1.2.3]. value0 and value1: this lane's coefficients. */
 static __device__ __forceinline__ bool refine_block(const stk_jpeg_gpu_scan &scan, const scan_band &band, scan_warp &w, scan_shared &shared,
 	int32_t value0, int32_t value1, int16_t *block)
 {
@@ -235,7 +236,8 @@ static __device__ __forceinline__ bool refine_block(const stk_jpeg_gpu_scan &sca
 	refined c0, c1;
 	c0.begin(value0, band.table, before0, band.before0);
 	c1.begin(value1, band.table, before1, band.before1);
-	uint32_t from = band.table, rest = w.bits.p; /* for a block that an earlier symbol has ended, which only has corrections */
+	uint32_t from = band.table,
+		 rest = w.bits.p; /* these values are for a block that an earlier symbol has ended and that only has corrections */
 	if (!w.end_run) {
 		store_set_before(shared, is_zero0, lane, before0, c0.set_before, zeros, set);
 		store_set_before(shared, is_zero1, lane + 32, before1, c1.set_before, zeros, set);

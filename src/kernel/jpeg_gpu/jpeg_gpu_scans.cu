@@ -25,10 +25,11 @@ static __device__ bool first_row(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_
 	return true;
 }
 
-/* Steps through the blocks of a row of a component. The description of the file is read only once. */
+/* Steps through the blocks of a row of a component. Has its own copies of the file's properties, so that these are read only once. */
 struct block_row {
 	int16_t *at;
-	/* blocks in a row of an MCU; position of this block in that row; distance in blocks from the last block of the row to the next MCU's first */
+	/* number of blocks of the component in a row of an MCU; position of this block in that row; distance in blocks from the row's last block to the
+	 * first one in the next MCU */
 	uint32_t h, column, step;
 
 	__device__ __forceinline__ void begin(
@@ -60,7 +61,7 @@ static __device__ bool refine_row(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu
 	for (uint32_t x = 0; x < columns; x++) {
 		int16_t *block = blocks.at;
 		int32_t low = next_low, high = next_high;
-		if (x + 1 < columns) { /* loaded while this block is decoded */
+		if (x + 1 < columns) { /* loads the next block's values while this block is decoded */
 			blocks.next();
 			next_low = blocks.at[lane];
 			next_high = blocks.at[lane + 32];
@@ -109,7 +110,7 @@ static __device__ bool first_dc_row(const stk_jpeg_gpu_view &v, const stk_jpeg_g
 	return !w.flags;
 }
 
-/* Decodes a row of a DC refinement, in which each block has one bit. Each lane takes one block, 32 or fewer at a time. */
+/* Decodes a row of a DC refinement, in which each block has one bit. Each lane decodes one block, up to 32 at a time. */
 static __device__ bool refine_dc_row(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &image, const stk_jpeg_gpu_scan &scan,
 	scan_warp &w, const scan_shared &shared, uint32_t y, uint32_t row)
 {

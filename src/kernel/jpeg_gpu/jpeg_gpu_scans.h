@@ -6,10 +6,10 @@
 #include "base/hd.h"
 #include "kernel/jpeg_gpu/jpeg_gpu.h"
 
-/* libjpeg refuses larger predictions. Undamaged files stay far below the limit. */
+/* Larger predictions are refused, as by libjpeg. Undamaged files stay far below the limit. */
 #define STK_JPEG_GPU_PREDICTION_LIMIT (1 << 28)
 
-/* Finds the symbol whose code, of at most `longest` bits, begins the 32 bits `ahead`. Returns symbol | length of the code << 8, or 0 if no code matches
+/* Finds the symbol whose code begins the 32 bits `ahead` and has at most `longest` bits. Returns symbol | length of the code << 8, or 0 if no code matches
  * [F.2.2.3]. */
 STK_HD uint32_t stk__jpeg_gpu_symbol(const struct stk_jpeg_huffman *table, uint32_t ahead, uint32_t longest)
 {
@@ -30,14 +30,16 @@ STK_HD uint32_t stk__jpeg_gpu_extra(uint32_t ahead, uint32_t skip, uint32_t coun
 	return (ahead << skip) >> 1 >> (31 - count);
 }
 
-/* Returns whether an AC symbol (with its length) ends blocks; bits 4..7 are then the number of bits that count them [G.1.2.2]. */
+/* Returns whether an AC symbol ends blocks; its bits 4..7 are then the number of bits that count these blocks [G.1.2.2]. symbol: as stk__jpeg_gpu_symbol
+ * returns it. */
 STK_HD bool stk__jpeg_gpu_scan_ends(uint32_t symbol)
 {
 	return !(symbol & 15) && (symbol >> 4 & 15) < 15;
 }
 
-/* Returns the effect of an AC symbol (with its length) that does not end blocks. First scan: bits 0..4 | extra bits 5..8 | number of coefficients to advance
- * 9..15. Refinement: bits with the sign 0..4 | run of zeros 5..11 | no sign 15, or NONE if refinements have no such symbol. */
+/* Returns the table entry for an AC symbol that does not end blocks. symbol: as stk__jpeg_gpu_symbol returns it. First scan: number of bits of the code and
+ * its extra bits 0..4 | number of extra bits 5..8 | number of coefficients to advance 9..15. Refinement: number of bits including the sign 0..4 | run of
+ * zeros 5..11 | no sign 15; or NONE if the symbol is invalid in refinements. */
 STK_HD uint32_t stk__jpeg_gpu_scan_entry(uint32_t symbol, uint32_t refinement)
 {
 	uint32_t length = symbol >> 8, run = symbol >> 4 & 15, size = symbol & 15;
@@ -58,7 +60,7 @@ STK_HD uint32_t stk__jpeg_gpu_scan_columns(const struct stk_jpeg_gpu_image *imag
 	return scan->single ? (image->plane[scan->component].width + 7) / 8 : image->mcus_x;
 }
 
-/* Returns the number of rows of units in row y of MCUs. */
+/* Returns the number of rows of units that row y of MCUs contains. */
 STK_HD uint32_t stk__jpeg_gpu_scan_rows(const struct stk_jpeg_gpu_image *image, const struct stk_jpeg_gpu_scan *scan, uint32_t y)
 {
 	const struct stk_jpeg_gpu_plane *plane = &image->plane[scan->component];
@@ -68,7 +70,7 @@ STK_HD uint32_t stk__jpeg_gpu_scan_rows(const struct stk_jpeg_gpu_image *image, 
 	return rows < above ? 0 : rows - above < plane->v ? rows - above : plane->v;
 }
 
-/* Returns the index in the image of block `part` of unit x, in row `row` of the units in row y of MCUs. */
+/* Returns the index in the image of a block: number `part` of unit x, in row `row` of the units of row y of MCUs. */
 STK_HD uint32_t stk__jpeg_gpu_scan_block(
 	const struct stk_jpeg_gpu_image *image, const struct stk_jpeg_gpu_scan *scan, uint32_t y, uint32_t row, uint32_t x, uint32_t part)
 {

@@ -6,12 +6,12 @@
 #include "base/hd.h"
 #include "kernel/jpeg_gpu/jpeg_gpu.h"
 
-/* The state of a decoder: it is at bit p of the bitstream, block c of the MCU, coefficient z (0: a DC symbol is next). */
+/* The state of a decoder: p is its bit in the bitstream, c its block in the MCU, and z its next coefficient in the block (0: a DC symbol is next). */
 struct stk_jpeg_gpu_state {
 	uint32_t p, c, z;
 };
 
-/* The parameters that all symbols of an image are decoded with. */
+/* The parameters for decoding symbols, which are the same for all symbols of an image. */
 struct stk_jpeg_gpu_code {
 	uint32_t pairs, blocks, size, split;
 };
@@ -22,14 +22,15 @@ STK_HD struct stk_jpeg_gpu_code stk__jpeg_gpu_code(const struct stk_jpeg_gpu_ima
 	return code;
 }
 
-/* Returns a code for a thread that has nothing to decode, but executes the instructions of its warp. It reads only the first 1024 entries of a table. */
+/* Returns a code for a thread that has nothing to decode but executes the instructions of its warp. With this code it reads only the first 1024 entries of a
+ * table. */
 STK_HD struct stk_jpeg_gpu_code stk__jpeg_gpu_no_code(void)
 {
 	struct stk_jpeg_gpu_code code = {0, 1, 0, 65536};
 	return code;
 }
 
-/* Returns the table entry for the next 32 bits. */
+/* Returns the table entry of the symbol that begins the 32 bits `ahead`. */
 STK_HD uint32_t stk__jpeg_gpu_entry(
 	const uint16_t *lut, const struct stk_jpeg_gpu_code *code, const struct stk_jpeg_gpu_state *state, uint32_t ahead)
 {
@@ -49,7 +50,7 @@ STK_HD uint32_t stk__jpeg_gpu_entry_moves(uint32_t entry)
 	return entry >> 9;
 }
 
-/* Returns the coefficient that an entry and the bits `ahead` encode [T.81 F.2.2.1, EXTEND]; 0 if the entry has no extra bits. */
+/* Returns the coefficient that an entry and the bits `ahead` encode [T.81 F.2.2.1, EXTEND], or 0 if the entry has no extra bits. */
 STK_HD int32_t stk__jpeg_gpu_value(uint32_t entry, uint32_t ahead)
 {
 	uint32_t extra = entry >> 5 & 15, code_bits = (entry & 31) - extra, bits = ahead << code_bits;
@@ -57,7 +58,7 @@ STK_HD int32_t stk__jpeg_gpu_value(uint32_t entry, uint32_t ahead)
 	return (int32_t)((uint32_t)((uint64_t)bits << extra >> 32) + (below << extra) - below);
 }
 
-/* Moves past the symbol. Returns whether it finished a block. */
+/* Moves the state past the symbol of the entry. Returns whether that finished a block. */
 STK_HD bool stk__jpeg_gpu_step(struct stk_jpeg_gpu_state *state, const struct stk_jpeg_gpu_code *code, uint32_t entry)
 {
 	state->p += stk__jpeg_gpu_entry_bits(entry);
@@ -69,7 +70,7 @@ STK_HD bool stk__jpeg_gpu_step(struct stk_jpeg_gpu_state *state, const struct st
 	return finished;
 }
 
-/* The position of a block in the image: row y of MCUs, block x of this row. Blocks low .. high - 1 of a row are in the window. */
+/* The position of a block in the image: y is the row of MCUs, x the index in that row. Blocks low .. high - 1 of a row are in the window. */
 struct stk_jpeg_gpu_place {
 	uint32_t x, y, row, low, high; /* row: blocks in a whole row */
 };
@@ -93,8 +94,8 @@ STK_HD uint32_t stk__jpeg_gpu_coef_of(const struct stk_jpeg_gpu_image *image, co
 	return image->coef0 + (p->y < image->mcu_y0 ? 0 : (p->y - image->mcu_y0) * (p->high - p->low) + x - p->low);
 }
 
-/* A checkpoint: bits past the interval's end 0..4, c 5..8, z 9..14, blocks finished in the interval 16..31. If the bitstream ends inside the interval, the
- * state is END. */
+/* The fields of a checkpoint: number of bits by which the state is past the interval's end 0..4 | c 5..8 | z 9..14 | number of blocks finished in the
+ * interval 16..31. If the bitstream ends inside the interval, the state is END. */
 #define STK_JPEG_GPU_STATE 0x7fffu
 #define STK_JPEG_GPU_END 0x7fffu
 
@@ -109,7 +110,7 @@ STK_HD struct stk_jpeg_gpu_state stk__jpeg_gpu_unpack(uint32_t packed, uint32_t 
 	return state;
 }
 
-/* Returns the index of the last of n elements, `stride` bytes apart, whose number is at most x. Numbers ascend, and the first element's is 0. */
+/* Returns the index of the last of n elements whose number is at most x. stride: bytes between elements. Numbers ascend, and the first is 0. */
 STK_HD uint32_t stk__jpeg_gpu_find(const void *first, size_t stride, uint32_t n, uint32_t x)
 {
 	uint32_t low = 0, high = n - 1;
@@ -133,7 +134,7 @@ STK_HD uint32_t stk__jpeg_gpu_bitstream_of_chunk(const struct stk_jpeg_gpu_view 
 	return stk__jpeg_gpu_find(&v->bitstreams->chunk0, sizeof *v->bitstreams, v->n_bitstreams, chunk);
 }
 
-/* Returns row `row` of a bitstream's checkpoints, which is indexed by interval. */
+/* Returns row `row` of a bitstream's checkpoints, an array with one element for each interval. */
 STK_HD uint32_t *stk__jpeg_gpu_row(const struct stk_jpeg_gpu_view *v, const struct stk_jpeg_gpu_bitstream *s, uint32_t row)
 {
 	return v->checkpoints + ((size_t)row * v->n_subsequences + s->subsequence0) * STK_JPEG_GPU_PER_SUBSEQUENCE;

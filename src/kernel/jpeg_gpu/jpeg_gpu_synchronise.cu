@@ -4,8 +4,8 @@
 
 #define WORDS 32
 #define GROUPS 2                      /* groups of symbols between refills */
-#define RING (WORDS + STK_CURSOR_PAD) /* words for each thread: the cursor's ring, and some more */
-#define NEVER 0xffffffffu             /* the `stop` of a thread that has finished, but still executes the instructions of its warp */
+#define RING (WORDS + STK_CURSOR_PAD) /* words for each thread: the cursor's ring, and unused words between rings */
+#define NEVER 0xffffffffu /* the value of `stop` for a thread that has finished but still executes the instructions of its warp */
 
 typedef stk_cursor<WORDS> cursor;
 
@@ -43,8 +43,7 @@ static __device__ __forceinline__ const uint16_t *load_tables(const stk_jpeg_gpu
 	return lut;
 }
 
-/* Decodes some symbols, but none from bit `stop` on and none after the end of a block. Returns the number of blocks (0 or 1) that it finished before the
- * bitstream's end. */
+/* Decodes a few symbols. Stops at bit `stop` and at the end of a block. Returns the number of blocks (0 or 1) that it finished before the bitstream's end. */
 static __device__ __forceinline__ uint32_t group(cursor &at, uint32_t stop, uint32_t length)
 {
 #pragma unroll
@@ -91,8 +90,9 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_SYNC_THREADS)
 }
 
 /* Continues past the subsequence, into intervals `first` to end_interval - 1 after it; interval `first` is interval k of the bitstream. Returns the interval
- * in which the thread synchronised, BITSTREAM_END, or NONE. All threads of the warp must call this. theirs: two words of this thread in shared memory, for
- * row 0 at this and the next checkpoint. They are copied ahead, since a load at each checkpoint of one thread would stall all threads of the warp. */
+ * of the bitstream in which the thread synchronised; BITSTREAM_END; or NONE. All threads of the warp must call this. theirs: two words of shared memory for
+ * this thread, which receive row 0 of this and the next checkpoint. They are copied ahead of time, since a load by one thread would stall all threads of the
+ * warp. */
 static __device__ __forceinline__ uint32_t overflow(const stk_jpeg_gpu_view &v, const thread_setup &l, bool run, cursor &at, uint32_t k,
 	uint32_t first, uint32_t end_interval, uint32_t *theirs)
 {
@@ -101,7 +101,7 @@ static __device__ __forceinline__ uint32_t overflow(const stk_jpeg_gpu_view &v, 
 	uint32_t end = (k + 1) * STK_JPEG_GPU_INTERVAL, stop = run ? min(end, l.length) : NEVER;
 	uint32_t blocks = 0, met = STK_JPEG_GPU_NONE, left = end_interval - first;
 	stk__copy_ahead4(theirs + k % 2, row0 + k);
-	stk__copy_ahead4(theirs + (k + 1) % 2, row0 + k + 1); /* after the end of row 0 this reads row 1 */
+	stk__copy_ahead4(theirs + (k + 1) % 2, row0 + k + 1); /* for the last interval this reads the start of row 1 */
 	stk__copy_commit();
 	stk__copy_wait(0);
 	while (__any_sync(~0u, stop != NEVER)) {
@@ -118,7 +118,7 @@ static __device__ __forceinline__ uint32_t overflow(const stk_jpeg_gpu_view &v, 
 				else if (((mine ^ theirs[k % 2]) & STK_JPEG_GPU_STATE) == 0)
 					met = k;
 				else if (--left) {
-					/* The next refill commits this copy, which is complete some refills later. */
+					/* The next refill commits this copy, which then completes during later refills. */
 					stk__copy_ahead4(theirs + k % 2, row0 + k + 2);
 					if (++k % STK_JPEG_GPU_PER_SUBSEQUENCE == 0)
 						row += (size_t)v.n_subsequences * STK_JPEG_GPU_PER_SUBSEQUENCE;
@@ -133,7 +133,7 @@ static __device__ __forceinline__ uint32_t overflow(const stk_jpeg_gpu_view &v, 
 	return met;
 }
 
-/* Returns the thread's state at the start of interval `first` after its subsequence, which is interval k of the bitstream. */
+/* Returns the thread's state at the start of an interval: interval `first` after its subsequence, which is interval k of the bitstream. */
 static __device__ __forceinline__ stk_jpeg_gpu_state state_at(const stk_jpeg_gpu_view &v, const thread_setup &l, uint32_t k, uint32_t first)
 {
 	const uint32_t *row = stk__jpeg_gpu_row(&v, l.bitstream, (first + STK_JPEG_GPU_PER_SUBSEQUENCE - 1) / STK_JPEG_GPU_PER_SUBSEQUENCE);
@@ -203,8 +203,8 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_STRAGGLER_THREADS)
 #define RESOLVE_THREADS 256
 #define TILE 1024
 
-/* Walks from a subsequence to the one with which its thread synchronised, and so on, within the tile of matches in shared memory. Run by one thread. Returns
- * the subsequence to continue from, or NONE at the end. */
+/* Goes from subsequence `from` to the one with which its thread synchronised, from there to the next one, and so on, within the part of v.match in `tile`
+ * (shared memory). Only one thread runs this. Returns the subsequence to continue from, or NONE at the end. */
 static __device__ uint32_t walk(
 	const uint32_t *tile, uint32_t base, uint32_t from, uint32_t subsequences, uint32_t *cover, uint32_t *covered)
 {
@@ -233,7 +233,7 @@ static __device__ __forceinline__ uint32_t right_checkpoint(const stk_jpeg_gpu_v
 	return stk__jpeg_gpu_row(&v, &s, row)[k];
 }
 
-/* Returns the sum of x over the block's threads before this one. *total: the sum over all threads. */
+/* Returns the sum of x over the threads of the block before this one. *total: the sum over all threads. */
 static __device__ __forceinline__ uint32_t scan(uint32_t x, uint32_t *sums, uint32_t *total)
 {
 	uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, sum = x;

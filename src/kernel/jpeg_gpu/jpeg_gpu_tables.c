@@ -10,7 +10,7 @@ static uint16_t make_entry(int length, unsigned symbol, bool ac)
 	return (uint16_t)(((unsigned)length + extra) | extra << 5 | moves << 9);
 }
 
-/* Returns the lowest 16-bit prefix that belongs to no code of at most SHORT_BITS bits, or 65536 if the table has no longer codes. */
+/* Returns the lowest 16-bit prefix that does not begin with a code of at most SHORT_BITS bits, or 65536 if the table has no longer codes. */
 static uint32_t first_long(const struct stk_jpeg_huffman *t)
 {
 	uint32_t code = 0, longer = 0;
@@ -25,7 +25,7 @@ static uint32_t first_long(const struct stk_jpeg_huffman *t)
 	return symbols ? longer : 65536;
 }
 
-/* Fills one table: cells for short codes up to `split`, then one entry for each 16-bit prefix. */
+/* Fills one table: first the entries for short codes, one for each prefix of SHORT_BITS bits below `split`, then one entry for each 16-bit prefix. */
 static void fill(const struct stk_jpeg_huffman *t, bool ac, uint32_t split, uint32_t size, uint16_t *lut)
 {
 	const uint32_t cell = 1u << (16 - SHORT_BITS), cells = split / cell;

@@ -9,13 +9,13 @@ static_assert(THREADS * 16 == STK_JPEG_GPU_CHUNK, "a thread takes 16 bytes");
 /* A thread's 16 bytes. The masks have one bit for each byte. */
 struct piece {
 	uint32_t word[4];
-	uint32_t valid, stuffing, marker; /* marker: the byte after the FF of a marker */
+	uint32_t valid, stuffing, marker; /* marker: set for the byte that follows the FF of a marker */
 	uint32_t at;                      /* offset in raw */
 };
 
 #define TOPS 0x80808080u
 
-/* bytes_ff and bytes_00 return the top bits of the bytes that are FF, or 00. */
+/* bytes_ff and bytes_00 return a word in which the top bit of each byte says whether that byte of `word` is FF, or 00. */
 static __device__ __forceinline__ uint32_t bytes_ff(uint32_t word)
 {
 	return ((word & ~TOPS) + 0x01010101) & word & TOPS;
@@ -26,7 +26,7 @@ static __device__ __forceinline__ uint32_t bytes_00(uint32_t word)
 	return ~((word & ~TOPS) + ~TOPS | word) & TOPS;
 }
 
-/* Turns the top bits of 16 bytes into a mask of 16 bits: multiplies each byte's 128 by the weight of its position among 8, and adds the products. */
+/* Turns the top bits of 16 bytes into a mask of 16 bits: multiplies each byte, which is 0 or 128, by a power of 2 for its position, and adds the products. */
 static __device__ __forceinline__ uint32_t gather(const uint32_t tops[4])
 {
 	uint32_t low = __dp4a(tops[1], 0x80402010u, __dp4a(tops[0], 0x08040201u, 0u));
@@ -58,7 +58,7 @@ static __device__ __forceinline__ piece load_piece(const stk_jpeg_gpu_view &v, c
 	uint32_t can_follow = p.valid;
 	if (p.at <= begin) {
 		p.valid &= 0xffffu << (begin - p.at);
-		can_follow = p.valid & p.valid - 1; /* the bytes before the bitstream are not part of it */
+		can_follow = p.valid & p.valid - 1; /* the first byte of the bitstream follows no byte of it */
 	}
 	p.stuffing = can_follow & gather(stuffing);
 	p.marker = can_follow & gather(after_ff) & ~p.stuffing;
@@ -91,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) jpeg_gpu_count(const __gri
 	}
 }
 
-/* Returns the sum of the kept bytes of the bitstream's chunks before this one. For the first warp only. */
+/* Returns the sum of the kept bytes of the bitstream's chunks before this one. Only the first warp calls this. */
 static __device__ __forceinline__ uint32_t bytes_before(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_bitstream &s, uint32_t chunk)
 {
 	uint32_t sum = 0;
@@ -105,7 +105,7 @@ static __device__ __forceinline__ uint32_t swapped(uint32_t word)
 	return __byte_perm(word, 0, 0x0123);
 }
 
-/* Copies `count` bytes from `from + skip` to `to + skip`, where they are stored as big-endian words. Copies 16 bytes at a time except at the ends. */
+/* Stores bytes skip .. skip + count - 1 of `from` at the same offsets of `to`, as big-endian words. Copies 16 bytes at a time except at the ends. */
 static __device__ __forceinline__ void flush(uint8_t *to, const uint8_t *from, uint32_t skip, uint32_t count)
 {
 	uint32_t end = skip + count;
@@ -155,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) jpeg_gpu_unstuff(const __g
 		if (keep >> i & 1)
 			kept[i] = (uint8_t)(p.word[i / 4] >> 8 * (i % 4));
 		else
-			kept--; /* a dropped byte: later bytes move up */
+			kept--; /* a byte is dropped: later bytes move towards the start */
 	__syncthreads();
 	flush(v.bits + (size_t)s.subsequence0 * (STK_JPEG_GPU_SUBSEQUENCE / 8) + (base - skip), bytes, skip, total);
 

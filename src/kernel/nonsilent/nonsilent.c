@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Jobs that find the part of a signal that is not silent: runs them on the CPU, makes them, and describes them for the GPU. */
+ * Jobs that find the part of a signal that is not silent: the code that makes them, runs them on the CPU, and describes them for the GPU. */
 #include "kernel/nonsilent/nonsilent.h"
 
 #include "kernel/job/job_kind.h"
@@ -60,7 +60,7 @@ enum stk_status stk__job_nonsilent(struct stk_jobs *jobs, const struct stk_nonsi
 
 /* ---- on the GPU ---- */
 
-/* The launches, counted from STK_LAUNCH_nonsilent: the loudest window of each chunk, then the stretch. */
+/* The launches, counted from STK_LAUNCH_nonsilent: CHUNKS finds the loudest window of each chunk, STRETCH finds the part that is not silent. */
 enum { CHUNKS, STRETCH };
 static const struct stk_job_launch launches[] = {
 	[CHUNKS] = {"nonsilent_gpu", "job_nonsilent_chunks", 0},

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds the part of a signal that is not silent: the stretch from the first to the last window whose mean power reaches a threshold.
+ * Finds the part of a signal that is not silent: from the first to the last window whose mean power reaches a threshold.
  *
- * Windows begin at every sample. Their sums of squares are computed in double, chunk by chunk: the sum of a chunk's first window from its samples, the next
- * ones by adding one sample and subtracting another. The chunks are the same on the CPU and the GPU, and so are the bits of all sums. */
+ * A window begins at every sample. The sums of squares of windows are computed in double, chunk by chunk: the first window of a chunk is summed from its
+ * samples, each next one by adding one sample's square and subtracting another's. CPU and GPU use the same chunks, so all sums have the same bits. */
 #ifndef STK_KERNEL_NONSILENT_H
 #define STK_KERNEL_NONSILENT_H
 
@@ -12,11 +12,11 @@
 enum { STK_NONSILENT_CHUNK = 1024 }; /* windows in a chunk */
 
 struct stk_nonsilent {
-	int64_t window;   /* samples; at most the signal's length */
-	double ratio;     /* the threshold, as a share of the reference power */
+	int64_t window;   /* length of a window in samples; at most the signal's length */
+	double ratio;     /* the threshold, relative to the reference power */
 	double reference; /* 0: the power of the loudest window */
 	int32_t *
-		length; /* the second output: the length of the stretch; the job's `dst` is where it begins. Both are int32, and 0 if all is silent */
+		length; /* the second output: the length of the part; the job's `dst` receives its begin. Both are int32, and 0 if everything is silent */
 };
 STK_PARAMS_FIT(stk_nonsilent);
 
@@ -40,7 +40,7 @@ STK_HD int64_t stk__nonsilent_chunks(const struct stk_job *job)
 	return (stk__nonsilent_windows(job) + STK_NONSILENT_CHUNK - 1) / STK_NONSILENT_CHUNK;
 }
 
-/* Returns the square of sample i. dtype: the signal's type; a constant makes it fast. */
+/* Returns the square of sample i. dtype: the signal's type; code with a constant dtype is fast. */
 STK_HD double stk__nonsilent_square(const struct stk_job *job, int32_t dtype, int64_t i)
 {
 	double x;
@@ -69,14 +69,14 @@ STK_HD struct stk_nonsilent_chunk stk__nonsilent_search(const struct stk_job *jo
 	return found;
 }
 
-/* Returns the sum of squares from which on a window is not silent. largest: the largest sum of all windows. */
+/* Returns the smallest sum of squares of a window that is not silent. largest: the largest sum of all windows. */
 STK_HD double stk__nonsilent_limit(const struct stk_job *job, double largest)
 {
 	const struct stk_nonsilent *p = &STK_PARAMS(stk_nonsilent, job);
 	return p->ratio * (p->reference > 0 ? p->reference * (double)p->window : largest);
 }
 
-/* Stores both outputs. first, last: windows; -1: all are silent. */
+/* Stores both outputs. first, last: the first and last window that are not silent; -1 if all are silent. */
 STK_HD void stk__nonsilent_store(const struct stk_job *job, int64_t first, int64_t last)
 {
 	const struct stk_nonsilent *p = &STK_PARAMS(stk_nonsilent, job);

@@ -11,7 +11,7 @@ struct stk_job_one_hot {
 };
 STK_PARAMS_FIT(stk_job_one_hot);
 
-/* Makes the job. Dimensions of in before `axis` come before the dimension of classes, the others after it. */
+/* Makes the job. The output has the dimensions of `in` and, inserted at `axis`, the dimension of classes. */
 STK_MUST_USE enum stk_status stk__job_one_hot(struct stk_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out,
 	int32_t axis, float on, float off, struct stk_error *err);
 

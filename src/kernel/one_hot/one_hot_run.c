@@ -13,7 +13,7 @@
 			memcpy(dst + (int64_t)values[i] * job->dim[1].dst, STK_PARAMS(stk_job_one_hot, job).on, sizeof(type));             \
 	break
 
-/* Sets the classes of n inputs, whose class 0 is at dst, dst + step, ... Numbers are truncated to integers. */
+/* Sets the element of its class to `on` for each of n inputs. The class 0 of input i is at dst + i * step. Numbers are truncated to integers. */
 static void set_on(const struct stk_job *job, uint8_t *dst, int64_t step, const double *values, int64_t n, int32_t size)
 {
 	double limit = STK_PARAMS(stk_job_one_hot, job).classes;
@@ -35,7 +35,7 @@ void stk__one_hot_run(const struct stk_job *job)
 	const struct stk_job_dim *outer = &job->dim[0], *inner = &job->dim[2];
 	const uint8_t *src = job->src[0];
 	double values[STK_JOB_BLOCK];
-	/* Consecutive inputs are along the inner dimension, or along the outer one if the inner one has size 1. */
+	/* Consecutive inputs are those along the inner dimension, or along the outer one if the inner one has size 1. */
 	bool rows = inner->size > 1;
 	int64_t lines = rows ? outer->size : 1, length = rows ? inner->size : outer->size, step = rows ? inner->dst : outer->dst;
 	stk__job_fill(job->dst, STK_PARAMS(stk_job_one_hot, job).off, job->n, to);
