@@ -497,7 +497,8 @@ static enum stk_status describe_view(const struct stk_chain_run *run, const stru
 	return stk__job_copy_bytes(&kept_jobs.jobs, from.data, (void *)to, stk_desc_bytes(&from.desc), err);
 }
 
-/* Runs an operator whose inputs are all host values on the cores, and copies its outputs to the GPU, apart from one that it writes there itself. */
+/* Runs an operator whose inputs are all host values on the cores, and copies its outputs to the GPU, apart from one that it writes there itself, and from
+ * those that stay in host memory. */
 static enum stk_status run_single_on_cores(
 	const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call, int32_t step, struct stk_error *err)
 {
@@ -506,9 +507,11 @@ static enum stk_status run_single_on_cores(
 	if (!out)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
 	for (int32_t k = 0; k < call->n_out; k++) {
-		enum stk_status s = allocate_value(run, n->first_value + k, k >= sent, err);
+		const bool stays = stk__op_host_output(n->def, k);
+		enum stk_status s =
+			stays ? stk__value_place(run, n->first_value + k, err) : allocate_value(run, n->first_value + k, k >= sent, err);
 		out[k] = call->out[k];
-		if (k >= sent)
+		if (k >= sent && !stays)
 			out[k].data = stk__arena_take(&run->worker->arena, (size_t)stk_desc_bytes(&out[k].desc));
 		if (s || !out[k].data)
 			return s ? s : stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
@@ -518,7 +521,8 @@ static enum stk_status run_single_on_cores(
 	STK_COUNT(run->pipeline, on_cores, !call->gpu);
 	enum stk_status s = stk__op_run(call, err);
 	for (int32_t k = sent; k < call->n_out && s == STK_OK; k++)
-		s = send(run, step, n->first_value + k, &out[k], (uintptr_t)places[k].data, err);
+		if (!stk__op_host_output(n->def, k))
+			s = send(run, step, n->first_value + k, &out[k], (uintptr_t)places[k].data, err);
 	return s;
 }
 

@@ -157,6 +157,13 @@ static enum stk_status set_inputs(
 	return STK_OK;
 }
 
+enum stk_device stk_graph_node_device(const struct stk_graph *g, struct stk_node node)
+{
+	if (!g || node.op < 0 || node.op >= g->n_nodes || stk__op_host_output(g->nodes[node.op]->def, node.output))
+		return STK_DEVICE_CPU;
+	return g->nodes[node.op]->device;
+}
+
 /* Decides where a node runs. Operators without inputs, other than readers of videos, and those that describe or fetch, run on the cores; others without a
  * placement run where their inputs are. */
 static enum stk_device place(const struct stk_graph *g, const struct stk_graph_node *node)
@@ -164,7 +171,7 @@ static enum stk_device place(const struct stk_graph *g, const struct stk_graph_n
 	if ((!node->n_inputs && !(node->def->flags & STK_OP_NVDEC)) || (node->def->flags & (STK_OP_DESCRIBES | STK_OP_FETCHES)))
 		return STK_DEVICE_CPU;
 	for (int32_t i = 0; i < node->n_inputs && node->device == STK_DEVICE_ANY; i++)
-		if (g->nodes[node->inputs[i].op]->device == STK_DEVICE_GPU)
+		if (stk_graph_node_device(g, node->inputs[i]) == STK_DEVICE_GPU)
 			return STK_DEVICE_GPU;
 	return node->device == STK_DEVICE_ANY ? STK_DEVICE_CPU : node->device;
 }
@@ -260,11 +267,6 @@ out:
 		stk__error_set_op(err, title);
 	}
 	return s;
-}
-
-enum stk_device stk_graph_node_device(const struct stk_graph *g, struct stk_node node)
-{
-	return g && node.op >= 0 && node.op < g->n_nodes ? g->nodes[node.op]->device : STK_DEVICE_CPU;
 }
 
 int32_t stk_graph_node_outputs(const struct stk_graph *g, struct stk_node node)

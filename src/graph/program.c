@@ -34,8 +34,12 @@ static enum stk_status make_nodes(struct stk_program *p, struct stk_error *err)
 			.gathers = from->gathers ? p->n_gathers++ : -1,
 			.on_gpu = p->on_gpu && from->device == STK_DEVICE_GPU};
 		for (int32_t k = 0; k < from->n_outputs; k++)
-			p->values[v++] = (struct stk_value){
-				.node = i, .output = k, .desc = from->outputs[k], .slot = -1, .merge = -1, .on_gpu = n->on_gpu};
+			p->values[v++] = (struct stk_value){.node = i,
+				.output = k,
+				.desc = from->outputs[k],
+				.slot = -1,
+				.merge = -1,
+				.on_gpu = n->on_gpu && !stk__op_host_output(from->def, k)};
 		n->inputs = stk__program_alloc(p, (size_t)from->n_inputs, sizeof *n->inputs);
 		n->varying = stk__program_alloc(p, (size_t)from->n_varying, sizeof *n->varying);
 		n->when = stk__program_alloc(p, (size_t)from->n_when, sizeof *n->when);

@@ -275,6 +275,8 @@ struct stk_op_def {
 	int32_t outputs;                           /* number of outputs; 0 means one */
 	int32_t (*output_count)(const void *args); /* number of outputs, if it depends on the arguments; nullable */
 	uint64_t host_inputs; /* bit k: infer reads the data of input k, which stays in host memory; bit 63: also all further inputs */
+	uint64_t
+		host_outputs; /* bit k: output k stays in host memory if the operator runs on the GPU; only for operators without lower_jobs */
 	/* Bit k: if input k is a sequence (its layout begins with F), the operator runs once for each frame, as it also does if an argument is given for each
   * frame; bit 63: also all further inputs. Without bit 0, input 0 must be a sequence too. Inputs and arguments that are not sequences serve all frames. */
 	uint64_t frame_inputs;
@@ -346,6 +348,12 @@ unsigned stk__op_classes(const struct stk_op_def *def, const void *args, const s
 static inline bool stk__op_host_input(const struct stk_op_def *def, int32_t k)
 {
 	return def->host_inputs >> (k < 63 ? k : 63) & 1;
+}
+
+/* Returns whether output k stays in host memory if the operator runs on the GPU. */
+static inline bool stk__op_host_output(const struct stk_op_def *def, int32_t k)
+{
+	return k < 64 && def->host_outputs >> k & 1;
 }
 
 static inline bool stk__op_frame_input(const struct stk_op_def *def, int32_t k)

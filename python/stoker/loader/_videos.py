@@ -62,12 +62,12 @@ class Video:
         if self.clips is not None:
             more["clips"] = self.clips
         place: dict[str, Any] = {"sequence_length": self.frames, "stride": self.stride, "position": position, "pad_mode": "edge"}
+        device = "mixed" if spec.gpu else "cpu"
         if spec.sound is None:
-            clip = fn.decoders.video(data, device="mixed" if spec.gpu else "cpu", **place, **more)
+            clip = fn.decoders.video(data, device=device, **place, **more)
             return Image(clip, None, channels=3, clip=True)
-        # Decode on the cores if there is a sound. They cut the sound and need the window, which an operator on the GPU would output on the GPU.
-        clip, window = fn.decoders.video(data, enable_window=True, **place, **more)
-        return Image(spec.upload(clip), None, channels=3, clip=True, sound=spec.sound.of_clip(data, window))
+        clip, window = fn.decoders.video(data, device=device, enable_window=True, **place, **more)
+        return Image(clip, None, channels=3, clip=True, sound=spec.sound.of_clip(data, window))
 
     def parted(self, clips: Any) -> Any:
         """Splits the frames of each sample into its clips: (.., clips * frames, C, H, W) becomes (.., clips, frames, C, H, W), without a copy."""

@@ -61,7 +61,8 @@ static const struct stk_arg_def decode_video_args[] = {
 		"nearest to k/fps seconds after the first one's; the earlier one, if two are as near. 0: the video's own frames."),
 	STK_ARG(struct decode_video, enable_window, STK_ARG_BOOL, "false", STK_FREE, 0,
 		"Adds an output for the second input of decoders.audio, which gives the sound of the clip: the time at which its first frame begins, and that at "
-		"which its last frame ends, in seconds on the clock of the file, FLOAT64. With fps, each frame lasts 1/fps."),
+		"which its last frame ends, in seconds on the clock of the file, FLOAT64. With fps, each frame lasts 1/fps. The output lies in "
+		"host memory, also with device=\"mixed\"."),
 	STK_ARG(struct decode_video, seed, STK_ARG_INT, "-1", STK_FREE, 0,
 		"Operators with the same seed draw the same numbers; -1: a stream of the operator's own, from the pipeline's seed."),
 	STK_ARG(struct decode_video, affine, STK_ARG_BOOL, "true", STK_FREE, STK_ACCEPTED,
@@ -294,6 +295,7 @@ const struct stk_op_def stk__op_decode_video = {
 	.tolerance = "Chroma is taken from the sample that covers a pixel; DALI interpolates it, so that colours differ at edges.",
 	.inputs = {1, 1},
 	.host_inputs = 1,
+	.host_outputs = 1 << 1, /* decoders.audio reads the window on the cores */
 	.output_count = decode_video_outputs,
 	.args = decode_video_args,
 	.args_size = sizeof(struct decode_video),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -15,10 +16,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import videos
 from both_sides import Output, emulated, why_no_gpu
-from stoker import fn, pipeline_def, types
+from stoker import Audio, fn, pipeline_def, types
 from stoker import transforms as T
 from stoker.loader import Video
 from support import SEED, make_nuscenes
+from test_clips_with_sound import FILES
 from test_pack_video import COMMAND, pack
 
 pytestmark = videos.needs_video
@@ -231,6 +233,72 @@ def test_loader(clips, tmp_path, given):
     counters = gpu.counters()
     assert 0 < counters["video_frames_on_gpu"] < counters["video_frames"]
     assert "mpeg4" in gpu.explain()
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory):
+    """A folder of two classes of videos with sound: three that the engine decodes, and one that the cores decode."""
+    root = tmp_path_factory.mktemp("films")
+    for k, name in enumerate(("aac.mp4", "late.mkv", "mpeg4.avi", "opus.webm")):
+        (root / f"c{k % 2}").mkdir(exist_ok=True)
+        command = ["ffmpeg", "-v", "error", "-nostdin", *FILES[name].split(), str(root / f"c{k % 2}" / name)]
+        subprocess.run(command, check=True, timeout=120)
+    return root
+
+
+@pytest.mark.parametrize("ragged", [(), ("audio",)])
+def test_loader_with_sound(films, ragged):
+    """The GPU decodes the pictures and the cores the sound of the same window; both are those of the cores."""
+    fields = {"clip": Video(4, stride=2), "audio": Audio(rate=16000), "path": None}
+    steps = [T.RandomResizedCrop(32), T.Normalize([0.45] * 3, [0.225] * 3)]
+    cores, gpu = (
+        stoker.Loader(films, 2, shuffle=True, seed=5, transforms=steps, fields=fields, ragged=ragged, device=d, num_threads=2).pipeline
+        for d in ("cpu", "cuda:0")
+    )
+    for _ in range(4):
+        a, b = ([Output.of(o) for o in pipe.run()] for pipe in (cores, gpu))
+        same = [(x, y) for x, y in zip(a, b, strict=True) if x.dtype == y.dtype]  # all but the labels, which are int64 on a GPU
+        assert len(same) == len(a) - 1 and all((x.shapes, x.data, x.places) == (y.shapes, y.data, y.places) for x, y in same)
+        assert [y.kind for _, y in same[:2]] == ["gpu", "gpu"]
+    counters = gpu.counters()
+    assert 0 < counters["video_frames_on_gpu"] < counters["video_frames"] and "mpeg4" in gpu.explain()
+
+
+@pytest.mark.parametrize("settings", [{}, {"decode": "cores"}])
+def test_windows_of_sound(films, settings):
+    """The window lies in host memory, and decoders.audio reads it without a copy."""
+
+    def define(device):
+        data, label = fn.readers.file(file_root=str(films), file_filters=["*"])
+        arguments = {"sequence_length": 5, "position": "random", "pad_mode": "edge", "seed": 3, "enable_window": True}
+        clip, window = fn.decoders.video(data, device="mixed" if device == "gpu" else "cpu", **arguments)
+        assert clip.device == device and window.device == "cpu"
+        sound, rate = fn.decoders.audio(data, window)
+        assert sound.device == "cpu"
+        return fn.flip(clip, horizontal=1), window, sound, rate, label, window * 2.0, window.gpu() + 1.0
+
+    with_cores, with_gpu = (pipeline(define, device, **settings) for device in ("cpu", "gpu"))
+    want, got = batches(with_cores, 3), batches(with_gpu, 3)
+    assert facts(want) == facts(got)
+    assert [o.kind for o in got[0]] == ["gpu", "cpu", "cpu", "cpu", "cpu", "cpu", "gpu"]
+    assert (with_gpu.counters()["video_frames_on_gpu"] > 0) == (not settings)
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_windows_for_later_levels(films, device):
+    """A window is kept in the slot if a later level reads it."""
+
+    def define(device):
+        data, _ = fn.readers.file(file_root=str(films), file_filters=["*"])
+        clip, window = fn.decoders.video(data, sequence_length=5, enable_window=True, device="mixed" if device == "gpu" else "cpu")
+        longest = fn.pad(fn.decoders.audio(data, window)[0])
+        begin = fn.python_function(window, function=lambda w: w[:1])
+        return clip, longest, begin, fn.decoders.audio(data, window + begin.shape()[0] * 0.0)[0]
+
+    (clip, longest, begin, again) = batches(pipeline(define, device), 1)[0]
+    (_, longest_on_cores, begin_on_cores, again_on_cores) = batches(pipeline(define, "cpu"), 1)[0]
+    assert (longest.data, begin.data, again.data) == (longest_on_cores.data, begin_on_cores.data, again_on_cores.data)
+    assert clip.kind == device
 
 
 @pytest.mark.skipif(not (COMMAND.exists() and shutil.which("ffmpeg")), reason="packs its videos with the build's command and with ffmpeg")
