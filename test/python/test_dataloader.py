@@ -11,6 +11,7 @@ import stoker
 import torch
 from stoker import Loader
 from stoker import transforms as T
+from stoker.errors import StateError
 
 
 def make(tree, batch_size=4, **kwargs):
@@ -142,6 +143,34 @@ def test_a_trainer_sets_the_epoch(tree):
     wrapped = make(tree, shuffle=True).as_dataloader()
     wrapped.set_epoch(2)
     assert ids(wrapped) == epochs[2]
+
+
+def test_the_epoch_may_be_set_between_iter_and_the_first_batch(tree):
+    """As Lightning does when it continues a run: the iterator gives the epoch that was set, also if a state of another epoch was loaded before."""
+
+    def made():
+        return Loader(tree, 2, shuffle=True, seed=4, transforms=[T.Resize((16, 16))], fields=("image", "label", "index"))
+
+    def ids(iterator):
+        return [batch[2].tolist() for batch in iterator]
+
+    loader = made()
+    epochs = [ids(loader) for _ in range(3)]
+    half = iter(loader)
+    next(half)
+    state = loader.state_dict()
+    for wrap in (lambda loader: loader, lambda loader: loader.as_dataloader()):
+        other = wrap(made())
+        other.load_state_dict(state)
+        iterator = iter(other)
+        other.set_epoch(1)
+        assert ids(iterator) == epochs[1] and ids(other) == epochs[2]
+        left = iter(other)
+        next(left)
+        other.set_epoch(0)
+        with pytest.raises(StateError, match="its place was set"):
+            next(left)
+        assert ids(other) == epochs[0]
 
 
 def test_accelerate_skips_batches_of_a_loader(tree):

@@ -248,6 +248,7 @@ class Loader(metaclass=BriefHelp):
         self._run = Run(opened, self._spec, order)
         self._described = repr(self._run.source) if not isinstance(source, Pipeline) else "a Pipeline"
         self._generation = 0
+        self._untouched = False  # an iteration has begun, and no batch was taken from it
         self._one_thread = OneThread()
         self._batches: Any = None  # from the first batch on
         self._told_narrowed = False
@@ -467,6 +468,7 @@ class Loader(metaclass=BriefHelp):
         with self._one_thread:
             self._generation += 1
             self._run.begin()
+            self._untouched = True
         return Epoch(self, self._generation)
 
     def _take(self, generation: int) -> Any:
@@ -475,6 +477,7 @@ class Loader(metaclass=BriefHelp):
                 "a newer iteration over this Loader has begun, its place was set, or the Loader was closed; for two at a time make two Loaders"
             )
         with self._one_thread:
+            self._untouched = False
             try:
                 batch, epoch = self._run.take(), self._run.epoch
             except CancelledError:
@@ -597,6 +600,7 @@ class Loader(metaclass=BriefHelp):
             raise StateError("this is no state of a Loader, or one of another version")
         with self._one_thread:
             self._generation += 1
+            self._untouched = False
             self._run.load(Saved.of(state))
             if self._may_list and (state.get("listed") is True) != self._listed:
                 self._listed, self._batches = not self._listed, None
@@ -669,8 +673,11 @@ class Loader(metaclass=BriefHelp):
         if not isinstance(epoch, int) or epoch < 0:
             raise InvalidArgumentError(f"set_epoch: an epoch is a whole number from 0 on, not {epoch!r}")
         with self._one_thread:
-            self._generation += 1
             self._run.go_to(epoch)
+            if self._untouched:  # Lightning makes the iterator of a run that it continues before it sets the epoch
+                self._run.begin()
+            else:
+                self._generation += 1
 
     def as_dataloader(self) -> Any:
         """Returns a torch DataLoader with these batches, for frameworks."""
@@ -699,6 +706,7 @@ class Loader(metaclass=BriefHelp):
     def close(self) -> None:
         """Ends the work and frees its memory. Batches stay valid."""
         self._generation += 1
+        self._untouched = False
         self._one_thread.ask(self._run.close, self._run.interrupt)
 
     def __enter__(self) -> Loader:
