@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Builds a pass, and computes the properties of a pass that are needed before it runs. */
+ * Builds a pass, and computes what its callers need to know before it runs. */
 #include "kernel/pass/pass.h"
 #include "kernel/convert/convert.h"
 #include "kernel/pass/pass_plan.h"
@@ -18,7 +18,7 @@ static struct stk_axis_map identity(int32_t size)
 	return (struct stk_axis_map){.first = 0, .step = 1, .low = 0, .high = size};
 }
 
-/* Refuses the pass. Only the first reason is kept. */
+/* Refuses the pass. If it was refused before, the first reason stays. */
 static void refuse(struct stk_pass *p, enum stk_pass_refusal why)
 {
 	if (!p->refused)
@@ -32,7 +32,7 @@ static bool extent_fits(int32_t extent)
 
 void stk__pass_begin(struct stk_pass *p, enum stk_dtype dtype, int32_t w, int32_t h, int32_t c)
 {
-	/* Steps, which are most of the struct, are only written when they are added, since a pass is built for every sample. */
+	/* A pass is built for every sample, so the steps, which are most of the struct, are only written when they are added. */
 	memset(p, 0, offsetof(struct stk_pass, steps));
 	p->in_dtype = p->dtype = (uint8_t)dtype;
 	p->in_w = p->w = w;
@@ -49,7 +49,7 @@ static struct stk_axis_map *last_map(struct stk_pass *p, int axis)
 	return p->sampler ? &p->post[axis] : &p->pre[axis];
 }
 
-/* Adds a step. Returns NULL, and refuses the pass, if it does not fit. */
+/* Adds a step. Returns NULL, and refuses the pass, if there are too many steps or channels. */
 static struct stk_step *add_step(struct stk_pass *p, enum stk_step_kind kind, enum stk_dtype dtype, int32_t channels)
 {
 	if (p->c > STK_PASS_MAX_CHANNELS || channels > STK_PASS_MAX_CHANNELS)
@@ -69,7 +69,7 @@ static struct stk_step *add_step(struct stk_pass *p, enum stk_step_kind kind, en
 	return step;
 }
 
-/* Marks positions that the current extent does not cover as fill. */
+/* Limits the map's valid positions to an extent of `size`; the others become fill. */
 static void limit_to_extent(struct stk_axis_map *m, int32_t size)
 {
 	int32_t last = m->first + m->step * (size - 1);
@@ -77,7 +77,7 @@ static void limit_to_extent(struct stk_axis_map *m, int32_t size)
 	m->high = (m->step > 0 ? last : m->first) + 1;
 }
 
-/* Converts values to those that the pass's type can hold. All implementations of passes use the result, so that they agree. */
+/* Converts values to numbers that the pass's type can hold. All implementations of passes use these numbers, so they agree. */
 static void take_values(const struct stk_pass *p, const float *value, float *to)
 {
 	memcpy(to, value, (size_t)p->c * sizeof *value);
@@ -95,7 +95,7 @@ static void add_fill(struct stk_pass *p, const float *value)
 		take_values(p, value, step->value);
 }
 
-/* Returns whether the map can begin `by` positions further on without leaving the range in which nothing overflows. */
+/* Returns whether the map's first position can be moved by `by` positions without an overflow later. */
 static bool reaches(const struct stk_axis_map *m, int32_t by)
 {
 	int64_t first = m->first + (int64_t)m->step * by;
@@ -149,7 +149,7 @@ static void add_sampler(struct stk_pass *p, enum stk_sampler sampler, int32_t w,
 		refuse(p, STK_PASS_EXTENT);
 	if (p->refused)
 		return;
-	if (empty) { /* there is nothing to sample: only the extents and the type change */
+	if (empty) { /* an image without pixels: nothing is sampled, only extents and type change */
 		p->w = w;
 		p->h = h;
 		stk__pass_cast(p, dtype);
@@ -244,7 +244,7 @@ void stk__pass_hole(struct stk_pass *p, struct stk_rect at, const float *value)
 	take_values(p, value, p->hole.value);
 }
 
-/* Returns whether the pass is a resize that takes the nearest pixel on both axes. */
+/* Returns whether the pass is a resize that copies the nearest pixel along both axes. */
 static bool takes_nearest(const struct stk_pass *p)
 {
 	return p->sampler == STK_SAMPLE_RESIZE && !stk__pass_resize_axis(p, 0).curve && !stk__pass_resize_axis(p, 1).curve;
@@ -297,7 +297,7 @@ struct stk_span stk__pass_valid(const struct stk_pass *p, int axis)
 	return s.begin < s.end ? s : (struct stk_span){0, 0};
 }
 
-/* Returns the positions to which a map takes a span of positions. */
+/* Returns the span of positions to which the map takes a span of positions. */
 static struct stk_span map_span(const struct stk_axis_map *m, struct stk_span s)
 {
 	if (m->step > 0)
@@ -323,7 +323,8 @@ static struct stk_span warp_reads(const struct stk_pass *p, int axis, struct stk
 		low = corner == 0 || at < low ? at : low;
 		high = corner == 0 || at > high ? at : high;
 	}
-	/* Two pixels on each side cover the neighbours of a linear mix and the rounding of positions. If a position is not finite, everything is read. */
+	/* Two pixels on each side allow for the neighbours that linear interpolation reads and for the rounding of positions. If a position is not finite,
+	 * the whole extent counts. */
 	float size = (float)(axis ? p->mid_h : p->mid_w), margin = 2 + 1e-6f * (high - low);
 	low = low - margin, high = high + margin;
 	if (!(low > 0))

@@ -24,7 +24,7 @@
 
 #define STK_PASS_MAX_STEPS 12
 #define STK_PASS_MAX_CHANNELS 16
-/* The largest extent of an image or window, and the largest distance of a window from the image. It keeps sums of positions within int32. */
+/* The largest extent of an image or window, and the largest distance of a window from the image. With these limits, sums of positions fit into int32. */
 #define STK_PASS_MAX_EXTENT (1 << 28)
 
 /* Resizes a region of interest (ROI) to out_w x out_h. The ROI is in source pixels and may be fractional; start > end flips that axis. Each axis uses
@@ -34,17 +34,18 @@ struct stk_resize {
 	float roi_x0, roi_y0, roi_x1, roi_y1;
 	uint8_t min_filter, mag_filter; /* enum stk_interp */
 	uint8_t antialias;
-	/* how filters treat pixels outside of the image: leave them out and normalise the other weights (Pillow), or else repeat the edge (DALI) */
+	/* how filters treat pixels outside of the image: true leaves them out and normalises the other weights (Pillow), false repeats the edge (DALI) */
 	uint8_t drop;
 	uint8_t dtype; /* type of the output: the source's type or STK_FLOAT */
 };
 
-/* out(x, y) = in(m * (x + .5, y + .5)) with the origin at a pixel's corner; m maps output positions to source positions. */
+/* A warp: output pixel (x, y) is the input at position m * (x + .5, y + .5). Positions are relative to the upper left corner of the upper left pixel; m maps
+ * output positions to source positions. */
 struct stk_warp {
 	int32_t out_w, out_h;
 	float m[6];
 	uint8_t interp; /* NN or LINEAR */
-	uint8_t clamp;  /* border: clamp to the edge; otherwise `fill` */
+	uint8_t clamp;  /* border: true repeats the edge, false reads `fill` */
 	uint8_t dtype;
 	float fill;
 };
@@ -54,8 +55,9 @@ enum stk_step_kind {
 	STK_STEP_MATRIX,   /* 3 channels: y = M x + b */
 	STK_STEP_GRAY,     /* 3 channels to 1: weights in scale[0..2] */
 	STK_STEP_CAST,     /* only converts to dtype */
-	STK_STEP_FILL,     /* from this step on, rows include the positions outside of the window, with value[c] */
-	STK_STEP_CHANNELS, /* appends channels of value[c] */
+	STK_STEP_FILL,     /* adds the positions outside of the window to the rows, with value[c]; steps before it process only
+	                    * positions inside */
+	STK_STEP_CHANNELS, /* appends channels, whose values are value[c] */
 	STK_STEP_CLAMP,    /* clamps to value[0] .. value[1]; NaN becomes value[0] */
 };
 
@@ -90,8 +92,8 @@ enum stk_pass_refusal {
 
 enum stk_sampler { STK_SAMPLE_NONE, STK_SAMPLE_RESIZE, STK_SAMPLE_WARP };
 
-/* Maps position k on an axis to position first + step * k (step is 1 or -1) of the stage before. If the pass has a fill, positions outside low .. high - 1
- * are filled. */
+/* Maps position k along an axis to position first + step * k (step is 1 or -1) of the previous stage. If the pass has a fill, positions outside of low ..
+ * high - 1 get the fill value. */
 struct stk_axis_map {
 	int32_t first, step, low, high;
 };
@@ -102,19 +104,21 @@ struct stk_pass {
 	/* the source */
 	uint8_t in_dtype;
 	int32_t in_w, in_h, in_c;
-	/* the channel that this pass processes, if an image is processed plane by plane (in_c is 1); otherwise 0. Set after stk__pass_begin */
+	/* if an image is processed plane by plane (in_c is 1): the channel that this pass processes; otherwise 0. Set after stk__pass_begin */
 	int32_t plane;
-	/* first source frame that the output shows, if it shows fewer frames, as with a window in the depth of a volume */
+	/* the source frame that is the first one of the output, if the output has only some frames, as with a window in the depth of a volume */
 	int32_t first_frame;
-	/* geometry: source -> pre -> sampler -> post -> output; index 0 is x, 1 is y. Without a sampler all geometry is in pre. */
+	/* The geometry maps output positions back to source positions: source -> pre -> sampler -> post -> output. Index 0 is x, 1 is y. Without a sampler,
+	 * all geometry is in `pre`. */
 	struct stk_axis_map pre[2], post[2];
-	int32_t mid_w, mid_h; /* size of the sampler's input */
+	int32_t mid_w, mid_h; /* extents of the sampler's input */
 	uint8_t sampler;
 	uint8_t has_fill, has_pointwise;
 	uint8_t has_hole;
 	uint8_t refused;                 /* enum stk_pass_refusal */
-	const struct stk_cancel *cancel; /* set by the caller: after cancellation, rows are not written; NULL: never cancelled */
-	/* set by the caller: the output is not read soon, so it need not stay in a cache. Call stk__stores_fence before it is read */
+	const struct stk_cancel *cancel; /* set by the caller: rows are no longer written after this is cancelled; NULL: the pass
+	                                  * cannot be cancelled */
+	/* set by the caller: the output will not be read soon, so stores bypass the cache. Call stk__stores_fence before reading it */
 	uint8_t stream;
 	union {
 		struct stk_resize resize;
@@ -123,33 +127,33 @@ struct stk_pass {
 	/* pointwise */
 	int32_t n_steps;
 	struct stk_step steps[STK_PASS_MAX_STEPS];
-	/* the output so far */
+	/* type and extents of the output, after the steps added so far */
 	uint8_t dtype;
 	int32_t w, h, c;
 	struct stk_hole hole; /* valid if has_hole */
 };
 
-/* Properties of an operator's additions. With them the compiler of graphs decides in advance whether the operator fits into a pass. */
+/* The kinds of additions that an operator makes to a pass, as a set of bits. From these the compiler of graphs decides in advance whether the operator fits into a pass. */
 enum stk_step_class {
 	STK_CLASS_WINDOW = 1, /* windows and mirrors inside the image */
 	STK_CLASS_FILL = 2,   /* windows that may reach outside of the image */
 	STK_CLASS_SAMPLER = 4,
 	STK_CLASS_POINTWISE = 8,
-	STK_CLASS_MIXES = 16, /* reads several channels of a pixel, so not for passes over one plane */
+	STK_CLASS_MIXES = 16, /* reads several channels of a pixel, so it cannot be in a pass over one plane */
 	STK_CLASS_HOLE = 32,  /* must be the last of its pass */
 };
 
-/* The rule of fusion: returns whether an operator with classes `next` may be added to a pass that has the classes `sofar`. A pass has at most one sampler,
- * which comes before any pointwise step or fill, and at most one fill; nothing may follow a hole. */
+/* The rule of fusion: returns whether an operator of classes `next` may be added to a pass that has operators of the classes `sofar`. A pass has at most one
+ * sampler, which precedes all pointwise steps and the fill, and at most one fill; nothing may follow a hole. */
 bool stk__pass_joins(unsigned sofar, unsigned next);
 
-/* Begins a pass. Images may have width or height 0: nothing is read then, and the positions that windows add are filled. Samplers need a source that is not
- * empty. Additions that do not fit set p->refused; check it before you use the pass. */
+/* Begins a pass. Images may have width or height 0: then nothing is read, and the positions that windows add get the fill value. A sampler needs a source
+ * with pixels. An addition that does not fit sets p->refused; check it before you use the pass. */
 void stk__pass_begin(struct stk_pass *p, enum stk_dtype dtype, int32_t w, int32_t h, int32_t c);
 
-/* In the functions below, values per channel are those of the pass's own channels, beginning with p->plane. */
+/* In the functions below, an array with a value per channel begins with the value of channel p->plane. */
 
-/* Keeps only the window. value: per channel, in the pass's current type, for positions outside of the image; NULL if the window is inside. */
+/* Keeps only the window. value: for each channel, in the pass's current type, the value of positions outside of the image; NULL if the window is inside. */
 void stk__pass_window(struct stk_pass *p, struct stk_rect window, const float *value);
 void stk__pass_mirror(struct stk_pass *p, bool x, bool y);
 void stk__pass_resize(struct stk_pass *p, const struct stk_resize *r);
@@ -160,24 +164,26 @@ void stk__pass_gray(struct stk_pass *p, const float weights[3], enum stk_dtype d
 void stk__pass_cast(struct stk_pass *p, enum stk_dtype dtype);
 void stk__pass_clamp(struct stk_pass *p, float lo, float hi);
 void stk__pass_channels(struct stk_pass *p, int32_t channels, const float *value);
-/* Adds a hole, after which nothing may be added. at: a part of the image; if it is empty, nothing changes. value: per channel; rounded to the pass's type. */
+/* Adds a hole. Nothing may be added afterwards. at: a part of the image; if it is empty, nothing changes. value: for each channel; rounded to the pass's
+ * type. */
 void stk__pass_hole(struct stk_pass *p, struct stk_rect at, const float *value);
 
-/* Returns whether the pass was built and can run on this type. Passes run on types that float32 holds exactly (uint8 int8 uint16 int16 float16 bfloat16
- * float32, bool) and, without a sampler, on int32, whose values are rounded to float32 before steps. Pure geometry (no sampler or nearest neighbour, no
- * steps except fill) runs on every type. */
+/* Returns whether the pass was not refused and can run on its type. Passes run on types that float32 holds exactly (uint8 int8 uint16 int16 float16 bfloat16
+ * float32, bool). Without a sampler they also run on int32, whose values are rounded to float32 before steps. Pure geometry (no sampler or nearest
+ * neighbour, no steps except fill) runs on every type. */
 bool stk__pass_supports(const struct stk_pass *p);
 
-/* Returns the part of the source that is read: the window plus the filters' support, clipped to the image. It is empty (w or h 0) if nothing is read. */
+/* Returns the part of the source that is read: the window and the pixels around it that filters need, clipped to the image. If nothing is read, w or h is 0. */
 struct stk_rect stk__pass_source(const struct stk_pass *p);
 
-/* Returns the bytes of scratch memory for a run. They depend on the source's height only through the number of taps. */
+/* Returns the size in bytes of the scratch memory for a run. Of the source's height it depends only on the number of taps that this causes. */
 size_t stk__pass_scratch(const struct stk_pass *p);
 
 struct stk_pass_kernels; /* kernel/pass/pass_kernels.h */
 
-/* Runs the pass. src contains at least stk__pass_source(p), and its first pixel is (x0, y0) of the whole source. 64 bytes after the end of each src row must
- * be readable (STK_ARENA_SLACK). dst: p->w x p->h x p->c of p->dtype, with any strides. scratch: stk__pass_scratch(p) bytes, aligned to 64. */
+/* Runs the pass. src contains at least stk__pass_source(p); its first pixel is pixel (x0, y0) of the whole source. 64 bytes after the end of each row of src
+ * must be readable (STK_ARENA_SLACK). dst: an image of p->w x p->h pixels with p->c channels of type p->dtype, with any strides. scratch:
+ * stk__pass_scratch(p) bytes, aligned to 64. */
 void stk__pass_run(const struct stk_pass *p, const struct stk_pass_kernels *k, const struct stk_image *src, int32_t x0, int32_t y0,
 	const struct stk_image *dst, void *scratch);
 

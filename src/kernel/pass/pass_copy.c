@@ -22,7 +22,7 @@ static void copy_element(uint8_t *to, const uint8_t *from, size_t size)
 	}
 }
 
-/* Sets outputs [begin, end) of a row to the fill. */
+/* Sets outputs [begin, end) of a row to the fill value. */
 static void fill_span(const struct stk_run *run, uint8_t *row, int32_t begin, int32_t end)
 {
 	size_t size = stk_dtype_size((enum stk_dtype)run->p->dtype);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Lays out passes for pass_gpu.cu. Geometry, kinds of arithmetic and filters come from the CPU's plan, so that CPU and GPU agree. */
+ * Describes passes for pass_gpu.cu. Geometry, filters and the kind of arithmetic come from the CPU's plan, so that CPU and GPU agree. */
 #include "kernel/pass/pass_gpu.h"
 
 #include "base/memory.h"
@@ -9,25 +9,25 @@
 #include <math.h>
 #include <string.h>
 
-/* The samples of the curves, stored one after the other at the start of the tables. */
+/* The samples of the filters' curves, which are stored one after the other at the start of the tables. */
 static const struct {
 	const float *curve;
 	size_t count;
 } curves[] = {{stk__filter_triangle, 3}, {stk__filter_gaussian, 65}, {stk__filter_cubic, 129}, {stk__filter_lanczos3, 193}};
 enum { CURVE_BYTES = 2048 /* 390 floats, rounded up */ };
 
-/* Weights past the last one that may be read, because rows are made four at a time even if the output has fewer. */
+/* Number of weights that may be read past the last one, because rows are made four at a time even if the output has fewer. */
 #define WEIGHTS_SLACK 3
 
 struct stk_pass_gpu {
-	struct stk_pass_gpu_limits limits; /* limits of the current batch */
+	struct stk_pass_gpu_limits limits; /* what the current batch may contain */
 	uint8_t *tables;
 	stk_gpu_ptr device_tables, device_work;
 	struct stk_pass_gpu_item *items; /* inside `tables` */
-	struct stk_step *steps;          /* allocated separately; stk__pass_gpu_end adds them to `tables` */
+	struct stk_step *steps;          /* allocated separately; stk__pass_gpu_end copies them into `tables` */
 	uint32_t n_items, n_steps, n_first, n_weights, n_blocks[STK_PASS_GPU_LAUNCHES];
 	uint32_t shared[STK_PASS_GPU_LAUNCHES]; /* bytes of dynamic shared memory that a block of a launch needs */
-	uint32_t each[STK_PASS_GPU_LAUNCHES];   /* blocks of each item so far; 0: items have different numbers */
+	uint32_t each[STK_PASS_GPU_LAUNCHES];   /* number of thread blocks of each item so far; 0: the items' numbers differ */
 	struct stk_pass_gpu_view view;
 };
 
@@ -114,8 +114,8 @@ static const float *device_curve(const struct stk_pass_gpu *b, const float *curv
 	return NULL;
 }
 
-/* Returns the bytes of shared memory for the values that `columns` outputs read, in all rows of a thread block. Rows are read in words of 4 bytes, which
- * adds up to 8 bytes. */
+/* Returns how many bytes of shared memory `columns` outputs need: for the values that they read, in all rows of a thread block. Rows are read in words of 4
+ * bytes, which adds up to 8 bytes. */
 static float shared_for(const struct stk_plan *plan, const struct stk_pass *p, int32_t columns)
 {
 	const struct stk_filter_axis *a = &plan->axis[0];
@@ -124,7 +124,8 @@ static float shared_for(const struct stk_plan *plan, const struct stk_pass *p, i
 	return (most * (float)p->in_c + 8) * element * STK_PASS_GPU_ROWS;
 }
 
-/* Returns the number of columns that a thread block makes at a time: a power of 2 for which their values fit into shared memory, or 0 if not even one fits. */
+/* Returns the number of columns that a thread block makes at a time: a power of 2 for which the values they read fit into shared memory, or 0 if even one
+ * column needs too much. */
 static int32_t choose_columns(const struct stk_plan *plan, const struct stk_pass *p)
 {
 	int32_t columns = STK_PASS_GPU_COLUMNS;
@@ -156,10 +157,10 @@ static enum stk_pass_gpu_launch choose_launch(const struct stk_pass *p, const st
 	return p->in_dtype == STK_FLOAT ? STK_PASS_GPU_FLOATS_LAUNCH : STK_PASS_GPU_RESIZE_LAUNCH;
 }
 
-/* Computes the number of entries that an axis needs in the tables: in `first` and in `weights`. */
+/* Computes how many entries of `first` and of `weights` in the tables an axis needs. */
 static void taps_of(const struct stk_pass *p, const struct stk_plan *plan, int axis, uint64_t *first, uint64_t *weights)
 {
-	/* If one axis is mixed and the other is nearest, the nearest axis has one tap. */
+	/* If one axis has a filter with weights and the other reads the nearest pixel, the latter has one tap. */
 	uint64_t size = (uint64_t)(axis ? p->h : p->w);
 	bool taps = resizes(p, plan);
 	*first = taps || plan->nearest ? size : 0;
@@ -180,7 +181,8 @@ void stk__pass_gpu_need(const struct stk_pass *p, struct stk_pass_gpu_limits *su
 	sum->taps = taps < UINT32_MAX ? (uint32_t)taps : UINT32_MAX;
 }
 
-/* Adds the steps of a pass. Consecutive passes of a batch mostly have the same steps, and share them. */
+/* Adds the steps of a pass to the tables and returns the index of the first. Consecutive passes of a batch mostly have the same steps; these are stored
+ * once. */
 static uint32_t add_steps(struct stk_pass_gpu *b, const struct stk_pass *p)
 {
 	uint32_t n = (uint32_t)p->n_steps;
@@ -216,8 +218,8 @@ static bool make_axis(struct stk_pass_gpu *b, const struct stk_pass *p, const st
 	return true;
 }
 
-/* Returns whether a single affine step makes no NaN from finite values, because its parameters are finite. The GPU's conversions would lose the bits of a
- * NaN. */
+/* Returns whether the single affine step makes no NaN from finite values, that is, whether its parameters are finite. (The GPU's conversions would change
+ * the bits of a NaN.) */
 static bool makes_no_nan(const struct stk_pass *p)
 {
 	const struct stk_step *step = &p->steps[0];
@@ -239,7 +241,7 @@ static enum stk_pass_gpu_finish choose_finish(const struct stk_pass *p, int samp
 												   : STK_PASS_GPU_STEPS;
 }
 
-/* Chooses how pixels are finished in a launch that mixes no taps. fills: whether the first step is a fill. */
+/* Chooses how a launch without filter taps finishes pixels. fills: whether the first step is a fill. */
 static enum stk_pass_gpu_form choose_form(const struct stk_pass *p, int sampled, bool fills)
 {
 	const struct stk_step *step = &p->steps[fills];
@@ -268,7 +270,8 @@ static enum stk_pass_gpu_mode choose_mode(const struct stk_pass *p, const struct
 					       : STK_PASS_GPU_PLAIN;
 }
 
-/* Returns whether quads of the output are words of bytes or vectors of floats, in interleaved pixels or in planes. */
+/* Returns whether groups of four adjacent pixels (quads) can be stored as words of bytes or vectors of floats, for an output that is interleaved or in
+ * planes. */
 static bool stores_quads(const struct stk_pass *p, const struct stk_image *dst)
 {
 	int64_t size = (int64_t)stk_dtype_size((enum stk_dtype)p->dtype);
@@ -281,8 +284,8 @@ static bool stores_quads(const struct stk_pass *p, const struct stk_image *dst)
 	return p->w % 4 == 0 && ((uintptr_t)dst->data | (uint64_t)dst->row | planes) % (uint64_t)(4 * size) == 0;
 }
 
-/* Returns whether the launch for rows can run the item, which is complete except for its blocks. Quads of bytes begin at words of the output, those of
- * floats at the start of the row. */
+/* Returns whether STK_PASS_GPU_ROWS_LAUNCH can run the item. The item is complete except for its thread blocks. Quads of bytes begin at words of the output,
+ * quads of floats at the start of the row. */
 static bool takes_rows(
 	const struct stk_pass *p, const struct stk_plan *plan, const struct stk_image *dst, const struct stk_pass_gpu_item *it)
 {
@@ -302,14 +305,14 @@ bool stk__pass_gpu_takes_made(const struct stk_pass *p, const struct stk_image *
 	       src->row == 3 * (int64_t)p->in_w && choose_finish(p, STK_UINT8) == STK_PASS_GPU_AFFINE && stores_quads(p, dst);
 }
 
-/* Returns the number of quads in a row: one more if a row may begin inside a word. */
+/* Returns the number of quads in a row. It is one more if a row may begin inside a word. */
 static uint32_t row_quads(const struct stk_pass *p, const struct stk_pass_gpu_item *it)
 {
 	bool aligned = p->dtype != STK_UINT8 || (it->dst | (uint64_t)it->dst_row) % 4 == 0;
 	return ((uint32_t)p->w + (aligned ? 3 : 6)) / 4;
 }
 
-/* Returns whether the launch for warps without steps can run the item, which is complete except for its blocks. */
+/* Returns whether the launch for warps without steps can run the item. The item is complete except for its thread blocks. */
 static bool takes_texels(const struct stk_pass *p, const struct stk_pass_gpu_item *it)
 {
 	const struct stk_pass_gpu_axis *x = &it->axis[0], *y = &it->axis[1];
@@ -321,7 +324,7 @@ static bool takes_texels(const struct stk_pass *p, const struct stk_pass_gpu_ite
 	       stk__texel_fits(p->mid_w, p->mid_h, y->pre.step * it->src_row) && stk__texel_fits(p->w, p->h, it->dst_row);
 }
 
-/* Returns the number of outputs per row that a thread block makes. In resizes of the last launch each thread makes one value of a row. */
+/* Returns the number of outputs per row that a thread block makes. For resizes in STK_PASS_GPU_ANY_LAUNCH each thread makes one value of a row. */
 static int32_t block_columns(
 	const struct stk_pass *p, const struct stk_plan *plan, enum stk_pass_gpu_mode mode, enum stk_pass_gpu_launch launch)
 {
@@ -345,7 +348,7 @@ static void add_blocks(struct stk_pass_gpu *b, const struct stk_pass *p, enum st
 			(uint32_t)(((int64_t)p->hole.at.w * p->hole.at.h + STK_PASS_GPU_HOLE - 1) / STK_PASS_GPU_HOLE);
 }
 
-/* Fills in all fields of an item except the addresses of the images and the thread blocks. */
+/* Fills in all fields of an item except the addresses of its images and its thread blocks. */
 static bool fill_item(struct stk_pass_gpu *b, const struct stk_pass *p, const struct stk_plan *plan, enum stk_pass_gpu_launch launch,
 	struct stk_pass_gpu_item *it)
 {
@@ -379,7 +382,7 @@ static bool fill_item(struct stk_pass_gpu *b, const struct stk_pass *p, const st
 	return true;
 }
 
-/* The images of an item. The first pixel of src is (x0, y0) of the whole source. */
+/* The source and destination of an item. The first pixel of src is pixel (x0, y0) of the whole source. */
 struct ends {
 	const struct stk_image *src, *dst;
 	int32_t x0, y0;

@@ -6,11 +6,12 @@
 #include "kernel/pass/pass_gpu_sums.cuh"
 
 #define ROWS STK_PASS_GPU_ROWS
-#define ROW_THREADS (THREADS / (ROWS / TOGETHER)) /* number of threads that make the same rows of intermediate values */
+#define ROW_THREADS (THREADS / (ROWS / TOGETHER)) /* number of threads that make values of the same rows */
 
 /* ---- taps ---- */
 
-/* Quantizes weights like stk__filter_quantize_narrow and _wide, in place: NARROW ones become integers stored as floats (struct narrow), WIDE ones int32. */
+/* Quantises weights in place, like stk__filter_quantize_narrow and _wide. For the kind NARROW they become integers stored as floats (struct narrow), for
+ * WIDE they become int32. */
 static __device__ void quantize(float *weights, ptrdiff_t stride, int32_t n, bool narrow)
 {
 	int32_t largest = 0, most = 0, rest = narrow ? 65536 : 1 << STK_FILTER_WIDE_SHIFT;
@@ -27,7 +28,7 @@ static __device__ void quantize(float *weights, ptrdiff_t stride, int32_t n, boo
 	weights[largest * stride] = narrow ? (float)stk__taps_clamp(most + rest, 0, 65535) : __int_as_float((int16_t)(most + rest));
 }
 
-/* Returns the nearest position like stk__filter_nearest, which adds up positions for rows (`summed`). */
+/* Returns the nearest position like stk__filter_nearest. summed: adds up positions, as the CPU does along rows. */
 static __device__ int32_t nearest(const stk_filter_axis &a, bool summed, int32_t output)
 {
 	if (!summed)
@@ -38,7 +39,7 @@ static __device__ int32_t nearest(const stk_filter_axis &a, bool summed, int32_t
 	return stk__taps_clamp(stk__taps_floor(stk__taps_near(at)), 0, a.in_size - 1);
 }
 
-/* Computes the taps, with two thread blocks for each image, one per axis. */
+/* Computes the taps of all images. Each image has two thread blocks, one for each axis. */
 extern "C" __global__ void __launch_bounds__(THREADS) pass_taps(const __grid_constant__ stk_pass_gpu_view v)
 {
 	const stk_pass_gpu_item &it = v.items[blockIdx.x / 2];
@@ -62,8 +63,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) pass_taps(const __grid_con
 
 /* ---- pointwise steps and the store ---- */
 
-/* The common endings (enum stk_pass_gpu_finish) with their parameters. They are copied to registers, since the compiler cannot know that no store changes
- * them. */
+/* The parameters of the common ways to finish a pixel (enum stk_pass_gpu_finish). They are copied to registers, since the compiler cannot know that stores
+ * do not change them. */
 struct ending {
 	int32_t finish, dtype, channels;
 	float scale[CHANNELS], bias[CHANNELS];
@@ -83,7 +84,7 @@ static __device__ __forceinline__ ending make_ending(const stk_pass_gpu_view &v,
 	return e;
 }
 
-/* Stores the first `rows` of N pixels, one below the other, value by value. `to`: address of the first pixel. */
+/* Stores the first `rows` of N pixels in a column, value by value. to: address of the first pixel; value: converts a value to the stored type. */
 template <typename T, int C, int N, typename F>
 static __device__ __forceinline__ void store_each(const ending &e, uint8_t *to, const float (&p)[N][CHANNELS], int32_t rows, F value)
 {
@@ -99,7 +100,7 @@ static __device__ __forceinline__ void store_each(const ending &e, uint8_t *to, 
 	}
 }
 
-/* Finishes the pixels if the pass has a common ending, and returns whether it did. C: maximum number of channels. */
+/* Finishes the pixels if the pass has one of the common endings, and returns whether it has. C: maximum number of channels. */
 template <int C, int N>
 static __device__ __forceinline__ bool finish_soon(const ending &e, const float (&p)[N][CHANNELS], int32_t x, int32_t y, int32_t rows)
 {
@@ -121,7 +122,7 @@ static __device__ __forceinline__ bool finish_soon(const ending &e, const float 
 
 /* ---- resizes ---- */
 
-/* The part of the source that outputs [x0, x1) of a row read: bytes [begin, end) of a row of the source view. */
+/* The part of the source that outputs [x0, x1) of a row read: the column of the first pixel, and bytes [begin, end) of a row of the source image. */
 struct reach {
 	int32_t column, begin, end;
 };
@@ -139,13 +140,13 @@ static __device__ __forceinline__ reach find_reach(const stk_pass_gpu_view &v, c
 }
 
 /* The layout of a thread block's intermediate values. Each byte b of the source's rows produces one value for each of TOGETHER adjacent rows. These values
- * form a quad, which is at index pitch * (row / TOGETHER) + b - origin, counted in quads. */
+ * are stored together as a quad, whose index is pitch * (row / TOGETHER) + b - origin. */
 struct strip {
 	int32_t origin, pitch;
 	bool words; /* whether the source's rows are read in aligned words */
 };
 
-/* Lays out the intermediate values for outputs that read `r`. S: type of the source's values. */
+/* Computes the layout of the intermediate values for outputs that read `r`. S: type of the source's values. */
 template <typename S> static __device__ __forceinline__ strip lay_out(const stk_pass_gpu_item &it, const reach &r)
 {
 	const int32_t size = sizeof(S);
@@ -156,7 +157,7 @@ template <typename S> static __device__ __forceinline__ strip lay_out(const stk_
 	return s;
 }
 
-/* Loads up to n values of a row, at most four. WORDS: they are aligned, and there are four. */
+/* Loads up to n values of a row, at most four. WORDS: the values are aligned, and n is four. */
 template <bool WORDS> static __device__ __forceinline__ uint32_t load_four(const uint8_t *from, int32_t n)
 {
 	if constexpr (WORDS)
@@ -176,7 +177,7 @@ template <bool WORDS> static __device__ __forceinline__ float4 load_four(const f
 }
 
 /* The vertical half of a resize: makes TOGETHER rows of intermediate values, from output row y on. Each lane processes one word of the source's bytes at a
- * time, and the warps of the block work on adjacent parts. Rows outside of [top, bottom) read the same as the nearest row inside; their results are not
+ * time, and the warps of the block work on adjacent parts. Rows outside of [top, bottom) read the same as the nearest row inside, and their results are not
  * used. */
 template <typename K, bool WORDS>
 static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, int32_t top,
@@ -225,7 +226,7 @@ static __device__ __forceinline__ void vertical(const stk_pass_gpu_view &v, cons
 	}
 }
 
-/* The taps of an output column, and the index in a strip of the first tap's quads. */
+/* The taps of an output column, and the index of the first tap's quads in the intermediate values. */
 struct column {
 	const float *weights;
 	int32_t at, n, size, step, bias;
@@ -250,7 +251,7 @@ static __device__ __forceinline__ void horizontal(const column &a, const quad<K>
 	for (int i = 0; i < TOGETHER * C; i++)
 		sum[i / C][i % C] = K::start(a.bias);
 	int32_t t = 0;
-#pragma unroll 1 /* there are few taps, so unrolling would leave most of them to the remainder loop */
+#pragma unroll 1 /* there are few taps: an unrolled loop would leave most of them to its remainder loop */
 	do {
 		float weight = __ldg(weights);
 #pragma unroll
@@ -270,8 +271,8 @@ static __device__ __forceinline__ void horizontal(const column &a, const quad<K>
 			p[i][c] = K::result(sum[i][c], sampled);
 }
 
-/* Makes the outputs of a thread block from (x0, y0) on. K: struct narrow or one of the other kinds; C: maximum number of source channels: with C = 3 no work is
- * done for a fourth channel. */
+/* Makes the outputs of a thread block from (x0, y0) on. K: struct narrow or another kind of arithmetic; C: maximum number of source channels, a constant so
+ * that no work is done for a fourth channel if there are three. */
 template <typename K, int C>
 static __device__ void resize(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0, quad<K> *shared)
 {
@@ -292,7 +293,7 @@ static __device__ void resize(const stk_pass_gpu_view &v, const stk_pass_gpu_ite
 	}
 	__syncthreads();
 	ending e = make_ending(v, it);
-	/* Adjacent threads make adjacent columns. If all columns of the block fit twice into the threads, both halves of the rows are made at once. */
+	/* Adjacent threads make adjacent columns. If there are at least twice as many threads as columns, both halves of the rows are made at the same time. */
 	int32_t wide = (x1 - x0 + 31) & ~31, both = wide <= ROW_THREADS, second = both && threadIdx.x >= wide,
 		x = x0 + threadIdx.x - second * wide;
 	if (x >= x1)
@@ -325,7 +326,7 @@ static __device__ __forceinline__ void resize_any(
 		resize<K, 4>(v, it, x0, y0, (quad<K> *)shared);
 }
 
-/* The first output of a thread block. */
+/* The position of a thread block's first output. */
 struct corner {
 	int32_t x, y;
 };

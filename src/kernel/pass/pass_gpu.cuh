@@ -13,18 +13,18 @@
 
 #define THREADS STK_PASS_GPU_THREADS
 
-/* Returns the thread block's item: the last one that begins at or before this block. Items of other launches have no blocks in this one. All threads of a
- * warp must call this. */
+/* Returns the thread block's item: the last one whose first block is not after this block. Items of other launches have no blocks in this one. All threads
+ * of a warp must call this. */
 static __device__ __forceinline__ const stk_pass_gpu_item &find_item(const stk_pass_gpu_view &v)
 {
 	uint32_t lane = threadIdx.x % 32,
 		 found = v.each ? blockIdx.x / v.each : stk__find_warp(&v.items->block0[v.launch], sizeof *v.items, v.n_items, blockIdx.x);
-	/* If the compiler knew that the whole warp has the same item, it would keep the address in uniform registers, and each load would first move it out
-	 * of them. */
+	/* Hides from the compiler that the whole warp has the same item. Otherwise it would keep the address in uniform registers, and each load would first
+	 * move it out of them. */
 	return v.items[stk__keep(found + lane) - lane];
 }
 
-/* Copies the thread block's item to shared memory, so that threads wait for its fields only once. All threads must call this. */
+/* Copies the thread block's item to shared memory, so that threads wait for it only once. All threads must call this. */
 static __device__ __forceinline__ void share_item(const stk_pass_gpu_view &v, stk_pass_gpu_item &to)
 {
 	const uint32_t *from = (const uint32_t *)(const void *)&find_item(v);
@@ -38,7 +38,7 @@ static __device__ __forceinline__ int32_t map(const stk_axis_map &m, int32_t k)
 	return m.first + m.step * k;
 }
 
-/* Returns the position on an axis of the source that output k shows. */
+/* Returns the position in the source, along an axis, from which output k is made. */
 static __device__ __forceinline__ int32_t position(const stk_pass_gpu_view &v, const stk_pass_gpu_axis &a, int32_t k)
 {
 	return a.filter.n ? v.first[a.first + k] : map(a.pre, map(a.post, k));
@@ -114,7 +114,7 @@ static __device__ __forceinline__ void store(uint8_t *to, float x, int32_t dtype
 }
 
 /* Computes one channel of a step that does not mix channels, before rounding. channels: number of channels before the step; valid: whether the value comes
- * from the source, not from the fill. */
+ * from the source, not from a fill. */
 static __device__ __forceinline__ float step_one(const stk_step &step, float x, int c, int32_t channels, bool valid)
 {
 	switch (step.kind) {

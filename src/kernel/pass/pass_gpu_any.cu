@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Passes on the GPU (pass_gpu.h) that the faster kernels do not support: types other than uint8 and float32, planes, many channels, very wide filters. This
- * code is meant to be general rather than fast. Its arithmetic is that of the faster kernels. */
+ * code is general rather than fast, and has the same arithmetic as the faster kernels. */
 #include "kernel/convert/convert_one.h"
 #include "kernel/pass/pass_gpu.cuh"
 
@@ -8,7 +8,7 @@
 #define CHANNELS STK_PASS_MAX_CHANNELS
 #define ANY_TYPE -1
 
-/* Loads a value. TYPE: its type, or ANY_TYPE if the compiler does not know the type; then dtype is the type. */
+/* Loads a value. TYPE: its type if the compiler is to know it; otherwise ANY_TYPE, and dtype is the type. */
 template <int TYPE> static __device__ __forceinline__ float load(const uint8_t *from, int32_t dtype)
 {
 	switch (TYPE == ANY_TYPE ? dtype : TYPE) {
@@ -85,7 +85,7 @@ static __device__ void run_step(const stk_step &step, float *p, int32_t channels
 		p[c] = round_to(p[c], step.dtype);
 }
 
-/* Runs the steps over a pixel and stores it at output (x, y). If the pixel is not valid, steps have no effect until the fill. */
+/* Runs the steps over a pixel and stores it at output (x, y). If the pixel is not valid, the steps before the fill do not change it. */
 static __device__ __noinline__ void finish(
 	const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, float *p, bool valid, int32_t x, int32_t y)
 {
@@ -101,7 +101,7 @@ static __device__ __noinline__ void finish(
 		store(to + c * it.dst_channel, p[c], it.dtype);
 }
 
-/* ---- pixels one at a time: plain, warped, and copies ---- */
+/* ---- one pixel at a time: passes without a sampler, warps, and copies ---- */
 
 static __device__ __forceinline__ void sample_plain(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x, int32_t y, float *p)
 {
@@ -110,7 +110,7 @@ static __device__ __forceinline__ void sample_plain(const stk_pass_gpu_view &v, 
 		p[c] = load<ANY_TYPE>(from + c * it.src_channel, it.in_dtype);
 }
 
-/* Returns channel c of a pixel of the sampler's source, after windows and mirrors. */
+/* Returns channel c of a pixel of the sampler's input, that is, after windows and mirrors. */
 static __device__ __forceinline__ float warp_value(const stk_pass_gpu_item &it, int32_t x, int32_t y, int32_t c)
 {
 	int32_t ix = stk__warp_clamp(x, it.mid_w), iy = stk__warp_clamp(y, it.mid_h);
@@ -174,7 +174,7 @@ static __device__ void copy_pixel(const stk_pass_gpu_view &v, const stk_pass_gpu
 
 /* ---- resizes ---- */
 
-#define CHUNK 4096 /* number of values of intermediate columns in shared memory at a time */
+#define CHUNK 4096 /* maximum number of intermediate values in shared memory at a time */
 
 /* A chunk of a row of intermediate values: columns [begin, end) of the source, with in_c values each. */
 struct chunk {
@@ -192,7 +192,7 @@ struct workspace {
 	float values[THREADS];
 };
 
-/* Returns the sum over a column's taps. `from` is the value in the row of the first tap. */
+/* Returns the sum over a column's taps. from: address of the value in the first tap's row; tap: distance in bytes to the next tap's. */
 template <int KIND, int TYPE>
 static __device__ __forceinline__ intermediate sum_column(
 	const stk_pass_gpu_axis &a, const float *weights, const uint8_t *from, int64_t tap, int32_t dtype)
@@ -216,7 +216,7 @@ static __device__ __forceinline__ intermediate sum_column(
 	return sum;
 }
 
-/* The vertical half: all threads together make a chunk of output row y. */
+/* The vertical half of a resize: all threads together make a chunk of output row y. */
 template <int KIND, int TYPE>
 static __device__ __forceinline__ void vertical(
 	const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, chunk k, intermediate *to)
@@ -230,9 +230,9 @@ static __device__ __forceinline__ void vertical(
 	}
 }
 
-/* The horizontal half of one value. It continues from chunk to chunk. */
+/* The horizontal half of a resize for one value. It continues from chunk to chunk. */
 struct horizontal {
-	int32_t first, t, sum; /* the state before the next tap */
+	int32_t first, t, sum; /* the state before the next tap: its position, its number, and the sum so far */
 	float total;
 };
 
@@ -266,7 +266,7 @@ template <int KIND> static __device__ __forceinline__ float finish_sum(const stk
 	return round_to(h.total, it.sampled);
 }
 
-/* Makes outputs [from, to) of row y in `values`, with in_c values each. Each thread makes one value. Chunks are made in the order of the taps. */
+/* Makes outputs [from, to) of row y in `values`, with in_c values each. Each thread makes one value. Chunks are processed in the order of the taps. */
 template <int KIND, int TYPE>
 static __device__ void resize_row(
 	const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, int32_t from, int32_t to, workspace &w)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Passes on the GPU (pass_gpu.h) without a sum over taps, from interleaved uint8 or float32 with few channels: windows, mirrors, nearest resizes, warps, and
- * the steps after them. A thread makes a pixel in each of a few rows. The common ways to finish a pixel have their own code, and bytes of RGB are stored in
+ * Passes on the GPU (pass_gpu.h) without filter taps, from interleaved uint8 or float32 with few channels: windows, mirrors, nearest resizes, warps, and the
+ * steps after them. A thread makes one pixel in each of a few rows. The common ways to finish a pixel have code of their own, and RGB bytes are stored in
  * words. */
 #include "kernel/common/pixels.cuh"
 #include "kernel/pass/pass_gpu_warp.cuh"
@@ -12,9 +12,9 @@
 
 /* The parameters for finishing a pixel (enum stk_pass_gpu_form). */
 struct ending {
-	int32_t form, dtype, channels; /* channels: of the output */
+	int32_t form, dtype, channels; /* channels: number of channels of the output */
 	bool fills, packed;            /* packed: interleaved RGB of bytes */
-	const float *fill;             /* read from memory when needed, which is seldom */
+	const float *fill;             /* it is seldom needed, so it is not kept in registers */
 	float factor[9], bias[CHANNELS];
 	int64_t pixel, channel;
 };
@@ -65,7 +65,7 @@ static __device__ __forceinline__ void transform(const ending &e, float p[CHANNE
 	}
 }
 
-/* Rounds and stores a warp's pixels, n of which are in the image; `to` is the first one's address. */
+/* Rounds and stores the pixels of a warp. The first n lanes have pixels inside the image. to: address of the first pixel. */
 static __device__ __forceinline__ void store_pixels(const ending &e, uint8_t *to, const float p[CHANNELS], int32_t n)
 {
 	int32_t lane = (int32_t)(threadIdx.x % 32);
@@ -93,8 +93,8 @@ static __device__ __forceinline__ void store_pixels(const ending &e, uint8_t *to
 
 /* ---- tiles ---- */
 
-/* Makes the tile whose first output is (x0, y0). T: type of the source; C: maximum number of its channels; N: rows that a thread makes at a
- * time, so that it waits for memory less often. */
+/* Makes the tile whose first output is (x0, y0). T: type of the source; C: maximum number of its channels; N: number of rows that a thread makes at a time,
+ * to wait for memory less often. */
 template <typename T, int C, bool WARPS, int N>
 static __device__ __forceinline__ void make_tile(const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t x0, int32_t y0)
 {
@@ -105,7 +105,7 @@ static __device__ __forceinline__ void make_tile(const stk_pass_gpu_view &v, con
 	int32_t top = ay.begin, bottom = ay.end, first = WARPS ? ay.post.first : map(ay.pre, ay.post.first),
 		step = WARPS ? ay.post.step : ay.pre.step * ay.post.step;
 	bool table = !WARPS && ay.filter.n;
-	/* These values are kept in registers, like all others of the item: the compiler cannot know that no store changes them. */
+	/* Fields of the item are copied to registers, since the compiler cannot know that stores do not change them. */
 	const uint8_t *column = WARPS ? NULL : source_pixel<T>(it, across ? position(v, ax, x) : it.x0, 0);
 	const int64_t src_row = it.src_row;
 	const int32_t channels = it.in_c;

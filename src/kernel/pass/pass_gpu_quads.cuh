@@ -8,7 +8,7 @@
 
 #define QUADS (STK_PASS_GPU_QUADS / THREADS) /* quads per thread */
 
-/* The parameters for finishing a quad. They are kept in registers, since the compiler cannot know that no store changes them. */
+/* The parameters for finishing a quad. They are copied to registers, since the compiler cannot know that stores do not change them. */
 struct ending {
 	int32_t form, dtype;
 	bool mirrored, interleaved;
@@ -41,13 +41,13 @@ static __device__ __forceinline__ ending make_ending(const stk_pass_gpu_view &v,
 	return e;
 }
 
-/* The pixels that outputs (x, y) to (x + 3, y) show, in the order of the source. */
+/* The source pixels from which outputs (x, y) to (x + 3, y) are made, in the order of the source. */
 struct quad {
 	stk_span<12> bytes;
 	int32_t x, y;
 };
 
-/* Returns the twelve bytes in the order of the output. */
+/* Extracts the twelve bytes of the quad, in the order of the output. */
 static __device__ __forceinline__ void straighten(const quad &q, bool mirrored, uint32_t (&word)[3])
 {
 	stk__span_align(q.bytes, word);
@@ -59,7 +59,7 @@ static __device__ __forceinline__ void straighten(const quad &q, bool mirrored, 
 	}
 }
 
-/* Computes the quad's values before the last rounding. Channel c of pixel i is value 3 * i + c. */
+/* Computes the quad's values before they are rounded to the output's type. Channel c of pixel i is value 3 * i + c. */
 static __device__ __forceinline__ void transform(const ending &e, const uint32_t (&word)[3], float (&value)[12])
 {
 #pragma unroll
@@ -80,7 +80,8 @@ static __device__ __forceinline__ void transform(const ending &e, const uint32_t
 	}
 }
 
-/* Returns the index of the i-th value in the k-th group of four that is stored: adjacent channels if interleaved, otherwise a plane. */
+/* Returns the index of value i of the k-th group of four values that are stored together: adjacent values of the pixels if interleaved, otherwise one
+ * channel of the four pixels. */
 static __device__ __forceinline__ constexpr int value_at(bool interleaved, int k, int i)
 {
 	return interleaved ? 4 * k + i : 3 * i + k;
@@ -98,7 +99,7 @@ static __device__ __forceinline__ void store_floats(uint8_t *to, const float (&x
 			make_ushort4(stk__bfloat_bits(x[0]), stk__bfloat_bits(x[1]), stk__bfloat_bits(x[2]), stk__bfloat_bits(x[3]));
 }
 
-/* Sets the values of a quad that are inside of a hole. */
+/* Sets those values of a quad that are in the hole. */
 static __device__ __forceinline__ void fill_hole(const stk_hole &hole, const quad &q, float (&value)[12])
 {
 	const stk_rect &at = hole.at;
@@ -109,7 +110,7 @@ static __device__ __forceinline__ void fill_hole(const stk_hole &hole, const qua
 		value[k] = (uint32_t)(q.x + k / 3 - at.x) < (uint32_t)at.w ? hole.value[k % 3] : value[k];
 }
 
-/* Makes the quad as floats. The host makes sure that no quad exceeds a row. */
+/* Makes a quad of floats. The host makes sure that no quad exceeds a row. */
 template <bool INTERLEAVED> static __device__ __forceinline__ void make_floats(const stk_pass_gpu_item &it, const ending &e, const quad &q)
 {
 	uint32_t word[3];

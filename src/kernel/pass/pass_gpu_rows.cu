@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Passes on the GPU (pass_gpu.h) over dense pixels of three bytes, without a sampler, to bytes or floats: windows, mirrors, fills, colours, and the
- * normalisation after an augmentation. Memory limits their speed, so a thread makes quads: four pixels, read as words and stored as words or vectors. */
+ * normalisation after an augmentation. The speed of memory limits them, so each thread makes quads: four pixels, which are read as words and stored as words
+ * or vectors. */
 #include "kernel/common/pixels.cuh"
 #include "kernel/pass/pass_gpu_quads.cuh"
 
 /* ---- loads ---- */
 
-/* Loads a quad in which some pixels do not come from the source. These are fill, or outside of the output, where nothing is stored. */
+/* Loads a quad of which some pixels do not come from the source. Such a pixel gets the fill value, or is outside of the output, where nothing is stored. */
 static __device__ __noinline__ quad load_edge(const stk_pass_gpu_item &it, int32_t x, int32_t y, bool across, uint32_t fill)
 {
 	const stk_pass_gpu_axis &ax = it.axis[0], &ay = it.axis[1];
@@ -85,14 +86,14 @@ template <bool INTERLEAVED> static __device__ __forceinline__ void make_bytes(co
 
 /* ---- quads ---- */
 
-/* Returns the first pixel of a row's first quad. Quads begin at a word of the output, which may be left of the row. */
+/* Returns the position of the first pixel of a row's first quad. Quads begin at a word of the output, which may begin left of the row. */
 static __device__ __forceinline__ int32_t row_begin(const stk_pass_gpu_item &it, const ending &e, int32_t y)
 {
 	uint32_t past = (uint32_t)(it.dst + y * it.dst_row);
 	return e.dtype != STK_UINT8 ? 0 : -(int32_t)((e.interleaved ? 0 - past : past) & 3);
 }
 
-/* Makes a thread's quads. All are loaded before the first is stored. The last ones may be below the output. */
+/* Makes a thread's quads. Loads all of them before the first is stored. The last ones may be below the output. */
 template <typename F> static __device__ __forceinline__ void make_each(const stk_pass_gpu_item &it, const quad (&q)[QUADS], F make)
 {
 #pragma unroll

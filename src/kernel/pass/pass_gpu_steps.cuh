@@ -11,7 +11,7 @@ struct pixel_value {
 	float channel[CHANNELS];
 };
 
-/* Runs the steps over a pixel and stores it at output (x, y). If the pixel is not valid, steps have no effect until the fill. */
+/* Runs the steps over a pixel and stores it at output (x, y). If the pixel is not valid, the steps before the fill do not change it. */
 static __device__ __noinline__ void finish(
 	const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, pixel_value value, bool valid, int32_t x, int32_t y)
 {
@@ -31,7 +31,7 @@ static __device__ __noinline__ void finish(
 			for (int c = 0; c < CHANNELS; c++)
 				p[c] = step_one(step, p[c], c, channels, valid);
 		}
-		if (step.kind == STK_STEP_FILL) { /* its values are already rounded */
+		if (step.kind == STK_STEP_FILL) { /* its values have been rounded already */
 			valid = true;
 			continue;
 		}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The arithmetic of resizes from uint8 and float32 on the GPU, by kind (kernel/resample/resample.h). narrow, wide and real add up products: first of the
- * source's bytes (type `total` during the sum, `kept` afterwards), then of these intermediate values. All give the same bits as resample.c. */
+ * The arithmetic of resizes from uint8 and float32 on the GPU, for each kind of kernel/resample/resample.h. The structs narrow, wide and real add up
+ * products with weights: first vertically, of the source's values, then horizontally, of the intermediate values. total: type of a sum; kept: type of an
+ * intermediate value. All give the same bits as resample.c. */
 #ifndef STK_KERNEL_PASS_GPU_SUMS_CUH
 #define STK_KERNEL_PASS_GPU_SUMS_CUH
 
@@ -19,13 +20,13 @@ struct narrow {
 	using total = float; /* the low 16 bits are the sum */
 	using kept = uint16_t;
 
-	/* Begins a sum. `at`: the bit of v that holds the lowest bit of the values. */
+	/* Begins a sum. at: the bit position at which the values' lowest bit is in v. */
 	static __device__ __forceinline__ total begin(int at, int shift, int32_t bias)
 	{
 		return __int_as_float((at + shift + 1) << 23 | bias); /* 23 + at + shift - 149, with the exponent's bias of 127 */
 	}
 
-	/* Begins a sum of byte k of words. The byte is used in place, without a shift, except the last byte, which is moved to the lowest. */
+	/* Begins a sum over byte k of words. The byte is used in place, without a shift, except the last byte, which is shifted to the lowest. */
 	static __device__ __forceinline__ total start_byte(int k, int32_t bias)
 	{
 		return begin(k < 3 ? 8 * k : 0, 8, bias);
@@ -60,7 +61,7 @@ struct narrow {
 
 struct wide {
 	using source = uint8_t;
-	using total = uint32_t; /* the bits of an int32; unsigned, since rows whose results are not used may overflow */
+	using total = uint32_t; /* the bits of an int32; unsigned, since sums of rows whose results are not used may overflow */
 	using kept = int16_t;
 	static constexpr int shift = STK_FILTER_WIDE_SHIFT - STK_WIDE_BITS, last_shift = STK_FILTER_WIDE_SHIFT + STK_WIDE_BITS;
 
@@ -131,7 +132,7 @@ struct real {
 	}
 };
 
-/* For float32: four values take the place of the four bytes of a word. */
+/* Does the same for a source of float32: four floats instead of a word of four bytes. */
 struct real_of_floats : real {
 	using source = float;
 
@@ -141,8 +142,7 @@ struct real_of_floats : real {
 	}
 };
 
-/* The values that the column of one byte produces for TOGETHER rows, and those of the four columns of a word. They are read and written as a whole in shared
- * memory. */
+/* The intermediate values that one byte of the source produces for TOGETHER rows. They are read and written as a whole in shared memory. */
 template <typename K> struct __align__(TOGETHER * sizeof(typename K::kept)) quad
 {
 	typename K::kept row[TOGETHER];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Computes a warp's pixels at any position, from interleaved uint8 or float32 with few channels, for the kernels of pass_gpu_pixels.cu and
- * pass_gpu_warps.cu. Uses the arithmetic of warp.c. */
+ * Computes pixels of a warped image at any position, from interleaved uint8 or float32 with few channels. Used by pass_gpu_pixels.cu and pass_gpu_warps.cu.
+ * The arithmetic is that of warp.c. */
 #ifndef STK_KERNEL_PASS_GPU_WARP_CUH
 #define STK_KERNEL_PASS_GPU_WARP_CUH
 
 #include "kernel/common/pixels.cuh"
 #include "kernel/pass/pass_gpu_steps.cuh"
 
-/* The fields of its item that a thread needs. They are kept in registers, since the compiler cannot know that no store changes them. */
+/* The fields of the item that a thread needs. They are copied to registers, since the compiler cannot know that stores do not change them. */
 struct warp_source {
 	const uint8_t *pixel; /* address of pixel (0, 0) of the sampler's input */
 	int64_t pitch;
@@ -15,7 +15,7 @@ struct warp_source {
 	int32_t w, h, sampled;
 	bool clamp;
 	float fill;
-	stk_warp_row row; /* for one output; the caller sets first and y */
+	stk_warp_row row; /* parameters for one output; the caller sets first and y */
 };
 
 /* Returns the address of pixel (x, y) of the source. */
@@ -24,7 +24,7 @@ template <typename T> static __device__ __forceinline__ const uint8_t *source_pi
 	return (const uint8_t *)it.src + (int64_t)(y - it.y0) * it.src_row + (int64_t)(x - it.x0) * it.in_c * (int64_t)sizeof(T);
 }
 
-/* Returns the row of a warp; the caller sets first and y. */
+/* Returns the parameters for one row of the warped image; the caller sets first and y. */
 static __device__ __forceinline__ stk_warp_row warp_row(const stk_pass_gpu_item &it, bool linear)
 {
 	stk_warp_row w = {};
@@ -64,7 +64,7 @@ static __device__ __forceinline__ void warp_pixel(const warp_source &s, int32_t 
 		p[c] = outside ? s.fill : c < s.channels ? (float)__ldg(from + c) : 0;
 }
 
-/* Computes the channels of the pixel at a position from stk__warp_place. */
+/* Computes the channels of the pixel at position `at`, which comes from stk__warp_place. */
 template <typename T, int C> static __device__ __forceinline__ void sample_warp(const warp_source &s, const float at[2], float p[CHANNELS])
 {
 	stk_warp_position upper = stk__warp_split(at);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Passes on the GPU (pass_gpu.h) that only warp interleaved uint8 or float32 of 1, 3 or 4 channels, such as augmentations that only change geometry.
- * kernel/common/texels.cuh makes pixels from the inside of the image; the others are made as in pass_gpu_pixels.cu. */
+ * Passes on the GPU (pass_gpu.h) that do nothing but warp interleaved uint8 or float32 of 1, 3 or 4 channels, such as augmentations that only change
+ * geometry. Pixels that are read inside the image are made by kernel/common/texels.cuh, the others as in pass_gpu_pixels.cu. */
 #include "kernel/common/texels.cuh"
 #include "kernel/pass/pass_gpu_warp.cuh"
 
@@ -18,15 +18,16 @@ template <typename T, int C> static __device__ __forceinline__ stk_texel<T, C> t
 	return t;
 }
 
-/* Returns whether pixels entirely outside of the image become exactly the fill. Mixing bytes with the same integer value gives that value again, and so does
- * mixing floats of 0, but not of -0. */
+/* Returns whether pixels entirely outside of the image become exactly the fill value. Interpolating between equal integers gives that integer again;
+ * interpolating between floats of 0 gives 0, but not for -0. */
 template <typename T> static __device__ __forceinline__ bool becomes_fill(const stk_warp &w, bool linear)
 {
 	return !w.clamp && (!linear || __float_as_uint(w.fill) == 0 || (sizeof(T) == 1 && w.fill == (float)stk__to_byte(w.fill)));
 }
 
-/* Returns whether a tile reads nothing from the image. Along rows and columns positions only grow or only fall, however they are rounded. So if all corners
- * are on one side of the image, all pixels are. x, y: one of the corners; some lane must have each corner. All threads of a warp must call this. */
+/* Returns whether all pixels of a tile are read outside of the image. Along rows and columns, positions only grow or only fall, however they are rounded. So
+ * if all corners are beyond the same side of the image, all pixels are. x, y: one of the corners; each corner must be passed by some lane. All threads of a
+ * warp must call this. */
 static __device__ __noinline__ bool lies_outside(const stk_pass_gpu_item &it, bool linear, int32_t x, int32_t y)
 {
 	const float far = 1e6f, before = linear ? -1 : 0; /* as in stk__texel_outside */

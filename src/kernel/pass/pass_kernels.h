@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The kernels that passes run on: the fastest ones that the processor supports. */
+ * The CPU kernels that a pass calls: the fastest ones that the processor supports. */
 #ifndef STK_KERNEL_PASS_KERNELS_H
 #define STK_KERNEL_PASS_KERNELS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/pass/pass_plan.h"
 
-/* Intermediate columns of a chunk should stay in the first-level cache together with the source rows that it reads. */
+/* Size of the intermediate values of a chunk. Together with the source rows that they are made from, they should stay in the first-level cache. */
 #define CHUNK_BYTES (20 << 10)
 
 static int32_t round_up(int32_t x, int32_t to)
@@ -16,7 +16,7 @@ static size_t take(struct stk_plan *plan, size_t bytes)
 	return at;
 }
 
-/* Returns the maximum number of pixels that `outputs` adjacent outputs read. */
+/* Returns the maximum number of source pixels that `outputs` adjacent outputs read. */
 static int32_t reach(const struct stk_filter_axis *a, int32_t outputs)
 {
 	float scale = a->scale < 0 ? -a->scale : a->scale, span = scale * (float)(outputs - 1) + 3;
@@ -38,7 +38,8 @@ static void plan_resize(struct stk_plan *plan, const struct stk_pass *p)
 {
 	const struct stk_filter_axis *x = &plan->axis[0], *y = &plan->axis[1];
 	bool bytes = plan->kind != STK_RESAMPLE_FLOAT;
-	/* Products are exact if pixel * 2^8 * weight has no bits below the 16th; the same is true of products with exact intermediate values. */
+	/* Chooses what is added for rounding (resample.h). Products are exact if pixel * 2^8 * weight has no bits below the 16th; the same is true of
+	 * products with exact intermediate values. */
 	plan->bias[1] = (uint16_t)(y->grain <= 8 ? y->lone : y->n / 2);
 	plan->bias[0] = (uint16_t)(y->grain + x->grain <= 8 ? x->lone : x->n / 2);
 	size_t element = bytes ? 2 : 4, column = element * STK_BLOCK_ROWS * (size_t)p->in_c;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How the CPU runs a pass: values that the run loop derives from a struct stk_pass, and the layout of its scratch memory. Private to the files of passes,
- * including the host side of the GPU, which uses the same geometry. */
+ * How the CPU runs a pass: values that are computed from a struct stk_pass before it runs, and the layout of its scratch memory. Private to the files of
+ * passes, including the host side of the GPU, which uses the same geometry. */
 #ifndef STK_KERNEL_PASS_PLAN_H
 #define STK_KERNEL_PASS_PLAN_H
 
@@ -12,16 +12,16 @@ struct stk_span {
 	int32_t begin, end;
 };
 
-/* Returns the output positions that come from the source (the others are fill); {0, 0} if no position does. */
+/* Returns the range of output positions that come from the source; the others get the fill value. Returns {0, 0} if there is no such position. */
 struct stk_span stk__pass_valid(const struct stk_pass *p, int axis);
 
-/* Returns whether no value changes, so that elements of any type can be copied as bytes. */
+/* Returns whether the pass changes no value, so that elements of any type can be copied as bytes. */
 bool stk__pass_pure_geometry(const struct stk_pass *p);
 
 /* Returns the filter of a resize along an axis, in the sampler's coordinates. */
 struct stk_filter_axis stk__pass_resize_axis(const struct stk_pass *p, int axis);
 
-/* How rows are handled while they are sampled: copied straight to the output, or held in a block as planar uint8 or float32. */
+/* How sampled rows are stored: directly in the output, or as planes of uint8 or float32 in a block of rows, on which steps then work. */
 enum stk_pass_rows { STK_ROWS_COPY, STK_ROWS_U8, STK_ROWS_FLOAT };
 
 struct stk_plan {
@@ -29,23 +29,23 @@ struct stk_plan {
 	bool nearest;
 	struct stk_span x, y; /* valid outputs */
 	int32_t max_channels; /* the maximum number of channels of a row at any step */
-	/* the block: max_channels planes of STK_BLOCK_ROWS rows of `pitch` elements */
+	/* strides of the block of rows: max_channels planes of STK_BLOCK_ROWS rows of `pitch` elements */
 	ptrdiff_t pitch, plane;
-	/* resize */
+	/* the members up to `chunk` are only used by resizes */
 	struct stk_filter_axis axis[2];
 	enum stk_resample_kind kind;
-	uint16_t bias[2]; /* for NARROW, per axis (resample.h) */
-	int32_t chunk;    /* output columns made at a time, a multiple of 16 */
-	/* offsets in the scratch; 0: absent */
-	size_t at_nearest[2]; /* per axis, indexed by the resize's own outputs: int32 in the sampler's coordinates */
+	uint16_t bias[2]; /* for NARROW: the rounding of each axis (resample.h) */
+	int32_t chunk;    /* number of output columns made at a time, a multiple of 16 */
+	/* offsets in the scratch memory; 0 if not needed */
+	size_t at_nearest[2]; /* for each axis, a table of int32: the position in the sampler's input of each of its outputs */
 	size_t at_block, at_line, at_first, at_weights, at_row_weights, at_taps, at_turned, at_staged;
-	ptrdiff_t staged_pitch; /* elements of a staged row; 0 if the kernels read the source itself */
+	ptrdiff_t staged_pitch; /* number of elements of a row converted to float32; 0 if the kernels read the source itself */
 	size_t bytes;
 };
 
 void stk__plan_make(struct stk_plan *plan, const struct stk_pass *p);
 
-/* One run of a pass, shared by the run loop (pass_run.c) and its resize half (pass_resize.c). */
+/* One run of a pass. Shared by the run loop (pass_run.c) and the code for resizes (pass_resize.c). */
 struct stk_run {
 	const struct stk_pass *p;
 	const struct stk_plan *plan;
@@ -62,7 +62,7 @@ static inline const uint8_t *stk__run_pixel(const struct stk_run *run, int32_t x
 	return (const uint8_t *)run->src.data + (ptrdiff_t)(y - run->y0) * run->src.row + (ptrdiff_t)(x - run->x0) * run->src.pixel;
 }
 
-/* Returns the position on an axis of the source that output k shows. For passes without a filter that mixes pixels. */
+/* Returns the position in the source, along an axis, from which output k is made. Not for passes with a filter that has weights. */
 static inline int32_t stk__run_position(const struct stk_run *run, int axis, int32_t k)
 {
 	const struct stk_axis_map *pre = &run->p->pre[axis], *post = &run->p->post[axis];
@@ -71,7 +71,7 @@ static inline int32_t stk__run_position(const struct stk_run *run, int axis, int
 	return pre->first + pre->step * k;
 }
 
-/* Fills in the tables of columns; called once per run. */
+/* Computes the tables for columns; called once per run. */
 void stk__run_resize_begin(const struct stk_run *run);
 /* Writes outputs y .. y + rows - 1 (rows <= 16) into the block, from column plan->x.begin on. Up to 15 columns past plan->x.end are overwritten. */
 void stk__run_resize_rows(const struct stk_run *run, int32_t y, int32_t rows);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The resize half of a pass's run loop: tables of taps, chunks of columns, blocks of rows. */
+ * Resizes, as a part of a pass's run loop: tables of taps, chunks of columns, blocks of rows. */
 #include "kernel/pass/pass_plan.h"
 
 static int32_t map(const struct stk_axis_map *m, int32_t k)
@@ -7,7 +7,7 @@ static int32_t map(const struct stk_axis_map *m, int32_t k)
 	return m->first + m->step * k;
 }
 
-/* Stores the taps of output position k at `index` of a table of weights. Returns the source position of the first tap; the others follow in steps of
+/* Stores the weights of output position k at `index` of a table of weights. Returns the source position of the first tap; the others follow in steps of
  * pre.step. */
 static int32_t make_taps(const struct stk_run *run, int axis, int32_t k, void *weights, int32_t index)
 {
@@ -39,14 +39,14 @@ void stk__run_resize_begin(const struct stk_run *run)
 		first[i] = make_taps(run, 0, plan->x.begin + (i < count ? i : count - 1), run->scratch + plan->at_weights, i);
 }
 
-/* Returns the source positions [begin, end) that are covered by taps starting at `a`, at `b` and between. */
+/* Returns the range of source positions that taps cover. a, b: first and last position at which a row of n taps begins, in either order. */
 static struct stk_span cover(int32_t a, int32_t b, int32_t n, int32_t step)
 {
 	int32_t low = a < b ? a : b, high = a < b ? b : a;
 	return step > 0 ? (struct stk_span){low, high + n} : (struct stk_span){low - n + 1, high + 1};
 }
 
-/* Converts source pixels of types that the kernels do not read to interleaved float32. */
+/* Converts source pixels to interleaved float32, for types that the kernels do not read. */
 static void stage(const struct stk_run *run, struct stk_span x, struct stk_span y, float *staged)
 {
 	int32_t channels = run->p->in_c;
@@ -96,7 +96,7 @@ void stk__run_resize_rows(const struct stk_run *run, int32_t y, int32_t rows)
 {
 	const struct stk_plan *plan = run->plan;
 	int32_t row_first[STK_BLOCK_ROWS], count = plan->x.end - plan->x.begin, n = plan->axis[0].n, step = run->p->pre[0].step;
-	for (int32_t r = 0; r < STK_BLOCK_ROWS; r++) /* a short block repeats its last row */
+	for (int32_t r = 0; r < STK_BLOCK_ROWS; r++) /* a block with fewer rows repeats its last row */
 		row_first[r] = make_taps(run, 1, y + (r < rows ? r : rows - 1), run->scratch + plan->at_row_weights, r);
 
 	const int32_t *first = (const int32_t *)(const void *)(run->scratch + plan->at_first);

@@ -13,8 +13,8 @@ enum finish { FINISH_BYTES, FINISH_AFFINE, FINISH_STEPS };
 
 struct stages {
 	enum finish finish;
-	int32_t leading_fill; /* 1 if the first step is the fill: rows are completed before anything else */
-	bool fills_bytes;     /* the first step is the fill, and rows are still uint8 */
+	int32_t leading_fill; /* 1 if the first step is the fill, which is then applied to the block before everything else */
+	bool fills_bytes;     /* the first step is the fill, and rows are still uint8 when it is applied */
 	struct stk_affine affine[STK_PASS_MAX_CHANNELS];
 	bool planar, interleaved; /* the layout of the output, if it is one of these */
 };
@@ -58,7 +58,7 @@ static void sample_plain(const struct stk_run *run, int32_t y, int32_t rows)
 		int32_t sy = stk__run_position(run, 1, y + r);
 		for (int32_t c = 0; c < p->in_c; c++) {
 			const uint8_t *from = stk__run_pixel(run, run->x0, sy) + c * run->src.channel;
-			if (run->plan->rows == STK_ROWS_U8) { /* a nearest resize; sample_plain_u8 handles the other uint8 */
+			if (run->plan->rows == STK_ROWS_U8) { /* a nearest resize; other cases with uint8 rows use sample_plain_u8 */
 				uint8_t *to = block_row(run, c, r);
 				for (int32_t k = x.begin; k < x.end; k++)
 					to[k] = from[(ptrdiff_t)(stk__run_position(run, 0, k) - run->x0) * run->src.pixel];
@@ -87,7 +87,7 @@ static void sample_warp(const struct stk_run *run, int32_t y, int32_t rows)
 		.clamp = p->warp.clamp,
 		.fill = p->warp.fill,
 		.plane = run->plan->plane};
-	/* The warp reads its source in the sampler's coordinates, so windows and mirrors before the sampler become an address and strides. */
+	/* A warp reads positions in the sampler's input. Windows and mirrors before the sampler become an address and strides of the source. */
 	w.src.data = (void *)(uintptr_t)stk__run_pixel(run, p->pre[0].first, p->pre[1].first);
 	w.src.row *= p->pre[1].step;
 	w.src.pixel *= p->pre[0].step;
@@ -105,7 +105,7 @@ static void sample_warp(const struct stk_run *run, int32_t y, int32_t rows)
 	}
 }
 
-/* Samples output rows y .. y + rows - 1, all of which are valid, into the block. */
+/* Samples output rows y .. y + rows - 1 into the block. All these rows come from the source. */
 static void sample(const struct stk_run *run, int32_t y, int32_t rows)
 {
 	const struct stk_pass *p = run->p;
@@ -116,7 +116,7 @@ static void sample(const struct stk_run *run, int32_t y, int32_t rows)
 			sample_plain_u8(run, y, rows);
 		else
 			sample_plain(run, y, rows);
-		/* the samples stay float32, which holds values of any of these types */
+		/* the samples stay float32, which can hold all values of these types */
 		if (run->plan->nearest && p->resize.dtype != p->in_dtype)
 			return;
 	} else {
@@ -134,15 +134,15 @@ static uint8_t fill_byte(float value)
 	return value > 0 ? (value < 255 ? (uint8_t)(value + 0.5f) : 255) : 0;
 }
 
-/* Fills a block. Columns that no sample overwrites keep the fill for all later blocks; for small images, filling short margins again and again would take
- * most of the time. */
+/* Fills the whole block. Columns that no sample overwrites keep the fill value for all later blocks: with small images, filling short margins for each block
+ * would take most of the time. */
 static void fill_block(const struct stk_run *run)
 {
 	for (int32_t c = 0; c < run->p->in_c; c++)
 		memset(block_row(run, c, 0), fill_byte(run->p->steps[0].value[c]), (size_t)run->plan->plane);
 }
 
-/* Restores the fill that a resize has overwritten, since it writes past its last column. */
+/* Restores the fill value where a resize has written past its last column. */
 static void fill_behind(const struct stk_run *run, int32_t rows)
 {
 	int32_t end = run->plan->x.end;
@@ -159,7 +159,7 @@ static void clamp(float *row, int32_t n, float lo, float hi)
 	}
 }
 
-/* Runs one step over a row. ch: the row's channels; x: the valid part of them. */
+/* Runs one step over a row. ch: the row's channels; x: the range of positions that come from the source. */
 static void run_step(const struct stk_run *run, const struct stk_step *step, float *const *ch, int32_t *channels, struct stk_span *x)
 {
 	const struct stk_row_kernels *k = &run->k->rows;
@@ -174,7 +174,7 @@ static void run_step(const struct stk_run *run, const struct stk_step *step, flo
 		*x = (struct stk_span){0, run->p->w};
 		return;
 	}
-	if (n <= 0) { /* a row that is all fill, before the fill step */
+	if (n <= 0) { /* a row outside of the source, before the fill step */
 		*channels = step->channels;
 		return;
 	}
@@ -198,7 +198,7 @@ static void run_step(const struct stk_run *run, const struct stk_step *step, flo
 		for (int32_t c = 0; c < step->channels; c++)
 			clamp(ch[c] + at, n, step->value[0], step->value[1]);
 		break;
-	default: /* a cast only rounds */
+	default: /* a cast: the rounding below is all it does */
 		break;
 	}
 	*channels = step->channels;
@@ -218,8 +218,8 @@ static void store_row(const struct stk_run *run, const struct stages *s, int32_t
 			run->k->rows.store(to + c * run->dst.channel, ch[c], p->w, dtype);
 		return;
 	}
-	uint8_t *cast =
-		(uint8_t *)line(run, run->plan->max_channels); /* the second half of the lines, for the channels as the output's type */
+	uint8_t *cast = (uint8_t *)line(run, run->plan->max_channels); /* the second half of the memory for lines holds the channels in the
+		                                                * output's type */
 	ptrdiff_t pitch = run->plan->pitch;
 	for (int32_t c = 0; c < p->c; c++)
 		run->k->rows.store(cast + (size_t)(c * pitch) * size, ch[c], p->w, dtype);
@@ -291,7 +291,7 @@ static void finish_affine(const struct stk_run *run, const struct stages *s, int
 	}
 }
 
-/* Runs rows, of which x is valid ({0, 0}: the rows are all fill), through the remaining steps and stores them. */
+/* Runs the remaining steps on rows and stores them. x: the range of positions that come from the source; {0, 0} if none do. */
 static void finish(const struct stk_run *run, const struct stages *s, int32_t y, int32_t rows, struct stk_span x)
 {
 	if (s->finish == FINISH_STEPS) {
@@ -333,7 +333,7 @@ static void plan_stages(const struct stk_run *run, struct stages *s)
 	s->fills_bytes = s->leading_fill && s->finish != FINISH_STEPS;
 }
 
-/* Writes the hole. Its first row is written element by element, the others are copies of it. */
+/* Overwrites the hole. Writes its first row element by element, and copies this row to the others. */
 static void make_hole(const struct stk_run *run)
 {
 	const struct stk_pass *p = run->p;

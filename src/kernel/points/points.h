@@ -5,17 +5,18 @@
 
 #include "kernel/job/job.h"
 
-/* Maps consecutive points of `in` components to points of `out` components. The job's constants are floats: `out` rows of `in` factors, then the number to
- * add to each row's sum. Sums are float32, in this order. */
+/* Maps consecutive points of `in` components to points of `out` components. The job's constants are floats: `out` rows of `in` factors, then one number for
+ * each row, which is added to the row's sum. Sums are float32, in this order. */
 enum { STK_POINT_COMPONENTS = 6 };
 struct stk_job_points {
 	int32_t in, out;
-	bool boxes; /* points are pairs of opposite corners: for each coordinate, the first gets the minimum and the second the maximum */
+	bool boxes; /* each point is a pair of opposite corners: for each coordinate, the first corner gets the minimum and the second
+	             * the maximum */
 };
 STK_PARAMS_FIT(stk_job_points);
 
-/* Makes a job that maps points p of in to M p + T, rounded to out's type. A point is `in` consecutive elements of the input, and `out` of the output.
- * matrix: M row by row, then T. */
+/* Makes a job that maps points p to M p + T, rounded to out's type. A point is p->in consecutive elements of the input, and p->out of the output. matrix: M
+ * row by row, then T. */
 STK_MUST_USE enum stk_status stk__job_points(struct stk_jobs *jobs, const struct stk_job_points *p, const float *matrix,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 

@@ -18,32 +18,33 @@
 #include "stoker/tensor.h"
 
 enum stk_pointwise_op {
-	STK_POINTWISE_LOOKUP,       /* an entry of a table, indexed by integers */
+	STK_POINTWISE_LOOKUP,       /* an entry of a table; the input is its index */
 	STK_POINTWISE_ERASE,        /* fills regions */
-	STK_POINTWISE_ERASE_NORMAL, /* fills regions with mean + stddev * a draw from the normal distribution */
+	STK_POINTWISE_ERASE_NORMAL, /* fills regions with mean + stddev * (a draw from the normal distribution) */
 	STK_POINTWISE_GRID,         /* zeroes squares of a grid */
-	STK_POINTWISE_NORMAL,       /* adds mean + stddev * a draw from the normal distribution */
+	STK_POINTWISE_NORMAL,       /* adds mean + stddev * (a draw from the normal distribution) */
 	STK_POINTWISE_SALT,         /* replaces some pixels by one of two values */
-	STK_POINTWISE_POISSON       /* factor * a draw from the Poisson distribution of mean x / factor */
+	STK_POINTWISE_POISSON       /* factor * (a draw from the Poisson distribution with mean x / factor) */
 };
 
-/* Parameters of LOOKUP. The constants are the entries, which are elements of the output's type. */
+/* Parameters of LOOKUP. The job's constants are the entries, which are elements of the output's type. */
 struct stk_pointwise_lookup {
-	uint8_t other[8]; /* an element for inputs without an entry; first member, so that 8 bytes can be read at once */
+	uint8_t other[8]; /* an element of the output's type, for inputs without an entry; the first member, so that 8 bytes can be
+	                   * read at once */
 	uint32_t entries;
 };
 
-/* Parameters of ERASE and ERASE_NORMAL. The constants are n_fills elements of the type in 8 bytes each, then for each region and dimension the first index
- * and the one past the last, as int64. */
+/* Parameters of ERASE and ERASE_NORMAL. The job's constants are n_fills elements of the type, each in 8 bytes; then for each region and dimension its first
+ * index and the one after its last, as int64. */
 struct stk_pointwise_erase {
 	int32_t regions, ndim, n_fills;
 	int64_t fill_divisor; /* output i is filled with fill i / fill_divisor % n_fills */
 	int64_t shape[STK_MAX_DIMS];
-	struct stk_random random; /* for ERASE_NORMAL: the sample's stream, at its start */
+	struct stk_random random; /* for ERASE_NORMAL: the sample's stream of random numbers, at its start */
 	float mean, stddev;
 };
 
-/* Parameters of GRID. Pixel (x, y) is zeroed if the fractional parts of x * c - y * s - dx and x * s + y * c - dy are both below ratio. */
+/* Parameters of GRID. Pixel (x, y) becomes 0 if the fractional parts of x * c - y * s - dx and x * s + y * c - dy are both below ratio. */
 struct stk_pointwise_grid {
 	int64_t x_divisor, y_divisor; /* the position of output i is i / divisor % extent */
 	int32_t width, height;
@@ -51,7 +52,7 @@ struct stk_pointwise_grid {
 };
 
 struct stk_pointwise_noise {
-	struct stk_random random; /* the sample's stream, at its start */
+	struct stk_random random; /* the sample's stream of random numbers, at its start */
 	float mean, stddev;       /* for POISSON, mean is the factor */
 	float prob, salt_share;
 	uint8_t salt[8], pepper[8];

@@ -28,7 +28,7 @@ STK_HD void stk__pointwise_move(uint8_t *dst, const uint8_t *src, int32_t size)
 
 /* ---- lookup, erase, grid ---- */
 
-/* Returns the key for a lookup. Negative numbers become large ones, which have no entry. */
+/* Returns the index of a table entry. Negative numbers become large ones, which have no entry. */
 STK_HD uint64_t stk__pointwise_key(const uint8_t *src, int dtype)
 {
 	uint64_t key;
@@ -49,7 +49,7 @@ STK_HD const uint8_t *stk__pointwise_entry(const struct stk_pointwise *p, const 
 	return key < p->lookup.entries ? (const uint8_t *)d->constants + key * (uint64_t)d->dst_size : p->lookup.other;
 }
 
-/* Returns the bounds of region r along dimension k: the first index, and the one past the last. */
+/* Returns the bounds of region r along dimension k: its first index, and the one after its last. */
 STK_HD const int64_t *stk__pointwise_bounds(const struct stk_pointwise *p, const struct stk_pointwise_data *d, int32_t r, int32_t k)
 {
 	return (const int64_t *)d->constants + p->erase.n_fills + 2 * ((int64_t)r * p->erase.ndim + k);
@@ -77,13 +77,14 @@ STK_HD const uint8_t *stk__pointwise_fill(const struct stk_pointwise *p, const s
 	return (const uint8_t *)d->constants + 8 * (i / p->erase.fill_divisor % p->erase.n_fills);
 }
 
-/* Returns the position of a pixel within its tile along one direction of the grid. The square is the part below ratio. */
+/* Returns the position of a pixel within its tile along one direction of the grid. The part below `ratio` becomes 0. */
 STK_HD float stk__pointwise_in_tile(float at)
 {
 	return at - floorf(at);
 }
 
-/* Computes the position of a pixel along the grid's directions, in tiles. ys, yc: its y times s and c, which are the same for a whole row. */
+/* Computes the position of a pixel along the grid's directions, in units of tiles. px: its x; ys, yc: its y times s and c, which are the same for a whole
+ * row. */
 STK_HD void stk__pointwise_tiles(const struct stk_pointwise_grid *g, int32_t px, float ys, float yc, float tiles[2])
 {
 	float x = (float)px;
@@ -100,7 +101,7 @@ STK_HD bool stk__pointwise_in_square(const struct stk_pointwise_grid *g, int32_t
 
 /* ---- draws ---- */
 
-/* Returns the four draws of a block of the sample's stream. round: selects further blocks for the same position. */
+/* Returns block number `block` of the sample's stream, which has four draws. round: selects further draws for the same block number. */
 STK_HD struct stk_philox_block stk__pointwise_draws(const struct stk_random *r, uint32_t block, uint32_t round)
 {
 	uint64_t key = round ? stk__mix64_hd(r->key + round) : r->key;
@@ -115,15 +116,17 @@ STK_HD float stk__pointwise_log(float x)
 		uint32_t u;
 	} bits;
 	bits.f = x;
-	int32_t exponent = (int32_t)(bits.u - 0x3f3504f3u) >> 23; /* the remaining factor is in sqrt(1/2) .. sqrt(2) */
+	int32_t exponent = (int32_t)(bits.u - 0x3f3504f3u) >> 23; /* what remains of x after dividing by 2^exponent is in sqrt(1/2) ..
+	                                                           * sqrt(2) */
 	bits.u -= (uint32_t)exponent << 23;
 	float s = (bits.f - 1) / (bits.f + 1), z = s * s;
 	float series = 2.0f + z * (0.66666667f + z * (0.4f + z * (0.28571429f + z * 0.22222222f)));
 	return (float)exponent * 0.69314718f + s * series;
 }
 
-/* Makes two normal numbers from two draws, as a radius and an angle (Box and Muller, "A note on the generation of random normal deviates", 1958). Two bits of
- * the angle select the quarter, which begins an eighth of a turn before an axis. The rest of the angle is small enough for the series of sine and cosine. */
+/* Makes two normally distributed numbers from two draws, as a radius and an angle (Box and Muller, "A note on the generation of random normal deviates",
+ * 1958). Two bits of the angle select a quarter turn, which begins an eighth of a turn before an axis. The rest of the angle is small enough for the series
+ * of sine and cosine. */
 STK_HD void stk__pointwise_normals(uint32_t a, uint32_t b, float out[2])
 {
 	float u = ((float)a + 0.5f) * 0x1p-32f, radius = sqrtf(-2 * stk__pointwise_log(u));
@@ -136,7 +139,7 @@ STK_HD void stk__pointwise_normals(uint32_t a, uint32_t b, float out[2])
 	out[1] = radius * (turned ? c : s);
 }
 
-/* Returns the normal number of output i, from the block of draws that it shares with others. */
+/* Returns the normally distributed number of output i. Outputs i to i + 3 share a block of draws if i is a multiple of 4. */
 STK_HD float stk__pointwise_normal(const struct stk_random *r, uint32_t i)
 {
 	struct stk_philox_block draws = stk__pointwise_draws(r, i / 4, 0);
@@ -145,7 +148,7 @@ STK_HD float stk__pointwise_normal(const struct stk_random *r, uint32_t i)
 	return pair[i & 1];
 }
 
-/* Stores x plus noise. */
+/* Stores x plus noise. normal: a normally distributed number. */
 STK_HD void stk__pointwise_add(
 	const struct stk_pointwise_noise *n, const struct stk_pointwise_data *d, uint8_t *dst, const uint8_t *src, float normal)
 {
@@ -160,7 +163,7 @@ STK_HD void stk__pointwise_put(const struct stk_pointwise_erase *e, const struct
 	stk__store_double(dst, d->dst_dtype, (double)e->mean + (double)e->stddev * (double)normal);
 }
 
-/* Returns the value that replaces pixel `at`, or NULL if it is not replaced. */
+/* Returns the value that replaces pixel `at`, or NULL if the pixel stays unchanged. */
 STK_HD const uint8_t *stk__pointwise_replacement(const struct stk_pointwise_noise *n, uint32_t at)
 {
 	struct stk_philox_block draws = stk__pointwise_draws(&n->random, at / 2, 0);
@@ -200,7 +203,7 @@ STK_HD double stk__pointwise_log_factorial(double k)
 STK_HD double stk__pointwise_poisson_large(const struct stk_random *r, uint32_t i, double mean)
 {
 	double b = 0.931 + 2.53 * sqrt(mean), a = -0.059 + 0.02483 * b, alpha = 1.1239 + 1.1328 / (b - 3.4), log_mean = stk__math_log(mean);
-	for (uint32_t round = 0; round < 100; round++) { /* two rounds on average */
+	for (uint32_t round = 0; round < 100; round++) { /* needs two rounds on average */
 		struct stk_philox_block draws = stk__pointwise_draws(r, i, round);
 		double u = stk__pointwise_double(draws.v[0], draws.v[1]) - 0.5, v = 1 - stk__pointwise_double(draws.v[2], draws.v[3]);
 		double us = 0.5 - fabs(u), k = floor((2 * a / us + b) * u + mean + 0.43);
@@ -216,14 +219,14 @@ STK_HD double stk__pointwise_poisson_large(const struct stk_random *r, uint32_t 
 
 enum { STK_POINTWISE_POISSON_SMALL = 10 };
 
-/* Draws from the Poisson distribution of this mean. rare: e^-mean, for means below STK_POINTWISE_POISSON_SMALL. */
+/* Draws from the Poisson distribution with this mean. rare: e^-mean, if the mean is below STK_POINTWISE_POISSON_SMALL. */
 STK_HD double stk__pointwise_poisson(const struct stk_random *r, uint32_t i, double mean, double rare)
 {
 	if (!(mean < STK_POINTWISE_POISSON_SMALL))
 		return mean < INFINITY ? stk__pointwise_poisson_large(r, i, mean) : mean;
 	struct stk_philox_block draws = stk__pointwise_draws(r, i, 0);
 	double u = stk__pointwise_double(draws.v[0], draws.v[1]), k = 0;
-	for (double p = rare, sum = rare; u >= sum && k < 100; sum += p) { /* through rounding the sum may stay below 1 */
+	for (double p = rare, sum = rare; u >= sum && k < 100; sum += p) { /* because of rounding, the sum may stay below 1 */
 		k++;
 		p *= mean / k;
 	}
@@ -285,7 +288,7 @@ STK_HD void stk__pointwise_one(const struct stk_pointwise *p, const struct stk_p
 	stk__pointwise_move(dst, from, d->dst_size);
 }
 
-/* Returns the data of a job's function. */
+/* Returns the parameters and memory of a job. */
 STK_HD struct stk_pointwise_data stk__job_pointwise_data(const struct stk_job *job)
 {
 	struct stk_pointwise_data d;

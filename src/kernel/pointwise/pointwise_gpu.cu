@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Pointwise functions on the GPU: the functions of pointwise_element.h, with one output per thread. Lookups of bytes are jobs over images
- * (kernel/image/image.h), or have their own kernel (pointwise_gpu_lookup.cu). */
+ * Pointwise functions on the GPU, with one output per thread, by the functions of pointwise_element.h. Lookups of bytes run as jobs over images
+ * (kernel/image/image.h) or in their own kernel (pointwise_gpu_lookup.cu). */
 #include "kernel/job/job_find.cuh"
 #include "kernel/pointwise/pointwise_element.h"
 

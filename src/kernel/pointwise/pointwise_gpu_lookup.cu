@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Lookups of bytes on the GPU whose entries are not bytes, or are fewer than 256. The table is in shared memory, and a thread looks up the four keys in a
- * word. Other lookups are jobs over images (kernel/image/image.h) or are made value by value (pointwise_gpu.cu). */
+ * word. Other lookups run as jobs over images (kernel/image/image.h) or value by value (pointwise_gpu.cu). */
 #include "kernel/job/job_find.cuh"
 #include "kernel/job/job_place.h"
 #include "kernel/pointwise/pointwise_element.h"
@@ -8,7 +8,7 @@
 
 #define THREADS STK_JOB_THREADS
 #define KEYS STK_LOOKUP_KEYS
-#define WORDS (KEYS / (4 * THREADS)) /* words of keys for each thread */
+#define WORDS (KEYS / (4 * THREADS)) /* number of words of keys that each thread looks up */
 #define TABLE 256
 
 /* The entries of four adjacent keys. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Flat jobs that keep or replace values depending on their position: erase and grid_mask. A thread moves an aligned piece of 16 bytes at once. A mask of 16
- * bits says which bytes are replaced, with the lowest bit for the first byte. For erase it is computed row by row, for grid_mask pixel by pixel. */
+ * Flat jobs that keep or replace values depending on their position: erase and grid_mask. A thread processes an aligned piece of 16 bytes at once. A mask of
+ * 16 bits says which of its bytes are replaced; the lowest bit is for the first byte. The mask is computed row by row for erase, pixel by pixel for
+ * grid_mask. */
 #include "kernel/job/job_find.cuh"
 #include "kernel/job/job_place.h"
 #include "kernel/pointwise/pointwise_element.h"
@@ -17,8 +18,8 @@ static __device__ __forceinline__ uint32_t bits_of(uint32_t at, uint32_t n)
 	return ((1u << n) - 1) << at;
 }
 
-/* Returns a word with ff for each of four bits that is set. The product has each bit at four different positions, one of which is the lowest bit of its
- * byte. */
+/* Returns a word whose byte k is ff if bit k is set, and 0 otherwise, for k from 0 to 3. The product has each bit at four positions, one of which is the
+ * lowest bit of its byte. */
 static __device__ __forceinline__ uint32_t bytes_of(uint32_t bits)
 {
 	return ((bits & 15) * 0x204081u & 0x1010101u) * 255u;
@@ -58,15 +59,15 @@ static __device__ __forceinline__ uint32_t mix(uint32_t word, uint32_t other, ui
 	return (word & ~bytes) | (other & bytes);
 }
 
-/* Replaces the bytes in `mask` by those of `other`. */
+/* Replaces the bytes of `piece` whose bits in `mask` are set by those of `other`. */
 static __device__ __forceinline__ uint4 mix_pieces(const uint4 &piece, const uint4 &other, uint32_t mask)
 {
 	return make_uint4(mix(piece.x, other.x, mask), mix(piece.y, other.y, mask >> 4), mix(piece.z, other.z, mask >> 8),
 		mix(piece.w, other.w, mask >> 12));
 }
 
-/* Makes the job's pieces. mask_of(first): the mask for the piece with outputs first, first + 1, ...; replace(first): the bytes that replace its outputs. The
- * pieces at the ends of the job have fewer outputs. */
+/* Makes the job's pieces. mask_of(first): returns the mask for the piece that begins with output `first`; replace(first): returns the bytes that replace its
+ * outputs. The pieces at the ends of the job have fewer outputs. */
 template <typename M, typename R>
 static __device__ __forceinline__ void make_pieces(const stk_job_gpu_view &v, const stk_job_gpu_item &it, M mask_of, R replace)
 {
@@ -87,9 +88,9 @@ static __device__ __forceinline__ void make_pieces(const stk_job_gpu_view &v, co
 
 /* ---- grid_mask ---- */
 
-/* The pixels of a job. (x, y) is the first pixel of a piece, and `before` of its outputs are before the piece. */
+/* The pixels of a job. (x, y): the first pixel of a piece; before: number of this pixel's outputs that are in the previous piece. */
 struct pixels {
-	uint32_t wide, width, height; /* outputs in a pixel, pixels in a row, rows in a frame */
+	uint32_t wide, width, height; /* number of outputs in a pixel, of pixels in a row, and of rows in a frame */
 	uint32_t x, y, before;
 };
 
@@ -101,10 +102,11 @@ static __device__ __forceinline__ void find_pixel(pixels &p, uint32_t first)
 	p.before = first - at * p.wide;
 }
 
-/* Returns the mask of a piece for pixels of any size, which may continue in the next row. */
+/* Returns the mask of a piece for pixels of any size. The piece may continue in the next row. */
 static __device__ __forceinline__ uint32_t mask_pixels(const stk_pointwise_grid &g, pixels p, uint32_t size)
 {
-	uint32_t mask = 0, left = min(p.wide - p.before, (uint32_t)PIECE) * size; /* bytes of the pixel from byte `at` on */
+	uint32_t mask = 0, left = min(p.wide - p.before, (uint32_t)PIECE) * size; /* number of bytes of the current pixel from byte
+	                                                                           * `at` on */
 	for (uint32_t at = 0; at < PIECE; at += left, left = min(p.wide, (uint32_t)PIECE) * size) {
 		if (stk__pointwise_in_square(&g, (int32_t)p.x, (int32_t)p.y))
 			mask |= bits_of(at, min(left, (uint32_t)PIECE));
@@ -116,7 +118,7 @@ static __device__ __forceinline__ uint32_t mask_pixels(const stk_pointwise_grid 
 	return mask & ALL;
 }
 
-/* Returns the mask of a piece for pixels of WIDE outputs of SIZE bytes, if the whole piece is in one row. */
+/* Returns the mask of a piece that lies in one row, for pixels of WIDE outputs of SIZE bytes. */
 template <int WIDE, int SIZE> static __device__ __forceinline__ uint32_t mask_row(const stk_pointwise_grid &g, const pixels &p)
 {
 	const float ys = (float)(int32_t)p.y * g.s, yc = (float)(int32_t)p.y * g.c;
@@ -133,7 +135,7 @@ template <int WIDE, int SIZE> static __device__ __forceinline__ uint32_t mask_ro
 	return mask >> p.before * SIZE & ALL;
 }
 
-/* Runs grid_mask. WIDE: outputs in a pixel; SIZE: bytes of an output; 0: any number. */
+/* Runs grid_mask. WIDE: number of outputs in a pixel; SIZE: bytes of an output; 0 stands for any number. */
 template <int WIDE, int SIZE> static __device__ __forceinline__ void mask_grid(const stk_job_gpu_view &v, const stk_job_gpu_item &it)
 {
 	const stk_pointwise_grid g = STK_PARAMS(stk_pointwise, &it.job).grid;
@@ -168,11 +170,12 @@ static __device__ __forceinline__ void mask_any_grid(const stk_job_gpu_view &v, 
 
 /* ---- erase ---- */
 
-/* The bounds of regions as in stk__pointwise_bounds, and the shape. A row contains the outputs that have the same index in all dimensions but the last. */
+/* The bounds of regions as in stk__pointwise_bounds, and the tensor's shape. A row consists of the outputs that have the same index in all dimensions but
+ * the last. */
 struct erased {
 	const int64_t *bounds;
 	int32_t regions, ndim;
-	uint32_t length; /* outputs in a row */
+	uint32_t length; /* number of outputs in a row */
 	const int64_t *shape;
 };
 
@@ -188,7 +191,7 @@ static __device__ __forceinline__ bool has_row(const erased &e, const int64_t *b
 	return inside;
 }
 
-/* Returns the mask of the bytes of a row that are in regions, for outputs at .. at + n - 1, which begin at `byte` of the piece. */
+/* Returns a mask of the bytes that are in regions, for outputs at .. at + n - 1 of a row. The first of them is at byte `byte` of the piece. */
 static __device__ __forceinline__ uint32_t row_bits(const erased &e, uint32_t row, uint32_t at, uint32_t n, uint32_t byte, uint32_t size)
 {
 	uint32_t mask = 0;

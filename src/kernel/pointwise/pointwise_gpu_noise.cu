@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Noise on the GPU: the functions of pointwise_element.h with several outputs per thread, since one block of draws is enough for four normal numbers, or for
- * two pixels of salt and pepper. Parameters of the Poisson distributions are computed once for each value of a byte. */
+ * Noise on the GPU, by the functions of pointwise_element.h, with several outputs per thread: one block of draws is enough for four normally distributed
+ * numbers, or for two pixels of salt and pepper. Parameters of the Poisson distributions are computed once for each value of a byte. */
 #include "kernel/common/pixels.cuh"
 #include "kernel/job/job_find.cuh"
 #include "kernel/job/job_place.h"
 #include "kernel/pointwise/pointwise_element.h"
 
 #define THREADS STK_JOB_THREADS
-#define SPAN STK_JOB_OUTPUTS /* values of a thread block, or half of its pixels for salt and pepper */
+#define SPAN STK_JOB_OUTPUTS /* number of values that a thread block makes; for salt and pepper, half the number of its pixels */
 
-/* Rounds like stk__store_double to a byte. */
+/* Rounds to a byte like stk__store_double. */
 static __device__ __forceinline__ uint32_t nearest_byte(double x)
 {
-	x = x > 0 ? x : 0; /* NaN too */
+	x = x > 0 ? x : 0; /* NaN becomes 0 too */
 	x = x < 255 ? x : 255;
 	int32_t whole = (int32_t)x;
 	return (uint32_t)(whole + (x - (double)whole >= 0.5));
@@ -53,7 +53,7 @@ static __device__ __forceinline__ void add_normals(const stk_pointwise_noise &n,
 
 /* ---- salt and pepper ---- */
 
-/* Returns the value that replaces a pixel with these draws, or NULL if it is not replaced. */
+/* Returns the value that replaces a pixel, or NULL if the pixel stays unchanged. whether, which: the pixel's draws. */
 static __device__ __forceinline__ const uint8_t *replacement(const stk_pointwise_noise &n, uint32_t whether, uint32_t which)
 {
 	if (!(stk__unit_hd(whether) < n.prob))
@@ -61,7 +61,7 @@ static __device__ __forceinline__ const uint8_t *replacement(const stk_pointwise
 	return stk__unit_hd(which) < n.salt_share ? n.salt : n.pepper;
 }
 
-/* Replaces pixel `at`, counted over all, by the value `by`, or copies it if `by` is NULL. */
+/* Replaces pixel `at`, counted over all frames, by the value `by`, or copies it if `by` is NULL. */
 static __device__ __forceinline__ void replace_pixel(
 	const stk_pointwise_noise &n, const stk_pointwise_data &d, uint32_t at, const uint8_t *by)
 {
@@ -100,7 +100,8 @@ static __device__ __forceinline__ void replace_pixels(
 
 /* ---- Poisson ---- */
 
-/* The parameters that depend on the mean for each value of a byte, reciprocals of integers, and a list of the outputs that need the slower algorithm. */
+/* For each value of a byte, the parameters that depend on the mean. Also the reciprocals of integers, and a list of the outputs that need the slower
+ * algorithm. */
 struct poisson_tables {
 	double mean[256], rare[256], a[256], b[256], limit[256], reciprocal[101];
 	uint32_t left;
@@ -143,7 +144,7 @@ static __device__ __forceinline__ double draw_small(const poisson_tables &t, dou
 	return (double)k;
 }
 
-/* Returns whether the first iteration of stk__pointwise_poisson_large gives its result without a logarithm; *k is the result. */
+/* Returns whether the first iteration of stk__pointwise_poisson_large has its result without a logarithm. *k: set to that result. */
 static __device__ __forceinline__ bool draw_soon(const poisson_tables &t, const stk_philox_block &draws, uint32_t x, double *k)
 {
 	double u = stk__pointwise_double(draws.v[0], draws.v[1]) - 0.5, v = 1 - stk__pointwise_double(draws.v[2], draws.v[3]),
@@ -152,8 +153,8 @@ static __device__ __forceinline__ bool draw_soon(const poisson_tables &t, const 
 	return us >= 0.07 && v <= t.limit[x];
 }
 
-/* Draws from the Poisson distributions for values of bytes. Outputs that need the slower algorithm are put on a list, so that a whole warp does not wait for
- * one lane. */
+/* Draws from the Poisson distributions whose means are the values of bytes. Outputs that need the slower algorithm are first put on a list, so that a whole
+ * warp does not wait for one lane. */
 static __device__ __forceinline__ void shoot_bytes(
 	const stk_pointwise_noise &n, const stk_pointwise_data &d, uint32_t first, uint32_t end, poisson_tables &t)
 {

@@ -6,7 +6,7 @@
 
 /* ---- lookup ---- */
 
-/* The memory written must not overlap the memory read; otherwise the compiler would load everything again after each byte that is stored. */
+/* `restrict` promises that the stores do not change the memory that is read; without it, the compiler would load everything again after each stored byte. */
 #define LOOKUP_BYTES(type)                                                                                                                 \
 	do {                                                                                                                               \
 		type table[256], *restrict dst = (type *)(void *)d->dst;                                                                   \
@@ -45,13 +45,13 @@ static void lookup_bytes(const struct stk_pointwise *p, const struct stk_pointwi
 
 /* ---- erase ---- */
 
-/* Fills a run of n outputs from output i on. */
+/* Fills n outputs, from output i on. */
 static void fill_run(const struct stk_pointwise *p, const struct stk_pointwise_data *d, int64_t i, int64_t n)
 {
 	int32_t size = d->dst_size;
 	uint8_t *dst = d->dst + i * size;
 	int64_t divisor = p->erase.fill_divisor, fills = p->erase.n_fills, same = fills == 1 ? n : divisor - i % divisor;
-	if (divisor == 1 && fills > 1) { /* interleaved channels: writes the first few fills, then copies them */
+	if (divisor == 1 && fills > 1) { /* interleaved channels: writes the fills for a few pixels, then copies them */
 		int64_t few = n < fills ? n : fills;
 		for (int64_t k = 0; k < few; k++)
 			memcpy(dst + k * size, stk__pointwise_fill(p, d, i + k), (size_t)size);
@@ -79,11 +79,11 @@ static void noise_run(const struct stk_pointwise *p, const struct stk_pointwise_
 	}
 }
 
-/* Fills a region's dimensions from the k-th on; `index` is the index that the dimensions before it lead to. */
+/* Fills the part of a region that lies at `index` of the dimensions before the k-th. */
 static void fill_region(const struct stk_pointwise *p, const struct stk_pointwise_data *d, int32_t region, int32_t k, int64_t index)
 {
 	const int64_t *bounds = stk__pointwise_bounds(p, d, region, k);
-	int64_t run = 1; /* outputs per index of the k-th dimension, used if all later dimensions are erased as a whole */
+	int64_t run = 1; /* number of outputs per index of the k-th dimension, if the region covers all later dimensions as a whole */
 	bool whole = true;
 	for (int32_t j = k + 1; j < p->erase.ndim; j++) {
 		const int64_t *inner = stk__pointwise_bounds(p, d, region, j);
@@ -106,7 +106,7 @@ static void erase(const struct stk_pointwise *p, const struct stk_pointwise_data
 
 /* ---- grid ---- */
 
-/* Pixels of a row are x_divisor outputs apart, and rows y_divisor. All outputs in between belong to the pixel. */
+/* Zeroes pixels. Pixels of a row are x_divisor outputs apart, and rows y_divisor. All outputs in between belong to the pixel. */
 static void grid(const struct stk_pointwise *p, const struct stk_pointwise_data *d)
 {
 	const struct stk_pointwise_grid *g = &p->grid;

@@ -27,7 +27,7 @@ STK_HD double stk__preemphasis_load(const struct stk_job *job, int64_t i)
 	return job->src_dtype[0] == STK_FLOAT64 ? *(const double *)(const void *)at : (double)stk__job_float(at, job->src_dtype[0]);
 }
 
-/* Makes output i of the job, in C and CUDA. */
+/* Computes output i of the job, in C and CUDA. */
 STK_HD void stk__preemphasis_one(const struct stk_job *job, uint32_t i)
 {
 	const struct stk_preemphasis *p = &STK_PARAMS(stk_preemphasis, job);
@@ -45,7 +45,7 @@ STK_HD void stk__preemphasis_one(const struct stk_job *job, uint32_t i)
 STK_MUST_USE enum stk_status stk__job_preemphasis(struct stk_jobs *jobs, const struct stk_preemphasis *p, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err);
 
-/* Runs the job on the CPU. The _avx2 function is the same source compiled for 256-bit registers. */
+/* Runs the job on the CPU. The _avx2 function is compiled from the same source for 256-bit registers. */
 void stk__preemphasis_run(const struct stk_job *job);
 void stk__preemphasis_run_avx2(const struct stk_job *job);
 

@@ -14,7 +14,7 @@ static void full_view(struct stk_pass *p)
 
 void stk__recipe_begin(struct stk_recipe *r, int32_t w, int32_t h, int32_t c)
 {
-	memset(r, 0, sizeof *r); /* steps are compared as bytes */
+	memset(r, 0, sizeof *r); /* padding is zeroed too, since steps are compared as bytes */
 	stk__pass_begin(&r->pass, STK_UINT8, w, h, c);
 }
 
@@ -32,7 +32,7 @@ static bool same_but_for_geometry(const struct stk_pass *a, const struct stk_pas
 	       memcmp(a->steps, b->steps, sizeof a->steps) == 0;
 }
 
-/* Adds the operator's changes to the recipe; `made` has only the geometry of this operator. */
+/* Adds an operator's geometry to the recipe. made: a pass that has only this geometry. */
 static void take_over(struct stk_recipe *r, const struct stk_pass *made)
 {
 	uint8_t filled = r->pass.has_fill;
@@ -77,7 +77,7 @@ bool stk__recipe_window(struct stk_recipe *r, const struct stk_recipe_window *w,
 		m->places[a] = w->places[a];
 		m->draw[a] = w->draw[a];
 	}
-	/* Adds one window of the same extents, which is inside of the image only if all random windows are: the recipe takes just the extents and the fill from it. */
+	/* Adds a window of the same extents, which is inside of the image only if all random windows are. The recipe only uses its extents and its fill. */
 	stk__pass_window(&made, (struct stk_rect){inside ? 0 : size[0], 0, w->w, w->h}, inside ? NULL : fill);
 	r->n_moves++;
 	take_over(r, &made);
@@ -109,7 +109,7 @@ bool stk__recipe_supports(const struct stk_recipe *r)
 		  p->in_w > 0 && p->in_h > 0 && stk__pass_supports(p) && (p->dtype == STK_UINT8 || floats(p));
 	for (int32_t i = 0; i < p->n_steps; i++)
 		ok &= !mixes(&p->steps[i]);
-	/* Divisions by a factor are exact as long as the number times the divisor is below 2^32. */
+	/* Division by multiplication with a factor is exact as long as the number times the divisor is below 2^32. */
 	int64_t divided = (int64_t)p->w * (p->h > p->c ? p->h : p->c);
 	return ok && elements * divided < (int64_t)1 << 32;
 }

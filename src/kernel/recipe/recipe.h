@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Recipes describe the processing of images of one size that are in memory, if the differences between samples follow only from their positions in the
- * epoch. A recipe is a pass (kernel/pass/pass.h) without a sampler, whose windows and mirrors may be random. A batch then needs no work per sample on the
- * host: the kernel finds the sample at a position of the epoch, draws the random numbers of the operators' streams (base/philox.h), and writes the finished
- * image. From tables it also copies other known data of the sample.
+ * A recipe describes how to process images of one size that are in memory, if samples differ only in ways that follow from their positions in the epoch. A
+ * recipe is a pass (kernel/pass/pass.h) without a sampler, whose windows and mirrors may be random. Then the host does no work per sample: the kernel finds
+ * the sample at a position of the epoch, draws the random numbers of the operators' streams (base/philox.h), and writes the finished image. It also copies
+ * other data of the sample, such as labels, from tables.
  *
  * Usage:
  *     stk__recipe_begin(&r, 32, 32, 3);
@@ -36,10 +36,11 @@ struct stk_recipe_coin {
 	float chance;
 };
 
-/* The geometry of one operator: for each outcome of its coins (the first coin is bit 0), the position in its input that position k of its output comes from.
- * The start of a random window is increased by a random number from 0 to places - 1, which is made from draw number `draw` (0 .. 3) of the stream. */
+/* The geometry of one operator. For each outcome of its coins (the first coin is bit 0), `map` says from which position of the input position k of the
+ * output comes. The start of a random window is increased by a random number from 0 to places - 1, which comes from draw number `draw` (0 .. 3) of the
+ * stream. */
 struct stk_recipe_move {
-	struct stk_axis_map map[STK_RECIPE_VARIANTS][2]; /* with `fills`, positions outside of low .. high - 1 are fill */
+	struct stk_axis_map map[STK_RECIPE_VARIANTS][2]; /* if `fills` is set, positions outside of low .. high - 1 get the fill value */
 	struct stk_recipe_coin coin[STK_RECIPE_COINS];
 	int32_t n_coins;
 	int32_t fills;
@@ -48,11 +49,11 @@ struct stk_recipe_move {
 	int32_t draw[2];
 };
 
-/* Plain data, which a kernel takes by value. */
+/* Plain data without pointers, so that it can be passed to a kernel by value. */
 struct stk_recipe {
 	int32_t n_moves;
 	struct stk_recipe_move moves[STK_RECIPE_MOVES];
-	struct stk_pass pass; /* the pass of every sample, except `pre`, its geometry */
+	struct stk_pass pass; /* the pass of every sample, except for its geometry `pre` */
 };
 
 void stk__recipe_begin(struct stk_recipe *r, int32_t w, int32_t h, int32_t c);
@@ -60,7 +61,7 @@ void stk__recipe_begin(struct stk_recipe *r, int32_t w, int32_t h, int32_t c);
 struct stk_recipe_window {
 	uint64_t key;
 	int32_t w, h;
-	int32_t before[2]; /* the window begins at a random number from 0 to places - 1, minus `before` */
+	int32_t before[2]; /* the window begins at (a random number from 0 to places - 1) - before */
 	uint32_t places[2];
 	int32_t draw[2];
 };
@@ -68,10 +69,10 @@ struct stk_recipe_window {
  * would need two fills. */
 bool stk__recipe_window(struct stk_recipe *r, const struct stk_recipe_window *window, const float *fill);
 
-/* Appends an operator that was lowered to a separate pass for each outcome of its coins; stk__recipe_next has begun each variants[i]. Returns false if
+/* Appends an operator. variants: for each outcome of its coins, a pass to which the operator was lowered, begun by stk__recipe_next. Returns false if
  * variants differ in more than windows and mirrors or have a sampler, or if the recipe has STK_RECIPE_MOVES moves already or would need two fills. */
 bool stk__recipe_move(struct stk_recipe *r, const struct stk_recipe_coin *coins, int32_t n_coins, const struct stk_pass *variants);
-/* Begins a pass like the recipe's so far, over an image of the size of the recipe's output so far. */
+/* Begins the pass of the next operator. It has the recipe's steps so far, but no geometry yet, and its source has the size of the recipe's output so far. */
 void stk__recipe_next(const struct stk_recipe *r, struct stk_pass *p);
 
 /* Returns whether the recipe can run: images of up to STK_RECIPE_CHANNELS channels, no sampler, steps that mix no channels, and an output of uint8, float16,
@@ -86,7 +87,7 @@ struct stk_recipe_run {
 	struct stk_shuffle shuffle;
 };
 
-/* A table of known data of each sample: `bytes` bytes at from + id * bytes. */
+/* A table with data of each sample: `bytes` bytes at from + id * bytes. */
 struct stk_recipe_table {
 	const uint8_t *from;
 	uint8_t *to;
@@ -94,37 +95,39 @@ struct stk_recipe_table {
 };
 
 struct stk_recipe_divisor {
-	uint32_t n, factor; /* x / n == x * factor >> 32 for all x that occur; factor 0: n is 1 */
+	uint32_t n, factor; /* x / n equals x * factor >> 32 for all x that occur; factor 0 stands for n = 1 */
 };
 
-/* One batch. The pointers are either all host pointers or all device pointers, and the struct is on the same side. */
+/* A batch. All pointers are host pointers, or all are device pointers, and the struct itself is in the same memory. */
 struct stk_recipe_batch {
 	const struct stk_recipe *recipe; /* NULL: only tables */
-	const uint8_t *images;  /* interleaved uint8, image i at i * image_bytes; readable past the end as stk__pass_run requires */
-	const int64_t *indices; /* the sample of an entry of the order; NULL: the entry is the sample */
-	uint8_t *to;            /* dense: image after image */
+	const uint8_t *images;           /* interleaved uint8; image i begins at i * image_bytes; bytes past the end must be readable as for
+	                         * stk__pass_run */
+	const int64_t *indices;          /* for each entry of the order its sample; NULL: entries are samples */
+	uint8_t *to;                     /* dense: image after image */
 	int64_t image_bytes;
-	int32_t count, planar; /* planar: CHW, otherwise HWC */
+	int32_t count, planar; /* planar: whether outputs are CHW, otherwise HWC */
 	int32_t n_runs, n_tables;
 	int32_t finish; /* enum stk_recipe_finish */
 	/* for STK_RECIPE_AFFINE: whether the affine step also applies to the fill; otherwise the fill is stored unchanged */
 	int32_t fill_before;
 	uint32_t elements;                      /* number of elements in an output image */
-	struct stk_recipe_divisor outer, inner; /* for finding an element from its index: CHW: plane, row; HWC: row, pixel */
+	struct stk_recipe_divisor outer, inner; /* divisors that turn an element's index into its position. CHW: size of a plane, of a
+	                                         * row; HWC: size of a row, of a pixel */
 	struct stk_recipe_run runs[STK_RECIPE_RUNS];
 	struct stk_recipe_table tables[STK_RECIPE_TABLES];
 };
 
-/* How an element is finished: by the pass's steps one after the other, or, in the usual case, by a single affine step. */
+/* How an element is finished: by the pass's steps one after the other or, in the usual case, by a single affine step. */
 enum stk_recipe_finish { STK_RECIPE_STEPS, STK_RECIPE_AFFINE };
 
-/* Sets all fields that are the same for all batches of a recipe, except addresses. r: in host memory. */
+/* Sets all fields that are the same for all batches of a recipe, except addresses. r: must be in host memory. */
 void stk__recipe_layout(struct stk_recipe_batch *b, const struct stk_recipe *r, bool planar);
 
 /* Makes the pass of the sample at a position of an epoch. */
 void stk__recipe_pass(const struct stk_recipe *r, uint32_t epoch, uint64_t position, struct stk_pass *p);
 
-/* Returns the bytes of scratch memory that the pass of any sample needs. */
+/* Returns how many bytes of scratch memory the pass of any sample needs at most. */
 size_t stk__recipe_scratch(const struct stk_recipe *r);
 
 /* Load the kernel, and launch it for a batch. Call these inside stk__gpu_enter. */

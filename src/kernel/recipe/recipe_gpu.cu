@@ -5,7 +5,7 @@
 #include "kernel/recipe/recipe_hd.h"
 
 #define RECIPE_THREADS STK_RECIPE_THREADS
-#define STAGED 12288 /* bytes of the largest image that shared memory holds: 64 x 64 pixels of 3 channels */
+#define STAGED 12288 /* bytes of the largest image that is copied to shared memory: 64 x 64 pixels of 3 channels */
 
 /* Values that are the same for all elements of a thread block. */
 struct picture {
@@ -15,7 +15,7 @@ struct picture {
 	uint8_t *to;
 };
 
-/* The constants of the usual finish for each channel, in shared memory, since the elements of a thread have different channels. */
+/* For each channel, the constants of the usual way to finish an element. They are in shared memory, since the elements of a thread have different channels. */
 struct constants {
 	float scale[STK_RECIPE_CHANNELS], bias[STK_RECIPE_CHANNELS], fill[STK_RECIPE_CHANNELS];
 };
@@ -30,7 +30,7 @@ static __device__ __forceinline__ bool holds(const stk_axis_map &m, int32_t at)
 	return at >= m.low && at < m.high;
 }
 
-/* Computes an element with the pass's steps. */
+/* Computes an element with all steps of the pass. */
 static __device__ __forceinline__ float by_steps(const stk_pass &p, float v, int c, bool valid)
 {
 	int32_t channels = p.in_c;
@@ -143,7 +143,8 @@ static __device__ __forceinline__ void write(const stk_recipe_batch &b, const st
 	}
 }
 
-/* For the usual images, with three channels and widths of whole quads of pixels, a thread computes the position of a quad once for its twelve values. */
+/* The usual images have three channels and a width that is a multiple of four. For these, a thread computes the position of a quad (four pixels) once for
+ * its twelve values. */
 #define QUAD 4
 #define COLORS 3
 
@@ -226,7 +227,7 @@ static __device__ __forceinline__ const uint8_t *stage(const stk_recipe_batch &b
 	return (const uint8_t *)shared;
 }
 
-/* Loads the constants of one channel; each thread takes one. */
+/* Loads the constants of one channel. Called by one thread for each channel. */
 static __device__ __forceinline__ void take_constants(const stk_recipe_batch &b, const stk_pass &p, int32_t c, constants &k)
 {
 	int32_t affine = p.has_fill && b.fill_before, fill = b.fill_before ? 0 : 1;
@@ -244,7 +245,7 @@ extern "C" __global__ void __launch_bounds__(RECIPE_THREADS) recipe_run(const __
 	int32_t sample = (int32_t)blockIdx.x, thread = (int32_t)threadIdx.x;
 	const stk_recipe_run &run = *stk__recipe_find_run(&b, sample);
 	int64_t position = stk__recipe_position(&run, sample);
-	if (thread == 0) /* different warps find the sample, draw its random numbers, and load the constants */
+	if (thread == 0) /* different warps find the sample, draw its random numbers, and load the constants, at the same time */
 		id = stk__recipe_id(&b, &run, position);
 	if (thread == 32 && b.recipe)
 		stk__recipe_place(b.recipe, run.epoch, (uint64_t)position, pre);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs a recipe's batch in plain C. The tests compare the kernel with it; it is not part of the library. */
+ * Runs a recipe's batch in plain C, so that tests can compare the kernel with it. Not part of the library. */
 #ifndef STK_KERNEL_RECIPE_REFERENCE_H
 #define STK_KERNEL_RECIPE_REFERENCE_H
 

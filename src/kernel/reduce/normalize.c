@@ -44,7 +44,7 @@ enum stk_status stk__job_normalize(struct stk_jobs *jobs, const struct stk_job_n
 
 /* ---- on the GPU ---- */
 
-/* The launches, counted from STK_LAUNCH_normalize: measurements, then outputs. */
+/* The launches, counted from STK_LAUNCH_normalize: MEASURE measures groups, then ANY or FLAT makes the outputs. */
 enum { MEASURE, ANY, FLAT };
 static const struct stk_job_launch launches[] = {
 	[MEASURE] = {"normalize_gpu", "job_measure", 0},
@@ -52,7 +52,7 @@ static const struct stk_job_launch launches[] = {
 	[FLAT] = {"normalize_gpu_flat", "job_normalize_flat", 0},
 };
 
-/* Returns whether the normalisation measures nothing: the mean and the factor of each group are given and uploaded with the tables. */
+/* Returns whether nothing is measured: the mean and the factor of each group are given, and are uploaded with the tables. */
 static bool is_given(const struct stk_job *job)
 {
 	const struct stk_job_normalize *n = &STK_PARAMS(stk_job_normalize, job);
@@ -82,8 +82,8 @@ static void place(struct stk_job *job, const void *given, uint8_t *to)
 	struct stk_job host = *job;
 	host.constants = given;
 	for (uint32_t k = 0; k < STK_PARAMS(stk_job_normalize, job).groups.groups; k++, to += 2 * sizeof(double)) {
-		double stats[] = {
-			stk__job_mean(&host, k, 0), stk__job_factor(&host, k, 0)}; /* in the form that measuring the group would produce */
+		double stats[] = {stk__job_mean(&host, k, 0), stk__job_factor(&host, k, 0)}; /* in the form that measuring the group would
+			                                                            * produce */
 		memcpy(to, stats, sizeof stats);
 	}
 }

@@ -5,9 +5,10 @@
 
 #include "kernel/reduce/reduce.h"
 
-/* Computes (x - mean) * factor + shift, in double. factor is scale / sqrt(variance + epsilon), or 0 if the values do not vary. Bytes are measured by exact
- * sums of values and of squares (stk__job_spread). The job's constants are n_mean means, followed by n_factor factors. n_mean and n_factor are each 1, the
- * number of groups, or 0 if the mean or the factor is measured. Source 1 is the mean and the factor of each output's group, in the job's work memory. */
+/* Computes (x - mean) * factor + shift, in double. factor is scale / sqrt(variance + epsilon), or 0 if all values are equal. Groups of bytes are measured by
+ * exact sums of values and of squares (stk__job_spread). The job's constants are n_mean means, followed by n_factor factors. n_mean and n_factor are each 1,
+ * or the number of groups, or 0 if the mean or the factor is measured. Source 1 of the job is the pair of mean and factor for each output, in the job's work
+ * memory. */
 struct stk_job_normalize {
 	int32_t n_mean, n_factor;
 	int64_t ddof;
@@ -16,7 +17,7 @@ struct stk_job_normalize {
 };
 STK_PARAMS_FIT(stk_job_normalize);
 
-/* Makes the job. n: all parameters except the groups. reduced: a bit for each dimension of `in` that a group spans. given: n_mean means, then n_factor
+/* Makes the job. n: all parameters except the groups. reduced: a mask of the dimensions of `in` over which groups extend. given: n_mean means, then n_factor
  * factors. `in` has at most STK_JOB_MOST elements. */
 STK_MUST_USE enum stk_status stk__job_normalize(struct stk_jobs *jobs, const struct stk_job_normalize *n, const double *given,
 	const struct stk_tensor *in, const struct stk_tensor *out, uint32_t reduced, struct stk_error *err);

@@ -6,7 +6,7 @@
 
 #define THREADS STK_JOB_THREADS
 
-/* A term of a sum: the value minus the mean, or its square. */
+/* The terms of a sum: the value minus the mean, or the square of that. */
 struct term {
 	double mean;
 	bool squares;
@@ -25,7 +25,7 @@ static __device__ __forceinline__ double sum_elements(const stk_job &job, const 
 	return sum;
 }
 
-/* Returns the sum of all threads' sums, added pairwise in the order that reduce.h fixes, to all threads. */
+/* Returns the sum of all threads' sums, in all threads. Adds them pairwise in the order that reduce.h fixes. */
 static __device__ __forceinline__ double sum_lanes(double sum)
 {
 	__shared__ double sums[STK_JOB_PARTIAL_SUMS];
@@ -41,7 +41,7 @@ static __device__ __forceinline__ double sum_lanes(double sum)
 	return total;
 }
 
-/* Measures a group with one thread, or if `together` with all threads of the thread block. */
+/* Measures a group: with this thread only, or with all threads of the thread block if `together` is set. */
 static __device__ __forceinline__ void measure_group(const stk_job &job, uint32_t group, bool together)
 {
 	const stk_job_normalize &n = STK_PARAMS(stk_job_normalize, &job);

@@ -15,7 +15,7 @@ static __device__ __forceinline__ stats stats_of(const stk_job_gpu_item &it, uin
 	return s;
 }
 
-/* Does the same as stk__job_normalize_one. */
+/* Computes an output like stk__job_normalize_one. */
 static __device__ __forceinline__ float normalized(double x, const stats &s, double shift)
 {
 	return (float)((x - s.mean) * s.factor + shift);
@@ -45,7 +45,7 @@ template <typename T> struct normalizing {
 		}
 		store_floats<T>(it, s, v);
 	}
-	/* Pieces that are THREADS pieces apart begin with different channels in turn, since 3 does not divide their distance. */
+	/* Pieces that are THREADS pieces apart begin with different channels in turn, since their distance is not a multiple of 3. */
 	static __device__ __forceinline__ void run(const stk_job_gpu_item &it, const many_pieces<N> &s)
 	{
 		double x[together<N>::OUTPUTS], shift = STK_PARAMS(stk_job_normalize, &it.job).shift;

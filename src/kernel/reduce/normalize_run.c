@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Normalisation on the CPU: sums over groups in the order that reduce.h fixes, then a pass over all elements. */
+ * Normalisation on the CPU: adds up groups in the order that reduce.h fixes, then goes over all elements. */
 #include "kernel/reduce/reduce_run.h"
 
 #include "kernel/convert/convert.h"
@@ -18,7 +18,7 @@ static inline double term(float x, const double *about)
 	return about ? (x - *about) * (x - *about) : (double)x;
 }
 
-/* Adds a run of n values to the partial sums. The first is element k of the group. */
+/* Adds n consecutive values to the partial sums. k: number of the first one in its group. about: see sum_group. */
 static void add_run(double *sums, uint32_t k, const uint8_t *x, int dtype, int64_t step, uint32_t n, const double *about)
 {
 	float block[STK_JOB_PARTIAL_SUMS];
@@ -36,7 +36,7 @@ static void add_run(double *sums, uint32_t k, const uint8_t *x, int dtype, int64
 	}
 }
 
-/* Returns the sum over a group of the values, or of the squares of their distances from *about. */
+/* Returns the sum over a group of its values or, if `about` is not NULL, of the squares of their distances from *about. */
 static double sum_group(const struct stk_job_groups *g, const uint8_t *base, int dtype, const double *about)
 {
 	const struct stk_job_axis one = {1, 1}, *inner = g->n_reduced ? &g->reduced[g->n_reduced - 1] : &one;

@@ -19,7 +19,7 @@ static void append_axis(struct stk_job_axis *axes, int32_t *n, uint32_t size, ui
 
 void stk__job_groups(struct stk_job_groups *g, const struct stk_desc *d, uint32_t reduced)
 {
-	uint64_t strides[STK_MAX_DIMS], stride = 1; /* may wrap around for a tensor without elements, in which case they are not used */
+	uint64_t strides[STK_MAX_DIMS], stride = 1; /* may wrap around for a tensor without elements, which does not use them */
 	g->groups = g->count = 1;
 	g->n_kept = g->n_reduced = 0;
 	for (int32_t k = d->ndim - 1; k >= 0; k--) {
@@ -35,7 +35,8 @@ void stk__job_groups(struct stk_job_groups *g, const struct stk_desc *d, uint32_
 	}
 }
 
-/* Integers are summed exactly. Their squares are summed as integers only if the result is an integer, since they can exceed 64 bits. */
+/* Chooses the type in which values are added up. Integers are added up exactly. Their squares are added up as integers only if the result is an integer,
+ * since they can exceed 64 bits. */
 static int32_t reduction_domain(enum stk_reduction op, int32_t from, int32_t to)
 {
 	bool squares = op == STK_REDUCE_MEAN_SQUARE || op == STK_REDUCE_RMS, about = op == STK_REDUCE_VARIANCE || op == STK_REDUCE_STD_DEV;

@@ -6,10 +6,12 @@
 #include "kernel/arithmetic/arithmetic_op.h"
 #include "kernel/job/job.h"
 
-/* A tensor's dimensions, divided into those that are reduced and those that are kept; the indices of the kept ones, in order, number the groups. Strides are
- * in elements. The order of sums is fixed. A group's elements are numbered in the order of memory. Fewer than STK_JOB_SERIAL elements are added one after
- * the other. Otherwise there are STK_JOB_PARTIAL_SUMS partial sums, where element k is added to sum k % PARTIAL_SUMS. These are then added pairwise: first
- * those PARTIAL_SUMS/2 apart, then PARTIAL_SUMS/4, ... */
+/* A tensor's dimensions, divided into those that are reduced and those that are kept. Each index along the kept dimensions is a group; groups are numbered
+ * in order. Strides are in elements.
+ *
+ * The order of additions is fixed. The elements of a group are numbered in the order of memory. Fewer than STK_JOB_SERIAL elements are added one after the
+ * other. Otherwise there are STK_JOB_PARTIAL_SUMS partial sums, and element k is added to sum k % PARTIAL_SUMS. The partial sums are then added pairwise:
+ * first those that are PARTIAL_SUMS/2 apart, then those that are PARTIAL_SUMS/4 apart, and so on. */
 #define STK_JOB_PARTIAL_SUMS 256
 #define STK_JOB_SERIAL 1024
 struct stk_job_axis {
@@ -27,31 +29,32 @@ enum stk_reduction {
 	STK_REDUCE_MEAN,
 	STK_REDUCE_MEAN_SQUARE,
 	STK_REDUCE_RMS,
-	STK_REDUCE_VARIANCE, /* about given means. These are source 1: a float or double for all groups or for each group */
+	STK_REDUCE_VARIANCE, /* relative to given means; source 1 has them, as floats or doubles, one for all groups or one for each */
 	STK_REDUCE_STD_DEV,
-	STK_REDUCE_MIN, /* skips NaNs. For no elements MIN gives the type's largest number, MAX its lowest */
+	STK_REDUCE_MIN, /* skips NaNs; without elements, MIN gives the type's largest number, MAX its lowest */
 	STK_REDUCE_MAX,
 };
 
-/* Reduces each group of elements to one output. Values are held in `domain` (arithmetic_op.h) during the reduction: sums of integers are exact, or wrap around
- * if the output's type is an integer; sums in double have the order above. */
+/* Reduces each group of elements to one output. During the reduction values are in the representation `domain` (arithmetic_op.h): sums of integers are
+ * exact, or wrap around if the output's type is an integer; sums in double have the order above. */
 struct stk_job_reduce {
 	int32_t op, domain;
-	int32_t mean_step; /* bytes between the means of consecutive groups; 0: all groups have the same mean */
+	int32_t mean_step; /* distance in bytes between the means of consecutive groups; 0: all groups have the same mean */
 	int64_t ddof;      /* subtracted from the number of elements by VARIANCE and STD_DEV */
 	struct stk_job_groups groups;
 };
 STK_PARAMS_FIT(stk_job_reduce);
 
-/* Makes a reduction. out: dense, one element for each group. Groups follow from in and `reduced`, which has a bit for each dimension. mean: NULL, or a
- * tensor with one element, or one for each group. in has at most STK_JOB_MOST elements. */
+/* Makes a reduction. out: dense, one element for each group. reduced: a mask of the dimensions of `in` that are reduced. mean: NULL, or a tensor with one
+ * element or one for each group. `in` has at most STK_JOB_MOST elements. */
 STK_MUST_USE enum stk_status stk__job_reduce(struct stk_jobs *jobs, enum stk_reduction op, int64_t ddof, const struct stk_tensor *in,
 	const struct stk_tensor *mean, const struct stk_tensor *out, uint32_t reduced, struct stk_error *err);
 
 /* Computes the groups of a tensor with at most STK_JOB_MOST elements. reduced: a mask of the dimensions that are reduced. */
 void stk__job_groups(struct stk_job_groups *g, const struct stk_desc *desc, uint32_t reduced);
 
-/* Adds each group's values to its sum; with `about`, adds the squares of their distances from about[group]. Any thread. */
+/* Adds the values of each group to sums[group]. If `about` is not NULL, adds the squares of their distances from about[group] instead. Any thread may call
+ * this. */
 void stk__job_sums(const struct stk_job_groups *g, const struct stk_tensor *in, const double *about, double *sums);
 
 #endif

@@ -10,7 +10,7 @@
 /* The launches of reductions, counted from STK_LAUNCH_reduce. */
 enum { STK_REDUCE_ANY, STK_REDUCE_COLUMNS, STK_REDUCE_ROWS };
 
-/* Returns the number of thread blocks: short groups take one thread each, long ones a thread block each. */
+/* Returns the number of thread blocks. A short group is reduced by one thread, a long one by a whole thread block. */
 static inline uint32_t stk__group_blocks(const struct stk_job_groups *g)
 {
 	return g->count < STK_JOB_SERIAL ? (g->groups + STK_REDUCE_GROUPS - 1) / STK_REDUCE_GROUPS : g->groups;

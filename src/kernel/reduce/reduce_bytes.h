@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Jobs that reduce or measure bytes on the GPU. Sums of bytes and of their squares are exact in any order, so several thread blocks can share a group, and
- * threads take its elements in the order of memory.
+ * threads process its elements in the order of memory. There are two forms:
  *
- *   columns   few groups, whose elements alternate: the channels of an image, or all of a tensor
+ *   columns   few groups, whose elements alternate: the channels of an image, or a single group
  *   rows      many groups of a few adjacent elements: the channels of each pixel */
 #ifndef STK_KERNEL_REDUCE_BYTES_H
 #define STK_KERNEL_REDUCE_BYTES_H
@@ -13,21 +13,21 @@
 #include "kernel/reduce/reduce_one.h"
 
 enum {
-	STK_JOB_COLUMNS = 12,                 /* maximum number of columns; the actual number divides it */
+	STK_JOB_COLUMNS = 12,                 /* maximum number of columns; the actual number must divide it */
 	STK_JOB_COLUMNS_CHUNK = 16,           /* bytes per load */
-	STK_JOB_COLUMNS_CHUNKS = 3 * 8 * 256, /* chunks per thread block */
+	STK_JOB_COLUMNS_CHUNKS = 3 * 8 * 256, /* chunks that a thread block processes */
 	STK_JOB_ROW = 4,                      /* maximum number of elements in a row */
-	STK_JOB_ROWS = 16 * 256,              /* rows per thread block */
+	STK_JOB_ROWS = 16 * 256,              /* rows that a thread block processes */
 };
 
-/* The sums over the thread blocks of a job with columns, zero at first. For extremes `sum` is the maximum; the minimum is computed as the maximum of the
- * complements. */
+/* The sums over all thread blocks of a job with columns; they begin at 0. For a maximum or minimum, `sum` is the maximum; the minimum is computed as the
+ * maximum of the complements. */
 struct stk_job_totals {
 	unsigned long long sum[STK_JOB_COLUMNS], squares[STK_JOB_COLUMNS];
 	uint32_t arrived; /* number of thread blocks that have finished */
 };
 
-/* Returns whether a reduction or normalisation is computed from integer sums of its bytes, or from their extremes. */
+/* Returns whether a reduction or normalisation can be computed from integer sums of its bytes, or from their minimum or maximum. */
 STK_HD bool stk__job_bytes_serve(const struct stk_job *job)
 {
 	if (job->src_dtype[0] != STK_UINT8)

@@ -11,7 +11,7 @@
 
 /* ---- columns ---- */
 
-/* The reduction of a job's bytes. LEAST is computed as the maximum of the bytes' complements. */
+/* The results that can be computed of a job's bytes. LEAST is computed as the maximum of the bytes' complements. */
 enum what { SUMS, SQUARES, SUMS_AND_SQUARES, GREATEST, LEAST };
 
 static __device__ __forceinline__ what what_of(const stk_job &job)
@@ -25,7 +25,7 @@ static __device__ __forceinline__ what what_of(const stk_job &job)
 							       : SQUARES;
 }
 
-/* A job's bytes: `lead` bytes before the first aligned chunk, the chunks, and the bytes after the last one. */
+/* A job's bytes: `lead` bytes before the first aligned chunk, the chunks, and the bytes after the last chunk. */
 struct stretch {
 	const uint8_t *src;
 	uint32_t n, lead, chunks;
@@ -40,7 +40,7 @@ static __device__ __forceinline__ stretch stretch_of(const stk_job &job)
 	return s;
 }
 
-/* A thread's results for each position in POSITIONS consecutive bytes, or for each column of the job. */
+/* A thread's results, separately for each of POSITIONS consecutive bytes, or later for each column of the job. */
 struct found {
 	uint32_t sum[POSITIONS], squares[POSITIONS];
 };
@@ -55,8 +55,8 @@ template <what WHAT> static __device__ __forceinline__ void take(found &f, int p
 		f.sum[p] = max(f.sum[p], byte);
 }
 
-/* Processes the chunks of the thread block; each thread takes every 256th. 256 chunks are four bytes more than a multiple of POSITIONS, so a thread's three
- * consecutive chunks begin at the positions 0, 4 and 8, relative to its first chunk. */
+/* Processes the chunks of the thread block; each thread processes every 256th of them. 256 chunks are four bytes more than a multiple of POSITIONS bytes. So
+ * three consecutive chunks of a thread begin at the positions 0, 4 and 8, relative to the first of them. */
 template <what WHAT> static __device__ __forceinline__ void take_chunks(const stretch &s, uint32_t block, found &f)
 {
 	const uint4 *from = (const uint4 *)(s.src + s.lead);
@@ -83,13 +83,13 @@ template <what WHAT> static __device__ __forceinline__ void take_chunks(const st
 	}
 }
 
-/* Returns the thread's result for position p, counted from the first aligned chunk. The thread's own first position is 4 * turn, modulo POSITIONS. */
+/* Returns the thread's result for position p, counted from the first aligned chunk. The thread's first byte has position 4 * turn, modulo POSITIONS. */
 static __device__ __forceinline__ uint32_t at_position(const uint32_t *mine, int p, uint32_t turn)
 {
 	return turn == 0 ? mine[p] : turn == 1 ? mine[(p + 8) % POSITIONS] : mine[(p + 4) % POSITIONS];
 }
 
-/* Adds the results of all threads to the thread block's totals. All of its threads must call this. */
+/* Adds the results of all threads to the thread block's totals. All threads of the block must call this. */
 template <what WHAT> static __device__ __forceinline__ void join(const found &f, uint32_t lead, uint32_t columns, stk_job_totals &all)
 {
 	uint32_t turn = threadIdx.x % 3;
@@ -111,7 +111,7 @@ template <what WHAT> static __device__ __forceinline__ void join(const found &f,
 	}
 }
 
-/* Processes the bytes before the first chunk and after the last. Run by the first thread block. */
+/* Processes the bytes before the first chunk and after the last one. Only the first thread block does this. */
 template <what WHAT> static __device__ __forceinline__ void take_edges(const stretch &s, uint32_t columns, stk_job_totals &all)
 {
 	uint32_t behind = threadIdx.x - CHUNK, at = threadIdx.x < CHUNK ? threadIdx.x : s.lead + s.chunks * CHUNK + behind;
@@ -218,7 +218,7 @@ static __device__ __forceinline__ void store_row(const stk_job &job, uint32_t ro
 	stk__job_reduce_store(&job, job.dst + (int64_t)row * stk__job_size(job.dst_dtype), v);
 }
 
-/* Reduces rows of N bytes. The default type of sums, whose results need no conversion, has a loop of its own. */
+/* Reduces rows of N bytes. Results of the default type for sums need no conversion, so they have a loop of their own. */
 template <int N> static __device__ __forceinline__ void reduce_rows(const stk_job &job, uint32_t first, uint32_t end)
 {
 	int32_t op = STK_PARAMS(stk_job_reduce, &job).op;

@@ -5,7 +5,7 @@
 
 #define THREADS STK_JOB_THREADS
 
-/* Combines all threads' parts of a group in the order that reduce.h fixes; thread 0 gets the result. */
+/* Combines the results of all threads in the order that reduce.h fixes. Only thread 0 gets the result. */
 static __device__ __forceinline__ stk_job_value join_lanes(const stk_job &job, stk_job_value part)
 {
 	__shared__ stk_job_value parts[STK_JOB_PARTIAL_SUMS];
@@ -19,14 +19,14 @@ static __device__ __forceinline__ stk_job_value join_lanes(const stk_job &job, s
 	return parts[0];
 }
 
-/* A thread's share of its group: elements first, first + step, ... */
+/* The elements of a group that a thread processes: first, first + step, and so on. */
 struct share {
 	const uint8_t *base;
 	uint32_t first, step;
 	double mean;
 };
 
-/* Sums elements of type T in the job's domain. The loops below have the type as a constant, and need no index computations if only one dimension is reduced. */
+/* Adds up elements of type T in the job's domain. The type is a constant in the loops below, and they compute no indices if only one dimension is reduced. */
 template <typename T> static __device__ __forceinline__ stk_job_value sum_share(const stk_job &job, const share &s, bool squares)
 {
 	const stk_job_groups &g = STK_PARAMS(stk_job_reduce, &job).groups;
@@ -102,7 +102,7 @@ static __device__ __forceinline__ stk_job_value reduce_share(const stk_job &job,
 	}
 }
 
-/* Reduces a group with one thread, or if `together` with all threads of the thread block. */
+/* Reduces a group: with this thread only, or with all threads of the thread block if `together` is set. */
 static __device__ __forceinline__ void reduce_group(const stk_job &job, uint32_t group, bool together)
 {
 	const stk_job_groups &g = STK_PARAMS(stk_job_reduce, &job).groups;
@@ -115,7 +115,7 @@ static __device__ __forceinline__ void reduce_group(const stk_job &job, uint32_t
 		stk__job_reduce_store(&job, job.dst + (int64_t)group * stk__job_size(job.dst_dtype), part);
 }
 
-/* Reduces short groups with one thread each, and long ones with a thread block each, like job_measure (normalize_gpu.cu). */
+/* Reduces each short group with one thread, and each long one with a thread block, like job_measure (normalize_gpu.cu). */
 extern "C" __global__ void __launch_bounds__(THREADS) job_reduce(const __grid_constant__ stk_job_gpu_view v)
 {
 	const stk_job_gpu_item &it = v.items[find_item(v)];

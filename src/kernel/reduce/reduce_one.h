@@ -6,7 +6,7 @@
 #include "kernel/arithmetic/arithmetic_one.h"
 #include "kernel/reduce/reduce.h"
 
-/* Returns the offset, in elements, of index i, which numbers the positions in the dimensions in order. */
+/* Returns the offset, in elements, of position i. Positions are numbered over all the dimensions, the last one fastest. */
 STK_HD int64_t stk__job_offset(const struct stk_job_axis *axes, int32_t n, uint32_t i)
 {
 	int64_t offset = 0;
@@ -23,11 +23,11 @@ STK_HD union stk_job_value stk__job_reduce_identity(const struct stk_job *job)
 	const struct stk_job_reduce *r = &STK_PARAMS(stk_job_reduce, job);
 	bool min = r->op == STK_REDUCE_MIN, empty = r->groups.count == 0;
 	union stk_job_value v;
-	v.u = 0; /* is 0 in all domains */
+	v.u = 0; /* means 0 in all domains */
 	if (!min && r->op != STK_REDUCE_MAX)
 		return v;
 	if (r->domain == STK_ARITH_INT64)
-		v.i = min ? INT64_MAX : INT64_MIN; /* is stored as the limit of a narrower type */
+		v.i = min ? INT64_MAX : INT64_MIN; /* saturates to the limit of a narrower type when it is stored */
 	else if (r->domain == STK_ARITH_UINT64)
 		v.u = min ? UINT64_MAX : 0;
 	else {
@@ -41,7 +41,7 @@ STK_HD union stk_job_value stk__job_reduce_identity(const struct stk_job *job)
 	return v;
 }
 
-/* Combines two parts of a group. */
+/* Combines the results of two parts of a group. */
 STK_HD union stk_job_value stk__job_reduce_join(const struct stk_job *job, union stk_job_value a, union stk_job_value b)
 {
 	int32_t op = STK_PARAMS(stk_job_reduce, job).op, domain = STK_PARAMS(stk_job_reduce, job).domain;
@@ -57,7 +57,7 @@ STK_HD union stk_job_value stk__job_reduce_join(const struct stk_job *job, union
 	return a;
 }
 
-/* Returns what one element adds to its group. */
+/* Returns the contribution of one element to its group. */
 STK_HD union stk_job_value stk__job_reduce_term(const struct stk_job *job, const uint8_t *src, double mean)
 {
 	const struct stk_job_reduce *r = &STK_PARAMS(stk_job_reduce, job);
@@ -84,7 +84,7 @@ STK_HD double stk__job_reduce_mean(const struct stk_job *job, uint32_t group)
 	return mean;
 }
 
-/* Returns the integer result for integer elements: the sum wraps to the output's type; quotient and root are truncated. */
+/* Returns the integer result for integer elements: the sum wraps around to the output's type; quotient and root are truncated. */
 STK_HD int64_t stk__job_reduce_whole(const struct stk_job *job, union stk_job_value v)
 {
 	int32_t op = STK_PARAMS(stk_job_reduce, job).op, bits = 64 - 8 * stk__job_size(job->dst_dtype);
@@ -121,7 +121,7 @@ STK_HD void stk__job_reduce_store(const struct stk_job *job, uint8_t *dst, union
 		return;
 	}
 	if (extreme)
-		x = x == 0 ? 0 : x; /* makes -0 and 0 the same, whichever came first */
+		x = x == 0 ? 0 : x; /* replaces -0 by 0, so that the result does not depend on which of them was first */
 	else if (r->op == STK_REDUCE_VARIANCE || r->op == STK_REDUCE_STD_DEV)
 		x /= count - (double)r->ddof;
 	else if (r->op != STK_REDUCE_SUM)

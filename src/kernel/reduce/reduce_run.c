@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reductions on the CPU. Adjacent groups are reduced together, a tile of columns at a time, so that inner loops run over memory in order, whichever
- * dimensions are reduced. Element k of a column is added to lane k % lanes; at the end lanes are combined pairwise, in the order of reduce.h. */
+ * Reductions on the CPU. Adjacent groups are reduced together, a tile of columns at a time, so that inner loops read memory in order, whichever dimensions
+ * are reduced. Each column has several partial results (lanes): element k is added to lane k % lanes. At the end the lanes are combined pairwise, in the
+ * order of reduce.h. */
 #include "kernel/reduce/reduce_run.h"
 
 #include "kernel/convert/convert.h"
@@ -9,21 +10,21 @@
 
 #include <string.h>
 
-/* ROOM: maximum number of lanes of all columns of a tile. COLUMNS: maximum number of its columns, or COLUMNS_APART if these are not adjacent, since each
- * then needs its own cache line, which its rows share. */
+/* ROOM: maximum number of lanes of all columns of a tile. COLUMNS: maximum number of columns of a tile; COLUMNS_APART: the same for columns that are not
+ * adjacent, each of which needs its own cache lines, shared by its rows. */
 enum { ROOM = 4096, COLUMNS = 512, COLUMNS_APART = 128 };
 
-/* The type of a tile's lanes: sums in one of these types, or minima or maxima in the type of the elements (float for 16-bit floats). */
+/* The type of a tile's lanes: one of these types for sums; the elements' type for minima and maxima (float for 16-bit floats). */
 enum lane_type { LANE_DOUBLE, LANE_INT64, LANE_INT32, LANE_UINT32, LANE_ELEMENT };
 
 struct tile {
 	const struct stk_job *job;
 	enum lane_type type;
-	int element;        /* type of LANE_ELEMENT lanes */
+	int element;        /* the type of LANE_ELEMENT lanes */
 	int lanes, columns; /* lane l of column c is at l * columns + c */
 	bool squares, about;
 	_Alignas(64) uint8_t lane[8 * ROOM];
-	double mean[ROOM]; /* the mean for each lane's column, if `about` */
+	double mean[ROOM]; /* if `about` is set: for each lane, the mean of its column */
 };
 
 /* ---- add n elements, `step` apart, to n lanes ---- */
@@ -42,7 +43,7 @@ struct tile {
 	X(FLOAT, float)                                                                                                                    \
 	X(FLOAT64, double)
 
-/* A loop over elements of `type`. GCC makes a second version of it for a step of 1. */
+/* Defines a loop over elements of `type`. GCC compiles a second version of it for a step of 1. */
 #define LOOP(name, type, lane, result)                                                                                                     \
 	static void name(void *lanes, const void *src, int64_t step, int64_t n)                                                            \
 	{                                                                                                                                  \
@@ -100,7 +101,7 @@ static void add_distances(const struct tile *t, int64_t first, const double *res
 		p[i] += (x[i] - mean[i]) * (x[i] - mean[i]);
 }
 
-/* Gathers elements and converts them to another type. n <= ROOM. */
+/* Gathers n elements and converts them to type `to`. n is at most ROOM. */
 static const void *converted(void *room, int to, const uint8_t *src, int64_t step, int64_t n, int from)
 {
 	uint8_t gathered[8 * ROOM];
@@ -185,7 +186,7 @@ static void set_lanes(struct tile *t, uint32_t group)
 	}
 }
 
-/* Combines the lanes of each column of the tile, and stores the results as groups group, group + 1, ... */
+/* Combines the lanes of each column of the tile, and stores the results, the first of which belongs to group number `group`. */
 static void store_tile(struct tile *t, uint32_t group)
 {
 	const struct stk_job *job = t->job;
@@ -201,13 +202,13 @@ static void store_tile(struct tile *t, uint32_t group)
 	}
 }
 
-/* Reduces columns that begin at `base` and are `column` elements apart. */
+/* Reduces the columns of a tile. The first begins at `base`; they are `column` elements apart. */
 static void reduce_tile(struct tile *t, uint32_t group, const uint8_t *base, int64_t column)
 {
 	const struct stk_job_groups *g = &STK_PARAMS(stk_job_reduce, t->job).groups;
 	const struct stk_job_axis one = {1, 1}, *rows = g->n_reduced ? &g->reduced[g->n_reduced - 1] : &one;
 	int64_t size = stk__job_size(t->job->src_dtype[0]);
-	/* if rows are contiguous, or there is one column, several lanes can take consecutive elements at once */
+	/* if rows are contiguous, or if there is one column, consecutive elements can be added to several lanes at once */
 	bool runs = t->columns == 1 || (column == 1 && rows->stride == t->columns);
 	int64_t step = t->columns == 1 ? rows->stride : column;
 	set_lanes(t, group);
@@ -224,7 +225,7 @@ static void reduce_tile(struct tile *t, uint32_t group, const uint8_t *base, int
 
 /* ---- single short columns ---- */
 
-/* Reduces one group, one element after the other. */
+/* Reduces one group. Adds one element after the other. */
 static void reduce_serially(const struct tile *t, uint32_t group, const uint8_t *base)
 {
 	const struct stk_job *job = t->job;
@@ -248,20 +249,20 @@ static enum lane_type lane_type_of(const struct stk_job *job, bool squares)
 		return LANE_ELEMENT;
 	if (r->domain == STK_ARITH_DOUBLE)
 		return LANE_DOUBLE;
-	/* with many elements, a lane gets one in 256, so that sums of 16-bit elements fit */
+	/* with many elements, each lane gets every 256th, so that sums of 16-bit elements fit */
 	if (stk__job_size(job->src_dtype[0]) > 2 || squares || r->groups.count >= 1u << 23)
 		return LANE_INT64;
 	return r->domain == STK_ARITH_INT64 ? LANE_INT32 : LANE_UINT32;
 }
 
-/* Returns the number of adjacent groups that are reduced at once. Long groups have many lanes each, so only a few of them fit. */
+/* Returns the number of adjacent groups that are reduced together. Long groups have many lanes each, so fewer of them fit. */
 static int columns_of(const struct stk_job_groups *g, int lanes)
 {
 	if (!g->n_kept)
 		return 1;
 	struct stk_job_axis inner = g->kept[g->n_kept - 1];
 	int most = lanes > 1 ? ROOM / lanes : inner.stride == 1 ? COLUMNS : COLUMNS_APART;
-	if (lanes > 1 && inner.stride != 1) /* each column is in memory of its own, so they are reduced one by one */
+	if (lanes > 1 && inner.stride != 1) /* each column has memory of its own, so they are reduced one by one */
 		return 1;
 	return (int64_t)inner.size < most ? (int)inner.size : most;
 }

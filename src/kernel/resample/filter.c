@@ -3,11 +3,11 @@
 
 #include <assert.h>
 
-/* Returns the grain of an axis. Scales such as 1, 2, 1/2 and 3/4 have weights that fixed point represents exactly, and results that are often halfway
- * between two integers. */
+/* Returns the grain of an axis (see struct stk_filter_axis). Scales such as 1, 2, 1/2 and 3/4 have weights that fixed point represents exactly, and results
+ * that are often halfway between two integers. */
 static int32_t find_grain(const struct stk_filter_axis *a, float shrink)
 {
-	const float most = 0x1p22f; /* keeps products with units within int32 */
+	const float most = 0x1p22f; /* keeps products with the weights' integers within int32 */
 	if (!(a->scale < most && a->scale > -most && a->start < most && a->start > -most))
 		return STK_FILTER_NO_GRAIN;
 	if (a->curve_size != 3 || (shrink != 1 && shrink != 2 && shrink != 4))
@@ -28,7 +28,7 @@ struct stk_filter_axis stk__filter_axis(
 	struct stk_filter_axis a = {.in_size = in_size, .drop = drop, .scale = (end - begin) / (float)out_size};
 	float extent = begin < end ? end - begin : begin - end;
 	float shrink = antialias && extent > (float)out_size ? extent / (float)out_size : 1.0f;
-	/* Filters wider than this exceed any image and give equal parts to its two edges, regardless of the width. Taps are counted in int32. */
+	/* A wider filter exceeds any image and gives half of its weight to each of the image's edges, whatever its width. Taps are counted in int32. */
 	shrink = shrink < 0x1p26f ? shrink : 0x1p26f;
 	float support = 2 * shrink;
 	switch (filter) {
@@ -43,7 +43,8 @@ struct stk_filter_axis stk__filter_axis(
 		break;
 	case STK_INTERP_GAUSSIAN:
 		a.curve = stk__filter_gaussian, a.curve_size = 65;
-		/* Computed through sigma = shrink / sqrt(8): at integer supports its rounding decides whether there is one more tap. */
+		/* Computed by way of sigma = shrink / sqrt(8): if the support is close to an integer, the rounding of sigma decides whether there is one
+		 * more tap. */
 		support = 5.656854249f * (float)((double)(shrink * 0.5f) / 1.4142135623730951);
 		break;
 	case STK_INTERP_CUBIC:
@@ -59,7 +60,7 @@ struct stk_filter_axis stk__filter_axis(
 	a.density = length / support;
 	a.support = stk__taps_ceil(length / a.density);
 	a.n = a.support < in_size ? a.support : in_size;
-	int64_t most = 8 * (int64_t)in_size + 64; /* regions inside of the image have fewer */
+	int64_t most = 8 * (int64_t)in_size + 64; /* regions inside of the image have fewer taps */
 	a.stride = a.support > most ? (int32_t)((a.support + most - 1) / most) : 1;
 	a.start = begin + (0.5f * a.scale - 0.5f - 0.5f * length / a.density);
 	a.grain = find_grain(&a, shrink);

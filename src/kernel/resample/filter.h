@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Resampling filters along one axis: the source pixels that contribute to an output pixel, and their weights.
+ * Resampling filters along one axis: which source pixels contribute to an output pixel, and their weights (taps).
  *
  * The arithmetic is float32 in a fixed order and uses only exactly specified operations (no library functions), so that every host computes the same taps.
- * The rule is DALI's (kernels/imgproc/resample): output k has its centre at origin + (k + 1/2) * scale. The filter's curve is given by samples and
- * interpolated linearly. Weights are normalised before the border is applied; pixels outside repeat the edge pixel. With `drop`, taps outside are left out
- * and the others are normalised instead, which is Pillow's rule. */
+ * The rule is DALI's (kernels/imgproc/resample): output k has its centre at origin + (k + 1/2) * scale. The filter's curve is a table of samples, between
+ * which values are interpolated linearly. Weights are normalised, then the border is applied: a tap outside of the image reads the edge pixel. With `drop`,
+ * taps outside are left out before normalisation, which is Pillow's rule. */
 #ifndef STK_KERNEL_FILTER_H
 #define STK_KERNEL_FILTER_H
 
@@ -16,39 +16,38 @@
 struct stk_filter_axis {
 	const float *curve; /* NULL: nearest neighbour */
 	int32_t curve_size;
-	int32_t n;       /* taps per output, at most in_size */
-	int32_t support; /* taps before the border is applied */
-	/* number of taps outside of the image that are evaluated as one: 1, except for regions much larger than the image */
+	int32_t n;       /* number of taps of an output, at most in_size */
+	int32_t support; /* number of taps before the border is applied */
+	/* this number of consecutive taps outside of the image is evaluated as one; 1 except for regions much larger than the image */
 	int32_t stride;
 	int32_t in_size;
-	float scale;   /* source pixels per output pixel; negative if flipped */
+	float scale;   /* source pixels per output pixel; negative if the axis is flipped */
 	float start;   /* position of the first tap of output 0, before rounding up; for nearest neighbour: start of the region */
-	float density; /* samples of the curve per source pixel */
+	float density; /* number of samples of the curve per source pixel */
 	bool drop;
 	bool negative; /* some weights may be negative */
-	bool lone;     /* for an axis all of whose outputs are at integer positions: there a single tap has the weight 1 */
+	bool lone;     /* set if all outputs are at integer positions, so that each output has a single tap with weight 1 */
 	int32_t grain; /* all weights are multiples of 2^-grain; STK_FILTER_NO_GRAIN if no such grain is known */
 };
 
 /* Makes the filter of an axis with in_size source pixels, of which the region [begin, end) becomes out_size pixels. The region may be fractional, and must
- * be within STK_FILTER_FAR of the origin. filter: the one for this axis. */
+ * be within STK_FILTER_FAR of the origin. */
 struct stk_filter_axis stk__filter_axis(
 	enum stk_interp filter, bool antialias, bool drop, int32_t in_size, int32_t out_size, float begin, float end);
 
-/* Computes weights[0 .. a->n - 1] of an output. Returns the first source pixel; the weights belong to it and the next n - 1 pixels, all of which are inside
- * of the image. */
+/* Computes weights[0 .. a->n - 1] of an output. Returns the first source pixel, to which the first weight belongs. All a->n pixels are inside of the image. */
 int32_t stk__filter_taps(const struct stk_filter_axis *a, int32_t output, float *weights);
 
-/* Returns only the first source pixel. */
+/* Returns the first source pixel of an output, without weights. */
 int32_t stk__filter_first(const struct stk_filter_axis *a, int32_t output);
 
-/* Computes the nearest neighbours of outputs 0 .. count - 1. DALI computes positions of columns by multiplication but adds them up for rows, which differs
- * if a position falls on a pixel's edge. `summed` is for rows. */
+/* Computes the nearest neighbours of outputs 0 .. count - 1. DALI multiplies to compute the positions of columns, but adds up those of rows; the results
+ * differ if a position falls on a pixel's edge. summed: adds up. */
 void stk__filter_nearest(const struct stk_filter_axis *a, bool summed, int32_t count, int32_t *pixels);
 int32_t stk__filter_summed(const struct stk_filter_axis *a, int32_t output);
 
-/* Convert weights to integers; the rounding error of the sum is added to the largest weight. narrow: the sum is 2^16 (a single weight of 1 becomes 2^16 - 1,
- * which the kernels' rounding compensates); wide: the sum is 2^STK_FILTER_WIDE_SHIFT. */
+/* Convert weights to integers; the rounding error of their sum is added to the largest weight. narrow: the sum is 2^16 (a single weight of 1 becomes 2^16 -
+ * 1, for which the kernels' rounding compensates); wide: the sum is 2^STK_FILTER_WIDE_SHIFT. */
 #define STK_FILTER_WIDE_SHIFT 14
 void stk__filter_quantize_narrow(const float *weights, int32_t n, uint16_t *fixed);
 void stk__filter_quantize_wide(const float *weights, int32_t n, int16_t *fixed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The filters' curves as tables, so that no result depends on a maths library: the CPU, the GPU and every machine use the same numbers. Each curve is even;
- * a table covers its support from left to right. */
+ * The filters' curves as tables, so that no result depends on a maths library: the CPU, the GPU and every machine use the same numbers. Each curve is
+ * symmetric; its table covers the support from left to right. */
 #include "kernel/resample/filter.h"
 
 /* 1 - |x|, radius 1. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Computes the taps of one output, for the CPU (filter.c) and the GPU (pass_gpu.cu): float32 in a fixed order, so that both get the same bits. Weight k is
- * stored at weights[k * stride]. On the GPU an axis's curve points to device memory. */
+ * Computes the taps of one output, on the CPU (filter.c) and on the GPU (pass_gpu.cu): float32 in a fixed order, so that both get the same bits. Weight k is
+ * stored at weights[k * stride]. On the GPU, the address of an axis's curve is a device address. */
 #ifndef STK_KERNEL_FILTER_TAPS_H
 #define STK_KERNEL_FILTER_TAPS_H
 
@@ -22,7 +22,7 @@ STK_HD int32_t stk__taps_ceil(float x)
 	return i + ((float)i < x);
 }
 
-/* Limits a position so that it fits int32. All positions that far outside show the edge. */
+/* Limits a position so that it fits int32. All positions beyond the limit read the edge. */
 STK_HD float stk__taps_near(float x)
 {
 	x = x > -0x1p30f ? x : -0x1p30f;
@@ -50,8 +50,8 @@ STK_HD int32_t stk__taps_first(const struct stk_filter_axis *a, int32_t output)
 	return stk__taps_clamp(stk__taps_ceil(stk__taps_near((float)output * a->scale + a->start)), 0, a->in_size - a->n);
 }
 
-/* Computes the weights, and returns their sum, in the usual case, which causes most of the cost of tables: all taps are inside, and the curve is a triangle,
- * with the samples 0, 1, 0. */
+/* Computes the weights of an output, and returns their sum, in the most frequent case: all taps are inside, and the curve is a triangle, whose samples are
+ * 0, 1, 0. Most of the time for tables is spent here. */
 STK_HD float stk__taps_triangle(const struct stk_filter_axis *a, float at, float *weights, ptrdiff_t stride)
 {
 	float sum = 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The two halves of a separable resample over a block of STK_BLOCK_ROWS output rows: first vertical, then horizontal. In between, a block is stored
- * transposed, one column after the other with its 16 rows adjacent, so that both halves work on whole vectors for any taps.
+ * The two halves of a separable resample over a block of STK_BLOCK_ROWS output rows: first vertical, then horizontal. The block between them is stored
+ * column by column, and the 16 rows of a column are adjacent. So both halves work on whole vectors, whatever the taps are.
  *
  * There are three kinds of arithmetic. Their results do not depend on the order of additions, or the order is fixed, so C, SIMD and GPU give the same bits:
- *   NARROW  uint8, weights >= 0, few taps: unsigned weights with sum 2^16; intermediate values are 8.8 fixed point. Only the upper 16 of a product's 32 bits
- *     are kept; `bias` compensates the average loss: half a unit per tap, or nothing if no product loses bits. The result is rounded to the nearest integer,
- *     halves to even (like DALI's vector code). An AVX2 instruction computes 16 products.
- *   WIDE    uint8, any weights, few taps: int16 weights, int32 sums, intermediate values with STK_WIDE_BITS bits of fraction, saturated to int16.
+ *   NARROW  uint8, weights >= 0, few taps. Weights are unsigned, with sum 2^16; intermediate values are 8.8 fixed point. Only the upper 16 of a product's 32
+ * bits are kept. `bias` compensates for the average loss: half a unit per tap, or nothing if no product loses bits. The result is rounded to the nearest
+ * integer, halves to even (like DALI's vector code). An AVX2 instruction computes 16 products.
+ *   WIDE    uint8, any weights, few taps. Weights are int16, sums int32; intermediate values have STK_WIDE_BITS bits of fraction and saturate to int16.
  *   FLOAT   float32: ((0 + w0*x0) + w1*x1) + ..., each operation rounded. */
 #ifndef STK_KERNEL_RESAMPLE_H
 #define STK_KERNEL_RESAMPLE_H
@@ -17,32 +17,33 @@
 
 #define STK_BLOCK_ROWS 16
 #define STK_WIDE_BITS 6
-/* Maximum numbers of taps. With more taps, the bits that products or weights lose would add up to a visible share of wrongly rounded results. */
+/* Maximum numbers of taps. With more taps, the bits that products or weights lose would round too many results wrongly. */
 #define STK_NARROW_TAPS 48
 #define STK_WIDE_TAPS 32
 
-/* Columns are made in groups: a vertical kernel may write this number of columns (times the channels) past the last. */
+/* Columns are made in groups: a vertical kernel may write up to this number of columns (times the number of channels) past the last one. */
 #define STK_COLUMN_GROUP 32
 
 enum stk_resample_kind { STK_NARROW, STK_WIDE, STK_RESAMPLE_FLOAT };
 
-/* Vertical half: block[(x * channels + c) * 16 + r] = sum over t of weights[r * n + t] * src(x, c, row[r] + t * tap). Reads up to 64 bytes past the last
- * pixel of a row. Weights: uint16 (NARROW), int16 (WIDE) or float. */
+/* The parameters of the vertical half: block[(x * channels + c) * 16 + r] = sum over t of weights[r * n + t] * src(x, c, row[r] + t * tap). Reads up to 64
+ * bytes past the last pixel of a row. weights: uint16 (NARROW), int16 (WIDE) or float. */
 struct stk_vertical {
-	const uint8_t *src;                                 /* the first column, in the row that the offsets are relative to */
+	const uint8_t *src;                                 /* address of the first column, in the row to which the offsets `row` are
+	                                                     * relative */
 	ptrdiff_t row[STK_BLOCK_ROWS], tap, pixel, channel; /* bytes */
 	int32_t width, channels, n, shift;                  /* shift: the sum of WIDE's weights is 1 << shift */
 	uint16_t bias;
 	const void *weights;
 };
 
-/* Horizontal half: dst[c * plane + r * row + x] = sum over t of weights[x * n + t] * block[((first[x] + t * step) * channels + c) * 16 + r]. The output is
- * uint8 or float. All 16 rows are written, and columns up to the next multiple of 16, for which first and weights must have entries. */
+/* The parameters of the horizontal half: dst[c * plane + r * row + x] = sum over t of weights[x * n + t] * block[((first[x] + t * step) * channels + c) * 16
+ * + r]. The output is uint8 or float. All 16 rows are written, and columns up to the next multiple of 16; first and weights must have entries for these too. */
 struct stk_horizontal {
 	const void *block;
 	const int32_t *first;
 	const void *weights;
-	int32_t origin; /* the block's first column, which is subtracted from first */
+	int32_t origin; /* source column of the block's first column, which is subtracted from first[x] */
 	int32_t step, n, shift, channels, count;
 	uint16_t bias;
 	void *dst;

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Images with more channels use the plain C kernel. */
+/* maximum number of channels; images with more use the plain C kernel */
 #define NARROW_CHANNELS 4
 
 static inline __m128i load16(const void *p)
@@ -18,10 +18,10 @@ static inline __m256i load32(const void *p)
 	return _mm256_load_si256(p);
 }
 
-/* The runs of columns in v: interleaved pixels are one run of columns, planar ones are one run per channel. find_runs returns false for other strides. */
+/* The runs of adjacent columns in v: interleaved pixels are one run, planar ones are one run per channel. find_runs returns false for other strides. */
 struct runs {
 	int32_t count, columns;
-	ptrdiff_t src_step, out_step; /* distance between runs in the source; distance between columns in the block */
+	ptrdiff_t src_step, out_step; /* distance between runs in the source, and between columns in the block */
 };
 
 static inline bool find_runs(const struct stk_vertical *v, ptrdiff_t element, struct runs *runs)
@@ -35,7 +35,7 @@ static inline bool find_runs(const struct stk_vertical *v, ptrdiff_t element, st
 	return true;
 }
 
-/* Transposes eight rows of 16 uint16: the eight rows of column k are stored at out + k * pitch. */
+/* Transposes eight rows of 16 uint16: stores the eight rows of column k at out + k * pitch. */
 static inline void turn_8x16(const __m256i a[8], uint16_t *out, ptrdiff_t pitch)
 {
 	__m256i b0 = _mm256_unpacklo_epi16(a[0], a[1]), b1 = _mm256_unpackhi_epi16(a[0], a[1]);
@@ -55,8 +55,8 @@ static inline void turn_8x16(const __m256i a[8], uint16_t *out, ptrdiff_t pitch)
 	}
 }
 
-/* Computes 32 columns of one output row, even and odd ones separately: in 16-bit words, odd columns are already the upper bytes. wide[t] contains a weight
- * 16 times. */
+/* Computes 32 columns of one output row, even and odd ones separately: seen as 16-bit words, the bytes of odd columns are already in the upper halves.
+ * wide[t] contains weight t 16 times. */
 static inline void narrow_row(const uint8_t *p, ptrdiff_t tap, const __m256i *wide, int32_t n, __m256i start, __m256i *even, __m256i *odd)
 {
 	const __m256i upper = _mm256_set1_epi16((short)0xff00);
@@ -84,7 +84,7 @@ static inline __attribute__((always_inline)) void narrow_run(
 		}
 }
 
-/* Computes interleaved columns with a loop that is unrolled for the number of taps. Returns false if there is no loop for this number. */
+/* Computes interleaved columns with a loop that is unrolled for the number of taps. Returns false if there is no such loop for v's number of taps. */
 static bool narrow_interleaved(const struct stk_vertical *v, int32_t columns, uint16_t *block, const __m256i *wide)
 {
 #define UNROLLED(taps)                                                                                                                     \
@@ -231,7 +231,7 @@ static void vertical_u8_float(const struct stk_vertical *v, void *block)
 static inline void store_turned(const __m256i v[16], uint8_t *dst, ptrdiff_t row)
 {
 	__m256i a[8], b[8];
-	for (int k = 0; k < 8; k++) /* per half: column k's eight rows, then those of column k + 8 */
+	for (int k = 0; k < 8; k++) /* each half of a register: column k's eight rows, then those of column k + 8 */
 		a[k] = _mm256_packus_epi16(v[k], v[k + 8]);
 	for (int k = 0; k < 4; k++) { /* columns k and k + 4 alternate */
 		b[k] = _mm256_unpacklo_epi8(a[k], a[k + 4]);
@@ -263,7 +263,7 @@ static inline __m256i round_even(__m256i x)
 	return _mm256_srli_epi16(_mm256_add_epi16(_mm256_add_epi16(x, odd), _mm256_set1_epi16(127)), 8);
 }
 
-/* Computes 16 output columns of all channels; a column's weights are used for all of them. */
+/* Computes 16 output columns of all channels. A column's weights are loaded once for all channels. */
 static inline void narrow_columns(const struct stk_horizontal *h, int32_t n, int32_t channels)
 {
 	const __m256i start = _mm256_set1_epi16((short)h->bias);

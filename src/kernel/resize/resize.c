@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Jobs that resample tensors: runs them on the CPU, makes them, and describes them for the GPU. */
+ * Jobs that resample tensors: the code that makes them, runs them on the CPU, and describes them for the GPU. */
 #include "kernel/resize/resize.h"
 
 #include "kernel/convert/convert.h"
@@ -12,7 +12,7 @@
 
 enum { PART = 512 };
 
-/* Computes some values of one output row, with the same sums as stk__job_resize_one. */
+/* Computes n values of one output row. Adds them up like stk__job_resize_one. */
 static void sum_rows(const struct stk_resize_phase *p, const uint8_t *src, int32_t dtype, const float *weights, int64_t n, float *sums)
 {
 	float converted[PART];
@@ -38,7 +38,7 @@ static void run_phase(const struct stk_job *job, int phase)
 	const int32_t *first = (const int32_t *)(const void *)(words + p->first);
 	const float *weights = (const float *)(const void *)(words + p->weights);
 	int64_t rows = p->outer * p->out, size = stk__job_size(from);
-	if (p->inner < 8) { /* too short for loops over rows */
+	if (p->inner < 8) { /* rows are too short for loops over them */
 		for (uint32_t i = 0; i < rows * p->inner; i++)
 			stk__job_resize_one(job, phase, i);
 		return;
@@ -61,7 +61,7 @@ static void run(const struct stk_job *job)
 
 /* ---- making jobs ---- */
 
-/* Sorts the dimensions: those that shrink most come first. */
+/* Sorts the dimensions by how much they shrink; those that shrink most are first. */
 static void order_of(const struct stk_tensor *in, const struct stk_tensor *out, const int32_t *dims, int32_t n, int32_t order[])
 {
 	for (int32_t i = 0; i < n; i++) {
@@ -87,7 +87,7 @@ static void place_phase(
 		p->inner *= shape[k];
 }
 
-/* Computes the first elements and weights of each phase. Returns NULL if memory is short. */
+/* Computes the first source elements and the weights of each phase. Returns NULL if memory runs out. */
 static uint32_t *make_taps(struct stk_jobs *jobs, struct stk_job_resize *r, const struct stk_filter_axis *const axes[], uint64_t *bytes)
 {
 	uint64_t words = 0;

@@ -6,10 +6,11 @@
 #include "kernel/job/job.h"
 
 /* A tensor is resampled along up to three dimensions, one after the other, with float32 values in between. The job's constants are words of four bytes: for
- * each phase the first source element of each output (int32), and its weights (float). Sums run from the first tap to the last. */
+ * each phase the first source element of each output (int32), and its weights (float). The products of an output are added up from the first tap to the
+ * last. */
 enum { STK_RESIZE_PHASES = 3 };
 struct stk_resize_phase {
-	int64_t outer, inner; /* product of the extents before and after the dimension, some of which are already resampled */
+	int64_t outer, inner; /* products of the extents before and after the dimension, after the phases that precede this one */
 	int32_t in, out, taps;
 	uint32_t first, weights; /* indices of the first word of the tables */
 };
@@ -19,8 +20,8 @@ struct stk_job_resize {
 };
 STK_PARAMS_FIT(stk_job_resize);
 
-/* Makes a job that resamples dims[0 .. n - 1], with n from 1 to STK_RESIZE_PHASES. Dimensions that shrink most come first. axes: the filter of each
- * dimension, which matches its extents in in and out. in's type is one that float32 holds. */
+/* Makes a job that resamples dims[0 .. n - 1], with n from 1 to STK_RESIZE_PHASES. Dimensions that shrink most are resampled first. axes: the filter of each
+ * dimension, which must match its extents in `in` and `out`. float32 must hold all values of in's type. */
 struct stk_filter_axis;
 STK_MUST_USE enum stk_status stk__job_resize(struct stk_jobs *jobs, const struct stk_filter_axis *axes, const int32_t *dims, int32_t n,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);

@@ -9,8 +9,8 @@
 
 #include "tensor/image.h"
 
-/* Scale and bias repeat with this period, so that one kernel works for planar rows (all values equal) and for interleaved rows whose number of channels
- * divides it. */
+/* Scales and biases repeat with this period, so that one kernel serves planar rows (all values equal) and interleaved rows whose number of channels divides
+ * the period. */
 #define STK_AFFINE_PERIOD 24
 
 struct stk_affine {
@@ -21,21 +21,23 @@ struct stk_row_kernels {
 	/* Sets dst[c * plane + r * row + x] to channel c of src pixel (x, r), or of pixel (w - 1 - x, r) if mirrored. src is any view of uint8; 64 bytes past a
 	 * row's last pixel must be readable. */
 	void (*load_u8)(uint8_t *dst, ptrdiff_t row, ptrdiff_t plane, const struct stk_image *src, bool mirror);
-	/* Computes x * scale + bias with two roundings, and converts to uint8 like `round`. dst: rows of n elements of float32, float16, bfloat16 or uint8
-	 * (the index in the array), `dst_row` bytes apart. stream: stores may bypass the caches; call stk__stores_fence before others read them. */
+	/* Computes x * scale + bias with two roundings, and converts the result like `round`. The index in the array is the type of dst: float32, float16,
+	 * bfloat16 or uint8. dst: rows of n elements, `dst_row` bytes apart. stream: stores may bypass the caches; call stk__stores_fence before another
+	 * thread reads them. */
 	void (*affine_u8[4])(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,
 		const struct stk_affine *a, bool stream);
-	/* Interleaves rows of channels: dst[(x * channels) + c] = src[c * plane + x]; elements of 1, 2 or 4 bytes. */
+	/* Interleaves planes: dst[(x * channels) + c] = src[c * plane + x]. element: bytes of an element, 1, 2 or 4. */
 	void (*interleave)(void *dst, const void *src, ptrdiff_t plane, int32_t n, int32_t channels, size_t element);
 	void (*widen_u8)(float *dst, const uint8_t *src, int32_t n);
 	void (*affine)(float *row, int32_t n, float scale, float bias);
-	/* Replaces each pixel x by y[i] = ((m[3i] x0 + m[3i+1] x1) + m[3i+2] x2) + b[i]. */
+	/* Replaces each pixel x by y[i] = ((m[3i] x0 + m[3i+1] x1) + m[3i+2] x2) + b[i], where x0, x1 and x2 are its channels. */
 	void (*matrix)(float *row0, float *row1, float *row2, int32_t n, const float m[9], const float b[3]);
 	/* Sets row0 to (w0 x0 + w1 x1) + w2 x2, where x are the three rows. */
 	void (*gray)(float *row0, const float *row1, const float *row2, int32_t n, const float w[3]);
-	/* Rounds to the nearest value of the type: integers half away from zero, saturating, NaN to 0; bool: whether not 0; 16-bit floats to nearest even. */
+	/* Rounds to the nearest value of the type. Integers: halves away from zero, saturating, NaN to 0. bool: whether the value is not 0. 16-bit floats:
+	 * halves to even. */
 	void (*round)(float *row, int32_t n, enum stk_dtype dtype);
-	/* Stores n values that the type represents exactly (after round). */
+	/* Stores n values, which the type must represent exactly (see `round`). */
 	void (*store)(void *dst, const float *row, int32_t n, enum stk_dtype dtype);
 };
 
@@ -44,7 +46,7 @@ void stk__row_kernels_x86(struct stk_row_kernels *k, unsigned cpu);  /* called b
 void stk__row_kernels_arm(struct stk_row_kernels *k, unsigned cpu);  /* called by stk__row_kernels_init */
 extern const struct stk_row_kernels stk__row_kernels_c, stk__row_kernels_avx2;
 
-/* Converts n elements, `stride` bytes apart, to float32. dtype: one that float32 represents exactly. */
+/* Converts n elements, `stride` bytes apart, to float32, which must represent all values of dtype exactly. */
 void stk__row_load(float *dst, const void *src, ptrdiff_t stride, int32_t n, enum stk_dtype dtype);
 
 #endif

@@ -21,7 +21,7 @@ static void from_half(float *restrict dst, const uint16_t *restrict src, int32_t
 		dst[i] = stk__half_to_float(src[i]);
 }
 
-/* Returns the upper halves of eight numbers (not NaN), rounded to nearest even. */
+/* Rounds eight numbers, none of which is NaN, to the nearest bfloat16, halves to even. Returns the bfloat16s in 32 bits each. */
 static inline __m256i bfloat_round(__m256 x)
 {
 	__m256i u = _mm256_castps_si256(x), odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
@@ -79,7 +79,7 @@ static inline void put8(void *dst, int32_t i, __m256 x, int as, bool stream)
 		_mm_storeu_si128((void *)((uint16_t *)dst + i), as == AS_HALF ? _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT) : bfloat8(x));
 }
 
-/* Computes the last elements of a row, from i on; i is a multiple of the period. */
+/* Computes the rest of a row, from element i on; i is a multiple of the period. */
 static inline void affine_tail(void *out, const uint8_t *in, int32_t i, int32_t n, const struct stk_affine *a, int as, bool stream)
 {
 	for (int32_t k = 0; i < n; k += 8) {
@@ -98,7 +98,7 @@ static inline void affine_tail(void *out, const uint8_t *in, int32_t i, int32_t 
 	}
 }
 
-/* Computes rows like affine_u8 of stk_row_kernels. finite: no result is NaN, so bfloat16 needs no check. */
+/* Computes rows like affine_u8 of stk_row_kernels. finite: whether no result can be NaN, so that bfloat16 needs no check for it. */
 static inline void affine_u8(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,
 	const struct stk_affine *a, int as, bool finite, bool stream)
 {
@@ -137,7 +137,7 @@ static void affine_u8_float(void *dst, ptrdiff_t dst_row, const uint8_t *src, pt
 	affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_FLOAT, true, true);
 }
 
-/* Computes rows of a 16-bit type. These are not streamed, since their pieces are not whole cache lines. */
+/* Computes rows of a 16-bit type. Their stores do not bypass the caches, since they are smaller than a cache line. */
 static void affine_u8_half(void *dst, ptrdiff_t dst_row, const uint8_t *src, ptrdiff_t src_row, int32_t n, int32_t rows,
 	const struct stk_affine *a, bool stream)
 {
@@ -158,7 +158,7 @@ static void affine_u8_bfloat(void *dst, ptrdiff_t dst_row, const uint8_t *src, p
 		affine_u8(dst, dst_row, src, src_row, n, rows, a, AS_BFLOAT, false, false);
 }
 
-/* Rounds like round_one to uint8; max returns the second operand for NaN. */
+/* Rounds like round_one does for uint8. For NaN, max returns its second operand. */
 static inline __m256i round_byte8(__m256 x)
 {
 	x = _mm256_min_ps(_mm256_max_ps(x, _mm256_setzero_ps()), _mm256_set1_ps(255));
@@ -196,8 +196,8 @@ static inline __m128i load16(const uint8_t *p)
 	return _mm_loadu_si128((const void *)p);
 }
 
-/* Splits 16 pixels of three bytes into 16 bytes per channel: shuffles the wanted bytes of each 16-byte piece to their positions, and combines the pieces
- * with `or`. */
+/* Splits 16 pixels of three bytes into 16 bytes per channel: shuffles the bytes of a channel in each 16-byte piece to their positions, and combines the
+ * pieces with `or`. */
 static inline void split3(const uint8_t *p, __m128i out[3])
 {
 	__m128i a = load16(p), b = load16(p + 16), c = load16(p + 32);
@@ -229,7 +229,7 @@ static void load_u8(uint8_t *dst, ptrdiff_t row, ptrdiff_t plane, const struct s
 			const uint8_t *from = (const uint8_t *)src->data + r * src->row + k * src->channel;
 			uint8_t *to = dst + r * row + k * plane;
 			for (int32_t x = 0; x < src->width; x += 16) {
-				if (x + 16 > src->width) /* the last piece overlaps the one before */
+				if (x + 16 > src->width) /* the last piece overlaps the previous one */
 					x = src->width - 16;
 				__m128i out[3];
 				if (rgb)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Row kernels that compilers vectorise well. Included by rows.c and rows_avx2.c, which compile the same lines for their processors. The bits are the same,
- * since there is no contraction and the order of operations is fixed. */
+ * Row kernels that compilers vectorise well. rows.c and rows_avx2.c include this file and compile it for their processors. Both give the same bits, since
+ * the compiler does not contract operations and their order is fixed. */
 #include "kernel/convert/half.h"
 #include "kernel/rows/rows.h"
 
@@ -35,7 +35,7 @@ static void gray(float *restrict row0, const float *restrict row1, const float *
 		row0[i] = w[0] * row0[i] + w[1] * row1[i] + w[2] * row2[i];
 }
 
-/* Each including file defines its own version of these functions. */
+/* Functions that each including file defines in its own way. */
 static void round_integer(float *restrict row, int32_t n, float low, float high);
 static void to_half(uint16_t *restrict dst, const float *restrict src, int32_t n);
 static void from_half(float *restrict dst, const uint16_t *restrict src, int32_t n);
@@ -51,7 +51,8 @@ static inline float round_one(float x, float low, float high)
 	return part >= 0.5f ? whole + 1 : part <= -0.5f ? whole - 1 : whole;
 }
 
-/* Rounds to int32. Values beyond 2^23 are integers already. The largest int32 is not a float32: values of 2^31 and above stand for it. */
+/* Rounds to int32. Values beyond 2^23 are integers already. float32 cannot represent the largest int32, so 2^31, to which larger values are limited, stands
+ * for it. */
 static void round_int32(float *row, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++) {

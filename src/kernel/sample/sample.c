@@ -7,7 +7,7 @@
 #include "kernel/sample/sample_pixels.h"
 #include "kernel/sample/sample_run.h"
 
-/* Sets one of a job's dimensions, and *src, the distance in the source in bytes. d < 0: the tensors do not have this dimension. */
+/* Sets one of a job's dimensions, and *src, its stride in the source in bytes. d: the dimension of the tensors; negative if they do not have it. */
 static void place_dim(struct stk_job *job, int32_t k, int32_t d, const struct stk_desc *in, const struct stk_desc *out, int64_t *src)
 {
 	int64_t from = stk__job_size(in->dtype), to = stk__job_size(out->dtype);
@@ -63,7 +63,7 @@ enum stk_status stk__job_sample(struct stk_jobs *jobs, const struct stk_job_samp
 
 /* ---- on the GPU ---- */
 
-/* The launches, counted from STK_LAUNCH_sample: one value per thread, or one pixel. */
+/* The launches, counted from STK_LAUNCH_sample: VALUES makes one value per thread, PIXELS one pixel. */
 enum { VALUES, PIXELS };
 static const struct stk_job_launch launches[] = {
 	[VALUES] = {"sample_gpu", "job_sample", 0},

@@ -5,12 +5,12 @@
 
 enum { LANES = 8 };
 
-/* The four pixels around each of eight positions, in 32-bit lanes. */
+/* The four pixels around each of eight positions. pixel[i] has one of the four for each position, in 32-bit lanes. */
 struct near {
 	__m256i pixel[4];
 };
 
-/* Loads two adjacent pixels in 8 bytes, for two positions. */
+/* Loads two adjacent pixels as 8 bytes, for each of two positions. */
 static inline __m128i load_two(const uint8_t *base, const int32_t *offset)
 {
 	__m128i low = _mm_loadl_epi64((const __m128i *)(const void *)(base + offset[0]));
@@ -35,7 +35,7 @@ static inline struct near load_inside(const struct stk_job_sample *s, const stru
 	return near;
 }
 
-/* Loads pixels of n positions, some of which are at the border. */
+/* Loads the pixels around n positions, some of which are at the border. */
 static struct near load_mixed(const struct stk_job_sample *s, const struct block *b, const struct texels *t, int32_t k, int32_t n)
 {
 	uint32_t all[4][LANES] = {0};
@@ -51,7 +51,7 @@ static struct near load_mixed(const struct stk_job_sample *s, const struct block
 	return near;
 }
 
-/* Mixes the values of one channel, and rounds them like bytes. */
+/* Interpolates the values of one channel, and rounds them to bytes. */
 static inline __m256i mix_channel(const struct near *near, int32_t channel, __m256 qx, __m256 qy)
 {
 	__m256 a[4], px = _mm256_sub_ps(_mm256_set1_ps(1), qx);
@@ -65,7 +65,7 @@ static inline __m256i mix_channel(const struct near *near, int32_t channel, __m2
 	return _mm256_sub_epi32(whole, _mm256_castps_si256(up));
 }
 
-/* Stores adjacent pixels: two stores of 16 bytes, with four valid pixels each. */
+/* Stores adjacent pixels with two stores of 16 bytes. Each store has four pixels; its other bytes are overwritten later. */
 static inline void store_together(uint8_t *dst, __m256i pixels, int32_t channels)
 {
 	const __m128i order[] = {_mm_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1),

@@ -10,17 +10,17 @@
 
 #include <string.h>
 
-/* LINEAR_READ: bytes that are read from the first of two pixels on. */
+/* LINEAR_READ: number of bytes that are read from the first of two adjacent pixels on. */
 enum { BLOCK = 256, LINEAR_READ = 8 };
 
 struct block {
 	int64_t frame;
 	int32_t x, y, n;     /* the block begins at x in row y */
-	bool outside;        /* whether `offset` is -1 for some pixel */
-	float across[BLOCK]; /* for WATER: the distance by which each column is moved down */
+	bool outside;        /* whether `offset` is -1 for some pixels */
+	float across[BLOCK]; /* for WATER: the distance by which each column is shifted vertically */
 	float at_x[BLOCK], at_y[BLOCK], qx[BLOCK], qy[BLOCK];
-	int32_t ix[BLOCK], iy[BLOCK]; /* the first of the pixels that are mixed */
-	int32_t offset[BLOCK];        /* the offset of this pixel; -1: not all of the pixels can be read */
+	int32_t ix[BLOCK], iy[BLOCK]; /* position of the upper left one of the pixels that an output is interpolated from */
+	int32_t offset[BLOCK];        /* offset of this pixel in the source; -1 if some of these pixels cannot be read */
 	float near[4][BLOCK], value[BLOCK];
 };
 
@@ -28,11 +28,11 @@ struct block {
 struct texels {
 	const uint8_t *base;
 	int32_t channels;
-	uint32_t fill; /* the pixel outside of the image, if `fills` */
-	bool fills;    /* all values outside of the image form a valid pixel of bytes */
+	uint32_t fill; /* the value of pixels outside of the image, if `fills` is set */
+	bool fills;    /* whether all fill values are bytes, so that they form a pixel */
 };
 
-/* Mixes a block of pixels of bytes. */
+/* Interpolates a block of pixels of bytes. */
 typedef void mix_texels(const struct stk_job_sample *s, struct block *b, const struct texels *t, uint8_t *dst, const int64_t step[2]);
 
 static struct stk_sample_position position_of(const struct stk_job_sample *s, const struct block *b, int32_t k, int32_t width)
@@ -67,7 +67,7 @@ static void find_positions(const struct stk_job_sample *s, struct block *b, int3
 		}
 		break;
 	case STK_SAMPLE_WATER:
-		stk__sample_water(m, 0, b->y, at); /* 0 plus the shift of the row */
+		stk__sample_water(m, 0, b->y, at); /* the position is 0 plus the shift of the row */
 		for (int32_t k = 0; k < b->n; k++) {
 			b->at_x[k] = (float)(b->x + k) + at[0];
 			b->at_y[k] = (float)b->y + b->across[k];
@@ -82,7 +82,7 @@ static void find_positions(const struct stk_job_sample *s, struct block *b, int3
 	}
 }
 
-/* Computes floors like stk__sample_floor; rest: the remainder, from 0 to 1. Each loop has only one comparison, since compilers make branches from several. */
+/* Computes floors like stk__sample_floor. rest: the remainders, from 0 to 1. Each loop has only one comparison, since compilers turn several into branches. */
 static void find_floors(const float *at, float half, int32_t n, int32_t *floors, float *rest)
 {
 	for (int32_t k = 0; k < n; k++) {
@@ -99,7 +99,7 @@ static void find_floors(const float *at, float half, int32_t n, int32_t *floors,
 		rest[k] -= (float)floors[k];
 }
 
-/* Computes ix, iy, qx, qy, offset and outside from the block's positions. read: number of bytes that are read from the last of the mixed pixels on. */
+/* Computes ix, iy, qx, qy, offset and outside from the block's positions. read: number of bytes that are read from the last of an output's pixels on. */
 static void find_pixels(const struct stk_job_sample *s, struct block *b, int32_t read)
 {
 	bool linear = s->interp != STK_INTERP_NN;
@@ -133,7 +133,7 @@ static inline void load_border(const struct stk_job_sample *s, const struct bloc
 	}
 }
 
-/* Mixes one channel of floats. Pixels with offset -1 get a value that is replaced later. */
+/* Interpolates one channel of floats. Pixels with offset -1 get a value that is replaced later. */
 static void mix_floats(const struct stk_job_sample *s, struct block *b, const uint8_t *base, uint8_t *dst, int64_t step)
 {
 	int64_t right = s->stride[0], below = s->stride[1];
@@ -161,7 +161,7 @@ static inline void copy_pixel(uint8_t *dst, int64_t dst_step, const uint8_t *src
 		memcpy(dst + c * dst_step, src + c * src_step, bytes ? 1 : 4);
 }
 
-/* Copies the nearest pixels. If all pixels outside of the image are the same, they are copied too, from `outside`. */
+/* Copies the nearest pixels. If all pixels outside of the image have the same value, copies that from `outside`. */
 static void copy_pixels(const struct stk_job *job, struct block *b, const uint8_t *base, uint8_t *dst)
 {
 	const struct stk_job_dim *d = job->dim;
@@ -184,7 +184,7 @@ static void copy_pixels(const struct stk_job *job, struct block *b, const uint8_
 	b->outside = b->outside && !fills;
 }
 
-/* Computes the parameters, among them the pixel outside of an image of bytes with up to four channels. Images of floats only use the base. */
+/* Computes the parameters, including the pixel outside of an image of bytes with up to four channels. For images of floats only `base` is used. */
 static struct texels texels_of(const struct stk_job *job, const uint8_t *base)
 {
 	const float *fill = job->constants;
@@ -219,7 +219,7 @@ static inline void sample_block(const struct stk_job *job, mix_texels *mix_bytes
 	}
 }
 
-/* Processes blocks one below the other, so that values that depend only on the column are computed once. */
+/* Processes blocks from top to bottom, so that values that depend only on the column are computed once. */
 static inline void sample_blocks(const struct stk_job *job, mix_texels *mix_bytes)
 {
 	const struct stk_job_dim *d = job->dim;
@@ -232,7 +232,7 @@ static inline void sample_blocks(const struct stk_job *job, mix_texels *mix_byte
 			for (int32_t k = 0; STK_PARAMS(stk_job_sample, job).map == STK_SAMPLE_WATER && k < b.n; k++) {
 				float at[3];
 				stk__sample_water(STK_PARAMS(stk_job_sample, job).m, b.x + k, 0, at);
-				b.across[k] = at[1]; /* 0 plus the shift of the column */
+				b.across[k] = at[1]; /* the position is 0 plus the shift of the column */
 			}
 			for (int64_t y = 0; y < d[2].size; y++) {
 				b.y = (int32_t)y;
@@ -242,12 +242,13 @@ static inline void sample_blocks(const struct stk_job *job, mix_texels *mix_byte
 	}
 }
 
-/* Returns whether the image can be processed in blocks: floats, or bytes with up to four adjacent channels, and offsets that fit int32. */
+/* Returns whether the image can be processed in blocks: it must have floats, or bytes with up to four adjacent channels, and offsets that fit int32. */
 static bool goes_in_blocks(const struct stk_job *job)
 {
 	const struct stk_job_sample *s = &STK_PARAMS(stk_job_sample, job);
 	int type = job->src_dtype[0];
-	int64_t channels = job->dim[4].size; /* planes of single pixels look like channels, and may be more than four */
+	int64_t channels = job->dim[4].size; /* pixels of one channel in planes look like channels, and there may be more than four of
+	                                      * these */
 	bool together = s->stride[0] <= 4 && channels <= 4 && (s->channel == 1 || channels == 1);
 	bool alike = type == job->dst_dtype && (type == STK_FLOAT || (type == STK_UINT8 && together));
 	return alike && !s->volume && s->interp != STK_INTERP_CUBIC && job->dim[1].size == 1 && s->frame >= 4 && s->frame < INT32_MAX / 2;

@@ -9,7 +9,7 @@
 #define THREADS STK_JOB_THREADS
 #define WARPS (THREADS / STK_TEXEL_WIDTH)
 
-/* An image, and the values outside of it. */
+/* An image, and the values of pixels outside of it. */
 struct sampler {
 	stk_texel_source image;
 	int32_t border;
@@ -35,13 +35,13 @@ static __device__ __forceinline__ int32_t index_of(int32_t i, int32_t size, int3
 	return (uint32_t)i < (uint32_t)size ? i : index_outside(i, size, border);
 }
 
-/* The pixels that are mixed for one position: columns and rows of the source, -1 for the fill, and the weights of the second ones. */
+/* The pixels that one output is interpolated from: two columns and two rows of the source, -1 for the fill value, and the weights of the second ones. */
 struct spot {
 	int32_t x[2], y[2];
 	float qx, qy;
 };
 
-/* Returns the pixels that are mixed for a position, which is given as in texels.cuh. */
+/* Finds these pixels for a position, which is given as in texels.cuh. */
 template <bool LINEAR> static __device__ __forceinline__ spot find_spot(const sampler &s, const float position[2])
 {
 	int32_t at[2];
@@ -73,7 +73,7 @@ template <typename T, int C> static __device__ __forceinline__ void put_value(st
 		t.value[c] = value;
 }
 
-/* Does the same as stk__sample_float, for all channels. */
+/* Computes a pixel like stk__sample_float, for all channels. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ stk_texel<T, C> sample_anywhere(const sampler &s, const float position[2])
 {
@@ -92,12 +92,12 @@ static __device__ __forceinline__ stk_texel<T, C> sample_anywhere(const sampler 
 	return made;
 }
 
-/* How far waves move the rows and columns of a thread block's tile. */
+/* The distances by which waves shift the rows and columns of a thread block's tile. */
 struct waves {
 	float row[STK_TEXEL_ROWS], column[STK_TEXEL_SHIFT + STK_TEXEL_WIDTH];
 };
 
-/* Computes the waves of stk__sample_water. All threads must call this. */
+/* Computes the waves like stk__sample_water. All threads must call this. */
 static __device__ __forceinline__ void make_waves(const float *m, const stk_texel_tile &tile, waves &w)
 {
 	int32_t i = (int32_t)threadIdx.x, column = i - STK_TEXEL_ROWS;
@@ -108,8 +108,9 @@ static __device__ __forceinline__ void make_waves(const float *m, const stk_texe
 	__syncthreads();
 }
 
-/* Computes stk__sample_sphere with one division for all pixels. The product with the reciprocal is corrected by its remainder, which gives the correctly
- * rounded quotient: the reciprocal is the nearest one, `reach` has fewer than 24 bits, and no value comes near an underflow (Markstein 1990). */
+/* Computes positions like stk__sample_sphere, with one division for all pixels. The product with the reciprocal is corrected by its remainder, which gives
+ * the correctly rounded quotient: the reciprocal is correctly rounded, `reach` has fewer than 24 bits, and no value is close to an underflow (Markstein
+ * 1990). */
 template <int N>
 static __device__ __forceinline__ void find_on_sphere(
 	const stk_job_sample &s, const int32_t (&x)[N], const int32_t (&y)[N], float (&at)[N][3])
@@ -126,7 +127,7 @@ static __device__ __forceinline__ void find_on_sphere(
 	}
 }
 
-/* Computes the positions that N output pixels are sampled at. */
+/* Computes the source positions of N output pixels. */
 template <int N>
 static __device__ __forceinline__ void find_positions(const stk_job_sample &s, const stk_texel_tile &tile, const waves &w,
 	const int32_t (&x)[N], const int32_t (&y)[N], uint32_t frame, float (&at)[N][3])
@@ -167,8 +168,8 @@ static __device__ __forceinline__ void find_positions(const stk_job_sample &s, c
 	}
 }
 
-/* Makes the pixel for positions entirely outside of the image. `fills` is set if mixing gives exactly this pixel: for bytes of integer values, and for
- * floats of 0, but not of -0. */
+/* Makes the pixel for positions entirely outside of the image. fills: set if interpolating between fill values gives exactly this pixel, which is true of
+ * bytes with integer fill values, and of floats with the fill value 0, but not -0. */
 template <typename T, int C, bool LINEAR> static __device__ __forceinline__ stk_texel<T, C> make_fill(const stk_job &job, bool &fills)
 {
 	const float *fill = (const float *)job.constants;

@@ -58,7 +58,7 @@ STK_HD void stk__sample_perspective(const float *m, float fx, float fy, float at
 	at[1] = (m[3] * fx + (m[4] * fy + m[5])) / w;
 }
 
-/* Returns the position at which an output is sampled. pixel: index of the output in its frame. */
+/* Returns the source position of output (x, y, z). pixel: index of the output in its frame. */
 STK_HD struct stk_sample_position stk__sample_position(
 	const struct stk_job_sample *s, int32_t x, int32_t y, int32_t z, int64_t frame, uint64_t pixel)
 {
@@ -89,7 +89,7 @@ STK_HD struct stk_sample_position stk__sample_position(
 	return p;
 }
 
-/* Returns floor(x). Values far outside and NaN become values that are outside and fit int32. */
+/* Returns floor(x). Values far outside, and NaN, give a value that is outside and fits int32. */
 STK_HD int32_t stk__sample_floor(float x)
 {
 	x = x > -1e9f ? x : -1e9f;
@@ -122,7 +122,7 @@ STK_HD bool stk__sample_wide(int dtype)
 	return dtype == STK_INT32 || dtype == STK_UINT32 || dtype == STK_INT64 || dtype == STK_UINT64 || dtype == STK_FLOAT64;
 }
 
-/* Computes the weights of the pixels at -1, 0, 1, 2 for a position q after 0: Keys' cubic with a = -0.75, as in OpenCV. */
+/* Computes the weights of the pixels at -1, 0, 1 and 2 for position q, which is between 0 and 1: Keys' cubic with a = -0.75, as in OpenCV. */
 STK_HD void stk__sample_cubic(float q, float w[4])
 {
 	const float a = -0.75f;
@@ -133,7 +133,7 @@ STK_HD void stk__sample_cubic(float q, float w[4])
 	w[3] = 1 - w[0] - w[1] - w[2];
 }
 
-/* Computes the value of one channel at a position. base: address of this channel and frame. Neighbours are mixed along x, then y, then z. */
+/* Computes the value of one channel at a position. base: address of this channel in the frame. Interpolates along x, then y, then z. */
 #define STK__SAMPLE_VALUE(name, real, load)                                                                                                \
 	STK_HD real name##_at(const struct stk_job *job, const uint8_t *base, int32_t x, int32_t y, int32_t z, float fill)                 \
 	{                                                                                                                                  \
@@ -207,7 +207,7 @@ STK_HD void stk__job_sample_store(
 	}
 }
 
-/* Makes output i. The job's dimensions are frames, z, y, x, channels. */
+/* Makes output i. The job's dimensions are frame, z, y, x, channel. */
 STK_HD void stk__job_sample_one(const struct stk_job *job, uint32_t i)
 {
 	uint32_t index[5];

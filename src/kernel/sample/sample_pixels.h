@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Decides which jobs that sample images the GPU makes pixel by pixel instead of value by value, and counts their tiles. A thread computes a position once
- * for all channels, and values that depend only on a row or a column once for several pixels. */
+ * Decides for which jobs that sample images the GPU makes whole pixels instead of single values, and counts their tiles. A thread then computes a position
+ * once for all channels, and values that depend only on a row or a column once for several pixels. */
 #ifndef STK_KERNEL_SAMPLE_PIXELS_H
 #define STK_KERNEL_SAMPLE_PIXELS_H
 
 #include "kernel/common/texels.h"
 #include "kernel/sample/sample.h"
 
-/* Returns true for interleaved uint8 or float32 that keep their type, with 1, 3 or 4 channels, and not cubic. */
+/* Returns true for interleaved uint8 or float32 with 1, 3 or 4 channels, if the output has the same type and the interpolation is not cubic. */
 STK_HD bool stk__job_sample_by_pixels(const struct stk_job *job)
 {
 	const struct stk_job_sample *s = &STK_PARAMS(stk_job_sample, job);

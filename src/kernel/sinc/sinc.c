@@ -10,7 +10,7 @@ static double weight_at(double distance, int32_t lobes)
 {
 	const double pi = 3.14159265358979323846;
 	double width = (double)lobes + 1.0 / 64, whole = floor(distance + 0.5), part = distance - whole;
-	double sine = (int64_t)whole % 2 ? -stk__sin(pi * part) : stk__sin(pi * part); /* 0 for whole distances */
+	double sine = (int64_t)whole % 2 ? -stk__sin(pi * part) : stk__sin(pi * part); /* 0 if the distance is a whole number */
 	double sinc = distance == 0 ? 1 : sine / (pi * distance);
 	return sinc * 0.5 * (1 + stk__cos(pi * distance / width));
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Resampling of signals by a windowed sinc: sinc(d) (1 + cos(pi d / width)) / 2 at distance d, in samples of the input, up to `lobes` on each side. The width
- * is lobes + 1/64, as in DALI. The filter does not depend on the ratio of the rates: a signal that is resampled to a lower rate keeps its aliases, as in DALI.
+ * Resamples signals with a windowed sinc: a sample of the input at distance d (in samples) has the weight sinc(d) (1 + cos(pi d / width)) / 2, up to `lobes`
+ * samples on each side. The width is lobes + 1/64, as in DALI. The filter does not depend on the ratio of the rates: a signal that is resampled to a lower
+ * rate keeps its aliases, as in DALI.
  *
- * Weights come from a table with a row for each phase, which is the distance from a sample of the input to the output after it. If the rates are whole
- * numbers with few phases, there is a row for each of them. Otherwise a weight is interpolated between the rows of STK_SINC_STEPS phases, which changes it by
- * less than 2e-6. Positions are computed in whole numbers or in double.
+ * Weights come from a table with a row for each phase. The phase of an output is its distance from the last sample of the input before it. If both rates are
+ * whole numbers with few phases, the table has a row for each of them. Otherwise it has rows for STK_SINC_STEPS phases, and a weight is interpolated between
+ * two rows, which changes it by less than 2e-6. Positions are computed in whole numbers or in double.
  *
- * Samples of whole types stand for -1 .. 1: signed ones are divided by their largest value, unsigned ones are mapped linearly from 0 .. largest.
- * Each output is the sum of eight partial sums in float32, one for each tap number modulo 8, so that all implementations give the same bits. */
+ * Samples of integer types stand for numbers from -1 to 1: signed ones are divided by their largest value, unsigned ones are mapped linearly from 0 ..
+ * largest. Each output is the sum of eight partial sums in float32, one for each tap number modulo 8, so that all implementations give the same bits. */
 #ifndef STK_KERNEL_SINC_H
 #define STK_KERNEL_SINC_H
 
@@ -18,17 +19,17 @@
 
 enum { STK_SINC_LANES = 8, STK_SINC_STEPS = 512, STK_SINC_LOBES = 64, STK_SINC_TAPS = 2 * STK_SINC_LOBES };
 
-/* Plain data. With phases > 0, output i lies at i * up / phases samples of the input, otherwise at i * ratio. */
+/* The parameters. If phases > 0, output i is at position i * up / phases in samples of the input, otherwise at i * ratio. */
 struct stk_sinc {
-	int64_t in, out;     /* samples of each channel */
-	int64_t channels;    /* the samples of the channels are interleaved */
+	int64_t in, out;     /* number of samples of each channel */
+	int64_t channels;    /* number of channels, whose samples are interleaved */
 	int64_t up, phases;  /* without common factors */
 	double ratio;        /* the input's rate divided by the output's */
-	int32_t lobes, taps; /* taps: length of a table's row, a multiple of STK_SINC_LANES; weights after 2 * lobes are 0 */
+	int32_t lobes, taps; /* taps: length of a table's row, a multiple of STK_SINC_LANES; weights after the first 2 * lobes are 0 */
 };
 STK_PARAMS_FIT(stk_sinc);
 
-/* Return the length of a table's row for a number of lobes, and the number of rows in a table. */
+/* Return the length of a table's row, and the number of rows in a table. */
 static inline int32_t stk__sinc_taps(int32_t lobes)
 {
 	return (2 * lobes + STK_SINC_LANES - 1) / STK_SINC_LANES * STK_SINC_LANES;
@@ -42,15 +43,15 @@ static inline int64_t stk__sinc_rows(int64_t phases)
 /* Computes a table: stk__sinc_rows(phases) rows of stk__sinc_taps(lobes) weights. */
 void stk__sinc_table(int32_t lobes, int64_t phases, float *table);
 
-/* Makes the job. table: of p->lobes and p->phases. */
+/* Makes the job. table: stk__sinc_table for p->lobes and p->phases. */
 STK_MUST_USE enum stk_status stk__job_sinc(struct stk_jobs *jobs, const struct stk_sinc *p, const float *table, const struct stk_tensor *in,
 	const struct stk_tensor *out, struct stk_error *err);
 
-/* Runs the job on the CPU; job->work has room for the floats of all channels. _avx2: the same, compiled for AVX2. */
+/* Runs the job on the CPU. job->work must have space for the samples of all channels as floats. _avx2: the same source, compiled for AVX2. */
 void stk__sinc_run(const struct stk_job *job);
 void stk__sinc_run_avx2(const struct stk_job *job);
 
-/* The position of an output in the input: its first tap, its row of the table, and how far it is between that row (0) and the next (1). */
+/* The position of an output in the input: its first tap, its row of the table, and its distance from that row, where 1 is the next row. */
 struct stk_sinc_at {
 	int64_t first, row;
 	float part;
@@ -74,7 +75,7 @@ STK_HD struct stk_sinc_at stk__sinc_at(const struct stk_sinc *p, int64_t i)
 	return at;
 }
 
-/* Returns the largest value of a whole type; 0 for float32. */
+/* Returns the largest value of an integer type; 0 for float32. */
 STK_HD float stk__sinc_largest(int32_t dtype)
 {
 	switch (dtype) {
@@ -100,19 +101,19 @@ STK_HD bool stk__sinc_unsigned(int32_t dtype)
 	return dtype == STK_UINT8 || dtype == STK_UINT16 || dtype == STK_UINT32;
 }
 
-/* Converts a sample, given as a float32, from a whole type to -1 .. 1. scale: 1 / largest, or 2 / largest for unsigned types. */
+/* Converts a sample of an integer type, given as a float32, to -1 .. 1. scale: 1 / largest, or 2 / largest for unsigned types. */
 STK_HD float stk__sinc_load(float x, float scale, bool is_unsigned)
 {
 	return is_unsigned ? x * scale - 1 : x * scale;
 }
 
-/* Converts from -1 .. 1 to the range of a whole type, before it is rounded. */
+/* Converts from -1 .. 1 to the range of an integer type, before rounding. */
 STK_HD float stk__sinc_store(float x, float largest, bool is_unsigned)
 {
 	return is_unsigned ? (x + 1) * (largest * 0.5f) : x * largest;
 }
 
-/* Adds up partial sums. */
+/* Adds up the eight partial sums. */
 STK_HD float stk__sinc_join(const float *s)
 {
 	float a = s[0] + s[4], b = s[1] + s[5], c = s[2] + s[6], d = s[3] + s[7];

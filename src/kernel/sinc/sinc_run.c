@@ -31,7 +31,7 @@ static void load_channels(const struct stk_job *job, float *to)
 	}
 }
 
-/* Returns the sum of the products of taps and weights. */
+/* Returns the sum of taps times weights. */
 STK_LANES_INLINE float sum_row(const float *x, const float *row, int32_t taps)
 {
 	stk_lanes sum = {0}, a, w;
@@ -45,14 +45,14 @@ STK_LANES_INLINE float sum_row(const float *x, const float *row, int32_t taps)
 	return stk__sinc_join(parts);
 }
 
-/* Computes one output. x: the sample of its first tap. */
+/* Computes one output. x: address of its first tap. */
 STK_LANES_INLINE float sum_taps(const struct stk_sinc *p, const struct stk_sinc_at *at, const float *x, const float *row)
 {
 	float here = sum_row(x, row, p->taps);
 	return p->phases > 0 ? here : here + at->part * (sum_row(x, row + p->taps, p->taps) - here);
 }
 
-/* Computes an output some of whose taps lie outside the signal. The signal is 0 there. */
+/* Computes an output that has taps outside of the signal, where the signal is 0. */
 static float sum_at_border(const struct stk_sinc *p, const struct stk_sinc_at *at, const float *signal, const float *row)
 {
 	float x[STK_SINC_TAPS] = {0};
@@ -63,7 +63,7 @@ static float sum_at_border(const struct stk_sinc *p, const struct stk_sinc_at *a
 	return sum_taps(p, at, x, row);
 }
 
-/* Computes outputs from number `first` on. */
+/* Computes n outputs, from number `first` on. */
 static void resample(const struct stk_job *job, const float *signal, int64_t first, int64_t n, float *to)
 {
 	const struct stk_sinc *p = &STK_PARAMS(stk_sinc, job);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Spectra of frames of signals: frames are cut out of a signal and weighted by a window, or they are all lines of a tensor along one dimension. Signals and
+ * Spectra of frames of signals. Frames are cut out of a signal and weighted by a window, or they are the lines of a tensor along one dimension. Signals and
  * spectra are float32. */
 #ifndef STK_KERNEL_SPECTRUM_H
 #define STK_KERNEL_SPECTRUM_H
@@ -8,43 +8,44 @@
 #include "kernel/fft/fft.h"
 #include "kernel/job/job_place.h"
 
-/* The values that elements before the first and after the last one of a signal are taken to have. */
+/* The values that a signal is assumed to have before its first and after its last element. */
 enum stk_spectrum_border {
 	STK_SPECTRUM_ZERO,
-	STK_SPECTRUM_REFLECT /* the mirror image, without the outermost element itself; a signal of one element repeats it */
+	STK_SPECTRUM_REFLECT /* the mirror image, in which the outermost element is not repeated; a signal of one element repeats it */
 };
 
-/* The positions of frames, in elements. Frame i of line o: its element k is element first + i * step + k of a signal of `length` elements, which begins at o *
- * src_line + i * src_frame and whose elements are src_element apart. Its bin b is output o * dst_line + i * dst_frame + b * dst_bin. */
+/* The positions of frames. Frame i of line o is cut out of a signal that begins at element o * src_line + i * src_frame of the input, has `length` elements,
+ * and whose elements are src_element apart. Element k of the frame is element first + i * step + k of the signal. Bin b of the frame is output o * dst_line
+ * + i * dst_frame + b * dst_bin. */
 struct stk_spectrum {
 	struct stk_fft fft;
 	int64_t frames; /* number of frames of each line */
 	int64_t length, first, step;
 	int64_t src_line, src_frame, src_element;
 	int64_t dst_line, dst_frame, dst_bin;
-	int32_t window;    /* number of elements that a frame reads; its other elements are 0 */
+	int32_t window;    /* number of elements of a frame that are read; its other elements are 0 */
 	int32_t border;    /* enum stk_spectrum_border */
 	int32_t magnitude; /* whether outputs are magnitudes instead of their squares */
 	int32_t together;  /* number of frames that a thread block of the GPU transforms at once */
 };
 STK_PARAMS_FIT(stk_spectrum);
 
-/* Makes the job. n_frames: number of frames of all lines. tables: stk__fft_tables, followed by p->window weights of the window. */
+/* Makes the job. n_frames: number of frames of all lines. tables: the tables that stk__fft_tables makes, followed by p->window weights of the window. */
 STK_MUST_USE enum stk_status stk__job_spectrum(struct stk_jobs *jobs, const struct stk_spectrum *p, const float *tables, int64_t n_frames,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 
-/* Returns the bytes of memory that the loops need for one job on the CPU. */
+/* Returns how many bytes of scratch memory one job on the CPU needs. */
 size_t stk__spectrum_scratch(const struct stk_spectrum *p);
 
-/* Runs the job on the CPU; job->work has the scratch memory, aligned to 64 bytes. _avx2: the same, compiled for AVX2. */
+/* Runs the job on the CPU. job->work is the scratch memory, aligned to 64 bytes. _avx2: the same source, compiled for AVX2. */
 void stk__spectrum_run(const struct stk_job *job);
 void stk__spectrum_run_avx2(const struct stk_job *job);
 
-/* Runs the job on the CPU together with a job of weighted sums (kernel/bands/bands.h) of its bins, without storing the bins. */
+/* Runs the job on the CPU together with a job of weighted sums (kernel/bands/bands.h) over its bins, without storing the bins. */
 void stk__spectrum_run_bands(const struct stk_job *job, const struct stk_job *bands);
 void stk__spectrum_run_bands_avx2(const struct stk_job *job, const struct stk_job *bands);
 
-/* Returns the position in a signal of `length` elements whose element stands for position i, or -1 if 0 does. */
+/* Returns the index of the signal's element whose value is used at position i, or -1 if 0 is used. */
 STK_HD int64_t stk__spectrum_inside(int64_t i, int64_t length, int32_t border)
 {
 	if (i >= 0 && i < length)

@@ -8,22 +8,22 @@
 
 #define THREADS STK_SPECTRUM_THREADS
 
-/* The positions of a thread block's frames: the address of each frame's signal, the position of its first element, and the address of its bin 0. inside: the
- * address of the first element of a frame whose elements follow each other in memory and lie inside the signal; otherwise NULL. */
+/* The positions of a thread block's frames: the address of each frame's signal, the index of the frame's first element in it, and the address of its bin 0.
+ * inside: the address of the frame's first element if its elements are adjacent in memory and lie inside the signal, otherwise NULL. */
 struct frame_places {
 	const float *src[STK_SPECTRUM_TOGETHER], *inside[STK_SPECTRUM_TOGETHER];
 	int64_t from[STK_SPECTRUM_TOGETHER];
 	float *dst[STK_SPECTRUM_TOGETHER];
 };
 
-/* The frames of a thread block: `count` of them from number `at` on, `pitch` numbers apart in x, and in y after a stage. */
+/* The frames of a thread block: `count` frames, beginning with number `at`. In x (and in y, after a stage) the frames are `pitch` complex numbers apart. */
 struct block_frames {
 	stk_fft_complex *x, *y;
 	uint32_t at, count, pitch;
 	const frame_places *places;
 };
 
-/* Divides by n, which is usually a power of two; then shifts are used. */
+/* Divides by n. If n is a power of two, as usual, uses shifts. */
 struct divider {
 	uint32_t n, shift;
 	bool shifts;
@@ -70,7 +70,7 @@ static __device__ __forceinline__ float load_element(
 	return (i < 0 ? 0 : places.src[f][i * p.src_element]) * window[k];
 }
 
-/* Reads the frames, as the complex numbers that are transformed. */
+/* Loads the frames as the complex numbers that are transformed. */
 static __device__ __forceinline__ void load_frames(const stk_job &job, const float *tables, const block_frames &b)
 {
 	const stk_spectrum &p = STK_PARAMS(stk_spectrum, &job);
@@ -83,7 +83,7 @@ static __device__ __forceinline__ void load_frames(const stk_job &job, const flo
 		stk_fft_complex *to = &b.x[f * b.pitch + STK_FFT_PLACE(k)];
 		const float *inside = b.places->inside[f];
 		if (!odd && inside && 2 * k + 1 < (uint32_t)p.window &&
-			(((uintptr_t)inside | (uintptr_t)window) & 7) == 0) { /* both elements in one access */
+			(((uintptr_t)inside | (uintptr_t)window) & 7) == 0) { /* loads both elements at once */
 			stk_fft_complex x = ((const stk_fft_complex *)inside)[k], w = ((const stk_fft_complex *)window)[k];
 			*to = {x.re * w.re, x.im * w.im};
 		} else if (odd)
@@ -94,7 +94,7 @@ static __device__ __forceinline__ void load_frames(const stk_job &job, const flo
 	__syncthreads();
 }
 
-/* Runs a stage, or two stages of radix 4 together: radix 16. s: product of the radices before; m: the stage's length divided by its radix. */
+/* Runs a stage, or two stages of radix 4 as one of radix 16. s: product of the radices of the earlier stages; m: the stage's length divided by its radix. */
 static __device__ __forceinline__ void run_stage(uint32_t radix, uint32_t m, uint32_t s, const float *w, block_frames &b)
 {
 	uint32_t each = m * s;
@@ -115,7 +115,7 @@ static __device__ __forceinline__ void run_stage(uint32_t radix, uint32_t m, uin
 	b.y = swapped;
 }
 
-/* Runs a stage as run_stage does. Its numbers are constants, so that most of the arithmetic on indexes is done by the compiler. */
+/* Runs a stage like run_stage, with constant parameters, so that the compiler does most of the arithmetic on indices. */
 template <uint32_t RADIX, uint32_t M, uint32_t S> static __device__ __forceinline__ void run_fixed_stage(const float *w, block_frames &b)
 {
 	for (uint32_t j = threadIdx.x; j < b.count * (M * S); j += THREADS) {
@@ -134,7 +134,7 @@ template <uint32_t RADIX, uint32_t M, uint32_t S> static __device__ __forceinlin
 	b.y = swapped;
 }
 
-/* Runs the stages of 256 numbers, or of 512: nfft 512 and 1024. w: the twiddle factors. */
+/* Runs all stages of transforms of 256 or 512 complex numbers (for nfft 512 and 1024). w: the twiddle factors. */
 static __device__ __forceinline__ void run_stages_of_256(const float *w, block_frames &b)
 {
 	run_fixed_stage<16, 16, 1>(w, b);
@@ -148,7 +148,7 @@ static __device__ __forceinline__ void run_stages_of_512(const float *w, block_f
 	run_fixed_stage<2, 1, 256>(w + 2 * (128 + 32 + 8 + 2) * 3, b);
 }
 
-/* Runs all stages. The result is in b.x, which may be exchanged with b.y. */
+/* Runs all stages. Exchanges b.x and b.y after a stage, so that the result is in b.x. */
 static __device__ __forceinline__ void run_stages(const stk_fft &f, const float *tables, block_frames &b)
 {
 	uint32_t length = (uint32_t)f.padded, s = 1;

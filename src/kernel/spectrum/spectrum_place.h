@@ -9,14 +9,15 @@
 
 enum {
 	STK_SPECTRUM_THREADS = 128, /* threads in a thread block */
-	STK_SPECTRUM_TOGETHER = 16, /* maximum number of frames that a thread block transforms at once */
+	STK_SPECTRUM_TOGETHER = 16, /* maximum number of frames that a thread block transforms together */
 	STK_SPECTRUM_SHARED =
-		44 * 1024, /* bytes of shared memory for frames; with the block's other variables, less than the 48 KiB of any launch */
+		44 * 1024,          /* bytes of shared memory for frames; with the thread block's other variables, this stays below 48 KiB,
+		            * which every launch may use */
 	STK_SPECTRUM_SPILLING = 256 /* maximum number of thread blocks of a job whose frames do not fit in shared memory */
 };
 
-/* Returns the index in memory of number i of a frame. There is a gap after each 16 numbers, so that threads that access every 16th number use different
- * banks. */
+/* Returns the index in memory of complex number i of a frame. After each 16 numbers one is left out, so that threads that access every 16th number use
+ * different banks. */
 STK_HD uint32_t stk__spectrum_gapped(uint32_t i)
 {
 	return i + (i >> 4);
@@ -29,13 +30,13 @@ STK_HD int64_t stk__spectrum_pitch(const struct stk_fft *f)
 	return stk__spectrum_gapped((uint32_t)f->padded) | 1;
 }
 
-/* Returns the bytes of one thread block's memory: each frame twice, since stages cannot work in place. */
+/* Returns the size in bytes of a thread block's memory. It has each frame twice, since stages cannot work in place. */
 STK_HD int64_t stk__spectrum_room(const struct stk_spectrum *p)
 {
 	return 2 * 2 * (int64_t)sizeof(float) * stk__spectrum_pitch(&p->fft) * (p->together ? p->together : 1);
 }
 
-/* Returns how many frames fit in shared memory together, a power of two; 0: not even one. */
+/* Returns how many frames fit into shared memory together (a power of two), or 0 if not even one fits. */
 STK_HD int32_t stk__spectrum_together(const struct stk_fft *f)
 {
 	int64_t each = 2 * 2 * (int64_t)sizeof(float) * stk__spectrum_pitch(f);
@@ -52,7 +53,7 @@ STK_HD uint32_t stk__spectrum_blocks(const struct stk_spectrum *p, int64_t frame
 	return (uint32_t)(frames < STK_SPECTRUM_SPILLING ? frames : STK_SPECTRUM_SPILLING);
 }
 
-/* Returns the bytes of work memory that a job needs. */
+/* Returns how many bytes of work memory a job needs. */
 static inline uint64_t stk__spectrum_spilled(const struct stk_spectrum *p, int64_t frames)
 {
 	return p->together ? 0 : (uint64_t)stk__spectrum_room(p) * stk__spectrum_blocks(p, frames);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Spectra on the CPU: eight frames at a time, each in a lane of a vector. They stay in the cache from their samples to their bins. */
+ * Spectra on the CPU: eight frames at a time, each in a lane of a vector. All steps from samples to bins are done while the frames are in the cache. */
 #include "kernel/bands/bands_lanes.h"
 #include "kernel/common/lanes.h"
 #define STK_FFT_VALUE stk_lanes
@@ -8,14 +8,14 @@
 
 #include <math.h>
 
-/* The scratch memory: frames before and after a stage, their bins, and the samples of frames that cross a border. */
+/* The scratch memory: frames before and after a stage, their bins, and the samples of frames that reach beyond the signal. */
 struct scratch {
 	stk_fft_complex *x, *y;
 	stk_lanes *bins;
 	float *samples;
 };
 
-/* Returns how many samples eight neighbouring frames span; 0: too many to copy them. */
+/* Returns how many samples eight neighbouring frames span, or 0 if there are too many to copy. */
 static int64_t span_of(const struct stk_spectrum *p)
 {
 	int64_t most = 8 * (int64_t)p->window;
@@ -40,7 +40,7 @@ static struct scratch scratch_of(const struct stk_job *job)
 
 /* ---- frames ---- */
 
-/* A frame's line, its number in it, and the position of its first sample. */
+/* A frame: its line, its number in the line, and the index of its first sample in the signal. */
 struct frame {
 	int64_t line, i, from;
 };
@@ -56,7 +56,7 @@ static struct frame next_frame(const struct stk_spectrum *p, struct frame f)
 	return ends ? (struct frame){f.line + 1, 0, p->first} : (struct frame){f.line, f.i + 1, f.from + p->step};
 }
 
-/* Copies the samples that the frames span, with the border's values for samples outside of the signal. */
+/* Copies the n samples that the frames span, from index `from` on. Outside of the signal the samples come from the border. */
 static void copy_span(const struct stk_spectrum *p, const float *signal, int64_t from, int64_t n, float *to)
 {
 	for (int64_t k = 0; k < n; k++) {
@@ -65,8 +65,8 @@ static void copy_span(const struct stk_spectrum *p, const float *signal, int64_t
 	}
 }
 
-/* Finds the addresses of `count` frames from number `at` on, if the samples of each are contiguous in memory, or can be copied to be so. Lanes without a
- * frame repeat the first one. */
+/* Finds the addresses of `count` frames, beginning with number `at`. The samples of each frame must be contiguous in memory, or are copied to `samples` so
+ * that they are; returns false if that is impossible. Lanes without a frame get the address of the first frame. */
 static bool find_rows(const struct stk_job *job, int64_t at, int count, float *samples, const float *rows[STK_LANES])
 {
 	const struct stk_spectrum *p = &STK_PARAMS(stk_spectrum, job);
@@ -91,14 +91,16 @@ static bool find_rows(const struct stk_job *job, int64_t at, int count, float *s
 	return true;
 }
 
-/* Reads the samples of any frames. */
+/* Loads the samples of any frames, element by element. */
 static void gather(const struct stk_job *job, int64_t at, int count, stk_lanes *to)
 {
 	const struct stk_spectrum *p = &STK_PARAMS(stk_spectrum, job);
 	const float *src = (const float *)(const void *)job->src[0];
 	const struct frame first = frame_of(p, at);
 	struct frame f = first;
-	if (count == STK_LANES && p->src_frame == 1 && p->step == 0 && first.i + count <= p->frames) { /* lanes are contiguous in memory */
+	if (count == STK_LANES && p->src_frame == 1 && p->step == 0 &&
+		first.i + count <= p->frames) { /* the frames of all lanes are adjacent in
+	                                                                                                * memory */
 		src += f.line * p->src_line + f.i;
 		for (int64_t k = 0; k < p->window; k++)
 			memcpy(&to[k], src + k * p->src_element, sizeof to[k]);
@@ -114,7 +116,7 @@ static void gather(const struct stk_job *job, int64_t at, int count, stk_lanes *
 	}
 }
 
-/* Reads frames and weights them by the window. Stores the numbers of a frame in the form in which the transform reads them. */
+/* Loads frames, weights them by the window, and stores them in the order in which the transform reads them. */
 static void load_frames(const struct stk_job *job, const float *tables, int64_t at, int count, struct scratch *s)
 {
 	const struct stk_spectrum *p = &STK_PARAMS(stk_spectrum, job);
@@ -141,7 +143,7 @@ static void load_frames(const struct stk_job *job, const float *tables, int64_t 
 		for (at.q = 0; at.q < at.s; at.q++)                                                                                        \
 			stk__fft_radix##radix(x, y, &at);
 
-/* Runs one stage. Each loop has its radix as a constant; the last stage, which has no twiddle factors, has its m too. */
+/* Runs one stage. Each loop has its radix as a constant; the loop for the last stage, which has no twiddle factors, also has m as a constant. */
 static void run_stage(int radix, const stk_fft_complex *restrict x, stk_fft_complex *restrict y, struct stk_fft_at at)
 {
 	if (radix == 4 && at.m > 1) {
@@ -158,7 +160,7 @@ static void run_stage(int radix, const stk_fft_complex *restrict x, stk_fft_comp
 	}
 }
 
-/* Runs all stages. The result is in s->x, which may be exchanged with s->y. */
+/* Runs all stages. Exchanges s->x and s->y after a stage, so that the result is in s->x. */
 static void run_stages(const struct stk_fft *f, const float *tables, struct scratch *s)
 {
 	int64_t length = f->padded;
@@ -206,10 +208,10 @@ static void make_bins(const struct stk_spectrum *p, const float *tables, const s
 		values[i] = sqrtf(values[i]);
 }
 
-/* Stores one vector of columns; rows are `pitch` floats apart. */
+/* Stores one vector of columns. Rows are `pitch` floats apart. */
 static void store_columns(float *to, int64_t pitch, const stk_lanes *from, int64_t rows, int count)
 {
-	for (int64_t row = 0; row < rows && count == STK_LANES; row++) /* a constant length needs no call */
+	for (int64_t row = 0; row < rows && count == STK_LANES; row++) /* a constant length makes memcpy a single store */
 		memcpy(to + row * pitch, &from[row], sizeof from[row]);
 	for (int64_t row = 0; row < rows && count < STK_LANES; row++)
 		memcpy(to + row * pitch, &from[row], sizeof(float) * (size_t)count);
@@ -235,7 +237,7 @@ static void store_bins(const struct stk_job *job, int64_t at, int count, const s
 	}
 }
 
-/* Computes the bins of `count` frames from number `at` on. */
+/* Computes the bins of `count` frames, beginning with number `at`. */
 static void make_frames(const struct stk_job *job, int64_t at, int count, struct scratch *s)
 {
 	const struct stk_spectrum *p = &STK_PARAMS(stk_spectrum, job);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Affine maps of images of bytes like Pillow's (Image.transform), which torchvision's transforms use for PIL images. Positions outside of the source give
- * the fill, which begins sharply at the source's edge; inside, missing neighbours are replaced by the edge.
+ * the fill value, without a transition at the source's edge; inside, neighbours that do not exist are replaced by the nearest pixel at the edge.
  *
- * Positions are fixed-point numbers, so that a row can be walked by additions, and each position can also be computed directly. NN has 16 bits of fraction
- * like Pillow, and gives the same pixels. LINEAR and CUBIC have 32 bits where Pillow uses doubles; values may differ by 1. Values are truncated to integers,
- * as in Pillow. On the CPU loops run over rows; on the GPU a thread makes a pixel. Both give the same bytes. */
+ * Positions are fixed-point numbers, so that additions lead from one pixel of a row to the next, and each position can also be computed directly. NN has 16
+ * bits of fraction like Pillow, and gives the same pixels. LINEAR and CUBIC have 32 bits where Pillow uses doubles, so values may differ by 1. Values are
+ * truncated to integers, as in Pillow. On the CPU, loops process rows; on the GPU, a thread makes a pixel. Both give the same bytes. */
 #ifndef STK_KERNEL_TRANSFORM_H
 #define STK_KERNEL_TRANSFORM_H
 
@@ -17,18 +17,18 @@
 
 enum { STK_TRANSFORM_FILLS = 4, STK_TRANSFORM_NN_BITS = 16, STK_TRANSFORM_BITS = 32, STK_TRANSFORM_WEIGHT_BITS = 13 };
 
-/* Plain data. Images are dense: `frames` of height x width pixels with `channels` values, in input and output. */
+/* The parameters. Images are dense: input and output have `frames` frames of height x width pixels with `channels` values. */
 struct stk_transform {
 	int64_t frames;
 	int32_t width, height, channels;
 	int32_t interp;  /* NN, LINEAR or CUBIC */
-	int64_t m[6];    /* rows (a, b, c): output (x, y), counted from 0, has the fixed-point position a x + b y + c */
-	int32_t n_fills; /* 1: the same for all channels; otherwise one for each */
+	int64_t m[6];    /* rows (a, b, c) of a matrix: output pixel (x, y) is read at the fixed-point position a x + b y + c */
+	int32_t n_fills; /* number of fill values: 1 for all channels, or one for each */
 	uint8_t fill[STK_TRANSFORM_FILLS];
 };
 
-/* Sets t->m. m: rows (a, b, c) of the map from points of the output to points of the source; origins are at corners of pixels. All other fields of t must be
- * set. */
+/* Sets t->m. m: rows (a, b, c) of the map from points of the output to points of the source. The origin of both is the upper left corner of the upper left
+ * pixel. All other fields of t must be set. */
 void stk__transform_matrix(struct stk_transform *t, const double m[6]);
 
 STK_HD int stk__transform_bits(const struct stk_transform *t)
@@ -64,7 +64,7 @@ STK_HD void stk__transform_four(const struct stk_transform *t, int64_t at_x, int
 	f->weight[3] = both;
 }
 
-/* Interpolates by Keys' cubic with parameter -1, as in Pillow; q goes from 0 at b to 1 at c. */
+/* Interpolates with Keys' cubic with parameter -1, as in Pillow. q: position between b (0) and c (1). */
 STK_HD float stk__transform_cubic(float a, float b, float c, float d, float q)
 {
 	return b + q * ((c - a) + q * ((2 * (a - b) + c - d) + q * (b - a + d - c)));
@@ -86,7 +86,7 @@ STK_HD uint8_t stk__transform_cubic_value(const struct stk_transform *t, const u
 	return (uint8_t)(value <= 0 ? 0 : value >= 255 ? 255 : (int32_t)value);
 }
 
-/* Makes pixel (x, y) of a frame at `dst`. */
+/* Makes pixel (x, y) of a frame and stores it at `dst`. */
 STK_HD void stk__transform_pixel(const struct stk_transform *t, const uint8_t *frame, uint8_t *dst, int32_t x, int32_t y)
 {
 	int bits = stk__transform_bits(t), c = t->channels;

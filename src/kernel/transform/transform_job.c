@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-enum { ROOM = 62 }; /* bits of a position, and of a distance to an edge; so the sum of two of them does not overflow */
+enum { ROOM = 62 }; /* bits of a position, and of a distance to an edge; with this limit, the sum of two of them does not overflow */
 
 static bool positions_fit(const struct stk_transform *t)
 {

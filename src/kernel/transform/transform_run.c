@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Affine maps on the CPU. The outputs of a row that are inside of the source are determined in advance, so that pixels need no checks. */
+ * Affine maps on the CPU. For each row, the range of outputs that are read inside the source is computed in advance, so that pixels need no checks. */
 #include "kernel/transform/transform.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ static int64_t divide_down(int64_t a, int64_t b)
 	return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-/* Narrows *first .. *end to the x for which at + step * x is in 0 .. limit - 1. */
+/* Narrows the range *first .. *end to those x for which at + step * x is in 0 .. limit - 1. */
 static void narrow(int64_t at, int64_t step, int64_t limit, int64_t *first, int64_t *end)
 {
 	int64_t from = *first, to = *end;
@@ -29,7 +29,7 @@ static void narrow(int64_t at, int64_t step, int64_t limit, int64_t *first, int6
 }
 
 struct walk {
-	int64_t x, y; /* position of the row's first pixel in the source */
+	int64_t x, y; /* position in the source of the row's first pixel */
 	int64_t first, end;
 };
 
@@ -75,13 +75,13 @@ static void nearest_row_3(const struct stk_transform *t, const struct walk *w, c
 	}
 }
 
-/* Packs three channels into one register, 21 bits each, which is enough for a byte times a sum of weights. */
+/* Packs three channels into one register with 21 bits each, which is enough for a byte times a sum of weights. */
 static inline uint64_t spread(const uint8_t *p)
 {
 	return p[0] | (uint64_t)p[1] << 21 | (uint64_t)p[2] << 42;
 }
 
-/* Returns whether the four pixels around a position exist. */
+/* Returns whether all four pixels around a position are inside the source. */
 static inline bool is_inside(const struct stk_transform *t, int64_t left, int64_t top)
 {
 	return (uint64_t)left < (uint64_t)(t->width - 1) && (uint64_t)top < (uint64_t)(t->height - 1);
@@ -144,7 +144,7 @@ static void cubic_row(const struct stk_transform *t, const struct walk *w, const
 			row[i * t->channels + k] = stk__transform_cubic_value(t, src, w->x + t->m[0] * i, w->y + t->m[3] * i, k);
 }
 
-/* Returns whether each output pixel coincides with a source pixel. Then all interpolations give that pixel. */
+/* Returns whether each output pixel coincides with a source pixel. All interpolations then give the value of that pixel. */
 static bool is_shift(const struct stk_transform *t)
 {
 	int64_t one = (int64_t)1 << stk__transform_bits(t), half = one / 2;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Affine warp, one row at a time. The origin is at a pixel's corner (DALI's convention): output (x, y) samples the source at
- *     (m[0] (x + .5) + m[1] (y + .5) + m[2],  m[3] (x + .5) + m[4] (y + .5) + m[5]).
- * NN takes the pixel at that position (floor). LINEAR mixes the four pixels whose centres surround it: first along x, then along y. */
+ * Affine warp, one row at a time. The origin is the upper left corner of the upper left pixel (DALI's convention): output (x, y) is read at the source
+ * position (m[0] (x + .5) + m[1] (y + .5) + m[2],  m[3] (x + .5) + m[4] (y + .5) + m[5]). NN reads the pixel at that position (floor). LINEAR interpolates
+ * between the four pixels whose centres surround it: first along x, then along y. */
 #ifndef STK_KERNEL_WARP_H
 #define STK_KERNEL_WARP_H
 
 #include "tensor/image.h"
 
 struct stk_warp_row {
-	struct stk_image src; /* the sampler's input: its size determines the border; only the part that is read must be in memory */
+	struct stk_image src; /* the sampler's input. Its size determines where the border begins; only the part that is read must be
+	                       * in memory */
 	float m[6];
-	int32_t first, step, y; /* output k is at (first + k * step, y) of the warp's own output */
+	int32_t first, step, y; /* output k of the row is pixel (first + k * step, y) of the warped image */
 	int32_t n;
 	bool linear, clamp;
 	float fill;

@@ -13,7 +13,7 @@ struct positions {
 
 static inline __m256i floor8(__m256 x)
 {
-	x = _mm256_max_ps(x, _mm256_set1_ps(-1e9f)); /* returns the second operand for NaN, like the comparison */
+	x = _mm256_max_ps(x, _mm256_set1_ps(-1e9f)); /* for NaN, max returns its second operand, as the comparison in C does */
 	x = _mm256_min_ps(x, _mm256_set1_ps(1e9f));
 	return _mm256_cvttps_epi32(_mm256_floor_ps(x));
 }
@@ -41,13 +41,13 @@ static inline __m256i clamp8(__m256i x, int32_t size)
 	return _mm256_max_epi32(_mm256_min_epi32(x, _mm256_set1_epi32(size - 1)), _mm256_setzero_si256());
 }
 
-/* Eight pixels of up to four bytes each, in 32-bit lanes, and whether each is inside. A pixel is loaded together with the bytes after it; at the end of a
- * row these are its slack. */
+/* Eight pixels of up to four bytes each, in 32-bit lanes, and whether each is inside the image. A pixel is loaded together with the bytes that follow it;
+ * after the last pixel of a row these are padding. */
 struct texels {
 	__m256i bytes, inside;
 };
 
-/* The offsets of eight pixels, and whether each is inside. */
+/* The offsets of eight pixels, and whether each is inside the image. */
 struct places {
 	__m256i at, inside;
 };

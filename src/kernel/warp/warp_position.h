@@ -7,7 +7,7 @@
 #include "kernel/warp/warp.h"
 
 struct stk_warp_position {
-	int32_t x, y; /* the upper left of the pixels that are mixed */
+	int32_t x, y; /* the upper left one of the pixels that are interpolated */
 	float qx, qy; /* weights of the next pixels along x and y */
 };
 
@@ -16,7 +16,7 @@ STK_HD int32_t stk__warp_clamp(int32_t x, int32_t size)
 	return x < 0 ? 0 : x < size ? x : size - 1;
 }
 
-/* Returns floor(x). Values far outside and NaN become values that are outside and fit int32. */
+/* Returns floor(x). Values far outside, and NaN, give a value that is outside and fits int32. */
 STK_HD int32_t stk__warp_floor(float x)
 {
 	x = x > -1e9f ? x : -1e9f;
@@ -25,7 +25,7 @@ STK_HD int32_t stk__warp_floor(float x)
 	return i - ((float)i > x);
 }
 
-/* Computes output k's position, x and y. The integer part gives the upper left of the pixels that are mixed. */
+/* Computes the position (x, y) at which output k is read. Its integer part is the upper left one of the pixels that are interpolated. */
 STK_HD void stk__warp_place(const struct stk_warp_row *w, int32_t k, float at[2])
 {
 	float half = w->linear ? 0.5f : 0, fx = (float)(w->first + k * w->step) + 0.5f, fy = (float)w->y + 0.5f;
@@ -50,7 +50,7 @@ STK_HD struct stk_warp_position stk__warp_position(const struct stk_warp_row *w,
 	return stk__warp_split(at);
 }
 
-/* Mixes along x, then along y. */
+/* Interpolates between four pixels, along x, then along y. */
 STK_HD float stk__warp_mix(float s00, float s01, float s10, float s11, float qx, float qy)
 {
 	float px = 1 - qx, top = s00 * px + s01 * qx, bottom = s10 * px + s11 * qx;
