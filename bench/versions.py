@@ -91,11 +91,11 @@ def compare(row: Row, sites: list[Path], folder: Path, rounds: int, seconds: flo
     median = statistics.median
     ratios = sorted(new / old for old, new in zip(*rates, strict=True))
     work = sorted(new / old for old, new in zip(*costs, strict=True))
-    told = [f"{median(r):.0f}" for r in rates] + [f"{median(ratios):.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f})"]
-    told += [f"{median(c):.4f}" for c in costs] + [f"{median(work):.3f} ({work[0]:.3f} to {work[-1]:.3f})"]
+    cells = [f"{median(r):.0f}" for r in rates] + [f"{median(ratios):.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f})"]
+    cells += [f"{median(c):.4f}" for c in costs] + [f"{median(work):.3f} ({work[0]:.3f} to {work[-1]:.3f})"]
     return [
         row.name,
-        *told,
+        *cells,
         f"{memory[0]['resident'] >> 20} {memory[1]['resident'] >> 20}",
         f"{memory[0]['gpu'] >> 20} {memory[1]['gpu'] >> 20}",
     ]

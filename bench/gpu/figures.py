@@ -359,8 +359,8 @@ def lines(result: dict[str, Any]) -> list[list[str]]:
     spread = f"{low} to {high}" if low != "" else ""
     ratio = str(result.get("ratio", ""))
     if "stoker" not in result:
-        told = ", ".join(f"{k} {v}" for k, v in result.items() if k not in ("name", "title", "counters", "shares"))
-        return [[f"{title}: {told}", "", "", "", ""]]
+        facts = ", ".join(f"{k} {v}" for k, v in result.items() if k not in ("name", "title", "counters", "shares"))
+        return [[f"{title}: {facts}", "", "", "", ""]]
     ours, theirs = result["stoker"], result.get("dali", {})
     keys = [k for k in ("gpu_mib", "images_per_s", "cpu_s_per_1000", "seconds") if k in ours]
     rows = []

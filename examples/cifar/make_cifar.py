@@ -34,8 +34,8 @@ def records(seed: int, count: int, wrong: float = 0.05) -> np.ndarray:
     rng = np.random.default_rng(seed)
     labels = np.arange(count) % CLASSES
     images = pictures(rng, labels)
-    told = np.where(rng.random(count) < wrong, rng.integers(0, CLASSES, count), labels).astype(np.uint8)
-    made: np.ndarray = np.concatenate([told[:, None], images.reshape(count, -1)], axis=1)[rng.permutation(count)]
+    stored = np.where(rng.random(count) < wrong, rng.integers(0, CLASSES, count), labels).astype(np.uint8)
+    made: np.ndarray = np.concatenate([stored[:, None], images.reshape(count, -1)], axis=1)[rng.permutation(count)]
     return made
 
 

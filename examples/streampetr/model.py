@@ -203,8 +203,8 @@ class StreamPETR(nn.Module):
     def queries(self, memory: Memory, prev_exists: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Returns reference points and features of this frame's queries, then features and positions of the memory."""
         n, batch = self.sizes.propagated, len(prev_exists)
-        told = torch.cat([memory.age[..., None], memory.velocities, memory.motion.flatten(-2)], -1)
-        scale, offset = self.motion(told).chunk(2, -1)
+        conditions = torch.cat([memory.age[..., None], memory.velocities, memory.motion.flatten(-2)], -1)
+        scale, offset = self.motion(conditions).chunk(2, -1)
         past = self.still(memory.features) * (1 + scale) + offset
         points = self.into_unit(memory.points)
         past_place = self.place(points.clamp(0, 1))

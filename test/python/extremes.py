@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives settings, arguments and functions the numbers at which conversions go wrong. Run as a program it goes through one group, in a process that may die of
-it: `extremes.py GROUP [PART PARTS]`. Each case is named in the file EXTREMES_AT before it runs, and what went wrong without an exception is printed."""
+"""Calls settings, arguments and functions with numbers at which conversions tend to go wrong: extremes.py GROUP [PART PARTS].
+
+As a program it runs one group of cases, or one part of a group, because a case may crash the process. It writes the name of each case to the file EXTREMES_AT
+before the case runs, and prints the faults that raised no exception."""
 
 from __future__ import annotations
 
@@ -344,7 +346,7 @@ class Runner:
 
 
 class Sampled:
-    """An argument that has a value for each sample, not one for the graph."""
+    """Wraps a value that an argument gets for each sample, not once for the graph."""
 
     def __init__(self, value: np.ndarray) -> None:
         self.value = value
@@ -462,7 +464,7 @@ def first_batch(make: Callable[[], Any]) -> None:
     try:
         next(iter(loader), None)
         if hasattr(loader, "__len__"):
-            with contextlib.suppress(TypeError):  # of unknown length
+            with contextlib.suppress(TypeError):  # the length of a stream is not known
                 len(loader)
     finally:
         getattr(loader, "close", lambda: None)()
@@ -603,10 +605,10 @@ def rows(cases: Cases) -> None:
 
 
 def recordings(cases: Cases) -> None:
-    """A data set of a robot."""
+    """Runs the cases of data sets of robots."""
     try:
         import robots
-    except BaseException as e:  # a test's skip, where pyarrow is missing
+    except BaseException as e:  # robots.py skips its tests if pyarrow is missing
         if type(e).__name__ != "Skipped":
             raise
         return
@@ -697,7 +699,7 @@ if __name__ == "__main__":
     faulthandler.enable()
     np.seterr(all="ignore")
     os.chdir(tempfile.mkdtemp())  # names of files are among the values
-    told = Cases()
-    GROUPS[sys.argv[1]](told, *map(int, sys.argv[2:]))
-    print(f"# {told.ran} cases, {told.refused} refused", file=sys.stderr)
+    cases = Cases()
+    GROUPS[sys.argv[1]](cases, *map(int, sys.argv[2:]))
+    print(f"# {cases.ran} cases, {cases.refused} refused", file=sys.stderr)
     sys.stdout.flush()

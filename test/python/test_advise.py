@@ -148,15 +148,15 @@ def test_report_before_its_time(hand):
         watched.report()
 
 
-def test_a_loop_that_is_too_short_is_told(hand, capfd):
+def test_a_loop_that_is_too_short_is_reported(hand, capfd):
     """The message comes when the wrapper is deleted, or at the end of the process. A quiet loop, or one that took no step, prints nothing."""
     for quiet in (False, True):
         watched = advise(Slow(hand, 0.01, 12), steps=8, rounds=2, warmup=2, quiet=quiet)
         list(watched)
         del watched
-        told = capfd.readouterr().err
-        assert quiet or told.startswith("advise: no report: the loop ended after 11 of the trial's 42 steps; let it run longer")
-        assert not quiet or not told
+        printed = capfd.readouterr().err
+        assert quiet or printed.startswith("advise: no report: the loop ended after 11 of the trial's 42 steps; let it run longer")
+        assert not quiet or not printed
     advise(Slow(hand, 0.01, 12))
     assert not capfd.readouterr().err
 
@@ -189,8 +189,8 @@ def test_files_and_table(hand, tmp_path, capfd):
     source = Slow(hand, 0.03, 1000)
     watched = advise(source, steps=8, rounds=2, warmup=2, png=tmp_path / "a.png", json=tmp_path / "a.json")
     run(watched, hand, 0.01)
-    told = capfd.readouterr().err
-    assert told.startswith("advise: ") and "75.0% of the step" in told and "4.00 times as fast" in told
+    printed = capfd.readouterr().err
+    assert printed.startswith("advise: ") and "75.0% of the step" in printed and "4.00 times as fast" in printed
     data = json.loads((tmp_path / "a.json").read_text())
     assert data["gain"]["median"] == pytest.approx(4) and data["wait"]["share"] == pytest.approx(0.75)
     assert [b["kind"] for b in data["blocks"]] == ["live", "cached"] * 2 and len(data["blocks"][0]["steps"]) == 8
@@ -210,7 +210,7 @@ def test_files_that_cannot_be_written(hand, tmp_path, capfd):
     assert f"advise: {tmp_path} was not written: Is a directory" in capfd.readouterr().err and (tmp_path / "a.json").exists()
 
 
-def test_only_rank_0_tells(hand, tmp_path, capfd, monkeypatch):
+def test_only_rank_0_prints(hand, tmp_path, capfd, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     run(advise(Slow(hand, 0.03, 1000), steps=2, rounds=1, json=tmp_path / "a.json"), hand, 0.01)
     assert capfd.readouterr().err == "" and not (tmp_path / "a.json").exists()

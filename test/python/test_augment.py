@@ -335,7 +335,7 @@ def test_draws_follow_the_epoch_and_the_position():
     assert all(torch.equal(a, b.image) for a, b in zip(epochs[0][1:], after, strict=True))
 
 
-def test_what_cannot_be_is_said():
+def test_impossible_arguments_are_named():
     for words, make in {
         "num_ops": lambda: T.RandAugment(-1),
         "magnitude is below": lambda: T.RandAugment(2, 31),

@@ -87,7 +87,7 @@ def test_a_batch_of_bad_samples_is_left_out(listed, form, bad):
         assert [np.ravel(b[1]).tolist() for b in batches] + rest == want
 
 
-def test_what_comes_behind_a_batch_never_sees_an_empty_one(listed):
+def test_collate_functions_never_get_an_empty_batch(listed):
     seen = []
 
     def collate(batch):
@@ -154,8 +154,8 @@ def test_ranks_without_samples_repeat_one_and_mark_it(listed, capfd, monkeypatch
     assert len({len(steps) for steps in ranks}) == 1
     valid = [i for steps in ranks for _, _, ids, own in steps for i, v in zip(ids, own, strict=True) if v]
     assert sorted(valid) == list(range(size))
-    told = f"on 1 of 3 ranks ({size} samples in batches of 4 for each rank" in capfd.readouterr().err
-    assert told == (size == 17)
+    noticed = f"on 1 of 3 ranks ({size} samples in batches of 4 for each rank" in capfd.readouterr().err
+    assert noticed == (size == 17)
 
 
 def _reading(pairs, batch=2, rank=None, ranks=2, **reader):
@@ -294,7 +294,7 @@ def test_ranks_over_a_dataset_keep_to_their_positions(listed):
 
 @pytest.mark.parametrize("taken", [1, 3, 4])
 @pytest.mark.parametrize("form", ["files", "dataset", "stream", "weights", "pipeline", "mixed"])
-def test_a_resumed_run_goes_on_with_the_seed_of_its_state(listed, form, taken):
+def test_a_resumed_run_keeps_the_seed_of_its_state(listed, form, taken):
     """A resumed run keeps the order and draws of its seed, here and in later epochs, whatever seed the new Loader was given."""
     pairs = listed(9)
     draws = {"transforms": [T.Resize((8, 8)), T.ColorJitter(0.9, 0.9)], "last_batch": "keep"}
@@ -340,7 +340,7 @@ def _drawing(pairs, seed):
     return pipe()
 
 
-def test_a_pipeline_goes_on_with_the_seed_of_its_checkpoint(listed):
+def test_a_pipeline_keeps_the_seed_of_its_checkpoint(listed):
     pairs = listed(9)
     first = _drawing(pairs, 5)
     first.run()
@@ -351,7 +351,7 @@ def test_a_pipeline_goes_on_with_the_seed_of_its_checkpoint(listed):
     assert all(np.array_equal(np.array(a), np.array(b)) for a, b in zip(want, have, strict=True))
 
 
-def test_weights_of_the_wrong_length_are_told_as_that(listed):
+def test_weights_of_the_wrong_length_are_named(listed):
     for count in (3, 9):
         for source in (listed(6), Data(6, listed(6).__getitem__)):
             with pytest.raises(StokerError, match=rf"there are {count} weights; the data set has 6 samples"):
@@ -361,7 +361,7 @@ def test_weights_of_the_wrong_length_are_told_as_that(listed):
 @pytest.mark.parametrize("policy", ["skip", "replace"])
 @pytest.mark.parametrize("form", ["files", "dataset", "iterator"])
 def test_max_errors_of_0_tolerates_none(listed, policy, form):
-    """It once meant the default, one in a hundred."""
+    """A limit of 0 once meant the default, one in a hundred."""
     pairs = listed(8, (5,))
 
     def run(limit):

@@ -177,7 +177,7 @@ def test_samples_of_an_output_are_alike() -> None:
     assert caught.value.sample == 2
 
 
-def test_a_sample_that_is_skipped_beside_a_gather_counts_always() -> None:
+def test_a_skipped_sample_counts_in_the_batch_of_a_gather() -> None:
     """The batch's largest value is taken over the samples that had not failed when the operator began, even if one fails meanwhile."""
     xs = [np.zeros((n, 2), np.uint8) for n in (5, 40, 7, 6, 3, 8, 2, 9)]
     for _ in range(10):

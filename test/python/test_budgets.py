@@ -374,7 +374,8 @@ def test_newer_sources_leave_descriptors(tmp_path, kind, limit):
 
 
 def test_an_object_that_stalls_costs_few_requests():
-    """At most one in twenty requests so far is a second one, plus a few at the beginning. One object has no more than six, whatever the rest would allow."""
+    """At most one in twenty requests so far is a second one, plus a few at the beginning. One object gets six tries at most, even if the
+    share would allow more."""
     count = 1500
     with Slow(0.02, lambda path, first, last: None if path == "/900.jpg" else b"x" * SIZE) as server:
         text = """
@@ -397,7 +398,7 @@ def test_an_object_that_stalls_costs_few_requests():
     assert len(asked) - len(set(asked)) <= 4 + len(set(asked)) / 20
 
 
-# ---- who gives keys ----
+# ---- sources of keys ----
 
 INTERRUPTED = """
 import json, os, signal, sys, threading, time

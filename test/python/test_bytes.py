@@ -29,7 +29,7 @@ def test_files_are_read_whose_names_are_data(tmp_path: Path) -> None:
     assert np.asarray(version).tobytes() == Path("/proc/version").read_bytes()
 
 
-def test_a_file_that_is_not_there_is_named_and_can_be_skipped(tmp_path: Path) -> None:
+def test_a_missing_file_is_named_and_can_be_skipped(tmp_path: Path) -> None:
     (tmp_path / "there").write_bytes(b"123")
     with pytest.raises(NotFoundError, match=r"nobody: cannot open it.*io.file.read at test_bytes.py"):
         fn.eager.io.file.read([name(tmp_path / "nobody")])

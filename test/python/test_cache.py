@@ -112,8 +112,8 @@ def test_what_is_damaged_is_fetched_again(store, tmp_path):
     files[1].write_bytes(files[1].read_bytes()[:-1])
     files[2].write_bytes(b"")
     files[3].write_bytes(files[4].read_bytes())  # another object's entry
-    told = json.loads(stoker("cache", "verify", folder, "--json"))
-    assert told["damaged"] == 4 and told["entries"] == 17 and not any(f.exists() for f in files[:4])
+    report = json.loads(stoker("cache", "verify", folder, "--json"))
+    assert report["damaged"] == 4 and report["entries"] == 17 and not any(f.exists() for f in files[:4])
     assert read(folder)[0] == want and len(entries(folder)) == 21
     for f in files[:3]:
         f.write_bytes(data[:90])
@@ -306,16 +306,16 @@ def test_a_folder_of_anothers_is_no_memory(store, tmp_path):
     (tmp_path / "planted").mkdir()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "planted")]
-    told = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert "is not this user's own folder" in told.stdout, told.stderr
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert "is not this user's own folder" in done.stdout, done.stderr
 
 
 def test_the_command(store, tree, tmp_path):
     folder = tmp_path / "cache"
-    told = json.loads(stoker("cache", "warm", TRAIN, "--cache", folder, "--cache-limit", "1GB", "--json"))
-    assert told["fetched"] == told["kept"] == 21 and told["there"] == told["left_out"] == told["failed"] == 0
-    told = json.loads(stoker("cache", "warm", TRAIN, "--cache", folder, "--endpoint", store.url, "--json"))
-    assert told["there"] == 21 and told["fetched"] == 0
+    report = json.loads(stoker("cache", "warm", TRAIN, "--cache", folder, "--cache-limit", "1GB", "--json"))
+    assert report["fetched"] == report["kept"] == 21 and report["there"] == report["left_out"] == report["failed"] == 0
+    report = json.loads(stoker("cache", "warm", TRAIN, "--cache", folder, "--endpoint", store.url, "--json"))
+    assert report["there"] == 21 and report["fetched"] == 0
     assert read(folder)[1]["cache_misses"] == 0
     listed = json.loads(stoker("cache", "list", folder, "--json"))
     assert {e["uri"] for e in listed["list"]} == {f"{TRAIN}/{p.parent.name}/{p.name}" for p in tree.glob("*/*.jpg")}
@@ -337,8 +337,8 @@ def test_a_list_is_warmed(store, tree, tmp_path, line):
     listed = tmp_path / "some.txt"
     uris = [f"{TRAIN}/{p.parent.name}/{p.name}" for p in sorted(tree.glob("*/*.jpg"))][:5]
     listed.write_text("".join(line.format(uri=uri) for uri in uris))
-    told = json.loads(stoker("cache", "warm", listed, "--cache", tmp_path / "cache", "--json"))
-    assert (told["fetched"], told["kept"], told["failed"]) == (5, 5, 0)
+    report = json.loads(stoker("cache", "warm", listed, "--cache", tmp_path / "cache", "--json"))
+    assert (report["fetched"], report["kept"], report["failed"]) == (5, 5, 0)
     entries = json.loads(stoker("cache", "list", tmp_path / "cache", "--json"))["list"]
     assert sorted(e["uri"] for e in entries) == sorted(uris)
     listed.write_text("".join(f"{p} 1\n" for p in tree.glob("*/*.jpg")))
@@ -362,8 +362,8 @@ def test_what_cannot_be_removed_is_not_counted_as_removed(store, tmp_path):
             done = subprocess.run(command, capture_output=True, text=True, **user)
         except PermissionError:
             pytest.skip(f"another user may not run {command[0]}")
-        told = json.loads(done.stdout)
-        assert (told["removed"], told["removed_bytes"], told["entries"]) == (0, 0, 21)
+        report = json.loads(done.stdout)
+        assert (report["removed"], report["removed_bytes"], report["entries"]) == (0, 0, 21)
         assert done.returncode == 1 and f"21 entries could not be removed: may this user write to {folder}?" in done.stderr
         for path in (folder, *folder.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)

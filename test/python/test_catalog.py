@@ -72,7 +72,7 @@ def build(define, **kwargs):
     return pipeline_def(batch_size=2, num_threads=1, device_id=None, **kwargs)(define)()
 
 
-def test_unknown_operator_tells_the_nearest():
+def test_an_unknown_operator_suggests_the_nearest():
     with pytest.raises(AttributeError, match="resize"):
         fn.resise  # noqa: B018
     with pytest.raises(AttributeError):
@@ -80,7 +80,7 @@ def test_unknown_operator_tells_the_nearest():
 
 
 @pytest.mark.essential
-def test_unknown_argument_tells_the_nearest_and_the_line(tree):
+def test_an_unknown_argument_suggests_the_nearest_and_names_the_line(tree):
     def define():
         data, _ = fn.readers.file(file_root=str(tree))
         return fn.resize(fn.decoders.image(data), siez=20)

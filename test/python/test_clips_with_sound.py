@@ -76,7 +76,7 @@ class Film:
         self.sound = np.frombuffer(raw, "<f4").reshape(-1, channels)
 
     def window(self, begin: float, end: float, frames: int | None = None) -> np.ndarray:
-        """Returns the samples of a window, with zeros where there is no sound."""
+        """Returns the samples of a window, with zeros for times without sound."""
         first = round((begin - self.origin) * self.rate)
         count = round((end - self.origin) * self.rate) - first if frames is None else frames
         made = np.zeros((count, self.sound.shape[1]), np.float32)

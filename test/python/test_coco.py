@@ -196,7 +196,7 @@ WITHOUT_RUNS = (
 
 
 @pytest.mark.parametrize("segments", [*WITHOUT_RUNS, {"counts": DISC}, {"size": [12], "counts": DISC}])
-def test_runs_that_are_not_there_are_errors(tmp_path, segments):
+def test_missing_runs_are_errors(tmp_path, segments):
     """Missing runs once gave an empty mask. DALI refuses them too."""
     message = "lacks its size" if segments.get("counts") else "runs of pixels (lacks its counts, or they are empty|are a list or a string)"
     for library, wanted in ((stoker, rf"{message}.*, in the annotation with the id 1;"), (DALI, "counts|mask sizes")):
@@ -293,7 +293,7 @@ def test_sizes_of_images_are_needed_for_masks_and_ratio_only(data, tmp_path):
             build(root, annotations_file=str(path), **{needs: True})
 
 
-def test_what_is_no_such_file_is_told(data, tmp_path):
+def test_files_that_are_not_annotations_are_named(data, tmp_path):
     root, whole = data
     image, note = whole["images"][0], whole["annotations"][1]
     text = json.dumps(whole)

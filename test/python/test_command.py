@@ -119,24 +119,26 @@ def test_wrong_usage(arguments):
     assert f"usage: stoker {arguments[0]}" in done.stderr
 
 
-def test_what_is_wrong_with_the_command_line_is_named():
-    def told(*arguments):
+def test_mistakes_in_the_command_line_are_named():
+    def first_line(*arguments):
         return stoker(*arguments, code=2).stderr.splitlines()[0]
 
-    assert told("inspect") == "stoker inspect: DIR is missing" and told("run") == "stoker run: PIPELINE.json is missing"
-    assert told("inspect", "") == told("cache", "list", "").replace("cache", "inspect") == "stoker inspect: the path is empty"
-    assert told("inspect", "a", "b") == 'stoker inspect: one folder at a time; "nuscenes ROOT" is the only form with two arguments'
-    assert told("view", "x", "--seed", "-1") == 'stoker view: --seed takes a whole number from 0 to 9000000000000000, not "-1"'
-    assert told("bench", "x", "--seconds", "0") == 'stoker bench: --seconds takes a number from 0.1 to 3600, not "0"'
-    assert told("help", "inspct") == told("inspct")
-    assert told("bench", "x", "--secnods=3") == "stoker bench: no option --secnods; did you mean --seconds?"
-    assert told("view", "x", "--col", "3") == "stoker view: no option --col; did you mean --columns?"
-    assert told("view", "x", "--zebra") == "stoker view: no option --zebra"
-    assert told("--jsn").startswith("stoker: no option --jsn before a command")
+    assert first_line("inspect") == "stoker inspect: DIR is missing" and first_line("run") == "stoker run: PIPELINE.json is missing"
+    assert first_line("inspect", "") == first_line("cache", "list", "").replace("cache", "inspect") == "stoker inspect: the path is empty"
+    assert first_line("inspect", "a", "b") == 'stoker inspect: one folder at a time; "nuscenes ROOT" is the only form with two arguments'
+    assert first_line("view", "x", "--seed", "-1") == 'stoker view: --seed takes a whole number from 0 to 9000000000000000, not "-1"'
+    assert first_line("bench", "x", "--seconds", "0") == 'stoker bench: --seconds takes a number from 0.1 to 3600, not "0"'
+    assert first_line("help", "inspct") == first_line("inspct")
+    assert first_line("bench", "x", "--secnods=3") == "stoker bench: no option --secnods; did you mean --seconds?"
+    assert first_line("view", "x", "--col", "3") == "stoker view: no option --col; did you mean --columns?"
+    assert first_line("view", "x", "--zebra") == "stoker view: no option --zebra"
+    assert first_line("--jsn").startswith("stoker: no option --jsn before a command")
     for text in (" 7", "0x10", "7 ", "1e300", "nan", "inf", "1G", "True", "9223372036854775808"):
-        assert told("view", "x", "--seed", text) == f'stoker view: --seed takes a whole number from 0 to 9000000000000000, not "{text}"'
-        assert told("bench", "x", "--cache", "c", "--cache-limit", f"{text}?").endswith(f'as 200GB or 1.5TiB, not "{text}?"')
-    assert "1000TB" in told("bench", "x", "--cache", "c", "--cache-limit", "9223372036854775807")
+        assert (
+            first_line("view", "x", "--seed", text) == f'stoker view: --seed takes a whole number from 0 to 9000000000000000, not "{text}"'
+        )
+        assert first_line("bench", "x", "--cache", "c", "--cache-limit", f"{text}?").endswith(f'as 200GB or 1.5TiB, not "{text}?"')
+    assert "1000TB" in first_line("bench", "x", "--cache", "c", "--cache-limit", "9223372036854775807")
 
 
 COMMANDS = ("bench", "cache", "inspect", "index", "view", "explain", "ops", "pack", "run", "doctor")
@@ -224,7 +226,7 @@ def test_help_fits_the_terminal(columns):
 
 
 @pytest.mark.parametrize("command", ["explain", "run", "view", "bench", "cache list"])
-def test_what_is_not_there(command, tmp_path):
+def test_missing_objects(command, tmp_path):
     missing = tmp_path / "missing"
     assert stoker(*command.split(), missing, code=1).stderr.endswith(f": {missing}: no such file or folder\n")
     assert stoker(*command.split(), "s3:/b/x", code=1).stderr.endswith("; URIs are written as in s3://bucket/prefix\n")
@@ -358,11 +360,11 @@ def test_names_that_are_no_utf8(folder, tmp_path):
             f.write((folder / "class0" / "00.jpg").read_bytes())
         with open(os.path.join(root, name, b"bad" + name + b".jpg"), "wb") as f:
             f.write(b"hello")
-    told = stoker("inspect", tmp_path, "--json", code=1).stdout
-    facts = json.loads(told)
+    printed = stoker("inspect", tmp_path, "--json", code=1).stdout
+    facts = json.loads(printed)
     assert sorted(map(os.fsencode, facts["by_class"])) == sorted(names) and set(facts["by_class"].values()) == {1}
     assert len({b["uri"] for b in facts["bad"]}) == 9 and all(os.path.exists(b["uri"]) for b in facts["bad"])
-    assert told.isascii() is False and '"a\\udcff\\udcfe": 1' in told
+    assert printed.isascii() is False and '"a\\udcff\\udcfe": 1' in printed
     for name in names:
         os.unlink(os.path.join(root, name, b"bad" + name + b".jpg"))
     facts = json.loads(stoker("view", tmp_path, "--json", "-b", "9", "-o", tmp_path / "v.png").stdout)
@@ -435,10 +437,10 @@ def test_inspect_of_files_that_ask_for_much(folder, tmp_path):
     """
     done = run_script(launcher, str(COMMAND), "inspect", str(tmp_path), "--json", LD_PRELOAD="")
     assert done.returncode == 1, done.stderr
-    peak, _, told = done.stdout.partition(" ")
+    peak, _, report = done.stdout.partition(" ")
     # Reading or decoding the files would take 3 GB and 1.6 GB. A sanitizer's own memory fits into this limit of 1 GiB.
     assert int(peak) < 1 << 20, f"{peak} KiB"
-    facts = json.loads(told)
+    facts = json.loads(report)
     assert (facts["files"], facts["good"]) == (4, 1)
     found = {Path(b["uri"]).name: b["message"] for b in facts["bad"]}
     assert "memory_limit" in found["coefficients.jpg"] and "memory_limit" in found["sparse.jpg"]
@@ -633,7 +635,7 @@ def advice(facts):
     return " ".join(a["text"] for a in facts["advice"])
 
 
-def test_doctor_tells_of_gpus(tmp_path):
+def test_doctor_reports_gpus(tmp_path):
     """The command reports about the driver exactly what the driver reports: no driver here, or the one of the tests."""
     (tmp_path / "libcuda.so.1").write_text("no library")
     broken = json.loads(subprocess.run([COMMAND, "doctor", "--json"], env={"LD_LIBRARY_PATH": str(tmp_path)}, capture_output=True).stdout)

@@ -207,7 +207,7 @@ def test_variables_and_returns_that_are_missing_are_named() -> None:
     refused(text, "'how'", "no value of a sample")
 
 
-def test_what_leaves_a_branch_is_refused() -> None:
+def test_values_that_cannot_leave_a_branch_are_refused() -> None:
     def breaks() -> Any:
         x = given(RAMP)
         for _ in range(2):
@@ -255,7 +255,7 @@ def test_what_leaves_a_branch_is_refused() -> None:
     refused(asserts, "has no truth value", "assert")
 
 
-def test_a_tensor_is_no_condition() -> None:
+def test_a_tensor_is_not_a_condition() -> None:
     def define() -> Any:
         if given(RAMP):
             return 1
@@ -268,7 +268,7 @@ def test_a_tensor_is_no_condition() -> None:
     refused(numbers, '"and" takes bool, not int32')
 
 
-def test_source_that_cannot_be_had_is_said() -> None:
+def test_a_definition_without_source_text_is_refused() -> None:
     scope = {"fn": fn, "types": types}
     exec("def define():\n    return 1 if fn.random.coin_flip() else 2\n", scope)
     refused(scope["define"], "<string>:2", "source cannot be had")  # type: ignore[arg-type]
@@ -431,7 +431,7 @@ def test_functions_of_all_kinds() -> None:
             np.testing.assert_array_equal(have, want)
 
 
-def test_early_returns_on_some_paths_alone() -> None:
+def test_early_returns_on_some_paths() -> None:
     """If a branch returns on some of its paths, the code after it is traced on each of the other paths."""
 
     def define() -> Any:
@@ -451,7 +451,7 @@ def test_early_returns_on_some_paths_alone() -> None:
         np.testing.assert_array_equal(out[i], x + 1 if a and b else x + 2 if b else x + 3)
 
 
-def test_readers_in_a_branch_go_along(tree: Any) -> None:
+def test_readers_in_a_branch_read_every_sample(tree: Any) -> None:
     """A reader outside of the branches gives every sample, also those whose branch does not use it."""
 
     def define() -> Any:

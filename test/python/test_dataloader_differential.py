@@ -73,9 +73,9 @@ class Plain(data.Dataset):
 
 
 class Stream(data.IterableDataset):
-    def __init__(self, length, told):
+    def __init__(self, length, has_length):
         self.length = length
-        if told:
+        if has_length:
             self.__class__ = StreamOfLength
 
     def __iter__(self):
@@ -143,7 +143,7 @@ def undrawn(draw, gray):
 
 
 def drawn(draw):
-    """Transforms that draw: their values are not compared."""
+    """Returns a list of transforms that draw random numbers. Their values are not compared."""
     options = [
         v1.RandomResizedCrop(24),
         v1.Compose([v1.RandomCrop(30, padding=2), v1.RandomHorizontalFlip()]),
@@ -195,8 +195,8 @@ def dataset(draw, folders):
     elif kind == "list":
         make, near = lambda: [(k, str(k)) for k in range(11)], 0.0
     else:
-        length, told = draw.randrange(0, 20), draw.random() < 0.5
-        return lambda: Stream(length, told), 0.0
+        length, has_length = draw.randrange(0, 20), draw.random() < 0.5
+        return lambda: Stream(length, has_length), 0.0
     around = draw.choice(["", "", "", "subset", "sum", "split"])
     if around == "subset":
         chosen = [draw.randrange(-6, 6) for _ in range(draw.randrange(1, 14))]

@@ -218,7 +218,7 @@ def dataset(draw, base=None):
 
 
 def around(draw, make, what):
-    """Puts a data set into others."""
+    """Wraps a data set in others, such as Subset, at random."""
     for _ in range(draw.choice([0, 0, 1, 1, 2])):
         made = make()
         if isinstance(made, data.IterableDataset):
@@ -361,7 +361,7 @@ def test_samples_of_many_types(part):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", LEAVES)
-def test_each_type_by_itself(name):
+def test_each_type_separately(name):
     for arguments in ({"batch_size": 3}, {"batch_size": None}, {"batch_size": 2, "collate_fn": whole}):
         for make in (
             lambda: Given(LEAVES[name], 6),
@@ -413,7 +413,7 @@ def test_a_dataset_that_cannot_be_pickled_raises_what_torch_raises():
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_an_exception_of_ones_own(workers):
+def test_a_custom_exception(workers):
     for kind in (data.DataLoader, DataLoader):
         iterator = iter(kind(Raising(tagged, 6), 2, num_workers=workers))
         next(iterator)

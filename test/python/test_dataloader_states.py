@@ -133,7 +133,7 @@ def make(request):
     return made
 
 
-def test_a_run_goes_on_with_the_states_of_its_workers(make):
+def test_a_run_continues_with_the_states_of_its_workers(make):
     whole = taken(make(), 2)
     for epoch, position in ((0, 0), (0, 1), (0, 5), (0, 9), (0, 11), (1, 0), (1, 6), (1, len(whole[1]))):
         loader = make()

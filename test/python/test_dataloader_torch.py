@@ -494,7 +494,7 @@ def test_workers(make, persistent):
     assert given == [ids(loader) for _ in range(3)]
 
 
-def test_epochs_draw_anew(folder):
+def test_each_epoch_draws_new_numbers(folder):
     dataset = datasets.ImageFolder(folder, DRAWS)
     for more in ({}, {"num_workers": 1}, {"num_workers": 1, "persistent_workers": True}):
         loader = DataLoader(dataset, 21, **more)
@@ -578,7 +578,7 @@ def test_made_again_from_its_attributes(make):
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("order", ["none", "shuffle", "generator", "sampler"])
 @pytest.mark.parametrize("after", [0, 1, 3, 5])
-def test_goes_on_from_a_state(make, order, after, workers):
+def test_a_run_continues_from_a_state(make, order, after, workers):
     def loader():
         more = {
             "none": dict,
@@ -784,7 +784,7 @@ class WithIterator(data.IterableDataset):
 
 
 @pytest.mark.parametrize("kind", [Counted, Resumed, OwnIterator, WithIterator])
-def test_streams_go_on(kind):
+def test_streams_continue(kind):
     one = DataLoader(kind(), 2)
     iterator = iter(one)
     next(iterator), next(iterator)
@@ -833,7 +833,7 @@ def _halves(samples):
         (v1.Compose([v1.FiveCrop(8), v1.ToTensor()]), "FiveCrop is Python"),
     ],
 )
-def test_what_is_not_compiled_says_why(folder, transform, why):
+def test_a_dataset_that_is_not_compiled_says_why(folder, transform, why):
     import re
 
     assert re.search(why, DataLoader(datasets.ImageFolder(folder, transform), 4).explain())

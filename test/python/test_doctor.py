@@ -80,10 +80,10 @@ def doctor(monkeypatch):
         for name, value in {**KEYS, **NO_AWS, **where, "NO_PROXY": "127.0.0.1"}.items():
             monkeypatch.setenv(name, value)
         done = subprocess.run([BUILD / "cli/stoker", "doctor", "--storage", uri, "--json"], capture_output=True, text=True, timeout=60)
-        told = json.loads(done.stdout)
-        problems = [a["text"] for a in told["advice"] if a["problem"]]
+        report = json.loads(done.stdout)
+        problems = [a["text"] for a in report["advice"] if a["problem"]]
         assert done.returncode == bool(problems)
-        return problems, told["storage"], [a["text"] for a in told["advice"] if not a["problem"]]
+        return problems, report["storage"], [a["text"] for a in report["advice"] if not a["problem"]]
 
     yield ask
     for server in servers:
@@ -97,8 +97,8 @@ def denied(code, more="<Message>Why it is.</Message>", status=403, **headers):
 
 def test_what_can_be_read(doctor):
     for uri in ("s3://b/train", "s3://b/train/a b/1.jpg"):
-        problems, told, _ = doctor(uri)
-        assert not problems and told["listed"] and told["found"] and abs(told["clock_s"]) < 100
+        problems, report, _ = doctor(uri)
+        assert not problems and report["listed"] and report["found"] and abs(report["clock_s"]) < 100
 
 
 REFUSED = [
@@ -117,10 +117,10 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("fault, says", REFUSED, ids=[fault[1] for fault, _ in REFUSED])
-def test_what_is_refused_has_a_way_out(doctor, fault, says):
-    (problem,), told, _ = doctor(refuses=lambda asked: fault)
+def test_a_refusal_comes_with_advice(doctor, fault, says):
+    (problem,), report, _ = doctor(refuses=lambda asked: fault)
     assert re.search(says, problem) and problem.startswith(f"s3://b/train: the server answers {fault[0]} {fault[1]}"), problem
-    assert not told["answers"]
+    assert not report["answers"]
 
 
 def test_it_makes_no_cache(tmp_path):
@@ -140,9 +140,9 @@ def test_a_long_message_keeps_the_way_out(doctor):
 
 def test_objects_that_may_not_be_read(doctor):
     for uri in ("s3://b/train", "s3://b/train/a b/1.jpg"):
-        (problem,), told, _ = doctor(uri, refuses=lambda asked: None if asked.listing else denied("AccessDenied"))
+        (problem,), report, _ = doctor(uri, refuses=lambda asked: None if asked.listing else denied("AccessDenied"))
         assert problem.startswith("s3://b/train/a b/1.jpg: the server answers 403 AccessDenied") and "s3:GetObject" in problem
-        assert told["listed"] and not told["answers"]
+        assert report["listed"] and not report["answers"]
     (problem,), _, _ = doctor(refuses=lambda asked: None if asked.listing else denied("InvalidObjectState"))
     assert "it is archived" in problem
 
@@ -150,8 +150,8 @@ def test_objects_that_may_not_be_read(doctor):
 def test_a_bucket_that_may_not_be_listed(doctor):
     refuses = lambda asked: denied("AccessDenied") if asked.listing else None  # noqa: E731
     assert "s3:ListBucket" in doctor(refuses=refuses)[0][0]
-    problems, told, advice = doctor("s3://b/train/c/2.jpg", refuses=refuses)
-    assert not problems and told["found"] and not told["listed"] and any("the bucket cannot be listed" in a for a in advice)
+    problems, report, advice = doctor("s3://b/train/c/2.jpg", refuses=refuses)
+    assert not problems and report["found"] and not report["listed"] and any("the bucket cannot be listed" in a for a in advice)
 
 
 @pytest.mark.parametrize("how", ["header", "body"])
@@ -165,24 +165,24 @@ def test_another_region_is_learned(doctor, how):
             return denied("AuthorizationHeaderMalformed", status=400, **{"x-amz-bucket-region": "eu-south-2"})
         return denied("AuthorizationHeaderMalformed", "<Region>eu-south-2</Region>", status=400)
 
-    problems, told, _ = doctor(refuses=refuses)
-    assert not problems and told["answers"] and told["region"] == "eu-south-2"
+    problems, report, _ = doctor(refuses=refuses)
+    assert not problems and report["answers"] and report["region"] == "eu-south-2"
 
 
 @pytest.mark.parametrize("late", [3600.0, -86400.0])
-def test_clocks_that_differ_are_told_and_got_over(doctor, late):
+def test_a_wrong_clock_is_reported_and_corrected(doctor, late):
     def refuses(asked):
         signed = calendar.timegm(time.strptime(asked.headers["x-amz-date"], "%Y%m%dT%H%M%SZ"))
         return denied("RequestTimeTooSkewed") if abs(signed - time.time() - late) > 900 else None
 
-    problems, told, advice = doctor(refuses=refuses, late=late)
-    assert not problems and told["answers"] and abs(told["clock_s"] - late) < 100
+    problems, report, advice = doctor(refuses=refuses, late=late)
+    assert not problems and report["answers"] and abs(report["clock_s"] - late) < 100
     assert any(("behind" if late > 0 else "ahead of") in a and "chrony" in a for a in advice)
 
 
 def test_where_nothing_lies(doctor):
     for uri, path in (("s3://b/none", ""), ("s3://b/train/none.jpg", ""), ("s3://b/train", "/b")):
-        (problem,), told, _ = doctor(uri, path=path)
-        assert problem.startswith(f"{uri}: nothing is listed there: check the name, and the endpoint") and not told["found"]
+        (problem,), report, _ = doctor(uri, path=path)
+        assert problem.startswith(f"{uri}: nothing is listed there: check the name, and the endpoint") and not report["found"]
     (problem,), _, _ = doctor(refuses=lambda asked: (200, "Hello", "", {}))
     assert problem.startswith("s3://b/train: the store's listing is not the XML of a listing: does this endpoint speak S3?")

@@ -114,7 +114,7 @@ def answering(data):
 
 
 @pytest.mark.parametrize(
-    ("scheme", "answer", "told"),
+    ("scheme", "answer", "message"),
     [
         ("http", b"\x15\x03\x01\x00\x02\x02\x46", "the server answers in TLS; use https:// instead"),
         ("http", IN_WORDS, "the server answers 400: it needs TLS; use https:// instead"),
@@ -123,17 +123,17 @@ def answering(data):
     ],
     ids=["alert", "words", "nothing", "plain"],
 )
-def test_the_other_scheme_is_named(scheme, answer, told):
+def test_the_other_scheme_is_named(scheme, answer, message):
     with server(answering(answer)) as port:
         storage = Storage(endpoint=f"{scheme}://127.0.0.1:{port}", **SECRETS)
         with pytest.raises(ReadError) as caught:
             read_one("s3://b/k.jpg", storage)
-        assert told in str(caught.value) and "s3://b/k.jpg: " in str(caught.value)
-        with pytest.raises(StokerError, match=told):
+        assert message in str(caught.value) and "s3://b/k.jpg: " in str(caught.value)
+        with pytest.raises(StokerError, match=message):
             Loader("s3://b/train", 4, storage=storage)
 
 
-def test_a_store_behind_tls(tmp_path):
+def test_a_store_that_uses_tls(tmp_path):
     """A store with TLS, asked by the wrong scheme and without its authority."""
     store = Store(tmp_path)
     try:

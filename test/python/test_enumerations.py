@@ -81,7 +81,7 @@ def test_they_go_through_branches_and_subscripts() -> None:
         (lambda: fn.resize(np.zeros((4, 4, 3), np.uint8), size=(3, 3), interp_type=fn.random.choice([types.RGB])), "of type image type"),
     ],
 )
-def test_they_are_no_numbers(define: Callable[[], Any], says: str) -> None:
+def test_enumeration_values_are_not_numbers(define: Callable[[], Any], says: str) -> None:
     with pytest.raises(InvalidArgumentError, match=says):
         outputs(define)
 
@@ -93,7 +93,7 @@ def test_they_are_no_numbers(define: Callable[[], Any], says: str) -> None:
         (lambda drawn: fn.transforms.scale(scale=drawn), 'argument "scale" takes .*, and this value is of type interpolation type'),
     ],
 )
-def test_they_are_no_numbers_where_the_graph_knows_no_type(use: Callable[[Any], Any], says: str) -> None:
+def test_enumeration_values_are_not_numbers_if_the_graph_knows_no_type(use: Callable[[Any], Any], says: str) -> None:
     """One branch draws a filter, the other one a number of a source without a declared type. Operators on numbers once computed with the filter's number."""
 
     def define(flag: bool) -> Any:
@@ -158,7 +158,7 @@ def test_numbers_for_each_frame_may_be_computed_with() -> None:
     assert np.array_equal(twice, known)
 
 
-def test_what_is_no_number_is_no_constant_and_no_subscript() -> None:
+def test_enumeration_values_are_neither_constants_nor_subscripts() -> None:
     with pytest.raises(TypeError, match="holds numbers, not 'a'"):
         outputs(lambda: types.Constant(["a"], dtype=types.UINT8, device="cpu"))
     for wrong in (1.5, "a", [1, 2], np.int32([1, 2])):

@@ -88,7 +88,7 @@ def test_own_networks_are_torchvisions():
             assert sum(p.numel() for p in models.OWN[name]().parameters()) == count, name
 
 
-def test_cifar_comes_out_as_good(tmp_path):
+def test_cifar_reaches_the_same_accuracy(tmp_path):
     run("cifar/make_cifar.py", tmp_path, "--distinct", 600)  # those that are used
     tiny = ("--images", 600, "--batch-size", 50, "--width", 8, "--device", "cpu")
     output = run("cifar/train.py", tmp_path, "--epochs", 1, *tiny)
@@ -97,7 +97,7 @@ def test_cifar_comes_out_as_good(tmp_path):
     assert output.count("seed ") == 6 and output.rstrip().endswith(": equal"), output
 
 
-def test_cifar_tells_what_comes_out_worse(tmp_path):
+def test_cifar_reports_a_lower_accuracy(tmp_path):
     """The comparison can fail."""
     program = "import sys; sys.path.insert(0, sys.argv.pop(1)); import compare, train; results = iter([.9, .5, .91, .52, .92, .51])\n"
     program += "train.train = lambda *a, **k: (next(results), 0.0); sys.exit(compare.main())"

@@ -131,7 +131,7 @@ def test_types_pass(dtype, rng):
     np.testing.assert_array_equal(out.as_array(), given)
 
 
-def test_what_is_no_plain_array(rng):
+def test_arrays_that_are_not_plain(rng):
     import torch
 
     base = rng.integers(0, 255, (6, 8), dtype=np.uint8)
@@ -281,7 +281,7 @@ KINDS = ["array", "list", "strided", "read-only view", "torch", "bytearrays", "m
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_fed_may_be_written_to(kind, rng):
+def test_a_fed_array_may_be_written_to(kind, rng):
     given, want, overwrite = as_given(kind, rng)
     pipe = pipeline(name="in")
     pipe.feed_input("in", given)
@@ -514,7 +514,7 @@ def test_iterators_in_mid_epoch_are_refused():
         _drawing(_batch_of, batch_size=2, checkpoint=state, batch_info=True).build()
 
 
-def test_fed_input_resumes_with_what_is_fed_next():
+def test_fed_input_resumes_with_the_next_fed_batch():
     def fed(checkpoint=None):
         pipe = _drawing(None, checkpoint=checkpoint)
         pipe.build()
@@ -603,7 +603,7 @@ def test_a_source_that_no_output_needs_is_not_called(files):
             assert make is beside_a_reader or np.array(out[0]).tolist() == [k, k]
 
 
-def test_a_source_stays_where_nothing_else_says_when_epochs_end():
+def test_a_source_decides_when_epochs_end_if_nothing_else_does():
     @pipeline_def(batch_size=1, num_threads=1, device_id=None)
     def constant():
         fn.external_source([[np.zeros(1)]] * 2)
@@ -616,7 +616,7 @@ def test_a_source_stays_where_nothing_else_says_when_epochs_end():
 
 
 @pytest.mark.parametrize("form", ["list", "tensors", "samples", "two"])
-def test_what_another_pipeline_made_keeps_its_layout(form):
+def test_an_output_of_another_pipeline_keeps_its_layout(form):
     @pipeline_def(batch_size=2, num_threads=1, device_id=None)
     def makes():
         return fn.external_source([[np.zeros((4, 5, 3), np.uint8)] * 2], cycle=True, layout="HWC")

@@ -164,12 +164,12 @@ def test_replacing_samples_of_a_source_is_refused():
         pipeline(lambda: np.zeros((3, 1)), settings={"on_error": "replace"}).build()
 
 
-def test_a_source_without_a_state_is_told_of_where_checkpoints_are_wanted():
+def test_a_warning_names_a_source_without_a_state_if_checkpoints_are_enabled():
     array = np.zeros((2, 1))
     for source in ([array], iter([array]), lambda: array):
-        with pytest.warns(UserWarning, match=r"no state of the source of external_source 'in'") as told:
+        with pytest.warns(UserWarning, match=r"no state of the source of external_source 'in'") as warned:
             pipeline(source, name="in", settings={"enable_checkpointing": True}).build()
-        assert told[0].filename == __file__
+        assert warned[0].filename == __file__
         pipeline(source, name="in").build()
     for source in (lambda i: array, None):
         pipeline(source, name="in", settings={"enable_checkpointing": True}).build()
@@ -184,7 +184,7 @@ def _slow_ends(samples):
 
 
 @pytest.mark.parametrize("kind", ["list", "generator function", "slow end", "samples", "short end"])
-def test_a_state_behind_the_last_batch_begins_the_next_epoch(kind):
+def test_a_state_after_the_last_batch_begins_the_next_epoch(kind):
     """An iterator reports the end of an epoch only when the next batch is requested. The state says so right after the last batch."""
     batches = [[np.array([3 * k + i], np.int32) for i in range(3)] for k in range(4)]
     samples = [s for batch in batches for s in batch]
@@ -229,7 +229,7 @@ def _with_memory(kind):
 
 
 @pytest.mark.parametrize("kind", ["iterator", "list that ends for good", "round and round", "generator function", "callable"])
-def test_a_source_that_does_not_begin_anew_is_restored_at_the_run_s_beginning_alone(kind):
+def test_a_source_that_cannot_restart_is_restored_only_at_the_beginning(kind):
     def steps(k):
         if k == 3:
             raise StopIteration
@@ -271,7 +271,7 @@ def test_a_state_does_not_wait_for_a_source_that_waits():
 
 
 @pytest.mark.parametrize("by_sample", [False, True])
-def test_a_source_that_ends_before_the_reader_is_told_of_the_way_out(files, by_sample):
+def test_a_source_that_ends_before_the_reader_is_refused_with_advice(files, by_sample):
     """The reader's epochs are the pipeline's. If a source's end ended them, samples would be lost."""
 
     def source():

@@ -82,7 +82,7 @@ class Boom(Exception):
     pass
 
 
-def test_exceptions_cross_over_and_the_run_goes_on():
+def test_the_run_continues_after_exceptions_of_a_process():
     def source(info):
         if info.idx_in_epoch == 5:
             raise Boom("broken")
@@ -101,7 +101,7 @@ class Unpicklable(Exception):
 
 
 @pytest.mark.parametrize(("workers", "error"), [(1, Unpicklable("a.csv", 17)), (3, Unpicklable("a.csv", 17)), (2, Boom("a.csv:17"))])
-def test_an_exception_tells_its_sample_and_what_it_was(workers, error):
+def test_an_exception_names_its_sample_and_keeps_its_type(workers, error):
     def source(info):
         if info.idx_in_epoch == 6:
             raise error
@@ -109,9 +109,9 @@ def test_an_exception_tells_its_sample_and_what_it_was(workers, error):
 
     pipe = pipeline(source, batch=False, settings={"py_num_workers": workers})
     pipe.run()
-    with pytest.raises((RuntimeError, Boom), match=r"a\.csv:17") as told:
+    with pytest.raises((RuntimeError, Boom), match=r"a\.csv:17") as raised:
         pipe.run()
-    text = "".join(traceback.format_exception(told.value))
+    text = "".join(traceback.format_exception(raised.value))
     assert "raise error" in text and "in a process of external_source(parallel=True)" in text and type(error).__name__ in text
     assert f"in the source of external_source at {Path(__file__).name}:" in text and "for sample 6 of epoch 0 (batch 1)" in text
     assert [t.tolist() for t in pipe.run()[0].as_array()] == [[8], [9], [10], [11]]
@@ -119,22 +119,22 @@ def test_an_exception_tells_its_sample_and_what_it_was(workers, error):
 
 @pytest.mark.parametrize("end", ["ended (exit code 4)", "was ended by SIGKILL (as where memory is short)"])
 @pytest.mark.parametrize("workers", [1, 3])
-def test_a_process_that_dies_is_told_with_its_call(end, workers):
+def test_a_process_that_dies_is_named_with_its_call(end, workers):
     def source(info):
         if info.idx_in_epoch == 6:
             os.kill(os.getpid(), signal.SIGKILL) if "SIGKILL" in end else os._exit(4)
         return np.int64([info.idx_in_epoch])
 
     pipe = pipeline(source, batch=False, settings={"py_num_workers": workers})
-    with pytest.raises(RuntimeError) as told:
+    with pytest.raises(RuntimeError) as raised:
         for _ in range(2):
             pipe.run()
     call = "SampleInfo(idx_in_epoch=6, idx_in_batch=2, iteration=1, epoch_idx=0)"
-    assert str(told.value) == f"a process of external_source(parallel=True) {end} in the call for {call}"
-    assert f"external_source at {Path(__file__).name}:" in told.value.__notes__[0]
+    assert str(raised.value) == f"a process of external_source(parallel=True) {end} in the call for {call}"
+    assert f"external_source at {Path(__file__).name}:" in raised.value.__notes__[0]
 
 
-def test_what_stays_on_the_thread_and_what_is_refused():
+def test_sources_that_stay_on_the_thread_and_sources_that_are_refused():
     for source, batch in ((lambda: [np.int64([os.getpid()])] * 4, True), ([[np.int64([os.getpid()])] * 4], True)):
         assert pipeline(source, batch=batch).run()[0].as_array().tolist() == [[os.getpid()]] * 4
     with pytest.raises(InvalidArgumentError, match="py_start_method is one of fork, spawn, forkserver"):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers at their ends as settings, as arguments of operators and functions, in files and in the environment: they are taken as they are or refused with a
-message, and never end the process, hang it, or become another number without a word."""
+"""Extreme numbers as settings, as arguments of operators and functions, in files and in the environment: they are accepted unchanged or refused with a message.
+They never end the process, hang it, or silently become another number."""
 
 from __future__ import annotations
 

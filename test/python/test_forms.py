@@ -106,7 +106,7 @@ def test_arrays_are_constants_of_32_bits():
         types.Constant(np.array([2**31]), device="cpu")
 
 
-def test_settings_are_told_as_they_were_given():
+def test_settings_are_reported_as_they_were_given():
     @pipeline_def(batch_size=11, prefetch_queue_depth={"cpu_size": 3, "gpu_size": 2})
     def define():
         pipe = Pipeline.current()
@@ -119,7 +119,7 @@ def test_settings_are_told_as_they_were_given():
     assert (plain.prefetch_queue_depth, plain.cpu_queue_size, plain.gpu_queue_size, plain.max_streams) == (4, 4, 4, 5)
 
 
-def test_what_is_fed_keeps_its_layout_and_nodes_their_names():
+def test_fed_data_keeps_its_layout_and_nodes_keep_their_names():
     pipe = made(lambda: fn.external_source(name="x"))
     pipe.feed_input("x", tensors.TensorListCPU(np.zeros((3, 4, 2), np.float32), "AB"))
     assert pipe.run()[0].layout() == "AB"
@@ -199,7 +199,7 @@ def test_exceptions_are_of_the_types_that_dali_raises(wrong, kind):
         ("stoker.types", "TENSOR_LAYOUT"),
     ],
 )
-def test_names_that_are_dalis_alone_say_what_to_do(module, name):
+def test_names_that_only_dali_has_say_what_to_do(module, name):
     with pytest.raises(AttributeError, match="only DALI has it; "):
         getattr(importlib.import_module(module), name)
     if hasattr(importlib.import_module(module), "__path__"):

@@ -132,7 +132,7 @@ def test_bad_samples_are_a_matter_of_policy():
         ({"function": lambda xs: 3, "batch_processing": True}, "returned int"),
     ],
 )
-def test_what_cannot_be_an_output(arguments, match):
+def test_values_that_cannot_be_outputs(arguments, match):
     pipe = pipeline(lambda x: fn.python_function(x, **arguments))
     with pytest.raises((TypeError, ValueError, StokerError), match=match):
         pipe.run()

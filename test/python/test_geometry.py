@@ -89,7 +89,7 @@ def test_boxes_are_pasted_where_images_can_be(name: str, value: float) -> None:
         ([0.1, 0.2, float("inf"), 0.9], "xyWH", r"box 1 is \(0.1, 0.2, inf, 0.9\), which is not finite"),
     ],
 )
-def test_what_is_no_box_is_not_turned(box: list[float], layout: str, message: str) -> None:
+def test_boxes_that_are_not_valid_are_refused(box: list[float], layout: str, message: str) -> None:
     """Such a box once became a box of other corners, and NaN a box at 0."""
     boxes = np.array([[0.1, 0.1, 0.2, 0.3], box], np.float32)
     with pytest.raises(StokerError, match=message):
@@ -169,7 +169,7 @@ def test_mask_0_leaves_an_image_alone() -> None:
         assert (left_alone == picture).all() and not (changed == picture).all()
 
 
-def test_objects_are_what_is_connected() -> None:
+def test_objects_are_connected_blobs() -> None:
     """Boxes of all blobs of random masks, against SciPy's."""
     ndimage = pytest.importorskip("scipy.ndimage")
     rng = np.random.default_rng(SEED)
@@ -205,7 +205,7 @@ def test_windows_that_cannot_be_had_are_an_error_that_says_so() -> None:
 
 @pytest.mark.parametrize("layout", ["HWC", "DHWC", "WHC"])
 @pytest.mark.parametrize("name", ["crop_h", "crop_w"])
-def test_a_window_of_what_is_resized_may_be_empty(layout: str, name: str) -> None:
+def test_a_window_of_a_resized_image_may_be_empty(layout: str, name: str) -> None:
     """Empty windows of images, and of volumes and other arrays that no pass resizes. These once ended the process."""
     extents = {"D": 5, "H": 19, "W": 18, "C": 3}
     x = np.zeros([extents[d] + 4 * (d != "C") for d in layout], np.uint8)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What help() shows of the package's main classes and functions fits a terminal, and every argument is documented."""
+"""The output of help() for the package's main classes and functions fits a terminal, and documents every argument."""
 
 import inspect
 import pydoc

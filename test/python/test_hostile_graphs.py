@@ -82,7 +82,7 @@ def test_an_image_behind_what_forgets_the_layout(between: str) -> None:
 
 
 @pytest.mark.parametrize("dims", [1, 6])
-def test_what_is_no_image_is_refused(dims: int) -> None:
+def test_objects_that_are_not_images_are_refused(dims: int) -> None:
     for define in (fn.brightness, IMAGE_OPERATORS["resize"], COLOUR_OPERATORS["hsv"]):
         with pytest.raises(StokerError, match=f"{dims} dims? (and no|without) layout"):
             run(define, images((3,) * dims))

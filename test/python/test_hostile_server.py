@@ -154,7 +154,7 @@ def test_how_a_body_without_a_length_ends(certificate, tmp_path, tls, how, versi
             assert read(f"{server.url}/x.bin", **QUICK, **kept) == BODY, "nothing was kept of what was cut"
 
 
-def test_what_comes_behind_an_answer_is_no_answer(certificate):
+def test_bytes_after_an_answer_are_not_the_next_answer(certificate):
     """Bytes after the end of an answer are not taken as the next answer, whether they are in the socket or already read by TLS."""
     for tls in (None, certificate):
 
@@ -199,8 +199,8 @@ def test_a_redirect_to_nowhere_is_asked_for_once(monkeypatch):
     with Server(answer) as server:
         assert "without a Location" in ask(server.url)
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", server.url)
-        told = ask("s3://bucket")
-        assert "AWS_REGION" in told and "AWS_ENDPOINT_URL" in told
+        message = ask("s3://bucket")
+        assert "AWS_REGION" in message and "AWS_ENDPOINT_URL" in message
 
 
 def test_redirects_that_are_not_followed(certificate):
@@ -211,7 +211,7 @@ def test_redirects_that_are_not_followed(certificate):
         return True
 
     with Server(answer, certificate) as server:
-        for to, told in {
+        for to, message in {
             "/again": "more than 5 times",
             "file:///etc/passwd": "something other than an http:// or https:// URL",
             "s3://bucket/key": "something other than an http:// or https:// URL",
@@ -220,7 +220,7 @@ def test_redirects_that_are_not_followed(certificate):
         }.items():
             where[0] = to
             got = str(read(f"{server.url}/x.jpg", **QUICK, ca_bundle=certificate[1]))
-            assert told in got and "hIdDeN" not in got
+            assert message in got and "hIdDeN" not in got
 
 
 # ---- listings ----
@@ -460,7 +460,7 @@ class Hostile:
         if framing == "close":
             return ["Connection: close"], sent
         n = len(part)
-        told = {
+        lengths = {
             "length": [n],
             "long": [n + 1 + r.randrange(1000)],
             "negative": [-n],
@@ -468,8 +468,8 @@ class Hostile:
             "two": [n, n + 1],
             "empty": [0],
         }
-        told |= {"short": [n // 2], "both": [n], "text": [r.choice(["1e3", "0x10", f"{n},{n}", f"+{n}", "", f"{n} {n}"])]}
-        lines = [f"Content-Length: {x}" for x in told[framing]]
+        lengths |= {"short": [n // 2], "both": [n], "text": [r.choice(["1e3", "0x10", f"{n},{n}", f"+{n}", "", f"{n} {n}"])]}
+        lines = [f"Content-Length: {x}" for x in lengths[framing]]
         if framing == "both":
             return [*lines, "Transfer-Encoding: chunked"], self.chunks(sent, cut)
         return lines, sent[: n // 2] if framing == "short" else b"" if framing == "empty" else sent
@@ -546,7 +546,7 @@ def table_file(r):
 
 
 def read_media(kind, uri, storage):
-    """What the object holds, as a list of numbers, read as its kind is read."""
+    """Returns the contents of a sound, a video or a table as a list of numbers, read by the reader of its kind."""
     if kind == "sound":
         return AudioDecoder(uri, storage=storage).get_all_samples().data.ravel().tolist()
     if kind == "clip":
@@ -558,7 +558,7 @@ def read_media(kind, uri, storage):
 @pytest.mark.timeout(3600 if LONG else 120)
 @pytest.mark.parametrize("kind", ["sound", "clip", "table"])
 def test_a_hostile_server_of_media(kind, tmp_path):
-    """These read an object in several parts. They give what it holds, or an error."""
+    """Readers of media fetch an object in several parts. They return its contents, or an error."""
     pytest.importorskip("torch")
     if kind == "clip":
         videos = pytest.importorskip("videos")
@@ -665,7 +665,7 @@ def run_over(url, n, on_error, batches, patience=20, **more):
 
 @pytest.mark.parametrize("how", FAILING)
 @pytest.mark.parametrize("on_error", ["skip", "replace", "raise"])
-def test_one_object_that_goes_on_failing(how, on_error):
+def test_one_object_that_always_fails(how, on_error):
     with failing_server(how, lambda k: k in (0, 13)) as server:
         out, bad, error = run_over(server.url, 64, on_error, 8, 3 if how == "silent" else 20)
     if on_error == "raise":

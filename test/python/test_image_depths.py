@@ -86,7 +86,7 @@ def test_predictors_of_floats(rng: np.random.Generator, tmp_path: Path, predicto
 
 
 @pytest.mark.essential
-def test_imread_keeps_what_is_no_picture(rng: np.random.Generator, tmp_path: Path) -> None:
+def test_imread_keeps_the_type_of_files_that_are_not_pictures(rng: np.random.Generator, tmp_path: Path) -> None:
     for pixels in (_values(rng, (7, 5, 6), np.uint16), _values(rng, (7, 5, 1), np.float32), _values(rng, (7, 5, 2), np.int16)):
         (tmp_path / "a.tif").write_bytes(_tiff(pixels))
         got = stoker.imread(tmp_path / "a.tif")
@@ -233,15 +233,15 @@ def test_memory_of_bands_is_limited(rng: np.random.Generator, monkeypatch: pytes
     monkeypatch.setenv("STOKER_MAX_IMAGE_SIZE", str(64 * 64 * 31))
     import threading
 
-    told: list[str] = []
+    messages: list[str] = []
 
     def read() -> None:  # the limit is read once for each thread
         try:
             stoker.imdecode(data)
         except StokerError as e:
-            told.append(str(e))
+            messages.append(str(e))
 
     thread = threading.Thread(target=read)
     thread.start()
     thread.join()
-    assert told and "64x64 pixels of 64 bands of 32 bits are over the limit of 3968" in told[0]
+    assert messages and "64x64 pixels of 64 bands of 32 bits are over the limit of 3968" in messages[0]

@@ -104,21 +104,21 @@ def test_threads_decode_side_by_side(files):
 
 def test_the_limit_that_the_environment_sets(rng, monkeypatch):
     """Errors name STOKER_MAX_IMAGE_SIZE, which once applied only to pipelines. A thread's decoder is made when it first decodes."""
-    data, told = file_of(Image.fromarray(photograph(rng, 61, 83)), "JPEG"), []
+    data, results = file_of(Image.fromarray(photograph(rng, 61, 83)), "JPEG"), []
 
     def decode():
         try:
-            told.append(stoker.imdecode(data).shape)
+            results.append(stoker.imdecode(data).shape)
         except StokerError as e:
-            told.append(str(e))
+            results.append(str(e))
 
     for value in ("5062", "5063", "5000px"):
         monkeypatch.setenv("STOKER_MAX_IMAGE_SIZE", value)
         thread = threading.Thread(target=decode)
         thread.start()
         thread.join()
-    assert "83x61 pixels are over the limit of 5062" in told[0] and told[1] == (61, 83, 3)
-    assert 'STOKER_MAX_IMAGE_SIZE is "5000px"; it is a whole number' in told[2]
+    assert "83x61 pixels are over the limit of 5062" in results[0] and results[1] == (61, 83, 3)
+    assert 'STOKER_MAX_IMAGE_SIZE is "5000px"; it is a whole number' in results[2]
 
 
 def test_operators_over_lists_of_arrays(files):

@@ -86,7 +86,7 @@ def test_errors_are_what_python_calls_them():
     ]:
         error = errors.from_status(status, "text", "op", "uri", 3, 1, -1)
         assert isinstance(error, kind) and isinstance(error, RuntimeError) and str(error) == "text; op" and error.sample == 3, status
-        assert str(errors.from_status(status, "text; op", "op", "uri", 3, 1, -1)) == "text; op", "the operator is told twice"
+        assert str(errors.from_status(status, "text; op", "op", "uri", 3, 1, -1)) == "text; op", "the operator is named twice"
         assert pickle.loads(pickle.dumps(error)).args == error.args
 
 

@@ -235,7 +235,7 @@ def pipeline_of(batches):
     return define()
 
 
-def test_break_goes_on_with_a_warning(files):
+def test_an_iteration_after_break_continues_with_a_warning(files):
     iterator = DALIGenericIterator(seven(files, pad_last_batch=True), ["label"], reader_name="Reader")
     for step in iterator:
         assert step[0]["label"].flatten().tolist() == [1, 2]
@@ -394,7 +394,7 @@ def test_ranks_have_equally_many_steps(files, policy, batch):
                 steps.append([(len(loader), sum(1 for _ in loader)) for _ in range(6)])
             assert all(s == steps[0] for s in steps), f"{ranks} ranks, shuffle={shuffle}, {tail}: {steps}"
             if steps and not shuffle and not tail:
-                assert all(told == taken for told, taken in steps[0]), f"{ranks} ranks: len() and steps {steps[0]}"
+                assert all(length == count for length, count in steps[0]), f"{ranks} ranks: len() and steps {steps[0]}"
 
 
 @pytest.mark.parametrize("policy", [FILL, PARTIAL, DROP])

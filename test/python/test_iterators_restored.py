@@ -158,7 +158,7 @@ def counted(checkpoint=None, batch_size=3, size=10, **how):
     return DALIGenericIterator(pipe, ["x"], size=size, **how)
 
 
-def test_what_does_not_say_where_an_epoch_ends_is_refused():
+def test_a_state_that_does_not_say_where_an_epoch_ends_is_refused():
     pipe = sourced(lambda info: np.int32([info.idx_in_epoch]), batch_size=3, batch=False)
     assert "iterator" not in json.loads(pipe.checkpoint())
     counted(pipe.checkpoint())  # accepted, since no batch was taken
@@ -191,7 +191,7 @@ def test_a_batch_that_reset_has_taken_is_no_part_of_a_state():
     assert iterator.checkpoints()
 
 
-def test_contiguous_shards_go_on_as_they_are(files):
+def test_contiguous_shards_continue_unchanged(files):
     def make(batch, shards, state=None):
         pipe = labelled([str(files[0])] * 20, batch_size=batch, num_shards=shards, checkpoint=state)
         return DALIGenericIterator(pipe, ["x"], reader_name="Reader")
@@ -204,7 +204,7 @@ def test_contiguous_shards_go_on_as_they_are(files):
             make(*other, state)
 
 
-def test_pipelines_of_one_iterator_stand_behind_the_same_batch(files):
+def test_pipelines_of_one_iterator_are_at_the_same_batch(files):
     def make(states):
         pipes = [labelled([str(files[0])] * 20, batch_size=3, shard_id=k, num_shards=2, checkpoint=s) for k, s in enumerate(states)]
         return DALIGenericIterator(pipes, ["x"], reader_name="Reader")

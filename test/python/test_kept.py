@@ -75,9 +75,9 @@ def test_outputs_of_a_pipeline_hold_themselves(files):
 def test_parts_of_images_are_kept_with_one_notice(files, capfd):
     loader = large(files, 60, held_limit=60 * BYTES)
     first = [images[0] for images, _ in loader]
-    (told,) = [line for line in capfd.readouterr().err.splitlines() if line.startswith("stoker: tensors")]
+    (notice,) = [line for line in capfd.readouterr().err.splitlines() if line.startswith("stoker: tensors")]
     for text in ("output 0 (", "4.7 MiB each", ".clone()", ".detach()", ".item()", "held_limit"):
-        assert text in told
+        assert text in notice
     again = [images[0].clone() for images, _ in large(files, 60)]
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
 

@@ -35,8 +35,8 @@ def test_unpacking_a_png_keeps_to_the_limit(tmp_path):
         images, labels = pipe.run()
         assert len(images) == 0, images
         peak = int(re.search(r"VmHWM:\\s+(\\d+)", status.read_text())[1])
-        told = [str(e) for e in pipe.bad_samples() if e.epoch == 0]
-        assert len(told) == 2 and all("memory_limit" in t for t in told), told
+        messages = [str(e) for e in pipe.bad_samples() if e.epoch == 0]
+        assert len(messages) == 2 and all("memory_limit" in t for t in messages), messages
         print(peak - before)
         """,
         str(tmp_path),

@@ -326,7 +326,7 @@ def test_shards_from_the_environment(tree, monkeypatch):
             make(tree, shard=wrong)
 
 
-def test_ranks_that_differ_are_told(tree, script):
+def test_ranks_that_differ_are_reported(tree, script):
     done = script(
         """
         import sys, torch.distributed as dist, torch.multiprocessing as mp

@@ -142,7 +142,7 @@ def test_samples_with_names():
         first(Set([{"pixel_values": PICTURE}] * 2))
 
 
-def test_what_is_not_wanted_is_not_converted():
+def test_fields_that_are_not_wanted_are_not_converted():
     nested = {"image": PICTURE, "label": 1, "meta": {"a": [None]}, "class": object()}
     assert first(Set([nested] * 2), fields=("image", "label")).label.tolist() == [1, 1]
     assert first(Set([(PICTURE, {"annotation": {"object": []}})] * 2), fields=("image",))._fields == ("image",)  # as VOCDetection
@@ -246,7 +246,7 @@ def test_a_dataset_may_change_between_epochs():
         pipe.reset()
 
 
-def test_what_can_be_iterated_once_is_not_empty_in_the_next_epoch(files):
+def test_a_source_that_can_be_iterated_once_is_not_empty_in_the_next_epoch(files):
     loader = Loader(((str(f), k) for k, f in enumerate(files[:4])), 2, transforms=[T.Resize((8, 8))])
     assert [b.label.tolist() for b in loader] == [[0, 1], [2, 3]]
     with pytest.raises(StateError, match="iterated once"):
@@ -449,7 +449,7 @@ def test_targets_keep_their_shape(shape):
     assert first(Set(4, lambda i: (PICTURE, np.arange(i))), 1, fields={"image": "Image", "t": None}).t.shape == (1, 0)
 
 
-def test_what_a_collate_fn_gives_is_iterated(tree):
+def test_the_result_of_a_collate_fn_is_iterated(tree):
     assert list(Loader(tree, 8, transforms=[T.Resize((8, 8))], collate_fn=lambda batch: None)) == [None] * 3
 
     def ends(batch):
@@ -460,7 +460,7 @@ def test_what_a_collate_fn_gives_is_iterated(tree):
             list(Loader(tree, 8, transforms=[T.Resize((8, 8))], **arguments))
 
 
-def test_a_fork_leaves_the_processes_alone():
+def test_a_fork_does_not_end_the_processes():
     """A copy of a loader in a fork of the program is dropped there. The processes of python_workers still belong to the program."""
     loader = Loader(Set(40, lambda i: (PICTURE, i)), 4, python_workers=2)
     batches = iter(loader)
@@ -504,7 +504,7 @@ def test_images_without_pixels_and_with_negated_ones():
     assert first(Set(2, lambda i: negated), layout="HWC").image.unique().tolist() == [-1]
 
 
-def test_a_class_is_no_transform():
+def test_a_class_is_not_a_transform():
     for given in (T.Resize, [T.Resize((4, 4)), T.RandomHorizontalFlip], torch.nn.Identity):
         with pytest.raises(TypeError, match=r"is a class: \w+\(\.\.\.\)"):
             Loader(Set(2, lambda i: PICTURE), 2, transforms=given)
@@ -534,7 +534,7 @@ def test_targets_of_arrays():
             Loader((images, targets), 2)
 
 
-def test_links_that_lead_back_are_told(tmp_path):
+def test_links_that_lead_back_are_named(tmp_path):
     """Two such links once were followed through all of their combinations, forever."""
     (tmp_path / "a" / "b").mkdir(parents=True)
     Image.new("RGB", (4, 4)).save(tmp_path / "a" / "1.png")

@@ -149,7 +149,7 @@ def test_windows_are_those_of_torchvision_for_the_same_draws() -> None:
 @pytest.mark.essential
 @pytest.mark.parametrize("format", FORMATS)
 def test_lists_of_references(format: str) -> None:
-    """SSD's list: the boxes that RandomIoUCrop sees have been moved by what stands before it; after SanitizeBoundingBoxes none is empty."""
+    """SSD's list: the boxes that RandomIoUCrop sees have been moved by the transforms before it; after SanitizeBoundingBoxes none is empty."""
     scenes = Scenes(format)
     steps = [
         T.RandomPhotometricDistort(),

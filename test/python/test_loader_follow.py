@@ -55,7 +55,7 @@ def window_of(mask, whole, size, flipped):
     rows, columns = (mask[:, 0] - 2**33) // w, (mask[0] - 2**33) % w
 
     def axis(seen, extent, out):
-        at = (np.arange(out) + 0.5) / out  # just between two pixels either is nearest
+        at = (np.arange(out) + 0.5) / out  # halfway between two pixels, either one is the nearest
 
         def fits(first, n):
             return all((first + np.floor(at * n - 1e-4) == seen) | (first + np.floor(at * n + 1e-4) == seen))
@@ -179,7 +179,7 @@ def test_moves_that_are_known(steps):
         want_mask = chain(tv_tensors.Mask(torch.from_numpy(mask - 2**33 + 1)))  # torchvision resizes float32
         want_boxes = chain(tv_tensors.BoundingBoxes(torch.from_numpy(boxes), format="XYXY", canvas_size=size))
         want_points = chain(tv_tensors.KeyPoints(torch.from_numpy(points), canvas_size=size))
-        assert ((out - 2**33 + 1).clamp(min=0) == want_mask).double().mean() >= 0.9  # between two pixels either is nearest
+        assert ((out - 2**33 + 1).clamp(min=0) == want_mask).double().mean() >= 0.9  # halfway between two pixels, either one is the nearest
         away = (
             1 if getattr(steps[0], "expand", False) else 1e-3
         )  # with expand, torchvision's boxes and points lie up to a pixel off its images
@@ -187,7 +187,7 @@ def test_moves_that_are_known(steps):
         assert torch.allclose(batch.points[0], want_points.as_subclass(torch.Tensor), atol=away)
 
 
-def test_what_masks_may_be(tmp_path):
+def test_forms_of_masks(tmp_path):
     """Masks may be palette images, whose indices count, files, bytes, or several at once. A tv_tensor needs no `fields`."""
     rng = np.random.default_rng(SEED)
     h, w = 20, 30
@@ -388,6 +388,6 @@ def test_the_window_generator_draws_what_random_resized_crop_does():
     for _ in range(2):
         a, b, anchor, shape = pipe.run()
         for k, picture in enumerate(pictures):
-            assert (np.asarray(a[k]) == np.asarray(b[k])).mean() > 0.8  # between two pixels either is nearest
+            assert (np.asarray(a[k]) == np.asarray(b[k])).mean() > 0.8  # halfway between two pixels, either one is the nearest
             (y, x), (h, w) = np.asarray(anchor[k]), np.asarray(shape[k])
             assert 0 <= y < y + h <= picture.shape[0] and 0 <= x < x + w <= picture.shape[1]

@@ -80,7 +80,7 @@ class Dicts(Set):
 @pytest.mark.essential
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", SOURCES)
-def test_layout_says_how_images_lie(draws, form, kind):
+def test_layout_names_the_order_of_dimensions(draws, form, kind):
     """layout= decides for any number of channels, rows and columns."""
     for _ in range(8):
         channels = int(draws.choice([1, 2, 3, 4, 5, 8, 31, 200]))
@@ -91,7 +91,7 @@ def test_layout_says_how_images_lie(draws, form, kind):
 
 
 @pytest.mark.parametrize("kind", SOURCES)
-def test_what_is_plain_needs_no_layout(draws, kind):
+def test_arrays_with_an_obvious_layout_need_none(draws, kind):
     for channels in (1, 2, 3, 4):
         x = planes(draws, 5, channels)
         for given in (pixels_of(x), torch.from_numpy(x), torch.from_numpy(pixels_of(x))):
@@ -120,7 +120,7 @@ SHAPES = {  # the shape of one image, and a word of its error message
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("case", SHAPES)
-def test_what_is_not_plain_is_refused_with_both_readings(draws, case, form, dtype):
+def test_arrays_with_an_ambiguous_layout_are_refused(draws, case, form, dtype):
     shape, said = SHAPES[case]
     x = FORMS[form](draws.integers(0, 256, (4, *shape)).astype(dtype))
     if form == "tensor" and said == "look":  # a tensor of few channels is taken as CHW
@@ -149,7 +149,7 @@ def test_one_image_is_not_taken_for_gray_ones(draws, form, channels):
     assert images((x[..., None], np.arange(len(x)))).shape == (len(x), 1, *x.shape[1:])
 
 
-def test_the_images_of_a_data_set_lie_alike(draws):
+def test_all_images_of_a_data_set_have_one_layout(draws):
     tall, wide = torch.from_numpy(planes(draws, 1, 3)[0]), torch.from_numpy(pixels_of(planes(draws, 1, 3)[0]))
     for first, other, found, seen in ((tall, wide, "CHW", "HWC"), (wide, tall, "HWC", "CHW")):
         with pytest.raises(TypeError, match=rf"looks like {seen}; those before were {found}.*permute") as caught:
@@ -398,7 +398,7 @@ def test_the_ways_out_of_floats(draws):
     assert (rounded - torch.from_numpy(x).permute(0, 3, 1, 2)).abs().max() <= 0.5001 / 255
 
 
-def test_a_list_of_arrays_is_told_to_be_stacked():
+def test_the_message_about_a_list_of_arrays_says_to_stack_them():
     pictures = [np.zeros((9, 8, 3), np.uint8)] * 4
     for source in (pictures, (pictures, [0, 1, 2, 3]), [(x, 0) for x in pictures]):
         with pytest.raises(InvalidArgumentError, match=r"np.stack\(images\), targets\)|holds paths, or pairs"):

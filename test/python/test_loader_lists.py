@@ -83,7 +83,8 @@ def notices(monkeypatch):
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("kind", ["folder", "list", "dataset", "paths of a dataset"])
 def test_images_that_differ_in_size_come_as_a_list(kind, shuffle, pictures, tmp_path, notices):
-    """In all batches, also in those whose images happen to have one size. Files are looked at; of a Dataset, the first batch decides."""
+    """All batches are lists, even those whose images happen to have one size. For files, the headers of some of them decide;
+    for a Dataset, the first batch does."""
     mixed = [pictures[0], pictures[0 if kind in ("folder", "list") else 1], *pictures, pictures[0], pictures[0]]
     paths = saved(tmp_path, mixed)
     source = {

@@ -171,7 +171,7 @@ def test_what_groups_do_not_take(tree):
         T.RandomChoice([TURNS[0]], p=[1, 2])
 
 
-def test_what_is_skipped_in_a_folder_is_told(files, tmp_path, capfd):
+def test_skipped_files_of_a_folder_are_reported(files, tmp_path, capfd):
     for name in ("a/1.jpg", "a/notes.txt", "a/deep/2.jpg", "b/3.jpg", "b/labels.csv", "b/x.txt", "README.md", "4.jpg"):
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         shutil.copy(files[0], tmp_path / name) if name.endswith("jpg") else (tmp_path / name).touch()
@@ -363,7 +363,7 @@ def test_a_mask_that_would_not_follow_is_refused(files):
     assert next(iter(Loader(source, 1, transforms=[JITTER]))).label.shape == (1, 50, 60)
 
 
-def test_what_a_dataset_gives_is_what_comes_out_or_refused():
+def test_values_of_a_dataset_come_unchanged_or_are_refused():
     """No value is misread: neither planes as rows, nor datetimes as bytes, nor large numbers as negative ones."""
     picture = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
 
@@ -412,24 +412,24 @@ def test_files_and_arrays_in_one_dataset_name_the_sample(files):
             assert caught.value.__notes__[0] == "in dataset[5]"
 
 
-def test_unequal_samples_without_names_are_told_by_number():
+def test_unequal_samples_without_names_are_named_by_number():
     with pytest.raises(StokerError, match=r"differ in shape: sample 0 and sample 2 have 8 and 9 along dim 0"):
         source = Set(4, lambda i: (np.zeros((9 if i == 2 else 8, 8, 3), np.uint8), i))
         list(Loader(source, batch_sampler=[[0, 1, 2, 3]], memory_format=torch.channels_last))
 
 
-def test_a_short_timeout_is_told_as_it_is():
-    told = threading.Event()
+def test_the_message_of_a_short_timeout_states_it_unrounded():
+    released = threading.Event()
 
     def give(i):
         if i:
-            told.wait(60)
+            released.wait(60)
         return np.zeros((8, 8, 3), np.uint8), i
 
     loader = Loader(Set(4, give), 2, timeout=0.5)
     with pytest.raises(StokerError, match=r"no batch for 0\.[5-9] s"):
         next(iter(loader))
-    told.set()
+    released.set()
 
 
 def test_a_dataset_that_raises_stop_iteration_does_not_end_the_epoch():

@@ -85,7 +85,7 @@ def test_a_chance_of_a_function_is_drawn_for_each_sample(folder):
     assert set(calls) == {(8, 8)}
 
 
-def test_what_cannot_be_compiled_in_a_group_runs_as_torchvisions_own(folder):
+def test_a_group_that_cannot_be_compiled_runs_as_torchvisions_own(folder):
     for part in (
         tt.RandomChoice([tt.Resize((16, 16)), tt.Resize((16, 16))]),
         tt.RandomApply([tt.CenterCrop(24)], 1.0),
@@ -95,7 +95,7 @@ def test_what_cannot_be_compiled_in_a_group_runs_as_torchvisions_own(folder):
         folder.agree(tt.Compose([part, tt.ToTensor()]), within=1e-6)
 
 
-def test_functions_behind_to_tensor_get_tensors(folder):
+def test_functions_after_to_tensor_get_tensors(folder):
     crop = tt.CenterCrop(32)
     for parts in (
         [crop, tt.ToTensor(), tt.Lambda(lambda x: x * 2 - 1)],
@@ -111,19 +111,19 @@ def test_functions_behind_to_tensor_get_tensors(folder):
     assert torch.allclose(got, (plain - 1.5) / 0.5, atol=1e-6)
 
 
-def test_functions_in_groups_behind_to_tensor_get_tensors(folder):
+def test_functions_in_groups_after_to_tensor_get_tensors(folder):
     folder.agree(tt.Compose([tt.CenterCrop(32), tt.ToTensor(), tt.RandomApply([tt.Lambda(lambda x: 1 - x)], 1.0)]), within=1e-6)
     with pytest.raises(InvalidArgumentError, match=r"put it before the function"):
         Loader(str(folder.path), 2, transforms=[T.CenterCrop(32), T.ToTensor(), T.RandomApply([T.Lambda(lambda x: 1 - x)], 1.0)])
 
 
-def test_normalize_behind_noise_changes_the_noise_too(folder):
+def test_normalize_after_noise_changes_the_noise_too(folder):
     parts = [tt.CenterCrop(32), tt.ToTensor(), tt.RandomErasing(1.0, scale=(1.0, 1.0), ratio=(1.0, 1.0), value="random")]
     shifted = next(iter(Loader(str(folder.path), 2, transforms=[*parts, tt.Normalize([10.0] * 3, [1.0] * 3)], seed=3)))[0]
     assert -12 < float(shifted.mean()) < -8
 
 
-def test_own_dtype_and_memory_format_hold_behind_a_function(folder):
+def test_dtype_and_memory_format_apply_after_a_function(folder):
     parts = [T.CenterCrop(32), T.ToTensor(), T.Lambda(lambda x: x * 2)]
     wanted = next(iter(Loader(str(folder.path), 2, transforms=parts)))[0]
     for more in ({"dtype": torch.float16}, {"dtype": torch.bfloat16}, {"memory_format": torch.channels_last}):

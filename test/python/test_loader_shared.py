@@ -143,7 +143,7 @@ def test_a_buffer_that_files_are_read_into(files, reads):
         assert torch.equal(image, want)
 
 
-def test_what_is_copied():
+def test_arrays_that_others_may_write_to_are_copied():
     """Arrays that other code may write to are copied, and no others."""
     kept, mapped = np.zeros((4, 8, 8, 3), np.uint8), np.frombuffer(bytes(192), np.uint8).reshape(8, 8, 3)
     base, locked = np.zeros((8, 8, 3), np.uint8), np.zeros((8, 8, 3), np.uint8)
@@ -210,8 +210,8 @@ def test_an_open_file_is_read_by_one_call_at_a_time(records, how, capfd, monkeyp
         for images, labels in loader:
             assert torch.equal(images, labels[:, None, None, None].expand_as(images).to(torch.uint8))
     assert inner.most <= 1
-    told = [line for line in capfd.readouterr().err.splitlines() if "Records.held is an open file" in line]
-    assert len(told) == 1 and "__getitem__" in told[0] and "python_workers" in told[0]
+    notices = [line for line in capfd.readouterr().err.splitlines() if "Records.held is an open file" in line]
+    assert len(notices) == 1 and "__getitem__" in notices[0] and "python_workers" in notices[0]
 
 
 def test_what_counts_as_an_open_file(records, tmp_path):
@@ -267,8 +267,8 @@ def test_a_dataset_that_keeps_what_it_draws_is_called_one_at_a_time(wrap, capfd,
     for _ in range(2):
         for images, masks in loader:
             assert torch.equal(images[:, 0], masks)
-    told = [line for line in capfd.readouterr().err.splitlines() if "Drawn.number" in line]
-    assert len(told) == 1 and "one at a time" in told[0] and "python_workers" in told[0]
+    notices = [line for line in capfd.readouterr().err.splitlines() if "Drawn.number" in line]
+    assert len(notices) == 1 and "one at a time" in notices[0] and "python_workers" in notices[0]
 
 
 class Steady:
@@ -301,7 +301,7 @@ def test_a_dataset_that_opens_a_file_is_called_by_several_threads(capfd, monkeyp
     assert dataset.serial == 0 and "one at a time" not in capfd.readouterr().err
 
 
-def test_a_list_whose_own_code_counts_is_left_alone():
+def test_a_list_with_code_of_its_own_is_not_changed():
     class Counting(list):
         reads = 0
 

@@ -311,12 +311,12 @@ class Held(torch.utils.data.IterableDataset):
 
 
 @pytest.mark.parametrize("last_batch", ["keep", "drop"])
-def test_a_state_behind_the_last_batch_of_a_stream_begins_the_next_epoch(last_batch):
+def test_a_state_after_the_last_batch_of_a_stream_begins_the_next_epoch(last_batch):
     """The state already has the next epoch's number, and no empty epoch follows, whether or not the stream has ended by then."""
     seed = int.from_bytes(os.urandom(4), "little")
     print("seed", seed)
     rng = np.random.default_rng(seed)
-    for told in (True, False):
+    for ended in (True, False):
         batch = int(rng.integers(1, 5))
         count = batch * int(rng.integers(1, 6)) + (int(rng.integers(0, batch)) if last_batch == "drop" else 0)
         over, now = threading.Event(), threading.Event()
@@ -325,14 +325,14 @@ def test_a_state_behind_the_last_batch_of_a_stream_begins_the_next_epoch(last_ba
         steps = iter(loader)
         taken = [x for _ in range(count // batch) for x in next(steps)[1].tolist()]
         assert taken == list(range(count // batch * batch))
-        if told:
+        if ended:
             over.set()
             assert next(steps, None) is None
         else:
             assert loader.step == count // batch
         states = [loader.state_dict()]
         over.set()
-        if not told:
+        if not ended:
             until = time.monotonic() + 60
             while loader.state_dict()["epoch"] == 0 and time.monotonic() < until:
                 time.sleep(0.01)
@@ -342,7 +342,7 @@ def test_a_state_behind_the_last_batch_of_a_stream_begins_the_next_epoch(last_ba
         for state in states:
             other = Loader(Held(count, now), batch, transforms=[], last_batch=last_batch)
             other.load_state_dict(state)
-            assert (other.epoch, other.step) == (1, 0), (told, state)
+            assert (other.epoch, other.step) == (1, 0), (ended, state)
             assert flat(other) == [1000 + k for k in taken] and other.epoch == 2
         again = Loader(Held(count, now), batch, transforms=[], last_batch=last_batch)
         again.load_state_dict(states[0])

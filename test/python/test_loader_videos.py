@@ -167,7 +167,7 @@ def test_rates(tmp_path_factory, name, fps):
     assert numbers(next(iter(loader)).clip[0], path) == nearest(path, fps, range(0, 12, 2))
 
 
-def test_a_rate_changes_what_is_the_middle(moving):
+def test_a_rate_changes_the_middle_of_a_video(moving):
     """At 10 frames a second the video of 2 s has 20 frames, and the clip lies in the middle of these."""
     (clip, _), *_ = stoker.Loader(moving, 1, fields={"clip": Video(4, 3, fps=10), "label": None}, dtype=torch.uint8)
     assert numbers(clip[0], moving / "a/0.mp4") == nearest(moving / "a/0.mp4", 10, [5, 8, 11, 14])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a newcomer gets wrong: each message says what, where, and what to do; and doc/troubleshooting.md quotes real messages."""
+"""Mistakes that newcomers make: each message says what is wrong, where, and what to do. The messages that doc/troubleshooting.md quotes are real."""
 
 import os
 import re
@@ -50,7 +50,7 @@ def files(data):
     return fn.readers.file(file_root=str(data / "ok"))
 
 
-# What is called wrongly, and what the message has to say.
+# Wrong calls, and a pattern that the message has to match.
 WRONG = {
     "missing folder": (lambda d: Loader("/no/such/folder", 4), "/no/such/folder: .*No such file or directory"),
     "empty folder": (lambda d: Loader(d / "empty", 4), "the folder is empty; it should hold a folder of files for each class"),

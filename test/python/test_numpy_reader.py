@@ -120,7 +120,7 @@ def test_windows_drawn_for_each_sample(rng, tmp_path):
     assert len(seen) > 3
 
 
-def test_bad_windows_are_told(tmp_path):
+def test_bad_windows_are_named(tmp_path):
     name = save(tmp_path / "a.npy", np.zeros((3, 4), "f4"))
     for roi, what in [
         ({"roi_start": 1, "roi_axes": 1, "roi_end": 9}, "out of bounds|outside|reaches"),
@@ -176,7 +176,7 @@ def test_which_files_are_read(tmp_path):
             pipe.build()
 
 
-def test_what_is_not_read_is_named(tmp_path):
+def test_files_that_are_not_read_are_named(tmp_path):
     good = save(tmp_path / "good.npy", np.arange(6, dtype="f4").reshape(2, 3))
     data = (tmp_path / "good.npy").read_bytes()
     objects = tmp_path / "objects.npy"

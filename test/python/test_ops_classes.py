@@ -209,7 +209,7 @@ def test_iter_setup_feeds_and_ends_epochs():
         pipe.reset()
 
 
-def test_names_that_dali_alone_has_are_answered():
+def test_names_that_only_dali_has_raise_advice():
     for ask, match in [
         (lambda: fn.optical_flow, "compute the flow .*external_source"),
         (lambda: ops.readers.Caffe2, "readers.file"),

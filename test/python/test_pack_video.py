@@ -87,7 +87,7 @@ def test_codecs_keep_what_they_can(root, tmp_path, codec):
     assert max(errors) < 6, errors
 
 
-def test_it_goes_on_where_it_was_ended(root, tmp_path):
+def test_packing_continues_where_it_stopped(root, tmp_path):
     folder = tmp_path / "v"
     arguments = ("-o", folder, "--codec", "h264", "--gop", 2)
     pack(root, *arguments)
@@ -231,7 +231,7 @@ def test_by_number(root, lossless):
     same(batches(data, 2), batches(plain, 2))
 
 
-def test_a_restart_goes_on(root, lossless):
+def test_a_restart_continues(root, lossless):
     packed = NuScenes(root, "v1.0-mini", fields=["image", "timestamp"], video_root=lossless)
     made = definition(SamplerInputIterable(packed, SequenceSampler(3, packed.sequence_lengths, seed=1, randomize=True)))
     pipe = made.get_dali_pipeline(batch_size=3, num_threads=2, device_id=None, seed=7, enable_checkpointing=True)

@@ -157,7 +157,7 @@ def test_a_changed_data_set_is_refused(files):
         listed(files[:9], checkpoint=pipe.checkpoint()).build()
 
 
-def _told(text, names, was):
+def check_message(text, names, was):
     """Compares the message with the lists: it must name the first change, and state nothing that is wrong about it."""
     found = re.search(r"the first (\d+) are the same, up to (\S+?)(;|$)", text)
     same = int(found[1]) if found else 0
@@ -175,7 +175,7 @@ def _told(text, names, was):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_changed_data_set_is_told_where(seed):
+def test_the_message_names_the_first_change_of_a_data_set(seed):
     rng = random.Random(seed)
     was = [f"c{i // 50:03}/{i:05}.jpg" for i in range(rng.choice([1, 5, 32, 33, 700]))]
 
@@ -203,12 +203,12 @@ def test_a_changed_data_set_is_told_where(seed):
         text, gone = str(e.value), len(was) - len(names)
         what = {True: f"{gone} file", False: f"{-gone} file"}[gone > 0] if gone else "as many files"
         assert f"the data set has changed: {what}" in text and (not gone or f"({len(was)}, now {len(names)})" in text)
-        same = _told(text, names, was)
+        same = check_message(text, names, was)
         change = next((i for i, (a, b) in enumerate(zip(names, was, strict=False)) if a != b), min(len(names), len(was)))
         assert change - same <= len(was) / 32 + 1, f"seed {seed}: {text}"
 
 
-def test_changed_folders_are_told(tmp_path, files):
+def test_changed_folders_are_named(tmp_path, files):
     for i in range(64):
         path = tmp_path / f"class{i // 16}" / f"{i:02}.jpg"
         path.parent.mkdir(exist_ok=True)
@@ -429,7 +429,7 @@ def test_a_file_that_cannot_be_opened_is_a_bad_sample(files, tmp_path, kind):
             lost.run()
 
 
-def test_a_trace_that_cannot_be_written_is_told(files, tmp_path, capfd):
+def test_a_trace_that_cannot_be_written_is_reported(files, tmp_path, capfd):
     """A full disk shows only when the file is closed; the run continues."""
 
     @pipeline_def(batch_size=4, num_threads=2, device_id=None)
@@ -442,8 +442,8 @@ def test_a_trace_that_cannot_be_written_is_told(files, tmp_path, capfd):
             for _ in range(batches):
                 pipe.run()
             pipe.close()
-            told = capfd.readouterr().err
-            assert f"stoker: the trace can't be written to {where}" in told and reason in told, (where, batches, told)
+            printed = capfd.readouterr().err
+            assert f"stoker: the trace can't be written to {where}" in printed and reason in printed, (where, batches, printed)
 
 
 @pytest.mark.parametrize("length", [20, 200, 320, 480, 700])

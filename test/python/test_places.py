@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The devices that operators and batches report, as far as that needs no GPU. Building a graph needs none."""
+"""Operators and batches report the device of their values. These tests need no GPU, because building a graph needs none."""
 
 from __future__ import annotations
 

@@ -49,8 +49,8 @@ def user_calls(loader):
 
 def test_every_script_has_its_line():
     """README.md lists all scripts: those of this folder, and Lightning's, which is a separate example."""
-    told = re.findall(r"^\| \[[\w./]+\]\((\.\./lightning/train|\w+)\.py\) \|", (PORTED / "README.md").read_text(), re.M)
-    assert sorted(told) == sorted(["../lightning/train", *(p.stem for p in PORTED.glob("*.py"))]) and len(told) == 11
+    listed = re.findall(r"^\| \[[\w./]+\]\((\.\./lightning/train|\w+)\.py\) \|", (PORTED / "README.md").read_text(), re.M)
+    assert sorted(listed) == sorted(["../lightning/train", *(p.stem for p in PORTED.glob("*.py"))]) and len(listed) == 11
 
 
 def test_dali_resnet50(folder):
@@ -285,8 +285,8 @@ def test_one_import(data_root, name, workers):
 
 
 def test_one_import_changes_one_line():
-    told = re.findall(r"^\| \[(\w+)\.py\]\(one_import/\1\.py\) \|.*\| 1 \|", (PORTED / "README.md").read_text(), re.M)
-    assert sorted(told) == sorted(ONE_IMPORT) == sorted(p.stem for p in PORTED.glob("one_import/*.py"))
+    listed = re.findall(r"^\| \[(\w+)\.py\]\(one_import/\1\.py\) \|.*\| 1 \|", (PORTED / "README.md").read_text(), re.M)
+    assert sorted(listed) == sorted(ONE_IMPORT) == sorted(p.stem for p in PORTED.glob("one_import/*.py"))
     for path in PORTED.glob("one_import/*.py"):
         lines = [line for line in path.read_text().splitlines() if "stoker" in line]
         assert lines == ["from stoker import DataLoader  # was: from torch.utils.data import DataLoader"]

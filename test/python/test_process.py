@@ -163,7 +163,7 @@ assert len(pipe.run()[0]) == 4
     assert done.stderr == ""
 
 
-def test_multiprocessing_by_fork_beside_a_pipeline(tree, script):
+def test_multiprocessing_by_fork_while_a_pipeline_runs(tree, script):
     check(
         script,
         """

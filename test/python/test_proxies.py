@@ -155,7 +155,7 @@ def test_a_proxy_that_wants_a_name(store, tls, tree):
         assert "pass" not in repr(given(store.url, proxy=named))
 
 
-def test_a_proxy_that_is_not_there(store):
+def test_a_missing_proxy(store):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
     with pytest.raises(ReadError, match=f"127.0.0.1.*{port}"):

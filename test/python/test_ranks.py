@@ -98,8 +98,8 @@ def test_readers_of_pipelines_agree(tree):
                 return DALIGenericIterator(labels(order), ["label"], reader_name="Reader")
             text = error(ValueError, iterate, 5 + RANK)
             assert "seed of the order: rank 0 has 5, rank 1 has 6" in text, text
-            told, other = ([step[0]["label"].flatten().tolist() for step in iterate(order)] for order in (5, 6))
-            assert len(told) == 4 and told != other
+            first, other = ([step[0]["label"].flatten().tolist() for step in iterate(order)] for order in (5, 6))
+            assert len(first) == 4 and first != other
             """,
             tree,
         )

@@ -102,18 +102,18 @@ def test_settings_that_cannot_be(store, tmp_path):
         stoker.Pipeline(2, storage={})
 
 
-def test_nothing_secret_is_told(store, tmp_path):
+def test_no_secret_is_printed(store, tmp_path):
     secrets = {"access_key": "AKIAhIdDeN", "secret_key": "sEcReT/1", "session_token": "tOkEn/2"}
     given = Storage(endpoint=store.url, proxy="http://u:pAsSwOrD@127.0.0.1:1", **secrets)
-    told = [repr(given), str(vars(given))]
+    texts = [repr(given), str(vars(given))]
     for make in (lambda: pickle.dumps(given), lambda: run("s3://photos/train", storage=given)):
         with pytest.raises((TypeError, StokerError)) as e:
             make()
-        told += [str(e.value), repr(e.value), repr(e.value.__dict__)]
+        texts += [str(e.value), repr(e.value), repr(e.value.__dict__)]
     given = Storage(endpoint=store.url, **secrets)
     with pytest.raises(ReadError, match="403") as e:
         run("s3://photos/train", storage=given, trace=tmp_path / "trace")
-    told += [str(e.value), repr(e.value), repr(e.value.__dict__)]
+    texts += [str(e.value), repr(e.value), repr(e.value.__dict__)]
 
     @pipeline_def(batch_size=2, num_threads=2, storage=given, trace=tmp_path / "trace")
     def pipe():
@@ -121,12 +121,12 @@ def test_nothing_secret_is_told(store, tmp_path):
 
     p = pipe()
     p.build()
-    told += [p.serialize().decode(), p.checkpoint().decode(), repr(p.__dict__), p.explain() if hasattr(p, "explain") else ""]
+    texts += [p.serialize().decode(), p.checkpoint().decode(), repr(p.__dict__), p.explain() if hasattr(p, "explain") else ""]
     with contextlib.suppress(StokerError):
         p.run()
     del p
-    told += [f.read_text() for f in tmp_path.iterdir()]
-    for text in told:
+    texts += [f.read_text() for f in tmp_path.iterdir()]
+    for text in texts:
         assert not any(s in text for s in ("sEcReT", "tOkEn", "hIdDeN", "pAsSwOrD")), text
 
 
@@ -365,7 +365,7 @@ def test_what_no_archive_and_no_bucket_is(store):
             Loader(root, 4)
 
 
-def test_a_call_that_hangs_holds_up_nobody(store, tree):
+def test_a_call_that_hangs_does_not_block_close(store, tree):
     """The Loader closes while calls are still waiting; their later results are dropped."""
     gate, begun = threading.Event(), threading.Semaphore(0)
 
@@ -376,20 +376,20 @@ def test_a_call_that_hangs_holds_up_nobody(store, tree):
 
     loader = Loader(listed(tree), 4, transforms=[T.Resize((8, 8))], storage=Storage(fetch=fetch))
     steps = iter(loader)
-    told = []
+    results = []
 
     def take():
         try:
-            told.append(next(steps))
+            results.append(next(steps))
         except StokerError as e:
-            told.append(e)
+            results.append(e)
 
     taker = threading.Thread(target=take, daemon=True)
     taker.start()
     assert begun.acquire(timeout=30)
     loader.close()
     taker.join(30)
-    assert not taker.is_alive() and isinstance(told[0], StokerError)
+    assert not taker.is_alive() and isinstance(results[0], StokerError)
     gate.set()
 
 
@@ -427,7 +427,7 @@ def test_an_interrupt_ends_a_listing(store):
     assert child.returncode == 0 and out == "interrupted\n"
 
 
-def test_a_long_listing_is_told(store, tmp_path, capsys):
+def test_a_long_listing_shows_progress(store, tmp_path, capsys):
     """The Loader and the commands that list show progress, but only on a terminal."""
     store.set("latency_ms=700&page=3")
     for command in (
@@ -496,7 +496,7 @@ def test_globs_are_listed_in_parts(store, tmp_path, monkeypatch, knobs):
 
 
 @pytest.mark.parametrize("given", [{}, {"retries": 2}])
-def test_an_endpoint_where_nobody_is(given):
+def test_an_unreachable_endpoint(given):
     """An unreachable endpoint is reported quickly, after a few tries or after the requested number."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -154,7 +154,8 @@ def sound_of(i):
 
 @pytest.fixture(scope="module")
 def newer(data):
-    """The same samples as sounds, clips, tables and a robot's recordings; none of them where a package or program is missing."""
+    """Returns a dict from a form (sounds, clips, tables, a robot's recordings) to the same samples in it. Leaves out a form whose package or program is
+    missing."""
     forms = {"sounds": []}
     for i in range(COUNT):
         (data / f"{i:03}.wav").write_bytes(sound_of(i))

@@ -85,11 +85,11 @@ def url(monkeypatch, tmp_path):
     server.server_close()
 
 
-def leaks(*told):
-    return [t for t in told if MARK in str(t) or "\x1b" in str(t)]
+def leaks(*texts):
+    return [t for t in texts if MARK in str(t) or "\x1b" in str(t)]
 
 
-def told_of(error):
+def texts_of(error):
     return [str(error), repr(error), repr(error.args), repr(error.__dict__), str(error.__cause__), str(error.__context__)]
 
 
@@ -106,13 +106,13 @@ def read(uri, store):
 
 def failures(url):
     """Makes many kinds of reads fail, and returns the texts of their errors."""
-    told = []
+    texts = []
 
     def fails(what, do):
         try:
             do()
         except (StokerError, OSError, ValueError) as e:
-            told.extend(told_of(e))
+            texts.extend(texts_of(e))
         else:
             raise AssertionError(f"{what} did not fail")
 
@@ -133,11 +133,11 @@ def failures(url):
         pipe.build()
         explained = pipe.explain()
         assert "readers" in explained
-        told.extend([repr(pipe), explained])
+        texts.extend([repr(pipe), explained])
         try:
             pipe.run()
         finally:
-            told.append(repr(store.counters()))
+            texts.append(repr(store.counters()))
             pipe.close()
 
     def reader(make, **more):
@@ -169,24 +169,24 @@ def failures(url):
     fails("list", lambda: run(reader(lambda: fn.readers.file(file_list=f"{url}/list.txt?{QUERY}")[0])))
     fails("folder", lambda: run(reader(lambda: fn.readers.file(file_root=f"{url}/folder?{QUERY}")[0])))
     fails("coco", lambda: run(reader(lambda: fn.readers.coco(file_root=".", annotations_file=f"{url}/image.jpg?{QUERY}")[0])))
-    return told
+    return texts
 
 
 def test_failures_tell_no_secret(url, capfd):
-    told = failures(url)
+    texts = failures(url)
     out = capfd.readouterr()
-    assert len(told) > 200 and not leaks(*told), leaks(*told)[:3]
+    assert len(texts) > 200 and not leaks(*texts), leaks(*texts)[:3]
     assert not leaks(out.out, out.err)
 
 
 def test_failures_of_videos_sounds_and_tables_tell_no_secret(url, capfd, monkeypatch):
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", url)
-    told, store = [], Storage(retries=0, answer_timeout=5)
+    texts, store = [], Storage(retries=0, answer_timeout=5)
 
     def fails(do):
         with pytest.raises((StokerError, OSError, ValueError)) as e:
             do()
-        told.extend(told_of(e.value))
+        texts.extend(texts_of(e.value))
 
     def run(output):
         pipe = Pipeline(1, 1, None, timeout=30, storage=store)
@@ -195,7 +195,7 @@ def test_failures_of_videos_sounds_and_tables_tell_no_secret(url, capfd, monkeyp
         try:
             pipe.run()
         finally:
-            told.extend([repr(pipe), repr(store.counters())])
+            texts.extend([repr(pipe), repr(store.counters())])
             pipe.close()
 
     for path in ("status/403/a", "status/500/a", "cut.bin", "moved", "image"):
@@ -211,13 +211,13 @@ def test_failures_of_videos_sounds_and_tables_tell_no_secret(url, capfd, monkeyp
         fails(lambda sound=sound: list(Loader([(sound, 0)], 1, storage=store, fields={"audio": Audio(rate=8000)})))
         fails(lambda table=table: list(Loader(table, 1, storage=store)))
         fails(lambda path=path: list(Loader(f"gs://b/{path}", 1, storage=store)))
-    assert len(told) > 200 and not leaks(*told, *capfd.readouterr())
+    assert len(texts) > 200 and not leaks(*texts, *capfd.readouterr())
 
 
 def test_uris_are_refused_where_paths_are_meant(tmp_path, monkeypatch, capfd):
     """A URI is not taken for a path of folders on this machine, whose names would hold its query."""
     monkeypatch.chdir(tmp_path)
-    told = []
+    texts = []
 
     def made(**settings):
         pipe = Pipeline(1, 1, None, **settings)
@@ -242,15 +242,15 @@ def test_uris_are_refused_where_paths_are_meant(tmp_path, monkeypatch, capfd):
         for use in uses:
             with pytest.raises((StokerError, OSError), match=r"URI|a path on this machine") as e:
                 use(uri)
-            told += told_of(e.value)
+            texts += texts_of(e.value)
     pipe.close()
-    assert not leaks(*told, *capfd.readouterr())
+    assert not leaks(*texts, *capfd.readouterr())
     assert not list(tmp_path.iterdir())
 
 
-def test_a_timeout_and_a_closed_pipeline_tell_no_secret(url, tmp_path, capfd):
+def test_a_timeout_and_a_closed_pipeline_print_no_secret(url, tmp_path, capfd):
     """The messages about requests that are still under way name their objects."""
-    told = []
+    texts = []
     with socket.create_server(("127.0.0.1", 0)) as silent:
         uri = f"http://127.0.0.1:{silent.getsockname()[1]}/slow.jpg?{QUERY}"
         store = Storage(retries=0, answer_timeout=60)
@@ -260,13 +260,13 @@ def test_a_timeout_and_a_closed_pipeline_tell_no_secret(url, tmp_path, capfd):
         p.build()
         with pytest.raises(StokerError) as e:
             p.run()
-        told += [*told_of(e.value), p.explain(), repr(p), repr(p.counters()), repr(store)]
+        texts += [*texts_of(e.value), p.explain(), repr(p), repr(p.counters()), repr(store)]
         p.close()
         with pytest.raises(StokerError) as e:
             read(uri, Storage(retries=0, answer_timeout=0.3))
-        told += told_of(e.value)
-    assert any("slow.jpg" in t for t in told)
-    assert not leaks(*told, (tmp_path / "trace.json").read_text(), *capfd.readouterr())
+        texts += texts_of(e.value)
+    assert any("slow.jpg" in t for t in texts)
+    assert not leaks(*texts, (tmp_path / "trace.json").read_text(), *capfd.readouterr())
 
 
 # Searches the process's own memory, less the pages that a core file leaves out, for the two secrets of the profile. Works in a page that is left out too.
@@ -322,7 +322,7 @@ def test_core_files_hold_no_keys(url, tmp_path, when):
     assert done.stdout.split() == ["0", "True"], (done.stdout, done.stderr)
 
 
-def test_what_is_written_and_skipped(url, tmp_path, capfd):
+def test_files_and_bad_samples_hold_no_secret(url, tmp_path, capfd):
     """Bad samples, states, a trace, a cache and the indexes of tars contain no secret."""
     p = Pipeline(
         2, 1, None, timeout=30, storage=Storage(retries=0, cache=tmp_path / "cache"), on_error="skip", trace=str(tmp_path / "trace.json")
@@ -333,27 +333,27 @@ def test_what_is_written_and_skipped(url, tmp_path, capfd):
         )
     p.build()
     p.run()
-    told = [
+    texts = [
         repr(p),
         repr(p.bad_samples()),
         json.dumps(p.counters()),
         repr(p.checkpoint()),
     ]
-    assert "status/404/b.jpg" in told[1]
+    assert "status/404/b.jpg" in texts[1]
     p.close()
     loader = Loader([f"{url}/well.tar?{QUERY}"], 2, storage=Storage(retries=0, cache=tmp_path / "cache"), on_error="skip")
-    told += [repr(loader)]
+    texts += [repr(loader)]
     try:
         list(loader)
     except StokerError as e:
-        told += told_of(e)
-    told += [repr(loader.state_dict()), repr(pickle.dumps(loader.state_dict()))]
+        texts += texts_of(e)
+    texts += [repr(loader.state_dict()), repr(pickle.dumps(loader.state_dict()))]
     loader.close()
     for file in [f for f in tmp_path.rglob("*") if f.is_file()]:
         assert MARK.encode() not in file.read_bytes(), file
         assert MARK not in str(file)
     out = capfd.readouterr()
-    assert not leaks(*told, out.out, out.err), leaks(*told, out.out, out.err)[:3]
+    assert not leaks(*texts, out.out, out.err), leaks(*texts, out.out, out.err)[:3]
 
 
 @pytest.mark.parametrize("via", ["setting", "environment"])
@@ -378,7 +378,7 @@ def test_proxies(monkeypatch, proxy, via):
             store = Storage(retries=0, connect_timeout=2, **({"proxy": proxy} if via == "setting" else {}))
             read(f"{scheme}://example.invalid/x.jpg", store)
         except StokerError as e:
-            assert not leaks(*told_of(e), repr(store)), told_of(e)
+            assert not leaks(*texts_of(e), repr(store)), texts_of(e)
         else:
             raise AssertionError("the file was read, although no proxy can be reached")
 
@@ -424,10 +424,10 @@ def test_representations():
     store = Storage(**keys, proxy=f"http://me:{MARK}@h:1")
     assert not leaks(repr(store), str(store), str(store.counters()))
     try:
-        told = repr(Storage(endpoint=endpoint))
+        text = repr(Storage(endpoint=endpoint))
     except StokerError as e:
-        told = str(e)
-    assert not leaks(told)
+        text = str(e)
+    assert not leaks(text)
 
 
 def test_control_characters_are_shown_as_text(url, tmp_path):

@@ -22,7 +22,7 @@ def epochs(session, count):
     return found
 
 
-def test_an_epoch_of_a_reader_that_goes_on_has_an_end(tree):
+def test_an_epoch_of_an_endless_reader_ends(tree):
     pipe = labels(tree)
     session = pipe._started()
     assert session.meta()["wraps"] and session.meta() == session.meta("Reader")

@@ -74,7 +74,7 @@ def test_one_list_for_who_is_not_root(tools, tmp_path):
     assert done.returncode == 1 and "sudo apt-get install first second third\n" in done.stderr, done.stderr
 
 
-def test_what_the_build_goes_on_without(tools, tmp_path):
+def test_the_build_continues_without_some_libraries(tools, tmp_path):
     """If the headers of a library are missing, the build leaves out s3:// or WebP, and still succeeds."""
     commands = tmp_path / "bin"
     commands.mkdir()
@@ -191,7 +191,7 @@ def test_a_build_folder_whose_meson_is_gone(tools, tmp_path):
     assert {o["name"]: o["value"] for o in found}["a"] == "1" and "/no/such/meson" not in ninja.read_text()
 
 
-def test_what_a_build_leaves_out_is_said(tools, tmp_path):
+def test_a_build_lists_the_parts_that_it_leaves_out(tools, tmp_path):
     """tools/build.sh and tools/install.sh end with the list that meson.build wrote. Configuring a folder is enough; nothing is compiled."""
     shutil.copy(ROOT / "tools" / "left_out.sh", tools)
     without = ["webp", "curl", "cuda", "nvtx", "python"]
@@ -224,10 +224,10 @@ def test_a_failing_step_shows_its_output(tools):
 
 
 @pytest.mark.parametrize(
-    ("reached", "told"), [("configured", ""), ("pytorch.org", ""), ("neither", "pip does not reach PyTorch's CPU build")]
+    ("reached", "message"), [("configured", ""), ("pytorch.org", ""), ("neither", "pip does not reach PyTorch's CPU build")]
 )
 @pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="with a GPU, the CUDA build is installed")
-def test_the_cpu_build_of_torch_without_a_gpu(tools, tmp_path, reached, told):
+def test_the_cpu_build_of_torch_without_a_gpu(tools, tmp_path, reached, message):
     """The CPU build comes from where pip is configured to look, else from PyTorch's own index; the CUDA build is the last resort, and is announced."""
     (tools / "packages.txt").write_text("python: python3\n")
     (tools / "requirements-torch.txt").write_text("# Download: 1 MB\ntorch==9.9\n")
@@ -253,7 +253,7 @@ esac""",
     assert done.returncode == 0, done.stderr
     installed = (tmp_path / "installed").read_text()
     assert ("torch-9.9+cpu.whl" in installed) == (reached != "neither"), installed
-    assert told in done.stderr and ("CUDA build" in done.stderr) == (reached == "neither"), done.stderr
+    assert message in done.stderr and ("CUDA build" in done.stderr) == (reached == "neither"), done.stderr
 
 
 def test_lists_of_packages_are_fetched_once(tools, tmp_path):

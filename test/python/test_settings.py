@@ -44,7 +44,7 @@ def values(settings):
     return {name: getattr(settings, name) for name in KEPT}
 
 
-def test_what_belongs_to_one_run_alone_is_not_kept():
+def test_settings_of_one_run_are_not_kept():
     meant = {name for name, setting in SETTINGS.items() if setting.meant}
     assert meant - set(KEPT) == {"checkpoint", "trace", "max_batch_size", "py_callback_pickler", "storage"}
 

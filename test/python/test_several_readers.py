@@ -202,7 +202,7 @@ def test_a_reader_that_two_chains_share(roots, threads):
             assert int(np.asarray(images.at(i))[0, 0, 0]) == 2 * number
 
 
-def test_readers_that_are_not_paired_are_told_of(roots, capfd):
+def test_readers_that_are_not_paired_are_reported(roots, capfd):
     """A notice comes once, for readers of unequal sizes or orders. Sets of one size in one order are paired without a notice."""
     pipeline(roots, ["images", "masks"]).build()
     assert "readers" not in capfd.readouterr().err

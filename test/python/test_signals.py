@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of signals against NumPy in double precision, with the conventions of librosa and SciPy where they are the same."""
+"""Operators on signals, compared with NumPy in double precision. The definitions are those that librosa and SciPy share with the operators."""
 
 from __future__ import annotations
 

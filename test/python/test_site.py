@@ -32,7 +32,7 @@ def test_the_gallery_shows_every_transform(gallery):
 
 
 def test_the_gallery_shows_every_operator_on_images(gallery):
-    """Those whose first input has a layout of images, by the table of operators. Only cast is left out, which keeps what an image shows."""
+    """The gallery has every operator whose first input may have a layout of images, except cast, which does not change the picture."""
     table = (ROOT / "doc/operator-table.md").read_text()
     on_images = {name for name, layouts in re.findall(r"^\| \[([\w.]+)\][^|]*\|[^|]*\|[^|]*\|([^|]*)\|", table, re.M) if layouts.strip()}
     assert len(on_images) > 30 and on_images - {*gallery.OPERATORS} == {"cast"}

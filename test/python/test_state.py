@@ -71,7 +71,7 @@ def order_1(seed, epoch, n, i):
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("begin", [0, 4])
-def test_a_state_goes_on_in_the_order_of_its_version(files, version, begin):
+def test_a_state_keeps_the_order_of_its_version(files, version, begin):
     state = json.loads(numbered(files, seed=5).checkpoint())
     assert state["order"] == 2
     state |= {"order": version, "epoch": 7, "consumed": begin}
@@ -88,7 +88,7 @@ def test_a_state_goes_on_in_the_order_of_its_version(files, version, begin):
 # ---- damaged states ----
 
 
-def test_a_checkpoint_that_is_no_file_is_told_what_one_is(files):
+def test_an_invalid_checkpoint_is_refused_with_advice(files):
     with pytest.raises(FileNotFoundError, match=r"a checkpoint is what Pipeline.checkpoint\(\) returns, .*'hello'"):
         numbered(files, checkpoint="hello")
 
@@ -276,7 +276,7 @@ def test_a_state_of_another_kind_of_loader_is_refused(files):
 
 
 @pytest.mark.parametrize("sources", ["samples", "batches", "iterable"])
-def test_a_source_beside_epochs_that_follow_without_a_gap_resumes(files, sources):
+def test_a_source_resumes_with_a_reader_whose_epochs_share_batches(files, sources):
     """11 samples in batches of 3: later epochs begin inside a batch of the reader, but at the start of a batch of the source."""
 
     def sample(info):

@@ -59,10 +59,10 @@ def test_a_user_who_stops(files, kind, way):
 def stop(files, kind, way, seconds):
     command = [sys.executable, stopping.__file__, kind, way, str(seconds), str(files)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
-        told = f"{kind}, {way} after {seconds:.3f} s (STOKER_TEST_SEED={SEED})"
+        case = f"{kind}, {way} after {seconds:.3f} s (STOKER_TEST_SEED={SEED})"
         started = set()
         try:
-            assert process.stdout.readline() == "ready\n", (told, process.stderr.read())
+            assert process.stdout.readline() == "ready\n", (case, process.stderr.read())
             time.sleep(seconds)
             started = stopping.descendants(process.pid)
             if way == "kill":
@@ -70,12 +70,12 @@ def stop(files, kind, way, seconds):
             elif way == "interrupt":
                 process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=SOON)
-            assert process.returncode == (-signal.SIGKILL if way == "kill" else 0), (told, process.returncode, err)
-            assert "Traceback" not in err, (told, err)
-            assert way not in ("close", "stop") or out.endswith("closed\n"), (told, out, err)
-            assert wait_until(lambda: not any(map(alive, started)), SOON), f"{told}: processes outlive it"
+            assert process.returncode == (-signal.SIGKILL if way == "kill" else 0), (case, process.returncode, err)
+            assert "Traceback" not in err, (case, err)
+            assert way not in ("close", "stop") or out.endswith("closed\n"), (case, out, err)
+            assert wait_until(lambda: not any(map(alive, started)), SOON), f"{case}: processes outlive it"
         except subprocess.TimeoutExpired:
-            pytest.fail(f"{told}: it has not ended within {SOON} s")
+            pytest.fail(f"{case}: it has not ended within {SOON} s")
         finally:
             for pid in {process.pid, *started}:
                 if alive(pid):
@@ -325,7 +325,7 @@ def test_a_handler_of_a_signal_closes_the_loader_that_waits():
     assert loader.state_dict()["epoch"] == 0
 
 
-def test_a_pipeline_of_the_users_goes_on_after_its_loader_was_closed():
+def test_the_users_pipeline_continues_after_its_loader_was_closed():
     """Closing the Loader ends the other thread's wait, but leaves the user's pipeline running."""
     import queue
     import threading

@@ -92,7 +92,7 @@ def test_lists(store):
     assert all(o == outs[0] for o in outs)
 
 
-def test_what_is_not_there(store):
+def test_missing_objects(store):
     def fails(source, kind, *said):
         with pytest.raises(kind) as e:
             run(source)
@@ -175,36 +175,36 @@ def test_killed_and_resumed_with_other_ranks(store, tree):
     whole = [s for _ in range(2) for steps in [iter(alone)] for _ in range(len(alone)) for s in step([steps])]
     rng = np.random.default_rng(SEED)
     store.set("p503=0.01&reset=0.05&truncate=0.2&change=0.02&seed=7")
-    told, state = [], None
+    seen, state = [], None
     for world in (8, 4, 2, 8):
         made = ranks("s3://photos/a b/train", world, state)
         steps = [iter(r) for r in made]
         for _ in range(rng.integers(1, 5)):
             try:
-                told += step(steps)
+                seen += step(steps)
             except StopIteration:
                 steps = [iter(r) for r in made]
-                told += step(steps)
+                seen += step(steps)
         state = made[int(rng.integers(world))].state_dict()
         for s in steps[: int(rng.integers(world))]:  # some ranks were a step ahead when the run ended; the state does not contain that step
             next(s, None)
         for r in made:
             r.close()
-    assert told == whole[: len(told)] and len(told) >= 32, f"seed {SEED}"
+    assert seen == whole[: len(seen)] and len(seen) >= 32, f"seed {SEED}"
 
 
-def test_nothing_secret_is_told(store, monkeypatch):
+def test_no_secret_is_printed(store, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another" + KEYS["AWS_SECRET_ACCESS_KEY"])
     monkeypatch.setenv("AWS_SESSION_TOKEN", "tOkEnOfASession")
-    told = []
+    texts = []
     with pytest.raises(ReadError) as e:
         run("s3://photos/a b/train")
-    told += [str(e.value), repr(e.value), repr(e.value.__dict__)]
+    texts += [str(e.value), repr(e.value), repr(e.value.__dict__)]
     with pytest.raises(StokerError) as e:
         run([(f"{store.url}/photos/none.jpg?X-Amz-Signature=hIdDeN&X-Amz-Security-Token=tOkEnOfASession", 0)])
-    told += [str(e.value), repr(e.value), repr(e.value.__dict__)]
-    assert "403" in told[0] and "none.jpg" in told[3]
-    for text in told:
+    texts += [str(e.value), repr(e.value), repr(e.value.__dict__)]
+    assert "403" in texts[0] and "none.jpg" in texts[3]
+    for text in texts:
         assert not any(s in text for s in ("sEcReT", "tOkEn", "hIdDeN", "Signature="))
 
 
@@ -322,8 +322,8 @@ def test_moto(moto, tree, files, tmp_path, monkeypatch):
 def test_an_index_stands_for_its_tree(store, tree, tmp_path, monkeypatch):
     """An index gives the same samples, classes, labels and states, and no listing is requested from the store."""
     index = tmp_path / "train.stoker"
-    told = json.loads(stoker("index", "s3://photos/a b/train", "-o", index, "--json"))
-    assert told["files"] == 21 and told["classes"] == 3 and told["bytes"] == sum(f.stat().st_size for f in tree.glob("*/*.jpg"))
+    report = json.loads(stoker("index", "s3://photos/a b/train", "-o", index, "--json"))
+    assert report["files"] == 21 and report["classes"] == 3 and report["bytes"] == sum(f.stat().st_size for f in tree.glob("*/*.jpg"))
     first = Loader("s3://photos/a b/train", 4, transforms=SMALL, shuffle=True)
     steps = iter(first)
     next(steps)
@@ -340,8 +340,8 @@ def test_an_index_stands_for_its_tree(store, tree, tmp_path, monkeypatch):
         nowhere.delenv("AWS_ENDPOINT_URL_S3")
         again, given = tmp_path / "again.stoker", ("--endpoint", store.url, "--path-style")
         stoker("index", "s3://photos/a b/train", "-o", again, *given)
-        told = json.loads(stoker("pack", "s3://photos/a b/train", "-o", tmp_path / "packed", "--json", *given))
-    assert again.read_bytes() == index.read_bytes() and told["samples"] == 21
+        report = json.loads(stoker("pack", "s3://photos/a b/train", "-o", tmp_path / "packed", "--json", *given))
+    assert again.read_bytes() == index.read_bytes() and report["samples"] == 21
     stoker("index", tree, "-o", index)
     assert run(index) == run(tree)
 
@@ -415,39 +415,41 @@ def test_commands_on_a_bucket(store, tree, tmp_path):
 def test_the_bench_says_what_bounds_a_store(store, tmp_path):
     store.set("latency_ms=5&jitter_ms=5")
     command = ("bench", "s3://photos/a b/train", "--seconds", "0.2", "--batch", "4", "--quiet")
-    told = json.loads(stoker(*command, "--json"))
-    assert told["store"]["bound"] in ("cores", "rate limit", "latency", "network")
+    report = json.loads(stoker(*command, "--json"))
+    assert report["store"]["bound"] in ("cores", "rate limit", "latency", "network")
     assert (
-        told["counters"]["storage_requests"] > 0
-        and told["counters"]["storage_latency_ms_p95"] >= told["counters"]["storage_latency_ms"] > 0
+        report["counters"]["storage_requests"] > 0
+        and report["counters"]["storage_latency_ms_p95"] >= report["counters"]["storage_latency_ms"] > 0
     )
-    told = json.loads(stoker(*command, "--json", "--cache", tmp_path / "cache"))["counters"]
-    assert told["cache_misses"] >= 21 and told["cache_hits"] > 0
+    report = json.loads(stoker(*command, "--json", "--cache", tmp_path / "cache"))["counters"]
+    assert report["cache_misses"] >= 21 and report["cache_hits"] > 0
 
 
 def test_the_doctor_asks_a_store(store, monkeypatch):
     def ask(uri, code, *options):
-        told = json.loads(stoker("doctor", "--storage", uri, "--json", *options, code=code))
-        return told["storage"], [a["text"] for a in told["advice"] if a["problem"]]
+        report = json.loads(stoker("doctor", "--storage", uri, "--json", *options, code=code))
+        return report["storage"], [a["text"] for a in report["advice"] if a["problem"]]
 
-    told, problems = ask("s3://photos/a b/train", 0)
-    assert told["answers"] and told["listed"] and told["keys"] == "the environment" and told["endpoint"] == store.url and not problems
-    assert told["answer_ms"] > 0 and told["region"] == "us-east-1"
+    report, problems = ask("s3://photos/a b/train", 0)
+    assert (
+        report["answers"] and report["listed"] and report["keys"] == "the environment" and report["endpoint"] == store.url and not problems
+    )
+    assert report["answer_ms"] > 0 and report["region"] == "us-east-1"
     assert ask("s3://nope/x", 1)[1][0].startswith("s3://nope/x: the server answers 404 NoSuchBucket")
     assert "403" in ask("s3://photos/a b/train", 1, "--anonymous")[1][0]
     assert "stoker.Storage(fetch=" in ask("az://photos/a", 1)[1][0]
-    told, problems = ask(f"{store.url}/photos/list.txt", 1)  # plain http sends no signature, and the server asks for one
-    assert "403 AccessDenied" in problems[0] and f"{store.url}/photos/list.txt: " in problems[0] and not told["keys"]
-    assert not told["listed"] and "credentials" not in problems[0]
+    report, problems = ask(f"{store.url}/photos/list.txt", 1)  # plain http sends no signature, and the server asks for one
+    assert "403 AccessDenied" in problems[0] and f"{store.url}/photos/list.txt: " in problems[0] and not report["keys"]
+    assert not report["listed"] and "credentials" not in problems[0]
     plain = Store(store.root.parent, key="")
     try:
-        told, problems = ask(f"{plain.url}/photos/list.txt", 0)
-        assert told["answers"] and not problems and not told["keys"] and not told["listed"] and told["answer_ms"] > 0
+        report, problems = ask(f"{plain.url}/photos/list.txt", 0)
+        assert report["answers"] and not problems and not report["keys"] and not report["listed"] and report["answer_ms"] > 0
     finally:
         plain.close()
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "sEcReT-but-another")
-    told, problems = ask("s3://photos/a b/train", 1)
-    assert "SignatureDoesNotMatch" in problems[0] and "sEcReT" not in json.dumps(told) + problems[0] and abs(told["clock_s"]) < 100
+    report, problems = ask("s3://photos/a b/train", 1)
+    assert "SignatureDoesNotMatch" in problems[0] and "sEcReT" not in json.dumps(report) + problems[0] and abs(report["clock_s"]) < 100
     assert "Failed to connect" in ask("s3://photos/x", 1, "--endpoint", "http://127.0.0.1:1")[1][0]
 
 

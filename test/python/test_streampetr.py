@@ -158,7 +158,7 @@ def weights(path):
 
 
 @pytest.mark.parametrize("loader", ["stoker", "torch"])
-def test_training_goes_on_in_the_middle_of_scenes(example, nuscenes, tmp_path, capsys, loader):
+def test_training_continues_in_the_middle_of_scenes(example, nuscenes, tmp_path, capsys, loader):
     """A run that is interrupted within a scene and restarted ends with the same weights and memory as an uninterrupted one."""
     train = example("train")
     whole, parts = tmp_path / "whole.pt", tmp_path / "parts.pt"

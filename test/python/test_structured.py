@@ -122,7 +122,7 @@ def test_a_pipeline_from_a_provider_to_tensors():
         assert seen == 6
 
 
-def test_a_step_of_ones_own_draws_and_calls_numpy():
+def test_a_custom_step_draws_and_calls_numpy():
     """One custom step uses fn with a condition on data, another passes arrays to a NumPy function."""
 
     class Shift(PipelineStepBase):
@@ -264,7 +264,7 @@ def test_values_are_converted_and_mapped():
     assert annotation["categories"] == ["car"]
 
 
-def test_errors_of_a_tree_say_where_and_what_there_is():
+def test_errors_of_a_tree_name_the_path_and_its_children():
     sample = Cameras(1).sample_data_structure
     with pytest.raises(KeyError, match="'imag'; there are: image, annotation"):
         sample["cams"][0]["imag"]
@@ -463,7 +463,7 @@ def test_samplers_with_epochs():
         indices(SamplerInputCallable(data, Twos(), 2, 0), 2, 3)
 
 
-def test_sequences_go_on_where_a_state_was_saved():
+def test_sequences_continue_where_a_state_was_saved():
     """Resumes in the middle of sequences, with the draws of steps; in worker processes, or with another number of threads."""
     data = Cameras(12)
     step = AffineTransformer(

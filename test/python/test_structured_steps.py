@@ -408,7 +408,7 @@ def test_conditions_ranges_and_removal():
             assert set(ann) == {"points", "count", "label", "wide", "inside", "flag"}
 
 
-def test_removal_gives_ragged_batches_that_nobody_copies():
+def test_removal_gives_ragged_batches_without_a_copy():
     rng = np.random.default_rng(SEED + 6)
     samples = [{"ann": {"p": rng.normal(size=(5, 2)).astype(np.float32), "keep": np.arange(5) < k}} for k in (5, 0, 3, 3)]
     order = ShuffledShardedInputCallable(Given(samples), 4)
@@ -464,7 +464,7 @@ def test_errors_of_masks_and_conditions():
 
 
 @pytest.mark.parametrize("part", ["rotation", "scaling", "translation", "nothing"])
-def test_bev_augmentation_leaves_alone_what_its_parts_do_not_change(part):
+def test_bev_augmentation_changes_only_what_its_parts_name(part):
     """This also holds for angles beyond pi, and for integers."""
     sample = {
         "points": np.array([[1, 2, 3]], np.float32),

@@ -295,7 +295,7 @@ def test_partitioned_folders(tmp_path, form):
     places = Loader.from_parquet(source if form != "folder" else files, 6, nulls={"city": "?"})
     assert dict(zip(next(iter(places)).city, batch.year.tolist(), strict=True)) == {"Bern": 2023, "a b": 2023, "?": 2024}
     assert next(iter(made(source, 6, fields=("year",)))).year.tolist() == batch.year.tolist()
-    # A value that all files share is a column only where it is named.
+    # A value that all files share becomes a column only if `fields` names it.
     assert next(iter(Loader(files[-1], 2)))._fields == ("x",)
     assert next(iter(Loader(files[-1], 2, fields=("year", "x")))).year.tolist() == [2024, 2024]
 
@@ -530,7 +530,8 @@ def store(table, tmp_path, monkeypatch):
 
 @pytest.mark.timeout(120)
 def test_row_groups_of_a_store_are_not_waited_for_once_they_are_read(store, monkeypatch):
-    """After a row group, Stoker waits until pyarrow has dropped its file. Nothing else may hold that file, or each row group would take the whole patience."""
+    """After a row group, Stoker waits until pyarrow has dropped its file. If anything else kept that file, each row group would take
+    the whole time limit."""
     from stoker.loader import _table_files
 
     monkeypatch.setattr(_table_files, "_PATIENCE", 1000)
@@ -548,7 +549,7 @@ def test_tables_in_a_store(store, table, faults):
 
 @pytest.fixture
 def requests(monkeypatch):
-    """The names and ranges that are read of objects of stores, in their order."""
+    """Returns a list to which each read from a store is added, as (name, offset, length)."""
     from stoker.loader import _table_files
 
     read, asked = _table_files._Ranges._fetch, []

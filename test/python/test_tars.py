@@ -137,11 +137,11 @@ def test_resuming_with_other_ranks(shards):
         whole = [k for batch in make() for k in batch.index.tolist()]
         ranks = [make((r, 2), 2) for r in range(2)]
         steps = [iter(r) for r in ranks]
-        told = [k for _ in range(3) for s in steps for k in next(s).index.tolist()]
-        assert told == whole[:12]
+        seen = [k for _ in range(3) for s in steps for k in next(s).index.tolist()]
+        assert seen == whole[:12]
         resumed = make()
         resumed.load_state_dict(ranks[0].state_dict())
-        assert told + [k for batch in resumed for k in batch.index.tolist()] == whole
+        assert seen + [k for batch in resumed for k in batch.index.tolist()] == whole
     with pytest.raises(StateError, match="shuffled whole shards; this one shuffles samples"):
         Loader(str(shards), 4, shuffle=True, seed=SEED, transforms=SMALL).load_state_dict(ranks[0].state_dict())
 
@@ -194,7 +194,7 @@ def test_arrays_keep_their_shape(shape, tmp_path):
         assert batch.y.numpy().tolist() == [np.full(shape, int(k)).tolist() for k in batch.label]
 
 
-def test_what_cannot_be(shards, tmp_path):
+def test_sources_that_are_refused(shards, tmp_path):
     bad = write(tmp_path / "n.tar", [("0.jpg", jpeg(0)), ("0.cls", b"n0144")])
     with pytest.raises(StokerError, match=r'n\.tar:512:0\.jpg.*the label "n0144" is not a whole number'):
         next(iter(Loader(bad, 1, transforms=SMALL)))
@@ -299,7 +299,7 @@ def test_links_to_files_are_refused(tmp_path, kind, name, said):
         Loader(path, 1)
 
 
-def test_what_would_go_missing_is_told(tmp_path, capfd):
+def test_samples_that_would_be_missing_are_reported(tmp_path, capfd):
     """Warns of samples that would be missing: two samples of one name, a tar that ends between two files, two tars joined by cat."""
     members = [m for k in (1, 1, 2) for m in ((f"{k}.jpg", jpeg(k)), (f"{k}.cls", b"%d" % k))]
     twice = write(tmp_path / "twice.tar", members)
@@ -466,10 +466,10 @@ def test_packing(tmp_path, monkeypatch):
     shutil.copy(root / "class2" / "001.jpg", root / "class2" / "001.v2.JPG")
     (root / "class0" / "004.json").write_text('{"a": 4}')
     (root / "class0" / "notes").write_text("beside no image")
-    told = pack(root, packed, "--shard-size", "20KB")
-    assert (told["samples"], told["files"], told["left_out"], told["kept"]) == (23, 24, 1, 0) and told["tars"] > 4
+    report = pack(root, packed, "--shard-size", "20KB")
+    assert (report["samples"], report["files"], report["left_out"], report["kept"]) == (23, 24, 1, 0) and report["tars"] > 4
     tars = sorted(packed.glob("*.tar"))
-    assert len(tars) == told["tars"] == len(kept(packed)) and (packed / "classes.txt").read_text() == "class0\nclass1\nclass2\n"
+    assert len(tars) == report["tars"] == len(kept(packed)) and (packed / "classes.txt").read_text() == "class0\nclass1\nclass2\n"
     found = {}
     for tar in tars:
         with tarfile.open(tar) as t:
@@ -482,8 +482,8 @@ def test_packing(tmp_path, monkeypatch):
     for source in (packed, str(packed / "shards-*.tar"), [str(t) for t in tars]):
         loader = Loader(source, 4, transforms=[T.Resize((8, 8))], batch_transforms=mixed)
         assert loader.class_to_idx == names and next(iter(loader)).label.shape == (4, 3)
-    told = command("index", packed / "shards-*.tar", "-o", tmp_path / "all.stoker")
-    assert (told["tars"], told["files"], told["components"]["cls"]) == (len(tars), 47, 23)
+    report = command("index", packed / "shards-*.tar", "-o", tmp_path / "all.stoker")
+    assert (report["tars"], report["files"], report["components"]["cls"]) == (len(tars), 47, 23)
     assert run(tmp_path / "all.stoker") == run(root)
     whole = contents(packed)
     tars[1].unlink()
@@ -521,8 +521,8 @@ def test_packing_names_that_readers_would_skip_or_join(tmp_path):
         path.with_name(path.name.rpartition(".")[0] + ".txt" if path.name != ".jpg" else ".txt.txt").write_text(
             name, errors="surrogateescape"
         )
-    told = pack(root, tmp_path / "packed")
-    assert (told["samples"], told["left_out"]) == (len(names), 1), "a file that is called .jpg has no name to share"
+    report = pack(root, tmp_path / "packed")
+    assert (report["samples"], report["left_out"]) == (len(names), 1), "a file that is called .jpg has no name to share"
     tars = str(tmp_path / "packed" / "shards-*.tar")
     loader = Loader(tars, 4, transforms=[T.Resize((8, 8))], shuffle=False, last_batch="keep")
     got = sorted((round(float(image.max()) * 25.5), int(label)) for batch in loader for image, label in zip(*batch, strict=True))

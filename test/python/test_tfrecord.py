@@ -187,9 +187,9 @@ def test_bad_records_by_policy(two, tmp_path):
     for _ in range(4):
         seen += plain(pipe.run())
     assert seen == [[[1, -2, 3]], [[4, 5, -(2**63)]]]
-    told = [str(b) for b in pipe.bad_samples()][: len(records) + 2]
+    texts = [str(b) for b in pipe.bad_samples()][: len(records) + 2]
     messages = ["its check differs", *(m for _, m in records.values()), "ends before byte"]
-    for (offset, _), text, m in zip(offsets(path), told, messages, strict=True):
+    for (offset, _), text, m in zip(offsets(path), texts, messages, strict=True):
         assert re.search(m, text), (m, text)
         assert f"{path} at index {offset}" in text or m == "ends before byte", text
 
@@ -199,7 +199,7 @@ def offsets(path):
         return [tuple(map(int, line.split())) for line in f]
 
 
-def test_what_is_no_file_or_index_is_told(two, tmp_path):
+def test_a_wrong_file_or_index_is_named(two, tmp_path):
     features = {"i": tfrecord.VarLenFeature(tfrecord.int64, 0)}
     files = {
         "text": (b"hello world, this is text", "no TFRecord file"),

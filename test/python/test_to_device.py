@@ -71,7 +71,7 @@ def test_packing_keeps_values_and_alignment(rng):
         assert all(a.data_ptr() != b.data_ptr() for a, b in zip(made, leaves, strict=True))
 
 
-def test_tensors_that_are_there_stay_the_same():
+def test_tensors_on_the_device_stay_the_same():
     tensor = torch.ones(3)
     assert stoker.to_device([tensor], "cpu")[0] is tensor
 
@@ -82,7 +82,7 @@ def test_gradients_pass():
     assert made.requires_grad and made.grad_fn is not None
 
 
-def test_what_cannot_be_copied():
+def test_values_that_cannot_be_copied():
     with pytest.raises(InvalidArgumentError, match="no form as a tensor"):
         stoker.to_device([np.array(["a"])], "cpu")
     with pytest.raises(InvalidArgumentError, match="power of two"):
@@ -90,7 +90,7 @@ def test_what_cannot_be_copied():
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
-def test_what_cannot_be_packed_is_copied_one_by_one(rng):
+def test_tensors_that_cannot_be_packed_are_copied_one_by_one(rng):
     """torch.cat refuses these; the tensors around them are packed all the same."""
     from stoker import _to_device
 

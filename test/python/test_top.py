@@ -130,8 +130,8 @@ def test_a_folder_that_is_not_private_is_not_used(folder, kind, monkeypatch, tmp
     assert kind != "a link" or os.listdir(tmp_path / "elsewhere") == []
 
 
-def test_what_else_answers_is_left_out(folder):
-    """Sockets and files in the folder that are not Stoker's: of processes that say nothing, say nonsense, or never stop."""
+def test_other_sockets_are_left_out(folder):
+    """The folder also has files and sockets of other programs, which answer nothing, answer nonsense, or never stop answering."""
     os.mkdir(folder, 0o700)
     answers = {
         "1.0": b"",
@@ -187,7 +187,7 @@ def test_what_else_answers_is_left_out(folder):
         silent.close()
 
 
-def test_a_forked_child_leaves_the_socket_alone(folder):
+def test_a_forked_child_does_not_remove_the_socket(folder):
     with loader() as works:
         next(iter(works))
         child = os.fork()

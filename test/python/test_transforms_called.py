@@ -94,7 +94,7 @@ def test_draws_are_new_and_follow_torchs_seed():
         (Image.new("RGBA", (4, 4)), 'image.convert("RGB")'),
     ],
 )
-def test_what_is_no_image_is_refused(image, says):
+def test_objects_that_are_not_images_are_refused(image, says):
     with pytest.raises(InvalidArgumentError, match=says.replace("(", r"\(").replace(")", r"\)")):
         T.Resize(4)(image)
 
@@ -229,6 +229,6 @@ def test_every_transform_takes_arrays_tensors_and_pil_images(name):
 
 
 @pytest.mark.parametrize("name", sorted(NOT_OF_ONE_IMAGE))
-def test_what_is_not_of_one_image_says_so(name):
+def test_transforms_of_batches_refuse_one_image(name):
     with pytest.raises((InvalidArgumentError, stoker.StokerError), match=name):
         ALL[name](picture(30, 40, 3))

@@ -221,8 +221,8 @@ def test_functions(capfd):
     assert len({tuple(i[:, 0, -1].tolist()) for i in first}) == 5 and not torch.equal(
         first, made([noisy, T.RandomHorizontalFlip(1)], seed=4)
     )
-    told = [line for line in capfd.readouterr().err.splitlines() if "runs in Python" in line]
-    assert len(told) == 1 and "noisy runs in Python, one sample at a time under the GIL; the other transforms run in C" in told[0]
+    notices = [line for line in capfd.readouterr().err.splitlines() if "runs in Python" in line]
+    assert len(notices) == 1 and "noisy runs in Python, one sample at a time under the GIL; the other transforms run in C" in notices[0]
 
     class Compose:
         def __call__(self, *, image):

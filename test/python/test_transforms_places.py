@@ -159,7 +159,7 @@ def test_crops_in_fives_and_tens():
         made([T.RandomApply([T.FiveCrop(20)])])
 
 
-def test_random_crops_of_what_goes_on_outside():
+def test_random_crops_of_images_that_are_continued_outside():
     for mode in ("edge", "reflect", "symmetric"):
         padded = [np.pad(p, ((4, 4), (4, 4), (0, 0)), mode) for p in PICTURES]
         for image, p in zip(made([T.RandomCrop((45, 60), 4, padding_mode=mode)]), padded, strict=True):

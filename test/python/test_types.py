@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What type checkers, and so editors, know of a user's program: nodes, batches, arguments. mypy runs with a stub for torch, which takes it long to read."""
+"""Type checkers, and therefore editors, know the types of nodes, batches and arguments in a program. mypy runs with a stub for torch, because it takes long to
+read torch."""
 
 import os
 import re

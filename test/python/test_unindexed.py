@@ -404,7 +404,7 @@ def test_missing_components(store, spoiled, capfd):
     assert labels_of(loader) == [i for i in range(90) if i not in (40, 71)]
 
 
-def test_cut_tars_are_told(spoiled, capfd):
+def test_cut_tars_are_reported(spoiled, capfd):
     def harm(folder):
         for name in ("s-1.tar", "s-2.tar"):
             with tarfile.open(folder / name) as tar:
@@ -412,9 +412,9 @@ def test_cut_tars_are_told(spoiled, capfd):
             (folder / name).write_bytes((folder / name).read_bytes()[: last.offset_data + -(-last.size // 512) * 512])
 
     assert labels_of(made(spoiled(harm=harm), shuffle=False)) == list(range(90))
-    told = capfd.readouterr().err
+    printed = capfd.readouterr().err
     for name in ("s-1.tar", "s-2.tar"):
-        assert f"{name}: it ends without the blocks of zeros that end a tar" in told
+        assert f"{name}: it ends without the blocks of zeros that end a tar" in printed
 
 
 def test_attributes_of_no_file_at_the_end(spoiled):
@@ -444,7 +444,7 @@ def test_a_sample_larger_than_the_window(spoiled):
         assert labels_of(made(spoiled(tars=[tar]), shuffle=False, read_bytes=read_bytes)) == [0, 1, 2]
 
 
-def test_a_tar_that_is_not_there(store, no_index):
+def test_a_missing_tar(store, no_index):
     labels = []
     with pytest.raises(NotFoundError, match=r"s-009\.tar"):
         for _, more in made(["s3://small/s-000.tar", "s3://small/s-009.tar"], shuffle=False):
@@ -482,7 +482,7 @@ def test_a_function_of_the_users(store, tmp_path, no_index):
     assert labels_of(made("my://small/s-*.tar", seed=3, storage=storage)) == order
 
 
-def test_indexes_that_lie_beside(spoiled):
+def test_indexes_next_to_their_tars(spoiled):
     def harm(folder):
         labels_of(made([str(p) for p in sorted(folder.glob("*.tar"))]))  # leaves an index next to each
 

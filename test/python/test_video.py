@@ -45,7 +45,7 @@ def test_frames_equal_ffmpegs(clips, name):
 @pytest.mark.parametrize("steps", [[2], [3], [1, 3], [2, 1], [1]])
 @pytest.mark.parametrize("name", ["h264.mp4", "h264_open.mp4", "hevc_open.mp4", "vp9.webm"])
 def test_reading_on_decodes_each_packet_once(clips, name, steps):
-    """A caller that leaves out a few frames in each call goes on from its last frame, not from the key frame before."""
+    """A caller that leaves out a few frames in each call continues after its last frame, and does not begin again at a key frame."""
     path = clips(name)
     want = videos.frames(path)
     decoder, frame = opened(path), 0
@@ -245,7 +245,7 @@ def test_a_large_list_at_the_end_costs_one_request(clips):
 
 @pytest.fixture
 def long_video(tmp_path, monkeypatch):
-    """Makes a video of 2 500 frames, so many that its index is kept. Returns it and the folder of indexes."""
+    """Makes a video of 2 500 frames, because indexes that are quick to make again are not kept. Returns it and the folder of indexes."""
     path = tmp_path / "long.mp4"
     videos.ffmpeg("-f lavfi -i", "testsrc2=size=64x48:rate=25:duration=100", "-c:v libx264 -preset ultrafast -bf 2 -g 50", path)
     os.utime(path, (1e9, 1e9))

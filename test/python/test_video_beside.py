@@ -93,7 +93,7 @@ def test_pairs(clip, other, first):
     run(clip, *(("stoker", other) if first == "stoker" else (other, "stoker")))
 
 
-def test_all_that_are_there(clip):
+def test_all_installed_packages(clip):
     """Imports all packages that work together without Stoker, and imports Stoker before, between or after them."""
     there = [name for name in OTHERS if importlib.util.find_spec(name) is not None]
     good: list[str] = []

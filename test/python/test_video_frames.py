@@ -191,7 +191,7 @@ def test_a_file_that_is_replaced_by_one_of_equal_size(clips, tmp_path):
 
 
 def test_videos_are_read_by_the_storage_of_the_pipeline(clips, tmp_path, monkeypatch):
-    """Frames are read with the settings, connections and cache of the pipeline's storage. No frame opens its own storage."""
+    """Frames are read with the settings, connections and cache of the storage that the pipeline has. No frame opens its own storage."""
     path, bucket = clips("h264.mp4"), tmp_path / "root" / "bucket"
     bucket.mkdir(parents=True)
     shutil.copy(path, bucket / "a.mp4")

@@ -314,7 +314,7 @@ def test_shards_and_a_restart(pair):
     assert places(resumed, 4) == rest
 
 
-def test_sequences_go_on(pair):
+def test_operators_after_a_reader_take_its_sequences(pair):
     """Operators after a reader take clips as sequences."""
 
     @pipeline_def(batch_size=2, num_threads=2, device_id=None)
@@ -680,7 +680,7 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("reader", ["decoder", "plain"])
 def test_a_local_file_that_changes_while_it_is_read_is_an_error(clips, tmp_path, reader, change):
-    """Where a file's packets lie is found when it is opened. Bytes of a file that came later must not be decoded as these packets."""
+    """The positions of the packets are read when the file is opened. Bytes that are written to it later must not be decoded as these packets."""
     path, frame = tmp_path / "v.mp4", 10
     shutil.copy(clips("h264.mp4"), path)
     want = frames_of(path, range(50))

@@ -116,8 +116,8 @@ def test_a_slow_source_is_told_once_an_epoch(capfd, monkeypatch):
     for epoch in range(3):
         for _ in loader:
             pass
-        (told,) = lines(capfd)
-        assert told.startswith(f"stoker: epoch {epoch}: waited ") and "the source's Python" in told
+        (notice,) = lines(capfd)
+        assert notice.startswith(f"stoker: epoch {epoch}: waited ") and "the source's Python" in notice
     wait, source, busy = counted(loader)
     assert wait > 0 and source > busy
 
@@ -125,11 +125,11 @@ def test_a_slow_source_is_told_once_an_epoch(capfd, monkeypatch):
 def test_a_slow_consumer_is_told_nothing(capfd, monkeypatch, tree):
     monkeypatch.setattr(_waiting, "SHORT", 0.0)
     monkeypatch.setattr(_waiting, "STEP", 0.0)
-    told = []
-    monkeypatch.setattr(_waiting, "line", lambda spent, machine: told.append(spent) or line(spent, machine))
+    recorded = []
+    monkeypatch.setattr(_waiting, "line", lambda spent, machine: recorded.append(spent) or line(spent, machine))
     for _ in Loader(tree, batch_size=3, transforms=[T.Resize((8, 8))]):
         time.sleep(0.05)
-    (epoch,) = told
+    (epoch,) = recorded
     assert (line(epoch, _core.machine()) is None) == (not lines(capfd)) == (epoch.wait <= 0.05 * epoch.elapsed)
     assert epoch.elapsed > epoch.wait >= 0
     assert epoch.bytes_read >= 0  # with few files, all bytes may have been read before the counting began

@@ -187,7 +187,7 @@ def padded(data):
     return data + bytes(-len(data) % 512)
 
 
-def test_what_tar_has_besides(tmp_path):
+def test_rarer_features_of_tar(tmp_path):
     """Reads sizes in base 256, signed sums, a tar without zero blocks at its end, and names as only old programs wrote them."""
     size = b"\x80" + (5).to_bytes(11, "big")
     whole = header(b"0.jpg", size) + padded(b"hello") + header(b"0.cls", b"          3 ") + padded(b"cls")
@@ -198,7 +198,7 @@ def test_what_tar_has_besides(tmp_path):
     assert epoch(build(paths=str(tmp_path / "a.tar"), ext=["jpg", "cls"])) == [[b"hello", b"cls"], [b"ab", b""]]
 
 
-def test_what_is_no_tar_is_told(tmp_path):
+def test_a_file_that_is_not_a_tar_is_named(tmp_path):
     tar = tmp_path / "w.tar"
     write(tar, [("0.jpg", b"A" * 700), ("1.jpg", b"B" * 700)])
     data = tar.read_bytes()
@@ -232,7 +232,7 @@ def test_what_is_no_tar_is_told(tmp_path):
         assert name in str(e.value), name
 
 
-def test_what_is_no_index_is_told(tmp_path):
+def test_a_file_that_is_not_an_index_is_named(tmp_path):
     tar, index = write(tmp_path / "w.tar", [("0.jpg", b"A" * 700)]), tmp_path / "w.idx"
     for text, message in [
         ("v1.0 1\njpg 512 4\n", "line 0: not an index"),
@@ -340,9 +340,9 @@ def test_damage_is_named_by_archive_place_and_member(shards, tmp_path):
     for _ in range(4):
         seen += numbers(pipe.run())
     assert sorted(seen) == sorted([n for n in range(11, 22) if n != 14] + [10])
-    told = [(b.uri, str(b)) for b in pipe.bad_samples()]
-    assert told[0][0] == f"{tmp_path}/bad.tar:{broken.offset_data}:0014.jpg"
-    assert told[1][0].startswith(f"{tmp_path}/bad.tar") and "ends before byte" in told[1][1]
+    failed = [(b.uri, str(b)) for b in pipe.bad_samples()]
+    assert failed[0][0] == f"{tmp_path}/bad.tar:{broken.offset_data}:0014.jpg"
+    assert failed[1][0].startswith(f"{tmp_path}/bad.tar") and "ends before byte" in failed[1][1]
 
 
 def test_a_cut_image_ends_where_its_file_does(tmp_path):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What needs NumPy or PyTorch says so at once if they are not installed, and how to install them; everything else works without them."""
+"""Functions that need NumPy or PyTorch say so at once, and how to install them, if they are not installed. Everything else works without them."""
 
 import pytest
 from support import run_script

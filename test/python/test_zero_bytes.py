@@ -20,8 +20,8 @@ RESIZE = [T.Resize((8, 8))]
 
 
 @pytest.fixture
-def there(tmp_path: Path) -> str:
-    """Returns files that would be opened if a name ended at its zero byte."""
+def folder(tmp_path: Path) -> str:
+    """Makes files that would be opened if a name ended at its zero byte. Returns their folder."""
     (tmp_path / "tree" / "one").mkdir(parents=True)
     for name in ("a.jpg", "tree/one/a.jpg"):
         Image.new("RGB", (8, 8)).save(tmp_path / name)
@@ -84,7 +84,7 @@ OPENERS: dict[str, Callable[[str, str], Any]] = {
 
 @pytest.mark.essential
 @pytest.mark.parametrize("opener", OPENERS)
-def test_a_zero_byte_is_refused(opener: str, there: str) -> None:
-    OPENERS[opener](there, "")  # the call succeeds without the zero byte
+def test_a_zero_byte_is_refused(opener: str, folder: str) -> None:
+    OPENERS[opener](folder, "")  # the call succeeds without the zero byte
     with pytest.raises(ValueError, match=r"zero byte|embedded null"):
-        OPENERS[opener](there, ZERO)
+        OPENERS[opener](folder, ZERO)

@@ -119,7 +119,7 @@ def test_padding_gradients(device):
 
 def test_batch_dims(device):
     b = batch(device)
-    assert b.mask is not None  # both are carried along
+    assert b.mask is not None  # makes the mask, so that the operations below have to change it too
     assert b.repeat_samples(2).batch_shape == (6,) and b.repeat_samples(2).sample_sizes.tolist() == [2, 0, 3, 2, 0, 3]
     u = b.unsqueeze_batch_dim(1)
     assert u.batch_shape == (3, 1) and u.non_uniform_dim == 2 and u.mask.shape == (3, 1, 4)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A consumer that uses the driver itself, as torch does on a GPU: it reads or overwrites batches late, on a stream of its own, after it has given them up.
-A program, since the emulated driver reads how it should behave when it starts.
+"""A consumer that uses the driver itself, as torch does on a GPU: it reads or overwrites batches late, on a stream of its own, after it has released them.
+It is a program of its own because the emulated driver reads its settings when a process starts.
 
 usage: driver_consumer.py FOLDER read|write|dlpack|capsules|interface
 """

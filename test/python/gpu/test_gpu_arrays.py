@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs over tensors that the GPU does not do one output after another: bytes that many thread blocks reduce together, and adjacent samples, which are one job.
-NumPy gives the expected values."""
+"""Two special cases of jobs over tensors on the GPU: reductions of bytes that several thread blocks share, and adjacent samples, which form one job. NumPy
+gives the expected values."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def arithmetic(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16", "int32", "float16", "float32"])
-def test_samples_behind_each_other(dtype: str) -> None:
+def test_adjacent_samples_are_one_job(dtype: str) -> None:
     """Samples of one array are one job, even if their number of bytes is odd. A list of samples of different shapes is one job for each."""
     rng, driver = np.random.default_rng(60), Driver()
     for shape in ((4, 33, 41, 3), (5, 3, 7), (3, 64, 129), (2, 1), (3, 5000)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images that operators on tensors make only for a pass: on the GPU the pass computes them itself. The bytes are the same as on the cores, and as in separate
+"""The operator augment on the GPU. If only a pass reads its image, the pass computes the image itself. The bytes are the same as on the cores, and as in separate
 steps."""
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def test_every_operation(layout: str, dtype: types.DALIDataType) -> None:
         assert compare(define, draw_images(rng, width, height), rng) == OPERATIONS - 1  # identity is a view
 
 
-def test_what_must_lie_in_memory() -> None:
-    """An image is stored as before if it has another reader, is mirrored or cropped, has rows that are not whole quads, or is mixed."""
+def test_images_that_must_be_stored() -> None:
+    """The image is stored if another operator or an output reads it too, if it is mirrored or cropped, or if its rows are not whole groups of four pixels."""
     rng = np.random.default_rng(SEED + 1)
 
     def normalize(image: Any, **how: Any) -> Any:

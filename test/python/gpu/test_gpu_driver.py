@@ -61,12 +61,12 @@ def outcome(tree: Path, words: str) -> str:
 @pytest.mark.parametrize(
     "function", ["cuMemAlloc", "cuMemHostAlloc", "cuEventCreate", "cuStreamCreateWithPriority", "cuModuleLoadData", "cuModuleGetFunction"]
 )
-def test_what_cannot_be_had_is_an_error(emulator: None, tree: Path, function: str) -> None:
+def test_a_failing_call_of_the_driver_is_an_error(emulator: None, tree: Path, function: str) -> None:
     """If the Nth call fails, there is an error that names the GPU or its memory, or the cores do the work. A crash, a hang or other pixels are failures."""
-    told = [outcome(tree, f"{how}fail={function}:{n}") for n in range(1, 6) for how in ("", "async ")]
-    assert any(t != "fine" for t in told), f"no call of {function} failed"
+    outcomes = [outcome(tree, f"{how}fail={function}:{n}") for n in range(1, 6) for how in ("", "async ")]
+    assert any(t != "fine" for t in outcomes), f"no call of {function} failed"
     if function in ("cuMemAlloc", "cuMemHostAlloc"):
-        assert all(t == "fine" or "memory" in t.lower() for t in told), told
+        assert all(t == "fine" or "memory" in t.lower() for t in outcomes), outcomes
 
 
 @pytest.mark.parametrize("function", ["cuLaunchKernel", "cuMemcpyHtoDAsync", "cuEventRecord", "cuStreamWaitEvent"])

@@ -44,7 +44,7 @@ def encode(rng: np.random.Generator, mode: str, options: dict[str, Any]) -> byte
 
 
 def damaged(rng: np.random.Generator, data: bytes, how: int) -> bytes:
-    """Ways in which files come apart; some still decode."""
+    """Returns the file with damage of kind `how`. Some damaged files still decode."""
     bytes_ = bytearray(data)
     if how == 0:
         return data[: int(rng.integers(20, len(data) - 4))]
@@ -186,14 +186,14 @@ def test_a_side_that_does_not_exist(tmp_path: Path) -> None:
 def test_damaged_files_cost_their_own_sample(zoo: Path, kind: str, policy: str, strict: bool) -> None:
     settings = {"batch_size": 8, "on_error": policy, "max_errors": 1e9, "strict": strict}
     assert_sides_agree(lambda: graphs(zoo, kind), 20, f"{kind}, {policy}, strict={strict}", **settings)
-    told = []
+    reports = []
     for device in (None, 0):
         pipe = make(zoo, device, define=lambda root: graphs(root, kind), **settings)
         for _ in range(20):
             pipe.run()
         # Compares only the first epoch, which is complete: work ahead may have met more bad samples in a later one.
-        told.append(sorted((e.sample, str(e)) for e in pipe.bad_samples() if e.epoch == 0))
-    assert told[0] and told[0] == told[1]
+        reports.append(sorted((e.sample, str(e)) for e in pipe.bad_samples() if e.epoch == 0))
+    assert reports[0] and reports[0] == reports[1]
 
 
 def test_raise_names_the_same_file(zoo: Path) -> None:
@@ -216,15 +216,15 @@ def test_raise_names_the_same_file(zoo: Path) -> None:
 
 
 def test_too_many_errors_end_both(zoo: Path) -> None:
-    told = []
+    reports = []
     for device in (None, 0):
         pipe = make(zoo, device, define=lambda root: graphs(root, "crops"), batch_size=8, on_error="skip", max_errors=5)
         with pytest.raises(StokerError) as raised:
             for _ in range(100):
                 pipe.run()
         # Does not compare the number of bad samples: it depends on how far the pipeline has worked ahead.
-        told.append((raised.value.code, "over max_errors (5)" in str(raised.value), ".jpg" in str(raised.value)))
-    assert told[0] == told[1] == ("LIMIT", True, True)
+        reports.append((raised.value.code, "over max_errors (5)" in str(raised.value), ".jpg" in str(raised.value)))
+    assert reports[0] == reports[1] == ("LIMIT", True, True)
 
 
 def test_a_file_that_is_gone(healthy: Path, tmp_path: Path) -> None:
@@ -269,9 +269,9 @@ def verdicts(root: Path, kind: str, device: int | None, limit: int) -> tuple[lis
     """Returns the batches of one epoch, and the errors about the files that are missing from them."""
     pipe = make(root, device, define=lambda root: graphs(root, kind), batch_size=10, on_error="skip", max_errors=1e9, memory_limit=limit)
     outputs = [[Output.of(o) for o in pipe.run()] for _ in range(6)]
-    told = sorted((e.sample, e.code, str(e)) for e in pipe.bad_samples() if e.epoch == 0)
+    bad = sorted((e.sample, e.code, str(e)) for e in pipe.bad_samples() if e.epoch == 0)
     pipe.close()
-    return outputs, told
+    return outputs, bad
 
 
 @pytest.mark.parametrize("kind", ["whole", "resized", "crops"])
@@ -296,16 +296,16 @@ def test_a_small_file_with_many_coefficients(tmp_path: Path) -> None:
     with open(tmp_path / "a" / "1.jpg", "wb") as f:
         f.truncate(3 << 30)
     Image.fromarray(photograph(np.random.default_rng(1), 60, 80)).save(tmp_path / "a" / "2.jpg")
-    told = []
+    messages = []
     for device in (None, 0):
         pipe = make(
             tmp_path, device, define=lambda root: graphs(root, "crops"), batch_size=3, on_error="skip", max_errors=9, memory_limit=64 << 20
         )
         assert len(pipe.run()[0]) == 1
-        told.append(sorted(str(e) for e in pipe.bad_samples() if e.epoch == 0))
+        messages.append(sorted(str(e) for e in pipe.bad_samples() if e.epoch == 0))
         pipe.close()
-    assert told[0] == told[1] and len(told[0]) == 2
-    assert all(str(64 << 20) in text and "memory_limit" in text for text in told[0])
+    assert messages[0] == messages[1] and len(messages[0]) == 2
+    assert all(str(64 << 20) in text and "memory_limit" in text for text in messages[0])
 
 
 def test_the_gpu_decodes(healthy: Path) -> None:
@@ -394,7 +394,7 @@ def test_components_of_archives(zoo: Path, tmp_path: Path, policy: str) -> None:
     assert_sides_agree(define, 20, policy, batch_size=8, on_error=policy, max_errors=1e9)
 
 
-def test_arrays_beside_images_that_the_gpu_refuses(zoo: Path, tmp_path: Path) -> None:
+def test_arrays_with_images_that_the_gpu_refuses(zoo: Path, tmp_path: Path) -> None:
     """The cores read the other reader's files, and read them again for samples whose image the GPU refuses."""
     files = sorted(str(p) for p in zoo.rglob("*.jpg"))
     for i in range(len(files)):

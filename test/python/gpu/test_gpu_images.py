@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on images whose kernels on the GPU work in tiles, in words or on whole pixels: extents about the tiles' own, channels, types, layouts and
-borders at random, the same bytes as on the cores."""
+"""Operators on images whose kernels on the GPU work in tiles, in words or on whole pixels. Images of random channels, types, layouts and borders, with extents
+near those of a tile, give the same bytes as on the cores."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_samples_of_narrow_and_wide_images(kind: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_affine_warps_far_beside_the_image(number: int) -> None:
+def test_affine_warps_far_outside_the_image(number: int) -> None:
     """Large parts of these outputs lie outside the image, in all directions from it."""
     rng = np.random.default_rng([SEED, number, 14])
     shapes = [(int(h), int(w), 3 - 2 * (number % 2)) for h, w in rng.integers(150, 420, (4, 2))]

@@ -34,10 +34,10 @@ TABLES = (
 # Operators that have no version on a GPU, here as in DALI: they read only headers or numbers in host memory.
 ON_THE_CORES = {"peek_image_shape", "bbox_rotate", "box_encoder", "random_bbox_crop", "roi_random_crop"}
 # Operators whose inputs after the first are parameters, which the cores read.
-SAY_HOW = {"experimental.warp_perspective", "reshape", "reinterpret", "warp_affine", "slice", "crop", "resize", "slicing"}
+PARAMETERS_ON_CORES = {"experimental.warp_perspective", "reshape", "reinterpret", "warp_affine", "slice", "crop", "resize", "slicing"}
 
-# The outputs of these operators are known on the cores, or made from numbers in host memory.
-GIVES_HOST = {"shapes", "get_property", "full"}
+# Operators whose outputs are in host memory: the cores know them, or make them from numbers in host memory.
+HOST_OUTPUTS = {"shapes", "get_property", "full"}
 
 
 def table() -> list[Any]:
@@ -57,7 +57,7 @@ def definition(case: Any) -> Any:
     def define() -> Any:
         inputs = [library.resolve(i) for i in case.inputs]
         if not decodes and not cores:
-            inputs = [n.gpu() if k == 0 or case.op not in SAY_HOW else n for k, n in enumerate(inputs)]
+            inputs = [n.gpu() if k == 0 or case.op not in PARAMETERS_ON_CORES else n for k, n in enumerate(inputs)]
         if case.build:
             made = case.build(library, *inputs)
             return made.gpu() if case.op.startswith("transforms.") else made
@@ -85,15 +85,15 @@ def test_as_on_the_cores(case: Any) -> None:
         counters: dict[str, int] = {}
         found = assert_sides_agree(definition(case), 2, case.name, counters, **settings)
         assert counters["on_cores"] == 0 or case.op.startswith("decoders.")
-        place = "cpu" if case.name.startswith("slicing(x.shape") or case.op in GIVES_HOST else "gpu"
+        place = "cpu" if case.name.startswith("slicing(x.shape") or case.op in HOST_OUTPUTS else "gpu"
         assert all(o.kind == place for batch in found for o in batch), f"an output did not come from the {place}"
         return
-    told = []
+    kinds = []
     for device in (None, 0):
         with pytest.raises((StokerError, TypeError, ValueError)) as raised:
             list(batches(definition(case), device, 1, **settings))
-        told.append(raised.type)
-    assert told[0] is told[1]
+        kinds.append(raised.type)
+    assert kinds[0] is kinds[1]
 
 
 def random_chain(rng: np.random.Generator, root: Path) -> Any:
@@ -221,7 +221,7 @@ def test_what_dali_has_on_gpus_alone(op: str) -> None:
     assert_sides_agree(define, 2)
 
 
-def test_what_is_made_on_the_cores_and_placed_on_the_gpu(tmp_path):
+def test_outputs_made_on_the_cores_are_copied_to_the_gpu(tmp_path):
     """The library adds a copy to the GPU. Serialized or not, the graph's other operators keep their inputs and draws."""
     array = np.asfortranarray(np.arange(24, dtype="f4").reshape(2, 3, 4))
     np.save(tmp_path / "a.npy", array)

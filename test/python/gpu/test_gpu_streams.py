@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Order between the consumer's streams and the pipeline: batches are complete when delivered, and no memory is written while a stream that took it has
-work on it. The streams are made slow on purpose: without the order, what is read or written late would be another batch."""
+"""Order between the consumer's streams and the pipeline: batches are complete when delivered, and no memory is written while a consumer's stream still has
+work on it. The streams are slow on purpose: without this order, a late read or write would reach another batch."""
 
 from __future__ import annotations
 

@@ -110,8 +110,8 @@ def test_bad_files_and_values_that_come_back(tree: Path, tmp_path: Path) -> None
     assert all(len(o.data) == 7 for batch in found for o in batch)
 
 
-def test_host_memory_does_not_pretend(tree: Path) -> None:
-    """Memory on the GPU is not read as if it were in host memory."""
+def test_gpu_memory_is_not_read_as_host_memory(tree: Path) -> None:
+    """A tensor on the GPU refuses to be read as host memory."""
     images, _ = make(tree).run()
     for thing in (images, images[0], images.as_tensor()):
         with pytest.raises(TypeError, match="as_cpu"):
@@ -201,7 +201,7 @@ def test_unequal_shapes(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("no_copy", [False, True])
-def test_what_was_fed_from_a_gpu_may_be_written_to(no_copy: bool) -> None:
+def test_an_array_fed_from_a_gpu_may_be_written_to(no_copy: bool) -> None:
     """A batch of another pipeline is copied when it is fed, because it goes through host memory in any case."""
     given = np.random.default_rng(5).integers(1, 255, (3, 40), dtype=np.uint8)
     first, second = Pipeline(batch_size=3, num_threads=2, device_id=0), Pipeline(batch_size=3, num_threads=2, device_id=0)
@@ -384,7 +384,7 @@ def test_results_do_not_depend_on_how(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [(83, 96), (83, 95)])
-def test_a_first_batch_of_a_shape_that_nobody_expected(size: tuple[int, int]) -> None:
+def test_a_first_batch_of_an_unexpected_shape(size: tuple[int, int]) -> None:
     """Each sample of such a batch has its own allocation. Allocations of whole 512 bytes are often adjacent, but still not one dense batch."""
     images = [np.random.default_rng(i).random((40 + i, 50, 4), np.float32) for i in range(3)]
 

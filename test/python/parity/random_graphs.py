@@ -116,7 +116,7 @@ class Maker:
         self.values[ref.name] = self.sources[ref.name]
         return ref
 
-    def beside(self, wanted: Batch) -> Ref:
+    def further_input(self, wanted: Batch) -> Ref:
         """Returns a further input: the case's own, or a value of the same type and number of dims."""
         like = wanted.samples[0]
         fits = [k for k, v in self.values.items() if v.samples[0].dtype == like.dtype and v.samples[0].ndim == like.ndim]
@@ -124,7 +124,7 @@ class Maker:
 
     def argument(self, value: Any) -> Any:
         if isinstance(value, Batch):
-            return self.beside(value)
+            return self.further_input(value)
         if isinstance(value, (list, tuple)):
             return type(value)(self.argument(v) for v in value)
         return value
@@ -134,13 +134,13 @@ class Maker:
         numbers = value if isinstance(value, list) else [value]
         if not numbers or not all(type(v) in (int, float) for v in numbers):
             return value
-        rows = [[self.near(v) for v in numbers] for _ in range(self.size)]
+        rows = [[self.close_number(v) for v in numbers] for _ in range(self.size)]
         if self.chance(0.5):
             return rows[0] if isinstance(value, list) else rows[0][0]
         kind = np.int32 if all(isinstance(v, int) for v in numbers) else np.float32
         return Batch([np.array(r if isinstance(value, list) else r[0], kind) for r in rows])
 
-    def near(self, value: float) -> float:
+    def close_number(self, value: float) -> float:
         if isinstance(value, int):
             return value + int(self.rng.integers(-1, 3))
         return round(value * float(self.rng.uniform(0.5, 1.5)) + float(self.rng.choice([0, 0, 0.1])), 3)
@@ -184,10 +184,10 @@ class Maker:
         output = [self.name("v")]
         if self.chance(0.15):
             expression = self.pick(expressions())
-            operands = [first, self.beside(self.values[first.name])] if "{1}" in expression else [first]
+            operands = [first, self.further_input(self.values[first.name])] if "{1}" in expression else [first]
             return Step("arithmetic", operands, expression=expression, outputs=output)
         domain, case = self.case(self.values[first.name])
-        operands = [first, *(self.beside(b) for b in case.inputs[1:])] if case.inputs else []
+        operands = [first, *(self.further_input(b) for b in case.inputs[1:])] if case.inputs else []
         return Step(domain.op, operands, self.arguments(domain, case), outputs=output)
 
 
@@ -277,7 +277,7 @@ def batches(values: dict[str, Output]) -> dict[str, Batch]:
     return {k: Batch(v.samples, v.layout or None) for k, v in values.items()}
 
 
-def behind_floats(program: Program, values: dict[str, Output]) -> set[str]:
+def outputs_of_floats(program: Program, values: dict[str, Output]) -> set[str]:
     """Returns outputs that are floats or depend on floats. Their last bits depend on which operators run in one pass."""
     found: set[str] = set()
     for step in program.steps:
@@ -287,7 +287,7 @@ def behind_floats(program: Program, values: dict[str, Output]) -> set[str]:
     return found
 
 
-def behind_equals(program: Program, equal: set[str]) -> set[str]:
+def exact_outputs(program: Program, equal: set[str]) -> set[str]:
     """Returns outputs of steps that equal DALI's bit for bit, and whose inputs do too. In DALI, the whole graph gives the same values for them."""
     found = set(program.sources)
     for step in program.steps:
@@ -298,7 +298,7 @@ def behind_equals(program: Program, equal: set[str]) -> set[str]:
 
 def whole(program: Program, values: dict[str, Output], equal: set[str]) -> str:
     """Runs the whole graph in both libraries, and describes the first difference from the values that Stoker made step by step."""
-    rounded, exact = behind_floats(program, values), behind_equals(program, equal)
+    rounded, exact = outputs_of_floats(program, values), exact_outputs(program, equal)
     try:
         ours = ours_run(program, program.leaves())
     except Refused as refused:

@@ -174,7 +174,7 @@ def test_choices_are_even() -> None:
     near(shares(policy), {(2.0,): 0.375 + 0.25, (5.0,): 0.125, (0.0,): 0.25})
 
 
-def test_a_sample_runs_its_augmentation_alone() -> None:
+def test_a_sample_runs_only_its_augmentation() -> None:
     calls: list[str] = []
 
     def define() -> Any:
@@ -204,7 +204,7 @@ def test_seeds_repeat() -> None:
 
 
 @BOTH
-def test_what_is_wrong_is_said(lib: Any) -> None:
+def test_wrong_arguments_are_named(lib: Any) -> None:
     core, a, ta, ra, aa = lib.core, lib.augmentations, lib.trivial_augment, lib.rand_augment, lib.auto_augment
 
     def fails(words: str, call: Any) -> None:
@@ -249,7 +249,7 @@ def test_what_is_wrong_is_said(lib: Any) -> None:
     fails("must be an integer from", lambda x: core.Policy("p", 3, [[(a.rotate, 0.5, 3)]]))
 
 
-def test_without_conditionals_the_way_out_is_said() -> None:
+def test_the_message_without_conditionals_says_what_to_do() -> None:
     def define() -> Any:
         return STOKER.rand_augment.rand_augment(given(STOKER, IMAGES, layout="HWC"), 1, 9)
 
