@@ -22,7 +22,10 @@ from stoker.errors import StateError
 _PATIENCE = 2.0  # seconds to wait for running calls
 
 _open: weakref.WeakSet[Any] = weakref.WeakSet()  # objects whose threads must end before the interpreter does
-_FUNCTION, _LIBRARY = "function", "library"  # kinds of calls: of a user's function, and of the library while it runs Python code
+_FUNCTION, _LIBRARY = (
+    "function",
+    "library",
+)  # kinds of calls: a function that the user gave; a function of the library that runs Python code
 _calls: dict[object, str] = {}  # the kind of each call that runs
 _registered = False
 _leaving = False  # the interpreter's end has begun

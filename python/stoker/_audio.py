@@ -148,7 +148,7 @@ class AudioDecoder:
     strict: a file that was cut off is an error; with strict=False its samples are decoded as far as they go.
     storage: a stoker.Storage for URLs.
 
-    Of a WAV or FLAC file, only the windows are read; other files are decoded completely when they are opened. Samples are torch tensors, or NumPy arrays if
+    Only the windows of a WAV or FLAC file are read; other files are decoded completely when they are opened. Samples are torch tensors, or NumPy arrays if
     torch is not installed.
     """
 

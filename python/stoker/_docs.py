@@ -35,7 +35,8 @@ class _Default:
 
 
 def input_names(op: Op) -> list[str]:
-    """Returns the names of the inputs in the signature; [] if the operator takes so many that the signature has *inputs."""
+    """Returns the names of the inputs in the signature; [] if it takes more than four or any number of them,
+    which the signature shows as *inputs."""
     if op.max_inputs > 4 or op.max_inputs < 0:
         return []
     return ["data"] if op.max_inputs == 1 else [f"input{i}" for i in range(op.max_inputs)]

@@ -429,7 +429,7 @@ class Settings:
         elif self.seed is None:
             self.seed = int.from_bytes(os.urandom(7), "little")
 
-    def __getattr__(self, name: str) -> Any:  # for type checkers; called only for attributes that are not there
+    def __getattr__(self, name: str) -> Any:  # for type checkers; called only for attributes that do not exist
         raise AttributeError(name)
 
     @classmethod

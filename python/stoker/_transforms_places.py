@@ -167,7 +167,7 @@ class TenCrop(Crops):
 
 
 class FixedSizeCrop(Padded):
-    """Cuts out a window of at most this size at a random place, and pads the image on the right and at the bottom where it is smaller. Boxes that lie outside
+    """Cuts out a window of at most this size at a random place, and pads a smaller image on the right and at the bottom. Boxes that lie outside
     of the window are removed, with their labels and masks. It is the transform of torchvision's references for detection."""
 
     def __init__(self, size: int | Sequence[int], fill: Any = 0, padding_mode: str = "constant") -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the line of the user's program that called an operator, and shows notices once."""
+"""Finds the line in the program that called an operator, and shows notices once."""
 
 from __future__ import annotations
 

@@ -63,13 +63,14 @@ def _default_text(dtype: int, value: Any) -> str:
 
 
 def FixedLenFeature(shape: Sequence[int], dtype: int, default_value: Any = None) -> Feature:
-    """Describes a feature with as many values as the shape has elements. A string, whose shape is () or (1,), is read as its bytes (uint8). A record without
+    """Describes a feature that has one value for each element of the shape. A string, whose shape is () or (1,), is read as its bytes (uint8). A record without
     the feature gives the default; if there is no default, the sample is bad."""
     return Feature(dtype, shape, default_value, False)
 
 
 def VarLenFeature(*args: Any, **kwargs: Any) -> Feature:
-    """Describes a feature with as many values as a record has, or with as many groups of the partial shape; a record without the feature has none.
+    """Describes a feature whose number of values, or of groups of the partial shape, differs from record to record. A record without the feature has
+    none.
 
     The arguments are (dtype, default_value) or (partial_shape, dtype, default_value).
     """

@@ -19,7 +19,12 @@ from pathlib import Path
 import pytest
 
 # multiprocessing and torch.compile keep these for the life of a process.
-LASTING = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "multiprocessing.resource_sharer", "torch/_inductor/compile_worker")
+LASTING = (
+    "multiprocessing.resource_tracker",
+    "multiprocessing.forkserver",
+    "multiprocessing.resource_sharer",
+    "torch/_inductor/compile_worker",
+)
 # The memory that these processes share lasts as well, and so does torch's cache of compiled code.
 LASTING_FILES = ("/dev/shm/pym-", "pym-", "pymp-", "torchinductor_")
 # DALI imports the functions that it has rewritten from files that stay until the process ends.

@@ -112,8 +112,8 @@ def gather(
     data: Tensor, index: Tensor, index_sizes: Tensor | None, data_sizes: Tensor | None, winner: Tensor | None,
     base: Tensor | None, filler: float, dim: int, exact: bool, kind: int,
 ) -> Tensor:  # fmt: skip
-    """Returns out[b, .., j, ..] = data[b, .., index[b, j], ..], and the value of base, or the filler if base is None, where there is no such index. exact: a
-    negative index means that there is none; otherwise it counts from the end."""
+    """Returns out[b, .., j, ..] = data[b, .., index[b, j], ..], and for items without an index the value of base, or the filler without a base.
+    exact: a negative index stands for no index; otherwise negative indices count from the end."""
     if not direct(data):
         return torch.ops.stoker.gather(data, index, index_sizes, data_sizes, winner, base, filler, dim, exact, kind)
     if torch.is_grad_enabled() and (data.requires_grad or (base is not None and base.requires_grad)):

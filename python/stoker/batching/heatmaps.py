@@ -84,9 +84,8 @@ def draw_heatmap(
     Gaussian. centers, radii and heatmap_idxes are int32 or int64.
 
     A Gaussian is k_scale * exp(-(dx^2 + dy^2) / (2 sigma^2)) with sigma = (2 radius + 1) / diameter_to_sigma_factor. It is drawn over the square from -radius
-    to
-    +radius around its center. A pixel gets the largest value of all Gaussians and, with accumulate, of the map's previous value. accumulate=False: the previous
-    contents are ignored, and each pixel without a Gaussian becomes 0.
+    to +radius around its center. A pixel gets the largest value of all Gaussians and, with accumulate, of the map's previous value. accumulate=False: the
+    previous contents are ignored, and each pixel without a Gaussian becomes 0.
     """
     _check("heatmaps", heatmaps, (3,), centers=centers, radii=radii, heatmap_idxes=heatmap_idxes)
     count = (radii.shape[0] if radii.dim() == 1 else -1,)

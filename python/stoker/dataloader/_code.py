@@ -224,7 +224,7 @@ class Code:
             self._refuse(node, f"reads the {type(found).__name__} {name}")
 
     def _check_object(self, node: ast.Name | ast.Attribute, role: str) -> None:
-        """Refuses a use of an object that may run code of the user which this class does not read: operators, methods and properties of the user's objects,
+        """Refuses a use of an object that may run code which this class does not read: operators, methods and properties of objects of other classes,
         and functions that are passed as arguments. role: the use, as _role returns it."""
         value = self._static(node)
         if value is _UNKNOWN:

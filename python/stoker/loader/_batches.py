@@ -59,7 +59,7 @@ def _batch_of(fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
 class Batches:
     """Makes a Loader's batches from its pipeline's.
 
-    fields: from the names of the NamedTuple's fields, in order, to the number of the pipeline's output; None for a field that comes from a sample's metadata.
+    fields: maps the names of the NamedTuple's fields, in order, to the numbers of outputs; None for a field that comes from the metadata of samples.
     batch: the pipeline's first batch. device: torch's name of the GPU that has the batches; None: they are on the CPU. finishing: conversions of outputs to
     fields. views: the outputs that make up the field "image", which is then a list; None: the field is the first output. pin: copies the tensors to pinned
     memory. lists: names of images and masks that are returned as lists of tensors even if all samples have one size. main: the user's name for the field

@@ -41,7 +41,7 @@ class Epoch:
 
 
 def call(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls one of the user's functions. Turns StopIteration into RuntimeError, because it would look like the end of the epoch."""
+    """Calls a function that the user gave. Turns StopIteration into RuntimeError, because it would look like the end of the epoch."""
     try:
         return function(*arguments)
     except StopIteration as e:

@@ -95,7 +95,7 @@ def of_dataset(fields: tuple[str, ...] | None, targets: int, keys: tuple[str, ..
 
 
 def of_pipeline(fields: tuple[str, ...] | None, outputs: int) -> dict[str, int | None]:
-    """Returns the fields of the user's pipeline, which name its outputs in order."""
+    """Returns the fields of a Pipeline that the user gave. They name its outputs in order."""
     given = fields if fields is not None else default(outputs - 1)
     names = [f for f in given if f not in FROM_SAMPLES]
     if len(names) > outputs:

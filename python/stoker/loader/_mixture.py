@@ -79,7 +79,8 @@ class Mixture:
     # ---- iteration ----
 
     def __iter__(self) -> Iterator[Any]:
-        """Iterates over one epoch. Sources other than the one whose epochs count continue where they were, and begin their next epoch when one ends."""
+        """Iterates over one epoch. Other sources than the one whose epochs count continue at their positions. They begin their next epoch when
+        one ends."""
         self._generation += 1
         if self._inside and not self._resumed:
             self._next_epoch()

@@ -146,7 +146,7 @@ class Run:
         return pipe
 
     def _check_order(self, pipe: Pipeline, trial: bool) -> None:
-        """Raises an error if the user's order does not fit the number of samples of the pipeline's reader. Closes the pipeline after an error, and also
+        """Raises an error if the given order does not fit the reader's number of samples. Closes the pipeline after an error, and also
         without one if `trial` is set."""
         try:
             if self.order is not None:
@@ -338,7 +338,7 @@ class Run:
     # ---- state ----
 
     def state(self) -> dict[str, Any]:
-        """Returns the position of the run, its seed, and a digest of the user's order."""
+        """Returns the position of the run, its seed, and a digest of the order that the user gave."""
         if self.in_stretches and self.step:
             raise StateError(
                 "a sampler without a length has no position that can be saved: give a function of the epoch that returns the ids of one epoch"

@@ -106,7 +106,7 @@ class Saved:
     dataset: Facts | None
     order: Ids | None  # None: without a user's order, at the start of an epoch, or from a version that did not save it
     seed: int | None  # seed of the saved run; None: from a version that did not save it
-    pipeline_seed: int | None  # seed of the user's Pipeline; None: there was none, or from a version that did not save it
+    pipeline_seed: int | None  # seed of a Pipeline that the user gave; None: no such Pipeline, or from a version that did not save it
 
     @staticmethod
     def of(state: dict[str, Any]) -> Saved:

@@ -274,7 +274,7 @@ class Loader(metaclass=BriefHelp):
         """Whether the images of each batch become a list if the images of the data set differ in size, although the user has not said so."""
         spec, sampler = self._spec, given["sampler"]
         arranged = any(given[name] is not None for name in ("batch_sampler", "bucket_by", "batch_transforms", "views", "pad"))
-        # A sampler of the user's program may put images of one size into each batch; torch's samplers do not.
+        # A sampler that the user wrote may put images of one size into each batch; torch's samplers do not.
         arranged |= sampler is not None and not type(sampler).__module__.startswith("torch.utils.data.")
         images = isinstance(opened, Source) and not asked.plain and spec.video is None and spec.sound is None and spec.images == 1
         return not (arranged or not images or spec.batch == 1 or _own_sizes.fixed(spec.views[0]) or "image" in lists_of(asked.kinds))

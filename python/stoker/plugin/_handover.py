@@ -18,7 +18,7 @@ _from_capsule: Any = getattr(torch._C, "_from_dlpack", torch.utils.dlpack.from_d
 
 
 class Handover:
-    """Makes torch tensors over the memory of a pipeline's batches. Tensors on a GPU are ready for work on the stream that is current on that GPU.
+    """Makes torch tensors over the memory of batches. Tensors on a GPU are ready for work on the stream that is current on that GPU.
 
     views: how each output is shown. AS_IT_LIES: in the shape that it has in memory; CHANNELS_FIRST: images of shape (N,H,W,C) as (N,C,H,W), torch's
     channels_last format; NUMBERS: samples that are one number each as a vector. batch: any batch of the pipeline, from which the device of the outputs is

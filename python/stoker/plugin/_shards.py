@@ -31,7 +31,7 @@ class Shards:
         return rounds * self.total + self.total * shard // self.shards
 
     def steps_before(self, first: int, epoch: int) -> int:
-        """Returns the number of a pipeline's batches whose first samples belong to epochs before `epoch`."""
+        """Returns the number of batches whose first samples belong to epochs before `epoch`."""
         return -(-self._before(first, epoch) // self.batch)
 
     def _filled_before(self, epoch: int) -> int:

@@ -561,7 +561,7 @@ class PyNvSampleReader(_Reader):
         return self._decode(filepaths, frame_ids, as_bgr)
 
     def DecodeN12ToRGBAsync(self, filepaths: Sequence[str], frame_ids: Sequence[int], as_bgr: bool = False) -> None:
-        """Begins to decode in the background. Drops the result of an earlier call that nobody has asked for."""
+        """Begins to decode in the background. Drops the result of an earlier call if it was not fetched."""
         _check(filepaths, frame_ids, self._most)
         given = (list(filepaths), list(frame_ids), as_bgr)
         self._background.start(given, lambda: self._decode(*given))
@@ -592,7 +592,7 @@ class PyNvBatchAsyncStreamReader(_Reader):
         super().__init__(num_of_set * num_of_file)
 
     def Decode(self, filepaths: Sequence[str], frame_ids: Sequence[Sequence[int]], as_bgr: bool = False) -> None:
-        """Begins to decode in the background. Drops the result of an earlier call that nobody has asked for."""
+        """Begins to decode in the background. Drops the result of an earlier call if it was not fetched."""
         if len(filepaths) != len(frame_ids) or not filepaths or len(filepaths) > self._files:
             raise ValueError(
                 f"there are {len(filepaths)} filepaths and {len(frame_ids)} lists of frames; there may be 1 to {self._files} of both"

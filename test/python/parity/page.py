@@ -40,7 +40,7 @@ BATCHWIDE = [
     "In a branch of a condition, `io.file.read` reads only for the samples that run the branch. Readers read for all samples, as DALI's do: they choose "
     "files by the sample's place before any operator has run, so that the bytes are there in time. The samples of the other branch skip all further work, "
     "beginning with the decoder.",
-    "With prefetch_queue_depth=1 the next batch begins as soon as one has been taken (DALI: when the next one is requested). A source or function that the "
+    "If prefetch_queue_depth is 1, the next batch begins as soon as one has been taken (DALI: when the next one is requested). A source or function that the "
     "program changes between two runs has then already been read once more.",
     "`bbox_rotate` and `random_bbox_crop` refuse boxes that end before they begin or are not finite. `crop` and `random_crop_generator` refuse negative "
     "extents (DALI computes with both). `one_hot` wants num_classes (DALI's default of 0 makes tensors without elements).",

@@ -55,7 +55,8 @@ def missing(function: Callable[..., Any], given: Mapping[str, Any]) -> list[str]
 
 
 def check_used(augmentations: Iterable[Any], given: Mapping[str, Any], caller: str) -> None:
-    """Raises UnusedArgException if an argument is given that no augmentation takes. caller: name of the user's function, for the message."""
+    """Raises UnusedArgException if an argument is given that no augmentation takes. caller: name of the function that was called,
+    for the message."""
     used = {name for augmentation in augmentations for name in accepted(augmentation.op, given)}
     unused = [name for name in given if name not in used]
     if unused:

@@ -63,7 +63,7 @@ class PipelineDefinition:
         return self._input.used_sample_data_structure
 
     def check_and_get_output_data_structure(self) -> SampleDataGroup:
-        """Returns the format of the pipeline's outputs. Each step checks that it can be applied to the format that it receives, and raises an error if not."""
+        """Returns the format of the outputs. Each step checks that it can be applied to the format that it receives, and raises an error if not."""
         structure = self.input_data_structure
         if self._print:
             print(f"Input format:\n{structure.get_string_no_details()}")
