@@ -303,7 +303,7 @@ static enum stk_status copy_frames(const struct reading *r, const struct asked *
 	return s;
 }
 
-/* Returns whether the next call will probably want frames soon after those of this one, so that the decoder should go on from there. It then decodes all
+/* Returns whether the next call will probably want frames soon after those of this one, so that the decoder should continue from there. It then decodes all
  * packets, even of pictures to which no other refers, since the next call may want them. Beginning at a key frame again costs less than that if the caller
  * leaves out most of the frames from one key frame to the next. On the cores this also holds for a call that leaves out frames between others. */
 static bool reads_on(struct reading *r, const struct asked *asked)

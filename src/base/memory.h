@@ -47,9 +47,9 @@ static inline bool stk__fault(enum stk_fault kind)
  * A sample that does not fit takes further blocks; the reset joins them into one block of the same total. After `calm` samples in a row that needed less
  * than a quarter of the block, the block shrinks, so that one giant image does not hold memory for ever.
  *
- * With a limit, a take that would exceed it fails, and the size is kept in `refused`. Takes of less than a page are not counted, so that what a sample needs
- * does not depend on what else its chain does. Memory kept from earlier samples counts as well: it is returned to the system before it could exceed the
- * limit together with the sample's own. */
+ * If there is a limit, a take that would exceed it fails, and the size is kept in `refused`. Takes of less than a page are not counted, so that the need of
+ * a sample does not depend on what else its chain does. Memory kept from earlier samples counts as well: it is returned to the system before it could
+ * exceed the limit together with the sample's own. */
 struct stk_arena {
 	uint8_t *block;
 	size_t capacity, used;     /* bytes of the block: in total, and taken */

@@ -65,7 +65,7 @@ enum {
 	FIRST_PATIENCE = 16,
 	MOST_PATIENCE = 128,
 	FIRST_PROBE = 2, /* by how much the limit rises when a higher level is tried for the first time */
-	SETTLED = 8,     /* a level that was kept for so many windows counts as one that works */
+	SETTLED = 8,     /* a level that was kept for this number of windows counts as one that works */
 	SURE = 2,        /* windows in a row that must agree before the level falls: one may be late by chance */
 	REST = 8,        /* windows without a rise after a fall, since its effect shows late */
 };

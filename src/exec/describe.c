@@ -260,7 +260,7 @@ static const uint8_t *keep_file(struct stk_device_batch *b, const struct stk_enc
 	return to ? memcpy(to, e->data, e->size) : NULL;
 }
 
-/* Where a file that an operator on the GPU reads is decoded. */
+/* The place at which a file for an operator on the GPU is decoded. */
 enum side {
 	GPU,
 	CORES_HAVE_TIME, /* the GPU could decode it */

@@ -26,7 +26,7 @@ bool stk__kept_name(const char *path, char out[PATH_MAX])
 	return realpath(path, out) != NULL;
 }
 
-/* Writes the folder of the indexes. Returns false if there is none. */
+/* Writes the path of the folder of indexes. Returns false if the environment does not name one. */
 static bool kept_folder(char out[PATH_MAX])
 {
 	const char *caches = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");

@@ -30,7 +30,7 @@ struct stk_http_account {
 	_Atomic int refs;
 	struct stk_aws_settings aws;
 	struct stk_proxies proxies;
-	struct stk_error error; /* describes what is wrong with the settings, unless its code is STK_OK */
+	struct stk_error error; /* describes the fault in the settings, unless its code is STK_OK */
 };
 
 /* A bucket whose region differs from the one in the settings. */

@@ -280,7 +280,7 @@ static enum stk_status check_growth(struct stk_transfer *t, size_t more)
 {
 	enum stk_status status = check_size(t, t->used + more);
 	if (!status && t->r->object_size && !t->r->http.joined && t->first + (int64_t)(t->used + more) > t->r->object_size) {
-		t->r->got_size = t->first + (int64_t)(t->used + more); /* at least so many bytes */
+		t->r->got_size = t->first + (int64_t)(t->used + more); /* the object has at least this many bytes */
 		status = stk__io_check_size(t->r, stk__request_error(t->r));
 	}
 	return status;

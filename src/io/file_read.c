@@ -181,7 +181,7 @@ static enum stk_status read_failed(struct file_read *f)
 		f->blocked = true;
 		return STK_OK;
 	}
-	/* Directories, FIFOs and devices cannot be read at an offset: stat_file says what it is. */
+	/* Directories, FIFOs and devices cannot be read at an offset. stat_file names the kind of file. */
 	if (e == EISDIR || e == ESPIPE || e == EAGAIN) {
 		enum stk_status status = stat_file(f);
 		if (status)

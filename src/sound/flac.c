@@ -339,7 +339,7 @@ static enum stk_status seek(
 		else
 			high = (struct place){guess, frame_of(info, &b)};
 	}
-	while (!s && low->frame < first) { /* goes on block by block to the last one that begins at or before `first` */
+	while (!s && low->frame < first) { /* continues block by block to the last one that begins at or before `first` */
 		if ((s = find_block(bytes, info, low->at + 1, high.at, low->frame + 1, first + 1, &at, &b, err)) || at == UINT64_MAX)
 			break;
 		*low = (struct place){at, frame_of(info, &b)};

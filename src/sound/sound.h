@@ -26,7 +26,7 @@ enum { STK_SOUND_READ = 1 << 16 };
 /* A file in memory; `data` must outlive the result. */
 struct stk_sound_bytes stk__sound_memory(const uint8_t *data, size_t size);
 
-/* What the blocks of a FLAC file say about their positions. */
+/* The positions that the metadata blocks of a FLAC file state. */
 struct stk_sound_blocks {
 	uint64_t seek_table; /* offset of the seek table */
 	uint32_t seek_points;

@@ -266,7 +266,7 @@ static bool move_samples(struct stk_slot *s, struct stk_slot_value *val, int32_t
 		else if (at != from)
 			ok = !stk__gpu_copy(
 				r->source.dev, r->stream, (stk_gpu_ptr)(uintptr_t)at, (stk_gpu_ptr)(uintptr_t)from, bytes, NULL);
-		if (ok) /* after a failed copy, this sample and the later ones stay where they are */
+		if (ok) /* after a failed copy, this sample and the later ones keep their addresses */
 			val->samples[i].data = at;
 	}
 	if (space == STK_SPACE_GPU) {

@@ -318,7 +318,7 @@ _derive("keep", _keep_setup, _keep_backward)
 
 
 def keep(data: Tensor, sizes: Tensor | None, origin: Tensor | None, filler: float, dim: int) -> Tensor:
-    """Returns data[b, .., n, ..] if n < sizes[b] and origin[b, n] < 0, else the filler. A condition whose tensor is None is not checked."""
+    """Returns data[b, .., n, ..] if n < sizes[b] and origin[b, n] < 0, else the filler. A condition without a tensor is not checked."""
     if not direct(data):
         return torch.ops.stoker.keep(data, sizes, origin, filler, dim)
     if torch.is_grad_enabled() and data.requires_grad:

@@ -115,7 +115,7 @@ def _copy(part: Any) -> Any:
 
 
 def open_file(dataset: Any, forked: bool) -> str | None:
-    """Returns the name of an attribute that holds an open file, such as "Records.file"; None if there is none. Looks into Subset and ConcatDataset too.
+    """Returns the name of an attribute that holds an open file, such as "Records.file", or None. Looks into Subset and ConcatDataset too.
     Another call could move the file's position between one call's seek and its read. forked: calls run in forked processes, which also share the position, not
     on threads."""
     for part in _parts(dataset):
