@@ -23,6 +23,7 @@ LAYERS = {
         "_numbers",
         "_progress",
         "_files",
+        "_same_data",
         "_png",
         "_signatures",
         "_drawing",

@@ -30,6 +30,19 @@ static uint64_t fingerprint(const struct stk_program *g, int32_t node)
 	return node < 0 ? 0 : g->nodes[node].def->reader->fingerprint(g->nodes[node].shared);
 }
 
+/* Returns whether the data of a reader are those with this fingerprint in a state. */
+static bool same_data(const struct stk_program *g, int32_t node, const char *saved)
+{
+	char have[32];
+	snprintf(have, sizeof have, "%016llx", (unsigned long long)fingerprint(g, node));
+	if (strcmp(saved, have) == 0)
+		return true;
+	if (node < 0 || !g->nodes[node].def->reader->old_fingerprint)
+		return false;
+	snprintf(have, sizeof have, "%016llx", (unsigned long long)g->nodes[node].def->reader->old_fingerprint(g->nodes[node].shared));
+	return strcmp(saved, have) == 0;
+}
+
 static bool by_calls(const struct stk_graph_node *source)
 {
 	return source->source.seek == STK_SEEK_NONE || source->source.seek == STK_SEEK_NEVER;
@@ -263,27 +276,27 @@ static enum stk_status read_saved(json_t *j, struct saved *v, struct stk_error *
 
 /* ---- checks that the state fits this pipeline ---- */
 
+#define WAY_OUT ": give the data of the run that was saved, or begin a new epoch of these without the state"
+
 static enum stk_status check_data(const struct stk_pipeline *p, const struct saved *v, struct stk_error *err)
 {
-	char have[32];
-	snprintf(have, sizeof have, "%016llx", (unsigned long long)fingerprint(p->program, p->program->reader));
-	bool same = strcmp(v->fingerprint, have) == 0;
+	bool same = same_data(p->program, p->program->reader, v->fingerprint);
 	if (v->as_met != p->order.as_met)
 		return stk__fail(err, STK_STATE,
 			v->as_met
 				? "the state is of an epoch in which tars were read as they lie, since they had no index; this pipeline reads them by one"
 				: "the state is of a run that had an index of its tars; this pipeline reads them as they lie");
 	if (v->as_met && !same)
-		return stk__fail(err, STK_STATE, "the tars are not those of the state: their names, or their number, changed");
+		return stk__fail(err, STK_STATE, "the tars are not those of the state: their names, or their number, changed" WAY_OUT);
 	enum stk_status s = same ? STK_OK : stk__changes_tell(p, v->files, v->runs, err);
 	if (s)
 		return s;
 	if (!same && v->size == p->order.size)
-		return stk__fail(
-			err, STK_STATE, "the data set is not the one of the state: it has as many samples, but names or labels changed");
+		return stk__fail(err, STK_STATE,
+			"the data set is not the one of the state: it has as many samples, but names or labels changed" WAY_OUT);
 	if (!v->as_met && v->size != p->order.size)
 		return stk__fail(err, STK_STATE,
-			"the state is of epochs of %lld samples; here they have %lld: samples were %s since it was saved",
+			"the state is of epochs of %lld samples; here they have %lld: samples were %s since it was saved" WAY_OUT,
 			(long long)v->size, (long long)p->order.size, v->size > p->order.size ? "removed" : "added");
 	if (v->shuffle != p->order.shuffle)
 		return stk__fail(err, STK_STATE, "the state is of a %s run; this pipeline is %s", v->shuffle ? "shuffled" : "sequential",
@@ -297,19 +310,17 @@ static enum stk_status restore_other_reader(struct stk_pipeline *p, int32_t read
 	const struct stk_program *g = p->program;
 	struct stk_order *o = &p->orders[reader];
 	const char *name = g->nodes[g->readers[reader].node].node->name, *was = json_string_value(json_object_get(j, "reader")), *print;
-	char have[32];
 	int64_t size, block;
 	uint64_t seed;
 	enum stk_status s = get_int(j, "size", MOST_SAMPLES, &size, err);
 	if (s || (s = get_seed(j, "order_seed", &seed, err)) || (s = get_hex(j, "fingerprint", 16, &print, err)))
 		return s;
-	snprintf(have, sizeof have, "%016llx", (unsigned long long)fingerprint(g, g->readers[reader].node));
 	if (!was || strcmp(was, name) != 0)
 		return stk__fail(
 			err, STK_STATE, "the state is of a run with reader \"%s\", where this pipeline has \"%s\"", was ? was : "", name);
-	if (size != o->size || strcmp(print, have) != 0)
+	if (size != o->size || !same_data(g, g->readers[reader].node, print))
 		return stk__fail(err, STK_STATE,
-			"the data set of reader \"%s\" has changed since the state was saved: %lld samples, now %lld", name,
+			"the data set of reader \"%s\" has changed since the state was saved: %lld samples, now %lld" WAY_OUT, name,
 			(long long)size, (long long)o->size);
 	if (json_is_true(json_object_get(j, "shuffle")) != o->shuffle)
 		return stk__fail(err, STK_STATE, "reader \"%s\" was %s when the state was saved, and is %s here", name,

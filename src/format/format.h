@@ -46,8 +46,11 @@ int64_t stk__file_list_classes(const struct stk_file_list *list);               
 const char *stk__file_list_class_name(const struct stk_file_list *list, int64_t label);    /* NULL if the caller gave the labels */
 /* Returns how many files and folders of the tree were found but not used as samples; *text describes them: "12 files that are no images: .txt (12)". */
 int64_t stk__file_list_skipped(const struct stk_file_list *list, const char **text);
-/* Returns a fingerprint of names, without the root, and labels, in order (64 bits), by which a resumed run checks that it reads the same data. */
+/* Returns a fingerprint of names and labels, in order (64 bits), by which a resumed run checks that it reads the same data. It leaves out the root, or the
+ * folder that starts all names if these are absolute, so that it stays the same when the data are moved. */
 uint64_t stk__file_list_fingerprint(const struct stk_file_list *list);
+/* Returns the fingerprint in states of earlier versions, which left out only a root. */
+uint64_t stk__file_list_old_fingerprint(const struct stk_file_list *list);
 /* Returns a fingerprint of `count` files from `first` on: if the digests of two lists' parts are equal, so are their files. */
 uint64_t stk__file_list_digest(const struct stk_file_list *list, int64_t first, int64_t count);
 

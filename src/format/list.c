@@ -144,7 +144,27 @@ struct stk_list_object stk__file_list_object(const struct stk_file_list *l, int6
 	return l->sized ? stk__list_object(l, i) : (struct stk_list_object){0};
 }
 
-uint64_t stk__list_fingerprint(const struct stk_file_list *l)
+/* Returns the length of the folder, with its slash, that starts the names of all files. Returns 0 if a name is relative to a root or to the working directory,
+ * since such names do not change when the data are moved. */
+static size_t folder_of_all(const struct stk_file_list *l)
+{
+	const char *first = l->names + l->files[0];
+	size_t same = strlen(first);
+	for (int64_t i = 0; i < l->size && same; i++) {
+		const char *name = l->names + l->files[i];
+		if (name[0] != '/' && !stk__is_uri(name))
+			return 0;
+		size_t k = 0;
+		while (k < same && name[k] == first[k])
+			k++;
+		same = k;
+	}
+	while (same && first[same - 1] != '/')
+		same--;
+	return same;
+}
+
+static uint64_t fingerprint_of(const struct stk_file_list *l, size_t moved)
 {
 	uint64_t h = stk__hash_bytes(0, &l->size, sizeof l->size);
 	for (int64_t f = 0; f < l->folder_count; f++) {
@@ -153,10 +173,17 @@ uint64_t stk__list_fingerprint(const struct stk_file_list *l)
 		h = stk__hash_bytes(h, &l->folders[f].first, sizeof l->folders[f].first);
 	}
 	for (int64_t i = 0; i < l->size; i++) {
-		const char *name = l->names + l->files[i];
+		const char *name = l->names + l->files[i] + moved;
 		h = stk__hash_bytes(h, name, strlen(name));
 	}
 	return l->labels ? stk__hash_bytes(h, l->labels, (size_t)l->size * sizeof *l->labels) : h;
+}
+
+void stk__list_make_fingerprints(struct stk_file_list *l)
+{
+	l->moved = l->folder_count ? 0 : folder_of_all(l);
+	l->fingerprint = fingerprint_of(l, l->moved);
+	l->old_fingerprint = l->moved ? fingerprint_of(l, 0) : l->fingerprint;
 }
 
 void stk__file_list_destroy(struct stk_file_list *l)
@@ -199,12 +226,17 @@ uint64_t stk__file_list_fingerprint(const struct stk_file_list *l)
 	return l->fingerprint;
 }
 
+uint64_t stk__file_list_old_fingerprint(const struct stk_file_list *l)
+{
+	return l->old_fingerprint;
+}
+
 uint64_t stk__file_list_digest(const struct stk_file_list *l, int64_t first, int64_t count)
 {
 	uint64_t h = stk__hash_bytes(0, &count, sizeof count);
 	int64_t folder = -1;
 	for (int64_t i = first; i < first + count; i++) {
-		const char *name = l->names + l->files[i];
+		const char *name = l->names + l->files[i] + l->moved;
 		if (l->folder_count && (folder < 0 || (folder + 1 < l->folder_count && l->folders[folder + 1].first <= i))) {
 			folder = folder_of(l, i);
 			const char *class_name = l->names + l->folders[folder].name;

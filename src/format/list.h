@@ -21,7 +21,8 @@ struct stk_file_list {
 	int32_t *labels;                 /* labels of the files; NULL: the label is the folder's number */
 	struct stk_list_folder *folders; /* empty if the caller gives the labels */
 	int64_t folder_count, folder_capacity;
-	uint64_t fingerprint;
+	size_t moved; /* length of the folder that starts all names, if all are absolute paths or URIs; digests leave it out */
+	uint64_t fingerprint, old_fingerprint;
 	bool sized;             /* sizes and ETags of files follow their names */
 	int64_t skipped;        /* files and folders of the tree that were found but not used */
 	char skipped_text[400]; /* describes the skipped files and folders */
@@ -42,8 +43,8 @@ STK_MUST_USE enum stk_status stk__list_add_labelled(
 	struct stk_file_list *l, const char *name, size_t n, int32_t label, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__list_add_folder(struct stk_file_list *l, const char *name, struct stk_error *err);
 
-/* Computes stk__file_list_fingerprint; call it after the last file was added. */
-uint64_t stk__list_fingerprint(const struct stk_file_list *l);
+/* Computes the list's fingerprints; call it after the last file was added. */
+void stk__list_make_fingerprints(struct stk_file_list *l);
 
 /* Fills a list, whose root is set, from a local tree. */
 STK_MUST_USE enum stk_status stk__list_read_tree(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err);

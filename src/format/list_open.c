@@ -110,7 +110,7 @@ enum stk_status stk__file_list_create(const struct stk_file_list_options *o, str
 		return status;
 	}
 	shrink(l);
-	l->fingerprint = stk__list_fingerprint(l);
+	stk__list_make_fingerprints(l);
 	*out = l;
 	return STK_OK;
 }

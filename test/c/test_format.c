@@ -283,6 +283,32 @@ static void test_fingerprint(void **state)
 	assert_true(h != fingerprint_of("t"));
 }
 
+static uint64_t fingerprint_of_two(const char *first, const char *second, bool old)
+{
+	struct stk_file_list *l;
+	const char *files[] = {first, second};
+	assert_int_equal(stk__file_list_create(&(struct stk_file_list_options){.files = files, .file_count = 2}, &l, NULL), STK_OK);
+	uint64_t h = old ? stk__file_list_old_fingerprint(l) : stk__file_list_fingerprint(l);
+	stk__file_list_destroy(l);
+	return h;
+}
+
+/* A list of absolute names is the same list after its files were moved to another folder; one of relative names does not depend on a folder. */
+static void test_fingerprint_of_moved_files(void **state)
+{
+	(void)state;
+	const uint64_t h = fingerprint_of_two("/data/x/a/1.jpg", "/data/x/b/2.jpg", false);
+	assert_true(h == fingerprint_of_two("/y/a/1.jpg", "/y/b/2.jpg", false));
+	assert_true(h == fingerprint_of_two("s3://bucket/a/1.jpg", "s3://bucket/b/2.jpg", false));
+	assert_true(h != fingerprint_of_two("/y/b/2.jpg", "/y/a/1.jpg", false));
+	assert_true(h != fingerprint_of_two("/y/a/1.jpg", "/y/b/3.jpg", false));
+	assert_true(h != fingerprint_of_two("/y/a/1.jpg", "/y/a/2.jpg", false));
+	assert_true(fingerprint_of_two("a/1.jpg", "b/2.jpg", false) == h);
+	assert_true(fingerprint_of_two("x/a/1.jpg", "x/b/2.jpg", false) != h);
+	assert_true(fingerprint_of_two("/y/a/1.jpg", "/y/b/2.jpg", true) != fingerprint_of_two("/x/a/1.jpg", "/x/b/2.jpg", true));
+	assert_true(fingerprint_of_two("a/1.jpg", "b/2.jpg", true) == fingerprint_of_two("a/1.jpg", "b/2.jpg", false));
+}
+
 static void test_lists_stay_small(void **state)
 {
 	(void)state;
@@ -485,6 +511,7 @@ int main(void)
 		IN_ROOT(test_lists),
 		IN_ROOT(test_files_of_the_caller),
 		IN_ROOT(test_fingerprint),
+		cmocka_unit_test(test_fingerprint_of_moved_files),
 		IN_ROOT(test_lists_stay_small),
 		cmocka_unit_test(test_globs),
 		cmocka_unit_test(test_checksums),

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.utils.data import IterableDataset
 
+from stoker import _same_data
 from stoker.dataloader import _worker_states as worker_states
 from stoker.errors import StateError
 
@@ -128,12 +130,36 @@ def save(loader: Any, progress: Progress | None, dataset: Any) -> dict[str, Any]
         "ahead": ",".join(map(str, sorted(now.ahead))),  # one value, whatever its length
         "turn": now.turn,
         "base_seed": now.base_seed,
+        **_data_of(loader.dataset),
         **now.start,
         "default_generator_now": _state_of(torch.default_generator),
         **{f"{name}_state": state for name, state in now.parts.items()},
         **({} if dataset is None else {"dataset_state": dataset}),
         **({} if workers is None else {"worker_states": workers}),
     }
+
+
+def _data_of(dataset: Any) -> dict[str, Any]:
+    """Returns the number of samples of a Dataset (-1: not known), and a digest of its list of files ("": not known)."""
+    if isinstance(dataset, IterableDataset):
+        return {"data_size": -1, "data_digest": ""}
+    try:
+        size = len(dataset)
+    except (TypeError, NotImplementedError):
+        size = -1
+    return {"data_size": size, "data_digest": _same_data.digest_of(dataset) or ""}
+
+
+def check_data(loader: Any, state: dict[str, Any]) -> None:
+    """Raises StateError if a state is of other data. States of earlier versions do not hold facts about the data."""
+    was = {"data_size": state.get("data_size", -1), "data_digest": state.get("data_digest", "")}
+    if not isinstance(was["data_size"], int) or not isinstance(was["data_digest"], str):
+        raise StateError(f"the state of a stoker.DataLoader holds damaged facts about the data: {was!r:.200}")
+    now = _data_of(loader.dataset)
+    sizes = was["data_size"], now["data_size"]
+    digests = was["data_digest"], now["data_digest"]
+    if -1 not in sizes and (sizes[0] != sizes[1] or ("" not in digests and digests[0] != digests[1])):
+        raise StateError(f"{_same_data.differ(*sizes)}: {_same_data.WAY_OUT}")
 
 
 def check(state: Any) -> None:

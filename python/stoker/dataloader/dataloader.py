@@ -201,9 +201,12 @@ class DataLoader(TorchDataLoader[_T]):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Makes the next iteration continue from a state. Samples before it are
         not read, except that an IterableDataset without a state gives them
-        again.
+        again. Refuses a state of a Dataset of another length, or with another
+        list of files if it is one of torchvision's folders, or a Subset or
+        ConcatDataset of them.
         """
         _progress.check(state)
+        _progress.check_data(self, state)
         _worker_states.check(self, state)
         self._stoker_resume = dict(state)
         self._stoker_progress = None

@@ -6,6 +6,7 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
+from stoker._same_data import digest_of_targets
 from stoker.loader._arrays import Arrays
 from stoker.loader._dataset import Asked, DatasetSource
 from stoker.loader._layout import Layout
@@ -23,6 +24,10 @@ class ArraySource(DatasetSource):
         self.arrays, self.name, self.in_memory = arrays, name, in_memory
         self.samples_of.layout = Layout(arrays.layout)
         self.dataset = arrays if dataset is None else dataset
+
+    def _make_digest(self) -> str:
+        shape = sorted(self.arrays.images.shape[1:])  # in either layout
+        return digest_of_targets(self.arrays.targets, self.size, shape)
 
     @property
     def by_index(self) -> Any:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from stoker import fn
+from stoker import _same_data, fn
 from stoker._sources import ByPosition, DescribedBatch
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, StateError, UnsupportedError
@@ -35,7 +35,7 @@ from stoker.loader._random import Place
 from stoker.loader._samples import Samples, column
 from stoker.loader._saved import Facts
 from stoker.loader._shared import Watch
-from stoker.loader._sources import Source
+from stoker.loader._sources import FilesByIndex, Source
 from stoker.loader._spec import Spec
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ class DatasetSource(Source):
         if self.size == 0:
             raise InvalidArgumentError("the dataset is empty")
         self.workers: Workers | None = None
+        self._digested: tuple[int | None, str | None] | None = None  # the size at that time, and the digest
         self._watch: Watch | None = None
         self._waiting: deque[tuple[int, int, list[Future[Any]]]] = deque()
         # Samples that were fetched to find the format of all samples; each is kept until its batch is made.
@@ -154,13 +155,27 @@ class DatasetSource(Source):
 
     def facts(self, spec: Spec) -> dict[str, Any]:
         """Returns the facts about the order that a state stores."""
-        return {"size": self.size, "shuffle": spec.shuffle, "seed": spec.seed}
+        found = self._digest()
+        return {"size": self.size, "shuffle": spec.shuffle, "seed": spec.seed, **({} if found is None else {"digest": found})}
+
+    def _digest(self) -> str | None:
+        """Returns a digest of the list of samples, if one is known."""
+        if self._digested is None or self._digested[0] != self.size:
+            self._digested = (self.size, self._make_digest())
+        return self._digested[1]
+
+    def _make_digest(self) -> str | None:
+        if isinstance(self.dataset, FilesByIndex):
+            return self.dataset.digest()
+        return _same_data.digest_of(self.dataset)
 
     def restore(self, facts: Facts | None, spec: Spec) -> None:
         if facts is None:
             raise StateError("the state is not of a Loader over a Dataset")
         if facts.size != self.size:
-            raise StateError(f"the state is of a dataset of {facts.size} samples; this one has {self.size}")
+            raise StateError(f"{_same_data.differ(facts.size, self.size or 0)}: {_same_data.WAY_OUT}")
+        if facts.digest is not None and self._digest() not in (None, facts.digest):
+            raise StateError(f"{_same_data.differ(facts.size, facts.size)}: {_same_data.WAY_OUT}")
         if facts.shuffle != spec.shuffle:
             raise StateError(f"the state is of a {'shuffled' if facts.shuffle else 'sequential'} run; this Loader is not")
         self._orders = {}

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from stoker import _ranks
+from stoker._same_data import WAY_OUT
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _options
 from stoker.loader._fetch import Threads
@@ -146,6 +147,7 @@ class RobotLoader:
             "seed": self._seed,
             "size": len(self.dataset),
             "shuffle": self._shuffle,
+            "digest": self.dataset.digest(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -160,6 +162,10 @@ class RobotLoader:
             raise StateError(
                 f"the state is of {state['size']} frames, {'shuffled' if state['shuffle'] else 'in order'}; here are {len(self.dataset)}, "
                 f"{'shuffled' if self._shuffle else 'in order'}: give the episodes and the shuffle of the run that was saved"
+            )
+        if state.get("digest", self.dataset.digest()) != self.dataset.digest():
+            raise StateError(
+                f"the state is of another robot data set: it has as many frames ({state['size']}), but other episodes, features or tasks: {WAY_OUT}"
             )
         self._generation += 1
         self._epoch, self._done, self._seed = state["epoch"], state["consumed"], state["seed"]

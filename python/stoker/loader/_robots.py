@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from stoker._same_data import digest_of_text
 from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, UnsupportedError
 from stoker.loader._robot_meta import (
     STANDARD,
@@ -92,8 +93,17 @@ class Robots:
         self.deltas = self._indices_of(delta_timestamps or {})
         self._read_frames()
         self._open: OrderedDict[Path, Any] = OrderedDict()
+        self._digest: str | None = None
         self._lock = threading.Lock()
         self._rooms: dict[tuple[int, ...], list[Any]] = {}  # by shape: memory of batches that are no longer used
+
+    def digest(self) -> str:
+        """Returns a digest of the chosen episodes, the features and the tasks, for states."""
+        if self._digest is None:
+            episodes = [(e.number, e.begin, e.end) for e in self.episodes]
+            features = sorted((name, str(f.get("dtype")), str(f.get("shape"))) for name, f in self.features.items())
+            self._digest = digest_of_text(self.fps, episodes, features, sorted(self.tasks.items()))
+        return self._digest
 
     # ---- metadata ----
 

@@ -7,7 +7,7 @@ import os
 from array import array
 from typing import Any
 
-from stoker import _core
+from stoker import _core, _same_data
 from stoker._ranks import check_agreement, together
 from stoker._session import Session
 from stoker._where import notice
@@ -15,7 +15,7 @@ from stoker.errors import InvalidArgumentError, StateError, StokerError
 from stoker.loader._dataset import DatasetSource
 from stoker.loader._order import BatchOrder, Order
 from stoker.loader._random import mix
-from stoker.loader._saved import Ids, Saved, digest
+from stoker.loader._saved import OF_DATA, Ids, Saved, digest
 from stoker.loader._sources import Source
 from stoker.loader._spec import Spec
 from stoker.loader._tars import TarSource
@@ -35,6 +35,8 @@ class Run:
         self.inside = False  # an epoch has begun and has not ended
         self.base = 0  # number of the epoch that `pipe` counts as its epoch 0
         self.resumed: dict[str, Any] | None = None  # state in which this epoch began; None: at its start
+        self.data: dict[str, Any] | None = None  # facts about the data, when an epoch ended
+        self.unchecked: dict[str, Any] | None = None  # the same of a loaded state; the next pipeline compares them with its own
         self.indices: array[int] | None = None  # the user's order for the epoch `drawn`
         self.drawn = -1
         self.ids: Ids | None = None  # summary of this epoch's ids for a state; None: no state was saved or loaded in this epoch
@@ -61,13 +63,17 @@ class Run:
 
     def _check_ids(self) -> None:
         """Raises an error if the user's order differs from that of the saved run, because some samples would then be delivered twice and others never."""
-        if self.order is None or self.resumed is None or self.ids is None:
-            return
-        if self.ids.differ(self._drawn_ids()):
+        if self._other_ids():
+            assert self.order is not None
             raise StateError(
                 f"the sampler gives epoch {self.epoch} other ids than in the run that was saved, so that samples would come twice and others not at all: "
                 f"{self.order.repeated}"
             )
+
+    def _other_ids(self) -> bool:
+        if self.order is None or self.resumed is None or self.ids is None:
+            return False
+        return self.ids.differ(self._drawn_ids())
 
     def _drawn_ids(self) -> Ids:
         return Ids.drawn(self._indices() or array("q"), self.spec.shard if self.per_rank else None)
@@ -159,16 +165,38 @@ class Run:
 
     def _restore(self, session: Session) -> None:
         state = self.resumed
-        if state is None and self.epoch > self.base:
-            state = {**session.state(), "epoch": self.epoch - self.base}
+        if state is None and (self.epoch > self.base or self.unchecked is not None):
+            now = session.state()
+            state = {**now, **self._saved_data(now), "epoch": self.epoch - self.base}
         if state is not None:
             # The seed was derived from the run's, and differs between ranks.
             own = {} if self.pipe is self.source else {"seed": session.state()["seed"]}
             session.restore({**state, **own})
+        self.unchecked = None
         if self.resumed is not None and self.order is None:
             epoch = int(session.state()["epoch"])
             if epoch != self.epoch:  # the library skipped the rest of the other epoch
                 self.epoch, self.resumed = epoch, None
+
+    def _saved_data(self, now: dict[str, Any]) -> dict[str, Any]:
+        """Returns the facts about the data in the loaded state that the library has to compare with its own, which are in `now`."""
+        saved = self.unchecked or {}
+        if bool(saved.get("streamed")) != bool(now.get("streamed")):  # tars with and without an index have different digests
+            was = saved.get("size")
+            if was is not None and now.get("size") is not None and was != now["size"] and self.order is None:
+                raise StateError(f"{_same_data.differ(was, now['size'])}: {_same_data.WAY_OUT}")
+            return {}
+        # With an order of the user each epoch may have another length.
+        own = ("size", "shuffle", "block") if self.order is not None else ()
+        return {name: value for name, value in saved.items() if name not in own}
+
+    def _keep_data(self) -> None:
+        """Keeps the facts about the data for a state that is saved between epochs, when there may be no pipeline."""
+        if self._session is not None and not isinstance(self.source, DatasetSource):
+            core = self._session.state()
+            self.data = {name: core[name] for name in OF_DATA if name in core}
+            if core.get("streamed") and self.total is not None:
+                self.data["size"] = self.total
 
     def agree(self) -> None:
         """Raises an error on all ranks if they were started with different files, orders or seeds."""
@@ -245,6 +273,7 @@ class Run:
         assert self._session is not None
         self.watch.begun = None
         if self._own_pipelines or isinstance(self.source, DatasetSource):
+            self._keep_data()
             self._drop()
         else:
             self._session.skip_epoch()
@@ -321,6 +350,7 @@ class Run:
             self.watch.end(self.ready(), self.epoch)
             self.narrowed = int(self.ready().counters()["narrowed_images"])
             if self._own_pipelines:
+                self._keep_data()
                 self._drop()
             self._next_epoch()
         return batch
@@ -346,6 +376,10 @@ class Run:
         state = {**self.place(), "seed": self.spec.seed}
         if isinstance(self.source, Pipeline):
             state["pipeline_seed"] = self.source.seed
+        if state["pipeline"] is None and not isinstance(self.source, DatasetSource):
+            self._keep_data()
+            if self.data is not None:
+                state["data"] = self.data
         if self.order is not None and state["pipeline"] is not None:
             if self.ids is None and self.drawn == self.epoch:
                 self.ids = self._drawn_ids()
@@ -385,11 +419,32 @@ class Run:
         return self.source.samples(self.epoch, positions, self.spec, self.indices)
 
     def load(self, state: Saved) -> None:
-        """Sets the position from a saved state. For a Dataset, checks that the state belongs to this data; for other sources, the pipeline checks that when
-        it is built."""
-        self._drop()
+        """Sets the position from a saved state, after a check that the state belongs to this data. If the state is refused, the position stays the same. Only
+        if the user's sampler gives other ids than in the saved run, iterations are refused too, until the sampler gives these ids."""
         if isinstance(self.source, Pipeline) and self.source._started().delivered:
             raise StateError("a state is loaded before the first batch of a pipeline; make a new one")
+        place, seed, ids = self.place(), self.spec.seed, self.ids
+        own_seed = self.source.seed if isinstance(self.source, Pipeline) else None
+        one_epoch = self.source.one_epoch if isinstance(self.source, Source) else False
+        self._keep_data()
+        data = self.data
+        try:
+            self._load(state)
+            if not isinstance(self.source, DatasetSource):
+                self.ready()
+        except BaseException:
+            if self._other_ids():
+                raise
+            self._drop()
+            self._go_on_with(seed, own_seed)
+            if isinstance(self.source, Source):
+                self.source.one_epoch = one_epoch
+            self.epoch, self.resumed, self.ids, self.data = place["epoch"], place["pipeline"], ids, data
+            self.unchecked, self.inside = None, False
+            raise
+
+    def _load(self, state: Saved) -> None:
+        self._drop()
         if isinstance(self.source, DatasetSource):
             self.source.restore(state.dataset, self.spec)
         elif state.dataset is not None:
@@ -402,6 +457,7 @@ class Run:
         self._go_on_with_seed(state)
         self.epoch = state.epoch
         self.resumed, self.ids = state.pipeline, state.order
+        self.unchecked = self.data = state.data
         self.inside = False
         if self.order is not None or isinstance(self.source, DatasetSource):
             self._pass_ended_epoch()
@@ -410,11 +466,13 @@ class Run:
     def _go_on_with_seed(self, state: Saved) -> None:
         """Replaces the seed of this Loader by that of the saved run, for the order and for random draws."""
         seed = state.seed
-        if isinstance(self.source, Pipeline):
-            if state.pipeline_seed is not None:
-                self.source._go_on_with_seed(state.pipeline_seed)
-        elif seed is None and self.order is None:
+        if seed is None and self.order is None and not isinstance(self.source, Pipeline):
             seed = state.pipeline_seed
+        self._go_on_with(seed, state.pipeline_seed)
+
+    def _go_on_with(self, seed: int | None, pipeline_seed: int | None) -> None:
+        if isinstance(self.source, Pipeline) and pipeline_seed is not None:
+            self.source._go_on_with_seed(pipeline_seed)
         if seed is not None and seed != self.spec.seed:
             self.spec.seed, self.drawn = seed, -1
             if self.order is not None:
@@ -456,6 +514,7 @@ class Run:
         # In a forked child, the session belongs to the parent process. A Pipeline of the user keeps its own position.
         if self._session is not None and self.pipe is not self.source and self._session._pid == os.getpid():
             state = self.place()
+            self._keep_data()
             if state["epoch"] != self.epoch:
                 self._by_index()
             self.epoch, self.resumed = state["epoch"], state["pipeline"]

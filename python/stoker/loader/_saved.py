@@ -35,15 +35,19 @@ class Facts:
     size: int
     shuffle: bool
     seed: int
+    digest: str | None = None  # of the list of samples; None: no list is known, or from a version that did not save it
     groups: dict[str, Any] | None = None  # only for shuffle="groups": a digest of the table, and how its rows are divided among ranks
 
     @staticmethod
     def of(state: Any) -> Facts:
-        if not isinstance(state, dict) or set(state) - {"groups"} != {"size", "shuffle", "seed"}:
+        if not isinstance(state, dict) or set(state) - {"groups", "digest"} != {"size", "shuffle", "seed"}:
             raise StateError('the state is damaged: "dataset" does not hold size, shuffle and seed')
         if not isinstance(state["shuffle"], bool) or not is_whole(state["seed"]):
             raise StateError(f'the state is damaged: "dataset" is {state!r:.200}')
-        return Facts(_whole(state, "size", _MOST_SAMPLES), state["shuffle"], state["seed"], _groups_of(state.get("groups")))
+        found = state.get("digest")
+        if found is not None and not isinstance(found, str):
+            raise StateError(f'the state is damaged: "digest" of "dataset" is {found!r:.100}')
+        return Facts(_whole(state, "size", _MOST_SAMPLES), state["shuffle"], state["seed"], found, _groups_of(state.get("groups")))
 
 
 def _groups_of(state: Any) -> dict[str, Any] | None:
@@ -97,6 +101,20 @@ def digest(ids: array[int]) -> str:
     return hashlib.blake2b(ids, digest_size=8).hexdigest()
 
 
+# The entries of a pipeline's state that describe its data. A state of a Loader between two epochs holds only these.
+OF_DATA = ("shuffle", "block", "size", "streamed", "fingerprint", "files", "runs", "reader", "beside")
+
+
+def _data_of(data: Any) -> dict[str, Any]:
+    if not isinstance(data, dict) or set(data) - set(OF_DATA) or not isinstance(data.get("fingerprint"), str):
+        raise StateError(f'the state is damaged: "data" is {data!r:.200}')
+    try:
+        json.dumps(data, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as e:
+        raise StateError(f'the state is damaged: "data" holds what is no JSON ({e})') from None
+    return data
+
+
 @dataclass
 class Saved:
     """The contents of Loader.state_dict(). pipeline: the state of the library, which checks it further; None at the start of an epoch."""
@@ -106,11 +124,12 @@ class Saved:
     dataset: Facts | None
     order: Ids | None  # None: without a user's order, at the start of an epoch, or from a version that did not save it
     seed: int | None  # seed of the saved run; None: from a version that did not save it
+    data: dict[str, Any] | None  # facts about the data at the start of an epoch; None: in mid-epoch, or from a version without them
     pipeline_seed: int | None  # seed of a Pipeline that the user gave; None: no such Pipeline, or from a version that did not save it
 
     @staticmethod
     def of(state: dict[str, Any]) -> Saved:
-        unknown = set(state) - {"stoker_loader", "epoch", "pipeline", "dataset", "order", "seed", "pipeline_seed", "listed"}
+        unknown = set(state) - {"stoker_loader", "epoch", "pipeline", "dataset", "order", "seed", "pipeline_seed", "listed", "data"}
         if unknown or "pipeline" not in state:
             raise StateError(f"the state is damaged: {f'it holds {min(map(str, unknown))!r}' if unknown else 'pipeline is missing'}")
         if state.get("listed", True) is not True:
@@ -130,5 +149,6 @@ class Saved:
         own = _whole(state, "pipeline_seed", 2**64) if "pipeline_seed" in state else None
         if own is None and pipeline is not None and isinstance(pipeline.get("seed"), (int, str)) and str(pipeline["seed"]).isdigit():
             own = int(pipeline["seed"])
+        data = _data_of(state["data"]) if "data" in state else None
         seed = _whole(state, "seed", 2**63) if "seed" in state else dataset.seed if dataset is not None else None
-        return Saved(epoch, pipeline, dataset, Ids.of(state["order"]) if "order" in state else None, seed, own)
+        return Saved(epoch, pipeline, dataset, Ids.of(state["order"]) if "order" in state else None, seed, data, own)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stoker import _core, fn
+from stoker import _core, _same_data, fn
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
 from stoker.loader import _fields, _targets
@@ -91,6 +91,12 @@ class FilesByIndex:
 
     def __init__(self, files: FileSource) -> None:
         self._paths, self._targets = files.paths or (), files.targets_of
+
+    def digest(self) -> str:
+        """Returns a digest of paths and targets, for states."""
+        targets = self._targets
+        columns = [] if targets is None else list(targets.values()) if isinstance(targets, Mapping) else [targets]
+        return _same_data.digest_of_pairs(self._paths, [value for column in columns for value in _same_data.some_of(column)])
 
     def __len__(self) -> int:
         return len(self._paths)

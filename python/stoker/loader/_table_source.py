@@ -237,6 +237,9 @@ class TableSource(DatasetSource):
         kept = self._kept and [self._kept[0], self._kept[1], self._kept[2].lanes, self._kept[2].block]
         return {**facts, "groups": {"table": self.table.digest(), "now": [window, deal.lanes, deal.block], "kept": kept}}
 
+    def _make_digest(self) -> str:
+        return self.table.digest()
+
     def restore(self, facts: Facts | None, spec: Spec) -> None:
         super().restore(facts, spec)
         assert facts is not None

@@ -595,17 +595,17 @@ class Loader(metaclass=BriefHelp):
             return {"stoker_loader": _STATE, **self._run.state(), **({"listed": True} if self._listed else {})}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from a state, also with another number of ranks."""
+        """Continues from a state, also with another number of ranks. Refuses a state
+        of other data (files, their number, names, labels or order), and keeps
+        the position then. The data may have been moved to another folder."""
         if not isinstance(state, dict) or not is_whole(state.get("stoker_loader")) or state["stoker_loader"] != _STATE:
             raise StateError("this is no state of a Loader, or one of another version")
         with self._one_thread:
             self._generation += 1
             self._untouched = False
-            self._run.load(Saved.of(state))
+            self._run.load(Saved.of(state))  # a refused state changes nothing
             if self._may_list and (state.get("listed") is True) != self._listed:
                 self._listed, self._batches = not self._listed, None
-        if not isinstance(self._run.source, DatasetSource):
-            self._run.ready()
 
     # ---- the rest ----
 

@@ -29,6 +29,11 @@ uint64_t stk__reader_files_fingerprint(const void *shared)
 	return stk__file_list_fingerprint(shared);
 }
 
+uint64_t stk__reader_files_old_fingerprint(const void *shared)
+{
+	return stk__file_list_old_fingerprint(shared);
+}
+
 uint64_t stk__reader_files_digest(const void *shared, int64_t first, int64_t count)
 {
 	return stk__file_list_digest(shared, first, count);

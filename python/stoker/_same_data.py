@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Digests of data sets, by which a state is compared with the data that it is loaded for. They read no files, and stay the same if the data are moved."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+_MOST = 4096  # entries of a list that a digest holds, at equal distances
+_DEPTH = 8  # levels of data sets in data sets
+
+
+def some_of(entries: Sequence[Any]) -> list[Any]:
+    """Returns the entries of a list that its digest holds."""
+    count = len(entries)
+    return [entries[i] for i in range(count)] if count <= _MOST else [entries[i * count // _MOST] for i in range(_MOST)]
+
+
+def digest_of_text(*parts: Any) -> str:
+    import hashlib
+
+    return hashlib.blake2b("\n".join(map(str, parts)).encode(errors="surrogateescape"), digest_size=8).hexdigest()
+
+
+def _plain(value: Any) -> str:
+    """Returns a number as the same text whether it is Python's, NumPy's or torch's, and other values as text only if it is the same in each run."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return repr(value) if isinstance(value, (bool, int, float, str, type(None), list)) else type(value).__name__
+
+
+def _folder_of_all(names: Sequence[str]) -> int:
+    """Returns the length of the folder, with its slash, that starts all names."""
+    first, last = min(names, default=""), max(names, default="")
+    same = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return first.rfind("/", 0, same) + 1
+
+
+def digest_of_pairs(paths: Sequence[Any], targets: Sequence[Any]) -> str:
+    """Returns a digest of paths, without the folder that starts all of them, and of their targets."""
+    names = [os.fsdecode(path) for path in some_of(paths)]
+    cut = _folder_of_all(names) if all(n.startswith("/") or "://" in n for n in names) else 0
+    return digest_of_text(len(paths), *(n[cut:] for n in names), *map(_plain, some_of(targets)))
+
+
+def digest_of_targets(targets: Any, *facts: Any) -> str:
+    """Returns a digest of the targets of arrays, and of other facts about them."""
+    return digest_of_text(*facts, *(() if targets is None else map(_plain, some_of(targets))))
+
+
+def digest_of(dataset: Any, depth: int = 0) -> str | None:
+    """Returns a digest of the list of files of torchvision's folders, also in torch's Subset and ConcatDataset; None for Datasets whose list is not known."""
+    kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(dataset).__mro__}
+    try:
+        if "torchvision.datasets.folder.DatasetFolder" in kinds and len(dataset) == len(dataset.samples):
+            return digest_of_pairs([path for path, _ in dataset.samples], [target for _, target in dataset.samples])
+        if depth < _DEPTH and "torch.utils.data.dataset.Subset" in kinds:
+            return digest_of_text(len(dataset.dataset), digest_of(dataset.dataset, depth + 1), *map(_plain, some_of(dataset.indices)))
+        if depth < _DEPTH and "torch.utils.data.dataset.ConcatDataset" in kinds:
+            return digest_of_text(*(f"{len(part)} {digest_of(part, depth + 1)}" for part in dataset.datasets))
+    except (TypeError, ValueError, AttributeError, IndexError, KeyError):
+        return None  # a subclass may keep other things under these names
+    return None
+
+
+def differ(was: int, is_now: int) -> str:
+    """Returns how the data differ from those of a state: in the number of samples, or else in the digest."""
+    if was != is_now:
+        return f"the state is of a data set of {was} samples; this one has {is_now}"
+    return f"the state is of another data set: it has as many samples ({was}), but other names, labels or indices, or another order"
+
+
+WAY_OUT = "give the data of the run that was saved, or begin a new epoch of these without the state"

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""States and the data that they are loaded for: other files, another number of them or another order are refused, in mid-epoch and between epochs. Data that were
+moved to another folder are the same data."""
+
+import itertools
+import json
+import shutil
+
+import numpy as np
+import pytest
+import robots
+import sound_files
+import tables
+import torch
+import videos
+from PIL import Image
+from stoker import Audio, DataLoader, Loader, Pipeline, fn
+from stoker import transforms as T
+from stoker.errors import StateError
+from support import import_torchvision, tar_of, write_tree
+
+SMALL = [T.Resize((16, 16))]
+CHANGES = ["fewer", "others"]  # a smaller number of samples, and as many other samples
+
+
+FOLDER = []  # for the video that is copied under several names
+
+
+@pytest.fixture(scope="module", autouse=True)
+def folder_of_videos(tmp_path_factory):
+    FOLDER[:] = [tmp_path_factory.mktemp("videos")]
+
+
+def numbers(change):
+    return range(11 if change == "fewer" else 13)
+
+
+def names(change):
+    return [f"{'x' if change == 'others' and i == 7 else 'n'}{i:02}" for i in numbers(change)]
+
+
+def images(root, change):
+    for k, name in enumerate(names(change)):
+        path = root / "ab"[k % 2] / f"{name}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((20, 20, 3), k, np.uint8)).save(path)
+    return sorted(root.glob("*/*.jpg"))
+
+
+def folder(root, change):
+    images(root, change)
+    return Loader(root, 4, transforms=SMALL, shuffle=True, seed=3)
+
+
+def paths(root, change):
+    return Loader([(p, k) for k, p in enumerate(images(root, change))], 4, transforms=SMALL)
+
+
+def turned(root, change):
+    """A list in another order."""
+    found = images(root, None if change == "others" else change)
+    return Loader(found[::-1] if change == "others" else found, 4, transforms=SMALL)
+
+
+def sampled(root, change):
+    images(root, change)
+    return Loader(root, 4, transforms=SMALL, sampler=lambda epoch: [(i + epoch) % 11 for i in range(11)])
+
+
+def bucketed(root, change):
+    return Loader([(p, 0) for p in images(root, change)], 4, transforms=SMALL, bucket_by="aspect_ratio", shuffle=True, seed=2)
+
+
+def tars(root, change):
+    members = [(f"{k:04}{name}.{e}", d) for k, name in enumerate(names(change)) for e, d in (("jpg", jpeg(k)), ("cls", b"1"))]
+    if change == "others":
+        members[4:6] = [(f"0002.{e}", d) for e, d in (("jpg", jpeg(200, 40)), ("cls", b"1"))]
+    root.mkdir(parents=True)
+    for n in range(2):
+        (root / f"{n}.tar").write_bytes(tar_of(members[14 * n : 14 * (n + 1)]))
+    return Loader(root, 4, transforms=SMALL, shuffle=True, seed=3)
+
+
+def jpeg(value, side=20):
+    import io
+
+    out = io.BytesIO()
+    Image.fromarray(np.full((side, side, 3), value, np.uint8)).save(out, "JPEG")
+    return out.getvalue()
+
+
+def torchvision_folder(root, change):
+    images(root, change)
+    tv = import_torchvision()
+    return Loader(tv.datasets.ImageFolder(root, loader=load), 4, transforms=SMALL, shuffle=True, seed=1)
+
+
+def load(path):
+    with Image.open(path) as image:
+        return image.convert("RGB")
+
+
+def subset(root, change):
+    ids = [(5 * i) % 13 for i in range(11 if change == "fewer" else 12)]
+    ids = ids[::-1] if change == "others" else ids
+    images(root, None)
+    tv = import_torchvision()
+    return Loader(torch.utils.data.Subset(tv.datasets.ImageFolder(root, loader=load), ids), 4, transforms=SMALL)
+
+
+class Numbers:
+    """A Dataset whose list of samples is not known."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def __len__(self):
+        return self.size
+
+    def __getitem__(self, i):
+        return np.full((4, 4, 3), i, np.uint8), i
+
+
+def dataset(root, change):
+    return Loader(Numbers(len(numbers(change))), 4, shuffle=True, seed=5)
+
+
+def arrays(root, change):
+    n = len(numbers(change))
+    return Loader((np.zeros((n, 8, 8, 3), np.uint8), np.arange(n)[:: -1 if change == "others" else 1]), 4)
+
+
+def table(root, change, **more):
+    rng = np.random.default_rng(1)
+    sizes = {"fewer": (25, 8), "others": (8, 25, 31)}.get(change, (25, 31, 8))
+    return Loader(tables.write_table(root, rng, sizes), 4, transforms=SMALL, **more)
+
+
+def groups(root, change):
+    return table(root, change, shuffle="groups", seed=3)
+
+
+def clips(root, change):
+    video = videos.make(FOLDER[0], "h264_small.mp4").read_bytes()
+    for k, name in enumerate(names(change)):
+        path = root / "ab"[k % 2] / f"{name}.mp4"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(video)
+    return Loader(root, 4, frames=2, transforms=SMALL)
+
+
+def sounds(root, change):
+    rng = np.random.default_rng(1)
+    found = []
+    root.mkdir(parents=True)
+    for name in names(change):
+        found.append(root / f"{name}.wav")
+        found[-1].write_bytes(sound_files.pcm16(rng, 400))
+    return Loader([(p, 0) for p in found], 4, fields={"audio": Audio(rate=16000), "label": None})
+
+
+def pipeline(root, change):
+    found = images(root, change)
+    pipe = Pipeline(4, 2, None, seed=7)
+    with pipe:
+        data, label = fn.readers.file(files=[str(p) for p in found], random_shuffle=True, name="Reader")
+        pipe.set_outputs(fn.decoders.image(data), label)
+    return Loader(pipe, fields=["image", "label"])
+
+
+def several_readers(root, change):
+    found = images(root, change)
+    pipe = Pipeline(4, 2, None, seed=7)
+    with pipe:
+        data, label = fn.readers.file(files=[str(p) for p in found[:10]], name="A")
+        more, _ = fn.readers.file(files=[str(p) for p in found], name="B")
+        pipe.set_outputs(fn.decoders.image(data), label, fn.decoders.image(more))
+    return Loader(pipe, fields=["image", "label", "more"])
+
+
+def video_pipeline(root, change):
+    clips(root, change).close()
+    pipe = Pipeline(4, 2, None, seed=7)
+    with pipe:
+        pipe.set_outputs(fn.readers.video(filenames=[str(p) for p in sorted(root.glob("*/*.mp4"))], sequence_length=10))
+    return Loader(pipe, fields=["image"])
+
+
+def robot(root, change):
+    lengths = {"fewer": (7, 12), "others": (12, 7, 5)}.get(change, (7, 12, 5))
+    robots.make(root, lengths)
+    return Loader.from_lerobot(root, 4, shuffle=True, seed=2)
+
+
+def mixture(root, change):
+    parts = {"files": (folder(root / "f", change), 2), "numbers": (Loader(Numbers(9), 4), 1)}
+    return Loader.mix(parts, epoch="files")
+
+
+def loader_of_torch(root, change):
+    images(root, change)
+    tv = import_torchvision()
+    data = tv.datasets.ImageFolder(root, transform=tv.transforms.v2.Compose([tv.transforms.v2.Resize((8, 8)), tv.transforms.v2.ToImage()]))
+    return DataLoader(data, 4, shuffle=True, generator=torch.Generator().manual_seed(3))
+
+
+KINDS = [folder, paths, turned, sampled, bucketed, tars, torchvision_folder, subset, dataset, arrays, table, groups, sounds, pipeline]
+KINDS += [several_readers, robot, mixture, loader_of_torch, pytest.param(clips, marks=videos.needs_video)]
+KINDS += [pytest.param(video_pipeline, marks=videos.needs_video)]
+
+
+def take(loader, count):
+    return [plain(batch) for batch in itertools.islice(loader, count)]
+
+
+def plain(batch):
+    """Returns the numbers of a batch, for comparisons."""
+    parts = batch.values() if isinstance(batch, dict) else batch
+    return [p.tolist() if hasattr(p, "tolist") else p for p in parts]
+
+
+def state_after(loader, where):
+    """Returns a state before the first batch, in mid-epoch, or between two epochs, and the two batches after it."""
+    if where == "between":
+        take(loader, None)
+    running = iter(loader) if where == "inside" else loader
+    if where == "inside":
+        next(running)
+    state = json.loads(json.dumps(loader.state_dict()))
+    return state, take(running, 2)
+
+
+def close(loader):
+    if hasattr(loader, "close"):
+        loader.close()
+
+
+@pytest.mark.parametrize("where", ["begin", "inside", "between"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_of_other_data_is_refused(tmp_path, kind, where):
+    loader = kind(tmp_path / "old" / "data", None)
+    state, rest = state_after(loader, where)
+    close(loader)
+    for change in CHANGES:
+        if kind is dataset and change == "others":
+            continue  # the samples of a Dataset are not known without reading them
+        other = kind(tmp_path / change / "data", change)
+        before = other.state_dict()
+        with pytest.raises(StateError, match=r"give the (data|sampler|episodes)|other ids|as many samples"):
+            other.load_state_dict(state)
+        if kind not in (sampled, bucketed):  # which refuse to run until they give the ids of the saved run
+            assert other.state_dict() == before
+            assert take(other, 1)
+        close(other)
+    moved = kind(tmp_path / "moved" / "to" / "data", None)
+    moved.load_state_dict(state)
+    assert take(moved, 2) == rest
+    close(moved)
+
+
+@pytest.mark.parametrize("where", ["inside", "between"])
+@pytest.mark.parametrize("kind", [folder, paths, dataset, arrays, table, robot, loader_of_torch])
+def test_a_state_without_facts_about_the_data_is_loaded(tmp_path, kind, where):
+    """Earlier versions did not save them."""
+    loader = kind(tmp_path / "data", None)
+    state, rest = state_after(loader, where)
+    for name in ("data", "digest", "data_size", "data_digest"):
+        if kind is not loader_of_torch or name != "digest":  # there it is that of the order
+            state.pop(name, None)
+        state.get("dataset", {}).pop(name, None) if isinstance(state.get("dataset"), dict) else None
+    shutil.rmtree(tmp_path / "data", ignore_errors=True)
+    again = kind(tmp_path / "data", None)
+    again.load_state_dict(state)
+    assert take(again, 2) == rest
+    close(loader)
+    close(again)
+
+
+def test_a_refused_state_leaves_a_loader_where_it_is(tmp_path):
+    """A program that catches the error continues with the batch that comes next, and with its own seed."""
+    state, _ = state_after(folder(tmp_path / "a", "fewer"), "inside")
+    write_tree(tmp_path / "b", np.random.default_rng(2), 2, 9)
+    loader, twin = (Loader(tmp_path / "b", 4, transforms=SMALL, shuffle=True, seed=9) for _ in range(2))
+    assert take(loader, 2) == take(twin, 2)
+    place = loader.state_dict()
+    with pytest.raises(StateError, match="more than when the state was saved"):
+        loader.load_state_dict(state)
+    assert loader.state_dict() == place
+    twin.load_state_dict(place)
+    assert take(loader, None) == take(twin, None)
+
+
+@pytest.mark.parametrize(
+    "change", [{"data": 3}, {"data": {}}, {"data": {"fingerprint": 3}}, {"data": {"fingerprint": "0" * 16, "size": float("nan")}}]
+)
+def test_damaged_facts_about_the_data_are_refused(tmp_path, change):
+    loader = folder(tmp_path / "a", None)
+    with pytest.raises(StateError, match="damaged"):
+        loader.load_state_dict({**loader.state_dict(), **change})
+    assert take(loader, 1)
