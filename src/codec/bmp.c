@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * BMP of Windows and OS/2: 1, 4, 8, 16, 24 and 32 bits, palettes, bit fields, run lengths, either order of rows. Rows have a fixed size, so that
- * a window costs only its own rows; run-length coded ones are unpacked whole, to a byte a pixel. */
+ * BMP of Windows and OS/2: 1, 4, 8, 16, 24 and 32 bits per pixel, palettes, bit fields, run lengths, rows in either order. Rows have a fixed size, so a
+ * window only reads its own rows. Run-length coded images are unpacked as a whole, to a byte per pixel. */
 #include "codec/bytes.h"
 #include "codec/codec_impl.h"
 #include "codec/convert.h"
@@ -10,7 +10,7 @@
 enum { FILE_HEADER = 14, CORE_HEADER = 12, INFO_HEADER = 40, OS2_HEADER = 64, MOST_COLORS = 256, CHUNK = 64 };
 enum { PLAIN = 0, RLE8 = 1, RLE4 = 2, BIT_FIELDS = 3, ALPHA_BIT_FIELDS = 6, OS2_HUFFMAN = 3, OS2_RLE24 = 4 };
 
-/* A channel's bits in a pixel: (pixel & mask) >> shift, of 0..max. */
+/* The bits of a channel in a pixel: (pixel & mask) >> shift gives a value from 0 to max. */
 struct field {
 	uint32_t mask, shift, max;
 };
@@ -20,10 +20,11 @@ struct bmp {
 	uint32_t bits, compression, offset;
 	bool top_down;
 	bool gray;          /* all colours of the palette are gray */
-	bool short_palette; /* the pixels begin before the end of the palette that the header announces */
+	bool short_palette; /* the pixels begin before the end of the palette whose size the header states */
 	struct field field[4];
-	int colors;                      /* number of colours of the palette that the file has; 0 if pixels are not indices (bits > 8) */
-	uint8_t palette[MOST_COLORS][3]; /* red, green, blue; colours that the file does not have are black */
+	int colors;                      /* number of colours of the palette that are in the file; 0 if the file has no palette (bits >
+	                                  * 8) */
+	uint8_t palette[MOST_COLORS][3]; /* red, green, blue; colours that are not in the file are black */
 };
 
 static bool bmp_probe(const uint8_t *data, size_t size)
@@ -41,7 +42,7 @@ static struct field field_of(uint32_t mask)
 	return f;
 }
 
-/* Reads bit fields, which follow a header of 40 bytes, or are in a longer header at the same place. */
+/* Reads the bit fields. They follow a header of 40 bytes, or are at the same offset inside a longer header. */
 static enum stk_status read_fields(struct bmp *b, const uint8_t *data, size_t size, uint32_t header, struct stk_error *err)
 {
 	static const uint32_t of16[] = {0x7c00, 0x3e0, 0x1f}, of32[] = {0xff0000, 0xff00, 0xff};
@@ -72,9 +73,9 @@ static bool is_indexed(const struct bmp *b)
 	return b->bits <= 8;
 }
 
-/* Checks the offset of the pixels. The header ends at header_end; `bytes` bytes of colours or masks follow, each of `each` bytes. Some programs forget
- * them and write the header's end, or 0, as the offset: like Pillow, this then takes the end of the colours or masks. Any other offset inside them is
- * refused, except after a whole colour of a palette: the palette is then shorter than the header says. */
+/* Checks the offset of the pixels, b->offset. The header ends at header_end and is followed by `bytes` bytes of colours or masks, of `each` bytes each. Some
+ * programs do not count these and write the header's end, or 0, as the offset. As in Pillow, the pixels are then expected after the colours or masks. Any
+ * other offset inside them is refused, unless it is after a whole colour of a palette: then the palette is shorter than the header says. */
 static enum stk_status place_pixels(struct bmp *b, uint64_t header_end, uint64_t bytes, uint32_t each, struct stk_error *err)
 {
 	bool palette = is_indexed(b);
@@ -134,11 +135,11 @@ static uint64_t row_bytes(const struct bmp *b)
 	return ((uint64_t)b->width * b->bits + 31) / 32 * 4;
 }
 
-/* Two bytes make up to 255 pixels. Runs may also skip any number of pixels, so that a few bytes could claim all memory: an image of more than FREE_PIXELS
- * must have one byte for every PIXELS_A_BYTE pixels. */
+/* Limits images that claim more memory than their file justifies. Two bytes can make up to 255 pixels, and codes that skip pixels need no bytes for them. So
+ * an image of more than FREE_PIXELS pixels must have at least one byte for every PIXELS_A_BYTE pixels. */
 enum { FREE_PIXELS = 1 << 22, PIXELS_A_BYTE = 1024 };
 
-/* Reads the extents and the kind of pixels; *header: bytes of the info header. */
+/* Reads the extents and the format of pixels. *header: set to the size in bytes of the info header. */
 static enum stk_status read_header(struct bmp *b, const uint8_t *data, size_t size, uint32_t *header, struct stk_error *err)
 {
 	if (size < FILE_HEADER + CORE_HEADER)
@@ -187,7 +188,7 @@ static enum stk_status read_bmp(struct bmp *b, const uint8_t *data, size_t size,
 		return read_palette(b, data, size, header, err);
 	if (b->bits != 24 && (s = read_fields(b, data, size, header, err)))
 		return s;
-	/* Masks that follow the header; longer headers contain them. */
+	/* Masks that follow the header. A longer header contains them. */
 	uint64_t masks = header != INFO_HEADER ? 0 : b->compression == BIT_FIELDS ? 12 : b->compression == ALPHA_BIT_FIELDS ? 16 : 0;
 	return place_pixels(b, FILE_HEADER + (uint64_t)header, masks, 1, err);
 }
@@ -218,14 +219,15 @@ static enum stk_status bmp_peek(const uint8_t *data, size_t size, struct stk_ima
 
 /* ---- run lengths ---- */
 
-/* The target of runs: indices of colours, in rows from the bottom up. */
+/* The image to which runs are unpacked: indices into the palette, row by row from the bottom up, and the position of the next pixel. */
 struct runs {
 	const struct bmp *b;
 	uint8_t *index;
 	int64_t x, y;
 };
 
-/* Writes a run. Runs may pass the end of a row, as encoders pad them; none may begin below the last row. */
+/* Writes a run of `count` pixels, which alternate between `even` and `odd`. A run may exceed the end of a row, since encoders pad rows, but must not begin
+ * outside of the image. Returns false if it does. */
 static bool put_run(struct runs *r, int count, uint8_t even, uint8_t odd)
 {
 	if (r->y >= r->b->height)
@@ -237,7 +239,7 @@ static bool put_run(struct runs *r, int count, uint8_t even, uint8_t odd)
 	return true;
 }
 
-/* Writes pixels that are stored directly, two a byte if they have 4 bits. Returns false if they go beyond the data. */
+/* Writes pixels that are stored directly, two per byte if they have 4 bits. *after: set to the byte after them. Returns false if they exceed the data. */
 static bool put_literal(struct runs *r, const uint8_t *data, const uint8_t *end, int count, const uint8_t **after)
 {
 	bool four = r->b->compression == RLE4;
@@ -253,7 +255,7 @@ static bool put_literal(struct runs *r, const uint8_t *data, const uint8_t *end,
 	return true;
 }
 
-/* Returns false if the data ends before the image is complete, or leaves the image. */
+/* Unpacks all runs. Returns false if the data ends before the image is complete, or if a run is outside of the image. */
 static bool unpack_runs(struct runs *r, const uint8_t *p, const uint8_t *end)
 {
 	while (end - p >= 2) {
@@ -278,7 +280,8 @@ static bool unpack_runs(struct runs *r, const uint8_t *p, const uint8_t *end)
 			return false;
 		}
 	}
-	return r->y >= r->b->height || (r->y == r->b->height - 1 && r->x >= r->b->width); /* only the end mark may be missing */
+	return r->y >= r->b->height || (r->y == r->b->height - 1 && r->x >= r->b->width); /* the mark at the end may be missing, but
+	                                                                                   * nothing else */
 }
 
 /* ---- rows ---- */
@@ -300,7 +303,7 @@ static uint8_t channel_of(uint32_t pixel, const struct field *f)
 	return f->max ? (uint8_t)(((uint64_t)((pixel & f->mask) >> f->shift) * 255 + f->max / 2) / f->max) : 0;
 }
 
-/* Loads n pixels from column x on, in the format of pixels_of. index_bits: bits of an index, if there is a palette. */
+/* Loads n pixels from column x on, in the format of pixels_of. index_bits: number of bits of an index into the palette, if there is a palette. */
 static void load_pixels(const struct bmp *b, const uint8_t *row, uint32_t index_bits, int32_t x, int n, uint8_t *out)
 {
 	int channels = channels_of(b);
@@ -321,7 +324,7 @@ static void load_pixels(const struct bmp *b, const uint8_t *row, uint32_t index_
 	}
 }
 
-/* Refuses indices of colours that a short palette lacks: the file contradicts itself, and readers differ. */
+/* Refuses indices of colours that are missing in a short palette: the file contradicts itself, and programs read it differently. */
 static enum stk_status check_indices(const struct bmp *b, const uint8_t *rows, ptrdiff_t stride, uint32_t index_bits, struct stk_error *err)
 {
 	for (int32_t y = 0; b->short_palette && y < b->height; y++)
@@ -333,7 +336,7 @@ static enum stk_status check_indices(const struct bmp *b, const uint8_t *rows, p
 	return STK_OK;
 }
 
-/* Converts the window from rows that begin at `first` and are `stride` bytes apart, downwards in the image. */
+/* Converts the window. first: address of the image's first row; stride: bytes from a row to the one below it. */
 static void put_window(const struct bmp *b, const uint8_t *first, ptrdiff_t stride, uint32_t index_bits, const struct stk_decode *rq)
 {
 	const struct stk_rect *w = &rq->window;
@@ -355,7 +358,7 @@ static enum stk_status decode_runs(const struct bmp *b, struct stk_decoder *d, c
 	struct runs r = {.b = b, .index = stk__arena_take(d->scratch, pixels)};
 	if (!r.index)
 		return stk__fail(err, STK_NO_MEMORY, "no memory for a BMP of %dx%d", b->width, b->height);
-	memset(r.index, 0, pixels); /* skipped pixels have the first colour */
+	memset(r.index, 0, pixels); /* pixels that are skipped have the first colour */
 	if (b->offset > rq->size || !unpack_runs(&r, rq->data + b->offset, rq->data + rq->size))
 		return stk__fail(err, STK_CORRUPT, "a damaged or truncated BMP: its run lengths do not end with the image");
 	enum stk_status s = check_indices(b, r.index, b->width, 8, err);
@@ -374,7 +377,7 @@ static enum stk_status bmp_decode(struct stk_decoder *d, const struct stk_decode
 		return stk__fail(err, STK_INVALID, "the image's info was read from another image");
 	if (is_packed(&b))
 		return decode_runs(&b, d, rq, err);
-	/* The padding of the last row may be missing. */
+	/* The padding after the last row may be missing. */
 	uint64_t stride = row_bytes(&b), last = ((uint64_t)b.width * b.bits + 7) / 8, rows = (uint64_t)b.height - 1;
 	uint64_t room = rq->size > b.offset ? rq->size - b.offset : 0;
 	if (room < last || (room - last) / stride < rows)

@@ -12,12 +12,12 @@
 enum { DEFAULT_MAX_SCANS = 256, SHOWN_BYTES = 16 };
 #define DEFAULT_MAX_PIXELS (INT64_C(1) << 28)
 
-/* The codecs in order of priority. To add one, add its file and its name here. */
+/* The codecs in order of priority. To add a codec, add its file and its name here. */
 static const struct stk_codec *const codecs[] = {
 	&stk__codec_jpeg, &stk__codec_png, &stk__codec_webp, &stk__codec_tiff, &stk__codec_bmp, &stk__codec_pnm};
 enum { CODECS = sizeof codecs / sizeof *codecs };
 
-/* Writes the titles of the formats that this build decodes: "JPEG, PNG or BMP". */
+/* Writes the titles of the formats that this build decodes, for example "JPEG, PNG or BMP". */
 static void list_titles(char *text, size_t size)
 {
 	size_t n = 0;
@@ -65,7 +65,7 @@ struct stk_codec_limits stk__codec_limits(bool lenient)
 static enum stk_status check_limits(const struct stk_codec_limits *limits, const struct stk_image_info *info, struct stk_error *err)
 {
 	int64_t max = limits && limits->max_pixels > 0 ? limits->max_pixels : DEFAULT_MAX_PIXELS;
-	/* A pixel of many bands counts for as many pixels as its memory holds pixels of four channels of 16 bits. */
+	/* A pixel counts once for every 8 bytes that it has (four 16-bit channels), rounded up. So images with many bands have fewer pixels. */
 	int64_t weight = ((int64_t)info->channels * (int64_t)stk_dtype_size(info->dtype) + 7) / 8;
 	if ((int64_t)info->width * info->height <= max / weight)
 		return STK_OK;
@@ -136,7 +136,7 @@ void stk__decoder_destroy(struct stk_decoder *d)
 	stk__free(d);
 }
 
-/* Decodes the image as stored into scratch, then copies it to dst in its orientation. */
+/* Decodes the image as stored to scratch memory, then copies it to dst in its orientation. */
 static enum stk_status decode_turned(struct stk_decoder *d, const struct stk_decode *rq, struct stk_error *err)
 {
 	const struct stk_image_info *info = rq->info;
@@ -189,12 +189,12 @@ enum stk_status stk__image_decode(struct stk_decoder *d, const struct stk_decode
 	enum stk_status status = check_limits(&d->limits, rq->info, err);
 	if (status)
 		return status;
-	/* The header decides whether the memory is enough, so that every decoder refuses the same files. */
+	/* The need for memory is computed from the header, so that every decoder refuses the same files. */
 	if (!stk__arena_allows(d->scratch, stk__image_memory(rq)))
 		return stk__fail(err, STK_NO_MEMORY, "no memory to decode an image of %dx%d", rq->info->width, rq->info->height);
 	struct stk_arena_mark mark = stk__arena_mark(d->scratch);
 	status = turns(rq) ? decode_turned(d, rq, err) : rq->info->codec->decode(d, rq, err);
 	stk__arena_release(d->scratch, mark);
-	/* A cancelled codec leaves rows undecoded and returns any status. */
+	/* A codec that was cancelled leaves rows undecoded and may return any status. */
 	return stk__cancelled(rq->cancel) ? stk__fail(err, STK_CANCELLED, "the decode was cancelled") : status;
 }

@@ -2,12 +2,12 @@
  *
  * Reads image files: first the header, then the pixels of a window into the caller's memory.
  *
- * Codecs are tables of functions, asked in order of priority. The first whose probe accepts the leading bytes takes the file; if it cannot decode this file
- * (STK_UNSUPPORTED), the next one is asked. Decoding a window equals decoding everything and then cropping, bit for bit.
+ * Codecs are tables of functions, which are tried in order of priority. The first one whose probe accepts the file's first bytes is asked to read it; if it
+ * does not support this file (STK_UNSUPPORTED), the next one is. Decoding a window gives the same bits as decoding everything and cropping.
  *
  * JPEG: every decoder outputs libjpeg-turbo's pixels (islow, triangle upsampling); the environment variable STOKER_JPEG (libjpeg-turbo or stoker) chooses
- * one. A file without EOI counts as truncated for every window. Other damage is found in the rows down to the window's last one (in each scan of a
- * progressive file; libjpeg-turbo finds all damage of progressive files that it decodes). Other conversions: codec/convert.h. */
+ * one. A file without EOI counts as truncated for every window. Other damage is found in all rows down to the window's last one (in each scan of a
+ * progressive file; if libjpeg-turbo decodes a progressive file, all damage is found). Conversions of other formats: codec/convert.h. */
 #ifndef STK_CODEC_CODEC_H
 #define STK_CODEC_CODEC_H
 
@@ -19,31 +19,32 @@ struct stk_codec;
 
 /* The contents of the header, which are read before anything is allocated. */
 struct stk_image_info {
-	const struct stk_codec *codec; /* the codec that takes the file */
+	const struct stk_codec *codec; /* the codec that accepted the file */
 	const char *format;            /* "jpeg", "png", "bmp", "pnm", "tiff", "webp" */
 	int32_t width, height;         /* pixels as stored, before `orientation` is applied */
-	int32_t channels; /* as stored: 1 gray, 2 gray + alpha, 3, 4 (CMYK or alpha); more: bands, of which the first three are red, green, blue */
-	int32_t bits;         /* bits of a channel: 8 or 16, or 32 of floats */
+	int32_t channels;     /* as stored: 1 gray, 2 gray + alpha, 3 colours, 4 CMYK or colours + alpha; more: bands, of which the first
+	                   * three are red, green, blue */
+	int32_t bits;         /* bits of a channel: 8 or 16, or 32 for floats */
 	enum stk_dtype dtype; /* type in which pixels are decoded without loss: UINT8, UINT16, INT16 or FLOAT */
-	bool measured;        /* the values are measurements and not a picture: floats, signed numbers, or bands without colours */
-	int32_t orientation;  /* EXIF's 1..8; 1 when absent or invalid */
+	bool measured;        /* the values are measurements rather than a picture: floats, signed integers, or bands without colours */
+	int32_t orientation;  /* orientation 1..8 from EXIF; 1 if absent or invalid */
 	bool progressive;
-	size_t memory; /* bytes that the codec takes to decode the file; for stk__image_memory */
+	size_t memory; /* maximum number of bytes that the codec needs to decode the file; see stk__image_memory */
 };
 
-/* Limits that are checked against the header before a decode takes memory. */
+/* Limits that the header must meet before a decode takes memory. */
 struct stk_codec_limits {
 	int64_t max_pixels; /* STOKER_MAX_IMAGE_SIZE; 0: the default, 2^28 */
-	int32_t max_scans;  /* STOKER_MAX_JPEG_SCANS; 0: the default, 256. Also limits the work of scans: stk__jpeg_visits_allowed */
-	bool lenient;       /* strict=False: libjpeg's data-losing warnings are not errors */
+	int32_t max_scans;  /* STOKER_MAX_JPEG_SCANS; 0: the default, 256. It also limits how many blocks all scans visit
+	                     * (stk__jpeg_visits_allowed) */
+	bool lenient;       /* strict=False: warnings of libjpeg about lost data are not errors */
 };
 
 /* Returns the limits that the environment sets. Call stk__environment_check first. */
 struct stk_codec_limits stk__codec_limits(bool lenient);
 
-/* Reads the header. STK_CORRUPT: not an image, or damaged; the message names what the file is instead, or shows how its bytes begin.
- * STK_UNSUPPORTED: an image or a video of a kind that is not decoded; the message says what to convert it to.
- * STK_LIMIT: too large. Any thread; allocates nothing. */
+/* Reads the header. STK_CORRUPT: not an image, or damaged; the message names what the file is instead, or shows its first bytes. STK_UNSUPPORTED: an image
+ * or a video of a format that is not decoded; the message says what to convert it to. STK_LIMIT: too large. Any thread may call this; it allocates nothing. */
 STK_MUST_USE enum stk_status stk__image_peek(
 	const uint8_t *data, size_t size, const struct stk_codec_limits *limits, struct stk_image_info *info, struct stk_error *err);
 
@@ -55,16 +56,16 @@ enum { STK_IMAGE_GLOBS = 9 };
  * some of the formats. */
 extern const char *const stk__image_globs[STK_IMAGE_GLOBS];
 
-/* Returns the extent that users see: width and height are exchanged for orientations 5..8 if `orient`. */
+/* Returns the extents that users see. If `orient`, width and height are exchanged for orientations 5..8. */
 void stk__image_extent(const struct stk_image_info *info, bool orient, int32_t *width, int32_t *height);
 
-/* Returns the extent along an axis at 1/denom of the size, where 0 and 1 stand for the full size: rounded up, as libjpeg does. */
+/* Returns an extent at 1/denom of the size, rounded up as by libjpeg. denom 0 and 1 stand for the full size. */
 static inline int32_t stk__image_scaled(int32_t pixels, int32_t denom)
 {
 	return denom > 1 ? pixels / denom + (pixels % denom != 0) : pixels;
 }
 
-/* Returns the number of channels of the decoded image: 3, 1 for GRAY, the file's own for ANY_DATA. */
+/* Returns the number of channels of the decoded image: 3, or 1 for GRAY, or those of the file for ANY_DATA. */
 int32_t stk__image_channels(const struct stk_image_info *info, enum stk_image_type type);
 
 struct stk_decode {
@@ -73,24 +74,25 @@ struct stk_decode {
 	const struct stk_image_info *info;
 	enum stk_image_type type;
 	bool orient;                     /* apply EXIF's orientation; window is then in oriented pixels */
-	int32_t denom;                   /* 2, 4, 8: the image is decoded at 1/denom of its size (only JPEG); 0 or 1: at full size */
+	int32_t denom;                   /* 2, 4 or 8: decodes the image at 1/denom of its size (only JPEG); 0 or 1: at full size */
 	struct stk_rect window;          /* inside the image, in pixels of the decoded size */
-	struct stk_image dst;            /* window.w x window.h, interleaved, of info->dtype or UINT8; no memory outside is written */
-	const struct stk_cancel *cancel; /* decoders check this between rows, and stop if it is set; nullable */
+	struct stk_image dst;            /* window.w x window.h pixels, interleaved, of type info->dtype or UINT8; no other memory is
+	                                  * written */
+	const struct stk_cancel *cancel; /* decoders check this between rows, and stop if it is set; may be NULL */
 };
 
-/* Returns the most bytes that this decode takes, with any decoder, in addition to the file, dst, and the text and profiles of a PNG. */
+/* Returns the maximum number of bytes that this decode takes, with any decoder. Does not count the file, dst, or the text and profiles of a PNG. */
 size_t stk__image_memory(const struct stk_decode *request);
 
-/* Each worker has one decoder, which keeps libjpeg objects, and Huffman tables by content. Only its owner may use it. Decodes take their memory from the
- * owner's `scratch`, within its limit; the arena must outlive the decoder. */
+/* A decoder. Each worker has one, and no other thread may use it. It keeps libjpeg objects, and Huffman tables for later files with the same tables. Decodes
+ * take memory from the worker's arena `scratch`, within its limit; the arena must outlive the decoder. */
 struct stk_decoder;
 STK_MUST_USE enum stk_status stk__decoder_create(
 	const struct stk_codec_limits *limits, unsigned cpu, struct stk_arena *scratch, struct stk_decoder **out, struct stk_error *err);
 void stk__decoder_destroy(struct stk_decoder *d);
 
-/* Decodes. STK_CORRUPT for damaged or truncated data, with the offset if it is known; STK_NO_MEMORY also if the limit of the scratch is reached. After a
- * failure dst holds garbage. STK_CANCELLED after request->cancel was set. */
+/* Decodes. STK_CORRUPT: damaged or truncated data; the message has the offset if it is known. STK_NO_MEMORY: also if the limit of the scratch arena is
+ * reached. STK_CANCELLED: request->cancel was set. After a failure the pixels in dst are undefined. */
 STK_MUST_USE enum stk_status stk__image_decode(struct stk_decoder *d, const struct stk_decode *request, struct stk_error *err);
 
 #endif

@@ -7,14 +7,16 @@
 #include "base/memory.h"
 #include "codec/codec.h"
 
-/* A codec. decode is NULL if this build recognises the format and cannot decode it; peek's error then says so. peek fills all of info except `codec` and
- * `format`, and fills `dtype` only if it does not follow from `bits`; it checks no limits. decode gets a window and a dst as stored in the file (the caller
- * handles orientation); the window is not empty and lies inside the image. decode may take any memory from d->scratch, which the caller releases. After
- * request->cancel is set, decode returns within some milliseconds, with any status. */
+/* A codec.
+ *
+ * decode is NULL if this build recognises the format but cannot decode it; peek's error then says so. peek fills in all of info except `codec` and `format`,
+ * and `dtype` only if it does not follow from `bits`; it does not check limits. decode gets a window and a dst as stored in the file (the caller handles
+ * orientation); the window is inside the image and not empty. decode may take memory from d->scratch without releasing it, since the caller does that.
+ * Within some milliseconds after request->cancel is set, decode returns, with any status. */
 struct stk_codec {
 	const char *format, *title; /* "jpeg"; "JPEG" */
-	const char *const *endings; /* endings of file names, in lower case; the list ends with NULL */
-	bool scales;                /* decodes at 1/2, 1/4 and 1/8 of the size */
+	const char *const *endings; /* endings of file names, in lower case; ends with NULL */
+	bool scales;                /* can decode at 1/2, 1/4 and 1/8 of the size */
 	bool (*probe)(const uint8_t *data, size_t size);
 	enum stk_status (*peek)(const uint8_t *data, size_t size, struct stk_image_info *info, struct stk_error *err);
 	enum stk_status (*decode)(struct stk_decoder *d, const struct stk_decode *request, struct stk_error *err);
@@ -22,7 +24,7 @@ struct stk_codec {
 
 extern const struct stk_codec stk__codec_jpeg, stk__codec_png, stk__codec_bmp, stk__codec_pnm, stk__codec_tiff, stk__codec_webp;
 
-/* Returns the most that an arena takes for a block of `size` bytes. */
+/* Returns the maximum number of bytes that an arena uses for a block of `size` bytes. */
 static inline size_t stk__scratch_bytes(size_t size)
 {
 	return size + STK_ARENA_SLACK + STK_CACHE_LINE;

@@ -8,7 +8,7 @@
 
 enum { CHUNK = 64 };
 
-/* A chunk of pixels in the source's scale: c[0..2] red green blue or c[0] gray, c[3] alpha; or C M Y K. */
+/* A chunk of pixels in the source's scale. c[0..2] are red, green and blue, or c[0] is gray; c[3] is alpha. For CMYK, c has C, M, Y and K. */
 struct chunk {
 	int32_t c[4][CHUNK];
 };
@@ -44,7 +44,7 @@ static void store(const struct chunk *p, const int *order, void *dst, bool wide,
 	}
 }
 
-/* Returns the product of two fractions of 255, truncated as in DALI; Pillow rounds it. */
+/* Returns a * b / 255, where 255 stands for 1. Truncates as DALI does; Pillow rounds. */
 static int32_t product(int32_t a, int32_t b)
 {
 	return a * b / 255;
@@ -70,7 +70,7 @@ static void gray_to_rgb(struct chunk *p, int n)
 	memcpy(p->c[2], p->c[0], (size_t)n * sizeof(int32_t));
 }
 
-/* Computes gray in float32 and in this order, as DALI does for PNGs. above: added before the result is truncated. */
+/* Computes gray in float32, in this order of operations, as DALI does for PNGs. above: added before the result is truncated. */
 static void rgb_to_gray(struct chunk *p, float above, int n)
 {
 	for (int i = 0; i < n; i++)
@@ -87,7 +87,7 @@ static void rgb_to_ycbcr(struct chunk *p, float unit, int n)
 	}
 }
 
-/* Converts to any type except ANY_DATA. Afterwards p holds 3 channels, or 1 for gray. */
+/* Converts to any type except ANY_DATA. Afterwards p has 3 channels, or 1 for gray. */
 static void convert_chunk(struct chunk *p, enum stk_pixels from, enum stk_image_type to, float unit, enum stk_gray rule, int n)
 {
 	bool gray = from == STK_PIXELS_GRAY || from == STK_PIXELS_GRAY_ALPHA;
@@ -106,7 +106,7 @@ static float value_at(const void *row, enum stk_dtype dtype, int i)
 	return dtype == STK_FLOAT ? ((const float *)row)[i] : (float)((const int16_t *)row)[i];
 }
 
-/* Stores a value whose full range is `full`. As UINT8, `full` becomes 255 and NaN becomes 0. */
+/* Stores a value from 0 to `full`. As UINT8, `full` becomes 255 and NaN becomes 0. */
 static void put_value(void *row, enum stk_dtype dtype, int i, float v, float full)
 {
 	float byte = v * 255 / full;

@@ -47,7 +47,7 @@ size_t stk__exif_type_size(uint32_t type)
 	}
 }
 
-/* Returns the number at p. Negative integers may become large numbers, which are not orientations either. */
+/* Returns the number at p. Negative integers may be read as large numbers, which are not valid orientations either. */
 static double number_at(const uint8_t *p, uint32_t type, bool little)
 {
 	uint32_t bits = stk__exif_type_size(type) >= 4 ? stk__get32(p, little) : 0;
@@ -85,8 +85,8 @@ int stk__exif_orientation_value(const uint8_t *value, uint32_t type, bool little
 	return 0;
 }
 
-/* Returns the orientation of an entry, the first of its values; 0: the values are not orientations. NO_VALUE: it has no values, or they do not lie in the
- * file. */
+/* Returns the orientation that an entry's first value gives, or 0 if it is not a valid orientation. Returns NO_VALUE if the entry has no values, or if they
+ * are not in the file. */
 static int orientation_of(const uint8_t *tiff, size_t size, const uint8_t *entry, bool little)
 {
 	uint32_t type = stk__get16(entry + 2, little), count = stk__get32(entry + 4, little);
@@ -106,7 +106,8 @@ static int orientation_of(const uint8_t *tiff, size_t size, const uint8_t *entry
 int stk__exif_orientation(const uint8_t *tiff, size_t size)
 {
 	static const char prefix[] =
-		"Exif\0"; /* sizeof counts a second zero; some writers put this prefix first although the format does not allow it */
+		"Exif\0"; /* sizeof also counts the zero that C appends; some writers put this prefix first although the format does
+		           * not allow it */
 	while (size >= sizeof prefix && memcmp(tiff, prefix, sizeof prefix) == 0) {
 		tiff += sizeof prefix;
 		size -= sizeof prefix;

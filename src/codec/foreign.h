@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Recognises files that stand where an image is expected: formats that Stoker does not decode, and remains of downloads, archives or Git. */
+ * Recognises files that were found instead of an image: formats that Stoker does not decode, and remains of downloads, archives or Git. */
 #ifndef STK_CODEC_FOREIGN_H
 #define STK_CODEC_FOREIGN_H
 
@@ -9,8 +9,8 @@
 
 struct stk_foreign {
 	const char *name;   /* "a GIF" */
-	const char *remedy; /* advice for the user: "convert it to PNG: magick in.gif out.png" */
-	bool picture;       /* the file contains a picture or a video; otherwise it is something else */
+	const char *remedy; /* advice for the user, for example "convert it to PNG: magick in.gif out.png" */
+	bool picture;       /* whether the file contains a picture or a video */
 };
 
 /* Recognises a file by its first bytes. Returns false if the file is not one of the known kinds. */

@@ -14,12 +14,12 @@
 struct stk_jpeg_decoder {
 	struct stk_jpeg_turbo *turbo;
 	struct stk_jpeg_kernels kernels;
-	struct stk_jpeg_fast *fast;    /* NULL if libjpeg-turbo decodes all files (wants_fast) */
+	struct stk_jpeg_fast *fast;    /* NULL if libjpeg-turbo decodes all files (see wants_fast) */
 	struct stk_jpeg_header header; /* header of the image that is being decoded */
 };
 
-/* The environment variable STOKER_JPEG (libjpeg-turbo or stoker) decides. Without it our decoder is used where its kernels are faster than
- * libjpeg-turbo's assembly; those in plain C are not. The pixels are the same. */
+/* Returns whether our decoder is used. The environment variable STOKER_JPEG (libjpeg-turbo or stoker) decides. If it is not set, our decoder is used if it
+ * has SIMD kernels for the processor, since its kernels in plain C are slower than libjpeg-turbo's assembly. The pixels are the same. */
 static bool wants_fast(unsigned cpu)
 {
 	const char *forced = getenv("STOKER_JPEG");
@@ -77,7 +77,7 @@ static enum stk_status jpeg_peek(const uint8_t *data, size_t size, struct stk_im
 	return STK_OK;
 }
 
-/* Checks the number of scans: libjpeg-turbo reads all blocks once in each scan, and takes 0.1 to 0.3 us for each block of each scan. */
+/* Checks the number of scans. libjpeg-turbo reads all blocks once in each scan, which takes 0.1 to 0.3 us per block. */
 static enum stk_status check_scans(
 	const struct stk_decoder *d, const struct stk_jpeg_header *h, const struct stk_decode *rq, struct stk_error *err)
 {
@@ -89,8 +89,8 @@ static enum stk_status check_scans(
 	return stk__jpeg_script_fail(h, d->limits.max_scans, err);
 }
 
-/* Parses the header again, although jpeg_peek has parsed it, so that struct stk_image_info need not hold it. Parsing twice takes 0.1% of the instructions of a
- * decode. */
+/* Decodes a window. Parses the header again, although jpeg_peek has parsed it, so that struct stk_image_info does not have to contain it. Parsing twice
+ * takes 0.1% of the instructions of a decode. */
 static enum stk_status jpeg_decode(struct stk_decoder *d, const struct stk_decode *rq, struct stk_error *err)
 {
 	struct stk_jpeg_header *h = &d->jpeg->header;

@@ -11,7 +11,7 @@ enum { PAIRS = STK_JPEG_MAX_BLOCKS / 2, PREDICTION_LIMIT = 1 << 28 };
 
 struct stk_jpeg_fast {
 	const struct stk_jpeg_kernels *kernels;
-	/* the image being decoded */
+	/* the state of the current decode */
 	const struct stk_cancel *cancel;
 	struct stk_jpeg_scan scan;
 	struct stk_jpeg_window window;
@@ -19,12 +19,12 @@ struct stk_jpeg_fast {
 	struct stk_jpeg_bits bits;
 	struct stk_jpeg_block block[STK_JPEG_MAX_BLOCKS];
 	int32_t prediction[3];
-	int wanted;   /* number of an MCU's blocks, from the first, that belong to planes which the output needs */
-	bool dc_only; /* some blocks become single samples */
+	int wanted;   /* number of an MCU's blocks, counted from the first, that belong to components which the output needs */
+	bool dc_only; /* some blocks become single samples, so only their DC coefficients are decoded */
 	int restart_in, restart_number;
 	_Alignas(64) uint16_t quant[PAIRS][128];
 	_Alignas(64) int16_t coefficients[PAIRS * STK_JPEG_PAIR];
-	uint8_t nowhere[64]; /* receives samples that are not needed, if a pair has only one block */
+	uint8_t nowhere[64]; /* receives samples that are not needed: those of the second block if a pair has only one */
 	struct stk_jpeg_input input;
 	struct stk_jpeg_table_cache tables;
 };
@@ -71,7 +71,7 @@ static bool prepare_blocks(struct stk_jpeg_fast *f, const struct stk_jpeg_tables
 	return true;
 }
 
-/* Plans the window. Gray output needs only luma, and therefore no context for chroma. */
+/* Computes which MCUs to decode for the window. Gray output needs only luma, and so no neighbours of the window for upsampling chroma. */
 static struct stk_jpeg_window plan_window(const struct stk_jpeg_scan *scan, int planes, struct stk_rect pixels)
 {
 	struct stk_jpeg_scan wanted = *scan;
@@ -99,7 +99,7 @@ static enum stk_status prepare(
 
 /* ---- decoding ---- */
 
-/* Called before each MCU: provides enough input, and moves past a restart marker if one is due. */
+/* Prepares the input for the next MCU: provides enough bytes, and skips a restart marker if one is due. */
 static bool begin_mcu(struct stk_jpeg_fast *f)
 {
 	if (f->scan.restart_interval && f->restart_in-- == 0) {
@@ -120,7 +120,7 @@ static bool skip_mcus(struct stk_jpeg_fast *f, int count)
 	return true;
 }
 
-/* Transforms coefficients to samples. mask: bit b is set if block b has AC coefficients. */
+/* Transforms the coefficients of an MCU to samples. mask: bit b is set if block b has AC coefficients. */
 static void transform(struct stk_jpeg_fast *f, int mask, uint8_t *const *to, const ptrdiff_t *stride)
 {
 	for (int b = 0; b < f->wanted; b += 2) {
@@ -136,7 +136,7 @@ static void transform_pair(const struct stk_jpeg_fast *f, int pair, int size, ui
 	(size == 8 ? k->idct : k->idct_small[size / 2])(f->coefficients + pair * STK_JPEG_PAIR, f->quant[pair], to, stride);
 }
 
-/* Like transform, at a fraction of the size, where the two blocks of a pair may become different numbers of samples. */
+/* Does the same at a fraction of the size, where the two blocks of a pair may have different sizes in samples. */
 static void transform_scaled(struct stk_jpeg_fast *f, uint8_t *const *to, const ptrdiff_t *stride)
 {
 	const struct stk_jpeg_scan *s = &f->scan;
@@ -154,7 +154,7 @@ static void transform_scaled(struct stk_jpeg_fast *f, uint8_t *const *to, const 
 	}
 }
 
-/* Decodes the coefficients of the needed blocks; only DC if a block becomes a single sample. Returns a mask as kernels->decode does. */
+/* Decodes the coefficients of the needed blocks; only DC coefficients if dc_only is set. Returns a mask like kernels->decode. */
 static int decode_blocks(struct stk_jpeg_fast *f)
 {
 	if (!f->dc_only)
@@ -172,7 +172,7 @@ static int decode_blocks(struct stk_jpeg_fast *f)
 	return mask;
 }
 
-/* Decodes the part of a row of MCUs that is under the window. */
+/* Decodes those MCUs of a row that the window needs. */
 static bool decode_mcus(struct stk_jpeg_fast *f, int mcu_y)
 {
 	uint8_t *to[STK_JPEG_MAX_BLOCKS + 1];
@@ -205,7 +205,7 @@ static bool decode_mcus(struct stk_jpeg_fast *f, int mcu_y)
 	return true;
 }
 
-/* Returns false for predictions that overflow, which libjpeg refuses. Undamaged files do not come close. */
+/* Returns false if a DC prediction exceeds the limit, above which libjpeg refuses the file. Undamaged files do not come close to it. */
 static bool predictions_sound(const struct stk_jpeg_fast *f)
 {
 	for (int c = 0; c < 3; c++)

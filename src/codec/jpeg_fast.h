@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Our own decoder of baseline JPEG: Huffman, 8 bits, gray or three components in one scan. It decodes only the data that the window needs. The pixels equal
- * libjpeg-turbo's. At damage it stops, and libjpeg-turbo then decodes or refuses the file. */
+ * libjpeg-turbo's. If it finds damage it stops; libjpeg-turbo then decodes or refuses the file. */
 #ifndef STK_CODEC_JPEG_FAST_H
 #define STK_CODEC_JPEG_FAST_H
 
@@ -12,11 +12,11 @@
 
 struct stk_jpeg_fast;
 struct stk_jpeg_fast *stk__jpeg_fast_create(
-	const struct stk_jpeg_kernels *kernels); /* `kernels` must outlive the decoder; NULL: no memory */
+	const struct stk_jpeg_kernels *kernels); /* `kernels` must outlive the decoder; returns NULL if memory runs out */
 void stk__jpeg_fast_destroy(struct stk_jpeg_fast *f);
 
-/* Decodes a window. window and dst are in the orientation of the file; end: from stk__jpeg_find_eoi. STK_UNSUPPORTED: this decoder does not take the file;
- * STK_CORRUPT: it is damaged (dst holds garbage); STK_NO_MEMORY. Does not fill an error. */
+/* Decodes a window. window and dst are as stored in the file, without orientation. end: from stk__jpeg_find_eoi. STK_UNSUPPORTED: this decoder does not
+ * support the file; STK_CORRUPT: the file is damaged, and the pixels in dst are undefined; STK_NO_MEMORY. Does not fill in an error. */
 STK_MUST_USE enum stk_status stk__jpeg_fast_decode(struct stk_jpeg_fast *f, const struct stk_jpeg_header *header, size_t end,
 	const struct stk_decode *request, struct stk_arena *scratch);
 

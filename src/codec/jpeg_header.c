@@ -34,7 +34,7 @@ enum marker {
 	TEM = 0x01,
 };
 
-/* Natural position of the k-th coefficient in zigzag order [figure A.6]. */
+/* The natural position of the k-th coefficient in zigzag order [figure A.6]. */
 static const uint8_t natural_order[64] = {0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20,
 	13, 6, 7, 14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61,
 	54, 47, 55, 62, 63};
@@ -66,8 +66,8 @@ static unsigned get16(const uint8_t *p)
 	return (unsigned)p[0] << 8 | p[1];
 }
 
-/* Moves past the next marker and returns its code, or -1 at the end of the data. Bytes that belong to no segment are skipped as libjpeg does:
- * up to FF, any number of FF, and a code other than 0. */
+/* Moves past the next marker and returns its code, or -1 at the end of the data. Skips bytes that belong to no segment as libjpeg does: everything up to an
+ * FF, further FFs, and then a code that is not 0. */
 static int next_marker(struct parser *p)
 {
 	size_t at = p->at;
@@ -88,7 +88,7 @@ static int next_marker(struct parser *p)
 	}
 }
 
-/* Reads a segment's length; at and end then enclose its payload. Like libjpeg, treats a length below 2 as 2 where the segment is only skipped. */
+/* Reads a segment's length and sets `at` and `end` to its payload. If the segment is only skipped, a length below 2 is treated as 2, as by libjpeg. */
 static enum stk_status open_segment(struct parser *p, int marker)
 {
 	if (p->size - p->at < 2)
@@ -151,7 +151,7 @@ static enum stk_status read_huffman(struct parser *p)
 	return STK_OK;
 }
 
-/* Checks the conditioning of arithmetic coding [B.2.4.3]. It is not kept, since only libjpeg-turbo decodes such files, and parses it itself. */
+/* Checks the conditioning of arithmetic coding [B.2.4.3]. Does not store it, since only libjpeg-turbo decodes such files, and it parses the header itself. */
 static enum stk_status check_conditioning(struct parser *p)
 {
 	if ((p->end - p->at) % 2)
@@ -291,7 +291,7 @@ static enum stk_status read_scan(struct parser *p)
 	return STK_OK;
 }
 
-/* Guesses the colours as libjpeg does (jdapimin.c): JFIF means YCbCr, else Adobe's marker decides, else the components' ids. */
+/* Guesses the colour space as libjpeg does (jdapimin.c): JFIF means YCbCr; otherwise Adobe's marker decides, otherwise the components' ids. */
 static enum stk_jpeg_color guess_color(const struct stk_jpeg_header *h)
 {
 	const struct stk_jpeg_component *c = h->component;
@@ -370,7 +370,7 @@ enum stk_status stk__jpeg_header_parse(const uint8_t *data, size_t size, struct 
 	return STK_OK;
 }
 
-/* Returns the offset of the marker that ends a scan, or `size` if there is none. */
+/* Returns the offset of the marker that ends a scan, or `size` if no marker follows. */
 static size_t find_scan_end(const uint8_t *data, size_t size, size_t at, bool restarts)
 {
 	while (at < size) {

@@ -22,22 +22,23 @@ struct stk_jpeg_header {
 	/* markers of applications */
 	bool jfif, adobe;
 	uint8_t adobe_transform;
-	uint8_t orientation; /* EXIF's 1..8; 1 when absent or invalid */
+	uint8_t orientation; /* orientation 1..8 from EXIF; 1 if absent or invalid */
 	/* the first scan */
 	int32_t restart_interval;
 	int32_t scan_components;
 	uint8_t scan_order[STK_JPEG_MAX_COMPONENTS]; /* indices into component */
 	uint8_t spectral_start, spectral_end, approx_high, approx_low;
 	size_t scan_offset; /* offset of the scan's first entropy-coded byte in the file */
-	size_t stray;       /* number of bytes between segments that belong to no segment */
+	size_t stray;       /* number of bytes between segments, which belong to no segment */
 	struct stk_jpeg_tables tables;
 };
 
-/* Reads the header; *h is undefined unless STK_OK. STK_CORRUPT, with the offset, if it is damaged or cut off; STK_UNSUPPORTED for processes and precisions
- * that no decoder here supports. Any thread, allocates nothing, 0.2 us for a common file. */
+/* Reads the header. *h is undefined unless this returns STK_OK. STK_CORRUPT, with the offset: the header is damaged or truncated; STK_UNSUPPORTED: no
+ * decoder here supports the kind of coding or the precision. Any thread may call this; it allocates nothing and takes 0.2 us for a common file. */
 STK_MUST_USE enum stk_status stk__jpeg_header_parse(const uint8_t *data, size_t size, struct stk_jpeg_header *h, struct stk_error *err);
 
-/* Moves to the next scan: *at goes from a scan's entropy-coded bytes to the next scan's, and *h then describes that scan and the tables in force. */
+/* Moves to the next scan. *at: the offset of the current scan's entropy-coded bytes, then of the next scan's. *h describes the next scan afterwards, with
+ * the tables defined until then. */
 enum stk_jpeg_next {
 	STK_JPEG_NEXT_SCAN,
 	STK_JPEG_NEXT_END, /* EOI follows: there are no more scans */
@@ -45,34 +46,34 @@ enum stk_jpeg_next {
 };
 enum stk_jpeg_next stk__jpeg_header_next(const uint8_t *data, size_t size, struct stk_jpeg_header *h, size_t *at);
 
-/* Searches backwards for the last EOI after the scan's start. Returns false if the file is truncated. *end (may be NULL): the EOI's offset, or size. If a
- * file has one scan, its entropy-coded bytes end there or before. */
+/* Searches backwards for the last EOI after the scan's start. Returns false if there is none, so that the file is truncated. *end (may be NULL): set to the
+ * EOI's offset, or to size. If a file has only one scan, its entropy-coded bytes end there or earlier. */
 bool stk__jpeg_find_eoi(const uint8_t *data, size_t size, const struct stk_jpeg_header *h, size_t *end);
 
-/* Returns the next marker from `at` on: FF and a byte that is neither 00 nor FF, both before end. Returns NULL if there is no marker, or if fill bytes (FF
- * FF) precede a 00, which the standard forbids: decoders differ in how they read the following bytes. */
+/* Returns the first marker from `at` on, before `end`: FF and a byte that is neither 00 nor FF. Returns NULL if there is no marker, or if fill bytes (FF FF)
+ * precede a 00, which the standard forbids: decoders read the following bytes in different ways. */
 const uint8_t *stk__jpeg_find_marker(const uint8_t *at, const uint8_t *end);
 
-/* Returns the most bytes that a decoder takes, ours or libjpeg-turbo's: coefficients if the file has several scans, and rows. */
+/* Returns the maximum number of bytes that a decoder takes, ours or libjpeg-turbo's: for coefficients if the file has several scans, and for rows. */
 size_t stk__jpeg_memory(const struct stk_jpeg_header *h);
 
-/* Describes the scan for the fast decoders. Returns false if they do not take it (progressive: see jpeg_progressive.h; several scans, CMYK, fractional
- * sampling, tables that are missing or impossible, ...), so that libjpeg-turbo decodes it. end: from stk__jpeg_find_eoi. */
+/* Describes the scan for the fast decoders. Returns false if they do not support it, so that libjpeg-turbo decodes the file: several scans (for progressive
+ * files see jpeg_progressive.h), CMYK, fractional sampling, tables that are missing or invalid, and others. end: from stk__jpeg_find_eoi. */
 bool stk__jpeg_scan_plan(const struct stk_jpeg_header *h, size_t end, struct stk_jpeg_scan *scan);
 
-/* Describes only the geometry of a progressive file, which has several scans. The caller checks tables and scans. */
+/* Describes only the geometry of a progressive file. The caller must check the tables and the scans. */
 bool stk__jpeg_frame_plan(const struct stk_jpeg_header *h, struct stk_jpeg_scan *scan);
 
-/* Changes the scan to one that is decoded at 1/denom of its size, 1, 2, 4 or 8, by libjpeg's rules: extents are rounded up, and blocks of components that
- * would need upsampling are transformed to more samples instead if that is enough. */
+/* Changes the scan to one that is decoded at 1/denom of its size (1, 2, 4 or 8) by libjpeg's rules. Extents are rounded up. Blocks of components that would
+ * need upsampling are instead transformed to more samples, if that is enough. */
 void stk__jpeg_scan_scale(struct stk_jpeg_scan *scan, int32_t denom);
 
-/* Returns the MCUs that a window (inside the image, not empty, as stored) needs. */
+/* Returns which MCUs a window needs. The window is inside the image, as stored, and not empty. */
 struct stk_jpeg_window stk__jpeg_window_plan(const struct stk_jpeg_scan *scan, struct stk_rect pixels);
 
-/* Returns whether the counts describe a prefix code without a code of all ones [C.2] and, if dc, the values are allowed in a DC table (0..15). */
+/* Returns whether the counts describe a prefix code in which no code consists only of ones [C.2] and, if dc, all values are allowed in a DC table (0..15). */
 bool stk__jpeg_huffman_valid(const struct stk_jpeg_huffman *t, bool dc);
-/* Returns whether a DC table is valid in this sense, and fits the decoding tables (kernel/jpeg/jpeg_tables.h). */
+/* Returns whether a DC table is valid as above, and whether the decoding tables support it (kernel/jpeg/jpeg_tables.h). */
 bool stk__jpeg_dc_usable(const struct stk_jpeg_huffman *t);
 
 #endif

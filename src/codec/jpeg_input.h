@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reads the entropy-coded bytes of a scan, and unstuffs them one piece at a time into a small buffer that stays in the cache. */
+ * Reads the entropy-coded bytes of a scan and unstuffs them piece by piece into a small buffer that stays in the cache. */
 #ifndef STK_CODEC_JPEG_INPUT_H
 #define STK_CODEC_JPEG_INPUT_H
 
@@ -9,17 +9,17 @@ enum { STK_JPEG_INPUT_BYTES = 12 << 10, STK_JPEG_INPUT_SLACK = STK_JPEG_MCU_BYTE
 
 struct stk_jpeg_input {
 	const struct stk_jpeg_kernels *kernels;
-	const uint8_t *next, *end; /* the input bytes that were not unstuffed yet */
-	uint8_t *limit;            /* past the last byte in buffer; zeros follow if `ended` */
-	bool ended;                /* a marker or the end of the data follows limit */
+	const uint8_t *next, *end; /* the input bytes that have not been unstuffed yet */
+	uint8_t *limit;            /* the end of the bytes in `buffer`; zeros follow if `ended` */
+	bool ended;                /* there is a marker, or the end of the data, after the bytes in `buffer` */
 	uint8_t buffer[STK_JPEG_INPUT_BYTES + STK_JPEG_INPUT_SLACK];
 };
 
-/* Begins to read a scan. 64 bytes past `size` must be readable. */
+/* Begins to read a scan. 64 bytes after the `size` bytes must be readable. */
 void stk__jpeg_input_begin(
 	struct stk_jpeg_input *in, const struct stk_jpeg_kernels *k, const uint8_t *data, size_t size, struct stk_jpeg_bits *bits);
 
-/* Provides enough bytes after bits->next for an MCU. Returns false if more bits were read than exist. */
+/* Provides enough bytes at bits->next for an MCU. Returns false if more bits were consumed than the scan has. */
 bool stk__jpeg_input_fill(struct stk_jpeg_input *in, struct stk_jpeg_bits *bits);
 
 static inline bool stk__jpeg_input_ready(struct stk_jpeg_input *in, struct stk_jpeg_bits *bits)
@@ -27,10 +27,10 @@ static inline bool stk__jpeg_input_ready(struct stk_jpeg_input *in, struct stk_j
 	return __builtin_expect(in->limit - bits->next >= STK_JPEG_MCU_BYTES, 1) || stk__jpeg_input_fill(in, bits);
 }
 
-/* Returns whether no more bits were read than exist. */
+/* Returns false if more bits were consumed than the scan has. */
 bool stk__jpeg_input_sound(const struct stk_jpeg_input *in, const struct stk_jpeg_bits *bits);
 
-/* Skips the n-th (0..7) restart marker, which must come next, after any number of fill bytes. */
+/* Skips restart marker number n (0..7), which must follow after any number of fill bytes. Returns false if it does not. */
 bool stk__jpeg_input_restart(struct stk_jpeg_input *in, struct stk_jpeg_bits *bits, int n);
 
 #endif

@@ -5,9 +5,9 @@
 
 #include <jerror.h>
 
-enum { ROW_ALIGN = 64 }; /* libjpeg-turbo's SIMD reads and writes whole vectors of rows */
+enum { ROW_ALIGN = 64 }; /* rows begin at multiples of this, since libjpeg-turbo's SIMD code reads and writes whole vectors */
 
-/* The memory manager, not libjpeg, defines the contents of this struct. Ours keeps the whole array in memory, without a backing store. */
+/* libjpeg lets its memory manager define the contents of this struct. Ours keeps the whole array in memory, without a backing store. */
 struct jvirt_barray_control {
 	JBLOCKARRAY rows;
 	JDIMENSION row_count, blocks_per_row;
@@ -20,7 +20,7 @@ static struct stk_jpeg_memory *memory_of(j_common_ptr cinfo)
 	return cinfo->client_data;
 }
 
-/* Takes memory. Does not return if it is short: libjpeg's error handler jumps. */
+/* Takes memory from the arena. If it runs out, does not return: libjpeg's error handler jumps. */
 static void *take(j_common_ptr cinfo, size_t size)
 {
 	void *p = stk__arena_take(memory_of(cinfo)->arena, size);
@@ -40,7 +40,7 @@ static void *alloc_large(j_common_ptr cinfo, int pool, size_t size)
 	return alloc_small(cinfo, pool, size);
 }
 
-/* Allocates rows of `size` bytes, one after the other, and the pointers to them. */
+/* Allocates `count` rows of `size` bytes, one after the other, and an array of pointers to them. */
 static void **alloc_rows(j_common_ptr cinfo, size_t size, JDIMENSION count)
 {
 	size = (size + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;
@@ -63,7 +63,7 @@ static JBLOCKARRAY alloc_barray(j_common_ptr cinfo, int pool, JDIMENSION blocks,
 	return (JBLOCKARRAY)alloc_rows(cinfo, blocks * sizeof(JBLOCK), rows);
 }
 
-/* Fails: only colour quantisation in two passes requests such an array, and no decoder here uses that. */
+/* Always fails. Only colour quantisation in two passes requests such an array, and no decoder here uses that. */
 static jvirt_sarray_ptr request_sarray(j_common_ptr cinfo, int pool, boolean zeroed, JDIMENSION samples, JDIMENSION rows, JDIMENSION access)
 {
 	(void)pool, (void)zeroed, (void)samples, (void)rows, (void)access;
@@ -81,7 +81,7 @@ static jvirt_barray_ptr request_barray(j_common_ptr cinfo, int pool, boolean zer
 	return a;
 }
 
-/* Allocates all coefficients of a progressive image, the bulk of its memory, before any of it is decoded. */
+/* Allocates all coefficients of a progressive image, which are most of its memory, before anything is decoded. */
 static void realize_arrays(j_common_ptr cinfo)
 {
 	struct stk_jpeg_memory *m = memory_of(cinfo);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Plans the work of the fast decoders from a header: the geometry of the scan, and the MCUs of a window. */
+ * Plans the work of the fast decoders from a header: computes the geometry of the scan, and which MCUs a window needs. */
 #include "codec/jpeg_header.h"
 
 #include "kernel/jpeg/jpeg_tables.h"
@@ -12,7 +12,7 @@ bool stk__jpeg_huffman_valid(const struct stk_jpeg_huffman *t, bool dc)
 	for (int length = 1; length <= 16; length++) {
 		code = (code << 1) + t->counts[length - 1];
 		symbols += t->counts[length - 1];
-		if (code >= 1u << length) /* the codes do not fit, or one is all ones */
+		if (code >= 1u << length) /* there are too many codes for this length, or one consists only of ones */
 			return false;
 	}
 	for (unsigned i = 0; dc && i < symbols; i++)
@@ -44,7 +44,7 @@ static bool tables_usable(const struct stk_jpeg_header *h)
 	return true;
 }
 
-/* Chooses a component's upsampling as libjpeg does (jdsample.c of libjpeg-turbo 2.1): triangle filters for factors of 2, unless the component is too narrow
+/* Chooses a component's upsampling as libjpeg does (jdsample.c of libjpeg-turbo 2.1). Factors of 2 have triangle filters, unless the component is too narrow
  * for the horizontal filter or its blocks become single samples. Returns false if the factors are not integers. */
 static bool choose_upsample(struct stk_jpeg_scan *s, int i)
 {
@@ -65,8 +65,8 @@ static bool choose_upsample(struct stk_jpeg_scan *s, int i)
 	return true;
 }
 
-/* Chooses the size to which a component's blocks are transformed, as libjpeg does (jdmaster.c): doubles it while both factors of the component's upsampling
- * are even. */
+/* Chooses the number of samples that a component's blocks become, as libjpeg does (jdmaster.c): doubles it as long as both factors of the component's
+ * upsampling are even. */
 static uint8_t choose_size(const struct stk_jpeg_scan *s, const struct stk_jpeg_component *c)
 {
 	int size = s->scale;
@@ -90,7 +90,7 @@ void stk__jpeg_scan_scale(struct stk_jpeg_scan *s, int32_t denom)
 		s->block_size[i] = choose_size(s, c);
 		c->width = divide_up((int64_t)s->width * c->h * s->block_size[i], 8 * s->h_max);
 		c->height = divide_up((int64_t)s->height * c->v * s->block_size[i], 8 * s->v_max);
-		(void)choose_upsample(s, i); /* factors stay integers: a size doubles only if they are even */
+		(void)choose_upsample(s, i); /* cannot fail: a size is only doubled if the factors are even, so they stay integers */
 	}
 	s->width = divide_up(s->width, denom);
 	s->height = divide_up(s->height, denom);
@@ -125,7 +125,7 @@ bool stk__jpeg_frame_plan(const struct stk_jpeg_header *h, struct stk_jpeg_scan 
 	for (int i = 0; i < h->components; i++)
 		s->component[i] = h->component[i];
 	s->rows_together = h->components == 1 ? s->component[0].v : 1;
-	if (h->components == 1) /* a scan of one component has MCUs of one block, whatever the factors are [A.2.2] */
+	if (h->components == 1) /* in a scan of one component an MCU is one block, whatever the sampling factors are [A.2.2] */
 		s->h_max = s->v_max = s->component[0].h = s->component[0].v = 1;
 	s->scale = 8;
 	for (int i = 0; i < h->components; i++) {
@@ -163,8 +163,8 @@ struct stk_jpeg_window stk__jpeg_window_plan(const struct stk_jpeg_scan *s, stru
 		wide |= s->upsample[i] == STK_JPEG_UP_H2V1 || s->upsample[i] == STK_JPEG_UP_H2V2;
 		tall |= s->upsample[i] == STK_JPEG_UP_H1V2 || s->upsample[i] == STK_JPEG_UP_H2V2;
 	}
-	/* The triangle reaches one sample, that is h_max (v_max) pixels, to each side of the samples under the window. Along y whole groups of v_max
-	 * rows are made at a time, as libjpeg does. */
+	/* The triangle filter reads one more sample on each side of those under the window, which is h_max (v_max) pixels. Vertically, groups of v_max rows
+	 * are made together, as in libjpeg. */
 	if (wide) {
 		x0 -= s->h_max;
 		x1 += s->h_max;
@@ -186,11 +186,11 @@ struct stk_jpeg_window stk__jpeg_window_plan(const struct stk_jpeg_scan *s, stru
 size_t stk__jpeg_memory(const struct stk_jpeg_header *h)
 {
 	enum {
-		BLOCK = 64 * sizeof(int16_t) + sizeof(uint64_t), /* coefficients, and which of them are not zero */
-		EDGE = 4,                                        /* blocks that pad a row or a column */
-		ROW = 512,                                       /* bytes that pad a row */
+		BLOCK = 64 * sizeof(int16_t) + sizeof(uint64_t), /* a block's coefficients, and a mask of those that are not zero */
+		EDGE = 4,                                        /* number of blocks that pad a row or a column */
+		ROW = 512,                                       /* number of bytes that pad a row */
 		SAMPLE_ROWS = 16,
-		PIXEL_ROWS = 8, /* a component keeps 16 rows of samples times its vertical factor, and 8 upsampled rows */
+		PIXEL_ROWS = 8, /* for each component: 16 rows of samples times its vertical factor, and 8 upsampled rows */
 		STATE = 256 << 10
 	};
 	bool scans =

@@ -8,14 +8,14 @@
 #include <string.h>
 
 enum {
-	AT_ONCE = 8, /* blocks whose bits are in the buffer before they are decoded */
+	AT_ONCE = 8, /* number of blocks whose bytes are put into the buffer together before they are decoded */
 	PREDICTION_LIMIT = 1 << 28
 };
 
-/* A component's blocks. Masks are kept for whole rows of the padded image, coefficients only for columns x0..x1-1 of the rows from y0 on, in pairs of
- * blocks. */
+/* The blocks of a component. Masks are stored for whole rows of the padded image, coefficients only for columns x0..x1-1 of the rows y0 and later, in pairs
+ * of blocks. */
 struct plane {
-	int32_t width, height; /* number of blocks in a scan of only this component */
+	int32_t width, height; /* extents in blocks, as in a scan of only this component */
 	int32_t x0, x1, y0, y1;
 	int32_t masks_width;
 	size_t row; /* number of coefficients in a row of blocks */
@@ -34,7 +34,7 @@ struct progressive {
 	struct stk_jpeg_window window;
 	struct stk_jpeg_rows rows;
 	struct plane plane[3];
-	/* the scan being decoded */
+	/* the state of decoding the current scan */
 	struct stk_jpeg_bits bits;
 	struct stk_jpeg_band band;
 	int restart_in, restart_number;
@@ -53,7 +53,7 @@ static int smaller(int a, int b)
 	return a < b ? a : b;
 }
 
-/* Takes memory for the masks down to the window's last row, and for the window's coefficients. */
+/* Allocates the masks down to the window's last row, and the coefficients of the window's blocks. */
 static enum stk_status make_plane(struct progressive *p, int c, struct stk_arena *scratch)
 {
 	struct plane *plane = &p->plane[c];
@@ -66,7 +66,7 @@ static enum stk_status make_plane(struct progressive *p, int c, struct stk_arena
 		plane->x1 = w->mcu_x1 * component->h;
 		plane->y0 = w->mcu_y0 * component->v;
 	} else {
-		plane->y0 = plane->y1; /* no values are needed */
+		plane->y0 = plane->y1; /* the output does not need this component's values */
 	}
 	plane->row = stk__jpeg_block_at(plane->x1 - plane->x0 + 1) / STK_JPEG_TIGHT_PAIR * STK_JPEG_TIGHT_PAIR;
 	size_t masks = (size_t)plane->masks_width * (size_t)plane->y1 * sizeof *plane->masks;
@@ -80,8 +80,8 @@ static enum stk_status make_plane(struct progressive *p, int c, struct stk_arena
 	return STK_OK;
 }
 
-/* Fills in a component's extents and quantisation table. Returns false if its id is not unique, or if the table is not defined before the first scan: libjpeg
- * uses the table that is in force at a component's first scan. */
+/* Sets a component's extents and quantisation table. Returns false if its id is not unique, or if the table is not defined before the first scan. (libjpeg
+ * uses the table that is defined when a component's first scan begins.) */
 static bool describe_plane(struct plane *plane, const struct stk_jpeg_kernels *k, const struct stk_jpeg_header *h, int c)
 {
 	const struct stk_jpeg_component *component = &h->component[c];
@@ -97,7 +97,7 @@ static bool describe_plane(struct plane *plane, const struct stk_jpeg_kernels *k
 	return true;
 }
 
-/* Returns the MCUs that the pixels need. If only luma is decoded, for gray, no neighbours are needed to upsample chroma. */
+/* Returns which MCUs the pixels need. If only luma is decoded, for gray, no neighbours are needed to upsample chroma. */
 static struct stk_jpeg_window plan_window(const struct stk_jpeg_scan *frame, int planes, struct stk_rect pixels)
 {
 	struct stk_jpeg_scan wanted = *frame;
@@ -142,8 +142,8 @@ static void begin_input(struct progressive *p)
 	stk__jpeg_input_begin(&p->input, p->kernels, p->data + at, p->size - at, &p->bits);
 }
 
-/* Call before up to `count` MCUs are decoded: moves past a restart marker if one is due, and provides input. Returns how many MCUs may be decoded; 0: the file
- * is damaged. */
+/* Prepares the input for up to `count` MCUs: skips a restart marker if one is due, and provides bytes. Returns how many MCUs may be decoded before the next
+ * call, or 0 if the file is damaged. */
 static int begin_mcus(struct progressive *p, int count)
 {
 	int interval = p->header.restart_interval;
@@ -202,11 +202,11 @@ static bool decode_band(struct progressive *p)
 
 /* ---- DC ---- */
 
-/* The blocks in an MCU of a DC scan: one if the scan has a single component, else those of the frame's MCU that belong to the scan's components. */
+/* The blocks of an MCU of a DC scan: one if the scan has a single component, otherwise those blocks of the frame's MCU that belong to the scan's components. */
 struct dc_scan {
 	int count, columns, rows;
 	struct {
-		int16_t *first; /* address of the coefficients of the block in MCU (0, 0), as if it were kept */
+		int16_t *first; /* address of the coefficients of this block in MCU (0, 0), computed as if they were stored */
 		struct plane *plane;
 		int component, x, y, step_x, step_y;
 	} block[STK_JPEG_MAX_BLOCKS];
@@ -248,7 +248,7 @@ static bool plan_dc(struct progressive *p, struct dc_scan *s)
 	return true;
 }
 
-/* Returns the address of the DC coefficient of block i of MCU (x, y); NULL: it is not kept. */
+/* Returns the address of the DC coefficient of block i of MCU (x, y), or NULL if it is not stored. */
 static int16_t *kept(const struct dc_scan *s, int i, int x, int y)
 {
 	const struct plane *plane = s->block[i].plane;
@@ -281,7 +281,7 @@ static void refine_dc(struct progressive *p, const struct dc_scan *s, int x, int
 	}
 }
 
-/* Returns false for predictions that overflow, which libjpeg refuses. Undamaged files do not come close. */
+/* Returns false if a DC prediction exceeds the limit, above which libjpeg refuses the file. Undamaged files do not come close to it. */
 static bool predictions_sound(const struct progressive *p)
 {
 	for (int c = 0; c < 3; c++)
@@ -329,7 +329,7 @@ static bool decode_scans(struct progressive *p)
 
 /* ---- samples ---- */
 
-/* Transforms two neighbouring blocks to samples. nonzero: the union of their masks. */
+/* Transforms two neighbouring blocks to samples. nonzero: a mask of the coefficients that are not zero in either block. */
 static void transform_pair(const struct progressive *p, const struct plane *plane, int size, const int16_t *pair, uint64_t nonzero,
 	uint8_t *const to[2], const ptrdiff_t stride[2])
 {
@@ -340,7 +340,7 @@ static void transform_pair(const struct progressive *p, const struct plane *plan
 		k->idct_small[size / 2](pair, plane->quant, to, stride);
 }
 
-/* Transforms a row of a component's blocks; to: where the samples of the window's first block go. */
+/* Transforms a row of a component's blocks. to: address for the samples of the window's first block. */
 static void transform_row(struct progressive *p, int c, int y, uint8_t *to)
 {
 	const struct plane *plane = &p->plane[c];

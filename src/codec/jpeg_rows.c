@@ -68,7 +68,7 @@ uint8_t *stk__jpeg_rows_block(const struct stk_jpeg_rows *r, int b, int mcu_y)
 	return sample_at(&r->plane[c], r->plane[c].x0 + size * s->block_x[b], size * (mcu_y * s->component[c].v + s->block_y[b]));
 }
 
-/* Repeats the samples at the image's left and right edge, since triangle filters read beyond it. */
+/* Repeats the samples at the image's left and right edges, since triangle filters read beyond them. */
 static void repeat_edges(const struct stk_jpeg_rows *r, int c, int mcu_y)
 {
 	const struct stk_jpeg_component *component = &r->scan->component[c];
@@ -83,12 +83,12 @@ static void repeat_edges(const struct stk_jpeg_rows *r, int c, int mcu_y)
 	}
 }
 
-/* Returns component c of the window's pixels in row y of the image. */
+/* Returns a row of component c, upsampled to the pixels of the window in row y of the image. */
 static const uint8_t *component_row(const struct stk_jpeg_rows *r, int c, int y)
 {
 	const struct stk_jpeg_plane *p = &r->plane[c];
 	int row = p->factor_y == 1 ? y : y / p->factor_y, last = r->scan->component[c].height - 1;
-	int other = y & 1 ? row + 1 : row - 1; /* the second row that the triangle filter reads, if the factor is 2 */
+	int other = y & 1 ? row + 1 : row - 1; /* the second row of samples that the triangle filter reads, if the vertical factor is 2 */
 	other = other < 0 ? 0 : other > last ? last : other;
 	const uint8_t *nearest = sample_at(p, p->first, row);
 	uint8_t *line = r->line[c];

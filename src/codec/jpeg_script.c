@@ -10,7 +10,7 @@ struct coded_bits {
 	int8_t bit[3][64];
 };
 
-/* Marks the bits of a component's coefficients that the scan gives. Returns false if the scan does not follow the earlier scans. */
+/* Records which bits of a component's coefficients the scan gives. Returns false if it does not follow the earlier scans as the standard says. */
 static bool add_scan(int8_t bit[64], const struct stk_jpeg_header *h)
 {
 	if (h->spectral_start > 0 && bit[0] == UNCODED)
@@ -52,7 +52,7 @@ static int64_t blocks_along(int32_t samples)
 	return (samples + 7) / 8;
 }
 
-/* Returns the number of blocks of all components, without the padding to whole MCUs. */
+/* Returns the number of blocks of all components, without those that only pad an image to whole MCUs. */
 static int64_t blocks_of(const struct stk_jpeg_header *h)
 {
 	int64_t blocks = 0;

@@ -5,23 +5,23 @@
 
 #include "codec/jpeg_header.h"
 
-/* Returns true if the scans follow each other as the standard says [G.1.1.1], are at most max_scans affordable ones, and give each coefficient of 1 to 3
- * components to its last bit before EOI. *h must describe the first scan, and describes the last one afterwards. Skips entropy-coded bytes: 10 us for 100
- * KB. */
+/* Returns whether a decoder can rely on the scans: they follow each other as the standard says [G.1.1.1], are affordable (see below), and give each
+ * coefficient of 1 to 3 components to its last bit before EOI. *h must describe the first scan, and describes the last one afterwards. Skips entropy-coded
+ * bytes; takes 10 us per 100 KB. */
 bool stk__jpeg_script_sound(const uint8_t *data, size_t size, struct stk_jpeg_header *h, int max_scans);
 
-/* Returns how many blocks the scans of a file may visit in total, since a few bytes are enough for a scan over a whole large image. Files of encoders visit
- * each block in 3 to 15 scans. The limit is 32 visits of each block, or more or fewer if max_scans is above 256 or below 32; for small images it is all that
- * max_scans allows. */
+/* Returns how many blocks the scans of a file may visit in total. There must be a limit, since a few bytes are enough for a scan over all of a large image.
+ * Encoders write 3 to 15 scans for each block. The limit is 32 visits of each block; it is higher if max_scans is above 256, and lower if max_scans is below
+ * 32. For small images it is all that max_scans scans can visit. */
 int64_t stk__jpeg_visits_allowed(const struct stk_jpeg_header *h, int max_scans);
 
-/* Returns false if the scans from *h on are more than max_scans, or visit more blocks than allowed. *h is advanced. */
+/* Returns whether the scans from *h on are at most max_scans, and visit no more blocks than allowed. *h is moved to a later scan. */
 bool stk__jpeg_script_affordable(const uint8_t *data, size_t size, struct stk_jpeg_header *h, int max_scans);
 
-/* Fails with STK_LIMIT and gives the reason. */
+/* Sets an error that says which limit was exceeded. Returns STK_LIMIT. */
 enum stk_status stk__jpeg_script_fail(const struct stk_jpeg_header *h, int max_scans, struct stk_error *err);
 
-/* Like stk__jpeg_script_sound, but also calls visit with the header at each scan, before the data after the scan is read. If visit returns false, the walk
+/* Does the same as stk__jpeg_script_sound, and calls visit with the header for each scan, before the data after that scan is read. If visit returns false,
  * ends and returns false. */
 bool stk__jpeg_script_walk(const uint8_t *data, size_t size, struct stk_jpeg_header *h, int max_scans,
 	bool (*visit)(void *user, const struct stk_jpeg_header *h), void *user);

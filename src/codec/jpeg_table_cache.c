@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Returns the slot with this content, or else the least recently used one; *found: whether the slot has this content. */
+/* Returns the slot that has these contents, or else the least recently used slot. *found: whether it has these contents. */
 static int find(struct stk_jpeg_cached_key *keys, const struct stk_jpeg_huffman *h, uint64_t now, bool *found)
 {
 	int oldest = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Keeps decoding tables by their content: most files of a data set have the same tables, and building them takes as long as decoding a small image. */
+ * Keeps decoding tables for later files: most files of a data set have the same tables, and building them takes as long as decoding a small image. */
 #ifndef STK_CODEC_JPEG_TABLE_CACHE_H
 #define STK_CODEC_JPEG_TABLE_CACHE_H
 
@@ -10,8 +10,8 @@ enum { STK_JPEG_CACHED = 4 };
 
 struct stk_jpeg_cached_key {
 	struct stk_jpeg_huffman huffman;
-	uint64_t used; /* clock of the last use; 0: empty */
-	bool skips;    /* the part for skipping is built */
+	uint64_t used; /* time of the last use, counted in uses; 0: the slot is empty */
+	bool skips;    /* whether the tables for skipping have been built */
 };
 
 struct stk_jpeg_table_cache {
@@ -21,7 +21,8 @@ struct stk_jpeg_table_cache {
 	struct stk_jpeg_dc_table dc[STK_JPEG_CACHED];
 };
 
-/* Returns a table that stays valid for at least the next two calls. The description must be valid. skips: blocks will be skipped. */
+/* Returns a decoding table, which stays valid for at least two more calls. The description h must be valid. skips: whether the table for skipping blocks is
+ * needed too. */
 const struct stk_jpeg_ac_table *stk__jpeg_cached_ac(struct stk_jpeg_table_cache *c, const struct stk_jpeg_huffman *h, bool skips);
 const struct stk_jpeg_dc_table *stk__jpeg_cached_dc(struct stk_jpeg_table_cache *c, const struct stk_jpeg_huffman *h);
 

@@ -16,7 +16,7 @@ struct stk_jpeg_turbo {
 	struct jpeg_error_mgr errors;
 	struct jpeg_source_mgr source;
 	struct jpeg_progress_mgr progress;
-	/* the decode in progress */
+	/* the state of the current decode */
 	jmp_buf escape;
 	enum stk_status status;
 	struct stk_error *err;
@@ -25,7 +25,7 @@ struct stk_jpeg_turbo {
 	const struct stk_cancel *cancel;
 	int max_scans;
 	int64_t visits_left; /* number of blocks that scans may still visit */
-	bool buffering;      /* libjpeg is reading scans into coefficients, before it makes any row of pixels */
+	bool buffering;      /* libjpeg is reading scans into coefficients and has not begun to make rows of pixels */
 	bool lenient;
 };
 
@@ -55,7 +55,8 @@ static enum stk_status status_of(int code)
 	}
 }
 
-/* Returns whether libjpeg guesses pixels after a warning with this code. Other warnings (stray bytes between segments, odd versions) leave the image whole. */
+/* Returns whether a warning with this code means that libjpeg guesses pixels. After other warnings (stray bytes between segments, unusual versions) the
+ * image is complete. */
 static bool loses_data(int code)
 {
 	return code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE || code == JWRN_ARITH_BAD_CODE || code == JWRN_MUST_RESYNC ||
@@ -90,15 +91,16 @@ static void on_output(j_common_ptr cinfo)
 	(void)cinfo;
 }
 
-/* Returns the number of blocks in a row of MCUs of the current scan. */
+/* Returns the number of blocks that the current scan has in a row of MCUs. */
 static int64_t blocks_a_row(const struct jpeg_decompress_struct *cinfo)
 {
 	int64_t rows = cinfo->comps_in_scan == 1 ? cinfo->cur_comp_info[0]->v_samp_factor : 1;
 	return rows * cinfo->MCUs_per_row * cinfo->blocks_in_MCU;
 }
 
-/* Called for each row of MCUs of each scan, and for each row of pixels. Stops a decode that is cancelled or exceeds the limits of scans: a file of a few KB may
- * hold thousands of scans over a large image, and check_scans of jpeg.c does not find the scans of all files. */
+/* Called by libjpeg for each row of MCUs of each scan, and for each row of pixels. Stops a decode that is cancelled or exceeds the limits of scans. Such
+ * limits are needed here too: a file of a few KB may have thousands of scans over a large image, and check_scans in jpeg.c does not find the scans of all
+ * files. */
 static void on_progress(j_common_ptr cinfo)
 {
 	struct stk_jpeg_turbo *t = turbo_of(cinfo);
@@ -121,7 +123,7 @@ static void source_begin(j_decompress_ptr cinfo)
 	(void)cinfo;
 }
 
-/* After the end of the data, gives libjpeg EOI again and again. */
+/* After the end of the data, supplies an EOI each time that libjpeg asks for more. */
 static boolean source_fill(j_decompress_ptr cinfo)
 {
 	static const JOCTET eoi[] = {0xff, JPEG_EOI};
@@ -187,12 +189,12 @@ void stk__jpeg_turbo_destroy(struct stk_jpeg_turbo *t)
 
 /* ---- decoding ---- */
 
-/* How libjpeg's rows are converted to the caller's. */
+/* How libjpeg's rows are converted to the rows that the caller wants. */
 struct output {
 	enum stk_pixels pixels;
 	J_COLOR_SPACE space;
 	int channels; /* channels of libjpeg's rows */
-	bool direct;  /* libjpeg's rows have the wanted format already */
+	bool direct;  /* libjpeg's rows have the wanted format already, so nothing is converted */
 };
 
 static struct output choose_output(const struct stk_jpeg_header *h, enum stk_image_type type)
@@ -206,7 +208,7 @@ static struct output choose_output(const struct stk_jpeg_header *h, enum stk_ima
 	return (struct output){STK_PIXELS_RGB, JCS_RGB, 3, type != STK_YCBCR};
 }
 
-/* Returns true if scans leave coefficients open: libjpeg then guesses them from neighbouring blocks. */
+/* Returns whether scans leave bits of coefficients undefined, which libjpeg then guesses from neighbouring blocks. */
 static bool smooths_blocks(const struct jpeg_decompress_struct *cinfo)
 {
 	for (int c = 0; cinfo->coef_bits && c < cinfo->num_components; c++)
@@ -216,10 +218,10 @@ static bool smooths_blocks(const struct jpeg_decompress_struct *cinfo)
 	return false;
 }
 
-/* Chooses the columns that libjpeg decodes: the window and a margin. With the margin, triangle upsampling at the window's edges has its neighbours (one
- * sample, which is up to max_h pixels), and no cropped component is below 3 samples, where libjpeg would drop the triangle filter. Takes whole rows in two
- * cases: at a fraction of the size, since libjpeg-turbo 2.1 crops wrongly if components differ in samples a block; and if blocks are smoothed, since libjpeg
- * then takes the first cropped column of blocks for the image's first. */
+/* Chooses the columns that libjpeg decodes: the window and a margin. The margin serves two purposes: triangle upsampling at the window's edges can read its
+ * neighbours (one sample, which is up to max_h pixels), and every cropped component has at least 3 samples, below which libjpeg would not use the triangle
+ * filter. Chooses whole rows in two cases: when decoding at a fraction of the size, since libjpeg-turbo 2.1 crops wrongly if components have different block
+ * sizes; and when blocks are smoothed, since libjpeg would take the first cropped column of blocks for the first of the image. */
 static void crop_columns(j_decompress_ptr cinfo, const struct stk_rect *window, JDIMENSION *first, JDIMENSION *count)
 {
 	int margin = 2 * cinfo->max_h_samp_factor, width = (int)cinfo->output_width;

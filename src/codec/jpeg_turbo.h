@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Decodes JPEGs with libjpeg-turbo: the files that our own decoders do not take, and damaged files, which it accepts or refuses. */
+ * Decodes JPEGs with libjpeg-turbo: files that our own decoders do not support, and damaged files, about which libjpeg-turbo decides. */
 #ifndef STK_CODEC_JPEG_TURBO_H
 #define STK_CODEC_JPEG_TURBO_H
 
@@ -10,7 +10,8 @@ struct stk_jpeg_turbo;
 STK_MUST_USE enum stk_status stk__jpeg_turbo_create(struct stk_arena *scratch, struct stk_jpeg_turbo **out, struct stk_error *err);
 void stk__jpeg_turbo_destroy(struct stk_jpeg_turbo *t);
 
-/* window and dst as stored; header: of request->data. Entropy-coded rows after the window are not read. */
+/* Decodes a window. window and dst are as stored in the file, without orientation; header: that of request->data. Entropy-coded rows below the window are
+ * not read. */
 STK_MUST_USE enum stk_status stk__jpeg_turbo_decode(struct stk_jpeg_turbo *t, const struct stk_jpeg_header *header,
 	const struct stk_codec_limits *limits, const struct stk_decode *request, struct stk_error *err);
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Maps oriented (u, v) to stored (x, y): coordinates are exchanged if `swap`, then counted from the far side if `flip`. */
+/* Maps an oriented position (u, v) to a stored one (x, y): exchanges coordinates if `swap`, then counts them from the opposite side if `flip_x` or `flip_y`. */
 struct turn {
 	bool swap, flip_x, flip_y;
 };
@@ -56,7 +56,7 @@ struct stk_rect stk__orient_view(int orientation, int32_t width, int32_t height,
 	return (struct stk_rect){window.y, window.x, window.h, window.w};
 }
 
-/* Copies n pixels of `size` bytes. The function is inlined with a constant size, so that memcpy becomes a move. */
+/* Copies n pixels of `size` bytes. Callers pass a constant size, so that memcpy becomes a single move. */
 static inline __attribute__((always_inline)) void copy_row(uint8_t *to, const uint8_t *from, ptrdiff_t step, int n, size_t size)
 {
 	for (int i = 0; i < n; i++, to += size, from += step)

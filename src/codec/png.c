@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * PNG by libspng. All rows are decoded, so that damage is found wherever the window lies. libspng's allocator has no
- * user pointer, so its state (zlib's window, two rows; about 100 KB) is taken and given back for each image. */
+ * PNG, decoded by libspng. All rows are decoded, so that damage is found wherever the window is. libspng passes no user pointer to its allocator, so the
+ * memory for its state (zlib's window, two rows; about 100 KB) is allocated and freed for each image. */
 #include "codec/bytes.h"
 #include "codec/codec_impl.h"
 #include "codec/convert.h"
@@ -15,7 +15,7 @@ enum {
 	STATE = 192 << 10,
 	ROWS = 4,
 	ROW_SLACK = 64
-}; /* bytes that libspng and zlib take for their state; number of rows that libspng keeps; bytes that pad each */
+}; /* bytes that libspng and zlib allocate for their state; number of rows that libspng keeps; bytes of padding for each row */
 enum { COLOR_GRAY = 0, COLOR_RGB = 2, COLOR_PALETTE = 3, COLOR_GRAY_ALPHA = 4, COLOR_RGBA = 6 };
 
 static const uint8_t signature[SIGNATURE] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
@@ -25,7 +25,7 @@ static bool png_probe(const uint8_t *data, size_t size)
 	return size >= SIGNATURE && memcmp(data, signature, SIGNATURE) == 0;
 }
 
-/* Returns the numbers of bits that a sample of a colour type may have, as a mask of (1 << bits). */
+/* Returns a mask of the numbers of bits that a sample of a colour type may have; bit n stands for n bits. */
 static uint32_t depths_of(int color)
 {
 	switch (color) {
@@ -42,7 +42,7 @@ static uint32_t depths_of(int color)
 	}
 }
 
-/* Finds the orientation in the chunk eXIf, which may stand before or after the pixels. Leaves damaged chunks for the decoder to find. */
+/* Finds the orientation in the chunk eXIf, which may precede or follow the pixels. Ignores damaged chunks, which the decoder will report. */
 static int find_orientation(const uint8_t *data, size_t size)
 {
 	size_t at = IHDR_END;
@@ -62,7 +62,7 @@ static int find_orientation(const uint8_t *data, size_t size)
 
 struct chunks {
 	size_t largest;
-	bool kept;  /* libspng keeps the unpacked contents of some of them */
+	bool kept;  /* libspng keeps the unpacked contents of some chunks in memory */
 	bool whole; /* the chunks end with a complete IEND */
 };
 
@@ -88,7 +88,7 @@ static size_t row_bytes(int32_t width, int32_t channels, int32_t bits)
 	return (size_t)width * (size_t)channels * (size_t)(bits / 8);
 }
 
-/* Returns the bytes that libspng takes for an image with rows of `row` bytes, in addition to text and profiles. */
+/* Returns how many bytes libspng allocates for an image with rows of `row` bytes, in addition to text and profiles. */
 static size_t library_bytes(size_t row)
 {
 	return STATE + ROWS * (row + ROW_SLACK);
@@ -119,7 +119,7 @@ static enum stk_status png_peek(const uint8_t *data, size_t size, struct stk_ima
 	return STK_OK;
 }
 
-/* The file, and the options that libspng gets. */
+/* The format of the file's pixels, and the options for libspng that follow from it. */
 struct source {
 	enum stk_pixels pixels;
 	enum stk_dtype dtype;
@@ -187,8 +187,8 @@ static enum stk_status fail_spng(int code, struct stk_error *err)
 	return stk__fail(err, status, "PNG: %s", spng_strerror(code));
 }
 
-/* Limits the memory that libspng keeps. It doubles buffers while it unpacks text and profiles, so these get half of the remaining memory; and it accepts no
- * limit below the largest chunk. */
+/* Limits the memory that libspng keeps for text and profiles. It doubles its buffers while it unpacks them, so they get half of the remaining memory; and it
+ * accepts no limit below the size of the largest chunk. */
 static enum stk_status limit_chunks(spng_ctx *ctx, struct stk_arena *scratch, const struct chunks *c, struct stk_error *err)
 {
 	size_t half = stk__arena_left(scratch) / 2, most = half < MAX_ANCILLARY ? half : MAX_ANCILLARY;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Netpbm's PBM, PGM and PPM, as text (P1..P3) and binary (P4..P6), with values up to 65535. Values are scaled to the whole range of 8 or, above
- * 255, of 16 bits; to 8 bits they are truncated, as DALI does, but for the common maxima, which need no scaling. Of several images in a file the
- * first is decoded. */
+ * Netpbm's PBM, PGM and PPM, as text (P1..P3) and binary (P4..P6), with values up to 65535. Values are scaled to the whole range of 8 bits, or of 16 bits if
+ * the maximum is above 255. Scaling to 8 bits truncates, as in DALI; the common maxima need no scaling. If a file has several images, the first one is
+ * decoded. */
 #include "codec/bytes.h"
 #include "codec/codec_impl.h"
 #include "codec/convert.h"
@@ -14,7 +14,7 @@ struct pnm {
 	int kind; /* 1..6 */
 	int32_t width, height, channels;
 	uint32_t most;
-	size_t pixels; /* offset of the pixels */
+	size_t pixels; /* offset of the first pixel in the file */
 };
 
 static bool is_blank(uint8_t c)
@@ -43,7 +43,7 @@ static void skip_blanks(struct text *t)
 	}
 }
 
-/* Reads the next number of at most `most`; returns false if there is no such number. */
+/* Reads the next number. Returns false if there is none, or if it exceeds `most`. */
 static bool take_number(struct text *t, uint32_t most, uint32_t *number)
 {
 	uint64_t n = 0;
@@ -91,7 +91,7 @@ static enum stk_status read_header(struct pnm *p, const uint8_t *data, size_t si
 	return STK_OK;
 }
 
-/* Returns the size of a row's values, of one or two bytes each. */
+/* Returns the size in bytes of a row of values, which have one or two bytes each. */
 static size_t row_values(const struct pnm *p)
 {
 	return (size_t)p->width * (size_t)p->channels * (p->most > 255 ? 2 : 1);
@@ -111,7 +111,7 @@ static enum stk_status pnm_peek(const uint8_t *data, size_t size, struct stk_ima
 	return STK_OK;
 }
 
-/* Converts a row of values to the window's row; wide: values have 16 bits. */
+/* Converts a row of the file to row y of the output. Values have 16 bits if the maximum is above 255. */
 static void put_row(const struct pnm *p, const void *row, const struct stk_decode *rq, int y)
 {
 	const struct stk_rect *w = &rq->window;
@@ -124,8 +124,8 @@ static void put_row(const struct pnm *p, const void *row, const struct stk_decod
 		w->w, STK_GRAY_ROUNDED);
 }
 
-/* Scales a value to the whole range. If the maximum is above 255 and the output has 8 bits, returns the truncated 8-bit value times 257, so that the later
- * conversion from 16 bits to 8 gives exactly that value. */
+/* Scales a value to the whole range of 8 or 16 bits. If the maximum is above 255 and the output has 8 bits, returns the truncated 8-bit value times 257,
+ * which the later conversion from 16 bits to 8 turns into exactly that 8-bit value. */
 static uint32_t scale(const struct pnm *p, uint32_t value, bool to_wide)
 {
 	value = value > p->most ? p->most : value;
@@ -145,7 +145,7 @@ static void put_value(const struct pnm *p, uint8_t *row, size_t i, uint32_t valu
 		row[i] = (uint8_t)v;
 }
 
-/* Reads the next pixel of P1, whose digits need no blanks between them. */
+/* Reads the next pixel of P1, in which no blanks are needed between digits. */
 static bool take_bit(struct text *t, uint32_t *value)
 {
 	skip_blanks(t);
@@ -155,7 +155,7 @@ static bool take_bit(struct text *t, uint32_t *value)
 	return true;
 }
 
-/* Reads the whole text, so that damage is found wherever the window lies. */
+/* Reads the whole text, so that damage is found wherever the window is. */
 static enum stk_status decode_text(const struct pnm *p, const struct stk_decode *rq, uint8_t *row, struct stk_error *err)
 {
 	struct text t = {rq->data, rq->size, p->pixels};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * TIFF and BigTIFF: the first image of a file, in strips or tiles, of which a window decodes those that it touches. Gray of 1 to 16 bits, colour
- * of 8 and 16, CMYK of 8, palettes (whose colours have 16 bits), alpha, up to 64 bands, signed integers of 16 bits, floats of 32, planes; uncompressed,
- * PackBits, LZW, deflate; both predictors. It is our own, since libtiff brings a dozen libraries for compressions that training data does not have. */
+ * TIFF and BigTIFF: the first image of a file. A window decodes only the strips or tiles that it overlaps. Supports gray of 1 to 16 bits, colours of 8 and
+ * 16, CMYK of 8, palettes (whose colours have 16 bits), alpha, up to 64 bands, signed integers of 16 bits, floats of 32, and planes; uncompressed, PackBits,
+ * LZW and deflate; both predictors. We do not use libtiff, since it needs a dozen libraries for compressions that are not used for training data. */
 #include "codec/bytes.h"
 #include "codec/codec_impl.h"
 #include "codec/convert.h"
@@ -12,7 +12,7 @@
 
 enum { CHUNK = 64 };
 
-/* Returns the type of a sample's value; for a palette, the type of its colours. */
+/* Returns the type of a sample's value; for palettes, the type of the colours. */
 static enum stk_dtype dtype_of(const struct stk_tiff *t)
 {
 	if (t->format == STK_TIFF_FLOAT)
@@ -27,7 +27,7 @@ static int channels_of(const struct stk_tiff *t)
 	return t->photometric == STK_TIFF_PALETTE ? 3 : (int)t->samples;
 }
 
-/* Returns the kind of pixels if `samples` samples of each pixel are kept. */
+/* Returns the format of pixels of which the first `samples` samples are kept. */
 static enum stk_pixels pixels_of(const struct stk_tiff *t, uint32_t samples)
 {
 	if (t->photometric == STK_TIFF_CMYK)
@@ -63,7 +63,7 @@ static enum stk_status tiff_peek(const uint8_t *data, size_t size, struct stk_im
 	return STK_OK;
 }
 
-/* Checks that all chunks lie in the file, so that a truncated file is refused for every window. */
+/* Checks that all chunks (strips or tiles) are inside the file, so that a truncated file is refused for every window. */
 static enum stk_status check_whole(const struct stk_tiff *t, struct stk_error *err)
 {
 	for (uint64_t i = 0; i < t->across * t->down * planes_of(t); i++) {
@@ -75,15 +75,15 @@ static enum stk_status check_whole(const struct stk_tiff *t, struct stk_error *e
 	return STK_OK;
 }
 
-/* ---- a chunk ---- */
+/* ---- one chunk ---- */
 
 /* The memory of a decode, and the chunk that was unpacked last. */
 struct unpacked {
 	struct stk_tiff_unpacker *unpacker; /* NULL if the file is not compressed */
 	uint8_t *buffer[STK_TIFF_MOST_SAMPLES];
 	const uint8_t *plane[STK_TIFF_MOST_SAMPLES];
-	uint8_t *row;  /* room for a row, which STK_TIFF_BYTE_DIFFERENCES needs */
-	uint32_t rows; /* number of the chunk's rows that the file holds */
+	uint8_t *row;  /* memory for one row, which STK_TIFF_BYTE_DIFFERENCES needs */
+	uint32_t rows; /* number of the chunk's rows that are in the file */
 };
 
 static enum stk_status take_memory(
@@ -99,7 +99,7 @@ static enum stk_status take_memory(
 	return taken ? STK_OK : stk__fail(err, STK_NO_MEMORY, "no memory for a TIFF of %dx%d", t->width, t->height);
 }
 
-/* Computes the elements of a row from their differences; step: distance from the element to which a difference refers. */
+/* Computes the elements of a row from their differences. step: distance in bytes between an element and the one that its difference refers to. */
 static void add_differences(const struct stk_tiff *t, uint8_t *row, size_t bytes, size_t step)
 {
 	if (t->bits == 8) {
@@ -116,8 +116,8 @@ static void add_differences(const struct stk_tiff *t, uint8_t *row, size_t bytes
 	}
 }
 
-/* Computes a row of floats from the differences of their bytes. The row holds first the most significant bytes of all floats, then the next ones.
- * `sorted` has room for the row. */
+/* Computes a row of floats from the differences of their bytes. The row has first the most significant bytes of all floats, then the next ones, and so on.
+ * sorted: memory for one row. */
 static void add_byte_differences(const struct stk_tiff *t, uint8_t *row, size_t bytes, size_t step, uint8_t *sorted)
 {
 	size_t n = bytes / 4;
@@ -167,7 +167,7 @@ static uint32_t bits_at(const uint8_t *row, uint32_t bits, size_t x)
 	return (uint32_t)row[at / 8] >> (8 - bits - at % 8) & ((1u << bits) - 1);
 }
 
-/* Returns the bits of a sample. Whole numbers of fewer than 8 bits are scaled to 8, except for indices into a palette. */
+/* Returns sample i of a row. Integers of fewer than 8 bits are scaled to 8, unless they are indices into a palette. */
 static uint32_t sample_at(const struct stk_tiff *t, const uint8_t *row, size_t i)
 {
 	switch (t->bits) {
@@ -187,12 +187,13 @@ static void load_colors(const struct stk_tiff *t, const uint8_t *row, size_t x, 
 {
 	for (uint32_t i = 0; i < (uint32_t)n; i++) {
 		uint64_t index = sample_at(t, row, x + i);
-		for (uint32_t k = 0; k < 3; k++) /* 16 bits: a later conversion to 8 rounds them, as DALI does; Pillow drops the lower 8 */
+		for (uint32_t k = 0; k < 3; k++) /* 16 bits: a later conversion to 8 rounds them, as in DALI; Pillow drops the lower 8
+		                                  * bits */
 			out[3 * i + k] = (uint16_t)(stk__tiff_value(t, &t->colors, ((uint64_t)k << t->bits) + index) * t->color_scale);
 	}
 }
 
-/* Loads the first `kept` samples of n pixels from column x of a chunk's row on, as elements of dtype_of. */
+/* Loads the first `kept` samples of n pixels, from column x of a chunk's row on, as elements of type dtype_of(t). */
 static void load_pixels(const struct stk_tiff *t, const uint8_t *const *rows, size_t x, int n, uint32_t kept, void *out)
 {
 	uint8_t *to8 = out;
@@ -213,14 +214,14 @@ static void load_pixels(const struct stk_tiff *t, const uint8_t *const *rows, si
 	}
 }
 
-/* Returns whether load_pixels would copy a row's bytes unchanged. */
+/* Returns whether the bytes of a row in the file are what load_pixels would store. */
 static bool is_direct(const struct stk_tiff *t)
 {
 	bool native = t->bits == 8 || (t->bits > 8 && t->little == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__));
 	return native && !t->separate && t->photometric != STK_TIFF_PALETTE && t->photometric != STK_TIFF_WHITE_IS_ZERO;
 }
 
-/* Returns how many samples of a pixel a decode needs. If there are five or more, the first three are the colours. */
+/* Returns how many samples of each pixel a decode needs. If there are five or more, the first three are the colours. */
 static uint32_t samples_kept(const struct stk_tiff *t, enum stk_image_type type)
 {
 	return t->samples > 4 && type != STK_ANY_DATA ? 3 : t->samples;
@@ -228,13 +229,13 @@ static uint32_t samples_kept(const struct stk_tiff *t, enum stk_image_type type)
 
 static void convert(const struct stk_tiff *t, uint32_t kept, const void *pixels, const struct stk_decode *rq, void *to, int n)
 {
-	if (rq->type == STK_ANY_DATA && t->photometric != STK_TIFF_PALETTE) /* each sample is treated as gray */
+	if (rq->type == STK_ANY_DATA && t->photometric != STK_TIFF_PALETTE) /* each sample is converted as gray */
 		stk__convert_row(STK_PIXELS_GRAY, dtype_of(t), pixels, rq->type, rq->dst.dtype, to, n * (int)kept, STK_GRAY_ROUNDED);
 	else
 		stk__convert_row(pixels_of(t, kept), dtype_of(t), pixels, rq->type, rq->dst.dtype, to, n, STK_GRAY_ROUNDED);
 }
 
-/* Converts columns [x0, x1) of row y, counted in the image, of a chunk that begins at (left, top). */
+/* Converts columns [x0, x1) of row y of the image, from a chunk whose upper left pixel is (left, top). */
 static void put_row(const struct stk_tiff *t, const struct unpacked *u, uint32_t left, uint32_t top, int32_t x0, int32_t x1, int32_t y,
 	const struct stk_decode *rq)
 {

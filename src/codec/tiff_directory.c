@@ -40,7 +40,7 @@ enum tag {
 	TAG_INK_SET = 332,
 	TAG_FORMAT = 339
 };
-/* A tile may be larger than the image, but not by far. */
+/* Maximum number of pixels in a tile. A tile may be larger than the image, but not by much. */
 #define MOST_TILE_PIXELS (UINT64_C(1) << 24)
 
 bool stk__tiff_probe(const uint8_t *data, size_t size)
@@ -66,7 +66,8 @@ static uint64_t get_number(const struct stk_tiff *t, const uint8_t *p, size_t by
 	}
 }
 
-/* Returns the bytes of a value, or 0 if the type is not one of integers. Negative values are read as large numbers, which every entry refuses. */
+/* Returns the size in bytes of a value, or 0 if the type is not an integer type. Negative values are read as large numbers, which are refused for every
+ * entry. */
 static size_t size_of_type(uint32_t type)
 {
 	switch (type) {
@@ -116,7 +117,7 @@ uint64_t stk__tiff_count(const struct stk_tiff *t, uint64_t i)
 	return stk__tiff_row_bytes(t) * (t->tiled || rows > t->chunk_height ? t->chunk_height : rows);
 }
 
-/* The entries that an image may have. An orientation that is not an integer counts as absent, as in EXIF data; any other entry that is not is refused. */
+/* The entries that an image may have. Each must be an integer. An orientation that is not is ignored, as in EXIF data; other entries are refused. */
 struct entries {
 	struct stk_tiff_values width, height, bits, compression, photometric, fill_order, strip_offsets, orientation, samples, rows,
 		strip_counts, planes, predictor, colors, tile_width, tile_height, tile_offsets, tile_counts, ink_set, format;
@@ -149,7 +150,7 @@ static enum stk_status read_entry(const struct stk_tiff *t, const uint8_t *entry
 	v.at = entry + 4 + word;
 	size_t bytes = tag == TAG_ORIENTATION ? stk__exif_type_size(v.type) : size_of_type(v.type);
 	if (!values || values->count ||
-		(tag == TAG_ORIENTATION && !bytes)) /* if a tag appears more than once, its first entry counts, as in libtiff */
+		(tag == TAG_ORIENTATION && !bytes)) /* if a tag occurs more than once, its first entry counts, as in libtiff */
 		return STK_OK;
 	if (!bytes)
 		return stk__fail(err, STK_CORRUPT, "a TIFF whose entry %u has type %u, which is not an integer type", tag, v.type);
@@ -181,7 +182,8 @@ static enum stk_status read_entries(const struct stk_tiff *t, struct entries *e,
 	return s;
 }
 
-/* Returns the value of an entry that must have the same value for each sample; values that are too large, or differ, become 2^32 - 1. */
+/* Returns the value of an entry that must be the same for all samples of a pixel, or `absent` if there is no such entry. If values are too large or differ,
+ * returns 2^32 - 1. */
 static uint32_t value_or(const struct stk_tiff *t, const struct stk_tiff_values *v, uint32_t absent)
 {
 	if (v->count == 0)
@@ -216,7 +218,7 @@ static enum stk_status check_compression(uint32_t compression, struct stk_error 
 		err, STK_UNSUPPORTED, "a TIFF of compression %u; save it uncompressed, or by LZW, deflate or PackBits", compression);
 }
 
-/* The advice for TIFFs that are not decoded. */
+/* Advice in messages about TIFFs that are not decoded. */
 #define SAVE_AS "save it as gray or RGB of 8 or 16 bits"
 #define SAVE_NUMBERS "save it as unsigned integers of 8 or 16 bits, signed ones of 16, or floats of 32"
 
@@ -240,14 +242,15 @@ static enum stk_status check_photometric(uint32_t photometric, struct stk_error 
 	return stk__fail(err, STK_UNSUPPORTED, "a TIFF of photometric interpretation %u; " SAVE_AS, photometric);
 }
 
-/* Refuses numbers of bits and samples that are not decoded. `kinds` lists for each kind of pixels: the bits of a sample, as a mask of (1 << bits), and the
+/* Refuses numbers of bits and samples that are not supported. `kinds` has for each kind of pixels the bits of a sample, as a mask of (1 << bits), and the
  * number of samples without and with alpha. */
 static enum stk_status check_samples(const struct stk_tiff *t, struct stk_error *err)
 {
 	enum { PARTS = 1 << 1 | 1 << 2 | 1 << 4, WHOLE = 1 << 8 | 1 << 16 };
 	static const struct {
 		const char *name;
-		uint32_t bits, samples, alpha; /* alpha: samples with an alpha channel; 0: it may have none */
+		uint32_t bits, samples, alpha; /* alpha: number of samples including an alpha channel; 0: there must be no alpha
+		                                * channel */
 	} kinds[] = {[STK_TIFF_WHITE_IS_ZERO] = {"gray", PARTS | WHOLE, 1, 2},
 		[STK_TIFF_BLACK_IS_ZERO] = {"gray", PARTS | WHOLE, 1, 2},
 		[STK_TIFF_RGB] = {"RGB", WHOLE, 3, 4},
@@ -281,7 +284,7 @@ static enum stk_status check_kind(struct stk_tiff *t, const struct entries *e, s
 	if (s || (s = check_photometric(t->photometric, err)))
 		return s;
 	uint32_t format = value_or(t, &e->format, 1), predictor = value_or(t, &e->predictor, 1), inks = value_or(t, &e->ink_set, 1);
-	if (format == 0 || format > 4) /* 4: undefined, which counts as unsigned */
+	if (format == 0 || format > 4) /* 4 stands for "undefined", which is read as unsigned */
 		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of %s; " SAVE_NUMBERS,
 			format == 5 || format == 6 ? "complex numbers" : "samples of different types");
 	t->format = format == 4 ? STK_TIFF_UNSIGNED : (enum stk_tiff_format)format;
@@ -301,7 +304,7 @@ static enum stk_status check_kind(struct stk_tiff *t, const struct entries *e, s
 	return STK_OK;
 }
 
-/* Reads the palette. Some writers store colours of 8 bits, though a palette has 16. As in libtiff, colours count as 8-bit if none is above 255. */
+/* Reads the palette. A palette has 16 bits per colour, but some writers store 8. As in libtiff, colours are assumed to have 8 bits if none is above 255. */
 static enum stk_status read_colors(struct stk_tiff *t, struct stk_error *err)
 {
 	uint64_t most = 0;
@@ -319,7 +322,7 @@ static enum stk_status place_chunks(struct stk_tiff *t, const struct entries *e,
 	uint64_t width = (uint64_t)t->width, height = (uint64_t)t->height;
 	t->tiled = e->tile_offsets.count > 0;
 	t->offsets = t->tiled ? e->tile_offsets : e->strip_offsets;
-	/* Some writers store the byte counts of tiles under the tag for strips. */
+	/* Some writers store the byte counts of tiles under the tag for those of strips. */
 	t->counts = t->tiled && e->tile_counts.count ? e->tile_counts : e->strip_counts;
 	t->chunk_width = t->tiled ? value_or(t, &e->tile_width, 0) : (uint32_t)width;
 	t->chunk_height = value_or(t, t->tiled ? &e->tile_height : &e->rows, t->tiled ? 0 : UINT32_MAX);

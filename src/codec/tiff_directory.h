@@ -24,12 +24,12 @@ enum stk_tiff_photometric {
 };
 
 enum stk_tiff_format { STK_TIFF_UNSIGNED = 1, STK_TIFF_SIGNED = 2, STK_TIFF_FLOAT = 3 };
-/* A file may store differences instead of values: DIFFERENCES of whole numbers, or BYTE_DIFFERENCES of floats. For the latter, the bytes of a row's floats are
- * first grouped by significance. */
+/* How a file stores values: as they are, as DIFFERENCES of integers, or as BYTE_DIFFERENCES of floats. For the last of these, the bytes of a row's floats
+ * are first grouped by significance. */
 enum stk_tiff_predictor { STK_TIFF_NO_PREDICTOR = 1, STK_TIFF_DIFFERENCES = 2, STK_TIFF_BYTE_DIFFERENCES = 3 };
 enum { STK_TIFF_MOST_SAMPLES = 64 };
 
-/* The values of an entry, which lie inside the file; count 0: no such entry. */
+/* The values of an entry, all of which are inside the file. count is 0 if there is no such entry. */
 struct stk_tiff_values {
 	uint32_t type;
 	uint64_t count;
@@ -41,33 +41,34 @@ struct stk_tiff {
 	size_t size;
 	bool little, big;
 	int32_t width, height, orientation;
-	uint32_t bits, samples; /* bits of a sample: 1, 2, 4, 8, 16, or 32 of floats; samples of a pixel: 1 .. STK_TIFF_MOST_SAMPLES */
+	uint32_t bits, samples; /* number of bits of a sample: 1, 2, 4, 8, 16, or 32 for floats; number of samples of a pixel: 1 ..
+	                         * STK_TIFF_MOST_SAMPLES */
 	enum stk_tiff_format format;
 	uint32_t compression, photometric;
-	enum stk_tiff_predictor predictor; /* NO_PREDICTOR for compressions that ignore it */
-	bool separate;                     /* a plane for each sample */
+	enum stk_tiff_predictor predictor; /* NO_PREDICTOR for compressions that ignore the tag */
+	bool separate;                     /* each sample has a plane of its own */
 	bool tiled;
-	uint32_t chunk_width, chunk_height; /* extents of a tile or strip; the last strip ends with the image */
-	uint64_t across, down;              /* number of chunks of a plane in x and in y */
+	uint32_t chunk_width, chunk_height; /* extents of a tile or strip (a chunk); the last strip ends with the image */
+	uint64_t across, down;              /* number of chunks of a plane, horizontally and vertically */
 	struct stk_tiff_values offsets, counts, colors;
-	uint32_t color_scale; /* factor that scales the palette's values to 16 bits: 257 if they have 8 */
+	uint32_t color_scale; /* factor that scales the palette's values to 16 bits: 257 if they have 8 bits, otherwise 1 */
 };
 
 /* Returns whether the bytes begin like a TIFF. */
 bool stk__tiff_probe(const uint8_t *data, size_t size);
 
-/* Reads and checks the directory. Afterwards every chunk has an offset, though it may lie outside the file, and a row of a chunk and a chunk have less than
- * 2^32 bytes. STK_UNSUPPORTED names what cannot be decoded. Allocates nothing. */
+/* Reads and checks the directory. Afterwards every chunk has an offset, which may be outside of the file, and a chunk has fewer than 2^32 bytes.
+ * STK_UNSUPPORTED: the message names what cannot be decoded. Allocates nothing. */
 STK_MUST_USE enum stk_status stk__tiff_read(const uint8_t *data, size_t size, struct stk_tiff *t, struct stk_error *err);
 
-/* Returns the i-th value, i < count. */
+/* Returns value i of an entry; i must be less than v->count. */
 uint64_t stk__tiff_value(const struct stk_tiff *t, const struct stk_tiff_values *v, uint64_t i);
 
-/* Returns the size of chunk i in the file. If the file does not give it: for uncompressed files the size of its pixels, for others the rest of the file
- * after its offset. */
+/* Returns the size in bytes of chunk i in the file. If the file does not state it, returns the size of the pixels for uncompressed files, and the rest of
+ * the file from the chunk's offset on for others. */
 uint64_t stk__tiff_count(const struct stk_tiff *t, uint64_t i);
 
-/* Return the size of a row of a chunk, in one plane, and of a whole chunk. */
+/* Return the sizes in bytes of one row of a chunk, in one plane, and of a whole chunk. */
 uint64_t stk__tiff_row_bytes(const struct stk_tiff *t);
 uint64_t stk__tiff_chunk_bytes(const struct stk_tiff *t);
 

@@ -6,9 +6,9 @@
 #include <zlib.h>
 
 enum { CODES = 4096, CLEAR = 256, END = 257, FIRST = 258 };
-enum { PIECE = 4 << 20 }; /* bytes that zlib makes between two checks for cancellation */
+enum { PIECE = 4 << 20 }; /* number of bytes that zlib makes between two checks for cancellation */
 
-/* LZW: each code from FIRST on is the string of an earlier code and one byte more. */
+/* The dictionary of LZW: each code from FIRST on stands for the string of an earlier code (prefix) and one more byte (last). */
 struct lzw {
 	uint16_t prefix[CODES], length[CODES];
 	uint8_t last[CODES], first[CODES];
@@ -18,7 +18,8 @@ struct stk_tiff_unpacker {
 	struct stk_arena *scratch;
 	const struct stk_cancel *cancel;
 	uint64_t size, read,
-		made; /* bytes of the file; bytes that all chunks so far have read and made, counted again for each chunk that shares them */
+		made; /* size of the file; numbers of bytes that all chunks so far have read and made, where bytes that several chunks
+		       * share are counted for each */
 	struct lzw lzw;
 };
 
@@ -40,7 +41,7 @@ struct stk_tiff_unpacker *stk__tiff_unpacker_make(struct stk_arena *scratch, siz
 
 /* ---- PackBits ---- */
 
-/* Returns how many bytes it has written to `to`. */
+/* Unpacks PackBits. Returns the number of bytes written to `to`. */
 static size_t unpack_bits(struct stk_tiff_unpacker *u, const uint8_t *from, size_t size, uint8_t *to, size_t need)
 {
 	size_t at = 0, made = 0;
@@ -61,7 +62,7 @@ static size_t unpack_bits(struct stk_tiff_unpacker *u, const uint8_t *from, size
 
 /* ---- LZW ---- */
 
-/* Codes of 9 to 12 bits, the most significant first. */
+/* Reads codes of 9 to 12 bits, the most significant bit first. */
 struct codes {
 	const uint8_t *from;
 	size_t size, at;
@@ -81,7 +82,7 @@ static bool take_code(struct codes *c, uint32_t width, uint32_t *code)
 	return true;
 }
 
-/* Writes a code's string, from its end backwards; bytes beyond `room` are dropped. */
+/* Writes a code's string, beginning at its end. Bytes beyond `room` are dropped. */
 static void put_string(const struct lzw *l, uint32_t code, uint8_t *to, size_t room)
 {
 	for (size_t i = l->length[code]; i-- > 0; code = l->prefix[code])
@@ -89,12 +90,12 @@ static void put_string(const struct lzw *l, uint32_t code, uint8_t *to, size_t r
 			to[i] = l->last[code];
 }
 
-/* Returns how many bytes it has written to `to` before the data ended or turned out damaged. */
+/* Unpacks LZW. Returns the number of bytes written to `to` before the data ended or turned out to be damaged. */
 static size_t unpack_lzw(struct stk_tiff_unpacker *u, const uint8_t *from, size_t size, uint8_t *to, size_t need)
 {
 	struct lzw *l = &u->lzw;
 	struct codes c = {.from = from, .size = size};
-	uint32_t width = 9, next = FIRST, code, before = END; /* END: no previous code */
+	uint32_t width = 9, next = FIRST, code, before = END; /* END stands for "no previous code" */
 	size_t made = 0;
 	for (uint32_t n = 1; made < need && take_code(&c, width, &code) && code != END; n++) {
 		if (n % CODES == 0 && stk__cancelled(u->cancel))
@@ -117,7 +118,11 @@ static size_t unpack_lzw(struct stk_tiff_unpacker *u, const uint8_t *from, size_
 		put_string(l, code, to + made, need - made);
 		made += l->length[code];
 		before = code;
-		width = next >= 2047 ? 12 : next >= 1023 ? 11 : next >= 511 ? 10 : 9; /* TIFF's codes grow one code earlier than needed */
+		width = next >= 2047   ? 12
+			: next >= 1023 ? 11
+			: next >= 511  ? 10
+				       : 9; /* in TIFF, codes become longer one code earlier
+		                                                                       * than necessary */
 	}
 	u->read += c.at;
 	return made < need ? made : need;
@@ -136,7 +141,7 @@ static void zlib_free(voidpf arena, voidpf address)
 	(void)address;
 }
 
-/* Returns zlib's status, which is an error for a wrong checksum too. */
+/* Unpacks deflate. Returns zlib's status, which is also an error if the checksum is wrong. */
 static int unpack_deflate(struct stk_tiff_unpacker *u, const uint8_t *from, size_t size, uint8_t *to, size_t need, size_t *made)
 {
 	struct stk_arena_mark mark = stk__arena_mark(u->scratch);
@@ -162,7 +167,7 @@ enum stk_status stk__tiff_unpack(struct stk_tiff_unpacker *u, uint32_t compressi
 {
 	int code = Z_OK;
 	size_t made;
-	if (size > UINT32_MAX || need > UINT32_MAX) /* zlib counts in 32 bits */
+	if (size > UINT32_MAX || need > UINT32_MAX) /* zlib's counters have 32 bits */
 		return stk__fail(err, STK_UNSUPPORTED, "a TIFF with a strip or tile of 4 GiB or more; save it in smaller strips");
 	if (compression == STK_TIFF_LZW && size >= 2 && from[0] == 0 && (from[1] & 1))
 		return stk__fail(err, STK_UNSUPPORTED, "a TIFF of LZW as before revision 6.0; save it again");

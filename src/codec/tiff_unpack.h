@@ -7,16 +7,16 @@
 #include "base/memory.h"
 #include "codec/tiff_directory.h"
 
-/* Most bytes that stk__tiff_unpacker_make takes from the arena. */
+/* Maximum number of bytes that stk__tiff_unpacker_make takes from the arena. */
 enum { STK_TIFF_UNPACKER_MEMORY = 64 << 10 };
 
-/* Makes an unpacker for one chunk after the other, in the arena's memory. size: the file's size. cancel: ends unpacking early. Returns NULL if memory is
- * short. */
+/* Makes an unpacker, which unpacks one chunk at a time, in memory of the arena. size: the file's size. cancel: ends unpacking early if it is set. Returns
+ * NULL if memory runs out. */
 struct stk_tiff_unpacker;
 struct stk_tiff_unpacker *stk__tiff_unpacker_make(struct stk_arena *scratch, size_t size, const struct stk_cancel *cancel);
 
-/* Fills `to` with exactly `need` bytes, which the chunk must contain at least. Both sizes must be below 2^32. STK_CORRUPT: damaged or short. STK_LIMIT: the
- * chunks so far have read far more bytes than the file has, for example if all chunks share the same bytes, most of which unpack to nothing. */
+/* Unpacks a chunk into exactly `need` bytes at `to`. Both sizes must be below 2^32. STK_CORRUPT: the chunk is damaged, or has fewer bytes. STK_LIMIT: all
+ * chunks so far have read far more bytes than the file has, for example because they share the same bytes, most of which unpack to nothing. */
 STK_MUST_USE enum stk_status stk__tiff_unpack(struct stk_tiff_unpacker *u, uint32_t compression, const uint8_t *from, size_t size,
 	uint8_t *to, size_t need, struct stk_error *err);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * WebP by libwebp, lossy and lossless. Decodes the first frame of an animation if that frame covers the whole picture. A lossy window is decoded with a
- * margin, as libwebp upsamples chroma differently at the edges of the area that it decodes. Damage is found in the rows down to the window's
- * last. libwebp allocates its own memory, which is charged to the sample. The file of a large image is given to libwebp in pieces, between which cancellation
- * is checked. */
+ * WebP, lossy and lossless, decoded by libwebp. Of an animation, decodes the first frame if that frame covers the whole picture. A window of a lossy image
+ * is decoded with a margin, since libwebp upsamples chroma differently at the edges of the area that it decodes. Damage is found in the rows down to the
+ * window's last one. libwebp allocates its own memory, which is counted as the sample's. Large images are given to libwebp in pieces, and cancellation is
+ * checked between them. */
 #include "codec/bytes.h"
 #include "codec/codec_impl.h"
 #include "codec/convert.h"
@@ -15,8 +15,8 @@
 enum { RIFF = 12, CHUNK_HEADER = 8, FRAME_HEADER = 16, MARGIN = 4 };
 enum { LARGE = 1 << 22, PIECES = 32 }; /* images with more pixels than LARGE are decoded in PIECES pieces */
 enum { FLAG_ANIMATION = 2, FLAG_EXIF = 8, FLAG_ALPHA = 16 };
-/* Upper bounds of libwebp's memory in bytes: for tables and tokens; for rows, by column of the image; for each pixel of a lossless image; for each pixel with
- * alpha. */
+/* Upper bounds of libwebp's memory in bytes: for tables and tokens; per column of the image, for rows; per pixel of a lossless image; per pixel of an image
+ * with alpha. */
 enum { LIBRARY = 1 << 20, A_COLUMN = 192, A_LOSSLESS_PIXEL = 6, AN_ALPHA_PIXEL = 7 };
 
 static bool webp_probe(const uint8_t *data, size_t size)
@@ -25,7 +25,7 @@ static bool webp_probe(const uint8_t *data, size_t size)
 }
 
 struct webp {
-	const uint8_t *image; /* the bytes that libwebp gets: the file, or a frame of it */
+	const uint8_t *image; /* the bytes that are given to libwebp: the file, or one frame of it */
 	size_t size;
 	int32_t width, height, orientation;
 	bool alpha, lossless;
@@ -34,10 +34,10 @@ struct webp {
 
 struct chunk {
 	const uint8_t *type, *data;
-	size_t size; /* bytes of the chunk's contents that the file holds */
+	size_t size; /* number of bytes of the chunk's contents that are in the file */
 };
 
-/* Finds the chunk at *at, and moves *at past it. Returns false if there is no chunk. */
+/* Finds the chunk that begins at *at, and sets *at to its end. Returns false if there is no chunk. */
 static bool next_chunk(const uint8_t *data, size_t size, size_t *at, struct chunk *c)
 {
 	if (*at > size || size - *at < CHUNK_HEADER)
@@ -70,7 +70,7 @@ static uint32_t get24(const uint8_t *p)
 	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
 }
 
-/* Makes w->image the first frame, which must cover the canvas. */
+/* Sets w->image to the first frame, which must cover the canvas. */
 static enum stk_status find_frame(struct webp *w, const uint8_t *data, size_t size, struct stk_error *err)
 {
 	struct chunk c;
@@ -142,7 +142,7 @@ static enum stk_status webp_peek(const uint8_t *data, size_t size, struct stk_im
 	return STK_OK;
 }
 
-/* Returns the window with the margin that libwebp needs; only even corners are possible. */
+/* Returns the window with the margin that libwebp needs. Its upper left corner has even coordinates, as libwebp requires. */
 static struct stk_rect widen(const struct stk_rect *w, int32_t width, int32_t height)
 {
 	int32_t x = (w->x > MARGIN ? w->x - MARGIN : 0) & ~1, y = (w->y > MARGIN ? w->y - MARGIN : 0) & ~1;

@@ -9,28 +9,29 @@
 
 enum { MARKS = STK_JPEG_GPU_TIMES + 1, RAW_SLACK = 64 };
 
-/* The layout of a part in its stream's memory: tables of the decoder and of the passes, then the results of both. The files' bytes lie among the results. */
+/* The layout of a part in the memory of its stream: tables of the decoder and of the passes, then the results of both. The files' bytes are among the
+ * decoder's results. */
 struct sizes {
 	struct stk_jpeg_gpu_plan_sizes decode;
 	struct stk_pass_gpu_sizes passes;
-	struct stk_jpeg_gpu_plan_limits files; /* limits of the part's files, where `raw` gives room for their bytes */
+	struct stk_jpeg_gpu_plan_limits files; /* limits of the part's files; `raw` is the memory for their bytes */
 	size_t all;
 };
 
-/* A part: the files that go to one stream together. Its tables belong to the batch until it is done; the device memory is the stream's. */
+/* A part of a batch: files that go to one stream together. The batch owns the tables; the stream owns the device memory. */
 struct part {
-	struct stk_jpeg_gpu_limits room; /* the largest need for which the tables have room */
+	struct stk_jpeg_gpu_limits room; /* the limits up to which the tables are large enough */
 	struct stk_jpeg_gpu_plan *plan;
 	struct stk_pass_gpu *passes;
 	uint8_t *tables;    /* pinned memory: tables of the decoder, then of the passes */
 	size_t pass_tables; /* offset of the passes' tables */
-	uint32_t *flags;    /* pinned memory; the address that view.host_flags has */
+	uint32_t *flags;    /* pinned memory whose device address is view.host_flags */
 	stk_gpu_event done, marks[MARKS];
-	/* the members below describe the last submission */
+	/* the members from here on describe the last submission */
 	int first, count, stream;
 	struct stk_jpeg_gpu_limits need;
 	struct sizes sizes;
-	stk_gpu_ptr work; /* results of the decoder, then of the passes */
+	stk_gpu_ptr work; /* device address of the results of the decoder, then of the passes */
 	struct stk_jpeg_gpu_view view;
 };
 
@@ -41,15 +42,15 @@ struct stk_jpeg_gpu {
 	struct stk_jpeg_gpu_streams *streams;
 	pthread_mutex_t lock;
 	struct stk_jpeg_gpu_limits
-		room; /* the most that any part has needed so far; new tables get this size, since other parts will need it too */
+		room; /* the largest need of any part so far; new tables get this size, since other parts will need it too */
 };
 
 struct stk_jpeg_gpu_batch {
 	struct stk_jpeg_gpu *decoder;
 	struct part *parts;
 	int n_parts, room_parts, room_items;
-	const uint32_t **flag; /* for each item, the address of its image's flag; NULL: the GPU does not decode the item */
-	uint32_t *place;       /* for each item, its offset in the stream's raw bytes */
+	const uint32_t **flag; /* for each item, the address of its image's flag; NULL if the GPU does not decode the item */
+	uint32_t *place;       /* for each item, the offset of its file in the stream's raw bytes */
 	bool measure;
 };
 
@@ -68,7 +69,7 @@ static struct stk_pass_gpu_limits pass_limits(const struct stk_jpeg_gpu_limits *
 static struct stk_jpeg_gpu_plan_limits file_limits(const struct stk_jpeg_gpu_limits *l)
 {
 	struct stk_jpeg_gpu_plan_limits files = l->files;
-	/* Padding for alignment and the bytes between files are copied too. */
+	/* Copies include padding for alignment and the bytes between files. */
 	files.raw = aligned((size_t)files.bytes + files.bytes / 8 + (size_t)files.images * 1024 + 2 * RAW_SLACK);
 	return files;
 }
@@ -100,8 +101,8 @@ static void part_empty(struct stk_jpeg_gpu *d, struct part *p)
 	p->room = (struct stk_jpeg_gpu_limits){0};
 }
 
-/* Returns the new size of a table. A table that must grow becomes half as large again as needed, and at least large enough for usual images: growing is
- * costly, because freeing the old pinned memory waits for all work of the GPU. */
+/* Returns the new size of a table. A table that must grow gets 1.5 times the needed size, and at least the usual one: growing is costly, because freeing the
+ * old pinned memory waits for all work of the GPU. */
 static uint32_t grown(uint32_t has, uint32_t need, uint64_t usual)
 {
 	uint64_t more = need + (uint64_t)need / 2;
@@ -116,7 +117,7 @@ static bool part_holds(const struct part *p, const struct stk_jpeg_gpu_limits *n
 	       p->room.files.tables >= need->files.tables && p->room.taps >= need->taps;
 }
 
-/* Chooses the room for a part with this need, and for all later parts. */
+/* Chooses the size of the tables so that they suffice for a part with this need, and probably for later parts. */
 static struct stk_jpeg_gpu_limits choose_room(struct stk_jpeg_gpu *d, const struct stk_jpeg_gpu_limits *need)
 {
 	enum {
@@ -124,7 +125,7 @@ static struct stk_jpeg_gpu_limits choose_room(struct stk_jpeg_gpu *d, const stru
 		BLOCKS = 1024,
 		TABLES = 5376,
 		TAPS = 4096
-	}; /* what a usual image needs; TABLES: for the Huffman tables that the JPEG standard gives as examples */
+	}; /* the needs of a usual image; TABLES is for the Huffman tables that the JPEG standard gives as examples */
 	pthread_mutex_lock(&d->lock);
 	struct stk_jpeg_gpu_limits *room = &d->room;
 	uint64_t images = room->files.images = grown(room->files.images, need->files.images, 0);
@@ -138,7 +139,7 @@ static struct stk_jpeg_gpu_limits choose_room(struct stk_jpeg_gpu *d, const stru
 	return chosen;
 }
 
-/* Allocates the part's tables again if they are too small for the files that it has now. */
+/* Allocates the part's tables again if they are too small for its current files. */
 static enum stk_status part_reserve(struct stk_jpeg_gpu *d, struct part *p, struct stk_error *err)
 {
 	const struct stk_jpeg_gpu_limits *need = &p->need;
@@ -259,8 +260,8 @@ static struct part *add_part(struct stk_jpeg_gpu_batch *b, int first)
 	return p;
 }
 
-/* Makes the streams' memory fit the batch; leaves out files that no stream can hold. *share: the bytes that a part should have, about the same for
- * all parts and no more than a stream holds. */
+/* Makes the streams' memory large enough for the batch, and leaves out files that are too large for any stream. *share: set to the number of bytes that a
+ * part should need, which is about the same for all parts and at most the size of a stream's memory. */
 static enum stk_status choose_share(
 	const struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_gpu_item *items, int n, size_t *share, struct stk_error *err)
 {
@@ -313,7 +314,7 @@ static enum stk_status cut(struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_g
 	return s;
 }
 
-/* ---- what a part does ---- */
+/* ---- the work of one part ---- */
 
 /* Copies the files' bytes to the stream's memory, and records each file's offset there. Leaves out files that the CPU decodes. */
 static enum stk_status copy_files(const struct stk_jpeg_gpu_batch *b, const struct part *p, const struct stk_jpeg_gpu_stream *stream,
@@ -348,7 +349,7 @@ static struct stk_jpeg_gpu_file file_of(const struct stk_jpeg_gpu_item *it, uint
 	return (struct stk_jpeg_gpu_file){it->data, it->size, it->header, it->window, place, it->type, it->max_scans};
 }
 
-/* Returns whether the pass reads uint8, with the number of channels that the type has. */
+/* Returns whether the pass can read the decoded image: it must read uint8, with as many channels as the image type has. */
 static bool suits(const struct stk_jpeg_gpu_item *it)
 {
 	return it->header && it->pass && it->pass->in_dtype == STK_UINT8 && it->pass->in_c == (it->type == STK_GRAY ? 1 : 3) &&
@@ -366,7 +367,7 @@ bool stk__jpeg_gpu_need(const struct stk_jpeg_gpu_item *it, struct stk_jpeg_gpu_
 	return true;
 }
 
-/* Plans the item's pass over the decoded window. The pass reads the window through a view that applies the image's orientation. */
+/* Adds the item's pass over the decoded window. The pass reads the window through a view that applies the image's orientation. */
 static bool plan_pass(const struct part *p, const struct stk_jpeg_gpu_item *it, uint32_t index)
 {
 	uint64_t at;
@@ -380,7 +381,7 @@ static bool plan_pass(const struct part *p, const struct stk_jpeg_gpu_item *it, 
 	return stk__pass_gpu_add(p->passes, it->pass, &src, seen.x, seen.y, &it->dst);
 }
 
-/* Decides which items the GPU decodes, and plans its work on them. */
+/* Decides which items the GPU decodes, and plans their decoding and their passes. */
 static void plan_items(
 	struct stk_jpeg_gpu_batch *b, struct part *p, const struct stk_jpeg_gpu_stream *stream, const struct stk_jpeg_gpu_item *items)
 {
@@ -404,8 +405,8 @@ static enum stk_status mark(
 	return s ? s : stk__gpu_event_record(b->decoder->dev, p->marks[i], stream->cuda, err);
 }
 
-/* Copies the tables to the stream's memory. All copies of a part come before its kernels, and nothing is copied back: the copy engines have few queues, in
- * which a copy that waits for kernels would hold up the copies of other streams. */
+/* Copies the tables to the stream's memory. All copies of a part are submitted before its kernels, and nothing is copied back. The reason is that the copy
+ * engines have few queues, in which a copy that waits for kernels would delay the copies of other streams. */
 static enum stk_status copy_tables(
 	const struct stk_jpeg_gpu_batch *b, struct part *p, const struct stk_jpeg_gpu_stream *stream, struct stk_error *err)
 {
@@ -446,7 +447,7 @@ static enum stk_status run_part(struct stk_jpeg_gpu_batch *b, struct part *p, co
 	struct stk_gpu_device *dev = b->decoder->dev;
 	p->work = stream->memory + aligned(p->sizes.decode.tables) + p->sizes.passes.tables;
 	stk__jpeg_gpu_plan_begin(p->plan, &p->sizes.files);
-	stk__jpeg_gpu_plan_view(p->plan, stream->memory, p->work, 0, &p->view); /* gives view.raw, to which copy_files copies */
+	stk__jpeg_gpu_plan_view(p->plan, stream->memory, p->work, 0, &p->view); /* sets view.raw, the destination of copy_files */
 	enum stk_status s = p->done ? STK_OK : stk__gpu_event_create(dev, false, &p->done, err);
 	if (s || (s = mark(b, p, stream, 0, err)) || (s = copy_files(b, p, stream, items, err)))
 		return s;

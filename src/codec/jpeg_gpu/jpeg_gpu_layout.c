@@ -21,7 +21,7 @@ struct stk_jpeg_gpu_capacity stk__jpeg_gpu_capacity(const struct stk_jpeg_gpu_pl
 	return c;
 }
 
-/* Hands out 256-byte aligned pieces of a block that begins at `base`. */
+/* Hands out pieces of memory from address `base` on, aligned to 256 bytes. */
 struct layout {
 	uint64_t base, used;
 };
@@ -53,7 +53,7 @@ uint64_t stk__jpeg_gpu_place_tables(struct stk_jpeg_gpu_view *v, uint64_t base, 
 
 uint64_t stk__jpeg_gpu_place_work(struct stk_jpeg_gpu_view *v, uint64_t base, const struct stk_jpeg_gpu_capacity *c)
 {
-	/* Arrays share memory with arrays of later phases: planes overwrite everything before the coefficients, pixels overwrite the coefficients, and
+	/* Arrays share memory with arrays of later phases: planes overwrite all arrays before the coefficients, pixels overwrite the coefficients, and
 	 * coefficients overwrite the files. */
 	struct layout l = {base, 0}, planes = l;
 	v->kept = place(&l, sizeof *v->kept * c->chunks);

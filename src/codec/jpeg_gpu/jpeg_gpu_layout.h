@@ -6,14 +6,14 @@
 #include "codec/jpeg_gpu/jpeg_gpu_plan.h"
 
 enum {
-	STK_JPEG_GPU_MEAN_INTERVAL = 1024, /* average bytes of a bitstream for which a batch has room */
-	/* Bytes for each block of the limits: coefficients, which pixels replace later (192 for gray images, else 64 to 128), and DC coefficients, which rows above
-  * the window have too. */
+	STK_JPEG_GPU_MEAN_INTERVAL = 1024, /* assumed average size of a bitstream in bytes, which limits their number */
+	/* Bytes for each block of the limits. Coefficients, which pixels overwrite later, need 192 for gray images and 64 to 128 for others. DC coefficients
+	 * are also stored for rows above the window. */
 	STK_JPEG_GPU_BLOCK_BYTES = 128,
 	STK_JPEG_GPU_BLOCK_DC = 4
 };
 
-/* Numbers of elements of a batch's arrays. */
+/* The number of elements in each of a batch's arrays. */
 struct stk_jpeg_gpu_capacity {
 	uint32_t images, bitstreams, subsequences, chunks, sync_work, coefficient_work, lut, scans;
 	uint64_t blocks, dc, idct, planes, rgb, coef; /* coef: bytes, including other data that uses the same memory */
@@ -21,8 +21,8 @@ struct stk_jpeg_gpu_capacity {
 
 struct stk_jpeg_gpu_capacity stk__jpeg_gpu_capacity(const struct stk_jpeg_gpu_plan_limits *limits);
 
-/* Set the addresses of the view's arrays, from `base` on, and return their size in bytes. The sizes of tables follow from the view's numbers; lut: number of
- * entries of all sets. */
+/* Set the addresses of the view's arrays, beginning at `base`, and return their total size in bytes. The sizes of tables follow from the counts in the view.
+ * lut: number of entries of all table sets. */
 uint64_t stk__jpeg_gpu_place_tables(struct stk_jpeg_gpu_view *view, uint64_t base, uint64_t lut);
 uint64_t stk__jpeg_gpu_place_work(struct stk_jpeg_gpu_view *view, uint64_t base, const struct stk_jpeg_gpu_capacity *capacity);
 

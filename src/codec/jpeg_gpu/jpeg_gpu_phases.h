@@ -12,11 +12,11 @@ struct stk_jpeg_gpu_kernels {
 	stk_gpu_kernel kernel[STK_JPEG_GPU_PHASES];
 };
 
-/* Loads the modules. Inside stk__gpu_enter. */
+/* Loads the modules. Call it inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_kernels_load(
 	struct stk_gpu_device *dev, struct stk_jpeg_gpu_kernels *kernels, struct stk_error *err);
 
-/* Launches one phase; view holds device addresses. Returns at once. Inside stk__gpu_enter. */
+/* Launches one phase and returns at once. view: holds device addresses. Call it inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_launch(struct stk_gpu_device *dev, const struct stk_jpeg_gpu_kernels *kernels,
 	const struct stk_jpeg_gpu_view *view, enum stk_jpeg_gpu_phase phase, stk_gpu_stream stream, struct stk_error *err);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plan_add collects files. plan_end sorts the bitstreams by their table sets, so that a thread block loads only one set, and writes all tables compactly. */
+ * plan_add collects files. plan_end sorts the bitstreams by their table sets, so that each thread block loads only one set, and writes all tables one after
+ * the other. */
 #include "codec/jpeg_gpu/jpeg_gpu_plan.h"
 
 #include "base/memory.h"
@@ -11,14 +12,14 @@
 
 enum {
 	CACHE = 16,
-	MIN_INTERVAL = 128 /* least mean bytes of a restart interval: smaller bitstreams cost more than they save */
+	MIN_INTERVAL = 128 /* minimum average size in bytes of a restart interval: smaller bitstreams cost more time than they save */
 };
 
 static const uint8_t natural_order[64] = {0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20,
 	13, 6, 7, 14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61,
 	54, 47, 55, 62, 63};
 
-/* The Huffman tables (DHT) of an image's pairs of DC and AC tables. Two sets of decoding tables are equal if their keys are. */
+/* The contents of an image's pairs of DC and AC tables, as in its DHT segments. Images with equal keys have equal decoding tables. */
 struct tables_key {
 	uint64_t hash;
 	int pairs;
@@ -37,8 +38,8 @@ struct range {
 };
 
 struct stk_jpeg_gpu_plan {
-	struct stk_jpeg_gpu_capacity cap; /* capacity for this batch */
-	uint8_t *tables;                  /* memory of the caller, to which plan_end writes */
+	struct stk_jpeg_gpu_capacity cap; /* number of elements of each array in this batch */
+	uint8_t *tables;                  /* the caller's memory, to which plan_end writes */
 	/* what plan_add has collected */
 	struct stk_jpeg_gpu_image *images;
 	struct range *image_bitstreams;
@@ -51,7 +52,7 @@ struct stk_jpeg_gpu_plan {
 	uint16_t *quant;
 	uint32_t n_images, n_bitstreams, n_sets, n_lut, n_subsequences, n_chunks, n_progressive, n_scans;
 	uint64_t n_blocks, n_dc, n_idct, n_planes, n_rgb, n_rows;
-	/* laid out by plan_end: addresses relative to tables and work */
+	/* made by plan_end; its addresses are relative to the beginning of the tables or of the results */
 	struct stk_jpeg_gpu_view view;
 	struct cached_set *cache;
 	unsigned next_victim;
@@ -66,7 +67,7 @@ struct stk_jpeg_gpu_plan_sizes stk__jpeg_gpu_plan_sizes(const struct stk_jpeg_gp
 		.n_bitstreams = c.bitstreams,
 		.n_sync_work = c.sync_work,
 		.n_coefficient_work = c.coefficient_work,
-		.n_progressive = c.scans, /* every progressive file has at least one scan, so there are no more files than scans */
+		.n_progressive = c.scans, /* every progressive file has at least one scan, so there cannot be more files than scans */
 		.n_scans = c.scans};
 	return (struct stk_jpeg_gpu_plan_sizes){stk__jpeg_gpu_place_tables(&v, 0, c.lut), stk__jpeg_gpu_place_work(&v, 0, &c), c.rgb};
 }
@@ -135,7 +136,7 @@ static uint64_t hash_of(const void *data, size_t size)
 	return h;
 }
 
-/* Lists the distinct pairs of tables and returns how many there are. pair_of: for each component, the number of its pair. */
+/* Lists the distinct pairs of tables and returns their number. pair_of: set to the number of each component's pair. */
 static int list_pairs(const struct stk_jpeg_header *h, struct stk_jpeg_gpu_pair pairs[3], uint32_t pair_of[3])
 {
 	int n = 0;
@@ -180,7 +181,7 @@ static struct cached_set *cached(struct stk_jpeg_gpu_plan *p, const struct table
 	return c;
 }
 
-/* Returns the number of the set in this batch, or NONE. */
+/* Returns the number, in this batch, of the table set with this key, adding the set if necessary; or NONE if that fails. */
 static uint32_t add_set(struct stk_jpeg_gpu_plan *p, const struct tables_key *key)
 {
 	for (uint32_t i = 0; i < p->n_sets; i++)
@@ -202,7 +203,7 @@ static uint32_t add_set(struct stk_jpeg_gpu_plan *p, const struct tables_key *ke
 
 static bool add_bitstream(struct stk_jpeg_gpu_plan *p, struct stk_jpeg_gpu_bitstream s, const uint8_t *data)
 {
-	/* FF before a marker is a fill byte, not data. */
+	/* An FF before a marker is a fill byte and not part of the data. */
 	while (s.src_size && data[s.src_size - 1] == 0xff)
 		s.src_size--;
 	uint64_t bits = 8 * (uint64_t)s.src_size;
@@ -219,8 +220,8 @@ static bool add_bitstream(struct stk_jpeg_gpu_plan *p, struct stk_jpeg_gpu_bitst
 	return true;
 }
 
-/* Adds a bitstream for each restart interval up to the window's last row. Intervals above the window are decoded too, since the CPU would report their
- * damage. */
+/* Adds a bitstream for each restart interval down to the window's last row. Intervals above the window are decoded too, since the CPU would also report
+ * damage in them. */
 static bool add_intervals(struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_gpu_file *f, const struct stk_jpeg_scan *scan,
 	const struct stk_jpeg_window *window, uint32_t image)
 {
@@ -286,7 +287,7 @@ static void add_planes(
 	}
 }
 
-/* Describes the image, except for its set and bitstreams. */
+/* Describes the image, except for its table set and its bitstreams. */
 static struct stk_jpeg_gpu_image describe(
 	const struct stk_jpeg_gpu_file *f, const struct stk_jpeg_scan *scan, const struct stk_jpeg_window *w, const uint32_t pair_of[3])
 {
@@ -325,7 +326,7 @@ static bool has_room(const struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_gp
 	       p->n_rgb + (uint64_t)im->rgb_pitch * im->h <= p->cap.rgb;
 }
 
-/* Returns the number of restart intervals up to the window's last row; 1 if the file has none. */
+/* Returns the number of restart intervals down to the window's last row, or 1 if the file has no restart intervals. */
 static uint64_t count_intervals(const struct stk_jpeg_scan *scan, const struct stk_jpeg_window *window)
 {
 	uint64_t interval = (uint64_t)scan->restart_interval, stop = (uint64_t)window->mcu_y1 * (uint64_t)scan->mcus_x;
@@ -355,7 +356,7 @@ static bool plan_scan(const struct stk_jpeg_gpu_file *f, struct stk_jpeg_scan *s
 	return f->type != STK_GRAY || scan->color != STK_JPEG_RGB;
 }
 
-/* Returns the MCUs to decode: the window's, or for a progressive file, whose scans visit all of them, every MCU down to the window's last row. */
+/* Returns which MCUs to decode: those of the window or, for a progressive file, whose scans visit all MCUs, every MCU down to the window's last row. */
 static struct stk_jpeg_window plan_window(const struct stk_jpeg_gpu_file *f, const struct stk_jpeg_scan *scan)
 {
 	struct stk_jpeg_window w = stk__jpeg_window_plan(scan, f->window);
@@ -366,7 +367,7 @@ static struct stk_jpeg_window plan_window(const struct stk_jpeg_gpu_file *f, con
 	return w;
 }
 
-/* Returns the number of entries of the decoding tables; 0: too many. */
+/* Returns the number of entries of the decoding tables, or 0 if there would be too many. */
 static uint32_t count_entries(const struct stk_jpeg_header *h)
 {
 	struct stk_jpeg_gpu_pair pairs[3];
@@ -463,9 +464,9 @@ bool stk__jpeg_gpu_plan_add(struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_g
 	return true;
 }
 
-/* ---- the end ---- */
+/* ---- end of a batch ---- */
 
-/* Cuts `count` threads that decode with one set into thread blocks of at most `most`. */
+/* Divides `count` threads that decode with one table set into thread blocks of at most `most` threads. */
 static uint32_t cut_work(struct stk_jpeg_gpu_work *out, uint32_t set, uint32_t first, uint32_t count, uint32_t most)
 {
 	uint32_t n = 0;
@@ -474,12 +475,12 @@ static uint32_t cut_work(struct stk_jpeg_gpu_work *out, uint32_t set, uint32_t f
 	return n;
 }
 
-/* How many bitstreams, subsequences and chunks were assigned so far. */
+/* The numbers of bitstreams, subsequences and chunks that have been assigned so far. */
 struct placed {
 	uint32_t bitstreams, subsequences, chunks;
 };
 
-/* Places the image's bitstreams next; without `out` only counts them. */
+/* Assigns the next numbers to the image's bitstreams. If `out` is NULL, only counts them. */
 static void place_bitstreams(const struct stk_jpeg_gpu_plan *p, uint32_t image, struct placed *at, struct stk_jpeg_gpu_bitstream *out)
 {
 	struct range r = p->image_bitstreams[image];
@@ -495,7 +496,7 @@ static void place_bitstreams(const struct stk_jpeg_gpu_plan *p, uint32_t image, 
 	}
 }
 
-/* Puts bitstreams and thread blocks into the order of their sets, followed by those of progressive files; without `write` only counts them. */
+/* Sorts bitstreams and thread blocks by table set; those of progressive files are last. If `write` is false, only counts them. */
 static void order_bitstreams(const struct stk_jpeg_gpu_plan *p, struct stk_jpeg_gpu_view *v, bool write)
 {
 	struct stk_jpeg_gpu_bitstream *out = write ? (struct stk_jpeg_gpu_bitstream *)(uintptr_t)v->bitstreams : NULL;

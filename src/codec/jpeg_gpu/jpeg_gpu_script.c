@@ -6,23 +6,22 @@
 #include <string.h>
 
 enum {
-	MIN_INTERVAL = 128, /* least mean bytes of a restart interval: smaller bitstreams cost more than they save */
-	MAX_SCAN =
-		96
-		<< 10 /* most bytes of a scan: the GPU takes some 100 ns for each symbol while the batch waits, so that a core decodes larger scans sooner */
+	MIN_INTERVAL = 128, /* minimum average size in bytes of a restart interval: smaller bitstreams cost more time than they save */
+	MAX_SCAN = 96 << 10 /* maximum size of a scan in bytes: the GPU takes some 100 ns for each symbol, while the batch waits, so a CPU
+		       * core decodes larger scans sooner */
 };
 
-/* A walk over the scans. The end of a scan is known when the next one is found. */
+/* The state of a walk over the scans. Where a scan ends is known when the next one is found. */
 struct walk {
 	const struct stk_jpeg_gpu_script *script;
 	struct stk_jpeg_gpu_script_size size;
 	struct stk_jpeg_gpu_scan scan; /* the current scan */
 	size_t begin;                  /* offset of the scan's entropy-coded bytes */
-	uint32_t ready[3][64];         /* for each component and coefficient, the least delay in rows of a scan that depends on it */
+	uint32_t ready[3][64];         /* for each component and coefficient, the minimum delay, in rows, of a scan that depends on it */
 };
 
-/* libjpeg uses the quantisation table that is in force at a component's first scan. Here that is the table at the file's first scan: stk__jpeg_script_walk
- * refuses files that define quantisation tables later. */
+/* libjpeg uses the quantisation table that is defined when a component's first scan begins. Here that is always the table at the file's first scan, since
+ * stk__jpeg_script_walk refuses files that define quantisation tables later. */
 bool stk__jpeg_gpu_script_frame(const struct stk_jpeg_header *h, struct stk_jpeg_scan *frame)
 {
 	if (!stk__jpeg_frame_plan(h, frame))
@@ -50,7 +49,7 @@ static bool tables_usable(const struct stk_jpeg_header *h)
 	       (c->ac < STK_JPEG_TABLES && h->tables.ac_mask >> c->ac & 1 && stk__jpeg_huffman_valid(&h->tables.ac[c->ac], false));
 }
 
-/* Lists the blocks of a unit: one if the scan has a single component, else all blocks of the scan's components in an MCU. */
+/* Lists the blocks of a unit: one block if the scan has a single component, otherwise all blocks of the scan's components in an MCU. */
 static void describe_units(struct stk_jpeg_gpu_scan *s, const struct stk_jpeg_header *h, const struct stk_jpeg_scan *frame)
 {
 	s->single = h->scan_components == 1;
@@ -71,7 +70,7 @@ static void describe_tables(struct stk_jpeg_gpu_scan *s, const struct stk_jpeg_h
 	}
 }
 
-/* Delays a scan by one row after all scans that it depends on. */
+/* Delays a scan so that it is one row after all scans that it depends on. */
 static void delay(struct walk *w, const struct stk_jpeg_header *h)
 {
 	struct stk_jpeg_gpu_scan *s = &w->scan;
@@ -106,7 +105,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Counts the units down to the window's last row, and in the whole scan. */
+/* Counts the scan's units: *needed down to the window's last row, *all in the whole scan. */
 static void count_units(const struct walk *w, uint64_t *needed, uint64_t *all)
 {
 	const struct stk_jpeg_scan *frame = w->script->frame;

@@ -5,16 +5,17 @@
 
 #include "codec/jpeg_gpu/jpeg_gpu_plan.h"
 
-/* Computes the geometry of a progressive file; returns false if the GPU may not decode it. */
+/* Computes the geometry of a progressive file. Returns false if the GPU cannot decode it. */
 bool stk__jpeg_gpu_script_frame(const struct stk_jpeg_header *h, struct stk_jpeg_scan *frame);
 
 struct stk_jpeg_gpu_script {
 	const struct stk_jpeg_gpu_file *file;
 	const struct stk_jpeg_scan *frame;
-	uint32_t mcu_rows; /* rows of MCUs that the window needs, counted from the image's first */
-	/* Has room for MAX_SCANS scans, numbered from bitstream 0 of the file; NULL: scans are only counted. */
+	uint32_t mcu_rows; /* number of rows of MCUs that the window needs, from the top of the image */
+	/* Memory for MAX_SCANS scans, whose bitstreams are numbered from 0 for the file's first; NULL: scans are only counted. */
 	struct stk_jpeg_gpu_scan *scans;
-	/* Called for each bitstream in order, if not NULL, with src and src_size set. data: its bytes. Returns false if there is no room. */
+	/* Called for each bitstream in order, unless it is NULL. src and src_size are set; data: the bitstream's bytes. Returns false if there is no space
+	 * for more bitstreams. */
 	bool (*add)(void *user, struct stk_jpeg_gpu_bitstream bitstream, const uint8_t *data);
 	void *user;
 };
@@ -24,9 +25,9 @@ struct stk_jpeg_gpu_script_size {
 	uint32_t scans, bitstreams, steps;
 };
 
-/* Lays out the scans. Returns false if the CPU has to decode the file: scans do not follow each other as the standard says (jpeg_script.h), are more than
- * MAX_SCANS or the file's max_scans, or are larger than 96 KiB; tables are missing or impossible; restart markers are out of order, or restart intervals are
- * tiny. The result depends only on the file. */
+/* Lays out the scans. Returns false if the CPU must decode the file. Reasons: scans do not follow each other as the standard says (jpeg_script.h); there are
+ * more than MAX_SCANS or than the file's max_scans; a scan is larger than 96 KiB; tables are missing or invalid; restart markers are out of order, or
+ * restart intervals are tiny. The result depends only on the file. */
 bool stk__jpeg_gpu_script_plan(const struct stk_jpeg_gpu_script *script, struct stk_jpeg_gpu_script_size *size);
 
 #endif

@@ -12,7 +12,7 @@ struct stk_jpeg_gpu_streams {
 	pthread_mutex_t lock;
 	pthread_cond_t given;
 	size_t most, part;
-	int n_made, n_allowed; /* number of streams that have memory, and of streams that may get some */
+	int n_made, n_allowed; /* number of streams that have memory, and of streams that may get memory */
 	int64_t turns;
 	struct stk_jpeg_gpu_stream stream[MOST];
 };
@@ -31,7 +31,7 @@ enum stk_status stk__jpeg_gpu_streams_create(
 	pthread_mutex_init(&all->lock, NULL);
 	pthread_cond_init(&all->given, NULL);
 	enum stk_status s = STK_OK;
-	/* All streams first and their events later: streams that are created in a row get different queues of the hardware. */
+	/* Creates all streams first and their events later: streams that are created one after the other get different hardware queues. */
 	for (int i = 0; i < MOST && !s; i++)
 		s = stk__gpu_stream_create(dev, STK_GPU_LOW, &all->stream[i].cuda, err);
 	for (int i = 0; i < MOST && !s; i++)
@@ -47,7 +47,7 @@ enum stk_status stk__jpeg_gpu_streams_create(
 static void empty(struct stk_jpeg_gpu_streams *all, struct stk_jpeg_gpu_stream *stream)
 {
 	if (stream->memory && stk__gpu_stream_sync(all->dev, stream->cuda, NULL)) {
-		/* If this fails, the work is lost, but its memory is still released. */
+		/* If this fails, the work has failed too, but the memory is still released. */
 	}
 	stk__gpu_free(all->dev, stream->memory);
 	stream->memory = 0;
@@ -85,7 +85,7 @@ size_t stk__jpeg_gpu_streams_memory(struct stk_jpeg_gpu_streams *all)
 	return bytes;
 }
 
-/* ---- how large parts are ---- */
+/* ---- the size of parts ---- */
 
 static size_t least(size_t a, size_t b)
 {
@@ -97,9 +97,9 @@ static size_t largest_of(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* Returns the bytes of a part for such a batch: an even share of the batch and a little more, as long as all streams fit the memory and no file needs more.
- * Many small parts in flight hide the serial tail of each one's synchronisation better than few large ones. But a part has at least FLOOR bytes, since
- * reallocating the streams' memory waits for all work of the GPU. */
+/* Returns the size in bytes of the parts of a batch: an even share of the batch and a little more, unless the streams' memory is too small or a file needs
+ * more. Many small parts in flight are better than few large ones, since the end of each part's synchronisation is serial, and other parts can run
+ * meanwhile. But a part has at least FLOOR bytes, since reallocating the streams' memory waits for all work of the GPU. */
 static size_t wanted(const struct stk_jpeg_gpu_streams *all, size_t batch, size_t largest)
 {
 	enum { FLOOR = 16 << 20 };
@@ -123,7 +123,7 @@ enum stk_status stk__jpeg_gpu_streams_fit(
 		return stk__fail(
 			err, STK_LIMIT, "a file takes %zu bytes of the GPU, over the %zu that decoding may take", largest, all->most);
 	pthread_mutex_lock(&all->lock);
-	/* A batch that is only a little larger gets one more part instead of larger parts. */
+	/* A batch that is only a little larger is cut into one more part instead of larger parts. */
 	while (all->part < largest || all->part < least(batch, all->most / MOST) / 2) {
 		if (any_taken(all)) {
 			pthread_cond_wait(&all->given, &all->lock);
@@ -140,9 +140,10 @@ enum stk_status stk__jpeg_gpu_streams_fit(
 	return STK_OK;
 }
 
-/* ---- taking turns ---- */
+/* ---- taking and giving back streams ---- */
 
-/* Gives the stream memory for a part. Initialises all of it once, since kernels read a little beyond their input, in whole words, and mask the rest. */
+/* Allocates the stream's memory for a part. Fills all of it once, since kernels read whole words, including a few bytes after their input, which they then
+ * ignore. */
 static enum stk_status make(struct stk_jpeg_gpu_streams *all, struct stk_jpeg_gpu_stream *stream, size_t size, struct stk_error *err)
 {
 	enum stk_status s = stk__gpu_alloc(all->dev, size, &stream->memory, err);
@@ -157,7 +158,7 @@ static bool idle(struct stk_jpeg_gpu_streams *all, const struct stk_jpeg_gpu_str
 	return !stk__gpu_event_query(all->dev, stream->done, &done, NULL) && done;
 }
 
-/* Returns the free stream that was given back first; NULL: all are taken. Call with the lock held. */
+/* Returns the free stream that was given back first, or NULL if all streams are taken. Call it with the lock held. */
 static struct stk_jpeg_gpu_stream *oldest(struct stk_jpeg_gpu_streams *all)
 {
 	struct stk_jpeg_gpu_stream *found = NULL;
@@ -182,7 +183,7 @@ struct stk_jpeg_gpu_stream *stk__jpeg_gpu_streams_take(struct stk_jpeg_gpu_strea
 				stream = NULL;
 				break;
 			}
-			all->n_allowed = all->n_made; /* there is no memory for more streams, so use these */
+			all->n_allowed = all->n_made; /* there is no memory for more streams, so only these are used */
 		}
 		if (stream)
 			break;

@@ -1,55 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The streams on which the GPU decodes. Each is a CUDA stream with a piece of device memory. The parts of batches are spread over the streams. Work on one
- * stream runs in the order of submission, so parts share its memory without waiting on the host, and the memory for decoding does not grow with the number of
- * batches in flight.
+ * The streams on which the GPU decodes. Each is a CUDA stream with its own device memory. The parts of batches are distributed over the streams. Work on one
+ * stream runs in the order of submission, so parts can share its memory without waiting on the host, and the memory for decoding does not grow with the
+ * number of batches in flight.
  *
- *     stk__jpeg_gpu_streams_fit(streams, bytes_of_a_batch, bytes_of_its_largest_file, &part, err);  // does nothing once warm
+ *     stk__jpeg_gpu_streams_fit(streams, bytes_of_a_batch, bytes_of_its_largest_file, &part, err);  // usually does nothing after the first batches
  *     stream = stk__jpeg_gpu_streams_take(streams, err);                                            // for one part of up to `part` bytes
- *     ... submit to stream->cuda, over stream->memory ...
+ *     ... submit to stream->cuda, using stream->memory ...
  *     stk__jpeg_gpu_streams_give(streams, stream, err);
  *
- * Threads: any, inside stk__gpu_enter. */
+ * Any thread may call these functions, inside stk__gpu_enter. */
 #ifndef STK_CODEC_JPEG_GPU_STREAMS_H
 #define STK_CODEC_JPEG_GPU_STREAMS_H
 
 #include "gpu/gpu.h"
 
 /* The hardware has 8 queues, unless CUDA_DEVICE_MAX_CONNECTIONS sets another number, and streams that share a queue wait for each other. One queue is left
- * to the stream that copies the other data of batches. */
+ * for the stream that copies the other data of batches. */
 enum { STK_JPEG_GPU_STREAMS = 7 };
 
 struct stk_jpeg_gpu_stream {
 	int number;
 	stk_gpu_stream cuda;
 	stk_gpu_ptr memory;
-	stk_gpu_event done; /* recorded after the last kernel of the last part */
+	stk_gpu_event done; /* event that is recorded after the last kernel of the last part */
 	bool taken;         /* a thread is submitting work to it */
-	int64_t turn;       /* number of the stream's last return, which orders the streams by the time of their return */
+	int64_t turn;       /* increases each time a stream is given back; orders the streams by the time of their return */
 };
 
 struct stk_jpeg_gpu_streams;
 
-/* Creates the streams. most: limit of the bytes of device memory for all streams together. */
+/* Creates the streams. most: the maximum number of bytes of device memory for all streams together. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_streams_create(
 	struct stk_gpu_device *dev, size_t most, struct stk_jpeg_gpu_streams **out, struct stk_error *err);
 void stk__jpeg_gpu_streams_destroy(struct stk_jpeg_gpu_streams *s); /* waits for work in flight; accepts NULL */
 
-/* Returns the CUDA stream, even if it is not taken: work that is then submitted runs after its last part. */
+/* Returns a CUDA stream, whether it is taken or not. Work that is then submitted to it runs after its last part. */
 stk_gpu_stream stk__jpeg_gpu_streams_cuda(const struct stk_jpeg_gpu_streams *s, int number);
 
-/* Return the bytes of device memory that all streams together may use, and the bytes that they use once all have been needed. */
+/* Return the maximum number of bytes of device memory for all streams together, and the number that they use once all have been needed. */
 size_t stk__jpeg_gpu_streams_most(const struct stk_jpeg_gpu_streams *s);
 size_t stk__jpeg_gpu_streams_memory(struct stk_jpeg_gpu_streams *s);
 
-/* Sets the size of parts for a batch of `batch` bytes whose largest file needs `largest`, which must be at most `most`. *part: the bytes that one part may
- * use. Parts never become smaller. Waits for the device if the streams' memory has to be reallocated. */
+/* Chooses the size of parts for a batch of `batch` bytes, whose largest file needs `largest` bytes, at most `most`. *part: set to the number of bytes that
+ * one part may use. Parts never become smaller. Waits for the device if the streams' memory must be reallocated. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_streams_fit(
 	struct stk_jpeg_gpu_streams *s, size_t batch, size_t largest, size_t *part, struct stk_error *err);
 
-/* Returns a stream that is idle, or the one whose work ends first. Waits while other threads are submitting to all of them. NULL: no memory. */
+/* Returns a stream that is idle, or the stream whose work will end first. Waits as long as other threads are submitting work to all streams. Returns NULL if
+ * there is no memory. */
 struct stk_jpeg_gpu_stream *stk__jpeg_gpu_streams_take(struct stk_jpeg_gpu_streams *s, struct stk_error *err);
-/* Gives the stream back, even if this fails. */
+/* Gives the stream back, even if this function fails. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_streams_give(
 	struct stk_jpeg_gpu_streams *s, struct stk_jpeg_gpu_stream *stream, struct stk_error *err);
 /* Waits on the host until no stream has work in flight. */

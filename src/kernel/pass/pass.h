@@ -133,7 +133,8 @@ struct stk_pass {
 	struct stk_hole hole; /* valid if has_hole */
 };
 
-/* The kinds of additions that an operator makes to a pass, as a set of bits. From these the compiler of graphs decides in advance whether the operator fits into a pass. */
+/* The kinds of additions that an operator makes to a pass, as a set of bits. From these the compiler of graphs decides in advance whether the operator fits
+ * into a pass. */
 enum stk_step_class {
 	STK_CLASS_WINDOW = 1, /* windows and mirrors inside the image */
 	STK_CLASS_FILL = 2,   /* windows that may reach outside of the image */
