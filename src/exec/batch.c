@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The consumer's batch (struct stk_batch), whose data lies in the blocks of a slot. The structure is kept with the slot's face and used again for later
- * batches.
+ * The consumer's batch (struct stk_batch), whose data is in the blocks of a slot. The struct is stored with the slot's face and reused for later batches.
  *
- * References to a batch are of two kinds, both counted in `refs`. A whole reference keeps the face and all blocks in use; `wholes` counts these. Any other
- * keeps the face and the block of one output in use. A DLPack tensor refers only to its block. */
+ * There are two kinds of references to a batch; `refs` counts both. A whole reference keeps the face and all blocks in use; `wholes` counts these. Any other
+ * reference keeps the face and the block of one output in use. A DLPack tensor refers only to its block. */
 #include "exec/exec.h"
 
 #include "exec/dlpack.h"
@@ -15,7 +14,7 @@
 struct stk_batch {
 	_Atomic int refs, wholes;
 	struct stk_face *face;     /* NULL: the batch is a copy with memory of its own */
-	struct stk_block **blocks; /* one block for each of the slot's values; each is valid while it is referenced */
+	struct stk_block **blocks; /* one block for each of the slot's values; a block is valid as long as it is referenced */
 	int32_t *values;           /* index in `blocks` of each output */
 	int32_t n_values;
 	struct stk_program *program; /* computes the names of samples on request */
@@ -23,17 +22,18 @@ struct stk_batch {
 	int32_t count, n_outputs;
 	struct stk_tensor_list *lists;
 	struct stk_sample *samples;
-	bool places_later; /* places of samples are computed on request: sample `first + i` of batch k of the order */
+	bool places_later; /* places of samples are computed on request; sample number i has the place of sample `first` + i of the
+	                    * order's batch k */
 	struct stk_order order;
 	int64_t k;
 	int32_t first;
 	pthread_mutex_t lock; /* guards the names, and places that are computed on request */
-	int32_t room;         /* the most samples that the batch can have */
-	char **names;         /* URI of each sample; the memory stays with the face for later batches */
+	int32_t room;         /* maximum number of samples that the batch can have */
+	char **names;         /* URI of each sample; the memory is kept with the face for later batches */
 	size_t *name_room;
 	bool *named;
 	void *copy; /* for a batch without a slot: descriptions of its samples, followed by their bytes unless the caller owns these */
-	void (*release)(void *user); /* returns the caller's bytes; nullable */
+	void (*release)(void *user); /* gives the bytes back to the caller; may be NULL */
 	void *user;
 };
 
@@ -105,7 +105,7 @@ static struct stk_sample sample_of(const struct stk_place *place, int32_t attemp
 		.replaced = attempt};
 }
 
-/* Closes the gaps of left-out samples by moving later samples up, in order. */
+/* Closes the gaps that dropped samples leave: moves later samples forward, in order. */
 static void close_gaps(struct stk_pipeline *p, struct stk_record *r, struct stk_batch *b)
 {
 	int32_t n = 0;
@@ -121,7 +121,7 @@ static void close_gaps(struct stk_pipeline *p, struct stk_record *r, struct stk_
 	b->count = n;
 }
 
-/* Prepares the computation of places on request. The order's list of indices belongs to the graph, to which the program has a reference. */
+/* Stores what is needed to compute places on request. The order's list of indices belongs to the graph, to which the program has a reference. */
 static void places_later(struct stk_pipeline *p, const struct stk_record *r, struct stk_batch *b)
 {
 	b->places_later = true;
@@ -131,7 +131,7 @@ static void places_later(struct stk_pipeline *p, const struct stk_record *r, str
 	memset(b->named, 0, (size_t)r->count * sizeof *b->named);
 }
 
-/* Names the operators that made the two sides of a merged value. */
+/* Names in the error the operators that made the two sides of a merged value. */
 static void name_sides(const struct stk_program *p, const struct stk_program_node *merge, struct stk_error *err)
 {
 	char sides[2][96];
@@ -159,7 +159,7 @@ static struct stk_tensor_list list_of(const struct stk_pipeline *p, struct stk_s
 	return l;
 }
 
-/* Returns the list for a resident data set: all samples exist, have known shapes, and lie at fixed addresses (stk__ring_fix). */
+/* Returns the list for a resident data set: all samples exist, have known shapes, and are at fixed addresses (stk__ring_fix). */
 static struct stk_tensor_list fixed_list(const struct stk_pipeline *p, struct stk_slot *slot, int32_t v, int32_t n)
 {
 	return (struct stk_tensor_list){.count = n,
@@ -216,7 +216,7 @@ struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r)
 		int32_t v = b->values[o];
 		b->lists[o] = r->slot->laid ? fixed_list(p, r->slot, v, b->count) : list_of(p, r->slot, v, b->count);
 	}
-	r->slot = NULL; /* now owned by the batch */
+	r->slot = NULL; /* now the batch owns it */
 	return b;
 }
 
@@ -244,7 +244,7 @@ struct stk_batch *stk_batch_ref_output(struct stk_batch *b, int32_t output)
 	return b;
 }
 
-/* Drops a reference to a batch together with its references to n blocks. */
+/* Drops a reference to a batch, together with the references to n blocks that it includes. */
 static void release_reference(struct stk_batch *b, struct stk_block *const *blocks, int32_t n)
 {
 	/* If this is the only reference, no other thread can add one: new references are made from existing ones. */
@@ -289,7 +289,7 @@ int32_t stk_batch_size(const struct stk_batch *b)
 
 int32_t stk_batch_planned(const struct stk_batch *b)
 {
-	return !b ? 0 : b->at.count > b->count ? b->at.count : b->count; /* a copy has no run, so at.count is 0 */
+	return !b ? 0 : b->at.count > b->count ? b->at.count : b->count; /* a copy has no batch of the run, so at.count is 0 */
 }
 
 int32_t stk_batch_outputs(const struct stk_batch *b)
@@ -328,7 +328,7 @@ static void name_sample(struct stk_batch *b, int32_t i)
 
 const struct stk_sample *stk_batch_sample(const struct stk_batch *batch, int32_t i)
 {
-	struct stk_batch *b = (struct stk_batch *)batch; /* names are computed on request, which callers cannot observe */
+	struct stk_batch *b = (struct stk_batch *)batch; /* names are computed on request, which callers do not notice */
 	if (!b || i < 0 || i >= b->count)
 		return NULL;
 	pthread_mutex_lock(&b->lock);
@@ -428,8 +428,8 @@ static size_t whole_lines(size_t bytes)
 	return (bytes + STK_CACHE_LINE - 1) / STK_CACHE_LINE * STK_CACHE_LINE;
 }
 
-/* Allocates memory for a copy of `count` samples of a list, from sample `first` on: first their descriptions, then their bytes. Each sample begins at a cache
- * line, except in a dense list, where samples are adjacent. */
+/* Allocates memory for a copy of `count` samples of a list, from sample `first` on: first their descriptions, then their bytes. Each sample begins at a
+ * cache line, except in a dense list, whose samples are adjacent. */
 static struct stk_tensor *copy_room(const struct stk_tensor_list *l, int32_t first, int32_t count, struct stk_batch *to)
 {
 	size_t head = whole_lines((size_t)count * sizeof(struct stk_tensor)), bytes = head;
@@ -505,7 +505,7 @@ enum stk_status stk_batch_to_host(struct stk_batch *b, int32_t output, int32_t i
 
 /* ---- memory of other owners ---- */
 
-/* Makes a list over samples; it is dense if they have one shape and are adjacent in memory. */
+/* Makes a list of samples. It is dense if the samples have the same shape and are adjacent in memory. */
 static struct stk_tensor_list list_over(const struct stk_tensor *samples, int32_t count)
 {
 	struct stk_tensor_list l = {
@@ -572,7 +572,7 @@ enum stk_status stk_batch_wrap(const struct stk_tensor *samples, int32_t count, 
 
 struct exported {
 	DLManagedTensorVersioned tensor;
-	struct stk_batch *batch; /* the batch that owns the memory if no block does */
+	struct stk_batch *batch; /* the batch that owns the memory, if no block does */
 	struct stk_block *block;
 	int64_t shape[STK_MAX_DIMS + 1], strides[STK_MAX_DIMS + 1];
 };
@@ -597,7 +597,7 @@ static DLDataType dl_type(enum stk_dtype t)
 		[STK_FLOAT64] = kDLFloat,
 		[STK_BOOL] = kDLBool,
 		[STK_BFLOAT16] = kDLBfloat};
-	return (DLDataType){codes[t], (uint8_t)(8 * stk_dtype_size(t)), 1}; /* the rest is kDLInt, 0 */
+	return (DLDataType){codes[t], (uint8_t)(8 * stk_dtype_size(t)), 1}; /* all other types have the code kDLInt, which is 0 */
 }
 
 enum stk_status stk_batch_dlpack(struct stk_batch *b, int32_t output, int32_t i, void **out, struct stk_error *err)

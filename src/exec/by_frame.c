@@ -29,7 +29,7 @@ static enum stk_status count_frames(
 	return s;
 }
 
-/* Sets each extent of `most` to the larger one of the two descs. Returns whether they differed in type, dims or extents. */
+/* Raises each extent of `most` to that of `d` if that is larger. Returns whether the two differ in type, dims or extents. */
 static bool differs(struct stk_desc *most, const struct stk_desc *d)
 {
 	bool other = d->dtype != most->dtype || d->ndim != most->ndim;
@@ -47,7 +47,7 @@ static enum stk_status prepare(const struct stk_chain_run *frame, int32_t node, 
 	return s ? s : stk__call_infer(frame, node, call, err);
 }
 
-/* Computes the largest extents of all frames. *differ: some frame has other extents. */
+/* Computes the largest extents of all frames. *differ: set to whether some frame has other extents. */
 static enum stk_status infer_all(const struct stk_chain_run *run, const struct stk_desc *common, int32_t node, int64_t frames,
 	struct stk_desc *most, bool *differ, struct stk_error *err)
 {
@@ -140,6 +140,6 @@ enum stk_status stk__by_frame_run(const struct stk_chain_run *run, const struct 
 		return s;
 	out = run->worker->values[value];
 	s = stk__by_frame_cores(run, node, &out, err);
-	run->worker->values[value] = out; /* restores it, because the calls of single frames have overwritten this entry */
+	run->worker->values[value] = out; /* restores the entry, since the calls for single frames have overwritten it */
 	return s;
 }

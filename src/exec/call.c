@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Sets call->uri to the sample's name in the reader from which the node's input comes, or else in the leading reader. */
+/* Sets call->uri to the sample's name in the reader `origin`, from which the node's input comes, or if that is negative in the leading reader. */
 static enum stk_status name_sample(const struct stk_chain_run *run, int32_t origin, struct stk_call *call, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];
@@ -22,7 +22,7 @@ static enum stk_status name_sample(const struct stk_chain_run *run, int32_t orig
 	return STK_OK;
 }
 
-/* Sets the result of gather. For a node in a branch, `index` and `batch` then count only the samples that take the branch. */
+/* Sets the result of gather in the call. For a node in a branch, call->index and call->batch then count only the samples that take the branch. */
 static void set_gathered(const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call)
 {
 	const struct stk_takers *takers = &run->record->takers[n->gathers];
@@ -61,7 +61,7 @@ static enum stk_status set_inputs(
 	return STK_OK;
 }
 
-/* Combines the arguments of the graph with the sample's own. */
+/* Sets the call's arguments: those of the graph, or a copy of them that includes the sample's own. */
 static enum stk_status set_args(
 	const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call, struct stk_error *err)
 {
@@ -80,7 +80,7 @@ static enum stk_status set_args(
 	return STK_OK;
 }
 
-/* Fills the call of one operator for this sample: arguments (those of the graph, or a copy with the sample's own), inputs, outputs, stream. */
+/* Prepares the call of one operator for this sample: its arguments, inputs, outputs and random stream. */
 enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index, struct stk_call *call, struct stk_error *err)
 {
 	struct stk_exec_worker *w = run->worker;
@@ -140,15 +140,16 @@ enum stk_status stk__call_infer(const struct stk_chain_run *run, int32_t index, 
 	return stk__args_suit(node->def, call->args, call->out[0].desc.dtype, err);
 }
 
-/* Returns whether the chain writes the value to the slot. A clone runs in each chain that reads it, but only its home chain writes it. */
+/* Returns whether this chain writes the value to the slot. A cloned operator runs in every chain that reads its value, but only the chain that it belongs to
+ * writes the value. */
 static bool keeps(const struct stk_chain_run *run, const struct stk_value *v)
 {
 	const struct stk_program_node *n = &run->pipeline->program->nodes[v->node];
 	return v->slot >= 0 && (!n->cloned || (n->level == run->level && n->chain == run->chain));
 }
 
-/* Fills memory before an operator writes it, which makes bytes that the operator leaves unwritten visible: to people, and to the fuzzer,
- * which runs with two different fill bytes. */
+/* Fills memory before an operator writes it. So bytes that the operator leaves unwritten become visible: to people, and to the fuzzer, which runs with two
+ * different fill bytes. */
 static void poison(const struct stk_chain_run *run, struct stk_tensor *t, int64_t bytes)
 {
 	if (run->pipeline->crew.poison >= 0)
@@ -159,7 +160,8 @@ enum stk_status stk__branch_taken(
 	const struct stk_chain_run *run, const struct stk_program_condition *when, int32_t n_when, bool *taken, struct stk_error *err)
 {
 	*taken = true;
-	for (int32_t k = 0; k < n_when && *taken; k++) { /* an inner predicate exists only if the outer ones hold */
+	for (int32_t k = 0; k < n_when && *taken; k++) { /* the predicates of inner conditions exist only if the outer conditions are
+	                                                  * true */
 		const struct stk_tensor *t = &run->worker->values[when[k].value];
 		if (t->desc.dtype != STK_BOOL || t->desc.ndim != 0)
 			return stk__fail(err, STK_SHAPE, "its condition is not a scalar of type bool for this sample");
@@ -193,7 +195,7 @@ static void release_buffer(void *buffer)
 	stk__buffer_release(buffer);
 }
 
-/* If an output is exactly a range of bytes that io has read, makes the slot refer to io's buffer instead of a copy. Returns false if a copy is needed. */
+/* If an output is exactly a range of bytes that io has read, makes the slot refer to io's buffer, which saves a copy. Returns false if a copy is needed. */
 static bool hand_over(const struct stk_chain_run *run, const struct stk_value *v, const struct stk_tensor *t)
 {
 	const struct stk_sample_state *s = &run->record->samples[run->sample];
@@ -207,7 +209,8 @@ static bool hand_over(const struct stk_chain_run *run, const struct stk_value *v
 	return done;
 }
 
-/* Sets the address of an inferred value: in the slot, or in scratch memory. A view (its data is set) keeps its address unless the value must be in the slot. */
+/* Sets the address of an inferred value: in the slot or in scratch memory. A view, whose data is already set, keeps its address unless the value must be in
+ * the slot. */
 enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err)
 {
 	struct stk_tensor *t = &run->worker->values[value];
@@ -219,12 +222,12 @@ enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value,
 	int64_t bytes = stk_desc_bytes(&t->desc);
 	if (bytes < 0)
 		return stk__fail(err, STK_LIMIT, "the output is too large to be addressed");
-	if ((size_t)bytes > limit && !t->data) /* memory in the slot is checked here, since only scratch memory has the limit built in */
+	if ((size_t)bytes > limit && !t->data) /* only scratch memory enforces the limit itself, so memory in the slot is checked here */
 		return stk__fail_memory_limit(err, (size_t)bytes, limit);
 	if (kept) {
 		const void *view = t->data;
 		struct stk_tensor *place = &run->record->slot->values[v->slot].samples[run->sample];
-		if (view && view == place->data) { /* a merged value: a branch has written it to its final address */
+		if (view && view == place->data) { /* a merged value that a branch has written to its final address */
 			place->desc = t->desc;
 			return STK_OK;
 		}

@@ -23,7 +23,7 @@ static enum stk_status run_single(const struct stk_chain_run *run, int32_t index
 	return all_views ? STK_OK : stk__op_run(&call, err);
 }
 
-/* Runs a group's pass. If an image does not suit the pass, by a layout or type that the graph did not know, each operator runs separately. */
+/* Runs a group's pass. If a pass does not support an image, because of a layout or type that the graph did not know, runs each operator separately. */
 static enum stk_status run_pass(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
 {
 	enum stk_status s = STK_OK;
@@ -45,7 +45,7 @@ static enum stk_status run_pass(const struct stk_chain_run *run, const struct st
 	return s;
 }
 
-/* Loads a value that an earlier level left in the slot. */
+/* Loads a value that an earlier level stored in the slot. */
 static void load_kept(const struct stk_chain_run *run, int32_t place)
 {
 	run->worker->values[run->pipeline->program->slot_values[place]] = run->record->slot->values[place].samples[run->sample];
@@ -57,13 +57,13 @@ static void load_sources(const struct stk_chain_run *run, const struct stk_progr
 	const struct stk_program *g = run->pipeline->program;
 	for (int32_t k = 0; k < stk__program_sources(n); k++) {
 		const struct stk_value *v = &g->values[stk__program_source(n, k)];
-		/* gather runs while the previous level runs, so values of that level are not in the slot yet */
+		/* gather runs while the previous level runs, whose values are not in the slot yet */
 		if (v->slot >= 0 && g->nodes[v->node].level < run->level - 1)
 			load_kept(run, v->slot);
 	}
 }
 
-/* Skips a group whose branch the sample does not take: its values get no data and are not read (graph/when.c). */
+/* Skips a group in a branch that the sample does not take: its values get no data, and no operator reads them (graph/when.c). */
 static void skip(const struct stk_chain_run *run, const struct stk_group *group)
 {
 	STK_COUNT(run->pipeline, branch_skips, group->count);
@@ -71,7 +71,7 @@ static void skip(const struct stk_chain_run *run, const struct stk_group *group)
 		stk__device_skip(run, group);
 }
 
-/* Replaces an out-of-memory error by one that names memory_limit, if that refused the memory and not the system. */
+/* If memory ran out because of memory_limit, and not because the system has no more, replaces the error by one that says so. */
 static enum stk_status over_limit(const struct stk_arena *a, struct stk_error *err)
 {
 	const struct stk_error refused = *err;
@@ -98,8 +98,8 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 	stk__arena_limit(&w->arena, p->config.memory_limit);
 	if (chain->reads && !stk__arena_charge(&w->arena, stk__fetch_bytes(&r->samples[sample], chain)))
 		s = STK_NO_MEMORY;
-	w->tools.cpu_jobs.held = NULL;            /* a sample that failed may have left a job here */
-	bool recipes = p->parts.resident != NULL; /* only on the cores, since a resident data set on the GPU needs no chains */
+	w->tools.cpu_jobs.held = NULL;            /* an earlier sample that failed may have left a job here */
+	bool recipes = p->parts.resident != NULL; /* not for resident data sets on the GPU, which need no chains */
 	if (recipes && s == STK_OK)
 		s = stk__resident_sample(&run, err);
 	for (int32_t g = 0; g < chain->n_groups && !recipes && s == STK_OK; g++) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Describes the changes in a list of files since a state was saved. A state has no room for names, so it contains digests of 32 runs of files of
- * equal length. The first run whose digest differs contains the first change, and the list shows which file is at that position now. */
+ * Describes the changes in a list of files since a state was saved. A state is too small for names, so it has a digest for each of 32 equally long runs
+ * of files. The first run whose digest differs contains the first change; the list as it is now shows which files are there. */
 #include "exec/exec.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { HEX = STK_STATE_RUN_DIGITS / STK_STATE_RUNS }; /* digits of a run */
+enum { HEX = STK_STATE_RUN_DIGITS / STK_STATE_RUNS }; /* number of hexadecimal digits for each run */
 
 /* Digests of one reader's runs of files, for states. */
 struct stk_digests {
@@ -33,7 +33,7 @@ static int64_t run_begin(int64_t n, int j)
 	return n / STK_STATE_RUNS * j + n % STK_STATE_RUNS * j / STK_STATE_RUNS;
 }
 
-/* Computes the digest of run j of a list that had n files, as far as the run exists now. */
+/* Computes the digest of run j of a list that had n files. Only those files of the run count that exist now. */
 static uint32_t digest_of(const struct stk_reader_def *reader, const void *shared, int64_t n, int j)
 {
 	int64_t have = reader->size(shared), begin = run_begin(n, j), end = run_begin(n, j + 1);
@@ -63,7 +63,7 @@ void stk__changes_save(struct stk_pipeline *p, struct stk_text *t)
 	stk__text_add(t, "\"");
 }
 
-/* Returns the first run that differs from the saved one; STK_STATE_RUNS: none. */
+/* Returns the index of the first run that differs from the saved one, or STK_STATE_RUNS if no run differs. */
 static int first_change(const struct stk_reader_def *reader, const void *shared, int64_t n, const char *runs)
 {
 	for (int j = 0; j < STK_STATE_RUNS; j++) {
@@ -83,8 +83,7 @@ static const char *name_of(const struct stk_reader_def *reader, const void *shar
 	return name;
 }
 
-/* Describes where the first change lies by naming files that exist now: the last file that is certainly unchanged, and the last file of the run that
- * differs. */
+/* Describes where the first change is by naming files that exist now: the last one that is certainly unchanged, and the last one of the run that differs. */
 static void add_place(struct stk_text *t, const struct stk_reader_def *reader, const void *shared, int64_t was, int j)
 {
 	char name[STK_MAX_URI];
@@ -95,7 +94,7 @@ static void add_place(struct stk_text *t, const struct stk_reader_def *reader, c
 		stk__text_add(t, "; the first %lld are the same, up to %.300s", (long long)begin, name_of(reader, shared, begin - 1, name));
 	if (begin == have)
 		stk__text_add(t, "; the files after it are missing");
-	else if (begin < end && end <= have) /* an empty run cannot differ, so otherwise the saved digest is damaged */
+	else if (begin < end && end <= have) /* an empty run cannot differ; if it seems to, the saved digest is damaged */
 		stk__text_add(t, "; the first change is at %.300s%s", name_of(reader, shared, end - 1, name),
 			end - begin > 1 ? " or before it" : "");
 }

@@ -13,7 +13,7 @@
 
 static void destroy(struct stk_context *ctx)
 {
-	if (ctx->process == getpid()) { /* a forked child has none of these threads, so it cannot end them and leaves their resources */
+	if (ctx->process == getpid()) { /* a forked child does not have these threads: it cannot end them, and leaves what they use */
 		stk__pool_destroy(ctx->pool);
 		stk_storage_unref(&ctx->storage);
 	}

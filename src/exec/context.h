@@ -19,20 +19,21 @@
 struct stk_context {
 	_Atomic int refs;
 	struct stk_pool *pool;
-	struct stk_storage *storage; /* for pipelines that have none of their own */
+	struct stk_storage *storage; /* for pipelines that do not have a storage of their own */
 	struct stk_ranges *ranges;   /* NULL: no tool records NVTX ranges */
 	unsigned cpu;                /* capabilities: base/cpu.h */
 	struct stk_pass_kernels kernels;
-	int64_t process; /* pid: threads do not survive a fork */
+	int64_t process; /* process id of the creator: threads do not exist in a forked child */
 	stk_log_fn log;
 	void *log_user;
 	void (*log_done)(void *user);
 	pthread_mutex_t log_lock;
-	cpu_set_t allowed;               /* cores of the process when the workers were started; empty: more than the set can hold */
+	cpu_set_t allowed;               /* cores that the process could use when the workers were started; empty if there are too many
+	                                  * for the set */
 	pthread_mutex_t gpu_lock;        /* guards the members below */
 	struct stk_gpu *gpu;             /* NULL until a pipeline asks for a device */
 	struct stk_gpu_device **devices; /* [ordinal]: the device; NULL until a pipeline uses it */
-	struct stk_device_cores pinned;  /* cores near the devices in use; empty if all are near */
+	struct stk_device_cores pinned;  /* the cores near the devices in use; empty if all cores are near */
 	int32_t bound;                   /* workers that are pinned to those cores */
 	struct stk_watch watch;
 };
@@ -42,14 +43,14 @@ void stk__notify(struct stk_context *ctx, enum stk_log_level level, const char *
 /* Returns STK_STATE in a forked child of the process that made the context. */
 STK_MUST_USE enum stk_status stk__context_check(const struct stk_context *ctx, struct stk_error *err);
 
-/* Returns the GPU of this number, opened on first use. The caller owns the reference in *out. */
+/* Sets *out to the GPU with this number, which is opened on first use. The caller owns the reference. */
 STK_MUST_USE enum stk_status stk__context_device(
 	struct stk_context *ctx, int32_t ordinal, struct stk_gpu_device **out, struct stk_error *err);
 
 /* Pins workers to cores near this device from now on (pin_workers.c), unless STOKER_AFFINITY is 0. Reads system files below `root`, which is ""
  * except in tests. */
 void stk__context_pin_workers(struct stk_context *ctx, const char *root, const struct stk_gpu_device *dev);
-/* Returns the number of pinned workers, and their cores in *near. */
+/* Returns the number of pinned workers. *cores: set to the cores to which they are pinned. */
 int32_t stk__context_pinned_cores(struct stk_context *ctx, struct stk_device_cores *cores);
 
 #endif

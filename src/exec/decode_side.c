@@ -19,7 +19,7 @@ static int32_t at_most(int32_t value, int32_t most)
 	return value < most ? value : most;
 }
 
-/* Returns the level's fall if this window showed that the cores have too much to do, else 0. */
+/* Returns by how much the level falls, if this window showed that the cores have too much to do; otherwise 0. */
 static int32_t fall_of(int32_t level, const struct stk_window_seen *seen)
 {
 	const double FULL = 0.93, AIM = 0.85, CONTENDED = 0.85, LATE = 0.1;
@@ -30,13 +30,13 @@ static int32_t fall_of(int32_t level, const struct stk_window_seen *seen)
 	if (level <= 0)
 		return STEP;
 	int32_t fall = at_least(level / (late ? 2 : 4), 1);
-	if (full && seen->decoding > 0) /* lower the level by so much that the rest of the work takes the share AIM of the cores */
+	if (full && seen->decoding > 0) /* lowers the level so far that all other work takes the share AIM of the cores */
 		fall = at_least(fall, (int32_t)(level * (seen->busy - AIM) / seen->decoding) + 1);
 	return at_most(fall, level);
 }
 
-/* Returns the level's rise if this window showed that the cores have time, else 0. Assumes that each point of the level takes as much of the cores as the
- * points so far, and raises the level only by as many points as the cores have time for. */
+/* Returns by how much the level rises, if this window showed that the cores have time; otherwise 0. Assumes that each further point of the level costs as
+ * much as the average of the present ones, and rises only as far as the cores have time. */
 static int32_t rise_of(int32_t level, const struct stk_window_seen *seen)
 {
 	const double FREE = 0.8, IN_TIME = 0.02;
@@ -51,9 +51,9 @@ static int32_t rise_of(int32_t level, const struct stk_window_seen *seen)
 	return fits < STEP ? (int32_t)fits : STEP;
 }
 
-/* Returns whether this window shows that the cores could not decode all files. While the cores decode a few files of each batch, the GPU takes nearly as long
- * as for all of them, and the loop waits for both: that costs the loop more than it saves the GPU. So the cores decode a few files only while the level rises
- * to whole batches. */
+/* Returns whether this window shows that the cores could not decode all files. If the cores decode only a few files of each batch, the GPU takes nearly as
+ * long as for all files, and the training loop waits for both: this costs the loop more time than it saves. So the cores decode a few files only while the
+ * level rises to whole batches. */
 static bool is_too_much(int32_t level, const struct stk_window_seen *seen)
 {
 	const double FITS = 0.9;
@@ -64,13 +64,15 @@ static bool is_too_much(int32_t level, const struct stk_window_seen *seen)
 enum {
 	FIRST_PATIENCE = 16,
 	MOST_PATIENCE = 128,
-	FIRST_PROBE = 2, /* by how much the limit rises when a higher level is tried for the first time */
+	FIRST_PROBE = 2, /* how far the limit rises when a higher level is tried for the first time */
 	SETTLED = 8,     /* a level that was kept for this number of windows counts as one that works */
-	SURE = 2,        /* windows in a row that must agree before the level falls: one may be late by chance */
-	REST = 8,        /* windows without a rise after a fall, since its effect shows late */
+	SURE = 2,        /* number of windows in a row that must show too much work before the level falls: a single one may be an
+	                  * accident */
+	REST = 8,        /* number of windows after a fall in which the level does not rise, since the effect of the fall shows late */
 };
 
-/* Lowers a level that was too high: to the last level that worked if it had been raised from there, else far. The limit prevents it from rising back soon. */
+/* Lowers a level that was too high. If it had been raised from a level that worked, lowers it to that one, otherwise by a large amount. Lowers the limit
+ * too, so that the level does not soon rise again. */
 static void fall(struct stk_decode_level *now, int32_t by)
 {
 	int32_t to = now->level - by;
@@ -139,7 +141,7 @@ struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, cons
 	if (to > now.level) {
 		now.level = to;
 		now.held = 0;
-		now.rest = to > 0 ? 1 : 0; /* the next window shows a part of the effect only */
+		now.rest = to > 0 ? 1 : 0; /* the next window shows only a part of the effect */
 	}
 	return now;
 }
@@ -186,8 +188,8 @@ static const struct stk_window_seen *smoothed(struct stk_decode_side *s, const s
 	return &s->mean;
 }
 
-/* Ends the window if its time is over. Ignores a window in which the consumer paused, and the windows after it in which batches are made ahead, because they do
- * not show the load of steady work. */
+/* Ends the window if its time is over. Windows in which the consumer paused are ignored, and so are those after a pause, in which batches are made ahead,
+ * since they do not show the load of steady work. */
 static void follow(struct stk_pipeline *p)
 {
 	enum { PAUSE_NS = 1000000000, REFILL = 5 };
@@ -227,18 +229,18 @@ void stk__decode_side_init(struct stk_decode_side *s)
 	s->last.cpu_ns = cpu_ns();
 }
 
-/* Returns whether the cores should decode this progressive file, at a level below 0. A batch waits for its largest file, so the GPU decodes the smaller
- * files. */
+/* Returns whether the cores should decode this progressive file, at a level below 0. A batch waits for its largest file, so the cores decode the larger
+ * files and the GPU the smaller ones. */
 static bool takes_progressive(struct stk_pipeline *p, size_t size, int32_t level)
 {
-	enum { FEW = 16 }; /* one file in this many */
+	enum { FEW = 16 }; /* the cores decode all progressive files if these are at most one file in FEW */
 	int64_t progressive = STK_COUNT(p, progressive, 1) + 1, all = count_of(&p->counters.decodes) + 1;
 	int64_t bytes = STK_COUNT(p, progressive_bytes, (int64_t)size) + (int64_t)size;
 	return progressive * FEW < all || 100.0 * (double)size * (double)progressive > -level * (double)bytes;
 }
 
-/* Returns whether the cores should decode this baseline file, at a level above 0. The cores would take long for a single file that is much larger than the
- * others, while many threads of the GPU decode one. */
+/* Returns whether the cores should decode this baseline file, at a level above 0. A file that is much larger than the others is left to the GPU, where many
+ * threads decode it; a core would take long. */
 static bool takes_baseline(struct stk_decode_side *s, enum stk_batch_side side, size_t size, int32_t level)
 {
 	enum { LARGE = 8, WHOLE = 100 };

@@ -11,12 +11,13 @@
 #include <string.h>
 
 struct stk_delivery {
-	bool end_pending; /* the epoch's last batch was delivered, so the next call returns STK_END */
+	bool end_pending; /* the epoch's last batch was delivered, so that the next call returns STK_END */
 	bool stall_reported;
-	int64_t waited_since_ns; /* when the consumer first waited for the next batch; 0: not yet. Bindings wait in slices */
+	int64_t waited_since_ns; /* time at which the consumer first waited for the next batch; 0: it has not. Bindings wait in short
+	                          * slices, so one wait is many calls */
 	struct {
 		int64_t epoch, count;
-	} errors; /* count: bad samples in the batches of this epoch that were delivered so far */
+	} errors; /* count: number of bad samples in the batches of this epoch that were delivered so far */
 };
 
 enum stk_status stk__deliver_create(struct stk_pipeline *p, struct stk_error *err)
@@ -57,7 +58,8 @@ void stk_pipeline_cancel(struct stk_pipeline *p)
 		return;
 	atomic_store(&p->run.halt.asked, true);
 	atomic_store(&p->run.cancelled,
-		true); /* does not wake the waiting thread, which needs the lock: it looks at this flag after each slice of its wait */
+		true); /* does not wake the waiting thread, since that needs the lock; the thread looks at this flag after each slice
+		        * of its wait */
 }
 
 /* ---- waiting ---- */
@@ -69,7 +71,7 @@ static const char *stage_of(const struct stk_pipeline *p, const struct stk_recor
 	return r->state < STK_BATCH_OPEN ? "a free slot" : p->maker->stage(r, s);
 }
 
-/* Describes the work that the next batch waits for, for a timeout or the notice after 30 s. Call with the lock held. */
+/* Describes the work that the next batch waits for. Used for timeouts, and for the notice after 30 s. Call with the lock held. */
 static void describe_stall(struct stk_pipeline *p, int64_t waited_ms, char *text, size_t capacity)
 {
 	const struct stk_record *r = stk__record(p, p->flight.next_deliver);
@@ -106,7 +108,8 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 {
 	enum { STALL_MS = 30000 };
 	int64_t begin = stk__clock_ns(), until = ms >= 0 ? stk__clock_after_ms(begin, ms) : -1;
-	bool late = stk__record(p, p->flight.next_deliver)->state <= STK_BATCH_OPEN; /* the cores have not finished the batch */
+	bool late = stk__record(p, p->flight.next_deliver)->state <= STK_BATCH_OPEN; /* whether the cores have not finished the batch
+	                                                                              * yet */
 	char text[1000];
 	if (p->parts.device)
 		stk__device_follow(p, ms != 0);
@@ -158,7 +161,8 @@ enum stk_status stk_pipeline_end_within(struct stk_pipeline *p, int64_t ms, stru
 		return STK_INVALID;
 	const int64_t until = stk__clock_after_ms(stk__clock_ns(), ms > 0 ? ms : 0);
 	enum stk_status s = stk__context_check(p->ctx, err);
-	if (s || stk__feed_is_me(p) || stk__pool_is_me(p->ctx->pool)) /* called from work of this pipeline: the wait would never end */
+	if (s || stk__feed_is_me(p) || stk__pool_is_me(p->ctx->pool)) /* the caller is itself part of this pipeline's work, so the wait
+	                                                               * would never end */
 		return s;
 	stk_pipeline_cancel(p);
 	pthread_mutex_lock(&p->lock);
@@ -175,7 +179,7 @@ enum stk_status stk_pipeline_end_within(struct stk_pipeline *p, int64_t ms, stru
 
 /* ---- delivering ---- */
 
-/* Counts the bad samples of the batches up to this one; later batches do not count yet. */
+/* Adds the bad samples of the batch to the epoch's count, and fails if there are too many. Batches that are not delivered yet do not count. */
 static enum stk_status check_errors(struct stk_pipeline *p, const struct stk_record *r, struct stk_error *err)
 {
 	struct stk_delivery *d = p->parts.delivery;
@@ -201,14 +205,14 @@ static enum stk_status hand_over(struct stk_pipeline *p, struct stk_record *r, s
 	if (r->result.kind) {
 		enum stk_status s = r->result.error.code == STK_TIMEOUT
 					    ? STK_IO
-					    : r->result.error.code; /* callers take STK_TIMEOUT for the end of a wait */
+					    : r->result.error.code; /* callers understand STK_TIMEOUT as the end of a wait */
 		if (err) {
 			*err = r->result.error;
 			err->code = s;
 		}
 		return s;
 	}
-	*out = r->batch ? r->batch : stk__batch_make(p, r); /* makes the batch now if no worker has made it */
+	*out = r->batch ? r->batch : stk__batch_make(p, r); /* makes the batch now if no worker has done so */
 	r->batch = NULL;
 	if (!*out)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a batch");
@@ -244,20 +248,21 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 	return s;
 }
 
-/* Returns whether the sources can still report, without the consumer's help, what the next batch is. Call with the lock held. */
+/* Returns whether the sources can still report what the next batch is, without the consumer's help. Call with the lock held. */
 static bool next_is_on_its_way(const struct stk_pipeline *p, const struct stk_record *r)
 {
 	if (!p->run.started || p->run.stopping || atomic_load(&p->run.cancelled))
 		return false;
 	if (p->flight.next_open == p->flight.next_deliver)
 		return !stk__open_lacks_slot(p);
-	return stk__feed_waits(r) || r->result.kind == STK_RESULT_END; /* RESULT_END: another thread is about to set FINISHED */
+	return stk__feed_waits(r) || r->result.kind == STK_RESULT_END; /* RESULT_END: another thread is about to enter the state
+	                                                                * FINISHED */
 }
 
 bool stk__deliver_ends_next(struct stk_pipeline *p)
 {
 	enum { PATIENCE_NS = 1000000000 };
-	if (stk__feed_is_me(p)) /* called from a source of this pipeline: the wait would never end */
+	if (stk__feed_is_me(p)) /* the caller is a source of this pipeline, so the wait would never end */
 		return false;
 	const int64_t until = stk__clock_ns() + PATIENCE_NS;
 	pthread_mutex_lock(&p->lock);
@@ -269,7 +274,7 @@ bool stk__deliver_ends_next(struct stk_pipeline *p)
 	return ends;
 }
 
-/* Waits, and records the wait in the trace. A call with ms 0 that finds nothing is not recorded. */
+/* Waits, and records the wait in the trace. A call with ms = 0 that finds nothing is not recorded. */
 static enum stk_status wait_traced(struct stk_pipeline *p, int64_t ms, struct stk_record **r, struct stk_error *err)
 {
 	int64_t begin = stk__clock_ns();
@@ -313,8 +318,8 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 		stk__notify(p->ctx, STK_LOG_WARNING, "%s", notice);
 	while (stk__surveyed_notice(p, notice))
 		stk__notify(p->ctx, STK_LOG_WARNING, "%s", notice);
-	/* callers wait in slices; wake a worker after each one, so that it notices events without a signal, such as the end of a stream
-	 * capture */
+	/* Callers wait in short slices. After each one a worker is woken, so that it notices events that have no signal, such as the end of a stream
+	 * capture. */
 	if (p->maker->crew && (s != STK_TIMEOUT || ms != 0))
 		stk__pool_wake_one(p->ctx->pool);
 	return s;
@@ -335,7 +340,7 @@ static int64_t next_epoch_batch(const struct stk_pipeline *p, int64_t epoch)
 	int64_t k = p->flight.next_deliver, step = 1;
 	while (stk__order_batch(&p->order, k + step).epoch <= epoch)
 		step *= 2;
-	for (int64_t lo = k - 1, hi = k + step;;) { /* lo is in the epoch or before k, hi after it */
+	for (int64_t lo = k - 1, hi = k + step;;) { /* lo is in the epoch or before k, hi is after the epoch */
 		if (hi - lo <= 1)
 			return hi;
 		int64_t mid = lo + (hi - lo) / 2;
@@ -362,12 +367,12 @@ enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error
 	int64_t epoch = p->at.epoch;
 	if (p->run.started)
 		stk__drain(p);
-	/* there is no reader, so the sources are set to the next epoch here; otherwise they get its number with the next batch */
+	/* without a reader, the sources are set to the next epoch here; otherwise they get its number with the next batch */
 	bool leads = p->program->reader < 0;
 	if (!leads) {
 		p->flight.next_deliver = next_epoch_batch(p, epoch);
 		p->at.step = stk__order_batch(&p->order, p->flight.next_deliver - 1)
-				     .step; /* a state that is saved now names the end of the skipped epoch */
+				     .step; /* a state that is saved now denotes the end of the skipped epoch */
 	}
 	p->flight.next_create = p->flight.next_open = p->flight.next_deliver;
 	stk__fetch_restart(p);

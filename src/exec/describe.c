@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Turns the work of a group on the GPU for one sample into jobs: infers its operators on the cores as usual, stages the host values that it reads,
- * and allocates its outputs. A file whose header shows that the GPU cannot decode it is decoded on the cores here. */
+ * Turns the work of a group of operators on the GPU, for one sample, into jobs: infers the operators on the cores as usual, stages the host values that they
+ * read, and allocates their outputs. If a file's header shows that the GPU cannot decode it, decodes the file here on the cores. */
 #include "codec/orient.h"
 #include "exec/device.h"
 
@@ -20,7 +20,7 @@ static void no_memory(struct stk_error *err)
 	}
 }
 
-/* Allocates memory for a job. All workers share the batch's memory, guarded by one lock, so each worker takes memory for many jobs at a time. */
+/* Allocates memory for a job. All workers share the batch's memory, which has one lock, so each worker takes memory for many jobs at a time. */
 static void *take_job(struct stk_exec_worker *w, struct stk_device_batch *b, size_t size)
 {
 	enum { PIECE = 16 << 10 };
@@ -42,7 +42,7 @@ static void *take_job(struct stk_exec_worker *w, struct stk_device_batch *b, siz
 	return job;
 }
 
-/* Adds a job of a sample to its step, with `more` bytes of memory after it. Returns NULL and fills err if memory is short. */
+/* Adds a job of a sample to its step, with `more` bytes of memory after it. Returns NULL and sets err if memory runs out. */
 static struct stk_device_job *add_job_with(
 	const struct stk_chain_run *run, int32_t step, enum stk_device_job_kind kind, size_t more, struct stk_error *err)
 {
@@ -73,8 +73,8 @@ static struct stk_device_job *add_job(const struct stk_chain_run *run, int32_t s
 	return add_job_with(run, step, kind, 0, err);
 }
 
-/* Returns an address in `memory` for a sample of a value. If the value has a known size, its samples are adjacent, so that one copy can move them;
- * mirrors[value] is the address of the first. */
+/* Returns an address in `memory` for a sample of a value. If the value has a known size, its samples are adjacent, so that one copy can move all of them;
+ * mirrors[value] is the address of the first sample. */
 static uintptr_t allocate_sample(const struct stk_chain_run *run, struct stk_device_memory *memory, _Atomic uintptr_t *mirrors,
 	int32_t value, size_t bytes, struct stk_error *err)
 {
@@ -106,8 +106,8 @@ static enum stk_status upload(
 	return STK_OK;
 }
 
-/* Allocates GPU memory for a value of a sample. sent: the cores compute the value; if it then lies in scratch, its samples are adjacent, so that one copy can
- * send them. */
+/* Allocates GPU memory for a value of a sample. sent: the cores compute the value. Its samples in scratch memory are then adjacent, so that one copy can
+ * send all of them. */
 static enum stk_status allocate_value(const struct stk_chain_run *run, int32_t value, bool sent, struct stk_error *err)
 {
 	struct stk_device_batch *b = run->record->device;
@@ -149,8 +149,8 @@ static enum stk_status send(
 	return upload(run, step, staged, to, bytes, err);
 }
 
-/* Stages the host values that the first operator of a group reads on the GPU, and makes the worker's values point to their copies on the GPU. `kept` receives
- * the original addresses. */
+/* Stages the host values that the first operator of a group reads, and makes the worker's values point to the copies on the GPU. kept: receives the original
+ * addresses. */
 static enum stk_status send_inputs(
 	const struct stk_chain_run *run, const struct stk_program_node *head, int32_t step, void **kept, struct stk_error *err)
 {
@@ -179,8 +179,8 @@ static void keep_inputs(const struct stk_chain_run *run, const struct stk_progra
 
 /* ---- files ---- */
 
-/* Returns pinned memory for a file. Each worker takes a piece of memory for several files at a time. With many workers and small batches, pieces are smaller:
- * otherwise most of the batch's memory would be unused rests of pieces. */
+/* Returns pinned memory for a file. Each worker takes a piece of memory for several files at a time. With many workers and small batches the pieces are
+ * smaller; otherwise most of the batch's memory would be the unused ends of pieces. */
 static uint8_t *file_memory(void *user, size_t size)
 {
 	enum { MOST = 2 << 20, LEAST = 256 << 10, FILE_BYTES = 128 << 10, SLACK = 64 };
@@ -209,7 +209,7 @@ void stk__device_room_begin(struct stk_exec_worker *w, struct stk_device_batch *
 
 const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used)
 {
-	enum { ALIGN = 128 }; /* a file also needs the 64 bytes after it */
+	enum { ALIGN = 128 }; /* the 64 bytes after a file must be readable too */
 	const uint8_t *at = w->room;
 	size_t taken = (used + 64 + ALIGN - 1) / ALIGN * ALIGN;
 	taken = taken < w->room_left ? taken : w->room_left;
@@ -241,14 +241,14 @@ static bool gpu_can_decode(
 	return stk__jpeg_gpu_need(&item, &d->need);
 }
 
-/* Returns whether the cores could certainly decode the file within memory_limit. Samples near the limit are decoded on the cores, which refuse some of them, so
- * that the same samples are refused with and without a GPU. */
+/* Returns whether the cores could certainly decode the file within memory_limit. Samples close to the limit are decoded on the cores, which refuse some of
+ * them. So the same samples are refused with and without a GPU. */
 static bool within_limit(const struct stk_chain_run *run, const struct stk_decode_job *d, const struct stk_pass *pass)
 {
 	size_t part = (size_t)d->window.w * (size_t)d->window.h * (d->type == STK_GRAY ? 1 : 3),
 	       left = stk__arena_left(&run->worker->arena);
 	size_t decode = stk__jpeg_memory(&d->header) + (d->orientation > 1 ? part : 0);
-	if (part + decode <= left / 16) /* the pass over the image does not need 16 times as much */
+	if (part + decode <= left / 16) /* then the pass fits too, since it needs less than 16 times as much memory */
 		return true;
 	size_t scratch = stk__pass_scratch(pass);
 	return part + (decode > scratch ? decode : scratch) + STK_ARENA_SLACK <= left;
@@ -260,7 +260,7 @@ static const uint8_t *keep_file(struct stk_device_batch *b, const struct stk_enc
 	return to ? memcpy(to, e->data, e->size) : NULL;
 }
 
-/* The place at which a file for an operator on the GPU is decoded. */
+/* Which side decodes a file that an operator on the GPU reads. */
 enum side {
 	GPU,
 	CORES_HAVE_TIME, /* the GPU could decode it */
@@ -293,8 +293,8 @@ static enum stk_status describe_decode(
 	return STK_OK;
 }
 
-/* Returns pinned memory for a result that the cores compute for the GPU. If they compute many of a batch's results, the results are adjacent, so that few
- * copies move them to the GPU. */
+/* Returns pinned memory for a result that the cores compute for the GPU. If the cores compute many of a batch's results, these results are adjacent, so that
+ * few copies move them to the GPU. */
 static void *take_result(const struct stk_chain_run *run, int32_t value, size_t bytes, bool spare, struct stk_error *err)
 {
 	enum { MANY = 10 }; /* percentage of files from which on the results are placed together */
@@ -311,7 +311,7 @@ static int64_t thread_cpu_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Runs the pass over a file that the GPU could decode on the cores, and measures the time, on which the next decisions are based (decode_side.h). */
+/* Runs a pass on the cores over a file that the GPU could decode. Measures the time, on which later decisions are based (decode_side.h). */
 static enum stk_status decode_in_spare_time(
 	const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_tensor *out, struct stk_error *err)
 {
@@ -335,8 +335,8 @@ static enum stk_status decode_in_spare_time(
 	return s;
 }
 
-/* Computes the group on the cores and copies the result to the GPU through pinned memory. The counter on_cores counts all work that was
- * placed on the GPU and done on the cores. spare: the GPU could decode the file. */
+/* Computes the group on the cores, and copies the result to the GPU through pinned memory. The counter on_cores counts all work that was assigned to the GPU
+ * but done on the cores. spare: whether the GPU could decode the file. */
 static enum stk_status run_on_cores(
 	const struct stk_chain_run *run, struct stk_pass_group *g, int32_t step, bool spare, struct stk_error *err)
 {
@@ -353,8 +353,8 @@ static enum stk_status run_on_cores(
 
 /* ---- groups ---- */
 
-/* Finds the job that makes the pass's input image, if only this pass reads the image and the pass's thread blocks can compute its pixels themselves, so that
- * the image is never stored. Returns NULL if this is not possible. */
+/* Finds the job that makes the pass's input image, if only this pass reads that image and the pass's thread blocks can compute its pixels. The image is then
+ * never stored. Returns NULL if this is not possible. */
 static struct stk_device_job *find_maker(const struct stk_chain_run *run, const struct stk_group *group, const struct stk_device_job *pass)
 {
 	if (group->image_step < 0)
@@ -409,7 +409,7 @@ static enum stk_status describe_pass(const struct stk_chain_run *run, struct stk
 	return STK_OK;
 }
 
-/* Copies a host image that the group reads to the GPU. The value itself stays on the host, because it may also be an argument. */
+/* Copies a host image that the group reads to the GPU. The value itself stays on the host, since it may also be an argument. */
 static enum stk_status send_image(const struct stk_chain_run *run, struct stk_pass_group *g, struct stk_error *err)
 {
 	int32_t value = run->pipeline->program->nodes[g->group->nodes[0]].inputs[0];
@@ -443,7 +443,7 @@ static enum stk_status describe_pass_group(const struct stk_chain_run *run, cons
 
 /* ---- operators on tensors ---- */
 
-/* Receives an operator's jobs, and stores each one with its constants until the batch's step runs. */
+/* Receives an operator's jobs and stores each of them, with its constants, until the batch's step runs. */
 struct kept_jobs {
 	struct stk_jobs jobs;
 	const struct stk_chain_run *run;
@@ -472,15 +472,15 @@ static enum stk_status keep_job(struct stk_jobs *jobs, const struct stk_job *job
 	return STK_OK;
 }
 
-/* Handles a view of a value on the GPU. It is copied only if it is an output: data for later levels stays in place, because scratch and the
- * data of user sources live as long as the batch. A view of a host value is copied to the GPU. */
+/* Handles a view of a value on the GPU. A copy is made only if the view is an output. Views for later levels refer to the original data, since scratch
+ * memory and the data of user sources live as long as the batch. A view of a host value is copied to the GPU. */
 static enum stk_status describe_view(const struct stk_chain_run *run, const struct stk_group *group, const struct stk_tensor *view,
 	bool host, int32_t value, struct stk_error *err)
 {
 	const struct stk_tensor from = *view;
 	int32_t slot = run->pipeline->program->values[value].slot;
 	struct stk_tensor *kept = slot < 0 ? NULL : &run->record->slot->values[slot].samples[run->sample];
-	/* equal if a branch has written a merged value to its final address */
+	/* the addresses are equal if a branch has written a merged value to its final address */
 	bool stays = !kept || !run->pipeline->program->values[value].is_output || from.data == kept->data;
 	if (!host && stays) {
 		if (kept)
@@ -497,8 +497,8 @@ static enum stk_status describe_view(const struct stk_chain_run *run, const stru
 	return stk__job_copy_bytes(&kept_jobs.jobs, from.data, (void *)to, stk_desc_bytes(&from.desc), err);
 }
 
-/* Runs an operator whose inputs are all host values on the cores, and copies its outputs to the GPU, apart from one that it writes there itself, and from
- * those that stay in host memory. */
+/* Runs an operator whose inputs are all host values on the cores. Copies its outputs to the GPU, except one that it writes there itself and those that stay
+ * in host memory. */
 static enum stk_status run_single_on_cores(
 	const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call, int32_t step, struct stk_error *err)
 {
@@ -526,7 +526,7 @@ static enum stk_status run_single_on_cores(
 	return s;
 }
 
-/* Gives an operator that decodes videos its access to the GPU. */
+/* Gives an operator that decodes videos access to the GPU. */
 struct gpu_call {
 	struct stk_gpu_call call;
 	struct kept_jobs jobs;
@@ -547,7 +547,8 @@ static void lend_gpu(const struct stk_chain_run *run, const struct stk_group *gr
 	lent->jobs = (struct kept_jobs){{keep_job, &run->worker->arena}, run, group->step};
 	lent->call = (struct stk_gpu_call){.nvdec = run->pipeline->parts.device->nvdec,
 		.jobs = &lent->jobs.jobs,
-		.now = g->values[stk__value_destination(run, n->first_value)].slot < 0, /* streams of the consumer may read the slot */
+		.now = g->values[stk__value_destination(run, n->first_value)].slot < 0, /* false if the value is in the slot, which the
+		                                                                         * consumer's streams may still read */
 		.take = take_on_gpu,
 		.user = (void *)(uintptr_t)run};
 	call->gpu = &lent->call;
@@ -571,7 +572,7 @@ static enum stk_status describe_call(
 		return stk__fail(err, STK_UNSUPPORTED, "%s has no GPU version yet; place it on the cores (device=\"cpu\")", n->def->name);
 	void *kept[STK_MAX_INPUTS];
 	enum stk_status s = STK_OK;
-	/* outputs first: their addresses may depend on a predicate, which may be one of the inputs */
+	/* Places the outputs first: their addresses may depend on a predicate, which may be one of the inputs. */
 	for (int32_t k = 0; k < call->n_out && s == STK_OK; k++)
 		s = stk__device_place(run, n->first_value + k, err);
 	if (s)
@@ -579,7 +580,10 @@ static enum stk_status describe_call(
 	s = send_inputs(run, n, group->step, kept, err);
 	struct stk_tensor *in = (struct stk_tensor *)call->in; /* the worker's own copies */
 	for (int32_t k = 0; k < call->n_in; k++)
-		in[k].data = stk__op_host_input(n->def, k) ? kept[k] : run->worker->values[n->inputs[k]].data; /* a value may be both */
+		in[k].data = stk__op_host_input(n->def, k)
+				     ? kept[k]
+				     : run->worker->values[n->inputs[k]].data; /* a value may be both a host input and a
+		                                                                                                * GPU input */
 	struct kept_jobs kept_jobs = {{keep_job, &run->worker->arena}, run, group->step};
 	if (s == STK_OK)
 		s = call->def->lower_jobs(call, &kept_jobs.jobs, err);
@@ -587,7 +591,7 @@ static enum stk_status describe_call(
 	return s;
 }
 
-/* Returns whether a view refers to the host's memory: an operator may have inputs on both sides. */
+/* Returns whether a view refers to host memory. An operator may have inputs on both sides. */
 static bool is_host_view(
 	const struct stk_chain_run *run, const struct stk_program_node *n, const struct stk_call *call, const struct stk_tensor *view)
 {
@@ -650,7 +654,7 @@ static enum stk_status describe_frame(
 	return call.def->lower_jobs(&call, &kept_jobs.jobs, err);
 }
 
-/* Runs the frames on the cores, because all inputs are host values, and copies the result to the output's address on the GPU. */
+/* Runs the frames on the cores, since all inputs are host values, and copies the result to the output's address on the GPU. */
 static enum stk_status frames_on_cores(
 	const struct stk_chain_run *run, const struct stk_group *group, int32_t value, const struct stk_tensor *out, struct stk_error *err)
 {

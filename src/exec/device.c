@@ -41,7 +41,8 @@ static enum stk_status make_batch(struct stk_pipeline *p, struct stk_device_batc
 	return s ? s : stk__gpu_event_create(dev, false, &b->done, err);
 }
 
-/* Frees a batch. entered: the caller is inside stk__gpu_enter; false if the device can no longer be entered. The memory functions enter it by themselves. */
+/* Frees a batch. entered: whether the caller is inside stk__gpu_enter; false if the device can no longer be entered. Functions that free memory enter the
+ * device themselves. */
 static void free_batch(struct stk_pipeline *p, struct stk_device_batch *b, bool entered)
 {
 	struct stk_gpu_device *dev = p->parts.device->dev;
@@ -111,7 +112,8 @@ void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b)
 	p->parts.device->free = b;
 }
 
-/* Returns the bytes needed for decoding, for `depth` batches under way and for the consumer's batch; 0: not known before the first submission. */
+/* Returns how many bytes are needed for decoding, for `depth` batches under way and for the consumer's batch; 0 if this is not known before the first
+ * submission. */
 static size_t memory_at(const struct stk_pipeline *p, int32_t depth)
 {
 	const struct stk_device_stage *d = p->parts.device;
@@ -157,7 +159,7 @@ void stk__device_explain(struct stk_pipeline *p, struct stk_text *t)
 			depth, (wanted >> 20) + 1, most);
 }
 
-/* Returns how many batches in a row are finished, from the next one to deliver on. */
+/* Returns how many consecutive batches are finished, beginning with the next one to deliver. */
 static int32_t count_ready(struct stk_pipeline *p)
 {
 	int32_t n = 0;
@@ -166,8 +168,8 @@ static int32_t count_ready(struct stk_pipeline *p)
 	return n;
 }
 
-/* Called when the consumer finds its next batch ready. If more batches than needed have been ready each time for a while, lowers the number of batches under
- * way, because they occupy memory and caches. */
+/* Called when the consumer finds its next batch ready. If more batches than needed have been ready at every call for a while, lowers the number of batches
+ * under way, since each one occupies memory and caches. */
 static void note_spare(struct stk_pipeline *p)
 {
 	enum { KEPT = 2 };
@@ -200,7 +202,7 @@ void stk__device_follow(struct stk_pipeline *p, bool waits)
 	if (r->state != STK_BATCH_ON_GPU || r->device->resting || p->flight.depth >= p->flight.most_depth || !has_room(p))
 		return;
 	p->flight.depth++;
-	if (s->fell) /* it was lowered too far or too soon, so the next decision to lower it takes longer */
+	if (s->fell) /* the number was lowered too far or too soon, so it takes longer until it is lowered again */
 		s->window = s->window < MOST ? 2 * s->window : MOST;
 	s->fell = false;
 }
@@ -255,7 +257,8 @@ static const struct stk_graph_node *node_of_step(const struct stk_program *g, in
 	return NULL;
 }
 
-/* Returns the error of flagged jobs: a flag always means a division by zero. The error is kept with the step, for later batches too. */
+/* Returns the error for jobs whose flags are set, which always means a division by zero. The error is stored with the step, and is used for later batches
+ * too. */
 static const struct stk_error *division_error(const struct stk_program *g, struct stk_device_batch *b, int32_t step)
 {
 	static const struct stk_error no_memory = {
@@ -298,7 +301,7 @@ static void add_flag_verdicts(const struct stk_pipeline *p, struct stk_device_ba
 	t->n_flags = 0;
 }
 
-/* Collects the samples that the GPU refused, or whose jobs failed, with the first such result for each. */
+/* Collects the samples that the GPU refused or whose jobs failed, with the first such result of each sample. */
 static void collect_verdicts(const struct stk_pipeline *p, struct stk_device_batch *b)
 {
 	const struct stk_level *l = &p->program->levels[b->record->level];
@@ -311,7 +314,7 @@ static void collect_verdicts(const struct stk_pipeline *p, struct stk_device_bat
 	b->decodes.n = 0;
 }
 
-/* Returns whether this is the last level that runs on the GPU or fetches data from it. */
+/* Returns whether no later level runs on the GPU or fetches data from it. */
 static bool last_level_here(const struct stk_program *g, int32_t level)
 {
 	for (int32_t l = level + 1; l < g->n_levels; l++) {
@@ -324,7 +327,7 @@ static bool last_level_here(const struct stk_program *g, int32_t level)
 	return true;
 }
 
-/* Handles the end or the failure of the record's jobs on the GPU. */
+/* Handles the end or the failure of a record's jobs on the GPU. */
 static void batch_done(struct stk_pipeline *p, struct stk_device_batch *b, enum stk_status s, const struct stk_error *err)
 {
 	struct stk_record *r = b->record;
@@ -362,7 +365,7 @@ static enum stk_status wait_for(struct stk_pipeline *p, struct stk_device_batch 
 	return s;
 }
 
-/* Waits on this thread for the consumer's kernels that read the slot, so that no stream of the library has to wait for them on the GPU. */
+/* Waits on this thread until the consumer's kernels no longer read the slot, so that no stream of the library has to wait for them on the GPU. */
 static void wait_for_readers(struct stk_pipeline *p, struct stk_device_batch *b)
 {
 	struct stk_error err = {0};
@@ -381,7 +384,8 @@ static void wait_for_readers(struct stk_pipeline *p, struct stk_device_batch *b)
 static void finish_submitted(struct stk_pipeline *p, struct stk_device_batch *b)
 {
 	struct stk_error err = {0};
-	stk__range_begin(p->ctx->ranges, STK_SPAN_GPU, b->turn.k); /* covers this thread's wait; the span begins with the submission */
+	stk__range_begin(p->ctx->ranges, STK_SPAN_GPU, b->turn.k); /* covers this thread's wait; the span in the trace begins with the
+	                                                            * submission */
 	enum stk_status s = wait_for(p, b, &err);
 	stk__range_end(p->ctx->ranges);
 	stk__trace_row(p, STK_ROW_GPU,
@@ -425,8 +429,8 @@ static void *wait_thread(void *arg)
 
 size_t stk__device_memory_limit(const struct stk_pipeline *p, size_t available)
 {
-	/* The default limit of the GPU memory that is used only for speed, since most of the memory is for training. ENOUGH is what batches of 256 need for
-	 * half of the speed that is possible with more memory. A 32nd of the free memory is used if that is more; on a small GPU at most a quarter. */
+	/* The default limit of the GPU memory that only serves speed; most of the GPU's memory is for training. With ENOUGH bytes, batches of 256 reach half
+	 * of the speed that more memory allows. The limit is a 32nd of the free memory if that is more, but at most a quarter of it. */
 	enum { ENOUGH = 928 << 20 };
 	size_t share = available / 32 > ENOUGH ? available / 32 : ENOUGH;
 	return p->config.gpu_memory ? p->config.gpu_memory : share < available / 4 ? share : available / 4;
@@ -441,7 +445,7 @@ static enum stk_status make_batches(struct stk_pipeline *p, struct stk_error *er
 		return s;
 	d->memory_limit = stk__device_memory_limit(p, available);
 	p->ring->enough = d->memory_limit;
-	if (p->program->n_decodes) { /* the rest is for batches */
+	if (p->program->n_decodes) { /* what remains is for batches */
 		s = stk__jpeg_gpu_create(d->dev, d->memory_limit / 2, &d->jpeg, err);
 		p->ring->enough -= d->memory_limit / 2;
 	}
@@ -499,7 +503,7 @@ enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err
 	enum stk_status s = stk__context_device(p->ctx, p->config.device_id, &d->dev, err);
 	if (s)
 		return s;
-	stk__context_pin_workers(p->ctx, "", d->dev); /* first, so that pinned memory is allocated near the GPU */
+	stk__context_pin_workers(p->ctx, "", d->dev); /* done first, so that pinned memory is allocated near the GPU */
 	if ((s = stk__gpu_enter(d->dev, err)))
 		return s;
 	s = make_batches(p, err);

@@ -39,10 +39,10 @@ struct stk_decode_job {
 	struct stk_jpeg_gpu_limits need;
 };
 
-/* A job's memory ends after the members that its kind needs: later members must not be accessed. */
+/* A job of a sample. Only the members that its kind needs have memory: later members must not be accessed. */
 struct stk_device_job {
-	struct stk_device_job *next; /* next job of the same step and sample */
-	struct stk_device_job *last; /* last job of the list, to append to it; set only in the first job */
+	struct stk_device_job *next; /* the next job of the same step and sample */
+	struct stk_device_job *last; /* the last job of the list, for appending; only set in the first job */
 	enum stk_device_job_kind kind;
 	int32_t sample;
 	union {
@@ -54,12 +54,12 @@ struct stk_device_job {
 		struct { /* TENSORS */
 			struct stk_job *job;
 			uint32_t index;                       /* index among the jobs of its step */
-			bool makes;                           /* a pass computes this job's pixels within its own kernel */
-			const struct stk_job_gpu_item *maker; /* parameters for that pass; set when the tables are uploaded */
+			bool makes;                           /* the kernel of a pass computes this job's pixels */
+			const struct stk_job_gpu_item *maker; /* the job's description for that pass; set when the tables are uploaded */
 		};
 	};
-	struct stk_device_job *made_by; /* PASS: the job whose image is computed within the pass; NULL: none */
-	struct stk_image src, dst;      /* PASS; DECODE has only dst */
+	struct stk_device_job *made_by; /* for PASS: the job whose image this pass computes itself; NULL if the image is stored */
+	struct stk_image src, dst;      /* for PASS; DECODE uses only dst */
 	struct stk_pass pass;
 	struct stk_decode_job decode;
 };
@@ -72,17 +72,17 @@ struct stk_device_tables {
 	struct stk_job_gpu_limits tensor_limits;
 	void *host; /* pinned */
 	stk_gpu_ptr device;
-	uint32_t *flags; /* pinned, one for each job of the last submission: the job divided by zero */
+	uint32_t *flags; /* pinned memory with a flag for each job of the last submission: whether the job divided by zero */
 	uint32_t n_flags;
-	uint32_t images, jobs;   /* how many of each the last submission had */
-	struct stk_error *error; /* the error that samples with a flag get; NULL until a flag has been set */
+	uint32_t images, jobs;   /* numbers of passes and of jobs in the last submission */
+	struct stk_error *error; /* the error of samples whose flag is set; NULL until the first one */
 };
 
-/* For traces: events that are recorded on a batch's stream, each after a piece of work. */
+/* For traces: events on a batch's stream, each of which is recorded after some work. */
 struct stk_device_marks {
 	struct stk_device_mark {
 		stk_gpu_event event;
-		const char *name; /* constant; NULL: no span ends here */
+		const char *name; /* a constant string; NULL if no span ends here */
 		enum stk_span_kind kind;
 	} * mark;
 	int32_t count, room;
@@ -100,7 +100,7 @@ struct stk_gpu_verdict;
 /* The files that jobs of the level decode. */
 struct stk_device_decodes {
 	struct stk_jpeg_gpu_batch *jpeg;
-	struct stk_device_job **jobs; /* [number in `jpeg`]: the job of that file */
+	struct stk_device_job **jobs; /* for each file of `jpeg`, the job that decodes it */
 	struct stk_jpeg_gpu_item *items;
 	int32_t n;
 };
@@ -110,13 +110,13 @@ struct stk_device_uploads {
 	int32_t n, room;
 };
 
-/* Sizes of the tables that the jobs of the current step need. */
+/* The sizes of the tables that the jobs of the current step need. */
 struct stk_device_need {
 	struct stk_pass_gpu_limits pass;
 	struct stk_job_gpu_limits tensors;
 };
 
-/* Samples of the last submission that the GPU refused, or whose jobs failed; at most one entry for a sample. */
+/* The samples of the last submission that the GPU refused or whose jobs failed. Each sample occurs at most once. */
 struct stk_device_verdicts {
 	struct stk_gpu_verdict *list;
 	int32_t n;
@@ -125,7 +125,7 @@ struct stk_device_verdicts {
 struct stk_device_batch {
 	struct stk_device_batch *next; /* in the list that contains it */
 	struct stk_record *record;
-	/* stream: for copies, one of the stage's streams; steps_stream: for the steps of the current submission */
+	/* stream: one of the stage's streams, for copies; steps_stream: for the steps of the current submission */
 	stk_gpu_stream stream, steps_stream;
 	/* recorded after the jobs of the last submission, except for the decoding of files, which has events of its own */
 	stk_gpu_event done;
@@ -134,13 +134,14 @@ struct stk_device_batch {
 	struct stk_device_jobs {
 		struct stk_arena arena;
 		struct stk_device_job **first; /* [step * batch + sample] */
-		_Atomic bool *pending;         /* [sample]: the sample's jobs were described after the last submission */
-		bool *submitted;               /* [sample]: had jobs in the last submission; only these samples have flags */
-		bool steps;                    /* there are jobs that run after the files */
+		_Atomic bool *pending;         /* [sample]: whether its jobs were described after the last submission */
+		bool *submitted;               /* [sample]: whether it had jobs in the last submission; only then does it have flags */
+		bool steps;                    /* whether there are jobs that run after the files */
 	} jobs;
 	struct stk_device_mirrors {
 		_Atomic uintptr_t *staged,
-			*sent; /* [value]: address in staging and in scratch at which all samples of a value of known size are adjacent; 0: none yet */
+			*sent; /* [value]: for a value of known size, the address in staging and in scratch at which its samples are
+			        * adjacent; 0 if it has not been placed */
 	} mirrors;
 	struct stk_device_tables *tables; /* [step] */
 	struct stk_device_decodes decodes;
@@ -148,50 +149,53 @@ struct stk_device_batch {
 	struct stk_device_need need;
 	struct stk_device_verdicts verdicts;
 	struct stk_device_marks marks;
-	bool used;    /* a record has taken the batch, and it was not cleaned since */
+	bool used;    /* a record has taken the batch, and it has not been cleaned since */
 	bool resting; /* its jobs wait until no stream uses its slot; written with the pipeline's lock held */
 	struct stk_device_turn {
 		enum stk_batch_side side;
-		int64_t begin_ns, k; /* when the record took this batch; the record's batch number */
-		int64_t use;         /* number of records that have used this batch: k repeats after an epoch is abandoned */
+		int64_t begin_ns, k; /* time at which the record took this batch; number of the record's batch */
+		int64_t use;         /* number of records that have used this batch so far; unlike k, it never repeats when an epoch is
+		                      * abandoned */
 	} turn;
 };
 
-/* A queue of batches, first in, first out. */
+/* A queue of batches. */
 struct stk_device_list {
 	struct stk_device_batch *first, **end;
 };
 
-/* One stream for each queue of the hardware, shared by the batches: further streams would share queues, and so wait for each other without need. If files are
+/* One stream for each hardware queue, shared by the batches: additional streams would share queues and wait for each other without need. If files are
  * decoded, the decoder streams use all queues except one, which is for copies, and steps run on decoder streams. */
 enum { STK_DEVICE_STREAMS = 8 };
 
 struct stk_device_stage {
 	struct stk_gpu_device *dev;
-	stk_gpu_stream streams[STK_DEVICE_STREAMS]; /* the streams of batches: only one if files are decoded; NULL after the last */
+	stk_gpu_stream streams[STK_DEVICE_STREAMS]; /* the streams of batches, ending with NULL; only one if files are decoded */
 	struct stk_pass_gpu_kernels pass_kernels;
 	struct stk_job_gpu_kernels job_kernels;
 	struct stk_device_batch *batches, *free;
 	int32_t n_batches;
-	struct stk_device_list submitted, resting; /* lists for the waiting thread, which serves `submitted` first */
+	struct stk_device_list submitted, resting; /* lists for the waiting thread, which processes `submitted` first */
 	pthread_cond_t work;                       /* signalled when the thread has work or must end */
 	pthread_t thread;
 	bool runs, ending;
-	bool busy;                 /* the thread works on a batch that it took from a list */
-	struct stk_jpeg_gpu *jpeg; /* for all batches; NULL if the program decodes nothing */
+	bool busy;                 /* the thread is processing a batch that it took from a list */
+	struct stk_jpeg_gpu *jpeg; /* shared by all batches; NULL if the program decodes no files */
 	struct stk_nvdec *nvdec;   /* NULL if no operator decodes videos on the GPU */
-	size_t memory_limit;       /* limit of the bytes for decoding and for batches under way, which both run faster with more memory */
+	size_t memory_limit;       /* maximum number of bytes for decoding and for batches under way, both of which are faster with
+	                            * more memory */
 	struct stk_device_usual {
-		_Atomic size_t files, staging, scratch; /* bytes that batches needed (device_memory.h) */
+		_Atomic size_t files, staging, scratch; /* largest number of bytes of each kind that a batch has needed
+		                                         * (device_memory.h) */
 	} usual;
 	_Atomic size_t largest; /* bytes of slot and scratch of the largest batch so far */
 	struct stk_device_spare {
-		int32_t window; /* deliveries in a row without a wait after which fewer batches may be kept under way */
-		int32_t seen;   /* deliveries without a wait so far in this window */
-		int32_t least;  /* smallest number of finished batches at any of these deliveries */
+		int32_t window; /* number of consecutive deliveries without a wait after which fewer batches may be kept under way */
+		int32_t seen;   /* number of deliveries without a wait in this window so far */
+		int32_t least;  /* minimum number of finished batches at any of these deliveries */
 		bool fell;      /* the number of batches under way was lowered, and the consumer has not waited since */
 	} spare;
-	bool held_back; /* the consumer had to wait, and the memory limit did not allow one more batch under way */
+	bool held_back; /* the consumer had to wait, and the memory limit did not allow another batch under way */
 	struct stk_decode_side side;
 	struct stk_device_clock clock;
 };
@@ -199,51 +203,51 @@ struct stk_device_stage {
 /* device.c */
 enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err); /* on config.device_id */
 void stk__device_destroy(struct stk_pipeline *p);                                  /* after the drain */
-/* Returns the bytes that a pipeline may use for speed, out of `available` free bytes. */
+/* Returns how many bytes a pipeline may use for speed. available: number of free bytes. */
 size_t stk__device_memory_limit(const struct stk_pipeline *p, size_t available);
-/* Informs the ring which values lie on the GPU. */
+/* Sets in the ring which values are in GPU memory. */
 STK_MUST_USE enum stk_status stk__device_place_values(struct stk_pipeline *p, struct stk_gpu_device *dev, struct stk_error *err);
 /* Takes a batch for a record that is being opened, or returns NULL if none is free. Call with the lock held. */
 struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct stk_record *r);
-/* prepares it for another record; call without the lock, after the GPU has finished its work */
+/* Prepares the batch for another record. Call without the lock, after the GPU has finished its work. */
 void stk__device_batch_clean(struct stk_pipeline *p, struct stk_device_batch *b);
 void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b);
 
 /* Returns whether the waiting thread has work. Call with the lock held. */
 bool stk__device_works(const struct stk_device_stage *d);
-/* Called when the consumer asks for a batch; waits: the consumer will wait if no batch is ready. Adapts the number of batches under way: if the consumer must
- * wait for a batch that is on the GPU, allows one more, as far as memory permits; if more batches than needed have been ready for a while, allows fewer. Call
- * with the lock held. */
+/* Called when the consumer asks for a batch. waits: whether the consumer must wait. Adapts the number of batches under way: if the consumer must wait for a
+ * batch that is on the GPU, allows one more, as far as memory permits; if more batches than needed have been ready for a while, allows fewer. Call with the
+ * lock held. */
 void stk__device_follow(struct stk_pipeline *p, bool waits);
-/* Appends to `t` the memory that the stage may take, and the gain to expect from more, if the run has shown it. */
+/* Appends to `t` how much memory the stage may use and, if the run has shown it, what more memory would gain. */
 void stk__device_explain(struct stk_pipeline *p, struct stk_text *t);
 /* Queues the record's jobs for submission, which happens as soon as no stream reads its slot any more. Call with the lock held. */
 void stk__device_ready(struct stk_pipeline *p, struct stk_record *r);
-/* Hands the record to the waiting thread until its level ends or some of its samples run again. Call with the lock held. */
+/* Gives the record to the waiting thread, until its level ends or some of its samples run again. Call with the lock held. */
 void stk__device_submitted(struct stk_pipeline *p, struct stk_record *r);
 
 /* describe.c: creates the jobs for a group of operators on the GPU and one sample. Call without the lock. */
 enum stk_status stk__device_describe(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
-/* Notes that the sample does not take the group's branch and has no jobs there. */
+/* Records that the sample does not take the group's branch and has no jobs there. */
 void stk__device_skip(const struct stk_chain_run *run, const struct stk_group *group);
 /* Assigns a GPU value its address: in the slot, or in the batch's scratch. */
 enum stk_status stk__device_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err);
 
-/* Makes a request read into the batch's pinned memory, directly after the worker's last file, so that files are adjacent. Submit the request between begin and
- * end. end: takes the number of bytes that were read, and returns their address. */
+/* Makes a request read into the batch's pinned memory, directly after the worker's last file, so that files are adjacent. Submit the request between begin
+ * and end. end: used is the number of bytes that were read; returns their address. */
 void stk__device_room_begin(struct stk_exec_worker *w, struct stk_device_batch *b, struct stk_request *q);
 const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used);
 
-/* device_trace.c: call inside stk__gpu_enter. Without a trace these do nothing; failures are ignored. */
-void stk__device_mark(
-	struct stk_pipeline *p, struct stk_device_batch *b, enum stk_span_kind kind, const char *name); /* names the work that ended here */
+/* device_trace.c. Call inside stk__gpu_enter. Without a trace these functions do nothing; failures are ignored. */
+void stk__device_mark(struct stk_pipeline *p, struct stk_device_batch *b, enum stk_span_kind kind,
+	const char *name);                                                  /* name: of the work that ended here */
 void stk__device_trace(struct stk_pipeline *p, struct stk_device_batch *b); /* adds the spans of a finished batch */
 void stk__device_trace_free(struct stk_gpu_device *dev, struct stk_device_marks *marks);
 void stk__device_clock_free(struct stk_gpu_device *dev, struct stk_device_clock *clock);
 
-/* submit.c: submits the jobs of the record's level. Call without the lock, from one worker for a batch. */
+/* submit.c: submits the jobs of the record's level. Call without the lock; only one worker may call it for a batch. */
 enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r, struct stk_error *err);
-/* Copies the GPU inputs of a node's calls to the batch's pinned memory, waits, and points the calls at the copies. Call without the lock. */
+/* Copies the GPU inputs of a node's calls to the batch's pinned memory, waits, and makes the calls point to the copies. Call without the lock. */
 enum stk_status stk__device_fetch(
 	struct stk_pipeline *p, struct stk_record *r, int32_t node, struct stk_call *calls, int32_t count, struct stk_error *err);
 void stk__device_tables_free(struct stk_gpu_device *dev, struct stk_device_tables *t);

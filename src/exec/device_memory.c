@@ -6,8 +6,8 @@
 
 #include <stdatomic.h>
 
-/* GUARD: the next allocation may begin where a block ends. The guard keeps pieces of two blocks so far apart that they are never taken for
- * adjacent and merged into one copy. */
+/* GUARD: unused bytes at the end of a block. The next allocation may begin where a block ends. Without them, pieces of two blocks could seem adjacent and be
+ * merged into one copy. */
 enum { ALIGN = 256, SLACK = 64, LEAST = 1 << 20, GUARD = 8192 };
 _Static_assert((int)GUARD > (int)STK_JPEG_GPU_GAP, "files in two blocks would travel in one copy");
 
@@ -93,7 +93,7 @@ uintptr_t stk__device_memory_take(struct stk_device_memory *m, size_t size, stru
 	return at;
 }
 
-/* Updates and returns the largest number of bytes that any batch has taken, with a reserve. */
+/* Updates the largest number of bytes that any batch has taken, plus a reserve, and returns it. */
 static size_t note_taken(struct stk_device_memory *m)
 {
 	size_t wanted = m->taken + m->taken / 4, usual = atomic_load(m->usual);
@@ -106,7 +106,8 @@ void stk__device_memory_reset(struct stk_device_memory *m)
 {
 	size_t wanted = note_taken(m);
 	if (m->blocks && m->blocks->next &&
-		m->blocks->size < m->taken) { /* a free waits for the GPU: small blocks next to one that suffices stay */
+		m->blocks->size < m->taken) { /* Freeing memory waits for the GPU, so small blocks are kept if another one is large
+		                               * enough. */
 		free_blocks(m);
 		if (add_block(m, wanted, NULL)) {
 			/* The next take tries again, and reports the error. */

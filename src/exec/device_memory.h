@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory for one batch on the GPU path, taken in pieces and released all at once: pinned host memory from which copies start, or device memory for
+ * Memory for one batch on the GPU path, taken in pieces and released all at once. It is pinned host memory from which copies are made, or device memory for
  * values between two steps.
  *
- * After the first batches all pieces come from one block: when a batch needed more, the block grows to that size. Batches of a pipeline share that size
- * (`usual`), because allocating pinned memory is slow: a later batch begins with a block that is large enough. No two pieces touch, and pieces of two blocks
- * are further apart than STK_JPEG_GPU_GAP, so pieces that are closer together belong to one allocation.
+ * After the first batches all pieces come from one block: when a batch has needed more, the next block has that size. The batches of a pipeline share the
+ * size (`usual`), since allocating pinned memory is slow; so later batches begin with a block that is large enough. Pieces do not touch, and pieces of two
+ * blocks are further apart than STK_JPEG_GPU_GAP, so pieces that are closer together belong to one allocation.
  *
- * Any threads may take pieces at the same time. Only the owner resets and destroys, while no thread takes a piece. */
+ * Several threads may take pieces at the same time. Only the owner resets and destroys, while no thread takes a piece. */
 #ifndef STK_EXEC_DEVICE_MEMORY_H
 #define STK_EXEC_DEVICE_MEMORY_H
 
@@ -21,18 +21,18 @@ struct stk_device_memory {
 	struct stk_gpu_device *dev;
 	bool pinned; /* true: pinned host memory; false: device memory */
 	pthread_mutex_t lock;
-	struct stk_device_block *blocks; /* the newest first; pieces come from it */
-	size_t used;                     /* bytes of the newest block */
-	size_t taken;                    /* bytes of all pieces since the last reset */
-	size_t held;                     /* bytes of all blocks */
-	_Atomic size_t *usual;           /* the most bytes that a batch has taken; shared */
+	struct stk_device_block *blocks; /* blocks, the newest first; pieces are taken from the newest */
+	size_t used;                     /* number of bytes used in the newest block */
+	size_t taken;                    /* total bytes of all pieces since the last reset */
+	size_t held;                     /* total bytes of all blocks */
+	_Atomic size_t *usual;           /* the maximum number of bytes that a batch has taken; shared by the pipeline's batches */
 };
 
 void stk__device_memory_init(struct stk_device_memory *m, struct stk_gpu_device *dev, bool pinned, _Atomic size_t *usual);
-void stk__device_memory_destroy(struct stk_device_memory *m); /* also accepts a zeroed struct */
+void stk__device_memory_destroy(struct stk_device_memory *m); /* may be called on a zeroed struct */
 
-/* Returns an address of the host or the device, aligned to 256 bytes, with 64 readable bytes after the piece; 0 if memory is short, and err
- * says which kind. May allocate a block, which takes milliseconds; do not call inside stk__gpu_enter. */
+/* Returns an address on the host or on the device, aligned to 256 bytes; 64 bytes after the piece are readable. Returns 0 if memory runs out; err then says
+ * which kind. May allocate a block, which takes milliseconds. Do not call it inside stk__gpu_enter. */
 uintptr_t stk__device_memory_take(struct stk_device_memory *m, size_t size, struct stk_error *err);
 
 /* Releases all pieces. The GPU must not use them any more. */

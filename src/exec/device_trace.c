@@ -28,8 +28,8 @@ void stk__device_mark(struct stk_pipeline *p, struct stk_device_batch *b, enum s
 		m->count++;
 }
 
-/* Sets the clock. Differences of events are floats in milliseconds, exact to a microsecond only over a few seconds, so the clock is set
- * each second. The host sees the event a little late, and much too late if others share the GPU: then it tries again. */
+/* Relates the GPU's clock to the host's. Differences between events are floats in milliseconds, which are exact to a microsecond only over a few seconds, so
+ * this is repeated each second. The host notices the event a little late, and much too late if other programs share the GPU; then it tries again. */
 static bool set_clock(struct stk_gpu_device *dev, struct stk_device_clock *c)
 {
 	enum { SECOND_NS = 1000000000, SOON_NS = 100000, TRIES = 4 };
@@ -74,7 +74,7 @@ static void add(const struct stk_pipeline *p, const struct stk_device_batch *b, 
 			.end_ns = end_ns});
 }
 
-/* Adds a part of the files: its copy, and its kernels one after the other. */
+/* Adds the spans of one part of the files: its copy, and its kernels one after the other. */
 static void trace_part(const struct stk_pipeline *p, const struct stk_device_batch *b, int part)
 {
 	struct stk_jpeg_gpu_times times;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Abandons a run: starts nothing new, waits for work under way, and forgets it. */
+ * Abandons a run: starts no new work, waits for the work under way, and discards its results. */
 #include "exec/device.h"
 #include "exec/engine.h"
 #include "exec/feed.h"
@@ -16,13 +16,13 @@ void stk__drain(struct stk_pipeline *p)
 	if (p->maker->crew)
 		stk__pool_leave(p->ctx->pool, &p->client);
 	stk__fetch_end(p);
-	stk__surveyed_end(p); /* after all reads have ended, because they copy bytes from the search of tars */
+	stk__surveyed_end(p); /* only now, after all reads have ended, since they copy bytes that the search of tars has read */
 	pthread_mutex_lock(&p->lock);
 	while (p->parts.device && stk__device_works(p->parts.device))
 		pthread_cond_wait(&p->delivered, &p->lock);
 	pthread_mutex_unlock(&p->lock);
 	for (int32_t i = 0; i < p->flight.n; i++)
-		stk__record_return(&p->flight.records[i]); /* no thread works on them any more */
+		stk__record_return(&p->flight.records[i]); /* no thread uses these records any more */
 	pthread_mutex_lock(&p->lock);
 	for (int32_t i = 0; i < p->flight.n; i++)
 		stk__record_reset(&p->flight.records[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The life of a batch, from its opening to the consumer's object: levels, failed samples, and events from the other parts. */
+ * The life of a batch, from its opening to the consumer's object: its levels, failed samples, and events from other parts of the pipeline. */
 #include "exec/engine.h"
 
 #include "exec/device.h"
@@ -11,7 +11,7 @@
 
 /* ---- a sample ---- */
 
-/* Makes the sample ready for each chain of the level, now or when the chain's bytes have arrived. */
+/* Makes the sample ready for each chain of the level, at once or when the chain's bytes have arrived. */
 static void begin_sample(struct stk_record *r, int32_t i)
 {
 	const struct stk_level *level = &r->pipeline->program->levels[r->level];
@@ -43,8 +43,8 @@ void stk__sample_fails(struct stk_record *r, int32_t i, int32_t chain, const str
 		set_failure(s, chain, stk__chain_reader(r->pipeline->program, r->level, chain), err);
 }
 
-/* Returns whether an error is raised under every policy. A single object that its source does not return is a bad sample; many in a row are
- * not (stk__bad_check_row). */
+/* Returns whether an error is raised whatever the policy for bad samples is. A single object that cannot be read is a bad sample; many in a row are an error
+ * (stk__bad_check_row). */
 static bool is_fatal(const struct stk_pipeline *p, const struct stk_sample_state *s, const struct stk_error *err)
 {
 	const bool source = err->code == STK_IO || err->code == STK_TIMEOUT;
@@ -59,7 +59,8 @@ static void forget_sample(struct stk_sample_state *s)
 	s->error = NULL;
 }
 
-/* Handles a failed sample after all chains of the level: replaces it (returns true: it starts again) or drops it, by the policy. */
+/* Applies the policy to a failed sample, after all chains of the level have ended. Returns true if the sample was replaced and starts again, or false if it
+ * was dropped. */
 static bool replace_or_drop(struct stk_record *r, int32_t i)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -112,7 +113,7 @@ static void end_batch(struct stk_record *r)
 	p->flight.ending = r;
 }
 
-/* Begins the level r->level, or the next one that has work; after the last level the batch ends. */
+/* Begins level r->level or, if that has no work, the next one that has. After the last level the batch ends. */
 static void begin_level(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -153,14 +154,14 @@ void stk__level_part_done(struct stk_record *r)
 	if (--r->todo > 0)
 		return;
 	if (p->program->levels[r->level].n_steps &&
-		r->result.kind != STK_RESULT_END) /* also after an error: the GPU may report one in an earlier sample */
+		r->result.kind != STK_RESULT_END) /* also after an error: the GPU may report an error of an earlier sample */
 		stk__device_ready(r->pipeline, r);
 	else
 		stk__level_over(r);
 }
 
-/* Applies what the sources reported about samples. A sample that a source could not give fails like one that cannot be decoded. The level
- * is still open, because the callback itself counts as a part. */
+/* Applies the sources' reports about samples. A sample that a source could not give is treated like one that cannot be decoded. The level cannot end during
+ * this, since the callback itself counts as a part of it. */
 static void apply_feed_reports(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -171,12 +172,12 @@ static void apply_feed_reports(struct stk_record *r)
 			continue;
 		struct stk_error err = {.code = STK_USER, .sample = -1, .epoch = -1, .offset = -1};
 		snprintf(err.message, sizeof err.message, "%s", s->fed->failure);
-		if (p->program->reader >= 0) { /* a replacement would get the source's data for the replaced sample */
+		if (p->program->reader >= 0) { /* a replacement would get the source's data for the sample that it replaces */
 			stk__name_sample(p, s, p->program->lead, &err);
 			stk__record_error(r, &err, p->program->n_nodes + i);
 			continue;
 		}
-		bool runs = s->chains_left > 0; /* chains that need no data of the source */
+		bool runs = s->chains_left > 0; /* some chains do not need the source's data */
 		if (!runs) {
 			r->todo++;
 			s->chains_left = 1;
@@ -201,8 +202,7 @@ void stk__on_fed(struct stk_record *r, enum stk_status status, const struct stk_
 	stk__end_records(r->pipeline);
 }
 
-/* Lets the cores decode files that the GPU refused: the chains of those samples run again, and the level ends when the chains and their
- * copies have ended. */
+/* Makes the cores decode a file that the GPU refused: the chains of that sample run again, and the level ends after these chains and their copies. */
 static void apply_verdict(struct stk_record *r, const struct stk_gpu_verdict *v)
 {
 	struct stk_sample_state *s = &r->samples[v->sample];
@@ -230,7 +230,7 @@ void stk__on_gpu_done(struct stk_record *r, const struct stk_gpu_verdict *verdic
 		stk__level_over(r);
 	} else {
 		stk__record_enter(r, STK_BATCH_OPEN);
-		r->todo = 1; /* prevents the level from ending before all verdicts were applied */
+		r->todo = 1; /* keeps the level from ending before all verdicts have been applied */
 		for (int32_t k = 0; k < count; k++)
 			apply_verdict(r, &verdicts[k]);
 		stk__level_part_done(r);
@@ -238,7 +238,7 @@ void stk__on_gpu_done(struct stk_record *r, const struct stk_gpu_verdict *verdic
 	stk__end_records(r->pipeline);
 }
 
-/* ---- batches that workers make ---- */
+/* ---- how workers make batches ---- */
 
 static void begin(struct stk_record *r)
 {
@@ -296,7 +296,7 @@ void stk__record_error(struct stk_record *r, const struct stk_error *err, int64_
 	r->result = (struct stk_result){STK_RESULT_ERROR, *err, rank};
 }
 
-/* Makes the consumer's object, to spare the consumer's own thread the work. No lock is held, because samples may have to be moved together. */
+/* Makes the consumer's object, so that the consumer's thread does not have to. Call without any lock, since samples may have to be moved in memory. */
 static void make_batch(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -310,7 +310,7 @@ static void make_batch(struct stk_record *r)
 		r->result.kind = STK_RESULT_MISFIT;
 	else
 		r->batch = stk__batch_make(p, r);
-	if (r->device) /* until now it owned data that was fetched from the GPU */
+	if (r->device) /* it owned data that was fetched from the GPU, which is no longer needed */
 		stk__device_batch_clean(p, r->device);
 }
 
@@ -345,7 +345,7 @@ void stk__record_return(struct stk_record *r)
 void stk__record_reset(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
-	bool left = stk__record_under_way(r); /* the run is abandoned; otherwise end_batch has released its samples */
+	bool left = stk__record_under_way(r); /* true if the run is abandoned; otherwise end_batch has released its samples */
 	stk__record_enter(r, STK_BATCH_FREE);
 	for (int32_t i = 0; i < r->placed; i++) {
 		if (left)

@@ -15,28 +15,28 @@
 void stk__on_bytes(struct stk_sample_state *s, int32_t chain);
 /* feed: all sources have returned for the batch. STK_END: they have no more samples in this epoch; otherwise err describes their failure. */
 void stk__on_fed(struct stk_record *r, enum stk_status status, const struct stk_error *err);
-/* The GPU has finished the level's jobs, or failed. Samples that it refused run again on the cores; samples whose jobs failed are bad. */
+/* The GPU has finished the level's jobs, or has failed. Samples that it refused run again on the cores; samples whose jobs failed are bad. */
 struct stk_gpu_verdict {
 	int32_t sample;
-	const struct stk_error *failed; /* NULL: runs again on the cores */
+	const struct stk_error *failed; /* NULL: the sample runs again on the cores */
 };
 void stk__on_gpu_done(struct stk_record *r, const struct stk_gpu_verdict *verdicts, int32_t count, const struct stk_error *err);
 
-/* Makes batches by levels and chains. `wait` is NULL: a FINISHED batch can always be delivered. */
+/* Makes batches by running levels and chains on workers. Its `wait` is NULL, since a FINISHED batch can be delivered at once. */
 extern const struct stk_batch_maker stk__made_by_workers;
 
 /* ---- a batch ---- */
 
-/* Opens a batch that has a slot. no_memory: no slot could be allocated, so the batch ends with an error. */
+/* Opens a batch that has a slot. no_memory: no slot could be allocated, and the batch ends with an error. */
 void stk__record_open(struct stk_record *r, bool no_memory);
 void stk__record_error(
 	struct stk_record *r, const struct stk_error *err, int64_t rank); /* fails the batch, unless it has an error of lower rank */
 void stk__level_part_done(struct stk_record *r);
-void stk__level_over(struct stk_record *r); /* begins the next level, when the chains and GPU steps of this one have ended */
-/* Makes the consumer's objects of ended batches, and releases the lock meanwhile. A function that may have ended a batch calls this before
- * it releases the lock. */
+void stk__level_over(struct stk_record *r); /* called when the chains and GPU steps of a level have ended: begins the next level */
+/* Makes the consumer's objects of batches that have ended, and releases the lock meanwhile. A function that may have ended a batch calls this before it
+ * releases the lock. */
 void stk__end_records(struct stk_pipeline *p);
-void stk__record_return(struct stk_record *r); /* releases the resources of users, the ring and the GPU; call without the lock */
+void stk__record_return(struct stk_record *r); /* gives up what the batch has from sources, the ring and the GPU; call without the lock */
 void stk__record_reset(struct stk_record *r);  /* call after stk__record_return */
 
 /* ---- a sample ---- */

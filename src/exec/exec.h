@@ -43,21 +43,24 @@ struct stk_digests;
 struct stk_read;
 
 struct stk_sample_state {
-	struct stk_place place;  /* the sample's epoch, position and id; those of the replacement if the sample was replaced */
+	struct stk_place place;  /* the sample's epoch, position and id, or those of its replacement */
 	int32_t attempt;         /* number of the replacement; 0: the sample itself */
 	int32_t chains_left;     /* unfinished chains of the current level */
-	int32_t failed_by;       /* first chain in which this attempt failed: its error counts, later chains skip the sample; -1: none */
-	bool dropped;            /* left out of the batch for good */
+	int32_t failed_by;       /* first chain in which this attempt failed, whose error counts; later chains skip the sample; -1: it
+	                          * has not failed */
+	bool dropped;            /* the sample is not in the batch that is delivered */
 	bool on_cores;           /* the GPU refused to decode it */
-	bool present;            /* not dropped when the level began; for gathers, since samples may be dropped while they run */
-	uint64_t waiting;        /* bit mask of the level's chains that wait for bytes */
-	struct stk_read *reads;  /* fetch.h: one for each reader that fetches */
+	bool present;            /* whether it was not dropped when the level began; gathers use this, since samples may be dropped
+	                          * while they run */
+	uint64_t waiting;        /* mask of those chains of the level that wait for bytes */
+	struct stk_read *reads;  /* one for each reader that fetches bytes (fetch.h) */
 	struct stk_error *error; /* why the sample failed; NULL: it has not failed */
-	const struct stk_fed_sample *fed; /* information from the user's source; NULL: none. Valid until the record is returned */
+	const struct stk_fed_sample *fed; /* what the user's source says about the sample; NULL: nothing. Valid until the record is
+	                                   * returned */
 	struct stk_record *record;
 };
 
-/* A bad sample of a batch that is not delivered yet. */
+/* A bad sample of a batch that has not been delivered yet. */
 struct stk_bad {
 	struct stk_bad *next;
 	int32_t index; /* the sample's index in its batch */
@@ -96,7 +99,7 @@ struct stk_ready {
 	int32_t head, count;
 };
 
-/* The samples that take the branch of a node that gathers; rank[i] is sample i's index among them. NULL for nodes outside of branches. */
+/* The samples that take the branch of a node that gathers. rank[i]: index of sample i among them. rank is NULL for nodes outside of branches. */
 struct stk_takers {
 	int32_t *rank;
 	int32_t count;
@@ -110,8 +113,9 @@ struct stk_result {
 		STK_RESULT_MISFIT, /* the outputs of its samples do not fit together; an exceeded max_errors is reported first */
 		STK_RESULT_ERROR,  /* fatal for the batch, whatever the policy */
 	} kind;
-	struct stk_error error; /* for the last two kinds; stored here because an allocation could fail */
-	int64_t rank;           /* the error with the lowest rank is reported: nodes that gather come before samples */
+	struct stk_error error; /* for the last two kinds; it is stored here since allocating it could fail */
+	int64_t rank;           /* of several errors the one with the lowest rank is reported; nodes that gather have lower ranks than
+	                         * samples */
 };
 
 struct stk_record {
@@ -120,18 +124,19 @@ struct stk_record {
 	enum stk_batch_state state;
 	struct stk_record *next_ending; /* links the list stk_flight.ending */
 	struct stk_batch_place at;
-	int32_t placed; /* number of samples whose places were computed: all or none (stk_batch_maker.places) */
+	int32_t placed; /* number of samples whose places were computed, which is all or none (stk_batch_maker.places) */
 	int32_t count, level,
-		todo; /* count: number of samples; level: the level that runs; todo: number of its unfinished samples, gathers and callbacks */
+		todo; /* count: number of samples; level: the current level; todo: number of its unfinished samples, gathers and
+		       * callbacks */
 	struct stk_ready ready;
 	struct stk_slot *slot;
-	struct stk_batch *batch;         /* the batch to deliver, over the slot; made by the thread that ends the record */
-	struct stk_device_batch *device; /* set while it has work for the GPU */
+	struct stk_batch *batch;         /* the batch to deliver, whose data is in the slot; made by the thread that ends the record */
+	struct stk_device_batch *device; /* set as long as the record has work for the GPU */
 	struct stk_sample_state *samples;
-	int32_t reading;               /* requests under way for its samples; the record is reused only after they have ended */
+	int32_t reading;               /* number of requests under way for its samples; the record is not reused before they have ended */
 	struct stk_gathered *gathered; /* one for each node that gathers, by stk_program_node.gathers */
 	struct stk_takers *takers;     /* indexed like `gathered` */
-	struct stk_bad *bads;          /* bad samples, replaced ones too, in the batch's order */
+	struct stk_bad *bads;          /* its bad samples, including those that were replaced, in the order of the batch */
 	int32_t n_bad;
 	struct stk_result result;
 };
@@ -144,7 +149,7 @@ struct stk_unit {
 	int32_t level, chain; /* chain -1: `node` gathers; -2: submits the level's jobs to the GPU */
 	int32_t node, count;
 	int32_t samples[STK_MAX_UNIT];
-	bool failed[STK_MAX_UNIT]; /* another chain of the sample has failed: this one is only counted */
+	bool failed[STK_MAX_UNIT]; /* another chain of the sample has failed, so this chain does not run for it */
 };
 
 /* A worker's memory and tools for one pipeline. */
@@ -154,17 +159,18 @@ struct stk_exec_worker {
 	struct stk_tensor *values; /* tensors of the current sample, indexed by program value */
 	struct stk_call *calls;    /* memory for the calls of one group */
 	struct stk_error error;
-	struct stk_device_batch *reading; /* the batch whose pinned memory `room` points into */
-	int64_t reading_use;              /* that batch's turn.use when `room` was taken */
-	uint8_t *room;                    /* where the next file is read to, in a piece of pinned memory that this worker took */
+	struct stk_device_batch *reading; /* the batch to whose pinned memory `room` points */
+	int64_t reading_use;              /* value of that batch's turn.use when `room` was taken */
+	uint8_t *room;                    /* where the next file is read to; part of the piece of pinned memory that this worker has
+	                                   * taken */
 	size_t room_left;
 	struct {
-		const struct stk_device_batch *batch; /* the batch whose jobs' memory `at` points into */
-		int64_t use;                          /* that batch's turn.use when `at` was taken */
+		const struct stk_device_batch *batch; /* the batch whose memory for jobs `at` points to */
+		int64_t use;                          /* value of that batch's turn.use when `at` was taken */
 		uint8_t *at;
 		size_t left;
 	} jobs;
-	_Atomic size_t scratch_peak; /* most bytes that `arena` has used; other threads read it for reports */
+	_Atomic size_t scratch_peak; /* largest number of bytes of `arena` in use so far; other threads read it for reports */
 };
 
 /* Counters to which many threads add, as an X-macro; stk_pipeline_counters reports them under these names. */
@@ -176,7 +182,7 @@ struct stk_exec_worker {
 	X(video_frames) X(video_packets) X(video_frames_on_gpu)
 /* clang-format on */
 
-/* Rows of a trace, after the rows of the workers. */
+/* Rows of a trace, which follow the rows of the workers. */
 enum stk_trace_row { STK_ROW_SOURCES, STK_ROW_CONSUMER, STK_ROW_GPU, STK_ROW_STORAGE, STK_ROW_STEPS, STK_ROW_DECODER_STREAMS };
 
 struct stk_exec_counters {
@@ -189,33 +195,33 @@ struct stk_exec_counters {
 struct stk_flight {
 	struct stk_record *records; /* batch k uses records[k % n] */
 	int32_t n;
-	struct stk_record *ending; /* first of the batches that no thread has begun to end; linked by next_ending */
+	struct stk_record *ending; /* first of the batches that no thread has begun to end, which are linked by next_ending */
 	int64_t next_create, next_open, next_deliver;
-	int32_t depth, most_depth; /* number of batches that are opened before the consumer asks for them, and its limit */
+	int32_t depth, most_depth; /* number of batches that are opened before the consumer asks for them, and its maximum */
 };
 
 struct stk_crew {
 	struct stk_exec_worker *workers;
 	int32_t n;
-	_Atomic int64_t *cost_ns; /* measured time of a chain for one sample: [level * program->max_chains + chain] */
+	_Atomic int64_t *cost_ns; /* [level * program->max_chains + chain]: measured time of a chain for one sample */
 	int32_t poison;           /* byte that fills memory of outputs and values before an operator writes it; -1: no fill */
 };
 
 struct stk_run {
 	bool started, stopping;
 	bool restored;    /* the run continues from a saved state */
-	bool held_warned; /* the warning that the consumer keeps batches was logged */
+	bool held_warned; /* the warning about batches that the consumer keeps has been logged */
 	_Atomic bool cancelled;
-	struct stk_cancel halt; /* makes workers abandon their work: the pipeline was cancelled, or it drains */
+	struct stk_cancel halt; /* makes workers abandon their work, because the pipeline is cancelled or drained */
 };
 
-/* Position of the run: its last delivered batch; step -1: no batch of that epoch yet. */
+/* The position of the run: its last delivered batch. step is -1 if no batch of the epoch was delivered yet. */
 struct stk_position {
 	int64_t epoch, step;
 	bool last;
 };
 
-/* Parts of a pipeline, each private to the file named here or to the few files that include that header. */
+/* The parts of a pipeline. Each is private to the file named here, or to the few files that include that header. */
 struct stk_parts {
 	struct stk_fetch *fetch;         /* fetch.h */
 	struct stk_feed_stage *feed;     /* feed.h; NULL: there are no user sources */
@@ -229,7 +235,7 @@ struct stk_parts {
 };
 
 struct stk_pipeline {
-	struct stk_pool_client client; /* must be first: workers receive its address */
+	struct stk_pool_client client; /* must be the first member: workers receive its address */
 	struct stk_context *ctx;
 	struct stk_storage *storage;
 	struct stk_io *io; /* belongs to `storage` */
@@ -239,7 +245,7 @@ struct stk_pipeline {
 	struct stk_order order;   /* the leading reader's order */
 	struct stk_order *orders; /* each reader's order, indexed like program->readers */
 	pthread_mutex_t lock;
-	pthread_cond_t delivered; /* a record is done, or the run was cancelled */
+	pthread_cond_t delivered; /* signalled when a record is done or the run was cancelled */
 	struct stk_flight flight;
 	struct stk_ring *ring;
 	struct stk_run run;
@@ -251,16 +257,17 @@ struct stk_pipeline {
 	struct stk_watched watched;
 };
 
-/* Batches are made in one of two ways: workers run chains (engine.h), or the GPU reads a data set in its memory (resident.h). These functions are called with
- * the lock held unless the comment says otherwise. */
+/* How batches are made. There are two ways: workers run chains (engine.h), or the GPU processes a data set in its memory (resident.h). The functions are
+ * called with the lock held unless the comment says otherwise. */
 struct stk_batch_maker {
-	bool places; /* true: the places of samples are computed when a batch is planned; false: when the consumer asks for them */
-	bool crew;   /* workers take part and open batches; else the consumer opens a batch when it wants one */
+	bool places; /* whether the places of samples are computed when a batch is planned; otherwise they are computed when the
+	              * consumer asks for them */
+	bool crew;   /* whether workers take part and open batches; otherwise the consumer opens a batch when it wants one */
 	void (*begin)(struct stk_record *r);                     /* called when r is open; may release the lock */
 	bool (*arrived)(struct stk_record *r);                   /* returns whether a FINISHED batch can be delivered now */
 	void (*wait)(struct stk_pipeline *p, int64_t waited_ns); /* waits until a batch may have arrived; releases the lock meanwhile */
 	const char *(*stage)(const struct stk_record *r,
-		const struct stk_sample_state **s); /* names the work that an open batch waits for, and its sample */
+		const struct stk_sample_state **s); /* names the work that an open batch waits for, and that work's sample */
 };
 
 #define STK_COUNT(p, name, n) atomic_fetch_add_explicit(&(p)->counters.name, (n), memory_order_relaxed)
@@ -270,8 +277,8 @@ static inline void stk__trace_row(const struct stk_pipeline *p, int32_t row, con
 	stk__trace_add(p->trace, p->crew.n + row, span);
 }
 
-/* In debug builds, checks that the lock is not held during a user's callback, while memory of outputs is touched, while a batch is copied
- * or while a stream is awaited. The debug mutex knows its owner and refuses to be unlocked by another thread. */
+/* In debug builds, checks that the lock is not held: during a user's callback, while outputs are written, while a batch is copied, or while waiting for a
+ * stream. The debug mutex knows its owner and refuses to be unlocked by another thread. */
 static inline void stk__assert_unlocked(struct stk_pipeline *p)
 {
 #if defined(STK_DEBUG) && !defined(__SANITIZE_THREAD__)
@@ -286,7 +293,7 @@ static inline struct stk_record *stk__record(struct stk_pipeline *p, int64_t k)
 	return &p->flight.records[k % p->flight.n];
 }
 
-/* Returns the place in `reader` that goes with the leading reader's `place`. */
+/* Returns the place in `reader` that corresponds to the leading reader's `place`. */
 static inline struct stk_place stk__reader_place(const struct stk_pipeline *p, int32_t reader, const struct stk_place *place)
 {
 	return reader == p->program->lead ? *place : stk__order_follow(&p->orders[reader], &p->order, place);
@@ -295,25 +302,25 @@ static inline struct stk_place stk__reader_place(const struct stk_pipeline *p, i
 /* schedule.c */
 bool stk__exec_work(struct stk_pool_client *client, int32_t worker); /* without the lock */
 
-/* open.c: opens the next batch. Returns false if there is no room for another one. Call with the lock held; it is released in between. */
+/* open.c: opens the next batch. Returns false if no further batch may be opened. Call with the lock held; it is released in between. */
 bool stk__open_next(struct stk_pipeline *p);
 STK_MUST_USE enum stk_status stk__open_create(struct stk_pipeline *p, struct stk_error *err);
 void stk__open_destroy(struct stk_pipeline *p);
 bool stk__open_lacks_slot(const struct stk_pipeline *p); /* whether the last call of stk__open_next found no free slot */
-void stk__open_stop(struct stk_pipeline *p);             /* after a drain: frees the prepared slots */
+void stk__open_stop(struct stk_pipeline *p);             /* frees prepared slots; call it after a drain */
 
 /* deliver.c */
 STK_MUST_USE enum stk_status stk__deliver_create(struct stk_pipeline *p, struct stk_error *err);
-/* Returns whether the batch after the last delivered one is the end of the epoch. Waits at most a second for the sources to report that;
- * false if they have not. */
+/* Returns whether the epoch ends after the last delivered batch. Waits at most a second for the sources to report that; returns false if they have not. */
 bool stk__deliver_ends_next(struct stk_pipeline *p);
 
 /* inflight.c; the lock is held */
 bool stk__create_records(struct stk_pipeline *p,
-	int64_t up_to); /* plans batches before number up_to; false: a read of a record's previous batch is still under way, or the samples are not known yet */
-bool stk__record_under_way(const struct stk_record *r); /* whether it is planned and not yet ended */
+	int64_t up_to); /* plans batches up to number up_to - 1; returns false if a read of a record's previous batch is still under
+	                 * way, or if the samples are not known yet */
+bool stk__record_under_way(const struct stk_record *r); /* whether it is planned and has not ended */
 void stk__record_enter(struct stk_record *r, enum stk_batch_state to);
-/* Items that are ready in a batch: chain * batch + sample, then nodes that gather, then the jobs for the GPU. */
+/* Numbers of a batch's ready items: chain * batch + sample, then nodes that gather, then the jobs for the GPU. */
 int32_t stk__ready_room(const struct stk_pipeline *p);
 int32_t stk__gather_item(const struct stk_pipeline *p, int32_t node);
 int32_t stk__device_item(const struct stk_pipeline *p);
@@ -337,19 +344,19 @@ bool stk__surveyed_notice(struct stk_pipeline *p, char text[400]);
 
 /* orders.c */
 STK_MUST_USE enum stk_status stk__orders_create(struct stk_pipeline *p, struct stk_error *err);
-/* Returns a copy of the run's order, whose size may still become known. Call without the lock. */
+/* Returns a copy of the run's order, whose size may not be known yet. Call without the lock. */
 struct stk_order stk__order_now(struct stk_pipeline *p);
-/* Returns the position in the global sequence at which a step's batches, of all ranks together, begin. For pipelines without a reader.
- * Steps count from the epoch's start, also in a run that began in the middle of an epoch. */
+/* Returns the position in the global sequence at which a step begins, where a step is one batch of each rank. For pipelines without a reader. Steps are
+ * counted from the epoch's start, even if the run began in the middle of the epoch. */
 int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t step);
 /* Returns the number of whole steps of an epoch that precede this run. */
 int64_t stk__steps_before(const struct stk_pipeline *p, int64_t epoch);
 
 /* failures.c */
-size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity); /* by the leading reader */
-/* Writes the URI in `reader` that goes with the leading reader's `place`; "" without readers. */
+size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity); /* named by the leading reader */
+/* Writes the URI in `reader` that corresponds to the leading reader's `place`, or "" if there are no readers. */
 size_t stk__reader_uri(const struct stk_pipeline *p, int32_t reader, const struct stk_place *place, char *uri, size_t capacity);
-/* Returns the reader to name in a chain's errors: the only reader whose bytes the chain reads, else the leading one. */
+/* Returns the reader to name in a chain's errors: the one whose bytes the chain reads if there is only one, otherwise the leading one. */
 int32_t stk__chain_reader(const struct stk_program *g, int32_t level, int32_t chain);
 /* Adds the sample's place, and its name in this reader, to the error. Needs no lock. */
 void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_state *s, int32_t reader, struct stk_error *err);
@@ -360,11 +367,11 @@ void stk__name_input(const struct stk_program *g, const struct stk_sample_state 
 void stk__set_error(struct stk_error **to, const struct stk_error *from);
 const char *stk__bad_last(const struct stk_pipeline *p); /* the last bad sample's message */
 void stk__bad_free(struct stk_pipeline *p);
-/* Call with the lock held. add: records a bad sample of the batch. deliver: moves the batch's bad samples to the pipeline's list when the
- * batch is delivered. drop: forgets them. */
+/* Call with the lock held. add: records a bad sample of the batch. deliver: moves the batch's bad samples to the pipeline's list when the batch is
+ * delivered. drop: discards them. */
 void stk__bad_add(struct stk_record *r, int32_t i, const struct stk_error *err);
 void stk__bad_deliver(struct stk_record *r);
-/* Returns STK_IO if none of the last STK_BAD_ROW samples of the delivered batches could be read, because then the store is at fault and not single objects. */
+/* Returns STK_IO if none of the last STK_BAD_ROW samples of delivered batches could be read. Then the fault is that of the store, not of single objects. */
 enum { STK_BAD_ROW = 32 };
 STK_MUST_USE enum stk_status stk__bad_check_row(const struct stk_pipeline *p, struct stk_error *err);
 void stk__bad_drop(struct stk_record *r);
@@ -372,7 +379,7 @@ void stk__bad_drop(struct stk_record *r);
 /* chain.c, call.c, pass.c: call without the lock */
 enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, const struct stk_chain *chain,
 	int32_t level, int32_t index, int32_t sample, struct stk_error *err);
-/* Runs a node's gather over the record's samples. *blamed: the sample that caused a failure, or -1. */
+/* Runs a node's gather over the record's samples. *blamed: set to the sample that caused a failure, or -1. */
 enum stk_status stk__gather_run(
 	struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, int32_t *blamed, struct stk_error *err);
 
@@ -381,45 +388,43 @@ struct stk_chain_run {
 	struct stk_exec_worker *worker;
 	struct stk_record *record;
 	int32_t level, chain, sample;
-	int32_t frame;                 /* in by_frame.c: 1 + index of the frame for which an operator runs; else 0 */
-	const struct stk_desc *common; /* with frame > 0: becomes call->frame */
+	int32_t frame;                 /* used by by_frame.c: 1 + index of the frame for which an operator runs; otherwise 0 */
+	const struct stk_desc *common; /* if frame > 0: becomes call->frame */
 };
 enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t node, struct stk_call *call, struct stk_error *err);
-/* Runs the operator's infer, then the checks of its arguments that need the types of the outputs. */
+/* Runs the operator's infer, then those checks of its arguments that need the types of the outputs. */
 enum stk_status stk__call_infer(const struct stk_chain_run *run, int32_t node, struct stk_call *call, struct stk_error *err);
 enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err);
 /* Sets *taken to whether the sample takes the branches of these conditions. */
 enum stk_status stk__branch_taken(
 	const struct stk_chain_run *run, const struct stk_program_condition *when, int32_t n_when, bool *taken, struct stk_error *err);
-/* Returns the value whose memory in the slot this value is written to: the merged value if the sample takes this value's branch, else the
- * value itself. */
+/* Returns the value to whose memory in the slot this value is written: the merged value if the sample takes this value's branch, otherwise the value itself. */
 int32_t stk__value_destination(const struct stk_chain_run *run, int32_t value);
 enum stk_status stk__pass_group_run(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
-/* by_frame.c: operators that run once for each frame of a sequence. infer: describes the output of all frames together and counts the
- * frames. cores: runs all frames on the CPU into `out`, which has memory for them. run: does both, on the CPU. */
+/* by_frame.c: operators that run once for each frame of a sequence. infer: describes the output of all frames together and counts the frames. cores: runs
+ * all frames on the CPU and stores the results in `out`, which has memory for them. run: does both, on the CPU. */
 enum stk_status stk__by_frame_infer(
 	const struct stk_chain_run *run, int32_t node, struct stk_desc *out, int64_t *frames, struct stk_error *err);
 enum stk_status stk__by_frame_cores(const struct stk_chain_run *run, int32_t node, const struct stk_tensor *out, struct stk_error *err);
 enum stk_status stk__by_frame_run(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
-/* Returns a view of frame k in the output of all frames. */
+/* Returns a view of frame k in `out`, the output of all frames. */
 struct stk_tensor stk__by_frame_part(const struct stk_tensor *out, int64_t k);
 /* Returns whether the call for one frame is a pass. */
 bool stk__by_frame_passes(const struct stk_call *frame);
-/* Returns whether this node's input can be processed by a pass; else the node's lower_jobs is used. Called for each sample if the graph
- * could not decide it. */
+/* Returns whether a pass can process this node's input; otherwise the node's lower_jobs is used. Called for each sample if the graph could not decide it. */
 bool stk__pass_serves(const struct stk_chain_run *run, int32_t index);
-/* Returns the error for a group on the GPU whose first operator cannot use a pass for this input. */
+/* Returns the error for a group on the GPU whose first operator cannot process this input in a pass. */
 STK_MUST_USE enum stk_status stk__pass_group_refuse(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
 
 /* The parts of stk__pass_group_run: `infer` computes the effect of a group on a sample's image, `cores` carries it out. */
 struct stk_pass_group {
 	const struct stk_group *group;
-	struct stk_call *calls; /* memory of the worker, one call for each operator; inferred */
+	struct stk_call *calls; /* one call for each operator, already inferred; memory of the worker */
 	struct stk_frames src;  /* for a decoder: the whole image, without data */
-	struct stk_pass pass;   /* with `planes`: for the plane that was lowered last */
+	struct stk_pass pass;   /* if `planes`: the pass of the plane that was lowered last */
 	int32_t value;          /* the group's output */
-	bool stream;            /* write to memory, bypassing the caches */
-	bool planes;            /* one pass for each channel: for planar images, and for more channels than one pass can process */
+	bool stream;            /* stores bypass the caches */
+	bool planes;            /* one pass for each channel, for planar images and for more channels than one pass supports */
 };
 enum stk_status stk__pass_group_infer(
 	const struct stk_chain_run *run, const struct stk_group *group, struct stk_pass_group *g, struct stk_error *err);
@@ -429,25 +434,25 @@ enum stk_status stk__pass_group_cores(
 
 /* held_batches.c */
 enum stk_status stk__held_batches_error(struct stk_pipeline *p, enum stk_ring_lack lack, struct stk_error *err);
-size_t stk__held_batches_bytes(struct stk_pipeline *p); /* bytes of the blocks that the ring no longer manages */
+size_t stk__held_batches_bytes(struct stk_pipeline *p); /* total size of the blocks that the ring no longer manages */
 void stk__warn_of_held_batches(
-	struct stk_pipeline *p); /* logs one notice when the ring first gives up held blocks; call without the lock */
+	struct stk_pipeline *p); /* logs a notice when the ring first gives up blocks that the consumer keeps; call without the lock */
 
 /* changes.c */
 void stk__changes_free(struct stk_pipeline *p);
-/* Appends the size and digests of the list of files to a state: `, "files": N, "runs": "..."`; nothing if the reader has no digest. */
+/* Appends the size of the list of files and its digests to a state: `, "files": N, "runs": "..."`. Appends nothing if the reader has no digest. */
 void stk__changes_save(struct stk_pipeline *p, struct stk_text *t);
-/* Returns an error that describes the change since a state with these entries was saved; STK_OK if the change is unknown. */
+/* Returns an error that describes how the list has changed since a state with these entries was saved, or STK_OK if that is unknown. */
 STK_MUST_USE enum stk_status stk__changes_tell(const struct stk_pipeline *p, int64_t files, const char *runs, struct stk_error *err);
 
 /* batch.c */
 enum stk_status stk__batch_check(const struct stk_pipeline *p, const struct stk_record *r,
-	struct stk_error *err); /* checks that each output has one type and number of dims in all samples */
-struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r); /* NULL: out of memory */
-void stk__batch_deliver(struct stk_batch *batch);                                /* passes ownership to the consumer */
+	struct stk_error *err); /* checks that each output has the same type and number of dims in all samples */
+struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r); /* returns NULL if memory runs out */
+void stk__batch_deliver(struct stk_batch *batch);                                /* makes the consumer the owner */
 void stk__batch_free_data(void *batch);
 
-/* drain.c: waits for work under way without starting more, then discards it. Call without the lock. */
+/* drain.c: waits for the work under way without starting more, then discards it. Call without the lock. */
 void stk__drain(struct stk_pipeline *p);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Errors of bad samples: their texts, and the list that a pipeline keeps. */
+ * Errors of bad samples: their messages, and the list of them that a pipeline keeps. */
 #include "exec/exec.h"
 
 #include "base/safe_text.h"
@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bad samples of delivered batches: the first 10000, and the last. */
+/* The bad samples of delivered batches: the first 10000, and the last one. */
 struct stk_bad_list {
 	struct stk_error *errors;
 	int64_t n, room;
 	struct stk_error last;
-	int32_t in_a_row; /* how many samples in a row their source did not return, up to the last delivered batch */
+	int32_t in_a_row; /* number of consecutive samples, up to the last delivered batch, that could not be read from their source */
 };
 
 static size_t uri_by(const struct stk_program *g, int32_t node, int64_t id, char *uri, size_t capacity)
@@ -49,14 +49,14 @@ void stk__set_error(struct stk_error **to, const struct stk_error *from)
 		**to = *from;
 }
 
-/* Writes "owl/01.jpg: not a JPEG (starts with "hello"); sample 1234 of epoch 2, decoders.image at train.py:31". A text that is too long is
- * cut before the place, which stays. */
+/* Composes the message, for example "owl/01.jpg: not a JPEG (starts with "hello"); sample 1234 of epoch 2, decoders.image at train.py:31". If it is too
+ * long, the part before the place is cut. */
 static void compose_message(struct stk_error *e, const struct stk_fed_sample *fed)
 {
 	enum { OP = 140 };
 	char where[OP + 120], number[40] = "";
 	struct stk_error from = *e;
-	stk__safe_text(from.uri, sizeof from.uri); /* made printable as in the message; e->uri keeps the original name */
+	stk__safe_text(from.uri, sizeof from.uri); /* printable, as in the message; e->uri keeps the original name */
 	bool named = from.uri[0] && !strstr(from.message, from.uri);
 	if (fed && fed->numbered)
 		snprintf(number, sizeof number, "dataset[%lld], ", (long long)fed->id);
@@ -89,7 +89,7 @@ void stk__name_input(const struct stk_program *g, const struct stk_sample_state 
 	}
 }
 
-/* Does not record a sample that is repeated only to fill a batch, because it is recorded at its own position. */
+/* Records a bad sample of the batch. Ignores a sample that only fills up the batch, since it is recorded at its own position. */
 void stk__bad_add(struct stk_record *r, int32_t i, const struct stk_error *err)
 {
 	if (r->samples[i].place.padded)
@@ -114,7 +114,7 @@ void stk__bad_drop(struct stk_record *r)
 	r->n_bad = 0;
 }
 
-/* Updates in_a_row by a batch, in the order of samples, so that the result does not depend on timing. */
+/* Updates in_a_row with the samples of a batch, in order, so that the result does not depend on timing. */
 static void count_row(struct stk_bad_list *l, const struct stk_record *r)
 {
 	const struct stk_bad *b = r->bads;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * User sources: the requests to them, the checks of their results, and the thread that calls them. */
+ * User sources: requests to them, checks of their results, and the thread that calls them. */
 #include "exec/feed.h"
 
 #include "base/clock.h"
@@ -11,18 +11,18 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The data of one source for one batch. */
+/* The data that one source has given for one batch. */
 struct fed {
 	struct stk_tensor *tensors; /* [output * batch + i] */
 	void (**release)(void *);   /* the source's release functions, one for each call of pull */
 	void **release_user;
-	bool *on_gpu;                   /* [output]: its data is on the GPU */
+	bool *on_gpu;                   /* [output]: whether its data is on the GPU */
 	struct stk_fed_sample *samples; /* one for each sample */
 	int32_t pulls, count;
-	bool last; /* the batch is the last of its epoch; only without a reader */
+	bool last; /* the batch is the last of its epoch; only used without a reader */
 };
 
-/* Type and number of dimensions of a source's first batch, which later batches must have too. */
+/* Type and number of dimensions in a source's first batch. Later batches must have the same. */
 struct first_given {
 	bool known;
 	enum stk_dtype dtype;
@@ -33,10 +33,10 @@ struct stk_feed_stage {
 	pthread_t thread;
 	pthread_cond_t work;                     /* signalled when the thread has work */
 	bool started, runs, calls;               /* calls: the thread is in a callback */
-	void (*destroy)(struct stk_pipeline *p); /* called after the thread's current callback has returned; or NULL */
-	int64_t k;                               /* number of the next batch to feed */
+	void (*destroy)(struct stk_pipeline *p); /* called after the thread's current callback has returned; may be NULL */
+	int64_t k;                               /* number of the next batch to request from the sources */
 	int64_t epoch, step;                     /* the position of batch k */
-	struct fed *feds;                        /* [place of the batch * sources + source] */
+	struct fed *feds;                        /* [(place of the batch) * sources + source] */
 	struct first_given *first_given;         /* indexed by program value */
 };
 
@@ -89,7 +89,7 @@ const struct stk_fed_sample *stk__feed_says(const struct stk_record *r, int32_t 
 	return found;
 }
 
-/* Checks that a tensor has the type and dims for which the graph was built. */
+/* Checks that a tensor has the type and number of dims for which the graph was built. */
 static enum stk_status check_tensor(const struct stk_value *v, const char *name, const struct stk_tensor *t, struct stk_error *err)
 {
 	if (t->desc.dtype < 0 || t->desc.dtype >= STK_DTYPE_COUNT || t->desc.ndim < 0 || t->desc.ndim > STK_MAX_DIMS)
@@ -103,7 +103,7 @@ static enum stk_status check_tensor(const struct stk_value *v, const char *name,
 	if (letters && letters != (size_t)t->desc.ndim)
 		return stk__fail(
 			err, STK_USER, "\"%s\" gave a tensor of %d dims with the layout \"%.8s\"", name, t->desc.ndim, t->desc.layout);
-	/* Applies the layout that the graph assumed if none was declared. If the graph did not know the dims, operators check each sample. */
+	/* The layout that the graph assumed if none was declared. If the graph did not know the number of dims, operators check each sample. */
 	const char *promised = v->desc.layout[0] ? v->desc.layout : v->desc.ndim >= 0 ? stk__layout_of(&v->desc) : "";
 	if (letters && (v->desc.layout[0] || v->desc.ndim >= 0) && strcmp(t->desc.layout, promised) != 0)
 		return stk__fail(err, STK_USER, "\"%s\" gave the layout \"%s\", where the graph was built for \"%s\": declare it (layout=)",
@@ -131,7 +131,7 @@ static enum stk_status check_alike(const char *name, const struct stk_tensor *fi
 	return STK_OK;
 }
 
-/* Checks that all batches of a source have one type, as in DALI: operators, and often the consumer's code, are made for one type. */
+/* Checks that all batches of a source have the same type, as in DALI: operators, and often the consumer's code, are made for one type. */
 static enum stk_status check_steady(struct first_given *first, const char *name, const struct stk_tensor *t, struct stk_error *err)
 {
 	if (!first->known)
@@ -163,7 +163,7 @@ static enum stk_status check_readers(const struct stk_pipeline *p, int32_t value
 			      "\"%s\" gave data on the GPU, which is read on the cores; move the source there (device=\"gpu\")", name);
 }
 
-/* Adds the source's name and the batch's position to an error of a source. */
+/* Adds the source's name and the batch's position to an error of the source. */
 static enum stk_status blame(const struct stk_graph_node *node, const struct stk_feed_request *q, enum stk_status s, struct stk_error *err)
 {
 	if (!err->message[0])
@@ -203,7 +203,7 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 		if (feed.count < 1 || feed.count > asked)
 			s = stk__fail(err, STK_USER, "\"%s\" gave %d samples; the batch has room for %d", node->name, feed.count, asked);
 	}
-	/* a source packs its outputs `asked` tensors apart; here they begin `batch` tensors apart */
+	/* A source stores its outputs `asked` tensors apart; move them so that they begin `batch` tensors apart. */
 	for (int32_t o = node->n_outputs - 1; s == STK_OK && o >= 0; o--)
 		for (int32_t i = feed.count - 1; i >= 0; i--)
 			f->tensors[o * batch + (index < 0 ? i : index)] = to[o * asked + i];
@@ -214,7 +214,7 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 	return s;
 }
 
-/* Makes the data visible to the chains: as views, or as copies if the value is itself an output. */
+/* Gives the data to the chains: as views, or as copies if a value is itself an output. */
 static enum stk_status publish(struct stk_pipeline *p, struct stk_record *r, int32_t c, struct stk_error *err)
 {
 	const struct stk_program_node *n = &p->program->nodes[first_level(p)->callbacks[c]];
@@ -250,8 +250,8 @@ static enum stk_status publish(struct stk_pipeline *p, struct stk_record *r, int
 	return STK_OK;
 }
 
-/* Asks one source for a batch. STK_END: it has no more data in this epoch. In a pipeline with a reader that is an error, because samples of
- * the reader would be lost. */
+/* Requests one batch from one source. STK_END: it has no more data in this epoch. In a pipeline with a reader that is an error, since samples of the reader
+ * would be lost. */
 static enum stk_status pull_batch(struct stk_pipeline *p, struct stk_record *r, int32_t c, struct stk_error *err)
 {
 	const struct stk_graph_node *node = p->program->nodes[first_level(p)->callbacks[c]].node;
@@ -270,7 +270,7 @@ static enum stk_status pull_batch(struct stk_pipeline *p, struct stk_record *r, 
 			"the reader, whose epochs are the pipeline's; an iterable or a generator function that is shorter starts over with cycle=\"quiet\"",
 			node->name, f->count, (long long)r->at.step, (long long)r->at.epoch, r->count);
 	f->last |= s == STK_END;
-	return s == STK_END && f->count > 0 ? STK_OK : s; /* a short last batch */
+	return s == STK_END && f->count > 0 ? STK_OK : s; /* the last batch, which is shorter */
 }
 
 static enum stk_status check_counts(const struct stk_pipeline *p, const struct stk_record *r, struct stk_error *err)
@@ -285,7 +285,7 @@ static enum stk_status check_counts(const struct stk_pipeline *p, const struct s
 	return STK_OK;
 }
 
-/* Asks all sources for one batch. STK_END: the epoch has ended. *last: this batch ends the epoch. */
+/* Requests one batch from all sources. STK_END: the epoch has ended. *last: set if this batch ends the epoch. */
 static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r, bool *last, struct stk_error *err)
 {
 	int32_t n = first_level(p)->n_callbacks;
@@ -297,7 +297,7 @@ static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r,
 	if (s || (s = check_counts(p, r, err)))
 		return s;
 	int32_t count = fed_of(r, 0)->count;
-	if (count != r->count) { /* never happens with a reader, since its chains already run and read the count */
+	if (count != r->count) { /* cannot happen with a reader, whose chains already run and read the count */
 		pthread_mutex_lock(&p->lock);
 		r->count = count;
 		pthread_mutex_unlock(&p->lock);
@@ -307,7 +307,7 @@ static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r,
 	return s;
 }
 
-/* Sets the places of a batch's samples to the sources' position, if there is no reader. The batch may turn out to have fewer samples. */
+/* If there is no reader, sets the places of a batch's samples from the sources' position. The batch may turn out to have fewer samples. */
 static void place_record(struct stk_pipeline *p, struct stk_record *r)
 {
 	r->at = (struct stk_batch_place){.epoch = p->parts.feed->epoch, .step = p->parts.feed->step, .count = r->count};
@@ -367,7 +367,7 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 	stk__pool_wake(p->ctx->pool);
 }
 
-/* Returns the next batch that waits for its sources. A batch without a slot does not wait. Call with the lock held. */
+/* Returns the next batch that waits for its sources. A batch without a slot does not wait yet. Call with the lock held. */
 static struct stk_record *next_hungry(struct stk_pipeline *p)
 {
 	for (; p->parts.feed->k < p->flight.next_open; p->parts.feed->k++)

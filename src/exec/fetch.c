@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decides whether a worker that begins a sample reads its bytes itself or waits for them. Creates and destroys the structures of all reads. */
+ * Decides whether a worker that begins a sample reads its bytes itself or waits for them. Creates and destroys the structs for all reads. */
 #include "exec/fetch_read.h"
 
 #include "base/clock.h"
@@ -31,7 +31,7 @@ enum stk_fetch_turn stk__fetch_turn(struct stk_sample_state *s, int32_t chain, b
 	}
 	if (idle || !c->reads)
 		return STK_FETCH_TAKE;
-	if (tried || stk__fetch_waits(s, chain)) { /* another chain's worker reads it */
+	if (tried || stk__fetch_waits(s, chain)) { /* a worker in another chain reads it */
 		s->waiting |= 1ull << chain;
 		return STK_FETCH_WAITS;
 	}
@@ -50,7 +50,7 @@ static void count_miss(struct stk_pipeline *p, const struct stk_record *r)
 	enum {
 		MISS = 16,
 		MANY = 3 * MISS
-	}; /* a miss outweighs 16 hits; a single miss also occurs with a warm page cache and does not begin reading ahead */
+	}; /* one miss outweighs 16 hits; a single miss also occurs with a warm page cache and does not start reading ahead */
 	struct stk_fetch *f = p->parts.fetch;
 	f->cached_in_a_row = 0;
 	f->misses += MISS;
@@ -67,7 +67,7 @@ static bool is_at_hand(struct stk_pipeline *p, struct stk_read *read, struct stk
 	return stk__surveyed_read(p, read->sample->place.sample, &q->io) || stk__io_try(p->io, &q->io);
 }
 
-/* Prepares a read of one part to land directly in pinned memory. */
+/* Prepares a read of one part whose bytes go directly to pinned memory. */
 static bool try_pinned(struct stk_exec_worker *w, struct stk_read *read, struct stk_read_request *q, struct stk_device_batch *b)
 {
 	stk__device_room_begin(w, b, &q->io);
@@ -115,7 +115,7 @@ static void account(struct stk_pipeline *p, struct stk_read *read, const bool *a
 			continue;
 		}
 		all = false;
-		if (!q->io.retries) /* a request with retries did not block but failed */
+		if (!q->io.retries) /* a request that was retried did not block but failed */
 			count_miss(p, read->sample->record);
 		stk__read_begin(p, q);
 	}
@@ -129,7 +129,7 @@ static void account(struct stk_pipeline *p, struct stk_read *read, const bool *a
 		f->ahead = false;
 }
 
-/* Returns true if all bytes could be read without blocking. */
+/* Tries to read all parts without blocking. Returns true if that worked. */
 static bool try_read(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_read *read, int32_t chain)
 {
 	bool at_hand[STK_MAX_PARTS] = {false}, all = true;
@@ -150,7 +150,8 @@ static bool try_read(struct stk_pipeline *p, struct stk_exec_worker *w, struct s
 	if (all)
 		return true;
 	STK_COUNT(p, reads_submitted, 1);
-	for (int32_t k = 0; k < n; k++) /* do not use `read` after the last request was submitted: it may then belong to another sample */
+	for (int32_t k = 0; k < n; k++) /* `read` must not be used after its last request was submitted, since it may then belong to
+	                                 * another sample */
 		if (!at_hand[k])
 			stk__read_submit(p, &read->requests[k]);
 	return false;

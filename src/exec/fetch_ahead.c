@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Submits requests of reads, and reads ahead. At most `read_requests` requests are under way; together with ended requests whose batches are not open
- * yet, at most twice as many. No request is submitted while buffers of `read_bytes` are held or expected, and an object that turns out to be larger than
- * expected waits until buffers are released. After some reads that did not block, the first sample of each batch is left for a worker to try; two such reads in
- * a row that do not block end reading ahead. */
+ * Submits the requests of reads, and reads ahead. At most `read_requests` requests are under way; together with ended requests whose batches are not open
+ * yet, at most twice as many. No request is submitted if the buffers in use or expected exceed `read_bytes`; an object that turns out to be larger than
+ * expected waits until buffers are released. After some reads that did not block, the first sample of each batch is left for a worker to try; if two such
+ * tries in a row do not block, reading ahead ends. */
 #include "exec/fetch_read.h"
 
 #include "base/clock.h"
@@ -20,7 +20,7 @@ size_t stk__read_uri(const struct stk_read_request *q, char *uri, size_t capacit
 			     : reader->uri(n->shared, q->uri_number, uri, capacity);
 }
 
-/* Keeps the URI of a submitted request in its own buffer, which is reused by the next batch. */
+/* Stores the URI of a submitted request in the request's own buffer, which is reused for the next batch. */
 static enum stk_status keep_uri(struct stk_read_request *q, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];
@@ -53,13 +53,13 @@ static void trace_ahead(const struct stk_pipeline *p, const struct stk_read_requ
 			.end_ns = stk__clock_ns()});
 }
 
-/* The requests of a read that follow from the answers so far: `count` of them from number `first` on. */
+/* The requests for parts that earlier answers have shown: `count` of them, from number `first` on. */
 struct further {
 	struct stk_read *read;
 	int32_t first, count;
 };
 
-/* Begins the requests that follow from the answers so far, if the read is still wanted. Returns false if there are none. Call with the lock held. */
+/* Begins such requests if the read is still wanted. Returns false if there are none to begin. Call with the lock held. */
 static bool begin_further(struct stk_pipeline *p, struct stk_read *read, struct further *out)
 {
 	int32_t first;
@@ -72,8 +72,8 @@ static bool begin_further(struct stk_pipeline *p, struct stk_read *read, struct 
 	return true;
 }
 
-/* Records the end of a request. Returns whether a thread may wait for its bytes, which is not the case if the batch is not open. further: set to the
- * requests that the caller must submit after it has released the lock; NULL: none can follow. Call with the lock held. */
+/* Records the end of a request. Returns whether a thread may be waiting for its bytes, which is only possible if the batch is open. further: set to the
+ * requests that the caller must submit after it has released the lock; NULL if no requests can follow. Call with the lock held. */
 static bool take_answer(struct stk_pipeline *p, struct stk_read_request *q, struct further *further)
 {
 	struct stk_fetch *f = p->parts.fetch;
@@ -99,18 +99,18 @@ static bool take_answer(struct stk_pipeline *p, struct stk_read_request *q, stru
 	return useful;
 }
 
-/* Handles a request that ended at once. Unlike stk__request_done it starts no further reads; its caller does, so that reads which end at
- * once do not recurse. Call without the lock. */
+/* Handles a request that ended at once. Does not begin further reads, as stk__request_done does: its caller does that, so that reads which end at once do
+ * not recurse. Call without the lock. */
 static void end_at_once(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	pthread_mutex_lock(&p->lock);
-	bool useful = take_answer(p, q, NULL); /* it failed, or is of a reader that names all parts at once */
+	bool useful = take_answer(p, q, NULL); /* no requests follow: it failed, or its reader names all parts at once */
 	pthread_mutex_unlock(&p->lock);
 	if (useful)
 		stk__pool_wake(p->ctx->pool);
 }
 
-/* Submits a request to io, unless it ends at once. Call without the lock. */
+/* Submits a request to io. Ends it at once if the search of tars has read its bytes already, or if memory runs out. Call without the lock. */
 void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	q->asked_ns = p->trace ? stk__clock_ns() : 0;
@@ -132,7 +132,7 @@ void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q)
 	end_at_once(p, q);
 }
 
-/* Estimates the size of objects by a request, as long as no object has arrived. */
+/* Estimates the size of objects from a request's size, as long as no object has arrived. */
 static void expect(struct stk_fetch *f, const struct stk_request *r)
 {
 	int64_t size = r->length >= 0 ? r->length : r->object_size;
@@ -142,8 +142,8 @@ static void expect(struct stk_fetch *f, const struct stk_request *r)
 	f->mean_bytes = f->expected > 1 ? f->mean_bytes + (size - f->mean_bytes) / f->expected : size;
 }
 
-/* Returns how many nanoseconds pass from one sample to the next: at the rate at which the consumer takes batches, or at which the store serves all its callers
- * if that is slower, so that a new pipeline gets no larger share of the store than the others. */
+/* Returns how many nanoseconds pass from one sample to the next. This is the rate at which the consumer takes batches, or that at which the store serves all
+ * its callers if that is slower; so a new pipeline gets no larger share of the store than the others. */
 static int64_t pace_of(const struct stk_pipeline *p)
 {
 	enum { UNKNOWN_NS = 5000000 };
@@ -152,7 +152,7 @@ static int64_t pace_of(const struct stk_pipeline *p)
 	return f->pace_ns > store ? f->pace_ns : store;
 }
 
-/* Sets the request's deadline, by which io orders requests. */
+/* Marks a request as under way, and sets the deadline by which io orders requests. */
 void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	const struct stk_sample_state *s = q->read->sample;
@@ -175,11 +175,11 @@ void stk__request_done(struct stk_request *io)
 	struct stk_read_request *q = io->user;
 	struct stk_pipeline *p = q->read->sample->record->pipeline;
 	pthread_mutex_lock(&p->lock);
-	p->parts.fetch->in_callbacks++; /* the pipeline is not destroyed before the last line below */
+	p->parts.fetch->in_callbacks++; /* keeps the pipeline from being destroyed before the last line below */
 	struct further further = {0};
 	bool useful = take_answer(p, q, &further);
 	pthread_mutex_unlock(&p->lock);
-	for (int32_t k = 0; k < further.count; k++) /* once the last request is submitted, the read may belong to another sample */
+	for (int32_t k = 0; k < further.count; k++) /* after the last request is submitted, the read may belong to another sample */
 		stk__read_submit(p, &further.read->requests[further.first + k]);
 	if (useful)
 		stk__pool_wake(p->ctx->pool);
@@ -195,14 +195,14 @@ bool stk__fetch_is_full(const struct stk_pipeline *p)
 {
 	const struct stk_fetch *f = p->parts.fetch;
 	int64_t expected = f->admitted + (int64_t)f->unknown * (f->mean_bytes > 0 ? f->mean_bytes : 1);
-	/* a single object may be larger than the window */
+	/* a single object may exceed the window */
 	return (f->in_flight || f->held) && (f->in_flight >= p->config.read_requests || expected >= (int64_t)p->config.read_bytes);
 }
 
 /* ---- admission of requests ---- */
 
-/* Returns whether bytes beyond the window are admitted because the consumer waits for them: for one sample at a time, whose bytes are
- * released after its chain has run. If a batch releases nothing before its end, as on the GPU or with several levels, for all its samples. */
+/* Returns whether a request may exceed the window because the consumer waits for its bytes. This is allowed for one sample at a time if its bytes are
+ * released after its chain has run. If the batch releases nothing before its end, as on the GPU or with several levels, it is allowed for all its samples. */
 static bool is_needed(struct stk_fetch *f, const struct stk_sample_state *s)
 {
 	const struct stk_pipeline *p = f->pipeline;
@@ -232,19 +232,19 @@ bool stk__fetch_admit(struct stk_admission *a, struct stk_request *io, size_t by
 
 void stk__fetch_taken(struct stk_pipeline *p)
 {
-	const int64_t LONGEST_NS = 4000000000; /* a longer time is a pause and does not show the rate */
+	const int64_t LONGEST_NS = 4000000000; /* a longer time is a pause, which does not show the rate */
 	struct stk_fetch *f = p->parts.fetch;
 	const int64_t now = stk__clock_ns(), gap = now - f->taken_ns;
 	if (f->taken_ns)
 		f->pace_ns += ((gap < LONGEST_NS ? gap : LONGEST_NS) / p->config.batch_size - f->pace_ns) / 8;
 	f->taken_ns = now;
-	if (f->refused) { /* the consumer may now wait for the next batch, so a request that was refused may be admitted */
+	if (f->refused) { /* the consumer may now wait for the next batch, so that a request that was refused may be admitted */
 		f->refused = false;
 		stk__io_room(p->io);
 	}
 }
 
-/* Returns the batch's first read that has not begun, from the end of the last search. */
+/* Returns the batch's first read that has not begun. Continues where the last search ended. */
 static struct stk_read *next_of(struct stk_fetch *f, struct stk_record *r)
 {
 	for (; f->read_i < r->count; f->read_i++, f->read_j = 0) {
@@ -259,7 +259,7 @@ static struct stk_read *next_of(struct stk_fetch *f, struct stk_record *r)
 	return NULL;
 }
 
-/* Raises the deadline if necessary so that deadlines never decrease. The estimated rate varies, but a sample must never wait for a later one. */
+/* Raises the deadline if necessary, so that deadlines never decrease. The estimated rate varies, but a sample must never wait for a later one. */
 static void keep_turn(struct stk_fetch *f, struct stk_read_request *q)
 {
 	if (q->io.deadline <= f->deadline)
@@ -267,14 +267,14 @@ static void keep_turn(struct stk_fetch *f, struct stk_read_request *q)
 	f->deadline = q->io.deadline;
 }
 
-/* Returns whether batch k is beyond the epoch after the consumer's. A data set that is smaller than the window would otherwise be requested
- * many times over, although the run, or a validation pass, may end with this epoch. */
+/* Returns whether the batch is later than the epoch after the consumer's. Otherwise a data set that is smaller than the window would be requested many
+ * times, although the run, or a validation pass, may end with this epoch. */
 static bool is_too_early(const struct stk_pipeline *p, const struct stk_record *r)
 {
 	return r->at.epoch > p->at.epoch + 1;
 }
 
-/* Returns the next read that fits in the window, or NULL. */
+/* Returns the next read that the window allows, or NULL. */
 static struct stk_read *next_ahead(struct stk_pipeline *p)
 {
 	struct stk_fetch *f = p->parts.fetch;
@@ -315,7 +315,7 @@ void stk__fetch_ahead(struct stk_pipeline *p)
 		pthread_mutex_unlock(&p->lock);
 		if (!read)
 			return;
-		if (!n) /* the sample has no bytes to request: its worker handles it */
+		if (!n) /* the sample has no bytes to request, so its worker handles it */
 			continue;
 		STK_COUNT(p, reads_started, 1);
 		STK_COUNT(p, reads_submitted, 1);
@@ -340,7 +340,7 @@ void stk__fetch_restart(struct stk_pipeline *p)
 static void cancel(struct stk_pipeline *p, struct stk_read *read)
 {
 	for (int32_t q = 0; q < read->n_requests; q++) {
-		if (!read->requests[q].under_way) /* it has already ended */
+		if (!read->requests[q].under_way) /* it has ended already */
 			continue;
 		pthread_mutex_unlock(&p->lock);
 		stk__io_cancel(p->io, &read->requests[q].io);

@@ -12,7 +12,7 @@
 
 /* ---- its requests ---- */
 
-/* Checks the headers of the parts in a request's bytes. The first header precedes the bytes, the others lie among them. */
+/* Checks the headers of the parts in a request's bytes. before: the first part's header, which precedes the bytes; the other headers are among the bytes. */
 static enum stk_status check_headers(const struct stk_request *r, const uint8_t *before, const uint8_t *data, struct stk_error *err)
 {
 	const struct stk_read_request *q = r->user;
@@ -47,8 +47,8 @@ static void describe(
 	q->uri_number = at->uri;
 }
 
-/* Extends a request so that the headers of its parts can be checked; returns false if they are not to be checked. For a local file, the first header is read
- * separately; a request for a remote object begins with it, so that it is in the cache too. */
+/* Extends a request so that the headers of its parts can be checked. Returns false if they are not to be checked. For a local file, the first header is read
+ * separately; a request for a remote object begins with that header, so that it is in the cache too. */
 static bool add_header(const struct stk_reader_def *reader, const struct stk_known_object *known, struct stk_part *at, size_t *before)
 {
 	const bool checks = reader->check && at->offset >= (int64_t)reader->header && !(known->remote && known->tag);
@@ -60,7 +60,7 @@ static bool add_header(const struct stk_reader_def *reader, const struct stk_kno
 	return checks;
 }
 
-/* Returns whether two parts of one object share a request, because the bytes between them cost less than another request. */
+/* Returns whether two parts of an object share a request. They do if reading the bytes between them costs less than another request. */
 static bool joins(const struct stk_part *before, const struct stk_part *next)
 {
 	enum { GAP = 64 << 10 }; /* 5 ms at 100 Mbit/s; an object store takes several times that to send its first byte */
@@ -68,7 +68,7 @@ static bool joins(const struct stk_part *before, const struct stk_part *next)
 	       next->offset - (before->offset + before->length) <= GAP;
 }
 
-/* Sorts the parts by their place in the objects, because a sample may name them in another order. */
+/* Sorts the parts by their offsets in the objects, since a sample may name them in another order. */
 static void sort_parts(const struct stk_part *at, int32_t n, uint8_t *order)
 {
 	for (int32_t i = 0; i < n; i++) {
@@ -83,7 +83,7 @@ static void sort_parts(const struct stk_part *at, int32_t n, uint8_t *order)
 	}
 }
 
-/* Finds the sample's parts and plans requests for them; parts without bytes need none. Needs no lock. */
+/* Finds the sample's parts and plans requests for them. Parts without bytes need no request. Needs no lock. */
 void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), struct stk_error *err)
 {
 	const struct stk_pipeline *p = read->sample->record->pipeline;
@@ -147,8 +147,8 @@ static struct stk_bytes bytes_of(const struct stk_read *read, const struct stk_r
 	return b;
 }
 
-/* Plans requests for the parts that only the bytes so far show. Returns whether there are any. They are numbered from *first to read->n_requests - 1. All
- * requests so far have ended. */
+/* Plans requests for parts that only the bytes read so far show. All requests so far must have ended. Returns whether there are new requests; they are
+ * numbers *first to read->n_requests - 1. */
 bool stk__read_plan_more(struct stk_read *read, void (*done)(struct stk_request *q), int32_t *first)
 {
 	const struct stk_pipeline *p = read->sample->record->pipeline;
@@ -177,7 +177,7 @@ bool stk__read_plan_more(struct stk_read *read, void (*done)(struct stk_request 
 		struct stk_request *io = &read->requests[part->request].io;
 		io->retries = 0;
 		describe(read, part->request, &out[k], done, NULL);
-		io->object_size = earlier->got_size; /* another version of the object would have its window elsewhere */
+		io->object_size = earlier->got_size; /* in another version of the object the range would be elsewhere */
 		io->object_tag = earlier->got_etag ? earlier->got_tag : 0;
 		io->pinned = true;
 	}
@@ -249,8 +249,8 @@ static bool has_copies(const struct stk_read *read)
 	return copies;
 }
 
-/* A sample that the GPU refuses runs through its chains again, on the cores. A file that was given to the GPU has a copy in pinned memory, but other bytes that
- * these chains read may have none, so they are kept. */
+/* A sample that the GPU refuses runs through its chains again, on the cores. A file that was given to the GPU has a copy in pinned memory; other bytes that
+ * these chains read may not, so they are kept. */
 void stk__fetch_read_through(struct stk_sample_state *s)
 {
 	bool gpu = false;
@@ -299,8 +299,7 @@ void stk__fetch_opened(struct stk_record *r)
 
 /* ---- a read has ended ---- */
 
-/* Returns true unless another thread is busy with one of the reads that the chain needs. Reads that have not begun are for the worker that
- * comes to the chain. */
+/* Returns whether no other thread is busy with a read that the chain needs. Reads that have not begun are left to the worker that comes to the chain. */
 static bool is_free(const struct stk_sample_state *s, const struct stk_chain *chain)
 {
 	bool free = true;
@@ -313,7 +312,7 @@ void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	struct stk_fetch *f = p->parts.fetch;
 	stk__read_admit(f, q, q->io.buffer && !q->io.status ? stk__buffer_capacity(q->io.buffer) : 0);
-	/* a request that fails after many tries, while later requests have succeeded, does not show that the source is down */
+	/* A request that fails after many tries does not show that the source is down if later requests have succeeded. */
 	if (q->io.status && q->io.object_fails && q->io.asked_ns < f->read_well_ns)
 		return;
 	if (q->io.status) {
@@ -328,8 +327,7 @@ void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q)
 	STK_COUNT(p, bytes_read, (int64_t)q->io.size);
 }
 
-/* Makes the chains that waited for the read ready. The bytes are not needed if the batch has already ended, like one without a slot, or if
- * the sample was replaced. */
+/* Makes the chains that waited for the read ready. The bytes are not needed if the batch has ended or has no slot, or if the sample was replaced. */
 void stk__read_ended(struct stk_pipeline *p, struct stk_read *read)
 {
 	struct stk_sample_state *s = read->sample;
@@ -371,7 +369,7 @@ void stk__name_part(const struct stk_sample_state *s, int32_t reader, int32_t pa
 		n->def->reader->part_name(n->shared, stk__reader_place(p, reader, &s->place).sample, part, err->uri, sizeof err->uri);
 }
 
-/* Adds the operator with its line to the error, and the file that names the missing object. */
+/* Adds to the error the operator with its line, and the file that lists the missing object. */
 static void blame_reader(const struct stk_program_node *n, struct stk_error *err)
 {
 	char title[STK_MAX_TITLE];
@@ -422,7 +420,7 @@ void stk__fetch_parts(const struct stk_sample_state *s, int32_t reader, struct s
 		out[i] = bytes_of(read, &read->parts[i]);
 }
 
-/* Returns whether to share the buffer: small data is copied faster, and a buffer with little data would waste memory. */
+/* Returns whether to share the buffer. Small data is copied faster, and a buffer that is mostly unused would waste memory. */
 static bool is_worth_sharing(const struct stk_request *io, const uint8_t *data, size_t size)
 {
 	enum { LEAST = 16 << 10 };

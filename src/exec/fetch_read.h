@@ -10,7 +10,7 @@ enum { STK_FETCHES_NOTHING = -1, STK_NO_REQUEST = -1 };
 
 enum stk_read_state {
 	STK_READ_NONE,  /* not begun */
-	STK_READ_TRIED, /* a worker tries to read without blocking */
+	STK_READ_TRIED, /* a worker is trying to read it without blocking */
 	STK_READ_ASKED, /* requests are under way */
 	STK_READ_STALE, /* requests are under way, but the sample was replaced meanwhile: its read restarts when they have ended */
 	STK_READ_DONE,
@@ -19,20 +19,21 @@ enum stk_read_state {
 struct stk_read_request {
 	struct stk_request io;
 	struct stk_read *read;
-	struct stk_error *error; /* io writes to it while the request is under way; NULL until a request has failed */
+	struct stk_error *error; /* io writes it while the request is under way; NULL until a request has failed */
 	char *uri;               /* URI of a submitted request; the memory is kept for the next batch */
 	size_t uri_room;
 	int64_t uri_number;
-	bool under_way;   /* the request was submitted and has not ended, so it can be cancelled */
+	bool under_way;   /* the request was submitted and has not ended, so that it can be cancelled */
 	int64_t asked_ns; /* time of submission, for traces */
-	size_t admitted;  /* bytes of buffers that the request uses or will use; 0 while it is under way and its size is not known */
+	size_t admitted;  /* size of the buffers that the request uses or will use, in bytes; 0 while it is under way and its size is
+	                   * unknown */
 };
 
 struct stk_read_part {
-	int32_t request; /* the request whose bytes contain it; STK_NO_REQUEST: none */
+	int32_t request; /* the request whose bytes contain this part; STK_NO_REQUEST: no request does */
 	size_t begin;    /* offset of the part in the request's bytes */
 	int64_t length;  /* -1: all bytes */
-	/* A copy in pinned memory, or NULL. Several chains may write it at once. */
+	/* A copy in pinned memory, or NULL. Several chains may set it concurrently. */
 	_Atomic(const uint8_t *) pinned;
 	_Atomic bool on_gpu; /* a copy of a range of the part was given to the GPU */
 };
@@ -45,30 +46,32 @@ struct stk_read {
 	int64_t id;   /* the sample's id in this reader */
 	int32_t left; /* requests under way */
 	int32_t n_requests;
-	struct stk_read_request *requests; /* room for one request for each part */
+	struct stk_read_request *requests; /* memory for one request per part */
 	struct stk_read_part *parts;
 };
 
 struct stk_fetch {
-	bool ahead;     /* reading ahead is on: requests are submitted in order of need, before workers begin the samples (fetch.h) */
-	int64_t read_k; /* number of the batch in which the search for the next read to submit continues */
+	bool ahead;     /* reading ahead is on: requests are submitted in order of need, before workers begin their samples (fetch.h) */
+	int64_t read_k; /* number of the batch in which the search for the next read continues */
 	int32_t read_i, read_j;
-	int32_t in_flight, in_callbacks, held; /* requests; threads inside request_done; reads whose bytes are in memory */
+	int32_t in_flight, in_callbacks, held; /* numbers of: requests under way; threads inside request_done; reads whose bytes are in
+	                                        * memory */
 	int32_t early;                         /* those of `held` that belong to batches that are not open yet */
 	struct stk_admission admission;
 	struct stk_pipeline *pipeline;
-	int64_t admitted;                    /* bytes of all reads' buffers, complete or being filled */
-	int32_t unknown;                     /* requests under way with unknown size */
-	bool refused;                        /* some request waits for admission */
-	const struct stk_sample_state *over; /* the sample whose requests were admitted above the limit; NULL: none */
-	int64_t bytes_held, mean_bytes; /* mean: size of recent objects; a large guess before the first object, so that few are requested */
-	/* sized: number of objects in the mean, at most 16; expected: number of objects requested before the first has arrived */
+	int64_t admitted;                    /* total bytes of all reads' buffers, complete or being filled */
+	int32_t unknown;                     /* number of requests under way whose size is unknown */
+	bool refused;                        /* whether some request waits until it is admitted */
+	const struct stk_sample_state *over; /* the sample whose requests were admitted although they exceed the limit; NULL: none */
+	int64_t bytes_held, mean_bytes;      /* mean_bytes: mean size of recent objects; before the first object a large guess, so that few
+	                                 * objects are requested */
+	/* sized: number of objects that the mean is made of, at most 16; expected: number of objects requested before the first has arrived */
 	int32_t sized, expected;
 	int32_t cached_in_a_row, missing_in_a_row, misses;
-	int64_t read_well_ns;      /* when a read last succeeded */
-	bool seen_at_hand;         /* some read has succeeded without blocking */
-	bool put_off;              /* a worker has postponed a read until a request ends */
-	int64_t taken_ns, pace_ns; /* when the consumer took its last batch; time per sample from one batch to the next */
+	int64_t read_well_ns;      /* time at which a read last succeeded */
+	bool seen_at_hand;         /* whether some read has succeeded without blocking */
+	bool put_off;              /* whether a worker has postponed a read until a request ends */
+	int64_t taken_ns, pace_ns; /* time at which the consumer took its last batch; nanoseconds per sample between its batches */
 	int64_t deadline;          /* deadline of the latest request that was submitted ahead */
 	struct stk_read *reads;    /* [(place of the batch * batch + sample) * n + k] */
 	int32_t n;                 /* number of reads of one sample */
@@ -102,16 +105,16 @@ static inline const struct stk_chain *stk__sample_chain(const struct stk_sample_
 	return &s->record->pipeline->program->levels[s->record->level].chains[chain];
 }
 
-/* fetch_read.c; call with the lock held. count: counts the bytes of a request that has ended. ended: a read has ended; makes the chains
- * that waited for it ready. */
+/* fetch_read.c; call with the lock held. count: counts the bytes of a request that has ended. ended: a read has ended; makes the chains that waited for it
+ * ready. */
 bool stk__read_is_held(const struct stk_read *read);
 void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q);
 void stk__read_ended(struct stk_pipeline *p, struct stk_read *read);
 
 /* Determines the sample's parts and the requests for them; submits nothing. */
 void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), struct stk_error *err);
-/* Plans requests for the parts that only the bytes so far show, after all requests so far have ended. Returns whether there are any: from *first on. Call with
- * the lock held. */
+/* Plans requests for parts that only the bytes read so far show; all requests so far must have ended. Returns whether there are new requests, which begin
+ * with number *first. Call with the lock held. */
 bool stk__read_plan_more(struct stk_read *read, void (*done)(struct stk_request *q), int32_t *first);
 
 /* fetch_ahead.c */
@@ -120,7 +123,7 @@ size_t stk__read_uri(const struct stk_read_request *q, char *uri, size_t capacit
 void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q);  /* marks it as under way; call with the lock held */
 void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q); /* submits it afterwards; call without the lock */
 void stk__read_admit(
-	struct stk_fetch *f, struct stk_read_request *q, size_t bytes); /* sets the bytes of its buffers; call with the lock held */
+	struct stk_fetch *f, struct stk_read_request *q, size_t bytes); /* sets the size of its buffers; call with the lock held */
 bool stk__fetch_admit(struct stk_admission *a, struct stk_request *io, size_t bytes);
 bool stk__fetch_is_full(const struct stk_pipeline *p); /* whether no more requests should be submitted; call with the lock held */
 

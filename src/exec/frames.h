@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Views of image tensors as images: the leading dims are frames. */
+ * Treats image tensors as images: all dims before those of an image are frames. */
 #ifndef STK_EXEC_FRAMES_H
 #define STK_EXEC_FRAMES_H
 
@@ -12,10 +12,10 @@ struct stk_frames {
 	ptrdiff_t stride;
 };
 
-/* Returns false if an extent, or the number of frames, is larger than passes can count. The tensor's layout must be one of images, or "". */
+/* Returns false if an extent, or the number of frames, is larger than passes support. The tensor must have a layout of images, or "". */
 bool stk__frames_fit(const struct stk_desc *desc);
 
-/* Returns a view of the tensor, whose layout must be one of images, or "". Its data may be an address of a GPU. */
+/* Returns a view of the tensor, which must have a layout of images, or "". Its data may be at a device address. */
 struct stk_frames stk__frames_of(const struct stk_tensor *t);
 
 bool stk__is_planar(const struct stk_image *i);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The batches in flight as data: their places in the run, their states, and their ready items. */
+ * The data of batches in flight: their places in the run, their states, and their ready items. */
 #include "exec/exec.h"
 
 #include <assert.h>

@@ -6,32 +6,32 @@
 #include "exec/fetch.h"
 
 struct stk_opening {
-	struct stk_slot *slot;   /* prepared for the next batch to be opened; NULL: not yet */
-	bool laying, came_by;    /* laying: a thread is preparing a slot; came_by: another thread wanted to prepare one meanwhile */
+	struct stk_slot *slot;   /* prepared for the next batch to be opened; NULL if not prepared yet */
+	bool laying, came_by;    /* laying: a thread is preparing a slot; came_by: meanwhile another thread wanted to prepare one too */
 	bool no_slot, no_memory; /* the last try found no free slot, or no memory for one */
 };
 
-/* Returns whether another batch may be opened. At most `depth` batches are open: `prefetch`, and on a GPU one more for each time that the
- * consumer had to wait. One further batch may open while the oldest is unfinished, because a slow sample may delay that one, if no further
- * slot is needed or if reads are under way. With the consumer's batch that makes prefetch + 1 slots in steady state. */
+/* Returns whether another batch may be opened. At most `depth` batches are open: `prefetch`, and on a GPU one more for each time that the consumer had to
+ * wait. One additional batch may be opened while the oldest is unfinished, since a slow sample may delay that one, if this needs no further slot or if reads
+ * are under way. With the consumer's batch this makes prefetch + 1 slots in steady state. */
 static bool may_open(struct stk_pipeline *p)
 {
 	int64_t open = p->flight.next_open - p->flight.next_deliver;
 	bool behind = open > 0 && stk__record(p, p->flight.next_deliver)->state < STK_BATCH_ENDING;
 	if (p->run.stopping || open > p->flight.depth)
 		return false;
-	int32_t most = p->flight.depth + (p->parts.opening->slot ? 1 : 0); /* a prepared slot counts as in use */
+	int32_t most = p->flight.depth + (p->parts.opening->slot ? 1 : 0); /* a prepared slot counts as used */
 	return open < p->flight.depth || (behind && (stk__fetch_counts(p).in_flight > 0 || stk__ring_at_most(p->ring, most)));
 }
 
-/* Prepares a slot for the next batch, one thread at a time. Returns false if no slot is free. Call with the lock held; it is released while
- * memory is taken. */
+/* Prepares a slot for the next batch. Only one thread at a time does this. Returns false if no slot is free. Call with the lock held; it is released while
+ * memory is allocated. */
 static bool have_slot(struct stk_pipeline *p)
 {
 	struct stk_opening *o = p->parts.opening;
 	if (o->slot || o->no_memory)
 		return true;
-	if (o->laying) { /* the thread that prepares the slot opens the batch, and then wakes a worker */
+	if (o->laying) { /* the thread that is preparing the slot will open the batch and then wake a worker */
 		o->came_by = true;
 		return false;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs a group as one pass: each operator adds its effect on the image, a decoder decodes only the part that is read, and the pass writes the
- * finished image to its final memory. */
+ * Runs a group as one pass. Each operator adds what it does to the pass, a decoder decodes only the part of the image that is read, and the pass writes the
+ * finished image to its final address. */
 #include "exec/exec.h"
 
 #include "base/cancel.h"
@@ -9,8 +9,7 @@
 
 #include <string.h>
 
-/* Slots larger than this are written past the caches: they do not fit in a core's caches, so it would be useless to load their lines before overwriting
- * them. */
+/* Slots larger than this are written past the caches. They do not fit into a core's caches, so loading their lines before overwriting them would be useless. */
 enum { STREAM_SLOT = 2 << 20 };
 
 /* Decodes the part that the pass reads into scratch. */
@@ -33,8 +32,7 @@ static enum stk_status fetch(const struct stk_chain_run *run, const struct stk_c
 	return s;
 }
 
-/* Checks the properties of an input that the graph did not know: that it is an image, that the operator takes it, and that it is not too
- * large to count. */
+/* Checks the properties of an input that the graph did not know: it must be an image that the operator supports, and not too large to count. */
 static enum stk_status infer_image(const struct stk_chain_run *run, int32_t node, struct stk_call *call, struct stk_error *err)
 {
 	const struct stk_op_def *def = call->def;
@@ -51,7 +49,7 @@ static enum stk_status infer_image(const struct stk_chain_run *run, int32_t node
 	return STK_OK;
 }
 
-/* Infers the operators of the group one after the other, each from the output of the one before. The result is the desc of the group's value. */
+/* Infers the operators of the group one after the other, each from the previous one's output. The last desc is that of the group's value. */
 static enum stk_status infer_group(
 	const struct stk_chain_run *run, const struct stk_group *group, struct stk_call *calls, struct stk_error *err)
 {
@@ -79,7 +77,7 @@ static bool lower(struct stk_pass_group *g, int32_t plane)
 	return stk__pass_supports(&g->pass);
 }
 
-/* Describes why the lowered pass cannot run. */
+/* Sets an error that says why the lowered pass cannot run. */
 static enum stk_status explain_refusal(const struct stk_pass_group *g, struct stk_error *err)
 {
 	const struct stk_image *src = &g->src.image;
@@ -132,8 +130,8 @@ static enum stk_status run_frames(const struct stk_chain_run *run, const struct 
 	return stk__cancelled(pass->cancel) ? stk__fail(err, STK_CANCELLED, "the pipeline was cancelled") : STK_OK;
 }
 
-/* Runs one plane after the other, each with the steps of its channel. Appended channels become planes too. src: the part of the source image that the pass
- * reads, which begins at `at` in the image. */
+/* Runs one plane after the other, each with the steps for its channel. Appended channels become planes too. src: the part of the source image that the pass
+ * reads; at: the position of that part in the image. */
 static enum stk_status run_planes(const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_frames *src,
 	struct stk_rect at, const struct stk_frames *dst, struct stk_error *err)
 {
@@ -148,8 +146,8 @@ static enum stk_status run_planes(const struct stk_chain_run *run, struct stk_pa
 	return STK_OK;
 }
 
-/* Finds the operator to blame. All operators of a group are inferred before the first one runs, but the error must not depend on that. So
- * the operators before the failed one are run separately, and if one of them fails too, its error counts. */
+/* Finds the operator to name in the error. All operators of a group are inferred before the first one runs, but the error must not depend on that. So the
+ * operators before the failed one are run separately, and if one of them fails too, its error is reported. */
 static enum stk_status blame_the_first(
 	const struct stk_chain_run *run, const struct stk_group *group, enum stk_status s, struct stk_error *err)
 {
@@ -200,7 +198,7 @@ enum stk_status stk__pass_group_infer(
 	return s && group->count > 1 ? blame_the_first(run, group, s, err) : s;
 }
 
-/* Copies a source image if the bytes after it may be unreadable, as after the user's memory or a slot: rows are read in whole vectors, beyond their end. */
+/* Copies a source image if the bytes after it may not be readable, as in the user's memory or in a slot: rows are read in whole vectors, beyond their end. */
 static enum stk_status make_readable(const struct stk_chain_run *run, struct stk_pass_group *g, struct stk_error *err)
 {
 	const struct stk_tensor *in = &g->calls[0].in[0];
@@ -247,7 +245,7 @@ bool stk__pass_serves(const struct stk_chain_run *run, int32_t index)
 	return stk__lowers(n->def, &in) && stk__op_classes(n->def, n->node->args, &in) != STK_CLASS_NEVER;
 }
 
-/* Returns the error. On the cores such operators run separately, but on the GPU the jobs of one step have no order, so those of one group cannot. */
+/* Returns the error for such a group. On the cores its operators could run separately. On the GPU they cannot, since the jobs of a step have no order. */
 enum stk_status stk__pass_group_refuse(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
 {
 	const struct stk_program *g = run->pipeline->program;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pins workers that feed a GPU to the cores near it, so that the pinned memory that they take and write to belongs to the GPU's
- * NUMA node. Only as many workers are pinned as there are near cores for this rank; the other ranks on this host get the rest. The other workers run on any
- * core, and so do all workers if the machine does not report which cores are near, or if the process may use none of them. */
+ * Pins workers that feed a GPU to the cores near it, so that pinned memory that they allocate and write is on the GPU's NUMA node. Pins only as many workers
+ * as there are near cores for this rank; the remaining near cores are for other ranks on this host. The other workers run on any core. So do all workers if
+ * the machine does not report which cores are near, or if the process may not use any of them. */
 #include "exec/context.h"
 
 #include "thread/thread.h"
@@ -16,7 +16,7 @@ static bool switched_off(void)
 	return s && strcmp(s, "0") == 0;
 }
 
-/* Returns the number of ranks on this host whose GPU has the same cores near it, if each visible GPU has equally many ranks. */
+/* Returns how many ranks on this host have a GPU with the same near cores. Assumes that each visible GPU has the same number of ranks. */
 static int ranks_sharing_cores(const struct stk_context *ctx, const char *root, const struct stk_device_cores *cores)
 {
 	struct stk_cpu_budget budget;
@@ -40,7 +40,7 @@ void stk__context_pin_workers(struct stk_context *ctx, const char *root, const s
 	pthread_mutex_lock(&ctx->gpu_lock);
 	stk__device_cores(root, stk__gpu_device_facts(dev)->pci, &ctx->allowed, &cores);
 	bool restricts = cores.count > 0 && !CPU_EQUAL(&cores.cpus, &ctx->allowed);
-	if (restricts || (cores.count > 0 && ctx->bound > 0)) { /* cores near a second GPU are added to those near the first */
+	if (restricts || (cores.count > 0 && ctx->bound > 0)) { /* the near cores of a second GPU are added to those of the first */
 		int ranks = ranks_sharing_cores(ctx, root, &cores);
 		CPU_OR(&ctx->pinned.cpus, &ctx->pinned.cpus, &cores.cpus);
 		stk__device_cores_list(&ctx->pinned);

@@ -54,8 +54,8 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 	return stk__environment_check(err);
 }
 
-/* Sets the defaults for reads. Object stores answer out of order, some requests a second late; answers that arrive before a late one occupy buffers, which must
- * not keep too few requests under way. */
+/* Sets the defaults for reads. Object stores answer out of order, some requests a second late. Answers that arrive before a late one occupy buffers; there
+ * must be so many buffers that enough requests stay under way. */
 static enum stk_status prepare_reads(struct stk_pipeline *p, const struct stk_access *access, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];
@@ -66,13 +66,13 @@ static enum stk_status prepare_reads(struct stk_pipeline *p, const struct stk_ac
 	c->read_bytes = c->read_bytes ? c->read_bytes : (size_t)(remote ? 160 : 32) << 20;
 	if (!remote)
 		return STK_OK;
-	stk__io_refresh(p->io, uri, access); /* here, because the environment may be read only on the user's thread */
+	stk__io_refresh(p->io, uri, access); /* done here, since the environment may only be read on the user's thread */
 	const bool interrupted = access->interrupted && access->interrupted(access->user);
 	return interrupted ? stk__fail(err, STK_CANCELLED, "making the pipeline was interrupted") : STK_OK;
 }
 
-/* Reads STOKER_POISON=BYTE, which also has the GPU's jobs checked for addresses outside of its memory (submit.c). Builds without
- * optimisation, which serve to find mistakes, poison by default. */
+/* Returns the byte of STOKER_POISON=BYTE, which also makes the library check the addresses of GPU jobs (submit.c). Builds without optimisation, which are
+ * for finding mistakes, poison by default. */
 static int32_t poison_byte(void)
 {
 #ifdef __OPTIMIZE__
@@ -145,8 +145,7 @@ static bool make_record(struct stk_pipeline *p, struct stk_record *r)
 	return true;
 }
 
-/* Refuses more records than the machine has memory for. All of them are written at once: the kernel would grant the memory and then kill
- * the process on writing. */
+/* Refuses more records than the machine has memory for. They are all written at once, and the kernel would first grant the memory and then kill the process. */
 static enum stk_status check_records(const struct stk_pipeline *p, struct stk_error *err)
 {
 	const int64_t sample = (int64_t)(sizeof(struct stk_sample_state) + sizeof(int32_t)) + stk__fetch_sample_bytes(p);
@@ -159,7 +158,7 @@ static enum stk_status check_records(const struct stk_pipeline *p, struct stk_er
 		p->flight.n, p->config.batch_size, (long long)(bytes >> 20), p->config.read_requests, p->config.prefetch);
 }
 
-/* Makes enough records for the slots under way and for reading ahead: one full window in flight, and as many reads that have ended early. */
+/* Makes enough records for the slots under way and for reading ahead: for one full window of requests in flight, and as many reads that have ended early. */
 static enum stk_status make_records(struct stk_pipeline *p, struct stk_error *err)
 {
 	int32_t window = p->program->reads ? (2 * p->config.read_requests + p->config.batch_size - 1) / p->config.batch_size : 0;
@@ -322,8 +321,8 @@ static void *destroy_elsewhere(void *p)
 	return NULL;
 }
 
-/* Destroys a pipeline from one of its workers, on another thread, because destroying waits for that worker. If no thread can be started,
- * the pipeline stays and does nothing any more. */
+/* Destroys a pipeline that one of its own workers wants to destroy. Uses another thread, since destroying waits for that worker. If no thread can be
+ * started, the pipeline is never freed, but does no more work. */
 static void destroy_from_worker(struct stk_pipeline *p)
 {
 	pthread_t thread;
@@ -334,9 +333,9 @@ static void destroy_from_worker(struct stk_pipeline *p)
 
 void stk_pipeline_destroy(struct stk_pipeline *p)
 {
-	if (!p || stk__context_check(p->ctx, NULL)) /* in a forked child the workers do not exist, so nothing is touched */
+	if (!p || stk__context_check(p->ctx, NULL)) /* the workers do not exist in a forked child, so nothing is touched */
 		return;
-	if (stk__feed_is_me(p)) { /* a garbage collector may destroy the pipeline in a callback of its own source */
+	if (stk__feed_is_me(p)) { /* a garbage collector may destroy the pipeline inside a callback of the pipeline's own source */
 		stk__feed_abandon(p, stk_pipeline_destroy);
 		return;
 	}
@@ -382,7 +381,7 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 	stk__free(p);
 }
 
-/* State of a destruction on a thread of its own. The last of the two threads that use it frees it. */
+/* The state of a destruction on a thread of its own. Two threads use it, and the last one frees it. */
 struct ending {
 	struct stk_pipeline *pipeline;
 	pthread_mutex_t lock;
@@ -437,7 +436,8 @@ enum stk_status stk_pipeline_destroy_within(struct stk_pipeline *p, int64_t ms, 
 {
 	if (!p || stk__context_check(p->ctx, NULL))
 		return STK_OK;
-	bool inside = stk__feed_is_me(p) || stk__pool_is_me(p->ctx->pool); /* inside its own callback or worker, destroying does not wait */
+	bool inside = stk__feed_is_me(p) || stk__pool_is_me(p->ctx->pool); /* inside its own callback or worker, the destruction must
+	                                                                    * not wait */
 	struct ending *e = inside ? NULL : start_ending(p);
 	if (!e) {
 		stk_pipeline_destroy(p);

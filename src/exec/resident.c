@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decides whether a program runs over a resident data set, and uploads the data. Operators are called as for a sample: they infer and lower as on the
- * ordinary path, so this file knows no operator by name. */
+ * Decides whether a program can run over a resident data set, and uploads the data. Operators are called as for a sample, and infer and lower as usual, so
+ * this file does not know any operator by name. */
 #include "exec/resident.h"
 
 #include "exec/device.h"
@@ -9,18 +9,18 @@
 
 #include <string.h>
 
-/* Findings about the program, on the host. */
+/* The findings about the program while it is examined, on the host. */
 struct plan {
 	struct stk_pipeline *p;
-	struct stk_chain_run run; /* a sample of the first record, with the first worker; neither is in use yet */
+	struct stk_chain_run run; /* a sample of the first record, on the first worker; neither is in use yet */
 	struct stk_resident *d;
 	bool *known;  /* [node]: depends only on the sample's id */
-	bool *needed; /* [node]: used for tables or for images */
+	bool *needed; /* [node]: needed for tables or for images */
 	bool gpu;
 	int32_t images[STK_RESIDENT_VIEWS]; /* values that the views read */
-	uint8_t *tables[STK_RECIPE_TABLES]; /* [table]: a value of all samples, by sample id */
+	uint8_t *tables[STK_RECIPE_TABLES]; /* [table]: a value of all samples, indexed by sample id */
 	size_t image_bytes;                 /* bytes of one sample's image */
-	const uint8_t *base;                /* first byte of the images, which all views share */
+	const uint8_t *base;                /* first byte of the images, which is the same for all views */
 	int64_t samples;
 };
 
@@ -42,7 +42,7 @@ static void need(struct plan *plan, int32_t node)
 {
 	const struct stk_program *g = plan->p->program;
 	plan->needed[node] = true;
-	for (int32_t i = node; i >= 0; i--) /* operators come after their inputs in the graph's order */
+	for (int32_t i = node; i >= 0; i--) /* operators are after their inputs in the order of the graph */
 		for (int32_t k = 0; plan->needed[i] && k < stk__program_sources(&g->nodes[i]); k++)
 			plan->needed[g->values[stk__program_source(&g->nodes[i], k)].node] = true;
 }
@@ -53,7 +53,7 @@ static bool same_shape(const struct stk_desc *a, const struct stk_desc *b)
 	       memcmp(a->shape, b->shape, (size_t)(a->ndim > 0 ? a->ndim : 0) * sizeof *a->shape) == 0;
 }
 
-/* Runs the needed operators for one sample. Returns false if one failed; its error is reported when a batch contains the sample. */
+/* Runs the operators that are needed for one sample. Returns false if one failed; its error is reported when a batch contains the sample. */
 static bool evaluate(struct plan *plan, int64_t id)
 {
 	const struct stk_program *g = plan->p->program;
@@ -80,7 +80,7 @@ static bool evaluate(struct plan *plan, int64_t id)
 	return true;
 }
 
-/* Fills the tables, and checks that the images are where the reader says. */
+/* Fills in the tables, and checks that the images are at the addresses that the reader states. */
 static bool evaluate_all(struct plan *plan)
 {
 	const struct stk_program *g = plan->p->program;
@@ -104,7 +104,7 @@ static bool evaluate_all(struct plan *plan)
 
 /* ---- an operator in a recipe ---- */
 
-/* The coin-flip operators that a node depends on, each once. */
+/* The coin-flip operators on which a node depends, without repetitions. */
 struct coins {
 	int32_t node[STK_RECIPE_COINS];
 	struct stk_recipe_coin coin[STK_RECIPE_COINS];
@@ -130,7 +130,7 @@ static bool add_coin(struct plan *plan, int32_t value, struct coins *coins)
 	return true;
 }
 
-/* Sets the results of the coin flips to variant number `variant`, so that the operator reads them as its arguments. */
+/* Sets the results of the coin flips to those of variant number `variant`. The operator then reads them as its arguments. */
 static bool toss(struct plan *plan, const struct coins *coins, int32_t variant)
 {
 	for (int32_t k = 0; k < coins->n; k++) {
@@ -235,7 +235,7 @@ static bool add_table(struct plan *plan, int32_t value)
 
 /* ---- the program ---- */
 
-/* Returns whether a batch's positions form few enough runs for one launch. */
+/* Returns whether a batch's positions always form so few runs that one launch is enough. */
 static bool few_runs(const struct stk_order *o)
 {
 	int64_t shard = o->size / o->ranks;
@@ -254,7 +254,7 @@ static bool may_qualify(const struct stk_pipeline *p, bool gpu)
 	       (!gpu || few_runs(&p->order));
 }
 
-/* Checks that the images of all views are one output of the reader. */
+/* Checks that the images of all views come from one output of the reader. */
 static bool find_images(struct plan *plan)
 {
 	const struct stk_program *g = plan->p->program;
@@ -338,7 +338,7 @@ static bool fits(const struct plan *plan, size_t available)
 	return bytes * (size_t)plan->samples <= limit;
 }
 
-/* Opens the GPU and allocates memory on it. Sets *fit to whether there is enough memory. */
+/* Opens the GPU and allocates memory on it. *fit: set to whether there is enough memory. */
 static enum stk_status open_device(struct plan *plan, bool *fit, struct stk_error *err)
 {
 	struct stk_resident *d = plan->d;
@@ -376,7 +376,7 @@ static void free_resident(struct stk_resident *d)
 	stk__free(d);
 }
 
-/* Transfers the tables to the pipeline; the images still belong to the reader. */
+/* Moves the tables to the pipeline; the images still belong to the reader. */
 static enum stk_status keep_on_host(struct plan *plan, bool *fit)
 {
 	struct stk_resident *d = plan->d;
@@ -421,7 +421,8 @@ enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *e
 	else if (find_all(&plan))
 		s = gpu ? open_device(&plan, &fit, err) : keep_on_host(&plan, &fit);
 	free_plan(&plan);
-	if (s == STK_NO_MEMORY && plan.d) { /* less memory was free than the GPU had reported: uses the ordinary path, which needs little */
+	if (s == STK_NO_MEMORY && plan.d) { /* less memory was free than the GPU had reported: uses the ordinary path, which needs
+	                                     * little memory */
 		s = STK_OK;
 		fit = false;
 	}
@@ -440,7 +441,8 @@ enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *e
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a resident data set");
 	p->flight.depth = p->flight.most_depth;
 	stk__ring_fix(p->ring);
-	p->ring->on_return = NULL; /* no callback is needed, since the consumer's thread itself looks for a slot when it asks for a batch */
+	p->ring->on_return = NULL; /* no callback is needed: the consumer's thread itself looks for a free slot when it asks for a
+	                            * batch */
 	return stk__device_place_values(p, plan.d->dev, err);
 }
 

@@ -2,17 +2,17 @@
  *
  * Runs data sets of equally sized, decoded images that fit in memory, without work for each sample.
  *
- * On the GPU, the images are uploaded when the pipeline is made, and one kernel (kernel/recipe/recipe.h) makes a batch, including its random draws.
- * resident.c decides once whether a program qualifies. The consumer's own thread launches the kernel when it asks for a batch (resident_run.c), so
- * there are no chains, workers or waiting thread. A sample's name and number are computed only on request.
+ * On the GPU, the images are uploaded when the pipeline is created, and one kernel (kernel/recipe/recipe.h) makes a batch, including its random draws.
+ * resident.c decides once whether a program qualifies. The consumer's own thread launches the kernel when it asks for a batch (resident_run.c), so there are
+ * no chains, workers or waiting thread. A sample's name and number are computed only on request.
  *
- * On the cores, the same recipes run sample by sample in the ordinary chains, which then skip the preparation of calls: for small images that would
- * take most of the time.
+ * On the cores, the same recipes run sample by sample in the ordinary chains, but no calls of operators are prepared, which would take most of the time for
+ * small images.
  *
- * A program qualifies if it is one fused level with a reader whose images are in memory (stk_reader_def.resident), and all of it fits into the
- * pipeline's memory limit. Each value in the slot must be on the GPU (or each on the cores), and must either follow from the sample's id, so that a
- * table can be made of it, or be one pass over the reader's images whose operators all exist as parts of a recipe. Every other program takes the
- * ordinary path, with the same results. */
+ * A program qualifies if it is one fused level with a reader whose images are in memory (stk_reader_def.resident), and if everything fits into the
+ * pipeline's memory limit. All values in the slot must be on the GPU, or all on the cores. Each value must follow from the sample's id, so that a table can
+ * be made of it, or be one pass over the reader's images, all of whose operators recipes support. Every other program takes the ordinary path, with the same
+ * results. */
 #ifndef STK_EXEC_RESIDENT_H
 #define STK_EXEC_RESIDENT_H
 
@@ -21,7 +21,7 @@
 
 enum { STK_RESIDENT_STREAMS = 4, STK_RESIDENT_VIEWS = 4, STK_RESIDENT_PIECES = 2 * STK_RESIDENT_VIEWS + STK_RECIPE_TABLES + 1 };
 
-/* One launch for a batch: the images of one value. */
+/* One launch per batch: the images of one value. */
 struct stk_resident_view {
 	struct stk_recipe recipe;
 	struct stk_recipe_batch batch; /* the members that all batches share */
@@ -31,27 +31,26 @@ struct stk_resident_view {
 
 struct stk_resident {
 	struct stk_gpu_device *dev;
-	stk_gpu_stream streams[STK_RESIDENT_STREAMS]; /* batches take turns, because a kernel mostly waits for its reads and draws */
+	stk_gpu_stream streams[STK_RESIDENT_STREAMS]; /* batches use them in turn, since a kernel mostly waits for its reads and draws */
 	stk_gpu_kernel kernel;
 	struct stk_resident_view views[STK_RESIDENT_VIEWS];
 	int32_t n_views, n_tables;
-	int32_t tables
-		[STK_RECIPE_TABLES]; /* [table]: the value of the program that it contains; the kernel of views[0] copies the tables */
+	int32_t tables[STK_RECIPE_TABLES]; /* [table]: the program's value that it contains; the kernel of views[0] copies the tables */
 	uint8_t *host_tables[STK_RECIPE_TABLES]; /* the tables in host memory; used on the cores */
 	stk_gpu_ptr pieces[STK_RESIDENT_PIECES];
 	int32_t n_pieces;
-	size_t bytes; /* bytes of all pieces */
+	size_t bytes; /* total size of all allocations */
 	int64_t samples;
-	int64_t *begin_ns; /* [record]: when its batch was submitted to the GPU */
+	int64_t *begin_ns; /* [record]: time at which its batch was submitted to the GPU */
 };
 
-/* resident.c: sets p->parts.resident, on the GPU (dev) or on the cores; leaves it NULL if the program does not qualify. */
+/* resident.c: sets p->parts.resident, for the GPU (dev) or the cores; leaves it NULL if the program does not qualify. */
 STK_MUST_USE enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *err);
 void stk__resident_destroy(struct stk_pipeline *p); /* after a drain */
 
 /* resident_run.c: computes a chain's result for a sample on the cores. Call without the lock. */
 STK_MUST_USE enum stk_status stk__resident_sample(const struct stk_chain_run *run, struct stk_error *err);
-/* Makes batches on the GPU: the consumer's thread launches each batch and polls for its end. */
+/* Makes batches on the GPU: the consumer's thread launches each batch, and polls until it ends. */
 extern const struct stk_batch_maker stk__made_resident;
 
 #endif

@@ -13,7 +13,8 @@ static void fill_runs(const struct stk_pipeline *p, const struct stk_record *r, 
 	struct stk_order_run runs[STK_RECIPE_RUNS];
 	const struct stk_order *o = &p->order;
 	b->count = r->count;
-	b->n_runs = stk__order_runs(o, r->k, r->count, runs, STK_RECIPE_RUNS); /* resident.c has checked that STK_RECIPE_RUNS are enough */
+	b->n_runs = stk__order_runs(o, r->k, r->count, runs, STK_RECIPE_RUNS); /* resident.c has checked that STK_RECIPE_RUNS runs are
+	                                                                        * enough */
 	for (int32_t i = 0; i < b->n_runs; i++)
 		b->runs[i] = (struct stk_recipe_run){.first = runs[i].first,
 			.count = runs[i].count,
@@ -106,7 +107,7 @@ static void fails(struct stk_record *r, struct stk_error *err)
 	r->result = (struct stk_result){.kind = STK_RESULT_ERROR, .error = *err};
 }
 
-/* Launches the batch's kernels. Call without the lock: no other thread uses the batch. */
+/* Launches the batch's kernels. Call without the lock; no other thread uses the batch. */
 static void submit(struct stk_pipeline *p, struct stk_record *r)
 {
 	struct stk_resident *d = p->parts.resident;
@@ -118,7 +119,7 @@ static void submit(struct stk_pipeline *p, struct stk_record *r)
 		stk_gpu_stream stream = d->streams[r->k % STK_RESIDENT_STREAMS];
 		s = launch(p, r, stream, &err);
 		if (s && stk__gpu_stream_sync(d->dev, stream, NULL)) {
-			/* Waits for work under way, because the slot is used again at once. If the wait fails, the device is lost, and its work too. */
+			/* Waits for the work under way, since the slot is reused at once. If the wait fails, the device and its work are lost. */
 		}
 		stk__gpu_leave(d->dev);
 	}
@@ -152,7 +153,7 @@ static bool arrived(struct stk_record *r)
 	const struct stk_pipeline *p = r->pipeline;
 	struct stk_error err = {0};
 	bool ready = true;
-	if (r->result.kind) /* the batch has failed and has no work on the GPU */
+	if (r->result.kind) /* the batch has failed, so it has no work on the GPU */
 		return true;
 	if (stk__slot_is_written(r->slot, &ready, &err)) {
 		fails(r, &err);
@@ -169,7 +170,7 @@ static bool arrived(struct stk_record *r)
 	return ready;
 }
 
-/* Waits a little. A batch takes about 10 us, which is less than the shortest sleep, so this spins first and sleeps only if the batch takes longer. */
+/* Waits a little. A batch takes about 10 us, which is less than the shortest sleep. So this spins at first, and sleeps only if the batch takes longer. */
 static void doze(struct stk_pipeline *p, int64_t waited_ns)
 {
 	enum { AWAKE_NS = 100000, LOOK_NS = 2000, DOZE_NS = 50000 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Picks the next unit of work, and handles its end. Workers take units of the oldest batch first, and open a new batch only if the open ones have
- * nothing ready. So a slow sample does not delay the batches after it, and few slots are in use. */
+ * Picks the next unit of work, and handles its end. Workers take units of the oldest batch first, and open a new batch only if no open batch has ready work.
+ * So a slow sample does not delay later batches, and few slots are in use. */
 #include "exec/device.h"
 #include "exec/engine.h"
 #include "exec/fetch.h"
@@ -14,7 +14,7 @@
 
 /* ---- taking units ---- */
 
-/* Returns the number of samples in a unit: about 100 us of work by measured cost, but few enough to leave work for the other workers. */
+/* Returns the number of samples in a unit: about 100 us of work by measured cost, but so few that some are left for the other workers. */
 static int32_t unit_size(const struct stk_pipeline *p, const struct stk_record *r, int32_t level, int32_t chain)
 {
 	int64_t cost = atomic_load_explicit(&p->crew.cost_ns[level * p->program->max_chains + chain], memory_order_relaxed);
@@ -23,7 +23,7 @@ static int32_t unit_size(const struct stk_pipeline *p, const struct stk_record *
 	return n < 1 ? 1 : n > STK_MAX_UNIT ? STK_MAX_UNIT : (int32_t)n;
 }
 
-/* Takes samples of the unit's chain from the ready items. left: number of items to look at, so that an item that is put back is not seen again. */
+/* Takes samples of the unit's chain from the ready items. left: number of items to look at, so that items which are put back are not looked at twice. */
 static void take_samples(struct stk_record *r, struct stk_unit *u, int32_t *left)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -91,7 +91,7 @@ static enum outcome do_sample(struct stk_pipeline *p, struct stk_exec_worker *w,
 		if (stk__fetch_status(s, chain, &w->error))
 			return FAILED;
 	}
-	if (w->error.code) /* cleared only if set, because clearing it for each sample would take longer than the work for a small sample */
+	if (w->error.code) /* clearing it for each sample would take longer than the work on a small sample */
 		w->error = (struct stk_error){0};
 	return stk__chain_run(p, w, r, chain, u->level, u->chain, i, &w->error) ? FAILED : DONE;
 }
@@ -130,14 +130,14 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 		}
 	}
 	stk__stores_fence();
-	pthread_mutex_lock(&p->lock); /* once for each unit, because a small sample may take less time than the lock */
+	pthread_mutex_lock(&p->lock); /* taken once per unit, since a small sample may take less time than the lock */
 	for (int32_t k = 0; k < n_done; k++)
 		stk__sample_part_done(r, done[k]);
 	stk__end_records(p);
 	bool ahead = chain->reads && stk__fetch_runs_ahead(p);
 	pthread_mutex_unlock(&p->lock);
 	if (ahead)
-		stk__fetch_ahead(p); /* some bytes were released */
+		stk__fetch_ahead(p); /* some bytes were released, so that more requests may be submitted */
 	stk__range_end(p->ctx->ranges);
 	int64_t end = stk__clock_ns();
 	if (n_done) {
@@ -193,7 +193,7 @@ static void do_gather(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* Submits the jobs. From here on the batch belongs to the thread that waits for the GPU. */
+/* Submits the batch's jobs. From here on the batch belongs to the thread that waits for the GPU. */
 static void do_submit(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t worker, const struct stk_unit *u)
 {
 	struct stk_record *r = u->record;

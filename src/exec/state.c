@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Saves and restores the state of a run. Order and draws are pure functions of the position, so a state consists of a few numbers and no history. */
+ * Saves and restores the state of a run. Order and draws are pure functions of the position, so a state consists of a few numbers, without any history. */
 #include "exec/feed.h"
 
 #include <inttypes.h>
@@ -8,21 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ORDER_VERSION and RANDOM_VERSION are increased when order or draws give other results. Order 2 shuffles up to 4096 samples evenly; a run
- * that began with order 1 continues with it. */
+/* ORDER_VERSION and RANDOM_VERSION are increased when order or draws change. Order 2 shuffles sets of up to 4096 samples evenly; a run that began with order
+ * 1 continues with order 1. */
 enum { STATE_FORMAT = 1, ORDER_VERSION = 2, RANDOM_VERSION = 1 };
 
-#define MOST_EPOCHS ((int64_t)1 << 32)  /* draws count epochs in 32 bits */
-#define MOST_SAMPLES ((int64_t)1 << 48) /* limit of the samples of an epoch */
+#define MOST_EPOCHS ((int64_t)1 << 32)  /* draws have 32 bits for the epoch */
+#define MOST_SAMPLES ((int64_t)1 << 48) /* maximum number of samples in an epoch */
 
-/* A parsed state whose fields have been checked; the texts belong to the JSON. */
+/* A parsed state whose fields have been checked. Its strings belong to the JSON object. */
 struct saved {
 	int64_t format, order, random, epoch, consumed, size, files;
 	uint64_t seed, order_seed;
 	bool shuffle, as_met;
 	int64_t block;
 	const char *fingerprint, *runs, *reader;
-	const json_t *other_readers; /* readers other than the leading one, in the graph's order; NULL: none */
+	const json_t *other_readers; /* readers other than the leading one, in the order of the graph; NULL if there are none */
 };
 
 static uint64_t fingerprint(const struct stk_program *g, int32_t node)
@@ -48,8 +48,8 @@ static bool by_calls(const struct stk_graph_node *source)
 	return source->source.seek == STK_SEEK_NONE || source->source.seek == STK_SEEK_NEVER;
 }
 
-/* Returns whether the last delivered batch ended the epoch. A source that gives one batch after another reports the end only when it is asked for one more
- * batch. The state then denotes the start of the next epoch, because such a source cannot begin in the middle of one. */
+/* Returns whether the last delivered batch ended the epoch. A source that gives single batches reports the end only when it is asked for another batch. The
+ * state then denotes the start of the next epoch, since such a source cannot begin in the middle of an epoch. */
 static bool sources_have_ended(struct stk_pipeline *p)
 {
 	const struct stk_level *first = &p->program->levels[0];
@@ -59,7 +59,7 @@ static bool sources_have_ended(struct stk_pipeline *p)
 	return any && p->program->reader < 0 && stk__deliver_ends_next(p);
 }
 
-/* Computes the run's position: the epoch, and the number of samples of its global sequence that all ranks together have consumed. */
+/* Computes the run's position: the epoch, and how many samples of the epoch's global sequence all ranks together have consumed. */
 static void position(struct stk_pipeline *p, int64_t *epoch, int64_t *consumed)
 {
 	const struct stk_order order = stk__order_now(p);
@@ -69,8 +69,8 @@ static void position(struct stk_pipeline *p, int64_t *epoch, int64_t *consumed)
 		return;
 	*epoch = p->at.epoch;
 	if (p->at.last && p->program->reader >= 0 && order.tail == STK_TAIL_WRAP && !order.contiguous) {
-		/* the epoch's last batch also contains the first samples of the next epoch (with contiguous shards the order computes where an epoch's first
-		 * step begins) */
+		/* The epoch's last batch also contains the first samples of the next epoch. (With contiguous shards the order computes where an epoch's
+		 * first step begins.) */
 		*consumed = stk__order_consumed(&order, *epoch, p->at.step + 1);
 		for (; *consumed >= order.size; *consumed -= order.size)
 			++*epoch;
@@ -90,7 +90,7 @@ static void add_seed(struct stk_text *t, const char *name, uint64_t seed)
 	stk__text_add(t, "\"%s\": %s%llu%s, ", name, quote, (unsigned long long)seed, quote);
 }
 
-/* Writes a name of an operator: letters, digits and a few signs; other characters are escaped as in JSON. */
+/* Writes the name of an operator: letters, digits and a few signs; other characters are escaped as in JSON. */
 static void add_name(struct stk_text *t, const char *name)
 {
 	json_t *j = json_string(name);
@@ -140,7 +140,7 @@ enum stk_status stk_pipeline_save(struct stk_pipeline *p, char **out, struct stk
 	add_seed(&t, "order_seed", p->order.seed);
 	add_shuffle(&t, &p->order);
 	stk__text_add(&t, "\"epoch\": %lld, \"consumed\": %lld, ", (long long)epoch, (long long)consumed);
-	if (p->order.as_met) /* the size is omitted, because it depends on how far the search has come whether it is known */
+	if (p->order.as_met) /* the size is omitted, since it may or may not be known, depending on how far the search has come */
 		stk__text_add(&t, "\"size\": null, \"streamed\": true, ");
 	else
 		stk__text_add(&t, "\"size\": %lld, ", (long long)p->order.size);
@@ -178,7 +178,7 @@ static enum stk_status get_seed(const json_t *j, const char *name, uint64_t *out
 		v ? "has another type or value" : "is missing");
 }
 
-/* Reads a text of exactly `digits` hexadecimal digits. */
+/* Reads a string of exactly `digits` hexadecimal digits. */
 static enum stk_status get_hex(const json_t *j, const char *name, size_t digits, const char **out, struct stk_error *err)
 {
 	const json_t *v = json_object_get(j, name);
@@ -189,7 +189,7 @@ static enum stk_status get_hex(const json_t *j, const char *name, size_t digits,
 	return STK_OK;
 }
 
-/* Reads the size of the blocks that the order kept together. States without it come from runs that shuffled single samples. */
+/* Reads the size of the blocks that the order keeps together. A state without it comes from a run that shuffled single samples. */
 static enum stk_status get_block(const json_t *j, int64_t *out, struct stk_error *err)
 {
 	*out = 0;
@@ -236,7 +236,7 @@ static enum stk_status check_versions(const json_t *j, struct saved *v, struct s
 	return STK_OK;
 }
 
-/* Reads the size of the data set. A run whose samples become known only during reading has none. */
+/* Reads the size of the data set. A run whose samples become known only while they are read has no size. */
 static enum stk_status get_size(const json_t *j, struct saved *v, struct stk_error *err)
 {
 	v->as_met = json_is_true(json_object_get(j, "streamed"));
@@ -304,7 +304,7 @@ static enum stk_status check_data(const struct stk_pipeline *p, const struct sav
 	return check_block(v->block, p->order.block, err);
 }
 
-/* Checks a reader that does not lead against its entry in the state, and restores the seed of its order. */
+/* Checks a reader other than the leading one against its entry in the state, and restores the seed of its order. */
 static enum stk_status restore_other_reader(struct stk_pipeline *p, int32_t reader, const json_t *j, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;
@@ -331,7 +331,7 @@ static enum stk_status restore_other_reader(struct stk_pipeline *p, int32_t read
 	return STK_OK;
 }
 
-/* Checks that the readers are those of the state and that the same one leads. */
+/* Checks that the readers are the same as in the state, and that the same reader leads. */
 static enum stk_status restore_readers(struct stk_pipeline *p, const struct saved *v, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;
@@ -346,8 +346,8 @@ static enum stk_status restore_readers(struct stk_pipeline *p, const struct save
 	return s;
 }
 
-/* Returns the position at which the epoch's first batch begins in a run from the start. If epochs follow each other without a gap, the
- * batch before it takes samples of this epoch. */
+/* Returns the position at which the epoch's first batch begins in a run from the start. If epochs follow each other without a gap, the previous batch
+ * contains samples of this epoch. */
 static int64_t first_position(const struct stk_pipeline *p, int64_t epoch)
 {
 	struct stk_order whole = p->order;
@@ -371,7 +371,8 @@ static enum stk_status check_sources(const struct stk_pipeline *p, const struct 
 	}
 	if (consumed == begin)
 		return STK_OK;
-	bool between = (consumed - begin) % ((int64_t)p->order.batch * p->order.ranks) == 0; /* the position lies between two batches */
+	bool between = (consumed - begin) % ((int64_t)p->order.batch * p->order.ranks) == 0; /* whether the position is between two
+	                                                                                      * batches */
 	for (int32_t c = 0; c < first->n_callbacks; c++) {
 		const struct stk_graph_node *node = p->program->nodes[first->callbacks[c]].node;
 		if (node->source.seek == STK_SEEK_BATCH && !between)
@@ -398,7 +399,7 @@ static void begin_at(struct stk_pipeline *p, const struct saved *v)
 		p->order.start_epoch += v->consumed / p->order.size;
 		p->order.start_position %= p->order.size;
 	} else if (p->program->reader >= 0 && stk__order_steps(&p->order, v->epoch) == 0) {
-		/* less than one step of the epoch is left, because the state was saved with fewer ranks or smaller batches */
+		/* Less than one step of the epoch is left, since the state was saved with fewer ranks or smaller batches. */
 		p->order.start_epoch++;
 		p->order.start_position = 0;
 	}

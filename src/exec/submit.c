@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Submits the jobs of a record's level to the GPU: first the staged values, then the files of all steps at once, then step after step.
+ * Submits the jobs of a record's level to the GPU: first the staged values, then the files of all steps together, then step after step.
  *
- * All batches share a few streams. Staged values are copied on one of the stage's streams; files, and the steps that follow them, run on decoder
- * streams. A stream waits for another only if that other stream has work for it. */
+ * All batches share a few streams. Staged values are copied on one of the stage's streams; files, and the steps that follow them, run on decoder streams. A
+ * stream waits for another stream only if that one has work for it. */
 #include "exec/device.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 /* ---- the jobs of the level ---- */
 
-/* Called for each job of a step whose sample was described since the last submission and is still in the batch. */
+/* A function that is called for each job of a step whose sample was described since the last submission and is still in the batch. */
 typedef enum stk_status job_fn(
 	struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_device_job *j, struct stk_error *err);
 
@@ -57,9 +57,9 @@ static enum stk_status collect_upload(
 	return STK_OK;
 }
 
-/* Merges copies that are contiguous on both sides. Contiguous pieces always belong to one allocation on each side. Pieces of staging do not
- * touch, so only samples of one value are contiguous, in that value's mirror. A value with a mirror has a known size, and so a region of
- * the slot or of scratch that does not touch other regions. A value that several groups read is copied once. */
+/* Copies the staged values, and merges copies that are contiguous on both sides. Contiguous pieces always belong to one allocation on each side. Pieces of
+ * staging memory do not touch, so only samples of one value are contiguous, in that value's mirror. A value with a mirror has a known size, and so a region
+ * of the slot or of scratch memory that touches no other region. A value that several groups read is copied once. */
 static enum stk_status upload(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
 {
 	if (b->uploads.n)
@@ -121,7 +121,7 @@ static enum stk_status decode(struct stk_device_batch *b, struct stk_error *err)
 
 /* ---- steps ---- */
 
-/* Returns a capacity that is a quarter larger than needed, so that the next batch fits too. */
+/* Returns a capacity that is a quarter larger than n, so that it probably suffices for the next batch too. */
 static uint32_t room_for(uint32_t n)
 {
 	return n + n / 4 < n ? n : n + n / 4;
@@ -149,7 +149,8 @@ static enum stk_status need(
 	return STK_OK;
 }
 
-/* Returns the first byte that a job reads of a source, because windows may begin outside of it. 0: it reads none. */
+/* Returns the address of the first byte of a source that a job reads; it may be past the source's first byte, since windows may begin outside of the source.
+ * Returns 0 if nothing is read. */
 static uintptr_t first_read(const struct stk_job *j, int32_t source)
 {
 	uintptr_t at = (uintptr_t)j->src[source];
@@ -158,7 +159,7 @@ static uintptr_t first_read(const struct stk_job *j, int32_t source)
 	return at;
 }
 
-/* Returns whether kernels may access the addresses in a job, of a pass or on tensors. Used only when memory is poisoned, to find mistakes. */
+/* Returns whether kernels may access all addresses of a job. Only used if memory is poisoned, to find mistakes. */
 static bool is_reachable(struct stk_gpu_device *dev, const struct stk_device_job *j)
 {
 	if (j->kind == STK_DEVICE_JOB_PASS) {
@@ -265,7 +266,7 @@ static enum stk_status launch_jobs(struct stk_pipeline *p, struct stk_device_bat
 	return t->n_flags ? stk__gpu_download(dev, b->steps_stream, t->flags, t->device, t->n_flags * sizeof *t->flags, err) : STK_OK;
 }
 
-/* Copies a step's tables to the GPU before any stream waits for files: a copy after such a wait would delay the copies of other batches. */
+/* Copies a step's tables to the GPU. Done before any stream waits for files: a copy after such a wait would delay the copies of other batches. */
 static enum stk_status upload_step(struct stk_pipeline *p, struct stk_record *r, int32_t step, struct stk_error *err)
 {
 	struct stk_device_batch *b = r->device;
@@ -277,7 +278,7 @@ static enum stk_status upload_step(struct stk_pipeline *p, struct stk_record *r,
 		s = upload_passes(p, r, step, err);
 	if (s == STK_OK && b->need.tensors.jobs)
 		s = upload_jobs(p, r, step, err);
-	t->images = b->need.pass.images; /* set only now, because the calls above may have replaced the tables */
+	t->images = b->need.pass.images; /* set only now, since the calls above may have replaced the tables */
 	t->jobs = b->need.tensors.jobs;
 	return s;
 }
@@ -312,12 +313,12 @@ static enum stk_status collect(struct stk_pipeline *p, struct stk_record *r, str
 		if (s == STK_OK)
 			s = for_jobs(p, r, level->first_step + k, collect_decode, err);
 	}
-	qsort(b->decodes.jobs, (size_t)b->decodes.n, sizeof *b->decodes.jobs, by_file); /* adjacent files share a copy */
+	qsort(b->decodes.jobs, (size_t)b->decodes.n, sizeof *b->decodes.jobs, by_file); /* adjacent files can share a copy */
 	return s;
 }
 
-/* If the pipeline decodes files, continues on the decoder stream of the last part: a stream that waited for another one would block all
- * streams that share its hardware queue, including decoder streams. The copies on the stage's stream are complete by then. */
+/* If the pipeline decodes files, continues on the decoder stream of the last part. If another stream waited for that one, it would block all streams that
+ * share its hardware queue, including decoder streams. The copies on the stage's stream are complete by then. */
 static enum stk_status leave_copies(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = p->parts.device->dev;
@@ -355,7 +356,7 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 	return s ? s : stk__gpu_event_record(p->parts.device->dev, b->done, b->steps_stream, err);
 }
 
-/* Updates the estimate of the memory that one more batch under way takes. */
+/* Updates the estimate of how much memory another batch under way needs. */
 static void note_memory(struct stk_pipeline *p, const struct stk_record *r)
 {
 	size_t held = r->slot->bytes[STK_SPACE_GPU] + r->device->scratch.held, largest = atomic_load(&p->parts.device->largest);
@@ -371,8 +372,7 @@ enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r,
 	s = submit_all(p, r, err);
 	if (s && (stk__gpu_stream_sync(p->parts.device->dev, r->device->stream, NULL) ||
 			 (p->parts.device->jpeg && stk__jpeg_gpu_sync(p->parts.device->jpeg, NULL)))) {
-		/* Waits for work under way, because pinned memory and the slot are used again at once. If the wait fails, the device is lost,
-		 * and its work too. */
+		/* Waits for the work under way, since pinned memory and the slot are reused at once. If the wait fails, the device and its work are lost. */
 	}
 	note_memory(p, r);
 	stk__gpu_leave(p->parts.device->dev);
@@ -381,7 +381,7 @@ enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r,
 	return s;
 }
 
-/* ---- samples that return to the cores ---- */
+/* ---- samples that run again on the cores ---- */
 
 enum stk_status stk__device_fetch(
 	struct stk_pipeline *p, struct stk_record *r, int32_t node, struct stk_call *calls, int32_t count, struct stk_error *err)

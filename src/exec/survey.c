@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs whose samples become known while they are read (format/survey.h): decides which batches can be planned, and ends such runs. */
+ * Runs whose samples become known only while they are read (format/survey.h): decides which batches can be planned, and ends such runs. */
 #include "exec/exec.h"
 
 #include "format/survey.h"
@@ -11,7 +11,7 @@ struct stk_surveyed {
 	struct stk_survey *survey; /* belongs to the reader */
 	bool begun;
 	enum stk_status failed;
-	int64_t known; /* number of samples before the search failed */
+	int64_t known; /* number of samples that were known before the search failed */
 	struct stk_error error;
 };
 
@@ -45,7 +45,7 @@ static void more_is_known(void *pool)
 	stk__pool_wake(pool);
 }
 
-/* Returns the tars in their order, or shuffled like samples of a set of that size. */
+/* Returns the numbers of the tars in their order, or shuffled like the samples of a data set of `count` samples. */
 static int32_t *order_of_tars(const struct stk_pipeline *p, int32_t count)
 {
 	int32_t *order = stk__calloc((size_t)count, sizeof *order);
@@ -85,8 +85,8 @@ static int64_t position_of(const struct stk_pipeline *p, int64_t k)
 	return p->order.start_position + k * p->order.batch;
 }
 
-/* Returns whether batch k can be planned. It can if the samples of another whole batch after it are known, because then it is not the epoch's last, or if the
- * search has ended. */
+/* Returns whether batch k can be planned: the search has ended, or the samples of another whole batch after it are known, so that it is not the epoch's
+ * last. */
 bool stk__surveyed_plans(struct stk_pipeline *p, int64_t k)
 {
 	struct stk_surveyed *v = p->parts.surveyed;
@@ -116,7 +116,7 @@ bool stk__surveyed_has(const struct stk_pipeline *p, struct stk_record *r)
 	if (v->failed) {
 		r->result = (struct stk_result){.kind = STK_RESULT_ERROR, .error = v->error};
 		stk__error_set_op(&r->result.error, name);
-	} else if (r->k == 0) { /* the restored state leaves less than one step of its epoch */
+	} else if (r->k == 0) { /* the restored state has less than one step of its epoch left */
 		r->result.kind = STK_RESULT_END;
 	} else {
 		r->result.kind = STK_RESULT_ERROR;

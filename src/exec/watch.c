@@ -30,7 +30,7 @@ int stk__watch_folder(char path[static 96], bool make)
 	const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -1;
-	/* Refuses a folder that another user has made, who could answer in this user's name. */
+	/* Refuses a folder that another user has made, who could answer requests in this user's name. */
 	if (!fstat(fd, &st) && st.st_uid == geteuid() && !(st.st_mode & 077))
 		return fd;
 	close(fd);
@@ -83,7 +83,7 @@ static char *describe_all(struct stk_watch *w)
 {
 	const char *rank = getenv("RANK");
 	json_t *o = json_object(), *pipelines = json_array();
-	pthread_mutex_lock(&w->lock); /* no pipeline of the list can end meanwhile */
+	pthread_mutex_lock(&w->lock); /* while the lock is held, no pipeline of the list can end */
 	for (struct stk_pipeline *p = w->pipelines; p; p = p->watched.next)
 		json_array_insert_new(pipelines, 0, describe(p)); /* the list has the newest first */
 	pthread_mutex_unlock(&w->lock);
@@ -98,7 +98,7 @@ static char *describe_all(struct stk_watch *w)
 
 static void answer(struct stk_watch *w, int fd)
 {
-	/* A client that does not read must not keep others waiting. */
+	/* A client that does not read must not make other clients wait for more than a second. */
 	const struct timeval patience = {.tv_sec = 1};
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
 	char *text = describe_all(w);
@@ -120,7 +120,7 @@ static void *serve(void *arg)
 			answer(w, fd);
 			close(fd);
 		} else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-			usleep(100000); /* the client waits until the sleep ends */
+			usleep(100000); /* the client waits until this thread continues */
 		} else if (errno != EINTR && errno != ECONNABORTED) {
 			return NULL; /* end_server has shut the socket down */
 		}
@@ -129,7 +129,7 @@ static void *serve(void *arg)
 
 /* ---- the server ---- */
 
-/* Binds the socket to PID.N, for the first N that no other context of the process has. */
+/* Binds the socket to the name PID.N, where N is the first number that no other context of the process uses. */
 static bool bind_socket(struct stk_watch *w)
 {
 	char path[96];

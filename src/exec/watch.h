@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Answers other processes that ask about this context's pipelines (stoker/watch.h). A thread waits for requests as long as the context has a pipeline. The
- * answers contain only counters that are kept anyway. */
+ * Answers requests of other processes about this context's pipelines (stoker/watch.h). A thread waits for requests as long as the context has a pipeline.
+ * The answers contain only counters that are kept anyway. */
 #ifndef STK_EXEC_WATCH_H
 #define STK_EXEC_WATCH_H
 
@@ -12,7 +12,7 @@
 
 struct stk_pipeline;
 
-/* A member of the context. */
+/* The part of a context that answers such requests. */
 struct stk_watch {
 	pthread_mutex_t starting;       /* guards the server; taken before `lock`, and held while the server starts or ends */
 	pthread_mutex_t lock;           /* guards the list */
@@ -24,11 +24,11 @@ struct stk_watch {
 	int number; /* number of this context among the contexts of the process */
 };
 
-/* A member of each pipeline; its context's lock guards it. */
+/* The part of a pipeline that is needed for answers; guarded by its context's lock. */
 struct stk_watched {
 	struct stk_pipeline *next;
 	int64_t id;       /* 0: not in the list */
-	int64_t began_ns; /* CLOCK_MONOTONIC when it was added */
+	int64_t began_ns; /* time (CLOCK_MONOTONIC) at which it was added to the list */
 };
 
 static inline void stk__watch_init(struct stk_watch *w)
