@@ -22,7 +22,7 @@ _Static_assert(sizeof(struct stk_cuvid_status) == 192, "its size in NVIDIA's lib
 enum stk_status stk__cuvid_load(struct stk_cuvid *c, struct stk_error *err)
 {
 	static const char windows[] =
-		"/usr/lib/wsl/lib/libnvcuvid.so.1"; /* where Windows Subsystem for Linux has the library (see gpu/driver.c) */
+		"/usr/lib/wsl/lib/libnvcuvid.so.1"; /* the path of the library on Windows Subsystem for Linux (see gpu/driver.c) */
 	static const char *const names[] = {
 #define NAME_ROW(name, params) #name,
 		STK_CUVID_FUNCTIONS(NAME_ROW)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The part of NVIDIA's video decoder API (NVDEC) that stoker uses. Its functions are looked up at run time in libnvcuvid.so.1, which comes with the driver.
- * Nothing from NVIDIA is needed to build: the few types and numbers below belong to the library's stable ABI. Members that stoker never reads are reserved.
+ * The part of the API of NVIDIA's video decoder (NVDEC) that Stoker uses. Its functions are looked up at run time in libnvcuvid.so.1, which the driver
+ * installs. Building needs nothing from NVIDIA: the few types and numbers below belong to the library's stable ABI. Members that Stoker never reads are
+ * named `reserved`.
  *
- * A parser reads packets and calls functions of stoker with the stream's format and with the parameters of each picture. A decoder makes the picture in GPU
+ * A parser reads packets and calls functions of Stoker with the stream's format and with the parameters of each picture. A decoder makes the picture in GPU
  * memory from its parameters. All functions need a current CUDA context. */
 #ifndef STK_GPU_CUVID_H
 #define STK_GPU_CUVID_H
@@ -23,8 +24,8 @@ enum stk_cuvid_codec {
 	CUVID_AV1 = 11,
 };
 enum { CUVID_MONOCHROME = 0, CUVID_420 = 1, CUVID_422 = 2, CUVID_444 = 3 };
-/* NV12: a plane of luma, then one of chroma in pairs (Cb, Cr), 8 bits a sample. P016: the same with 16 bits, of which the upper ones are used. YUV444: three
- * planes. NV16 and P216: like NV12 and P016, for 4:2:2. */
+/* Formats of surfaces. NV12: a plane of luma, then a plane of pairs of Cb and Cr, 8 bits per sample. P016: the same with 16 bits, of which the upper ones
+ * are used. YUV444: three planes. NV16 and P216: like NV12 and P016, for 4:2:2. */
 enum { CUVID_NV12 = 0, CUVID_P016 = 1, CUVID_YUV444 = 2, CUVID_YUV444_16 = 3, CUVID_NV16 = 4, CUVID_P216 = 5 };
 enum { CUVID_PREFER_CUVID = 4 };
 enum { CUVID_PACKET_END_OF_STREAM = 1, CUVID_PACKET_TIMED = 2, CUVID_PACKET_DISCONTINUITY = 4, CUVID_PACKET_WHOLE_PICTURE = 8 };
@@ -49,7 +50,7 @@ struct stk_cuvid_create {
 	int32_t codec, chroma;
 	unsigned long flags, depth_minus_8, intra_only, max_width, max_height, reserved;
 	struct stk_cuvid_rect display;
-	int32_t format, deinterlace; /* deinterlace 0: both fields are stored as they are, without deinterlacing */
+	int32_t format, deinterlace; /* deinterlace: 0 stores both fields as they are */
 	unsigned long target_width, target_height, outputs;
 	void *lock;
 	struct stk_cuvid_rect target;
@@ -79,7 +80,7 @@ struct stk_cuvid_format {
 	uint32_t header_size;
 };
 
-/* Parameters of a picture, which the parser fills and the decoder reads. stoker reads only the first members. */
+/* The parameters of a picture, which the parser sets and the decoder reads. Stoker reads only the first members. */
 struct stk_cuvid_picture {
 	int32_t blocks_wide, blocks_high;
 	int32_t surface;
@@ -92,7 +93,7 @@ struct stk_cuvid_picture {
 	uint32_t reserved[30], codec[1024];
 };
 
-/* A picture that is ready to be shown, in order of presentation. */
+/* A picture that is ready to be shown. The parser reports pictures in order of presentation. */
 struct stk_cuvid_shown {
 	int32_t surface, progressive, top_field_first, repeat;
 	int64_t time;
@@ -110,8 +111,8 @@ struct stk_cuvid_parser {
 	uint32_t annex_b : 1, memory_optimize : 1, reserved_bits : 30;
 	uint32_t reserved[4];
 	void *user;
-	int (*sequence)(void *user, struct stk_cuvid_format *format); /* returns the number of surfaces; 0 fails */
-	int (*decode)(void *user, struct stk_cuvid_picture *picture); /* returns 0 to fail */
+	int (*sequence)(void *user, struct stk_cuvid_format *format); /* returns the number of surfaces, or 0 on failure */
+	int (*decode)(void *user, struct stk_cuvid_picture *picture); /* returns 0 on failure */
 	int (*show)(void *user, struct stk_cuvid_shown *shown);       /* returns 0 to fail */
 	void *operating_point, *message, *reserved_end[5], *more;
 };
@@ -134,7 +135,7 @@ struct stk_cuvid_status {
 	void *reserved_end[8];
 };
 
-/* X(name in libnvcuvid.so.1, parameters). Results are those of the CUDA driver. */
+/* X(name in libnvcuvid.so.1, parameters). Functions return the same numbers as those of the CUDA driver. */
 #define STK_CUVID_FUNCTIONS(X)                                                                                                             \
 	X(cuvidGetDecoderCaps, (struct stk_cuvid_caps * caps))                                                                             \
 	X(cuvidCreateDecoder, (void **decoder, struct stk_cuvid_create *create))                                                           \

@@ -10,7 +10,7 @@
 
 struct stk_gpu_build stk__gpu_build(void)
 {
-	/* Machine code runs on all drivers of the same or a newer major version of CUDA than the toolkit's. */
+	/* Machine code runs on drivers whose major version of CUDA is at least that of the toolkit. */
 	return (struct stk_gpu_build){stk__cuda_archs, stk__cuda_toolkit, stk__cuda_toolkit / 1000 * 1000, stk__cuda_image_count};
 }
 

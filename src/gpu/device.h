@@ -11,31 +11,31 @@
 #include <sys/types.h>
 
 struct stk_gpu {
-	_Atomic int refs; /* one for each stk__gpu_open, and one for each device */
+	_Atomic int refs; /* one for each stk__gpu_open and one for each open device */
 	struct stk_cuda_driver cu;
 	int count;
-	pid_t pid; /* pid of the process that started the driver */
+	pid_t pid; /* process that started the driver */
 };
 
 struct stk_gpu_device {
 	_Atomic int refs;
 	struct stk_gpu *gpu;
 	const struct stk_cuda_driver *cu;
-	int ordinal; /* index among the visible devices */
+	int ordinal; /* index among the devices that are visible to the process */
 	int device;  /* the driver's handle */
 	void *context;
 	struct stk_gpu_facts facts;
 	pthread_mutex_t lock; /* guards modules */
-	void **modules;       /* the driver's modules, indexed like stk__cuda_images; an entry is NULL until its first use */
+	void **modules;       /* the loaded modules, indexed like stk__cuda_images; NULL for modules that have not been used yet */
 };
 
-/* Returns the module of that name, and loads it first if needed. Call inside stk__gpu_enter. */
+/* Returns the module of that name; loads it first if necessary. Call inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__gpu_module(struct stk_gpu_device *dev, const char *name, void **out, struct stk_error *err);
 
-/* While any thread captures a CUDA graph in the default (global) mode, calls of other threads that allocate, free, load or wait fail and invalidate the
- * capture, unless the calling thread's mode is relaxed. Our calls touch nothing that a user's graph refers to, so relaxed mode is safe. Call stk__gpu_relax
- * before each such call and stk__gpu_as_before after it. The mode is changed for one call only, since the thread may belong to the user. stk__gpu_relax returns
- * the previous mode; stk__gpu_as_before restores it and returns `result`. */
+/* While a thread captures a CUDA graph in the default (global) mode, calls of other threads that allocate, free, load or wait fail and invalidate the
+ * capture, unless the calling thread's mode is relaxed. Our calls do not touch anything that a user's graph refers to, so relaxed mode is safe. Call
+ * stk__gpu_relax before each such call and stk__gpu_as_before after it. The mode is changed for one call only, since the thread may be the user's.
+ * stk__gpu_relax returns the previous mode; stk__gpu_as_before restores it and returns `result`. */
 static inline int stk__gpu_relax(const struct stk_cuda_driver *cu)
 {
 	int mode = CUDA_CAPTURE_RELAXED;

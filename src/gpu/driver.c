@@ -28,7 +28,7 @@ static enum stk_status find_functions(struct stk_cuda_driver *d, struct stk_erro
 
 enum stk_status stk__cuda_driver_load(struct stk_cuda_driver *d, struct stk_error *err)
 {
-	/* path of the library on Windows Subsystem for Linux; some distributions do not search this folder */
+	/* path of the library on Windows Subsystem for Linux; on some distributions the dynamic linker does not search this folder */
 	static const char windows[] = "/usr/lib/wsl/lib/libcuda.so.1";
 	*d = (struct stk_cuda_driver){.library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)};
 	if (!d->library && access(windows, R_OK) == 0)
@@ -59,7 +59,7 @@ void stk__cuda_driver_unload(struct stk_cuda_driver *d)
 	*d = (struct stk_cuda_driver){0};
 }
 
-/* Returns advice to append to the message of an error that the driver will report for every later call too; "" for other errors. */
+/* Returns advice for the end of an error message if all later calls will fail with the same error, otherwise "". */
 static const char *advice(int result)
 {
 	switch (result) {

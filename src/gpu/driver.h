@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The part of the CUDA driver API that stoker uses, looked up at run time in libcuda.so.1. Nothing from CUDA is needed to build or to load the library: the
- * few types and numbers below belong to the driver's stable ABI (CUDA Driver API reference, "Data types used by CUDA driver").
+ * The part of the CUDA driver API that Stoker uses, looked up at run time in libcuda.so.1. Building and loading Stoker needs nothing from CUDA: the few
+ * types and numbers below belong to the driver's stable ABI (CUDA Driver API reference, "Data types used by CUDA driver").
  *
  * Only src/gpu includes this header; other code uses gpu.h. */
 #ifndef STK_GPU_DRIVER_H
@@ -22,8 +22,8 @@ enum {
 	CUDA_CAPTURE_IMPLICIT = 906,
 };
 
-/* Errors that CUDA documents with "This leaves the process in an inconsistent state": all later calls fail with the same error, regardless of which library
- * launched the kernel. */
+/* Errors that CUDA documents with "This leaves the process in an inconsistent state": all later calls fail with the same error, whichever library launched
+ * the kernel that caused it. */
 enum {
 	CUDA_ECC_UNCORRECTABLE = 214,
 	CUDA_ILLEGAL_ADDRESS = 700,
@@ -48,8 +48,8 @@ enum {
 enum { CUDA_CAPTURE_RELAXED = 2 };
 enum { CUDA_ATTR_SHARED_PER_BLOCK_OPTIN = 97, CUDA_ATTR_PROCESSORS = 16, CUDA_ATTR_MAJOR = 75, CUDA_ATTR_MINOR = 76 };
 
-/* Handles are opaque pointers, device memory is a 64-bit address, results and devices are ints. X(name in libcuda.so.1, parameters). cuda.h maps the plain
- * names of some functions to names with _v2, which are therefore the ones to look up. */
+/* Handles are opaque pointers, device memory is a 64-bit address, results and devices are ints. X(name in libcuda.so.1, parameters). The names with _v2 are
+ * those that cuda.h substitutes for the plain names. */
 #define STK_CUDA_FUNCTIONS(X)                                                                                                              \
 	X(cuInit, (unsigned flags))                                                                                                        \
 	X(cuDriverGetVersion, (int *version))                                                                                              \
@@ -97,7 +97,7 @@ enum { CUDA_ATTR_SHARED_PER_BLOCK_OPTIN = 97, CUDA_ATTR_PROCESSORS = 16, CUDA_AT
 
 struct stk_cuda_driver {
 	void *library;
-	int version; /* CUDA version that the driver supports: 13000 is 13.0 */
+	int version; /* the version of CUDA that the driver supports; 13000 is 13.0 */
 #define STK_CUDA_POINTER(name, params) int(*name) params;
 	STK_CUDA_FUNCTIONS(STK_CUDA_POINTER)
 #undef STK_CUDA_POINTER
@@ -108,21 +108,21 @@ STK_MUST_USE enum stk_status stk__cuda_driver_load(struct stk_cuda_driver *d, st
 void stk__cuda_driver_unload(struct stk_cuda_driver *d);
 
 /* Sets `err` to "what: CUDA_ERROR_NAME (the driver's text)" and returns the status: STK_NO_MEMORY for CUDA_OUT_OF_MEMORY, STK_NOT_FOUND for CUDA_NO_DEVICE,
- * otherwise STK_CUDA. If the process can use no GPU any more after the error, the text says so, and how to find the call that caused it. */
+ * otherwise STK_CUDA. If the process can use no GPU any more after the error, the message says so, and how to find the call that caused it. */
 STK_MUST_USE enum stk_status stk__cuda_fail(const struct stk_cuda_driver *d, int result, struct stk_error *err, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* A .cu file compiled for one architecture and embedded by the build. Each image is compressed separately, and only the one that fits the GPU is passed to
- * the driver. Fat binaries would offer the same choice, but older drivers cannot read those that newer toolkits compress. */
+/* A .cu file that the build has compiled for one architecture and embedded. Each image is compressed separately, and only the one that suits the GPU is
+ * passed to the driver. CUDA's fat binaries would also offer a choice, but older drivers cannot read those that newer toolkits compress. */
 struct stk_cuda_image {
 	const char *name; /* the .cu file's name without its suffix */
-	int arch;         /* 86: sm_86; 0: runs on any GPU, as the emulated driver's images do */
-	bool ptx;         /* PTX, which the driver compiles; otherwise machine code */
+	int arch;         /* 86 stands for sm_86; 0: runs on any GPU, as the emulated driver's images do */
+	bool ptx;         /* whether it is PTX, which the driver compiles; otherwise it is machine code */
 	size_t size;      /* bytes after decompression; a zero byte follows them */
 	const unsigned char *data, *end;
 };
-/* Returns the index of the image of a module that suits a GPU of that compute capability best (86: 8.6): machine code of its own generation, otherwise PTX.
- * -1 if no image suits. */
+/* Returns the index of the image of a module that is best for a GPU of this compute capability (86 stands for 8.6): machine code for its generation,
+ * otherwise PTX. Returns -1 if no image runs on it. */
 int stk__cuda_find_image(const struct stk_cuda_image *images, int count, const char *name, int capability);
 
 extern const struct stk_cuda_image stk__cuda_images[];

@@ -25,7 +25,7 @@
 struct stk_gpu;
 struct stk_gpu_device;
 typedef struct stk_gpu_stream_handle
-	*stk_gpu_stream; /* the driver's CUstream, so that PyTorch's streams can be passed; NULL is the default stream */
+	*stk_gpu_stream; /* the driver's CUstream, so that PyTorch's streams can be used; NULL is the default stream */
 typedef struct stk_gpu_event_handle *stk_gpu_event;   /* the driver's CUevent */
 typedef struct stk_gpu_kernel_handle *stk_gpu_kernel; /* the driver's CUfunction */
 typedef uint64_t stk_gpu_ptr;                         /* address of device memory */
@@ -34,9 +34,9 @@ typedef uint64_t stk_gpu_ptr;                         /* address of device memor
 
 /* Loads the driver. STK_NOT_FOUND: no driver, or one that lacks a function; STK_CUDA: the driver does not start. Any thread. */
 STK_MUST_USE enum stk_status stk__gpu_open(struct stk_gpu **out, struct stk_error *err);
-void stk__gpu_close(struct stk_gpu *gpu); /* open devices remain usable; takes NULL */
+void stk__gpu_close(struct stk_gpu *gpu); /* open devices remain usable; accepts NULL */
 
-/* Describes the kernels of this build: architectures ("75 80 90"; "" without kernels), the CUDA version of the compiler, the lowest CUDA version that a
+/* Describes the kernels of this build: architectures ("75 80 90", or "" without kernels), the CUDA version of the compiler, the lowest CUDA version that a
  * driver must support (13000 is 13.0), and the number of embedded images. Any thread; needs no driver. */
 struct stk_gpu_build {
 	const char *archs;
@@ -55,20 +55,21 @@ struct stk_gpu_facts {
 	int processors;   /* multiprocessors */
 	int shared;       /* bytes of shared memory that a thread block may use */
 };
-/* Fills in the facts of a device. STK_INVALID: no device has that number. */
+/* Fills in the properties of a device. STK_INVALID: there is no device with this number. */
 STK_MUST_USE enum stk_status stk__gpu_facts(const struct stk_gpu *gpu, int ordinal, struct stk_gpu_facts *facts, struct stk_error *err);
 
-/* Opens a device and retains its primary context. STK_INVALID: no device has that number; STK_UNSUPPORTED: the build has no kernels, or the driver is too
- * old for them. */
+/* Opens a device and retains its primary context. STK_INVALID: there is no device with this number; STK_UNSUPPORTED: the build has no kernels, or the driver
+ * is too old for them. */
 STK_MUST_USE enum stk_status stk__gpu_device_open(struct stk_gpu *gpu, int ordinal, struct stk_gpu_device **out, struct stk_error *err);
 /* Adds a reference, and returns `dev`. */
 struct stk_gpu_device *stk__gpu_device_ref(struct stk_gpu_device *dev);
-/* Drops a reference; the last one releases the device. No thread may be inside stk__gpu_enter then, and the device's memory must be freed. NULL is allowed. */
+/* Drops a reference; dropping the last one releases the device. By then no thread may be inside stk__gpu_enter, and all memory on the device must have been
+ * freed. Accepts NULL. */
 void stk__gpu_device_close(struct stk_gpu_device *dev);
 const struct stk_gpu_facts *stk__gpu_device_facts(const struct stk_gpu_device *dev);
 
 /* Makes dev's context the calling thread's current one; stk__gpu_leave restores the previous one. Calls can be nested. STK_STATE: the process was forked
- * after the driver started. */
+ * after the driver was started. */
 STK_MUST_USE enum stk_status stk__gpu_enter(struct stk_gpu_device *dev, struct stk_error *err);
 void stk__gpu_leave(struct stk_gpu_device *dev);
 
@@ -80,12 +81,12 @@ void stk__gpu_capture_strict(struct stk_gpu_device *dev, int mode);
 /* ---- memory ---- */
 
 STK_MUST_USE enum stk_status stk__gpu_alloc(struct stk_gpu_device *dev, size_t size, stk_gpu_ptr *out, struct stk_error *err);
-void stk__gpu_free(struct stk_gpu_device *dev, stk_gpu_ptr p); /* waits for the device; 0 is allowed */
-/* Allocates pinned host memory. Kernels of every device see it at the same address. Takes milliseconds. */
+void stk__gpu_free(struct stk_gpu_device *dev, stk_gpu_ptr p); /* waits for the device; accepts 0 */
+/* Allocates pinned host memory, which kernels of every device can access at the same address. Takes milliseconds. */
 STK_MUST_USE enum stk_status stk__gpu_host_alloc(struct stk_gpu_device *dev, size_t size, void **out, struct stk_error *err);
 void stk__gpu_host_free(struct stk_gpu_device *dev, void *p);
-/* Returns whether kernels can use the memory at an address: memory of a device, or pinned host memory. Meant for checks that find mistakes; returns true if
- * the driver does not know. */
+/* Returns whether kernels can access an address: memory of a device, or pinned host memory. For checks that find mistakes; returns true if the driver does
+ * not know. */
 bool stk__gpu_reaches(struct stk_gpu_device *dev, stk_gpu_ptr at);
 STK_MUST_USE enum stk_status stk__gpu_memory_free(struct stk_gpu_device *dev, size_t *available, struct stk_error *err);
 
@@ -114,10 +115,10 @@ void stk__gpu_event_destroy(struct stk_gpu_device *dev, stk_gpu_event event);
 STK_MUST_USE enum stk_status stk__gpu_event_record(
 	struct stk_gpu_device *dev, stk_gpu_event event, stk_gpu_stream stream, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__gpu_event_sync(struct stk_gpu_device *dev, stk_gpu_event event, struct stk_error *err); /* waits */
-/* Returns whether a CUDA graph is being captured on the stream (for the default stream: on any stream that it would wait for). In that case only the graph's
- * own work may be queued there. Returns false for a stream that was destroyed or whose device is lost. */
+/* Returns whether a CUDA graph is being captured on the stream (for the default stream: on any stream that it would wait for). During a capture only the
+ * graph's own work may be queued there. Returns false for a stream that was destroyed or whose device is lost. */
 bool stk__gpu_stream_captures(struct stk_gpu_device *dev, stk_gpu_stream stream);
-/* Sets *done to whether all work before the event has finished. An event that was never recorded counts as done. */
+/* Sets *done to whether all work before the event has finished. An event that was never recorded counts as finished. */
 STK_MUST_USE enum stk_status stk__gpu_event_query(struct stk_gpu_device *dev, stk_gpu_event event, bool *done, struct stk_error *err);
 /* Measures the time between two events that were created with timing. */
 STK_MUST_USE enum stk_status stk__gpu_event_elapsed(
@@ -125,8 +126,8 @@ STK_MUST_USE enum stk_status stk__gpu_event_elapsed(
 
 /* ---- kernels ---- */
 
-/* Looks up the extern "C" function `name` in the module compiled from `module`.cu, which is loaded at its first use and stays loaded. shared: bytes of
- * dynamic shared memory that launches may use if more than 48 KiB, else 0. Any thread; takes the device's lock. */
+/* Looks up the extern "C" function `name` in the module compiled from `module`.cu. A module is loaded when it is first used, and stays loaded. shared: bytes
+ * of dynamic shared memory that launches may use if that is more than 48 KiB, otherwise 0. Any thread; takes the device's lock. */
 STK_MUST_USE enum stk_status stk__gpu_kernel(
 	struct stk_gpu_device *dev, const char *module, const char *name, size_t shared, stk_gpu_kernel *out, struct stk_error *err);
 
@@ -134,7 +135,7 @@ struct stk_gpu_grid {
 	unsigned blocks[3], threads[3]; /* 0 means 1 */
 	unsigned shared;                /* bytes of dynamic shared memory */
 };
-/* Queues a kernel. params: one pointer to each argument of the kernel; read before the call returns. */
+/* Queues a kernel. params: a pointer to each argument of the kernel; arguments are read before the call returns. */
 STK_MUST_USE enum stk_status stk__gpu_launch(struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_kernel kernel,
 	struct stk_gpu_grid grid, void **params, struct stk_error *err);
 

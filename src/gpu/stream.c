@@ -39,7 +39,7 @@ void stk__gpu_host_free(struct stk_gpu_device *dev, void *p)
 
 bool stk__gpu_reaches(struct stk_gpu_device *dev, stk_gpu_ptr at)
 {
-	enum { NOT_CUDAS = 1 }; /* CUDA_ERROR_INVALID_VALUE: memory that CUDA does not know */
+	enum { NOT_CUDAS = 1 }; /* CUDA_ERROR_INVALID_VALUE, returned for memory that CUDA does not know */
 	unsigned type;
 	return dev->cu->cuPointerGetAttribute(&type, CUDA_POINTER_MEMORY_TYPE, at) != NOT_CUDAS;
 }

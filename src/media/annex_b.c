@@ -8,7 +8,7 @@
 
 enum { START = 4 }; /* bytes of a start code */
 
-/* Bytes that are read from front to back; after the end they are zero, and `ended` is set. */
+/* Reads bytes from front to back. After the end it reads zeros, and `ended` is set. */
 struct reader {
 	const uint8_t *at;
 	size_t left;
@@ -35,7 +35,7 @@ static uint8_t *put_unit(uint8_t *to, const uint8_t *unit, size_t size)
 	return to + START + size;
 }
 
-/* Copies `count` units, each of which is preceded by its length in 16 bits. */
+/* Copies `count` units, each of which is preceded by its length in 16 bits, and writes start codes instead of the lengths. */
 static uint8_t *put_sets(struct reader *r, uint32_t count, uint8_t *to)
 {
 	for (uint32_t i = 0; i < count && !r->ended; i++) {
@@ -66,7 +66,7 @@ static uint8_t *put_hvcc(struct reader *r, int *length, uint8_t *to)
 	*length = (int)(take(r, 1) & 3) + 1;
 	const uint32_t kinds = take(r, 1);
 	for (uint32_t i = 0; i < kinds && !r->ended; i++) {
-		take(r, 1); /* the kind of unit */
+		take(r, 1); /* the type of the units that follow */
 		to = put_sets(r, take(r, 2), to);
 	}
 	return to;
@@ -77,7 +77,7 @@ static bool has_start_code(const uint8_t *header, size_t size)
 	return size >= 3 && !header[0] && !header[1] && (header[2] == 1 || (size >= START && !header[2] && header[3] == 1));
 }
 
-/* Calls `on_unit` with each unit of a stream in Annex B until it returns true. Returns the last result. */
+/* Calls `on_unit` for each unit of a stream in Annex B, until it returns true. Returns its last result. */
 static bool each_unit(const uint8_t *at, size_t size, bool (*on_unit)(void *user, const uint8_t *unit, size_t size), void *user)
 {
 	enum { CODE = 3 };
@@ -92,7 +92,7 @@ static bool each_unit(const uint8_t *at, size_t size, bool (*on_unit)(void *user
 	return begin < size && on_unit(user, at + begin, size - begin);
 }
 
-/* Finds the number of temporal layers in a sequence parameter set. */
+/* Reads the number of temporal layers if the unit is a sequence parameter set. */
 static bool find_layers(void *user, const uint8_t *unit, size_t size)
 {
 	enum { SPS = 33 };
@@ -109,7 +109,7 @@ enum stk_status stk__annex_b_create(
 	*out = (struct stk_annex_b){.codec = codec};
 	if (size == 0)
 		return STK_OK;
-	/* In the header two bytes of length precede each unit. They become four bytes of start code, so the result has at most twice the size. */
+	/* In the header each unit is preceded by two bytes of length, which become a start code of four bytes. So the result has at most twice the size. */
 	if (!(out->head = stk__alloc(2 * size + START)))
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a video's parameter sets");
 	if (has_start_code(header, size)) {
@@ -137,15 +137,15 @@ void stk__annex_b_free(struct stk_annex_b *a)
 
 size_t stk__annex_b_room(const struct stk_annex_b *a, size_t size)
 {
-	/* A packet has at most size / length units, if all are empty, and each gets a start code. */
+	/* A packet has at most size / length units, if all of them are empty. Each gets a start code. */
 	return a->length ? size / (size_t)a->length * START + size : size;
 }
 
-/* Returns whether a unit contains bytes that both codecs forbid: 00 00 00, 00 00 01 or 00 00 02, except for zeros at its end. A missing part of a file is often
- * such a block of zeros. */
+/* Returns whether a unit contains bytes that both codecs forbid: 00 00 00, 00 00 01 or 00 00 02, except for zeros at its end. A missing part of a file often
+ * appears as a block of zeros. */
 static bool is_holed(const uint8_t *unit, size_t size)
 {
-	enum { MOST_ZEROS = 4 }; /* limit of the zeros that may follow a unit, since some writers leave a few */
+	enum { MOST_ZEROS = 4 }; /* maximum number of zeros that may follow a unit, since some writers leave a few */
 	for (int i = 0; i < MOST_ZEROS && size && !unit[size - 1]; i++)
 		size--;
 	for (size_t i = 2; i<size; i += unit[i]> 2 ? 3 : 1)
@@ -181,11 +181,11 @@ enum stk_status stk__annex_b_convert(
 
 struct needs {
 	const struct stk_annex_b *a;
-	bool needed, seen; /* needed: other pictures may refer to the picture; seen: a slice was found */
+	bool needed, seen; /* needed: other pictures may refer to this picture; seen: a slice of it was found */
 };
 
-/* Sets `needed` if the unit is a slice of a picture to which other pictures may refer. HEVC marks pictures to which no picture of the same temporal layer
- * refers. */
+/* Sets `needed` if the unit is a slice of a picture to which other pictures may refer. (HEVC marks pictures to which no picture of the same temporal layer
+ * refers.) */
 static bool note_slice(void *user, const uint8_t *unit, size_t size)
 {
 	enum { H264_SLICES = 5, HEVC_SLICES = 32, HEVC_LAST_SUB_LAYER = 15 };
@@ -201,7 +201,7 @@ static bool note_slice(void *user, const uint8_t *unit, size_t size)
 			return false;
 		n->needed = type >= HEVC_LAST_SUB_LAYER || type % 2 != 0 || layer != n->a->layers;
 	}
-	return n->seen = true; /* the other slices of the picture are of the same kind */
+	return n->seen = true; /* other slices of the picture are of the same type */
 }
 
 bool stk__annex_b_unneeded(const struct stk_annex_b *a, const uint8_t *packet, size_t size)

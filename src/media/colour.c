@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "media/colour.h"
 
-/* Numbers of matrices in H.273. */
+/* Numbers of conversion matrices in H.273. */
 enum { RGB = 0, BT709 = 1, UNSPECIFIED = 2, RESERVED = 3, FCC = 4, BT470BG = 5, SMPTE170M = 6, SMPTE240M = 7, BT2020 = 9 };
 
 bool stk__colour_matrix(int matrix, int bits, bool full, struct stk_yuv_matrix *out)
@@ -19,7 +19,7 @@ bool stk__colour_matrix(int matrix, int bits, bool full, struct stk_yuv_matrix *
 	case SMPTE240M:
 		*out = stk__yuv_matrix(.212, .087, full, bits);
 		return true;
-	case RGB: /* only gray pictures reach this line with the number of RGB */
+	case RGB: /* RGB itself is handled elsewhere; only gray pictures reach this line */
 	case UNSPECIFIED:
 	case RESERVED:
 	case BT470BG:
@@ -33,7 +33,7 @@ bool stk__colour_matrix(int matrix, int bits, bool full, struct stk_yuv_matrix *
 
 /* ---- VP8 ---- */
 
-/* The arithmetic decoder of VP8's headers; all bits that are read here have probability one half. */
+/* The arithmetic decoder for VP8's headers. All bits that are read here have probability one half. */
 struct bools {
 	const uint8_t *at;
 	size_t left;
@@ -77,10 +77,10 @@ bool stk__colour_of_vp8(const uint8_t *packet, size_t size, int *matrix, bool *f
 	struct bools b = {packet + HEADER, size - HEADER, 0, 255, 0};
 	b.value = next_byte(&b) << 8;
 	b.value |= next_byte(&b);
-	next_bool(&b); /* skips the colour space: VP8 defines only one */
+	next_bool(&b); /* skips the colour space, of which VP8 defines only one */
 	*matrix = BT470BG;
-	*full = next_bool(
-		&b); /* the bit says that decoded values need no clamping; FFmpeg takes it for full range, and so does this function */
+	*full = next_bool(&b); /* this bit says that decoded values need no clamping; FFmpeg interprets it as full range, and so does this
+		      * function */
 	return true;
 }
 
@@ -88,7 +88,7 @@ bool stk__colour_of_vp8(const uint8_t *packet, size_t size, int *matrix, bool *f
 
 struct bits {
 	const uint8_t *from;
-	size_t size, at; /* size and position in bits */
+	size_t size, at; /* size and position, counted in bits */
 };
 
 static uint32_t next_bits(struct bits *b, int n)
@@ -114,7 +114,7 @@ bool stk__colour_of_vp9(const uint8_t *packet, size_t size, int *matrix, bool *f
 	if (next_bits(&b, 1) || next_bits(&b, 1) || (next_bits(&b, 2), next_bits(&b, 24)) != SYNC)
 		return false;
 	if (profile >= 2)
-		next_bits(&b, 1); /* skips the bit depth: 1 for 12 bits a sample, 0 for 10 */
+		next_bits(&b, 1); /* skips the bit depth: 1 stands for 12 bits per sample, 0 for 10 */
 	const uint32_t space = next_bits(&b, 3);
 	if (space == VP9_RGB)
 		return false;

@@ -5,12 +5,12 @@
 
 #include "media/convert.h"
 
-/* Computes the integers of a conversion matrix. matrix: its number in H.273; a stream that names none gets BT.601, as in FFmpeg's own conversion. Returns false
- * for colours that Stoker does not convert. */
+/* Computes the integers of a conversion matrix. matrix: its number in H.273; if the stream does not state one, BT.601 is used, as in FFmpeg's own
+ * conversion. Returns false for colours that Stoker does not convert. */
 bool stk__colour_matrix(int matrix, int bits, bool full, struct stk_yuv_matrix *out);
 
-/* Read the matrix's number and the range from the header of a key frame of VP8 or VP9, since NVIDIA's parser does not report them. Return false if the packet
- * is not a key frame in YUV, or its header is damaged. */
+/* Read the matrix's number and the range from the header of a key frame of VP8 or VP9, since NVIDIA's parser does not report them. Return false if the
+ * packet is not a key frame in YUV, or if its header is damaged. */
 bool stk__colour_of_vp8(const uint8_t *packet, size_t size, int *matrix, bool *full);
 bool stk__colour_of_vp9(const uint8_t *packet, size_t size, int *matrix, bool *full);
 

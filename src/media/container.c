@@ -10,7 +10,7 @@
 
 enum { BUFFER = 32 << 10 };
 
-/* Demuxers that read one file and open no other: no playlists, no picture sequences, no devices. */
+/* The demuxers that may be used. They read one file and open no other one: no playlists, no picture sequences, no devices. */
 static const char FORMATS[] =
 	"mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,h264,hevc,av1,obu,ivf,mpegvideo,m4v,flv,ogg,wav,w64,mp3,flac,aac,"
 	"aiff,au,caf";
@@ -21,12 +21,13 @@ struct stk_container {
 	AVIOContext *io;
 	AVFormatContext *format;
 	int64_t at;
-	int64_t budget; /* what reading may still cost, in bytes plus CALL for each call: a damaged file must not keep its reader busy for ever */
+	int64_t budget; /* how much more reading may cost, in bytes plus CALL for each call. It is limited so that a damaged file
+	                 * cannot keep its reader busy for ever */
 	int64_t packets;
 	int stream;
 	bool blank;
-	enum stk_status status; /* status of the last failed read of the input; FFmpeg's error codes cannot express it */
-	struct stk_error *err;  /* the caller's error, which the current call fills; nullable */
+	enum stk_status status; /* status of the last failed read of the input, which FFmpeg's error codes cannot express */
+	struct stk_error *err;  /* the caller's error, which the current call sets; may be NULL */
 };
 
 static int stop(struct stk_container *c, enum stk_status s)
@@ -37,9 +38,10 @@ static int stop(struct stk_container *c, enum stk_status s)
 
 static int read_bytes(void *user, uint8_t *to, int n)
 {
-	enum { CALL = 256 }; /* bytes that a call takes from the budget in addition to those that it reads */
+	enum { CALL = 256 }; /* number of bytes that each call costs in addition to those that it reads */
 	struct stk_container *c = user;
-	/* A file that was cut off may list packets after its end. That is found out when their frames are wanted, so here zeros stand for the missing bytes. */
+	/* A file that was cut off may list packets after its end. This is reported only when frames of these packets are wanted; here zeros are read instead
+	 * of the missing bytes. */
 	const int64_t left = c->blank ? n : c->in->size - c->at;
 	if (c->status)
 		return AVERROR_EXTERNAL;
@@ -74,7 +76,7 @@ static int64_t seek_bytes(void *user, int64_t offset, int whence)
 	return c->at = offset;
 }
 
-/* Refuses to open a second file: a media file must not make its reader open others. */
+/* Refuses to open another file, since a media file must not make its reader open others. */
 static int refuse_open(AVFormatContext *format, AVIOContext **out, const char *url, int flags, AVDictionary **options)
 {
 	(void)format, (void)out, (void)url, (void)flags, (void)options;
@@ -100,8 +102,8 @@ static void expect(const struct stk_container *c, int64_t offset, int64_t n)
 		c->in->expect(c->in->user, offset, n);
 }
 
-/* Returns whether an MP4 file lists all of its packets in its moov box, so that it has no fragments, whose lists lie between the packets. Announces to the
- * input that the demuxer will read the moov box. */
+/* Returns whether an MP4 file lists all packets in its moov box, so that it has no fragments, whose lists are between the packets. Announces to the input
+ * that the demuxer will read the moov box. */
 static bool is_listed(const struct stk_container *c)
 {
 	enum { MOST_BOXES = 1000, LAST = 16 << 20, SLACK = 4096 };
@@ -118,14 +120,14 @@ static bool is_listed(const struct stk_container *c)
 					is_box(head, "free") || is_box(head, "skip"))) ||
 			is_box(head, "moof"))
 			return false;
-		if (size == 0) /* the box reaches to the end of the file */
+		if (size == 0) /* the box extends to the end of the file */
 			return true;
 		if (size < 8 || size > INT64_MAX / 2)
 			return false;
 		if (is_box(head, "moov"))
 			expect(c, at, (int64_t)size + SLACK);
 		at += (int64_t)size;
-		if (is_box(head, "mdat")) /* a moov box probably follows */
+		if (is_box(head, "mdat")) /* the moov box probably follows */
 			expect(c, at, LAST);
 	}
 	return false;
@@ -165,8 +167,8 @@ static enum stk_status open_format(struct stk_container *c, struct stk_error *er
 	if (code < 0)
 		return failed(c, code, "this is not a file that Stoker reads as video or sound, or its header is damaged", err);
 	if (is_format(c, "mp4") ||
-		is_format(c,
-			"matroska")) /* the headers of these formats describe the streams completely, so FFmpeg need not parse packets for it */
+		is_format(c, "matroska")) /* the headers of these formats describe the streams completely, so FFmpeg does not have to parse
+			              * packets */
 		c->format->flags |= AVFMT_FLAG_NOPARSE | AVFMT_FLAG_NOFILLIN;
 	else if ((code = c->f->avformat_find_stream_info(c->format, NULL)) < 0)
 		return failed(c, code, "the streams of the file cannot be read", err);

@@ -8,9 +8,9 @@ struct stk_yuv_matrix stk__yuv_matrix(double red, double blue, bool full, int bi
 {
 	const double green = 1 - red - blue, one = 65536;
 	const double y = full ? one : one * 255 / 219,
-		     c = full ? one
-			      : one * 255 / 224; /* at 8 bits: by how much a step of luma, or of chroma, changes R, G or B, times 2^16 */
-	/* The largest code of full range is 2^bits - 1, which is not 255 times a power of two. */
+		     c = full ? one : one * 255 / 224; /* by how much a step of luma (or, in the second line, of chroma) changes R, G or B,
+			                          * times 2^16, for 8 bits */
+	/* In full range the largest value is 2^bits - 1, which is not 255 times a power of two. */
 	const double wide = full ? 255.0 * (1 << (bits - 8)) / ((1 << bits) - 1) : 1;
 	return (struct stk_yuv_matrix){
 		.luma = (int32_t)lrint(y * wide),
@@ -59,7 +59,7 @@ static inline uint8_t clip(int32_t v)
 	return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
 
-/* Defines a loop over a row. wide: the type of the sums, which need 32 bits for up to 12 bits a sample, and 64 for more. */
+/* Defines a loop over a row. wide: the type of sums, which needs 32 bits for up to 12 bits per sample, and 64 bits for more. */
 #define CONVERT_ROW(name, sample, wide)                                                                                                    \
 	static inline void name(const struct stk_yuv_matrix *m, int32_t bits, const sample *y, const sample *u, const sample *v,           \
 		int32_t width, int32_t sub, uint8_t *r, uint8_t *g, uint8_t *b, ptrdiff_t pixel)                                           \
@@ -85,13 +85,13 @@ CONVERT_ROW(row_u16_wide, uint16_t, int64_t)
 void stk__yuv_row(const struct stk_yuv_matrix *m, const uint8_t *y, const uint8_t *u, const uint8_t *v, int32_t width,
 	uint8_t *const out[3], ptrdiff_t pixel)
 {
-	if (pixel == 3) /* loops of their own, with constants */
+	if (pixel == 3) /* separate loops, in which `pixel` is a constant */
 		row_u8(m, 8, y, u, v, width, 1, out[0], out[1], out[2], 3);
 	else
 		row_u8(m, 8, y, u, v, width, 1, out[0], out[1], out[2], 1);
 }
 
-/* Converts pictures of 8 bits. The common cases get loops of their own, in which strides are constants. */
+/* Converts pictures of 8 bits. Common cases have separate loops, in which strides are constants. */
 static void convert_u8(const struct stk_picture *p, stk_yuv_row *row, const uint8_t *y, const uint8_t *u, const uint8_t *v, uint8_t *to[3],
 	ptrdiff_t pixel)
 {
@@ -105,7 +105,10 @@ static void convert_u8(const struct stk_picture *p, stk_yuv_row *row, const uint
 		row_u8(&p->matrix, 8, y, u, v, w, p->sub_x, to[0], to[1], to[2], pixel);
 }
 
-enum { CHUNK = 512 }; /* pixels whose samples are unpacked at a time; even, so that chroma pairs stay together */
+enum {
+	CHUNK = 512
+}; /* number of pixels whose samples are unpacked at a time; even, so that pixels that share a chroma sample stay
+                       * together */
 
 /* Unpacks samples x .. x + n - 1 of a row. */
 static void unpack(const struct stk_plane *plane, int32_t row, int32_t x, int32_t n, int32_t bits, uint16_t *out)
@@ -124,7 +127,7 @@ static void unpack(const struct stk_plane *plane, int32_t row, int32_t x, int32_
 	}
 }
 
-/* Scales a value of 0..most to 0..255, rounded to nearest. */
+/* Scales a value from 0..most to 0..255, rounded to nearest. */
 static inline uint8_t narrow(uint32_t v, uint32_t most)
 {
 	return (uint8_t)((v * 255 + most / 2) / most);
@@ -149,7 +152,7 @@ static void write_gray(const struct stk_picture *p, const uint16_t *y, int32_t n
 	}
 }
 
-/* Converts pixels x .. x + n - 1 of a row, of any format. */
+/* Converts pixels x .. x + n - 1 of a row, in any format. */
 static void convert_chunk(const struct stk_picture *p, int32_t row, int32_t x, int32_t n, uint8_t *to[3], ptrdiff_t pixel)
 {
 	uint16_t planes[3][CHUNK];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Converts rows of pictures with AVX2, 16 pixels at a time. Products of chroma are computed once for two pixels. */
+ * Converts rows of pictures with AVX2, 16 pixels at a time. The products with chroma are computed once for two pixels. */
 #include "media/convert.h"
 
 #include <immintrin.h>
@@ -16,7 +16,7 @@ static inline __m128i narrow(__m256i low, __m256i high)
 	return _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
 }
 
-/* Returns bytes k, k + 1, ... of R G B R G B ... for k = 16 * part. */
+/* Returns 16 bytes of the sequence R G B R G B and so on, from byte 16 * part on. */
 static inline __m128i interleave(__m128i r, __m128i g, __m128i b, int part)
 {
 	static const int8_t places[3][3][16] = {

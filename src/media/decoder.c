@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Decodes wanted frames on the calling thread with libavcodec. The time of each packet is set to the number of its frame. libavcodec copies that number to the
- * decoded frame, which identifies the frame even if the times in the file are wrong. */
+ * Decodes wanted frames on the calling thread with libavcodec. The time of each packet is replaced by the number of its frame. libavcodec copies it to the
+ * decoded frame, which is thus identified even if the times in the file are wrong. */
 #include "media/colour.h"
 #include "media/index.h"
 
@@ -17,29 +17,29 @@ struct stk_video_decoder {
 	struct stk_video_limits limits;
 	stk_yuv_row *yuv_row;
 	AVCodecContext *context;
-	uint64_t serial; /* hash of the context's parameters: stk_video_index.serial */
+	uint64_t serial; /* hash of the parameters of the context: stk_video_index.serial */
 	AVFrame *frame;
 	AVPacket *packet;
-	uint8_t *bytes; /* bytes of a packet */
+	uint8_t *bytes; /* memory for a packet */
 	size_t room;
-	/* The state of the context, from which the next call may continue without starting at a key packet. */
-	const struct stk_video_index *index; /* NULL: the context has no state to continue from */
-	int32_t first, next;                 /* packet at which decoding began, and the next one to send */
+	/* The state of the context, so that the next call can continue without beginning at a key packet. */
+	const struct stk_video_index *index; /* NULL: the next call cannot continue */
+	int32_t first, next;                 /* packet at which decoding began, and packet to send next */
 	int64_t latest;                      /* the largest frame number that libavcodec has returned */
 	struct stk_video_counters counters;
 };
 
-/* One call of stk__video_decode. */
+/* The state of one call of stk__video_decode. */
 struct decoding {
 	struct stk_video_decoder *d;
 	const struct stk_video_index *x;
 	const struct stk_media_input *in;
 	const struct stk_video_wanted *wanted;
-	int32_t done;          /* number of wanted frames of the segment that were written */
+	int32_t done;          /* number of wanted frames of the segment that have been written */
 	const int32_t *seen;   /* wanted frames of the segment */
-	int32_t count, number; /* number of frames in `seen`; index of the first of them in the call's list of frames */
+	int32_t count, number; /* number of frames in `seen`; index of its first frame in the call's list of frames */
 	bool *came;
-	int32_t damaged; /* the first packet that libavcodec refused; -1: none */
+	int32_t damaged; /* the first packet that libavcodec refused, or -1 */
 	int code;        /* libavcodec's error code for that packet */
 	struct stk_error *err;
 };
@@ -110,10 +110,10 @@ static enum stk_status open_context(struct stk_video_decoder *d, const struct st
 	if (!d->context || d->f.avcodec_parameters_to_context(d->context, x->parameters) < 0)
 		return no_memory(err);
 	d->context->thread_count = 1;
-	d->context->log_level_offset = 1000; /* suppresses messages, even if the process has asked FFmpeg for them */
+	d->context->log_level_offset = 1000; /* suppresses FFmpeg's messages, even if the process wants them */
 	d->context->max_pixels = d->limits.max_pixels > 0 ? d->limits.max_pixels : (int64_t)1 << 28;
 	d->context->flags |= d->limits.lenient ? AV_CODEC_FLAG_OUTPUT_CORRUPT : 0;
-	/* For H.264 EXPLODE is not needed, because its decoder marks pictures that it has repaired. It would also refuse intact pictures if references that
+	/* H.264 does not need EXPLODE, since its decoder marks pictures that it has repaired. EXPLODE would also refuse intact pictures if references that
 	 * they do not use are missing, as after the key frame of an open group. */
 	d->context->err_recognition = d->limits.lenient || x->parameters->codec_id == AV_CODEC_ID_H264 ? 0 : AV_EF_EXPLODE;
 	const int code = d->f.avcodec_open2(d->context, codec, NULL);
@@ -121,7 +121,7 @@ static enum stk_status open_context(struct stk_video_decoder *d, const struct st
 	return code < 0 ? stk__ffmpeg_fail(&d->f, code, "the decoder does not start", err) : STK_OK;
 }
 
-/* Prepares the context to begin at a key packet. */
+/* Prepares the context for decoding from a key packet on. */
 static enum stk_status begin_at(struct stk_video_decoder *d, const struct stk_video_index *x, int32_t packet, struct stk_error *err)
 {
 	if (!d->context || d->serial != x->serial) {
@@ -153,7 +153,7 @@ static bool is_full(const AVFrame *frame)
 	       f == AV_PIX_FMT_YUVJ440P || f == AV_PIX_FMT_YUVJ411P;
 }
 
-/* Describes a frame's planes. Returns NULL, or why it cannot be converted. */
+/* Describes a frame's planes. Returns NULL, or the reason why the frame cannot be converted. */
 static const char *describe(const struct stk_video_decoder *d, const AVFrame *frame, struct stk_picture *out)
 {
 	const AVPixFmtDescriptor *p = d->f.av_pix_fmt_desc_get(frame->format);
@@ -200,7 +200,7 @@ static enum stk_status deliver(struct decoding *n, int32_t k, const AVFrame *fra
 	return STK_OK;
 }
 
-/* Takes decoded frames from libavcodec and writes those that are wanted. Unless `lenient` is set, leaves out frames after a damaged packet, since they may
+/* Receives decoded frames from libavcodec and writes those that are wanted. Unless `lenient` is set, ignores frames after a damaged packet, since they may
  * refer to its picture. */
 static enum stk_status take_frames(struct decoding *n)
 {
@@ -276,7 +276,7 @@ static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t f
 	return STK_OK;
 }
 
-/* Returns the number of a packet's frame; -1 if it is not presented. */
+/* Returns the number of the frame that a packet contains, or -1 if its picture is not presented. */
 static int64_t frame_of(const struct stk_video_index *x, int32_t packet)
 {
 	const int64_t t = x->times[packet];
@@ -293,8 +293,8 @@ static int64_t frame_of(const struct stk_video_index *x, int32_t packet)
 	return low < x->table.frames && x->packet_of[low] == packet ? low : -1;
 }
 
-/* Sends packets up to `last`, and takes the decoded frames. Leaves out packets that follow the first one in the file and precede it in presentation, since
- * they refer to frames before it. */
+/* Sends the packets up to `last`, and receives the decoded frames. Skips packets that follow the first packet in the file but are presented before it, since
+ * they refer to earlier frames. */
 static enum stk_status send_up_to(struct decoding *n, int32_t last)
 {
 	struct stk_video_decoder *d = n->d;
@@ -318,18 +318,19 @@ static enum stk_status send_up_to(struct decoding *n, int32_t last)
 
 static enum stk_status drain(struct decoding *n)
 {
-	n->d->index = NULL; /* a drained decoder takes no further packets */
+	n->d->index = NULL; /* a decoder that has been drained accepts no further packets */
 	n->d->f.avcodec_send_packet(n->d->context, NULL);
 	return take_frames(n);
 }
 
-/* Decodes the segment's wanted frames with the packets from `first`, a key packet, to `last`. */
+/* Decodes the segment's wanted frames from packets `first`, a key packet, to `last`. */
 static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t last)
 {
 	struct stk_video_decoder *d = n->d;
 	const struct stk_video_index *x = n->x;
 	n->damaged = -1;
-	/* Continues if packet `first` was sent already and libavcodec has not yet returned any of the wanted frames: that costs less than a new start. */
+	/* Continues from the last call if packet `first` has been sent already and libavcodec has not returned any of the wanted frames yet: that costs less
+	 * than a new start. */
 	const bool on = d->index == x && d->first <= first && d->next > first && d->latest < n->seen[0];
 	enum stk_status s = on ? STK_OK : begin_at(d, x, first, n->err);
 	if (!s)
@@ -362,8 +363,8 @@ static enum stk_status refuse_missing(const struct decoding *n)
 	return refuse_frame(n, n->seen[k], STK_CORRUPT, why);
 }
 
-/* Decodes the segment. If libavcodec does not return a wanted frame although no packet was damaged, decoding begins again one key packet earlier, then two,
- * four and eight: some streams mark packets as key packets from which not all later frames can be decoded. */
+/* Decodes the segment. If no packet is damaged but libavcodec does not return a wanted frame, decodes again from one key packet earlier, then from two, four
+ * and eight: some streams mark packets as key packets from which not all later frames can be decoded. */
 static enum stk_status decode_segment(struct decoding *n, const struct stk_segment *segment)
 {
 	enum { MOST_BACK = 8 };
@@ -379,7 +380,7 @@ static enum stk_status decode_segment(struct decoding *n, const struct stk_segme
 	return refuse_missing(n);
 }
 
-/* Adds the number and time of the segment's first wanted frame to an error that names no frame. */
+/* Adds the number and time of the segment's first wanted frame to an error that does not name a frame yet. */
 static enum stk_status name_frame(const struct decoding *n, enum stk_status s)
 {
 	if (!n->err || s == STK_CANCELLED || strncmp(n->err->message, "frame ", 6) == 0)

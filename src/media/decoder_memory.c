@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Estimates the memory of libavcodec's decoders. It cannot be counted, because some decoders, such as libdav1d, do not allocate their frames with libavcodec's
- * functions. */
+ * Estimates how much memory libavcodec's decoders need. It cannot be counted, since some decoders, such as libdav1d, allocate their frames without
+ * libavcodec's functions. */
 #include "media/index.h"
 
 enum { MOST_REFERENCES = 16 };
 
-/* Returns the most frames that H.264 keeps, from the most macroblocks that a level allows (table A-1 of the standard). */
+/* Returns the maximum number of frames that an H.264 decoder keeps. It follows from the maximum number of macroblocks of a level (table A-1 of the
+ * standard). */
 static int32_t h264_references(int32_t level, int64_t macroblocks)
 {
 	static const struct {
@@ -20,7 +21,8 @@ static int32_t h264_references(int32_t level, int64_t macroblocks)
 	return MOST_REFERENCES;
 }
 
-/* Returns the most frames that HEVC keeps: 6 of the level's largest size, and more if frames are smaller (clause A.4.2 of the standard). */
+/* Returns the maximum number of frames that an HEVC decoder keeps: 6 of the level's largest size, and more if frames are smaller (clause A.4.2 of the
+ * standard). */
 static int32_t hevc_references(int32_t level, int64_t pixels)
 {
 	static const struct {
@@ -65,7 +67,7 @@ static int64_t bits_of(const struct stk_video_index *x)
 		const bool chroma = (c == 1 || c == 2) && !(d->flags & AV_PIX_FMT_FLAG_RGB);
 		bits += (d->comp[c].depth > 8 ? 64 : 32) >> (chroma ? d->log2_chroma_w + d->log2_chroma_h : 0);
 	}
-	return bits > 0 ? bits / 4 : 24; /* the format is not known if the packets were not read */
+	return bits > 0 ? bits / 4 : 24; /* the format is unknown if no packets were read */
 }
 
 size_t stk__video_decode_memory(const struct stk_video_index *x)
@@ -74,6 +76,6 @@ size_t stk__video_decode_memory(const struct stk_video_index *x)
 	const AVCodecParameters *p = x->parameters;
 	const size_t width = ((size_t)p->width + ALIGN - 1) / ALIGN * ALIGN, height = ((size_t)p->height + ALIGN - 1) / ALIGN * ALIGN;
 	const size_t frames = (size_t)references(p) + (size_t)p->video_delay +
-			      2; /* + 2 for the frame that is being decoded and the last one that was returned */
+			      2; /* 2 more: the frame that is being decoded, and the one that was returned last */
 	return OWN + width * height * (size_t)bits_of(x) / 8 * frames + (size_t)x->largest;
 }

@@ -18,7 +18,8 @@ struct library {
 	size_t count;
 };
 
-/* Opens a library, first by the name that it has in a wheel. NODELETE, because FFmpeg's dependencies register functions that run at the end of the process. */
+/* Opens a library; tries the name that it has in a wheel first. NODELETE, since libraries that FFmpeg depends on register functions that run at the end of
+ * the process. */
 static void *open_library(const char *name, const char *version)
 {
 	char file[64];
@@ -76,7 +77,7 @@ enum stk_status stk__ffmpeg_load(struct stk_ffmpeg *f, struct stk_error *err)
 	enum stk_status s = load_all(f, err);
 	if (s)
 		stk__ffmpeg_unload(f);
-	else if (f->av_log_get_level() == AV_LOG_INFO) /* FFmpeg's default, so the process has not chosen a level */
+	else if (f->av_log_get_level() == AV_LOG_INFO) /* this is FFmpeg's default, so the process has not chosen a level */
 		f->av_log_set_level(AV_LOG_QUIET);
 	return s;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loads FFmpeg's libraries at run time, so that a process that opens no video loads none of them. Only the versions whose headers this build has seen are
- * loaded, because their structs change from one version to the next. A wheel may contain its own libraries next to libstoker, under names that nothing else
- * in the process uses; otherwise the system's are used. */
+ * Loads FFmpeg's libraries at run time, so that a process that opens no video does not load them. Only versions whose headers were available to this build
+ * are loaded, since their structs change from version to version. A wheel may contain its own libraries next to libstoker, under names that no other part of
+ * the process uses; otherwise the system's libraries are used. */
 #ifndef STK_MEDIA_FFMPEG_H
 #define STK_MEDIA_FFMPEG_H
 
@@ -13,7 +13,7 @@
 #include <libavutil/display.h>
 #include <libavutil/pixdesc.h>
 
-/* The functions of FFmpeg that are used, listed by library: name, result, parameters. */
+/* The functions of FFmpeg that Stoker calls, by library: name, result, parameters. */
 #define STK_AVUTIL_FUNCTIONS(X)                                                                                                            \
 	X(av_malloc, void *, (size_t size))                                                                                                \
 	X(av_free, void, (void *p))                                                                                                        \
@@ -48,7 +48,7 @@
 			int64_t pts, int64_t dts, int64_t position))                                                                       \
 	X(av_parser_close, void, (AVCodecParserContext * parser))
 
-/* From FFmpeg 6.1 on, a stream's side data is in its parameters, and the older function finds none in a file that has only been opened. */
+/* From FFmpeg 6.1 on, a stream's side data is in its parameters. The older function then finds none if a file has only been opened. */
 #if LIBAVCODEC_VERSION_INT >= (60 << 16 | 30 << 8 | 100)
 #define STK_SIDE_DATA_IN_PARAMETERS 1
 #define STK_OLD_SIDE_DATA(X)
@@ -80,15 +80,15 @@ struct stk_ffmpeg {
 #undef STK_FFMPEG_SLOT
 };
 
-/* Loads the libraries. STK_UNSUPPORTED if they are not installed; the message says what to install. FFmpeg prints to standard error by default; the first
- * load turns that off, unless the process has already chosen another level. Any thread. */
+/* Loads the libraries. STK_UNSUPPORTED if they are not installed; the message says what to install. FFmpeg by default prints messages to standard error; the
+ * first load turns that off, unless the process has already chosen another level. Any thread. */
 STK_MUST_USE enum stk_status stk__ffmpeg_load(struct stk_ffmpeg *f, struct stk_error *err);
 void stk__ffmpeg_unload(struct stk_ffmpeg *f);
 
-/* Returns the side data of a stream, and its size; NULL if it has none of this type. */
+/* Returns the side data of this type of a stream, and its size; NULL if the stream has none. */
 const uint8_t *stk__ffmpeg_side_data(const struct stk_ffmpeg *f, const AVStream *stream, enum AVPacketSideDataType type, size_t *size);
 
-/* Fails with `what` and FFmpeg's text of the error. */
+/* Sets an error with the message "`what`: FFmpeg's text for the code", and returns its status. */
 STK_MUST_USE enum stk_status stk__ffmpeg_fail(const struct stk_ffmpeg *f, int code, const char *what, struct stk_error *err);
 
 #endif

@@ -26,7 +26,7 @@ static int by_time(const void *a, const void *b)
 	return x->pts != y->pts ? (x->pts > y->pts) - (x->pts < y->pts) : (x->packet > y->packet) - (x->packet < y->packet);
 }
 
-/* Lists the key packets and the times, which the plan needs. */
+/* Lists the key packets and the times of all packets, which planning needs. */
 static enum stk_status list_keys(struct stk_video_index *x, struct stk_error *err)
 {
 	const struct stk_packets *p = &x->packets;
@@ -62,13 +62,14 @@ static enum stk_status sort_frames(struct stk_video_index *x, int32_t n, struct 
 	return STK_OK;
 }
 
-/* Lists the frames in order of presentation. Most packets are only a few positions away from that order, so inserting each costs less than sorting all. */
+/* Lists the frames in order of presentation. Most packets are only a few positions away from that order, so inserting each into the list costs less than
+ * sorting. */
 static enum stk_status list_frames(struct stk_video_index *x, struct stk_error *err)
 {
-	enum { MOST_MOVES = 32 }; /* if inserting takes more moves than this for each frame on average, all frames are sorted instead */
+	enum { MOST_MOVES = 32 }; /* if inserting takes more moves per frame on average, the frames are sorted instead */
 	const struct stk_packets *p = &x->packets;
 	int32_t *frames = x->packet_of, n = 0;
-	int64_t earliest = INT64_MAX, moves = 0; /* earliest: time of the earliest key packet so far */
+	int64_t earliest = INT64_MAX, moves = 0; /* earliest: minimum time of the key packets so far */
 	bool begun = false, sorts = false;
 	for (int32_t i = 0; i < p->count; i++) {
 		const int64_t t = x->times[i];
@@ -76,7 +77,7 @@ static enum stk_status list_frames(struct stk_video_index *x, struct stk_error *
 			earliest = t < earliest ? t : earliest;
 			begun = true;
 		}
-		/* A frame can be decoded only from a key packet that follows it neither in decoding nor in presentation (stk__plan_key). */
+		/* A frame can only be decoded from a key packet that is before it both in the file and in presentation (stk__plan_key). */
 		if (p->v[i].flags & STK_PACKET_DROPPED || !begun || t < earliest)
 			continue;
 		int32_t k = n++;
@@ -91,13 +92,13 @@ static enum stk_status list_frames(struct stk_video_index *x, struct stk_error *
 
 /* ---- facts ---- */
 
-/* Returns the length of a vector. (hypot would make the library need glibc 2.35.) */
+/* Returns the length of a vector. (With hypot the library would need glibc 2.35.) */
 static double length(double x, double y)
 {
 	return sqrt(x * x + y * y);
 }
 
-/* Finds the angle by which the file asks to turn its frames clockwise. */
+/* Reads by which angle the file asks to rotate its frames clockwise. */
 static enum stk_status find_rotation(struct stk_video_index *x, const AVStream *stream, struct stk_error *err)
 {
 	size_t size = 0;
@@ -157,7 +158,7 @@ int32_t stk__video_shown(const struct stk_video_index *x, double seconds)
 	return low - 1;
 }
 
-/* Computes the facts that follow from the packets and the codec's parameters. */
+/* Computes the facts that follow from the packets and from the codec's parameters. */
 static void gather_facts(struct stk_video_index *x)
 {
 	struct stk_video_facts *f = &x->facts;
@@ -211,7 +212,7 @@ enum stk_status stk__video_index_finish(struct stk_video_index *x, struct stk_er
 	return STK_OK;
 }
 
-/* Gives the decoder the first key packet, so that it reads the size of the frames from it. */
+/* Decodes the first key packet, so that the decoder reads the size of the frames from it. */
 static enum stk_status decode_key(
 	const struct stk_video_index *x, const struct stk_media_input *in, AVCodecContext *context, struct stk_error *err)
 {
@@ -240,8 +241,8 @@ static enum stk_status decode_key(
 	return s;
 }
 
-/* Finds the size of MPEG-4's frames if the container does not give it: FFmpeg leaves it out for MP4, because only the codec's own headers are right there. For
- * other codecs a missing size means that the file is damaged. */
+/* Reads the size of MPEG-4's frames from the stream if the container does not state it. FFmpeg ignores the size in MP4 files, since for MPEG-4 only the
+ * codec's own headers are reliable. For other codecs a missing size means that the file is damaged. */
 static enum stk_status find_size(struct stk_video_index *x, const struct stk_media_input *in, struct stk_error *err)
 {
 	AVCodecParameters *p = x->parameters;

@@ -9,17 +9,17 @@
 struct stk_video_index {
 	struct stk_ffmpeg f;
 	struct stk_packets packets;
-	AVCodecParameters *parameters; /* its video_delay is the number of pictures that a decoder must hold back to return them in order */
+	AVCodecParameters *parameters; /* video_delay is the number of pictures that a decoder must keep back to return them in order */
 	struct stk_frame_table table;
 	int32_t *packet_of, *keys;
 	int64_t *times;
-	uint64_t serial; /* hash of the parameters: a decoder's context can decode all videos that have the same hash */
+	uint64_t serial; /* hash of the parameters: videos with the same hash can be decoded in one context, one after the other */
 	struct stk_video_facts facts;
-	int32_t largest; /* bytes of the largest packet */
-	bool listed;     /* the file's headers list its packets: the index was read without a trip over the file */
+	int32_t largest; /* size of the largest packet in bytes */
+	bool listed;     /* whether the file's headers list its packets, so that the index was made without reading the whole file */
 };
 
-/* Derives the rest of an index from its packets, its parameters, and the facts that only the file's headers hold: stream, rotation and container.
+/* Computes the rest of an index from its packets, its parameters, and the facts that are only in the file's headers: stream, rotation and container.
  * STK_CORRUPT: no frame can be decoded. */
 STK_MUST_USE enum stk_status stk__video_index_finish(struct stk_video_index *x, struct stk_error *err);
 

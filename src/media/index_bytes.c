@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Converts an index to bytes, which are kept in files, and back. The bytes are:
+ * Converts an index to bytes, which are stored in files, and back. The bytes are:
  *
  *   struct head
  *   the codec's extra data
- *   five columns, one value for each packet: time of presentation, duration, position, size, flags
- *   the bytes of packets that do not lie in one piece in the file
- *   XXH64 of everything before
+ *   five columns with one value per packet: time of presentation, duration, position, size, flags
+ *   the bytes of packets that are not contiguous in the file
+ *   XXH64 of all bytes before it
  *
- * A value of a column is the column's least value plus an unsigned number of as few bytes as all of its values need, lowest byte first. Times are differences
- * from the packet before, positions from the end of the packet before: an hour of video takes about 1 MB. */
+ * A value of a column is stored as its difference from the column's minimum, in as few bytes as the largest difference needs, lowest byte first. Times are
+ * first replaced by their differences from the previous packet's, positions by their differences from the previous packet's end. So an hour of video takes
+ * about 1 MB. */
 #include "media/index.h"
 
 #include "base/error.h"
@@ -25,12 +26,13 @@ static const char magic[8] = "STKVIDEO";
 
 struct column {
 	int64_t least;
-	int32_t width, unused; /* 0, 1, 2, 4 or 8 bytes */
+	int32_t width, unused; /* size of a value: 0, 1, 2, 4 or 8 bytes */
 };
 
 struct head {
 	char magic[8];
-	uint32_t version, avformat, avcodec; /* an index of other versions is not used, since they may read the file differently */
+	uint32_t version, avformat, avcodec; /* an index that other versions have made is not used, since they may read the file
+	                                      * differently */
 	int32_t stream, rotation, listed;
 	int32_t count, tb_num, tb_den, reorder;
 	int64_t kept;
@@ -49,7 +51,7 @@ bool stk__video_index_is_costly(const struct stk_video_index *x, int64_t file_si
 
 /* ---- columns ---- */
 
-/* Subtracts with wrap-around, so that extreme times of damaged files cause no undefined behaviour. */
+/* Subtracts with wrap-around, so that extreme times in damaged files do not cause undefined behaviour. */
 static int64_t minus(int64_t a, int64_t b)
 {
 	return (int64_t)((uint64_t)a - (uint64_t)b);
@@ -94,7 +96,7 @@ static void put_column(const struct stk_packets *p, int column, const struct col
 	for (int32_t i = 0; i < p->count && c->width; i++) {
 		const uint64_t v = (uint64_t)value_of(p, column, i) - (uint64_t)c->least;
 		memcpy(to + (size_t)i * (size_t)c->width, &v,
-			(size_t)c->width); /* copies the lowest bytes of v: the library is built only for little-endian machines */
+			(size_t)c->width); /* copies the lowest bytes of v; the library is only built for little-endian machines */
 	}
 }
 
@@ -106,7 +108,7 @@ static void put_column(const struct stk_packets *p, int column, const struct col
 	}                                                                                                                                  \
 	break
 
-/* Reads values first .. first + n - 1. */
+/* Reads values first .. first + n - 1 of a column. */
 static void take_values(const struct column *c, const uint8_t *from, int32_t first, int32_t n, int64_t *out)
 {
 	from += (size_t)first * (size_t)c->width;
@@ -216,7 +218,7 @@ static bool is_sound(const struct stk_ffmpeg *f, const struct head *h, size_t si
 		const int32_t w = h->columns[c].width;
 		good = good && (w == 0 || w == 1 || w == 2 || w == 4 || w == 8);
 	}
-	/* A column whose values are all equal takes no bytes, so the size of the data does not limit the number of packets. */
+	/* A column whose values are all equal has no bytes, so the size of the data does not limit the number of packets. */
 	good = good && (h->count <= MOST_WITHOUT_BYTES || column_bytes(h) >= (size_t)h->count);
 	return good && size == sizeof *h + (size_t)h->extradata_size + column_bytes(h) + (size_t)h->kept + HASH;
 }
@@ -256,7 +258,7 @@ static enum stk_status take_parameters(struct stk_video_index *x, const struct h
 	return STK_OK;
 }
 
-/* Fills the packets. Returns false if a value is out of its range. */
+/* Reads the packets. Returns false if a value is out of range. */
 static bool take_packets(struct stk_packets *p, const struct head *h, const uint8_t *from)
 {
 	const uint8_t *columns[COLUMNS];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Replaces the other files of this folder in builds without FFmpeg's headers: opening any video fails with STK_UNSUPPORTED. */
+ * Replaces the other files of this folder in builds without FFmpeg's headers. Opening any video fails with STK_UNSUPPORTED. */
 #include "base/error.h"
 #include "media/video_gpu.h"
 

@@ -11,19 +11,21 @@
 #include <unistd.h>
 
 enum {
-	OUTPUTS = 4, /* limit of the pictures that are mapped at the same time */
-	EXTRA = 6,   /* surfaces in addition to those that the stream's references need */
+	OUTPUTS = 4, /* maximum number of pictures that are mapped at the same time */
+	EXTRA = 6,   /* number of surfaces in addition to those that the stream's references need */
 	MOST_SURFACES = 64,
-	MOST_PENDING = 5, /* wanted pictures that may wait to be taken while the engine works on the next packets */
-	LEAST_KEPT = 8,   /* number of idle sessions that are kept at least; if more were in use at the same time, that many are kept */
-	SIZE_STEP = 256   /* sessions are made for sizes rounded up to this, so that videos of similar sizes share them */
+	MOST_PENDING = 5, /* maximum number of wanted pictures that wait to be taken while the engine processes the next packets */
+	LEAST_KEPT = 8,   /* minimum number of idle sessions that are kept; if more were in use at the same time, as many as that are
+	                   * kept */
+	SIZE_STEP = 256   /* sizes of sessions are rounded up to multiples of this, so that videos of similar sizes can share them */
 };
 
 /* A surface of a session. */
 struct surface {
-	int32_t packet; /* the packet from which the surface's picture was decoded; -1: the surface has no picture */
-	int32_t number; /* if the picture is wanted and was not taken yet, the caller's number for it; else STK_NVDEC_UNWANTED */
-	bool unchecked; /* it was not asked yet whether the engine has found errors in the picture */
+	int32_t packet; /* the packet from which the surface's picture was decoded; -1: it has no picture */
+	int32_t number; /* the caller's number for the picture if that is wanted and has not been taken yet, otherwise
+	                 * STK_NVDEC_UNWANTED */
+	bool unchecked; /* it has not been checked whether the engine found errors in the picture */
 };
 
 struct stk_nvdec_session {
@@ -31,7 +33,7 @@ struct stk_nvdec_session {
 	struct stk_nvdec *nvdec;
 	enum stk_cuvid_codec codec;
 	void *parser, *decoder;
-	struct stk_cuvid_create made; /* parameters with which the decoder was made */
+	struct stk_cuvid_create made; /* the parameters with which the decoder was created */
 	struct stk_cuvid_format format;
 	struct stk_nvdec_run run;
 	struct surface surfaces[MOST_SURFACES];
@@ -40,13 +42,13 @@ struct stk_nvdec_session {
 		stk_gpu_event done;
 	} mapped[OUTPUTS];
 	uint64_t maps, unmaps;
-	int32_t pending[MOST_SURFACES]; /* surfaces with wanted pictures that were not taken yet, in the order of decoding */
+	int32_t pending[MOST_SURFACES]; /* surfaces with wanted pictures that have not been taken yet, in the order of decoding */
 	int32_t n_pending, packets;
-	/* These describe the packet that is being parsed. */
+	/* These members describe the packet that is being parsed. */
 	int32_t decoded, shown; /* surface of the packet's last picture, and of the picture that it shows; -1: none */
-	bool skip, dirty;       /* dirty: packets were sent since the last end of stream */
-	bool broken;            /* a call of the decoder failed */
-	enum stk_status status; /* failure of a callback of the parser, which cannot return a status */
+	bool skip, dirty;       /* dirty: packets have been sent since the last end of stream */
+	bool broken;            /* a call of the decoder has failed */
+	enum stk_status status; /* the failure of a callback of the parser, since callbacks cannot return it */
 	struct stk_error *err;
 };
 
@@ -55,10 +57,10 @@ struct stk_nvdec {
 	struct stk_gpu *gpu;
 	struct stk_gpu_device *dev;
 	struct stk_cuvid cuvid;
-	struct stk_error missing; /* why NVIDIA's decoder library could not be loaded */
+	struct stk_error missing; /* the reason why NVIDIA's decoder library could not be loaded */
 	stk_gpu_kernel to_rgb;
 	pthread_mutex_t lock;           /* guards all members below */
-	struct stk_nvdec_session *idle; /* list of idle sessions, the most recently used one first */
+	struct stk_nvdec_session *idle; /* list of idle sessions; the one that was used last is first */
 	int n_idle, in_use, most_in_use;
 	char why[200];
 };
@@ -108,7 +110,7 @@ void stk__nvdec_close(struct stk_nvdec *n)
 {
 	if (!n || atomic_fetch_sub(&n->refs, 1) > 1)
 		return;
-	if (n->idle && !stk__gpu_enter(n->dev, NULL)) { /* entering fails in a forked child, which must leave the sessions to its parent */
+	if (n->idle && !stk__gpu_enter(n->dev, NULL)) { /* fails in a forked child, which must leave the sessions to its parent */
 		while (n->idle)
 			destroy(remove_idle(n, -1, 0, 0));
 		stk__gpu_leave(n->dev);
@@ -172,7 +174,7 @@ enum stk_status stk__nvdec_to_rgb(
 
 /* ---- pictures ---- */
 
-/* Marks the session as broken after a failed call of the decoder, and returns STK_UNSUPPORTED, so that the cores decode the stream. */
+/* Marks the session as broken after a call of the decoder has failed. Returns STK_UNSUPPORTED, so that the cores decode the stream. */
 static enum stk_status failed(struct stk_nvdec_session *s, const char *what, int result, struct stk_error *err)
 {
 	s->broken = true;
@@ -184,7 +186,7 @@ static enum stk_status check_surface(struct stk_nvdec_session *s, int32_t surfac
 	enum { NAP = 50 }; /* microseconds */
 	struct stk_cuvid_status verdict = {0};
 	s->surfaces[surface].unchecked = false;
-	/* The engine reports errors only for H.264 and HEVC; for other codecs the call fails, which ends the loop. */
+	/* The engine reports errors only for H.264 and HEVC. For other codecs the call fails, which ends the loop. */
 	while (s->nvdec->cuvid.cuvidGetDecodeStatus(s->decoder, surface, &verdict) == 0 && verdict.status == CUVID_STATUS_IN_PROGRESS)
 		usleep(NAP);
 	if (verdict.status == CUVID_STATUS_ERROR || verdict.status == CUVID_STATUS_CONCEALED)
@@ -192,7 +194,7 @@ static enum stk_status check_surface(struct stk_nvdec_session *s, int32_t surfac
 	return STK_OK;
 }
 
-/* Checks whether the engine has found errors in the pictures of the packets up to this one. */
+/* Checks whether the engine found errors in the pictures of the packets up to this one. */
 static enum stk_status check_up_to(struct stk_nvdec_session *s, int32_t packet, struct stk_error *err)
 {
 	enum stk_status status = STK_OK;
@@ -255,7 +257,7 @@ static enum stk_status take_surface(struct stk_nvdec_session *s, int32_t surface
 	return status ? status : recorded;
 }
 
-/* Removes an entry of `pending`, and returns its surface. */
+/* Removes entry i of `pending`, and returns its surface. */
 static int32_t remove_pending(struct stk_nvdec_session *s, int32_t i)
 {
 	const int32_t surface = s->pending[i];
@@ -305,7 +307,7 @@ static unsigned long round_up(unsigned long n, unsigned long to)
 	return (n + to - 1) / to * to;
 }
 
-/* Chooses the decoder's parameters. The whole coded picture is mapped, without scaling; the conversion to RGB crops it. */
+/* Chooses the decoder's parameters. The whole coded picture is mapped without scaling; the conversion to RGB crops it. */
 static struct stk_cuvid_create plan_decoder(const struct stk_cuvid_format *f, int surface_format)
 {
 	const unsigned long width = round_up(f->coded_width, 2), height = round_up(f->coded_height, 2);
@@ -341,7 +343,7 @@ static enum stk_status reconfigure(struct stk_nvdec_session *s, const struct stk
 	return STK_OK;
 }
 
-/* Makes a decoder for a format, or changes the session's decoder to it. */
+/* Creates a decoder for the format, or changes the session's decoder to it. */
 static enum stk_status prepare(struct stk_nvdec_session *s, const struct stk_cuvid_format *f, struct stk_error *err)
 {
 	const bool wide = f->luma_minus_8 > 0, planar = f->chroma == CUVID_444;
@@ -371,7 +373,7 @@ static enum stk_status prepare(struct stk_nvdec_session *s, const struct stk_cuv
 static int on_sequence(void *user, struct stk_cuvid_format *format)
 {
 	struct stk_nvdec_session *s = user;
-	/* Pictures of the old format must be taken before the decoder changes. */
+	/* Pictures in the old format must be taken before the decoder changes. */
 	while (s->n_pending && !s->status)
 		s->status = take_oldest(s, s->err);
 	while (s->unmaps < s->maps && !s->status)
@@ -410,7 +412,7 @@ static int on_decode(void *user, struct stk_cuvid_picture *picture)
 	return !s->status;
 }
 
-/* In codecs without reordering, each packet shows one picture, which may have been decoded from an earlier packet. */
+/* Called for each picture to show. In codecs without reordering, each packet shows one picture, which may have been decoded from an earlier packet. */
 static int on_show(void *user, struct stk_cuvid_shown *shown)
 {
 	struct stk_nvdec_session *s = user;
@@ -457,7 +459,7 @@ static enum stk_status make(struct stk_nvdec *n, enum stk_cuvid_codec codec, str
 	return status;
 }
 
-/* Removes an idle session from the list and returns it: one for this codec, preferably of this size; with codec -1, the least recently used one. */
+/* Removes an idle session from the list and returns it: one for this codec, if possible of this size; if codec is -1, the one that has been idle longest. */
 static struct stk_nvdec_session *remove_idle(struct stk_nvdec *n, int codec, int32_t width, int32_t height)
 {
 	struct stk_nvdec_session **best = NULL, **p;
@@ -549,7 +551,7 @@ enum stk_status stk__nvdec_begin(
 {
 	enum stk_status status = STK_OK;
 	s->run = *run;
-	forget_surfaces(s); /* the pictures of the previous run are not wanted any more */
+	forget_surfaces(s); /* pictures of the previous run are no longer wanted */
 	if (s->dirty)
 		status = parse(s, &(struct stk_cuvid_packet){.flags = CUVID_PACKET_END_OF_STREAM}, err);
 	forget_surfaces(s);
@@ -581,7 +583,8 @@ enum stk_status stk__nvdec_send(
 		s->surfaces[surface].packet = packet;
 	if (number == STK_NVDEC_UNWANTED)
 		return STK_OK;
-	if (s->surfaces[surface].number != STK_NVDEC_UNWANTED) /* the packet shows a picture again that is wanted and was not taken yet */
+	if (s->surfaces[surface].number != STK_NVDEC_UNWANTED) /* the packet shows a picture again that is wanted and has not been
+	                                                        * taken yet */
 		return take_surface(s, surface, number, err);
 	s->surfaces[surface].number = number;
 	s->pending[s->n_pending++] = surface;

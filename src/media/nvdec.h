@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sessions of NVIDIA's video decoder. A session turns packets into pictures in GPU memory, on one of the GPU's engines. Making one takes 40 ms, and destroying
- * it 150 ms, so they are kept and used again for other videos of the same codec.
+ * Sessions of NVIDIA's video decoder. A session turns packets into pictures in GPU memory, on one of the GPU's engines. Creating a session takes 40 ms and
+ * destroying it 150 ms, so sessions are kept and reused for other videos of the same codec.
  *
- * Threads: a session serves one thread at a time, between stk__gpu_enter and stk__gpu_leave of its device. Other functions: any thread. */
+ * Threads: one thread at a time may use a session, between stk__gpu_enter and stk__gpu_leave of its device. Any thread may call the other functions. */
 #ifndef STK_MEDIA_NVDEC_H
 #define STK_MEDIA_NVDEC_H
 
@@ -14,66 +14,67 @@
 /* The decoder of one GPU, with its idle sessions. */
 struct stk_nvdec;
 
-/* Opens the decoder of GPU number `ordinal`. Fails as stk__gpu_device_open does. A driver without a video decoder is no failure here, but in
- * stk__nvdec_take. */
+/* Opens the decoder of GPU number `ordinal`. Fails as stk__gpu_device_open does. If the driver has no video decoder, this succeeds, and stk__nvdec_take
+ * fails. */
 STK_MUST_USE enum stk_status stk__nvdec_open(int32_t ordinal, struct stk_nvdec **out, struct stk_error *err);
 struct stk_nvdec *stk__nvdec_ref(struct stk_nvdec *n); /* adds a reference, and returns `n` */
 void stk__nvdec_close(struct stk_nvdec
-		*n); /* drops a reference; takes NULL. All sessions must have been given back before the last reference is dropped. */
+		*n); /* drops a reference; accepts NULL. All sessions must have been given back before the last reference is dropped. */
 struct stk_gpu_device *stk__nvdec_device(const struct stk_nvdec *n);
-/* Stores the reason why frames were decoded on the cores. stk__nvdec_why copies the latest reason; "" if all frames were decoded on the GPU. Any thread. */
+/* note stores the reason why frames were decoded on the cores. why copies the latest such reason, or "" if all frames were decoded on the GPU. Any thread. */
 void stk__nvdec_note(struct stk_nvdec *n, const char *why);
 void stk__nvdec_why(struct stk_nvdec *n, char *out, size_t size);
 
-/* Queues the conversion of a picture in GPU memory to an image whose `data` is a device address. Inside stk__gpu_enter. */
+/* Queues the conversion of a picture in GPU memory to an image, whose `data` is a device address. Call inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__nvdec_to_rgb(
 	struct stk_nvdec *n, const struct stk_picture *p, const struct stk_image *to, stk_gpu_stream stream, struct stk_error *err);
 
 struct stk_nvdec_session;
-enum { STK_NVDEC_MORE_SURFACES = 10 }; /* surfaces that a session has in addition to those that a stream's references need */
+enum { STK_NVDEC_MORE_SURFACES = 10 }; /* number of surfaces of a session in addition to those that a stream's references need */
 
-/* Takes a session for streams of a codec, preferably one that has decoded pictures of that size. STK_UNSUPPORTED: the driver has no video decoder,
- * or STK_NVDEC_SESSIONS are in use. */
+/* Takes a session for streams of a codec, if possible one that has decoded pictures of this size. STK_UNSUPPORTED: the driver has no video decoder, or
+ * STK_NVDEC_SESSIONS sessions are in use. */
 enum { STK_NVDEC_SESSIONS = 64 };
 STK_MUST_USE enum stk_status stk__nvdec_take(struct stk_nvdec *n, enum stk_cuvid_codec codec, int32_t width, int32_t height,
 	struct stk_nvdec_session **out, struct stk_error *err);
-/* Returns a session for use with other videos. Call stk__nvdec_take_below before. A broken session is destroyed. Takes NULL. */
+/* Gives a session back, for use with other videos. Call stk__nvdec_take_below first. A broken session is destroyed. Accepts NULL. */
 void stk__nvdec_give(struct stk_nvdec *n, struct stk_nvdec_session *s);
-/* Returns whether a call of NVIDIA's library has failed for a reason that does not lie in the stream. */
+/* Returns whether a call of NVIDIA's library has failed for a reason other than the stream. */
 bool stk__nvdec_broken(const struct stk_nvdec_session *s);
 
-/* A run decodes packets from a key packet on. This says where its pictures go. */
+/* The destination of a run's pictures. A run decodes packets, from a key packet on. */
 struct stk_nvdec_run {
-	/* Called once for each wanted picture, with the number that stk__nvdec_send got, in the order of decoding. The planes are device addresses, for work that is
-	 * queued on `stream` during the call; `matrix` is not set. An error ends the run, and the function of this header that is running returns it. */
+	/* Called once for each wanted picture, with the number that was passed to stk__nvdec_send, in the order of decoding. The planes are device
+	 * addresses, which are valid for work that is queued on `stream` during the call; `matrix` is not set. If it returns an error, the run ends, and the
+	 * function of this header that is running returns the error. */
 	enum stk_status (*take)(void *user, int32_t number, const struct stk_picture *picture, struct stk_error *err);
 	void *user;
 	stk_gpu_stream stream;
 };
 enum { STK_NVDEC_UNWANTED = -1 };
 
-/* The functions below return STK_UNSUPPORTED if the engine cannot decode the stream, and STK_CORRUPT if it found damage. The caller then decodes on the cores,
- * which decide whether the file is damaged. Pictures that were taken before the error are intact. */
+/* The functions below return STK_UNSUPPORTED if the engine cannot decode the stream, and STK_CORRUPT if it found damage. The caller then decodes on the
+ * cores, which decide whether the file is damaged. Pictures that were taken before the error are intact. */
 
-/* Starts at a key packet. head: parameter sets that precede it; may be empty. */
+/* Begins a run at a key packet. head: the parameter sets that precede the packet; may be empty. */
 STK_MUST_USE enum stk_status stk__nvdec_begin(
 	struct stk_nvdec_session *s, const struct stk_nvdec_run *run, const uint8_t *head, size_t size, struct stk_error *err);
-/* Continues a run with the next packets. */
+/* Continues a run with the next packets. run: replaces the destination of its pictures. */
 void stk__nvdec_continue(struct stk_nvdec_session *s, const struct stk_nvdec_run *run);
-/* Decodes a packet that contains one picture that is shown. number: the caller's number for the picture, or STK_NVDEC_UNWANTED. skip: the picture need not be
- * decoded, because no other refers to it. hidden: the packet contains no picture that is shown. */
+/* Decodes a packet that contains one picture to show. number: the caller's number for the picture, or STK_NVDEC_UNWANTED. skip: the picture need not be
+ * decoded, since no other picture refers to it. hidden: the packet contains no picture to show. */
 STK_MUST_USE enum stk_status stk__nvdec_send(
 	struct stk_nvdec_session *s, const uint8_t *data, size_t size, int32_t number, bool skip, bool hidden, struct stk_error *err);
-/* Passes the picture of an earlier packet to run->take if a surface still contains it, and sets *held to whether one does. packet: index among the packets sent
+/* Passes the picture of an earlier packet to run->take if a surface still contains it. *held: set to whether one does. packet: index among the packets sent
  * since stk__nvdec_begin. */
 STK_MUST_USE enum stk_status stk__nvdec_take_held(
 	struct stk_nvdec_session *s, int32_t packet, int32_t number, bool *held, struct stk_error *err);
 bool stk__nvdec_holds(const struct stk_nvdec_session *s, int32_t packet);
-/* Changes the number of a picture of an earlier packet that is wanted and was not taken yet; STK_NVDEC_UNWANTED: it will not be taken. Returns false if there
- * is no such picture. */
+/* Changes the number of an earlier packet's picture that is wanted and has not been taken yet; STK_NVDEC_UNWANTED: it will not be taken. Returns false if
+ * there is no such picture. */
 bool stk__nvdec_renumber(struct stk_nvdec_session *s, int32_t packet, int32_t number);
-/* Passes the pictures with numbers below `limit` to run->take, and waits for the work on all pictures that were taken. The engine continues to decode the
- * others. */
+/* Passes the pictures with numbers below `limit` to run->take, and waits for the work that was queued for all pictures taken so far. Meanwhile the engine
+ * continues to decode the others. */
 STK_MUST_USE enum stk_status stk__nvdec_take_below(struct stk_nvdec_session *s, int32_t limit, struct stk_error *err);
 
 /* Returns the format of the run's stream; valid after its first packet. */

@@ -17,12 +17,12 @@ struct listing {
 	const struct stk_media_input *in;
 	const AVCodecParameters *parameters;
 	struct stk_packets *out;
-	/* Finds the order in which pictures are presented, if the file stores no times. */
+	/* The parser, which finds the order in which pictures are presented if the file stores no times. */
 	AVCodecParserContext *parser;
 	AVCodecContext *context;
-	int32_t *picture; /* [packet]: picture order count, which starts at 0 at most key packets; for MPEG see order_mpeg */
+	int32_t *picture; /* [packet]: picture order count, which is 0 at most key packets; for MPEG see order_mpeg */
 	int64_t *dts;
-	uint8_t *compare; /* buffer for bytes of the file, which are compared with those of a packet */
+	uint8_t *compare; /* memory for bytes of the file, which are compared with those of a packet */
 	size_t compare_room;
 	bool untimed;
 };
@@ -50,7 +50,7 @@ static enum stk_status grow(struct listing *l, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Keeps a copy of the bytes of a packet that is not contiguous in the file. */
+/* Stores a copy of the bytes of a packet that is not contiguous in the file. */
 static enum stk_status keep_copy(struct stk_packets *p, struct stk_packet *packet, const uint8_t *data, struct stk_error *err)
 {
 	const size_t size = (size_t)packet->size;
@@ -74,8 +74,8 @@ static enum stk_status keep_copy(struct stk_packets *p, struct stk_packet *packe
 	return STK_OK;
 }
 
-/* Finds the packet's bytes in the file: the demuxer reports only the offset of the header that precedes them. If they are not contiguous in the file, keeps a
- * copy of them. */
+/* Finds the offset of the packet's bytes in the file; the demuxer only reports the offset of the header that precedes them. If they are not contiguous in
+ * the file, stores a copy of them. */
 static enum stk_status locate(struct listing *l, struct stk_packet *packet, const AVPacket *got, struct stk_error *err)
 {
 	enum { MOST_HEADER = 64 };
@@ -107,20 +107,20 @@ static enum stk_status locate(struct listing *l, struct stk_packet *packet, cons
 	return keep_copy(l->out, packet, got->data, err);
 }
 
-/* Returns whether the packet holds a frame that is decoded and not shown. */
+/* Returns whether the packet contains a frame that is decoded but not shown. */
 static bool is_hidden(const struct listing *l, const AVPacket *packet)
 {
 	return l->parameters->codec_id == AV_CODEC_ID_VP8 && packet->size > 0 && !(packet->data[0] & 0x10);
 }
 
-/* Returns whether the codec presents a bidirectional picture as soon as it is decoded, and any other picture when the next picture that is not bidirectional
- * is decoded. */
+/* Returns whether the codec presents a bidirectional picture as soon as it has been decoded, and any other picture when the next picture that is not
+ * bidirectional has been decoded. */
 static bool is_mpeg(enum AVCodecID id)
 {
 	return id == AV_CODEC_ID_MPEG4 || id == AV_CODEC_ID_MPEG1VIDEO || id == AV_CODEC_ID_MPEG2VIDEO;
 }
 
-/* Asks the parser for the picture order count, or for the picture's kind. */
+/* Parses the packet to find its picture order count or, for MPEG, the type of its picture. */
 static void parse(struct listing *l, const AVPacket *packet, struct stk_packet *out, int32_t *picture)
 {
 	uint8_t *unit;
@@ -143,7 +143,7 @@ static bool is_encrypted(const AVPacket *packet)
 	return false;
 }
 
-/* Returns whether the demuxer attaches new decoder parameters to the packet, which its own bytes do not contain. */
+/* Returns whether the demuxer attaches new decoder parameters to the packet, which the packet's own bytes do not contain. */
 static bool changes_parameters(const struct listing *l, const AVPacket *packet)
 {
 	for (int i = 0; i < packet->side_data_elems; i++) {
@@ -155,7 +155,7 @@ static bool changes_parameters(const struct listing *l, const AVPacket *packet)
 	return false;
 }
 
-/* Returns whether a time is so small that differences of two times cannot overflow. */
+/* Returns whether a time is so small that the difference of two such times cannot overflow. */
 static bool is_time(int64_t t)
 {
 	return t == AV_NOPTS_VALUE || (t >= -STK_MOST_TIME && t <= STK_MOST_TIME);
@@ -194,7 +194,7 @@ static enum stk_status add(struct listing *l, const AVPacket *got, struct stk_er
 	return s;
 }
 
-/* ---- streams whose file holds no times of presentation ---- */
+/* ---- files that store no times of presentation ---- */
 
 struct picture {
 	int32_t order, packet;
@@ -212,7 +212,7 @@ static int by_time(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Replaces the kind of each picture (1: bidirectional) by its position in the order of presentation. */
+/* Replaces the type of each picture (1: bidirectional) by its position in the order of presentation. */
 static void order_mpeg(int32_t *picture, int32_t count)
 {
 	for (int32_t i = count - 1, next = count; i >= 0; i--) {
@@ -222,8 +222,8 @@ static void order_mpeg(int32_t *picture, int32_t count)
 	}
 }
 
-/* Gives the packets times: the pictures between two key frames are presented in the order of their picture order counts, each at the next of the times at
- * which packets are decoded; if these are missing too, at the stream's frame rate. */
+/* Assigns times of presentation. The pictures between two key frames are presented in the order of their picture order counts, at the times at which packets
+ * are decoded; if the file does not store these either, at the stream's frame rate. */
 static enum stk_status make_times(struct listing *l, AVRational rate, struct stk_error *err)
 {
 	struct stk_packets *p = l->out;
@@ -262,7 +262,7 @@ static enum stk_status make_times(struct listing *l, AVRational rate, struct stk
 
 /* ---- the list ---- */
 
-/* Makes a parser for codecs that reorder pictures, if the file may lack times of presentation. */
+/* Creates a parser for codecs that reorder pictures, if the file may not store times of presentation. */
 static void prepare_parser(struct listing *l)
 {
 	const enum AVCodecID id = l->parameters->codec_id;
@@ -289,10 +289,10 @@ static enum stk_status read_all(struct listing *l, struct stk_error *err)
 	return s == STK_END ? STK_OK : s;
 }
 
-/* Finds how many packets a decoder must hold back: the most that come before a packet and are presented after it. */
+/* Computes how many packets a decoder must keep back: the maximum number of packets that precede a packet in the file and are presented after it. */
 static void find_reorder(struct stk_packets *p)
 {
-	enum { MOST = 16 }; /* most packets that H.264 and HEVC allow a decoder to hold back */
+	enum { MOST = 16 }; /* maximum number of packets that H.264 and HEVC allow a decoder to keep back */
 	int64_t late[MOST]; /* the latest times of presentation so far, in descending order */
 	int n = 0;
 	for (int32_t i = 0; i < p->count; i++) {
@@ -310,7 +310,7 @@ static void find_reorder(struct stk_packets *p)
 	}
 }
 
-/* Shrinks the list's memory to its size, since readers keep the lists of all their files. */
+/* Shrinks the list's memory to what is used, since readers keep the lists of all their files. */
 static void shrink(struct stk_packets *p)
 {
 	struct stk_packet *v = p->count ? stk__realloc(p->v, (size_t)p->count * sizeof *v) : NULL;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The packets of one stream of a media file, in the order of the file, which is the order of decoding: when each is presented, and at which offset of the file
- * its bytes lie. The list replaces the demuxer: a packet is read by its byte range. */
+ * The packets of one stream of a media file, in the order of the file, which is the order of decoding. For each packet the list has the time of presentation
+ * and the offset of its bytes in the file, so the demuxer is no longer needed: packets are read by their byte ranges. */
 #ifndef STK_MEDIA_PACKETS_H
 #define STK_MEDIA_PACKETS_H
 
 #include "media/container.h"
 
 #define STK_NO_TIME INT64_MIN
-#define STK_MOST_TIME ((int64_t)1 << 61) /* the largest time of a packet, in time bases, before and after 0 */
+#define STK_MOST_TIME ((int64_t)1 << 61) /* the largest time of a packet, in time bases; -STK_MOST_TIME is the smallest */
 
 enum stk_packet_flags {
-	STK_PACKET_KEY = 1,     /* decoding can begin here */
-	STK_PACKET_DROPPED = 2, /* decoded, and not presented: outside of the edit list, or a hidden frame */
-	STK_PACKET_KEPT = 4,    /* its bytes are not contiguous in the file: `position` is an offset in `kept`, where a copy is */
+	STK_PACKET_KEY = 1,     /* decoding can begin at this packet */
+	STK_PACKET_DROPPED = 2, /* decoded but not presented: it is outside of the edit list, or hidden */
+	STK_PACKET_KEPT = 4,    /* its bytes are not contiguous in the file; `kept` has a copy, and `position` is the offset in it */
 	STK_PACKET_DAMAGED = 8, /* the demuxer found the packet incomplete */
 };
 
@@ -31,7 +31,7 @@ struct stk_packets {
 	int32_t tb_num, tb_den; /* a time base is tb_num / tb_den seconds */
 	uint8_t *kept;
 	size_t kept_size, kept_room;
-	/* how many packets a decoder must hold back: the largest number of packets that precede one packet in the file and are presented after it */
+	/* number of packets that a decoder must keep back: the maximum number of packets that precede a packet in the file and are presented after it */
 	int32_t reorder;
 };
 
@@ -40,7 +40,7 @@ STK_MUST_USE enum stk_status stk__packets_read(struct stk_container *c, const st
 	const AVStream *stream, struct stk_packets *out, struct stk_error *err);
 void stk__packets_free(struct stk_packets *p);
 
-/* Reads the bytes of a packet to memory that has AV_INPUT_BUFFER_PADDING_SIZE more bytes, which become zero. */
+/* Reads the bytes of a packet. `to` must have space for AV_INPUT_BUFFER_PADDING_SIZE more bytes, which are set to 0. */
 STK_MUST_USE enum stk_status stk__packet_read(
 	const struct stk_packets *p, const struct stk_media_input *in, int32_t packet, uint8_t *to, struct stk_error *err);
 

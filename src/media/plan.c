@@ -17,7 +17,7 @@ int32_t stk__place_of(const int32_t *numbers, int32_t count, int64_t number)
 int32_t stk__plan_key(const struct stk_frame_table *t, int32_t frame)
 {
 	const int32_t packet = t->packet_of[frame];
-	int32_t low = 0, high = t->key_count; /* keys[low - 1] <= packet < keys[high] */
+	int32_t low = 0, high = t->key_count; /* invariant: keys[low - 1] <= packet < keys[high] */
 	while (low < high) {
 		const int32_t middle = low + (high - low) / 2;
 		if (t->keys[middle] <= packet)
@@ -37,8 +37,8 @@ int32_t stk__plan(const struct stk_frame_table *t, const int32_t *wanted, int32_
 	for (int32_t i = 0; i < count; i++) {
 		const int32_t key = stk__plan_key(t, wanted[i]), packet = t->packet_of[wanted[i]];
 		const int32_t first = key < 0 ? 0 : t->keys[key];
-		/* The previous segment decodes this key packet already, so it is extended. The packet precedes that segment if a later part of the file has
-		 * earlier times. */
+		/* The previous segment begins at the same key packet or decodes it already, so that segment is extended. The packet may precede the
+		 * segment's last one, if a later part of the file has earlier times. */
 		if (n > 0 && first >= out[n - 1].first && first <= out[n - 1].last) {
 			out[n - 1].last = packet > out[n - 1].last ? packet : out[n - 1].last;
 			out[n - 1].n_wanted++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plans which packets must be decoded for the frames that are wanted. Pure functions. */
+ * Computes which packets must be decoded to get the wanted frames. Pure functions. */
 #ifndef STK_MEDIA_PLAN_H
 #define STK_MEDIA_PLAN_H
 
@@ -8,31 +8,31 @@
 
 #include <stdint.h>
 
-/* The data about a stream that planning needs. Packets are in the order of decoding, frames in that of presentation. */
+/* The data about a stream that planning needs. Packets are in the order of decoding, frames in the order of presentation. */
 struct stk_frame_table {
-	const int32_t *packet_of; /* packet of each frame */
-	const int64_t *times;     /* time of presentation of each packet */
-	const int32_t *keys;      /* packets at which decoding can begin, ascending */
+	const int32_t *packet_of; /* for each frame, its packet */
+	const int64_t *times;     /* for each packet, its time of presentation */
+	const int32_t *keys;      /* the packets at which decoding can begin, in ascending order */
 	int32_t frames, key_count;
 };
 
-/* A range of packets that is decoded in one go, from a key packet to the last that a wanted frame needs. */
+/* A range of packets that is decoded without a break, from a key packet to the last packet that a wanted frame needs. */
 struct stk_segment {
 	int32_t first, last; /* the first and the last packet */
 	int32_t wanted,
 		n_wanted; /* the segment's wanted frames: index of the first in the list that was passed to stk__plan, and their number */
 };
 
-/* Returns the index of a number in an ascending list; -1: the list does not contain it. */
+/* Returns the index of a number in an ascending list, or -1 if the list does not contain it. */
 int32_t stk__place_of(const int32_t *numbers, int32_t count, int64_t number);
 
-/* Returns the number (in `keys`) of the key packet from which a frame is decoded: the last one before it in the order of decoding that is not presented
- * after it. Frames that follow a key packet in the file and precede it in presentation may refer to frames before that packet (open groups of pictures).
- * Returns -1 if no key packet fits. */
+/* Returns the index in `keys` of the key packet from which a frame must be decoded: the last key packet that is not after the frame, neither in the file nor
+ * in presentation. Frames that follow a key packet in the file but are presented before it may refer to frames before that packet (open groups of pictures).
+ * Returns -1 if there is no such key packet. */
 int32_t stk__plan_key(const struct stk_frame_table *t, int32_t frame);
 
-/* Splits the wanted frames, ascending, into segments. out: room for `count`. Returns the number of segments. Packets are decoded
- * twice only if two parts of the file take turns in presentation. */
+/* Divides the wanted frames, which are ascending, into segments. out: memory for `count` segments. Returns the number of segments. A packet is decoded twice
+ * only if frames of two parts of the file alternate in presentation. */
 int32_t stk__plan(const struct stk_frame_table *t, const int32_t *wanted, int32_t count, struct stk_segment *out);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Creates decoders, decodes the segments of a call, first on the GPU and then on the cores, and copies single frames. */
+ * Creates decoders on the GPU; decodes the segments of a call, first on the GPU and then, for the remaining frames, on the cores; copies single frames. */
 #include "media/video_gpu_impl.h"
 
 enum stk_status stk__video_gpu_create(struct stk_nvdec *nvdec, struct stk_video_gpu **out, struct stk_error *err)
@@ -76,7 +76,7 @@ const char *stk__video_gpu_why(const struct stk_video_gpu *g)
 
 /* ---- frames that the cores decode ---- */
 
-/* Copies the frame in `staging` to the GPU. `staging` may be overwritten when the call returns. */
+/* Copies the frame in `staging` to the GPU. When this returns, `staging` may be overwritten. */
 static enum stk_status send_staged(struct stk_video_gpu_call *n, struct stk_error *err)
 {
 	struct stk_video_gpu *g = n->g;
@@ -102,7 +102,7 @@ static struct stk_image place_staged(void *user, int32_t k, int32_t width, int32
 	return to;
 }
 
-/* Decodes the frames that the engine did not write. */
+/* Decodes the frames that the engine has not written on the cores. */
 static enum stk_status decode_rest(struct stk_video_gpu_call *n, struct stk_video_decoder *cores, struct stk_error *err)
 {
 	const struct stk_video_wanted *w = n->wanted;
@@ -125,7 +125,7 @@ static enum stk_status decode_rest(struct stk_video_gpu_call *n, struct stk_vide
 	return s;
 }
 
-/* Joins segments whose packets follow each other, so that the engine does not wait between them. Returns their number. */
+/* Joins segments whose packets are consecutive, so that the engine does not have to wait between them. Returns the number of segments. */
 static int32_t join_segments(struct stk_segment *segments, int32_t count)
 {
 	int32_t n = 0;
@@ -139,7 +139,7 @@ static int32_t join_segments(struct stk_segment *segments, int32_t count)
 	return n;
 }
 
-/* Makes our stream wait for the work that is queued on the caller's stream so far. */
+/* Makes our stream wait for the work that is queued on the caller's stream at present. */
 static enum stk_status wait_before(struct stk_video_gpu *g, stk_gpu_stream after, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = stk__nvdec_device(g->nvdec);
@@ -194,7 +194,7 @@ enum stk_status stk__video_gpu_put(struct stk_video_gpu *g, void *to, const void
 
 size_t stk__video_gpu_memory(const struct stk_video_index *x)
 {
-	/* The pictures that a decoder on the cores keeps too, and the surfaces that a session has in addition: up to 16 bits, three full planes. */
+	/* The pictures that a decoder on the cores would keep, and the additional surfaces of a session. The latter have up to three full planes of 16 bits. */
 	const size_t picture = (size_t)x->parameters->width * (size_t)x->parameters->height * 6;
 	return stk__video_decode_memory(x) + STK_NVDEC_MORE_SURFACES * picture;
 }

@@ -11,18 +11,18 @@
 
 #include "base/memory.h"
 
-/* Frames that the next call will probably want. Their packets are sent during this call, so that the engine decodes them while the caller works. The next call
- * takes most of them from the engine's surfaces. If the engine needs a surface before that, its picture is converted into `memory`, from which the next call
- * copies it. */
+/* The frames ahead are those that the next call will probably want. Their packets are sent during this call, so that the engine decodes them while the
+ * caller works. The next call takes most of them from the engine's surfaces. If the engine needs a surface before that, its picture is converted to
+ * `memory`, from which the next call copies it. */
 enum {
 	STK_VIDEO_AHEAD = 4,
 	STK_VIDEO_AHEAD_NUMBER = INT32_MAX / 2 /* the frame in ahead[i] has the number STK_VIDEO_AHEAD_NUMBER + i in calls of nvdec.h */
 };
 struct stk_video_ahead {
 	int32_t frame, packet;
-	bool there;              /* the picture is in `memory` */
-	struct stk_image layout; /* layout of the picture in `memory` */
-	stk_gpu_ptr memory;      /* GPU memory, used again for later frames; 0: not allocated yet */
+	bool there;              /* whether the picture is in `memory` */
+	struct stk_image layout; /* the layout of the picture in `memory` */
+	stk_gpu_ptr memory;      /* GPU memory, which is reused for later frames; 0: not allocated yet */
 	size_t size;
 };
 
@@ -31,42 +31,43 @@ struct stk_video_gpu {
 	stk_gpu_stream stream;
 	stk_gpu_event before;
 	struct stk_nvdec_session *session; /* NULL between calls, unless the next frames may continue its run */
-	/* The stream of the current run, and the packets that were sent so far. */
-	const struct stk_video_index *index; /* NULL: no run */
+	/* The stream of the current run, and the packets that have been sent. */
+	const struct stk_video_index *index; /* NULL: there is no run */
 	struct stk_annex_b units;
-	int32_t first, next; /* packet at which the run began, and the next one to send */
-	int32_t *sent;       /* the packets that were sent, in order */
+	int32_t first, next; /* packet at which the run began, and packet to send next */
+	int32_t *sent;       /* the packets that have been sent, in order */
 	int32_t n_sent, sent_room;
-	struct stk_video_ahead ahead[STK_VIDEO_AHEAD]; /* frame -1: not in use */
-	struct stk_image layout;                       /* layout of the image that was written last */
-	int32_t latest;                                /* the last frame of the previous call; -1: none */
-	int matrix; /* colours of VP8 and VP9, as stk__colour_of_vp8 and stk__colour_of_vp9 return them */
+	struct stk_video_ahead ahead[STK_VIDEO_AHEAD]; /* frame -1: the entry is not in use */
+	struct stk_image layout;                       /* the layout of the image that was written last */
+	int32_t latest;                                /* the last frame of the previous call, or -1 */
+	int matrix; /* the conversion matrix of VP8 and VP9, as stk__colour_of_vp8 and stk__colour_of_vp9 return it */
 	bool full;
-	uint8_t *bytes, *converted; /* a packet as the file stores it, and as Annex B */
+	uint8_t *bytes, *converted; /* memory for a packet as the file stores it, and in Annex B */
 	size_t room, converted_room;
-	uint8_t *staging; /* a frame that the cores decoded */
+	uint8_t *staging; /* memory for a frame that the cores have decoded */
 	size_t staging_size;
-	uint64_t refused; /* hash of the parameters of streams that the engine cannot decode, if `refuses` */
+	uint64_t refused; /* if `refuses` is set: hash of the parameters of streams that the engine cannot decode */
 	bool refuses;
 	char why[160];
 	struct stk_video_gpu_counters counters;
 };
 
-/* One call of stk__video_gpu_decode. */
+/* The state of one call of stk__video_gpu_decode. */
 struct stk_video_gpu_call {
 	struct stk_video_gpu *g;
 	const struct stk_video_index *x;
 	const struct stk_media_input *in;
 	const struct stk_video_wanted *wanted;
-	bool *came;         /* [wanted frame]: it has been written */
+	bool *came;         /* [wanted frame]: whether it has been written */
 	int32_t *number_of; /* [packet - base]: index of the packet's frame in the list of wanted frames, or STK_NVDEC_UNWANTED */
-	int32_t base, last; /* number_of covers the packets base to last */
-	int32_t missing;    /* number of wanted frames of the segment that were not written yet */
+	int32_t base, last; /* number_of is for packets base to last */
+	int32_t missing;    /* number of wanted frames of the segment that have not been written yet */
 	enum stk_status
-		status; /* a failure that ends the call: `place` refused, a kernel failed, or the user interrupts. Others leave frames to the cores. */
-	/* These are for the frames that the cores decode. */
+		status; /* a failure that ends the call: `place` refused a frame, a kernel failed, or the user interrupted. After other
+		         * failures the cores decode the remaining frames */
+	/* The following members are for frames that the cores decode. */
 	const int32_t *left; /* [frame that the cores decode]: its index in the list of wanted frames */
-	struct stk_image to; /* where the frame in `staging` is to be copied; data NULL: `staging` contains no frame */
+	struct stk_image to; /* the destination of the frame in `staging`; if data is NULL, there is no frame in `staging` */
 };
 
 static inline enum stk_status stk__video_no_memory(struct stk_error *err)
@@ -80,23 +81,23 @@ static inline enum stk_status stk__video_fail_unsupported(struct stk_error *err,
 }
 
 /* video_gpu_packets.c: reads packets and sends them to the session. */
-/* Makes the capacity of a buffer at least `need` bytes. */
+/* Raises the capacity of a buffer to at least `need` bytes. */
 STK_MUST_USE enum stk_status stk__video_gpu_make_room(uint8_t **bytes, size_t *room, size_t need, struct stk_error *err);
 /* Reads the parameter sets of the stream from the file's header. */
 STK_MUST_USE enum stk_status stk__video_gpu_read_head(
 	struct stk_video_gpu *g, const struct stk_video_index *x, enum stk_cuvid_codec codec, struct stk_error *err);
 /* Returns the index of a packet's frame in the list of wanted frames, or STK_NVDEC_UNWANTED. */
 int32_t stk__video_gpu_find_number(const struct stk_video_gpu_call *n, int32_t packet);
-/* Sends the packets up to `last`. Leaves out packets that follow the run's first packet in the file and precede it in presentation, since they refer to frames
- * before it. */
+/* Sends the packets up to `last`. Skips packets that follow the run's first packet in the file but are presented before it, since they refer to earlier
+ * frames. */
 STK_MUST_USE enum stk_status stk__video_gpu_send_up_to(struct stk_video_gpu_call *n, int32_t last, struct stk_error *err);
 
 /* video_gpu_run.c: decodes segments on the engine. */
-/* Ends the run, and returns its session to stk_nvdec. */
+/* Ends the run, and gives its session back to stk_nvdec. */
 void stk__video_gpu_end_run(struct stk_video_gpu *g);
-/* Notes why the cores decode frames. */
+/* Stores the reason why the cores decode frames. */
 void stk__video_gpu_note_why(struct stk_video_gpu_call *n, const char *why);
-/* Decodes one segment as far as the engine can. A failure of the GPU itself is an error. After any other failure the cores decode the remaining frames. */
+/* Decodes one segment as far as the engine can. Fails only if the GPU itself fails. After any other failure the cores decode the remaining frames. */
 STK_MUST_USE enum stk_status stk__video_gpu_try_segment(
 	struct stk_video_gpu_call *n, const struct stk_segment *segment, struct stk_error *err);
 

@@ -55,7 +55,7 @@ static enum stk_status note_sent(struct stk_video_gpu *g, int32_t packet, struct
 	return STK_OK;
 }
 
-/* Reads a packet and converts it to the form that NVIDIA's parser reads. */
+/* Reads a packet and converts it to the format that NVIDIA's parser reads. */
 static enum stk_status read_packet(struct stk_video_gpu_call *n, int32_t packet, const uint8_t **out, size_t *size, struct stk_error *err)
 {
 	struct stk_video_gpu *g = n->g;
@@ -94,7 +94,7 @@ int32_t stk__video_gpu_find_number(const struct stk_video_gpu_call *n, int32_t p
 	return packet >= n->base && packet <= n->last ? n->number_of[packet - n->base] : STK_NVDEC_UNWANTED;
 }
 
-/* Returns the number of the frame that a packet holds, if this call or the next one wants it. */
+/* Returns the number of the frame that a packet contains, if this call or the next one wants that frame. */
 static int32_t number_of(const struct stk_video_gpu_call *n, int32_t packet)
 {
 	const int32_t number = stk__video_gpu_find_number(n, packet);

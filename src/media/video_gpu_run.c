@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decodes the wanted frames of a segment on NVIDIA's decoder: continues or begins a run, converts its pictures to RGB, and sends packets of the next frames
- * ahead. */
+ * Decodes the wanted frames of a segment with NVIDIA's decoder: begins or continues a run, converts its pictures to RGB, and sends packets of the next
+ * frames ahead of time. */
 #include "media/video_gpu_impl.h"
 
 #include "media/colour.h"
@@ -21,8 +21,8 @@ void stk__video_gpu_end_run(struct stk_video_gpu *g)
 
 /* ---- pictures ---- */
 
-/* Finds the matrix of the run's stream. Returns false if the container and the stream name different colours: NVIDIA's parser does not report whether the
- * stream names any, so its value may be a default. */
+/* Finds the conversion matrix of the run's stream. Returns false if the container and the stream state different colours: then the stream's may be a
+ * default, since NVIDIA's parser does not report whether the stream states any. */
 static bool find_matrix(const struct stk_video_gpu_call *n, int bits, struct stk_yuv_matrix *out)
 {
 	const AVCodecParameters *p = n->x->parameters;
@@ -47,7 +47,7 @@ static void note_came(struct stk_video_gpu_call *n, int32_t number, const struct
 	n->g->counters.on_gpu++;
 }
 
-/* Returns an image in a->memory for a frame that the next call will want; its `data` is NULL if memory is short. */
+/* Returns an image in a->memory for a frame that the next call will probably want. Its `data` is NULL if memory runs out. */
 static struct stk_image place_ahead(
 	struct stk_video_gpu *g, struct stk_video_ahead *a, int32_t width, int32_t height, struct stk_error *err)
 {
@@ -128,8 +128,8 @@ static bool same_layout(const struct stk_image *a, const struct stk_image *b)
 	return a->width == b->width && a->height == b->height && a->pixel == b->pixel && a->row == b->row && a->channel == b->channel;
 }
 
-/* Returns whether the run can continue to the wanted frames of the segment: the packet of each frame was not sent yet, or its picture is still in a surface or
- * in g->ahead. */
+/* Returns whether the run can continue to the wanted frames of the segment. For each of them, the packet must not have been sent yet, or the picture must
+ * still be in a surface or in g->ahead. */
 static bool can_continue(const struct stk_video_gpu_call *n, const struct stk_segment *segment)
 {
 	struct stk_video_gpu *g = n->g;
@@ -167,7 +167,7 @@ static enum stk_status begin(
 	return s;
 }
 
-/* Copies a wanted frame that an earlier call converted. Sets *on to false if that call converted it to another layout: then the run must begin again. */
+/* Copies a wanted frame that an earlier call converted. *on: set to false if it was converted to another layout; the run must then begin again. */
 static enum stk_status take_ahead(struct stk_video_gpu_call *n, int32_t number, bool *on, struct stk_error *err)
 {
 	struct stk_video_gpu *g = n->g;
@@ -191,7 +191,7 @@ static enum stk_status take_ahead(struct stk_video_gpu_call *n, int32_t number, 
 	return STK_OK;
 }
 
-/* Removes frames from g->ahead that neither this call nor the next one wants. With `more`, adds those that follow the last frame of the call. */
+/* Removes frames from g->ahead that neither this call nor the next one wants. If `more`, adds the frames that follow the call's last one. */
 static void plan_ahead(struct stk_video_gpu_call *n, const struct stk_segment *segment, bool more)
 {
 	struct stk_video_gpu *g = n->g;
@@ -213,7 +213,8 @@ static void plan_ahead(struct stk_video_gpu_call *n, const struct stk_segment *s
 		for (int32_t i = 0; i < STK_VIDEO_AHEAD; i++)
 			unused = g->ahead[i].frame < 0 ? &g->ahead[i] : unused;
 		if (!unused || packet < g->next ||
-			find_ahead(g, packet)) /* its packet was sent before, so its picture is in a surface as long as no other needs it */
+			find_ahead(g, packet)) /* its packet has been sent, and its picture stays in a surface as long as no other
+			                        * picture needs that */
 			continue;
 		unused->frame = f;
 		unused->packet = packet;
@@ -221,8 +222,8 @@ static void plan_ahead(struct stk_video_gpu_call *n, const struct stk_segment *s
 	}
 }
 
-/* Sends the packets of the frames in g->ahead. A failure is no failure of this call, unless n->status is set; it sets *ends, so that the run ends after the
- * call. */
+/* Sends the packets of the frames in g->ahead. If that fails, the call does not fail unless n->status is set; instead *ends is set, and the run ends after
+ * the call. */
 static enum stk_status send_ahead(struct stk_video_gpu_call *n, bool *ends, struct stk_error *err)
 {
 	struct stk_video_gpu *g = n->g;
@@ -247,7 +248,7 @@ static enum stk_status decode_segment(struct stk_video_gpu_call *n, const struct
 		s = take_ahead(n, segment->wanted + i, &on, err);
 	if (s)
 		return s;
-	/* Packets are sent ahead only for a caller that reads frame after frame: for any other, decoding them would be wasted work. */
+	/* Packets are sent ahead only for a caller that reads one frame after the other. For other callers decoding them would be wasted work. */
 	const bool follows = on && n->wanted->next && n->wanted->frames[0] == g->latest + 1;
 	if (g->session && g->index != n->x)
 		stk__video_gpu_end_run(g); /* the next video may need a session for another codec */
@@ -290,7 +291,7 @@ void stk__video_gpu_note_why(struct stk_video_gpu_call *n, const char *why)
 	stk__nvdec_note(n->g->nvdec, with_codec);
 }
 
-/* Adds the number and time of the first frame that was not written to the message about a failure of the GPU. */
+/* Adds the number and time of the first frame that has not been written to a message about a failure of the GPU. */
 static enum stk_status name_frame(
 	const struct stk_video_gpu_call *n, const struct stk_segment *segment, const struct stk_error *was, struct stk_error *err)
 {
@@ -320,7 +321,7 @@ enum stk_status stk__video_gpu_try_segment(struct stk_video_gpu_call *n, const s
 	n->number_of = NULL;
 	if (s && n->missing)
 		stk__video_gpu_note_why(n, why.message);
-	/* A failure of the GPU itself fails the call. After any other failure the cores decode the remaining frames. */
+	/* Only a failure of the GPU itself fails the call. After any other failure the cores decode the remaining frames. */
 	if (n->status || s == STK_CUDA) {
 		if (err)
 			*err = why;
