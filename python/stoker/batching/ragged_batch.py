@@ -21,9 +21,8 @@ Device = torch.device | str
 class RaggedBatch:
     """A batch whose samples differ in size along one dim, the ragged dim.
 
-    tensor: the data, (*batch_shape, ..). The batch dims come first. The ragged dim is one of the dims after them; each sample is padded at its end to the
-    size of
-        the largest sample. The values of the padding are undefined.
+    tensor: the data, (*batch_shape, ..). The batch dims come first. The ragged dim is one of the dims after them; each sample is padded at its end to
+        the size of the largest sample. The values of the padding are undefined.
     mask: bool, (*batch_shape, max_sample_size), true for real entries and false for padding.
     sample_sizes: int64, (*batch_shape), the number of real entries of each sample.
     non_uniform_dim: the ragged dim; by default the first dim after the batch dims.

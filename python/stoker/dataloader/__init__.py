@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A DataLoader with torch's signature and contract, which runs in C what Stoker knows and everything else as torch does."""
+"""A DataLoader with torch's signature and contract. The parts that Stoker knows run in C, and everything else runs in torch's own DataLoader."""
 
 from stoker.dataloader.dataloader import DataLoader
 

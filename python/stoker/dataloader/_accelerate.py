@@ -13,11 +13,11 @@ from typing import Any
 
 from torch.utils.data import DataLoader as TorchDataLoader
 
-_known: weakref.WeakSet[Any] = weakref.WeakSet()  # loaders that Accelerate has been given, and those that it made of them
+_known: weakref.WeakSet[Any] = weakref.WeakSet()  # loaders that were passed to Accelerate, and those that it made from them
 
 
 class _AnyDataLoader(type):
-    """The class of a class of which all DataLoaders are instances."""
+    """The metaclass of Rebuilt. It makes isinstance() take every DataLoader for a Rebuilt."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, TorchDataLoader)

@@ -144,8 +144,8 @@ def _only_reads(node: ast.Call) -> bool:
 class Code:
     """Reads the source of a function. Raises InPython if the function may have an effect, or calls something unknown.
 
-    names: of globals and of enclosing functions' variables. functions: those of them that are called and are the user's. methods: of the Dataset.
-    held: attributes of the Dataset that hold functions of the user and are called.
+    names: the global variables, and variables of enclosing functions, that the source reads. functions: those of them that are functions of the program and
+    are called. methods: the Dataset's methods that are called. held: the Dataset's attributes that hold functions of the program and are called.
     """
 
     def __init__(self, function: types.FunctionType, dataset: Any) -> None:

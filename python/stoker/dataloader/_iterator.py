@@ -39,8 +39,8 @@ _MOST_AHEAD = 8  # limit of the batches that the pipeline keeps in memory
 
 @dataclass
 class _Flight:
-    """A batch that was drawn and not delivered. number: its place in the epoch. samples: they hold an Undone for each image. undone: all of these, in the order
-    in which the machine is fed."""
+    """A batch whose indices were drawn and that was not delivered yet. number: its number in the epoch. samples: the samples, with an Undone in place of each
+    image. undone: these placeholders, in the order in which their images go to the Machine."""
 
     number: int
     indices: Any
@@ -48,16 +48,16 @@ class _Flight:
     undone: list[Undone] = field(default_factory=list)
     machine: Machine | None = None
     error: Exception | None = None  # raised by the Dataset's Python; the loop gets it when the batch is due
-    whole: bool = True  # all of its samples wait for equally many images
-    python: bool = False  # the Dataset's own Python makes it
+    whole: bool = True  # every sample has an Undone, and all have the same number of them
+    python: bool = False  # the Dataset's own Python makes the batch
 
 
 class CompiledIterator(_BaseDataLoaderIter):
-    """See the module. It is one of torch's iterators to those that ask, and has their attributes."""
+    """The iterator of an epoch, as the module describes. It is a subclass of torch's iterator, so that programs find the attributes that they expect."""
 
     _workers: tuple[Any, ...] = ()  # torch's iterators with workers list their processes here; this one has no processes
-    _skip = 0  # batches of the epoch that an earlier run had
-    _taken = 0  # batches that the loop had, and errors in place of them
+    _skip = 0  # number of the epoch's batches that an earlier run received
+    _taken = 0  # number of batches that the loop received, including errors in their place
 
     def __init__(self, loader: Any, plan: Plan, turn: int = 0, base_seed: int = 0) -> None:
         """turn: epochs that the workers had in an earlier run, with torch's seed `base_seed`."""
@@ -165,7 +165,7 @@ class CompiledIterator(_BaseDataLoaderIter):
                 flight.samples.append(_FromDataset(index))
         counts = {len(undone) for undone in of_sample}
         flight.whole = flight.whole and len(counts) == 1
-        if flight.whole:  # the images of one field lie together
+        if flight.whole:  # puts the images of one field next to each other
             flight.undone = [undone[k] for k in range(counts.pop()) for undone in of_sample]
         else:
             flight.undone = [u for undone in of_sample for u in undone]
@@ -205,7 +205,8 @@ class CompiledIterator(_BaseDataLoaderIter):
         return data
 
     def _ahead_now(self) -> int:
-        """Returns the number of batches to draw after the next one. The sampler is not asked for more than it has before the consumer asks."""
+        """Returns the number of batches to draw after the next one. Stops at the end of the epoch, so that the sampler is not asked for
+        its end before the loop asks."""
         if self._num_workers:
             return 0
         return max(0, min(self._ahead, self._length - self._drawn - (not self._flights)))
@@ -276,8 +277,8 @@ class CompiledIterator(_BaseDataLoaderIter):
         return self._fetcher.fetch(indices)
 
     def _redone(self, flight: _Flight) -> Any:
-        """Makes a batch in which an image failed by the Dataset's own Python, which may read the file or raises the error that torch's users know. Another
-        pipeline makes the batches after it."""
+        """Makes a batch again with the Dataset's own Python, because one of its images failed. That code may be able to read the file, or raises the error that
+        users of torch know. Another pipeline makes the following batches."""
         machine = flight.machine
         assert machine is not None
         machine.close()
@@ -326,8 +327,8 @@ _FIXED = (SequentialSampler, SubsetRandomSampler, WeightedRandomSampler, Distrib
 
 
 def _ahead_of(loader: Any) -> int:
-    """Returns how many batches may be drawn before the loop has had the one before them. More than 0 only if the order was fixed when the epoch began: then
-    neither the user nor a generator notices that they were drawn early."""
+    """Returns how many batches may be drawn before the loop needs them. The number is above 0 only if the order was fixed when the epoch began, because then
+    neither the program nor a generator can notice that they were drawn early."""
     if type(loader.batch_sampler) is not BatchSampler:
         return 0
     sampler = loader.batch_sampler.sampler

@@ -21,16 +21,17 @@ VERSION = 1
 
 @dataclass
 class Progress:
-    """The progress of one epoch. batches: how many the loop had; without in_order, those without a gap, and `ahead` has the numbers of those after a gap.
-    digest: a checksum of the indices of `batches`. start: states of the generators when the epoch began. turn: epochs that these worker processes had before.
-    base_seed: torch's seed of these workers. workers: the states of their Datasets, None if they cannot have any."""
+    """The progress of one epoch. batches: the number of batches that the loop received. If in_order is False, it counts those before the first missing one, and
+    `ahead` has the numbers of later ones. digest: a checksum of the indices of these batches. start: the states of the generators when the epoch began. turn:
+    the number of earlier epochs of the same worker processes. base_seed: torch's seed of these workers. workers: the states of their Datasets; None if they
+    cannot have any."""
 
     start: dict[str, str]
     parts: dict[str, Any]  # states of samplers when the epoch began, by the name of their attribute
     batches: int = 0
     digest: int = 0
     over: bool = False
-    drawn: deque[int] = field(default_factory=deque)  # digests up to batches that the loop has not had yet
+    drawn: deque[int] = field(default_factory=deque)  # for each batch that was drawn and not received yet, the digest up to and including it
     ahead: set[int] = field(default_factory=set)
     turn: int = 0
     base_seed: int = 0
@@ -41,7 +42,7 @@ class Progress:
         self.drawn.append(zlib.crc32(repr(indices).encode(), last))
 
     def took(self, number: int | None = None) -> None:
-        """Counts a batch that the loop has had. number: of the batch in the epoch, if it may be another than the next one."""
+        """Counts a batch that the loop received. number: the batch's number in the epoch; None: it is the next one."""
         if number is not None and number != self.batches:
             self.ahead.add(number)
             return
@@ -178,7 +179,7 @@ def check(state: Any) -> None:
 
 
 def numbers_ahead(state: dict[str, Any]) -> set[int]:
-    """Returns the numbers of batches that the loop had before others that were drawn earlier."""
+    """Returns the numbers of batches that the loop received before others that were drawn earlier."""
     return {int(number) for number in state["ahead"].split(",") if number}
 
 

@@ -5,4 +5,4 @@ from __future__ import annotations
 
 
 class InPython(Exception):
-    """Stoker cannot give what torch's DataLoader would give here; the message says why. The DataLoader then runs as torch's does."""
+    """Raised if Stoker cannot give the results of torch's DataLoader. The message says why. The DataLoader then runs torch's own code."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of Datasets that Stoker knows, with a place in each of them that the compiled image will take.
+"""Reads samples of Datasets that Stoker knows, with a placeholder for each image.
 
-A reader gives for an index what dataset[index] gives, except that an Undone stands in place of the transformed image. Everything else of the sample is made
-by the same Python as in the Dataset: its lists are indexed and its target_transform is called.
+A reader returns the same sample as dataset[index], except that an Undone stands in place of the transformed image. The rest of the sample is made by the same
+Python as in the Dataset: its lists are indexed and its target_transform is called.
 """
 
 from __future__ import annotations

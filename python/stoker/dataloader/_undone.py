@@ -46,8 +46,8 @@ class Undone(Opaque):
 
 
 class Reader:
-    """sample(index) gives dataset[index] with an Undone in it, and all that are in it. transform: of all images. files: whether sources are paths; otherwise
-    they are arrays with this number of `channels`. summary: describes the data set in explain()."""
+    """Reads the samples of a Dataset. sample(index) returns dataset[index] with an Undone in place of each image, and a list of these. transform: the transform
+    of all images. files: whether sources are paths; otherwise they are arrays with this number of `channels`. summary: describes the data set in explain()."""
 
     transform: Any
     files = True

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Datasets written by users whose code opens an image, transforms it and returns it with its target.
 
-Their own code runs for each sample, in a copy of the Dataset in which opening an image only remembers its path, and a transform only takes the image's
-place. That is done only for code that has no other effect than its result: its syntax tree is read first, and every call in it has to be a known one.
+Their own code runs for each sample, in a copy of the Dataset in which opening an image only records its path, and a transform returns a
+placeholder. That is done only for code that has no other effect than its result: its syntax tree is read first, and every call in it has to be a known one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SLOW = ("datasets", "h5py", "lmdb", "netCDF4", "pyarrow", "sqlite3", "tables", 
 
 
 class LazyImage(Opaque):
-    """A file that has not been opened, in the place of a PIL image. All that can be done to it is what a Dataset does before its transform."""
+    """Stands for a PIL image whose file has not been opened. It supports only the operations that Datasets do before their transform."""
 
     def __init__(self, path: str, rgb: bool) -> None:
         self._path, self._rgb = path, rgb
@@ -97,7 +97,7 @@ class _Pillow:
 
 
 class _Call:
-    """The images of one call of the Dataset. transform: of all of them, from the first one on."""
+    """Collects the images of one call of the Dataset. transform: the transform of the first image, which all others must have too."""
 
     def __init__(self) -> None:
         self.undone: list[Undone] = []
@@ -241,8 +241,8 @@ class _Copy:
 
     def __init__(self, call: _Call, reader_of: Callable[[Any], Reader]) -> None:
         self._call, self._reader_of = call, reader_of
-        self.inner: list[Reader] = []  # of Datasets that the Dataset holds
-        self.globals: list[tuple[dict[str, Any], str, Any]] = []  # that its code reads: where, the name, and the value
+        self.inner: list[Reader] = []  # the readers of Datasets that the Dataset holds
+        self.globals: list[tuple[dict[str, Any], str, Any]] = []  # global variables that the code reads: namespace, name, value
         self._functions: dict[Any, Any] = {}
         self._spaces: dict[int, dict[str, Any]] = {}
 

@@ -55,7 +55,7 @@ class WorkerStates:
         self._kept: tuple[int, WorkerStates] | None = None
 
     def keep(self, batches: int) -> None:
-        """Takes a snapshot, which save() uses until the next one. batches: of the epoch so far."""
+        """Takes a snapshot, which save() uses until the next one. batches: the number of the epoch's batches so far."""
         states = WorkerStates(0)
         states.last, states._states = self.last, list(self._states)
         self._kept = batches, states
@@ -84,8 +84,8 @@ class WorkerStates:
         return made
 
     def save(self, dataset: Any, batches: int) -> dict[str, Any] | None:
-        """Returns all states for state_dict(), or None if no worker has any. dataset: of this process, whose state stands in for those that were not sent.
-        batches: of the epoch so far. A resumed run makes those since the last snapshot once more."""
+        """Returns all states for state_dict(), or None if no worker has any. dataset: the Dataset in this process; its state replaces
+        those that were not sent. batches: the number of the epoch's batches so far. A resumed run makes the batches since the last snapshot again."""
         if self._kept is not None:
             then, kept = self._kept
             return kept._save(dataset, batches - then)

@@ -26,7 +26,7 @@ _OWN = ("_stoker_progress", "_stoker_resume", "_stoker_single")
 
 
 class DataLoader(TorchDataLoader[_T]):
-    """torch's DataLoader, faster where Stoker knows the Dataset. Change an import:
+    """torch's DataLoader, but faster if Stoker knows the Dataset. Change an import:
 
         from stoker import DataLoader  # was: from torch.utils.data import ...
 
@@ -231,12 +231,12 @@ class DataLoader(TorchDataLoader[_T]):
 
 
 class _Tracked:
-    """The part that all iterators share: it counts batches, and skips those that an earlier run had."""
+    """The base of all iterators. Counts the batches, and skips those that an earlier run received."""
 
     _progress: Progress
     _skip = 0
-    _taken = 0  # batches that the loop had, and errors in place of them
-    _expected: int | None = None  # the digest of what was skipped; None: not known
+    _taken = 0  # number of batches that the loop received, including errors in their place
+    _expected: int | None = None  # the digest of the skipped batches' indices; None: not known
 
     def _stoker_begin(self, progress: Progress, skip: int, resume: dict[str, Any] | None) -> None:
         self._progress, self._skip = progress, skip
@@ -250,7 +250,7 @@ class _Tracked:
         return indices
 
     def _pass_over(self) -> None:
-        """Draws the indices of the batches that an earlier run had, and compares their digest."""
+        """Draws the indices of the batches that an earlier run received, and compares their digest."""
         if not self._skip or self._dataset_kind == _DatasetKind.Iterable:  # type: ignore[attr-defined]
             return
         skip, self._skip = self._skip, 0
@@ -272,7 +272,7 @@ class _Tracked:
         )
 
     def _pass_over_stream(self) -> None:
-        """Takes the batches that an earlier run had of an IterableDataset, which cannot be skipped."""
+        """Takes and drops the batches that an earlier run received from an IterableDataset, whose samples can be skipped in no other way."""
         skip, self._skip = self._skip, 0
         for _ in range(skip):
             super().__next__()  # type: ignore[misc]
@@ -295,7 +295,7 @@ class _Tracked:
         return data
 
     def _number(self) -> int | None:
-        """Returns the number of the last batch in the epoch, None if it is the next one."""
+        """Returns the number in the epoch of the batch that was received last; None: it was the next one in order."""
         return None
 
 
@@ -355,10 +355,10 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
                 )
             progress.batches, skip = skip, 0
         self._stoker_begin(progress, skip, None if since else resume)
-        self._passed = set(progress.ahead)  # batches that an earlier run had, after others that it had not
+        self._passed = set(progress.ahead)  # numbers of batches that the earlier run received before others that were drawn earlier
         self._mixed = not loader.in_order and not streams
-        self._numbers: dict[int, int] = {}  # of batches that are on their way, by torch's number of the task
-        self._task = 0  # the number of the last answer
+        self._numbers: dict[int, int] = {}  # torch's number of a task -> the number of its batch, for tasks without an answer yet
+        self._task = 0  # torch's number of the task that was answered last
         self._ends: list[tuple[int, int, bytes | None]] = []  # number of the task, worker, its state
         view = _same_workers(loader, progress)
         seed = progress.base_seed if progress.turn else None
@@ -425,8 +425,8 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
                 return indices if self._every == 1 else _worker_states.Task(indices, self._wants_state(number))
 
     def _wants_state(self, number: int) -> bool:
-        """Whether the worker's state after a batch is needed: it may be the last batch of this worker before a snapshot, or before the next epoch. number: of
-        the batch in the epoch."""
+        """Returns whether the worker's state after a batch is needed: it may be the last batch of this worker before a snapshot, or before the next epoch.
+        number: the batch's number in the epoch."""
         every, workers = self._every, self._num_workers
         if self._dataset_kind == _DatasetKind.Iterable:  # workers may end before others; then they send their state in any case
             return bool(every) and self._progress.batches % every + 1 + workers * (1 + self._prefetch_factor) >= every
@@ -469,7 +469,7 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
         return super()._process_data(data, worker)
 
     def _note_ends(self, before: int | None = None) -> None:
-        """Keeps the states of workers whose IterableDataset has ended. before: only if the loop has had their last batch, which this number of a task says."""
+        """Keeps the states of workers whose IterableDataset has ended. before: only the states that came with a task below this number; None: all of them."""
         while self._ends and (before is None or self._ends[0][0] < before):
             _, worker, state = self._ends.pop(0)
             self._states.put(worker, state)

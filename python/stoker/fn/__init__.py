@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operators as functions: fn.resize(images, size=224), fn.readers.file(...), fn.decoders.image(...), fn.random.uniform(...).
 
-Each is made from the library's table when first used; help(fn.resize) shows its arguments, dir(fn) what there is. fn.eager calls one by itself, over
-lists of arrays.
+Each is made from the library's table when it is first used. help(fn.resize) shows the arguments of an operator, and dir(fn) lists all operators. fn.eager calls
+a single operator with lists of arrays.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ globals().update({name: group for name, group in _family.groups.items() if "." n
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    if name == "eager":  # stands on pipelines, which stand on this
+    if name == "eager":  # loaded late: it imports pipelines, and they import this module
         sys.modules[f"{__name__}.eager"] = globals()[name] = importlib.import_module("stoker._eager")
         return globals()[name]
     return _family.get(sys.modules[__name__], "", name)

@@ -28,18 +28,18 @@ _DRAWN = (T.RandomIoUCrop, T.RandomZoomOut, T.RandomResize, T.RandomShortestSize
 
 
 def fixed(recipe: Recipe) -> bool:
-    """Whether the transforms give all images one size, whatever sizes they come with."""
+    """Returns whether the transforms give all images one size, whatever sizes they come with."""
     return any(isinstance(t, _FIXED) or (isinstance(t, T.Resize) and isinstance(t.size, tuple)) for t in recipe.steps)
 
 
 def waveforms(shapes: Iterable[Sequence[int]], channels_last: bool) -> bool:
-    """Whether finished images have one row or one column, and so are probably sounds, of which a list would be of no use."""
+    """Returns whether finished images have one row or one column, and so are probably sounds, of which a list would be of no use."""
     first = 0 if channels_last else 1
     return any(1 in shape[first : first + 2] for shape in shapes)
 
 
 def differ(recipe: Recipe, sizes: Iterable[Size]) -> bool:
-    """Whether images of these sizes surely have different sizes after the transforms."""
+    """Returns whether images of these sizes surely have different sizes after the transforms."""
     if fixed(recipe) or recipe.tail or any(isinstance(t, _DRAWN) or calls_function(t) for t in recipe.steps):
         return False
     found = set(sizes)

@@ -420,7 +420,7 @@ class AudioSource(FileSource):
         return self.sounds.decoded(data), {"label": spec.label(label)}
 
     def _of_store(self) -> bool:
-        """Whether some of the files are objects of a store, of which only the bytes of the windows are fetched."""
+        """Returns whether some of the files are objects of a store, of which only the bytes of the windows are fetched."""
         return any("://" in os.fsdecode(path) for path in (self.paths if self.paths is not None else [self.root or ""]))
 
     def _of_manifests(self, reader: dict[str, Any]) -> tuple[Sound, dict[str, DataNode]]:

@@ -271,7 +271,7 @@ class Loader(metaclass=BriefHelp):
             self._check_divided(asked)
 
     def _may_list_images(self, opened: Source | Pipeline, given: dict[str, Any], asked: Asked) -> bool:
-        """Whether the images of each batch become a list if the images of the data set differ in size, although the user has not said so."""
+        """Returns whether the images of each batch become a list if the images of the data set differ in size, although the user has not said so."""
         spec, sampler = self._spec, given["sampler"]
         arranged = any(given[name] is not None for name in ("batch_sampler", "bucket_by", "batch_transforms", "views", "pad"))
         # A sampler that the user wrote may put images of one size into each batch; torch's samplers do not.
@@ -645,7 +645,7 @@ class Loader(metaclass=BriefHelp):
 
     @property
     def drop_last(self) -> bool:
-        """Whether the samples after the last full batch are left out."""
+        """Returns whether the samples after the last full batch are left out."""
         return self._spec.last_batch == "drop"
 
     @property
