@@ -31,7 +31,7 @@ class Progress:
     batches: int = 0
     digest: int = 0
     over: bool = False
-    drawn: deque[int] = field(default_factory=deque)  # for each batch that was drawn and not received yet, the digest up to and including it
+    drawn: deque[int] = field(default_factory=deque)  # digests up to each batch that was drawn and not received yet
     ahead: set[int] = field(default_factory=set)
     turn: int = 0
     base_seed: int = 0

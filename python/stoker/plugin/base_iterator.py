@@ -259,7 +259,9 @@ class EpochIterator:
                 return taken
             ranks = self._ranks()
             empty = [
-                (s, t.batch) for s, t in zip(self._sessions, taken, strict=True) if len(t.batch) == 0 or (len(taken) == 1 and self._lost(t))
+                (s, t.batch)
+                for s, t in zip(self._sessions, taken, strict=True)
+                if len(t.batch) == 0 or (len(taken) == 1 and self._all_bad(t))
             ]
             if not empty:
                 return taken
@@ -270,7 +272,7 @@ class EpochIterator:
                 self._sessions[0].refuse_unread(first + 1)
             self._given += 1
 
-    def _lost(self, taken: Taken) -> bool:
+    def _all_bad(self, taken: Taken) -> bool:
         """Returns whether all of this epoch's samples in the batch are bad; its other samples are repeats or belong to the next epoch."""
         return taken.valid == 0 and len(taken.batch) < taken.batch.planned
 
