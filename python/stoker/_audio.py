@@ -4,18 +4,19 @@ Audio is the kind of a Loader's field, and AddNoise a transform of such fields."
 
 from __future__ import annotations
 
+import io
 import math
 import numbers
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from stoker import _core, _needs, _numbers
 from stoker._storage import Storage
 from stoker._storage import of as storage_of
 from stoker._types import DALIDataType
-from stoker.errors import ArgumentError
+from stoker.errors import ArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -118,12 +119,15 @@ def audiodecode(
 @dataclass
 class AudioSamples:
     """Samples of a sound. data: a float32 tensor (channels, frames). pts_seconds: the time of the first sample. duration_seconds: their duration.
-    sample_rate: the rate in Hz."""
+    sample_rate: the rate in Hz. It unpacks like a tuple of these four."""
 
     data: Any
     pts_seconds: float
     duration_seconds: float
     sample_rate: int
+
+    def __iter__(self) -> Iterator[Any]:
+        return (getattr(self, field.name) for field in fields(self))
 
 
 @dataclass(frozen=True)
@@ -144,7 +148,8 @@ class AudioDecoder:
     """Decodes windows of a file's sound by time, as torchcodec.decoders.AudioDecoder does. A VideoDecoder of the same file gives the pictures of the same
     window.
 
-    source: a path, a URL, bytes, or an array or a tensor of uint8.
+    source: a path, a URL, bytes, an array or a tensor of uint8, or a file object, of which all bytes are read.
+    stream_index, sample_rate, num_channels: of torchcodec; anything but None is refused with advice, unless the file has this rate or number of channels.
     strict: a file that was cut off is an error; with strict=False its samples are decoded as far as they go.
     storage: a stoker.Storage for URLs.
 
@@ -152,8 +157,24 @@ class AudioDecoder:
     torch is not installed.
     """
 
-    def __init__(self, source: Any, *, strict: bool = True, storage: Storage | None = None) -> None:
+    def __init__(
+        self,
+        source: Any,
+        *,
+        stream_index: int | None = None,
+        sample_rate: int | None = None,
+        num_channels: int | None = None,
+        strict: bool = True,
+        storage: Storage | None = None,
+    ) -> None:
         _needs.numpy("AudioDecoder")
+        if stream_index is not None:
+            raise UnsupportedError("AudioDecoder: stream_index is not there: the first sound of a file is decoded; leave the argument out")
+        if isinstance(source, io.TextIOBase):
+            raise ArgumentError('source is a file that was opened for text: open it with "rb"')
+        if hasattr(source, "read") and hasattr(source, "seek"):
+            source.seek(0)
+            source = source.read()
         named = isinstance(source, (str, os.PathLike))
         source = source if named else _bytes_of(source)
         self._storage = storage_of(source, storage)
@@ -161,6 +182,15 @@ class AudioDecoder:
         self._file = _core.AudioFile(_path_of(source) if named else None, None if named else source, strict, core)
         _, codec, rate, channels, _, frames, _, origin = self._file.info()
         self.metadata = AudioMetadata(rate, channels, codec, frames, origin, origin + frames / rate, frames / rate)
+        if sample_rate not in (None, rate):
+            raise UnsupportedError(
+                f"AudioDecoder: sample_rate is {sample_rate}, and the file has {rate} Hz: resample the samples, or use fn.decoders.audio(sample_rate=) or "
+                "Audio(rate=), which resample files while they are decoded"
+            )
+        if num_channels not in (None, channels):
+            raise UnsupportedError(
+                f"AudioDecoder: num_channels is {num_channels}, and the file has {channels}: take the mean of the channels, or use audioread(mono=True)"
+            )
 
     def __repr__(self) -> str:
         m = self.metadata

@@ -19,25 +19,23 @@ from stoker._storage import of as storage_of
 from stoker.errors import ArgumentError, NotFoundError, OutOfMemoryError, ShapeError, UnsupportedError
 
 
-class _Unpacked:
-    """A dataclass that also unpacks like a tuple."""
-
-    def __iter__(self) -> Iterator[Any]:
-        return (getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
-
-
 @dataclass
-class Frame(_Unpacked):
-    """One frame: `data` of uint8 and shape (C, H, W) or (H, W, C), the second at which it begins, and the seconds for which it is shown."""
+class Frame:
+    """One frame: `data` of uint8 and shape (C, H, W) or (H, W, C), the second at which it begins, and the seconds for which it is shown. It unpacks like a
+    tuple of these three."""
 
     data: Any
     pts_seconds: float
     duration_seconds: float
 
+    def __iter__(self) -> Iterator[Any]:
+        return (getattr(self, field.name) for field in fields(self))
+
 
 @dataclass
-class FrameBatch(_Unpacked):
-    """N frames of equal size: `data` of uint8 and shape (N, C, H, W) or (N, H, W, C), and times in seconds as float64 of shape (N,)."""
+class FrameBatch:
+    """N frames of equal size: `data` of uint8 and shape (N, C, H, W) or (N, H, W, C), and times in seconds as float64 of shape (N,). Iterating over it gives
+    the frames one after another, each as a FrameBatch without the first dimension."""
 
     data: Any
     pts_seconds: Any
@@ -45,6 +43,9 @@ class FrameBatch(_Unpacked):
 
     def __len__(self) -> int:
         return len(self.pts_seconds)
+
+    def __iter__(self) -> Iterator[FrameBatch]:
+        return (self[i] for i in range(len(self)))
 
     def __getitem__(self, key: Any) -> FrameBatch:
         return FrameBatch(self.data[key], self.pts_seconds[key], self.duration_seconds[key])
@@ -102,6 +103,8 @@ def _open(source: Any, storage: Storage | None, stream: int, strict: bool) -> _c
     size = 0
     if isinstance(source, (str, os.PathLike)):
         path = os.fsencode(source)
+    elif isinstance(source, io.TextIOBase):
+        raise ArgumentError('source is a file that was opened for text: open it with "rb"')
     elif hasattr(source, "read") and hasattr(source, "seek"):
         file = _FileLike(source)
         size = file.size
@@ -114,6 +117,19 @@ def _open(source: Any, storage: Storage | None, stream: int, strict: bool) -> _c
                 f"source is a path, a URL, bytes, a tensor of uint8 or a file object with read and seek, not {type(source).__name__}"
             ) from None
     return _core.Video(path, data, file, size, storage.core() if storage is not None else None, stream, strict)
+
+
+def _refuse_what_torchcodec_has(transforms: Any, output_dtype: Any, custom_frame_mappings: Any) -> None:
+    if transforms is not None and len(transforms) > 0:
+        raise UnsupportedError(
+            "VideoDecoder: transforms are not applied while frames are decoded: apply them to the frames, as in transform(video[0])"
+        )
+    if str(output_dtype) not in ("uint8", "torch.uint8"):
+        raise UnsupportedError(f"VideoDecoder: frames are of uint8, not {output_dtype}: divide them by 255 for floats from 0 to 1")
+    if custom_frame_mappings is not None:
+        raise UnsupportedError(
+            "VideoDecoder: custom_frame_mappings are not used: frames are exact without them, and the lists of long videos are kept"
+        )
 
 
 @functools.cache
@@ -129,9 +145,11 @@ class VideoDecoder:
     stream_index: the stream's number in the file. Default: the first video stream.
     dimension_order: "NCHW" or "NHWC".
     num_ffmpeg_threads: accepted, without effect: each decoder uses the calling thread. Decode on several threads with several decoders.
-    device: "cpu", or "cuda" for frames in the memory of that GPU. NVIDIA's video decoder makes them if it has an engine for the stream; the cores make the
-        others, with the same bytes, and decide whether a frame is damaged. counters["frames_on_gpu"] counts the former, why_on_cores explains the latter.
+    device: "cpu", or "cuda" for frames in the memory of that GPU; None: torch's default device. NVIDIA's video decoder makes frames for a GPU if it has an
+        engine for the stream; the cores make the others, with the same bytes, and decide whether a frame is damaged. counters["frames_on_gpu"] counts the
+        former, why_on_cores explains the latter.
     seek_mode: accepted, without effect: frames are always exact, as in torchcodec's mode "exact".
+    transforms, output_dtype, custom_frame_mappings: of torchcodec; anything but their defaults is refused with advice.
     strict: a damaged frame is an error. With strict=False it is given as far as it can be decoded.
     storage: a stoker.Storage for URLs. None: one that all such decoders of the process share.
 
@@ -148,6 +166,9 @@ class VideoDecoder:
         num_ffmpeg_threads: int = 1,
         device: Any = "cpu",
         seek_mode: str = "exact",
+        transforms: Any = None,
+        output_dtype: Any = "uint8",
+        custom_frame_mappings: Any = None,
         strict: bool = True,
         storage: Storage | None = None,
     ) -> None:
@@ -155,12 +176,18 @@ class VideoDecoder:
             raise ArgumentError(f'dimension_order is "NCHW" or "NHWC", not {dimension_order!r}')
         if seek_mode not in ("exact", "approximate"):
             raise ArgumentError(f'seek_mode is "exact" or "approximate", not {seek_mode!r}')
-        if operator.index(num_ffmpeg_threads) < 0:
+        if num_ffmpeg_threads is None or operator.index(num_ffmpeg_threads) < 0:
             raise ArgumentError(f"num_ffmpeg_threads is {num_ffmpeg_threads}; it must be 0 or more")
+        stream = -1 if stream_index is None else operator.index(stream_index)
+        if stream_index is not None and stream < 0:
+            raise ArgumentError(f"stream_index is {stream_index}; streams have numbers from 0 on")
+        _refuse_what_torchcodec_has(transforms, output_dtype, custom_frame_mappings)
+        self._torch = _torch()
+        if device is None:
+            device = "cpu" if self._torch is None else self._torch.get_default_device()
         self._device = str(device)
         if self._device.partition(":")[0] not in ("cpu", "cuda"):
             raise ArgumentError(f'device is "cpu" or "cuda", not {device!r}')
-        self._torch = _torch()
         if self._torch is None:
             _needs.numpy("VideoDecoder")
         if self._device != "cpu" and self._torch is None:
@@ -168,7 +195,7 @@ class VideoDecoder:
         self._planar = dimension_order == "NCHW"
         self._lock = threading.Lock()
         self._storage = storage_of(source, storage)
-        self._video = _open(source, self._storage, -1 if stream_index is None else operator.index(stream_index), strict)
+        self._video = _open(source, self._storage, stream, strict)
         self._on_gpu = self._device != "cpu" and self._use_gpu()
         info = self._video.info()
         self.stream_index: int = info["stream"]
@@ -265,13 +292,15 @@ class VideoDecoder:
 
     def _times(self, frames: list[int]) -> tuple[Any, Any]:
         times = [self._video.frame(i) for i in frames]
-        columns = [t[0] for t in times], [t[1] for t in times]
+        return self._columns([t[0] for t in times], [t[1] for t in times])
+
+    def _columns(self, begins: list[float], durations: list[float]) -> tuple[Any, Any]:
         torch = self._torch
         if torch is not None:
-            return torch.tensor(columns[0], dtype=torch.float64), torch.tensor(columns[1], dtype=torch.float64)
+            return torch.tensor(begins, dtype=torch.float64), torch.tensor(durations, dtype=torch.float64)
         import numpy as np
 
-        return np.array(columns[0], np.float64), np.array(columns[1], np.float64)
+        return np.array(begins, np.float64), np.array(durations, np.float64)
 
     def _batch(self, frames: list[int]) -> FrameBatch:
         return FrameBatch(self._read(frames), *self._times(frames))
@@ -295,14 +324,23 @@ class VideoDecoder:
         return self._batch([self._number(i) for i in (indices.tolist() if hasattr(indices, "tolist") else indices)])
 
     def get_frames_in_range(self, start: int, stop: int, step: int = 1) -> FrameBatch:
-        """Returns the frames start, start + step, ... that come before stop."""
-        if not 0 <= start < len(self):
-            raise IndexError(f"start is {start}; it must be from 0 to {len(self) - 1}")
-        if stop < start:
-            raise IndexError(f"stop is {stop}; it must be at least start, which is {start}")
+        """Returns the frames start, start + step, ... that come before stop. Numbers are those of a slice: negative ones count from the end, and what lies
+        outside of the video is left out."""
         if step <= 0:
             raise IndexError(f"step is {step}; it must be positive")
-        return self._batch(list(range(start, min(stop, len(self)), step)))
+        first, end, _ = slice(start, stop).indices(len(self))
+        if end < first:
+            raise IndexError(f"stop is {stop}; it must be at least start, which is {start}")
+        return self._batch(list(range(first, end, step)))
+
+    def get_all_frames(self, fps: float | None = None) -> FrameBatch:
+        """Returns all frames; with fps, as get_frames_played_in_range gives them for the whole video."""
+        m = self.metadata
+        return (
+            self._batch(list(range(len(self))))
+            if fps is None
+            else self.get_frames_played_in_range(m.begin_stream_seconds, m.end_stream_seconds, fps)
+        )
 
     # ---- by time ----
 
@@ -324,7 +362,8 @@ class VideoDecoder:
 
     def get_frames_played_in_range(self, start_seconds: float, stop_seconds: float, fps: float | None = None) -> FrameBatch:
         """Returns the frames that are shown in the half-open range [start_seconds, stop_seconds). With fps it returns those that are shown at start_seconds,
-        start_seconds + 1 / fps, and so on."""
+        start_seconds + 1 / fps, and so on: as many as fit into the range, rounded to the nearest number. Their times are then these seconds, and each lasts
+        1 / fps."""
         m = self.metadata
         if not start_seconds <= stop_seconds:
             raise ValueError(f"start_seconds is {start_seconds}; it must not be after stop_seconds, which is {stop_seconds}")
@@ -339,8 +378,10 @@ class VideoDecoder:
         if fps is not None:
             if not (fps > 0 and math.isfinite(fps)):
                 raise ValueError(f"fps is {fps}; it must be a positive number")
-            count = math.ceil(round((stop_seconds - start_seconds) * fps, 6))
+            count = math.floor((stop_seconds - start_seconds) * fps + 0.5)
             self._check_room(count)
-            return self._batch([self._shown(min(start_seconds + k / fps, math.nextafter(stop_seconds, -math.inf))) for k in range(count)])
+            before = math.nextafter(stop_seconds, -math.inf)
+            times = [min(start_seconds + k * (1 / fps), before) for k in range(count)]
+            return FrameBatch(self._read([self._shown(t) for t in times]), *self._columns(times, [1 / fps] * count))
         first, last = self._shown(start_seconds), self._shown(math.nextafter(stop_seconds, -math.inf))
         return self._batch(list(range(first, last + 1)))

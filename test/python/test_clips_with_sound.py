@@ -271,6 +271,26 @@ def test_one_file(films, name):
         sound.get_samples_played_in_range(2.0, 1.0)
 
 
+def test_torchcodecs_arguments(films):
+    """File objects are read, samples unpack, and arguments that would change the samples are refused with advice."""
+    film = films["stereo.mov"]
+    with open(film.path, "rb") as file:
+        file.read(100)
+        decoder = AudioDecoder(file, sample_rate=22050, num_channels=2)
+    data, begin, duration, rate = decoder.get_all_samples()
+    assert np.array_equal(data.numpy(), film.sound.T) and rate == 22050
+    assert (begin, duration) == (film.origin, len(film.sound) / 22050)
+    for arguments, advice in (
+        ({"sample_rate": 16000}, "resample the samples"),
+        ({"num_channels": 1}, "mean of the channels"),
+        ({"stream_index": 1}, "leave the argument out"),
+    ):
+        with pytest.raises(stoker.errors.UnsupportedError, match=advice):
+            AudioDecoder(film.path, **arguments)
+    with open(film.path, encoding="latin-1") as text, pytest.raises(TypeError, match="opened for text"):
+        AudioDecoder(text)
+
+
 def test_wrong_arguments(files):
     path = [str(files / "flac.mkv")]
     for fields, message in (

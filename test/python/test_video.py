@@ -120,9 +120,50 @@ def test_methods(clips, order):
     played = d.get_frames_played_in_range(0.1, 0.3)
     assert np.array_equal(played.data, want[2:8]) and len(played) == 6 and played[1:3].data.shape[0] == 2
     assert np.array_equal(d.get_frames_played_in_range(0, 1, fps=10).data, want[[0, 2, 5, 7, 10, 12, 15, 17, 20, 22]])
+    for begin, end, step in ((-10, 1000, 1), (-1000, 4, 1), (45, -2, 2), (60, 70, 1), (-60, -55, 1)):
+        assert np.array_equal(d.get_frames_in_range(begin, end, step).data, want[begin:end:step])
+    assert np.array_equal(d.get_all_frames().data, want)
+    assert np.array_equal(d.get_all_frames(fps=5).data, want[::5])
+    frames = list(d.get_frames_at([3, 8]))
+    assert all(
+        np.array_equal(f.data, want[i]) and float(f.pts_seconds) == pytest.approx(i / 25) for f, i in zip(frames, (3, 8), strict=True)
+    )
     m = d.metadata
     assert (m.num_frames, m.codec, m.width, m.height, m.stream_index) == (50, "h264", 176, 144, 0)
     assert m.average_fps == pytest.approx(25) and m.duration_seconds == pytest.approx(2) and m.num_key_frames == 5
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "fps", "count"),
+    [(0.43, 0.44, 30.0, 0), (1.93, 2.0, 30.0, 2), (1.0, 1.32, 10.0, 3), (0.0, 0.05, 10.0, 1), (0.2, 2.0, 50.0, 90), (0.5, 0.5, 10.0, 0)],
+)
+def test_frames_at_a_rate(clips, begin, end, fps, count):
+    """The number of frames is that of torchcodec 0.17, and so are their times: those at which they were asked for."""
+    d = stoker.VideoDecoder(clips("h264.mp4"))
+    batch = d.get_frames_played_in_range(begin, end, fps=fps)
+    assert len(batch) == count
+    assert batch.pts_seconds.tolist() == pytest.approx([begin + k / fps for k in range(count)])
+    assert batch.duration_seconds.tolist() == pytest.approx([1 / fps] * count if fps else [])
+    assert np.array_equal(batch.data, d.get_frames_played_at([begin + k * (1 / fps) for k in range(count)]).data)
+
+
+def test_torchs_default_device(clips):
+    torch = pytest.importorskip("torch")
+    assert stoker.VideoDecoder(clips("h264.mp4"), device=None)[0].device == torch.get_default_device()
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "advice"),
+    [
+        ("transforms", [object()], "apply them to the frames"),
+        ("output_dtype", "auto", "divide them by 255"),
+        ("custom_frame_mappings", "{}", "exact without them"),
+    ],
+)
+def test_what_only_torchcodec_has(clips, argument, value, advice):
+    with pytest.raises(stoker.errors.UnsupportedError, match=advice):
+        stoker.VideoDecoder(clips("h264.mp4"), **{argument: value})
+    stoker.VideoDecoder(clips("h264.mp4"), transforms=[], output_dtype="uint8", custom_frame_mappings=None)
 
 
 @pytest.mark.parametrize(
@@ -151,12 +192,16 @@ def test_arguments_that_are_wrong(clips):
         {"device": "tpu"},
         {"seek_mode": "fast"},
         {"num_ffmpeg_threads": -1},
+        {"num_ffmpeg_threads": None},
         {"stream_index": 7},
+        {"stream_index": -1},
     ):
         with pytest.raises(ValueError, match=r"\w"):
             stoker.VideoDecoder(path, **arguments)
     with pytest.raises(ValueError, match="source is"):
         stoker.VideoDecoder(3)
+    with open(path, encoding="latin-1") as text, pytest.raises(TypeError, match="opened for text"):
+        stoker.VideoDecoder(text)
     with pytest.raises(ValueError, match="must not be after stop_seconds"):
         stoker.VideoDecoder(path).get_frames_played_in_range(1, 0.5)
 
