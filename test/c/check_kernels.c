@@ -13,16 +13,16 @@
 
 enum { IN_BYTES = 1 << 20, OUT_BYTES = 1 << 20, MARGIN = 64, ROUNDS = 300 };
 
-/* A case draws its shape from `seed` (a large typical one if `bench` is set), runs one kernel of k from `in` to `out`, and clears the bytes after the result
- * that the kernel may overwrite. The final bytes of `out`, including margins, must not depend on k. */
+/* One case: draws its shape from `seed` (or uses a large typical one if `bench` is set), runs one kernel of k from `in` to `out`, and sets the bytes after
+ * the result that the kernel may overwrite to 0. The bytes of `out` afterwards, including the margins, must not depend on k. */
 struct job {
 	const struct stk_pass_kernels *k;
 	uint64_t seed;
 	bool bench;
-	const uint8_t *in;   /* random bytes */
-	const float *floats; /* random values: small ones, halves, huge ones, NaNs */
-	const float *
-		numbers; /* random small values, for kernels that may combine several NaNs, since the contract does not define the sign of such a result */
+	const uint8_t *in;    /* random bytes */
+	const float *floats;  /* random values, among them halves, very large ones and NaNs */
+	const float *numbers; /* random small values, for kernels that may add several NaNs; the contract does not define the sign of the
+		          * result then */
 	uint8_t *out;
 };
 
@@ -46,7 +46,7 @@ static void vertical(struct job *j, enum stk_resample_kind kind, bool from_bytes
 		.channels = between(j, 1, 4, 3),
 		.shift = 14,
 		.bias = (uint16_t)between(j, 0, 9, 1)};
-	int layout = between(j, 0, 2, 0); /* of the pixels: interleaved, planar, or with other strides */
+	int layout = between(j, 0, 2, 0); /* the layout of the pixels: interleaved, planar, or other strides */
 	v.channel = layout == 1 ? 400 * element : element;
 	v.pixel = layout == 1 ? element : element * (v.channels + (layout == 2));
 	ptrdiff_t row = 1200 * element;
@@ -116,7 +116,7 @@ static void horizontal(struct job *j, enum stk_resample_kind kind, int32_t most_
 		float_weights[i] = (float)(next(j) % 1000) / 1000 - 0.2f;
 	}
 	static int16_t block[200 * 6 * STK_BLOCK_ROWS] __attribute__((aligned(64)));
-	if (kind != STK_RESAMPLE_FLOAT) { /* limits intermediate values to the range that a vertical kernel produces */
+	if (kind != STK_RESAMPLE_FLOAT) { /* limits intermediate values to those that a vertical kernel can produce */
 		for (size_t i = 0; i < sizeof block / sizeof *block; i++)
 			block[i] = (int16_t)(kind == STK_NARROW ? j->in[i] * 254 : (j->in[i] - 60) * 100);
 		h.block = block;
@@ -203,7 +203,7 @@ static void widen_u8(struct job *j)
 	j->k->rows.widen_u8((float *)(void *)j->out, j->in, between(j, 1, 100, 224));
 }
 
-/* Fills three rows of 256 floats for a kernel that works in place. */
+/* Fills three rows of 256 floats, for a kernel that works in place. */
 static float *rows_of_floats(struct job *j)
 {
 	memcpy(j->out, j->floats + next(j) % 4096, 3 * 256 * sizeof(float));
@@ -299,7 +299,7 @@ static double cpu_seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Measures several short slices, alternating between the two versions, and keeps the best. */
+/* Measures both versions alternately, several times for a short while, and keeps the best times. */
 static void bench(size_t which, struct job job, const struct stk_pass_kernels *const kernels[2])
 {
 	double best[2] = {1e9, 1e9};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * For tests of the CUDA decoder: opens a GPU, and generates or reads JPEG files. STOKER_TEST_JPEGS names a folder of photographs. */
+ * Helpers for tests of the GPU's JPEG decoder: open a GPU, and generate or read JPEG files. STOKER_TEST_JPEGS is the path of a folder of photographs. */
 #ifndef STK_TEST_CUDA_FILES_H
 #define STK_TEST_CUDA_FILES_H
 
@@ -73,7 +73,8 @@ static inline void make_file(struct file *f, bool damage)
 	if (!draw(4))
 		shape.scans = draw(2) ? 1 : 10 + (int)draw(STK_JPEG_GPU_MAX_SCANS - 9);
 	if (shape.components ==
-		1) /* with other factors, libjpeg-turbo would decode v[0] rows of blocks at a time, and report damage before the row that contains it */
+		1) /* with other factors, libjpeg-turbo would decode v[0] rows of blocks at a time, and report damage before the row in
+		    * which it is */
 		shape.h[0] = shape.v[0] = 1;
 	snprintf(f->name, sizeof f->name, "seed %llu", (unsigned long long)rng);
 	f->data = jpeg_reference_encode(&shape, rng, &f->size);

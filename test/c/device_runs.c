@@ -329,7 +329,7 @@ static bool has_several_decoders(const struct stk_graph *g)
 	return several;
 }
 
-/* Sets the hashes of messages to 0. If several decoders read a damaged file, it depends on timing which one fails first, and so which message is reported. */
+/* Sets the hashes of messages to 0. If several decoders read a damaged file, timing decides which one fails first, and so which message is reported. */
 static void forget_messages(struct device_run *r)
 {
 	for (size_t i = 0; i < r->run.count; i++)

@@ -19,8 +19,8 @@ static inline void ok(enum stk_status s, const struct stk_error *err)
 struct device_graph {
 	const char *what;
 	struct stk_graph *(*make)(const char *folder);
-	bool photographs; /* decodes some files on the GPU */
-	bool divides;     /* divides by zero in at least one batch of each epoch, which is an error */
+	bool photographs; /* whether some files are decoded on the GPU */
+	bool divides;     /* whether at least one batch of each epoch divides by zero, which is an error */
 };
 extern const struct device_graph device_graphs[];
 extern const int n_device_graphs;
@@ -28,20 +28,22 @@ const struct device_graph *device_graph(const char *what);
 
 struct device_settings {
 	int32_t device, threads, batch, prefetch,
-		max_batches; /* device -1: the CPU. 0 stands for 2 threads, batches of 4, and the library's defaults for the others */
+		max_batches; /* device -1 is the CPU. In other members 0 stands for: 2 threads, batches of 4, and the library's
+		              * defaults */
 	enum stk_on_error on_error;
 	size_t gpu_memory;
 	enum stk_decoding decode;
 	bool no_fuse, trace;
 };
 
-/* The results of a run: an entry for each sample of each batch, in order. A batch that failed has one entry: {the error's code, its sample, -2, the hash of its
- * message}. */
+/* The results of a run: an entry for each sample of each batch, in order. A batch that failed has one entry: {code of the error, sample of the error, -2,
+ * hash of the message}. */
 struct device_run {
 	struct run run;
 	int batches, errors;
 	double decoded, refused,
-		spare; /* numbers of images that the GPU decoded, that it refused, and that the cores decoded although the GPU could */
+		spare; /* numbers of images that the GPU decoded, that it refused, and that the cores decoded although the GPU could
+		        * have */
 };
 
 /* Sets options of the emulated driver, which apply to later contexts. Call it while no context exists. */

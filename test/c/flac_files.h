@@ -13,10 +13,10 @@ struct test_flac {
 	int block;        /* number of frames in a block; with `variable`, in the largest block */
 	int variable;     /* blocks have different sizes */
 	int seek_table;   /* number of blocks from one seek point to the next; 0: the file has no seek table */
-	int id3, padding; /* bytes of an ID3 tag before the file, and of padding in its header */
-	int no_total;     /* the header does not give the number of frames */
+	int id3, padding; /* number of bytes of an ID3 tag before the file, and of padding in its header */
+	int no_total;     /* the header does not state the number of frames */
 	int first_number; /* number in the first block's header */
-	int loud;         /* samples are random numbers of the full range */
+	int loud;         /* samples are random numbers from the full range */
 };
 
 struct test_flac_file {
@@ -145,7 +145,8 @@ static inline void test_flac_subframe(struct test_bits *b, const int64_t *sample
 		shift = (int)test_draw(seed, 16);
 		const int base = (int)test_draw(seed, 5), most = (1 << (precision - 1)) - 1;
 		for (int k = 0; k < order;
-			/* coefficients near those of a fixed predictor if they fit into `precision` bits; otherwise, and once in 100 subframes, random ones */
+			/* coefficients close to those of a fixed predictor, if they fit into `precision` bits; otherwise, and once in 100 subframes, random
+			 * ones */
 			k++) {
 			int64_t c = k < 4 ? (int64_t)fixed[base][k] * (1 << shift) : 0;
 			c += (int64_t)test_draw(seed, 5) - 2;
@@ -189,7 +190,7 @@ static inline void test_flac_number(struct test_bits *b, uint64_t v)
 		test_bits(b, v, 8);
 		return;
 	}
-	while (v >> (n * 5 + 1) && n < 7) /* n bytes hold 5 n + 1 bits */
+	while (v >> (n * 5 + 1) && n < 7) /* n bytes have space for 5 n + 1 bits */
 		n++;
 	test_bits(b, (0xff00u >> n & 0xff) >> (7 - n), n + 1);
 	test_bits(b, v >> (6 * (n - 1)), 7 - n > 0 ? 7 - n : 0);
@@ -211,7 +212,7 @@ static inline void test_flac_block(
 	for (int k = 1; k < 12; k++)
 		rate = rates[k] == f->rate && f->channels % 2
 			       ? k
-			       : rate; /* all blocks of a file code the rate in the same way, as encoders do */
+			       : rate; /* all blocks of a file state the rate in the same way, as encoders do */
 	if (!rate && f->bits % 8 == 0)
 		rate = f->rate % 1000 == 0 && f->rate < 256000 ? 12 : f->rate < 65536 ? 13 : f->rate % 10 == 0 ? 14 : 0;
 	for (int k = 1; k < 8; k++)

@@ -23,7 +23,7 @@ struct value {
 enum { GRAPH_INPUTS = 8, GRAPH_ARGS = 12 };
 
 struct added_op {
-	const char *name; /* the operator's name in the graph; NULL: a name made from its number */
+	const char *name; /* the operator's name in the graph; NULL: a name is made from its number */
 	bool gpu;
 	struct value in[GRAPH_INPUTS];
 	struct stk_arg args[GRAPH_ARGS];

@@ -8,7 +8,7 @@ enum { ROOM = 4096 };
 
 static void put(struct test_file *f, const void *bytes, size_t n)
 {
-	if (n) /* n may be 0 with a null pointer */
+	if (n) /* memcpy must not be called with a null pointer, even if n is 0 */
 		memcpy(f->data + f->size, bytes, n);
 	f->size += n;
 }
@@ -50,7 +50,7 @@ static void put_frame(struct test_file *f, int width, int height)
 	put(f, components, sizeof components);
 }
 
-/* Writes a Huffman table with one code of one bit, 0. It begins a run of empty blocks, whose length follows in 14 more bits [G.1.2.2]. */
+/* Writes a Huffman table with a single code: one bit, 0. Its symbol begins a run of empty blocks, whose length is in 14 more bits [G.1.2.2]. */
 static void put_table(struct test_file *f)
 {
 	static const uint8_t counts[16] = {1};
@@ -65,7 +65,7 @@ struct test_file hostile_jpeg(int width, int height)
 {
 	struct test_file f = {calloc(1, ROOM), 0};
 	static const uint8_t scan[] = {1, 1, 0x00, 1, 63, 0};
-	/* bits of the longest run, chosen so that the repeated code forms no byte FF, which would have to be followed by a stuffed byte */
+	/* bits of the longest run; chosen so that repeating the code never gives a byte FF, which would need a stuffed byte after it */
 	enum { EXTRA = 0x3efd, RUN = (1 << 14) + EXTRA };
 	put_frame(&f, width, height);
 	put_table(&f);
@@ -161,7 +161,7 @@ static void set16(struct test_file *f, size_t at, unsigned v)
 	}
 }
 
-/* Makes room for n bytes at `at`. */
+/* Moves the bytes from offset `at` on back by n bytes. */
 static void open_gap(struct test_file *f, size_t at, size_t n)
 {
 	memmove(f->data + at + n, f->data + at, f->size - at);

@@ -261,7 +261,7 @@ struct test_file test_png_make(const struct test_png *p)
 	return f;
 }
 
-/* Decodes to RGBA of 16 bits with libspng and converts that, so that the reference uses no format in which the code under test decodes. */
+/* Decodes to 16-bit RGBA with libspng, and converts that. So the reference does not use any format in which the code under test decodes. */
 uint8_t *test_png_reference(struct test_file f, const struct test_png *p)
 {
 	spng_ctx *ctx = spng_ctx_new(0);

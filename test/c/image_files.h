@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Makes image files for tests, and decodes them with simple calls of libjpeg-turbo and libspng for reference: whole images, no windows, no margin. */
+ * Makes image files for tests. Decodes them for reference with simple calls of libjpeg-turbo and libspng: whole images, no windows, no margins. */
 #ifndef STK_TEST_IMAGE_FILES_H
 #define STK_TEST_IMAGE_FILES_H
 
@@ -22,7 +22,7 @@ struct test_jpeg {
 	int orientation; /* EXIF; 0: no EXIF */
 	bool optimise, progressive, arithmetic;
 	bool rgb;      /* stored as RGB, marked by Adobe's transform 0 */
-	bool no_adobe; /* omits Adobe's marker from a CMYK file */
+	bool no_adobe; /* a CMYK file without Adobe's marker */
 	bool ycck;
 	bool separate;   /* one scan per component */
 	uint64_t script; /* not 0: progressive, with a random script of scans from this seed */
@@ -33,8 +33,9 @@ struct test_jpeg {
 
 struct test_file test_jpeg_make(const struct test_jpeg *j);
 
-/* Decodes the whole image to one of libjpeg's color spaces (a J_COLOR_SPACE), without padding. Returns NULL if libjpeg-turbo refuses the file; free the
- * result with free. *lossy: libjpeg-turbo warned of lost data, and guessed it. Damage after the last row only counts if `finish` is set. */
+/* Decodes the whole image to one of libjpeg's colour spaces (a J_COLOR_SPACE), without padding. Returns NULL if libjpeg-turbo refuses the file; free the
+ * result with free. *lossy: set if libjpeg-turbo warned that data was lost, which it replaces by guesses. Damage after the last row is only noticed if
+ * `finish` is set. */
 uint8_t *test_jpeg_reference(struct test_file f, int space, int *width, int *height, bool *lossy);
 /* Does the same at 1/denom of the size: 1, 2, 4 or 8. */
 uint8_t *test_jpeg_reference_scaled(struct test_file f, int space, int denom, int *width, int *height, bool *lossy);
@@ -48,7 +49,8 @@ struct test_png {
 };
 
 struct test_file test_png_make(const struct test_png *p);
-/* Returns the channels as they are stored (palettes as RGB), with 16 bits each (native order) if the file has 16, else 8. */
+/* Returns the channels as they are stored (palettes as RGB). If the file has 16 bits per channel, so has the result, in native byte order; otherwise it has
+ * 8. */
 uint8_t *test_png_reference(struct test_file f, const struct test_png *p);
 
 /* Uniform random numbers that depend only on the seed. */

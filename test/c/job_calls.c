@@ -27,7 +27,7 @@ uint32_t call_draw(uint32_t n)
 	return (uint32_t)((rng >> 33) % n);
 }
 
-/* Returns an address for a tensor. As in a batch of images of odd sizes, it is aligned for the type of the elements, and often for nothing larger. */
+/* Returns an address for a tensor. It is aligned for the elements' type, but often for nothing larger, as in a batch of images of odd sizes. */
 static uint8_t *take(const struct stk_desc *d)
 {
 	size_t size = stk_dtype_size(d->dtype), aside = call_draw(2) ? size * call_draw(64 / (uint32_t)size) : 0;
@@ -67,7 +67,7 @@ static void fill_values(uint8_t *to, enum stk_dtype dtype, int64_t n)
 	size_t size = stk_dtype_size(dtype);
 	uint32_t tame = call_draw(3),
 		 bits = whole ||
-			call_draw(2); /* bits: draws random bits, so that floats include subnormals, and values that round or overflow */
+			call_draw(2); /* bits: draws random bits, so that floats include subnormals and values that round or overflow */
 	for (int64_t i = 0; i < n; i++) {
 		double v = tame ? (double)call_draw(2000) / 64 - (whole ? 0 : 12) : special[call_draw(sizeof special / sizeof *special)];
 		if (bits && !tame)
@@ -92,7 +92,7 @@ void call_input(struct call *c, enum stk_dtype dtype, int ndim, const int64_t *s
 	fill_values(t->data, dtype, stk_desc_elements(&t->desc));
 }
 
-/* Returns `extent`, or `small` if the tensor would become too large; multiplies *n, the number of elements. */
+/* Returns `extent`, or `small` if the tensor would become too large. Multiplies *n, the number of elements, by the result. */
 static int64_t within(int64_t *n, int64_t extent, int64_t small)
 {
 	int64_t taken = *n * extent > 4 * MAX_VALUES ? small : extent;
@@ -110,7 +110,7 @@ static int draw_shape(int64_t *shape, int most)
 		shape[d] = kind == 0 ? 0 : kind < 4 ? 1 : kind < 6 ? 1 + (int64_t)call_draw(3000) : 1 + (int64_t)call_draw(12);
 		if (n * shape[d] > MAX_VALUES)
 			shape[d] = 2 * n > MAX_VALUES ? 1 : 1 + (int64_t)call_draw(2);
-		n *= shape[d] ? shape[d] : 1; /* counts an empty dimension as 1, since a broadcast operand may lack it */
+		n *= shape[d] ? shape[d] : 1; /* counts an empty dimension as 1, since an operand that is broadcast may not have it */
 	}
 	return ndim;
 }
@@ -381,7 +381,7 @@ static void draw_reduction(struct call *c)
 		call_int(c, "dtype", call_draw(2) ? (int)in : call_draw(2) ? STK_FLOAT : call_draw(2) ? STK_INT64 : STK_UINT64);
 }
 
-/* Fills in numbers whose sum depends on the order of the additions. */
+/* Fills a tensor with numbers whose sum depends on the order of additions. */
 static void draw_long_sum(struct call *c)
 {
 	call_input(c, STK_FLOAT64, 2, (const int64_t[]){1000 + call_draw(2000), 1 + call_draw(4)});
@@ -445,7 +445,7 @@ static void draw_perspective(struct call *c)
 	static const enum stk_dtype types[] = {STK_UINT8, STK_UINT16, STK_INT16, STK_FLOAT};
 	static const char *const borders[] = {"constant", "replicate", "reflect", "reflect_101", "wrap"}, *const layouts[] = {
 														  "FHWC", "FCHW"};
-	bool seen = call_draw(2); /* the warp reads most of an image that is larger than its output */
+	bool seen = call_draw(2); /* whether the warp reads most of an image that is larger than its output */
 	uint32_t most = seen ? 40 : 9;
 	call_input(c, types[call_draw(4)], 4,
 		(int64_t[4]){1 + call_draw(2), 1 + call_draw(most), 1 + call_draw(most), 1 + call_draw(seen ? 4 : 9)});
@@ -602,7 +602,8 @@ bool call_open(struct call *c)
 	if (def->setup)
 		ok(def->setup(values, &shared, &err));
 	c->call.shared = shared;
-	if (def->infer(&c->call, &err) || c->out.data) /* refused, or the output is a view of the input, for which nothing runs */
+	if (def->infer(&c->call, &err) || c->out.data) /* the call was refused, or the output is a view of the input, so that nothing
+	                                                * has to run */
 		return false;
 	size_t bytes = (size_t)stk_desc_bytes(&c->out.desc);
 	c->out.data = take(&c->out.desc);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Random calls of the operators that make jobs: the operators' own tables determine the random tensors, types and arguments. */
+ * Random calls of operators that make jobs. The random tensors, types and arguments follow from the operators' own tables. */
 #ifndef JOB_CALLS_H
 #define JOB_CALLS_H
 
@@ -10,7 +10,7 @@
 
 enum { SPACE = 32 << 20, MAX_VALUES = 20000, MAX_ARGS = 10, MAX_INTS = 64 };
 
-/* All tensors are in `space`; they have the same offsets in device memory. */
+/* A call. All its tensors are in `space`, and at the same offsets in device memory. */
 struct call {
 	struct stk_graph *g;
 	struct stk_arena arena;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Draws a small image of any layout and any type but bool; its sides are at most `most`. Without `wide`, its type has at most 32 bits. */
+/* Draws a small image of any layout and any type except bool. most: maximum extent. wide: allows types of 64 bits. */
 static void draw_image(struct call *c, uint32_t most, bool wide)
 {
 	static const char *const layouts[] = {"HW", "HWC", "CHW", "FHWC", "DHW", "DHWC"};
@@ -40,7 +40,7 @@ static void draw_laplacian(struct call *c)
 		call_float(c, "scale", call_draw(9) / 16.0);
 }
 
-/* Draws RGB bytes whose rows are multiples of a word, mostly long enough for warps that read no borders at the ends of rows. */
+/* Draws RGB bytes whose rows are a multiple of a word long. Most rows are so long that some warps of the GPU read no borders at their ends. */
 static void draw_words(struct call *c)
 {
 	bool frames = call_draw(3) == 0;
@@ -87,7 +87,7 @@ static void draw_morphology(struct call *c)
 	draw_window(c, width, height, 1 + call_draw(3));
 }
 
-/* Draws morphology with the windows for which the GPU has special code. */
+/* Draws morphology with windows for which the GPU has special code. */
 static void draw_morphology_of_words(struct call *c)
 {
 	uint32_t iterations = call_draw(3) ? 1 : 2 + call_draw(2), size = iterations > 1 ? 3 : 3 + 2 * call_draw(3);
@@ -107,7 +107,7 @@ static void draw_median_blur(struct call *c)
 static void draw_bytes(struct call *c, const char *layout, int64_t channels)
 {
 	int64_t shape[STK_MAX_DIMS];
-	uint32_t most = call_draw(4) ? 40 : 200; /* large enough for several thread blocks */
+	uint32_t most = call_draw(4) ? 40 : 200; /* sometimes large enough for several thread blocks */
 	for (size_t d = 0; d < strlen(layout); d++)
 		shape[d] = layout[d] == 'C' ? channels : layout[d] == 'F' ? 2 : 1 + call_draw(most);
 	call_input(c, STK_UINT8, (int)strlen(layout), shape);

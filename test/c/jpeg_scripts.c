@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* A group of coefficients whose precision the scans refine: scans have sent the bits from the highest one down to bit `low` (10: none yet). */
+/* A group of coefficients whose precision the scans raise. Scans have sent the bits from the highest down to bit `low`; 10: none yet. */
 struct part {
 	jpeg_scan_info next;
 	int first_low;
@@ -35,7 +35,7 @@ static int list_parts(const struct jpeg_compress_struct *c, uint64_t *r, struct 
 	return n;
 }
 
-/* Returns whether the scan may come next: a component's AC scans must follow its DC scan. */
+/* Returns whether this scan may be the next one: AC scans of a component must follow its DC scan. */
 static bool may_follow(const struct part *parts, const struct part *p)
 {
 	if (p->next.Ss == 0)

@@ -8,7 +8,7 @@
 
 enum {
 	BUSY = 1 << 20,
-	FILLS = 60 /* number of fills that are queued before a batch is read: they take longer than making the next batches */
+	FILLS = 60 /* number of fills that are queued before a batch is read; they take longer than making the next batches */
 };
 
 void late_open(struct late_reader *l, int64_t sample, int32_t batch)

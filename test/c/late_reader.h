@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A consumer on a GPU that releases each batch at once, while its streams read the batch much later. A pipeline must not overwrite the
- * batch before these streams have read it. */
+ * A consumer on a GPU that releases each batch at once, while its streams read the batch much later. A pipeline must not overwrite a batch before these
+ * streams have read it. */
 #ifndef STK_TEST_LATE_READER_H
 #define STK_TEST_LATE_READER_H
 
@@ -23,7 +23,7 @@ struct late_reader {
 void late_open(struct late_reader *l, int64_t sample, int32_t batch);
 void late_close(struct late_reader *l);
 
-/* Reads batches of `gpu`, whose first output must be contiguous. Fails unless they equal the batches of `cores`, all of which are kept during the test. */
+/* Reads the batches of `gpu`, whose first output must be contiguous. Fails unless they equal those of `cores`, all of which are kept during the test. */
 void late_check(struct late_reader *l, struct stk_pipeline *gpu, struct stk_pipeline *cores);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The counts of a tool that records NVTX calls. The test looks up nvtx_tool_read in the library that NVTX loaded. */
+ * The counters of a tool that records NVTX calls. Tests look up nvtx_tool_read in the library that NVTX has loaded. */
 #ifndef STK_TEST_NVTX_TOOL_H
 #define STK_TEST_NVTX_TOOL_H
 
@@ -10,8 +10,8 @@ struct nvtx_tool_kind {
 
 struct nvtx_tool_counts {
 	struct nvtx_tool_kind kinds[16];
-	long domains, ours; /* domains: number that exist now; ours: number created with the name "stoker" */
-	long open, wrong;   /* open: ranges that have begun and not ended; wrong: invalid calls */
+	long domains, ours; /* domains: number of domains that exist now; ours: number of domains created with the name "stoker" */
+	long open, wrong;   /* open: number of ranges that have begun but not ended; wrong: number of invalid calls */
 };
 
 void nvtx_tool_read(struct nvtx_tool_counts *out);

@@ -15,11 +15,11 @@ void file_path(const char *folder, int i, char *path, size_t capacity);
 
 struct options {
 	int32_t threads, batch, prefetch, rank, ranks, max_batches,
-		read_requests; /* 0 stands for the library's default; ranks 0: one rank */
+		read_requests; /* 0 stands for the library's default; for ranks, 0 stands for one rank */
 	const char *tail;
 	uint64_t seed;
 	bool no_fuse, in_order, trace;
-	bool whole; /* whole images instead of random windows, so that a sample needs the same memory in each epoch */
+	bool whole; /* reads whole images instead of random windows, so that a sample needs the same memory in each epoch */
 	enum stk_on_error on_error;
 	double max_errors;
 };

@@ -14,7 +14,7 @@ struct reverse_source {
 	struct stk_io *io;
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
-	struct stk_request *stack; /* the requests of this wave, latest first */
+	struct stk_request *stack; /* the requests of the current wave; the latest is first */
 	int64_t due;               /* time at which they complete: that of the wave's first request plus the latency */
 	int in_flight, peak;
 	bool started, cancelled, ending;

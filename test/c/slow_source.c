@@ -36,7 +36,7 @@ static void complete(struct slow_source *s, struct stk_request *r)
 	stk__io_finish(s->io, r, STK_OK);
 }
 
-/* Finds the request that is served next. Returns the address of the pointer to it in the list; NULL if no request is due. */
+/* Finds the request to serve next. Returns the address of the pointer to it in the list, or NULL if no request is due. */
 static struct stk_request **next_due(struct slow_source *s)
 {
 	struct stk_request **first = NULL;

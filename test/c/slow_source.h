@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A source for tests, "slow://NUMBER", whose data is never available at once: each request completes after a latency, latest first. One object may stall
- * until a test releases it, and requests may fail. Also makes pipelines that read from it. */
+ * A source for tests, "slow://NUMBER", whose data is never available at once: each request completes after a latency, the latest request first. One object
+ * may stall until a test releases it, and requests may fail. Also has functions that make pipelines which read from such a source. */
 #ifndef STK_TEST_SLOW_SOURCE_H
 #define STK_TEST_SLOW_SOURCE_H
 
@@ -38,7 +38,7 @@ struct slow_source {
 
 /* Creates a slow source and adds it to the context, whose io owns it: the caller must not free it. */
 struct slow_source *add_slow_source(struct stk_context *ctx, int64_t latency_ns);
-/* Completes the requests that stall, and lets later ones pass. */
+/* Completes the requests that stall; later requests do not stall. */
 void slow_source_release(struct slow_source *s);
 /* Returns the number of requests so far, complete or in flight. */
 int64_t slow_source_asked(struct slow_source *s);

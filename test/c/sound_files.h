@@ -13,7 +13,7 @@ struct test_wav {
 	int tag, channels, bits, frames;
 	uint32_t rate;
 	int extensible, wide, fmt_last, odd_chunk, chunk_after;
-	uint64_t promise; /* size of the samples that the header claims; 0: their true size */
+	uint64_t promise; /* size of the samples that the header states; 0: the true size */
 };
 
 struct test_wav_file {
@@ -57,7 +57,7 @@ static inline void test_put_fmt(struct test_wav_file *f, const struct test_wav *
 	}
 }
 
-/* Makes a WAV file. Its samples are pseudorandom bytes; floats are -2 <= x < 2. The caller frees data. */
+/* Makes a WAV file. Its samples are pseudorandom bytes; floats are in -2 <= x < 2. The caller frees data. */
 static inline struct test_wav_file test_wav_make(const struct test_wav *w, uint64_t seed)
 {
 	size_t samples = (size_t)w->frames * (size_t)w->channels, width = (size_t)(w->bits + 7) / 8;

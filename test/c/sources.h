@@ -21,8 +21,8 @@ struct source {
 	enum fault fault;
 	int64_t fault_at; /* position in the epoch at which the fault occurs */
 	int delay_us;
-	struct stk_pipeline *asks; /* pull, release and reset read the counters of this pipeline; nullable */
-	/* The members below record the calls. */
+	struct stk_pipeline *asks; /* pull, release and reset read the counters of this pipeline; may be NULL */
+	/* The following members record calls. */
 	int pulls, released, resets, destroyed;
 	int64_t last_reset;
 	pthread_t thread;
@@ -34,7 +34,7 @@ struct stk_source_callbacks source_callbacks(struct source *s);
 struct stk_pipeline *source_open(struct stk_context *ctx, struct source *s, const char *folder);
 struct stk_context *source_context(void); /* with two workers */
 void source_assert_batch(struct stk_batch *b, int64_t epoch, int64_t position, int32_t count);
-/* Call this after the pipeline was freed: checks that every pulled tensor was released, and that the source was destroyed exactly once. */
+/* Checks that every pulled tensor was released, and that the source was destroyed exactly once. Call it after the pipeline was freed. */
 void source_assert_balanced(const struct source *s);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Runs all stages of the transform, from x to y and back in turns. Returns x or y, whichever holds the result. */
+/* Runs all stages of the transform, alternately from x to y and from y to x. Returns the array that has the result. */
 static stk_fft_complex *run_stages(const struct stk_fft *f, const float *tables, stk_fft_complex *x, stk_fft_complex *y)
 {
 	struct stk_fft_at at = {.m = f->padded, .s = 1, .w = tables + f->twiddles};

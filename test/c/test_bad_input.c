@@ -135,7 +135,7 @@ static void test_what_is_no_image(void **state)
 	unlink(path);
 }
 
-/* Flips bits and truncates: the result must be an image or an error. */
+/* Flips bits of the file, or truncates it. The result must be an image or an error. */
 static void damage(const struct test_file *f, const char *path, uint64_t *seed, int tries, int *refused)
 {
 	uint8_t *copy = malloc(f->size);
@@ -145,7 +145,7 @@ static void damage(const struct test_file *f, const char *path, uint64_t *seed, 
 		size_t size = f->size;
 		memcpy(copy, f->data, size);
 		for (int k = test_random_in(seed, 1, 4); k > 0; k--) {
-			/* half of the changes hit the headers, because changes there have the greatest effect */
+			/* half of the changes are in headers, since changes there have the greatest effect */
 			size_t at = test_random(seed) % (test_random(seed) & 1 && size > 700 ? 700 : size);
 			copy[at] ^= (uint8_t)(1u << test_random(seed) % 8);
 		}
@@ -186,7 +186,7 @@ static void test_flipped_and_cut_files(void **state)
 	unlink(path);
 }
 
-/* EXIF data that points outside itself, in a circle, or has an invalid orientation is ignored: the whole image is decoded. */
+/* EXIF data is ignored if it points outside of itself or in a circle, or has an invalid orientation: the whole image is decoded. */
 static void test_nonsense_exif(void **state)
 {
 	(void)state;
@@ -323,7 +323,7 @@ static void test_damaged_states(void **state)
 		memcpy(copy, text, size + 1);
 		edit(copy, size, &seed);
 		enum stk_status s = stk_pipeline_restore(p, copy, size, &err);
-		if (s == STK_OK) { /* the edit gave another valid number: next() must return a batch or the end */
+		if (s == STK_OK) { /* the edit gave another valid number, so that next() must return a batch or the end */
 			alarm(30);
 			s = stk_pipeline_next(p, &b, &err);
 			alarm(0);

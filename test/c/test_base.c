@@ -28,7 +28,7 @@ static void test_errors_say_what_and_where(void **state)
 	assert_string_equal(stk_status_name((enum stk_status)999), "UNKNOWN");
 }
 
-/* Known answers of Random123's kat_vectors for philox4x32-10. */
+/* Known results, from Random123's kat_vectors for philox4x32-10. */
 static void test_philox_known_answers(void **state)
 {
 	(void)state;
@@ -76,7 +76,7 @@ static void test_an_arena_keeps_to_its_limit(void **state)
 	(void)state;
 	struct stk_arena a;
 	stk__arena_init(&a);
-	for (int round = 0; round < 3; round++) { /* first with additional blocks, then with one */
+	for (int round = 0; round < 3; round++) { /* first with additional blocks, then with a single one */
 		stk__arena_limit(&a, 1000000);
 		assert_true(stk__arena_charge(&a, 200000));
 		uint8_t *first = stk__arena_take(&a, 300000);
@@ -123,7 +123,7 @@ static void test_an_arena_gives_back_what_is_idle(void **state)
 	stk__arena_destroy(&a);
 }
 
-/* The cases are the same as those of the Python package's function (test_secrets.py), which must agree. */
+/* The cases are the same as in test_secrets.py: the Python package has its own version of this function, which must give the same results. */
 static void test_safe_text(void **state)
 {
 	static const char *const cases[][2] = {{"http://h/a.jpg?sig=x: the server answers 404", "http://h/a.jpg: the server answers 404"},

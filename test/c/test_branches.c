@@ -63,7 +63,7 @@ static struct value constant(struct stk_graph *g, int64_t value, const char *dty
 		.args = {INTS("idata", value), stk_arg_string("dtype", dtype), stk_arg_list("shape", STK_VALUE_INTS, NULL, 0)});
 }
 
-/* Makes a graph that gives a resized photograph if the coin is true, else a black image. Outputs: the image, and the coin. */
+/* Makes a graph that gives a resized photograph if the coin is true, otherwise a black image. Outputs: the image, and the coin. */
 static struct stk_graph *decodes_some(void)
 {
 	struct begun in = begin_graph(folder);
@@ -100,7 +100,7 @@ static void test_a_sample_runs_its_branch_alone(void **state)
 		stk_batch_unref(&b);
 	}
 	assert_int_equal(count, FILES);
-	stk_pipeline_destroy(o.p); /* the counters include samples that ran ahead, so run again without that */
+	stk_pipeline_destroy(o.p); /* the counters include samples that were begun ahead of need, so run again without those */
 	o.p = NULL;
 	const struct stk_pipeline_config c = {
 		.size = sizeof c, .batch_size = FILES, .device_id = -1, .seed = 11, .prefetch = 1, .max_batches = 1};
@@ -145,7 +145,7 @@ static void test_the_way_does_not_matter(void **state)
 	struct run want = {0};
 	for (int k = 0; k < 4; k++) {
 		struct opened o = open_graph(tangled(), 1 + k % 2 * 2, k >= 2);
-		if (k == 3) { /* builds the graph from its JSON instead */
+		if (k == 3) { /* the graph is built from its JSON */
 			char *json = NULL;
 			struct stk_graph *again = NULL;
 			assert_int_equal(stk_graph_serialize(o.g, &json, NULL), STK_OK);

@@ -43,7 +43,7 @@ static void test_buffers_are_reused_and_outliers_freed(void **state)
 	stk__io_destroy(io);
 }
 
-/* Many buffers are in use, and their number rises and falls, as with responses that arrive out of order: idle buffers must be kept for the next rise. */
+/* The number of buffers in use is large, and rises and falls, as with responses that arrive out of order. Idle buffers must be kept for the next rise. */
 static void test_many_in_use_come_and_go(void **state)
 {
 	enum { MOST = 600, LEAST = 100, SIZE = 100000 };
@@ -64,7 +64,7 @@ static void test_many_in_use_come_and_go(void **state)
 			stk__buffer_release(stk__buffer_take(io, SIZE));
 	}
 	assert_int_equal(stk__alloc_count(), allocations);
-	for (int i = 0; i < 20000; i++) /* after this many uses the idle buffers count as unused for long */
+	for (int i = 0; i < 20000; i++) /* after this many uses the idle buffers count as unused for a long time */
 		stk__buffer_release(stk__buffer_take(io, SIZE));
 	stk__io_counters(io, &c);
 	assert_true(c.buffers_bytes < MOST * SIZE / 2);

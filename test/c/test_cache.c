@@ -31,7 +31,7 @@ static int end(void **state)
 	return system(command);
 }
 
-/* Expected values from the tests of xxHash's ports (cespare/xxhash for Go, twox-hash for Rust). */
+/* Expected values come from the tests of xxHash's ports (cespare/xxhash for Go, twox-hash for Rust). */
 static void test_published_checksums(void **state)
 {
 	static const struct {
@@ -76,7 +76,7 @@ static const char *path_of(const struct stk_cache_disk *d, const char *uri)
 	return path;
 }
 
-/* Stores an object of `size` bytes in the cache. Returns false if there is no room for it. */
+/* Stores an object of `size` bytes in the cache. Returns false if the cache has no space for it. */
 static bool keep(struct stk_cache_disk *d, const char *uri, size_t size)
 {
 	static const uint8_t bytes[4096];
@@ -132,7 +132,7 @@ static void test_claims(void **state)
 	stk__cache_unclaim(&one, a);
 	assert_true(stk__cache_claim(&two, a));
 	assert_false(stk__cache_claim(&one, a));
-	stk__cache_disk_close(&two); /* simulates a process that died */
+	stk__cache_disk_close(&two); /* simulates that the process dies */
 	assert_true(stk__cache_claim(&one, a) && stk__cache_claim(&one, b));
 	stk__cache_disk_close(&one);
 }
@@ -149,12 +149,12 @@ static void test_what_two_runs_have_not_used_makes_room(void **state)
 	age(&d, "a", 3000);
 	age(&d, "b", 2000);
 	age(&d, "c", 500);
-	open_disk(&beside, 3 * each + 10); /* another process of the same run */
+	open_disk(&beside, 3 * each + 10); /* simulates another process of the same run */
 	beside.begun_last = time(NULL) - 1000;
 	assert_true(keep(&beside, "d", 1000)); /* evicts a, the oldest */
 	assert_true(!there(&d, "a") && there(&d, "b") && there(&d, "c") && there(&d, "d"));
 	assert_true(keep(&beside, "e", 1000));  /* evicts b */
-	assert_false(keep(&beside, "f", 1000)); /* no room: the previous run has used c, and this run all other files */
+	assert_false(keep(&beside, "f", 1000)); /* no space: c was used by the previous run, and all other files by this run */
 	assert_true(!there(&d, "b") && there(&d, "c") && there(&d, "d") && there(&d, "e"));
 	assert_int_equal(stk__cache_used(&d), 3 * each);
 	assert_false(keep(&d, "large", 4000));
@@ -165,7 +165,7 @@ static void test_what_two_runs_have_not_used_makes_room(void **state)
 	stk__cache_disk_close(&d);
 }
 
-/* Leftovers of a dead process do not count if the page that counted them is gone, or is older than they are. */
+/* Leftovers of a dead process do not count if the page with their count is gone, or is older than they are. */
 static void test_leftovers_that_nobody_counted(void **state)
 {
 	struct stk_cache_disk d;

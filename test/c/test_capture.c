@@ -28,7 +28,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* A user's stream, in the primary context of device 0. */
+/* The user's stream, in the primary context of device 0. */
 struct user {
 	struct stk_gpu *gpu;
 	struct stk_gpu_device *dev;
@@ -84,7 +84,7 @@ static void *use_a_pipeline(void *arg)
 					     &(struct device_settings){.device = -1, .batch = BATCH}, 1);
 	struct stk_context *ctx = make_context(2);
 	struct stk_pipeline *p = make_device_pipeline(ctx, device_graph("the usual")->make(folder), &s);
-	for (int k = 0; k < 2; k++) { /* the pipeline must not reuse slots that the captured stream reads before the capture has ended */
+	for (int k = 0; k < 2; k++) { /* the pipeline must not reuse slots that the captured stream reads until the capture has ended */
 		struct stk_batch *b = NULL;
 		assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
 		add_batch_seen(&run, b);
@@ -99,7 +99,7 @@ static void *use_a_pipeline(void *arg)
 	return NULL;
 }
 
-/* Checks that the driver does invalidate a capture; otherwise the tests below would prove nothing. */
+/* Checks that the driver really invalidates a capture; otherwise the tests below would prove nothing. */
 static void test_an_unsafe_call_spoils_a_capture(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * coco_mask: its masks equal those of the simple algorithm, which visits every sample of a border, sorts the crossings, and paints the objects by label. The
- * work is bounded, and can be cancelled. */
+ * coco_mask: its masks equal those of a simple algorithm, which visits every sample of a border, sorts the crossings, and paints the objects in the order of
+ * their labels. Its work is limited, and can be cancelled. */
 #include "test.h"
 
 #include "base/error.h"
@@ -181,7 +181,7 @@ static void test_outlines_are_bounded(void **state)
 	free(mask);
 }
 
-/* Each object covers a whole image: the work must stay below that of a thousand such objects, however many there are. */
+/* Each object covers a whole image. However many objects there are, the work must stay below that for a thousand of them. */
 static void test_covers_are_bounded(void **state)
 {
 	(void)state;

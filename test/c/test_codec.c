@@ -144,7 +144,7 @@ static void test_jpeg_ycbcr_is_studio_range(void **state)
 	assert_non_null(got);
 	for (int i = 0; i < width * height; i++) {
 		double red = rgb[3 * i], green = rgb[3 * i + 1], blue = rgb[3 * i + 2];
-		/* BT.601 from its definition: luma, then differences scaled to 219 and 224 steps. */
+		/* BT.601 by its definition: luma, then colour differences, scaled to 219 and 224 steps. */
 		double y = .299 * red + .587 * green + .114 * blue;
 		int want[3] = {clip(16.5 + 219 * y / 255), clip(128.5 + 224 * (blue - y) / (2 * (1 - .114)) / 255),
 			clip(128.5 + 224 * (red - y) / (2 * (1 - .299)) / 255)};
@@ -327,8 +327,8 @@ static void test_scan_limit(void **state)
 	free(f.data);
 }
 
-/* Returns the file with the part from its first scan to EOI repeated `times` times. If `odd`, a segment that our own scan parser does not know follows each
- * copy. */
+/* Returns a copy of the file in which the part from the first scan to EOI is repeated `times` times. odd: each copy is followed by a segment that our own
+ * parser of scans does not know. */
 static struct test_file repeat_scans(struct test_file f, int times, bool odd)
 {
 	static const uint8_t segment[] = {0xff, 0xe5, 0, 3, 0};
@@ -349,7 +349,7 @@ static struct test_file repeat_scans(struct test_file f, int times, bool odd)
 	return all;
 }
 
-/* A scan of a few bytes covers a whole image, so the file's size does not bound the work. */
+/* A scan of a few bytes can cover a whole image, so the size of a file does not limit the work for it. */
 static void test_work_of_scans_is_bounded(void **state)
 {
 	(void)state;
@@ -460,7 +460,7 @@ static void test_truncated_files_are_errors(void **state)
 		struct test_png p = {.width = 40, .height = 30, .color = 2, .bits = 8, .interlaced = n == 4, .seed = 1};
 		struct test_file f = n < 3 ? test_jpeg_make(&j) : test_png_make(&p);
 		check_truncations(strict, f, &r);
-		if (n < 3) { /* lenient decoding returns the part of the image before the damage */
+		if (n < 3) { /* if lenient, the decoder returns the part of the image before the damage */
 			enum stk_status status;
 			f.size -= 20;
 			uint8_t *got = test_decode(lenient, f, STK_RGB, STK_UINT8, false, NULL, &status, NULL);
@@ -543,7 +543,7 @@ static void test_requests_that_do_not_fit_are_refused(void **state)
 }
 
 #ifdef STK_FAULTS
-/* Fails the first allocation, then the second, until a new decoder succeeds: it must report each failure, and leak nothing. */
+/* Fails the first allocation, then the second, and so on, until a new decoder succeeds. It must report each failure and leak nothing. */
 static void fail_each_allocation(struct test_file f, bool zlib)
 {
 	for (int nth = 0;; nth++) {

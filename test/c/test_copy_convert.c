@@ -47,7 +47,7 @@ static void one_copy(void)
 			step[d] = between(-2, 2);
 			start[d] = between(-3, limit + 2);
 			size[d] = between(0, 9) ? between(1, 7) : 0;
-		} else { /* whole or flipped: dimensions that can be joined */
+		} else { /* whole or flipped dimensions, which can be joined */
 			step[d] = next() % 3 ? 1 : -1;
 			start[d] = step[d] > 0 ? 0 : limit - 1;
 			size[d] = limit;
@@ -108,7 +108,7 @@ static void test_half_round_trips(void **state)
 		assert_int_equal(back_b, b == b ? h : (h | 0x40));
 		if ((h & 0x7fff) >= 0x7bff)
 			continue;
-		/* between h and its neighbor: below the middle, the middle itself (rounds to even), above it */
+		/* between h and its neighbour: just below the middle, the middle itself, which rounds to even, and just above it */
 		float g = stk__half_to_float((uint16_t)(h + 1)), middle = (f + g) / 2;
 		assert_int_equal(stk__float_to_half(nextafterf(middle, f)), h);
 		assert_int_equal(stk__float_to_half(nextafterf(middle, g)), h + 1);
@@ -162,7 +162,7 @@ static long double value_of(const void *p, enum stk_dtype dtype)
 	}
 }
 
-/* long double represents every type's values; roundl rounds halves away from zero. */
+/* long double represents all values of every type; roundl rounds halves away from zero. */
 static bool converted(long double x, const void *p, enum stk_dtype dtype)
 {
 	for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)

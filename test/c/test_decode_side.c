@@ -5,17 +5,17 @@
 
 #include <math.h>
 
-/* A machine and a loop. Costs are in seconds of a core. */
+/* A model of a machine and of a training loop. Costs are in seconds of one core. */
 struct machine {
 	double cores, others; /* number of cores, and how many of them other programs use */
-	double rate;          /* images per second that the loop takes; INFINITY: as many as come */
+	double rate;          /* images per second that the loop takes; INFINITY: as fast as they are made */
 	double loop;          /* cores that the loop itself uses */
 	double gpu_rate;      /* images per second that the GPU can decode */
 };
 
 static const double READ = 0.00006, DECODE = 0.0006;
 
-/* Returns the measurements that a time window would show at this level. *rate: images per second in the window. */
+/* Returns what a time window at this level would show. *rate: set to the images per second in the window. */
 static struct stk_window_seen window(const struct machine *m, int32_t level, double *rate)
 {
 	double share = level > 0 ? level / 100.0 : 0, cost = READ + share * DECODE, free = m->cores - m->others - m->loop;
@@ -30,12 +30,12 @@ static struct stk_window_seen window(const struct machine *m, int32_t level, dou
 }
 
 struct course {
-	int32_t least, most;           /* lowest and highest level in the last windows */
-	double busiest, rate;          /* largest load and lowest rate in the last windows */
+	int32_t least, most;           /* lowest and highest level in the windows that are described */
+	double busiest, rate;          /* largest load and lowest rate in these windows */
 	struct stk_decode_level level; /* level at the end */
 };
 
-/* Runs a number of windows, and describes the last of them. */
+/* Simulates a number of windows, and describes the last of them. */
 static struct course follow(const struct machine *m, struct stk_decode_level from, int windows, int last)
 {
 	struct course c = {.least = STK_LEVEL_MOST, .most = STK_LEVEL_LEAST, .level = from};
@@ -73,7 +73,8 @@ static void test_idle_cores_decode_everything(void **state)
 	assert_true(c.rate >= m.rate);
 }
 
-/* The GPU decodes if the cores are too few for all images: a few files of each batch would save it nothing. The cores try again rarely. */
+/* The GPU decodes if the cores are too few for all images, since decoding a few files of each batch on the cores would save the GPU nothing. The cores
+ * seldom try again. */
 static void test_the_gpu_decodes_where_the_cores_do_not_suffice(void **state)
 {
 	(void)state;
@@ -103,7 +104,7 @@ static void test_two_cores_are_left_to_the_loop(void **state)
 	assert_true(c.rate >= m.rate);
 }
 
-/* A loop that takes all batches is bound by the cores' reading; then the GPU decodes. */
+/* If a loop takes all batches and the cores' reading limits its speed, the GPU decodes. */
 static void test_the_gpu_decodes_if_the_cores_are_the_bound(void **state)
 {
 	(void)state;
@@ -122,7 +123,7 @@ static void test_a_slow_consumer_does_not_matter(void **state)
 	assert_true(c.busiest < 0.2);
 }
 
-/* Another program takes half of the cores in mid-run and gives them back later. */
+/* Another program takes half of the cores in the middle of a run, and gives them back later. */
 static void test_cores_that_are_taken_away(void **state)
 {
 	(void)state;
@@ -141,13 +142,13 @@ static void test_cores_that_are_taken_away(void **state)
 		late += seen.late > 0;
 		c.level = stk__decode_level_next(c.level, &seen);
 	}
-	assert_true(late <= 25); /* the policy tries again rarely */
+	assert_true(late <= 25); /* the policy seldom tries again */
 	m.others = 0;
 	c = follow(&m, c.level, 1200, 50);
 	assert_true(c.least > 80);
 }
 
-/* Ranks that share a host never try baseline files on the cores, however much time these have; progressive files still go there. */
+/* Ranks that share a host never try to decode baseline files on the cores, however much time the cores have. Progressive files are still decoded there. */
 static void test_ranks_leave_baseline_files_to_the_gpu(void **state)
 {
 	(void)state;
@@ -157,7 +158,7 @@ static void test_ranks_leave_baseline_files_to_the_gpu(void **state)
 	assert_int_equal(c.most, 0);
 }
 
-/* One late or disturbed window among many is chance. */
+/* A single late or disturbed window among many is an accident, which changes nothing. */
 static void test_single_disturbances_change_nothing(void **state)
 {
 	(void)state;

@@ -25,7 +25,7 @@ static void write_file(const char *folder, int i, const uint8_t *data, size_t si
 	fclose(f);
 }
 
-/* Damages some bytes of a file's scan, or truncates the file. */
+/* Damages some bytes of a file's scan, or cuts the file off. */
 static void damage(const char *folder, int i, uint64_t *seed)
 {
 	struct test_jpeg j = {.width = 90 + i, .height = 70, .components = 3, .quality = 85, .noise = 0.3, .seed = (uint64_t)i};
@@ -58,7 +58,7 @@ static void make_mixed(void)
 static int set_up(void **state)
 {
 	(void)state;
-	alarm(SECONDS); /* turns an endless wait into a failure of this test */
+	alarm(SECONDS); /* ends the test with a failure instead of waiting for ever */
 	good = make_folder(FILES, 31);
 	make_mixed();
 	if (have_device())
@@ -121,7 +121,7 @@ static void test_batch_sizes_depths_and_threads(void **state)
 			(struct device_settings){.batch = 3, .prefetch = prefetch, .threads = 4}, 2, NULL);
 }
 
-/* A setting gives all files to one side. Both sides give the same bytes, with damaged files and every policy too. */
+/* A setting gives all files to one side. Both sides give the same bytes, even with damaged files and for every policy. */
 static void test_the_sides_that_decode(void **state)
 {
 	(void)state;
@@ -158,7 +158,7 @@ static struct device_run run_at_level(const struct device_graph *g, int32_t leve
 	return r;
 }
 
-/* At each level, which divides the files between cores and GPU, the results must be the same bytes. */
+/* A level divides the files between cores and GPU. The results must be the same bytes at each level. */
 static void test_levels_between_the_sides(void **state)
 {
 	(void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * GPU faults from the emulated driver: the Nth call of a function fails, for N = 1, 2, ... until a run no longer reaches the Nth call; or the device is lost
- * at the Nth operation. In each case, a call returns an error with a message, delivered batches hold the right samples, the run and the clean-up end, and
- * nothing is left on the device ("strict"). With -Dfaults=true the host's allocations and threads fail too. */
+ * GPU faults from the emulated driver: call N of a function fails, for N = 1, 2, ... until a run has fewer than N calls; or the device is lost at operation
+ * N. In each case a call returns an error with a message, delivered batches have the right samples, the run and the clean-up end, and nothing is left on the
+ * device ("strict"). With -Dfaults=true the host's allocations and threads fail too. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -43,7 +43,7 @@ static int tear_down(void **state)
 
 /* ---- running one graph with a fault ---- */
 
-/* Results of a run: hashes of the delivered batches, and the first error. */
+/* The results of a run: hashes of the delivered batches, and the first error. */
 struct outcome {
 	enum stk_status status;
 	struct stk_error err;
@@ -51,7 +51,7 @@ struct outcome {
 	uint64_t hashes[BATCHES][BATCH];
 };
 
-/* Returns whether there is an error, and keeps the first one. */
+/* Returns whether there is an error. Stores the first one. */
 static bool note(struct outcome *o, enum stk_status status, const struct stk_error *err)
 {
 	if (status == STK_OK)
@@ -106,7 +106,7 @@ static void take_epoch(struct stk_pipeline *p, struct outcome *o)
 		if (note(o, s, &err)) {
 			assert_null(b);
 			if (s == STK_SYSTEM)
-				return; /* a thread failed to start, so the pipeline did not start */
+				return; /* a thread could not be started, so the pipeline has not started */
 			continue;
 		}
 		keep_batch(o, b);
@@ -114,7 +114,7 @@ static void take_epoch(struct stk_pipeline *p, struct outcome *o)
 	}
 }
 
-/* Takes ownership of the graph. */
+/* Runs the graph and frees it. */
 static struct outcome run_graph(struct stk_graph *g, int device)
 {
 	struct outcome o = {0};
@@ -123,7 +123,7 @@ static struct outcome run_graph(struct stk_graph *g, int device)
 	const struct stk_context_config c = {.size = sizeof c, .threads = 2};
 	const struct device_settings s = {
 		.device = device, .batch = BATCH, .prefetch = 1, .max_batches = 2}; /* few batches, so that slots are reused */
-	alarm(SECONDS);                                                             /* ends an endless wait */
+	alarm(SECONDS);                                                             /* ends the test instead of waiting for ever */
 	if (!note(&o, stk_context_create(&c, &ctx, &err), &err)) {
 		struct stk_pipeline *p = try_device_pipeline(ctx, g, &s, &err);
 		if (p)
@@ -159,7 +159,7 @@ static void check_outcome(const struct outcome *got, const struct outcome *want,
 
 /* ---- faults of the driver ---- */
 
-/* reported: whether the fault must end in an error. If not, the pipeline must continue without the failed resource, and deliver the same bytes. */
+/* reported: whether the fault must lead to an error. If not, the pipeline must continue without the resource, and deliver the same bytes. */
 static void fault_loop(const char *function, const char *mode, bool reported)
 {
 	char what[128];
@@ -198,7 +198,7 @@ static void test_calls_that_fail(void **state)
 	static const char *const functions[] = {"cuDevicePrimaryCtxRetain", "cuModuleLoadData", "cuModuleGetFunction", "cuFuncSetAttribute",
 		"cuStreamCreateWithPriority", "cuEventCreate", "cuMemAlloc", "cuMemHostAlloc", "cuMemGetInfo", "cuMemcpyHtoDAsync",
 		"cuMemcpyDtoHAsync", "cuLaunchKernel", "cuEventRecord", "cuEventSynchronize", "cuStreamWaitEvent", "cuStreamSynchronize"};
-	/* Moves samples together after one was left out. If that fails, the batch is delivered with gaps. */
+	/* Used to close the gap of a dropped sample. If it fails, the batch is delivered with gaps. */
 	static const char *const moves = "cuMemcpyDtoDAsync";
 	for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
 		fault_loop(functions[i], "", true);
@@ -244,7 +244,7 @@ static void host_loop(enum stk_fault kind, bool lasts, const char *mode)
 	emulate("strict %s", mode);
 	for (int64_t nth = 0, met = 1; met; nth += 1 + (kind == STK_FAULT_ALLOC ? nth / 40 : 0)) {
 		assert_true(nth < MOST);
-		struct stk_graph *g = graph->make(folder); /* the functions that make graphs do not handle failed allocations */
+		struct stk_graph *g = graph->make(folder); /* the functions that make graphs do not handle failures of allocations */
 		(lasts ? stk__fault_set_from : stk__fault_set)(kind, nth);
 		struct outcome got = run_graph(g, 0);
 		met = stk__fault_passed(kind) > nth;

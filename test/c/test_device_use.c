@@ -22,7 +22,7 @@ static int set_up(void **state)
 	(void)state;
 	const char *given = getenv("STOKER_EMULATED_CUDA");
 	snprintf(options, sizeof options, "%s", given ? given : "");
-	alarm(SECONDS); /* turns an endless wait into a failure of this test */
+	alarm(SECONDS); /* ends the test with a failure instead of waiting for ever */
 	folder = make_folder(FILES, 31);
 	bool have = have_device();
 	emulated = have && is_emulated();
@@ -93,7 +93,7 @@ static void test_held_batches_stay_what_they_are(void **state)
 	more = next(p);
 	assert_batch_is(more, &want, HELD * BATCH);
 	stk_pipeline_destroy(p);
-	assert_batch_is(held[0], &want, 0); /* batches outlive their pipeline */
+	assert_batch_is(held[0], &want, 0); /* batches stay valid after their pipeline was destroyed */
 	stk_batch_unref(&held[0]);
 	stk_context_unref(&ctx);
 	assert_batch_is(held[2], &want, 2 * BATCH);
@@ -106,7 +106,7 @@ static void test_held_batches_stay_what_they_are(void **state)
 
 enum { PIXELS = 3 * 24 * 32 };
 
-/* words: further options for the emulated driver. sample: bytes of the graph's first output. */
+/* words: further options for the emulated driver. sample: size in bytes of a sample of the graph's first output. */
 static void run_late(const char *graph, int64_t sample, uint64_t seed, const char *words)
 {
 	const struct device_settings s = {.max_batches = 3, .prefetch = 1, .batch = BATCH},
@@ -132,7 +132,7 @@ static void test_a_late_reader_sees_its_batch(void **state)
 		run_late("the usual", PIXELS * 4, test_seed() + seed, "");
 }
 
-/* The loader's streams must never wait for the consumer's streams, because work that waits on the GPU slows the consumer down. */
+/* The loader's streams must never wait for streams of the consumer, since work that waits on the GPU slows the consumer down. */
 static void test_no_stream_waits_for_a_reader(void **state)
 {
 	(void)state;
@@ -382,7 +382,7 @@ static void run_on(struct stk_pipeline *p, int batches)
 	}
 }
 
-/* Returns the batches under way when the pipeline does not open further ones. */
+/* Returns the number of batches under way when the pipeline opens no more of them. */
 static int under_way(struct stk_pipeline *p)
 {
 	for (double last = -1, now;; last = now) {
@@ -393,7 +393,8 @@ static int under_way(struct stk_pipeline *p)
 	}
 }
 
-/* A consumer that takes all batches at once waits for the GPU, so more are under way. When it stops waiting, they are not needed. */
+/* A consumer that takes all batches at once waits for the GPU, so that the number of batches under way rises. It must fall when the consumer no longer
+ * waits. */
 static void test_batches_that_nobody_waits_for_are_not_kept(void **state)
 {
 	(void)state;
@@ -411,7 +412,8 @@ static void test_batches_that_nobody_waits_for_are_not_kept(void **state)
 		most = now > most ? now : most;
 	}
 	assert_true(most > PREFETCH + 2);
-	for (double nap_us = 2000; (now = under_way(p)) > PREFETCH; nap_us *= 1.2) /* if the number never falls, the alarm ends the test */
+	for (double nap_us = 2000; (now = under_way(p)) > PREFETCH; nap_us *= 1.2) /* if the number never falls, the alarm ends the
+	                                                                            * test */
 		for (int k = 0; k < 80; k++) {
 			run_on(p, 1);
 			usleep((useconds_t)nap_us);
@@ -420,8 +422,8 @@ static void test_batches_that_nobody_waits_for_are_not_kept(void **state)
 	close_pipeline(p, ctx);
 }
 
-/* Looks for 50 consecutive batches without an allocation among the first 1200. The pipeline is only warm once everything that may be in use at the same time
- * has been, which depends on the threads' timing. */
+/* Looks for 50 consecutive batches without an allocation among the first 1200. A pipeline allocates nothing more when all objects that can be in use
+ * together have been in use together, which depends on timing. */
 static void assert_no_growth_of(const char *function)
 {
 	enum { PAUSE = 10, STEADY = 50, MOST = 1200 };
@@ -435,7 +437,7 @@ static void assert_no_growth_of(const char *function)
 	for (int k = 0; k < MOST && steady < STEADY; k++) {
 		run_on(p, 1);
 		if (k % PAUSE == 0)
-			usleep(20000); /* waits until all work that may run ahead is complete */
+			usleep(20000); /* waits until all work that can be done ahead of need is done */
 		double now = counter_of(p, "allocations");
 		long calls = emulated ? emulated_calls_seen() : 0;
 		steady = now == made && calls == called ? steady + 1 : 0;

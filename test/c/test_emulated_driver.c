@@ -46,7 +46,7 @@ static void close_gpu(struct gpu *g)
 	stk__gpu_close(g->gpu);
 }
 
-/* Runs an action of main on device 0 in a child process, without a core file or output. Returns its exit status, or -1 for a signal. */
+/* Runs an action of main on device 0 in a child process, without core files and output. Returns its exit status, or -1 if a signal ended it. */
 static int end_of_child(const char *options, const char *act)
 {
 	int how = 0;
@@ -63,7 +63,7 @@ static int end_of_child(const char *options, const char *act)
 
 /* ---- order ---- */
 
-/* Fills memory on one stream and copies it on another, with or without waiting for the first. Returns true if the copy was complete. */
+/* Fills memory on one stream and copies it on another. waits: whether the second stream waits for the first. Returns whether the copy was complete. */
 static bool copy_behind_fill(uint64_t seed, bool waits)
 {
 	char options[64];
@@ -110,7 +110,7 @@ static void a_missing_wait_shows(void **state)
 	assert_true(wrong > 0);
 }
 
-/* Uploads from memory that is overwritten at once. Returns true if the first content arrived. */
+/* Uploads from memory that is overwritten right afterwards. Returns whether the original content arrived. */
 static bool upload_and_overwrite(uint64_t seed, bool pinned)
 {
 	char options[64];
@@ -145,7 +145,7 @@ static void pinned_memory_that_is_used_too_soon_shows(void **state)
 
 /* ---- memory ---- */
 
-/* Runs a kernel that writes 1152 bytes to an allocation of 64. */
+/* Runs a kernel that writes 1152 bytes to an allocation of 64 bytes. */
 static void overrun(const struct gpu *g, stk_gpu_ptr p)
 {
 	void *module, *function;
@@ -205,7 +205,7 @@ static void memory_has_an_end(void **state)
 	assert_int_equal(available, 424 << 10);
 	stk__gpu_free(g.dev, a);
 	ok(stk__gpu_alloc(g.dev, 600 << 10, &c, &err));
-	assert_true(a != c); /* addresses are never reused */
+	assert_true(a != c); /* the driver never reuses addresses */
 	stk__gpu_free(g.dev, c);
 	close_gpu(&g);
 }
@@ -237,7 +237,7 @@ static void addresses_and_handles_of_nobody_are_errors(void **state)
 static void neighbours_are_two_allocations(void **state)
 {
 	(void)state;
-	enum { SIZE = 1536, PINNED = 8192 }; /* not a multiple of a page: two share one */
+	enum { SIZE = 1536, PINNED = 8192 }; /* not a multiple of a page, so that two allocations share a page */
 	struct gpu g = open_gpu("strict adjacent", 0);
 	stk_gpu_ptr p[3], odd;
 	uint8_t *pinned[2], host[2 * SIZE];
@@ -277,7 +277,7 @@ static void the_nth_call_fails(void **state)
 	stk_gpu_ptr a, b;
 	ok(stk__gpu_alloc(g.dev, 64, &a, &err));
 	assert_int_equal(stk__gpu_alloc(g.dev, 64, &b, &err), STK_NO_MEMORY);
-	assert_null(strstr(err.message, "start the process again")); /* this error does not persist */
+	assert_null(strstr(err.message, "start the process again")); /* after this error the process can continue to use the GPU */
 	ok(stk__gpu_alloc(g.dev, 64, &b, &err));
 	stk__gpu_free(g.dev, a);
 	stk__gpu_free(g.dev, b);

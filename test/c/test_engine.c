@@ -107,7 +107,7 @@ static void test_ranks_make_one_sequence(void **state)
 		assert_same_run(&want, &all, "ranks");
 		free(all.samples);
 	}
-	/* a different augmentation seed on each rank gives different windows of the same samples */
+	/* a different augmentation seed on each rank gives different windows for the same samples */
 	o.ranks = 2;
 	o.rank = 1;
 	struct run a = run_epochs(folder, &o, 1);
@@ -146,7 +146,7 @@ static void test_resume_at_every_batch(void **state)
 		assert_int_equal(stk_pipeline_save(p, &text, NULL), STK_OK);
 		assert_true(strlen(text) < 1024);
 		close_pipeline(p, ctx);
-		/* a run with another number of ranks continues: the union of the ranks is the rest of the epoch, in order of position */
+		/* a run with another number of ranks continues: all its ranks together deliver the rest of the epoch, in the order of positions */
 		for (int32_t ranks = 1; ranks <= 3; ranks += 2) {
 			struct run rest = {0};
 			for (int32_t r = 0; r < ranks; r++) {
@@ -234,7 +234,8 @@ static void test_warm_pipelines_allocate_nothing(void **state)
 		assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
 		stk_batch_unref(&b);
 	}
-	double grown = 1; /* on a busy machine a read sometimes misses the page cache, and takes a different path for the first time */
+	double grown = 1; /* on a busy machine a read sometimes misses the page cache, and then takes a path that has not been used
+	                   * before */
 	for (int run = 0; run < 10 && grown > 0; run++) {
 		double before = pipeline_counter(p, "allocations");
 		for (int k = 0; k < 50; k++) {
@@ -399,7 +400,7 @@ static enum stk_status pull_pixel(void *user, const struct stk_feed_request *req
 	return STK_OK;
 }
 
-/* A sample takes about a second. The test cancels the pipeline while a worker processes the first sample, which must then stay unfinished. */
+/* A sample takes about a second. The test cancels the pipeline while a worker processes the first sample; the worker must then stop. */
 static void test_a_long_chain_is_cancelled(void **state)
 {
 	(void)state;

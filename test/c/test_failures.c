@@ -145,7 +145,7 @@ static void test_a_vanished_file_is_a_bad_sample(void **state)
 	assert_int_equal(unlink(path), 0);
 	struct run r = drain_epochs(p, 1);
 	bool reported = false;
-	int64_t bad = 0; /* bad samples of this epoch; the pipeline already prepares the next one */
+	int64_t bad = 0; /* number of bad samples of this epoch; the pipeline already prepares the next epoch */
 	for (int64_t i = 0; i < stk_pipeline_bad_samples(p); i++) {
 		struct stk_error err;
 		assert_true(stk_pipeline_bad_sample(p, i, &err));
@@ -158,7 +158,7 @@ static void test_a_vanished_file_is_a_bad_sample(void **state)
 	close_pipeline(p, ctx);
 }
 
-/* A batch lists no bad samples before its turn, even if it is already finished. */
+/* The bad samples of a batch are not listed before the batch is delivered, even if it is finished. */
 static void test_bad_samples_are_of_delivered_batches(void **state)
 {
 	(void)state;
@@ -221,7 +221,7 @@ static void test_ten_thousand_bad_samples_are_kept(void **state)
 	remove_folder(own);
 }
 
-/* Adds one chain for each name in `ops`; each decodes, and then crops more than the image has. Returns the first batch's error. */
+/* Makes a graph with one chain for each name in `ops`. Each chain decodes, and then crops more than the image has. Returns the first batch's error. */
 static struct stk_error first_failure(struct stk_context *ctx, const char *root, int n_ops, const char *const *ops, bool no_fuse)
 {
 	const int64_t huge[] = {5000, 5000};
@@ -247,7 +247,7 @@ static struct stk_error first_failure(struct stk_context *ctx, const char *root,
 	return err;
 }
 
-/* If several operators would fail, the error names the first one, no matter whether they are fused and which chain runs first. */
+/* If several operators would fail, the error names the first of them, whether they are fused or not and whichever chain runs first. */
 static void test_who_is_blamed(void **state)
 {
 	(void)state;

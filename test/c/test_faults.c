@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fault loops over small pipelines, as in SQLite's tests: the Nth allocation, read or start of a thread fails, for N = 0, 1, 2, ... until a run meets no
- * fault; then the Nth and all later ones fail. In each case, a call returns an error with a message, delivered batches hold the right samples, and the run
- * ends; the sanitizers watch for leaks. Needs a build with -Dfaults=true. */
+ * Fault loops over small pipelines, as in SQLite's tests: allocation, read or thread start number N fails, for N = 0, 1, 2, ... until a run meets no fault;
+ * then number N and all later ones fail. In each case a call returns an error with a message, delivered batches have the right samples, and the run ends;
+ * the sanitizers find leaks. Needs a build with -Dfaults=true. */
 #include "test.h"
 
 #include "pipelines.h"
@@ -67,16 +67,16 @@ static int tear_down(void **state)
 	return removed != 0;
 }
 
-/* Results of one run. */
+/* The results of one run. */
 struct outcome {
 	enum stk_status status; /* the first error, or STK_OK */
 	struct stk_error err;
 	uint64_t hashes[BATCHES][BATCH];
 	int32_t counts[BATCHES];         /* 0: the batch was not delivered */
-	int destroyed, pulled, released; /* numbers of calls of a source */
+	int destroyed, pulled, released; /* numbers of calls of a source's functions */
 };
 
-/* Keeps the first error. Returns whether there is one. */
+/* Returns whether there is an error. Stores the first one. */
 static bool note(struct outcome *o, enum stk_status status, const struct stk_error *err)
 {
 	if (status == STK_OK)
@@ -131,7 +131,7 @@ static enum stk_status file_graph(struct stk_graph *g, struct outcome *o, struct
 	return stk_graph_output(g, label, err);
 }
 
-/* Pads to the largest sample of the batch, so that the batch is gathered between two levels. */
+/* A graph that pads to the largest sample of the batch, so that the batch is gathered between two levels. */
 static enum stk_status gather_graph(struct stk_graph *g, struct outcome *o, struct stk_error *err)
 {
 	(void)o;
@@ -142,7 +142,7 @@ static enum stk_status gather_graph(struct stk_graph *g, struct outcome *o, stru
 	return s ? s : stk_graph_output(g, image, err);
 }
 
-/* Decodes and resamples a window of sounds. */
+/* A graph that decodes and resamples windows of sounds. */
 static enum stk_status sound_graph(struct stk_graph *g, struct outcome *o, struct stk_error *err)
 {
 	(void)o;
@@ -157,7 +157,7 @@ static enum stk_status sound_graph(struct stk_graph *g, struct outcome *o, struc
 	return s ? s : stk_graph_output(g, node, err);
 }
 
-/* Reads from a tar file that is still searched while its samples are read. */
+/* A graph that reads from a tar file in which samples are still being searched while it runs. */
 static enum stk_status survey_graph(struct stk_graph *g, struct outcome *o, struct stk_error *err)
 {
 	(void)o;
@@ -176,7 +176,7 @@ static void count_release(void *user)
 	((struct outcome *)user)->released++;
 }
 
-/* A source of 7 tensors of 3 x 2 in each epoch; each is filled with its position. */
+/* A source of 7 tensors of 3 x 2 elements in each epoch; each tensor is filled with its position. */
 static enum stk_status pull(void *user, const struct stk_feed_request *request, struct stk_feed *feed, struct stk_error *err)
 {
 	static uint8_t pixels[FILES][6];
@@ -230,7 +230,7 @@ static struct stk_pipeline *open_run(struct stk_context *ctx, graph_fn build, st
 	return p;
 }
 
-/* Takes batches to the end of the epoch, and continues after errors. Expects batches from number `first` on. */
+/* Takes batches to the end of the epoch, beginning with batch number `first`, and continues after errors. */
 static void take_epoch(struct stk_pipeline *p, int first, struct outcome *o)
 {
 	for (int k = first; k <= BATCHES; k++) {
@@ -244,7 +244,7 @@ static void take_epoch(struct stk_pipeline *p, int first, struct outcome *o)
 		if (note(o, s, &err)) {
 			assert_null(b);
 			if (s == STK_SYSTEM)
-				return; /* a thread failed to start, so the pipeline did not start */
+				return; /* a thread could not be started, so the pipeline has not started */
 			continue;
 		}
 		assert_non_null(b);
@@ -283,7 +283,7 @@ static void run_plain(struct stk_context *ctx, graph_fn build, struct outcome *o
 	stk_pipeline_destroy(p);
 }
 
-/* Asks for another batch after a thread failed to start: the pipeline must report that again or deliver a batch, and must not wait for ever. */
+/* Requests another batch after a thread could not be started. The pipeline must report the failure again or deliver a batch, and must not wait for ever. */
 static void run_stubbornly(struct stk_context *ctx, graph_fn build, struct outcome *o)
 {
 	struct stk_batch *b = NULL;
@@ -381,7 +381,7 @@ static void fault_loop_of(run_fn run, graph_fn build, enum stk_fault kind, bool 
 	assert_true(failed > 0);
 }
 
-/* Fails the Nth call only, then the Nth and all later calls. In the second case storing the error's details may fail too. */
+/* Fails call N only, then call N and all later ones. In the second case storing the error's details may fail too. */
 static void fault_loop(run_fn run, graph_fn build, enum stk_fault kind, const char *what)
 {
 	fault_loop_of(run, build, kind, false, what);
@@ -433,7 +433,7 @@ static void test_texts(void **state)
 
 /* ---- late reads ---- */
 
-/* Returns the number of requests once it has not changed for a while. */
+/* Returns the number of requests after it has not changed for a while. */
 static int64_t calm(struct slow_source *s)
 {
 	int64_t before = -1, now = 0;
@@ -445,7 +445,7 @@ static int64_t calm(struct slow_source *s)
 	return now;
 }
 
-/* Takes batches and skips those that fail for lack of memory. */
+/* Takes batches, and skips those that fail because memory runs out. */
 static void expect_batches(struct stk_pipeline *p, int count, struct stk_batch **kept)
 {
 	for (int k = 0; k < count; k++) {
@@ -465,8 +465,8 @@ static void expect_batches(struct stk_pipeline *p, int count, struct stk_batch *
 	}
 }
 
-/* Batches that get no slot end before the reads that were begun ahead for them. The memory of such a batch must not be reused for another batch while one of
- * its reads is in flight. */
+/* Batches that get no slot end before the reads that were begun for them. The memory of such a batch must not be used for another batch while one of its
+ * reads is in flight. */
 static void test_reads_later_than_their_batch(void **state)
 {
 	(void)state;
@@ -505,7 +505,7 @@ static void test_reads_later_than_their_batch(void **state)
 	alarm(0);
 }
 
-/* The read-ahead window is so narrow that it ends within the batch that gets no slot: the pipeline must not read the rest of that batch. */
+/* The window for reading ahead is so narrow that it ends within the batch that gets no slot. The pipeline must not read the rest of that batch. */
 static void test_nothing_is_read_for_a_batch_that_failed(void **state)
 {
 	(void)state;
@@ -521,7 +521,7 @@ static void test_nothing_is_read_for_a_batch_that_failed(void **state)
 	int64_t asked = calm(s);
 	stk__fault_set_from(STK_FAULT_ALLOC, 0);
 	struct stk_error err = {0};
-	for (int n = HELD; stk_pipeline_next(p, &held[n], &err) == STK_OK; n++) { /* batches that were finished earlier */
+	for (int n = HELD; stk_pipeline_next(p, &held[n], &err) == STK_OK; n++) { /* batches that were finished before the failure */
 		assert_true(n + 1 < HELD + MORE);
 		int64_t now = calm(s);
 		assert_true(now <= asked + 2); /* after the failure at most the first requests of the next batch were sent */

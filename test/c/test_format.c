@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Data set formats: folders are listed in the order of DALI 2.4 (its answers were recorded), list files are parsed, errors name the problem, CIFAR's files
- * are checked, and a list of files needs little memory. */
+ * Formats of data sets: folders are listed in the order of DALI 2.4 (its results were recorded), list files are parsed, errors say what is wrong, CIFAR's
+ * files are checked, and a list of files needs little memory. */
 #include "test.h"
 
 #include "base/cpu.h"
@@ -124,7 +124,7 @@ static void test_trees_are_listed_as_dali_does(void **state)
 	assert_list(&(struct stk_file_list_options){.file_root = "t", .file_filters = jpg, .filter_count = 1, .case_sensitive = true},
 		"t/.hid/1.jpg 0|t/b/.hidden.jpg 2|t/b/1.jpg 2|t/d/9.jpg 4|t/d/lnk.jpg 4|t/e/.hidden.jpg 5|t/e/1.jpg 5");
 	assert_list(&(struct stk_file_list_options){.file_root = "t", .file_filters = twice, .filter_count = 2}, WHOLE_TREE);
-	/* a missing file is an error of that sample; a link to a folder is not a file; a missing folder would change the labels */
+	/* a missing file is an error of that sample; a link to a folder is not a file; without a folder the labels would differ */
 	assert_int_equal(symlink("nowhere", "t/d/lost.jpg"), 0);
 	assert_int_equal(symlink("../b", "t/d/folder.jpg"), 0);
 	assert_list(&(struct stk_file_list_options){.file_root = "t", .dir_filters = b_to_d, .dir_filter_count = 1},
@@ -200,7 +200,7 @@ static void test_lists(void **state)
 {
 	(void)state;
 	const struct {
-		const char *text, *want; /* NULL: must be refused */
+		const char *text, *want; /* NULL: the input must be refused */
 		const char *says;
 	} rows[] = {
 		{"b/1.jpg 3\n\nb/2.JPG 4", "t/b/1.jpg 3|t/b/2.JPG 4", NULL},
@@ -263,7 +263,7 @@ static uint64_t fingerprint_of(const char *dir)
 	return h;
 }
 
-/* The hash depends on names and labels, but not on the root or on the order in which the system lists the files. */
+/* The fingerprint depends on names and labels, but not on the root or on the order in which the system lists files. */
 static void test_fingerprint(void **state)
 {
 	(void)state;
@@ -350,7 +350,7 @@ static void test_globs(void **state)
 		for (unsigned k = 0; k < other; k++)
 			name[k] = name_letters[((random = random * 1664525 + 1013904223) >> 16) % (sizeof name_letters - 1)];
 		if (strpbrk(glob, "[\\"))
-			continue; /* the system's sets differ in corner cases (collation, unclosed sets), which are tested below */
+			continue; /* the system handles some sets differently (collation, unclosed sets); these are tested below */
 		bool want = fnmatch(glob, name, 0) == 0;
 		if (stk__glob_match(glob, name, true) != want)
 			fail_msg("glob \"%s\" name \"%s\": fnmatch says %d", glob, name, want);
@@ -469,7 +469,7 @@ static void run_with_faults(const struct stk_file_list_options *o)
 			if (!met)
 				assert_int_equal(status, STK_OK);
 			else if (status)
-				assert_int_equal(err.code, status); /* otherwise shrinking failed, which only costs memory */
+				assert_int_equal(err.code, status); /* otherwise shrinking a block has failed, which only costs memory */
 			stk__file_list_destroy(l);
 			assert_true(nth < 1000);
 		}

@@ -278,7 +278,7 @@ static void assert_same(const struct result *a, const struct result *b, const ch
 
 /* ---- plans ---- */
 
-/* Returns the number of groups of the plan that form a pass; *found: the first of them, borrowed. */
+/* Returns the number of groups of the plan that form a pass. *found: set to the first of them, which belongs to the plan. */
 static int count_passes(const json_t *plan, const json_t **found)
 {
 	size_t l, c, k;
@@ -329,7 +329,7 @@ static void test_each_spelling_is_one_pass(void **state)
 	for (int i = 0; i < SPELLINGS; i++) {
 		struct result r = run_graph(spellings[i].make);
 		assert_one_pass(&spellings[i], r.plan);
-		/* the run matches the plan: one pass per decoded sample, including samples that were begun ahead */
+		/* the counters agree with the plan: one pass per decoded sample, including samples that were begun ahead of need */
 		assert_true(r.decodes >= FILES);
 		assert_true(r.passes >= FILES && r.passes <= r.decodes);
 		free_result(&r);

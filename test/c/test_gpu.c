@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The driver as a library that may be missing; if there is a GPU, checks that it works. */
+ * The driver, which may be missing. If there is a GPU, checks that it works. */
 #include "test.h"
 
 #include "gpu/driver.h"

@@ -101,7 +101,7 @@ static struct stk_io *make_io(int threads)
 
 static _Thread_local int32_t retries; /* number of retries of this thread's last read_one */
 
-/* Reads on the calling thread if possible, else on another thread, and checks the bytes from `offset` on. */
+/* Reads on the calling thread if possible, otherwise on another thread, and compares the bytes with those from `offset` on. */
 static enum stk_status read_one(
 	struct stk_io *io, const char *uri, int64_t offset, int64_t length, bool try, int64_t want, struct stk_error *err)
 {
@@ -218,7 +218,8 @@ static void test_cached_files_need_no_thread(void **state)
 		assert_int_equal(read_one(io, path_of("f"), 0, -1, true, 90000, &err), STK_OK);
 	stk__io_counters(io, &c);
 	assert_int_equal(c.requests, 100);
-	if (c.tried_now == 0) { /* on a file system without RWF_NOWAIT: direct reads must have stopped, other reads must not */
+	if (c.tried_now == 0) { /* the file system does not support RWF_NOWAIT: then io must no longer try to read on the calling
+	                         * thread, but other reads must work */
 		assert_true(c.threads > 0);
 		stk__io_destroy(io);
 		skip();
@@ -232,7 +233,7 @@ static void test_cached_files_need_no_thread(void **state)
 	stk__io_destroy(io);
 }
 
-/* Reads whole files and ranges: on the caller's thread, whose buffer may be larger than the file, and on another thread, which asks for the size first. */
+/* Reads whole files and ranges: on the calling thread, into a buffer that may be larger than the file, and on another thread, which first asks for the size. */
 static void test_objects_over_a_limit_are_refused(void **state)
 {
 	(void)state;
@@ -265,7 +266,7 @@ static void test_objects_over_a_limit_are_refused(void **state)
 	stk__io_destroy(io);
 }
 
-/* Files grow and shrink while they are read: the result must be a prefix of the written bytes, or an error that says so, and never garbage or a hang. */
+/* Files grow and shrink while they are read. The result must be a prefix of the written bytes, or an error that says so; never other bytes or a hang. */
 struct changer {
 	_Atomic bool stop;
 	int fd;
@@ -329,7 +330,7 @@ static void test_queue_is_ordered(void **state)
 			count[requests[i].deadline]++;
 			stk__queue_push(&q, &requests[i]);
 			held++;
-			if (stk__random_below(&random, 3) == 0) { /* releases the smallest of the buffers that are in use */
+			if (stk__random_below(&random, 3) == 0) { /* releases the smallest buffer in use */
 				struct stk_request *r = stk__queue_pop(&q);
 				for (int d = 0; d < r->deadline; d++)
 					assert_int_equal(count[d], 0);
@@ -346,8 +347,8 @@ static void test_queue_is_ordered(void **state)
 	}
 }
 
-/* Blocks io's only thread in a request's `done` while other requests queue, since reading a file cannot block it for as long as needed. Records the order in
- * which requests complete. */
+/* Blocks io's only thread in a request's `done` function while other requests are queued, since a read of a file cannot block it for as long as needed.
+ * Records the order in which requests complete. */
 struct holder {
 	struct gate gate;
 	pthread_barrier_t in, out;
@@ -360,7 +361,7 @@ static void hold(struct stk_request *r)
 	pthread_barrier_wait(&h->out);
 }
 
-/* Cancels every `cancelled`-th request before any of them has begun; 0: none. The others must complete in order of their deadlines. */
+/* Cancels every `cancelled`-th request (0: none) before any of them has begun. The others must complete in the order of their deadlines. */
 static void check_requests(int cancelled)
 {
 	enum { N = 200 };
@@ -432,7 +433,7 @@ static void test_destroy_cancels_what_waits(void **state)
 		struct stk_io *io = make_io(2);
 		gate_init(&g);
 		for (int i = 0; i < N; i++) {
-			/* a length that cannot be satisfied must not leak buffers */
+			/* a request with an impossible length must not leak buffers */
 			requests[i] = (struct stk_request){
 				.uri = path, .length = 300000, .deadline = i, .done = gate_done, .user = &g, .error = &errors[i]};
 			stk__io_submit(io, &requests[i]);
@@ -535,8 +536,8 @@ static void test_reverse_source(void **state)
 }
 
 #ifdef STK_FAULTS
-/* Runs each scenario with each kind of fault at every possible place. A run must return an error, or the bytes after a retry if the source failed, and leak
- * nothing (the sanitizers check that). */
+/* Runs each scenario with each kind of fault at every possible call. A run must return an error or, if the source failed and was tried again, the bytes, and
+ * leak nothing (the sanitizers check that). */
 static void test_fault_loop(void **state)
 {
 	(void)state;
@@ -560,7 +561,8 @@ static void test_fault_loop(void **state)
 				assert_int_equal(
 					retries, met && kind != STK_FAULT_ALLOC
 							 ? 1
-							 : 0); /* a failed allocation is not an error of the source, so it is not retried */
+							 : 0); /* a failed allocation is not an error of the source, so the read is not
+							        * tried again */
 				if (status)
 					assert_int_equal(err.code, status);
 				assert_true(nth < 100);

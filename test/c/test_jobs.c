@@ -79,7 +79,7 @@ static void compare(const struct call *c, const uint8_t *got, bool on_gpu)
 		assert_int_equal(got[i], 0xa5);
 }
 
-/* ---- keeping jobs ---- */
+/* ---- storing jobs ---- */
 
 struct kept_jobs {
 	struct stk_jobs jobs;
@@ -185,7 +185,7 @@ static void run_enhance(struct stk_job *job)
 		stk__enhance_one(e, job->src[0], job->dst, means, i);
 }
 
-/* Computes a group's elements separately, and joins them as job.h describes. */
+/* Computes a group's elements one by one, and combines them as reduce.h describes. */
 static void reduce_one(const struct stk_job *job, uint32_t group)
 {
 	const struct stk_job_groups *g = &STK_PARAMS(stk_job_reduce, job).groups;
@@ -344,7 +344,7 @@ static void loops_do_what_elements_do(void **state)
 	static struct kept_jobs kept;
 	int ran = 0, failed = 0;
 	for (int i = 0; i < CALLS * BATCHES; i++) {
-		static struct call c; /* static, because AddressSanitizer's replacement of the stack is not aligned to 64 bytes under GCC */
+		static struct call c; /* static, since the stack that AddressSanitizer substitutes is not aligned to 64 bytes with GCC */
 		used = 0;
 		if (call_open(&c)) {
 			kept.jobs.keep = keep_job;
@@ -385,7 +385,7 @@ static stk_gpu_ptr at_gpu(stk_gpu_ptr base, const void *p)
 	return base + (size_t)((const uint8_t *)p - space);
 }
 
-/* Adds the call's jobs, with the same tensors in device memory. */
+/* Adds the call's jobs, with tensors at the same offsets in device memory. */
 static void lower_for_gpu(struct call *c, stk_gpu_ptr base, struct kept_jobs *kept)
 {
 	struct stk_tensor in[4], out = c->out;

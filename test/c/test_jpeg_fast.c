@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Compares our JPEG decoder with libjpeg-turbo: it must accept the right files, give the same pixels, and give the same verdict on damaged files. Also
- * compares the header parser with libjpeg's. */
+ * Compares our JPEG decoder with libjpeg-turbo: it must accept the right files, give the same pixels, and agree about damaged files. Also compares the
+ * header parser with libjpeg's. */
 #include "test.h"
 
 #include "base/cpu.h"
@@ -19,7 +19,10 @@
 static const int samplings[][6] = {{1, 1, 1, 1, 1, 1}, {2, 1, 1, 1, 1, 1}, {2, 2, 1, 1, 1, 1}, {1, 2, 1, 1, 1, 1}, {4, 1, 1, 1, 1, 1},
 	{4, 2, 1, 1, 1, 1}, {2, 2, 2, 1, 2, 1}, {2, 2, 1, 2, 1, 2}, {2, 2, 2, 1, 1, 2}, {1, 4, 1, 1, 1, 1}, {1, 1, 2, 2, 1, 1},
 	{3, 1, 1, 1, 1, 1}, {1, 1, 2, 1, 2, 1}, {4, 1, 2, 1, 1, 1}, {2, 4, 1, 1, 1, 1}, {2, 2, 2, 2, 1, 1}, {3, 3, 1, 1, 1, 1}};
-enum { SAMPLINGS = sizeof samplings / sizeof *samplings - 1 }; /* without the last entry: 3x3 has more blocks than a scan may have */
+enum {
+	SAMPLINGS = sizeof samplings / sizeof *samplings - 1
+}; /* all but the last entry, 3x3, which has more blocks than a scan may
+                                                                * have */
 
 static struct test_jpeg random_baseline(uint64_t *r)
 {
@@ -53,7 +56,7 @@ static struct test_jpeg random_progressive(uint64_t *r)
 	return j;
 }
 
-/* Our decoders, with the kernels for different capabilities of the processor. */
+/* Our decoders, with the kernels for certain features of the processor. */
 struct decoders {
 	unsigned cpu;
 	struct stk_jpeg_kernels kernels;
@@ -156,8 +159,8 @@ static void take_and_compare(struct test_jpeg (*make)(uint64_t *), uint64_t r, i
 	for (int n = 0; n < files; n++) {
 		struct test_jpeg j = make(&r);
 		int t = test_random_in(&r, 0, 2), denom = n & 1 ? 1 : 2 << n / 2 % 3;
-		if (!j.rgb ||
-			types[t].type != STK_GRAY) /* only these combinations; for others our decoder leaves the file to libjpeg-turbo */
+		if (!j.rgb || types[t].type != STK_GRAY) /* our decoder supports only these combinations, and leaves other files to
+			                            * libjpeg-turbo */
 			compare_windows(decoders, j, &r, t, denom);
 	}
 	destroy_decoders(decoders);
@@ -176,7 +179,7 @@ static void test_it_takes_progressive_and_equals_libjpeg(void **state)
 	take_and_compare(random_progressive, test_seed() + 8, rounds ? atoi(rounds) : 800);
 }
 
-/* libjpeg-turbo smooths images whose scans leave coefficients undetermined, so such images are left to libjpeg-turbo. */
+/* libjpeg-turbo smooths images whose scans leave coefficients undetermined, so our decoder leaves such files to it. */
 static void test_it_leaves_unfinished_scans_to_libjpeg(void **state)
 {
 	(void)state;
@@ -228,7 +231,7 @@ static void say_nothing(j_common_ptr cinfo, int level)
 	(void)level;
 }
 
-/* Makes a file of random coefficients and quantization steps: sums overflow 16 bits, and pixels saturate. */
+/* Makes a file with random coefficients and quantisation steps: sums overflow 16 bits, and pixels saturate. */
 static struct test_file make_extreme(uint64_t *r, int width, int height, int most, bool progressive)
 {
 	struct test_jpeg frame = {
@@ -275,7 +278,7 @@ static struct test_file make_extreme(uint64_t *r, int width, int height, int mos
 struct catcher {
 	struct jpeg_error_mgr base;
 	jmp_buf escape;
-	bool cut_off; /* the file has no end marker, so libjpeg added one */
+	bool cut_off; /* the file has no end marker, and libjpeg added one */
 };
 
 static void catch_message(j_common_ptr cinfo, int level)
@@ -303,8 +306,8 @@ static bool libjpeg_header(struct test_file f, struct jpeg_decompress_struct *c,
 	return jpeg_read_header(c, TRUE) == JPEG_HEADER_OK && !catcher->cut_off;
 }
 
-/* libjpeg-turbo's versions treat sums that do not fit in 16 bits differently: plain C keeps 32 bits, NEON drops the upper bits after the first pass, SSE2
- * and AVX2 saturate there. Our decoder gives the same result as the x86 versions on all processors. */
+/* libjpeg-turbo's versions treat sums that exceed 16 bits differently: plain C keeps 32 bits, NEON drops the upper bits after the first pass, and SSE2 and
+ * AVX2 saturate there. Our decoder gives the results of the x86 versions on all processors. */
 #if defined(__x86_64__)
 enum { OVERFLOWS_ARE_LIBJPEGS = 1 };
 #else
@@ -396,7 +399,8 @@ static void damage(uint64_t *r, struct test_file *f)
 	for (int i = 0; i < count; i++) {
 		size_t at = (size_t)test_random_in(r, 2, (int)f->size - 1);
 		if (test_random_in(r, 0, 2) == 0)
-			at = (size_t)test_random_in(r, 2, 700) % f->size; /* hits the header more often than its size would suggest */
+			at = (size_t)test_random_in(r, 2, 700) % f->size; /* is in the header more often than the header's size would
+			                                                   * suggest */
 		if (kind < 3)
 			f->data[at] ^= (uint8_t)(1 << test_random_in(r, 0, 7));
 		else if (kind == 3)
@@ -455,7 +459,7 @@ static void compare_verdicts(struct judges *j, struct test_file f, uint64_t *r, 
 	for (int lenient = 0; lenient < 2; lenient++) {
 		struct verdict ours = judge(j->ours[lenient][test_random(r) & 1], f, &info, type, denom, w),
 			       turbo = judge(j->turbo[lenient], f, &info, type, denom, w);
-		/* Our decoder reads the scans of a progressive image down to the window's last row, libjpeg-turbo down to the image's. */
+		/* Our decoder reads the scans of a progressive image only down to the window's last row, libjpeg-turbo down to the image's last row. */
 		bool unseen = info.progressive && !ours.status && turbo.status && w.y + w.h < height;
 		j->unseen += unseen;
 		if (ours.status != turbo.status && !unseen)

@@ -12,7 +12,7 @@
 
 enum { FILES = 32, WINDOW_BYTES = 700 * 500 * 3 };
 
-/* A batch in flight: its pass gives the unchanged window. */
+/* A batch in flight, whose pass copies the window unchanged. */
 struct flight {
 	struct stk_jpeg_gpu_batch *batch;
 	stk_gpu_stream stream;
@@ -96,7 +96,7 @@ static void batches_in_flight_equal_libjpeg_turbo(void **state)
 				if (verdict == STK_JPEG_GPU_OK)
 					check_window(dev, &f->files[i], &f->items[i]);
 			}
-			/* Decodes twice more. The second time must not allocate, since memory that was too small has grown by then. */
+			/* Decodes twice more. The second time must not allocate, since memory that was too small has been enlarged by then. */
 			uint64_t allocations = 0;
 			for (int again = 0; again < 2; again++) {
 				allocations = stk__alloc_count();
@@ -120,7 +120,7 @@ static void batches_in_flight_equal_libjpeg_turbo(void **state)
 	stk__jpeg_gpu_destroy(d);
 }
 
-/* The CPU decodes a file that no stream can hold, but not the other files of its batch. */
+/* If a file is too large for any stream, the CPU decodes it; the other files of its batch are decoded on the GPU. */
 static void files_over_the_memory_are_refused(void **state)
 {
 	struct stk_gpu_device *dev = need_gpu(state);
@@ -275,7 +275,7 @@ static void types_and_orientations_equal_the_cores(void **state)
 	stk__gpu_free(dev, out);
 }
 
-/* Runs without a GPU: items that the GPU does not support must be refused in advance. */
+/* Needs no GPU: items that the GPU does not support must be refused in advance. */
 static void what_the_gpu_has_not_is_refused(void **state)
 {
 	(void)state;
@@ -301,7 +301,7 @@ static void what_the_gpu_has_not_is_refused(void **state)
 	free_files(&f, 1);
 }
 
-/* The memory that files are read into: pieces that are close enough for one copy must belong to one allocation. */
+/* The memory into which files are read: pieces that are so close to each other that one copy moves both must belong to one allocation. */
 static void what_lies_close_together_may_be_copied_at_once(void **state)
 {
 	struct stk_gpu_device *dev = need_gpu(state);

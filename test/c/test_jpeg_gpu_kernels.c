@@ -16,7 +16,7 @@ struct side {
 #define SAME(field, count)                                                                                                                 \
 	equal(#field, cpu->field, (const uint8_t *)gpu + ((const uint8_t *)cpu->field - base), sizeof *cpu->field * (count))
 
-/* Each function compares the defined parts of one phase's results: work memory downloaded from the GPU, and that of plain C. */
+/* Each of these functions compares those parts of one phase's results that are defined: in work memory downloaded from the GPU, and in that of plain C. */
 static void compare_synchronised(const struct stk_jpeg_gpu_view *cpu, const uint8_t *base, const uint8_t *gpu)
 {
 	SAME(kept, cpu->n_chunks);

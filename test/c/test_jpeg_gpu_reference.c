@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Compares the plain C version of the GPU's JPEG decoder with libjpeg-turbo: generated files of every sampling, photographs (from the folder in
- * STOKER_TEST_JPEGS, else the tests' corpus), and damaged files. An image that it decodes without error flags must equal libjpeg-turbo's, which must not
- * warn. */
+ * Compares the plain C version of the GPU's JPEG decoder with libjpeg-turbo: on generated files with all sampling factors, on photographs (from the folder
+ * in STOKER_TEST_JPEGS, otherwise from the tests' own files), and on damaged files. If it sets no error flags for an image, the pixels must equal
+ * libjpeg-turbo's, and libjpeg-turbo must not warn. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -61,7 +61,7 @@ struct file {
 	struct stk_rect window;
 };
 
-/* Counts of a batch's results. */
+/* Counters of a batch's results. */
 struct tally {
 	int right, flagged, refused;
 };
@@ -146,7 +146,7 @@ static struct tally plus(struct tally a, struct tally b)
 	return (struct tally){a.right + b.right, a.flagged + b.flagged, a.refused + b.refused};
 }
 
-/* h and v of Y, Cb and Cr. */
+/* Sampling factors h and v of Y, Cb and Cr. */
 static const int samplings[][6] = {{1, 1, 1, 1, 1, 1}, {2, 1, 1, 1, 1, 1}, {2, 2, 1, 1, 1, 1}, {1, 2, 1, 1, 1, 1}, {4, 1, 1, 1, 1, 1},
 	{2, 2, 2, 1, 1, 1}, {2, 2, 1, 2, 2, 1}, {4, 2, 1, 1, 1, 1}, {1, 1, 2, 2, 1, 1}, {2, 2, 2, 2, 1, 1}, {1, 4, 1, 1, 1, 2}};
 
@@ -248,13 +248,12 @@ static void damage_to_progressive_files_is_flagged_or_harmless(void **state)
 {
 	struct tally t = made_files(*state, rounds(), draw_progressive, true);
 	print_message("%d right, %d flagged, %d refused\n", t.right, t.flagged, t.refused);
-	assert_true(
-		t.flagged >
-		rounds() /
-			3); /* most damaged progressive files are refused, because a segment between the scans has the wrong length or EOI is missing */
+	assert_true(t.flagged >
+		    rounds() / 3); /* most damaged progressive files are refused, since a segment between scans has a wrong length or EOI is
+			     * missing */
 }
 
-/* Blocks of pure noise look the same to all tables: a thread that starts with the wrong block of the MCU seldom synchronizes. */
+/* Blocks of pure noise look the same to all tables, so a thread that starts with the wrong block of the MCU seldom synchronises. */
 static void what_never_synchronises_is_flagged(void **state)
 {
 	struct jpeg_shape s = {.width = 640, .height = 480, .components = 3, .h = {2, 1, 1}, .v = {2, 1, 1}, .quality = 99, .texture = 1};
@@ -294,7 +293,7 @@ static void files_with_large_scans_are_refused(void **state)
 	}
 }
 
-/* Whether a file is accepted does not depend on the other files, as long as the batch has the room that plan_need reports for each. */
+/* Whether a file is accepted does not depend on the other files, as long as the batch has the capacity that plan_need computes for all of them. */
 static void room_for_what_files_need_suffices(void **state)
 {
 	(void)state;

@@ -89,7 +89,7 @@ static void test_unstuffing(void **state)
 
 /* ---- entropy decoding ---- */
 
-/* A random prefix code for `symbols`, which it shuffles; lengths are drawn by splitting the longest intervals at random. */
+/* Makes a random prefix code for `symbols`, which are shuffled. Draws lengths by splitting the longest intervals at random. */
 static struct stk_jpeg_huffman random_code(uint64_t *r, uint8_t *symbols, int count)
 {
 	struct stk_jpeg_huffman h;
@@ -102,7 +102,7 @@ static struct stk_jpeg_huffman random_code(uint64_t *r, uint8_t *symbols, int co
 	for (;;) {
 		memset(&h, 0, sizeof h);
 		int shortest = test_random_in(r, 1, 8);
-		double left = 1; /* rest of Kraft's sum, which is at most 1; the code of all ones stays unused */
+		double left = 1; /* what remains of Kraft's sum, which is at most 1; the code that consists only of ones stays unused */
 		int placed = 0;
 		for (int n = shortest; n <= 16 && placed < count; n++) {
 			int room = (int)(left * (1 << n)) - 1, most = room < count - placed ? room : count - placed;
@@ -384,7 +384,7 @@ static void test_idct(void **state)
 	assert_true(worst > 0 && worst < 1.1); /* both passes round, so the error may be up to 1.1 */
 }
 
-/* Returns the mean square of samples before they are clamped. */
+/* Returns the mean over a square of side x side samples, before they are clamped. */
 static double mean_at(const double *c, int x, int y, int side)
 {
 	double sum = 0;
@@ -407,7 +407,7 @@ static void test_small_idct_gives_means(void **state)
 		double c[64];
 		bool moderate = n % 20 < 3;
 		random_pair(&r, natural, steps);
-		for (int i = 8; i < 64 && n % 7 == 0; i++) /* keeps only rows 0 and 4; a 4x4 inverse DCT does not use row 4 */
+		for (int i = 8; i < 64 && n % 7 == 0; i++) /* keeps only rows 0 and 4, of which a 4x4 inverse DCT does not use row 4 */
 			if (i / 8 != 4)
 				natural[0][i] = 0;
 		for (int level = 0; level < LEVELS; level++) {

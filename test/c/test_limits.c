@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
-/* Memory that is allowed in addition to the limit: pipeline.h allows this for code, tables, stacks and idle buffers. */
+/* Memory that may be used in addition to the limit. pipeline.h allows it for code, tables, stacks and idle buffers. */
 #define BESIDE (16 * MIB)
 /* Allowance for allocations of less than a page, which are not counted. */
 #define SMALL (64 << 10)
@@ -105,7 +105,7 @@ struct outcome {
 	struct stk_error err, bad; /* bad: the first bad sample */
 };
 
-/* Takes the first batch of the files in their order. */
+/* Takes the first batch of these files, in this order. */
 static struct outcome run(const char *const *files, size_t n, const struct setting *s)
 {
 	struct stk_context *ctx;
@@ -194,7 +194,7 @@ static void test_a_file_of_3_gb(void **state)
 	unlink(path);
 }
 
-/* The pipeline reads cached files without asking for their size. */
+/* For cached files the pipeline does not have to ask for the size. */
 static void test_the_size_of_a_cached_file(void **state)
 {
 	(void)state;
@@ -278,7 +278,7 @@ static void test_values_between_operators(void **state)
 	assert_true(o.scratch > 27e6);
 }
 
-/* A worker frees the large memory of one sample before another worker takes as much: the sum over samples must not exceed the limit. */
+/* A worker frees the large memory of one sample before another worker takes as much: all samples together must not exceed the limit. */
 static void test_samples_one_after_another(void **state)
 {
 	(void)state;
@@ -290,7 +290,7 @@ static void test_samples_one_after_another(void **state)
 	write_file(path[1], hostile_jpeg(2600, 2600)); /* 21 MB of pixels, 42 MB of coefficients */
 	const char *files[] = {path[0], path[1], path[0], path[1], path[0], path[1]};
 	size_t before = watch();
-	/* A sanitizer's build resizes a copy of the image, because the resize may read past the image's end. */
+	/* In builds with sanitizers the resize works on a copy of the image, since it may read past the image's end. */
 	struct setting s = {.limit = (MEASURES ? 72 : 96) * MIB, .batch = 1, .no_fuse = true, .resized = 2000};
 	struct outcome o = run(files, 6, &s);
 	if (o.status)
@@ -342,7 +342,8 @@ static void test_mutated_headers(void **state)
 
 int main(void)
 {
-	/* glibc raises this threshold as large blocks are freed, and keeps freed blocks below it: the peak would then include memory that is not in use. */
+	/* glibc raises this threshold when large blocks are freed, and does not return smaller freed blocks to the system: the peak would then include
+	 * memory that is not in use. */
 	mallopt(M_MMAP_THRESHOLD, 128 << 10);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_coefficients_of_a_small_file),

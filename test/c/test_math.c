@@ -12,7 +12,7 @@
 enum { DRAWS = 200000 };
 static const uint64_t seed = 11;
 
-/* Returns the distance in units in the last place of `want`. */
+/* Returns the distance in units of the last place of `want`. */
 static double ulps(double got, double want)
 {
 	if (got == want || (isnan(got) && isnan(want)))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Internal functions for videos: plans contain exactly the packets that the frames need; color conversion follows its formula; every failed allocation or read
- * is reported. The video is an AVI of JPEGs that this test writes. */
+ * Internal functions for videos: plans contain exactly the packets that the frames need; colour conversion follows its formula; every failed allocation or
+ * read is reported. The video is an AVI of JPEGs, which this test writes. */
 #include "test.h"
 
 #include "base/cpu.h"
@@ -117,7 +117,7 @@ static void test_colors(void **state)
 			}
 }
 
-/* Every SIMD version of the row conversion gives the bytes of plain C, for all matrices, widths, and both layouts, and writes nothing else. */
+/* For all matrices and widths, and in both layouts, every SIMD version of the row conversion gives the same bytes as plain C and writes no others. */
 static void test_rows(void **state)
 {
 	(void)state;
@@ -156,7 +156,7 @@ static void test_turned_views(void **state)
 		assert_int_equal(view.height, 2);
 		for (int y = 0; y < 2; y++)
 			for (int x = 0; x < 3; x++) {
-				/* where pixel (x, y) of a picture of 3 x 2 pixels lies after rotations by 0, 90, 180 and 270 degrees clockwise */
+				/* the position of pixel (x, y) of a picture of 3 x 2 pixels after clockwise rotations by 0, 90, 180 and 270 degrees */
 				const int at[4][2] = {{x, y}, {1 - y, x}, {2 - x, 1 - y}, {y, 2 - x}};
 				const uint8_t *want = memory + (at[rotation / 90][1] * dst.width + at[rotation / 90][0]) * 3;
 				assert_ptr_equal((uint8_t *)view.data + y * view.row + x * view.pixel, want);
@@ -304,7 +304,7 @@ static void test_faults_are_reported(void **state)
 
 /* ---- frames by path ---- */
 
-/* Reads frames in an order in which one decoder continues, one returns to earlier frames, and one is closed for another. Returns the first error. */
+/* Reads frames in such an order that one decoder continues, one goes back to earlier frames, and one is closed for another video. Returns the first error. */
 static enum stk_status use_cache(const char *path, uint64_t *hash, struct stk_error *err)
 {
 	const int64_t wanted[] = {1, 2, 4, 0};
@@ -365,7 +365,7 @@ static void test_frames_by_path(void **state)
 	unlink(path);
 }
 
-/* Makes an index, writes it as bytes and reads it back. Returns the first error. */
+/* Makes an index, converts it to bytes and back. Returns the first error. */
 static enum stk_status pack_index(const uint8_t *avi, size_t size, struct stk_error *err)
 {
 	const struct stk_media_input in = {.size = (int64_t)size, .data = avi};
@@ -445,20 +445,20 @@ static void test_units_follow_start_codes(void **state)
 	assert_int_equal(stk__annex_b_convert(&a, BYTES(0, 6, 0x65, 0, 0, 1, 5, 6), to, &written, &err), STK_CORRUPT);
 	assert_int_equal(stk__annex_b_convert(&a, BYTES(0, 9, 0x65, 7, 0, 0, 0, 0, 0, 0, 0), to, &written, &err), STK_CORRUPT);
 	assert_int_equal(stk__annex_b_convert(&a, BYTES(0, 8, 0x65, 0, 0, 3, 0, 3, 0, 0), to, &written, &err), STK_OK);
-	/* Only slices of pictures that nothing refers to (nal_ref_idc 0) are unneeded. */
+	/* Only slices of pictures to which no picture refers (nal_ref_idc 0) are not needed. */
 	assert_true(stk__annex_b_unneeded(&a, BYTES(0, 0, 0, 1, 9, 0, 0, 1, 0x01, 5)));
 	assert_false(stk__annex_b_unneeded(&a, BYTES(0, 0, 1, 0x41, 5)));
 	assert_false(stk__annex_b_unneeded(&a, BYTES(0, 0, 1, 0x67, 5)));
 	stk__annex_b_free(&a);
 	assert_int_equal(stk__annex_b_create(STK_UNITS_H264, BYTES(1, 100, 0, 13, 0xff, 0xe1, 0, 9, 0x67), &a, &err), STK_CORRUPT);
 	assert_non_null(strstr(err.message, "cut short"));
-	/* Streams that are Annex B stay as they are. */
+	/* Streams that are in Annex B already stay unchanged. */
 	assert_int_equal(stk__annex_b_create(STK_UNITS_H264, NULL, 0, &a, &err), STK_OK);
 	convert_packet(&a, BYTES(0, 0, 1, 0x65), BYTES(0, 0, 1, 0x65));
 	stk__annex_b_free(&a);
 }
 
-/* A picture of HEVC that its temporal layer does not refer to is unneeded only in the highest layer. */
+/* A picture of HEVC to which its own temporal layer does not refer is only unneeded in the highest layer. */
 static void test_unneeded_pictures_of_hevc(void **state)
 {
 	(void)state;

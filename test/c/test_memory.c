@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Memory: the memory of a giant image is freed, epochs add none, a warm pipeline touches almost no new pages, and decompression bombs are refused by their
- * headers. Not for sanitizer builds, where the sanitizer's own memory would be measured. */
+ * Memory: that of a huge image is freed, epochs do not add any, a warm pipeline touches almost no new pages, and decompression bombs are refused because of
+ * their headers. Not for builds with sanitizers, whose own memory would be measured too. */
 #include "test.h"
 
 #include "image_files.h"
@@ -90,14 +90,14 @@ static void test_epochs_add_nothing_and_pages_are_not_touched_anew(void **state)
 	remove_folder(folder);
 }
 
-/* The only giant image of the epoch comes first; memory then has 100 batches to shrink again. */
+/* The only huge image is the first of the epoch; then there are 100 batches in which memory can shrink again. */
 static void test_a_giant_leaves_nothing_behind(void **state)
 {
 	(void)state;
 	enum { FILES = 60, BATCH = 4, SIDE = 20000 };
 	if (!MEASURED || getenv("STOKER_TEST_EMULATED")) /* an emulator's own memory would be measured too */
 		skip();
-	setenv("STOKER_MAX_IMAGE_SIZE", "500000000", 1); /* over the default limit, as a user might allow it */
+	setenv("STOKER_MAX_IMAGE_SIZE", "500000000", 1); /* above the default limit, as a user might set it */
 	char *folder = make_folder(FILES, 3), path[256], kept[300], big[300];
 	const struct options o = {.threads = 1, .batch = BATCH, .tail = "wrap", .whole = true, .in_order = true, .read_requests = 8};
 	struct stk_context *ctx;
@@ -105,12 +105,12 @@ static void test_a_giant_leaves_nothing_behind(void **state)
 	take(p, 10 * FILES / BATCH);
 	file_path(folder, 0, path, sizeof path);
 	snprintf(kept, sizeof kept, "%s.kept", path);
-	snprintf(big, sizeof big, "%s.big", path); /* completes the file before it gets its name, because workers run ahead */
+	snprintf(big, sizeof big, "%s.big", path); /* the file gets its name after it is complete, since workers run ahead */
 	write_uniform_jpeg(big, SIDE);
 	assert_int_equal(rename(path, kept), 0);
 	assert_int_equal(rename(big, path), 0);
 	long before = resident_kb();
-	take(p, FILES / BATCH + 12); /* the bytes of some batches have already been read */
+	take(p, FILES / BATCH + 12); /* the bytes of some batches had already been read */
 	long most = status_kb("VmHWM:");
 	assert_int_equal(rename(kept, path), 0);
 	take(p, 100);
@@ -125,7 +125,7 @@ static void test_a_giant_leaves_nothing_behind(void **state)
 
 /* ---- bombs ---- */
 
-/* Decodes a file that is the only one of a folder. Sets *grown to the extra memory in KiB that it took. */
+/* Decodes a file that is the only one of a folder. *grown: set to the additional memory that this took, in KiB. */
 static enum stk_status decode(const void *data, size_t size, long *grown, struct stk_error *err)
 {
 	char *folder = make_folder(1, 3), path[256];
@@ -186,7 +186,7 @@ static void test_headers_that_promise_too_much(void **state)
 	free(f.data);
 }
 
-/* Repeats the last scan: each copy would make the decoder process the whole image. */
+/* Repeats the last scan; for each copy a decoder would have to process the whole image. */
 static void test_a_thousand_scans(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A tool that listens to NVTX sees every span as a range, and nothing else; without a tool no NVTX function is called. The meson test sets the tool in
+ * A tool that records NVTX calls sees every span as a range, and nothing else; without a tool no NVTX function is called. The meson test names the tool in
  * NVTX_INJECTION64_PATH, as Nsight Systems does. */
 #include "test.h"
 
@@ -31,7 +31,7 @@ static struct nvtx_tool_counts seen(void)
 {
 	struct nvtx_tool_counts counts = {0};
 	void *tool = dlopen(getenv("NVTX_INJECTION64_PATH"), RTLD_NOW | RTLD_NOLOAD);
-	assert_non_null(tool); /* RTLD_NOLOAD: found only if NVTX has loaded it */
+	assert_non_null(tool); /* with RTLD_NOLOAD it is found only if NVTX has loaded it */
 	void (*read_counts)(struct nvtx_tool_counts *) = NULL;
 	*(void **)&read_counts = dlsym(tool, "nvtx_tool_read");
 	assert_non_null(read_counts);
@@ -48,11 +48,11 @@ static const struct nvtx_tool_kind *kind_of(const struct nvtx_tool_counts *c, co
 	return k;
 }
 
-/* Rows of threads in the trace: two workers, sources, the consumer, the thread that waits for the GPU. Later rows show events that do not happen on one of
- * our threads. */
+/* Threads of the trace: two workers, sources, the consumer, and the thread that waits for the GPU. Later rows are events that do not happen on one of our
+ * threads. */
 enum { THREADS = 5 };
 
-/* Spans of a kind, and the sum of their batches. */
+/* Counts the spans of a kind, and adds up their batches. */
 static struct nvtx_tool_kind spans_of(const struct stk_span *spans, size_t n, const char *name)
 {
 	struct nvtx_tool_kind k = {{0}, 0, 0};
@@ -64,7 +64,7 @@ static struct nvtx_tool_kind spans_of(const struct stk_span *spans, size_t n, co
 	return k;
 }
 
-/* Runs an epoch and a part of the next. After everything has stopped, compares the tool's counts with the spans. */
+/* Runs an epoch and a part of the next one. When everything has stopped, compares the tool's counters with the spans. */
 static void compare(const char *graph, int32_t device, const char *wanted)
 {
 	static const char *const kinds[] = {"chain", "batch", "callback", "wait", "submit", "gpu"};

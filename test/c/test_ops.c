@@ -167,7 +167,7 @@ static void test_beforehand_agrees(void **state)
 	check_beforehand("_subscript", ARGS(INTS("kinds", 0, 1), INTS("lo", 1, 2), INTS("hi", INT64_MIN, 5), INTS("step", 1, 1)), "HWC", 1);
 }
 
-/* With per_frame, a tensor's layout is known before its dimensions. This checks that no operator treats such a tensor as an image of known size;
+/* With per_frame, a tensor's layout is known before its dimensions. Checks that no operator treats such a tensor as an image of known size.
  * UndefinedBehaviorSanitizer checks the values that `classify` reads. */
 static void test_classes_of_a_layout_without_dims(void **state)
 {
@@ -252,7 +252,7 @@ static void test_random_windows_are_frozen(void **state)
 static void test_crop_positions_round_as_dali(void **state)
 {
 	(void)state;
-	/* 0.7 as a float32 is below 0.7: 5 times that rounds to 3; halves go away from zero. */
+	/* 0.7 as a float32 is less than 0.7: 5 times that is rounded to 3. Halves are rounded away from zero. */
 	static const struct {
 		double pos;
 		int64_t start;

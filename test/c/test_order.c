@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Order: the shuffle is a bijection that looks random, the union over ranks is the epoch, a restored run continues the same sequence, and contiguous shards
- * are those of DALI 2.4 (its answers were recorded from readers.file). */
+ * Order: the shuffle is a bijection that looks random, all ranks together deliver the epoch, a restored run continues the same sequence, and contiguous
+ * shards equal those of DALI 2.4 (its results were recorded from readers.file). */
 #include "test.h"
 
 #include "base/memory.h"
@@ -66,7 +66,7 @@ static void test_shuffle_of_a_billion(void **state)
 	stk__free(seen);
 }
 
-/* The chi^2 of a table of counts with equal expected values must be within 5 sigma of its mean; the seeds are fixed. */
+/* Checks that the chi^2 of a table of counts, whose expected values are equal, is within 5 sigma of its mean. The seeds are fixed. */
 static void assert_even(const int *counts, int cells, double total, double freedom, const char *what, int64_t n)
 {
 	double expect = total / cells, chi = 0;
@@ -135,7 +135,7 @@ static void test_all_permutations(void **state)
 		}
 }
 
-/* Any two positions hold each pair of samples equally often: checks neighbors, and the first and last position. */
+/* Any two positions have each pair of samples equally often. Checks neighbours, and the first and last position. */
 static void test_pairs(void **state)
 {
 	(void)state;
@@ -184,7 +184,7 @@ static void test_large_shuffle_has_no_pattern(void **state)
 	}
 }
 
-/* The order must never change, because a changed value breaks every checkpoint. The expected values come from another implementation. */
+/* The order must never change, since a change breaks every checkpoint. The expected values come from another implementation. */
 static void test_shuffle_known_answers(void **state)
 {
 	(void)state;
@@ -211,8 +211,8 @@ static void test_shuffle_known_answers(void **state)
 		assert_int_equal(shuffled(known[k].seed, known[k].epoch, known[k].n, known[k].i), known[k].want);
 }
 
-/* A run that version 1 began continues in its order: these answers were recorded with version 1. Sets of more than 4096 samples have the same order in both
- * versions. */
+/* A run that began with version 1 continues in its order; these results were recorded with version 1. Sets of more than 4096 samples have the same order in
+ * both versions. */
 static void test_order_of_version_1(void **state)
 {
 	(void)state;
@@ -239,11 +239,11 @@ static void test_order_of_version_1(void **state)
 	}
 }
 
-/* ---- dealing to ranks ---- */
+/* ---- distribution over ranks ---- */
 
 static const enum stk_tail tails[] = {STK_TAIL_WRAP, STK_TAIL_FILL, STK_TAIL_KEEP, STK_TAIL_DROP};
 
-/* In each epoch, the union over ranks holds every sample once (less the dropped tail), and all ranks have the same number of steps. */
+/* In each epoch all ranks together have every sample once (apart from a dropped tail), and all ranks have the same number of steps. */
 static void check_union(struct stk_order o)
 {
 	enum { EPOCHS = 4 };
@@ -391,7 +391,7 @@ static void test_contiguous_shards_are_dalis(void **state)
 	}
 }
 
-/* Runs epochs of the restored rank: the batches that an uninterrupted run would have delivered next. */
+/* Runs epochs of the restored rank. It must deliver the batches that follow in an uninterrupted run. */
 static void test_contiguous_shards_restore(void **state)
 {
 	(void)state;
@@ -431,7 +431,7 @@ static void test_contiguous_shards_restore(void **state)
 				}
 }
 
-/* Runs of consecutive places describe the order compactly; checks that they give the same places, for every kind of order. */
+/* Runs of consecutive places describe the order more compactly. Checks that they give the same places, for every kind of order. */
 static void test_runs_are_the_places(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Several readers: the positions of the others when the leading reader is at a given position. */
+ * Several readers: the positions of the others for each position of the leading reader. */
 #include "test.h"
 
 #include "order/order.h"

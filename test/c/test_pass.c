@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Passes: compares the resize with a slow reference in double, every chain of operations with the separate operations, and the plain kernels with the SIMD
- * kernels, for random shapes, types and layouts. A source only holds the part that a pass claims to read. */
+ * Passes: compares the resize with a slow reference in double, every chain of operations with separate operations, and the plain kernels with the SIMD
+ * kernels, for random shapes, types and layouts. Of a source, only the part that a pass claims to read exists. */
 #include "test.h"
 
 #include "base/cpu.h"
@@ -94,7 +94,7 @@ static void check_canaries(struct picture *p)
 			fail_msg("seed %llu: byte %zd outside the pixels is written", (unsigned long long)seed, (ptrdiff_t)i - CANARY);
 }
 
-/* Runs on a copy of only the part of the source that the pass claims to read, with garbage around it. */
+/* Runs the pass on a copy of only that part of the source which the pass claims to read, with random bytes around it. */
 static void run(const struct stk_pass *p, unsigned cpu, const struct picture *src, const struct picture *dst)
 {
 	struct stk_rect need = stk__pass_source(p);
@@ -146,7 +146,7 @@ static double curve(int filter, double x)
 }
 
 /* As in the library, the filter's curve is interpolated between 32 samples per unit (16 for the Gaussian, which ends at 2). After the last sample it falls
- * to 0 within one step. */
+ * to 0 within one sample's distance. */
 static double sampled_curve(int filter, double x)
 {
 	double density = filter == STK_INTERP_GAUSSIAN ? 16 : 32, radius = filter == STK_INTERP_LANCZOS3 ? 3 : 2;
@@ -191,7 +191,7 @@ static void reference_axis(const struct stk_resize *r, bool vertical, int32_t in
 static void one_resize(double *equal_share, double *worst)
 {
 	int32_t w = between(1, 90), h = between(1, 90), c = between(1, 4), ow = between(1, 70), oh = between(1, 70);
-	/* The Gaussian is cut off where its curve is not 0, so it is not compared where positions are exactly on a pixel; the parity tests do that. */
+	/* The Gaussian is cut off at a value that is not 0. So it is not compared if positions are exactly on a pixel's edge; the parity tests do that. */
 	int filter = between(1, 5), other = next() % 3 ? filter : between(1, 5);
 	bool whole = next() % 2;
 	struct stk_resize r = {ow, oh, 0, 0, (float)w, (float)h, (uint8_t)filter, (uint8_t)other, next() % 2, next() % 4 == 0,
@@ -199,7 +199,7 @@ static void one_resize(double *equal_share, double *worst)
 	if (!whole || filter == STK_INTERP_GAUSSIAN || other == STK_INTERP_GAUSSIAN) {
 		r.roi_x0 = uniform(-2, (float)w), r.roi_x1 = uniform(-2, (float)w + 2) + 0.0137f;
 		r.roi_y0 = uniform(-2, (float)h), r.roi_y1 = uniform(-2, (float)h + 2) + 0.0173f;
-		r.drop = 0; /* with `drop`, taps outside of the image are ignored, which here might be all taps */
+		r.drop = 0; /* with `drop`, taps outside of the image are ignored, and here all taps might be outside */
 	}
 	struct picture src = picture_make(STK_UINT8, w, h, c, (int)next() % 3);
 	picture_randomize(&src);
@@ -253,7 +253,7 @@ static void test_resize_equals_reference(void **state)
 	assert_true(sum / ROUNDS >= 0.99);
 }
 
-/* Scales with exact weights: each rounding must equal the reference's, including halves to even. */
+/* For scales whose weights are exact, each rounding must equal the reference's, including halves to even. */
 static void test_exact_scales_are_exact(void **state)
 {
 	(void)state;
@@ -283,7 +283,7 @@ static void test_exact_scales_are_exact(void **state)
 							for (int32_t a = 0; a < h; a++)
 								for (int32_t b = 0; wy[a] != 0 && b < w; b++)
 									want += wy[a] * wx[b] * *at(&src, b, a, c);
-							/* At the edges of an enlarged image the weights add up to 1, which 16 bits cannot quite represent. */
+							/* At the edges of an enlarged image the weights add up to 1, which 16 bits cannot represent exactly. */
 							bool edge = x < 2 || y < 2 || x >= ow - 2 || y >= oh - 2;
 							if (fabs(*at(&dst, x, y, c) - nearbyint(want)) > edge)
 								fail_msg("%dx%d to %dx%d antialias %d: %d, not %g", w, h, ow, oh, antialias,
@@ -294,7 +294,7 @@ static void test_exact_scales_are_exact(void **state)
 			}
 }
 
-/* ---- chains against their operations one by one ---- */
+/* ---- chains compared with their operations one by one ---- */
 
 struct operation {
 	enum { WINDOW, OUTSIDE, MIRROR, RESIZE, WARP, AFFINE, MATRIX, GRAY, CAST, CHANNELS, HOLE, OPERATIONS } kind;
@@ -458,7 +458,7 @@ static void test_fusion_changes_no_value(void **state)
 	}
 }
 
-/* ---- single steps by their definitions ---- */
+/* ---- single steps compared with their definitions ---- */
 
 static float rounded(double x, enum stk_dtype dtype)
 {

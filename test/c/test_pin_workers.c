@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Workers run on the CPU cores near their GPU, at most one per core; the program's own threads are not moved. Uses the emulated driver's two GPUs, and
- * made-up copies of the system's files about their location. */
+ * imitations of the system's files about their location. */
 #include "test.h"
 
 #include "exec/context.h"
@@ -40,7 +40,7 @@ static int tear_down(void **state)
 	return system(command);
 }
 
-/* Sets the list of cores near an emulated GPU, whose id is 0000:01:00.0 or 0000:02:00.0. */
+/* Sets the list of cores near an emulated GPU. The ids of the GPUs are 0000:01:00.0 and 0000:02:00.0. */
 static void says(int gpu, const char *list)
 {
 	char path[256];
@@ -83,7 +83,7 @@ static cpu_set_t only(int cpu)
 	return set;
 }
 
-/* Uses GPUs 0 to n - 1 and counts the workers that stay on `cpus`; the others must be allowed on the program's cores. */
+/* Uses GPUs 0 to n - 1, and counts the workers that are restricted to `cpus`; the others must be allowed on all cores of the program. */
 static void check(int n, const cpu_set_t *cpus, int staying, const char *list)
 {
 	const struct stk_context_config c = {.size = sizeof c, .threads = WORKERS};
@@ -116,20 +116,20 @@ static void test_workers_stay_near_their_gpu(void **state)
 	char first[16], second[16];
 	cpu_set_t at_one = only(one);
 	unsetenv("LOCAL_WORLD_SIZE");
-	check(2, &at_one, 0, ""); /* the machine does not report the cores near the GPU */
+	check(2, &at_one, 0, ""); /* the machine does not report which cores are near the GPU */
 	if (other < 0)
 		return; /* with one core, all cores are near */
 	snprintf(first, sizeof first, "%d", one);
 	snprintf(second, sizeof second, "%d", other);
 	says(0, first);
 	says(1, second);
-	check(1, &at_one, 1, first); /* one core near the GPU: one worker stays there */
+	check(1, &at_one, 1, first); /* one core is near the GPU, so one worker is restricted to it */
 	setenv("STOKER_AFFINITY", "0", 1);
 	check(1, &at_one, 0, "");
 	unsetenv("STOKER_AFFINITY");
 }
 
-/* Local ranks share the cores near their GPUs: each rank binds its share. Simulates a process that may use sixteen cores. */
+/* Ranks on the same host share the cores near their GPUs: each rank uses its share. Simulates a process that may use sixteen cores. */
 static void test_ranks_share_the_cores(void **state)
 {
 	(void)state;
@@ -162,7 +162,7 @@ static void test_ranks_share_the_cores(void **state)
 	unsetenv("LOCAL_WORLD_SIZE");
 }
 
-/* If the near cores are outside of the allowed ones, or are all of them, nothing changes. */
+/* If the near cores are outside of those that the process may use, or are all of these, nothing changes. */
 static void test_nothing_to_gain(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * PNG: compares every kind of file with libspng's 16-bit RGBA, and conversions with floating point; damaged files. */
+ * PNG: compares all kinds of files with libspng's 16-bit RGBA, and conversions with floating point; also damaged files. */
 #include "test.h"
 
 #include "decoding.h"
@@ -45,7 +45,7 @@ static void test_png_windows_equal_libspng(void **state)
 	stk__decoder_destroy(d);
 }
 
-/* Computes each output type of each PNG from its stored pixels, in floating point. */
+/* Computes each output type for each PNG from its stored pixels, in floating point. */
 static void test_png_conversions(void **state)
 {
 	(void)state;
@@ -110,7 +110,7 @@ static void test_png_crc_is_checked(void **state)
 	struct stk_decoder *d = test_decoder(NULL);
 	struct test_png p = {.width = 40, .height = 30, .color = 2, .bits = 8, .seed = 1};
 	struct test_file f = test_png_make(&p);
-	f.data[f.size - 14] ^= 1; /* IDAT's CRC ends right before IEND's 12 bytes */
+	f.data[f.size - 14] ^= 1; /* the CRC of IDAT ends where the 12 bytes of IEND begin */
 	enum stk_status status;
 	struct stk_error err = {0};
 	assert_null(test_decode(d, f, STK_RGB, STK_UINT8, false, &(struct stk_rect){3, 3, 2, 2}, &status, &err));
@@ -124,7 +124,7 @@ static void test_a_png_of_more_than_16_mib(void **state)
 {
 	(void)state;
 	enum { SIZE = 17 << 20 };
-	static const char *const types[] = {"prVt", "eXIf"}; /* types[0]: skipped; types[1]: kept */
+	static const char *const types[] = {"prVt", "eXIf"}; /* types[0]: chunks that libspng skips; types[1]: chunks that it keeps */
 	struct test_png p = {.width = 40, .height = 30, .color = 2, .bits = 8, .seed = 1};
 	for (int i = 0; i < 2; i++) {
 		struct stk_decoder *d = test_decoder(NULL);

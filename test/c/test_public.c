@@ -294,7 +294,8 @@ static void test_large_settings(void **state)
 	struct stk_graph *g = new_graph();
 	struct stk_pipeline *p;
 	assert_int_equal(stk_graph_output(g, add_reader(g), NULL), STK_OK);
-	assert_int_equal(stk_pipeline_create(ctx, g, &c, &p, &err), STK_NO_MEMORY); /* would need half a terabyte for bookkeeping */
+	assert_int_equal(stk_pipeline_create(ctx, g, &c, &p, &err), STK_NO_MEMORY); /* the pipeline would need half a terabyte for its
+	                                                                             * records */
 	assert_non_null(strstr(err.message, "prefetch (1024)"));
 	stk_graph_destroy(g);
 }
@@ -475,7 +476,7 @@ static void test_storages(void **state)
 	c.fetch = fetch, c.fetch_done = forget, c.fetch_user = &forgotten, c.threads = -5;
 	REFUSED(stk_storage_create(&c, &s, &err), "threads");
 	REFUSED(stk_storage_create(&c, NULL, &err), "out is NULL");
-	assert_int_equal(forgotten, 2); /* once per call, as the header says */
+	assert_int_equal(forgotten, 2); /* once per call, as documented in the header */
 	assert_int_equal(stk_storage_create(NULL, &s, &err), STK_OK);
 	REFUSED(stk_storage_probe(NULL, "s3://b", &report, &err), "s is NULL");
 	REFUSED(stk_storage_probe(s, NULL, &report, &err), "uri is NULL");

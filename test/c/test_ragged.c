@@ -69,7 +69,7 @@ static int64_t *random_sizes(int64_t n, int64_t most)
 	return p;
 }
 
-/* Draws 8-byte indices from -1 .. most, so that some are invalid. */
+/* Draws 8-byte indices from -1 to `most`, of which some are invalid. */
 static int64_t *random_indices(int64_t n, int64_t most)
 {
 	int64_t *p = malloc(((size_t)n + 1) * sizeof *p);
@@ -356,7 +356,7 @@ static void compare_assignment(struct stk_assign a)
 	free_result(want);
 }
 
-/* Costs of many kinds and every type, contiguous along either dimension, ragged or not. */
+/* Assigns with costs of many kinds and of every type, contiguous along either dimension, ragged or not. */
 static void assignment_case(uint64_t n, int64_t most)
 {
 	seed(n);
@@ -557,7 +557,7 @@ static void test_heatmap_far(void **state)
 	}
 }
 
-/* Both devices give the same points and lengths up to float32's rounding, and the CPU those of a walk along each polyline. */
+/* Both devices give the same points and lengths, apart from float32's rounding. Those of the CPU equal those of a walk along each polyline. */
 static void test_polyline(void **state)
 {
 	(void)state;
@@ -800,7 +800,7 @@ static void test_bad_arguments(void **state)
 	assert_int_equal(stk_ragged_pack(cpu, samples, sizes, 2, 4, 1, out, &err), STK_SHAPE);
 }
 
-/* Each allocation and each start of a thread fails in turn: the call returns an error, or fewer threads do the work. */
+/* Makes each allocation and each start of a thread fail in turn. The call returns an error, or fewer threads do the work. */
 static void test_faults(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Outputs that are unchanged file bytes: they stay in the buffer that the source filled, and belong to the batch's holder, even after the pipeline and its
- * sources are gone. Small outputs, outputs of one size, and an output that is used twice are copied. */
+ * Outputs that are unchanged bytes of files: they stay in the buffer that the source filled, and belong to the owner of the batch, even after the pipeline
+ * and its sources are gone. Small outputs, outputs of one size, and outputs that are used twice are copied. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -128,14 +128,15 @@ static int check_batch(struct stk_batch *b, const struct given_source *s)
 static void test_bytes_are_handed_over(void **state)
 {
 	(void)state;
-	/* The largest object has less than twice the smallest one's size: a sample in a mostly empty buffer, as an earlier read may leave, would be copied. */
+	/* The largest object is less than twice as large as the smallest one. Otherwise a sample might be in a buffer that is mostly empty, since an earlier
+	 * read has left it, and would be copied. */
 	struct given_source s = {.base = 40000, .more = 977};
 	struct stk_context *ctx;
 	struct stk_pipeline *p = open_given(&s, &ctx);
 	for (int k = 0; k < 4 * N / BATCH; k++) {
 		struct stk_batch *b = next_batch(p);
 		assert_int_equal(check_batch(b, &s), BATCH);
-		for (int i = 0; i < BATCH; i++) { /* the consumer may write to its batch: the second output must not change */
+		for (int i = 0; i < BATCH; i++) { /* the consumer may write to its batch; this must not change the second output */
 			memset(sample_of(b, 0, i)->data, 0xaa, (size_t)sample_of(b, 0, i)->desc.shape[0]);
 			assert_int_equal(((uint8_t *)sample_of(b, 1, i)->data)[0], given_byte((int)stk_batch_sample(b, i)->id, 0));
 		}

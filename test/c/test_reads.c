@@ -24,8 +24,8 @@ static int threads_now(void)
 	return n;
 }
 
-/* Called after a request has ended. Its owner requests the next one in the same call, so the number in flight does not depend on timing: it equals the
- * window, unless the maximum number of samples has been read ahead of their batch's turn. */
+/* Called after a request has ended. The pipeline submits the next request in the same call, so the number in flight does not depend on timing: it equals the
+ * window, unless the maximum number of samples has been read ahead. */
 struct window {
 	struct stk_pipeline *pipeline;
 	int least;
@@ -66,7 +66,7 @@ static void test_latency_is_hidden_by_requests_in_flight(void **state)
 		stk_batch_unref(&b);
 	}
 	pthread_mutex_lock(&s->lock);
-	w.pipeline = NULL; /* the pipeline ends from here on */
+	w.pipeline = NULL; /* from here on the pipeline is being destroyed */
 	pthread_mutex_unlock(&s->lock);
 	assert_int_equal(count, N);
 	assert_true(s->most_in_flight <= WINDOW + 2); /* beyond the window, each worker sends a request if its own read would block */
@@ -96,7 +96,7 @@ static void test_a_straggler_holds_nobody_up(void **state)
 	s->stalled = "slow://3"; /* without shuffling this object belongs to batch 0 */
 	struct stk_pipeline *p = slow_pipeline(ctx, 200, BATCH, false);
 	assert_int_equal(stk_pipeline_start(p, NULL), STK_OK);
-	/* batches 1 and 2 are made while batch 0 waits: all their chains have run */
+	/* batches 1 and 2 are made while batch 0 waits: all of their chains have run */
 	struct stk_batch *b = NULL;
 	struct stk_error err = {0};
 	int done = 0;
@@ -110,7 +110,7 @@ static void test_a_straggler_holds_nobody_up(void **state)
 		usleep(2000);
 	}
 	assert_true(done >= 2 * BATCH);
-	/* A call with timeout 0 is not a wait: it appears in no span and no counter. */
+	/* A call with timeout 0 does not count as a wait, neither in spans nor in counters. */
 	double waited = pipeline_counter(p, "wait_ns");
 	size_t spans_before = count_spans(p, "wait");
 	assert_int_equal(stk_pipeline_next_within(p, 0, &b, &err), STK_TIMEOUT);
@@ -127,17 +127,17 @@ static void test_a_straggler_holds_nobody_up(void **state)
 	stk_context_unref(&ctx);
 }
 
-/* Requests per failed read: the first one and its retries. */
+/* Number of requests for a read that fails: the first one and its retries. */
 enum { TRIES = 1 + STK_IO_RETRIES, FILES = 200 };
 
-/* So few reads ahead that two epochs never request a file at the same time. */
+/* Makes a pipeline that reads so little ahead that two epochs never request a file at the same time. */
 static struct stk_pipeline *failing_pipeline(struct stk_context *ctx, enum stk_on_error policy)
 {
 	return slow_pipeline_with(
 		ctx, FILES, false, &(struct stk_pipeline_config){.batch_size = 16, .on_error = policy, .read_requests = 8});
 }
 
-/* Every fifth read fails `failures` times in a row and then succeeds, which the consumer must not notice. */
+/* Every fifth read fails `failures` times in a row and then succeeds. The consumer must not notice. */
 static void check_retries(int failures, enum stk_status status)
 {
 	struct stk_context *ctx = two_workers();
@@ -164,7 +164,7 @@ static void test_faults_of_the_source_are_retried(void **state)
 	}
 }
 
-/* One read fails permanently: the error is raised under every policy, with the last message, after all allowed tries; all other batches arrive. */
+/* One read fails permanently. Under every policy the error is raised with the last message, after all allowed tries, and all other batches arrive. */
 static void check_failure(enum stk_on_error policy, enum stk_status status)
 {
 	struct stk_context *ctx = two_workers();
@@ -183,7 +183,8 @@ static void check_failure(enum stk_on_error policy, enum stk_status status)
 			stk_batch_unref(&b);
 			continue;
 		}
-		assert_int_equal(got, STK_IO); /* STK_TIMEOUT would mean that the wait timed out, which loses no batch */
+		assert_int_equal(got, STK_IO); /* STK_TIMEOUT would mean that the wait timed out, after which the batch can still be
+		                                * taken */
 		assert_int_equal(err.code, STK_IO);
 		assert_null(b);
 		assert_string_equal(err.uri, "slow://0");
@@ -319,7 +320,7 @@ static void *validate(void *arg)
 	return NULL;
 }
 
-/* A training run far into its epoch, and a loader that starts: both get their share of a source that serves one object at a time. */
+/* A training run in the middle of its epoch, and a loader that starts: both get their share of a source that serves one object at a time. */
 static void test_pipelines_share_a_source(void **state)
 {
 	(void)state;

@@ -59,7 +59,7 @@ static void draw_window(struct action *a, const struct stk_pass *p, bool inside)
 	w->h = extent[1];
 }
 
-/* Draws an action that a pass of this kind still accepts. */
+/* Draws an action that a pass in this state still accepts. */
 static struct action draw_action(const struct stk_pass *p, bool filled)
 {
 	static const enum stk_dtype types[] = {STK_UINT8, STK_FLOAT16, STK_BFLOAT16, STK_FLOAT};
@@ -184,7 +184,7 @@ static void draw_batch(struct batch *b, const struct stk_recipe *r, struct stk_o
 	o->indices = listed ? b->indices : NULL;
 	o->version_1 = between(0, 1);
 	o->batch = between(1, (int32_t)o->size < MAX_BATCH ? (int32_t)o->size : MAX_BATCH);
-	o->tail = (enum stk_tail)between(0, 1); /* batches that cross an epoch's end, or are padded */
+	o->tail = (enum stk_tail)between(0, 1); /* some batches cross an epoch's end, or are padded */
 	o->ranks = 1;
 	o->start_epoch = between(0, 5);
 	*k = between(0, 9);
@@ -340,14 +340,14 @@ static void test_what_has_no_place_in_a_recipe(void **state)
 	stk__recipe_next(&r, &variants[0]);
 	stk__pass_gray(&variants[0], weights, STK_UINT8);
 	assert_true(stk__recipe_move(&r, NULL, 0, variants));
-	assert_false(stk__recipe_supports(&r)); /* the recipe mixes channels */
+	assert_false(stk__recipe_supports(&r)); /* the recipe has a step that mixes channels */
 
 	stk__recipe_begin(&r, 8, 8, 3);
 	stk__recipe_next(&r, &variants[0]);
 	stk__recipe_next(&r, &variants[1]);
 	stk__pass_cast(&variants[1], STK_FLOAT);
 	assert_false(stk__recipe_move(
-		&r, &(struct stk_recipe_coin){1, 0.5f}, 1, variants)); /* refused: the coin would change more than the geometry */
+		&r, &(struct stk_recipe_coin){1, 0.5f}, 1, variants)); /* refused, since the coin would change more than the geometry */
 
 	stk__recipe_begin(&r, 8, 8, 3);
 	assert_true(stk__recipe_window(&r, &outside, fill));

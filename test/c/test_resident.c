@@ -61,7 +61,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* Skips tests of values rather than threads, which take minutes under ThreadSanitizer. */
+/* Skips tests of values under ThreadSanitizer, where they take minutes; they do not test threads. */
 static void skip_under_tsan(void)
 {
 #ifdef __SANITIZE_THREAD__
@@ -114,7 +114,7 @@ static struct reading listed(struct reading how)
 	return how;
 }
 
-/* Ways to run: on the CPU with separate operator calls, without fusion; on the CPU; on the GPU. */
+/* The ways to run: on the CPU with separate calls of operators and without fusion; on the CPU; on the GPU. */
 enum side { CALLS, CORES_TOO, ON_GPU, SIDES };
 
 /* Returns a boolean member of explain's JSON. */
@@ -335,7 +335,7 @@ static void test_many_batches_are_kept(void **state)
 	free_device_run(&runs[1]);
 }
 
-/* A batch has only one launch, which must wait until all readers of its slot have finished. */
+/* A batch has only one launch, which must wait until all readers have finished with its slot. */
 static void test_a_late_reader_sees_its_batch(void **state)
 {
 	(void)state;
@@ -408,7 +408,7 @@ static void test_spans(void **state)
 	close_pipeline(p, ctx);
 }
 
-/* A slow GPU: waits must end on time, and the next call must return the same batch. */
+/* If the GPU is slow, waits must end when their time is over, and the next call must return the same batch. */
 static void test_a_wait_that_ends_early(void **state)
 {
 	(void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * SHA-256, HMAC and Signature Version 4 give their publishers' results; the settings of object stores are found where AWS's tools find them. */
+ * SHA-256, HMAC and Signature Version 4 give the results that their publishers state; the settings of object stores are read from where AWS's tools read
+ * them. */
 #include "test.h"
 
 #include "aws/aws.h"
@@ -26,7 +27,7 @@ static void check_hash(const void *data, size_t n, size_t piece, const char *wan
 	assert_string_equal(hex, want);
 }
 
-/* FIPS 180-4's examples, and lengths around a block's end against sha256sum. */
+/* Compares with the examples of FIPS 180-4, and with sha256sum for lengths around the end of a block. */
 static void test_sha256(void **state)
 {
 	(void)state;
@@ -42,7 +43,7 @@ static void test_sha256(void **state)
 	check_hash(million, 64, 64, "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
 }
 
-/* FIPS 180-4's examples, and lengths around a block's end against sha1sum. */
+/* Compares with the examples of FIPS 180-4, and with sha1sum for lengths around the end of a block. */
 static void test_sha1(void **state)
 {
 	static const struct {
@@ -102,7 +103,7 @@ static void test_dates(void **state)
 static void check_signature(const struct stk_sigv4_request *q, const struct stk_aws_keys *keys, const char *want)
 {
 	struct stk_sigv4_key kept = {0};
-	for (int i = 0; i < 3; i++) { /* without a cached key, then one is created, then used */
+	for (int i = 0; i < 3; i++) { /* the key is not in the cache, then is stored there, then is found there */
 		struct stk_text out = {0};
 		stk__sigv4_authorization(q, keys, i ? &kept : NULL, &out);
 		assert_false(out.failed);

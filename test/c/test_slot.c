@@ -9,7 +9,7 @@ enum { SAMPLES = 6, ROUNDS = 12 };
 
 static uint64_t seed;
 
-/* Draws a shape whose rows mostly are multiples of 512 bytes, which a GPU's driver places next to each other; else any size. */
+/* Draws a shape. The rows of most shapes are multiples of 512 bytes, which a GPU's driver places next to each other; others have any size. */
 static struct stk_desc draw_shape(void)
 {
 	int32_t unit = test_random_in(&seed, 0, 2) ? 512 : 1;
@@ -54,11 +54,11 @@ static void fill_batch(struct stk_gpu_device *dev, struct stk_slot *s, struct st
 	for (int32_t i = 0; i < n; i++)
 		assert_ptr_equal(s->values[0].samples[i].data, (uint8_t *)dense + (size_t)i * bytes);
 	check_samples(dev, s, dense, bytes, n);
-	assert_true(stk__slot_settle(s, 0, n, &again)); /* settling again must change nothing; it happens if a value is two outputs */
+	assert_true(stk__slot_settle(s, 0, n, &again)); /* settling again, as for a value that is two outputs, must change nothing */
 	assert_ptr_equal(again, dense);
 }
 
-/* Shapes change from batch to batch, so that regions and the allocated room fit only sometimes. */
+/* Fills batches whose shapes change, so that regions and allocated memory only sometimes fit. */
 static void fill_batches(struct stk_gpu_device *dev)
 {
 	const struct stk_desc unknown = {.dtype = STK_UINT8, .ndim = -1};
@@ -96,7 +96,7 @@ static void samples_lie_dense_on_a_gpu(void **state)
 		fill_batches(dev);
 }
 
-/* ---- held blocks ---- */
+/* ---- blocks that the consumer keeps ---- */
 
 enum { LARGE = 2 << 20, SMALL = 640 };
 
@@ -119,7 +119,7 @@ static size_t kept_bytes(struct stk_ring *r)
 	return stk__ring_kept(r, STK_SPACE_HOST, &limit) + stk__ring_kept(r, STK_SPACE_GPU, &limit);
 }
 
-/* Delivers a batch and holds these values of it. */
+/* Delivers a batch, and keeps the blocks of both of its values. */
 static bool deliver(struct stk_ring *r, struct stk_block *held[2], enum stk_ring_lack *lack)
 {
 	struct stk_slot *s = stk__ring_take(r, lack);
@@ -151,7 +151,7 @@ static void labels_pin_nothing(struct stk_gpu_device *dev)
 	for (int k = 0; k < KEPT; k++)
 		for (int j = 0; j < k; j += 97)
 			assert_ptr_not_equal(held[k][1]->data, held[j][1]->data);
-	stk__ring_disown(r); /* held blocks stay valid, and are not spares any more */
+	stk__ring_disown(r); /* the consumer's blocks stay valid, and are no longer kept for reuse */
 	for (int k = 0; k < KEPT - 1; k++)
 		stk__block_drop(held[k][1]);
 	assert_int_equal(kept_bytes(r), 0);
@@ -185,7 +185,7 @@ static void what_is_held_has_a_limit(struct stk_gpu_device *dev)
 			stk__block_drop(held[k][v]);
 	assert_int_equal(kept_bytes(r), 0);
 	assert_int_equal(r->out, 0);
-	for (int k = 0; k < 600; k++) { /* in these batches the ring frees the memory that only the burst needed */
+	for (int k = 0; k < 600; k++) { /* during these batches the ring frees the memory that was only needed once */
 		assert_true(deliver(r, none, &lack));
 		stk__block_drop(none[0]);
 		stk__block_drop(none[1]);
@@ -245,7 +245,7 @@ static void threads_drop(struct stk_gpu_device *dev)
 	stk__ring_disown(r);
 }
 
-/* The emulated driver detects destroyed streams. As with a lost device, the slot then never learns from the stream that it may be used again. */
+/* The emulated driver detects that a stream was destroyed. As with a lost device, the stream then cannot report when the slot may be used again. */
 static void a_stream_goes_before_its_batch(struct stk_gpu_device *dev)
 {
 	struct stk_block *held[2];

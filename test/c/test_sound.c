@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Sound files: values of every kind of sample against formulas in double, forms of the header, windows, damaged files, and the public functions. */
+ * Sound files: compares the values of all kinds of samples with formulas in double; forms of headers, windows, damaged files, and the public functions. */
 #include "test.h"
 
 #include "flac_files.h"
@@ -166,7 +166,7 @@ static void test_sizes_in_headers(void **state)
 	} cases[] = {
 		{UINT32_MAX, 0, 50, STK_OK, 0},             /* ffmpeg, writing to a pipe */
 		{0x7ffff000 / 6 * 6, 0, 50, STK_OK, 0},     /* SoX */
-		{301, 0, 50, STK_OK, 0},                    /* the size ends within a frame, whose part is left out */
+		{301, 0, 50, STK_OK, 0},                    /* the size ends within a frame, and the incomplete frame is ignored */
 		{600, 0, 50, STK_CORRUPT, 50},              /* cut in half */
 		{4000000000, 0, 0, STK_CORRUPT, 666666666}, /* promises 4 GB and has no samples */
 		{UINT64_C(1) << 40, 1, 50, STK_CORRUPT, 183251937912},
@@ -208,7 +208,7 @@ static void test_unfinished_recording(void **state)
 	free(f.data);
 }
 
-/* Every file that is cut anywhere is an error or, if it was cut in its samples and `lenient` is set, is shorter. */
+/* A file that is cut off at any byte is an error or, if it was cut in its samples and `lenient` is set, is shorter. */
 static void test_truncated(void **state)
 {
 	(void)state;
@@ -362,14 +362,14 @@ static void test_flac_values(void **state)
 	}
 }
 
-/* Returns a number of up to `bits` bits with a sign. */
+/* Draws a signed number of up to `bits` bits. */
 static int32_t drawn(uint64_t *seed, int32_t bits)
 {
 	const uint32_t all = test_draw(seed, 1 << 16) << 16 | test_draw(seed, 1 << 16);
 	return bits ? (int32_t)all >> (32 - bits) : 0;
 }
 
-/* Draws a subframe. Residuals may be so large that samples wrap, as in files that were made to do harm. */
+/* Draws a subframe. Residuals may be so large that samples wrap around, as in files that are meant to do harm. */
 static struct stk_flac_task draw_task(uint64_t *seed, int32_t n, int32_t *x)
 {
 	static const int32_t fixed[5][4] = {{0}, {1}, {2, -1}, {3, -3, 1}, {4, -6, 4, -1}};
@@ -384,7 +384,7 @@ static struct stk_flac_task draw_task(uint64_t *seed, int32_t n, int32_t *x)
 	return t;
 }
 
-/* The loops for all processors give the same samples, and checksums are those of the definition, one bit at a time. */
+/* Checks that the loops for all processors give the same samples, and that checksums equal those of the definition, computed bit by bit. */
 static void test_flac_loops(void **state)
 {
 	enum { MOST = 9, LONGEST = 700 };
@@ -421,7 +421,7 @@ static void test_flac_loops(void **state)
 	}
 }
 
-/* All types of samples, and means of channels, are those of a WAV with the same samples. */
+/* Compares all types of samples, and means of channels, with those of a WAV that has the same samples. */
 static void test_flac_types(void **state)
 {
 	(void)state;
@@ -491,7 +491,7 @@ static void test_flac_cut(void **state)
 			int32_t *to = malloc(4 * 4000);
 			struct stk_sound_window w = {.dtype = STK_INT32, .to = to};
 			enum stk_status s = stk__sound_peek(&bytes, false, &info, &err);
-			if (!s) { /* the header of the last block was intact, so only decoding notices that its samples are missing */
+			if (!s) { /* the header does not state the length, so the cut cannot be noticed */
 				w.count = info.frames;
 				s = stk__sound_read(&bytes, &info, &w, &err);
 			}
@@ -521,7 +521,7 @@ static void test_flac_cut(void **state)
 	}
 }
 
-/* A changed byte after the header is an error or, with `lenient`, makes only the block silent that holds it. */
+/* Changes a byte after the header. The file is an error or, with `lenient`, only the block with that byte becomes silent. */
 static void test_flac_damage(void **state)
 {
 	(void)state;
@@ -558,7 +558,7 @@ static void test_flac_damage(void **state)
 	test_flac_free(&made);
 }
 
-/* Blocks that are missing or repeated are found by the numbers in their headers. */
+/* The numbers in blocks' headers show that blocks are missing or repeated. */
 static void test_flac_missing_block(void **state)
 {
 	(void)state;
@@ -580,7 +580,7 @@ static void test_flac_missing_block(void **state)
 	test_flac_free(&made);
 }
 
-/* Headers that promise much over few bytes take no memory, and are refused. */
+/* Headers that state large sizes, in files of a few bytes, are refused before memory is allocated. */
 static void test_flac_hostile(void **state)
 {
 	(void)state;
@@ -623,7 +623,7 @@ static void test_flac_cancelled(void **state)
 static void test_public(void **state)
 {
 	(void)state;
-	const struct test_wav w = {TEST_WAV_PCM, 2, 16, 100000, 16000}; /* larger than the window that is read at a time */
+	const struct test_wav w = {TEST_WAV_PCM, 2, 16, 100000, 16000}; /* larger than the window that is read at once */
 	struct test_wav_file f = test_wav_make(&w, 9);
 	char path[] = "/tmp/stoker-sound-XXXXXX";
 	int fd = mkstemp(path);
@@ -671,7 +671,7 @@ static void test_public(void **state)
 }
 
 #ifdef STK_FAULTS
-/* The Nth allocation or read fails, for each N: the call returns an error with a message, and nothing leaks. */
+/* Allocation or read number N fails, for each N: the call returns an error with a message, and nothing leaks. */
 static void check_faults(const uint8_t *data, size_t size, int allocations)
 {
 	char path[] = "/tmp/stoker-sound-XXXXXX";

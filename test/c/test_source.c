@@ -34,7 +34,7 @@ static void check_epochs(bool per_sample, int64_t samples)
 	stk_pipeline_destroy(p);
 	stk_context_unref(&ctx);
 	source_assert_balanced(&s);
-	assert_true(s.resets >= 2); /* the pipeline begins later epochs ahead, and each beginning is a call of reset */
+	assert_true(s.resets >= 2); /* the pipeline begins later epochs ahead of need, and calls reset for each */
 	assert_int_equal(s.last_reset, s.resets);
 }
 
@@ -73,7 +73,7 @@ static void test_batches_outlive_source_and_pipeline(void **state)
 	source_assert_balanced(&s);
 }
 
-/* ---- tensors that end at the end of readable memory ---- */
+/* ---- tensors at the end of readable memory ---- */
 
 /* A source of one image per sample. The image ends at the end of readable memory, so that a read past the image crashes. */
 struct edge {
@@ -223,7 +223,7 @@ static void test_a_source_is_destroyed_once_wherever_it_ends(void **state)
 	struct stk_source_callbacks c = source_callbacks(&lost);
 	assert_int_equal(stk_graph_set_source(g, flip, &c, &err), STK_INVALID);
 	assert_true(err.message[0]);
-	assert_int_equal(lost.destroyed, 1); /* the graph owns the source from the call on, even if it returns an error */
+	assert_int_equal(lost.destroyed, 1); /* from this call on the graph owns the source, even if the call returns an error */
 	lost.destroyed = 0;
 	assert_int_not_equal(stk_graph_set_source(g, (struct stk_node){77, 0}, &c, &err), STK_OK);
 	assert_int_equal(lost.destroyed, 1);
@@ -286,13 +286,13 @@ static void test_source_beside_a_reader(void **state)
 	remove_folder(folder);
 }
 
-/* Such a source must be an error: otherwise the reader's remaining samples would be lost without a message. */
+/* If a source ends before the reader, that must be an error: otherwise the reader's remaining samples would be missing without a message. */
 static void test_a_source_shorter_than_the_reader_is_an_error(void **state)
 {
 	(void)state;
 	char *folder = make_folder(FILES, 4);
 	for (int i = 0; i < 4; i++) {
-		struct source s = {.samples = BATCH + (i & 1), .per_sample = i >> 1}; /* ends with a batch, or within one */
+		struct source s = {.samples = BATCH + (i & 1), .per_sample = i >> 1}; /* ends after a whole batch, or within a batch */
 		struct stk_context *ctx = source_context();
 		struct stk_pipeline *p = source_open(ctx, &s, folder);
 		struct stk_batch *b = NULL;
@@ -308,7 +308,7 @@ static void test_a_source_shorter_than_the_reader_is_an_error(void **state)
 	remove_folder(folder);
 }
 
-/* The pipeline holds no lock while user-defined functions run: neither when batches are taken, nor when an epoch is left or the pipeline ends. */
+/* The pipeline holds no lock while the user's functions run: neither when a batch is taken, nor when an epoch is left or the pipeline is destroyed. */
 static void test_callbacks_may_ask_the_pipeline(void **state)
 {
 	(void)state;
@@ -336,7 +336,8 @@ static void test_callbacks_may_ask_the_pipeline(void **state)
 
 /* ---- functions ---- */
 
-/* Adds 1 to each byte of the input, in new memory that `release` frees; also returns each sample's place in the batch. Fails as `fault` says. */
+/* Adds 1 to each byte of the input, in new memory that `release` frees. Also returns each sample's position in the batch. Fails in the way that `fault`
+ * names. */
 struct function {
 	bool by_batch;
 	enum fault fault;
@@ -455,7 +456,7 @@ static void test_an_end_that_waits_for_a_source(void **state)
 	assert_int_equal(stk_pipeline_end_within(p, 20, &err), STK_TIMEOUT);
 	assert_non_null(strstr(err.message, "has not returned"));
 	assert_int_equal(stk_pipeline_end_within(p, 60000, &err), STK_OK);
-	assert_int_equal(s.pulls, 1); /* the pipeline does not call it again */
+	assert_int_equal(s.pulls, 1); /* the pipeline does not call the source again */
 	assert_int_equal(stk_pipeline_end_within(p, 0, &err), STK_OK);
 	assert_int_equal(stk_pipeline_next(p, &b, &err), STK_CANCELLED);
 	stk_pipeline_destroy(p);
@@ -480,6 +481,6 @@ int main(void)
 		cmocka_unit_test(test_functions_of_samples_and_batches),
 		cmocka_unit_test(test_an_end_that_waits_for_a_source),
 	};
-	alarm(250); /* a hang is a failure too */
+	alarm(250); /* a hang counts as a failure too */
 	return cmocka_run_group_tests_name("source", tests, NULL, NULL);
 }

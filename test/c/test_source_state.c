@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * User-defined sources and state: a restored run requests the samples after the state, by their place in the epoch, and no others. */
+ * User-defined sources and saved states: a restored run requests exactly the samples after the state, by their place in the epoch. */
 #include "test.h"
 
 #include "pipelines.h"
@@ -45,7 +45,7 @@ static void test_skipping_and_resuming(void **state)
 	source_assert_balanced(&t);
 }
 
-/* Takes n batches of an epoch from position `at` on, each of `stride` samples over all shards. Returns the pipeline's state after them. */
+/* Takes n batches of an epoch, from position `at` on. Each has `stride` samples over all shards. Returns the pipeline's state afterwards. */
 static char *take_batches(struct stk_pipeline *p, const struct source *s, int64_t epoch, int64_t at, int n)
 {
 	int64_t stride = (int64_t)BATCH * (s->shards ? s->shards : 1);
@@ -112,8 +112,8 @@ static void assert_refused(struct source *s, const char *folder, const char *sta
 	assert_int_equal(s->pulls, 0);
 }
 
-/* An iterator cannot start at a restored state, and a source that counts batches can only start after a whole batch. A source that runs on from epoch to
- * epoch cannot start at an epoch's end either. */
+/* An iterator cannot begin at a restored state, and a source that counts batches can only begin after a whole batch. A source that continues from epoch to
+ * epoch without a gap cannot begin at an epoch's end either. */
 static void test_states_that_a_source_cannot_begin_at(void **state)
 {
 	(void)state;
@@ -181,7 +181,7 @@ static void test_resuming_beside_a_reader(void **state)
 	p = source_open(ctx, &t, folder);
 	if (stk_pipeline_restore(p, text, strlen(text), &err))
 		fail_msg("%s", err.message);
-	stk_text_free(take_batches(p, &t, 0, BATCH, 1)); /* take_batches also checks the place of each request in the epoch */
+	stk_text_free(take_batches(p, &t, 0, BATCH, 1)); /* take_batches also checks each request's place in the epoch */
 	assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
 	stk_batch_unref(&b);
 	assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_END);
@@ -204,6 +204,6 @@ int main(void)
 		cmocka_unit_test(test_shards_that_cannot_be),
 		cmocka_unit_test(test_resuming_beside_a_reader),
 	};
-	alarm(250); /* a hang is a failure too */
+	alarm(250); /* a hang counts as a failure too */
 	return cmocka_run_group_tests_name("source_state", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Threads: blocked signals, names, failed starts; limits that are read from a tree of files as in containers. */
+ * Threads: blocked signals, names, failures to start a thread; limits that are read from a tree of files like those in containers. */
 #include "test.h"
 
 #include "base/memory.h"
@@ -72,7 +72,7 @@ static void test_a_refused_start_is_an_error(void **state)
 struct tokens {
 	struct stk_pool_client client;
 	_Atomic int left, done;
-	_Atomic int made; /* take_token_and_make_one makes no new units once `done` reaches this number */
+	_Atomic int made; /* take_token_and_make_one stops making new units when `done` reaches this number */
 };
 
 static bool take_token(struct stk_pool_client *client, int32_t worker)
@@ -87,7 +87,7 @@ static bool take_token(struct stk_pool_client *client, int32_t worker)
 	return false;
 }
 
-/* Adds one unit at a time, each with one wake-up, before and while workers fall asleep: after a lost wake-up the unit would never be done. */
+/* Adds one unit at a time, each with one wake-up, before and while workers fall asleep. If a wake-up were lost, the unit would never be done. */
 static void test_one_wake_is_enough_for_one_unit(void **state)
 {
 	(void)state;
@@ -109,7 +109,7 @@ static void test_one_wake_is_enough_for_one_unit(void **state)
 	stk__pool_destroy(pool);
 }
 
-/* Does a unit and makes a new one, without waking a worker for it: a worker that makes a unit and then rests must hand it over. */
+/* Does a unit and makes another one without waking a worker for it. A worker that makes a unit and then rests must pass it on. */
 static bool take_token_and_make_one(struct stk_pool_client *client, int32_t worker)
 {
 	struct tokens *t = (struct tokens *)client;
@@ -130,7 +130,7 @@ static void test_what_resting_workers_leave_is_done_by_the_others(void **state)
 	assert_int_equal(stk__pool_create(12, &pool, NULL), STK_OK);
 	stk__pool_join(pool, &t.client);
 	for (int round = 0; round < 6; round++) {
-		usleep(round % 2 ? 110000 : 10000); /* the long pause sends most workers to rest */
+		usleep(round % 2 ? 110000 : 10000); /* during the long pause most workers begin to rest */
 		atomic_store(&t.made, atomic_load(&t.done) + UNITS);
 		atomic_fetch_add(&t.left, CHAINS);
 		stk__pool_wake(pool);
@@ -147,7 +147,7 @@ static void test_what_resting_workers_leave_is_done_by_the_others(void **state)
 
 enum { MS = 1000000 };
 
-/* Batches that keep one of 16 threads busy half of the time: a few stay on duty. */
+/* A load that keeps one of 16 threads busy half of the time: only a few threads stay on duty. */
 static void test_few_threads_are_on_duty_for_little_work(void **state)
 {
 	(void)state;
@@ -181,20 +181,20 @@ static void test_all_threads_are_on_duty_for_who_takes_all(void **state)
 		while (d.awake < on)
 			stk__duty_wakes(&d, now);
 		assert_false(stk__duty_busy(&d, now + 4 * MS));
-		stk__duty_sleeps(&d, now + 4 * MS); /* a pause of one thread counts */
+		stk__duty_sleeps(&d, now + 4 * MS); /* the pause of a single thread counts */
 		assert_false(stk__duty_busy(&d, now + 20 * MS));
 		now += 20 * MS;
 		stk__duty_wakes(&d, now);
 		now += 6 * MS;
 		assert_true(stk__duty_busy(&d, now));
 		stk__duty_raise(&d, now);
-		stk__duty_raise(&d, now); /* two threads may notice this at the same time; the second call must do nothing */
+		stk__duty_raise(&d, now); /* two threads may notice this at the same time, so a second call must do nothing */
 	}
 	assert_int_equal(atomic_load(&d.on), 10);
 	assert_false(stk__duty_busy(&d, now + 20 * MS));
 }
 
-/* Of 10 threads, 4 are awake for one window, then all of them, without a pause that would end the window. */
+/* Of 10 threads, 4 are awake for one window, and then all of them. No pause ends the window. */
 static void test_the_load_is_that_of_the_last_window(void **state)
 {
 	(void)state;
@@ -212,14 +212,14 @@ static void test_the_load_is_that_of_the_last_window(void **state)
 	assert_int_equal(stk__duty_load(&d, now + 150 * MS), 100);
 }
 
-/* A thread that finishes a unit although it should rest is no reason to call others. Once it rests, only the pauses of the threads on duty count. */
+/* A thread that finishes a unit although it should rest is no reason to wake others. When it rests, only the pauses of the threads on duty count. */
 static void test_threads_that_are_to_rest_do_so(void **state)
 {
 	(void)state;
 	struct stk_duty d;
 	stk__duty_init(&d, 8, 0);
 	for (int i = 0; i < 3; i++)
-		stk__duty_sleeps(&d, 100 * MS * (i == 2) + 1); /* all were awake, so all stay on duty */
+		stk__duty_sleeps(&d, 100 * MS * (i == 2) + 1); /* all threads were awake, so all stay on duty */
 	assert_int_equal(atomic_load(&d.on), 8);
 	for (int i = 0; i < 5; i++)
 		stk__duty_sleeps(&d, 100 * MS + 1);
@@ -309,7 +309,7 @@ static void test_v2_inside_a_container(void **state)
 	assert_quota(0.5);
 }
 
-/* Docker with cgroup v1: the group's path is the host's, and the mount's root is that path. */
+/* Docker with cgroup v1: the group's path is that of the host, and the mount's root is that path. */
 static void test_v1_with_the_hosts_path(void **state)
 {
 	(void)state;
