@@ -9,11 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A function that work on the caller's own thread calls some twenty times a second. After it has returned true, it is not called again. */
+/* A function that work on the caller's own thread calls about twenty times per second, to ask whether it was interrupted. After it has returned true, it is
+ * not called again. */
 struct stk_cancel_poll {
 	bool (*interrupted)(void *user); /* nullable */
 	void *user;
-	int64_t next; /* time of the next call; 0: the first check only sets it */
+	int64_t next; /* time of the next call; 0: the first check only sets this */
 	bool came;    /* `interrupted` has returned true */
 };
 

@@ -55,7 +55,7 @@ STK_MUST_USE enum stk_status stk__file_not_written(const char *path, const char 
 
 /* Writes the whole buffer to fd. Returns false and sets errno on failure. */
 bool stk__write_bytes(int fd, const void *data, size_t n);
-/* Returns a random number for a file's name; other processes may guess it only where the kernel has no getrandom. */
+/* Returns a random number for a file's name. Other processes can only guess it if the kernel has no getrandom. */
 uint64_t stk__random_name(void);
 
 #endif

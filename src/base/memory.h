@@ -70,7 +70,7 @@ void *stk__arena_take(struct stk_arena *a, size_t size);
 /* Returns whether the address lies in memory that was taken from the arena, and so is followed by readable slack. */
 bool stk__arena_holds(const struct stk_arena *a, const void *p);
 
-/* Starts a sample's account: until the next call, at most `limit` bytes may be taken and charged; 0: no limit. */
+/* Begins the account of a sample: until the next call, at most `limit` bytes may be taken and charged; 0: no limit. */
 void stk__arena_limit(struct stk_arena *a, size_t limit);
 /* Returns whether `size` more bytes are within the limit; if not, keeps the total in `refused`. */
 bool stk__arena_allows(struct stk_arena *a, size_t size);

@@ -62,8 +62,8 @@ STK_HD uint64_t stk__shuffle_swap(const struct stk_shuffle *s, uint64_t x)
 	return x;
 }
 
-/* One trip through the balanced Feistel network on 2 * half bits. The round function mixes the right half with a round key; it needs to be hard to
- * guess from neighbours, not hard to break. */
+/* One application of the balanced Feistel network on 2 * half bits. The round function mixes the right half with a round key. Its results must be hard to
+ * guess from those of neighbours, but it need not be cryptographically secure. */
 STK_HD uint64_t stk__shuffle_feistel(const struct stk_shuffle *s, uint64_t x)
 {
 	const uint64_t mask = ((uint64_t)1 << s->half) - 1;

@@ -9,10 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Access to data sets while a pipeline is made. */
+/* The storage and callbacks with which a function that makes a pipeline reads from data sets. */
 struct stk_access {
 	struct stk_storage *storage;
-	/* Called now and then by waiting functions, on the thread that makes the pipeline: true ends the wait with STK_CANCELLED. Nullable. */
+	/* Called from time to time by functions that wait, on the thread that makes the pipeline; if it returns true, the wait ends with STK_CANCELLED. May
+	 * be NULL. */
 	bool (*interrupted)(void *user);
 	void (*listed)(void *user,
 		int64_t entries); /* called ten times a second with the number of objects listed so far, on the same thread. Nullable */

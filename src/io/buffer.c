@@ -10,19 +10,19 @@
 enum {
 	SLACK = 64,
 	SMALLEST = 4096,
-	WINDOW = 256,   /* least number of takes in a window */
-	TURNS = 8,      /* a window also has at least this many takes for each buffer of the largest number in use at once */
+	WINDOW = 256,   /* minimum number of takes in a window */
+	TURNS = 8,      /* a window also has at least this many takes for each buffer of the largest number that was in use at once */
 	LARGER = 4,     /* an idle buffer is used if it is at most this many classes, a factor of two, larger */
-	SPARE = 8 << 20 /* bytes of idle buffers that are allowed in addition to the peak use */
+	SPARE = 8 << 20 /* bytes of idle buffers that may be kept in addition to the peak use */
 };
 
 struct stk_buffer {
 	struct stk_buffer_pool *pool;
 	struct stk_buffer *newer, *older; /* links idle buffers of the class */
-	uint64_t given;                   /* number in the order of release */
+	uint64_t given;                   /* number of this release among all releases */
 	size_t capacity;
 	int size_class;
-	_Atomic bool shared; /* there are two holders; the first release clears this */
+	_Atomic bool shared; /* whether there are two owners; the first release clears this */
 	alignas(STK_CACHE_LINE) uint8_t data[];
 };
 
@@ -117,8 +117,8 @@ void stk__buffer_pool_close(struct stk_buffer_pool *p)
 		destroy(p);
 }
 
-/* Returns the allowed idle bytes. Sizes vary, so an idle buffer does not always fit; with some idle bytes of each common size nearly all
- * takes avoid the allocator. */
+/* Returns how many idle bytes may be kept. Since sizes vary, an idle buffer does not always fit; if there are some idle bytes of each common size, nearly
+ * all takes avoid the allocator. */
 static size_t budget(const struct stk_buffer_pool *p)
 {
 	size_t peak = p->window_peak > p->last_peak ? p->window_peak : p->last_peak;

@@ -23,7 +23,7 @@ enum {
 	MOST_PENDING = 64 << 20, /* bytes that wait to be written */
 	FIRST_WAIT_MS = 5,       /* first wait for an object that another request fetches */
 	LONGEST_WAIT_MS = 80,
-	MOST_WAITS = 400 /* half a minute in all: after that the object is fetched without a claim */
+	MOST_WAITS = 400 /* half a minute in total; after that the object is fetched without a claim */
 };
 
 /* An entry to write into the folder. */
@@ -55,7 +55,7 @@ struct stk_cache {
 	pthread_t threads[THREADS];
 };
 
-/* State of the one notice that a cache may have: none, being written, ready, delivered. */
+/* Whether the one notice that a cache may have does not exist, is being written, is ready, or was delivered. */
 enum telling { QUIET, WRITING, WAITING, TOLD };
 
 static void count(_Atomic uint64_t *n, uint64_t by)
@@ -133,14 +133,14 @@ static enum look check_entry(struct stk_cache *c, struct stk_request *r, struct 
 	bool good = is_good(r, e, (uint64_t)st->st_size), stale = good && is_stale(r, &e->head);
 	if (good && !stale)
 		return HIT;
-	/* If several processes find the bad entry, only the one that removes it counts it. `st` identifies the file, so that no newer entry of this
-	 * name is removed. */
+	/* If several processes find the bad entry, only the process that removes it counts it. `st` identifies the file, so that a newer entry with the same
+	 * name is not removed. */
 	if (c->disk.read_only || stk__cache_remove(&c->disk, name, st))
 		count(good ? &c->stale : &c->damaged, 1);
 	return MISS;
 }
 
-/* Removes a file that has an entry's name and is not a regular file. */
+/* Removes a file that has the name of an entry but is not a regular file. */
 static enum look remove_strange(struct stk_cache *c, const char *name, const struct stat *st)
 {
 	if (c->disk.read_only || stk__cache_remove(&c->disk, name, st))
@@ -148,7 +148,7 @@ static enum look remove_strange(struct stk_cache *c, const char *name, const str
 	return MISS;
 }
 
-/* Returns false if the header does not confirm a large file's size: then the file is not read and no memory is taken for it. */
+/* Returns false if the header does not confirm the size of a large file. Then no memory is allocated for the file, and it is not read. */
 static bool is_as_large(int fd, uint64_t size, uint64_t around)
 {
 	enum { LARGE = 16 << 20 };
@@ -156,15 +156,15 @@ static bool is_as_large(int fd, uint64_t size, uint64_t around)
 	return size < LARGE || (pread(fd, &h, sizeof h, 0) == sizeof h && h.bytes == size - around);
 }
 
-/* Asks to admit the buffer of a whole object. A range was admitted before it was submitted. */
+/* Asks whether the buffer of a whole object is admitted. A range was admitted before it was submitted. */
 static bool admit(struct stk_request *r, size_t size)
 {
 	r->retry.wanted = stk__buffer_rounded(size);
 	return r->length >= 0 || r->room || !r->admission || r->admission->admit(r->admission, r, r->retry.wanted);
 }
 
-/* Looks r up in the folder, and fills it in on HIT. BLOCKED, only unless may_block: the read could block. REFUSED, only with may_block: r->retry.wanted bytes
- * were not admitted. */
+/* Looks r up in the folder, and fills it in on HIT. BLOCKED, only if may_block is false: reading could block. REFUSED, only if may_block is true:
+ * r->retry.wanted bytes were not admitted. */
 static enum look look_up(struct stk_cache *c, struct stk_request *r, bool may_block)
 {
 	char name[STK_CACHE_NAME];
@@ -354,7 +354,7 @@ static void take(void *cache, struct stk_request *r, enum stk_status status)
 
 /* ---- threads ---- */
 
-/* Lets r look again later, because another request fetches the object. */
+/* Makes r look again later, since another request is fetching the object. */
 static bool wait_for_it(struct stk_cache *c, struct stk_request *r)
 {
 	int shift = r->cache.waits < 4 ? r->cache.waits : 4;
@@ -380,7 +380,7 @@ static void serve(struct stk_cache *c, struct stk_request *r)
 		claimed = take_claim(c, key);
 		if (!claimed && wait_for_it(c, r))
 			return;
-		if (claimed && (look = look_up(c, r, true)) != MISS) { /* the entry was written between the two calls */
+		if (claimed && (look = look_up(c, r, true)) != MISS) { /* the entry was written between the two look-ups */
 			give_up_claim(c, key);
 			claimed = false;
 		}
@@ -465,7 +465,7 @@ static void destroy(void *cache)
 {
 	struct stk_cache *c = cache;
 	stk__served_end(&c->served);
-	for (struct keep *k = c->first, *next; k; k = next) { /* only if no thread could be started are there still entries to write */
+	for (struct keep *k = c->first, *next; k; k = next) { /* there are still entries to write only if no thread could be started */
 		next = k->next;
 		stk__buffer_release(k->bytes);
 		stk__free(k);

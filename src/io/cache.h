@@ -10,7 +10,7 @@
 
 struct stk_cache;
 
-/* Puts a cache in front of the remote sources of io, which owns the cache from here. dir, limit: as in stk__cache_disk_open. */
+/* Puts a cache in front of the remote sources of io, which owns the cache from then on. dir, limit: as in stk__cache_disk_open. */
 STK_MUST_USE enum stk_status stk__cache_add(
 	struct stk_io *io, const char *dir, uint64_t limit, struct stk_cache **out, struct stk_error *err);
 

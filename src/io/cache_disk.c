@@ -337,7 +337,7 @@ static bool take_room(struct stk_cache_disk *d, uint64_t bytes)
 	return taken;
 }
 
-/* Writes to `why` the reason why the folder cannot be written to, and returns false. */
+/* Writes to `why` the reason why the folder cannot be written, and returns false. */
 static bool refuse(char why[200], const char *name, const char *what)
 {
 	snprintf(why, 200, "its \"%s\" is %s, which Stoker did not make: remove it", name, what);
@@ -562,7 +562,7 @@ bool stk__cache_claim(struct stk_cache_disk *d, struct stk_cache_key key)
 void stk__cache_unclaim(struct stk_cache_disk *d, struct stk_cache_key key)
 {
 	if (lock_byte(d, key, F_UNLCK))
-		errno = 0; /* the lock ends with the process */
+		errno = 0; /* otherwise the lock is released when the process ends */
 }
 
 /* ---- room ---- */

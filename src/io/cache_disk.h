@@ -81,7 +81,7 @@ void stk__cache_name(struct stk_cache_key key, char name[STK_CACHE_NAME]);
 int stk__cache_open(struct stk_cache_disk *d, const char *name, bool cached);
 bool stk__cache_exists(const struct stk_cache_disk *d, const char *name);
 
-/* Returns whether the header, and the URI after the payload, agree with this key, this file size and each other. */
+/* Returns whether the header and the URI after the payload agree with each other, with this key, and with this file size. */
 bool stk__cache_head_good(const struct stk_cache_head *h, const char *uri, struct stk_cache_key key, uint64_t file_size);
 void stk__cache_head_seal(struct stk_cache_head *h, const char *uri);
 
@@ -99,7 +99,7 @@ bool stk__cache_remove(struct stk_cache_disk *d, const char *name, const struct 
 bool stk__cache_claim(struct stk_cache_disk *d, struct stk_cache_key key);
 void stk__cache_unclaim(struct stk_cache_disk *d, struct stk_cache_key key);
 
-/* Visitor of stk__cache_walk, which calls it for each entry's file, in no order, until it returns false. */
+/* The function that stk__cache_walk calls for the file of each entry, in any order, until it returns false. */
 typedef bool stk_cache_visitor(void *user, const char *name, const struct stat *st);
 void stk__cache_walk(const struct stk_cache_disk *d, stk_cache_visitor *visit, void *user);
 uint64_t stk__cache_entry_bytes(uint64_t bytes, const char *uri); /* size of an entry's file */

@@ -24,8 +24,8 @@ bool stk__file_read_now(struct stk_file_habits *h, struct stk_io *io, struct stk
 /* Reads r's file, and sets *refused to 0. If the bytes are not admitted, reads nothing, and sets *refused to their number. */
 STK_MUST_USE enum stk_status stk__file_read(struct stk_file_habits *h, struct stk_io *io, struct stk_request *r, size_t *refused);
 
-/* Adds the source of local files as the first source. `threads` bounds its threads, each of which is started when more requests wait than
- * threads are idle. */
+/* Adds the source of local files as the first source. `threads` is the maximum number of its threads; one is started when more requests wait than threads
+ * are idle. */
 struct stk_file_source;
 STK_MUST_USE enum stk_status stk__file_source_add(struct stk_io *io, int threads, struct stk_error *err);
 

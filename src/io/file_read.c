@@ -22,7 +22,7 @@
 enum {
 	FIRST_SIZE = 128 << 10,
 	SLACK = 64,
-	MISSES = 16,    /* tries that fail in a row before tries are left out ... */
+	MISSES = 16,    /* number of consecutive tries that must fail before tries are skipped ... */
 	TRY_EVERY = 32, /* ... except every 32nd, to notice when the cache is warm again */
 };
 
@@ -32,14 +32,14 @@ struct file_read {
 	struct stk_request *r;
 	const char *path;
 	int fd;
-	bool may_block, blocked;   /* blocked: the read would have blocked, which it must not, or its bytes were not admitted */
+	bool may_block, blocked;   /* blocked: the read would have blocked, which was not allowed, or its bytes were not admitted */
 	size_t refused;            /* the bytes that were not admitted */
-	struct stk_buffer *buffer; /* NULL if the request gives the memory */
+	struct stk_buffer *buffer; /* NULL if the request supplies the memory */
 	uint8_t *data;
 	size_t capacity, used;
 	uint8_t *before; /* room for STK_IO_BEFORE bytes, of which before_used have been read */
 	size_t before_used;
-	int64_t expected; /* bytes from offset on, as fstat reports; -1: not asked */
+	int64_t expected; /* number of bytes from the offset on according to fstat; -1: fstat has not been called */
 };
 
 /* Opens with O_NONBLOCK: a FIFO named .jpg must be an error, not a wait for its writer. */
@@ -61,7 +61,7 @@ static int open_cached(struct stk_file_habits *h, const char *path)
 	return open_plain(path);
 }
 
-/* Reports an error of open. Errors that concern a single path mean that the sample is bad, not that the file system failed. */
+/* Sets the error of a failed open. If it concerns only this path, the sample is bad; the file system has not failed. */
 static enum stk_status open_failed(struct file_read *f, int e)
 {
 	enum stk_status s = stk__fail_errno(f->r->error, e, "%s: cannot open it", f->path);
@@ -100,7 +100,7 @@ static enum stk_status check_size(const struct file_read *f, size_t size)
 	return r->most && size > r->most ? stk__fail_memory_limit(r->error, size, r->most) : STK_OK;
 }
 
-/* Reads the kind and the length of the file. */
+/* Checks the type of the file, and reads its length. */
 static enum stk_status stat_file(struct file_read *f)
 {
 	struct stat st;
@@ -112,7 +112,7 @@ static enum stk_status stat_file(struct file_read *f)
 	return check_size(f, f->r->length >= 0 && f->r->length < f->expected ? (size_t)f->r->length : (size_t)f->expected);
 }
 
-/* Refuses a file that was replaced or changed after the caller had looked at it: the wanted bytes lie elsewhere in the new one. */
+/* Refuses a file that was replaced or changed after the caller had looked at it: in the new file the wanted bytes are elsewhere. */
 static enum stk_status check_version(const struct file_read *f)
 {
 	struct stat st;
@@ -142,7 +142,7 @@ static enum stk_status reserve(struct file_read *f, size_t size)
 	return STK_OK;
 }
 
-/* Asks to admit the buffer of a whole file. A range was admitted before it was submitted. */
+/* Asks whether the buffer of a whole file is admitted. A range was admitted before it was submitted. */
 static bool admit(struct file_read *f, size_t size)
 {
 	struct stk_request *r = f->r;
@@ -197,8 +197,8 @@ static enum stk_status size_changed(const struct file_read *f, int64_t before, i
 		(long long)(r->offset + before), (long long)(r->offset + now));
 }
 
-/* Grows the full buffer before the end of the file. The size from fstat decides by how much; for a growing file, or one in /proc, it may be
- * too small. */
+/* Enlarges the full buffer before the end of the file. The size from fstat determines by how much; it may be too small for a file that grows, or one in
+ * /proc. */
 static enum stk_status grow(struct file_read *f)
 {
 	int64_t before = f->expected;
@@ -268,8 +268,7 @@ static enum stk_status open_and_read(struct file_read *f)
 	if (f->r->length >= 0)
 		size = (size_t)f->r->length;
 	else if (f->expected >= 0)
-		size = (size_t)f->expected +
-		       1; /* one byte more than the file has: a buffer that does not fill shows that the file has ended */
+		size = (size_t)f->expected + 1; /* one byte more than the file has: if the buffer is not filled, the file has ended */
 	else if (size == 0)
 		size = FIRST_SIZE;
 	if (f->r->length < 0 && f->r->most && size > f->r->most)
@@ -292,7 +291,7 @@ static enum stk_status open_and_read(struct file_read *f)
 	return status;
 }
 
-/* Adapts the first buffer of the next file so that it would hold this file too; smaller files reduce it slowly. */
+/* Adapts the size of the first buffer for the next file, so that it would be large enough for this file too. Smaller files reduce it slowly. */
 static void learn(struct stk_file_habits *h, size_t used)
 {
 	size_t size = atomic_load_explicit(&h->size, memory_order_relaxed);

@@ -163,7 +163,7 @@ enum stk_status stk__io_add_source(struct stk_io *io, const struct stk_source_op
 	return STK_OK;
 }
 
-/* Records the end of a request before its owner is notified. */
+/* Records the end of a request. Called before its owner is notified. */
 static void settle(struct stk_io *io, struct stk_request *r, enum stk_status status)
 {
 	r->status = status;
@@ -186,7 +186,7 @@ void stk__io_use_cache(struct stk_io *io, const struct stk_io_cache_ops *ops, vo
 	io->cache = cache;
 }
 
-/* Returns whether a request may be cached. Listings are not cached, because they must be current. */
+/* Returns whether a request may use the cache. Listings must be current, so they may not. */
 static bool may_be_kept(const struct stk_io *io, const struct stk_request *r, int source)
 {
 	return io->cache_ops && !r->uncached && source >= 0 && io->sources[source].ops->remote && !is_listing(r->uri);
@@ -257,7 +257,7 @@ void stk__io_fetch(struct stk_io *io, struct stk_request *r)
 		stk__fail(r->error, STK_UNSUPPORTED, "%s: nothing here reads %.*s://%s", r->uri, n, r->uri, stk__scheme_hint(r->uri)));
 }
 
-/* Hands r to the cache the first time, later to the source of its scheme. */
+/* Passes r to the cache the first time, and later to the source of its scheme. */
 static void hand_on(void *user, struct stk_request *r)
 {
 	struct stk_io *io = user;
@@ -307,7 +307,8 @@ void stk__io_submit(struct stk_io *io, struct stk_request *r)
 	r->asked_ns = i > 0 ? stk__clock_ns() : 0;
 	r->cache.store = may_be_kept(io, r, i) ? place_of(io, r->uri, i) : 0;
 	pthread_mutex_lock(&io->lock);
-	if (!io->under_way++ && r->asked_ns) { /* no request was under way for a while, and that time says nothing about the store */
+	if (!io->under_way++ && r->asked_ns) { /* no request was under way for a while, and that time says nothing about the speed of
+	                                        * the store */
 		io->since_ns = r->asked_ns;
 		io->ended = 0;
 	}
@@ -331,7 +332,7 @@ void stk__io_cancel(struct stk_io *io, struct stk_request *r)
 		io->sources[i].ops->cancel(io->sources[i].source, r);
 }
 
-/* Returns whether a failed request is tried again, at once or after *delay_ns. */
+/* Returns whether a failed request must be tried again: at once, or after *delay_ns. */
 static bool try_again(struct stk_io *io, struct stk_request *r, enum stk_status status, int64_t *delay_ns)
 {
 	*delay_ns = 0;
@@ -369,7 +370,7 @@ void stk__io_room(struct stk_io *io)
 			io->sources[i].ops->room(io->sources[i].source);
 }
 
-/* Returns ns per request over the requests that have ended since some were first under way; 0 if none has ended. */
+/* Returns the time per request in ns, over the requests that have ended since there have been requests under way; 0 if none has ended. */
 static int64_t recent_pace(const struct stk_io *io, int64_t now)
 {
 	return io->ended ? (now - io->since_ns) / io->ended : 0;

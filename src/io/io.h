@@ -26,14 +26,14 @@ struct stk_object {
 
 enum { STK_IO_BEFORE = 512 };
 
-/* Bounds the memory that a caller's requests allocate for objects of unknown size. */
+/* Limits the memory that a caller's requests for objects of unknown size allocate. */
 struct stk_admission {
 	/* Returns whether the request may hold buffers of `bytes` in total. If false, the source stops reading and asks again when
 	 * stk__io_room is called, and a few times a second. A decrease is always admitted. Any thread. */
 	bool (*admit)(struct stk_admission *a, struct stk_request *r, size_t bytes);
 };
 
-/* A request for bytes: what the caller asks for, the result, and members that io and the source use while it is in flight. */
+/* A request for bytes: what the caller asks for, the result, and members that io and the source use while the request is in flight. */
 struct stk_request {
 	/* the bytes that the caller asks for */
 	const char *uri;        /* path or scheme://...; must live until done */
@@ -42,14 +42,15 @@ struct stk_request {
 	int64_t deadline; /* when the bytes are needed, by stk__clock_ns: the earliest of all callers' requests starts first */
 	void (*done)(struct stk_request *r); /* called on any thread, also inside submit; must not block; may free r */
 	void *user;
-	/* Returns memory of the caller for the bytes: at least `size` and 64 more, or NULL if there is none. Called again if the object
-	 * turns out larger: the bytes read so far are then copied from the previous memory, which must stay valid until the next call or
-	 * the request's end. Nullable: the bytes go to a pooled buffer. */
+	/* Returns the caller's memory for the bytes: at least `size` bytes and 64 more, or NULL if memory runs out. Called again if the object turns out to be
+	 * larger: the bytes read so far are then copied from the previous memory, which must stay valid until the next call or the end of the request. May
+	 * be NULL: then the bytes are stored in a pooled buffer. */
 	uint8_t *(*room)(void *room_user, size_t size);
 	void *room_user;
 	struct stk_admission *admission; /* asked before memory is taken; NULL: memory is taken without asking */
-	bool bare; /* only with `room`: the source must write nothing past `size`, because other bytes lie there; for the pieces of io_split.c */
-	bool uncached;             /* neither read from a cache nor stored in one */
+	bool bare;     /* only with `room`: the source must not write past `size`, since the memory there is in use; for the pieces of
+	            * io_split.c */
+	bool uncached; /* neither read from a cache nor stored in one */
 	struct stk_object *object; /* filled by remote sources, with the bytes; nullable */
 	/* The version that the caller expects: the object's size and the hash of its ETag if known, else 0. A cached entry that differs from either is
 	 * stale. */
@@ -123,9 +124,10 @@ struct stk_io_cache_ops {
 /* A source of bytes. submit starts a request and returns at once. Each request ends with one call of stk__io_finish, also after cancel or
  * cancel_all (STK_CANCELLED). All functions may be called on any thread and concurrently, except destroy. */
 struct stk_source_ops {
-	const char *scheme; /* "file"; several are separated by blanks: "s3 http https"; "*": every scheme that no other source serves */
-	/* Retries of a failure of the source: their number (0: STK_IO_RETRIES), and the random delay of up to backoff_ns * 2^tries and at
-	 * most most_backoff_ns. 0: retry at once. */
+	const char *scheme; /* "file"; several schemes are separated by blanks: "s3 http https"; "*": every scheme that no other source
+	                     * reads */
+	/* How failures of the source are retried: the number of retries (0: STK_IO_RETRIES), and the random delay, which is at most backoff_ns * 2^tries and
+	 * at most most_backoff_ns. 0: without a delay. */
 	int32_t retries;
 	int64_t backoff_ns, most_backoff_ns;
 	bool lists;  /* answers stk__s3_list_uri requests of its schemes */
@@ -137,18 +139,18 @@ struct stk_source_ops {
 	/* Ends this request if reading has not begun. The request may already have ended, or submit may be about to receive it, so submit
 	 * checks r->cancelled under the lock that cancel takes. NULL: requests cannot be cancelled. */
 	void (*cancel)(void *source, struct stk_request *r);
-	/* Ends waiting requests; reads in progress may still finish. No request follows. */
+	/* Ends all waiting requests; reads in progress may still finish. No further request will be submitted. */
 	void (*cancel_all)(void *source);
 	/* Reads the environment again, before requests for URIs like this one. May block for seconds until keys are issued; `access`,
 	 * nullable, reports whether the user has interrupted that. NULL: the source does not use the environment. */
 	void (*refresh)(void *source, const char *uri, const struct stk_access *access);
 	void (*room)(void *source);        /* retries requests that were not admitted; nullable */
 	uint64_t (*threads)(void *source); /* returns the number of threads for blocking reads started so far; nullable: none */
-	/* Distinguishes stores in which the same URI names different objects: returns a hash of the endpoint. Nullable: 0. */
+	/* Returns a hash of the endpoint, which distinguishes stores in which the same URI names different objects. May be NULL, which stands for 0. */
 	uint64_t (*place)(void *source, const char *uri);
 	void (*describe)(void *source, const char *uri,
 		struct stk_storage_report *out); /* fills in the endpoint and region that requests like this one use; nullable */
-	void (*facts)(void *source, struct stk_source_facts *out); /* adds its statistics; nullable */
+	void (*facts)(void *source, struct stk_source_facts *out); /* adds its statistics to *out; may be NULL */
 	/* After the last request has finished. */
 	void (*destroy)(void *source);
 };
@@ -160,7 +162,7 @@ struct stk_error *stk__request_error(struct stk_request *r);
 STK_MUST_USE enum stk_status stk__request_cancelled(struct stk_request *r);
 
 enum { STK_IO_RETRIES = 3 };
-/* Returns whether the source failed and not the object: such a request is worth another try, and its sample is never skipped. */
+/* Returns whether a failure is one of the source and not of the object. Such a request is tried again, and its sample is never skipped. */
 bool stk__io_source_failed(enum stk_status status);
 
 /* Returns STK_IO if got_size differs from object_size, the size from a listing or an index. If the ETag also differs, the object has been
@@ -208,7 +210,7 @@ bool stk__io_remote(const struct stk_io *io, const char *uri);
 bool stk__io_try(struct stk_io *io, struct stk_request *r);
 /* Starts a request; r->done is called once. Any thread. Requests with the earliest deadline start first. */
 void stk__io_submit(struct stk_io *io, struct stk_request *r);
-/* Notes that a caller has released bytes, so that waiting requests may be admitted. Any thread, with any of the caller's locks held. */
+/* Called when a caller has released bytes, so that waiting requests may be admitted. Any thread, with any of the caller's locks held. */
 void stk__io_room(struct stk_io *io);
 /* Returns the mean time between the ends of remote requests of all callers, in ns; 0: not known yet. */
 int64_t stk__io_pace_ns(struct stk_io *io);
@@ -227,7 +229,7 @@ uint8_t *stk__request_room(struct stk_io *io, const struct stk_request *r, size_
 size_t stk__buffer_rounded(size_t size);                 /* capacity of a new buffer of that size */
 size_t stk__buffer_capacity(const struct stk_buffer *b); /* without the 64 readable bytes after it */
 void stk__buffer_release(struct stk_buffer *b);          /* takes NULL */
-/* Adds a second holder, who also calls release, possibly after io is gone. Returns false if there is one already. Any thread. */
+/* Adds a second owner, who must call release too, possibly after io was destroyed. Returns false if there are two owners already. Any thread. */
 bool stk__buffer_share(struct stk_buffer *b);
 
 /* Installs a cache, which io owns from here. Call before the first request. */

@@ -23,8 +23,8 @@ struct stk_split {
 	struct stk_request *whole;
 	struct stk_buffer *buffer; /* NULL if the whole request gives the memory */
 	uint8_t *data;
-	int left,
-		refs; /* left: number of pieces that have not ended, plus one until stk__split_begin ends; refs: users of this struct; guarded by the lock */
+	int left, refs; /* left: number of pieces that have not ended, plus one until stk__split_begin ends; refs: number of users of
+		       * this struct; both guarded by the lock */
 	enum stk_status status;  /* status of the first piece that failed */
 	bool object_fails;       /* object_fails of the first piece that failed */
 	struct stk_error *error; /* error of the first piece that failed; NULL: no memory for it */
@@ -93,8 +93,8 @@ static void end_split(struct stk_split *s)
 	stk__io_finish(io, r, status); /* io may be destroyed once this has ended r */
 }
 
-/* Counts one part as ended. Unless it was the last, neither s nor io may be touched after the unlock: another thread may end the request,
- * and io may be destroyed. */
+/* Counts one part as ended. If it was not the last, neither s nor io may be used after the unlock: another thread may end the request, and io may be
+ * destroyed. */
 static void one_less(struct stk_split *s, int refs)
 {
 	pthread_mutex_lock(s->lock);

@@ -12,7 +12,7 @@
 
 enum { PATIENCE_MS = 2000 };
 
-/* Returns -1 for an error, or if a writer has sent nothing until `until_ns`. */
+/* Reads some bytes. Returns -1 after an error, or if a writer has sent nothing until `until_ns`. */
 static ssize_t read_some(int fd, char *to, size_t n, int64_t until_ns)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};

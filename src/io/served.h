@@ -33,7 +33,7 @@ void stk__served_destroy(struct stk_served *q);
 
 /* Queues r. If no thread can be started, that is an error only if there is no thread yet; r is then not queued. */
 STK_MUST_USE enum stk_status stk__served_push(struct stk_served *q, struct stk_request *r, struct stk_error *err);
-/* Like stk__served_push, for an item that is in a list of the owner. The thread that takes the item decrements q->waiting. */
+/* Does the same for an item that is in a list of the owner. The thread that takes the item decrements q->waiting. */
 STK_MUST_USE enum stk_status stk__served_announce(struct stk_served *q, struct stk_error *err);
 /* Removes r from the queue; returns false if it is not in the queue. */
 bool stk__served_remove(struct stk_served *q, struct stk_request *r);
@@ -42,7 +42,7 @@ struct stk_request_queue stk__served_take_all(struct stk_served *q);
 
 /* For the threads: waits for a request, and returns it. NULL: the queue is empty and the threads must end. */
 struct stk_request *stk__served_next(struct stk_served *q);
-/* For the threads: waits until an item may have come, or the threads must end. */
+/* For the threads: waits until there may be an item, or until the threads must end. */
 void stk__served_wait(struct stk_served *q);
 
 #endif

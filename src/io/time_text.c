@@ -130,7 +130,7 @@ bool stk__http_date(const char *text, size_t n, int64_t *out)
 	return false;
 }
 
-/* Reads an offset in seconds; returns false if the text continues with something else. */
+/* Reads an offset, in seconds, from UTC. Returns false if the text continues with something else. */
 static bool take_offset(struct reader *r, int64_t *seconds)
 {
 	int hours, minutes;

@@ -23,10 +23,11 @@ enum {
 	RETRIES = 10,
 	LARGE = 1
 		<< 20, /* answers of at least this size get a mapping, which returns to the system at once; malloc could keep it for long */
-	BLIND = 4,     /* most calls for whole objects at a time before the first has returned and shown how large objects are */
+	BLIND = 4,     /* maximum number of simultaneous calls for whole objects before the first call has returned and shown how large
+	                * objects are */
 };
 
-/* The answer to one call. */
+/* The results of one call. */
 struct stk_fetched {
 	uint8_t *data;
 	size_t size, mapped; /* mapped: size of the mapping that holds the bytes; 0: allocated memory does */
@@ -35,7 +36,7 @@ struct stk_fetched {
 /* One call. */
 struct job {
 	struct job *next;
-	struct stk_request *r; /* NULL: the request was cancelled */
+	struct stk_request *r; /* NULL if the request was cancelled */
 	bool whole;            /* the call asks for a whole object */
 	struct stk_fetched got;
 };
@@ -50,10 +51,10 @@ struct user_source {
 	struct stk_served served; /* its lock guards all members below */
 	int refs;                 /* references of io and the threads */
 	struct stk_request_queue
-		unsized;    /* requests that wait until the first object has arrived, because the sizes of objects are not known before */
+		unsized;    /* requests that wait until the first object has arrived, since the sizes of objects are unknown before */
 	struct job *jobs;   /* running jobs */
 	int whole_jobs;     /* running jobs for whole objects */
-	int64_t mean_bytes; /* mean size of recent whole objects; 0: none has arrived */
+	int64_t mean_bytes; /* mean size of recent whole objects; 0 if none has arrived */
 };
 
 /* Drops a reference. Call with the lock held, which it releases. */
@@ -93,7 +94,7 @@ void *stk_fetch_room(const struct stk_fetch_call *fetch, size_t size)
 
 /* ---- an answer ---- */
 
-/* Moves the bytes to the request, and frees those of the call at once: two copies of large objects are held no longer than needed. */
+/* Moves the bytes to the request, and frees those of the call at once, so that two copies of a large object exist only for a short time. */
 static enum stk_status take_answer(struct stk_io *io, struct stk_request *r, struct stk_fetched *got)
 {
 	const int shown = stk__uri_shown(r->uri);
@@ -144,7 +145,7 @@ static void learn(struct user_source *s, const struct job *job)
 	s->whole_jobs -= job->whole;
 }
 
-/* Returns whether another call for a whole object may begin although no object has come yet. Called with the lock. */
+/* Returns whether another call for a whole object may begin although no object has arrived yet. Call with the lock held. */
 static bool may_go_blind(const struct user_source *s)
 {
 	return s->served.waiting + s->whole_jobs < BLIND;
@@ -152,8 +153,8 @@ static bool may_go_blind(const struct user_source *s)
 
 static void submit(void *source, struct stk_io *io, struct stk_request *r);
 
-/* Submits the requests that waited for the first object, or, as long as there is none, the next of them. Called with the lock, which it releases
- * meanwhile. */
+/* Submits the requests that waited for the first object. Until one has arrived, submits only as many as may_go_blind allows. Call with the lock held; it
+ * is released meanwhile. */
 static void release_unsized(struct user_source *s)
 {
 	for (struct stk_request *r; (s->mean_bytes || may_go_blind(s)) && (r = stk__queue_pop(&s->unsized));) {
@@ -208,7 +209,7 @@ static void *serve(void *arg)
 
 /* ---- requests ---- */
 
-/* Called with the lock. */
+/* Queues the request for the threads. Call with the lock held. */
 static enum stk_status push(struct user_source *s, struct stk_request *r)
 {
 	const int before = s->served.started;
@@ -217,8 +218,8 @@ static enum stk_status push(struct user_source *s, struct stk_request *r)
 	return status;
 }
 
-/* Asks to admit the bytes of a whole object, as many as are expected, because a call cannot be stopped when it turns out to be large. Returns false if r waits
- * or has ended. */
+/* Asks whether the bytes of a whole object, as many as are expected, are admitted; this must be done before the call, which cannot be stopped. Returns false
+ * if r waits or has ended. */
 static bool admit(struct user_source *s, struct stk_request *r)
 {
 	pthread_mutex_lock(&s->served.lock);

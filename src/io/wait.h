@@ -31,7 +31,7 @@ void stk__requests_submit(struct stk_requests *q, struct stk_request *r);
 struct stk_request *stk__requests_any(struct stk_requests *q, const struct stk_access *access);
 /* Returns a request that has ended, like stk__requests_any, but does not wait: NULL if no request has ended. */
 struct stk_request *stk__requests_ended(struct stk_requests *q);
-/* Makes a call of stk__requests_any return NULL: the one that waits now, or else the next one. Any thread, with any of the caller's locks held. */
+/* Makes a call of stk__requests_any return NULL: the call that waits now, or otherwise the next one. Any thread, with any of the caller's locks held. */
 void stk__requests_wake(struct stk_requests *q);
 
 /* Requests in flight whose bytes are used in the order in which they were submitted. */
@@ -48,7 +48,7 @@ struct stk_ahead {
 	bool ended;
 };
 
-/* room: number of requests at a time. access: nullable; its address is kept. Returns false if memory is short. */
+/* `room` is the maximum number of requests in flight. `access` may be NULL, and its address is kept. Returns false if memory runs out. */
 bool stk__ahead_init(struct stk_read_ahead *a, struct stk_io *io, const struct stk_access *access, int room);
 /* Drops all requests. */
 void stk__ahead_destroy(struct stk_read_ahead *a);
