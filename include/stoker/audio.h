@@ -18,25 +18,27 @@ extern "C" {
 /* The contents of a sound file's header. */
 struct stk_audio_info {
 	size_t size;        /* sizeof(struct stk_audio_info), set by the caller */
-	const char *format; /* "wav", "flac", "ogg", "mp3", "mp4", "matroska", ..., or "media"; constant */
-	const char *coding; /* "pcm", "float", "alaw", "mulaw", "flac", "vorbis", "opus", "mp3", "aac", ..., or "other"; constant */
-	int32_t rate;       /* frames a second, at least 1 */
+	const char *format; /* "wav", "flac", "ogg", "mp3", "mp4", "matroska" and others, or "media"; constant */
+	const char *coding; /* "pcm", "float", "alaw", "mulaw", "flac", "vorbis", "opus", "mp3", "aac" and others, or "other"; constant */
+	int32_t rate;       /* frames per second, at least 1 */
 	int32_t channels;   /* 1 to 1024 */
 	int32_t bits;       /* bits of a stored sample, or of a decoded one if the coding does not store samples of fixed size */
-	int64_t frames;     /* number of frames that the file holds */
-	int64_t missing; /* number of frames that the header promises but a file that was cut off does not hold; above 0 only with `lenient` */
-	double origin; /* time of the first frame in seconds, on the clock that the file's video uses too; 0 for WAV and FLAC */
+	int64_t frames;     /* number of frames in the file */
+	int64_t missing;    /* number of frames that the header states but that are not in the file, since it was cut off; above 0 only if
+	                  * `lenient` is set */
+	double origin;      /* time of the first frame in seconds, on the clock that the file's video uses too; 0 for WAV and FLAC */
 };
 
-/* Zero-initialise. `lenient` means the same as stk_pipeline_config.lenient. */
+/* A request to open a sound file. Zero-initialise it. `lenient` means the same as stk_pipeline_config.lenient. */
 struct stk_audio_request {
 	size_t size;      /* sizeof(struct stk_audio_request) */
 	const char *path; /* path or URI of the file; NULL: `data` is given instead */
 	const void *data; /* the file's bytes, which must stay valid until stk_audio_close */
 	size_t bytes;
-	bool lenient; /* a file that was cut off is decoded as far as it goes, and damaged blocks of FLAC are silent; otherwise these are errors */
-	/* Called some twenty times a second, on the same thread, while a call waits for an object of a store or decodes; returns true to end
-	 * the call. Nullable. */
+	bool lenient; /* a file that was cut off is decoded up to its end, and damaged blocks of FLAC are silent; otherwise these are
+	               * errors */
+	/* Called about twenty times per second, on the same thread, while a call waits for an object of a store or decodes. If it returns true, the call
+	 * ends. May be NULL. */
 	bool (*interrupted)(void *user);
 	void *interrupted_user;
 	struct stk_storage *storage; /* for URIs; NULL: the settings of the environment */
@@ -45,12 +47,11 @@ struct stk_audio_request {
 /* An open sound file. One thread at a time may use it. */
 struct stk_audio;
 
-/* Opens a file and reads its header. Of a WAV or FLAC file, also in a store, only the header and the requested windows are read, so that memory does
- * not depend on the file's size. Other formats do not say how many frames a file has: the file is decoded when it is opened, and its samples are kept, up to
- * 2 GiB. Such objects of a store are fetched whole, and so are objects whose size the store does not report. STK_NOT_FOUND, STK_IO: the file cannot be read.
- * STK_CORRUPT: the file is damaged, cut off, or not a sound.
- * STK_UNSUPPORTED: Stoker does not decode this kind of sound; the message says how to convert it. STK_INVALID: the request is invalid.
- * STK_CANCELLED: `interrupted` returned true. STK_LIMIT, STK_NO_MEMORY. *out is NULL after an error. */
+/* Opens a file and reads its header. For WAV and FLAC files, also in a store, only the header and the requested windows are read, so that memory does not
+ * depend on the file's size. Other formats do not state how many frames a file has: such a file is decoded when it is opened, and its samples are kept, up
+ * to 2 GiB. Objects in these formats are fetched as a whole, and so are objects whose size the store does not report. STK_NOT_FOUND, STK_IO: the file cannot
+ * be read. STK_CORRUPT: the file is damaged, cut off, or not a sound. STK_UNSUPPORTED: Stoker does not decode this kind of sound; the message says how to
+ * convert it. STK_INVALID: the request is invalid. STK_CANCELLED: `interrupted` returned true. STK_LIMIT, STK_NO_MEMORY. *out is NULL after an error. */
 STK_API STK_MUST_USE enum stk_status stk_audio_open(
 	const struct stk_audio_request *request, struct stk_audio **out, struct stk_audio_info *info, struct stk_error *err);
 
@@ -64,7 +65,7 @@ STK_API STK_MUST_USE enum stk_status stk_audio_read(
 /* Takes NULL. */
 STK_API void stk_audio_close(struct stk_audio *a);
 
-/* Returns whether a file's name ends like a sound that this build decodes, in letters of any case: "a.wav". */
+/* Returns whether a file's name has an ending of a sound format that this build decodes ("a.wav"), in upper or lower case. */
 STK_API bool stk_audio_named(const char *name);
 
 #ifdef __cplusplus

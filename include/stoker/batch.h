@@ -23,34 +23,36 @@ struct stk_sample {
 	int32_t replaced;        /* number of attempts to replace a bad sample; 0: not replaced */
 };
 
-/* Samples of one output. dense: all samples have one shape and lie contiguously in `data`; desc then describes each of them. */
+/* The samples of one output. dense: all samples have the same shape and are contiguous in `data`; desc then describes each of them. */
 struct stk_tensor_list {
 	int32_t count;
 	const struct stk_tensor *samples;
 	bool dense;
 	void *data;
-	struct stk_desc desc; /* dense: of each sample; else dtype, layout and ndim with extents of -1 where samples differ */
-	int32_t device_id;    /* -1: host memory; else all data are addresses on that GPU, and the work that wrote them has finished */
+	struct stk_desc desc; /* if dense: describes each sample; otherwise dtype, layout and ndim, with extents of -1 if samples
+	                       * differ */
+	int32_t device_id;    /* -1: host memory; otherwise all data are addresses on that GPU, and the work that wrote them has
+	                       * finished */
 };
 
 STK_API struct stk_batch *stk_batch_ref(struct stk_batch *batch);
-/* Gives up one reference and clears *batch; takes NULL. Any thread. */
+/* Gives up one reference and sets *batch to NULL; accepts NULL. Any thread. */
 STK_API void stk_batch_unref(struct stk_batch **batch);
-/* Takes a reference that holds only the memory of one output and the samples' metadata; only this output may be accessed through it.
- * Release it with stk_batch_unref_output and the same output. The caller must hold the batch or that output; `output` must be from 0 to
- * stk_batch_outputs - 1, which is not checked. */
+/* Takes a reference that keeps only the memory of one output and the samples' metadata. Only this output may be accessed through it. Release it with
+ * stk_batch_unref_output and the same output. The caller must have a reference to the batch or to that output. `output` must be from 0 to stk_batch_outputs
+ * - 1, which is not checked. */
 STK_API struct stk_batch *stk_batch_ref_output(struct stk_batch *batch, int32_t output);
 STK_API void stk_batch_unref_output(struct stk_batch **batch, int32_t output);
 
 STK_API int32_t stk_batch_size(const struct stk_batch *batch); /* samples */
-/* Returns the number of samples that were planned. It is larger than stk_batch_size if the policy STK_ON_ERROR_SKIP left out bad samples,
- * maybe all. */
+/* Returns the number of samples that were planned. It is larger than stk_batch_size if the policy STK_ON_ERROR_SKIP has dropped bad samples, which may be
+ * all. */
 STK_API int32_t stk_batch_planned(const struct stk_batch *batch);
 STK_API int32_t stk_batch_outputs(const struct stk_batch *batch);
 /* Returns an output or a sample, valid as long as the batch; NULL: the index is out of range. */
 STK_API const struct stk_tensor_list *stk_batch_output(const struct stk_batch *batch, int32_t output);
 STK_API const struct stk_sample *stk_batch_sample(const struct stk_batch *batch, int32_t i);
-/* The batch's epoch, its step in that epoch, and whether it is the epoch's last. */
+/* Return the batch's epoch, its step in that epoch, and whether it is the last batch of the epoch. */
 STK_API int64_t stk_batch_epoch(const struct stk_batch *batch);
 STK_API int64_t stk_batch_step(const struct stk_batch *batch);
 STK_API bool stk_batch_is_last(const struct stk_batch *batch);
@@ -61,9 +63,9 @@ STK_API bool stk_batch_is_last(const struct stk_batch *batch);
 STK_API STK_MUST_USE enum stk_status stk_batch_dlpack(
 	struct stk_batch *batch, int32_t output, int32_t i, void **out, struct stk_error *err);
 
-/* Makes a batch with one output over tensors in the caller's host memory: *out, to which the caller owns a reference. release(user) is
- * called, on any thread, when the last reference to it and the last tensor over it have died; if this function fails, it is not called.
- * STK_INVALID: the samples differ in type, number of dims or layout, or one has an impossible shape. STK_NO_MEMORY. */
+/* Makes a batch with one output over tensors in the caller's host memory. The caller owns a reference to *out. release(user) is called, on any thread, when
+ * the last reference to the batch and the last tensor over it are gone; if this function fails, it is not called. STK_INVALID: the samples differ in type,
+ * number of dims or layout, or one has an impossible shape. STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_batch_wrap(const struct stk_tensor *samples, int32_t count, void (*release)(void *user),
 	void *user, struct stk_batch **out, struct stk_error *err);
 
@@ -72,18 +74,18 @@ STK_API STK_MUST_USE enum stk_status stk_batch_wrap(const struct stk_tensor *sam
  * is the thread's own. The host does not wait. Call it once for each stream that reads the batch; any thread. It has no effect on batches
  * in host memory. STK_LIMIT: more than 4 streams read the batch; make the others wait for one of these. */
 STK_API STK_MUST_USE enum stk_status stk_batch_use_stream(struct stk_batch *batch, uint64_t stream, struct stk_error *err);
-/* Does the same for one output, for callers that hold only that output. STK_INVALID: no such output. */
+/* Does the same for one output, for callers that have a reference only to that output. STK_INVALID: no such output. */
 STK_API STK_MUST_USE enum stk_status stk_batch_use_stream_output(
 	struct stk_batch *batch, int32_t output, uint64_t stream, struct stk_error *err);
 
-/* Copies one sample, or with i = -1 the dense list, to host memory, and waits for it. Also for outputs in host memory. `size` is the room
- * at `to` in bytes, which may be more than is copied. STK_INVALID: no such output or sample, or too little room. STK_SHAPE: i is -1 and the
- * list is not dense. STK_CUDA. */
+/* Copies one sample, or if i is -1 the dense list, to host memory, and waits for the copy. Outputs in host memory can be copied too. size: number of bytes
+ * at `to`, which may be more than are copied. STK_INVALID: no such output or sample, or `size` is too small. STK_SHAPE: i is -1 and the list is not dense.
+ * STK_CUDA. */
 STK_API STK_MUST_USE enum stk_status stk_batch_copy(
 	struct stk_batch *batch, int32_t output, int32_t i, void *to, size_t size, struct stk_error *err);
 
-/* Copies to a new batch in host memory that has only this output. The caller owns a reference to *out, which keeps the samples' metadata
- * and holds no slot. With i = -1, lists of unequal shapes are copied too. STK_INVALID: no such output or sample. STK_NO_MEMORY, STK_CUDA. */
+/* Copies to a new batch in host memory that has only this output. The caller owns a reference to *out, which keeps the samples' metadata but uses no slot.
+ * If i is -1, lists of unequal shapes can be copied too. STK_INVALID: no such output or sample. STK_NO_MEMORY, STK_CUDA. */
 STK_API STK_MUST_USE enum stk_status stk_batch_to_host(
 	struct stk_batch *batch, int32_t output, int32_t i, struct stk_batch **out, struct stk_error *err);
 

@@ -28,15 +28,14 @@ extern "C" {
 
 struct stk_ragged;
 
-/* Creates a handle for one device. `threads` bounds the threads of the CPU (0: as many as the affinity mask has) and is ignored on CUDA.
- * CUDA needs a current context of that device. STK_INVALID: there is no such device. STK_NOT_FOUND: there is no CUDA driver, or it is too
- * old. STK_UNSUPPORTED: the library was built without CUDA, or not for this driver or device. STK_STATE: this is a forked child of a
- * process that has used CUDA. Destroy takes NULL. */
+/* Creates a handle for one device. threads: maximum number of threads on the CPU (0: as many as the affinity mask has); ignored on CUDA. CUDA needs a
+ * current context of that device. STK_INVALID: there is no such device. STK_NOT_FOUND: there is no CUDA driver, or it is too old. STK_UNSUPPORTED: the
+ * library was built without CUDA, or not for this driver or device. STK_STATE: this is a forked child of a process that has used CUDA. Destroy accepts NULL. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_create(int32_t device, int32_t threads, struct stk_ragged **out, struct stk_error *err);
 STK_API void stk_ragged_destroy(struct stk_ragged *r);
 
-/* An array (batch, count) of signed integers of 4 or 8 bytes. An index selects an item of its own sample: -size .. size-1, where negative ones count from
- * the end. */
+/* An array (batch, count) of signed integers of 4 or 8 bytes. An index selects an item of its own sample. It is from -size to size - 1; negative ones count
+ * from the end. */
 struct stk_indices {
 	const void *data;
 	const int64_t *sizes; /* (batch): number of used entries of each sample; NULL: count */
@@ -44,11 +43,12 @@ struct stk_indices {
 	int32_t bytes;
 };
 
-/* out[b, p, j, :] = source[b, p, index[b, j], :]; elsewhere (padding of the index, bad index) base[b, p, j, :], or the filler when base is NULL. */
+/* out[b, p, j, :] = source[b, p, index[b, j], :]. If there is no such item (padding of the index, or a bad index), the result is base[b, p, j, :], or the
+ * filler if base is NULL. */
 struct stk_gather {
 	int64_t batch, outer, inner; /* inner: a number of elements */
 	int32_t element;             /* bytes of an element: 1, 2, 4, 8 or 16 */
-	int32_t exact;               /* 1: a negative or too large index means "none", and is not counted as refused */
+	int32_t exact;               /* 1: a negative or too large index means "no item", and does not count as refused */
 	const void *source;
 	int64_t source_items;
 	const int64_t *source_sizes; /* (batch) or NULL */
@@ -64,8 +64,8 @@ struct stk_gather {
 STK_API STK_MUST_USE enum stk_status stk_ragged_gather(
 	struct stk_ragged *r, const struct stk_gather *g, void *stream, struct stk_error *err);
 
-/* out = base (or the filler), then out[b, p, target[b, j], :] = source[b, p, j or from[b, j], :]; of several j with one target the last wins.
- * origin[b, t], if wanted: the source's item that went to t, or -1. */
+/* out = base (or the filler). Then out[b, p, target[b, j], :] = source[b, p, i, :] for each j, where i is from[b, j], or j if there is no `from`; of several
+ * j with the same target the last one wins. origin[b, t], if not NULL: the item of the source that went to t, or -1. */
 struct stk_scatter {
 	int64_t batch, outer, inner;
 	int32_t element;
@@ -73,22 +73,22 @@ struct stk_scatter {
 	int64_t source_items;
 	const int64_t *source_sizes; /* (batch) or NULL */
 	struct stk_indices target;
-	struct stk_indices from; /* data NULL: item j itself; else same count and sizes as target */
+	struct stk_indices from; /* data NULL: item j itself; otherwise it has the same count and sizes as target */
 	const void *base;        /* (batch, outer, items, inner) or NULL */
 	uint8_t filler[16];
 	int64_t items;        /* of the target */
-	const int64_t *sizes; /* (batch) or NULL: real items of the target */
+	const int64_t *sizes; /* (batch) or NULL: number of real items of the target */
 	void *out;            /* (batch, outer, items, inner); NULL if only origin is wanted */
 	int32_t *origin;      /* (batch, items); may be NULL on the CPU and for target.count <= STK_SCATTER_SMALL on CUDA */
 	uint64_t *refused;
 };
 #define STK_SCATTER_SMALL 8192
-/* STK_INVALID: also if origin is needed and not given. */
+/* STK_INVALID: also if origin is needed but NULL. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_scatter(
 	struct stk_ragged *r, const struct stk_scatter *s, void *stream, struct stk_error *err);
 
-/* out[b, p, t, :] = sum over j with index[b, j] == t of source[b, p, j, :], in order of j: the same bits in every run. 16-bit floats are summed in
- * float32. Bad indices are dropped and not counted: this is the gradient of a gather, which has counted them. */
+/* out[b, p, t, :] = sum of source[b, p, j, :] over all j with index[b, j] == t, added in the order of j, so that the bits are the same in every run. 16-bit
+ * floats are added up in float32. Bad indices are ignored and not counted: this is the gradient of a gather, which has counted them. */
 struct stk_scatter_add {
 	int64_t batch, outer, inner;
 	enum stk_dtype dtype; /* floats, INT32, INT64 */
@@ -103,8 +103,8 @@ struct stk_scatter_add {
 STK_API STK_MUST_USE enum stk_status stk_ragged_scatter_add(
 	struct stk_ragged *r, const struct stk_scatter_add *s, void *stream, struct stk_error *err);
 
-/* out[b, p, n, :] = source[b, p, n, :] where n < sizes[b] (sizes may be NULL) and origin[b, n] < 0 (origin may be NULL), else the filler.
- * out may be source. */
+/* out[b, p, n, :] = source[b, p, n, :] if n < sizes[b] (or sizes is NULL) and origin[b, n] < 0 (or origin is NULL), otherwise the filler. out may be the
+ * same as source. */
 struct stk_keep {
 	int64_t batch, outer, items, inner;
 	int32_t element;
@@ -129,12 +129,12 @@ struct stk_mask {
 STK_API STK_MUST_USE enum stk_status stk_ragged_mask_to_index(
 	struct stk_ragged *r, const struct stk_mask *m, void *stream, struct stk_error *err);
 
-/* mask (batch, items) of bytes: 1 where an index points to, else 0. */
+/* Makes a mask (batch, items) of bytes: 1 for items to which an index points, otherwise 0. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_index_to_mask(struct stk_ragged *r, int64_t batch, int64_t items,
 	const struct stk_indices *index, uint8_t *mask, uint64_t *refused, void *stream, struct stk_error *err);
 
-/* Copies samples of unequal size into one padded block, on the CPU: out[s, 0 .. sizes[s]-1, :] = samples[s], then zeros. inner: bytes of
- * one item. STK_SHAPE: a size is negative or larger than `items`. There is no other error. */
+/* Copies samples of unequal size into one padded block, on the CPU: out[s, 0 .. sizes[s]-1, :] = samples[s], followed by zeros. inner: bytes of one item.
+ * STK_SHAPE: a size is negative or larger than `items`. There is no other error. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_pack(struct stk_ragged *r, const void *const *samples, const int64_t *sizes, int64_t count,
 	int64_t items, int64_t inner, void *out, struct stk_error *err);
 
@@ -160,16 +160,16 @@ struct stk_assign {
 	uint64_t *refused;
 	void *workspace; /* CUDA: stk_ragged_assign_workspace bytes, aligned to 256; the CPU allocates its own */
 };
-/* Returns the bytes of workspace, which depend on the strides: a cost that is dense along the longer dim needs none for usual sizes. */
+/* Returns the size of the workspace in bytes. It depends on the strides: a cost that is dense along the longer dim needs no workspace for usual sizes. */
 STK_API size_t stk_ragged_assign_workspace(const struct stk_ragged *r, const struct stk_assign *a);
-/* STK_UNSUPPORTED: another dtype. STK_INVALID: also if a workspace is needed and not given. Invalid costs of a problem are reported in its
- * status, not here. */
+/* STK_UNSUPPORTED: dtype is not supported. STK_INVALID: also if a workspace is needed but NULL. Invalid costs of a problem are reported in its status, not
+ * here. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_assign(
 	struct stk_ragged *r, const struct stk_assign *a, void *stream, struct stk_error *err);
 
 /* Matching costs of every prediction with every target of its sample, in one pass:
- *     out[o, b, g, q] = class_weight * class cost + sum_d l1_weight[d] |box - target| - giou_weight * GIoU, NaN and infinities replaced.
- * The queries are the dense dim of out, which is what the assignment reads fastest. out is 0 for the padding after the sizes[b] targets. */
+ * out[o, b, g, q] = class_weight * class cost + sum_d l1_weight[d] |box - target| - giou_weight * GIoU, NaN and infinities replaced.
+ * The queries are the dense dim of out, which the assignment reads fastest. out is 0 for the padding after the sizes[b] targets. */
 enum stk_cost_class { STK_COST_FOCAL, STK_COST_SOFTMAX, STK_COST_PROBABILITY };
 enum stk_box_format { STK_BOX_XYXY, STK_BOX_CXCYWH, STK_BOX_XYZWLH };
 #define STK_COST_MAX_BOX 32
@@ -189,9 +189,9 @@ struct stk_cost {
 	float l1_weight[STK_COST_MAX_BOX]; /* all 0: no L1 */
 	float nan, posinf, neginf;
 	float *out;        /* (outer, batch, targets, queries) */
-	uint64_t *refused; /* counts labels out of range; their class cost is NaN */
+	uint64_t *refused; /* counts labels that are out of range; their class cost is NaN */
 };
-/* STK_LIMIT: also if box_values is over STK_COST_MAX_BOX. STK_SHAPE: GIoU needs more box values than there are. */
+/* STK_LIMIT: also if box_values is above STK_COST_MAX_BOX. STK_SHAPE: box_values is too small for GIoU. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_cost(struct stk_ragged *r, const struct stk_cost *c, void *stream, struct stk_error *err);
 
 /* Gaussian heatmaps: map[y, x] = max(map[y, x], k exp(-(dx^2 + dy^2) / (2 sigma^2))) over the square of half-width radius around each centre,
@@ -219,18 +219,18 @@ STK_API STK_MUST_USE enum stk_status stk_ragged_heatmap(
 /* Lengths of polylines, and points at distances from their beginnings. Distances are clamped to the polyline, and need not be sorted. Lengths
  * are summed in float64. Out is 0 for the padding after sample_sizes, and NaN for a NaN distance and for a polyline without points. */
 struct stk_polyline {
-	enum stk_dtype dtype; /* of all data: FLOAT16, BFLOAT16, FLOAT or FLOAT64 */
-	int32_t relative;     /* 1: distances are shares of each polyline's length */
+	enum stk_dtype dtype; /* type of all data: FLOAT16, BFLOAT16, FLOAT or FLOAT64 */
+	int32_t relative;     /* 1: distances are fractions of each polyline's length */
 	int64_t batch, points, dims, samples;
 	const void *point;           /* (batch, points, dims) */
-	const int64_t *sizes;        /* (batch): number of real points; NULL: all */
+	const int64_t *sizes;        /* (batch): number of real points; NULL: all are real */
 	const void *distance;        /* (batch, samples) */
-	const int64_t *sample_sizes; /* (batch): number of real distances; NULL: all */
-	void *out;                   /* (batch, samples, dims), or NULL: only lengths are wanted */
+	const int64_t *sample_sizes; /* (batch): number of real distances; NULL: all are real */
+	void *out;                   /* (batch, samples, dims), or NULL if only lengths are wanted */
 	void *length;                /* (batch) or NULL */
 	double *along;               /* CUDA: (batch, points), scratch memory; the CPU allocates its own */
 };
-/* STK_UNSUPPORTED: another dtype. STK_INVALID: also if `along` is needed and not given. */
+/* STK_UNSUPPORTED: dtype is not supported. STK_INVALID: also if `along` is needed but NULL. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_polyline(
 	struct stk_ragged *r, const struct stk_polyline *p, void *stream, struct stk_error *err);
 

@@ -18,21 +18,21 @@ struct stk_cache_entry {
 	int64_t offset, length; /* the requested range; length -1: to the object's end */
 	int64_t bytes;
 	int64_t used; /* when it was last used, in seconds since 1970; only the first use in a run is recorded */
-	bool damaged; /* its name, size or header is wrong, or, in stk_cache_verify, its bytes are */
+	bool damaged; /* its name, size or header is wrong; in stk_cache_verify also: its bytes are wrong */
 };
 
 struct stk_cache_facts {
 	size_t size; /* sizeof(struct stk_cache_facts), set by the caller */
 	int64_t entries, bytes;
 	int64_t damaged;                /* number of damaged entries; stk_cache_verify has removed them */
-	int64_t removed, removed_bytes; /* set by stk_cache_clear; entries that cannot be removed stay in `entries` */
+	int64_t removed, removed_bytes; /* numbers that stk_cache_clear has removed; entries that cannot be removed remain counted in
+	                                 * `entries` */
 };
 
-/* Called for each entry, in no order; returns false to end the walk. */
+/* Called for each entry, in any order. Returns false to end the walk. */
 typedef bool (*stk_cache_visit)(void *user, const struct stk_cache_entry *entry);
 
-/* Visits the headers of all entries. dir: as in struct stk_storage_config. visit and facts are nullable. STK_INVALID: the folder is not a
- * cache. */
+/* Visits the headers of all entries. dir: as in struct stk_storage_config. visit and facts may be NULL. STK_INVALID: the folder is not a cache. */
 STK_API STK_MUST_USE enum stk_status stk_cache_list(
 	const char *dir, stk_cache_visit visit, void *user, struct stk_cache_facts *facts, struct stk_error *err);
 /* Reads all entries, removes the damaged ones, and recounts the size of the cache. */

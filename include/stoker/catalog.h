@@ -25,17 +25,17 @@ enum stk_arg_type {
 };
 
 enum stk_arg_flags {
-	STK_PER_SAMPLE = 1, /* may also be a node: one value a sample */
+	STK_PER_SAMPLE = 1, /* the argument may also be a node, with one value per sample */
 	STK_REQUIRED = 2,
-	STK_ACCEPTED = 4,   /* accepted for compatibility with DALI; has no effect */
-	STK_SCALAR_OK = 8,  /* a list argument that also takes one value */
+	STK_ACCEPTED = 4,   /* the argument is accepted for compatibility with DALI, but has no effect */
+	STK_SCALAR_OK = 8,  /* a list argument that may also be a single value */
 	STK_SHAPED = 16,    /* a list argument for which the shape of a node's tensor matters: arrays of several dims are given as nodes */
-	STK_PER_FRAME = 32, /* with STK_PER_SAMPLE: for sequences also one value a frame, by a node whose layout begins with F */
+	STK_PER_FRAME = 32, /* with STK_PER_SAMPLE: for sequences also one value per frame, from a node whose layout begins with F */
 	STK_INFINITE = 64,  /* a float that may be infinite; without this flag, infinities and values beyond float32's range are refused */
-	STK_NAN = 128,      /* a float that may be NaN, where the operator's first output is of floats; without it, NaN is refused */
+	STK_NAN = 128,      /* a float that may be NaN if the operator's first output is of floats; without this flag, NaN is refused */
 };
 
-/* One argument, as a reader of the documentation sees it. */
+/* One argument, as documented. */
 struct stk_arg_info {
 	const char *name;
 	const char *type; /* "bool", "int", "float", "str", "DType", "ImageType", "Interp", "list[int]", ... */
@@ -43,7 +43,7 @@ struct stk_arg_info {
 	uint32_t flags;
 	const char *default_text; /* the default as JSON; NULL if the argument has no fixed default: doc says what applies then */
 	const char *choices;      /* "a|b|c", or NULL */
-	double min, max;          /* range of a number; -HUGE_VAL .. HUGE_VAL if it is not limited */
+	double min, max;          /* range of a number; -HUGE_VAL or HUGE_VAL stand for no limit */
 	const char *doc;
 };
 
@@ -51,20 +51,20 @@ enum stk_op_info_flags {
 	STK_OP_IS_READER = 1,
 	STK_OP_IS_RANDOM = 2,
 	STK_OP_IS_BATCH = 4,     /* may need the whole batch, depending on its arguments */
-	STK_OP_IS_HIDDEN = 8,    /* made by the bindings (arithmetic, slicing); not for users by name */
+	STK_OP_IS_HIDDEN = 8,    /* made by the bindings (arithmetic, slicing); users do not name it */
 	STK_OP_IS_ON_CORES = 16, /* has no GPU kernel: runs on the CPU wherever it is placed */
-	STK_OP_IS_ON_NVDEC = 32, /* placed on a GPU, lets NVDEC decode the videos that it can, and the CPU all others */
+	STK_OP_IS_ON_NVDEC = 32, /* if placed on a GPU, NVDEC decodes the videos that it supports, and the CPU all others */
 };
 
 struct stk_op_info {
 	const char *name;      /* "decoders.image" */
 	const char *alias;     /* DALI's legacy name, or NULL */
 	const char *doc;       /* first line is a summary */
-	const char *layouts;   /* "HWC CHW", or "" for any */
+	const char *layouts;   /* "HWC CHW" for example, or "" for any layout */
 	const char *tolerance; /* why it may differ from its reference by more than the rule, or NULL */
 	uint32_t flags;
 	int32_t min_inputs, max_inputs;
-	int32_t outputs; /* -1: depends on arguments */
+	int32_t outputs; /* -1: the number depends on arguments */
 	int32_t args;
 };
 

@@ -22,12 +22,13 @@ typedef void (*stk_log_fn)(void *user, enum stk_log_level level, const char *tex
 
 struct stk_context_config {
 	size_t size;        /* sizeof(struct stk_context_config) */
-	int32_t threads;    /* number of workers; 0: as many as the affinity mask and cgroup quota allow, divided by LOCAL_WORLD_SIZE */
+	int32_t threads;    /* number of workers; 0: as many as the affinity mask and the cgroup's quota allow, divided by
+	                     * LOCAL_WORLD_SIZE */
 	int32_t io_threads; /* threads for reads that block; 0: 16. They are started when first needed and mostly sleep. */
 	stk_log_fn log;
 	void *log_user;
-	/* Called once, after the last message, on the thread that gives up the last reference, which may be a pipeline that outlives the
-	 * caller's reference. Not called if the context could not be made. Nullable. */
+	/* Called once, after the last message, on the thread that gives up the last reference. That may be the reference of a pipeline that outlives the
+	 * caller's. Not called if the context could not be created. May be NULL. */
 	void (*log_done)(void *user);
 };
 
@@ -35,7 +36,8 @@ struct stk_context_config {
 STK_API STK_MUST_USE enum stk_status stk_context_create(
 	const struct stk_context_config *config, struct stk_context **out, struct stk_error *err);
 
-/* Gives up the caller's reference and clears *ctx; pipelines and batches hold their own. Threads end with the last reference; takes NULL. */
+/* Gives up the caller's reference and sets *ctx to NULL; pipelines and batches have their own references. The threads end when the last reference is gone.
+ * Accepts NULL. */
 STK_API void stk_context_unref(struct stk_context **ctx);
 STK_API struct stk_context *stk_context_ref(struct stk_context *ctx);
 

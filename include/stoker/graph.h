@@ -18,7 +18,7 @@ extern "C" {
 
 struct stk_graph;
 
-/* One output of one operator in a graph. The struct refers to it by numbers, so it may be copied freely. */
+/* One output of one operator in a graph. The struct has only numbers, so it may be copied. */
 struct stk_node {
 	int32_t op;     /* number of the operator in the graph */
 	int32_t output; /* number of the output among the operator's outputs */
@@ -36,7 +36,7 @@ enum stk_value_kind {
 	STK_VALUE_NODE
 };
 
-/* An argument as given; pointers are borrowed for the call. Enums (dtype, interp_type, ...) are given as STK_VALUE_INT, or by name as a string. */
+/* An argument. Its pointers must be valid during the call. Enums (dtype, interp_type and others) are given as STK_VALUE_INT, or as a string with their name. */
 struct stk_arg {
 	const char *name;
 	enum stk_value_kind kind;
@@ -94,9 +94,8 @@ static inline struct stk_arg stk_arg_list(const char *name, enum stk_value_kind 
 STK_API STK_MUST_USE enum stk_status stk_graph_create(struct stk_graph **out, struct stk_error *err);
 STK_API void stk_graph_destroy(struct stk_graph *g);
 
-/* The device on which an operator runs, in a pipeline that has a GPU (stk_pipeline_config.device_id); without a GPU all operators run on
- * the cores. ANY: on the GPU if at least one of the inputs is there, else on the cores. A value in host memory is copied if an operator on
- * the GPU reads it. */
+/* The device on which an operator runs, in a pipeline that has a GPU (stk_pipeline_config.device_id); without a GPU all operators run on the cores. ANY: on
+ * the GPU if at least one of its inputs is there, otherwise on the cores. A value in host memory is copied to the GPU if an operator there reads it. */
 enum stk_device { STK_DEVICE_ANY, STK_DEVICE_CPU, STK_DEVICE_GPU };
 
 /* Limits an operator to the samples whose predicate, a scalar bool in host memory, equals `wanted`. */
@@ -106,18 +105,19 @@ struct stk_condition {
 };
 
 struct stk_graph_options {
-	const char *name;  /* the operator's name in the graph ("Reader"); NULL: made from its ordinal. Names random streams, so keep it. */
-	const char *where; /* the user's line ("train.py:31"), for messages; or NULL */
+	const char *name;       /* the operator's name in the graph ("Reader"); NULL: a name is made from its number. The name selects the
+	                    * operator's random stream, so do not change it */
+	const char *where;      /* the user's line ("train.py:31"), for messages; or NULL */
 	enum stk_device device; /* decoders on the GPU read files on the cores: DALI's "mixed" */
-	/* The branches that the operator stands in, outermost first. Its outputs may be read only in this branch, and by the operator "_merge"
-	 * after it, which takes a predicate and the values of both branches and makes one value that all samples have. Readers and external_source
-	 * run for all samples. */
+	/* The branches that contain the operator, the outermost first. Its outputs may be read only in this branch, and by the operator "_merge" after it,
+	 * which takes a predicate and the values of both branches and makes one value that all samples have. Readers and external_source run for all
+	 * samples. */
 	const struct stk_condition *when;
 	size_t n_when;
 };
 
-/* Appends an operator and checks names, types and ranges of its arguments. *out is its first output; the others are {out->op, 1}, ...
- * Errors: STK_NOT_FOUND (no such operator: the message names the nearest or says that DALI has it), STK_INVALID. options may be NULL. */
+/* Appends an operator and checks names, types and ranges of its arguments. *out is its first output; the others are {out->op, 1} and so on. Errors:
+ * STK_NOT_FOUND (there is no such operator; the message names a similar one, or says that DALI has it), STK_INVALID. options may be NULL. */
 STK_API STK_MUST_USE enum stk_status stk_graph_add(struct stk_graph *g, const char *op, const struct stk_node *inputs, size_t n_inputs,
 	const struct stk_arg *args, size_t n_args, const struct stk_graph_options *options, struct stk_node *out, struct stk_error *err);
 
@@ -131,8 +131,8 @@ STK_API int32_t stk_graph_node_outputs(const struct stk_graph *g, struct stk_nod
 STK_API STK_MUST_USE enum stk_status stk_graph_describe(
 	struct stk_graph *g, struct stk_node node, struct stk_desc *out, struct stk_error *err);
 
-/* Appends an output of the pipeline. STK_INVALID: no value of this graph, or one that only samples in a branch have. STK_STATE: a pipeline
- * was made from the graph. STK_NO_MEMORY. */
+/* Appends an output of the pipeline. STK_INVALID: not a value of this graph, or a value that only the samples in a branch have. STK_STATE: a pipeline was
+ * made from the graph. STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_graph_output(struct stk_graph *g, struct stk_node node, struct stk_error *err);
 
 /* A call of a callback. The callback of an external_source returns samples; it runs on the pipeline's own callback thread, one
@@ -141,18 +141,18 @@ STK_API STK_MUST_USE enum stk_status stk_graph_output(struct stk_graph *g, struc
 struct stk_feed_request {
 	int64_t epoch, batch; /* batch: number in the epoch, also after a restore; 0 for a function */
 	int32_t index;        /* number of the requested sample in the batch; -1: the whole batch is requested */
-	int32_t count;        /* samples in the batch */
+	int32_t count;        /* number of samples in the batch */
 	int64_t position;     /* position in the epoch of sample `index`, or of the batch's first sample if index is -1 */
 	/* For a function: tensor [input * n + i] is the input of sample i of the n requested ones; valid during the call only. */
 	const struct stk_tensor *inputs;
 	int32_t n_inputs;
 };
-/* Facts that a source may report about a sample, in addition to its tensors. An empty struct, {0}, reports nothing. */
+/* A struct in which a source may describe a sample in addition to its tensors. An empty struct, {0}, says nothing. */
 struct stk_fed_sample {
 	const char *uri; /* the sample's name in messages, for example the path of its file; NULL: it has no name */
-	/* Why this sample does not exist; NULL: it does. The pipeline's on_error policy treats it like a sample that could not be decoded.
-	 * The source must still give tensors for it, of the type and number of dimensions of the others; their values are not read. In a
-	 * pipeline that also has a reader, and under STK_ON_ERROR_REPLACE, it ends the batch with an error. */
+	/* The reason why this sample does not exist; NULL: it exists. The pipeline's on_error policy treats it like a sample that could not be decoded. The
+	 * source must still give tensors for it, of the same type and number of dimensions as the others; their values are not read. In a pipeline that also
+	 * has a reader, and under STK_ON_ERROR_REPLACE, it ends the batch with an error. */
 	const char *failure;
 	int64_t id; /* the sample's number in the source's data; used only if `numbered` is true */
 	bool numbered;
@@ -166,12 +166,15 @@ struct stk_feed {
 	bool *on_gpu;
 	/* [i], allocated by the caller, all empty; NULL for a function. Texts must stay alive until release(release_user) is called. */
 	struct stk_fed_sample *samples;
-	int32_t count; /* number of samples given; n on entry. A source may lower it for a shorter batch; all sources of a pipeline must give the same number */
-	bool last; /* in a pipeline without a reader: this is the epoch's last batch. If never set, the epoch ends with STK_END from pull */
+	int32_t count; /* number of samples given; at first the number of requested samples. A source may lower it for a shorter batch;
+	                * all sources of a pipeline must give the same number */
+	bool last;     /* in a pipeline without a reader: this is the epoch's last batch. If no batch sets it, the epoch ends when pull
+	            * returns STK_END */
 	void (*release)(void *user);
 	void *release_user;
 };
-/* Positions in an epoch at which a restored run may begin. They depend on the numbers that determine the result of pull. Other states are refused. */
+/* The positions in an epoch at which a restored run may begin. They follow from the numbers on which the result of pull depends. States with other positions
+ * are refused. */
 enum stk_seek {
 	STK_SEEK_NONE,     /* pull depends on earlier calls of the epoch, like a restarting iterator: only at the start of an epoch */
 	STK_SEEK_BATCH,    /* pull depends on request.epoch, batch and index: after any whole batch */
@@ -183,25 +186,25 @@ struct stk_source_callbacks {
 	 * with *err filled. All batches of an output have the type and number of dimensions of its first batch. A function gives every requested
 	 * sample, and never returns STK_END. */
 	enum stk_status (*pull)(void *user, const struct stk_feed_request *request, struct stk_feed *feed, struct stk_error *err);
-	void (*reset)(void *user, int64_t epoch); /* a new epoch begins; nullable */
+	void (*reset)(void *user, int64_t epoch); /* called when a new epoch begins; may be NULL */
 	void (*destroy)(void *user);              /* nullable */
 	void *user;
 	bool per_sample; /* each call of pull requests one sample (request.index >= 0); otherwise a whole batch (index -1) */
 	enum stk_seek seek;
-	/* Without a reader: the source gives every shards-th batch of the epoch's global sequence, from shard_id on, as a rank does; positions are
-	 * those of the global sequence. 0: one shard. */
+	/* Without a reader: with several ranks, each rank's source gives only its share (shard) of the batches of the epoch's global sequence: batch number
+	 * shard_id and then every shards-th one. Positions are those in the global sequence. shards 0 stands for 1. */
 	int32_t shards, shard_id;
 };
-/* Gives an external_source or a python_function its callbacks; the graph owns them from then on, whatever is returned. STK_INVALID: the
- * node is of another operator, or has callbacks already; they are destroyed before this returns. */
+/* Gives an external_source or a python_function its callbacks. The graph owns them from then on, even if the call fails. STK_INVALID: the node is of another
+ * operator, or has callbacks already; the new ones are then destroyed before this returns. */
 STK_API STK_MUST_USE enum stk_status stk_graph_set_source(
 	struct stk_graph *g, struct stk_node node, const struct stk_source_callbacks *callbacks, struct stk_error *err);
 
-/* Writes the graph as JSON, which `stoker run` accepts. Callbacks are left out. *out is freed with stk_text_free. STK_NO_MEMORY, which is also the code for
- * a text in the graph that is not UTF-8. */
+/* Writes the graph as JSON, which `stoker run` accepts, without callbacks. Free *out with stk_text_free. STK_NO_MEMORY: also if a text in the graph is not
+ * UTF-8. */
 STK_API STK_MUST_USE enum stk_status stk_graph_serialize(const struct stk_graph *g, char **out, struct stk_error *err);
-/* Builds a graph from `size` bytes of JSON, which need not end in NUL. STK_INVALID: it is not JSON, or not of a graph. STK_LIMIT: an
- * operator has too many inputs or arguments. Else as stk_graph_add and stk_graph_output, which it calls. */
+/* Builds a graph from `size` bytes of JSON, which need not end with NUL. STK_INVALID: it is not JSON, or does not describe a graph. STK_LIMIT: an operator
+ * has too many inputs or arguments. Other errors are those of stk_graph_add and stk_graph_output, which this calls. */
 STK_API STK_MUST_USE enum stk_status stk_graph_deserialize(const char *json, size_t size, struct stk_graph **out, struct stk_error *err);
 STK_API void stk_text_free(char *text);
 

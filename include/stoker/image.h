@@ -10,15 +10,16 @@
 extern "C" {
 #endif
 
-/* Decodes on the calling thread, one call at a time. Its tables and memory are reused for the next image. */
+/* A decoder. It works on the calling thread, one call at a time, and reuses its tables and memory for the next image. */
 struct stk_image_decoder;
 
-/* Reads STOKER_MAX_IMAGE_SIZE and STOKER_MAX_JPEG_SCANS. STK_INVALID: an environment variable of the library has an invalid value. STK_NO_MEMORY. */
+/* Creates a decoder. Reads STOKER_MAX_IMAGE_SIZE and STOKER_MAX_JPEG_SCANS. STK_INVALID: an environment variable of the library has an invalid value.
+ * STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_image_decoder_create(struct stk_image_decoder **out, struct stk_error *err);
 /* Takes NULL. */
 STK_API void stk_image_decoder_destroy(struct stk_image_decoder *d);
 
-/* Zero-initialise. `lenient` means the same as stk_pipeline_config.lenient. */
+/* A request to decode an image. Zero-initialise it. `lenient` means the same as stk_pipeline_config.lenient. */
 struct stk_image_request {
 	size_t size;      /* sizeof(struct stk_image_request) */
 	const char *path; /* the file; NULL: `data` is given instead */
@@ -27,13 +28,13 @@ struct stk_image_request {
 	enum stk_image_type type;
 	/* Type of the pixels: UINT8, UINT16, INT16 or FLOAT, to whose range the values are scaled (floats: 0 to 1), or STK_NO_DTYPE for the file's type. */
 	enum stk_dtype dtype;
-	/* Files that are no pictures (floats, signed numbers, or bands that are no colours) keep all their channels, or their type, whatever
-	 * `type` and `dtype` say. */
+	/* Files that are not pictures (floats, signed numbers, or bands that are not colours) keep all their channels, or their type, whatever `type` and
+	 * `dtype` are. */
 	bool keeps_channels, keeps_dtype;
 	bool as_stored; /* does not apply EXIF's orientation */
-	bool lenient;   /* a file that was cut off, and JPEG data that libjpeg-turbo only warns about, is decoded as far as possible */
-	/* Called some twenty times a second, on the same thread, while a call waits for an object of a store or decodes; returns true to end
-	 * the call. Nullable. */
+	bool lenient;   /* decodes as far as possible a file that was cut off, and JPEG data about which libjpeg-turbo only warns */
+	/* Called about twenty times per second, on the same thread, while a call waits for an object of a store or decodes. If it returns true, the call
+	 * ends. May be NULL. */
 	bool (*interrupted)(void *user);
 	void *interrupted_user;
 };
@@ -46,10 +47,9 @@ STK_API STK_MUST_USE enum stk_status stk_image_open(
 	struct stk_image_decoder *d, const struct stk_image_request *request, int64_t shape[3], struct stk_error *err);
 /* Returns the type of the pixels of the open image; STK_NO_DTYPE if no image is open. */
 STK_API enum stk_dtype stk_image_dtype(const struct stk_image_decoder *d);
-/* Writes the pixels of the image that was opened last: of stk_image_dtype, interleaved, row by row. `bytes` is the size of all. May be called
- * once for each image. STK_STATE: it was called before, or no image is open. STK_INVALID: `bytes` is wrong. STK_CORRUPT: the image is
- * damaged. STK_LIMIT: the file and its decoding need more than 2 GiB of memory. STK_CANCELLED: `interrupted` returned true.
- * STK_UNSUPPORTED, STK_NO_MEMORY. */
+/* Writes the pixels of the image that was opened last: of type stk_image_dtype, interleaved, row by row. bytes: the size of all pixels. May be called once
+ * for each image. STK_STATE: it was called before, or no image is open. STK_INVALID: `bytes` is wrong. STK_CORRUPT: the image is damaged. STK_LIMIT: the
+ * file and its decoding need more than 2 GiB of memory. STK_CANCELLED: `interrupted` returned true. STK_UNSUPPORTED, STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_image_read(struct stk_image_decoder *d, void *to, size_t bytes, struct stk_error *err);
 
 #ifdef __cplusplus

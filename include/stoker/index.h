@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Indexes that let later runs begin without listing or searching the data: of a folder of class folders, local or in a bucket, which readers take as
- * file_root or file_list; and of the files inside tars. */
+ * Indexes, with which later runs can begin without listing or searching the data: indexes of a folder of class folders, local or in a bucket, which readers
+ * accept as file_root or file_list; and indexes of the files inside tars. */
 #ifndef STOKER_INDEX_H
 #define STOKER_INDEX_H
 
@@ -20,7 +20,7 @@ extern "C" {
 struct stk_index_info {
 	size_t size; /* sizeof(struct stk_index_info), set by the caller */
 	int64_t files, classes;
-	int64_t bytes; /* of all files; -1: not known, because the sizes of files in a local folder are not looked up */
+	int64_t bytes; /* total size of all files; -1: unknown, since the sizes of files in a local folder are not looked up */
 	int64_t index_bytes;
 };
 
@@ -29,8 +29,8 @@ struct stk_index_options {
 	const char *root;            /* a folder or s3://BUCKET/PREFIX */
 	const char *path;            /* path of the index, which is written completely or not at all */
 	struct stk_storage *storage; /* NULL: the settings of the environment */
-	/* Called ten times a second on the caller's thread, while a bucket is listed, with the number of objects and folders so far;
-	 * returns false to stop with STK_CANCELLED. Nullable. */
+	/* Called ten times per second on the caller's thread, while a bucket is listed, with the number of objects and folders so far. Returns false to stop
+	 * with STK_CANCELLED. May be NULL. */
 	bool (*progress)(void *user, int64_t entries);
 	void *user;
 };
@@ -51,9 +51,9 @@ struct stk_tar_index_options {
 	 * index that matches its tar is kept. Readers find these indexes by themselves. */
 	const char *output;
 	struct stk_storage *storage; /* NULL: the settings of the environment */
-	/* All nullable. progress: called some ten times a second on the caller's thread; returns false to stop with STK_CANCELLED, after
-	 * the requests under way have been answered. notice: called by one thread of the library at a time. component: called at the end
-	 * for each file ending that occurs. */
+	/* All of these may be NULL. progress: called about ten times per second on the caller's thread; returns false to stop with STK_CANCELLED, after the
+	 * requests under way have been answered. notice: called by one thread of the library at a time. component: called at the end for each file ending
+	 * that occurs. */
 	bool (*progress)(void *user, int64_t tars_done, int64_t tars, int64_t files_found);
 	void (*notice)(void *user, const char *text);
 	void (*component)(void *user, const char *ending, int64_t files);
@@ -64,7 +64,7 @@ struct stk_tar_index_info {
 	size_t size; /* sizeof(struct stk_tar_index_info), set by the caller */
 	int64_t tars, files;
 	int64_t bytes;   /* of the tars */
-	int64_t unended; /* tars without the blocks of zeros that mark a tar's end: they may have been cut short */
+	int64_t unended; /* number of tars without the blocks of zeros that mark the end of a tar: they may have been cut off */
 };
 
 /* Writes indexes of tars. info may be NULL. Reads the environment (AWS_..., XDG_CACHE_HOME, HOME). */

@@ -17,9 +17,9 @@ struct stk_image_header {
 	size_t size;           /* sizeof(struct stk_image_header), set by the caller */
 	const char *format;    /* "jpeg", "png", "webp", "tiff", "bmp", "pnm"; constant */
 	int32_t width, height; /* as stored */
-	int32_t channels;      /* as stored: 1 gray, 2 gray and alpha, 3, 4 (CMYK or alpha) */
+	int32_t channels;      /* as stored: 1 gray, 2 gray and alpha, 3 colours, 4 CMYK or colours and alpha */
 	int32_t bits;          /* bits of a channel */
-	int32_t orientation;   /* EXIF's 1..8; 1 when absent */
+	int32_t orientation;   /* orientation 1..8 from EXIF; 1 if absent */
 	bool progressive;
 };
 
@@ -27,7 +27,7 @@ struct stk_image_header {
  * decode. STK_LIMIT: the image is larger than the limits allow. */
 STK_API STK_MUST_USE enum stk_status stk_image_inspect(const void *data, size_t bytes, struct stk_image_header *out, struct stk_error *err);
 
-/* Returns whether a file's name ends like an image that this build decodes, in letters of any case: "a.jpg", "b.TIF". */
+/* Returns whether a file's name has an ending of an image format that this build decodes ("a.jpg", "b.TIF"), in upper or lower case. */
 STK_API bool stk_image_named(const char *name);
 
 /* Returns the i-th glob that matches image files in a folder of classes: "*.jpg" and so on, the endings of torchvision's ImageFolder in

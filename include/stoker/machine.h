@@ -13,15 +13,15 @@
 extern "C" {
 #endif
 
-/* Bytes and counts are -1 if the system does not report them or sets no limit. */
+/* What Stoker knows about the machine. Numbers of bytes and counts are -1 if the system does not report them or sets no limit. */
 struct stk_machine {
 	size_t size;                        /* sizeof(struct stk_machine), set by the caller */
-	const char *cpu_level;              /* which kernels run: "avx2", "c" (STOKER_CPU=c asks for it) */
+	const char *cpu_level;              /* the kernels that run: "avx2", "neon" or "c" (STOKER_CPU=c requests the last) */
 	int32_t cpus_online;                /* CPUs of the machine */
 	int32_t cpus_allowed;               /* CPUs that the affinity mask allows */
-	double cpu_quota;                   /* CPUs' worth of time that the cgroup grants; 0: no quota */
+	double cpu_quota;                   /* number of CPUs whose time the cgroup grants, which may be a fraction; 0: no quota */
 	int32_t local_ranks;                /* LOCAL_WORLD_SIZE, or 1 */
-	int32_t threads;                    /* workers that a context takes by default */
+	int32_t threads;                    /* number of workers of a context by default */
 	int64_t memory;                     /* bytes in the machine */
 	int64_t memory_limit;               /* the cgroup's limit in bytes */
 	int64_t memory_free;                /* bytes available now, including the page cache */
@@ -29,7 +29,7 @@ struct stk_machine {
 	int64_t locked_memory;              /* RLIMIT_MEMLOCK, soft, bytes */
 	bool cuda_built;                    /* CUDA kernels are in this build */
 	const char *cuda_archs;             /* architectures of those kernels, "75 80 90"; "" without */
-	int32_t cuda_needed;                /* the CUDA version that a driver must support for them, 12000 is 12.0; 0 without */
+	int32_t cuda_needed;                /* the CUDA version that a driver must support for them (12000 is 12.0); 0 without kernels */
 };
 
 STK_API STK_MUST_USE enum stk_status stk_machine_probe(struct stk_machine *out, struct stk_error *err);
@@ -39,7 +39,7 @@ struct stk_cuda_info {
 	size_t size;       /* sizeof(struct stk_cuda_info), set by the caller */
 	int32_t driver;    /* the CUDA version that it supports; 0: no driver works */
 	int32_t gpus;      /* visible GPUs (CUDA_VISIBLE_DEVICES hides some) */
-	char problem[512]; /* why there is no driver that works, or "" */
+	char problem[512]; /* the reason why no driver works, or "" */
 };
 STK_API STK_MUST_USE enum stk_status stk_cuda_probe(struct stk_cuda_info *out, struct stk_error *err);
 
@@ -49,13 +49,13 @@ struct stk_gpu_info {
 	int64_t memory;       /* bytes */
 	int32_t major, minor; /* compute capability */
 	int32_t processors;   /* multiprocessors */
-	int32_t cpus_near;    /* all processors on the GPU's side of the machine; 0: unknown */
+	int32_t cpus_near;    /* number of processors that are near the GPU; 0: unknown */
 	char cpus[96];        /* those of cpus_near that this process may use: "0-15,32-47"; "" for none */
 };
 /* STK_INVALID: no GPU has that number. STK_NOT_FOUND, STK_CUDA: no driver works. Starts CUDA, see stk_cuda_info. */
 STK_API STK_MUST_USE enum stk_status stk_gpu_info(int32_t i, struct stk_gpu_info *out, struct stk_error *err);
 
-/* Lists the libraries that this build contains or loads; false if i is out of range. Strings are constant. Loads libcurl if it is
+/* Describes library number i of those that this build contains or loads. Returns false if i is out of range. Strings are constant. Loads libcurl if it is
  * installed. */
 struct stk_library_info {
 	const char *name, *version, *use;

@@ -13,12 +13,13 @@
 extern "C" {
 #endif
 
-/* Zero-initialise. A NULL list stands for its default: the six cameras; the ten detection classes in StreamPETR's order; all scenes; no
- * exclusions. */
+/* Options for opening a data set. Zero-initialise them. A list that is NULL stands for its default: the six cameras; the ten detection classes in
+ * StreamPETR's order; all scenes; no exclusions. */
 struct stk_nuscenes_options {
 	size_t size;                /* sizeof(struct stk_nuscenes_options) */
 	const char *root, *version; /* root/version/sample.json is a table */
-	const char *index;          /* file that caches the tables; NULL: stoker.index in their folder, if writable; "": none */
+	const char *index;          /* file in which the tables are cached; NULL: stoker.index in their folder, if that can be written;
+	                             * "": no cache */
 	const char *const *cameras, *const *classes, *const *scenes, *const *exclude; /* names */
 	size_t camera_count, class_count, scene_count, exclude_count;
 	int32_t split; /* number of sequences into which each scene is cut; 0: one */
@@ -28,7 +29,7 @@ struct stk_nuscenes_view;
 
 struct stk_nuscenes_info {
 	size_t size;                                 /* sizeof(struct stk_nuscenes_info), set by the caller */
-	int64_t samples, sequences, scenes, objects; /* counts of the selected ones */
+	int64_t samples, sequences, scenes, objects; /* numbers of selected samples, sequences, scenes and objects */
 	int32_t cameras, classes;
 	bool from_index; /* the data came from the index, so the tables were not read */
 };
@@ -36,15 +37,14 @@ struct stk_nuscenes_info {
 /* Reads the tables, or the index if it is up to date. Fails if a sample lacks a key frame of one of the cameras or of the lidar. */
 STK_API STK_MUST_USE enum stk_status stk_nuscenes_open(
 	const struct stk_nuscenes_options *o, struct stk_nuscenes_view **out, struct stk_error *err);
-STK_API void stk_nuscenes_close(struct stk_nuscenes_view *v); /* NULL is fine */
+STK_API void stk_nuscenes_close(struct stk_nuscenes_view *v); /* accepts NULL */
 STK_API STK_MUST_USE enum stk_status stk_nuscenes_describe(
 	const struct stk_nuscenes_view *v, struct stk_nuscenes_info *info, struct stk_error *err);
 
-/* Samples, cameras and labels are numbered from 0 up to the counts of stk_nuscenes_info. A number out of range, or a NULL,
- * gives -1, 0 or NULL. */
+/* Samples, cameras and labels are numbered from 0; stk_nuscenes_info has their counts. For a number out of range, or a NULL, functions return -1, 0 or NULL. */
 /* Returns the first sample of sequence i. For i equal to `sequences`, returns the number of samples. */
 STK_API int64_t stk_nuscenes_sequence(const struct stk_nuscenes_view *v, int64_t i);
-/* Names, valid while the data set is open. class: by label. */
+/* Return names, which are valid while the data set is open. stk_nuscenes_class: the name of a label. */
 STK_API const char *stk_nuscenes_scene(const struct stk_nuscenes_view *v, int64_t sample);
 STK_API const char *stk_nuscenes_camera(const struct stk_nuscenes_view *v, int32_t camera);
 STK_API const char *stk_nuscenes_class(const struct stk_nuscenes_view *v, int32_t label);
@@ -52,9 +52,9 @@ STK_API const char *stk_nuscenes_class(const struct stk_nuscenes_view *v, int32_
 /* Writes the path of a camera's image, or of the lidar's points (camera -1). Returns its length; if that is >= capacity, the path was cut. */
 STK_API size_t stk_nuscenes_file(const struct stk_nuscenes_view *v, int64_t sample, int32_t camera, char *out, size_t capacity);
 
-/* Reads a field by its name in readers.nuscenes; all but image and points. camera: for fields that each camera has. Fills desc with the
- * type and shape, and copies the values to `out` if it is not NULL. capacity: bytes of room at `out`. STK_INVALID: no such field, sample or
- * camera, or too little room (desc is filled then). STK_NO_MEMORY. */
+/* Reads a field by its name in readers.nuscenes; all fields except image and points. camera: for fields that each camera has. Sets desc to the type and
+ * shape, and copies the values to `out` unless it is NULL. capacity: bytes of memory at `out`. STK_INVALID: there is no such field, sample or camera, or
+ * capacity is too small (desc is set in that case). STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_nuscenes_field(const struct stk_nuscenes_view *v, int64_t sample, int32_t camera, const char *name,
 	struct stk_desc *desc, void *out, size_t capacity, struct stk_error *err);
 

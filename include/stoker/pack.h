@@ -18,11 +18,11 @@ struct stk_pack_options {
 	size_t size;         /* sizeof(struct stk_pack_options), set by the caller */
 	const char *source;  /* a folder of class folders, s3://BUCKET/PREFIX, or an index of one */
 	const char *folder;  /* folder for the tars; created if it does not exist */
-	int64_t shard_bytes; /* largest size of a tar, unless one sample is larger; 0: 256 MB */
+	int64_t shard_bytes; /* maximum size of a tar, unless a single sample is larger; 0: 256 MB */
 	int64_t seed;        /* seed of the random order of the samples; -1: keep the source's order */
 	int32_t threads;     /* from 0, which stands for eight, to 64 */
-	/* Called some ten times a second on the caller's thread with the number of files packed and their total; while a bucket is listed,
-	 * with the number of objects found and a total of 0. Returns false to stop with STK_CANCELLED. Nullable. */
+	/* Called about ten times per second on the caller's thread with the number of files packed and their total; while a bucket is listed, with the
+	 * number of objects found and a total of 0. Returns false to stop with STK_CANCELLED. May be NULL. */
 	bool (*progress)(void *user, int64_t done, int64_t total);
 	void *user;
 	struct stk_storage *storage; /* NULL: the settings of the environment */
@@ -32,8 +32,8 @@ struct stk_pack_info {
 	size_t size; /* sizeof(struct stk_pack_info), set by the caller */
 	int64_t tars, samples, files;
 	int64_t bytes;    /* of the tars */
-	int64_t kept;     /* tars that an earlier run had made already */
-	int64_t left_out; /* files that are not images and share no image's name */
+	int64_t kept;     /* number of tars that an earlier run had made already */
+	int64_t left_out; /* number of files that are not images and do not belong to an image's sample */
 };
 
 /* Writes shards-000000.tar and so on, each with its index in the same folder, and classes.txt, the names of the labels. A sample consists

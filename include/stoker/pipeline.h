@@ -16,12 +16,12 @@ extern "C" {
 
 struct stk_pipeline;
 
-/* Policy for a sample that cannot be decoded. Errors of the source (I/O) are retried, then raised under every policy. */
+/* The policy for a sample that cannot be decoded. Errors of the source (I/O) are retried, and then raised under every policy. */
 enum stk_on_error { STK_ON_ERROR_RAISE, STK_ON_ERROR_SKIP, STK_ON_ERROR_REPLACE };
 
-/* Which side decodes the JPEG files of operators on a GPU that it could decode. Both give the same bytes. AUTO: the cores if they
- * have time for all files, else the GPU. CORES: the cores run the decoder and the operators fused with it, and only the result goes up. Files that the GPU
- * cannot decode go to the cores in any case. */
+/* Which side decodes the JPEG files of operators on a GPU, if the GPU can decode them. Both give the same bytes. AUTO: the cores if they have time for all
+ * files, otherwise the GPU. CORES: the cores run the decoder and the operators fused with it, and only the result is copied to the GPU. Files that the GPU
+ * cannot decode are decoded by the cores in any case. */
 enum stk_decoding { STK_DECODE_AUTO, STK_DECODE_GPU, STK_DECODE_CORES };
 
 #define STK_MOST_READ_REQUESTS (1 << 20)
@@ -32,43 +32,50 @@ enum stk_decoding { STK_DECODE_AUTO, STK_DECODE_GPU, STK_DECODE_CORES };
 struct stk_pipeline_config {
 	size_t size; /* sizeof(struct stk_pipeline_config) */
 	int32_t batch_size;
-	int32_t prefetch; /* finished batches ahead of the consumer; 0: 2 */
-	int32_t device_id; /* CUDA's number, among the visible GPUs, of the one that runs operators placed on a GPU; -1: all run on the cores */
-	uint64_t seed;     /* of augmentation; the order of samples has its own seed (a reader's shuffle_seed) */
+	int32_t prefetch;  /* number of finished batches ahead of the consumer; 0: 2 */
+	int32_t device_id; /* the GPU, by CUDA's number among the visible GPUs, that runs operators placed on a GPU; -1: all operators
+	                    * run on the cores */
+	uint64_t seed;     /* seed of augmentation; the order of samples has its own seed (a reader's shuffle_seed) */
 	enum stk_on_error on_error;
-	double max_errors; /* < 1: share of an epoch; >= 1: a count; 0: 1% of an epoch; STK_NO_BAD_SAMPLES: none may be skipped or replaced */
+	double max_errors;  /* below 1: fraction of an epoch; from 1 on: a count; 0: 1% of an epoch; STK_NO_BAD_SAMPLES: no sample may
+	                    * be skipped or replaced */
 	int64_t timeout_ms; /* the longest wait in stk_pipeline_next; 0: no limit */
-	/* Bytes that one sample may take while a worker processes it: its file, the decoder's memory, values between operators and the operators' scratch memory.
-	 * The need is estimated from the header or the file's size before memory is allocated; the error, STK_LIMIT, belongs to the sample. Each thread holds at
-	 * most this much for samples, and the process some 16 MiB more; batches and bytes read ahead are not counted. An output larger than this is refused too.
-	 * 0: 2 GiB */
+	/* Maximum number of bytes that one sample may need while a worker processes it: for its file, the decoder, the values between operators and the
+	 * operators' scratch memory. The need is estimated from the header or the file's size before memory is allocated; if it is too large, the sample
+	 * fails with STK_LIMIT. Each thread uses at most this much for samples, and the process about 16 MiB more; batches and bytes that are read ahead are
+	 * not counted. An output larger than this is refused too. 0: 2 GiB */
 	size_t memory_limit;
-	/* Bytes on the GPU. Half of them hold files that the GPU decodes (the cores decode a file that needs more), the others batches under way beyond
-	 * `prefetch`. If the pipeline keeps its data set on the GPU instead, this limits the set's size: a larger one is uploaded batch by batch. 0: a 32nd
-	 * of the free memory but at least 928 MiB, or a quarter of the free memory if that is less. */
+	/* Maximum number of bytes on the GPU that only serve speed. Half of them are for files that the GPU decodes (the cores decode a file that needs
+	 * more), and half for batches under way in addition to `prefetch`. If the pipeline keeps its data set on the GPU instead, this limits the size of
+	 * the set; a larger one is uploaded batch by batch. 0: a 32nd of the free memory but at least 928 MiB, or a quarter of the free memory if that is
+	 * less. */
 	size_t gpu_memory;
 	enum stk_decoding decode; /* STOKER_DECODE of the environment replaces AUTO */
-	/* Reads in flight at a time, at most STK_MOST_READ_REQUESTS. Together with reads that have ended but whose batch is not open yet, there are at most
-	 * twice as many. 0: 256, or 1024 from a remote source, which raises its own number of requests only while that brings more bytes. */
+	/* Maximum number of reads in flight, at most STK_MOST_READ_REQUESTS. Together with reads that have ended but whose batch is not open yet, there are
+	 * at most twice as many. 0: 256; or 1024 for a remote source, which raises its own number of requests only as long as that brings more bytes. */
 	int32_t read_requests;
-	/* Limits the bytes of the buffers that hold data read ahead. The size of a read that has not ended is estimated as the mean of the last objects. An object
-	 * of a remote source whose buffer would exceed the limit is read later: when it fits, or when the batch that is delivered next needs it. Then one
-	 * sample at a time may exceed the limit; on a GPU, or if operators need whole batches, that whole batch may. 0: 32 MiB, or 160 MiB from a remote source */
+	/* Limits the total size of the buffers for data that is read ahead. The size of a read that has not ended is estimated as the mean of recent
+	 * objects. If the buffer of a remote object would exceed the limit, the object is read later: when there is space, or when the next batch to deliver
+	 * needs it. In the latter case one sample at a time may exceed the limit; on a GPU, or if operators need whole batches, that whole batch may. 0: 32
+	 * MiB, or 160 MiB for a remote source */
 	size_t read_bytes;
-	/* The consumer may keep batches; those beyond some 16 get additional memory. This limits the additional memory in bytes, separately for the host
-	 * and the GPU. At the limit stk_pipeline_next returns STK_LIMIT until the consumer drops batches. 0: half of the memory that is free there at that
-	 * time. */
+	/* The consumer may keep batches. If there are more than about 16, they need additional memory. This limits the additional memory in bytes,
+	 * separately for the host and the GPU. At the limit stk_pipeline_next returns STK_LIMIT until the consumer releases batches. 0: half of the memory
+	 * that is free there at that time. */
 	size_t held_limit;
-	int32_t max_batches;         /* the most batches that are made or held at once; more are STK_LIMIT. 0: no such limit */
+	int32_t max_batches;         /* maximum number of batches that are being made or are kept; more than that gives STK_LIMIT. 0:
+	                              * no such limit */
 	const char *trace;           /* path of a Chrome trace to write when the pipeline ends; NULL: no trace */
-	bool lenient;                /* strict=False: damaged JPEG data that libjpeg-turbo only warns about passes; else it is an error */
+	bool lenient;                /* strict=False: JPEG data about which libjpeg-turbo only warns is accepted; otherwise it is an
+	                              * error */
 	bool no_fuse;                /* operators are not fused; the same as STOKER_FUSE=0 */
 	struct stk_storage *storage; /* reads objects that are not local files; the pipeline takes its own reference. NULL: the context's */
-	/* Called every 50 ms while stk_pipeline_create waits for a store's listing, on the calling thread; true makes it return STK_CANCELLED. Nullable. */
+	/* Called every 50 ms, on the calling thread, while stk_pipeline_create waits for a store's listing. If it returns true, stk_pipeline_create returns
+	 * STK_CANCELLED. May be NULL. */
 	bool (*interrupted)(void *user);
 	void *interrupted_user;
-	/* Called ten times a second, on the same thread and with interrupted_user, with the number of objects and folders that a store's
-	 * listing has returned. Nullable. */
+	/* Called ten times per second, on the same thread and with interrupted_user, with the number of objects and folders that a store has listed so far.
+	 * May be NULL. */
 	void (*listed)(void *user, int64_t entries);
 };
 
@@ -93,10 +100,10 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_lead(struct stk_pipeline *p, c
  * process. STK_SYSTEM: a thread cannot be started. STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_start(struct stk_pipeline *p, struct stk_error *err);
 
-/* Returns the next batch, in order; the caller owns a reference. Returns STK_END once after an epoch's last batch unless the reader's tail
- * is "wrap" (or when the source has ended); the call after that begins the next epoch. STK_TIMEOUT: nothing is lost, call again.
- * STK_CANCELLED: see stk_pipeline_cancel. Any other code: the batch failed under the policy (err names the sample), and the next call
- * returns the batch after it. A store that does not answer in time causes STK_IO, not STK_TIMEOUT. */
+/* Returns the next batch, in order; the caller owns a reference. After an epoch's last batch it once returns STK_END, unless the reader's tail is "wrap";
+ * the next call begins the next epoch. STK_END is also returned when the source has ended. STK_TIMEOUT: nothing is lost, call again. STK_CANCELLED: see
+ * stk_pipeline_cancel. Any other code: the batch failed under the policy (err names the sample), and the next call returns the following batch. A store that
+ * does not answer in time causes STK_IO, not STK_TIMEOUT. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_next(struct stk_pipeline *p, struct stk_batch **out, struct stk_error *err);
 /* Like stk_pipeline_next, with its own time limit in ms: negative for no limit, 0 to return at once. STK_TIMEOUT: no batch was ready.
  * Bindings wait in short slices so that they can handle signals in between. */
@@ -113,9 +120,8 @@ STK_API void stk_pipeline_cancel(struct stk_pipeline *p);
  * check for signals before they destroy the pipeline; after this call the pipeline may only be destroyed. STK_TIMEOUT: a call has not
  * returned; try again. Returns STK_OK at once when called from inside such a function. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_end_within(struct stk_pipeline *p, int64_t ms, struct stk_error *err);
-/* Destroys the pipeline on another thread and waits for that thread, at most `ms` milliseconds. STK_TIMEOUT: a source, a function of the
- * user or a read has not returned; the thread keeps waiting and frees the pipeline when it can. In either case the caller must not use the
- * pipeline any more. Takes NULL. */
+/* Destroys the pipeline on another thread and waits for that thread, at most `ms` milliseconds. STK_TIMEOUT: a source, a user's function or a read has not
+ * returned; the thread continues to wait, and frees the pipeline when it can. In either case the caller must not use the pipeline any more. Accepts NULL. */
 STK_API STK_MUST_USE enum stk_status stk_pipeline_destroy_within(struct stk_pipeline *p, int64_t ms, struct stk_error *err);
 
 /* ---- description ---- */
@@ -124,21 +130,22 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_destroy_within(struct stk_pipe
 struct stk_reader_meta {
 	/* Counts of samples and steps are -1 while they are not known: in the first epoch over tars in a store that have no index. */
 	int64_t samples; /* in the whole data set, even if `indices` selects only some of them */
-	/* Samples of all shards. epoch_size_padded: with each shard as long as the longest, as pad_last_batch makes it. */
+	/* Numbers of samples of all shards together. epoch_size_padded: the number if each shard is as long as the longest, as with pad_last_batch. */
 	int64_t epoch_size, epoch_size_padded;
 	int32_t shards, shard_id;
-	int64_t steps;                              /* batches that this rank gets in the current epoch */
+	int64_t steps;                              /* number of batches that this rank gets in the current epoch */
 	bool pad_last_batch, stick_to_shard, wraps; /* wraps: STK_END is never returned */
-	bool contiguous;                            /* the shards are DALI's: one part of the data set for each rank */
-	bool keeps;                                 /* tail="keep": the last batches of an epoch may be short, or hold one repeat */
+	bool contiguous;                            /* shards are made as in DALI: each rank has one contiguous part of the data set */
+	bool keeps;                                 /* tail="keep": the last batches of an epoch may be short, or contain one repeated
+	                                             * sample */
 	int64_t classes;                            /* 0: not known */
 	uint64_t fingerprint;                       /* of the data set */
 };
 STK_API STK_MUST_USE enum stk_status stk_pipeline_reader_meta(
 	struct stk_pipeline *p, const char *name, struct stk_reader_meta *out, struct stk_error *err);
-STK_API int32_t stk_pipeline_readers(const struct stk_pipeline *p); /* number of readers; number 0 leads */
+STK_API int32_t stk_pipeline_readers(const struct stk_pipeline *p); /* returns the number of readers; reader 0 leads */
 STK_API const char *stk_pipeline_reader_name(const struct stk_pipeline *p, int32_t i);
-/* Name of a class of a reader of folders; NULL: there is no such reader or class. Valid as long as the pipeline. */
+/* Returns the name of a class of a reader of folders, which is valid as long as the pipeline; NULL if there is no such reader or class. */
 STK_API const char *stk_pipeline_class_name(struct stk_pipeline *p, const char *reader, int64_t label);
 /* Returns the number of files and folders that a reader found and did not use as samples. *text lists them and is valid as long as the
  * pipeline. */
@@ -168,11 +175,11 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_restore(struct stk_pipeline *p
 STK_API int64_t stk_pipeline_bad_samples(struct stk_pipeline *p);
 STK_API bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct stk_error *out);
 
-/* Copies the counters since the start, by name: "reads_started", "decodes", "user_calls", "scratch_bytes", "slots", "held_bytes" (of
- * batches kept outside of the slots), "allocations", ... Fills at most n entries and returns the number of counters. Names are constant.
- * Times are in ns: "wait_ns" is the consumer's wait in stk_pipeline_next, "late_ns" the part of it that began while the cores still worked on the
- * batch, "busy_ns" the work of all workers together, "source_ns" the time in user sources. "core_decodes" are files that the cores decoded
- * because they had time (enum stk_decoding), in "core_decode_ns". The counters of a storage that has received requests follow (stk_storage_counters). */
+/* Copies the counters since the start, by name: "reads_started", "decodes", "user_calls", "scratch_bytes", "slots", "held_bytes" (of batches kept outside of
+ * the slots), "allocations" and others. Fills at most n entries and returns the number of counters. Names are constant. Times are in ns: "wait_ns" is the
+ * time that the consumer waited in stk_pipeline_next, "late_ns" the part of it that began while the cores still worked on the batch, "busy_ns" the work of
+ * all workers together, "source_ns" the time in user sources. "core_decodes" is the number of files that the cores decoded because they had time (enum
+ * stk_decoding), in "core_decode_ns". The counters of a storage that has received requests follow (stk_storage_counters). */
 STK_API size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, size_t n);
 
 /* Spans recorded so far, newest last, when tracing is on (config.trace, "" to record without a file). */
@@ -180,7 +187,7 @@ struct stk_span {
 	const char *
 		name; /* "read", "chain", "batch", "callback", "wait", "submit" (to the GPU), "gpu" (from there to its end); of what the GPU
 			     did: "upload", "passes", "arrays", "moves", and for files "copy", "count" .. "color", "pass" */
-	int32_t stage; /* its number in stk_pipeline_explain; -1: none */
+	int32_t stage; /* number of the stage in stk_pipeline_explain; -1: none */
 	int32_t thread;
 	int64_t batch;        /* its number since the start of the run */
 	int32_t first, count; /* the span's samples: `count` of them, from number `first` of the batch on */

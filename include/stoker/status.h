@@ -24,7 +24,7 @@ extern "C" {
 #define STK_MUST_USE
 #endif
 
-/* One list gives the enum, the names and the texts. Values are frozen: a new code goes to the end. */
+/* The enum, the names and the texts are made from this list. Values never change: a new code is added at the end. */
 #define STK_STATUS_LIST(X)                                                                                                                 \
 	X(OK, "success")                                                                                                                   \
 	X(END, "end of the epoch")                                                                                                         \

@@ -17,7 +17,7 @@ extern "C" {
 
 struct stk_storage;
 
-/* How a request names the bucket. STK_ADDRESSING_AUTO puts it into the host's name if no endpoint was given, else into the path. */
+/* How a request names the bucket. STK_ADDRESSING_AUTO puts it into the host's name if no endpoint was given, otherwise into the path. */
 enum stk_addressing { STK_ADDRESSING_AUTO, STK_ADDRESSING_PATH, STK_ADDRESSING_VIRTUAL };
 
 /* The bytes that a call of stk_fetch_fn must return. length -1: all bytes from `offset` to the end. */
@@ -27,15 +27,15 @@ struct stk_fetch_call {
 	struct stk_fetched *out; /* used by stk_fetch_room only */
 };
 
-/* Fetches bytes of an object. Called on any of the storage's threads, several calls at a time. The function calls stk_fetch_room once and
- * fills that memory. STK_NOT_FOUND: the object does not exist, which fails its sample. STK_IO: the library tries again. Any other code: it
- * does not try again. On failure the function fills err->message and nothing else of err. */
+/* Fetches bytes of an object. Called on any of the storage's threads, several calls at a time. The function calls stk_fetch_room once and fills that memory.
+ * STK_NOT_FOUND: the object does not exist, and its sample fails. STK_IO: the library tries again. Any other code: the library does not try again. On
+ * failure the function sets err->message and no other member of err. */
 typedef enum stk_status (*stk_fetch_fn)(void *user, const struct stk_fetch_call *fetch, struct stk_error *err);
 
-/* Returns memory for all bytes of the answer, or NULL if none is left. */
+/* Returns memory for all bytes of the answer, or NULL if memory runs out. */
 STK_API void *stk_fetch_room(const struct stk_fetch_call *fetch, size_t size);
 
-/* NULL and 0 stand for the default in the comment, or else for the setting in the environment. All strings are copied. */
+/* Settings. NULL and 0 stand for the default in the comment, or otherwise for the setting in the environment. All strings are copied. */
 struct stk_storage_config {
 	size_t size;          /* sizeof(struct stk_storage_config) */
 	const char *endpoint; /* "https://HOST[:PORT]": a store that is not AWS's */
@@ -45,26 +45,28 @@ struct stk_storage_config {
 	bool anonymous;                                      /* requests are not signed */
 	enum stk_addressing addressing;
 	const char *ca_bundle; /* file of the certificates that are trusted */
-	const char *proxy;     /* "http://HOST:PORT"; "" : none, whatever the environment says */
-	int32_t threads;       /* that transfer http:// and s3:// objects, at most 16; default 2 */
-	int32_t requests; /* most requests under way at a time; default 2048, or fewer, since connections use at most half of the process's open files */
-	int32_t retries; /* of a request that fails in the store or the network; default 10, but fewer until a server has answered once; -1: none */
-	int64_t connect_ms;    /* time limit of connecting; default 5 000. This limit and the next two are at most 1e9 */
+	const char *proxy;     /* "http://HOST:PORT"; "": no proxy, whatever the environment says */
+	int32_t threads;       /* number of threads that transfer http:// and s3:// objects, at most 16; default 2 */
+	int32_t requests;      /* maximum number of requests under way; default 2048, or fewer, since connections use at most half of the
+	                   * files that the process may open */
+	int32_t retries;    /* number of retries of a request that fails in the store or the network; default 10, but fewer until a server
+	                  * has answered once; -1: no retries */
+	int64_t connect_ms; /* time limit of connecting; default 5 000. This limit and the next two are at most 1e9 */
 	int64_t first_byte_ms; /* time limit from the beginning of a request to the first byte of its answer; default 20 000 */
-	int64_t stall_ms;      /* a request fails if its body brings less than 4 KiB in this time; default 10 000 */
-	bool no_hedging;       /* sends no second request when an answer takes longer than nearly all others */
-	/* A folder that keeps objects on this host for all its processes; it is created if it does not exist. "memory": a folder in
-	 * /dev/shm that only this user can read. NULL: no cache. Many processes may read and write it at a time; it is filled up to
-	 * cache_limit bytes (0: four fifths of the free space). Once it is open, its failures are never errors. */
+	int64_t stall_ms;      /* a request fails if less than 4 KiB of its body arrive in this time; default 10 000 */
+	bool no_hedging;       /* does not send a second request if an answer takes longer than nearly all others */
+	/* A folder in which objects are cached on this host, for all its processes; it is created if it does not exist. "memory": a folder in /dev/shm that
+	 * only this user can read. NULL: no cache. Many processes may use it at the same time. It is filled up to cache_limit bytes (0: four fifths of the
+	 * free space). After it has been opened, its failures are never errors. */
 	const char *cache;
 	int64_t cache_limit;
 	/* The user's function that reads all URIs of the schemes in fetch_schemes ("gs az"; NULL: all schemes that the library does not
 	 * read itself). */
 	stk_fetch_fn fetch;
 	void *fetch_user;
-	void (*fetch_done)(void *user); /* called once, after the last call of fetch, also where stk_storage_create fails; nullable */
+	void (*fetch_done)(void *user); /* called once, after the last call of fetch, even if stk_storage_create fails; may be NULL */
 	const char *fetch_schemes;
-	int32_t fetch_threads; /* most calls of fetch at a time, up to 4096; default 32 */
+	int32_t fetch_threads; /* maximum number of simultaneous calls of fetch, up to 4096; default 32 */
 	/* Whether fetch also answers listings. For SCHEME://ROOT/... it is then asked for the whole of
 	 * "SCHEMElist://ROOT?delimiter=%2F&encoding-type=url&list-type=2&prefix=..." and answers in XML, as an S3 store answers
 	 * ListObjectsV2. Folders, globs and sizes of such URIs need it. */
@@ -87,18 +89,18 @@ struct stk_counter {
  * counters. Any thread. */
 STK_API size_t stk_storage_counters(struct stk_storage *s, struct stk_counter *out, size_t n);
 
-/* Findings about a store. */
+/* The findings of stk_storage_probe about a store. */
 struct stk_storage_report {
 	size_t size;                    /* sizeof(struct stk_storage_report), set by the caller */
-	char endpoint[256], region[64]; /* that the requests use; "" if there is none */
-	char keys[64];                  /* where the keys come from, e.g. "the environment"; "" if none are needed */
-	double first_ms, answer_ms;     /* time of the first request, with connecting, and median of five others; 0: no answer */
+	char endpoint[256], region[64]; /* those that the requests use; "" if they use no endpoint or region */
+	char keys[64];                  /* where the keys come from, for example "the environment"; "" if no keys are needed */
+	double first_ms, answer_ms;     /* time of the first request, including connecting, and median time of five others; 0: no
+	                                 * answer */
 	int64_t clock_s;                /* the store's clock minus this machine's clock; INT64_MIN: unknown */
 	bool listed;                    /* the bucket may be listed */
-	bool found;                     /* the object, or an object whose name begins with that prefix, exists */
+	bool found;                     /* whether the object exists, or an object whose name begins with that prefix */
 };
-/* Sends a few small requests and waits for the answers. Fails like the requests of a pipeline; the report is filled as far as possible even
- * then. */
+/* Sends a few small requests and waits for the answers. Fails in the same cases as the requests of a pipeline; the report is then filled as far as possible. */
 STK_API STK_MUST_USE enum stk_status stk_storage_probe(
 	struct stk_storage *s, const char *uri, struct stk_storage_report *out, struct stk_error *err);
 
@@ -108,7 +110,7 @@ struct stk_storage_object {
 	int64_t bytes;     /* size of the whole object; -1: neither the answer nor a listing gives it */
 	char version[128]; /* a text that differs between versions of the object, such as its ETag; "" if the store sends none */
 };
-/* Bytes that the memory for stk_storage_read needs after the requested ones; their contents are undefined afterwards. */
+/* Number of bytes that the memory for stk_storage_read must have after the requested ones; their contents are undefined afterwards. */
 enum { STK_STORAGE_SLACK = 64 };
 /* Reads `length` bytes at `offset` of a remote object into `data`, which has room for STK_STORAGE_SLACK more, and waits for them. Large ranges are read in
  * several pieces at a time. object: filled on success; nullable. STK_CORRUPT: the object ends before that range. STK_UNSUPPORTED: a local path. The
@@ -136,7 +138,7 @@ STK_API STK_MUST_USE enum stk_status stk_storage_find_entries(struct stk_storage
 STK_API uint64_t stk_storage_tag(const char *version);
 
 STK_API struct stk_storage *stk_storage_ref(struct stk_storage *s);
-/* Gives up the caller's reference and clears *s; pipelines hold their own. Threads end with the last one. Takes NULL. */
+/* Gives up the caller's reference and sets *s to NULL; pipelines have their own references. The threads end when the last reference is gone. Accepts NULL. */
 STK_API void stk_storage_unref(struct stk_storage **s);
 
 #ifdef __cplusplus

@@ -13,8 +13,8 @@
 extern "C" {
 #endif
 
-/* One line for each element type: name, number, bytes of an element, and the name that users write. The numbers are DALI's, so that serialised graphs
- * agree; only BFLOAT16's is not. */
+/* One line for each element type: name, number, bytes of an element, and the name that users write. The numbers are DALI's, so that serialised graphs agree;
+ * only BFLOAT16 has another number. */
 #define STK_DTYPE_LIST(X)                                                                                                                  \
 	X(UINT8, 0, 1, "uint8")                                                                                                            \
 	X(UINT16, 1, 2, "uint16")                                                                                                          \
@@ -45,7 +45,7 @@ enum stk_dtype {
 #undef STK_DTYPE_ENUM
 };
 
-/* Color formats of images, with DALI's values. YCbCr is studio range (ITU-R BT.601: Y 16..235). ANY keeps what the file has. */
+/* Colour formats of images, with DALI's values. YCbCr is in studio range (ITU-R BT.601: Y 16..235). ANY_DATA keeps the file's format. */
 enum stk_image_type { STK_RGB, STK_BGR, STK_GRAY, STK_YCBCR, STK_ANY_DATA };
 
 /* Interpolation, with DALI's values. */

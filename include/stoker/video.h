@@ -14,30 +14,30 @@
 extern "C" {
 #endif
 
-/* An open video. One call at a time. */
+/* An open video. Only one call at a time may use it. */
 struct stk_video;
 
-/* Zero-initialise. One of path, data and read is given. */
+/* A request to open a video. Zero-initialise it. Set one of path, data and read. */
 struct stk_video_request {
 	size_t size;                 /* sizeof(struct stk_video_request) */
 	const char *path;            /* a file, or a URI of an object */
 	struct stk_storage *storage; /* for URIs; NULL: the settings of the environment */
 	const void *data;            /* the file's bytes, which must stay valid until the video is closed */
-	int64_t bytes;               /* of the file, if data or read is given */
+	int64_t bytes;               /* size of the file, if data or read is set */
 	/* Reads exactly n bytes at `offset`. Called on the calling thread, during calls of this header's functions. On failure it fills err->message. */
 	enum stk_status (*read)(void *user, int64_t offset, void *to, size_t n, struct stk_error *err);
 	void *read_user;
 	int32_t stream; /* number of the stream, or -1 for the first video stream */
-	bool lenient;   /* frames that are damaged are given as far as they can be decoded */
-	/* Called some twenty times a second, on the same thread, while a call reads or decodes; true ends the call with STK_CANCELLED.
-	 * Nullable. */
+	bool lenient;   /* frames that are damaged are decoded as far as possible */
+	/* Called about twenty times per second, on the same thread, while a call reads or decodes. If it returns true, the call ends with STK_CANCELLED. May
+	 * be NULL. */
 	bool (*interrupted)(void *user);
 	void *interrupted_user;
 };
 
-/* Opens a video and lists its frames; decodes none. STK_NOT_FOUND, STK_IO: the file cannot be read. STK_CORRUPT: it is damaged. STK_UNSUPPORTED: it is not
- * a video that Stoker reads, this build has no video, or FFmpeg's libraries are not installed. STK_LIMIT: it asks for more than limits allow. STK_INVALID: the
- * request is invalid. STK_CANCELLED. STK_NO_MEMORY. */
+/* Opens a video and lists its frames without decoding any. STK_NOT_FOUND, STK_IO: the file cannot be read. STK_CORRUPT: it is damaged. STK_UNSUPPORTED: it
+ * is not a video that Stoker reads, this build has no support for videos, or FFmpeg's libraries are not installed. STK_LIMIT: the video exceeds a limit.
+ * STK_INVALID: the request is invalid. STK_CANCELLED. STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_video_open(const struct stk_video_request *request, struct stk_video **out, struct stk_error *err);
 /* Takes NULL. */
 STK_API void stk_video_close(struct stk_video *v);
@@ -46,12 +46,12 @@ STK_API void stk_video_close(struct stk_video *v);
 struct stk_video_info {
 	size_t size; /* sizeof(struct stk_video_info), set by the caller */
 	int32_t stream;
-	int32_t width, height; /* as the file says, after rotation; a frame may have another size */
+	int32_t width, height; /* according to the file, after rotation; a frame may have another size */
 	int32_t rotation;      /* degrees by which the file asks to turn frames clockwise: 0, 90, 180 or 270 */
 	int64_t frames, keys;  /* frames, and packets at which decoding can begin */
-	int64_t bytes;         /* sum over the stream's packets */
+	int64_t bytes;         /* total size of the stream's packets */
 	double begin, end;     /* time of the first frame, and time at which the last one ends */
-	double bit_rate;       /* bits a second of the stream's packets */
+	double bit_rate;       /* bits per second of the stream's packets */
 	const char *codec, *container;
 };
 STK_API STK_MUST_USE enum stk_status stk_video_describe(const struct stk_video *v, struct stk_video_info *out, struct stk_error *err);
@@ -67,8 +67,8 @@ STK_API STK_MUST_USE enum stk_status stk_video_frame(
 /* Returns the frame that is shown at a time: the last that begins at or before it; -1 before the first. The last frame is returned also after its end. */
 STK_API int64_t stk_video_shown(const struct stk_video *v, double seconds);
 
-/* Finds the byte range of the file that holds the packets from which the frames first .. last are decoded. *length is 0 if the open video holds all of them.
- * STK_INVALID: there are no such frames. STK_NO_MEMORY. */
+/* Finds the byte range of the file with the packets from which the frames first .. last are decoded. *length is 0 if all of them are in memory. STK_INVALID:
+ * there are no such frames. STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_video_range(
 	const struct stk_video *v, int64_t first, int64_t last, int64_t *offset, int64_t *length, struct stk_error *err);
 
