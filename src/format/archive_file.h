@@ -34,8 +34,8 @@ struct stk_archive_file {
 /* Returns whether an archive is an object of a store, and not a local file. */
 bool stk__is_object(const char *path);
 
-/* Opens an archive. Keeps the address of path. io: for an object; NULL for local files. access: can end the wait for an object; nullable. least: number of
- * bytes that any archive of the kind has. */
+/* Opens an archive. The archive keeps the pointer `path`. For an object, `io` reads it, and `access`, if not NULL, lets the user interrupt the wait. `io` is
+ * NULL for a local file. `least` is the number of bytes that any archive of this kind has at least. */
 struct stk_access;
 STK_MUST_USE enum stk_status stk__archive_open(struct stk_archive_file *f, const char *path, struct stk_io *io,
 	const struct stk_access *access, struct stk_archive_pace pace, size_t least, struct stk_error *err);

@@ -30,7 +30,8 @@ struct painter {
 
 /* ---- the border of a polygon ---- */
 
-/* Pixels ("turns") at which outside changes to inside or back: a list, or one bit for each pixel from `first` on. If both are NULL, the turns are only counted. */
+/* The "turns" of an outline: the pixels at which outside changes to inside or back, counted down the columns. They are stored in the list `at`, or in
+ * `bits`, one bit for each pixel from `first` on. If both are NULL, the turns are only counted. */
 struct turns {
 	int64_t *at;
 	uint64_t *bits;
@@ -50,7 +51,8 @@ static void put_turn(struct turns *t, int32_t column, int v)
 		t->at[t->count++] = at;
 }
 
-/* An edge in samples, from its lower end: one sample for each step along the longer side. The slope is that of the shorter side. */
+/* An edge of a polygon as a row of samples, with one sample for each step along the edge's longer direction. It begins with the sample (xs, ys), the end
+ * that is lower in that direction. `flat` means that x is the longer direction. `slope` is the change of the other coordinate from one sample to the next. */
 struct edge {
 	bool flat;
 	int xs, ys, steps;
@@ -67,7 +69,7 @@ static struct edge edge_of(int x0, int y0, int x1, int y1)
 	return e;
 }
 
-/* Returns the coordinate of sample k along the edge's shorter side. */
+/* Returns the coordinate of sample k in the edge's shorter direction. */
 static int sample_of(const struct edge *e, int k)
 {
 	return (int)((e->flat ? e->ys : e->xs) + e->slope * k + .5);
@@ -86,7 +88,7 @@ static int step_over(const struct edge *e, int u)
 	return k;
 }
 
-/* Finds the columns of pixels, x0 to before x1, whose middle is crossed by an edge between these samples. */
+/* Finds the columns of pixels, *x0 to *x1 - 1, whose middle is crossed by an edge that extends from sample column `from` to sample column `to`. */
 static void columns_of(int from, int to, int32_t width, int32_t *x0, int32_t *x1)
 {
 	int low = from < to ? from : to, high = from < to ? to : from; /* the steps are low to low + 1, ..., high - 1 to high */

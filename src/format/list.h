@@ -6,7 +6,7 @@
 
 #include "format/format.h"
 
-/* A folder. Its files are first .. (next folder's first) - 1. */
+/* A folder of the list. Its files are those from index `first` up to the `first` of the next folder. */
 struct stk_list_folder {
 	int64_t first;
 	uint64_t name; /* offset into names: the class folder's name */
@@ -29,12 +29,12 @@ struct stk_file_list {
 };
 
 STK_MUST_USE enum stk_status stk__list_add_file(struct stk_file_list *l, const char *name, size_t n, struct stk_error *err);
-/* A listing's data about a file. tag: a hash of its ETag; 0: not known. */
+/* Facts about a file from a listing. `tag` is a hash of the file's ETag, or 0 if the ETag is not known. */
 struct stk_list_object {
 	int64_t size;
 	uint64_t tag;
 };
-/* Appends a file to a list that is sized. */
+/* Appends a file with its size and ETag. Call it only for a list whose `sized` is set. */
 STK_MUST_USE enum stk_status stk__list_add_sized(
 	struct stk_file_list *l, const char *name, size_t n, struct stk_list_object object, struct stk_error *err);
 struct stk_list_object stk__list_object(const struct stk_file_list *l, int64_t i);
@@ -50,11 +50,12 @@ void stk__list_make_fingerprints(struct stk_file_list *l);
 STK_MUST_USE enum stk_status stk__list_read_tree(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err);
 /* Fills a list, whose root is s3://BUCKET/PREFIX, from that bucket. */
 STK_MUST_USE enum stk_status stk__list_read_bucket(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err);
-/* Parses a list in text form. text: `size` bytes, not modified; path: its name in errors. */
+/* Parses a list in text form: `size` bytes at `text`, which are not modified. `path` is the list's name in error messages. */
 STK_MUST_USE enum stk_status stk__list_parse(
 	struct stk_file_list *l, const char *text, size_t size, const char *path, struct stk_error *err);
 
-/* Parses an index (stoker/index.h) of n bytes; path: its name in errors. The root is the index's, unless options give another root. */
+/* Parses an index (stoker/index.h) of n bytes. `path` is its name in error messages. The list gets the root that the index names, unless the options give
+ * another. */
 STK_MUST_USE enum stk_status stk__index_parse(struct stk_file_list *l, const struct stk_file_list_options *o, const uint8_t *data, size_t n,
 	const char *path, struct stk_error *err);
 bool stk__is_index(const void *data, size_t n);
@@ -74,12 +75,14 @@ STK_MUST_USE enum stk_status stk__read_object(const struct stk_access *access, s
 STK_MUST_USE enum stk_status stk__listed_size(
 	const struct stk_access *access, struct stk_io *io, const char *path, int64_t *size, struct stk_error *err);
 
-/* Reads a whole file, by path or URI; 64 bytes past the end are readable. Free with stk__free. STK_LIMIT above `limit`. */
+/* Reads a whole file, by path or URI. Free the bytes with stk__free; 64 bytes past their end are readable too. Returns STK_LIMIT if the file has more than
+ * `limit` bytes. */
 STK_MUST_USE enum stk_status stk__read_whole(const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err);
 /* Like stk__read_whole, but with a pipeline's storage, while that pipeline is made. access: nullable. */
 STK_MUST_USE enum stk_status stk__access_read(
 	const struct stk_access *access, const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err);
-/* Writes a file completely or not at all: under another name first, which is then renamed. what: "index", in messages. */
+/* Writes a file completely or not at all: it writes a file of another name first and then renames that. `what` says in messages what is written, like
+ * "index". */
 STK_MUST_USE enum stk_status stk__write_whole(const char *path, const void *data, size_t n, const char *what, struct stk_error *err);
 /* Hashes n bytes to 64 bits, chained with h: mixes 8 bytes at a time (SplitMix64's finaliser). */
 uint64_t stk__hash_bytes(uint64_t h, const void *data, size_t n);

@@ -14,7 +14,7 @@
 
 struct stk_piece;
 
-/* The window's data about one tar. */
+/* The state of one tar in the window. */
 struct stk_stretch {
 	const char *uri;
 	struct stk_object object; /* the object's size and version when the tar was opened */

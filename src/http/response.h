@@ -52,8 +52,9 @@ struct stk_response_reader {
 
 /* Call before each response. */
 void stk__response_begin(struct stk_response_reader *p);
-/* Reads framing in HEAD or FRAME, up to the first byte of content, the end or an error. Returns the number of bytes read; all of them if it
- * stays in HEAD or FRAME. */
+/* Reads the header of a response, or the lines around a chunk, which is possible in the states HEAD and FRAME. Stops before the first byte of content, at
+ * the response's end, or at an error. Returns the number of bytes read. If all n bytes were read and the state is still HEAD or FRAME, call it again with
+ * the bytes that follow. */
 size_t stk__response_read(struct stk_response_reader *p, const char *bytes, size_t n);
 /* Call after reading n bytes of content in state CONTENT; n is at most `left`. */
 void stk__response_took(struct stk_response_reader *p, size_t n);
