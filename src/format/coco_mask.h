@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Paints masks of pixels from COCO's polygons and run lengths. The pixels are those of pycocotools for vertices that were rounded to float32, as DALI rounds
- * them too. For the decimals in the file itself pycocotools sets a few other pixels on the outlines. */
+ * Paints masks of pixels from COCO's polygons and run lengths. Vertices of polygons are rounded to float32, as in DALI. The masks are equal to those that
+ * pycocotools makes from the rounded vertices. From the decimals in the file, pycocotools may set a few other pixels on the outlines. */
 #ifndef STK_FORMAT_COCO_MASK_H
 #define STK_FORMAT_COCO_MASK_H
 

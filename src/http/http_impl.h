@@ -192,9 +192,10 @@ bool stk__transfer_go_on(struct stk_transfer *t);
 /* Abandons the transfer and its connection. */
 void stk__transfer_stop(struct stk_transfer *t);
 
-/* http_rest.c reads the rest of a body in few pieces, on the loop's thread. await: after a read, sets the socket's low-water mark. look:
- * removes that mark for a body that arrives slowly. is_worth_awaiting: whether pieces that have arrived may wait for more. pause: ns
- * between two looks at the arrived bytes; 0: none. */
+/* The next four functions (http_rest.c) make a loop read the rest of a body in few pieces. They are called on the loop's thread.
+ * stk__rest_pause returns the time in ns for which the loop waits between two reads so that more bytes arrive; 0: it does not wait.
+ * stk__rest_is_worth_awaiting returns whether bytes that have arrived may stay unread during such a pause. stk__rest_await is called after a read: it sets
+ * the number of bytes from which the socket counts as readable. stk__rest_look sets that number to 1 again if the body arrives slowly. */
 int64_t stk__rest_pause(const struct stk_http_loop *l);
 bool stk__rest_is_worth_awaiting(const struct stk_transfer *t);
 void stk__rest_await(struct stk_transfer *t);

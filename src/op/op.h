@@ -153,8 +153,8 @@ struct stk_call {
 	const char *uri;          /* with STK_OP_NAMES: the sample's URI, "" if it has none */
 	const struct stk_source_callbacks *user; /* for an STK_OP_FUNCTION; NULL while a graph is built */
 	struct stk_tools *tools;                 /* NULL while a graph is built */
-	/* With STK_OP_NVDEC, on a GPU: output 0 lies there, and the operator writes it itself, in infer (as a view) or in run_cpu. NULL: all outputs lie in
-  * host memory. */
+	/* The GPU on which an operator with STK_OP_NVDEC runs. Output 0 is then in the memory of that GPU, and the operator writes it itself, in infer (as a
+	 * view) or in run_cpu. NULL: all outputs are in host memory. */
 	const struct stk_gpu_call *gpu;
 };
 

@@ -35,17 +35,17 @@ struct stk_sound_blocks {
 	bool placed;         /* each block's header says at which frame it begins */
 };
 
-/* The contents of the header. */
+/* Facts about a sound file from its header. */
 struct stk_sound_info {
 	const char *format; /* "wav", "flac" */
 	const char *coding; /* "pcm", "float", "alaw", "mulaw", "flac" */
 	enum stk_pcm pcm;
-	int32_t rate; /* frames a second, at least 1 */
+	int32_t rate; /* frames per second, at least 1 */
 	int32_t channels, bits;
-	int64_t frames;  /* number of frames that the file holds */
-	int64_t missing; /* number of frames that the header promises and the file does not hold */
-	uint64_t begin;  /* offset of the first frame */
-	double origin;   /* seconds: time of the first frame on the file's clock, on which its video has times too; 0 of WAV and FLAC */
+	int64_t frames;       /* number of frames in the file */
+	int64_t missing;      /* number of frames that the header states but that are not in the file */
+	uint64_t begin;       /* offset of the first frame */
+	double origin;        /* time of the first frame in seconds, on the clock that the file's video uses too; 0 for WAV and FLAC */
 	uint32_t frame_bytes; /* bytes of one frame in the file; for FLAC, of one decoded frame */
 	struct stk_sound_blocks blocks;
 };
@@ -63,7 +63,7 @@ STK_MUST_USE enum stk_status stk__sound_peek(
 struct stk_sound_window {
 	int64_t first, count;            /* frames; the window is inside the file */
 	enum stk_dtype dtype;            /* STK_FLOAT, STK_INT16 or STK_INT32 */
-	bool mono;                       /* the mean of the channels */
+	bool mono;                       /* store the mean of the channels instead of the channels */
 	void *to;                        /* memory for `count` frames of all channels, interleaved, or of one channel with `mono` */
 	const struct stk_cancel *cancel; /* if it is set, decoding ends with STK_CANCELLED; nullable */
 	unsigned cpu;                    /* features of the processor that loops may use (base/cpu.h) */
@@ -78,7 +78,7 @@ STK_MUST_USE enum stk_status stk__sound_span(const struct stk_sound_bytes *bytes
 STK_MUST_USE enum stk_status stk__sound_read(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info,
 	const struct stk_sound_window *window, struct stk_error *err);
 
-/* Returns whether a file name's ending ("wav", in any case) belongs to a format that this build decodes. */
+/* Returns whether an ending of file names, like "wav", belongs to a format that this build decodes. Upper and lower case are equal. */
 bool stk__sound_ending(const char *ending);
 
 /* wav.c */

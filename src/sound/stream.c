@@ -103,7 +103,7 @@ static enum stk_status open_file(struct stk_sound_stream *s, struct stk_error *e
 	if (!s->context || s->f->avcodec_parameters_to_context(s->context, p) < 0)
 		return no_memory(err);
 	s->context->thread_count = 1;
-	s->context->log_level_offset = 1000; /* silence, also where the process has asked FFmpeg for messages */
+	s->context->log_level_offset = 1000; /* no messages, even if the process has asked FFmpeg for them */
 	s->context->pkt_timebase = s->stream->time_base;
 	if (!s->lenient && p->codec_id == AV_CODEC_ID_FLAC)
 		s->context->err_recognition = AV_EF_CRCCHECK | AV_EF_EXPLODE;

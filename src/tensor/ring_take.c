@@ -175,8 +175,8 @@ struct choice {
 	struct stk_block *old;
 };
 
-/* Returns the slot that was delivered first among those that are out, if its held parts may be kept. small: considers only slots for which pins_nothing
- * is true. */
+/* Returns the first-delivered one of the slots whose parts the consumer holds, if the memory limits allow the ring to let go of its held parts;
+ * otherwise NULL. If `small` is set, considers only slots for which pins_nothing returns true. Also sets c->ask, and c->lack unless `small` is set. */
 static struct stk_slot *oldest_out(struct stk_ring *r, bool small, bool looked, struct choice *c)
 {
 	struct stk_slot *oldest = NULL;

@@ -34,7 +34,7 @@ struct stk_trace_span {
 
 struct stk_trace; /* NULL: tracing is off, and every call below does nothing */
 
-/* rows: number of threads that record; spans: how many spans each row keeps before it drops the oldest. */
+/* Creates a trace. `rows` is the number of threads that record spans, and `spans` the number of spans that each row keeps; after that it drops the oldest. */
 struct stk_trace *stk__trace_create(int32_t rows, size_t spans);
 void stk__trace_destroy(struct stk_trace *t);
 
