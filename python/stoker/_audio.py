@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from stoker import _core, _needs, _numbers
+from stoker._signatures import suggests
 from stoker._storage import Storage
 from stoker._storage import of as storage_of
 from stoker._types import DALIDataType
@@ -80,6 +81,7 @@ def _decode(
     return made, rate
 
 
+@suggests
 def audioread(
     path: str | os.PathLike[str],
     *,
@@ -103,6 +105,7 @@ def audioread(
     return _decode("audioread", _path_of(path), None, start, duration, mono, dtype, strict, storage_of(path, storage))
 
 
+@suggests
 def audiodecode(
     data: Any,
     *,
@@ -144,6 +147,7 @@ class AudioMetadata:
     duration_seconds: float
 
 
+@suggests
 class AudioDecoder:
     """Decodes windows of a file's sound by time, as torchcodec.decoders.AudioDecoder does. A VideoDecoder of the same file gives the pictures of the same
     window.
@@ -235,6 +239,7 @@ class AudioDecoder:
         return AudioSamples(made, m.begin_stream_seconds + first / m.sample_rate, count / m.sample_rate, m.sample_rate)
 
 
+@suggests
 @dataclass(frozen=True)
 class Audio:
     """The kind of a Loader's field that is a sound, as in Loader(folder, 32, fields={"audio": Audio(rate=16000, duration=1.0), "label": None}).
@@ -286,6 +291,7 @@ class Audio:
         return None if self.duration is None or self.rate is None else round(self.duration * self.rate)
 
 
+@suggests
 @dataclass(frozen=True)
 class AddNoise:
     """A transform of a Loader's sounds: adds a stretch of noise to each sound, at a random signal-to-noise ratio, as torchaudio's AddNoise does.

@@ -41,9 +41,11 @@ def _divided(kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     second = {k: v for k, v in kwargs.items() if k in resize.by_name and k not in first}
     unknown = [k for k in kwargs if k not in first and k not in second]
     if unknown:
-        raise UnknownArgumentError(
-            f"readers.video_resize at {users_line()}: there is no argument '{unknown[0]}'; it takes those of readers.video and of resize"
-        )
+        import difflib
+
+        close = difflib.get_close_matches(unknown[0], [*reader.by_name, *resize.by_name], 1, 0.6)
+        hint = f"did you mean '{close[0]}'?" if close else "it takes those of readers.video and of resize"
+        raise UnknownArgumentError(f"readers.video_resize at {users_line()}: there is no argument '{unknown[0]}'; {hint}")
     return first, second
 
 

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
 from stoker import _docs, types
 from stoker._build import GraphBuilder, Value, current_builder
+from stoker._signatures import hint_for
 from stoker._sources import FedSource, make_source
 from stoker._values import ValueKind
 from stoker._where import notice, users_line
@@ -105,8 +107,9 @@ def external_source(
 
     use_copy_kernel, bytes_per_sample_hint: have no effect.
     """
-    if kwargs.keys() - _docs.COMMON.keys():
-        raise UnknownArgumentError(f"external_source at {users_line()}: there is no argument '{min(kwargs.keys() - _docs.COMMON.keys())}'")
+    if unknown := sorted(kwargs.keys() - _docs.COMMON.keys()):
+        hint = hint_for(unknown[0], [n for n in inspect.signature(external_source).parameters if n != "kwargs"])
+        raise UnknownArgumentError(f"external_source at {users_line()}: there is no argument '{unknown[0]}'; {hint}")
     builder = current_builder()
     if device not in (None, "cpu", "gpu"):
         raise InvalidArgumentError(f"external_source at {users_line()}: device is 'cpu' or 'gpu', not {device!r}")

@@ -13,6 +13,7 @@ from stoker import _core, _docs
 from stoker import _types as types
 from stoker._arrays import as_buffer
 from stoker._build import Value, building, current_builder
+from stoker._signatures import hint_for
 from stoker._sources import Kept
 from stoker._values import ValueKind
 from stoker._where import users_line
@@ -135,7 +136,8 @@ def add_function(
     """
     where = users_line()
     if unknown := sorted(kwargs.keys() - _docs.COMMON.keys() - {"synchronize_stream"}):
-        raise UnknownArgumentError(f"{what} at {where}: there is no argument '{unknown[0]}'")
+        hint = hint_for(unknown[0], ("function", "num_outputs", "batch_processing", "output_layouts", *_docs.COMMON))
+        raise UnknownArgumentError(f"{what} at {where}: there is no argument '{unknown[0]}'; {hint}")
     if not callable(function):
         raise InvalidArgumentError(f"{what} at {where}: function is a callable, not {type(function).__name__}")
     if not isinstance(num_outputs, int) or num_outputs < 0:

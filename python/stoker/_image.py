@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from stoker import _core, _needs
+from stoker._signatures import suggests
 from stoker._types import DALIDataType, DALIImageType, to_dtype
 from stoker.errors import ArgumentError, ShapeError
 
@@ -83,6 +84,7 @@ def _decode(who: str, path: Any, data: Any, out: Any, output_type: Any, dtype: A
         _decoders.free = decoder
 
 
+@suggests
 def imread(
     path: str | os.PathLike[str],
     out: Any = None,
@@ -108,6 +110,7 @@ def imread(
     return _decode("imread", os.fsencode(path), None, out, output_type, dtype, adjust_orientation, strict)
 
 
+@suggests
 def imdecode(
     data: Any,
     out: Any = None,

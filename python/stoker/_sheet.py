@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stoker import _drawing, _files, _numbers, _png
+from stoker._signatures import suggests
 from stoker.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Sheet:
         return f'<{self._text}; a notebook shows them, .save("sheet.png") writes them>'
 
 
+@suggests
 def view(
     batch: Any,
     images: int = MOST_IMAGES,

@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import abc
+import functools
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+_UNKNOWN = re.compile(r"got an unexpected keyword argument '(\w+)'")
 _WIDTH = 72  # help() indents a class by four columns, and a method by another four
 
 
@@ -80,3 +83,47 @@ class BriefHelp(abc.ABCMeta):
 
     def __dir__(cls) -> list[str]:
         return [name for name in super().__dir__() if name not in cls._unlisted]
+
+
+def suggests(thing: _Function) -> _Function:
+    """Decorates a function, or a class with a constructor of its own. If a call names an argument that does not exist, the error also names the nearest one."""
+    if not isinstance(thing, type):
+        return _suggesting(thing)  # type: ignore[return-value]
+    if "__init__" in vars(thing):
+        thing.__init__ = _suggesting(thing.__init__)  # type: ignore[misc]
+    return thing
+
+
+def _suggesting(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def suggesting(*arguments: Any, **named: Any) -> Any:
+        try:
+            return function(*arguments, **named)
+        except TypeError as e:
+            if e.__traceback__ is not None and e.__traceback__.tb_next is None:  # the call itself failed, and not the function's code
+                add_suggestion(e, inspect.signature(function).parameters)
+            raise
+
+    return suggesting
+
+
+def add_suggestion(error: TypeError, parameters: Mapping[str, inspect.Parameter]) -> None:
+    """Adds to the text of Python's error about an unknown named argument which argument may have been meant, or which ones exist."""
+    text = str(error)
+    unknown = _UNKNOWN.search(text)
+    if unknown is None:
+        return
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    names = [p.name for p in parameters.values() if p.kind in by_name and p.name not in ("self", "cls") and not p.name.startswith("_")]
+    error.args = (f"{text[: unknown.end()]}; {hint_for(unknown[1], names)}",)  # newer versions of Python suggest a name by themselves
+
+
+def hint_for(name: str, known: Iterable[str]) -> str:
+    """Returns a text that says which known argument may have been meant, or which ones exist."""
+    import difflib
+
+    names = list(known)
+    close = difflib.get_close_matches(name, names, 1, 0.6) or [
+        n for n in names if len(name) > 2 and (n.startswith(name) or name.startswith(n))
+    ]
+    return f"did you mean '{close[0]}'?" if close else f"it takes {', '.join(names) or 'no arguments by name'}"

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from stoker import _core, _files, _numbers
 from stoker._fetched import function_source
+from stoker._signatures import suggests
 from stoker.errors import InvalidArgumentError, safe_text
 
 _ADDRESSING = {None: 0, True: 1, False: 2}
@@ -31,6 +32,7 @@ class _Secret:
         raise TypeError("a Storage with keys of its own is not pickled: make it where it is used, or leave the keys to the environment")
 
 
+@suggests
 class Storage:
     """Describes how to read objects that are not on a local disk. Missing arguments are taken from the places in which AWS's tools look (doc/storage.md).
 

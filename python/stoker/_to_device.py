@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from stoker import _core, _numbers
+from stoker._signatures import suggests
 from stoker.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Started(Copied):
         return self._future.result().get()
 
 
+@suggests
 def to_device(tree: Any, device: Any) -> Any:
     """Returns a copy of a tree (nested lists, tuples and dicts) in which all tensors and arrays are on a device. Other values are not changed.
 

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
+from stoker._signatures import suggests
+
 
 def _finite(value: Any) -> bool:
     """Returns whether a value holds no NaN and no infinity, also inside lists, tuples and dicts."""
@@ -63,9 +65,9 @@ class Transform:
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
-        init = vars(cls).get("__init__")
-        if init is None:
+        if "__init__" not in vars(cls):
             return
+        init = vars(suggests(cls))["__init__"]
 
         @functools.wraps(init)
         def noting(self: Any, *args: Any, **kwargs: Any) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from stoker import _core, _needs
+from stoker._signatures import suggests
 from stoker._storage import Storage
 from stoker._storage import of as storage_of
 from stoker.errors import ArgumentError, NotFoundError, OutOfMemoryError, ShapeError, UnsupportedError
@@ -138,6 +139,7 @@ def _gpu(number: int) -> _core.VideoDevice:
     return _core.VideoDevice(number)
 
 
+@suggests
 class VideoDecoder:
     """Decodes frames of a video by number or by time, as torchcodec.decoders.VideoDecoder does.
 

@@ -20,6 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 from stoker._numbers import whole
+from stoker._signatures import suggests
 from stoker.errors import InvalidArgumentError, StokerError, UnsupportedError
 
 __all__ = ["METRICS", "Exporter", "Log", "Metric", "lightning", "opentelemetry", "prometheus", "read", "text"]
@@ -119,6 +120,7 @@ def _counters(loader: Any) -> dict[str, float]:
     return total
 
 
+@suggests
 def read(loaders: Any) -> dict[str, dict[str, float]]:
     """Returns the counters of each loader, by the loader's name and the counter's own name and unit (times in ns).
 
@@ -147,6 +149,7 @@ def _exposition(found: Mapping[str, Mapping[str, float]]) -> str:
     return "\n".join([*lines, ""])
 
 
+@suggests
 def text(loaders: Any) -> str:
     """Returns the metrics in Prometheus' text format, version 0.0.4. loaders: as for read()."""
     return _exposition(read(loaders))
@@ -155,6 +158,7 @@ def text(loaders: Any) -> str:
 _PATIENCE_S = 10  # a client that sends no request for so long loses its connection, and the thread that serves it ends
 
 
+@suggests
 class Exporter:
     """A server of metrics, until close() or the end of a `with` block. `url` is what Prometheus scrapes, `port` its port."""
 
@@ -208,6 +212,7 @@ class Exporter:
         return f"Exporter({self.url!r})"
 
 
+@suggests
 def prometheus(loaders: Any, port: int = 9400, host: str = "127.0.0.1") -> Exporter:
     """Serves the metrics for Prometheus on a thread of their own, and returns the Exporter.
 
@@ -217,6 +222,7 @@ def prometheus(loaders: Any, port: int = 9400, host: str = "127.0.0.1") -> Expor
     return Exporter(loaders, port, host)
 
 
+@suggests
 def opentelemetry(loaders: Any, meter: Any = None) -> None:
     """Registers the metrics as observable instruments of an OpenTelemetry meter, under Prometheus' names with dots, such as stoker.read_bytes.
 
@@ -294,6 +300,7 @@ def _sink(to: Any) -> Callable[[dict[str, float], int], None]:
     )
 
 
+@suggests
 class Log:
     """Writes how a training is fed to TensorBoard or Weights & Biases, as curves next to the loss.
 
@@ -365,6 +372,7 @@ def _loader_in(given: Any) -> Any:
     return inner
 
 
+@suggests
 def lightning(loaders: Any = None, every: int = 50) -> Any:
     """Returns a callback for Lightning's Trainer that writes a Log to the Trainer's loggers, such as TensorBoardLogger and WandbLogger.
 

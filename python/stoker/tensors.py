@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from stoker import _core, _sheet
 from stoker._arrays import as_buffer
 from stoker._elsewhere import no_attribute, no_member
+from stoker._signatures import hint_for
 from stoker._types import DALIDataType, to_numpy_type
 from stoker.errors import ArgumentError, InvalidArgumentError, UnsupportedError
 
@@ -301,7 +302,8 @@ class TensorListCPU(_TensorList[TensorCPU]):
             for name in ("object", "b", "tl", "list_of_tensors"):  # DALI's names of the first argument
                 batch = named.pop(name, batch)
             if named:
-                raise ArgumentError(f"TensorListCPU: there is no argument '{next(iter(named))}'")
+                hint = hint_for(next(iter(named)), ("batch", "output", "layout", "contiguous", "is_pinned"))
+                raise ArgumentError(f"TensorListCPU: there is no argument '{next(iter(named))}'; {hint}")
             axes = layout if layout is not None else output if isinstance(output, str) else None
             batch, output, about = _batch_over(batch, axes, contiguous), 0, None
         super().__init__(batch, output, about)

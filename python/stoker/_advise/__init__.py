@@ -37,10 +37,12 @@ from typing import Any
 from stoker._advise.plan import Plan
 from stoker._advise.report import Report
 from stoker._advise.watch import Watched
+from stoker._signatures import suggests
 
 __all__ = ["Report", "Watched", "advise"]
 
 
+@suggests
 def advise(
     loader: Any,
     *,

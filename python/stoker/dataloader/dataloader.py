@@ -13,6 +13,7 @@ from torch.utils.data import IterableDataset
 from torch.utils.data._utils.worker import _ResumeIteration
 from torch.utils.data.dataloader import _DatasetKind, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 
+from stoker._signatures import add_suggestion
 from stoker.dataloader import _accelerate, _progress, _worker_states
 from stoker.dataloader._iterator import CompiledIterator
 from stoker.dataloader._plan import Plan, plan
@@ -81,7 +82,12 @@ class DataLoader(TorchDataLoader[_T]):
 
     def __init__(self, *arguments: Any, snapshot_every_n_steps: int | None = 1, **named: Any) -> None:
         self.snapshot_every_n_steps = _every(snapshot_every_n_steps)
-        super().__init__(*arguments, **named)
+        try:
+            super().__init__(*arguments, **named)
+        except TypeError as e:
+            own = inspect.signature(DataLoader.__init__).parameters
+            add_suggestion(e, {**inspect.signature(torch.utils.data.DataLoader.__init__).parameters, **own})
+            raise
 
     @property
     def _is_accelerate_prepared(self) -> bool:

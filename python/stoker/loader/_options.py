@@ -90,6 +90,23 @@ def source_of(source: Any, more: Arguments) -> Any:
     return named if source is None else source
 
 
+def _unknown(name: str, names: Sequence[str]) -> TypeError:
+    import difflib
+
+    close = difflib.get_close_matches(name, names, 1, 0.6)
+    return TypeError(f"Loader: there is no argument '{name}'" + (f"; did you mean '{close[0]}'?" if close else ""))
+
+
+def refuse_unknown(arguments: Mapping[str, Any], *functions: Callable[..., Any]) -> None:
+    """Raises an error for an argument of one of Loader's class methods that does not exist, before files are opened. functions: the method and the
+    constructor."""
+    own = [name for function in functions for name in inspect.signature(function).parameters]
+    known = {*own, "dataset", "multiprocessing_context", *table(PassedOn), *_IGNORED, *_REFUSED}
+    for name in arguments:
+        if name not in known:
+            raise _unknown(name, own)
+
+
 def take_more(more: Arguments, names: list[str]) -> dict[str, Any]:
     """Returns the settings of the pipeline among `more`. Prints a notice for arguments of torch's DataLoader that have no effect, and raises an error for
     others. `dataset` and multiprocessing_context are read elsewhere. names: the names of all arguments of a Loader, for advice."""
@@ -105,10 +122,7 @@ def take_more(more: Arguments, names: list[str]) -> dict[str, Any]:
         elif name in _REFUSED:
             raise InvalidArgumentError(f"Loader: there is no {name}: {_REFUSED[name]}")
         else:
-            import difflib
-
-            close = difflib.get_close_matches(name, names, 1, 0.6)
-            raise TypeError(f"Loader: there is no argument '{name}'" + (f"; did you mean '{close[0]}'?" if close else ""))
+            raise _unknown(name, names)
     if settings.get("timeout") == 0:  # in torch's DataLoader, 0 means no limit
         del settings["timeout"]
     return settings

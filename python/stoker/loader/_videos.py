@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stoker import _numbers, fn
+from stoker._signatures import suggests
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
 from stoker.loader._lower import Image
@@ -24,6 +25,7 @@ VIDEO_ENDINGS = ("mp4", "mov", "m4v", "mkv", "webm", "avi", "ts", "m2ts", "mpg",
 POSITIONS = ("random", "center", "first")
 
 
+@suggests
 @dataclass(frozen=True)
 class Video:
     """The kind of a Loader's field that is a clip of a video: `frames` frames, each `stride` frames after the previous one. A batch has the shape

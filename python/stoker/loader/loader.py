@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from stoker import _html, _needs, _numbers, _ranks
 from stoker._settings import PassedOn, takes
 from stoker._sheet import Sheet, view
-from stoker._signatures import BriefHelp, brief
+from stoker._signatures import BriefHelp, brief, suggests
 from stoker._where import notice, tell
 from stoker.errors import CancelledError, InvalidArgumentError, StateError, safe_text
 from stoker.loader import _collate, _fields, _layout, _options, _own_sizes, _pad
@@ -57,6 +57,7 @@ _STATE = 1
 
 
 @takes(PassedOn, rest="dataloader_arguments", brief=("source", "batch_size", "transforms", "shuffle", "device"))
+@suggests
 class Loader(metaclass=BriefHelp):
     """Reads, decodes, augments and batches samples. A loop gets torch tensors.
 
@@ -346,6 +347,7 @@ class Loader(metaclass=BriefHelp):
             )
 
     @classmethod
+    @suggests
     @brief("table", "batch_size", "path")
     def from_csv(
         cls,
@@ -358,6 +360,7 @@ class Loader(metaclass=BriefHelp):
         **arguments: Unpack[_options.LoaderArguments],
     ) -> Loader:
         """Makes a Loader from a DataFrame or a CSV file that lists images."""
+        _options.refuse_unknown(arguments, cls.from_csv, cls.__init__)
         from stoker.loader._csv import from_table, rows_of  # it imports the module csv
 
         kinds = kinds_of(arguments.get("fields"))
@@ -366,6 +369,7 @@ class Loader(metaclass=BriefHelp):
         return cls(from_table(table, path, targets, root), batch_size, **arguments)
 
     @classmethod
+    @suggests
     @brief("tars", "batch_size")
     def from_tars(
         cls,
@@ -378,6 +382,7 @@ class Loader(metaclass=BriefHelp):
         **arguments: Unpack[_options.LoaderArguments],
     ) -> Loader:
         """Makes a Loader from tars. components: {"image": "jpg", "text": "txt"}."""
+        _options.refuse_unknown(arguments, cls.from_tars, cls.__init__)
         paths = [os.fsdecode(t) for t in ([tars] if isinstance(tars, (str, os.PathLike)) else tars)]
         indexes = [index_paths] if isinstance(index_paths, str) else index_paths
         endings: dict[str, Any] = {"endings": VIDEO_ENDINGS} if wants_clips(arguments) else {}
@@ -389,6 +394,7 @@ class Loader(metaclass=BriefHelp):
         return cls(made, batch_size, **arguments)
 
     @classmethod
+    @suggests
     @brief("table", "batch_size")
     def from_parquet(
         cls,
@@ -401,6 +407,7 @@ class Loader(metaclass=BriefHelp):
         **arguments: Unpack[_options.LoaderArguments],
     ) -> Loader:
         """Makes a Loader from Parquet files (doc/tables.md)."""
+        _options.refuse_unknown(arguments, cls.from_parquet, cls.__init__)
         fields, sound = arguments.get("fields"), None
         if has_sound(fields):
             from stoker.loader import _sounds
@@ -419,6 +426,7 @@ class Loader(metaclass=BriefHelp):
         return cls(made, batch_size, **arguments)
 
     @staticmethod
+    @suggests
     @brief("root", "batch_size")
     def from_lerobot(
         root: str | os.PathLike[str],
@@ -447,6 +455,7 @@ class Loader(metaclass=BriefHelp):
         return RobotLoader(dataset, batch_size, global_batch_size, shuffle, seed, shard, last_batch, drop_last, device, num_threads)
 
     @staticmethod
+    @suggests
     @brief("sources", "epoch", "steps")
     def mix(
         sources: Sequence[tuple[Any, Any]] | Mapping[str, tuple[Any, Any]], *, epoch: int | str | None = None, steps: int | None = None
@@ -595,9 +604,7 @@ class Loader(metaclass=BriefHelp):
             return {"stoker_loader": _STATE, **self._run.state(), **({"listed": True} if self._listed else {})}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from a state, also with another number of ranks. Refuses a state
-        of other data (files, their number, names, labels or order), and keeps
-        the position then. The data may have been moved to another folder."""
+        """Continues from a state of these data, with any number of ranks."""
         if not isinstance(state, dict) or not is_whole(state.get("stoker_loader")) or state["stoker_loader"] != _STATE:
             raise StateError("this is no state of a Loader, or one of another version")
         with self._one_thread:

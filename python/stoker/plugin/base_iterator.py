@@ -15,6 +15,7 @@ from stoker import _core
 from stoker._elsewhere import no_attribute
 from stoker._ranks import Shard, check_agreement, resolve
 from stoker._session import Session
+from stoker._signatures import suggests
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.pipeline import Pipeline
 from stoker.plugin._shards import Shards
@@ -54,6 +55,7 @@ class Taken(NamedTuple):
     valid: int
 
 
+@suggests
 class EpochIterator:
     """Takes batches from pipelines until an epoch ends.
 
@@ -65,6 +67,10 @@ class EpochIterator:
     and valid_samples is [0]: the mean of a loss over no samples would be NaN, and without a step the other ranks would wait for ever. An iterator over several
     pipelines returns an empty batch then, as DALI's does.
     """
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        suggests(cls)
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker import _core, _files, fn, types
+from stoker._signatures import suggests
 from stoker.structured._nuscenes_infos import MISSING, Infos
 from stoker.structured._nuscenes_videos import Videos
 from stoker.structured.inputs.data_provider import DataProvider
@@ -79,6 +80,7 @@ _MOST_DRAWN = 1 << 16
 Leaf = tuple[tuple[str | int, ...], str, int, Any]  # path in the tree, field, camera (-1: none), type
 
 
+@suggests
 class NuScenes(DataProvider):
     """Reads samples of NuScenes: encoded images of the cameras, matrices, poses and boxes.
 
