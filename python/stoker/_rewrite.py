@@ -154,7 +154,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def __init__(self) -> None:
         self.live: list[Liveness] = []
-        self.everywhere: list[frozenset[str]] = []  # nonlocal variables of the function
+        self.everywhere: list[frozenset[str]] = []  # for each function around the statement, the names that it declares as nonlocal
         self.globals: list[frozenset[str]] = []
         self.count = 0
 

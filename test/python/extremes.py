@@ -268,7 +268,7 @@ LISTS = {ArgKind.INTS: ([1], [1, 1], [1, 1, 1]), ArgKind.FLOATS: ([0.5], [0.5, 0
 
 
 def guesses(arg: Arg) -> list[Any]:
-    """Values that a required argument may have."""
+    """Returns values that a required argument may have."""
     if arg.choices:
         return arg.choices.split("|")[:2]
     if arg.kind in LISTS:

@@ -36,7 +36,7 @@ PATIENCE_S = 20  # the time that ending threads and processes get
 
 
 def _children() -> dict[str, str]:
-    """Processes that this one started, with their command lines; not those that have ended."""
+    """Returns the processes that this one started, with their command lines; not those that have ended."""
     found = {}
     for listed in Path("/proc/self/task").glob("*/children"):
         try:
@@ -62,7 +62,7 @@ def _threads() -> dict[str, str]:
 
 
 def _native_threads() -> dict[str, str]:
-    """Threads that the library has started in this process; Python does not know them."""
+    """Returns the threads that the library has started in this process; Python does not know them."""
     found = {}
     for task in os.listdir("/proc/self/task"):
         try:
@@ -75,7 +75,7 @@ def _native_threads() -> dict[str, str]:
 
 
 def _files() -> dict[str, str]:
-    """Descriptors of files and folders that tests have made; libraries keep files of their own open."""
+    """Returns the descriptors of files and folders that tests have made; libraries keep files of their own open."""
     found = {}
     for fd in os.listdir("/proc/self/fd"):
         try:

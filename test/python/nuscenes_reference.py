@@ -126,7 +126,7 @@ class Reference:
         }
 
     def __getitem__(self, i):
-        """Fields by name, those of cameras as lists."""
+        """Returns the fields by name, those of cameras as lists."""
         sample = self.samples[i]
         lidar, calibrated = self.key[sample["token"], "LIDAR_TOP"]
         world = motion(self.by["ego_pose"][lidar["ego_pose_token"]]) @ motion(calibrated)

@@ -75,7 +75,7 @@ def make_files(folder: Path) -> None:
 
 
 def make_media(folder: Path) -> None:
-    """Sounds, a video of one long group of pictures, a table and a robot's recordings, as far as this machine has what makes them."""
+    """Makes sounds, a video of one long group of pictures, a table and a robot's recordings, as far as this machine has what makes them."""
     samples = np.zeros((8000 * 600, 8), "<i2").tobytes()
     form = struct.pack("<IHHIIHH", 16, 1, 8, 8000, 128000, 16, 16)
     head = b"RIFF" + struct.pack("<I", 36 + len(samples)) + b"WAVEfmt " + form + b"data" + struct.pack("<I", len(samples))

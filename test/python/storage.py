@@ -111,7 +111,7 @@ def tls_door(store: Store, folder: Path, size=lambda: 1 << 16):
 
 
 def hashes(source, epochs: int = 1, **more) -> list[tuple[str, int, int]]:
-    """Hashes of the samples with their labels and ids, in order."""
+    """Returns hashes of the samples with their labels and ids, in order."""
     arguments = {"fields": ("image", "label", "index"), "shuffle": True, "seed": 5, "last_batch": "keep", **more}
     loader = Loader(source, 4, transforms=SMALL, **arguments)
     out = []

@@ -27,7 +27,7 @@ def jpeg(rng: np.random.Generator, side: int = 24) -> bytes:
 
 
 def rows_of(rng: np.random.Generator, count: int, first: int = 0) -> dict[str, Any]:
-    """Columns of images, ids and captions."""
+    """Returns columns of images, ids and captions."""
     return {
         "image": pa.array([{"bytes": jpeg(rng), "path": f"{first + i}.jpg"} for i in range(count)], IMAGES),
         "label": pa.array([first + i for i in range(count)], pa.int64()),

@@ -101,7 +101,7 @@ def test_the_filters_are_librosas():
 
 @pytest.fixture(scope="module")
 def kaldi():
-    """The function as the document has it."""
+    """Returns the function that the document shows."""
     block = next(b for b in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S) if "def kaldi(" in b)
     names = {"math": math}
     exec(compile(block, str(PAGE), "exec"), names)

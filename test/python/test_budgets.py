@@ -335,7 +335,7 @@ print(json.dumps({"count": count, "most": most[0], "failed": failed[0], "inherit
 
 
 def media_of(kind, folder):
-    """The bytes of any object that a reader of this kind asks for."""
+    """Returns the bytes of any object that a reader of this kind asks for."""
     out = io.BytesIO()
     if kind == "sounds":
         with wave.open(out, "wb") as sound:
@@ -519,7 +519,7 @@ print(json.dumps({"peak": peak() - before, "given": given, "submitted": counters
 
 @pytest.mark.parametrize("kind", ["file", "fetch", "cache"])
 def test_read_bytes_bounds_every_source(tmp_path, kind):
-    """Large files that are not in the page cache, answers of a fetch function, and entries of a cache on disk."""
+    """Reads large files that are not in the page cache, answers of a fetch function, and entries of a cache on disk."""
     count = 48
     if kind == "file":
         for i in range(count):

@@ -209,7 +209,7 @@ def test_missing_runs_are_errors(tmp_path, segments):
 @pytest.mark.parametrize("masks", ["polygon_masks", "pixelwise_masks"])
 @pytest.mark.parametrize("segments", [None, []])
 def test_objects_without_segmentation(tmp_path, masks, segments):
-    """As in DALI, which leaves all labels above such an object's out of its masks, too: here it has the largest."""
+    """DALI leaves an object without segmentation out of its masks, and with it all larger labels. Here that object has the largest label."""
     root = annotated(tmp_path, [(2, [STAR]), (3, segments)])
     (_, boxes, labels, *rest), *others = epoch(build(root, batch=1, **{masks: True}))
     assert boxes.shape == (2, 4) and labels.tolist() == [2, 3] and not others

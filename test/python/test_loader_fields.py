@@ -167,7 +167,7 @@ def test_maps_of_floats_follow_like_an_image_of_floats(t: Any) -> None:
     ids=lambda t: type(t).__name__,
 )
 def test_images_of_floats_are_those_of_torchvision(ours: Any, theirs: Any) -> None:
-    """Float tensors, as the image and as a further one."""
+    """Float tensors, both as the image and as a further image, get the values of torchvision."""
     data = Samples(lambda i: {"image": _smooth(i, 3), "b": _smooth(i + 50, 3)}, 4)
     (batch,) = Loader(data, 4, transforms=[ours], fields={"image": "Image", "b": "Image"})
     for i in range(4):
@@ -225,7 +225,7 @@ def test_vectors_are_mirrored_scaled_and_turned() -> None:
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[tuple[str, str, str, int]]:
-    """Pairs of pictures, a depth of 16 bits and a label."""
+    """Writes pairs of pictures with a depth map of 16 bits. Returns (picture, picture, depth map, label) for each."""
     cv2 = pytest.importorskip("cv2")
     rows = []
     for i in range(6):

@@ -48,8 +48,8 @@ def write(path: Path, data: bytes) -> None:
 
 @pytest.fixture(scope="module")
 def sounds(tmp_path_factory):
-    """A bucket with a folder for each format, of 4 sounds of 90 s: WAVs with a plain header, WAVs with 2 KB in a chunk before the samples, FLACs without and with
-    a seek table. Gives the folder and the samples of each sound."""
+    """Writes a bucket with a folder for each format, of 4 sounds of 90 s: WAVs with a plain header, WAVs with 2 KB in a chunk before the samples, FLACs without
+    and with a seek table. Gives the folder and the samples of each sound."""
     root = tmp_path_factory.mktemp("root")
     rng, stored = np.random.default_rng(SEED), []
     for i in range(SOUNDS):

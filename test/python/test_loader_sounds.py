@@ -515,7 +515,7 @@ def test_wrong_tars(tars):
 
 @pytest.fixture(scope="module")
 def noises(tmp_path_factory):
-    """Noises of 3000 equal samples each, whose sign says which it is."""
+    """Writes noises of 3000 equal samples each, whose sign says which it is."""
     root = tmp_path_factory.mktemp("noises")
     for k, value in enumerate((1000, -1000, 3000, -3000)):
         (root / f"{k}.wav").write_bytes(wav(np.full(3000, value, "<i2"), 16000))

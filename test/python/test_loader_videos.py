@@ -39,7 +39,7 @@ def moving(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def still(tmp_path_factory):
-    """Videos whose frames are all alike, and their first frames as PNGs."""
+    """Makes videos whose frames are all alike, and their first frames as PNGs."""
     root = tmp_path_factory.mktemp("still")
     for name in ("a", "b"):
         for kind in ("videos", "images"):

@@ -216,7 +216,7 @@ def image(rng):
 
 @pytest.fixture(scope="module")
 def kinds(tmp_path_factory):
-    """Functions that make a Loader over each kind of source, for a shard and a batch size."""
+    """Returns functions that make a Loader over each kind of source, for a shard and a batch size."""
     pytest.importorskip("pyarrow")
     pytest.importorskip("torch")
     import robots

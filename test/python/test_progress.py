@@ -75,7 +75,7 @@ class Terminal:
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
-    """Photographs that take some seconds to decode: a few files under many names."""
+    """Writes photographs that take some seconds to decode: a few files under many names."""
     root = tmp_path_factory.mktemp("photos")
     rng = np.random.default_rng(0)
     for c in range(2):

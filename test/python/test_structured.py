@@ -174,7 +174,7 @@ def test_a_custom_step_draws_and_calls_numpy():
 
 
 def test_what_an_iterator_gives():
-    """Fields that are declared ragged, padded, or uneven in a dim after the first; post_process_func, and the mask of a DataLoader."""
+    """Tests fields that are declared ragged, padded, or uneven in a dim after the first; post_process_func, and the mask of a DataLoader."""
 
     class Provider(DataProvider):
         @property

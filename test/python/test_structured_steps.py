@@ -101,7 +101,7 @@ def jpeg(image: np.ndarray) -> np.ndarray:
 
 
 def boxes(rng: np.random.Generator, n: int, width: float, height: float) -> np.ndarray:
-    """Boxes that may reach outside of the image, given by any two opposite corners."""
+    """Draws boxes that may reach outside of the image, given by any two opposite corners."""
     return (rng.uniform(-0.2, 1.2, (n, 4)) * [width, height, width, height]).astype(np.float32)
 
 

@@ -233,7 +233,8 @@ def test_types_of_reductions() -> None:
 
 
 def test_means_of_groups() -> None:
-    """One mean for all groups, for which DALI reads past its end; or one for each group, with the input's dims or the output's. Other shapes are refused."""
+    """The mean may be one value for all groups, for which DALI reads past its end, or one for each group, with the input's dims or
+    the output's. Other shapes are refused."""
     x = np.float32(ROWS)
 
     def deviations(mean: Any, **kwargs: Any) -> np.ndarray:

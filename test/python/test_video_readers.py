@@ -375,7 +375,7 @@ def test_a_local_file_that_changes_follows_on_error(clips, tmp_path):
         clip, label, first = (np.array(o[0]) if len(o) else None for o in pipe.run())
         if clip is not None:
             assert np.array_equal(clip, want[first.item() : first.item() + 5])
-            late += [label.item()] if k >= 40 else []  # clips before were read ahead
+            late += [label.item()] if k >= 40 else []  # earlier clips were read ahead of the change
     assert set(late) == {0}
 
 
@@ -594,7 +594,7 @@ def dali_samples(dali, count, **arguments):
     ],
 )
 def test_equal_to_dali(dali, clips, arguments):
-    """Which frames a clip has, at which times, under which label. Colours differ at edges, because DALI interpolates chroma."""
+    """Compares the frames of each clip, their times and the label. Colours differ at edges, because DALI interpolates chroma."""
     paths = [str(clips("vp9.webm")), str(clips("odd420.mkv"))][:1] * 2
     more = {"filenames": paths, "enable_frame_num": "sequence", "enable_timestamps": True, **arguments}
     got = samples(fn.experimental.readers.video, **more)
@@ -609,7 +609,7 @@ def test_equal_to_dali(dali, clips, arguments):
 @pytest.mark.parametrize("policy", ["partial", "pad"])
 @pytest.mark.parametrize("length", [4, 7])
 def test_inputs_equal_dalis(dali, clips, length, policy):
-    """Which sequences a batch has, and which frames they have, when two videos are fed."""
+    """Compares the sequences of each batch and their frames after two videos were fed."""
 
     @dali.pipeline_def(batch_size=3, num_threads=1, device_id=None, prefetch_queue_depth=1)
     def define():

@@ -74,9 +74,9 @@ class Arrays:
         return Arrays(images, targets[0] if targets else None, self.transform, self.layout)
 
     def joins(self, other: Arrays) -> bool:
-        return bool(self.images.shape[1:] == other._lying(self.layout).shape[1:] and type(self.targets) is type(other.targets))
+        return bool(self.images.shape[1:] == other._in_layout(self.layout).shape[1:] and type(self.targets) is type(other.targets))
 
-    def _lying(self, layout: str) -> Any:
+    def _in_layout(self, layout: str) -> Any:
         """Returns the images in a layout."""
         return self.images if self.layout == layout else _layout.turned(self.images, self.layout)
 
@@ -89,7 +89,7 @@ class Arrays:
             targets = [t for a in every for t in a.targets]
         elif targets is not None:
             targets = np.concatenate([a.targets for a in every])
-        return Arrays(np.concatenate([a._lying(self.layout) for a in every]), targets, self.transform, self.layout)
+        return Arrays(np.concatenate([a._in_layout(self.layout) for a in every]), targets, self.transform, self.layout)
 
 
 def _targets_of(targets: Any, count: int) -> Any:

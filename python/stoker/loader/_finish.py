@@ -48,7 +48,8 @@ def padded(fill: float) -> Finish:
 
 @dataclass
 class Keep:
-    """Finds the boxes that no move removes. boxes: their output. numbers: the output with the numbers of the image's moves."""
+    """Finds the boxes that no move of the image removes. boxes: the number of the output that has the boxes. numbers: the number of the output that has the
+    numbers of the moves, such as the window of a crop."""
 
     boxes: int
     format: str

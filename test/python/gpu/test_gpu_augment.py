@@ -70,7 +70,7 @@ def draw_images(rng: np.random.Generator, width: int, height: int) -> list[np.nd
 @pytest.mark.parametrize("layout", ["CHW", "HWC"])
 @pytest.mark.parametrize("dtype", [types.FLOAT, types.FLOAT16])
 def test_every_operation(layout: str, dtype: types.DALIDataType) -> None:
-    """The images fill one block of pixels, or several of which the last one is short. A hole may lie across the border of blocks."""
+    """The images fill one thread block, or several of which the last one is not full. A window that is cut out may lie on the border between two blocks."""
     rng = np.random.default_rng(SEED)
     for width, height in [(4, 1), (4 * int(rng.integers(2, 40)), int(rng.integers(2, 60))), (224, 97)]:
         print(width, height)

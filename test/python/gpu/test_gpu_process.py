@@ -259,7 +259,7 @@ def command() -> list[str]:
 
 
 def test_the_command(tree: Path, tmp_path: Path) -> None:
-    """The same checksum on the cores and on the GPU; view and explain run."""
+    """The command prints the same checksum for the cores and for the GPU, and its subcommands view and explain run."""
     program = command()
     sums = []
     for device in ("cpu", "0", "cuda:0"):

@@ -70,7 +70,7 @@ NAMES = (
 
 
 def test_each_augmentation_at_each_magnitude() -> None:
-    """All bins, of both signs, in the ranges of the suites; warps with linear and nearest filters, with a fill and with the border."""
+    """Tests all bins, with both signs, in the ranges of the suites; warps with linear and nearest filters, with a fill and with the border."""
 
     def of(lib: Any) -> Any:
         def define() -> Any:
