@@ -96,6 +96,8 @@ int inspect_sound(const char *path, bool json);
 int view_sound(const char *path, const char *output, bool json);
 /* Returns whether a path ends like a video's name. */
 bool is_video_name(const char *path);
+/* Returns whether a file of a video's ending, which stk_video_open has refused with `status`, holds a sound instead. */
+bool holds_only_sound(const char *path, enum stk_status status);
 /* Runs `stoker inspect FILE` for a video (inspect_video.c). */
 int inspect_video(const char *path, bool json, bool quiet);
 /* Runs `stoker view FILE` for a video (view_video.c). s->batch is the largest number of frames to draw. */

@@ -24,6 +24,18 @@ bool is_video_name(const char *path)
 	return false;
 }
 
+bool holds_only_sound(const char *path, enum stk_status status)
+{
+	const struct stk_audio_request request = {.size = sizeof(request), .path = path, .lenient = true};
+	struct stk_audio_info info = {.size = sizeof(info)};
+	struct stk_audio *a = NULL;
+	struct stk_error err = {0};
+	if (status != STK_UNSUPPORTED || stk_audio_open(&request, &a, &info, &err) != STK_OK)
+		return false;
+	stk_audio_close(a);
+	return true;
+}
+
 /* Facts that are found by decoding all frames. */
 struct video_census {
 	struct stk_video_info info;
@@ -124,6 +136,8 @@ int inspect_video(const char *path, bool json, bool quiet)
 	struct stk_video *v = NULL;
 	const struct stk_video_request request = {.size = sizeof(request), .path = path, .stream = -1};
 	enum stk_status s = stk_video_open(&request, &v, &err);
+	if (holds_only_sound(path, s))
+		return inspect_sound(path, json);
 	if (!s)
 		s = stk_video_describe(v, &c.info, &err);
 	if (!s)

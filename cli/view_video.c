@@ -159,6 +159,8 @@ int view_video(const struct settings *s)
 	struct stk_error err = {0};
 	struct shots f = {0};
 	enum stk_status status = stk_video_open(&request, &f.video, &err);
+	if (holds_only_sound(s->args[0], status))
+		return view_sound(s->args[0], s->output ? s->output : "view.png", s->json);
 	if (!status)
 		status = stk_video_describe(f.video, &info, &err);
 	if (!status) {

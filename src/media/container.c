@@ -164,6 +164,9 @@ static enum stk_status open_format(struct stk_container *c, struct stk_error *er
 	c->format->format_whitelist = memcpy(formats, FORMATS, n);
 	const bool listed = is_listed(c);
 	int code = c->f->avformat_open_input(&c->format, NULL, NULL, NULL);
+	if (code == AVERROR(ENOMEM) && !c->status) /* a fault of the file and not of the machine, whose failures end a pipeline */
+		return stk__fail(err, STK_LIMIT, "the file has more than %d streams, or its header asks for more memory than there is",
+			STK_MEDIA_MOST_STREAMS);
 	if (code < 0)
 		return failed(c, code, "this is not a file that Stoker reads as video or sound, or its header is damaged", err);
 	if (is_format(c, "mp4") ||
