@@ -26,6 +26,7 @@ struct stk_sound_stream {
 	struct stk_sound_info info;
 	bool lenient;
 	int64_t limit; /* number of frames before padding that FFmpeg does not leave out */
+	int64_t cut;   /* number of frames that the header of a file that was cut promises; 0: the file is as long as its header says */
 	/* The state of decoding since the file was opened. */
 	bool pending;  /* `frame` holds samples that were not passed on yet */
 	bool drained;  /* the decoder knows that no packet follows */
@@ -359,14 +360,41 @@ static enum stk_status find_vorbis_end(const struct stk_sound_stream *s, int64_t
 		if (memcmp(tail + at, "OggS", 4) != 0)
 			continue;
 		const int64_t position = (int64_t)stk__get64(tail + at + 6, true);
-		if (memcmp(tail + at + 14, first + 14, 4) == 0 &&
-			position > s->start) /* otherwise another stream follows in the file ("chaining") */
+		/* -1: no packet ends in the page. Another number: a stream that follows in the file ("chaining"). */
+		if (memcmp(tail + at + 14, first + 14, 4) == 0 && position >= 0 && position > s->start)
 			*end = position - s->start;
 		break;
 	}
 out:
 	stk__free(tail);
 	return status;
+}
+
+/* Notes in s->cut how many samples an MP3 file promises if its first frame ("Xing", "Info") names more bytes than the file has. */
+static enum stk_status find_mp3_cut(struct stk_sound_stream *s, struct stk_error *err)
+{
+	enum { ID3 = 10, HEADER = 4 + 32 + 16, FRAMES = 1, BYTES = 2 };
+	uint8_t h[HEADER];
+	int64_t at = 0;
+	enum stk_status status = STK_OK;
+	if (s->stream->codecpar->codec_id != AV_CODEC_ID_MP3 || strcmp(s->info.format, "mp3") != 0)
+		return STK_OK;
+	for (;; at += ID3 + ((int64_t)(h[6] & 127) << 21 | (h[7] & 127) << 14 | (h[8] & 127) << 7 | (h[9] & 127))) {
+		if (at > s->in.size - HEADER)
+			return STK_OK;
+		if ((status = stk__media_read(&s->in, at, h, HEADER, err)))
+			return status;
+		if (memcmp(h, "ID3", 3) != 0)
+			break;
+	}
+	const bool mpeg1 = (h[1] & 0x18) == 0x18, mono = h[3] >> 6 == 3;
+	const uint8_t *tag = h + 4 + (mpeg1 ? mono ? 17 : 32 : mono ? 9 : 17);
+	if (h[0] != 0xff || (h[1] & 0xe0) != 0xe0 || (memcmp(tag, "Xing", 4) != 0 && memcmp(tag, "Info", 4) != 0) ||
+		(tag[7] & (FRAMES | BYTES)) != (FRAMES | BYTES))
+		return STK_OK;
+	if (at + (int64_t)stk__get32(tag + 12, false) > s->in.size)
+		s->cut = (int64_t)stk__get32(tag + 8, false) * (mpeg1 ? 1152 : 576);
+	return STK_OK;
 }
 
 static enum stk_status describe(struct stk_sound_stream *s, struct stk_error *err)
@@ -379,7 +407,8 @@ static enum stk_status describe(struct stk_sound_stream *s, struct stk_error *er
 	s->info.frames = flac_frames(p);
 	if (s->pending && s->frame->pts != AV_NOPTS_VALUE)
 		s->info.origin = (double)s->frame->pts * s->stream->time_base.num / s->stream->time_base.den;
-	return find_vorbis_end(s, &s->limit, err);
+	enum stk_status status = find_mp3_cut(s, err);
+	return status ? status : find_vorbis_end(s, &s->limit, err);
 }
 
 enum stk_status stk__stream_open(struct stk_sound_library *l, const struct stk_sound_bytes *bytes, bool lenient,
@@ -409,11 +438,11 @@ enum stk_status stk__stream_open(struct stk_sound_library *l, const struct stk_s
 	return STK_OK;
 }
 
-static enum stk_status refuse_short(const struct stk_sound_stream *s, struct stk_error *err)
+static enum stk_status refuse_short(const struct stk_sound_stream *s, int64_t promised, struct stk_error *err)
 {
 	return stk__fail(err, STK_CORRUPT,
 		"a truncated file (%s): it ends after %.3f s; its header promises %.3f s. strict=False decodes what is there",
-		s->info.coding, seconds(s), (double)s->info.frames / s->info.rate);
+		s->info.coding, seconds(s), (double)promised / s->info.rate);
 }
 
 enum stk_status stk__stream_decode(struct stk_sound_stream *s, int64_t first, int64_t count, stk_stream_sink sink, void *user,
@@ -445,5 +474,10 @@ enum stk_status stk__stream_decode(struct stk_sound_stream *s, int64_t first, in
 	}
 	if (status != STK_END)
 		return status;
-	return s->info.frames > s->at && !s->lenient && !s->jumped ? refuse_short(s, err) : STK_OK;
+	const int64_t slack = 4096; /* the encoder's delay and padding, which `cut` counts and `at` does not */
+	if (s->lenient || s->jumped)
+		return STK_OK;
+	if (s->info.frames > s->at)
+		return refuse_short(s, s->info.frames, err);
+	return s->cut > s->at + slack ? refuse_short(s, s->cut, err) : STK_OK;
 }

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
+import struct
 import subprocess
 
 import numpy as np
@@ -185,6 +187,99 @@ def test_mutated_files_are_read_or_refused(file):
                 assert samples.ndim == 2 and rate > 0
             except StokerError as e:
                 assert len(str(e)) > 10
+
+
+def checksummed(data: bytes) -> bytes:
+    """Returns an Ogg file with the checksums of its pages computed again."""
+    table = []
+    for byte in range(256):
+        value = byte << 24
+        for _ in range(8):
+            value = (value << 1) ^ (0x04C11DB7 if value & 0x80000000 else 0)
+        table.append(value & 0xFFFFFFFF)
+    made, at = bytearray(data), 0
+    while made[at : at + 4] == b"OggS":
+        size = 27 + made[at + 26] + sum(made[at + 27 : at + 27 + made[at + 26]])
+        made[at + 22 : at + 26] = bytes(4)
+        value = 0
+        for byte in made[at : at + size]:
+            value = ((value << 8) & 0xFFFFFFFF) ^ table[value >> 24 ^ byte]
+        made[at + 22 : at + 26] = struct.pack("<I", value)
+        at += size
+    return bytes(made)
+
+
+# (file, text in it, the last one instead of the first, distance from the text, bytes that are written there)
+LYING = {
+    "flac frames": ("a.flac", b"fLaC", False, 22, b"\xff" * 4),
+    "flac no frames": ("a.flac", b"fLaC", False, 22, bytes(4)),
+    "flac blocks of 0": ("a.flac", b"fLaC", False, 8, bytes(4)),
+    "flac blocks of 65535": ("a.flac", b"fLaC", False, 8, b"\xff" * 4),
+    "flac metadata": ("a.flac", b"fLaC", False, 42, b"\x04\xff\xff\xff"),
+    "vorbis no channels": ("a.ogg", b"\x01vorbis", False, 11, b"\0"),
+    "vorbis 255 channels": ("a.ogg", b"\x01vorbis", False, 11, b"\xff"),
+    "vorbis rate": ("a.ogg", b"\x01vorbis", False, 12, b"\xff" * 4),
+    "vorbis end": ("a.ogg", b"OggS", True, 6, struct.pack("<q", 2**62)),
+    "vorbis no end": ("a.ogg", b"OggS", True, 6, struct.pack("<q", -1)),
+    "vorbis negative end": ("a.ogg", b"OggS", True, 6, struct.pack("<q", -(2**63))),
+    "opus no channels": ("a.opus", b"OpusHead", False, 9, b"\0"),
+    "opus 255 channels": ("a.opus", b"OpusHead", False, 9, b"\xff"),
+    "opus delay": ("a.opus", b"OpusHead", False, 10, b"\xff\xff"),
+    "opus end": ("a.opus", b"OggS", True, 6, struct.pack("<q", 2**62)),
+    "mp3 frames": ("a.mp3", b"Info", False, 8, b"\xff" * 4),
+    "mp3 no frames": ("a.mp3", b"Info", False, 8, bytes(4)),
+    "mp3 delay": ("a.mp3", b"Info", False, 141, b"\xff" * 3),
+    "aac duration": ("a.m4a", b"mdhd", False, 20, b"\xff" * 4),
+    "aac time scale": ("a.m4a", b"mdhd", False, 16, bytes(4)),
+    "aac packets": ("a.m4a", b"stsz", False, 12, b"\x7f\xff\xff\xff"),
+    "aac durations": ("a.m4a", b"stts", False, 12, b"\x7f\xff\xff\xff"),
+    "aac places": ("a.m4a", b"stco", False, 12, b"\x7f\xff\xff\xff"),
+    "aac edit": ("a.m4a", b"elst", False, 12, b"\x7f\xff\xff\xff"),
+}
+
+
+@pytest.mark.parametrize("case", LYING)
+def test_lying_headers(folder, tmp_path, case):
+    """A wrong number in a header is refused with the file's name, or the samples are those of the program ffmpeg. It takes no memory."""
+    name, text, last, distance, bytes_there = LYING[case]
+    path = tmp_path / f"lying.{name.rpartition('.')[2]}"
+    if not (folder / name).exists():
+        pytest.skip("this ffmpeg cannot write it")
+    data = (folder / name).read_bytes()
+    at = (data.rindex if last else data.index)(text) + distance
+    data = data[:at] + bytes_there + data[at + len(bytes_there) :]
+    path.write_bytes(checksummed(data) if data[:4] == b"OggS" else data)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        samples, _ = stoker.audioread(path)
+    except StokerError as e:
+        assert path.name in str(e)
+    else:
+        raw = ffmpeg("-i", path, "-f", "f32le", "-")
+        assert np.array_equal(samples, np.frombuffer(raw, "<f4").reshape(samples.shape))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # KiB
+
+
+@pytest.mark.parametrize("tag", [b"", b"ID3\4\0\0\0\0\1\0" + bytes(128)])
+@pytest.mark.parametrize("name", ["a.mp3", "low.mp3"])
+def test_a_cut_mp3(folder, tmp_path, name, tag):
+    """The first frame of an MP3 file names the size of the file, so that a cut file is found. strict=False decodes what is there."""
+    if not (folder / name).exists():
+        pytest.skip("this ffmpeg cannot write it")
+    data, path = tag + (folder / name).read_bytes(), tmp_path / "cut.mp3"
+    path.write_bytes(data)
+    whole, rate = stoker.audioread(path)
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(
+        StokerError, match=r"cut\.mp3: a truncated file \(mp3\): it ends after 0\.[0-9]+ s; its header promises 1\.[0-9]+ s"
+    ):
+        stoker.audioread(path)
+    part, _ = stoker.audioread(path, strict=False)
+    assert 0.3 * len(whole) < len(part) < 0.7 * len(whole) and np.array_equal(part[:10000], whole[:10000])
+    window, _ = stoker.audioread(path, start=0.1, duration=0.1, strict=False)
+    assert np.array_equal(window, whole[round(0.1 * rate) : round(0.1 * rate) + len(window)])
+    path.write_bytes(data + b"TAG" + bytes(125))  # what follows the sound is no fault
+    assert len(stoker.audioread(path)[0]) == len(whole)
 
 
 def test_not_a_sound(folder):
