@@ -54,7 +54,8 @@ class FrameBatch:
 
 @dataclass(frozen=True)
 class VideoMetadata:
-    """Facts about the video stream, from its list of packets. Names are those of torchcodec."""
+    """Facts about the video stream, from its list of packets. Names are those of torchcodec. rotation: degrees counter-clockwise by which the file asks to
+    turn its frames, from -180 to less than 180; None: it does not ask. The frames, width and height are turned already."""
 
     num_frames: int
     begin_stream_seconds: float
@@ -66,9 +67,14 @@ class VideoMetadata:
     container: str
     width: int
     height: int
-    rotation: int
+    rotation: float | None
     stream_index: int
     num_key_frames: int
+
+
+def _counter_clockwise(degrees: int) -> float | None:
+    """Turns degrees clockwise (0, 90, 180 or 270) into torchcodec's."""
+    return None if degrees == 0 else float(360 - degrees if degrees > 180 else -degrees)
 
 
 def _torch() -> Any:
@@ -213,7 +219,7 @@ class VideoDecoder:
             container=info["container"],
             width=info["width"],
             height=info["height"],
-            rotation=info["rotation"],
+            rotation=_counter_clockwise(info["rotation"]),
             stream_index=info["stream"],
             num_key_frames=info["keys"],
         )

@@ -152,6 +152,12 @@ def test_torchs_default_device(clips):
     assert stoker.VideoDecoder(clips("h264.mp4"), device=None)[0].device == torch.get_default_device()
 
 
+@pytest.mark.parametrize(("name", "rotation"), [("h264.mp4", None), ("rotated.mp4", 90.0), ("rotated180.mp4", -180.0)])
+def test_rotation_is_torchcodecs(clips, name, rotation):
+    """Counter-clockwise, as torchcodec 0.17 reports it. (FFmpeg 5.1 writes its tag rotate=90 as a display matrix of 90 degrees.)"""
+    assert stoker.VideoDecoder(clips(name)).metadata.rotation == rotation
+
+
 @pytest.mark.parametrize(
     ("argument", "value", "advice"),
     [
