@@ -22,7 +22,7 @@ from check_includes import listed
 
 ROOT = Path(__file__).resolve().parent.parent
 SYMBOLS = ROOT / "tools" / "symbols.txt"
-NEEDED = {"libc.so", "libm.so", "libjpeg.so", "libspng.so", "libjansson.so", "libz.so", "libwebp.so", "ld-linux-x86-64.so"}
+NEEDED = {"libc.so", "libm.so", "libjpeg.so", "libspng.so", "libjansson.so", "libz.so", "libwebp.so", "libdeflate.so", "ld-linux-x86-64.so"}
 # Permitted globals: (object, name), each with its reason.
 GLOBALS = {
     ("src_base_memory.c.o", "alloc_count"): "a counter for the tests: how often anything was allocated in the process",

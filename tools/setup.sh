@@ -43,6 +43,7 @@ present() {
 	libcmocka-dev) pkg-config --exists cmocka ;;
 	zlib1g-dev) pkg-config --exists zlib ;;
 	libwebp-dev) pkg-config --exists libwebp ;;
+	libdeflate-dev) pkg-config --exists libdeflate ;;
 	libavformat-dev) pkg-config --exists libavformat ;;
 	libavcodec-dev) pkg-config --exists libavcodec ;;
 	libavutil-dev) pkg-config --exists libavutil ;;
@@ -74,7 +75,7 @@ apt_install() {
 }
 
 # Packages without which a build works, but lacks some parts.
-optional=' libcurl4-openssl-dev libssl-dev libwebp-dev libavformat-dev libavcodec-dev libavutil-dev ffmpeg espeak-ng '
+optional=' libcurl4-openssl-dev libssl-dev libwebp-dev libdeflate-dev libavformat-dev libavcodec-dev libavutil-dev ffmpeg espeak-ng '
 
 # Prints the parts that a build without these packages leaves out.
 left_out() {
@@ -82,6 +83,7 @@ left_out() {
 	for package in "$@"; do
 		case $package in
 		libwebp-dev) what=WebP ;;
+		libdeflate-dev) what='the faster decoder of PNG' ;;
 		libav*-dev) what=video ;;
 		ffmpeg) what='tests of video and sound' ;;
 		espeak-ng) what='the test of examples/audio' ;;

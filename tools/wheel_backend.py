@@ -50,6 +50,7 @@ LICENCES = {
     "libjansson": "MIT",
     "libz": "Zlib",
     "libwebp": "BSD-3-Clause",
+    "libdeflate": "MIT",
     "libsharpyuv": "BSD-3-Clause",  # a part of libwebp from 1.3 on
 }
 # Packages of tools/packages.txt that PyPI has too, by their command, and those that a wheel does not need.

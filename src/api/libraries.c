@@ -23,6 +23,7 @@ bool stk_library_info(size_t i, struct stk_library_info *out)
 	const struct stk_library_info all[] = {
 		{"libjpeg-turbo", TEXT(LIBJPEG_TURBO_VERSION), "JPEG that is neither baseline nor progressive, or damaged"},
 		{"libspng", spng_version_string(), "PNG"},
+		{"libdeflate", STK_LIBDEFLATE_VERSION, "undamaged PNG that is not interlaced"},
 		{"libwebp", STK_WEBP_VERSION, "WebP"},
 		{"zlib", zlibVersion(), "PNG, TIFF, the kernels of GPUs"},
 		{"jansson", jansson_version_str(), "JSON: pipelines and state"},

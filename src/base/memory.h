@@ -67,6 +67,12 @@ void stk__arena_destroy(struct stk_arena *a);
 #define STK_ARENA_SLACK 64
 void *stk__arena_take(struct stk_arena *a, size_t size);
 
+/* Returns the most that an arena takes for a block of `size` bytes. */
+static inline size_t stk__scratch_bytes(size_t size)
+{
+	return size + STK_ARENA_SLACK + STK_CACHE_LINE;
+}
+
 /* Returns whether the address lies in memory that was taken from the arena, and so is followed by readable slack. */
 bool stk__arena_holds(const struct stk_arena *a, const void *p);
 

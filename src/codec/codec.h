@@ -29,7 +29,8 @@ struct stk_image_info {
 	bool measured;        /* the values are measurements rather than a picture: floats, signed integers, or bands without colours */
 	int32_t orientation;  /* orientation 1..8 from EXIF; 1 if absent or invalid */
 	bool progressive;
-	size_t memory; /* maximum number of bytes that the codec needs to decode the file; see stk__image_memory */
+	size_t memory;          /* maximum number of bytes that the codec needs to decode the file; see stk__image_memory */
+	size_t optional_memory; /* bytes that it takes in addition, if the scratch's limit allows them, to decode faster */
 };
 
 /* Limits that the header must meet before a decode takes memory. */
@@ -81,7 +82,7 @@ struct stk_decode {
 	const struct stk_cancel *cancel; /* decoders check this between rows, and stop if it is set; may be NULL */
 };
 
-/* Returns the maximum number of bytes that this decode takes, with any decoder. Does not count the file, dst, or the text and profiles of a PNG. */
+/* Returns the maximum number of bytes that this decode needs, with any decoder. Does not count the file, dst, or the text and profiles of a PNG. */
 size_t stk__image_memory(const struct stk_decode *request);
 
 /* A decoder. Each worker has one, and no other thread may use it. It keeps libjpeg objects, and Huffman tables for later files with the same tables. Decodes

@@ -24,12 +24,6 @@ struct stk_codec {
 
 extern const struct stk_codec stk__codec_jpeg, stk__codec_png, stk__codec_bmp, stk__codec_pnm, stk__codec_tiff, stk__codec_webp;
 
-/* Returns the maximum number of bytes that an arena uses for a block of `size` bytes. */
-static inline size_t stk__scratch_bytes(size_t size)
-{
-	return size + STK_ARENA_SLACK + STK_CACHE_LINE;
-}
-
 struct stk_jpeg_decoder;
 
 struct stk_decoder {

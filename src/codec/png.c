@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * PNG, decoded by libspng. All rows are decoded, so that damage is found wherever the window is. libspng passes no user pointer to its allocator, so the
- * memory for its state (zlib's window, two rows; about 100 KB) is allocated and freed for each image. */
+ * PNG, decoded by libspng; undamaged files of the usual kinds are inflated as a whole (png_rows.h), with the same result. All rows are decoded, so that
+ * damage is found wherever the window is. libspng passes no user pointer to its allocator, so the memory for its state (zlib's window, two rows; about
+ * 100 KB) is allocated and freed for each image. */
 #include "codec/bytes.h"
 #include "codec/codec_impl.h"
 #include "codec/convert.h"
 #include "codec/exif.h"
+#include "codec/png_rows.h"
 
 #include <string.h>
 
@@ -88,6 +90,12 @@ static size_t row_bytes(int32_t width, int32_t channels, int32_t bits)
 	return (size_t)width * (size_t)channels * (size_t)(bits / 8);
 }
 
+static struct stk_png_shape shape_of(const struct stk_image_info *info)
+{
+	size_t pixel = row_bytes(1, info->channels, info->bits);
+	return (struct stk_png_shape){.row = pixel * (size_t)info->width, .pixel = pixel, .rows = (size_t)info->height};
+}
+
 /* Returns how many bytes libspng allocates for an image with rows of `row` bytes, in addition to text and profiles. */
 static size_t library_bytes(size_t row)
 {
@@ -116,6 +124,7 @@ static enum stk_status png_peek(const uint8_t *data, size_t size, struct stk_ima
 	info->orientation = find_orientation(data, size);
 	size_t row = row_bytes(info->width, info->channels, info->bits);
 	info->memory = library_bytes(row) + (d[12] ? row * height : row) + ROW_SLACK;
+	info->optional_memory = d[12] ? 0 : stk__png_rows_memory(size, shape_of(info));
 	return STK_OK;
 }
 
@@ -178,6 +187,32 @@ static int decode_rows(spng_ctx *ctx, const struct source *s, const struct stk_d
 	return code == SPNG_EOI ? 0 : code;
 }
 
+/* Changes the samples of a row from the order of bytes in files to the processor's. */
+static void swap_samples(uint8_t *row, size_t size)
+{
+	for (size_t i = 0; i < size; i += 2) {
+		uint16_t sample = stk__get16(row + i, false);
+		memcpy(row + i, &sample, 2);
+	}
+}
+
+/* Decodes the image without libspng. Returns false if libspng has to do it. */
+static bool decode_at_once(struct stk_decoder *d, const struct source *s, const struct stk_decode *rq)
+{
+	if (s->interlaced || s->format != SPNG_FMT_PNG)
+		return false;
+	struct stk_arena_mark mark = stk__arena_mark(d->scratch);
+	uint8_t *rows = stk__png_rows(rq->data, rq->size, shape_of(rq->info), d->scratch, rq->cancel);
+	for (int y = rq->window.y; rows && y < rq->window.y + rq->window.h && !stk__cancelled(rq->cancel); y++) {
+		uint8_t *row = rows + (size_t)y * (1 + s->row) + 1;
+		if (s->dtype == STK_UINT16)
+			swap_samples(row, s->row);
+		put_row(s, row, rq, y);
+	}
+	stk__arena_release(d->scratch, mark);
+	return rows != NULL;
+}
+
 static enum stk_status fail_spng(int code, struct stk_error *err)
 {
 	if (code == SPNG_ECHUNK_LIMITS)
@@ -212,6 +247,11 @@ static enum stk_status decode_with(spng_ctx *ctx, struct stk_decoder *d, const s
 	if (ihdr.width != (uint32_t)rq->info->width || ihdr.height != (uint32_t)rq->info->height)
 		return stk__fail(err, STK_INVALID, "the image's info was read from another image");
 	struct source s = describe(&ihdr);
+	code = spng_decode_chunks(ctx); /* those before the pixels */
+	if (code)
+		return fail_spng(code, err);
+	if (decode_at_once(d, &s, rq))
+		return STK_OK;
 	uint8_t *scratch = stk__arena_take(d->scratch, s.interlaced ? s.row * ihdr.height : s.row);
 	if (!scratch)
 		return stk__fail(err, STK_NO_MEMORY, "no memory for a PNG of %ux%u", ihdr.width, ihdr.height);

@@ -52,7 +52,7 @@ static void decode_both(struct stk_decode rq, bool is_lenient, bool whole)
 		rq.dst = stk__image_hwc(pixels[turbo], dtype, rq.window.w, rq.window.h, channels);
 		scratch.peak = 0;
 		status[turbo] = stk__image_decode(decoders[is_lenient][turbo], &rq, &err[turbo]);
-		if (scratch.peak > stk__image_memory(&rq))
+		if (scratch.peak > stk__image_memory(&rq) + rq.info->optional_memory)
 			complain("it takes more memory than its header tells", &rq, &err[0], &err[1]);
 	}
 	/* Our decoder reads the scans of a progressive image down to the window's last row, libjpeg-turbo down to the image's last row: it may find more damage. */

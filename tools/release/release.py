@@ -98,7 +98,7 @@ def build(machine: str, toolchain: Path, identity: str, prefixes: list[Path]) ->
     nvcc.chmod(0o755)
     env = {"PATH": os.environ["PATH"], "HOME": str(FOLDER), "LC_ALL": "C"}
     options = ["-Dtests=disabled", "-Dcuda=enabled", f"-Dgpu_archs={GPUS[machine]}"]
-    options += [f"-D{part}=enabled" for part in ("python", "curl", "ffmpeg", "webp", "nvtx", "simde")]
+    options += [f"-D{part}=enabled" for part in ("python", "curl", "ffmpeg", "webp", "libdeflate", "nvtx", "simde")]
     file = machine_file(machine, toolchain, prefixes)
     # The folder's name depends on the configuration, so that an interrupted build can continue.
     made = "\n".join([identity, file.read_text(), *options])
