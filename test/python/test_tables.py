@@ -481,6 +481,43 @@ def test_memory_is_bounded(tmp_path, rng, monkeypatch):
     assert sorted(all_labels(loader)) == list(range(120)) and most[0] <= 8 * one
 
 
+ARROW_AT_MOST = """
+import sys
+import pyarrow
+from stoker import Loader
+path, memory, shuffle = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+with Loader.from_parquet(path, 1, fields={"data": list, "label": None}, memory=memory, shuffle=shuffle == "groups" and "groups", prefetch=1) as loader:
+    rows = sorted(label for batch in loader for label in batch.label.tolist())
+assert rows == list(range(len(rows)))
+print(len(rows), pyarrow.default_memory_pool().max_memory())
+"""
+
+
+def arrow_at_most(path, memory, shuffle):
+    """Reads a table in a process, and returns the most bytes that Arrow held at a time, which do not depend on the allocator."""
+    done = subprocess.run(
+        [sys.executable, "-c", ARROW_AT_MOST, str(path), str(memory), shuffle], capture_output=True, text=True, timeout=300, check=True
+    )
+    return int(done.stdout.split()[-1])
+
+
+@pytest.mark.parametrize("shuffle", ["groups", "no"])
+def test_memory_of_large_groups(tmp_path, shuffle):
+    """Arrow's memory while groups are read counts too: the rows as they are stored, and decoded."""
+    rng, mib = np.random.default_rng(1), 1 << 20
+    rows = {"data": pa.array([rng.bytes(mib // 4) for _ in range(480)]), "label": pa.array(range(480))}
+    path = write(tmp_path / "table.parquet", rows, 32, use_dictionary=False)  # 15 groups of 8 MiB
+    assert arrow_at_most(path, 40 * mib, shuffle) <= 64 * mib
+
+
+def test_memory_of_one_large_column(tmp_path):
+    """A column that is larger than the memory is neither copied nor joined: 96 MiB in one group, of which a page holds 12."""
+    rng, mib = np.random.default_rng(1), 1 << 20
+    rows = {"data": pa.array([rng.bytes(12 * mib) for _ in range(8)]), "label": pa.array(range(8))}
+    path = write(tmp_path / "table.parquet", rows, 8, use_dictionary=False, write_batch_size=1)
+    assert arrow_at_most(path, 8 * mib, "no") <= 144 * mib
+
+
 @pytest.mark.parametrize("shuffle", ["groups", False])
 @pytest.mark.parametrize("memory", [1, 10_000, 1 << 30])
 def test_each_group_is_read_once_however_small_the_memory_is(tmp_path, rng, groups_read, shuffle, memory):

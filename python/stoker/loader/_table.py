@@ -9,6 +9,7 @@ import threading
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from stoker._storage import Storage, common
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 MEMORY = 256 << 20  # default limit, in bytes, for the row groups that are kept in memory
 _MOST_COLUMNS = 900  # the most columns of a batch; the library limits the number of tensors of a sample, some of which are not columns
 _WINDOW_SHARE = 3  # shuffle="groups" has up to three windows in memory: one whose batches end, the current one, and the next one
+_READ_SHARE = (
+    8  # local groups that take more than this part of the memory are read one at a time, because a read needs twice a group's bytes
+)
 
 
 class Row(dict[str, Any]):
@@ -87,11 +91,16 @@ class Table:
         self.starts = [0]  # number of the first row of each group; last, the number of all rows
         for n in self.rows:
             self.starts.append(self.starts[-1] + n)
+        self._bytes: dict[int, int] = {}  # what group_bytes has returned
         self._kept: dict[int, Future[Group]] = {}  # by group number: groups in memory, being read, or waiting to be read
         self._sizes: OrderedDict[int, int] = OrderedDict()  # bytes of each group in memory; the least recently used group is first
         self._held = 0  # sum of _sizes
+        self._busy = 0  # sum of _reading_bytes of the groups that are being read, or wait for a thread
         self._pinned: frozenset[int] = frozenset()  # groups that stay in memory, since rows of them are still to come
+        self._needed: frozenset[int] = frozenset()  # groups whose rows were asked for; the rest of those in memory were read ahead
+        self._ahead: OrderedDict[int, None] = OrderedDict()  # groups that are read as soon as there is memory for them, in this order
         self._lock = threading.Lock()
+        self._turn = threading.Lock()  # held while a large group is read
         self._threads: Threads | None = None
         self._closed = False
 
@@ -251,6 +260,12 @@ class Table:
 
     def group_bytes(self, group: int) -> int:
         """Returns the number of bytes that the columns that are read need in memory for a group, as the file's footer states it."""
+        found = self._bytes.get(group)
+        if found is None:
+            found = self._bytes[group] = self._group_bytes(group)
+        return found
+
+    def _group_bytes(self, group: int) -> int:
         file, number = self.groups[group]
         footer = file.footer.row_group(number)
         wanted = {c.name for c in self.columns}
@@ -286,10 +301,16 @@ class Table:
         file, number = self.groups[group]
         return f"{file.name}[row group {number}, row {row - self.starts[group]}]"
 
-    def want(self, groups: Iterable[int]) -> None:
-        """Starts to read the groups that are not in memory, in this order, and marks the others as recently used."""
-        for group in groups:
+    def want(self, groups: Iterable[int], ahead: Iterable[int] = ()) -> None:
+        """Starts to read the groups that are not in memory, in this order, and marks the others as recently used. ahead: groups that are needed later. They
+        are read when they fit into `memory` together with all others, or if no other group was read ahead."""
+        needed = list(groups)
+        for group in needed:
             self._future(group)
+        with self._lock:
+            self._needed = frozenset(needed)
+            self._ahead.update(dict.fromkeys(g for g in ahead if g not in self._kept))
+        self._read_ahead()
 
     def pin(self, groups: frozenset[int]) -> None:
         """Keeps these groups in memory instead of those of the last call, also where they take more than `memory`: a group that is dropped too early would be
@@ -297,14 +318,33 @@ class Table:
         with self._lock:
             self._pinned = groups
 
+    def _read_ahead(self) -> None:
+        """Starts to read the next groups of `_ahead` for which there is memory. Groups of which no row is still to come are dropped for them."""
+        while True:
+            with self._lock:
+                group = next(iter(self._ahead), None)
+                if group is None or self._closed:
+                    return
+                rest = self._busy + self._reading_bytes(group)
+                self._drop(self.memory - rest, group)
+                if self._held + rest > self.memory and any(g not in self._needed for g in self._kept):
+                    return
+            self._future(group)
+
+    def _reading_bytes(self, group: int) -> int:
+        """Returns the number of bytes that are needed while a group is read: for the group, and for a page of it before it is decoded, or all of its pages."""
+        return 2 * self.group_bytes(group)
+
     def _future(self, group: int) -> Future[Group]:
         with self._lock:
             if self._closed:  # a thread of the Loader may still call this after close(), and must not start threads again
                 raise StateError("the Loader was closed")
+            self._ahead.pop(group, None)
             found = self._kept.get(group)
             if found is None:
                 if self._threads is None:
                     self._threads = Threads(8 if any(is_remote(f.name) for f in self.files) else 2)
+                self._busy += self._reading_bytes(group)
                 found = self._kept[group] = self._threads.submit(self._read, group)
             elif group in self._sizes:
                 self._sizes.move_to_end(group)
@@ -312,14 +352,20 @@ class Table:
 
     def _read(self, group: int) -> Group:
         file, number = self.groups[group]
+        large = _READ_SHARE * self.group_bytes(group) > self.memory and not is_remote(file.name)
         try:
             inside = [c for c in self.columns if c.name not in self.partitions]
-            made = Group(read_group(file, number, [c.name for c in inside], self.storage), inside)
+            with self._turn if large else nullcontext():
+                made = Group(read_group(file, number, [c.name for c in inside], self.storage), inside)
             for name, values in self.partitions.items():
                 made.values[name] = functools.partial(_constant, values[file.name])
         except CorruptError as e:
             raise e if file.name in str(e) else CorruptError(f"{file.name}: row group {number}: {e}") from e
+        finally:
+            with self._lock:
+                self._busy = max(0, self._busy - self._reading_bytes(group))  # close() has set it to 0
         self._keep(group, made.bytes)
+        self._read_ahead()
         return made
 
     def _keep(self, group: int, size: int) -> None:
@@ -329,11 +375,17 @@ class Table:
                 return
             self._sizes[group] = size
             self._held += size
-            for old in [g for g in self._sizes if g != group and g not in self._pinned]:
-                if self._held <= self.memory:
-                    break
-                self._held -= self._sizes.pop(old)
-                del self._kept[old]
+            self._drop(self.memory, group)
+
+    def _drop(self, most: int, but: int) -> None:
+        """Drops the least recently used groups that are not pinned until the rest take at most `most` bytes; never the group `but`. Call with the lock held."""
+        if self._held <= most:
+            return
+        for old in [g for g in self._sizes if g != but and g not in self._pinned]:
+            if self._held <= most:
+                break
+            self._held -= self._sizes.pop(old)
+            del self._kept[old]
 
     def many(self, ids: Sequence[int]) -> list[Row]:
         """Returns the rows with these numbers. Rows are numbered through all files."""
@@ -365,9 +417,10 @@ class Table:
         return f" (on_error='skip' leaves such rows out{fill})"
 
     def open(self) -> None:
-        """Lets groups be read again after close()."""
+        """Lets groups be read again after close(), and forgets those that an earlier epoch would have needed later."""
         with self._lock:
             self._closed = False
+            self._ahead.clear()
 
     def close(self) -> None:
         with self._lock:
@@ -375,7 +428,8 @@ class Table:
             threads, self._threads = self._threads, None
             self._kept.clear()
             self._sizes.clear()
-            self._held = 0
+            self._ahead.clear()
+            self._held = self._busy = 0
         if threads is not None:
             threads.close()
 

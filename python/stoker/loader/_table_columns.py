@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -123,8 +125,20 @@ Values = Callable[[int], Any]  # returns the value of a row, or None if it is nu
 
 
 def values_of(column: Column, chunked: Any) -> Values:
-    """Returns a function from the number of a row to its value."""
-    array = _whole(chunked, column)
+    """Returns a function from the number of a row to its value. Chunks are not joined, since that would need their memory a second time."""
+    parts = [_values(column, _without_encoding(part, column)) for part in (chunked.chunks if hasattr(chunked, "chunks") else [chunked])]
+    if len(parts) == 1:
+        return parts[0]
+    starts = list(itertools.accumulate(map(len, chunked.chunks), initial=0))
+
+    def value(row: int) -> Any:
+        part = bisect_right(starts, row) - 1
+        return parts[part](row - starts[part])
+
+    return value
+
+
+def _values(column: Column, array: Any) -> Values:
     if column.kind == IMAGE:
         return _images(array)
     if column.kind in (BYTES, TEXT):
@@ -137,23 +151,13 @@ def values_of(column: Column, chunked: Any) -> Values:
     return lambda row: None if (value := array[row].as_py()) is None else json.dumps(value)
 
 
-def _whole(chunked: Any, column: Column) -> Any:
-    """Returns a column as one array, without extension types and dictionaries."""
-    import pyarrow as pa
-
+def _without_encoding(part: Any, column: Column) -> Any:
+    """Returns an array without extension types and dictionaries."""
     plain = plain_type(column.type)
-    parts = []
-    for part in chunked.chunks if hasattr(chunked, "chunks") else [chunked]:
-        part = getattr(part, "storage", part)
-        if part.type != plain:
-            part = part.dictionary_decode() if hasattr(part, "dictionary_decode") else part.cast(plain)
-        parts.append(getattr(part, "storage", part))
-    if len(parts) == 1:
-        return parts[0]
-    if not parts:
-        return pa.array([], plain)
-    wide = {pa.binary(): pa.large_binary(), pa.string(): pa.large_string()}.get(plain, plain)  # together they may be larger than 2 GiB
-    return pa.concat_arrays([part.cast(wide) for part in parts])
+    part = getattr(part, "storage", part)
+    if part.type != plain:
+        part = part.dictionary_decode() if hasattr(part, "dictionary_decode") else part.cast(plain)
+    return getattr(part, "storage", part)
 
 
 def _nulls(array: Any) -> Any:

@@ -29,6 +29,9 @@ _TAIL = 1 << 16  # bytes at the end of a remote file that are read first: they h
 _GAP = 1 << 16  # ranges that are closer than this are read together
 _MOST_FOOTER = 1 << 30
 _MAGIC = b"PAR1"
+_LARGE_CHUNK = 4 << 20  # bytes of a local column chunk above which its pages are read one after the other
+_PAGES = 1 << 20  # size of the buffer that does this; it grows to the size of a page
+_SLICE = 32 << 20  # bytes of rows that are decoded at a time, where a group is at least twice as large
 _PATIENCE = 10  # seconds to wait for pyarrow's threads
 
 
@@ -407,20 +410,30 @@ class _Given(io.RawIOBase):
 
 def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Storage) -> Any:
     """Reads columns of a row group, and returns them as a pyarrow.Table."""
+    import pyarrow as pa
+
     pq = parquet()
     footer = file.footer.row_group(group)
     wanted = set(columns)
-    spans = [span_of(c) for c in map(footer.column, range(footer.num_columns)) if c.path_in_schema.partition(".")[0] in wanted]
     detail = f": row group {group}"
     where = file.name + detail
 
+    chunks = [c for c in map(footer.column, range(footer.num_columns)) if c.path_in_schema.partition(".")[0] in wanted]
+    # A local column chunk is read a page at a time if it is large, and a large group in slices of rows, which do not grow by doubling.
+    pages = _PAGES if not is_remote(file.name) and any(c.total_compressed_size > _LARGE_CHUNK for c in chunks) else 0
+    size = sum(max(0, c.total_uncompressed_size) for c in chunks)
+    rows = max(1, footer.num_rows * _SLICE // size) if size > 2 * _SLICE else footer.num_rows
+
     def whole(source: Any) -> Any:
-        with pq.ParquetFile(source, metadata=file.footer, pre_buffer=False) as reader:
-            return reader.read_row_group(group, columns=list(columns), use_threads=False)
+        with pq.ParquetFile(source, metadata=file.footer, pre_buffer=False, buffer_size=pages) as reader:
+            if rows == footer.num_rows:
+                return reader.read_row_group(group, columns=list(columns), use_threads=False)
+            slices = list(reader.iter_batches(batch_size=rows, row_groups=[group], columns=list(columns), use_threads=False))
+            return pa.Table.from_batches(slices)
 
     with _opening(file.name, detail), _reopened(file, storage) as opened:
         if isinstance(opened, _Ranges):
-            opened.load(spans)
+            opened.load([span_of(c) for c in chunks])
         try:
             table = _through(opened, whole)
         finally:

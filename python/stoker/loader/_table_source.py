@@ -178,31 +178,28 @@ class TableSource(DatasetSource):
     def _submit(self, items: list[Item]) -> list[Future[Any]]:
         if not items:
             return super()._submit(items)
-        needed, stay = self._needed(items)
+        needed, later, stay = self._needed(items)
         if stay is not None:  # batches that are asked for, and not made yet, need their groups too
             self._unmade = [(futures, groups) for futures, groups in self._unmade if not all(f.done() for f in futures)]
-            self.table.pin(stay.union(needed, *(groups for _, groups in self._unmade)))
-        self.table.want(needed)
+            self.table.pin(stay.union(needed, later, *(groups for _, groups in self._unmade)))
+        self.table.want(needed, later)
         futures = super()._submit(items)
         if stay is not None:
             self._unmade.append((futures, {self.table.group_of(i) for i, _ in items}))
         return futures
 
-    def _needed(self, items: Sequence[Item]) -> tuple[list[int], frozenset[int] | None]:
-        """Returns the groups to read now, in the order in which they are needed, and others that have to stay in memory; None for an order in
-        which any group may be next."""
+    def _needed(self, items: Sequence[Item]) -> tuple[list[int], list[int], frozenset[int] | None]:
+        """Returns the groups of these samples; the groups that are needed after them, in the order in which they are needed; and others that have to stay in
+        memory, or None for an order in which any group may be next."""
         needed = list(dict.fromkeys(self.table.group_of(i) for i, _ in items))
         sequence = next(
             (order for order, _ in self._orders.values() if isinstance(order, GroupOrder) and order.epoch == items[0][1][1]), None
         )
-        stay: frozenset[int] | None = None
         if sequence is not None:
-            stay = sequence.near(items[0][1][2])
-            needed += sequence.ahead(items[0][1][2])
-        elif self._in_order:
-            needed += range(needed[-1] + 1, min(len(self.table.rows), needed[-1] + 1 + _AHEAD_IN_ORDER))
-            stay = frozenset()
-        return list(dict.fromkeys(needed)), stay
+            return needed, sequence.ahead(items[0][1][2]), sequence.near(items[0][1][2])
+        if self._in_order:
+            return needed, list(range(needed[-1] + 1, min(len(self.table.rows), needed[-1] + 1 + _AHEAD_IN_ORDER))), frozenset()
+        return needed, [], None
 
     _in_order = False
 
