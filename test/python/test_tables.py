@@ -584,6 +584,25 @@ def test_tables_in_a_store(store, table, faults):
     assert all_labels(remote) == local
 
 
+def test_columns_whose_names_have_dots(request, tmp_path, rng, requests):
+    """Such a column is read with the group's other ranges, and not confused with a field of a struct."""
+    rows = rows_of(rng, 20)
+    columns = {"photo": pa.array([{"jpg": b"no image"}] * 20), "photo.jpg": rows["image"], "label": rows["label"]}
+    path = write(tmp_path / "store" / "bucket" / "dotted" / "part.parquet", columns, 10)
+    request.getfixturevalue("store")  # it serves what lies there when it starts
+    for name in (str(path), "s3://bucket/dotted/part.parquet"):
+        requests.clear()
+        arguments = {"image": "photo.jpg", "transforms": SMALL, "fields": ("image", "label"), "last_batch": "keep"}
+        with Loader.from_parquet(name, 5, **arguments) as loader:
+            assert all_labels(loader) == list(range(20))
+            source = loader._run.source.table
+            assert source.files[0].roots == ["photo", "photo.jpg", "photo.jpg", "label"]
+            chunks = [source.files[0].footer.row_group(0).column(k) for k in (1, 2, 3)]
+            assert source.group_bytes(0) == sum(c.total_uncompressed_size for c in chunks)
+        together = sum(c.total_compressed_size for c in chunks)
+        assert not requests or any(length == together for _, _, length in requests)  # one request for the three
+
+
 @pytest.fixture
 def requests(monkeypatch):
     """Returns a list to which each read from a store is added, as (name, offset, length)."""

@@ -267,10 +267,7 @@ class Table:
 
     def _group_bytes(self, group: int) -> int:
         file, number = self.groups[group]
-        footer = file.footer.row_group(number)
-        wanted = {c.name for c in self.columns}
-        columns = map(footer.column, range(footer.num_columns))
-        return sum(max(0, c.total_uncompressed_size) for c in columns if c.path_in_schema.partition(".")[0] in wanted)
+        return sum(max(0, c.total_uncompressed_size) for c in file.chunks(number, {c.name for c in self.columns}))
 
     def window(self) -> int:
         """Returns the number of groups whose rows shuffle="groups" mixes at a time."""
@@ -484,8 +481,7 @@ def inspect(patterns: Sequence[str], storage: Storage | None = None) -> dict[str
     for f in files:
         for g in range(f.footer.num_row_groups):
             group = f.footer.row_group(g)
-            for c in map(group.column, range(group.num_columns)):
-                name = c.path_in_schema.partition(".")[0]
+            for name, c in zip(f.roots, map(group.column, range(group.num_columns)), strict=True):
                 sizes[name] = sizes.get(name, 0) + span_of(c)[1]
     schema, features = files[0].schema, _features(files[0].schema)
     groups = [f.footer.row_group(g) for f in files for g in range(f.footer.num_row_groups)]

@@ -8,7 +8,7 @@ import os
 import re
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -58,6 +58,12 @@ class TableFile:
     mark: tuple[Any, ...]
     footer: Any  # pyarrow.parquet.FileMetaData
     schema: Any  # pyarrow.Schema
+    roots: list[str]  # for each column chunk of a row group, the name of its column
+
+    def chunks(self, group: int, names: Collection[str]) -> list[Any]:
+        """Returns the column chunks of a row group that belong to columns of these names."""
+        footer = self.footer.row_group(group)
+        return [footer.column(i) for i, name in enumerate(self.roots) if name in names]
 
     @property
     def short(self) -> str:
@@ -207,7 +213,7 @@ def _file_of(name: str, size: int, mark: tuple[Any, ...], end: bytes) -> TableFi
     if len(set(schema.names)) < len(schema.names):
         twice = next(n for n in schema.names if schema.names.count(n) > 1)
         raise InvalidArgumentError(f"{name}: several columns are called {twice!r}: write the file again with different names")
-    return TableFile(name, size, mark, footer, schema)
+    return TableFile(name, size, mark, footer, schema, roots_of(footer, schema))
 
 
 def _check_footer(name: str, size: int, footer: Any) -> None:
@@ -226,6 +232,31 @@ def _check_footer(name: str, size: int, footer: Any) -> None:
                     f"{name}: row group {g}, column {group.column(c).path_in_schema}: the footer says bytes {begin} to {begin + length}, and the file has {size}: "
                     "it is damaged or cut short"
                 )
+
+
+def roots_of(footer: Any, schema: Any) -> list[str]:
+    """Returns for each column chunk of a row group the name of the column that it belongs to. A chunk's path joins names by dots, which names may have too, so
+    the parts of each column's type are counted. Only if a type is not known here, names end at the first dot."""
+    found = [field.name for field in schema for _ in range(_parts(field.type))]
+    paths = [footer.schema.column(i).path for i in range(footer.num_columns)]
+    if len(found) == len(paths) and all(p == name or p.startswith(name + ".") for p, name in zip(paths, found, strict=True)):
+        return found
+    return [path.partition(".")[0] for path in paths]
+
+
+def _parts(type: Any) -> int:
+    """Returns the number of column chunks of a type."""
+    import pyarrow.types as t
+
+    if hasattr(type, "storage_type"):
+        return _parts(type.storage_type)
+    if t.is_struct(type):
+        return sum(_parts(type.field(k).type) for k in range(type.num_fields))
+    if t.is_map(type):
+        return _parts(type.key_type) + _parts(type.item_type)
+    if t.is_list(type) or t.is_large_list(type) or t.is_fixed_size_list(type):
+        return _parts(type.value_type)
+    return 1
 
 
 def span_of(column: Any) -> tuple[int, int]:
@@ -415,10 +446,10 @@ def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Sto
     pq = parquet()
     footer = file.footer.row_group(group)
     wanted = set(columns)
+    chunks = file.chunks(group, wanted)
     detail = f": row group {group}"
     where = file.name + detail
 
-    chunks = [c for c in map(footer.column, range(footer.num_columns)) if c.path_in_schema.partition(".")[0] in wanted]
     # A local column chunk is read a page at a time if it is large, and a large group in slices of rows, which do not grow by doubling.
     pages = _PAGES if not is_remote(file.name) and any(c.total_compressed_size > _LARGE_CHUNK for c in chunks) else 0
     size = sum(max(0, c.total_uncompressed_size) for c in chunks)
