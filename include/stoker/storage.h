@@ -112,9 +112,10 @@ struct stk_storage_object {
 };
 /* Number of bytes that the memory for stk_storage_read must have after the requested ones; their contents are undefined afterwards. */
 enum { STK_STORAGE_SLACK = 64 };
-/* Reads `length` bytes at `offset` of a remote object into `data`, which has room for STK_STORAGE_SLACK more, and waits for them. Large ranges are read in
- * several pieces at a time. object: filled on success; nullable. STK_CORRUPT: the object ends before that range. STK_UNSUPPORTED: a local path. The
- * settings of the environment are those of the last stk_storage_find or pipeline. Any thread, several calls at a time. */
+/* Reads `length` bytes at `offset` of a remote object and waits for them. `data` must have room for length + STK_STORAGE_SLACK bytes. Large ranges are read
+ * as several pieces at the same time. `object` is filled on success and may be NULL. STK_CORRUPT: the object ends before the range does. STK_UNSUPPORTED:
+ * the path is local. The settings of the environment are those that the last stk_storage_find or the last pipeline has read. May be called by several
+ * threads at the same time. */
 STK_API STK_MUST_USE enum stk_status stk_storage_read(struct stk_storage *s, const char *uri, int64_t offset, size_t length, void *data,
 	struct stk_storage_object *object, struct stk_error *err);
 /* Expands paths as shells do: "{train,val}-{000..127}.tar", and * ? [a-z] in local paths and, after the last slash, in the URIs of stores that can be

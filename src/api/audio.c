@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* An object of a store may take as much as a pipeline's sample. */
+/* Maximum size in bytes of an object of a store that is fetched as a whole, and of the samples of a sound that is decoded when it is opened. */
 #define MOST_BYTES ((size_t)1 << 31)
 
 struct stk_audio {

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A file may take as much as a pipeline's sample. */
+/* Maximum size in bytes of an image's file, and of the memory that decoding it takes. */
 #define MOST_BYTES ((size_t)1 << 31)
 
 struct stk_image_decoder {

@@ -58,7 +58,7 @@ enum stk_status stk_nuscenes_describe(const struct stk_nuscenes_view *v, struct 
 
 int64_t stk_nuscenes_sequence(const struct stk_nuscenes_view *v, int64_t i)
 {
-	if (!v || i < 0 || i > v->sequence_count) /* that of the end is the number of samples */
+	if (!v || i < 0 || i > v->sequence_count) /* the sequence after the last one has a value too: the number of samples */
 		return -1;
 	return v->sequences[i];
 }

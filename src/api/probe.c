@@ -47,7 +47,7 @@ static void name_again(struct stk_error *err, const char *asked, const char *uri
 	snprintf(err->uri, sizeof err->uri, "%s", uri);
 }
 
-/* ---- what lies in a bucket ---- */
+/* ---- the objects of a bucket ---- */
 
 static enum stk_status take_first(void *user, const char *key, struct stk_list_object object, struct stk_error *err)
 {
@@ -64,7 +64,7 @@ static enum stk_status pass_by(void *user, const char *prefix, struct stk_error 
 	return STK_OK;
 }
 
-/* Reads an object from the listing, since permission to list does not imply permission to read. *found: the listing contains one. */
+/* Reads an object that a listing shows, since permission to list does not imply permission to read. *found: the listing has shown an object. */
 static enum stk_status ask_first(
 	struct stk_io *io, const char *list, const char *bucket, const struct stk_request *answer, bool *found, struct stk_error *err)
 {

@@ -61,7 +61,7 @@ static enum stk_status read_user(void *user, int64_t offset, void *to, size_t n,
 	return v->request.read(v->request.read_user, offset, to, n, err);
 }
 
-/* Opens the file or object, whose index may have been kept. */
+/* Opens the file or object. Its index may be one that an earlier run has kept; v->kept is set then. */
 static enum stk_status open_path(struct stk_video *v, struct stk_error *err)
 {
 	const struct stk_access access = {.storage = v->storage, .interrupted = is_interrupted, .user = v};
@@ -336,7 +336,7 @@ static enum stk_status decode(struct reading *r, const struct asked *asked, stru
 	return s;
 }
 
-/* Reads the frames that the caller asks for to where `r` says. */
+/* Reads the frames that the caller asks for, and stores them as `r` specifies. */
 static enum stk_status read_frames(struct reading *r, const int64_t *frames, struct stk_error *err)
 {
 	struct stk_video *v = r->v;

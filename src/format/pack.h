@@ -16,7 +16,7 @@ struct stk_pack_member {
 
 struct stk_pack_shard {
 	int64_t first, count; /* index of the tar's first member, and number of its members */
-	int64_t bytes;        /* of the tar */
+	int64_t bytes;        /* size of the tar */
 };
 
 struct stk_pack_plan {

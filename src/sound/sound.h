@@ -70,8 +70,8 @@ struct stk_sound_window {
 	bool lenient;                    /* damaged blocks of a FLAC file are silent; otherwise STK_CORRUPT */
 };
 
-/* Finds the bytes from *from to *to - 1 that decoding a window probably needs, besides the header. margin: how many bytes to add on both sides of the place in a
- * FLAC file without seek table that its length suggests. Reads the seek table. A status other than STK_OK: not known. */
+/* Estimates which bytes of the file, from *from to *to - 1, are needed to decode a window, besides the header. Reads the seek table of a FLAC file. Without
+ * a seek table the bytes are estimated from the file's size, and `margin` bytes are added on both sides. If the status is not OK, the bytes are not known. */
 STK_MUST_USE enum stk_status stk__sound_span(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, int64_t first,
 	int64_t count, uint64_t margin, uint64_t *from, uint64_t *to);
 

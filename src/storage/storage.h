@@ -16,8 +16,8 @@ bool stk__storage_has_cache(const struct stk_storage *s);
 bool stk__storage_notice(const struct stk_storage *s, char text[512]);
 struct stk_io *stk__storage_io(const struct stk_storage *s);
 
-/* Returns the storage to read this URI with, after its source has read the environment again; the caller owns the reference. access NULL,
- * or without a storage: makes a new storage. */
+/* Finds the storage with which to read this URI; the caller owns a reference to *out. Unless access->known is set, the URI's source reads the environment
+ * again. If `access` is NULL or has no storage, a new storage is created. */
 STK_MUST_USE enum stk_status stk__access_open(
 	const struct stk_access *access, const char *uri, struct stk_storage **out, struct stk_error *err);
 /* Returns whether the objects below a URI can be listed: for s3://, and for schemes that a user's function lists. */

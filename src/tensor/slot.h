@@ -135,7 +135,7 @@ STK_MUST_USE enum stk_status stk__ring_on_gpu(struct stk_ring *ring, struct stk_
 /* Declares that all samples have the known shapes, which must be complete, and that no sample is ever left out. A slot is then laid out once, and the
  * addresses of its samples never change. Call before the first slot is taken; stk__slot_place and stk__slot_settle have nothing to do afterwards. */
 void stk__ring_fix(struct stk_ring *ring);
-/* Drops one reference. The ring is freed with the last one; held parts have theirs. */
+/* Drops one reference. The ring is freed when no reference is left; slots that are out and kept parts have references too. */
 void stk__ring_unref(struct stk_ring *ring);
 void stk__ring_disown(struct stk_ring *ring);
 
