@@ -227,7 +227,7 @@ static enum stk_status name_file(const struct stk_audio *a, enum stk_status s, s
 	const struct stk_error was = *err;
 	snprintf(name, sizeof name, "%.*s", stk__uri_shown(a->path), a->path);
 	stk__safe_text(name, sizeof name);
-	if (strstr(err->message, name))
+	if (stk__names_file(err->message, name))
 		return s;
 	snprintf(err->message, sizeof err->message, "%s: %.400s", name, was.message);
 	stk__error_set_sample(err, a->path, -1, -1);

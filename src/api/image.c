@@ -102,7 +102,7 @@ static enum stk_status name_file(const struct stk_image_decoder *d, enum stk_sta
 	const struct stk_error was = *err;
 	snprintf(name, sizeof name, "%.*s", stk__uri_shown(d->request.path), d->request.path);
 	stk__safe_text(name, sizeof name);
-	if (strstr(err->message, name))
+	if (stk__names_file(err->message, name))
 		return s;
 	snprintf(err->message, sizeof err->message, "%s: %.400s", name, was.message);
 	stk__error_set_sample(err, d->request.path, -1, -1);

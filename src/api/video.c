@@ -41,7 +41,7 @@ static enum stk_status name_file(const struct stk_video *v, enum stk_status s, s
 		return s;
 	snprintf(name, sizeof name, "%.*s", stk__uri_shown(v->path) < 500 ? stk__uri_shown(v->path) : 500, v->path);
 	stk__safe_text(name, sizeof name);
-	if (!strstr(err->message, name)) {
+	if (!stk__names_file(err->message, name)) {
 		memcpy(was, err->message, sizeof was);
 		snprintf(err->message, sizeof err->message, "%s: %.500s", name, was);
 	}

@@ -101,6 +101,18 @@ int stk__uri_shown(const char *uri)
 	return (int)(user ? scheme : strcspn(uri, "?#"));
 }
 
+bool stk__names_file(const char *message, const char *name)
+{
+	const bool word = !strpbrk(name, "./");
+	const size_t n = strlen(name);
+	for (const char *at = strstr(message, name); at; at = strstr(at + 1, name)) {
+		const bool begins = at == message || at[-1] == ' ' || at[-1] == '"';
+		if (!word || (begins && (at[n] == ':' || at[n] == '"')))
+			return true;
+	}
+	return false;
+}
+
 void stk__error_set_op(struct stk_error *err, const char *op)
 {
 	if (err && !err->op[0])

@@ -7,6 +7,7 @@
 #include "stoker/status.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Sets code and message, and resets op, uri and positions. */
@@ -22,6 +23,10 @@ STK_MUST_USE enum stk_status stk__fail_memory_limit(struct stk_error *err, size_
 /* Returns how many bytes of a URI a message may show. The query of an http:// or https:// URI can hold a signature that opens the object to anyone, and a
  * password may stand before the host. */
 int stk__uri_shown(const char *uri);
+
+/* Returns whether a message names a file: a name with a dot or a slash stands anywhere in it, another one before a colon or a quotation mark.
+ * Names without either may also be words of the message, as "empty" is in "it is empty". */
+bool stk__names_file(const char *message, const char *name);
 
 /* Returns STK_INVALID with the name of the function and of the first pointer that is NULL, or STK_OK if no pointer is NULL. */
 #define STK_NEED(err, ...)                                                                                                                 \

@@ -57,7 +57,7 @@ static void compose_message(struct stk_error *e, const struct stk_fed_sample *fe
 	char where[OP + 120], number[40] = "";
 	struct stk_error from = *e;
 	stk__safe_text(from.uri, sizeof from.uri); /* printable, as in the message; e->uri keeps the original name */
-	bool named = from.uri[0] && !strstr(from.message, from.uri);
+	bool named = from.uri[0] && !stk__names_file(from.message, from.uri);
 	if (fed && fed->numbered)
 		snprintf(number, sizeof number, "dataset[%lld], ", (long long)fed->id);
 	snprintf(where, sizeof where, "; %ssample %lld of epoch %lld%s%.*s", number, (long long)e->sample, (long long)e->epoch,

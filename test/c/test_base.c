@@ -24,6 +24,9 @@ static void test_errors_say_what_and_where(void **state)
 	assert_int_equal(stk__fail_errno(&err, ENOENT, "open %s", "x"), STK_NOT_FOUND);
 	assert_non_null(strstr(err.message, "open x: "));
 	assert_int_equal(stk__fail(NULL, STK_IO, "nobody listens"), STK_IO);
+	assert_true(stk__names_file("empty: not an image", "empty") && stk__names_file("cannot open a/b, which is a folder", "a/b"));
+	assert_true(stk__names_file("opening 7: denied", "7") && stk__names_file("\"7\" is a folder", "7"));
+	assert_false(stk__names_file("not an image: it is empty; download it again", "empty") || stk__names_file("block 17: damaged", "7"));
 	assert_string_equal(stk_status_name(STK_CORRUPT), "CORRUPT");
 	assert_string_equal(stk_status_name((enum stk_status)999), "UNKNOWN");
 }

@@ -123,7 +123,7 @@ static enum stk_status with_path(const char *path, enum stk_status s, struct stk
 {
 	char shown[600];
 	snprintf(shown, sizeof shown, "%.*s", stk__uri_shown(path) < 599 ? stk__uri_shown(path) : 599, path);
-	if (err && s != STK_CANCELLED && !strstr(err->message, shown)) {
+	if (err && s != STK_CANCELLED && !stk__names_file(err->message, shown)) {
 		char was[600];
 		snprintf(was, sizeof was, "%.599s", err->message);
 		return stk__fail(err, s, "%.300s: %s", path, was);

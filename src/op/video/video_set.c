@@ -160,7 +160,7 @@ static enum stk_status name_file(const struct opening *o, int32_t i, const char 
 		return status;
 	snprintf(was, sizeof was, "%.599s", err->message);
 	snprintf(shown, sizeof shown, "%.*s", stk__uri_shown(path), path);
-	const bool named = strstr(was, shown);
+	const bool named = stk__names_file(was, shown);
 	if (o->count == 1)
 		return named ? status : stk__fail(err, status, "%.300s: %s", path, was);
 	return stk__fail(
