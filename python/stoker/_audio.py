@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from stoker import _core, _needs, _numbers
+from stoker._files import path_of
 from stoker._signatures import suggests
 from stoker._storage import Storage
 from stoker._storage import of as storage_of
@@ -37,7 +38,7 @@ def _frames(name: str, seconds: float, rate: int) -> int:
 
 
 def _path_of(path: Any) -> bytes:
-    made = os.fsencode(path)
+    made = path_of(path, "audiodecode")
     if not made:
         raise ArgumentError("the path of the sound is empty")
     return made

@@ -43,6 +43,14 @@ def local_path(path: str | bytes | os.PathLike[str]) -> str:
     return name
 
 
+def path_of(path: Any, instead: str) -> bytes:
+    """Returns the path of a file that is read at once. Refuses a file's contents with the name of the function that takes them."""
+    made = os.fsencode(path)
+    if isinstance(path, bytes) and b"\0" in path:
+        raise TypeError(f"a path holds no zero byte, and these {len(path)} bytes do: {instead} takes the bytes of a file")
+    return made
+
+
 def open_binary(path: str | bytes | os.PathLike[str]) -> BinaryIO:
     """Opens a regular file for reading. Raises OSError if the path leads to anything else."""
     name = local_path(path)

@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from stoker import _core, _needs
+from stoker._files import path_of
 from stoker._signatures import suggests
 from stoker._types import DALIDataType, DALIImageType, to_dtype
 from stoker.errors import ArgumentError, ShapeError
@@ -107,7 +108,7 @@ def imread(
 
     The format is recognised by the contents of the file, not by its name. Decoding releases the GIL, so that several threads can decode at once.
     """
-    return _decode("imread", os.fsencode(path), None, out, output_type, dtype, adjust_orientation, strict)
+    return _decode("imread", path_of(path, "imdecode"), None, out, output_type, dtype, adjust_orientation, strict)
 
 
 @suggests

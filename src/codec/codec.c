@@ -55,6 +55,23 @@ static enum stk_status fail_unknown(const uint8_t *data, size_t size, struct stk
 	return stk__fail(err, STK_CORRUPT, "not a %s (starts with \"%s\")", titles, shown);
 }
 
+bool stk__describe_no_media(const uint8_t *data, size_t size, char *text, size_t text_size)
+{
+	struct stk_foreign kind;
+	if (stk__foreign_find(data, size, &kind)) {
+		const bool remedy = !kind.picture; /* the remedies for pictures make other pictures */
+		snprintf(text, text_size, "%s%s%s", kind.name, remedy ? "; " : "", remedy ? kind.remedy : "");
+		return !kind.media;
+	}
+	for (int i = 0; i < CODECS; i++)
+		if (codecs[i]->probe(data, size)) {
+			snprintf(text, text_size, "a %s picture%s", codecs[i]->title,
+				codecs[i]->decode ? ", which decoders.image and stoker.imread read" : "");
+			return true;
+		}
+	return false;
+}
+
 struct stk_codec_limits stk__codec_limits(bool lenient)
 {
 	return (struct stk_codec_limits){.max_pixels = stk__environment_number("STOKER_MAX_IMAGE_SIZE"),

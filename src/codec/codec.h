@@ -49,6 +49,10 @@ struct stk_codec_limits stk__codec_limits(bool lenient);
 STK_MUST_USE enum stk_status stk__image_peek(
 	const uint8_t *data, size_t size, const struct stk_codec_limits *limits, struct stk_image_info *info, struct stk_error *err);
 
+/* Describes a file that stands where a video or a sound is expected: "a PNG picture, which decoders.image and stoker.imread read". Returns false if it is of no
+ * known kind, or is a video or a sound itself. */
+bool stk__describe_no_media(const uint8_t *data, size_t size, char *text, size_t text_size);
+
 /* Returns whether a file name's ending ("jpg") belongs to a format that this build decodes. */
 bool stk__image_ending(const char *ending, bool case_sensitive);
 

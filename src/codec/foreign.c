@@ -51,13 +51,14 @@ static const struct magic magics[] = {
 	{MAGIC(0, "FUJIFILMCCD-RAW"), {"a raw picture of a camera (RAF)", "develop it to TIFF: dcraw -T in.raf", true}},
 	{MAGIC(0, "IIRO"), {"a raw picture of a camera (ORF)", "develop it to TIFF: dcraw -T in.orf", true}},
 	{MAGIC(0, "IIU\0"), {"a raw picture of a camera (RW2)", "develop it to TIFF: dcraw -T in.rw2", true}},
-	{MAGIC(0, "\x1a\x45\xdf\xa3"), {"a video (WebM or Matroska)", FRAMES("mkv"), true}},
-	{MAGIC(0, "\0\0\1\xba"), {"a video (MPEG)", FRAMES("mpg"), true}},
-	{MAGIC(0, "\0\0\1\xb3"), {"a video (MPEG)", FRAMES("mpg"), true}}, {MAGIC(0, "FLV\1"), {"a video (FLV)", FRAMES("flv"), true}},
-	{MAGIC(8, "AVI LIST"), {"a video (AVI)", FRAMES("avi"), true}},
-	{MAGIC(8, "WAVEfmt "), {"a sound (WAV)", "it holds no picture", false}},
-	{MAGIC(0, "OggS"), {"an Ogg file (sound or video)", FRAMES("ogv"), true}},
-	{MAGIC(0, "ID3"), {"a sound (MP3)", "it holds no picture", false}},
+	{MAGIC(0, "\x1a\x45\xdf\xa3"), {"a video (WebM or Matroska)", FRAMES("mkv"), true, true}},
+	{MAGIC(0, "\0\0\1\xba"), {"a video (MPEG)", FRAMES("mpg"), true, true}},
+	{MAGIC(0, "\0\0\1\xb3"), {"a video (MPEG)", FRAMES("mpg"), true, true}},
+	{MAGIC(0, "FLV\1"), {"a video (FLV)", FRAMES("flv"), true, true}},
+	{MAGIC(8, "AVI LIST"), {"a video (AVI)", FRAMES("avi"), true, true}},
+	{MAGIC(8, "WAVEfmt "), {"a sound (WAV)", "it holds no picture", false, true}},
+	{MAGIC(0, "OggS"), {"an Ogg file (sound or video)", FRAMES("ogv"), true, true}},
+	{MAGIC(0, "ID3"), {"a sound (MP3)", "it holds no picture", false, true}},
 	{MAGIC(0, "\x1f\x8b"), {"compressed by gzip", "unpack it first: gunzip FILE.gz", false}},
 	{MAGIC(0, "BZh"), {"compressed by bzip2", "unpack it first: bunzip2 FILE.bz2", false}},
 	{MAGIC(0, "\xfd"
@@ -106,7 +107,7 @@ static bool find_media(const uint8_t *data, size_t size, struct stk_foreign *fou
 	else if (memcmp(data + 8, "crx ", 4) == 0)
 		*found = (struct stk_foreign){"a raw picture of a camera (CR3)", "develop it to JPEG or PNG first", true};
 	else
-		*found = (struct stk_foreign){"a video (MP4)", FRAMES("mp4"), true};
+		*found = (struct stk_foreign){"a video (MP4)", FRAMES("mp4"), true, true};
 	return true;
 }
 

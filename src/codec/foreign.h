@@ -11,6 +11,7 @@ struct stk_foreign {
 	const char *name;   /* "a GIF" */
 	const char *remedy; /* advice for the user, for example "convert it to PNG: magick in.gif out.png" */
 	bool picture;       /* whether the file contains a picture or a video */
+	bool media;         /* whether the file contains a video or a sound */
 };
 
 /* Recognises a file by its first bytes. Returns false if the file is not one of the known kinds. */

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "codec/codec.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -138,6 +139,19 @@ static enum stk_status failed(struct stk_container *c, int code, const char *wha
 	return c->status ? c->status : stk__ffmpeg_fail(c->f, code, what, err);
 }
 
+/* Reports that FFmpeg does not recognise the file, with the kind of file that its first bytes show. */
+static enum stk_status fail_to_open(struct stk_container *c, int code, struct stk_error *err)
+{
+	uint8_t head[1024];
+	char kind[200];
+	const struct stk_media_input *in = c->in;
+	const size_t n = in->size < (int64_t)sizeof head ? (size_t)in->size : sizeof head;
+	if (code == AVERROR(ENOMEM) || c->status || (!in->data && in->read(in->user, 0, head, n, NULL)) ||
+		!stk__describe_no_media(in->data ? in->data : head, n, kind, sizeof kind))
+		return failed(c, code, "this is not a file that Stoker reads as video or sound, or its header is damaged", err);
+	return stk__fail(err, STK_CORRUPT, "neither a video nor a sound: it is %s", kind);
+}
+
 static bool is_format(const struct stk_container *c, const char *name)
 {
 	return strstr(c->format->iformat->name, name) != NULL;
@@ -168,7 +182,7 @@ static enum stk_status open_format(struct stk_container *c, struct stk_error *er
 		return stk__fail(err, STK_LIMIT, "the file has more than %d streams, or its header asks for more memory than there is",
 			STK_MEDIA_MOST_STREAMS);
 	if (code < 0)
-		return failed(c, code, "this is not a file that Stoker reads as video or sound, or its header is damaged", err);
+		return fail_to_open(c, code, err);
 	if (is_format(c, "mp4") ||
 		is_format(c, "matroska")) /* the headers of these formats describe the streams completely, so FFmpeg does not have to parse
 			              * packets */
@@ -185,7 +199,7 @@ enum stk_status stk__container_open(
 	enum { ROUNDS = 16, FREE_BYTES = 64 << 20 };
 	*out = NULL;
 	if (in->size <= 0)
-		return stk__fail(err, STK_CORRUPT, "the file is empty");
+		return stk__fail(err, STK_CORRUPT, "the file is empty; copy or download it again");
 	struct stk_container *c = stk__calloc(1, sizeof *c);
 	if (!c)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory to open a video");

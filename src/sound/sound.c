@@ -3,7 +3,7 @@
 #include "sound/sound.h"
 
 #include "base/error.h"
-#include "codec/foreign.h"
+#include "codec/codec.h"
 #include "sound/flac.h"
 #include "sound/stream.h"
 
@@ -61,16 +61,15 @@ static const char *other_sound(const uint8_t *data, size_t size)
 static enum stk_status fail_unknown(const uint8_t *data, size_t size, struct stk_error *err)
 {
 	const char *other = other_sound(data, size);
-	struct stk_foreign kind;
+	char kind[200];
 	if (other)
 		return stk__fail(err, STK_UNSUPPORTED,
 			"neither WAV nor FLAC: it is %s, which is not decoded; convert it: ffmpeg -i INPUT -c:a pcm_s16le output.wav",
 			other);
 	if (size >= 16 && !memcmp(data + 8, "WAVEfmt ", 8))
 		return stk__fail(err, STK_CORRUPT, "a WAV whose first bytes are damaged: they must be RIFF");
-	if (stk__foreign_find(data, size, &kind))
-		return stk__fail(err, STK_CORRUPT, "not a sound: it is %s%s%s", kind.name, kind.picture ? "" : "; ",
-			kind.picture ? "" : kind.remedy);
+	if (stk__describe_no_media(data, size, kind, sizeof kind))
+		return stk__fail(err, STK_CORRUPT, "not a sound: it is %s", kind);
 	char shown[4 * SHOWN_BYTES + 1] = "";
 	size_t n = 0;
 	for (size_t i = 0; i < size && i < SHOWN_BYTES; i++) {

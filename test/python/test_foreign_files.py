@@ -141,6 +141,41 @@ def test_a_folder_of_pictures_that_are_not_decoded(
     assert ".jp2 (1); pictures that are called .jp2 are not decoded" in capsys.readouterr().err
 
 
+def test_media_are_expected_and_a_picture_is_there(tmp_path: Path) -> None:
+    for kind in ("JPEG", "PNG", "TIFF", "BMP"):
+        path = tmp_path / f"picture.{kind}"
+        path.write_bytes(_saved(kind))
+        with pytest.raises(CorruptError, match=rf"picture\.{kind}: not a sound: it is a {kind} picture, which .*stoker\.imread read"):
+            stoker.audioread(path)
+        with pytest.raises(
+            CorruptError, match=rf"picture\.{kind}: neither a video nor a sound: it is a {kind} picture, which .*stoker\.imread read"
+        ):
+            stoker.VideoDecoder(path)
+    for name, remedy in (("git lfs", "git lfs pull"), ("zip", "unzip"), ("gif", "it is a GIF")):
+        (tmp_path / "clip").write_bytes(FILES[name][0])
+        for opener in (stoker.audioread, stoker.VideoDecoder):
+            with pytest.raises(StokerError, match=remedy):
+                opener(tmp_path / "clip")
+
+
+def test_a_file_whose_name_is_a_word_of_the_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").write_bytes(b"")
+    for opener in (stoker.imread, stoker.audioread, stoker.VideoDecoder):
+        with pytest.raises(CorruptError, match=r"^empty: .*copy or download it again"):
+            opener("empty")
+    loader = stoker.Loader(["empty"], batch_size=1, transforms=[T.Resize((8, 8))])
+    with pytest.raises(CorruptError, match=r"^empty: not a JPEG.* sample 0 of epoch 0"):
+        next(iter(loader))
+
+
+def test_the_bytes_of_a_file_where_a_path_is_expected() -> None:
+    with pytest.raises(TypeError, match="imdecode takes the bytes of a file"):
+        stoker.imread(_saved("PNG"))
+    with pytest.raises(TypeError, match="audiodecode takes the bytes of a file"):
+        stoker.audioread(b"RIFF\x24\0\0\0WAVEfmt ")
+
+
 def test_a_loader_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "a.jpg").write_bytes(FILES["git lfs"][0])
