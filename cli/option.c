@@ -187,7 +187,7 @@ bool parse_settings(const struct command *command, int argc, const char *const *
 	if (out->arg_count < command->min_args)
 		*code = usage_error(command, "%s is missing", command->arg);
 	else if (out->arg_count > command->max_args)
-		*code = usage_error(command, "too many arguments");
+		*code = usage_error(command, "too many arguments, from \"%s\" on", args[command->max_args]);
 	else
 		*code = check_values(command, out);
 	return *code == EXIT_FINE;

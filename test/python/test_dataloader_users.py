@@ -582,6 +582,10 @@ PYTHON = {
 }
 
 
+def test_a_path_in_place_of_a_dataset_is_named(tmp_path):
+    assert "a str is no Dataset" in DataLoader(str(tmp_path), 4).explain()
+
+
 @pytest.mark.parametrize("kind", PYTHON, ids=lambda kind: kind.__name__)
 def test_other_code_runs_as_python(root, kind):
     import re

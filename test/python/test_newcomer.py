@@ -193,7 +193,8 @@ def test_troubleshooting_quotes_real_messages(data, monkeypatch):
         (["cache", "warm", "{}/ok", "--cache", "{}/cache"], 1, "lies on this host"),
         (["top", "abc"], 2, "is not the id of a process"),
         (["completion", "tcsh"], 2, "there are bash, zsh and fish"),
-        (["doctor", "x"], 2, "too many arguments"),
+        (["doctor", "x"], 2, 'too many arguments, from "x" on'),
+        (["bench", "{}/ok", "a.jpg", "b.jpg"], 2, 'too many arguments, from "a.jpg" on'),
     ],
 )
 def test_the_command_says_what_to_do(arguments, code, message, data):

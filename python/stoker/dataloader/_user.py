@@ -171,6 +171,10 @@ class UserReader(Reader):
     def __init__(self, dataset: Any, reader_of: Callable[[Any], Reader]) -> None:
         self._call = _Call()
         kind = type(dataset)
+        if isinstance(dataset, str):
+            raise InPython(
+                "a str is no Dataset, and each of its characters is taken for a sample; stoker.Loader takes the path of a folder"
+            )
         if not hasattr(dataset, "__dict__") or not hasattr(dataset, "__len__"):
             raise InPython(f"{kind.__name__} has no attributes or no length")
         self.summary = f"{len(dataset)} samples of {kind.__name__}"
