@@ -7,7 +7,7 @@ from typing import Any
 import stoker
 
 project = "Stoker"
-author = "The Stoker authors"
+author = copyright = "The Stoker authors"  # the theme prints the second in the footer of each page
 release = stoker.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 html_theme = "furo"

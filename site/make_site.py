@@ -142,20 +142,28 @@ def c(out: Path) -> None:
     (out / "c.md").write_text(f"# C\n\n{text}\n\n```{{toctree}}\n\n{pages}\n```\n")
 
 
+def _paragraph(text: str) -> str:
+    """Returns a paragraph of a comment as HTML. An indented one is an example, whose lines stay as they are."""
+    if text.startswith("  "):
+        return f"<pre>{_escaped(text)}</pre>"
+    return "<p>" + re.sub(r"`([^`\n]+)`", r"<code>\1</code>", _escaped(text)) + "</p>"
+
+
 def _blocks(text: str) -> list[str]:
     """Converts a header to Markdown: its comments become paragraphs, and the text between them code."""
     text = re.sub(
-        r"^\s*(#ifn?def \S+|#define STOKER_\w+_H|#ifdef __cplusplus\n(extern \"C\" \{|\})\n#endif|#endif)\n", "", text, flags=re.M
+        r"^\s*(#ifdef __cplusplus\n(extern \"C\" \{|\})\n#endif|#ifn?def \S+|#define STOKER_\w+_H|#endif)\n", "", text, flags=re.M
     )
     blocks = []
     for comment, code in re.findall(r"^/\*(.*?)\*/\n(.*?)(?=^/\*|\Z)", text, re.M | re.S):
         plain = re.sub(r"^ \* ?", "", comment.strip(), flags=re.M).replace("SPDX-License-Identifier: Apache-2.0", "").strip()
-        blocks.append("```{raw} html\n<p>" + _escaped(plain).replace("\n\n", "</p><p>") + "</p>\n```" if plain else "")
+        html = "\n".join(_paragraph(part) for part in plain.split("\n\n")) if plain else ""
+        blocks.append(f"```{{raw}} html\n{html}\n```" if html else "")
         lines = [
             line for line in code.rstrip().splitlines() if not line.startswith(("#include", "#ifdef", "#endif", "#else", 'extern "C"'))
         ]
         kept = "\n".join(lines).strip()
-        if kept and kept != "}":
+        if kept:
             blocks.append(f"```c\n{kept}\n```")
     return [block for block in blocks if block]
 

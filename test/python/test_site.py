@@ -52,6 +52,20 @@ def test_calls_give_pictures_that_differ_from_the_photograph(gallery):
     assert len(same) <= 1, same  # a policy may draw "change nothing"
 
 
+def test_headers_become_paragraphs_and_code(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "site"))
+    spec = importlib.util.spec_from_file_location("stoker_make_site", ROOT / "site/make_site.py")
+    site = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(site)
+    for header in sorted((ROOT / "include/stoker").glob("*.h")):
+        blocks = site._blocks(header.read_text())
+        code = "\n".join(block for block in blocks if block.startswith("```c"))
+        assert code.count("{") == code.count("}"), (header.name, "a brace of C++ is left")
+        assert "`" not in "".join(block.strip("`") for block in blocks if not block.startswith("```c")), header.name
+    watch = "".join(site._blocks((ROOT / "include/stoker/watch.h").read_text()))
+    assert "<code>stoker top</code>" in watch and re.search(r'<pre>  \[\{"pid"[^<]*\n[^<]*</pre>', watch)
+
+
 def test_every_page_of_doc_is_in_the_menu():
     text = (ROOT / "site/make_site.py").read_text()
     menu = set(re.findall(r'"([a-z-]+)"', text.split("GUIDES = {")[1].split("}")[0]))
