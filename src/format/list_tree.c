@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Reads class folders and their files by getdents64 and the entry's type. Only links and entries of unknown type need a stat. */
+#include "format/kept.h"
 #include "format/list_census.h"
 
 #include "base/error.h"
@@ -226,10 +227,11 @@ enum stk_status stk__list_read_tree(struct stk_file_list *l, const struct stk_fi
 {
 	struct walk w = {.list = l, .path = "", .options = o, .err = err};
 	struct stk_file_list classes = {0};
-	int root = open(o->file_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const char *path = stk__kept_plain(o->file_root);
+	int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0 && errno == ENOTDIR) {
 		struct stat st;
-		if (stat(o->file_root, &st) == 0)
+		if (stat(path, &st) == 0)
 			return stk__fail(err, STK_INVALID,
 				"%s: a file, not a folder of class folders; files are given as a list, with their labels", o->file_root);
 		errno = ENOTDIR;

@@ -136,7 +136,8 @@ enum stk_status stk__s3_target(
 	if (s->google && !s->anonymous && !(s->key && s->secret))
 		return stk__fail(err, STK_IO,
 			"%s: there are no credentials (looked in GCS_KEY and GCS_SECRET, GOOGLE_OAUTH_ACCESS_TOKEN, GOOGLE_APPLICATION_CREDENTIALS, gcloud's "
-			"file of application default credentials, and the metadata server); for a public bucket give stoker.Storage(anonymous=True)",
+			"file of application default credentials, and the metadata server); for a public bucket give --anonymous, in Python "
+			"stoker.Storage(anonymous=True)",
 			uri);
 	if (!s->anonymous && !(s->key && s->secret))
 		return stk__fail(err, STK_IO,

@@ -169,6 +169,27 @@ def test_a_file_whose_name_is_a_word_of_the_message(tmp_path: Path, monkeypatch:
         next(iter(loader))
 
 
+def test_folders_and_indexes_as_file_uris(tmp_path: Path) -> None:
+    """Single files, lists and tars could be given as file:// URIs; a folder was looked for under that name."""
+    (tmp_path / "set" / "one").mkdir(parents=True)
+    for k in range(3):
+        (tmp_path / "set" / "one" / f"{k}.png").write_bytes(_saved("PNG"))
+    (tmp_path / "set" / "one" / "text.png").write_bytes(b"hello")
+    small = [T.Resize((8, 8))]
+    plain, uri = (
+        stoker.Loader(f"{scheme}{tmp_path}/set", batch_size=4, transforms=small, on_error="skip", max_errors=1)
+        for scheme in ("", "file://")
+    )
+    assert uri.classes == plain.classes == ["one"]
+    (wanted,), (got,) = list(plain), list(uri)
+    assert np.array_equal(got.image, wanted.image) and len(got.label) == 3
+    assert "one/text.png: not a JPEG" in str(uri.pipeline.bad_samples()[0])
+    with pytest.raises(StokerError, match="a file, not a folder of class folders"):
+        stoker.Loader(f"file://{tmp_path}/set/one/0.png", batch_size=1)
+    with pytest.raises(StokerError, match=rf"file://{tmp_path}/none: cannot open the folder: No such file"):
+        stoker.Loader(f"file://{tmp_path}/none", batch_size=1)
+
+
 def test_the_bytes_of_a_file_where_a_path_is_expected() -> None:
     with pytest.raises(TypeError, match="imdecode takes the bytes of a file"):
         stoker.imread(_saved("PNG"))
