@@ -192,4 +192,7 @@ setup:
 	@tools/setup.sh $(sort build $(foreach goal,$(GOALS),$(groups-$(goal))))
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' -v width="$${COLUMNS:-$$(tput cols 2>/dev/null || echo 100)}" '{ \
+		line = sprintf("%-24s", $$1); n = split($$2, words, " "); \
+		for (i = 1; i <= n; i++) { if (length(line words[i]) + 1 > width && length(line) > 25) { print line; line = sprintf("%24s", "") } line = line " " words[i] } \
+		print line }'
