@@ -126,4 +126,9 @@ def imdecode(
         data = data.numpy()
     if isinstance(data, (str, os.PathLike)):
         raise TypeError("imdecode takes the bytes of a file, not a path: imread(path) reads a file")
+    kind, dims = getattr(data, "dtype", None), getattr(data, "ndim", 1)
+    if kind is not None and (kind.itemsize != 1 or dims > 2):  # cv2.imencode gives two dims
+        raise ArgumentError(
+            f"imdecode takes the bytes of a file, as an array of uint8 of one dim; an array of {kind} of {dims} dims holds pixels already"
+        )
     return _decode("imdecode", None, data, out, output_type, dtype, adjust_orientation, strict)
