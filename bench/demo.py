@@ -28,7 +28,7 @@ NEXT = """
 to try next:
   build/cli/stoker inspect {folder}     # what is in it, and which files would fail
   build/cli/stoker bench {folder}       # how fast these files can be loaded on these cores
-  make wheel && pip install dist/stoker-*.whl        # then change one import: from stoker import DataLoader"""
+  make wheel && pip install --no-index --find-links dist stoker     # then change one import: from stoker import DataLoader"""
 
 
 def photographs(wanted: Path | None) -> Path:
