@@ -46,7 +46,8 @@ LAYERS = {
     "loader": (
         "test_loader_videos test_pack_video test_video_accvlab test_video_beside "
         "test_mixture test_robots test_loader_floats test_loader_lists test_loader_python_transforms test_start_methods test_transforms_called "
-        "test_dataloader test_dataloader_differential test_dataloader_kinds test_dataloader_states test_dataloader_torch test_dataloader_users test_frameworks "
+        "test_dataloader test_dataloader_arguments test_dataloader_differential test_dataloader_kinds test_dataloader_states test_dataloader_torch "
+        "test_dataloader_users test_frameworks "
         "test_loader test_loader_adopted test_loader_detection test_loader_fields test_loader_follow test_loader_layout test_loader_meaning test_loader_sources "
         "test_to_device test_loader_sounds test_loader_sound_windows test_loader_sound_rows test_clips_with_sound test_help test_types test_newcomer "
         "test_loader_shared test_loader_state test_mix test_tables test_tars test_unindexed test_training test_augment test_transforms test_transforms_arguments "
