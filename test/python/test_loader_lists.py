@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images with sizes of their own come as a list of tensors."""
 
+import tarfile
+
 import numpy as np
 import pytest
 import torch
@@ -69,6 +71,23 @@ def saved(folder, pictures):
     return paths
 
 
+KINDS = ["folder", "list", "dataset", "paths of a dataset", "tar"]
+
+
+def source_of(kind, pictures, folder):
+    """Returns a source of a Loader with these pictures, in this order unless it is a folder."""
+    if kind == "dataset":
+        return Views(pictures)
+    paths = saved(folder, pictures)
+    if kind == "tar":
+        (folder / "tars").mkdir()
+        with tarfile.open(folder / "tars" / "all.tar", "w") as tar:
+            for k, path in enumerate(paths):
+                tar.add(path, f"{k:03d}.png")
+        return str(folder / "tars")
+    return {"folder": str(folder), "list": [(str(path), 0) for path in paths], "paths of a dataset": Paths(paths)}[kind]
+
+
 def kinds_of_batches(loader):
     return {type(batch.image) for batch in loader}
 
@@ -81,18 +100,11 @@ def notices(monkeypatch):
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
-@pytest.mark.parametrize("kind", ["folder", "list", "dataset", "paths of a dataset"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_images_that_differ_in_size_come_as_a_list(kind, shuffle, pictures, tmp_path, notices):
-    """All batches are lists, even those whose images happen to have one size. For files, the headers of some of them decide;
-    for a Dataset, the first batch does."""
-    mixed = [pictures[0], pictures[0 if kind in ("folder", "list") else 1], *pictures, pictures[0], pictures[0]]
-    paths = saved(tmp_path, mixed)
-    source = {
-        "folder": str(tmp_path),
-        "list": [(str(path), 0) for path in paths],
-        "dataset": Views(mixed),
-        "paths of a dataset": Paths(paths),
-    }[kind]
+    """All batches are lists, even those whose images happen to have one size, such as the first one. Fixed samples of the data set decide."""
+    mixed = [pictures[0], pictures[0], *pictures, pictures[0], pictures[0]]
+    source = source_of(kind, mixed, tmp_path)
     loader = Loader(source, 2, shuffle=shuffle, transforms=[T.RandomHorizontalFlip(), T.PILToTensor()])
     assert kinds_of_batches(loader) == kinds_of_batches(loader) == {list}
     assert len(notices) == 1 and "differ in size" in notices[0] and "T.Resize((224, 224))" in notices[0] and "'image': list" in notices[0]
@@ -128,7 +140,74 @@ def test_a_resumed_run_gets_lists_too(pictures, tmp_path, notices):
     assert kinds_of_batches(fresh) == {list} and len(notices) == 1
     fresh = Loader(dataset, 2)
     fresh.load_state_dict({name: value for name, value in state.items() if name != "listed"})  # of an earlier version
-    assert kinds_of_batches(fresh) == {torch.Tensor}
+    assert kinds_of_batches(fresh) == {list}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ranks_decide_alike(kind, pictures, tmp_path, notices):
+    """Only one rank has images of another size in its first batch."""
+    source = source_of(kind, [pictures[0], pictures[0], pictures[1], pictures[2], *[pictures[0]] * 4], tmp_path)
+    loaders = [Loader(source, 2, shard=(rank, 2), transforms=[T.PILToTensor()]) for rank in (0, 1)]
+    assert [kinds_of_batches(loader) for loader in loaders] == [{list}, {list}]
+
+
+class Stream(torch.utils.data.IterableDataset):
+    def __init__(self, pictures):
+        self.pictures = pictures
+
+    def __iter__(self):
+        return iter([(picture, k) for k, picture in enumerate(self.pictures)])
+
+
+def test_a_first_batch_decides_in_one_process_only(pictures, notices):
+    """The sizes of a stream's images are not known before they are read, and those of a large Dataset are not all compared."""
+    rare = [pictures[0]] * 100
+    rare[1] = pictures[1]
+    for source in (Stream(pictures), Views(rare)):
+        assert kinds_of_batches(Loader(source, 2)) == {list}
+        with pytest.raises(ShapeError, match=r"this rank's first batch differ in size.*fields=\{'image': list.*pad='zeros'"):
+            next(iter(Loader(source, 2, shard=(0, 2))))
+        for declared in ({"fields": {"image": list, "label": None}}, {"pad": "zeros"}):
+            next(iter(Loader(source, 2, shard=(0, 2), **declared)))
+    rare[1], rare[3] = pictures[0], pictures[1]
+    with pytest.raises(ShapeError, match=r"fields=\{'image': list"):
+        list(Loader(Views(rare), 2))
+
+
+@pytest.mark.parametrize(
+    "transform", [T.ScaleJitter((24, 24)), T.RandomShortestSize([16, 24], 60), T.RandomZoomOut(), T.RandomResize(16, 24)]
+)
+def test_transforms_that_draw_sizes_make_lists(transform, pictures, notices):
+    """Whatever they happen to draw for the first batch."""
+    for seed in range(4):
+        assert isinstance(next(iter(Loader(Views([pictures[0]] * 2), 2, transforms=[transform], seed=seed))).image, list)
+    fixed = Loader(Views([pictures[0]] * 2), 2, transforms=[transform, T.Resize((16, 16))])
+    assert kinds_of_batches(fixed) == {torch.Tensor}
+
+
+def test_looking_at_samples_leaves_the_generators_as_they_are(pictures):
+    """The Dataset draws from the global generators in its calls. The batches are those of a run that looks at no samples."""
+
+    class Drawing(Views):
+        def __getitem__(self, i):
+            return self.pictures[i], np.random.randint(1 << 30) + torch.randint(1 << 30, ()).item()
+
+    class Held(Drawing):  # an open file: one call at a time
+        def __init__(self, pictures):
+            super().__init__(pictures)
+            self.file = open("/dev/null", "rb")  # noqa: SIM115
+
+    def states(**more):
+        np.random.seed(4)
+        torch.manual_seed(4)
+        dataset = Held([pictures[0]] * 6)
+        loader = Loader(dataset, 6, seed=1, transforms=[T.PILToTensor()], **more)
+        batch = next(iter(loader))
+        loader.close()
+        dataset.file.close()
+        return batch.label.tolist()
+
+    assert sorted(states()) == sorted(states(fields={"image": list, "label": None}))
 
 
 def test_images_of_one_size_stay_one_tensor(pictures, tmp_path, notices):

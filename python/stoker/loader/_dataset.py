@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from stoker import _same_data, fn
 from stoker._sources import ByPosition, DescribedBatch
 from stoker.data_node import DataNode
-from stoker.errors import InvalidArgumentError, StateError, UnsupportedError
+from stoker.errors import InvalidArgumentError, StalledError, StateError, UnsupportedError
 from stoker.loader import _fields, _targets
 from stoker.loader._coordinates import POINTS as PLACES
 from stoker.loader._coordinates import Remove
@@ -31,8 +31,8 @@ from stoker.loader._layout import Layout
 from stoker.loader._lower import Image, refuse_other_tensors
 from stoker.loader._order import GAP
 from stoker.loader._pixels import is_array
-from stoker.loader._random import Place
-from stoker.loader._samples import Samples, column
+from stoker.loader._random import Place, same_generators
+from stoker.loader._samples import Samples, column, height_and_width
 from stoker.loader._saved import Facts
 from stoker.loader._shared import Watch
 from stoker.loader._sources import FilesByIndex, Source
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 _AHEAD = 2  # batches whose samples are fetched before they are needed
+_COMPARED = 16  # samples whose images are compared in size
 
 
 def forget_frames(error: BaseException | None) -> None:
@@ -81,6 +82,12 @@ def _threads() -> int:
     return min(16, 2 * (os.cpu_count() or 1) + 2)
 
 
+def spread(total: int, most: int) -> list[int]:
+    """Returns up to `most` of the numbers 0 .. total - 1, evenly spread, with the first and the last."""
+    count = min(most, total)
+    return [k * (total - 1) // max(1, count - 1) for k in range(count)]
+
+
 class DatasetSource(Source):
     """Reads samples from dataset[i]: an image, or (image, target, ...), or a dict with an entry "image". The image is a path, bytes, array, tensor or PIL
     image."""
@@ -89,6 +96,11 @@ class DatasetSource(Source):
     many = False  # the dataset has many(ids), which fetches several samples faster than separate calls
     in_memory = True  # images that are arrays come from the user's memory; False if they were read from files
     unchanging = False  # a sample is the same in each epoch, so samples of the next epoch may be fetched before it begins
+    by_sample = True  # some samples may be fetched before the run, at no great cost
+    compares_sizes = False  # `nodes` sets `sizes`
+    sizes: list[tuple[int, int]] | None = (
+        None  # heights and widths of some images, which are the same images on all ranks; None: they were not compared
+    )
 
     def __init__(self, dataset: Any, asked: Asked) -> None:
         self.dataset, self.asked = dataset, asked
@@ -337,6 +349,34 @@ class DatasetSource(Source):
         assert failed is not None
         raise failed
 
+    def _sizes_of_some(self, spec: Spec) -> list[tuple[int, int]]:
+        """Fetches some samples, which are the same ones on all ranks and in all runs, and returns the sizes of their images."""
+        from concurrent.futures import wait
+
+        workers = self.workers
+        if workers is None or self.samples_of.several:
+            return []
+        limit = spec.settings.get("timeout") or None
+        try:
+            with same_generators():
+                asked = [workers.submit([(i, (spec.seed, 0, i, 0))]) for i in spread(self.size or 0, _COMPARED)]
+                late = wait(asked, limit).not_done
+            if late:
+                raise StalledError(f"no batch for {limit:g} s: the dataset has not returned its first samples")
+        except BaseException:
+            workers.close()
+            self.workers = None
+            raise
+        return [size for future in asked if (size := self._size_of_fetched(future, spec)) is not None]
+
+    def _size_of_fetched(self, future: Future[Any], spec: Spec) -> tuple[int, int] | None:
+        """Returns height and width of a sample's image; None if the sample is bad, which the batch that has it reports."""
+        if future.exception() is not None:
+            return None
+        (fetched,) = future.result()
+        forget_frames(fetched.error)
+        return None if fetched.parts is None else height_and_width(fetched.parts[0], self.samples_of.layout, spec.orientation)
+
     def most_errors(self, spec: Spec) -> int:
         """Returns how many bad samples an epoch may have before the run fails."""
         if spec.settings.get("on_error") != "skip":
@@ -374,6 +414,8 @@ class DatasetSource(Source):
         shard = (0, 1) if per_rank else (spec.shard.rank, spec.shard.world)
         self.samples_of.settle(spec.orientation, spec.counts_channels)
         example = self._first(spec, indices, per_rank)
+        if self.compares_sizes and self.sizes is None:
+            self.sizes = self._sizes_of_some(spec)
         base = self._start[2]
         kinds = self.samples_of.kinds or []
         self.targets = len(kinds)

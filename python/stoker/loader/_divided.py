@@ -6,16 +6,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import random
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from stoker._processes import Ended, Worker
 from stoker._ranks import Meeting, Shard, together
 from stoker.errors import InvalidArgumentError
-from stoker.loader._random import random_numbers
+from stoker.loader._random import random_numbers, same_generators
 
 _SAMPLES = 4  # samples that are compared, spread over the data set
 _UNKNOWN = ""  # digest of a part that differs from call to call, or that has no digest
@@ -65,23 +62,8 @@ def _begin(dataset: Any) -> Callable[[list[int]], list[list[str]]]:
 
 
 def _digests(dataset: Any, ids: list[int]) -> list[list[str]]:
-    with _same_generators():
+    with same_generators():
         return [_of_sample(dataset, index) for index in ids]
-
-
-@contextmanager
-def _same_generators() -> Iterator[None]:
-    """Saves the states of the program's random generators (random, NumPy, torch), and restores them at the end of the context."""
-    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
-    states = random.getstate(), numpy and numpy.random.get_state(), torch and torch.get_rng_state()
-    try:
-        yield
-    finally:
-        random.setstate(states[0])
-        if numpy is not None:
-            numpy.random.set_state(states[1])
-        if torch is not None:
-            torch.set_rng_state(states[2])
 
 
 def _of_sample(dataset: Any, index: int) -> list[str]:

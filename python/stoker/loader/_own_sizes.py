@@ -1,26 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decides, before the first batch is handed out, whether the images of all batches come as a list because the data set's images differ in size.
 
-They do if the transforms leave it to the images, and if those of the first batch differ, or some of the files of the data set. The decision holds for all
-batches, and a state saves it, so that a program never gets a tensor from one batch and a list from the next.
+They do if the transforms draw the sizes, or if the transforms leave the sizes to the images and some images of the data set differ. The images that are
+compared do not depend on the order, the seed or the rank, so that all ranks and all runs decide alike. In a single process the first batch decides too. With
+several ranks it must not, because each has another first batch: images that differ only there are refused. The decision holds for all batches, and a state
+saves it, so that a program never gets a tensor from one batch and a list from the next.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from stoker import fn
 from stoker import transforms as T
+from stoker.errors import StokerError
 from stoker.loader._buckets import Size, size_of_file
-from stoker.loader._dataset import DatasetSource
+from stoker.loader._dataset import DatasetSource, spread
 from stoker.loader._follow import resized
 from stoker.loader._kinds import LIST, MASK, Kind, lists_of
 from stoker.loader._lower import Recipe, calls_function
 from stoker.loader._sources import FileSource
+from stoker.loader._spec import Spec
+from stoker.loader._tars import TarSource
+from stoker.pipeline import Pipeline
 
 _LOOKED_AT = 32  # files whose sizes are compared
+_WHOLE = 16  # images whose sizes are compared if each must be read as a whole
 _FOLDERS = 8  # class folders in which files are looked at
 
 _FIXED = (T.RandomResizedCrop, T.CenterCrop, T.RandomCrop, T.FixedSizeCrop)
@@ -38,6 +46,11 @@ def waveforms(shapes: Iterable[Sequence[int]], channels_last: bool) -> bool:
     return any(1 in shape[first : first + 2] for shape in shapes)
 
 
+def drawn(recipe: Recipe) -> bool:
+    """Whether a transform draws the size of each image, and no other transform gives all images one size."""
+    return not fixed(recipe) and any(isinstance(t, _DRAWN) for t in recipe.steps)
+
+
 def differ(recipe: Recipe, sizes: Iterable[Size]) -> bool:
     """Returns whether images of these sizes surely have different sizes after the transforms."""
     if fixed(recipe) or recipe.tail or any(isinstance(t, _DRAWN) or calls_function(t) for t in recipe.steps):
@@ -49,33 +62,51 @@ def differ(recipe: Recipe, sizes: Iterable[Size]) -> bool:
     return len(found) > 1
 
 
-def sizes_of(source: Any, classes: Sequence[str], oriented: bool) -> list[Size]:
-    """Returns the sizes of some images of a source of local files, from their headers; none for other sources, whose samples would have to be made."""
+def sizes_of(source: Any, classes: Sequence[str], spec: Spec, samples: int | None) -> list[Size]:
+    """Returns the sizes of some images of a source, which are the same images on all ranks and in all runs; [] for sources whose images would have to be
+    listed or read for nothing: folders in stores, tables, streams, and tars without an index. samples: the number of samples of the data set."""
+    if isinstance(source, DatasetSource):
+        return source.sizes or []
+    if isinstance(source, TarSource):
+        if source.one_epoch or not samples:
+            return []
+        return _read(lambda more: source.parts(False, more)[0], {"indices": spread(samples, _WHOLE)}, spec)
     if not isinstance(source, FileSource):
         return []
+    paths = None if source.paths is None else [source.paths[k] for k in spread(len(source.paths), _LOOKED_AT)]
+    if paths is not None and any(b"://" in os.fsencode(path) for path in paths):
+        return _read(lambda more: fn.readers.file(**more)[0], {"files": paths[:: max(1, len(paths) // _WHOLE)]}, spec)
     found = []
-    for path in _of_list(source.paths) if source.paths is not None else _of_folder(source, classes):
+    for path in paths if paths is not None else _of_folder(source, classes):
         try:
-            found.append(size_of_file(path, oriented))
+            found.append(size_of_file(path, spec.orientation))
         except Exception:  # a bad file, which the pipeline reports if it comes to it
             continue
     return found
 
 
-def _of_list(paths: Sequence[Any]) -> list[Any]:
-    count = min(_LOOKED_AT, len(paths))
-    chosen = [paths[k * (len(paths) - 1) // max(1, count - 1)] for k in range(count)]
-    return [path for path in chosen if b"://" not in os.fsencode(path)]
+def _read(reader: Callable[[dict[str, Any]], Any], arguments: dict[str, Any], spec: Spec) -> list[Size]:
+    """Reads files with an operator of their own, and returns the sizes of the images. arguments: the operator's, which name the samples."""
+    count = len(next(iter(arguments.values())))
+    pipe = Pipeline(count, num_threads=1, storage=spec.settings.get("storage"), on_error="skip", max_errors=count)
+    try:
+        with pipe:
+            pipe.set_outputs(fn.peek_image_shape(reader({**arguments, "name": "Reader"}), adjust_orientation=spec.orientation))
+        (shapes,) = pipe.run()
+        return [(height, width) for height, width, _ in shapes.as_array().tolist()]
+    except StokerError:  # bad samples, or a store that does not answer, which the Loader's own pipeline reports
+        return []
+    finally:
+        pipe.close()
 
 
 def _of_folder(source: FileSource, classes: Sequence[str]) -> Iterator[str]:
     root = source.root
     if root is None or "://" in root or not classes:
         return
-    count = min(_FOLDERS, len(classes))
-    for k in range(count):
-        folder = os.path.join(root, classes[k * (len(classes) - 1) // max(1, count - 1)])
-        yield from islice(_files_under(folder, source.endings), _LOOKED_AT // count)
+    chosen = spread(len(classes), _FOLDERS)
+    for k in chosen:
+        yield from islice(_files_under(os.path.join(root, classes[k]), source.endings), _LOOKED_AT // len(chosen))
 
 
 def _files_under(folder: str, endings: Sequence[str]) -> Iterator[str]:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import random
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,3 +52,18 @@ def random_numbers(place: Place) -> Iterator[None]:
         yield
     finally:
         current.place = None
+
+
+@contextmanager
+def same_generators() -> Iterator[None]:
+    """Saves the states of the program's random generators (random, NumPy, torch), and restores them at the end of the context."""
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    states = random.getstate(), numpy and numpy.random.get_state(), torch and torch.get_rng_state()
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        if numpy is not None:
+            numpy.random.set_state(states[1])
+        if torch is not None:
+            torch.set_rng_state(states[2])

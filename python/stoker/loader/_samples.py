@@ -151,7 +151,10 @@ class Samples:
         made."""
         import numpy as np
 
-        height, width = extent = _extent(image, self.layout, self.oriented) or (1, 1)  # an image that the decoder will refuse has no extent
+        height, width = extent = height_and_width(image, self.layout, self.oriented) or (
+            1,
+            1,
+        )  # an image that the decoder will refuse has no extent
         counts = []
         for k in self.stacks:
             counts.append(rest[k - 1].shape[2] if rest[k - 1].ndim == 3 else 1)
@@ -247,7 +250,7 @@ class Samples:
         """Raises an error if a mask differs in size from its image, because a crop would then show different parts of the two."""
         for k, (part, kind) in enumerate(zip(rest, self.kinds or (), strict=True), 1):
             if kind.name == MASK and tuple(part.shape[:2]) != (height, width):
-                turned = _extent(image, self.layout, False) != (height, width)
+                turned = height_and_width(image, self.layout, False) != (height, width)
                 why = ", which its EXIF orientation turned: give the mask turned likewise, or leave exif_orientation out" if turned else ""
                 raise ValueError(
                     f"the mask (target {k}) has {part.shape[1]} x {part.shape[0]} pixels and its image {width} x {height}{why or ': they have to be equal'}"
@@ -263,7 +266,7 @@ class Samples:
         """Raises an error if a further image differs in size from the first image."""
         for k in self.pictures:
             made = self.picture(k)
-            extent = _extent(rest[k - 1], made.layout, self.oriented)
+            extent = height_and_width(rest[k - 1], made.layout, self.oriented)
             if extent is not None and extent != (height, width):
                 raise ValueError(
                     f"{made.what} has {extent[1]} x {extent[0]} pixels and the image {width} x {height}: they have to be equal, since both get the same crops "
@@ -297,7 +300,7 @@ class Picture:
         return made
 
 
-def _extent(image: Any, layout: Layout, oriented: bool) -> tuple[int, int] | None:
+def height_and_width(image: Any, layout: Layout, oriented: bool) -> tuple[int, int] | None:
     """Returns height and width of an image, for the bytes of a file from their header; None if the header cannot be read."""
     if is_array(image):
         return layout.extent(image)

@@ -25,6 +25,7 @@ class StreamSource(DatasetSource):
     iterates over the earlier samples again and drops them."""
 
     per_rank = True
+    by_sample = False
 
     def __init__(self, dataset: Any, asked: Asked) -> None:
         self._iterator: Iterator[Any] | None = None

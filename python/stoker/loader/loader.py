@@ -16,7 +16,7 @@ from stoker._settings import PassedOn, takes
 from stoker._sheet import Sheet, view
 from stoker._signatures import BriefHelp, brief, suggests
 from stoker._where import notice, tell
-from stoker.errors import CancelledError, InvalidArgumentError, StateError, safe_text
+from stoker.errors import CancelledError, InvalidArgumentError, ShapeError, StateError, safe_text
 from stoker.loader import _collate, _fields, _layout, _options, _own_sizes, _pad
 from stoker.loader._accelerate import reported
 from stoker.loader._array_source import ArraySource
@@ -244,6 +244,8 @@ class Loader(metaclass=BriefHelp):
             self._spec.shuffle = False
         self._kinds, self._may_list = asked.kinds, self._may_list_images(opened, given, asked)
         self._listed = False  # the images of each batch are a list, although the user has not said so
+        if isinstance(opened, DatasetSource):
+            opened.compares_sizes = self._may_list and opened.by_sample
         if isinstance(opened, Source):
             opened.settle(self._spec, order is not None)
         self._run = Run(opened, self._spec, order)
@@ -281,17 +283,12 @@ class Loader(metaclass=BriefHelp):
         return not (arranged or not images or spec.batch == 1 or _own_sizes.fixed(spec.views[0]) or "image" in lists_of(asked.kinds))
 
     def _list_images(self, fields: dict[str, int | None], batch: Any) -> None:
-        """Makes the images of all batches a list if those of the first batch, or some others of the data set, differ in size."""
+        """Makes the images of all batches a list if they differ in size."""
         source, recipe = self._run.source, self._spec.views[0]
         if isinstance(source, DatasetSource) and source.samples_of.several:
             return  # the Dataset gives a list of views
         if not self._listed:
-            shapes = {tuple(shape) for shape in batch.shapes(0)}
-            if len(shapes) == 1:
-                sizes = _own_sizes.sizes_of(source, self.classes if isinstance(source, FileSource) else (), self._spec.orientation)
-                if not _own_sizes.differ(recipe, sizes):
-                    return
-            elif _own_sizes.waveforms(shapes, recipe.channels_last):
+            if not _own_sizes.drawn(recipe) and not self._differ(source, recipe, {tuple(shape) for shape in batch.shapes(0)}):
                 return
             self._listed = True
             tell(
@@ -299,6 +296,21 @@ class Loader(metaclass=BriefHelp):
                 f"make one tensor; fields={{'{self._main}': list, ...}} says that a list is wanted, and ends this notice"
             )
         self._batches.list_images(_own_sizes.lists_for(source, self._kinds), fields)
+
+    def _differ(self, source: Any, recipe: Any, shapes: set[tuple[int, ...]]) -> bool:
+        """Returns whether images of the data set, or those of the first batch, differ in size. shapes: of the first batch, after the transforms."""
+        if _own_sizes.waveforms(shapes, recipe.channels_last):
+            return False
+        classes = self.classes if isinstance(source, FileSource) else ()
+        if _own_sizes.differ(recipe, _own_sizes.sizes_of(source, classes, self._spec, self._run.data_size())):
+            return True
+        if len(shapes) > 1 and self._spec.shard.world > 1:
+            raise ShapeError(
+                f"{self._described}: the images of this rank's first batch differ in size, and each rank has another first batch, so say what a batch holds: "
+                f"fields={{'{self._main}': list, ...}}: a list of tensors; pad='zeros': one tensor, padded to the largest; transforms=[T.Resize((224, 224))]: "
+                "images of one size"
+            )
+        return len(shapes) > 1
 
     def _check(self, ordered: bool, asked: Asked) -> None:
         """Raises errors in files and arguments that can be found before the first batch."""
