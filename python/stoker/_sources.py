@@ -212,7 +212,7 @@ class CallableSource(Source):
 
 
 # Describes a sample: its name in messages, its number in the user's data, why it could not be read, and that exception. Each may be None.
-Said = tuple[str | None, int | None, str | None, BaseException | None]
+Description = tuple[str | None, int | None, str | None, BaseException | None]
 
 
 @dataclass
@@ -221,7 +221,7 @@ class DescribedBatch:
     some kind too, but the library does not read it."""
 
     outputs: tuple[Any, ...]
-    samples: tuple[Said, ...]
+    samples: tuple[Description, ...]
 
 
 @dataclass

@@ -36,10 +36,10 @@ def test_a_rectangle(layout, dtype):
         node = fn.external_source(lambda _: images, layout=layout)
         anchor, shape, value = (fn.external_source(lambda _, d=d: d) for d in (anchors, shapes, values))
         where = {"anchor": anchor, "shape": shape, "fill_value": value}
-        alone, erased = fn.cutout(node, **where), fn.erase(node, axis_names="HW", **where)
-        behind = fn.cutout(fn.flip(node), **where)
+        single, erased = fn.cutout(node, **where), fn.erase(node, axis_names="HW", **where)
+        after_flip = fn.cutout(fn.flip(node), **where)
         between = fn.flip(fn.cutout(fn.flip(fn.cutout(node, **where)), **where))
-        pipe.set_outputs(alone, erased, behind, between)
+        pipe.set_outputs(single, erased, after_flip, between)
     got = [[np.asarray(t) for t in out] for out in pipe.run()]
     wide = layout.index("W")
     for k, image in enumerate(images):

@@ -89,7 +89,7 @@ class StreamOfLength(Stream):
         return self.length
 
 
-def held(kind, transform, target_transform):
+def in_memory(kind, transform, target_transform):
     """Returns a CIFAR or MNIST object made without files."""
     rng = np.random.default_rng(3)
     made = object.__new__({"cifar": datasets.CIFAR10, "mnist": datasets.MNIST, "svhn": datasets.SVHN}[kind])
@@ -135,11 +135,11 @@ def undrawn(draw, gray):
                 [v1.PILToTensor(), v1.ConvertImageDtype(torch.float)],
             ]
         )
-    near = 1.0 if "resize" in geometry else 0.0
+    tolerance = 1.0 if "resize" in geometry else 0.0
     scale = 1 / (min(std) * 255) if any("Normalize" in type(t).__name__ for t in tail) else 1 / 255
     if any(t.__class__.__name__ in ("ToTensor", "ConvertImageDtype", "ToDtype") for t in tail):
-        near *= scale
-    return v1.Compose([*steps, *tail]) if draw.random() < 0.7 else v2.Compose([*steps, *tail]), near
+        tolerance *= scale
+    return v1.Compose([*steps, *tail]) if draw.random() < 0.7 else v2.Compose([*steps, *tail]), tolerance
 
 
 def drawn(draw):
@@ -157,11 +157,11 @@ def drawn(draw):
 def images(draw, folders):
     """Returns a data set of images of one of torchvision's classes."""
     kind = draw.choice(["sizes", "sizes", "one_size", "modes", "cifar", "mnist", "svhn"])
-    transform, near = undrawn(draw, kind == "mnist") if draw.random() < 0.75 else drawn(draw)
+    transform, tolerance = undrawn(draw, kind == "mnist") if draw.random() < 0.75 else drawn(draw)
     target = draw.choice([None, None, lambda y: -y, lambda y: torch.eye(10)[y], str])
     if kind in ("cifar", "mnist", "svhn"):
-        return lambda: held(kind, transform, target), near
-    return lambda: datasets.ImageFolder(folders / kind, transform, target), near
+        return lambda: in_memory(kind, transform, target), tolerance
+    return lambda: datasets.ImageFolder(folders / kind, transform, target), tolerance
 
 
 GIVES = [
@@ -182,30 +182,30 @@ def dataset(draw, folders):
     """Returns a function that makes a data set, and the allowed difference of values, or None if they are not compared."""
     kind = draw.choice(["images"] * 6 + ["tensors", "tensors", "tensor", "plain", "plain", "list", "stream"])
     if kind == "images":
-        make, near = images(draw, folders)
+        make, tolerance = images(draw, folders)
     elif kind == "tensors":
         dtype = draw.choice([torch.uint8, torch.bool, torch.float32, torch.float16, torch.int32])
-        make, near = lambda: data.TensorDataset(torch.arange(40).view(20, 2).to(dtype), torch.arange(20)), 0.0
+        make, tolerance = lambda: data.TensorDataset(torch.arange(40).view(20, 2).to(dtype), torch.arange(20)), 0.0
     elif kind == "tensor":
-        make, near = lambda: torch.arange(18.0).view(*((18,) if draw_shape else (9, 2))), 0.0
+        make, tolerance = lambda: torch.arange(18.0).view(*((18,) if draw_shape else (9, 2))), 0.0
         draw_shape = draw.random() < 0.5
     elif kind == "plain":
         give, several = draw.choice(GIVES), draw.random() < 0.3
-        make, near = lambda: Plain(give, 17, several), 0.0
+        make, tolerance = lambda: Plain(give, 17, several), 0.0
     elif kind == "list":
-        make, near = lambda: [(k, str(k)) for k in range(11)], 0.0
+        make, tolerance = lambda: [(k, str(k)) for k in range(11)], 0.0
     else:
         length, has_length = draw.randrange(0, 20), draw.random() < 0.5
         return lambda: Stream(length, has_length), 0.0
     around = draw.choice(["", "", "", "subset", "sum", "split"])
     if around == "subset":
         chosen = [draw.randrange(-6, 6) for _ in range(draw.randrange(1, 14))]
-        return lambda: data.Subset(make(), chosen), near
+        return lambda: data.Subset(make(), chosen), tolerance
     if around == "sum" and kind != "tensor":
-        return lambda: data.ConcatDataset([make(), make()]), near
+        return lambda: data.ConcatDataset([make(), make()]), tolerance
     if around == "split":
-        return lambda: data.random_split(make(), [0.5, 0.5], torch.Generator().manual_seed(5))[0], near
-    return make, near
+        return lambda: data.random_split(make(), [0.5, 0.5], torch.Generator().manual_seed(5))[0], tolerance
+    return make, tolerance
 
 
 def samplers(draw, made):
@@ -282,7 +282,7 @@ def epochs(kind, make, arguments, count):
     return found, torch.get_rng_state(), given.get("generator")
 
 
-def same(a, b, near):
+def same(a, b, tolerance):
     if isinstance(a, Exception):
         assert type(a) is type(b), (a, b)
         assert str(a) == str(b)
@@ -291,21 +291,21 @@ def same(a, b, near):
     if isinstance(a, torch.Tensor):
         assert (a.dtype, a.shape) == (b.dtype, b.shape)
         assert a.is_contiguous() == b.is_contiguous() or a.ndim == 3  # a single image may keep Pillow's memory layout
-        if near is not None or a.ndim < 3:
+        if tolerance is not None or a.ndim < 3:
             of_images = a.ndim >= 3
             furthest = (a.double() - b.double()).abs().max().item() if a.numel() else 0.0
-            allowed = (near or 0.0) * 1.001 + (2e-6 if a.is_floating_point() else 0) if of_images else 0.0
+            allowed = (tolerance or 0.0) * 1.001 + (2e-6 if a.is_floating_point() else 0) if of_images else 0.0
             assert furthest <= allowed
     elif isinstance(a, dict):
         assert list(a) == list(b)
         for key in a:
-            same(a[key], b[key], near)
+            same(a[key], b[key], tolerance)
     elif isinstance(a, (list, tuple)):
         assert len(a) == len(b)
         for x, y in zip(a, b, strict=True):
-            same(x, y, near)
+            same(x, y, tolerance)
     elif dataclasses.is_dataclass(a):
-        same(vars(a), vars(b), near)
+        same(vars(a), vars(b), tolerance)
     elif isinstance(a, np.ndarray):
         assert a.dtype == b.dtype
         np.testing.assert_array_equal(a, b)
@@ -319,7 +319,7 @@ def test_gives_what_torch_gives(folders, part, monkeypatch):
     in_c = 0
     for case in range(part * CASES // 8, (part + 1) * CASES // 8):
         draw = random.Random(f"{SEED} {case}")
-        make, near = dataset(draw, folders)
+        make, tolerance = dataset(draw, folders)
         order, _ = samplers(draw, make())
         more = {"collate_fn": collates(draw)}
         workers = draw.random() < 0.04
@@ -330,7 +330,7 @@ def test_gives_what_torch_gives(folders, part, monkeypatch):
             return {**order(made), **more}
 
         note = f"seed {SEED}, case {case}"
-        count = 1 if near is None else 2  # torch's random transforms change the next epoch's order
+        count = 1 if tolerance is None else 2  # torch's random transforms change the next epoch's order
         expected, state, generator = epochs(data.DataLoader, make, arguments, count)
         given, own_state, own_generator = epochs(DataLoader, make, arguments, count)
         lengths = len(expected), len(given)
@@ -340,10 +340,10 @@ def test_gives_what_torch_gives(folders, part, monkeypatch):
                 if isinstance(a, Exception) and workers:
                     assert type(a) is type(b)
                 else:
-                    same(a, b, near)
+                    same(a, b, tolerance)
             except AssertionError as e:
                 raise AssertionError(f"{note}: {e}") from e
-        if near is not None:
+        if tolerance is not None:
             assert torch.equal(state, own_state), note
         if generator is not None:
             assert torch.equal(generator.get_state(), own_generator.get_state()), note

@@ -279,25 +279,25 @@ def test_a_source_that_ends_before_the_reader_is_refused_with_advice(files, by_s
             yield np.int32([k]) if by_sample else [np.int32([k])] * 3
 
     @pipeline_def(batch_size=3, num_threads=2, device_id=None)
-    def beside(**how):
+    def with_a_reader(**how):
         given = fn.external_source(source, batch=not by_sample, name="short", **how)
         return fn.readers.file(files=[str(f) for f in files[:7]], tail="fill")[1], given
 
     for how in ({}, {"cycle": "raise"}):
-        pipe = beside(**how)
+        pipe = with_a_reader(**how)
         with pytest.raises(StokerError, match=r'"short" gave 0 samples .* reader has 3: .* as many samples as the reader.* cycle="quiet"'):
             for _ in range(3):
                 pipe.run()
-    pipe = beside(cycle="quiet")
+    pipe = with_a_reader(cycle="quiet")
     assert [np.array(pipe.run()[1].at(0)).tolist() for _ in range(6)] == [[k * 3 % 5] if by_sample else [k % 2] for k in range(6)]
 
 
 def test_a_batch_that_is_short_says_so(files):
     @pipeline_def(batch_size=3, num_threads=2, device_id=None)
-    def beside():
+    def with_a_reader():
         return fn.readers.file(files=[str(f) for f in files[:7]], tail="keep")[1], fn.external_source(lambda k: [np.int32([k])] * 3)
 
-    pipe = beside()
+    pipe = with_a_reader()
     pipe.run(), pipe.run()
     with pytest.raises(InvalidArgumentError, match="gave 3 samples, and the batch has room for 1"):
         pipe.run()

@@ -60,10 +60,10 @@ def _jpeg(exif: bytes) -> bytes:
     return out.getvalue()
 
 
-def _png(exif: bytes, behind: bool = False) -> bytes:
+def _png(exif: bytes, after_pixels: bool = False) -> bytes:
     out = io.BytesIO()
     Image.fromarray(PIXELS).save(out, "PNG")
-    at = out.getvalue().index(b"IEND" if behind else b"IDAT") - 4
+    at = out.getvalue().index(b"IEND" if after_pixels else b"IDAT") - 4
     return out.getvalue()[:at] + png_chunk(b"eXIf", exif) + out.getvalue()[at:]
 
 
@@ -106,7 +106,7 @@ def _pillow(data: bytes) -> np.ndarray:
     return np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB"))
 
 
-FILES: dict[str, Any] = {"jpeg": _jpeg, "png": _png, "png, behind the pixels": lambda exif: _png(exif, True)}
+FILES: dict[str, Any] = {"jpeg": _jpeg, "png": _png, "png, after the pixels": lambda exif: _png(exif, True)}
 if _core.image_named("a.webp"):
     FILES["webp"] = _webp
 

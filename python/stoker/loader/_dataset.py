@@ -300,7 +300,7 @@ class DatasetSource(Source):
             example = next((row for row in rows if row is not None), self._example)
             rows = [example if row is None else row for row in rows]
         columns = tuple(column(list(parts), number, self.samples_of.plain) for number, parts in enumerate(zip(*rows, strict=True)))
-        return DescribedBatch(columns, tuple(f.said for f in fetched))
+        return DescribedBatch(columns, tuple(f.description for f in fetched))
 
     def _first_items(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> Iterator[Item]:
         """Yields this rank's items of the epoch in the order in which they are needed."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from stoker._at_exit import call
 from stoker._processes import Ended, Worker, end_at_exit, fail, portable
-from stoker._sources import Said
+from stoker._sources import Description
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader._changes import DATASET, Changes
@@ -41,7 +41,7 @@ class Fetched:
     error: Exception | None = None
 
     @property
-    def said(self) -> Said:
+    def description(self) -> Description:
         """Returns (path, index, failure message or None, exception or None), which go to the library with the sample."""
         failure = None if self.error is None else f"{type(self.error).__name__}: {self.error}"
         return self.path, self.index, failure, self.error
