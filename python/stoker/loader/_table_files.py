@@ -456,7 +456,7 @@ def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Sto
     rows = max(1, footer.num_rows * _SLICE // size) if size > 2 * _SLICE else footer.num_rows
 
     def whole(source: Any) -> Any:
-        with pq.ParquetFile(source, metadata=file.footer, pre_buffer=False, buffer_size=pages) as reader:
+        with pq.ParquetFile(source, metadata=file.footer, pre_buffer=False, buffer_size=pages, page_checksum_verification=True) as reader:
             if rows == footer.num_rows:
                 return reader.read_row_group(group, columns=list(columns), use_threads=False)
             slices = list(reader.iter_batches(batch_size=rows, row_groups=[group], columns=list(columns), use_threads=False))
