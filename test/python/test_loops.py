@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""50 epochs, and 50 openings, of sounds, clips of videos and tables: memory, threads and descriptors stay as they are."""
+
+import io
+import json
+import subprocess
+import sys
+import wave
+
+import numpy as np
+import pytest
+from PIL import Image
+
+pytest.importorskip("torch")
+pytest.importorskip("pyarrow")
+import tables  # noqa: E402
+import videos  # noqa: E402
+
+# The batches of an epoch take at least 4 MiB, so that a loop that kept those of every epoch would grow by more than ROOM in 30 rounds.
+ROOM = 32  # MiB
+LOOP = """
+import gc, json, os, sys
+from pathlib import Path
+import torch
+torch.set_num_threads(1)
+from stoker import Audio, Loader
+from stoker import transforms as T
+kind, loop, root = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+
+def measured():
+    gc.collect()
+    status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    return [int(status["VmRSS"].split()[0]) >> 10, int(status["Threads"]), len(os.listdir("/proc/self/fd"))]
+
+def sounds():
+    return Loader(sorted(root.glob("*.wav")), 4, fields={"audio": Audio(rate=16000)}, num_threads=2)
+
+def clips():
+    return Loader(sorted(root.glob("*.mp4")), 4, frames=8, transforms=[T.Resize((96, 128))], shuffle=True, num_threads=2)
+
+def table(**more):
+    return Loader(sorted(root.glob("**/a.parquet")), 8, transforms=[T.Resize((128, 128))], num_threads=2, **more)
+
+make = {"sounds": sounds, "clips": clips, "table": table, "groups": lambda: table(shuffle="groups")}[kind]
+
+def epoch(loader):
+    count = sum(1 for batch in loader)
+    assert count >= 1, count
+
+def opened():
+    loader = make()
+    if loop == "openings":
+        epoch(loader)
+    elif loop == "left":  # an iteration that ends in mid-epoch, and no call of close()
+        next(iter(loader))
+        return
+    elif loop == "states":
+        next(iter(loader))
+        state = loader.state_dict()
+        loader.close()
+        loader = make()
+        loader.load_state_dict(state)
+        next(iter(loader))
+    loader.close()
+
+seen = []
+if loop == "epochs":
+    loader = make()
+    for _ in range(50):
+        epoch(loader)
+        seen.append(measured())
+    loader.close()
+else:
+    for _ in range(50):
+        opened()
+        seen.append(measured())
+print(json.dumps(seen))
+"""
+
+
+@pytest.fixture(scope="module")
+def media(tmp_path_factory):
+    """A folder with sounds and videos, and in it one with a table."""
+    root = tmp_path_factory.mktemp("media")
+    rng = np.random.default_rng(1)
+    for i in range(8):
+        with wave.open(str(root / f"{i}.wav"), "wb") as sound:
+            sound.setnchannels(1)
+            sound.setsampwidth(2)
+            sound.setframerate(16000)
+            sound.writeframes(rng.integers(-9999, 9999, 16000 * 8, dtype=np.int16).tobytes())
+    if videos.can_decode():
+        data = videos.make(tmp_path_factory.mktemp("video"), "h264_small.mp4").read_bytes()
+        for i in range(4):
+            (root / f"{i}.mp4").write_bytes(data)
+    picture = io.BytesIO()
+    Image.fromarray(rng.integers(0, 256, (128, 128, 3), dtype=np.uint8)).save(picture, "JPEG")
+    table = {
+        "image": tables.pa.array([{"bytes": picture.getvalue(), "path": None}] * 64, tables.IMAGES),
+        "label": tables.pa.array(range(64)),
+    }
+    tables.write(root / "table" / "a.parquet", table)
+    return root
+
+
+CASES = {"epochs": ["sounds", "clips", "table"], "openings": ["sounds", "clips", "groups"], "left": ["sounds"], "states": ["sounds"]}
+
+
+@pytest.mark.parametrize(("loop", "kind"), [(loop, kind) for loop, kinds in CASES.items() for kind in kinds])
+def test_loops_stay_flat(media, kind, loop):
+    if kind == "clips" and not videos.can_decode():
+        pytest.skip("needs the ffmpeg program, and a build with video")
+    command = [sys.executable, "-c", LOOP, kind, loop, str(media)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr[-2000:]
+    seen = json.loads(done.stdout.splitlines()[-1])
+    assert len(seen) == 50
+    # The lowest values of ten rounds each: threads of the loop before may not have ended when the next one begins.
+    early, late = (np.min(seen[i : i + 10], axis=0).tolist() for i in (10, 40))
+    assert late[0] <= early[0] + ROOM, seen
+    assert late[1] <= early[1], seen
+    assert late[2] <= early[2], seen
