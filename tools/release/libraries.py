@@ -266,10 +266,15 @@ class Builder:
         return [*self.curl_patch(), *lines, *self.curl_lines(prefix)] if library.name == "curl" else lines
 
     def flags(self, library: Library) -> str:
-        """Returns flags that hide a library's symbols, even those that it marks as visible. curl's stay visible, since its link step has a list of exports."""
+        """Returns the compiler's flags for a library that CMake builds. They hide its symbols, even those that it marks as visible. curl's stay visible, since
+        its link step has a list of exports. libdeflate's checksums for AVX-512 are left out, since Zig's clang refuses them."""
         if library.name == "curl":
             return self.compile.replace("-fvisibility=hidden ", "-DCURL_STATICLIB ")
-        return self.compile + (" -DWEBP_EXTERN=extern" if library.name == "libwebp" else "")
+        more = {
+            "libwebp": " -DWEBP_EXTERN=extern",
+            "libdeflate": " -DLIBDEFLATE_ASSEMBLER_DOES_NOT_SUPPORT_AVX512VNNI -DLIBDEFLATE_ASSEMBLER_DOES_NOT_SUPPORT_VPCLMULQDQ",
+        }
+        return self.compile + more.get(library.name, "")
 
     def curl_patch(self) -> list[str]:
         """Returns commands that remove long double from libcurl's printf, which never gets one. On aarch64 its 128 bits need a function of Zig's runtime
