@@ -15,7 +15,7 @@ struct stk_png_shape {
 size_t stk__png_rows_memory(size_t size, struct stk_png_shape shape);
 
 /* Inflates the pixels of a PNG with libdeflate, which is about twice as fast as zlib but needs memory for the whole image, and undoes the rows' filters.
- * Returns `rows` rows from the arena, each behind the byte that named its filter. Samples of 16 bits are big-endian, as in the file.
+ * Returns `rows` rows from the arena, each after the byte that names its filter. Samples of 16 bits are big-endian, as in the file.
  * Returns NULL if libspng has to decode the file: something in it is damaged, chunks other than IEND follow the pixels, the image is large, the arena's limit
  * does not allow the memory, the work was cancelled, or the build has no libdeflate. cancel: nullable. */
 uint8_t *stk__png_rows(
