@@ -262,7 +262,11 @@ class Builder:
         if library.name == "curl":
             options += [f"OPENSSL_ROOT_DIR={self.done['openssl']}", "OPENSSL_USE_STATIC_LIBS=ON", "CMAKE_FIND_ROOT_PATH_MODE_LIBRARY=BOTH"]
         lines = ["cmake -S . -B out " + " ".join(f"'-D{o}'" for o in options), "make -C out -j$JOBS", "make -C out install"]
-        return [*self.curl_patch(), *lines, *self.curl_lines(prefix)] if library.name == "curl" else lines
+        if library.name == "curl":
+            return [*self.curl_patch(), *lines, *self.curl_lines(prefix)]
+        if library.name == "libdeflate":  # it marks its functions as visible
+            return ["sed -i 's/visibility(\"default\")/visibility(\"hidden\")/' lib/lib_common.h", *lines]
+        return lines
 
     def flags(self, library: Library) -> str:
         """Returns the compiler's flags for a library that CMake builds. They hide its symbols, even those that it marks as visible. curl's stay visible, since
