@@ -265,7 +265,7 @@ class Builder:
         if library.name == "curl":
             return [*self.curl_patch(), *lines, *self.curl_lines(prefix)]
         if library.name == "libdeflate":  # it marks its functions as visible
-            return ["sed -i 's/visibility(\"default\")/visibility(\"hidden\")/' lib/lib_common.h", *lines]
+            return ['sed -i \'s/visibility("default")/visibility("hidden")/\' lib/lib_common.h', *lines]
         return lines
 
     def flags(self, library: Library) -> str:
