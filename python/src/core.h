@@ -83,6 +83,7 @@ PyObject *core_explain_missing(PyObject *module, PyObject *name);
 PyObject *core_tar_index(PyObject *module, PyObject *args); /* index.c */
 PyObject *core_tar_unindexed(PyObject *module, PyObject *args);
 PyObject *core_index_folder(PyObject *module, PyObject *unused);
+PyObject *core_footer_fault(PyObject *module, PyObject *footer);
 
 /* ---- errors and text (raise.c) ---- */
 

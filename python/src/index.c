@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tar_index: finds where the files inside tar archives lie, and writes an index of them. index_folder: names the folder of the indexes that later runs
- * find by themselves. */
+ * find by themselves. footer_fault: checks the footer of a Parquet file. */
 #include "core.h"
+#include "footer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -171,4 +172,16 @@ PyObject *core_index_folder(PyObject *module, PyObject *unused)
 	PyObject *result = folder ? core_text(folder) : Py_NewRef(Py_None);
 	stk_text_free(folder);
 	return result;
+}
+
+PyObject *core_footer_fault(PyObject *module, PyObject *footer)
+{
+	char *data;
+	Py_ssize_t size;
+
+	(void)module;
+	if (PyBytes_AsStringAndSize(footer, &data, &size) < 0)
+		return NULL;
+	const char *fault = footer_fault((const uint8_t *)data, (size_t)size);
+	return fault ? core_text(fault) : Py_NewRef(Py_None);
 }

@@ -534,7 +534,7 @@ def test_a_state_of_another_table_is_refused(table, tmp_path, rng):
     next(iter(first))
     state = first.state_dict()
     write_table(tmp_path, rng, (25, 31, 8), 11)
-    with pytest.raises(StateError, match="other files or row groups"):
+    with pytest.raises(StateError, match="of another data set"):
         small_windows(tmp_path).load_state_dict(state)
     with pytest.raises(StateError, match="give the shuffle"):
         small_windows(table, shuffle=True).load_state_dict(state)

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from stoker import _core
 from support import SEED
 from tables import pa, pq
 
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 from stoker import Loader
 from stoker.errors import StokerError
 
-path, begin, end, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+path, begin, end, seed, where = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
 whole, meta = path.read_bytes(), pq.read_metadata(path)
 chunks = [meta.row_group(g).column(c) for g in range(meta.num_row_groups) for c in range(meta.num_columns)]
 spans = []  # where a chunk begins: the header of its first page, then its dictionary or its levels
@@ -29,10 +30,13 @@ for c in chunks:
     spans += [(first, first + 40), (c.data_page_offset, c.data_page_offset + 40), (first, first + c.total_compressed_size)]
 
 
-# No bytes of the footer are flipped: pyarrow 26 ends the process for some of them, such as a wrong number of levels in a column's statistics of sizes.
+if where == "footer":
+    spans = [(len(whole) - 8 - int.from_bytes(whole[-8:-4], "little"), len(whole))]
+
+
 def damaged(rng):
     data = bytearray(whole)
-    if not rng.integers(3):  # cut, at the end or inside
+    if where == "pages" and not rng.integers(3):  # cut, at the end or inside
         at, size = int(rng.integers(len(data))), int(rng.integers(1, 64))
         return data[:at] if rng.integers(2) else data[:at] + data[at + size :]
     low, high = spans[int(rng.integers(len(spans)))]
@@ -67,8 +71,8 @@ for case in range(begin, end):
 """
 
 
-@pytest.mark.timeout(600)
-def test_mutations_give_the_right_rows_or_an_error(tmp_path):
+def _results(tmp_path, where, cases):
+    """Reads damaged copies of a file in another process. Returns what was said of each. where: "pages", or "footer", of which bytes are changed."""
     rng = np.random.default_rng(SEED)
     columns = {
         "number": pa.array(rng.integers(-(10**9), 10**9, 60), pa.int64()),
@@ -79,11 +83,61 @@ def test_mutations_give_the_right_rows_or_an_error(tmp_path):
     path = tmp_path / "damaged.parquet"
     options = {"use_dictionary": ["word"], "compression": "zstd", "write_page_checksum": True}
     pq.write_table(pa.table(columns), path, row_group_size=25, **options)
-    arguments = [sys.executable, "-c", READ, str(path), "0", str(CASES), str(SEED)]
+    arguments = [sys.executable, "-c", READ, str(path), "0", str(cases), str(SEED), where]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=550)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, f"seed {SEED}: ended with {done.returncode} in {lines[-1:]}: {done.stderr[-2000:]}"
-    bad = [line for line in lines if line.get("said", "right") not in ("right", "refused")]
-    assert not bad, f"seed {SEED}: {bad[:10]}"
     said = [line["said"] for line in lines if "said" in line]
-    assert len(said) == CASES and said.count("refused") > CASES // 4, f"seed {SEED}"
+    assert len(said) == cases
+    return said
+
+
+@pytest.mark.timeout(600)
+def test_mutations_give_the_right_rows_or_an_error(tmp_path):
+    said = _results(tmp_path, "pages", CASES)
+    bad = [s for s in said if s not in ("right", "refused")]
+    assert not bad, f"seed {SEED}: {bad[:10]}"
+    assert said.count("refused") > CASES // 4, f"seed {SEED}"
+
+
+@pytest.mark.timeout(600)
+def test_mutations_of_a_footer_do_not_end_the_process(tmp_path):
+    """A footer has no checksum, so that rows may differ. Errors name the file, or say that a column that is asked for is not there."""
+    said = _results(tmp_path, "footer", CASES)
+    allowed = ("right", "refused", "WRONG", "UNNAMED InvalidArgumentError: fields: the table has no column")
+    bad = [s for s in said if not s.startswith(allowed)]
+    assert not bad, f"seed {SEED}: {bad[:10]}"
+    assert said.count("refused") > CASES // 4, f"seed {SEED}"
+
+
+def _footer(table):
+    path = pa.BufferOutputStream()
+    pq.write_table(table, path)
+    end = path.getvalue().to_pybytes()
+    return end[-8 - int.from_bytes(end[-8:-4], "little") : -8]
+
+
+def test_faults_of_footers(rng):
+    """The counts of levels in a column's statistics must fit its type; other footers are accepted whatever their types."""
+    nested = pa.struct([("x", pa.int32()), ("y", pa.list_(pa.struct([("z", pa.string())])))])
+    types = [
+        pa.int8(),
+        pa.string(),
+        pa.list_(pa.float32()),
+        nested,
+        pa.map_(pa.string(), pa.list_(pa.bool_())),
+        pa.binary(5),
+        pa.decimal128(20, 3),
+    ]
+    for _ in range(60):
+        drawn = [types[int(i)] for i in rng.integers(0, len(types), int(rng.integers(1, 6)))]
+        table = pa.table({f"c{i}": pa.nulls(3, t) for i, t in enumerate(drawn)})
+        assert _core.footer_fault(_footer(table)) is None, drawn
+    whole = _footer(pa.table({"a": pa.array([[1], [2, 3]])}))
+    for size in range(len(whole)):
+        assert _core.footer_fault(whole[:size]), size
+    other = bytearray(_footer(pa.table({"a": pa.array([1, None])})))
+    at = bytes(other).rindex(bytes([0x19, 0x26]))  # field 3 of the statistics of sizes: a list of two numbers, of which one is taken away
+    del other[at + 2]
+    other[at + 1] = 0x16
+    assert _core.footer_fault(bytes(other)) == "the footer's counts of levels do not fit the column"

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from stoker import _core
 from stoker._at_exit import library_call
 from stoker._files import open_binary
 from stoker._progress import counted
@@ -208,6 +209,12 @@ def _file_of(name: str, size: int, mark: tuple[Any, ...], end: bytes) -> TableFi
     import pyarrow as pa
 
     footer = parquet().read_metadata(pa.BufferReader(end))
+    # A column chunk that does not fit the schema would end the process in pyarrow, by an exception of C++ that it does not catch.
+    fault = _core.footer_fault(end[-8 - int.from_bytes(end[-8:-4], "little") : -8])
+    if fault is not None:
+        raise CorruptError(
+            f"{name}: {fault}: it is damaged" if "encrypted" not in fault else f"{name}: {fault}: encrypted files cannot be read"
+        )
     schema = footer.schema.to_arrow_schema()
     _check_footer(name, size, footer)
     if len(set(schema.names)) < len(schema.names):

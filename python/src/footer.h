@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Checks the footer of a Parquet file: https://parquet.apache.org/docs/file-format/metadata/ */
+#ifndef STK_PYTHON_FOOTER_H
+#define STK_PYTHON_FOOTER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Returns NULL if the parts of a footer fit together, otherwise a sentence that says what is wrong. pyarrow ends the process by a C++ exception when it
+ * looks at a column chunk that fails one of these checks (seen in version 26). data: the footer in Thrift's compact protocol, as a file holds it. */
+const char *footer_fault(const uint8_t *data, size_t size);
+
+#endif

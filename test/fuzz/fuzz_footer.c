@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Footers of Parquet files: any bytes are accepted or refused with a sentence, and bytes after an accepted footer change nothing. */
+#include "../../python/src/footer.h"
+#include "fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const char *fault = footer_fault(data, size);
+	if (fault && !*fault)
+		abort();
+	uint8_t *longer = malloc(size + 16);
+	if (!longer)
+		abort();
+	memcpy(longer, data, size);
+	memset(longer + size, 0xff, 16);
+	if (!fault && footer_fault(longer, size + 16))
+		abort();
+	free(longer);
+	return 0;
+}
