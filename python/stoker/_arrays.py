@@ -27,7 +27,7 @@ def as_buffer(value: Any, copy: bool = False) -> Any:
     if hasattr(value, "as_cpu"):  # a tensor of another pipeline
         host = value.as_cpu()
         value, copy = host, copy and host is value
-    elif hasattr(value, "__cuda_array_interface__") and hasattr(value, "get"):  # CuPy's
+    elif hasattr(value, "__cuda_array_interface__") and hasattr(value, "get"):  # an array of CuPy
         value, copy = value.get(), False
     if type(value).__module__.partition(".")[0] == "torch":
         host = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
@@ -97,7 +97,7 @@ _FORMATS |= {"q": "int64", "e": "float16", "f": "float32", "d": "float64", "?": 
 
 
 def with_dtype(value: Any, dtype: int | None) -> Any:
-    """Checks that the type of a buffer is the declared one."""
+    """Returns a buffer after a check that its type is the declared one. dtype: the declared type; None: no type was declared."""
     if dtype is None:
         return value
     name = value.dtype.name if hasattr(value, "dtype") else _FORMATS.get(memoryview(value).format[-1:], "?")

@@ -266,7 +266,7 @@ class Audio:
         if self.rate is not None:
             if isinstance(self.rate, bool) or not isinstance(self.rate, numbers.Integral) or not 1 <= self.rate < 2**31:
                 raise ArgumentError(f"Audio: rate is a whole number of Hz, not {self.rate!r}")
-            object.__setattr__(self, "rate", int(self.rate))  # of NumPy, too
+            object.__setattr__(self, "rate", int(self.rate))  # it may be a NumPy integer
         if self.duration is not None:
             if not _is_number(self.duration) or not math.isfinite(self.duration) or self.duration <= 0:
                 raise ArgumentError(f"Audio: duration is a number of seconds above 0, not {self.duration!r}")
@@ -288,7 +288,7 @@ class Audio:
             raise ArgumentError(f"Audio: quality is from 0 to 100, not {self.quality!r}")
 
     def frames(self) -> int | None:
-        """Returns the number of frames of every sound; None without duration."""
+        """Returns the number of frames of every sound; None unless both duration and rate are given."""
         return None if self.duration is None or self.rate is None else round(self.duration * self.rate)
 
 

@@ -52,7 +52,7 @@ _FOREIGN = {"stoker", "numpy", "torch", "torchvision", "cupy", "PIL", "cv2", *sy
 
 
 def _convert(function: FunctionType) -> FunctionType | None:
-    """Returns the rewritten function, with the original's globals, variables of outer functions and defaults; None if its source is not available."""
+    """Returns the rewritten function, with the original's globals, variables of outer functions and defaults; None if it cannot be rewritten."""
     code = rewritten(function.__code__)
     if code is None:
         return None

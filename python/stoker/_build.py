@@ -78,7 +78,7 @@ class GraphBuilder:
         self.first = first
         self.names: set[str] = set()
         self.built = False
-        self.conditionals = False  # its definition is rewritten (stoker._branches)
+        self.conditionals = False  # whether the pipeline's definition is rewritten (stoker._branches)
         self.when: tuple[Condition, ...] = ()  # the conditions of the branches around the operator that is added, outermost first
         # Returns the seed for each random operator that is added; None: the pipeline's seed is used.
         self.seeds: Callable[[], int] | None = None

@@ -19,7 +19,7 @@ from typing import Any
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Returns the names that a function's code looks up, including the code of functions inside it."""
+    """Yields the names that a function's code looks up, including the code of functions inside it."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -37,7 +37,7 @@ def _imported(function: FunctionType) -> bool:
 def _cell_value(cell: Any) -> Any:
     try:
         return (cell.cell_contents,)
-    except ValueError:  # not assigned yet
+    except ValueError:  # the variable has no value yet
         return ()
 
 

@@ -190,6 +190,6 @@ def aliases() -> dict[str, str]:
 
 
 def find(name: str) -> Op | None:
-    """Returns an operator by name or alias."""
+    """Returns an operator by name or alias; None if there is none."""
     ops = operators()
     return ops.get(name) or ops.get(aliases().get(name, ""))

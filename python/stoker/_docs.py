@@ -160,7 +160,7 @@ def annotate(arg: Arg) -> Any:
         f"Sequence[{lists[name]}]" + (f" | {lists[name]}" if arg.scalar_ok or name == "STRINGS" else "") if name in lists else scalar[name]
     )
     if arg.name == "features":
-        text = f"Mapping[str, Any] | {text}"  # of stoker.tfrecord
+        text = f"Mapping[str, Any] | {text}"  # the features of stoker.tfrecord
     if arg.per_sample:
         text += " | DataNode"
     return text if arg.required else text + " | None"

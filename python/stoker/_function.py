@@ -75,7 +75,7 @@ class Function(Kept):
 
 
 def _without_output(function: Callable[..., Any], by_batch: bool) -> Callable[..., Any]:
-    """Calls a function without outputs for its side effects, and returns one byte for each sample in place of outputs."""
+    """Wraps a function that is called only for its side effects. The wrapper returns one byte for each sample in place of outputs."""
 
     def call(*samples: Any) -> Any:
         result = function(*samples)

@@ -50,7 +50,7 @@ def gpu_samples(batch: Any, limit: int, device_id: int, copy: bool) -> GpuSample
 
 
 def _is_there(array: Any, device_id: int) -> bool:
-    """Returns whether the array is of torch or CuPy and lies on that GPU."""
+    """Returns whether the array is one of torch or CuPy, and its memory on that GPU holds its values as they are."""
     kind = type(array).__module__.partition(".")[0]
     if kind == "torch":
         return bool(array.is_cuda and array.device.index == device_id and not array.is_conj() and not array.is_neg())
@@ -70,7 +70,7 @@ def _as_numpy(array: Any) -> Any:
     try:
         description = (array.detach() if hasattr(array, "detach") else array).__cuda_array_interface__
     except (AttributeError, KeyError, TypeError):
-        return None  # of a type that the interface does not know, such as bfloat16
+        return None  # the array has a type that the interface does not know, such as bfloat16
     strides, itemsize = description.get("strides"), np.dtype(description["typestr"]).itemsize
     if np.dtype(description["typestr"]).kind not in "biuf" or description["data"][0] % itemsize:
         return None

@@ -54,7 +54,7 @@ def _arg_value(op: Op, arg: Arg, value: Any) -> Value:
     return (arg.name, int(kind), converted)
 
 
-# From DALI's older names of arguments to the present ones.
+# Maps DALI's older names of arguments to the present ones.
 _RENAMED = {
     "output_dtype": "dtype",
     "type": "dtype",
@@ -74,7 +74,8 @@ _WITHOUT_EFFECT = {
 
 
 def _known_arguments(op: Op, kwargs: dict[str, Any]) -> Iterator[tuple[Arg, Any]]:
-    """Returns the given arguments that belong to the operator itself."""
+    """Yields the given arguments that belong to the operator itself, with their values. Raises UnknownArgumentError for a name that no operator of this kind
+    has."""
     for name, value in kwargs.items():
         arg = op.by_name.get(name)
         if arg is None and _RENAMED.get(name) in op.by_name and kwargs.get(_RENAMED[name]) is None:
@@ -107,7 +108,7 @@ def check_arguments(op: Op, kwargs: dict[str, Any]) -> None:
 
 
 def _graphs_of(values: Any) -> Iterator[GraphBuilder]:
-    """Returns the graphs of all nodes among values and lists of values."""
+    """Yields the graph of each node among values and lists of values."""
     for value in values:
         if isinstance(value, DataNode):
             yield value._builder

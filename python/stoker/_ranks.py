@@ -153,7 +153,8 @@ class Meeting:
 
 
 def threads(shard: Shard) -> int | None:
-    """Returns the number of worker threads for a rank that shares its host with others; None if the library computes it from LOCAL_WORLD_SIZE."""
+    """Returns the number of worker threads for this rank: its share of the cores of its host. None if LOCAL_WORLD_SIZE is set, from which the library computes
+    it, or if the ranks have no process group that divides the data."""
     group = together(shard)
     if "LOCAL_WORLD_SIZE" in os.environ or group is None:
         return None

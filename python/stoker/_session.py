@@ -147,7 +147,8 @@ class Session:
         self.last = False
 
     def _raise(self, e: StokerError) -> NoReturn:
-        """Raises `e`; if it reports an exception that a user's function raised, raises that one instead."""
+        """Raises `e`. If `e` reports an exception of a user's function, raises that exception instead; if the pipeline was closed during the wait,
+        StateError."""
         if e.code == "USER":
             for user in self._kept:
                 kept = user.take_error(e.epoch, e.sample)

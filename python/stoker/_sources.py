@@ -63,7 +63,7 @@ class Source(Kept):
         stream: Any = None,
     ) -> None:
         self.outputs = outputs
-        self.copy = copy  # the user may write to the arrays again before the workers have read them
+        self.copy = copy  # whether to copy arrays, because the user may write to them before the workers have read them
         self.single = single  # the source returns the data itself, not a tuple with one entry for each output
         self.layouts = layouts  # as declared; "" if none was
         self.dtypes = dtypes

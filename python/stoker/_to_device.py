@@ -209,7 +209,8 @@ def _copy_packed(
     try:
         return [_copy_pieces(made, part, source, device, pinned, torch) for part in _chunks(groups, leaves, chunk, align)], rest
     except (RuntimeError, NotImplementedError):
-        # torch.cat refuses tensors that need a gradient, are sparse or quantized. They are asked for only now, because asking hundreds of tensors takes time.
+        # torch.cat refuses tensors that need a gradient, are sparse or quantized. Tensors are checked for these properties only now, because a check of
+        # hundreds of them takes time.
         alone = {k for k in members if leaves[k].requires_grad or leaves[k].layout is not torch.strided or leaves[k].is_quantized}
         if not alone.difference(rest):
             raise

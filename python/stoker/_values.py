@@ -142,7 +142,7 @@ def _dtype(arg: Arg, value: Any) -> int:
 
 
 def convert(op: Op, arg: Arg, value: Any) -> tuple[ValueKind, Any]:
-    """Returns (kind, value) in the form that the library accepts. Raises BadValue."""
+    """Returns (kind, value) in the form that the library accepts. Raises BadValue if the value does not fit the argument."""
     if arg.kind == ArgKind.DTYPE:
         return ValueKind.INT, _dtype(arg, value)
     value = _plain(value)
@@ -162,6 +162,6 @@ def convert(op: Op, arg: Arg, value: Any) -> tuple[ValueKind, Any]:
         return ValueKind.INT, _int(arg, value)
     if arg.kind == ArgKind.FLOAT:
         return ValueKind.FLOAT, _float(arg, value)
-    if arg.name == "enable_frame_num" and isinstance(value, bool):  # as DALI takes it, in which it was a flag once
+    if arg.name == "enable_frame_num" and isinstance(value, bool):  # DALI takes a bool, too, because this argument was a flag once
         value = "scalar" if value else "none"
     return ValueKind.STRING, _string(arg, value)

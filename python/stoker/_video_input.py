@@ -17,7 +17,7 @@ from stoker.data_node import DataNode, call_operator
 from stoker.errors import ArgumentError, InvalidArgumentError, UnknownArgumentError
 
 NAME = "experimental.inputs.video"
-_POLICIES = {"partial": "none", "pad": "constant"}  # and the pad_mode of decoders.video
+_POLICIES = {"partial": "none", "pad": "constant"}  # from a policy to the pad_mode of decoders.video
 _WITHOUT_EFFECT = ("affine", "no_copy")
 
 

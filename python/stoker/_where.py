@@ -109,7 +109,7 @@ def tell(text: str, level: int = 30) -> None:
     import logging  # takes a millisecond, which most programs never need
 
     class Stderr(logging.Handler):
-        """Writes to what sys.stderr is at that time."""
+        """Writes to the object that sys.stderr is when a line is logged."""
 
         def emit(self, record: logging.LogRecord) -> None:
             if sys.stderr is not None:

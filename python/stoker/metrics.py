@@ -255,7 +255,7 @@ def opentelemetry(loaders: Any, meter: Any = None) -> None:
 
 
 def _scalars(now: Mapping[str, float], before: Mapping[str, float], seconds: float) -> dict[str, float]:
-    """Returns the values of a stretch of the run, from the counters at its end and at its begin. doc/metrics.md lists them."""
+    """Returns the values of a stretch of the run, from the counters at its end and at its beginning. doc/metrics.md lists them."""
 
     def grown(name: str) -> float:
         growth = now.get(name, 0.0) - before.get(name, 0.0)

@@ -323,7 +323,8 @@ class Pipeline:
             self._session.restore(read_state(self._settings.checkpoint))
 
     def _find_unused_inputs(self, core: _core.Pipeline) -> None:
-        """Marks each source for feed_input whose values no output needs, because the library never takes a batch from it."""
+        """Marks each source for feed_input whose values no output needs, because the library never takes a batch from it. Marks none if the pipeline has
+        neither a reader nor a source that an output needs."""
         fed = [s for s in self._builder.sources if isinstance(s.source, FedSource)]
         if fed:
             unneeded = _unneeded(json.loads(self._builder.graph.serialize()))

@@ -58,7 +58,7 @@ def _is_users(function: types.FunctionType | types.MethodType) -> bool:
 
 
 _UNKNOWN: Any = object()
-# Methods that Python calls for operators, `with` and the like. Those that only make or show an object are left out.
+# Special methods that only make, show or delete an object or a class. All others may run for an operator, for `with` or for another expression.
 _MAKING = {"__class_getitem__", "__del__", "__init__", "__init_subclass__", "__new__", "__post_init__", "__repr__", "__set_name__"}
 
 
@@ -90,7 +90,8 @@ def is_users_object(value: Any) -> bool:
 
 
 def overloads(kind: type) -> bool:
-    """Returns whether a class has operators or the like that the program itself defines."""
+    """Returns whether the program defines special methods of a class or of its bases, such as operators. Those in _MAKING, and those that dataclass generates,
+    do not count."""
     for base in filter(is_users_class, kind.__mro__):
         for name, found in vars(base).items():
             code = getattr(found, "__code__", None)
@@ -189,7 +190,7 @@ class Code:
                             and node.value.func.id in ("dict", "list")
                         )
                         made[target.id] = made.get(target.id, True) and fresh
-                    else:  # several names may get what exists already
+                    else:  # the target is a tuple of names, which may get objects that exist already
                         made.update(
                             (name.id, False) for name in ast.walk(target) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
                         )
@@ -199,8 +200,8 @@ class Code:
         return {name for name, fresh in made.items() if fresh} - self._arguments
 
     def _own_values(self, tree: ast.FunctionDef) -> set[str]:
-        """Returns the names of variables that only hold results of arithmetic and the like. `+=` is safe only for these: it changes an array or a list in
-        place, and the Dataset may hold that object."""
+        """Returns the names of variables that only hold constants, results of operators, and results of functions such as int() and len(). `+=` is safe only
+        for these: it changes an array or a list in place, and the Dataset may hold that object."""
         stores = [name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)]
         fresh: list[str] = []
         for node in ast.walk(tree):
@@ -218,7 +219,7 @@ class Code:
         return {name for name in fresh if stores.count(name) == fresh.count(name)} - self._arguments
 
     def _check_read(self, node: ast.AST, name: str) -> None:
-        """Refuses properties and the like, whose code runs when they are read."""
+        """Refuses an attribute that is a property or another descriptor, whose code runs when it is read."""
         found = inspect.getattr_static(type(self._dataset), name, None)
         if hasattr(type(found), "__get__") and not isinstance(found, (types.FunctionType, types.GetSetDescriptorType)):
             self._refuse(node, f"reads the {type(found).__name__} {name}")
@@ -240,7 +241,7 @@ class Code:
             self._refuse(node, f"uses objects of the class {kind.__name__}, whose code may have effects")
 
     def _static(self, node: ast.expr) -> Any:
-        """Returns the object that an expression of names and attributes gives each time; _UNKNOWN if it depends on the sample, or is not to be known."""
+        """Returns the object that an expression of names and attributes gives each time; _UNKNOWN if it depends on the sample or cannot be found out."""
         if isinstance(node, ast.Name):
             return _UNKNOWN if node.id in self._locals else self._value(node.id)
         if not isinstance(node, ast.Attribute):
@@ -283,13 +284,13 @@ class Code:
             self._visit(child, _role(node, child))
 
     def _value(self, name: str) -> Any:
-        """Returns the object of a global name, or of an enclosing function's."""
+        """Returns the value of a variable of an enclosing function, of a global variable or of a builtin; None if there is none of this name."""
         if name in self._cells:
             return self._cells[name].cell_contents
         return self._function.__globals__.get(name, getattr(builtins, name, None))
 
     def _object(self, node: ast.expr) -> Any:
-        """Returns the object that a dotted name of modules leads to; None for others."""
+        """Returns the object that a name, or an attribute of a module, refers to; None for other expressions."""
         if isinstance(node, ast.Name) and node.id not in self._locals:
             return self._value(node.id)
         if isinstance(node, ast.Attribute):
@@ -319,7 +320,7 @@ class Code:
             self._refuse(node, f"calls .{called.attr}()")
 
     def _next_item(self) -> Any:
-        """Returns the __getitem__ that super() finds."""
+        """Returns the __getitem__ that super() finds; None if it finds none."""
         cell = self._cells.get("__class__")
         kinds = type(self._dataset).__mro__
         after = kinds[kinds.index(cell.cell_contents) + 1 :] if cell is not None else ()
@@ -353,7 +354,7 @@ class Code:
         return getattr(value, "__name__", None) in _FUNCTIONS.get(getattr(value, "__module__", ""), ())
 
     def _check_own(self, node: ast.Call, name: str) -> None:
-        """Checks a call of the Dataset's method, or of what its attribute holds."""
+        """Checks a call of self.NAME(): of a method of the Dataset, or of a function that one of its attributes holds."""
         method = inspect.getattr_static(type(self._dataset), name, None)
         if name in vars(self._dataset):
             held = vars(self._dataset)[name]

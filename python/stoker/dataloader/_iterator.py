@@ -81,7 +81,7 @@ class CompiledIterator(_BaseDataLoaderIter):
 
     @classmethod
     def trial(cls, loader: Any, plan: Plan) -> Machine:
-        """Returns a Machine to which no batch is fed, to find out whether it can be built."""
+        """Makes a Machine to which no batch is fed, to find out whether it can be built. Raises InPython if it cannot."""
         assert plan.reader is not None
         try:
             return cls._make(plan, 1, plan.reader.channels, 0, 0, _settings_of(loader))
@@ -99,7 +99,7 @@ class CompiledIterator(_BaseDataLoaderIter):
         self._flights: deque[_Flight] = deque()
         self._drawn = self._skip
         self._ended = False
-        self._left = False  # the rest of the epoch is left to the Dataset
+        self._left = False  # the Dataset's own Python makes the rest of the epoch
         self._machine: Machine | None = None
         self._seed = mix(int(self._base_seed), self._turn)
         self._length = len(self._index_sampler) if self._ahead and not self._num_workers else 0

@@ -141,7 +141,7 @@ def _of_torchvision(dataset: Any) -> Reader | None:
         if _is(dataset, f"torchvision.datasets.{module}", name):
             pairs = samples(dataset)
             if not pairs:
-                return None  # it has targets that the list does not know
+                return None  # targets were chosen for which the list has no samples
             _check_loader(dataset)
             return _of_files(dataset, pairs)
     return None

@@ -8,7 +8,7 @@ from typing import Any
 
 from stoker._files import open_binary
 
-# Files of other formats are read by Pillow: Stoker's pixels may differ from Pillow's there, or it has no decoder.
+# Pillow reads files of other formats, because Stoker has no decoder for them, or because its pixels may differ from Pillow's.
 DECODED = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".jpe", ".jfif")
 
 

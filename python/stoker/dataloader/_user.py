@@ -18,7 +18,8 @@ from stoker.dataloader._reasons import InPython
 from stoker.dataloader._undone import Left, Opaque, Reader, Undone, readable, replaced, same_attributes
 
 _PROBES = 8  # samples that are looked at before the first epoch
-# Objects of these packages read, or decode, in the thread of the loop what one of several workers would read.
+# A Dataset that holds an object of these packages stays in torch's workers: they read and decode at the same time, and the loop's single thread would be
+# slower.
 _SLOW = ("datasets", "h5py", "lmdb", "netCDF4", "pyarrow", "sqlite3", "tables", "zarr")
 
 
@@ -46,7 +47,7 @@ class LazyImage(Opaque):
         raise Left
 
     def source(self) -> str:
-        """Returns the path of an image whose pixels are RGB."""
+        """Returns the path of the file, if the pixels are RGB. Raises Left otherwise."""
         if not self._rgb:
             from PIL import Image
 
@@ -209,7 +210,7 @@ class UserReader(Reader):
         self._call.undone = []
         try:
             sample = self._copy[index]
-        except Exception as e:  # the Dataset itself raises it again, or gives the sample
+        except Exception as e:  # the Dataset's own Python raises the error again, or gives the sample
             raise Left from e
         undone = list(_found(sample))
         if {id(u) for u in undone} != {id(u) for u in self._call.undone} or len(undone) != len(self._call.undone):
@@ -219,12 +220,12 @@ class UserReader(Reader):
         return sample, undone
 
     def _fits(self, source: Any) -> bool:
-        """Returns whether an image is of the same sort as the first one."""
+        """Returns whether an image can be in one batch with the first image: both are paths, or both are arrays with the same number of channels."""
         return type(source) is type(self._first) and (isinstance(source, str) or source.shape[-1] == self._first.shape[-1])
 
 
 def _found(sample: Any) -> Iterator[Undone]:
-    """Yields the Undone of a sample, in order."""
+    """Yields the Undone objects of a sample, in order. Raises Left if the sample holds an image to which no transform was applied."""
     if type(sample) is LazyImage:
         raise Left
     if type(sample) is Undone:

@@ -84,7 +84,7 @@ class WorkerStates:
         return made
 
     def save(self, dataset: Any, batches: int) -> dict[str, Any] | None:
-        """Returns all states for state_dict(), or None if no worker has any. dataset: the Dataset in this process; its state replaces
+        """Returns all states for state_dict(), or None if neither the Dataset nor any worker has one. dataset: the Dataset in this process; its state replaces
         those that were not sent. batches: the number of the epoch's batches so far. A resumed run makes the batches since the last snapshot again."""
         if self._kept is not None:
             then, kept = self._kept
@@ -100,7 +100,7 @@ class WorkerStates:
 
     @classmethod
     def load(cls, loader: Any, saved: Any) -> WorkerStates:
-        """Returns the states out of a state_dict(). saved: its list, or None."""
+        """Returns the states out of a state_dict(). saved: its entry "worker_states"; None: no worker had a state."""
         made = cls(loader.num_workers)
         if saved is not None:
             made._states = list(saved["states"])
@@ -113,7 +113,8 @@ class WorkerStates:
 
 
 def check(loader: Any, state: dict[str, Any]) -> None:
-    """Raises StateError if a state has other worker processes than the loader."""
+    """Raises StateError if a state holds states of Datasets that the loader's number of workers cannot continue, or damaged ones. A state of another number of
+    workers is accepted if no worker had begun and no epoch was running."""
     saved = state.get("worker_states")
     if saved is None:
         if loader.num_workers and state.get("dataset_state"):
@@ -143,7 +144,7 @@ def _state_now(dataset: Any) -> Any:
     try:
         return dataset.state_dict() if has_state(dataset) else None
     except AttributeError:
-        return {}  # its attributes are made by the first iteration
+        return {}  # the Dataset makes its attributes in the first iteration
 
 
 # ---- passing the states to torch's iterator ----
@@ -162,7 +163,7 @@ class View:
 
 class Context:
     """A multiprocessing context that starts workers with their states. states: None if they have none. base_seed: replaces the seed that torch gives to the
-    workers; None: torch's is kept. every_batch: each batch brings the state of its worker."""
+    workers; None: torch's is kept. every_batch: each worker sends its state with each batch."""
 
     def __init__(self, context: Any, states: WorkerStates | None, base_seed: int | None, every_batch: bool) -> None:
         import torch
@@ -354,7 +355,7 @@ class _Answers:
         state = self._copy.state() if self.wanted or isinstance(data, _IterableDatasetStopIteration) else None
         if state is None:
             return data
-        made: bytes | None = pickle.dumps(state)  # now, because the queue pickles later, after the Dataset has gone on
+        made: bytes | None = pickle.dumps(state)  # pickled now, because the queue would do it later, when the Dataset may have changed
         if made == self._last:
             made = None
         else:

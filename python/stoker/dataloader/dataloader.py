@@ -97,7 +97,7 @@ class DataLoader(TorchDataLoader[_T]):
         return False
 
     def _made_again(self, *arguments: Any, **named: Any) -> Any:
-        """Returns such a DataLoader with other arguments, which continues from the state that this one has loaded."""
+        """Makes a DataLoader of this class with other arguments. It continues from the state that this one has loaded, if any."""
         made = type(self)(*arguments, **{"snapshot_every_n_steps": self.snapshot_every_n_steps, **named})
         if self._stoker_resume is not None:
             made.load_state_dict(self._stoker_resume)
@@ -134,7 +134,7 @@ class DataLoader(TorchDataLoader[_T]):
             )  # the next epoch has the order that it would have had in the saved run
             self._stoker_progress = _progress.begin(self, resume)
             iterator = self._make_iterator(0, resume)
-            if not by_default:  # only the workers' seed came from there; otherwise later epochs have the order of the saved run, too
+            if not by_default:  # default_generator only gave the workers' seed, and not the order of later epochs
                 torch.set_rng_state(now)
             return iterator
         if not resume["inside"] or (stream and self.num_workers == 0):
@@ -148,7 +148,7 @@ class DataLoader(TorchDataLoader[_T]):
         finally:
             if resume["batches"]:
                 torch.set_rng_state(now)
-        if by_default:  # the next epochs have the order of the saved run, too
+        if by_default:  # the next epochs then have the order of the saved run, too
             _progress.set_default_generator(resume["default_generator_now"])
         if not stream:
             self._restore_dataset(resume)
@@ -201,7 +201,7 @@ class DataLoader(TorchDataLoader[_T]):
                 except AttributeError:
                     if self._stoker_progress is not None:
                         raise
-                    return {}  # its attributes are made by the first iteration
+                    return {}  # the owner makes its attributes in the first iteration
         return None
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -365,7 +365,7 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
         self._mixed = not loader.in_order and not streams
         self._numbers: dict[int, int] = {}  # torch's number of a task -> the number of its batch, for tasks without an answer yet
         self._task = 0  # torch's number of the task that was answered last
-        self._ends: list[tuple[int, int, bytes | None]] = []  # number of the task, worker, its state
+        self._ends: list[tuple[int, int, bytes | None]] = []  # workers that have ended: number of the task, worker, its state
         view = _same_workers(loader, progress)
         seed = progress.base_seed if progress.turn else None
         if self._states is not None or seed is not None:
@@ -389,7 +389,7 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
             except StopIteration:
                 break
             except Exception:
-                if progress.batches == before:  # not the error of a batch, which counts as one
+                if progress.batches == before:  # the error is not that of a batch, which would count as a batch
                     raise
         if progress.batches != end or progress.digest != resume["digest"]:
             raise self._other()
@@ -408,7 +408,7 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
             self._passed = set()
             if self._states is not None:
                 self._note_ends()
-                self._states = self._progress.workers = self._states.later(True)  # those of batches that the loop did not receive, too
+                self._states = self._progress.workers = self._states.later(True)  # includes states of batches that the loop did not receive
         elif self._restored:
             for _ in range(self._states.last + 1):
                 next(self._worker_queue_idx_cycle)

@@ -181,7 +181,7 @@ def _of_cifar(paths: Sequence[Path]) -> Arrays:
 
 
 def _cifar_files(folder: Path, split: str) -> list[Path]:
-    """Finds the files of one split, in the folder or in the subfolder that the archive unpacks to."""
+    """Finds the files of one split, in the folder or in the subfolder that the archive unpacks to; [] if there are none."""
     for place in (folder, folder / "cifar-10-batches-py", folder / "cifar-100-python"):
         names = [f"data_batch_{k}" for k in range(1, 6)] if split == "train" else ["test_batch"]
         if (place / "data_batch_1").is_file() or (place / "test_batch").is_file():
@@ -212,7 +212,7 @@ def _read_idx(path: Path) -> Any:
 
 
 def _idx_files(folder: Path, split: str) -> list[Path]:
-    """Finds the images and the labels of one split, in the folder or in the subfolder where torchvision stores them."""
+    """Finds the images and the labels of one split, in the folder or in the subfolder where torchvision stores them; [] if there are none."""
     prefix = {"train": "train", "test": "t10k"}[split]
     places = [p for p in (folder, folder / "raw", *sorted(folder.glob("*/raw"))) if any(p.glob("*-images-idx3-ubyte*"))]
     if len(places) > 1:
@@ -229,7 +229,7 @@ def _idx_files(folder: Path, split: str) -> list[Path]:
 
 
 def in_folder(folder: Path, split: str) -> Arrays | None:
-    """Reads a folder with CIFAR's pickles or MNIST's idx files; returns None if it has neither."""
+    """Reads a folder with CIFAR's pickles or MNIST's idx files. Returns None if it has neither, or if there is no such split."""
     if split not in ("train", "test"):
         return None
     cifar = _cifar_files(folder, split)

@@ -138,7 +138,7 @@ def make_buckets(bucket_by: Any, source: Any, oriented: bool, together: int, shu
 
     oriented: whether the EXIF orientation is applied, so that height and width of some files are exchanged. together: samples in a step of all ranks.
     """
-    durations = getattr(source, "durations", None)  # of a source of sounds
+    durations = getattr(source, "durations", None)  # only a source of sounds has this method
     if durations is None and isinstance(source, TableSource) and isinstance(source.table, Table) and source.asked.sound is not None:
         durations = functools.partial(_durations_of_rows, source)
     names = "'duration'" if durations is not None else "'aspect_ratio', 'size'"

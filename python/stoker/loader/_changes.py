@@ -123,7 +123,7 @@ def _marks_of(dataset: Any) -> tuple[Marks, list[Any]]:
 
 def _attributes(one: Any) -> list[tuple[str | None, Any]]:
     """Returns the attributes of an object, and the elements of a container under the name None."""
-    if isinstance(one, dict):  # the methods of dict, list and tuple themselves, because those of a subclass may run other code
+    if isinstance(one, dict):  # calls the methods of dict, list and tuple themselves, because those of a subclass may run other code
         return [(None, value) for value in list(dict.values(one))[:_FIRST]]
     if isinstance(one, (list, tuple)):
         elements = list.__getitem__(one, slice(_FIRST)) if isinstance(one, list) else tuple.__getitem__(one, slice(_FIRST))

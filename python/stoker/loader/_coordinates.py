@@ -268,8 +268,9 @@ class CropOfBoxes(Move):
 
 @dataclass(frozen=True)
 class Remove(Move):
-    """Removes boxes with an edge below min_size or an area below min_area. outside: also removes boxes that are not completely inside of the image; if it is
-    False, only boxes with an edge of at most min_size are removed. flag: a column that is 0 for samples in which no box is removed."""
+    """Removes boxes whose width or height is below min_size, whose area is below min_area, or that are not completely inside of the image. If `outside` is
+    False, removes only boxes whose width or height is at most min_size. flag: a column that is 0 for samples in which no box is removed; None: boxes of all
+    samples are."""
 
     min_size: float
     min_area: float

@@ -85,7 +85,7 @@ class StokerDataLoader(DataLoader[Any]):
 
     @property
     def _is_accelerate_prepared(self) -> bool:
-        """True: prepare() returns this object unchanged. prepare() reads this, and sets it."""
+        """Returns True, so that Accelerate's prepare() returns this object unchanged. prepare() reads this attribute, and sets it."""
         _accelerate.expect(self)
         return True
 
@@ -93,8 +93,8 @@ class StokerDataLoader(DataLoader[Any]):
     def _is_accelerate_prepared(self, _: bool) -> None: ...
 
     def _made_again(self, *_: Any, **__: Any) -> Any:
-        """skip_first_batches() of Accelerate makes another DataLoader of the data set and batch size, and takes batches from that. The data set's samples are
-        batches here, which that DataLoader must not put together again."""
+        """Makes another object of this class for the same Loader, when skip_first_batches() of Accelerate rebuilds this DataLoader. The samples of the data set
+        are whole batches here, and a plain DataLoader would put them together once more."""
         return type(self)(self.loader)
 
     def set_epoch(self, epoch: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a map-style Dataset. Its Python code runs on threads and returns bytes or arrays, which are decoded and transformed in C.
+"""Reads a map-style Dataset. Its Python code runs on threads or in worker processes, and returns bytes or arrays, which are decoded and transformed in C.
 
 This file also makes the order of samples, by the same rule as for files: at step k, rank r of R takes the positions (kR + r)B .. (kR + r + 1)B - 1 of the
 epoch's sequence, where B is the batch size. So all ranks have the same number of steps.
@@ -96,8 +96,8 @@ class DatasetSource(Source):
     many = False  # the dataset has many(ids), which fetches several samples faster than separate calls
     in_memory = True  # images that are arrays come from the user's memory; False if they were read from files
     unchanging = False  # a sample is the same in each epoch, so samples of the next epoch may be fetched before it begins
-    by_sample = True  # some samples may be fetched before the run, at no great cost
-    compares_sizes = False  # `nodes` sets `sizes`
+    by_sample = True  # a single sample is cheap to fetch, so some may be fetched before the run
+    compares_sizes = False  # whether `nodes` sets `sizes`
     sizes: list[tuple[int, int]] | None = (
         None  # heights and widths of some images, which are the same images on all ranks; None: they were not compared
     )
@@ -110,7 +110,7 @@ class DatasetSource(Source):
         if self.size == 0:
             raise InvalidArgumentError("the dataset is empty")
         self.workers: Workers | None = None
-        self._digested: tuple[int | None, str | None] | None = None  # the size at that time, and the digest
+        self._digested: tuple[int | None, str | None] | None = None  # the Dataset's size when the digest was made, and the digest
         self._watch: Watch | None = None
         self._waiting: deque[tuple[int, int, list[Future[Any]]]] = deque()
         # Samples that were fetched to find the format of all samples; each is kept until its batch is made.
@@ -154,7 +154,7 @@ class DatasetSource(Source):
         self.let_begin(2**62)
 
     def _wait_for(self, epoch: int) -> None:
-        """Waits on the callback thread until the consumer has begun this epoch."""
+        """Waits on the callback thread until the consumer has begun this epoch. Raises StopIteration if the source was closed."""
         with self._begun:
             self._begun.wait_for(lambda: self._closed or epoch <= self._epoch)
             if self._closed:
@@ -166,7 +166,7 @@ class DatasetSource(Source):
     # ---- state ----
 
     def facts(self, spec: Spec) -> dict[str, Any]:
-        """Returns the facts about the order that a state stores."""
+        """Returns the facts about the data and their order that a state stores."""
         found = self._digest()
         return {"size": self.size, "shuffle": spec.shuffle, "seed": spec.seed, **({} if found is None else {"digest": found})}
 
@@ -195,8 +195,8 @@ class DatasetSource(Source):
     # ---- order ----
 
     def _sequence(self, epoch: int, spec: Spec, indices: array[int] | None) -> tuple[Callable[[int], int], int]:
-        """Returns a function from positions to ids of samples, and the number of positions in an epoch. Caches the orders of two epochs, because the callback
-        thread may already be in the next one."""
+        """Returns a function from positions to ids of samples, and the number of positions in an epoch. Caches the orders of this epoch and of those next to
+        it, because the callback thread may already be in the next epoch."""
         found = self._orders.get(epoch)
         if found is None:
             found = self._make_sequence(epoch, spec, indices)
@@ -277,7 +277,7 @@ class DatasetSource(Source):
         return known + [self.workers.submit(items[i : i + piece]) for i in range(0, len(items), piece)]
 
     def _take(self, spec: Spec, indices: array[int] | None, per_rank: bool, epoch: int, first: int) -> Any:
-        """Returns one batch, and starts to fetch the samples of the next batches."""
+        """Returns one batch, and starts to fetch the samples of the next batches. Raises StopIteration at the end of the epoch."""
         stride = spec.batch * (1 if per_rank else spec.shard.world)
         if self._waiting and self._waiting[0][:2] != (epoch, first):
             self._waiting.clear()
@@ -303,7 +303,8 @@ class DatasetSource(Source):
         return DescribedBatch(columns, tuple(f.description for f in fetched))
 
     def _first_items(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> Iterator[Item]:
-        """Yields this rank's items of the epoch in the order in which they are needed."""
+        """Yields this rank's items in the order in which they are needed. If nothing is left of the epoch in which the run begins, they are those of the next
+        epoch."""
         epoch, consumed, _ = self._start
         stride = spec.batch * (1 if per_rank else spec.shard.world)
         at = consumed + (0 if per_rank else spec.shard.rank * spec.batch)
@@ -370,7 +371,8 @@ class DatasetSource(Source):
         return [size for future in asked if (size := self._size_of_fetched(future, spec)) is not None]
 
     def _size_of_fetched(self, future: Future[Any], spec: Spec) -> tuple[int, int] | None:
-        """Returns height and width of a sample's image; None if the sample is bad, which the batch that has it reports."""
+        """Returns height and width of a sample's image; None if the sample is bad, or if the size cannot be read. The batch with this sample reports the
+        error."""
         if future.exception() is not None:
             return None
         (fetched,) = future.result()
@@ -378,7 +380,7 @@ class DatasetSource(Source):
         return None if fetched.parts is None else height_and_width(fetched.parts[0], self.samples_of.layout, spec.orientation)
 
     def most_errors(self, spec: Spec) -> int:
-        """Returns how many bad samples an epoch may have before the run fails."""
+        """Returns how many bad samples an epoch may have before the run fails; 0 unless bad samples are skipped."""
         if spec.settings.get("on_error") != "skip":
             return 0
         limit = spec.settings.get("max_errors")
@@ -387,7 +389,8 @@ class DatasetSource(Source):
 
     def _probe(self, spec: Spec, item: Item) -> Fetched:
         """Fetches a sample before the format of samples is known."""
-        # A Dataset may reuse a buffer for each index of a batch, or for each thread. Watch enough samples that such a buffer is used again meanwhile.
+        # A Dataset may reuse a buffer for each index of a batch, or for each thread. Enough samples are watched that such a buffer is used again during this
+        # time.
         self._watch = self._watch or Watch(2 * spec.batch + 4 * _threads())
         if self.workers is None:
             self.workers = self._make_workers((FetchMany if self.many else Fetch)(self.dataset, self.samples_of))
@@ -518,7 +521,8 @@ class DatasetSource(Source):
         finish: dict[int, Finish] = {}
         given = self.samples_of.given or {}
         names = dict(enumerate(self.samples_of.names_of_parts(), 1))
-        # If samples have boxes, other parts have a row for each box. They become lists like the boxes, even if all samples of a batch have the same number.
+        # If samples have boxes or points, other parts have a row for each of them. They become lists too, even if all samples of a batch have the same number
+        # of rows.
         rows = any(kind.name in (BOXES, POINTS) for kind in kinds)
         images = (self.asked.kinds or {}).get("image", Kind()).format
         parts = list(enumerate(zip(kinds, example[1:], strict=False), 1))
@@ -534,7 +538,7 @@ class DatasetSource(Source):
         return finish
 
     def list_masks(self) -> None:
-        """Makes stacks of masks a list in each batch, because images are one."""
+        """Makes the stacks of masks of each batch a list, because the images are a list, too."""
         for finish in self.finishing.finish.values():
             if isinstance(finish, Planes):
                 finish.listed = True

@@ -43,7 +43,7 @@ def _having(source: Any, name: str) -> Any:
 
 
 def classes_of(source: Any) -> tuple[list[Any], dict[Any, int]]:
-    """Returns the class names of a data set, and a dict from names to labels."""
+    """Returns the class names of a data set, and a dict from names to labels. Both are empty if the data set has no class names."""
     names = getattr(_having(source, "classes"), "classes", None)
     if not isinstance(names, (list, tuple)) or not all(isinstance(n, (str, tuple)) for n in names):
         return [], {}

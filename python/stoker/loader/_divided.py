@@ -70,7 +70,7 @@ def _of_sample(dataset: Any, index: int) -> list[str]:
     """Returns a digest of each part of a sample. The sample is fetched twice; a part that differs gets _UNKNOWN."""
     try:
         first, second = (_parts(dataset, index, turn) for turn in (0, 1))
-    except Exception:  # the first batch raises it
+    except Exception:  # the first batch raises the error
         return []
     return [a if a == b else _UNKNOWN for a, b in zip(first, second, strict=False)]
 
@@ -96,7 +96,7 @@ def _digest(value: Any) -> str:
 
 def _add(found: Any, value: Any) -> None:
     if isinstance(value, os.PathLike) or (isinstance(value, str) and os.path.isabs(value)):
-        # Only the last two components, because the files may lie in another folder on each rank.
+        # Only the last two components are compared, because the files may lie in another folder on each rank.
         value = os.path.join(*os.fsdecode(value).split(os.sep)[-2:])
     if hasattr(value, "detach"):
         value = value.detach().cpu().numpy()

@@ -48,7 +48,7 @@ class Fetched:
 
 
 def converted(samples: Samples, item: Any, index: int | None, where: str) -> Fetched:
-    """Converts a sample of a dataset. A fault of this sample becomes its failure; a fault of the request for all samples is raised."""
+    """Converts a sample of a dataset. An error that concerns only this sample becomes part of the result. An error that would concern all samples is raised."""
     path = samples.path_of(item)
     try:
         return Fetched(samples.convert(item), index, path)
@@ -191,9 +191,9 @@ class Workers:
         if row is None:
             return fetched
         made = owned(row)
-        self.count = _at_once(self._fetch, self.count, False)  # many Datasets open their file when they are first called
+        self.count = _at_once(self._fetch, self.count, False)  # checked now, because many Datasets open their file in the first call
         self._watch.begin(row, made)
-        if self.count > 1 and not isinstance(self._fetch, FetchMany):  # a table of this package may be called by several threads
+        if self.count > 1 and not isinstance(self._fetch, FetchMany):  # several threads may use the tables that FetchMany reads
             self._changes.begin(self._fetch.dataset)
         return replace(fetched, parts=made)
 

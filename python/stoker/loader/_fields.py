@@ -10,7 +10,7 @@ from typing import Any
 from stoker.errors import InvalidArgumentError
 
 FROM_SAMPLES = ("path", "index", "valid")  # fields that come from a sample's metadata, not from an output
-OF_DATASETS = ("index", "valid")  # the same for a Dataset, whose samples may have no path
+OF_DATASETS = ("index", "valid")  # those of them that every Dataset has; its samples may have no path
 
 
 def is_name(name: Any) -> bool:
@@ -57,12 +57,14 @@ def of_folder(fields: tuple[str, ...] | None) -> dict[str, int | None]:
 
 
 def of_table(fields: tuple[str, ...] | None, columns: tuple[str, ...]) -> dict[str, int | None]:
-    """Returns the same for a table of paths and targets. Output 1 is the number of the row, by which the values of all columns are looked up."""
+    """Returns the fields of a table of paths and targets, each with the number of its output; None if it comes from a sample's metadata. Output 1 is the number
+    of the row, by which the values of all columns are looked up."""
     return of_known(fields, {"image": 0, **dict.fromkeys(columns, 1)})
 
 
 def of_known(fields: tuple[str, ...] | None, outputs: dict[str, int]) -> dict[str, int | None]:
-    """Returns the same for a source whose fields have these outputs. outputs: from the name of a field to the number of its output."""
+    """Returns the fields that the user wants, each with the number of its output; None if it comes from a sample's metadata. outputs: from the name of each
+    field of the source to the number of its output."""
     known = {**outputs, **dict.fromkeys(FROM_SAMPLES)}
     for name in fields or ():
         if name not in known:

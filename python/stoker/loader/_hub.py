@@ -95,7 +95,7 @@ class HubTable:
 
     @property
     def column(self) -> str:
-        """Returns the name of the image column."""
+        """Returns the name of the column of images or sounds."""
         return self.rows.column
 
     def __len__(self) -> int:
@@ -128,7 +128,8 @@ class HubStream:
 
 
 def whole_of(source: Any) -> Any:
-    """Turns a torch Subset of such a Dataset, as random_split also makes, into a Dataset with the same rows. Returns any other source as it is."""
+    """Turns a torch Subset of a Dataset of the package `datasets` into such a Dataset with the same rows. random_split makes such Subsets, too. Returns any
+    other source as it is."""
     kind = type(source)
     if kind.__name__ == "Subset" and kind.__module__ == "torch.utils.data.dataset" and is_hub(source.dataset):
         return source.dataset.select([int(i) for i in source.indices])
@@ -228,12 +229,13 @@ _NUMBERS = ("float", "int", "uint", "bool")
 
 
 def _as_array(value: Any, dtype: str, extents: list[int]) -> Any:
-    """Converts a row to an array. Empty rows get the column's type and number of dimensions too."""
+    """Converts a row to an array. Empty rows get the column's type and number of dimensions, too. Returns a null, and rows that cannot be an array,
+    unchanged."""
     import numpy as np
 
     if value is None or (not isinstance(value, np.ndarray) and len(value) == 0):
         return value if value is None else np.zeros([0, *(max(n, 0) for n in extents[1:])], dtype)
     try:
         return np.asarray(value, dtype)
-    except (TypeError, ValueError):  # rows of different lengths or a missing number: the Loader reports it
+    except (TypeError, ValueError):  # lists of different lengths, or a missing number; the Loader reports it
         return value

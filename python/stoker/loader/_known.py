@@ -75,7 +75,7 @@ def _alike(a: Any, b: Any) -> bool:
 
 
 def _joined(parts: list[Listed | Arrays | None]) -> Listed | Arrays | None:
-    """Concatenates the parts; returns None if they differ in type or transform."""
+    """Concatenates the parts. Returns None if one of them is None, or if they differ in type or transform."""
     first = parts[0]
     if first is None or any(p is None or not _alike(p.transform, first.transform) for p in parts):
         return None
@@ -90,7 +90,7 @@ def _of_torchvision(source: Any) -> Listed | Arrays | None:
     if not any(kind.__module__.startswith("torchvision.datasets.") for kind in type(source).__mro__):
         return None
     joint = getattr(source, "transforms", None)
-    if joint is not None and type(joint).__name__ != "StandardTransform":  # it gets the image and the target together
+    if joint is not None and type(joint).__name__ != "StandardTransform":  # a transform that gets the image and the target together
         return None
     if _is(source, "torchvision.datasets.folder", "DatasetFolder"):
         return _of_folder(source)
@@ -120,7 +120,7 @@ def _of_folder(source: Any) -> Listed | None:
 
 
 def _of_files(source: Any, samples: Callable[[Any], Sequence[Any]]) -> Listed | None:
-    """Returns the files of a data set; None if Stoker cannot decode them, so that the data set's own Python has to read them."""
+    """Returns the files of a data set; None if it has none or if Stoker cannot decode them, so that the data set's own Python has to read the samples."""
     pairs = [(str(path), target) for path, target in samples(source)]
     if not pairs or not _core.image_named(pairs[0][0]):
         return None

@@ -76,7 +76,7 @@ class Layout:
         self._found: dict[bool, tuple[str, int]] = {}  # key: tensor or array; value: the first certain layout, and the channels
 
     def refuse(self, what: str) -> None:
-        """Raises if the user gave a layout although the images are files or PIL images, which need none."""
+        """Raises TypeError if the user gave a layout although the images are files or PIL images, which need none."""
         if self.given is not None:
             raise TypeError(
                 f"layout={self.given!r} is of images that are arrays or tensors, and the dataset gave {what}: leave it out "
@@ -88,7 +88,7 @@ class Layout:
         return self.hand_on_as(image, self.given or self._of(image.shape, tensor))
 
     def hand_on_as(self, image: Any, lies: str) -> Any:
-        """Does the same for an image whose layout is known."""
+        """Returns an image of three dimensions, whose layout is `lies`, in the common layout."""
         if self.lies is None:
             image, self.lies = in_memory_order(image, lies)
             return image

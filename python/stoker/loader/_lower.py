@@ -108,7 +108,7 @@ def _flip(image: Image, horizontal: Any, vertical: Any) -> Image:
 
 
 def _coin(p: float, gate: DataNode | None) -> Any:
-    """Returns a node that is 1 with probability p if the gate is 1, else 0."""
+    """Returns a node that is 1 with probability p, and else 0. If there is a gate, the node is also 0 for samples whose gate is 0."""
     coin = fn.random.coin_flip(probability=p)
     return coin if gate is None else coin * gate
 
@@ -122,7 +122,8 @@ def _random_choice(image: Image, t: T.RandomChoice, gate: DataNode | None) -> Im
 
 
 def _random_order(image: Image, t: T.RandomOrder, gate: DataNode | None) -> Image:
-    """Compiles all transforms at each position of the order. The drawn permutation enables one of them at each position."""
+    """Applies the transforms whose order does not matter first. Then compiles all others at each position; the drawn permutation enables one of them at each
+    position."""
     shuffled = t.in_random_order()
     for part in t.transforms:
         if not any(part is s for s in shuffled):
@@ -523,8 +524,8 @@ class _Values:
 
 
 def _begins_tail(t: T.Transform, values: _Values, normalize: T.Normalize | None, erasings: Sequence[T.RandomErasing]) -> bool:
-    """Returns whether a transform and all later ones must run in Python, on tensors: a function after a transform that makes tensors, or Normalize after
-    noise."""
+    """Returns whether a transform and all later ones must run in Python, on tensors: a function after a transform that sets the type, normalizes or erases, or
+    Normalize after an erasing with noise."""
     if calls_function(t):
         return values.dtype is not None or normalize is not None or bool(erasings)
     return isinstance(t, T.Normalize) and normalize is None and values.dtype != types.UINT8 and any(e.noise for e in erasings)
@@ -543,7 +544,8 @@ def refuse_other_tensors(transforms: Sequence[T.Transform]) -> None:
 
 @dataclass
 class Recipe:
-    """A list of transforms in the parts that are compiled: steps on uint8 images, then one normalization and the type of the result."""
+    """A list of transforms, divided into the parts that are compiled: steps on images, one normalization with the type of the result, erasings, and functions
+    of the user."""
 
     steps: list[T.Transform]
     mean: list[float] | None
@@ -623,8 +625,8 @@ class Recipe:
         return recipe._with_tail([_lower_tail.function_of(t) for t in tail if type(t) is not T.Identity], values.dtype, dtype)
 
     def _with_tail(self, tail: list[_lower_tail.Tail], said: types.DALIDataType | None, asked: types.DALIDataType | None) -> Recipe:
-        """Returns this recipe with the tail set. said: the type that the transforms before the tail set; the tail gets images of this type. asked: the Loader's
-        argument dtype, to which the tail's results are converted."""
+        """Returns this recipe with the tail set. said: the type that the transforms before the tail set, or None for float32; the tail gets images of this
+        type. asked: the Loader's argument dtype, to which the tail's results are converted."""
         if not tail:
             return self
         said = types.FLOAT if said is None else said
@@ -645,12 +647,12 @@ class Recipe:
 
     @property
     def moves(self) -> bool:
-        """Returns whether a step may move pixels."""
+        """Returns whether a step, or the function of `views`, may move pixels."""
         return self.views is not None or any(not _keeps_places(t) for t in self.steps)
 
     @property
     def in_python(self) -> bool:
-        """Returns whether a step calls a Python function."""
+        """Returns whether a part of the recipe runs in Python."""
         return bool(self.tail) or self.views is not None or any(map(calls_function, self.steps))
 
     @property
@@ -659,7 +661,7 @@ class Recipe:
         return any(map(_counts_channels, self.steps))
 
     def apply(self, image: Image) -> list[DataNode]:
-        """Returns the finished images, CHW or HWC. There are several if a step is FiveCrop or TenCrop."""
+        """Returns the finished images, CHW or HWC, or the finished clip. There are several images if a step is FiveCrop or TenCrop, or if `views` is set."""
         images = [image]
         if image.clip:
             self._refuse_for_clips()

@@ -15,7 +15,7 @@ Gate = DataNode | None  # a node that is 1 if the transform is applied, else 0; 
 
 
 def where(gate: Gate, node: DataNode, change: Callable[[DataNode], DataNode]) -> DataNode:
-    """Returns `change(node)` for samples whose gate is 1, and the node itself for others."""
+    """Returns `change(node)` for samples whose gate is 1, and the node itself for others. Without a gate, returns `change(node)`."""
     if gate is None:
         return change(node)
     changed: DataNode = _branches.either(gate, lambda: change(node), lambda: node)

@@ -52,8 +52,7 @@ def linspace(start: float, end: float, bins: int, k: int) -> float:
 
 def _steps(name: str, most: float | None, bins: int, k: int, size: Size, *, posterize: int = 8) -> list[Step]:
     """Returns the steps of an operation at bin k of `bins`: two with opposite signs if the magnitude is signed, else one. most: the operation's largest
-    magnitude.
-    posterize: the number of bits that Posterize keeps at bin 0."""
+    magnitude; None: the operation has no magnitude. posterize: the number of bits that Posterize keeps at bin 0."""
     code = CODES[name]
     if most is None:
         return [Step(code)]
@@ -102,7 +101,7 @@ class _Rows:
         return self._column(stage, "magnitude") + moved * self._column(stage, "sign")
 
     def apply(self, node: DataNode, t: policies.Augmentation, gate: Gate = None) -> DataNode:
-        """Applies the steps of the drawn row; applies none if the gate is 0."""
+        """Applies the steps of the drawn row, but none to samples whose gate is 0."""
         for stage in range(self.stages):
             codes, magnitude = self._fields(stage, "code"), self._magnitude(stage)
             row = self.drawn

@@ -96,7 +96,7 @@ def _spectrogram(step: Any, sound: Sound) -> Sound:
     _refuse_unless(step, pad=0, power=(1, 2), normalized=False, center=True, pad_mode="reflect", onesided=True)
     if sound.ndim != 1:
         raise UnsupportedError(f"Loader: {type(step).__name__} of several channels is not in Stoker yet: give Audio(mono=True)")
-    # Zeros around the window, which lies in the middle of n_fft values.
+    # torchaudio puts a shorter window in the middle of n_fft values, so zeros are added around it.
     window, left = step.window.tolist(), (step.n_fft - step.win_length) // 2
     window = [0.0] * left + window + [0.0] * (step.n_fft - step.win_length - left)
     node = fn.spectrogram(
@@ -138,7 +138,7 @@ def _mfcc(step: Any, sound: Sound) -> Sound:
     mel = replace(mel, node=math.log(mel.node + 1e-6)) if step.log_mels else _decibels(step.amplitude_to_DB, mel)
     if step.norm == "ortho":
         return replace(mel, node=fn.mfcc(mel.node, axis=0, dct_type=2, n_mfcc=step.n_mfcc, normalize=True))
-    return replace(mel, node=fn.mfcc(mel.node, axis=0, dct_type=2, n_mfcc=step.n_mfcc) * 2.0)  # without norm, torchaudio's is twice DALI's
+    return replace(mel, node=fn.mfcc(mel.node, axis=0, dct_type=2, n_mfcc=step.n_mfcc) * 2.0)  # without norm, torchaudio gives twice DALI's
 
 
 def _check_spectrum(step: Any, sound: Sound) -> None:

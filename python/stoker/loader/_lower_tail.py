@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the tail of a list of transforms in Python, on the finished image as a tensor. The tail begins with a function that receives tensors."""
+"""Runs the tail of a list of transforms in Python, on the finished image as a tensor. The tail begins with a function that receives tensors, or with Normalize
+after an erasing with noise."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ class Mixture:
 
     @property
     def source(self) -> str | None:
-        """Returns the name of the source of the last batch."""
+        """Returns the name of the source of the last batch; None before the first batch."""
         return None if self._last is None else self.names[self._last]
 
     @property
@@ -237,7 +237,7 @@ class Mixture:
                 raise
 
     def _keeps_shares(self, taken: Sequence[int], largest: int) -> bool:
-        """Returns whether no source is a whole batch or more from its share, if the largest batch has had this many samples."""
+        """Returns whether each source is at most one batch away from its share. largest: the number of samples in the largest batch so far."""
         total = sum(taken)
         return all(abs(share * total - n) <= largest for share, n in zip(self.shares, taken, strict=True))
 

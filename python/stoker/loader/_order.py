@@ -176,7 +176,7 @@ def _as_array(ids: Iterable[int], what: str = "sampler", where: str = "this epoc
 
 
 def make_order(sampler: Any, seed: int) -> Order | None:
-    """Makes the order that the user asks for; None if samples come in the order of the data or shuffled."""
+    """Makes the order for the Loader's argument `sampler`; None if the user gave none."""
     if sampler is None:
         return None
     if callable(sampler) and not hasattr(sampler, "__iter__"):

@@ -47,7 +47,7 @@ def waveforms(shapes: Iterable[Sequence[int]], channels_last: bool) -> bool:
 
 
 def drawn(recipe: Recipe) -> bool:
-    """Whether a transform draws the size of each image, and no other transform gives all images one size."""
+    """Returns whether a transform draws the size of each image, and no other transform gives all images one size."""
     return not fixed(recipe) and any(isinstance(t, _DRAWN) for t in recipe.steps)
 
 
@@ -80,13 +80,14 @@ def sizes_of(source: Any, classes: Sequence[str], spec: Spec, samples: int | Non
     for path in paths if paths is not None else _of_folder(source, classes):
         try:
             found.append(size_of_file(path, spec.orientation))
-        except Exception:  # a bad file, which the pipeline reports if it comes to it
+        except Exception:  # the file is bad; the pipeline reports that if it reads the file
             continue
     return found
 
 
 def _read(reader: Callable[[dict[str, Any]], Any], arguments: dict[str, Any], spec: Spec) -> list[Size]:
-    """Reads files with an operator of their own, and returns the sizes of the images. arguments: the operator's, which name the samples."""
+    """Reads samples with a pipeline of its own, and returns the sizes of their images; [] if this fails. arguments: the reader's arguments that name the
+    samples."""
     count = len(next(iter(arguments.values())))
     pipe = Pipeline(count, num_threads=1, storage=spec.settings.get("storage"), on_error="skip", max_errors=count)
     try:

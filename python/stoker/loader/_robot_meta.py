@@ -83,8 +83,8 @@ def seconds(row: Mapping[str, Any], name: str, where: str) -> float:
 
 
 def path_of(template: Any, values: Mapping[str, Any], where: str) -> str:
-    """Fills in the template of a path below the data set's folder, as "data/chunk-{chunk_index:03d}/file.parquet". Knows only this form of fields, because
-    str.format would give a text of any length, and read attributes."""
+    """Fills in the template of a path below the data set's folder, as "data/chunk-{chunk_index:03d}/file.parquet". Supports only fields of this form, because a
+    template for str.format could make a text of any length and read attributes of objects."""
 
     def value(found: re.Match[str]) -> str:
         given = values[found[1]]
@@ -133,7 +133,7 @@ def _check_feature(what: str, feature: Any) -> None:
 
 
 def check_totals(root: Path, info: Mapping[str, Any], numbers: Sequence[int], frames: int) -> None:
-    """Compares the episodes that are listed with the totals of meta/info.json. numbers: those of the episodes, in their order."""
+    """Compares the episodes that are listed with the totals of meta/info.json. numbers: the numbers of the episodes, in their order."""
     twice = next((n for n, m in zip(sorted(numbers), sorted(numbers)[1:], strict=False) if n == m), None)
     if twice is not None:
         raise CorruptError(f"{root}/meta: episode {twice} is listed twice")
@@ -172,7 +172,7 @@ def read_stats(root: Path) -> dict[str, dict[str, Any]]:
 
 
 def _joined(stats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Joins the statistics of episodes into those of all of them."""
+    """Joins the statistics of single episodes into the statistics of all episodes."""
     import numpy as np
 
     count = np.array([np.asarray(s["count"]).reshape(-1)[0] for s in stats], np.float64)
@@ -215,7 +215,7 @@ def column_of(chunked: Any, feature: Mapping[str, Any], where: str) -> Any:
 
 
 def _as_type(values: Any, dtype: Any, where: str) -> Any:
-    """Converts numbers to the type that the metadata names, and refuses those that this type does not have."""
+    """Converts numbers to the type that the metadata names, and refuses numbers that this type cannot represent."""
     import numpy as np
 
     if values.dtype == dtype:

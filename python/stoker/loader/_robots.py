@@ -215,11 +215,11 @@ class Robots:
                 self._check_spans(key)
 
     def _check_frames(self, lengths: Sequence[int]) -> None:
-        """Compares the rows with the metadata: which frame and episode each is, its time and its task."""
+        """Compares each row with the metadata: its frame, its episode, its time and its task."""
         import numpy as np
 
         rows = {n: np.asarray(self._frames[n]) for n in STANDARD}
-        if len(rows["index"]) != sum(lengths):  # before memory for all these frames is allocated
+        if len(rows["index"]) != sum(lengths):  # checked before memory for all these frames is allocated
             raise CorruptError(
                 f"{self.root}: the tables hold {len(rows['index'])} frames of the chosen episodes, and meta says {sum(lengths)}: files are missing, or are of "
                 "another data set"
@@ -293,7 +293,8 @@ class Robots:
         return path_of(template, values, f"{self.root}/meta/info.json: {'video_path' if key else 'data_path'}")
 
     def _chosen(self, file: TableFile, group: int, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Returns the columns of a row group, with only the rows of chosen episodes, in a list: one dict of Arrow arrays, or none if there are no such rows."""
+        """Returns a list with one dict of Arrow arrays: the columns of a row group, with only the rows of chosen episodes. The list is empty if there are no
+        such rows."""
         import pyarrow as pa
 
         table = read_group(file, group, list(dict.fromkeys([*names, "episode_index"])), storage())
@@ -327,7 +328,7 @@ class Robots:
         return {k: v[0] for k, v in batch.items()}
 
     def batch(self, ids: Sequence[int]) -> dict[str, Any]:
-        """Returns a batch of several samples, joined as torch's default_collate does."""
+        """Returns the batch of these samples, which are joined as torch's default_collate does it."""
         import numpy as np
         import torch
 
@@ -390,9 +391,10 @@ class Robots:
         return self._shown(key, (frame for frames in found for frame in frames), places.shape)
 
     def _shown(self, key: str, frames: Iterable[Any], shape: tuple[int, ...]) -> Any:
-        """Scales frames of uint8, (C, H, W), to 0..1, and applies the user's transform to the frames of each sample. shape: of the result, without C, H and W.
+        """Scales frames of uint8, (C, H, W), to 0..1, and applies the user's transform to the frames of each sample. shape: the shape of the result, without C,
+        H and W.
 
-        NumPy computes here: torch would start more threads in each of the Loader's, and make each frame once more to stack them."""
+        NumPy does the arithmetic, because torch would start more threads in each thread of the Loader, and would copy each frame once more to stack them."""
         import numpy as np
         import torch
 

@@ -24,7 +24,8 @@ from stoker.pipeline import Pipeline
 
 
 class Run:
-    """Delivers the batches of a Loader's epochs, one epoch after another. If the user gives the order of samples, each epoch has its own pipeline."""
+    """Delivers the batches of a Loader's epochs, one epoch after another. Each epoch has its own pipeline if the user gives the order of samples, or if the
+    source reads only one epoch from front to back."""
 
     def __init__(self, source: Source | Pipeline, spec: Spec, order: Order | None) -> None:
         self.source, self.spec, self.order = source, spec, order
@@ -35,8 +36,8 @@ class Run:
         self.inside = False  # an epoch has begun and has not ended
         self.base = 0  # number of the epoch that `pipe` counts as its epoch 0
         self.resumed: dict[str, Any] | None = None  # state in which this epoch began; None: at its start
-        self.data: dict[str, Any] | None = None  # facts about the data, when an epoch ended
-        self.unchecked: dict[str, Any] | None = None  # the same of a loaded state; the next pipeline compares them with its own
+        self.data: dict[str, Any] | None = None  # facts about the data, for states that are saved while there is no pipeline
+        self.unchecked: dict[str, Any] | None = None  # facts about the data in a loaded state; the next pipeline compares them with its own
         self.indices: array[int] | None = None  # the user's order for the epoch `drawn`
         self.drawn = -1
         self.ids: Ids | None = None  # summary of this epoch's ids for a state; None: no state was saved or loaded in this epoch
@@ -51,7 +52,7 @@ class Run:
     # ---- making pipelines ----
 
     def _indices(self) -> array[int] | None:
-        """Returns the user's order of this epoch. Calls the user's sampler once per epoch."""
+        """Returns the user's order of this epoch; None if the user gave none. Calls the user's sampler once per epoch, and again after a change of the seed."""
         if self.order is not None and self.drawn != self.epoch:
             together = self.spec.batch * (1 if self.order.per_rank else self.spec.shard.world)
             self.order.most = together * max(1, Order.most // together)  # a stretch of ids holds whole batches
@@ -169,7 +170,7 @@ class Run:
             now = session.state()
             state = {**now, **self._saved_data(now), "epoch": self.epoch - self.base}
         if state is not None:
-            # The seed was derived from the run's, and differs between ranks.
+            # The pipeline's seed was derived from the run's seed and may differ between ranks, so the seed in the state is not used.
             own = {} if self.pipe is self.source else {"seed": session.state()["seed"]}
             session.restore({**state, **own})
         self.unchecked = None
@@ -199,7 +200,8 @@ class Run:
                 self.data["size"] = self.total
 
     def agree(self) -> None:
-        """Raises an error on all ranks if they were started with different files, orders or seeds."""
+        """Raises an error on all ranks if they were started with different files, orders, seeds or batch sizes. Does nothing if the ranks have no process
+        group."""
         spec, order = self.spec, self.order
         if together(spec.shard) is None:
             return
@@ -223,7 +225,7 @@ class Run:
         return self.ready()._started().meta()
 
     def samples(self) -> int | None:
-        """Returns the number of samples in an epoch, of all ranks together; None if it is not known."""
+        """Returns the number of samples in an epoch, of all ranks together, or of this rank if each has its own sequence; None if it is not known."""
         if self.order is not None:
             if self.order.length() is None and self.count is None:
                 self._indices()
@@ -256,7 +258,7 @@ class Run:
     # ---- batches ----
 
     def begin(self) -> None:
-        """Begins an iteration: over the rest of a restored epoch, or over the next epoch if the last iteration was left early."""
+        """Begins an iteration over the rest of a restored epoch, or over a new epoch. If the last iteration was left early, its epoch ends here."""
         if self.inside and self.step:
             self._leave()
         if isinstance(self.source, DatasetSource):

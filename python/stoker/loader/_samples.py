@@ -114,7 +114,7 @@ class Samples:
         return (image, *rest, *views)
 
     def _whole(self, value: Any) -> Any:
-        """Converts the first part of a sample."""
+        """Converts the image or the sound of a sample."""
         if self.sound:
             return _sound(value)
         return pixels(numbers_of(value) if self.floats else value, self.layout, self.floats)
@@ -167,7 +167,7 @@ class Samples:
 
     def _by_name(self, item: Any) -> Any:
         """Returns a dict for a sample with named parts: a mapping, a dataclass, a named tuple with an image, or an image with a dict of targets. The image has
-        the name "image" there."""
+        the name "image" there. Returns other samples unchanged."""
         made = self._named(item)
         if self.main == "image" or not isinstance(made, dict) or self.main not in made:
             return made
@@ -282,7 +282,7 @@ class Picture:
 
     def __init__(self, what: str, layout: str | None, floats: bool) -> None:
         self.what, self.layout, self.floats = what, Layout(layout), floats
-        self.coded: bool | None = None  # whether it is the bytes of a file; None: no sample has been seen
+        self.coded: bool | None = None  # whether samples hold the bytes of files; None: no sample has been seen
         self.flat = False
 
     def __call__(self, value: Any) -> Any:
@@ -359,7 +359,7 @@ def _open(file: Any, what: str) -> Any:
     try:
         image = Image.open(file if isinstance(file, io.BytesIO) else io.BytesIO(_files.read_bytes(file)))
         image.load()
-    except OSError as e:  # no such file, no permission, no image or a damaged one
+    except OSError as e:  # the file is missing, may not be read, is no image or is damaged
         at = "" if isinstance(file, io.BytesIO) or str(file) in str(e) else f"{file}: "
         raise type(e)(f"{what}: {at}{e}") from e
     return image

@@ -35,7 +35,7 @@ class Facts:
     size: int
     shuffle: bool
     seed: int
-    digest: str | None = None  # of the list of samples; None: no list is known, or from a version that did not save it
+    digest: str | None = None  # a digest of the list of samples; None: no list is known, or the state's version did not save it
     groups: dict[str, Any] | None = None  # only for shuffle="groups": a digest of the table, and how its rows are divided among ranks
 
     @staticmethod
@@ -122,10 +122,10 @@ class Saved:
     epoch: int
     pipeline: dict[str, Any] | None
     dataset: Facts | None
-    order: Ids | None  # None: without a user's order, at the start of an epoch, or from a version that did not save it
-    seed: int | None  # seed of the saved run; None: from a version that did not save it
-    data: dict[str, Any] | None  # facts about the data at the start of an epoch; None: in mid-epoch, or from a version without them
-    pipeline_seed: int | None  # seed of a Pipeline that the user gave; None: no such Pipeline, or from a version that did not save it
+    order: Ids | None  # None: the user gave no order, no epoch has begun, or the state's version did not save it
+    seed: int | None  # seed of the saved run; None: the state's version did not save it
+    data: dict[str, Any] | None  # facts about the data; None: an epoch had begun, or the state's version did not save them
+    pipeline_seed: int | None  # seed of a Pipeline that the user gave; None: none was given, or the state's version did not save it
 
     @staticmethod
     def of(state: dict[str, Any]) -> Saved:

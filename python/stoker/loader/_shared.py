@@ -137,7 +137,7 @@ def _parts(dataset: Any) -> Iterator[Any]:
 
 
 def _first(value: Any) -> Any:
-    """Returns the first value of a list or dict, which may hold several files; None for other values."""
+    """Returns the first value of a list, tuple or dict, which may hold several files; None for other values."""
     values = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
     return next(iter(values), None)
 

@@ -49,7 +49,7 @@ class Wanted:
 
 
 def _wanted(fields: Mapping[str, Any], clips: bool = False) -> Wanted:
-    """Returns the field that is an Audio, and the names of all. clips: other fields may have kinds."""
+    """Returns the field that is an Audio, with the names of all fields. clips: samples are clips of videos, so other fields may have kinds."""
     sounds = {name: given for name, given in fields.items() if isinstance(given, Audio) or given is Audio}
     if len(sounds) > 1:
         raise InvalidArgumentError(f"fields: {', '.join(map(str, sounds))} are Audio, and a sample has one sound: name one of them")
@@ -79,7 +79,7 @@ def _is_manifest(source: Any) -> bool:
 
 
 def components_of(fields: Any, components: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Returns the components of tars, with the component of the sound under the name "image"."""
+    """Returns the components of tars, with the component of the sound under the name "image". Returns them unchanged if none has the name of the sound."""
     name = _wanted(fields).name
     if not isinstance(components, Mapping) or name not in components:
         return components
@@ -303,7 +303,7 @@ class Sounds:
         return Sound(node if audio.mono else fn.transpose(node, perm=[1, 0]), rate, audio.rate, audio.frames(), 1 if audio.mono else 2)
 
     def finished(self, sound: Sound, spec: Spec) -> list[DataNode]:
-        """Applies the transforms, and returns the outputs: the sound, its rate, and its length if sounds differ in it."""
+        """Applies the transforms, and returns the outputs: the sound, its rate, and its length if sounds differ in length."""
         made = lowered(self.steps, sound.on(spec), spec)
         nodes = [made.node, spec.upload(sound.rate)]
         self.padded, self._axis = made.frames is None, made.ndim - 1

@@ -60,9 +60,9 @@ class Group:
 class Table:
     """The rows of Parquet files, in the order of files and rows.
 
-    names, kinds: the fields that the user named, and their kinds. image: the name of the column of images; None: there is only one. nulls: from the name of a
-    column to the value for rows that have none. memory: the limit, in bytes, for row groups in memory. sound: the user's name of the column of sounds, if
-    rows have sounds instead of images; None: rows have images.
+    names, kinds: the fields that the user named, and their kinds. image: the name of the column of images; None: it is found by its type or its name. nulls:
+    from the name of a column to the value for rows that have none. memory: the limit, in bytes, for row groups in memory. sound: the user's name of the column
+    of sounds, if rows have sounds instead of images; None: rows have images.
 
     plain: neither images nor sounds are read from the rows. `image` is then the first column that is read.
     """
@@ -97,7 +97,7 @@ class Table:
         self._held = 0  # sum of _sizes
         self._busy = 0  # sum of _reading_bytes of the groups that are being read, or wait for a thread
         self._pinned: frozenset[int] = frozenset()  # groups that stay in memory, since rows of them are still to come
-        self._needed: frozenset[int] = frozenset()  # groups whose rows were asked for; the rest of those in memory were read ahead
+        self._needed: frozenset[int] = frozenset()  # the groups of the last call of want()
         self._ahead: OrderedDict[int, None] = OrderedDict()  # groups that are read as soon as there is memory for them, in this order
         self._lock = threading.Lock()
         self._turn = threading.Lock()  # held while a large group is read
@@ -118,7 +118,7 @@ class Table:
                 "of both that `datasets` writes"
             )
         masks = {name for name, kind in kinds.items() if kind.name == MASK}
-        # Such a column has one value, as a parent folder has one name.
+        # A column with the same value for all files comes from a common parent folder. It is read only if the user names it.
         alike = {n for n, values in self.partitions.items() if len(set(values.values())) == 1}
         wanted = [n for n in schema.names if n == self.image or n in (names or ()) or (names is None and n not in alike)]
         for name in names or ():
@@ -189,7 +189,8 @@ class Table:
         return "image" if "image" in there else there[0]
 
     def _image_column(self, schema: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind], given: str | None) -> str | None:
-        """Returns the column of images or sounds; None if the table has no such column, or if `names` contains only other columns."""
+        """Returns the column of images or sounds. Returns None if images are not wanted, or if the table has none. Raises an error if the column cannot be
+        determined, or if there is no column of sounds."""
         if given is not None:
             if given not in schema.names:
                 raise InvalidArgumentError(f"image: the table has no column '{given}'; it has {', '.join(schema.names)}")
@@ -232,7 +233,7 @@ class Table:
 
     @property
     def turned(self) -> bool:
-        """Returns whether `datasets` wrote the table: it applies the EXIF orientation when it decodes images."""
+        """Returns whether `datasets` wrote the column of images. It applies the EXIF orientation when it decodes them, so the Loader does too."""
         return self.features.get(self.image, {}).get("_type") == "Image"
 
     @property
@@ -259,7 +260,7 @@ class Table:
     # ---- sizes ----
 
     def group_bytes(self, group: int) -> int:
-        """Returns the number of bytes that the columns that are read need in memory for a group, as the file's footer states it."""
+        """Returns the number of bytes that a group needs in memory according to the file's footer. Counts only the columns that are read."""
         found = self._bytes.get(group)
         if found is None:
             found = self._bytes[group] = self._group_bytes(group)
@@ -299,8 +300,9 @@ class Table:
         return f"{file.name}[row group {number}, row {row - self.starts[group]}]"
 
     def want(self, groups: Iterable[int], ahead: Iterable[int] = ()) -> None:
-        """Starts to read the groups that are not in memory, in this order, and marks the others as recently used. ahead: groups that are needed later. They
-        are read when they fit into `memory` together with all others, or if no other group was read ahead."""
+        """Starts to read the groups that are not in memory, in this order, and marks the others as recently used. ahead: groups that are needed later. They are
+        read, one after the other, as soon as they fit into `memory`, for which groups that are not pinned are dropped; or as soon as only the groups of this
+        call are still kept."""
         needed = list(groups)
         for group in needed:
             self._future(group)
@@ -310,13 +312,13 @@ class Table:
         self._read_ahead()
 
     def pin(self, groups: frozenset[int]) -> None:
-        """Keeps these groups in memory instead of those of the last call, also where they take more than `memory`: a group that is dropped too early would be
-        read again."""
+        """Keeps these groups in memory even if they take more than `memory`, because a group that is dropped too early would have to be read again. Replaces
+        the groups of the last call."""
         with self._lock:
             self._pinned = groups
 
     def _read_ahead(self) -> None:
-        """Starts to read the next groups of `_ahead` for which there is memory. Groups of which no row is still to come are dropped for them."""
+        """Starts to read the next groups of `_ahead` as `want` describes it. Drops groups that are not pinned if their memory is needed."""
         while True:
             with self._lock:
                 group = next(iter(self._ahead), None)
@@ -366,7 +368,8 @@ class Table:
         return made
 
     def _keep(self, group: int, size: int) -> None:
-        """Adds a group's bytes to the sum, and drops the least recently used groups until the rest fit into `memory`. At least one group is kept."""
+        """Adds a group's bytes to the sum, and drops the least recently used groups until the rest fit into `memory`. Keeps this group and the pinned ones in
+        any case."""
         with self._lock:
             if group not in self._kept:  # the table was closed meanwhile
                 return
@@ -442,7 +445,8 @@ def _constant(value: Any, row: int) -> Any:
 
 def _partitions(files: Sequence[TableFile]) -> dict[str, dict[str, Any]]:
     """Returns the columns that the names of folders define: from the name of a column to a dict from the name of a file to the column's value in it. Values
-    are whole numbers if all are, else strings; None for Hive's null. A column that is also in the files is not among them."""
+    are whole numbers if all are, else strings; None for Hive's null. A column that the names of some files lack, or that the files themselves have, is left
+    out."""
     said = [partition_of(f.name) for f in files]
     found: dict[str, dict[str, Any]] = {}
     for key in said[0]:

@@ -49,7 +49,7 @@ def column_of(name: str, type: Any, is_image: bool) -> Column | None:
         inner = plain_type(inner.value_type)
     if inner is not plain and (dtype := _dtype(inner)):
         if getattr(type, "permutation", None) not in (None, [*range(len(getattr(type, "shape", ())))]):
-            return None  # the memory order of its rows is not that of their dims
+            return None  # the values of a row lie in memory in another order than its dimensions
         return Column(name, type, ARRAY, dtype, tuple(getattr(type, "shape", ())))
     return Column(name, type, OBJECT) if _is_plain_data(plain) else None
 

@@ -31,8 +31,8 @@ _GAP = 1 << 16  # ranges that are closer than this are read together
 _MOST_FOOTER = 1 << 30
 _MAGIC = b"PAR1"
 _LARGE_CHUNK = 4 << 20  # bytes of a local column chunk above which its pages are read one after the other
-_PAGES = 1 << 20  # size of the buffer that does this; it grows to the size of a page
-_SLICE = 32 << 20  # bytes of rows that are decoded at a time, where a group is at least twice as large
+_PAGES = 1 << 20  # buffer size for reading page by page; the buffer grows to the size of a page
+_SLICE = 32 << 20  # a group that takes more than twice this many bytes is decoded in slices of this size
 _PATIENCE = 10  # seconds to wait for pyarrow's threads
 
 
@@ -148,7 +148,8 @@ def _side_by_side(count: int, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
 
 
 def _read_footer(listed: Listed, storage: Storage) -> tuple[TableFile, bool]:
-    """Returns a file with its footer, and whether the next start will find the footer without reading the file, where it should."""
+    """Returns a file with its footer, and False if the footer should have been kept for the next start but could not be. Footers of local files are not
+    kept."""
     name = listed.name
     if not is_remote(name):
         with _opening(name), open_binary(name) as file:
@@ -172,18 +173,18 @@ def _read_footer(listed: Listed, storage: Storage) -> tuple[TableFile, bool]:
 
 
 def _begin(listed: Listed, storage: Storage) -> tuple[_Ranges, bytes | None]:
-    """Opens a file in a store. Where a listing gives its size, also returns its end, which then is the first that is read of it."""
+    """Opens a file in a store. If the listing gave the right size, reads the end of the file at once and returns it too; else returns None for the end."""
     if listed.size > 0:
         ranges = _Ranges(listed.name, storage, listed.size, None)
         try:
             return ranges, _end_of(listed.name, listed.size, lambda offset, length: _read_at(ranges, offset, length))
         except (CorruptError, _Changed):
-            pass  # replaced since the listing, or damaged: what follows says which
+            pass  # the file was replaced since the listing, or is damaged; reading it again shows which
     return _Ranges.begin(listed.name, storage), None
 
 
 def _of_kept(name: str, kept: Kept) -> TableFile | None:
-    """Returns a file of which the footer was kept; None if that footer is of no use."""
+    """Makes a TableFile from a footer that an earlier start has kept; None if this footer cannot be read."""
     try:
         return _file_of(name, kept.size, (kept.size, kept.version), kept.end)
     except Exception:
@@ -205,7 +206,7 @@ def _end_of(name: str, size: int, read: Callable[[int, int], bytes]) -> bytes:
 
 
 def _file_of(name: str, size: int, mark: tuple[Any, ...], end: bytes) -> TableFile:
-    """Understands the end of a file."""
+    """Makes a TableFile from the end of a file, which holds its footer."""
     import pyarrow as pa
 
     footer = parquet().read_metadata(pa.BufferReader(end))
@@ -319,7 +320,7 @@ class _Changed(Exception):
 class _Ranges(io.RawIOBase):
     """A remote object as a file. `load` reads ranges into memory. A read outside of these ranges makes a request of its own.
 
-    version: as of _identity; None: that of the first answer.
+    version: the version that every answer of the store must have. None: the version of the first answer is used.
     """
 
     def __init__(self, name: str, storage: Storage, size: int, version: str | None) -> None:
@@ -457,7 +458,8 @@ def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Sto
     detail = f": row group {group}"
     where = file.name + detail
 
-    # A local column chunk is read a page at a time if it is large, and a large group in slices of rows, which do not grow by doubling.
+    # A large column chunk of a local file is read a page at a time. A large group is decoded in slices of rows, because a buffer for all rows would grow by
+    # doubling.
     pages = _PAGES if not is_remote(file.name) and any(c.total_compressed_size > _LARGE_CHUNK for c in chunks) else 0
     size = sum(max(0, c.total_uncompressed_size) for c in chunks)
     rows = max(1, footer.num_rows * _SLICE // size) if size > 2 * _SLICE else footer.num_rows
@@ -475,7 +477,7 @@ def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Sto
         try:
             table = _through(opened, whole)
         finally:
-            # The file was written to meanwhile, so neither the result nor an error of the read can be trusted.
+            # If the file was replaced or written to meanwhile, neither the result nor an error of the read can be trusted.
             if not _is_same(file, opened):
                 raise _replaced(file.name)
     if table.num_rows != footer.num_rows:
@@ -501,7 +503,7 @@ def _is_same(file: TableFile, opened: Any) -> bool:
         return mark == file.mark
     try:
         return bool(parquet().read_metadata(opened).equals(file.footer))
-    except Exception:  # half written
+    except Exception:  # the file is half written
         return False
 
 

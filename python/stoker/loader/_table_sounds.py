@@ -20,7 +20,7 @@ _THREADS = 4  # each keeps the sounds of one row group in memory
 
 def durations(table: Table) -> list[float]:
     """Returns the seconds of each row's sound: from the column `duration` if the table has one, else from the headers of the sounds, for which all sounds are
-    read once. A row without a length, or whose sound cannot be read, has none; its error comes with its batch."""
+    read once. Returns 0 for a row without a length, or whose sound cannot be read; its batch reports the error."""
     named = LENGTHS in table.files[0].schema.names
     at = range(len(table.groups))
     with ThreadPoolExecutor(_THREADS) as pool:

@@ -139,7 +139,7 @@ class TableSource(DatasetSource):
         self.table = table
         self._unmade: list[tuple[list[Future[Any]], set[int]]] = []  # futures of batches that were asked for, and their groups
         self._groups: tuple[int, Deal] | None = None  # window and deal of shuffle="groups"; None for other orders
-        self._kept: tuple[int, int, Deal] | None = None  # a restored epoch that began with another window or deal: the epoch, and these two
+        self._kept: tuple[int, int, Deal] | None = None  # epoch, window and deal of a restored epoch, if it began with others
         self._loaded: Facts | None = None
         super().__init__(table, asked)
 
@@ -180,7 +180,7 @@ class TableSource(DatasetSource):
         if not items:
             return super()._submit(items)
         needed, later, stay = self._needed(items)
-        if stay is not None:  # batches that are asked for, and not made yet, need their groups too
+        if stay is not None:  # batches that were asked for and not made yet need their groups, too
             self._unmade = [(futures, groups) for futures, groups in self._unmade if not all(f.done() for f in futures)]
             self.table.pin(stay.union(needed, later, *(groups for _, groups in self._unmade)))
         self.table.want(needed, later)

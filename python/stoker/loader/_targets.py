@@ -30,7 +30,7 @@ def _indexes(value: Any) -> bool:
 def of_list(targets: Sequence[Any]) -> tuple[array[int], Callable[[Any], Any] | None]:
     """Returns labels for the reader, and a function from a batch of labels to its targets; None instead of the function if the targets are the labels.
 
-    Whole numbers are int64; numbers with a fraction float32; vectors and arrays of one shape tensors (N, ...); strings lists of str.
+    Whole numbers become int64, and numbers with a fraction float32. Vectors and arrays of one shape become a tensor (N, ...), and strings a list of str.
     """
     if all(_is_whole(t) and -(2**31) <= int(t) < 2**31 for t in targets):
         return array("q", (int(t) for t in targets)), None
@@ -78,8 +78,8 @@ class _Table:
 
 
 class Target:
-    """Converts one target of a Dataset's samples to arrays, all of the type of the first sample's. Whole numbers become int64, as in torch's default_collate,
-    and Python floats float32; arrays and tensors keep their type.
+    """Converts one target of a Dataset's samples to arrays. All have the type that the first sample's target has. Whole numbers become int64, as in torch's
+    default_collate, and Python floats float32; arrays and tensors keep their type.
 
     what: the target's name in messages. width: the number of coordinates in a row, for boxes and points, of which a sample may have none; None for other
     targets.

@@ -46,7 +46,7 @@ def _names_tar(path: Any) -> bool:
 
 
 def _folder_of_tars(folder: str) -> list[str]:
-    """Returns the tars of a folder, sorted; [] if it contains folders."""
+    """Returns the tars of a folder, sorted; [] if it contains folders or cannot be read."""
     tars = []
     try:
         with os.scandir(folder) as entries:
@@ -202,7 +202,7 @@ class TarSource(Source):
 
     @property
     def classes(self) -> list[str]:
-        """Returns the class names that `stoker pack` wrote next to its tars; [] if the label is not the one that it wrote."""
+        """Returns the class names that `stoker pack` wrote next to its tars; [] if there are none, or if the label is not the one that it wrote."""
         folders = {Path(tar).parent for tar in self.tars if "://" not in tar}
         if len(folders) != 1 or self.components.get("label") not in ("cls", ("cls", "int")):
             return []

@@ -20,7 +20,7 @@ class Shards:
         return self._before(first, self.epoch + 1) - self._before(first, self.epoch)
 
     def _before(self, first: int, epoch: int) -> int:
-        """Returns the number of samples in all shards that the pipeline that began with `first` reads before `epoch`."""
+        """Returns the number of samples that a pipeline reads before `epoch`. first: the shard that the pipeline began with."""
         if self.stick:
             return epoch * (self._begin(first + 1) - self._begin(first))
         return self._begin(first + epoch) - self._begin(first)
