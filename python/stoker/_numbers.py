@@ -47,7 +47,7 @@ def number(what: str, value: Any, least: float = 0, most: float = math.inf) -> f
         given = float(value)
     except OverflowError:
         given = math.inf if value > 0 else -math.inf
-    except (TypeError, ValueError):  # an array of several
+    except (TypeError, ValueError):  # an array of several elements
         raise ArgumentError(f"{what} is a number, not {_shown(value)}") from None
     if not given >= least:
         raise InvalidArgumentError(f"{what} is at least {least:g}, not {_shown(value)}")

@@ -345,8 +345,8 @@ def _find(module: CodeType, path: Sequence[str]) -> CodeType | None:
 
 @functools.cache
 def rewritten(code: CodeType) -> CodeType | None:
-    """Returns the rewritten code of a function; None if its source is not available, or is not found exactly once in its file. It has the original's variables,
-    and RUNTIME as one more free variable."""
+    """Returns the rewritten code of a function; None if its source is not available, cannot be parsed, or is not found exactly once in its file. It has the
+    original's variables, and RUNTIME as one more free variable."""
     lines = linecache.getlines(code.co_filename)
     if not lines:
         return None

@@ -73,7 +73,7 @@ class VideoMetadata:
 
 
 def _counter_clockwise(degrees: int) -> float | None:
-    """Turns degrees clockwise (0, 90, 180 or 270) into torchcodec's."""
+    """Converts degrees clockwise (0, 90, 180 or 270) to torchcodec's degrees counter-clockwise; None for 0."""
     return None if degrees == 0 else float(360 - degrees if degrees > 180 else -degrees)
 
 

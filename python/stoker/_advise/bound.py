@@ -79,7 +79,8 @@ def _cores(subject: Subject, f: Facts, crew: int, busy: float, full: float, grou
 
 
 def _gpu(subject: Subject, f: Facts, wall: float) -> Bound | None:
-    """Returns the copy or the GPU as the stage if the loader's copies or kernels ran nearly all of the time, or if it uses the GPU and reads did not block."""
+    """Returns the copy or the GPU as the stage if the loader's copies or kernels ran nearly all of the time, or if it uses the GPU and reads did not block;
+    else None."""
     copy, kernels = f.counters.get("copy_ns", 0.0) / 1e9, f.counters.get("gpu_ns", 0.0) / 1e9
     if copy >= _BUSY * wall and copy >= kernels:
         return Bound("copy", f"the copy to the GPU, under way {copy / wall:.0%} of the time")
@@ -91,7 +92,8 @@ def _gpu(subject: Subject, f: Facts, wall: float) -> Bound | None:
 
 
 def _crowd(f: Facts, wall: float, busy: float, crew: int) -> Bound | None:
-    """Returns "cores" as the stage if all programs together kept the machine's cores busy. The time in queues does not show this on every kernel."""
+    """Returns "cores" as the stage if all programs together kept the machine's cores busy and reads did not block; else None. The time in queues does not show
+    this on every kernel."""
     cores = os.cpu_count() or 1
     if f.usage.machine < _CROWDED * wall * cores or _reads_blocked(f):
         return None

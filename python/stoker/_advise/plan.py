@@ -43,7 +43,8 @@ class Plan:
 
 @dataclass
 class Step:
-    """One step. asked, got, end: when the loop asked for a batch, received it, and asked for the next. Marks of a clock; after the block, seconds."""
+    """One step. asked, got, end: when the loop asked for a batch, received it, and asked for the next. They are marks of a clock, and become seconds at the end
+    of the block."""
 
     asked: Any
     got: Any

@@ -16,7 +16,7 @@ from stoker._advise.subject import Subject
 from stoker._advise.timeline import draw
 
 _WORTH = 0.02  # a smaller gain in speed, or a smaller share of a step spent waiting, does not count
-_NOTICED = 0.05  # share of the step
+_NOTICED = 0.05  # share of the step; a longer wait for data is mentioned although it does no harm
 
 
 def quantile(values: list[float], share: float) -> float:
@@ -51,8 +51,8 @@ class Report:
     step: Times  # live steps
     wait: Times  # the wait for data in each live step
     cached: Times | None  # steps on batches that were kept
-    gains: list[float]  # live step over cached step, round by round
-    own_cpu: float  # share of the cached steps that the loop's thread computed
+    gains: list[float]  # time of a live step divided by that of a cached step, for each round
+    own_cpu: float  # share of the cached steps' time in which the loop's thread computed
     bound: Bound
     epoch_starts: list[float]  # seconds until an epoch's first batch
 

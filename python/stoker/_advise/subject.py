@@ -95,7 +95,7 @@ def covered(spans: list[tuple[int, int]]) -> float:
 
 
 def _ours(value: Any) -> bool:
-    """Returns whether the loader uses a Pipeline of Stoker. Does not build a pipeline that is not built yet."""
+    """Returns whether the value is a Loader or a Pipeline of Stoker. Does not import their modules."""
     loaded = sys.modules.get("stoker.loader.loader"), sys.modules.get("stoker.pipeline")
     kinds = tuple(k for k in (getattr(loaded[0], "Loader", None), getattr(loaded[1], "Pipeline", None)) if k is not None)
     return bool(kinds) and isinstance(value, kinds)

@@ -77,7 +77,7 @@ class Watched:
             self._cache.clear()
 
     def _trial(self, source: Iterator[Any], most: int) -> Iterator[Any]:
-        """Runs the part of an epoch that is measured."""
+        """Yields batches and measures the steps of the loop, until the trial or the epoch ends."""
         given, open_step = 0, None
         while True:
             asked = self._mark()
@@ -126,7 +126,7 @@ class Watched:
         block = self._blocks[self._at]
         if self._then is None and block.begun:
             self._then = self._look()
-            return True  # this step was the last one of the block that is not measured
+            return True  # this step was the last one before those that are measured
         if not block.add(step):
             return False
         self._finish(block, source)

@@ -29,8 +29,8 @@ def check_dim(name: str, dim: int, low: int, dims: int) -> int:
 
 
 def _count_arguments(function: Callable[..., Any]) -> tuple[int, int, bool]:
-    """Returns the number of a callable's positional arguments, the number of those without a default, and whether it has *args. Returns (1, 1, False) if its
-    signature cannot be read."""
+    """Returns the number of a callable's positional arguments, the number of those without a default, and whether it has *args. Returns (1, 1, False) for a
+    builtin, or if its signature cannot be read."""
     # torch.compile can trace a code object, but not inspect.signature of a function that is made in the graph or of a builtin such as torch.relu.
     if isinstance(function, FunctionType):
         code = function.__code__

@@ -205,7 +205,7 @@ class Gather:
 
 
 def gather(dataset: Any) -> Gather | None:
-    """Returns a Gather for a Dataset that only indexes tensors, None for others."""
+    """Returns a Gather for a Dataset that only indexes plain tensors in host memory, or for a Subset of one; None for others."""
     import torch
 
     if _is(dataset, "torch.utils.data.dataset", "Subset"):

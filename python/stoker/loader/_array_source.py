@@ -27,7 +27,7 @@ class ArraySource(DatasetSource):
         self.dataset = arrays if dataset is None else dataset
 
     def _make_digest(self) -> str:
-        shape = sorted(self.arrays.images.shape[1:])  # in either layout
+        shape = sorted(self.arrays.images.shape[1:])  # sorted, so that it is equal for both layouts
         return digest_of_targets(self.arrays.targets, self.size, shape)
 
     @property

@@ -171,7 +171,7 @@ class DatasetSource(Source):
         return {"size": self.size, "shuffle": spec.shuffle, "seed": spec.seed, **({} if found is None else {"digest": found})}
 
     def _digest(self) -> str | None:
-        """Returns a digest of the list of samples, if one is known."""
+        """Returns a digest of the list of samples; None if the list is not known."""
         if self._digested is None or self._digested[0] != self.size:
             self._digested = (self.size, self._make_digest())
         return self._digested[1]

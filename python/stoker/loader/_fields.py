@@ -31,7 +31,7 @@ def names_of(fields: Any) -> tuple[str, ...] | None:
 
 
 def internal(names: tuple[str, ...] | None, main: str) -> tuple[str, ...] | None:
-    """Returns the names with the image, which the user calls `main`, under the name "image"."""
+    """Returns the names with the image, which the user calls `main`, under the name "image". Returns None if there are no names."""
     return None if names is None else tuple("image" if name == main else name for name in names)
 
 
@@ -42,7 +42,7 @@ def place_of(names: tuple[str, ...] | None) -> int:
 
 
 def targets_of(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """Returns the names of the parts that follow the image in a Dataset's tuples, in order."""
+    """Returns the names of the parts that follow the image in a Dataset's tuples, in order. names: all names, or None, which is returned."""
     return None if names is None else tuple(n for n in names if n not in (*OF_DATASETS, "image"))
 
 
@@ -97,7 +97,8 @@ def of_dataset(fields: tuple[str, ...] | None, targets: int, keys: tuple[str, ..
 
 
 def of_pipeline(fields: tuple[str, ...] | None, outputs: int) -> dict[str, int | None]:
-    """Returns the fields of a Pipeline that the user gave. They name its outputs in order."""
+    """Returns the fields for a Pipeline of the user, each with the number of its output; None if it comes from a sample's metadata. fields: names of the
+    outputs in their order, or None for default names."""
     given = fields if fields is not None else default(outputs - 1)
     names = [f for f in given if f not in FROM_SAMPLES]
     if len(names) > outputs:

@@ -80,7 +80,7 @@ def main_of(kinds: dict[str, Kind] | None) -> str:
 
 
 def internal(kinds: dict[str, Kind] | None) -> dict[str, Kind] | None:
-    """Returns the kinds with the main field under the name "image"."""
+    """Returns the kinds with the main field under the name "image". Returns None if there are no kinds."""
     main = main_of(kinds)
     return kinds if kinds is None else {"image" if name == main else name: kind for name, kind in kinds.items()}
 

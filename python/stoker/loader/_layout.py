@@ -13,7 +13,7 @@ _FEW = 4  # largest number of channels for which the shape can reveal the layout
 
 
 def checked(layout: Any) -> str | None:
-    """Checks the Loader's argument `layout`, and returns it."""
+    """Returns the Loader's argument `layout`. Raises an error unless it is a layout or None."""
     if layout is None or (isinstance(layout, str) and layout in _OTHER):
         return layout
     raise InvalidArgumentError(f"Loader: layout is 'HWC', 'CHW' or None, as one image lies, without the N of several, not {layout!r}")

@@ -47,7 +47,7 @@ class Views:
 
 
 def views_of(t: T.Transform, asked: types.DALIDataType | None) -> Views | None:
-    """Returns the Views of a transform if it is a function that returns several tensors, else None. asked: the Loader's dtype."""
+    """Returns the Views of a transform if it is a function of a PIL image that returns several tensors, else None. asked: the Loader's dtype."""
     if not isinstance(t, T.Lambda) or t.takes != "PIL":
         return None
     try:

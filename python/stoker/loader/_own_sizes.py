@@ -63,8 +63,8 @@ def differ(recipe: Recipe, sizes: Iterable[Size]) -> bool:
 
 
 def sizes_of(source: Any, classes: Sequence[str], spec: Spec, samples: int | None) -> list[Size]:
-    """Returns the sizes of some images of a source, which are the same images on all ranks and in all runs; [] for sources whose images would have to be
-    listed or read for nothing: folders in stores, tables, streams, and tars without an index. samples: the number of samples of the data set."""
+    """Returns the sizes of some images of a source, which are the same images on all ranks and in all runs; [] for sources for which this would take too long:
+    folders in stores, tables, streams, and tars without an index. samples: the number of samples of the data set."""
     if isinstance(source, DatasetSource):
         return source.sizes or []
     if isinstance(source, TarSource):

@@ -239,7 +239,7 @@ class Run:
 
     def counted(self) -> int | None:
         """Returns the number of samples in an epoch. If it is not known yet, because tars are being read from front to back, searches the tars, which may take
-        minutes."""
+        minutes. Returns None for other sources of unknown length."""
         if isinstance(self.source, Source) and self.source.one_epoch and self.samples() is None:
             if self.step or self.resumed is not None:
                 self.total = self.source.count(self.spec)
@@ -249,7 +249,7 @@ class Run:
         return self.samples()
 
     def data_size(self) -> int | None:
-        """Returns the number of samples in the data, of which an epoch may take fewer or more."""
+        """Returns the number of samples in the data, of which an epoch may take fewer or more; None if it is not known."""
         if isinstance(self.source, DatasetSource):
             return self.source.size
         size = self.meta().get("samples")

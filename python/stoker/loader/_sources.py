@@ -29,7 +29,8 @@ class Source:
     one_epoch = False  # the nodes read only one epoch, whose number of samples is known at its end; each later epoch needs a new graph
 
     def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
-        """Returns a dict from the names of a batch's fields to the numbers of their outputs. Call it after `nodes`."""
+        """Returns a dict from the names of a batch's fields to the numbers of their outputs; None for fields that come from a sample's metadata. Call it after
+        `nodes`."""
         return _fields.of_folder(names)
 
     def nodes(self, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[DataNode]:

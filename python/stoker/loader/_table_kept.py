@@ -35,7 +35,7 @@ def _path_of(name: str) -> str | None:
 
 
 def load(name: str) -> Kept | None:
-    """Returns what was kept of a file. None: nothing was, or it cannot be read or is damaged."""
+    """Returns the footer that was kept of a file; None if none was kept, or if it cannot be read or is damaged."""
     path = _path_of(name)
     try:
         data = _files.read_bytes(path) if path is not None else b""

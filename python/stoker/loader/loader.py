@@ -522,7 +522,7 @@ class Loader(metaclass=BriefHelp):
         return made if self._collate is None else _collate.collated(self._collate, made)
 
     def _fields_of(self, source: Source | Pipeline) -> dict[str, int | None]:
-        """Returns the fields of a batch, each with the number of its output."""
+        """Returns the fields of a batch, each with the number of its output; None if it comes from a sample's metadata."""
         if isinstance(source, Pipeline):
             return _fields.of_pipeline(self._names, len(self._run.descs))
         fields = source.fields(self._names)

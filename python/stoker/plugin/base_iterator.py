@@ -350,7 +350,8 @@ class EpochIterator:
         return taken
 
     def _own_samples(self, k: int, batch: _core.Batch) -> int:
-        """Returns how many samples at the front of a batch belong to this epoch of pipeline k. Updates self._done[k], except for DALI's shards."""
+        """Returns how many samples at the front of a batch count in this epoch of pipeline k. Returns 0 after the pipeline's last batch, or if DROP drops this
+        step on all ranks; with DALI's shards, returns all unless the policy is PARTIAL. Updates self._done[k], except for DALI's shards."""
         if self._shards is not None:
             # As in DALI, an epoch has as many samples as the shard, no matter where in the stream it begins.
             left = self._shards.size(self._metas[k]["shard_id"]) - self._counter * self._pipes[k].batch_size

@@ -138,7 +138,7 @@ class _Open:
     def decode(
         self, paths: Sequence[str], frames: Sequence[int], as_bgr: bool, of: Callable[[str], VideoDecoder] | None = None
     ) -> list[RGBFrame]:
-        """Returns frame k of video k for all k. Frames of one file are planned together."""
+        """Returns frame frames[k] of file paths[k] for each k. Frames of one file are planned together."""
         _check(paths, frames, self._most)
         places: dict[str, list[int]] = {}
         for k, path in enumerate(paths):
@@ -706,7 +706,7 @@ class SharedGopStore:
                 if int(first) <= frame_id < int(first) + int(count):
                     try:
                         os.utime(entry.path)
-                    except FileNotFoundError:  # removed in the meantime
+                    except FileNotFoundError:  # another process has removed the group
                         continue
                     self._stats["hits"] += 1
                     return GopRef(entry.name, int(size), int(first), int(count))

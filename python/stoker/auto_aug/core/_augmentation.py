@@ -18,7 +18,8 @@ _KEPT: Any = object()  # stands for an argument that was not given, because None
 
 
 def seed_of(seed: int | None, which: int) -> int | None:
-    """Returns a seed for one of several draws that share a seed from the caller. With equal seeds, operators would draw the same numbers."""
+    """Returns a seed for one of several draws that share a seed from the caller. With equal seeds, operators would draw the same numbers. If the caller's seed
+    is None or negative, it is returned unchanged."""
     return seed if seed is None or seed < 0 or which == 0 else (seed * 1_000_003 + which) % (1 << 62)
 
 
