@@ -28,8 +28,8 @@ _FUNCTION, _LIBRARY = (
 )  # kinds of calls: a function that the user gave; a function of the library that runs Python code
 _calls: dict[object, str] = {}  # the kind of each call that runs
 _registered = False
-_leaving = False  # the interpreter's end has begun
-_ending = False  # all objects are closed
+_leaving = False  # whether the interpreter's end has begun
+_ending = False  # whether all objects of _open are closed
 
 
 def close_at_exit(thing: Any) -> None:

@@ -19,7 +19,7 @@ from stoker._values import ValueKind
 from stoker._where import notice, users_line
 from stoker.errors import InvalidArgumentError, StateError
 
-Value = tuple[str, int, Any]  # name, kind, value
+Value = tuple[str, int, Any]  # an argument: name, kind, value
 
 # The numbers by which the library knows devices. A "mixed" operator reads host memory and writes GPU memory; the library treats it as a GPU operator.
 DEVICES = {None: 0, "cpu": 1, "gpu": 2, "mixed": 2}
@@ -159,7 +159,7 @@ class GraphBuilder:
 
     def _adopt(self, builder: GraphBuilder, op: int, known: dict[int, int]) -> None:
         record = builder.records[op]
-        if record.moved:  # it was added along with the operator whose output it copies
+        if record.moved:  # the copy was added along with the operator whose output it copies
             known[op] = known[record.inputs[0].op]
             return
         if record.device in ("gpu", "mixed") and self.device_id is None:

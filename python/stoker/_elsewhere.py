@@ -133,7 +133,7 @@ def no_attribute(module: str, name: str) -> Exception:
     """Makes the exception that a module's __getattr__ raises. It names the closest name that the module has."""
     advice = instead(f"{module}.{name}")
     if not advice and module in sys.modules and not name.startswith("_"):
-        import difflib  # only for this message
+        import difflib  # imported only for this message
 
         close = difflib.get_close_matches(name, [n for n in dir(sys.modules[module]) if not n.startswith("_")], 1, 0.7)
         advice = f"; did you mean {close[0]!r}?" if close else ""

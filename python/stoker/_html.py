@@ -19,7 +19,7 @@ def of_batch(batch: Any) -> str:
     try:
         picture = base64.b64encode(_sheet.view(batch, _IMAGES)._repr_png_()).decode()
         sheet = f'<img src="data:image/png;base64,{picture}" alt="the first images of the batch">'
-    except InvalidArgumentError:  # it holds no images
+    except InvalidArgumentError:  # the batch holds no images
         sheet = ""
     rows = "".join(
         f"<tr><td>{escape(name)}</td><td>{escape(_form(value))}</td></tr>" for name, value in zip(batch._fields, batch, strict=True)

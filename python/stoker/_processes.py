@@ -243,7 +243,7 @@ class Worker:
             while left := [p for p in left if p.exitcode is None]:
                 if not wait([p.sentinel for p in left], max(0.0, until - time.monotonic())):
                     break
-        finally:  # also if Ctrl-C ends the wait
+        finally:  # this runs also if Ctrl-C ends the wait
             left = [p for p in left if p.exitcode is None]
             for process in left:
                 process.kill()  # a stopped process would not handle SIGTERM

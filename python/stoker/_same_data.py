@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 _MOST = 4096  # entries of a list that a digest holds, at equal distances
-_DEPTH = 8  # levels of data sets in data sets
+_DEPTH = 8  # the most levels of data sets inside others that a digest covers
 
 
 def some_of(entries: Sequence[Any]) -> list[Any]:

@@ -131,7 +131,7 @@ class Session:
     def skip_epoch(self) -> None:
         """Skips the rest of this epoch: the next batch is the first of the next epoch."""
         if self.last:
-            self.next()  # only the end of this epoch is left
+            self.next()  # the epoch has no batch left, so next() only reports its end
         else:
             self.core.skip_epoch()
             self._begin_epoch()

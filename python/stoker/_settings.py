@@ -58,7 +58,7 @@ def _whole(name: str, value: Any, least: int, most: int = _numbers.INT32_MAX) ->
 
 
 def _most_batches(name: str, value: Any) -> int:
-    """Converts None to 0, which means the library's default. The next two functions do so too."""
+    """Converts None to 0, which means the library's default. So do _most_requests and _bytes."""
     return 0 if value is None else _whole(name, value, 0)
 
 
@@ -298,7 +298,7 @@ class PassedOn(TypedDict, total=False):
     read_bytes: Annotated[
         int | None, Setting("bytes that are read ahead; by default 32 MiB, or 160 MiB from a store.", _bytes, core="read_bytes")
     ]
-    # Not serialised: another process would overwrite the file.
+    # `trace` is not serialised, because another process would overwrite the file.
     trace: Annotated[
         str | os.PathLike[str] | None, Setting("path of a file to which a Chrome trace is written.", _path, core="trace", kept=False)
     ]
@@ -429,7 +429,7 @@ class Settings:
         elif self.seed is None:
             self.seed = int.from_bytes(os.urandom(7), "little")
 
-    def __getattr__(self, name: str) -> Any:  # for type checkers; called only for attributes that do not exist
+    def __getattr__(self, name: str) -> Any:  # exists for type checkers; Python calls it only for unknown attributes
         raise AttributeError(name)
 
     @classmethod
@@ -538,7 +538,7 @@ def takes(arguments: Any, shown: Any = None, rest: str | None = None, brief: Seq
     {settings}. shown: the settings to document, if they are more than those in **kwargs. brief: the parameters that help() shows in the signature."""
 
     def decorate(cls: _Class) -> _Class:
-        if cls.__doc__ is not None:  # else python -OO
+        if cls.__doc__ is not None:  # python -OO removes docstrings
             text = _described(table(shown or arguments))
             cls.__doc__ = inspect.cleandoc(cls.__doc__).replace("{settings}", text)
         init: Any = cls.__init__  # type: ignore[misc]

@@ -105,7 +105,7 @@ def _images_of(batch: Any, most: int) -> list[np.ndarray]:
 
 def _fields_of(batch: Any) -> Iterator[tuple[str, Any]]:
     """Yields (name, value) of each field of a batch, including the fields of nested groups."""
-    if hasattr(batch, "to_dictionary"):  # of stoker.structured
+    if hasattr(batch, "to_dictionary"):  # a batch of stoker.structured
         batch = batch.to_dictionary()
     if isinstance(batch, Mapping):
         for name, value in batch.items():

@@ -32,7 +32,7 @@ class Kept:
     """Finds exceptions that users' functions raised, which a _core.Source keeps until the consumer asks for the sample."""
 
     handle: _core.Source
-    uploads = False  # its samples are copied to the GPU and are read nowhere else
+    uploads = False  # whether its samples are copied to the GPU and read nowhere else
     device_id: int | None = None  # ordinal of the GPU that the pipeline uses, if any
 
     def take_error(self, epoch: int, position: int) -> BaseException | None:
@@ -49,7 +49,7 @@ class Source(Kept):
 
     seek = BY_ALL_CALLS
     shard = (0, 1)  # (i, n): in a pipeline without a reader, its batches are every n-th of the global sequence, from the i-th on
-    title = "external_source"  # its name in messages; the caller appends the user's line
+    title = "external_source"  # the source's name in messages; the caller appends the user's line
     short_is_last = False  # whether a short batch ends the epoch; if not, only StopIteration does, as in DALI
 
     def __init__(
@@ -65,7 +65,7 @@ class Source(Kept):
         self.outputs = outputs
         self.copy = copy  # whether to copy arrays, because the user may write to them before the workers have read them
         self.single = single  # the source returns the data itself, not a tuple with one entry for each output
-        self.layouts = layouts  # as declared; "" if none was
+        self.layouts = layouts  # the declared layout of each output, or ""
         self.dtypes = dtypes
         self.by_sample = by_sample  # the source returns one sample at a time
         self.stream = stream  # the CUDA stream on which the user's GPU data is computed
@@ -231,7 +231,7 @@ class ByPosition:
 
     function: Callable[[int, int, int], Any]
     shard: tuple[int, int] = (0, 1)
-    close: Callable[[], None] | None = None  # ends a call of the function that waits
+    close: Callable[[], None] | None = None  # ends a call of the function that is waiting
     short_is_last: bool = True  # whether a batch of fewer samples than were asked for ends the epoch
 
 

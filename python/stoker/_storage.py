@@ -106,7 +106,7 @@ class Storage:
             "anonymous": _numbers.flag("Storage: anonymous", anonymous),
             "addressing": _ADDRESSING[path_style],
             "ca_bundle": None if ca_bundle is None else os.path.expanduser(ca_bundle),
-            "proxy": _secret("proxy", proxy),  # it may hold a password
+            "proxy": _secret("proxy", proxy),  # the URL may hold a password
             "threads": _count("threads", threads, 1, 16),
             "requests": _count("requests", requests, 1),
             "retries": _count("retries", retries, 0) or (0 if retries is None else -1),

@@ -41,7 +41,7 @@ class Copied:
 
                 stream = torch.cuda.current_stream(self._device)
                 for buffer in self._buffers:
-                    buffer.record_stream(stream)  # they may have been allocated on another stream
+                    buffer.record_stream(stream)  # the buffers may have been allocated on another stream
             self._buffers = []
         return self._made
 

@@ -106,7 +106,7 @@ def notice(text: str) -> None:
 def tell(text: str, level: int = 30) -> None:
     """Logs a line with logging.getLogger("stoker"), by default as a WARNING. It is printed on stderr unless the user has given that logger a handler, or
     switched its propagation off."""
-    import logging  # takes a millisecond, which most programs never need
+    import logging  # this import takes a millisecond, and most programs never need it
 
     class Stderr(logging.Handler):
         """Writes to the object that sys.stderr is when a line is logged."""

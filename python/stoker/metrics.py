@@ -113,7 +113,7 @@ def _counters(loader: Any) -> dict[str, float]:
     for pipe in _pipelines(loader):
         try:
             counters = pipe.counters()
-        except RuntimeError:  # the pipeline is closed, perhaps in this moment
+        except RuntimeError:  # the pipeline was closed, perhaps at this moment
             continue
         for name, value in counters.items():
             total[name] = total.get(name, 0.0) + value
@@ -364,7 +364,7 @@ def _loader_in(given: Any) -> Any:
         return {name: one for name, one in found.items() if one is not None} or None
     if isinstance(given, (list, tuple)):
         return _loader_in(dict(enumerate(given)))
-    inner = getattr(given, "loader", given)  # of as_dataloader()
+    inner = getattr(given, "loader", given)  # the Loader inside the result of as_dataloader()
     try:
         _check("train", inner)
     except StokerError:

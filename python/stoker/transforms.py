@@ -133,7 +133,7 @@ class RandomResizedCrop(Transform):
         self.ratio = arguments.range("RandomResizedCrop", "ratio", ratio, 1e-4)
         self.interpolation = arguments.interp("RandomResizedCrop", interpolation)
         self.antialias = bool(antialias)
-        self.drawn: list[types.DALIInterpType] | None = None  # draws one of these for each sample
+        self.drawn: list[types.DALIInterpType] | None = None  # interpolations of which one is drawn for each sample
 
 
 class Resize(Transform):
@@ -312,7 +312,7 @@ class Lambda(Transform):
         if not callable(lambd):
             raise TypeError(f"Lambda: a function is wanted, not {type(lambd).__name__}")
         self.lambd = lambd
-        self.takes = "array"  # or "PIL", or "tensor": uint8 (C, H, W)
+        self.takes = "array"  # the form of images that the function gets: "array", "PIL", or "tensor" for uint8 (C, H, W)
 
 
 class Normalize(Transform):
@@ -584,7 +584,7 @@ def _stays_out(t: Transform) -> bool:
 
 def _group(own: Any, made: Group) -> Transform:
     """Returns the translated group, or calls torchvision's own group as a function if one of its parts cannot be compiled inside a group."""
-    if isinstance(made, RandomOrder) and not made.in_random_order():  # its parts are compiled one after the other
+    if isinstance(made, RandomOrder) and not made.in_random_order():  # the parts of this group are compiled one after the other
         return made
     return _calling(own, "PIL") if any(map(_stays_out, made.transforms)) else made
 
@@ -695,7 +695,7 @@ def translate(transform: Any, pil: bool = False) -> Transform:
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):  # Python itself asks, at each import from here
+    if name.startswith("__"):  # Python looks up such names itself, at each import from here
         raise AttributeError(f"module 'stoker.transforms' has no attribute {name!r}")
     import difflib
 

@@ -48,9 +48,9 @@ class Report:
     loader: str
     device: str
     blocks: list[Block]
-    step: Times  # live steps
-    wait: Times  # the wait for data in each live step
-    cached: Times | None  # steps on batches that were kept
+    step: Times  # durations of live steps
+    wait: Times  # waits for data in live steps
+    cached: Times | None  # durations of steps on batches that were kept
     gains: list[float]  # time of a live step divided by that of a cached step, for each round
     own_cpu: float  # share of the cached steps' time in which the loop's thread computed
     bound: Bound

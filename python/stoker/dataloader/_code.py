@@ -96,7 +96,7 @@ def overloads(kind: type) -> bool:
         for name, found in vars(base).items():
             code = getattr(found, "__code__", None)
             special = name.startswith("__") and name.endswith("__") and name not in _MAKING
-            if special and code is not None and code.co_filename != "<string>":  # that is the file of dataclass's methods
+            if special and code is not None and code.co_filename != "<string>":  # dataclass gives this name to its methods
                 return True
     return False
 

@@ -48,8 +48,8 @@ class _Flight:
     undone: list[Undone] = field(default_factory=list)
     machine: Machine | None = None
     error: Exception | None = None  # raised by the Dataset's Python; the loop gets it when the batch is due
-    whole: bool = True  # every sample has an Undone, and all have the same number of them
-    python: bool = False  # the Dataset's own Python makes the batch
+    whole: bool = True  # whether every sample has an Undone, and all have the same number of them
+    python: bool = False  # whether the Dataset's own Python makes the batch
 
 
 class CompiledIterator(_BaseDataLoaderIter):

@@ -284,7 +284,7 @@ class _Copy:
 
     def _method(self, name: str, function: types.FunctionType) -> None:
         if name not in self._methods:
-            self._methods[name] = function  # it may call itself
+            self._methods[name] = function  # set before the copy is made, because the function may call itself
             self._methods[name] = self._function(function)
 
     def _stand_in(self, value: Any) -> Any:

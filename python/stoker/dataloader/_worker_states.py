@@ -33,7 +33,7 @@ class Phase(enum.IntEnum):
 
     FRESH = 0  # the worker has sent no batch; a new worker does not load such a state
     INSIDE = 1
-    ENDED = 2  # its IterableDataset has no more samples in this epoch
+    ENDED = 2  # the worker's IterableDataset has no more samples in this epoch
     EARLIER = 3  # the state is from the end of an earlier epoch
 
 

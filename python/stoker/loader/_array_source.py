@@ -18,7 +18,7 @@ class ArraySource(DatasetSource):
     """Reads the samples of an Arrays object."""
 
     unchanging = True
-    by_sample = False  # all images of an array have one size
+    by_sample = False  # no sample has to be fetched early: all images of an array have one size
 
     def __init__(self, arrays: Arrays, asked: Asked, name: str, dataset: Any = None, in_memory: bool = False) -> None:
         super().__init__(arrays, asked)

@@ -66,7 +66,7 @@ class Asked:
     main: str = "image"  # the user's name of the field of images; `names` and `kinds` call it "image"
     place: int = 0  # the image's number among the parts of tuples
     sound: Any = None  # loader._sounds.Sounds if samples have sounds instead of images
-    plain: bool = False  # samples hold no image; `main` is the first of their parts
+    plain: bool = False  # whether samples hold no image; `main` is then the first of their parts
     pad: float | None = None  # lists of numbers of samples without an image are padded with this number; None: they are not padded
 
     def of_columns(self, first: str, pad: float | None) -> None:
@@ -92,11 +92,11 @@ class DatasetSource(Source):
     """Reads samples from dataset[i]: an image, or (image, target, ...), or a dict with an entry "image". The image is a path, bytes, array, tensor or PIL
     image."""
 
-    per_rank = False  # each rank has its own sequence of samples
-    many = False  # the dataset has many(ids), which fetches several samples faster than separate calls
-    in_memory = True  # images that are arrays come from the user's memory; False if they were read from files
-    unchanging = False  # a sample is the same in each epoch, so samples of the next epoch may be fetched before it begins
-    by_sample = True  # a single sample is cheap to fetch, so some may be fetched before the run
+    per_rank = False  # whether each rank has its own sequence of samples
+    many = False  # whether the dataset has many(ids), which fetches several samples faster than separate calls
+    in_memory = True  # whether images that are arrays come from the user's memory; False if they were read from files
+    unchanging = False  # whether a sample is the same in each epoch, so that samples of the next epoch may be fetched before it begins
+    by_sample = True  # whether a single sample is cheap to fetch, so that some may be fetched before the run
     compares_sizes = False  # whether `nodes` sets `sizes`
     sizes: list[tuple[int, int]] | None = (
         None  # heights and widths of some images, which are the same images on all ranks; None: they were not compared

@@ -187,7 +187,7 @@ def _elastic(image: Image, t: T.ElasticTransform, gate: DataNode | None) -> Imag
     def displacements() -> tuple[DataNode, DataNode]:
         return _lower_places.displacements(t, extent, image.node.device == "gpu")
 
-    if image.followers is None:  # without followers nothing has to be drawn
+    if image.followers is None:  # only the image needs the draws, so they are made in its branch
         made = where(gate, image.node, lambda n: _lower_places.elastic(n, displacements(), t.interpolation, t.fill_of(IMAGE), image.floats))
         return image.moved(made, image.extent)
     moved = displacements()

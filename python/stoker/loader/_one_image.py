@@ -21,7 +21,7 @@ def _makes_floats(transform: Transform) -> bool:
     if isinstance(transform, Group):
         return any(map(_makes_floats, transform.transforms))
     if isinstance(transform, RandomErasing):
-        return transform.noise is not None  # numbers around zero
+        return transform.noise is not None  # the noise has values around zero
     return isinstance(transform, (ConvertImageDtype, Normalize, ToDtype, ToTensor))
 
 

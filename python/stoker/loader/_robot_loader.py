@@ -122,7 +122,7 @@ class RobotLoader:
         if self._threads is None:
             self._threads = Threads(self._count)
         epoch, ask, waiting = self._epoch, self._done, deque[Any]()
-        self._ids(epoch, 0)  # makes the order on this thread
+        self._ids(epoch, 0)  # this call makes the epoch's order on this thread
         while True:
             while len(waiting) < _AHEAD and self._has_step(ask):
                 waiting.append(self._threads.submit(self._make, epoch, ask))

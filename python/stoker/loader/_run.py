@@ -33,7 +33,7 @@ class Run:
         self._session: Session | None = None  # the session of `pipe`
         self._made: Pipeline | None = None  # the pipeline while it is being built
         self.epoch = 0
-        self.inside = False  # an epoch has begun and has not ended
+        self.inside = False  # whether an epoch has begun and has not ended
         self.base = 0  # number of the epoch that `pipe` counts as its epoch 0
         self.resumed: dict[str, Any] | None = None  # state in which this epoch began; None: at its start
         self.data: dict[str, Any] | None = None  # facts about the data, for states that are saved while there is no pipeline
@@ -187,7 +187,7 @@ class Run:
             if was is not None and now.get("size") is not None and was != now["size"] and self.order is None:
                 raise StateError(f"{_same_data.differ(was, now['size'])}: {_same_data.WAY_OUT}")
             return {}
-        # With an order of the user each epoch may have another length.
+        # If the user gives the order, each epoch may have another length, so these facts are not compared.
         own = ("size", "shuffle", "block") if self.order is not None else ()
         return {name: value for name, value in saved.items() if name not in own}
 

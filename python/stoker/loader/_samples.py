@@ -52,13 +52,13 @@ class Samples:
         self.follow = False  # whether a part (masks, boxes, points) must follow the image's transforms
         self.stacks: list[int] = []  # numbers of the parts that hold one or several masks
         self.pictures: list[int] = []  # numbers of the parts that are further images, or maps of floats
-        self.floats = (given or {}).get("image", Kind()).name == FLOATS  # the image is a map of floats
-        self._converters: list[Callable[[Any], Any]] = []  # one for each part after the image
-        self.arrays = False  # images are arrays, and not the bytes of files
-        self.tensors = False  # images were given as arrays or tensors, and not as PIL images
+        self.floats = (given or {}).get("image", Kind()).name == FLOATS  # whether the image is a map of floats
+        self._converters: list[Callable[[Any], Any]] = []  # one converter for each part after the image
+        self.arrays = False  # whether images are arrays, and not the bytes of files
+        self.tensors = False  # whether images were given as arrays or tensors, and not as PIL images
         self.channels = 0  # channels of the first image, if it is an array
-        self.several = False  # samples hold a list of views instead of one image
-        self.views = 0  # views after the first one
+        self.several = False  # whether samples hold a list of views instead of one image
+        self.views = 0  # number of views after the first one
         self.counted = False  # whether all images must have `channels` channels
 
     def settle(self, oriented: bool, counted: bool) -> None:

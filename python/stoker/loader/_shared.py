@@ -103,7 +103,7 @@ def _is_kept(part: Any) -> bool:
     references = getattr(getattr(sys.modules.get("torch"), "_C", None), "_storage_Use_Count", None)
     if references is None or not hasattr(getattr(part, "base", None), "untyped_storage"):
         return True
-    return bool(references(part.base.untyped_storage()._cdata) > 2)  # the tensor's and the argument's
+    return bool(references(part.base.untyped_storage()._cdata) > 2)  # the tensor and the argument hold one reference each
 
 
 def _copy(part: Any) -> Any:
@@ -148,5 +148,5 @@ def _moves(value: Any, forked: bool) -> bool:
         return not value.closed and value.readable() and not (forked and isinstance(value, io.BytesIO))
     zipfile, tarfile = sys.modules.get("zipfile"), sys.modules.get("tarfile")
     if zipfile is not None and isinstance(value, zipfile.ZipFile):
-        return forked and value.fp is not None  # it locks its position between threads
+        return forked and value.fp is not None  # ZipFile itself locks its position between threads
     return tarfile is not None and isinstance(value, tarfile.TarFile) and not value.closed

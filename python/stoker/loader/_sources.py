@@ -25,8 +25,8 @@ class Source:
     """Adds the operators that read samples to a graph. Its outputs are the finished image, then the label and the other parts of a sample."""
 
     targets = 1  # number of nodes after the image
-    finishing = Finishing()  # may be replaced by `nodes`
-    one_epoch = False  # the nodes read only one epoch, whose number of samples is known at its end; each later epoch needs a new graph
+    finishing = Finishing()  # `nodes` may replace it
+    one_epoch = False  # whether the nodes read only one epoch, whose number of samples is known at its end; later epochs need a new graph
 
     def fields(self, names: tuple[str, ...] | None) -> dict[str, int | None]:
         """Returns a dict from the names of a batch's fields to the numbers of their outputs; None for fields that come from a sample's metadata. Call it after

@@ -31,13 +31,13 @@ class Spec:
     settings: dict[str, Any] = field(default_factory=dict)  # arguments of the Pipeline
     by_groups: bool = False  # shuffle="groups": shuffles a table's row groups, then the rows of a few groups at a time
     by_shards: bool = False  # shuffle="shards": shuffles tars instead of single samples
-    floats: bool = False  # the image is a map of floats
-    batches: bool = False  # a batch_sampler gives the batches, whose sizes may differ
+    floats: bool = False  # whether the image is a map of floats
+    batches: bool = False  # whether a batch_sampler gives the batches, whose sizes may differ
     pad: dict[str, float] | None = None  # value of the padding for each kind of field; None: batches are not padded
     size: DataNode | None = None  # height and width of a sample's image before padding; set by `finished`
     video: Any = None  # loader._videos.Video if samples have clips instead of images
     sound: Any = None  # loader._sounds.Sounds if samples have sounds, with clips or instead of images
-    as_given: bool = False  # no argument changes images: arrays and tensors of uint8 remain uint8
+    as_given: bool = False  # whether no argument changes images; arrays and tensors of uint8 then remain uint8
 
     @property
     def images(self) -> int:

@@ -31,7 +31,7 @@ class StreamSource(DatasetSource):
         self._iterator: Iterator[Any] | None = None
         self._at = (-1, 0)  # epoch and position of the next sample
         self._kept: deque[Fetched] = deque()  # samples from that position on that were already taken from the iterator
-        self._spent = False  # an iteration over the dataset has begun before
+        self._spent = False  # whether an iteration over the dataset has begun before
         self._totals: dict[int, int] = {}  # the numbers of samples in epochs that have ended
         super().__init__(dataset, asked)
 

@@ -91,7 +91,7 @@ class Table:
         self.starts = [0]  # number of the first row of each group; last, the number of all rows
         for n in self.rows:
             self.starts.append(self.starts[-1] + n)
-        self._bytes: dict[int, int] = {}  # what group_bytes has returned
+        self._bytes: dict[int, int] = {}  # results of group_bytes, by group number
         self._kept: dict[int, Future[Group]] = {}  # by group number: groups in memory, being read, or waiting to be read
         self._sizes: OrderedDict[int, int] = OrderedDict()  # bytes of each group in memory; the least recently used group is first
         self._held = 0  # sum of _sizes
@@ -362,7 +362,7 @@ class Table:
             raise e if file.name in str(e) else CorruptError(f"{file.name}: row group {number}: {e}") from e
         finally:
             with self._lock:
-                self._busy = max(0, self._busy - self._reading_bytes(group))  # close() has set it to 0
+                self._busy = max(0, self._busy - self._reading_bytes(group))  # close() may have set it to 0
         self._keep(group, made.bytes)
         self._read_ahead()
         return made

@@ -231,7 +231,7 @@ def _check_footer(name: str, size: int, footer: Any) -> None:
         raise CorruptError(f"{name}: its footer names {footer.num_rows} rows, and its row groups hold {sum(rows)}: it is damaged")
     for g in range(footer.num_row_groups):
         group = footer.row_group(g)
-        if not group.num_rows:  # its offsets are 0 in files of some writers
+        if not group.num_rows:  # some writers set the offsets of empty groups to 0
             continue
         for c in range(group.num_columns):
             begin, length = span_of(group.column(c))
@@ -355,7 +355,7 @@ class _Ranges(io.RawIOBase):
 
     def _fetch(self, offset: int, length: int) -> memoryview:
         data, size, version = self._core.read(self.name, offset, length)
-        if self.version is None:  # only the listing is known
+        if self.version is None:  # only the size from the listing is known so far
             if size >= 0 and size != self.size:
                 raise _Changed
             self.version = version

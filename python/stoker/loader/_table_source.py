@@ -131,7 +131,7 @@ class TableSource(DatasetSource):
 
     many = True
     unchanging = True
-    by_sample = False  # a row costs its whole row group
+    by_sample = False  # fetching a row early would read its whole row group
 
     def __init__(self, table: Table, asked: Asked) -> None:
         if asked.python_workers:

@@ -251,7 +251,7 @@ class Loader(metaclass=BriefHelp):
         self._run = Run(opened, self._spec, order)
         self._described = repr(self._run.source) if not isinstance(source, Pipeline) else "a Pipeline"
         self._generation = 0
-        self._untouched = False  # an iteration has begun, and no batch was taken from it
+        self._untouched = False  # whether an iteration has begun from which no batch was taken
         self._one_thread = OneThread()
         self._batches: Any = None  # made with the first batch
         self._told_narrowed = False
@@ -286,7 +286,7 @@ class Loader(metaclass=BriefHelp):
         """Makes the images of all batches a list if they differ in size."""
         source, recipe = self._run.source, self._spec.views[0]
         if isinstance(source, DatasetSource) and source.samples_of.several:
-            return  # the Dataset gives a list of views
+            return  # the Dataset gives a list of views, which stays as it is
         if not self._listed:
             if not _own_sizes.drawn(recipe) and not self._differ(source, recipe, {tuple(shape) for shape in batch.shapes(0)}):
                 return

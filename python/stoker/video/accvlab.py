@@ -55,8 +55,8 @@ __all__ = [
     "drop_videos_cache",
 ]
 
-_MAGIC = b"STKGOP1\0"  # begins the bytes of GetGOP
-_IDS = {"h264": 27, "hevc": 173, "av1": 226, "vp9": 167, "vp8": 139, "mpeg4": 12}  # AVCodecID
+_MAGIC = b"STKGOP1\0"  # the first bytes of the result of GetGOP
+_IDS = {"h264": 27, "hevc": 173, "av1": 226, "vp9": 167, "vp8": 139, "mpeg4": 12}  # FFmpeg's AVCodecID
 
 
 class Codec(Enum):

@@ -67,7 +67,7 @@ class StructuredBatches(EpochIterator):
         values = self._hand_over.tensors(batch)
         for k in self._strings:
             values[k] = _texts(batch, k)
-        for sizes, padded, fields in self._ragged:  # without checks, since fn.pad_ragged has made them
+        for sizes, padded, fields in self._ragged:  # made without checks, since the values come from fn.pad_ragged
             for k, tensor, column in zip(fields, values[padded:sizes], values[sizes].unbind(1), strict=True):
                 values[k] = self._ragged_batch._of(tensor, self._layout(None, column), 1)
         for k, name in enumerate(self._names):
