@@ -73,7 +73,7 @@ class GraphBuilder:
         self.graph = graph if graph is not None else _core.Graph()
         self.device_id = device_id
         self.records: list[Record] = []
-        self.sources: list[UserSource] = []  # the library holds them weakly
+        self.sources: list[UserSource] = []  # kept alive here, because the library holds them weakly
         self.sinks: list[NodeRef] = []  # nodes that are computed although no output needs them
         self.first = first
         self.names: set[str] = set()

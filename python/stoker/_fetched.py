@@ -18,7 +18,7 @@ _KEPT_S = 30.0  # seconds; a folder is listed for its classes, then for each cla
 
 
 class FunctionSource:
-    """The functions that a storage calls. list: None if folders cannot be listed."""
+    """The functions that a storage calls. list: the function that lists a folder; None if folders cannot be listed."""
 
     def __init__(self, fetch: Callable[[str, int, int | None], Any], list: Callable[[str], Iterable[Entry]] | None) -> None:
         self.fetch, self.list = fetch, list

@@ -296,7 +296,8 @@ class Processes:
         end_at_exit(self)
 
     def batch(self, epoch: int, number: int) -> list[Any]:
-        """Returns the callable's results for a batch, one entry for each argument. If the callable raised an exception, the last entry is Raised."""
+        """Returns the callable's results for a batch, one entry for each argument. If the callable raised an exception, the last entry is Raised, and later
+        arguments have none. Raises RuntimeError if a worker process has ended."""
         for key in [k for k in list(self._begun) if k[0] != epoch or k[1] < number]:
             self._forget(key)
         for k in range(number, number + self._ahead + 1):

@@ -58,8 +58,8 @@ class _Tail:
         self.copied = 0
 
     def function(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """Returns the body with each `return` as the last statement that runs; unchanged if no `if` returns, or if too much code would have to be
-        duplicated."""
+        """Returns the body with each `return` as the last statement that runs; unchanged for a generator, if no `if` returns, or if too much code would have to
+        be duplicated."""
         gives_up = any(isinstance(part, (ast.Yield, ast.YieldFrom)) for s in body for part in within(s))
         if gives_up or not any(_returns(s) for s in body):
             return list(body)

@@ -30,7 +30,7 @@ def _plain(value: Any) -> str:
 
 
 def _folder_of_all(names: Sequence[str]) -> int:
-    """Returns the length of the folder, with its slash, that starts all names."""
+    """Returns the length of the longest path of a folder, with its slash, with which all names begin."""
     first, last = min(names, default=""), max(names, default="")
     same = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
     return first.rfind("/", 0, same) + 1

@@ -298,7 +298,7 @@ class FedSource(Source):
 
     def __init__(self, repeat_last: bool = False, blocking: bool = False, **kwargs: Any) -> None:
         self.repeat_last = repeat_last
-        self.blocking = blocking  # a run waits for data that another thread feeds
+        self.blocking = blocking  # whether a run waits for data that another thread feeds
         self.last: tuple[list[Any], tuple[str, ...]] | None = None
         self.queue: deque[tuple[list[Any], tuple[str, ...]]] = deque()
         self.ready = threading.Condition()

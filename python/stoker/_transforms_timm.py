@@ -24,7 +24,7 @@ class Levelled:
     slope: float = 0.0
     start: float = 0.0
     direction: int = 0  # 1 or -1; 0: drawn for each sample
-    whole: bool = False  # truncates level * slope to a whole number
+    whole: bool = False  # whether level * slope is truncated to a whole number
     most: float = 1e4
     least: float = -1e4
     of: str = ""  # "width" or "height" if the magnitude is a share of it

@@ -652,7 +652,7 @@ def _translated(transform: Any, name: str) -> Transform:
             raise
         return _calling(transform, "PIL")
     mode = _name(getattr(transform, "interpolation", None))
-    if hasattr(transform, "antialias") and mode == "nearest":  # takes the pixel at the corner for tensors, at the center for PIL images
+    if hasattr(transform, "antialias") and mode == "nearest":  # NEAREST takes a corner's pixel for tensors, the center's for PIL images
         made._of_tensors = "give InterpolationMode.NEAREST_EXACT in place of NEAREST"
     elif not getattr(transform, "antialias", True) and mode in ("bilinear", "bicubic"):  # PIL images are always antialiased
         advice = (

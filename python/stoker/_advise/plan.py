@@ -63,7 +63,7 @@ class Step:
 
 @dataclass
 class Block:
-    """Steps of one kind in a row."""
+    """A run of successive steps of one kind."""
 
     kind: str  # "live" or "cached"
     wanted: int

@@ -193,7 +193,8 @@ class Watched:
 
 
 def _tell_unfinished(seen: list[int], needed: int) -> None:
-    """Prints that there is no report, because the wrapper was freed, or the process ends, before the trial was over."""
+    """Prints on rank 0 that there is no report, because the wrapper was freed, or the process ends, before the trial was over. Prints nothing if no step was
+    made."""
     if seen[0] and _rank() == 0:
         why = f"the loop ended after {seen[0]} of the trial's {needed} steps"
         print(f"advise: no report: {why}; let it run longer, or give fewer steps, rounds and warmup", file=sys.stderr, flush=True)

@@ -314,8 +314,8 @@ class _InC(_Tracked, CompiledIterator):
 
 
 def _same_workers(loader: Any, progress: Progress) -> Any:
-    """Returns the loader for torch's iterator. Workers that had epochs in an earlier run got their seed in the first one; the generator must not give
-    another."""
+    """Returns the loader that torch's iterator gets. If its workers had epochs in an earlier run, they keep the seed of the first one, so a new generator
+    stands in for the loader's, which must not be used for another seed."""
     return loader if not progress.turn else _worker_states.View(loader, generator=torch.Generator())
 
 

@@ -83,7 +83,7 @@ def _source_of(array: np.ndarray) -> Any:
 
 
 def _like(image: Any, made: Any, keeps_bytes: bool) -> Any:
-    """Returns a tensor (C, H, W) as the kind of object that `image` is."""
+    """Returns a tensor (C, H, W) as the kind of object that `image` is. For a PIL image, a tensor of floats stays a tensor."""
     if isinstance(image, np.ndarray):
         return np.ascontiguousarray(made.permute(1, 2, 0).numpy())
     pil = sys.modules.get("PIL.Image")

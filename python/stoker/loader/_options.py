@@ -225,7 +225,8 @@ def refuse_what_a_pipeline_has(signature: inspect.Signature, given: dict[str, An
 
 
 def shard_of_pipeline(pipeline: Pipeline, shard: Any) -> Shard:
-    """Returns the shard that a Pipeline's reader reads. Raises an error if the user's `shard` differs, because only the reader can decide it."""
+    """Returns the shard that a Pipeline's reader reads. If the user gave another one, raises an error, because only the reader can decide it. If "auto" means
+    another one and the reader reads all samples, prints a notice."""
     meta = pipeline._started().meta()
     own = Shard(int(meta.get("shard_id", 0)), int(meta.get("number_of_shards", 1)))
     wanted = resolve(shard)

@@ -370,7 +370,8 @@ class Run:
     # ---- state ----
 
     def state(self) -> dict[str, Any]:
-        """Returns the position of the run, its seed, and a digest of the order that the user gave."""
+        """Returns the position of the run, its seed, facts about the data if no epoch has begun, and a digest of the user's order. Raises StateError if the
+        position cannot be saved."""
         if self.in_stretches and self.step:
             raise StateError(
                 "a sampler without a length has no position that can be saved: give a function of the epoch that returns the ids of one epoch"
@@ -390,7 +391,7 @@ class Run:
         return state
 
     def place(self) -> dict[str, Any]:
-        """Returns the epoch and the part of it that all ranks together have consumed."""
+        """Returns the position as entries of a state: the epoch; the pipeline's state, or None at the start of an epoch; and facts about a Dataset."""
         facts = {"dataset": self.source.facts(self.spec)} if isinstance(self.source, DatasetSource) else {}
         own_order = self.order is not None or bool(facts)
         goes_on = isinstance(self.source, Pipeline) and self.resumed is None

@@ -243,7 +243,7 @@ class Loader(metaclass=BriefHelp):
             order = make_buckets(bucket_by, opened, self._spec.orientation, self._spec.batch * place.world, bool(shuffle), self._spec.seed)
             self._spec.shuffle = False
         self._kinds, self._may_list = asked.kinds, self._may_list_images(opened, given, asked)
-        self._listed = False  # the images of each batch are a list, although the user has not said so
+        self._listed = False  # whether the images of each batch are a list, although the user has not said so
         if isinstance(opened, DatasetSource):
             opened.compares_sizes = self._may_list and opened.by_sample
         if isinstance(opened, Source):

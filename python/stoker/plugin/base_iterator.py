@@ -109,7 +109,7 @@ class EpochIterator:
         self._given = 0  # number of steps returned in this epoch
         self._restored = 0  # number of these steps that were taken before the run was restored
         self._kept: list[Taken] | None = None  # a step that was taken early, to find out whether the epoch has ended
-        self._counted_out = False  # the last epoch ended after `size` samples, so the sources may still raise StopIteration for its end
+        self._counted_out = False  # whether the last epoch ended by `size`; the sources may then still raise StopIteration for its end
         self._done = [False] * len(self._pipes)  # for each pipeline, whether it has delivered the last batch of its shard
         self._sessions = [pipe._started() for pipe in self._pipes]
         if reader_name is not None:
