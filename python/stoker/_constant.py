@@ -51,7 +51,7 @@ def _guess_dtype(elements: list[Any]) -> types.DALIDataType:
     return types.INT64 if wide else types.INT32
 
 
-# DALI converts arrays of constants in this way.
+# The types to which DALI converts arrays of constants.
 _NARROWER = {types.INT64: types.INT32, types.UINT64: types.UINT32, types.FLOAT64: types.FLOAT}
 
 

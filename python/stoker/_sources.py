@@ -67,7 +67,7 @@ class Source(Kept):
         self.single = single  # the source returns the data itself, not a tuple with one entry for each output
         self.layouts = layouts  # the declared layout of each output, or ""
         self.dtypes = dtypes
-        self.by_sample = by_sample  # the source returns one sample at a time
+        self.by_sample = by_sample  # whether the source returns one sample at a time
         self.stream = stream  # the CUDA stream on which the user's GPU data is computed
         self.ends: deque[int] = deque(maxlen=64)  # the last epochs that this source ended
         self.handle = _core.Source(self.pull, self.reset, layouts, False, self.seek, self.shard, self.short_is_last)

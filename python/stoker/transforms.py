@@ -556,7 +556,8 @@ _TRANSLATE: dict[str, Callable[[Any], Transform]] = {
 
 
 def _stays_out(t: Transform) -> bool:
-    """Returns whether a transform cannot be compiled inside a group, because it changes the size, the channels or the type of the image."""
+    """Returns whether a transform cannot be compiled inside a group, because it changes the size, the channels or the type of the image, or because it draws
+    noise."""
     if isinstance(t, Group):
         return any(map(_stays_out, t.transforms))
     if isinstance(t, Grayscale):

@@ -47,7 +47,7 @@ class _Flight:
     samples: list[Any] = field(default_factory=list)
     undone: list[Undone] = field(default_factory=list)
     machine: Machine | None = None
-    error: Exception | None = None  # raised by the Dataset's Python; the loop gets it when the batch is due
+    error: Exception | None = None  # an exception of the Dataset's Python; the loop gets it when the batch is due
     whole: bool = True  # whether every sample has an Undone, and all have the same number of them
     python: bool = False  # whether the Dataset's own Python makes the batch
 

@@ -139,7 +139,7 @@ _LIBRARIES = {"pl_worker_init_function": "lightning", "seed_worker": "transforme
 
 
 def _only_seeds(function: Any) -> bool:
-    """Returns whether a worker_init_fn does nothing but seed the generators of its process, which compiled transforms do not use."""
+    """Returns whether a worker_init_fn certainly only seeds the generators of its process, which compiled transforms do not use."""
     wrapped = getattr(function, "func", function)
     home = str(getattr(wrapped, "__module__", "")).replace("pytorch_lightning", "lightning")
     if _LIBRARIES.get(getattr(wrapped, "__name__", "")) == home.partition(".")[0]:

@@ -64,8 +64,8 @@ class Reader:
 
 
 def readable(path: str) -> bool:
-    """Returns whether Stoker decodes this file to the same pixels as Pillow. It does not for a PNG file of 16 bits a channel, which Pillow cuts to 8 bits and
-    Stoker rounds."""
+    """Returns whether Stoker decodes this file to the same pixels as Pillow. Returns False for formats that are not in DECODED, for PNG files that cannot be
+    read, and for those of 16 bits a channel, which Pillow cuts to 8 bits and Stoker rounds."""
     if not path.endswith(DECODED):
         return False
     if not path.endswith((".png", ".PNG")):

@@ -325,7 +325,8 @@ class _Tasks:
 
 
 class _Answers:
-    """The queue of a worker's answers, which adds the states. every_batch: the loop wants the state with each batch. wanted: it wants the next one."""
+    """The queue of a worker's answers, which adds the states. every_batch: whether the loop wants the state with each batch. wanted: whether it wants the state
+    with the next answer."""
 
     wanted = True
 

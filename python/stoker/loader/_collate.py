@@ -49,7 +49,7 @@ def _transposes(function: Any) -> bool:
             called = next((s.opname for s in steps[at + 2 :] if s.opname.startswith("CALL") and "INTRINSIC" not in s.opname), "")
             if called == "CALL_FUNCTION_EX":
                 return True
-        # BUILD_LIST comes between the two if zip() gets keyword arguments.
+        # BUILD_LIST comes between the loads of zip and p if zip() gets keyword arguments.
         if loads and steps[at + 1].opname == "BUILD_LIST" and (steps[at + 2].argval,) == first:
             return True
     return False

@@ -67,7 +67,7 @@ def _digests(dataset: Any, ids: list[int]) -> list[list[str]]:
 
 
 def _of_sample(dataset: Any, index: int) -> list[str]:
-    """Returns a digest of each part of a sample. The sample is fetched twice; a part that differs gets _UNKNOWN."""
+    """Returns a digest of each part of a sample. The sample is fetched twice; a part that differs gets _UNKNOWN. Returns [] if the sample cannot be fetched."""
     try:
         first, second = (_parts(dataset, index, turn) for turn in (0, 1))
     except Exception:  # the first batch raises the error

@@ -554,9 +554,9 @@ class Recipe:
     unit: bool  # whether floats are on the scale 0..1 before the normalization; else 0..255
     channels_last: bool
     erasings: list[T.RandomErasing]  # erasings of the finished image
-    tail: list[_lower_tail.Tail]  # run in Python, on the finished image as a tensor
-    after_tail: types.DALIDataType | None = None  # converts the tail's result to this type; None: keeps its type
-    half: bool = False  # the tail gets bfloat16, for which NumPy has no type
+    tail: list[_lower_tail.Tail]  # functions that run in Python, on the finished image as a tensor
+    after_tail: types.DALIDataType | None = None  # the type to which the tail's result is converted; None: it keeps its type
+    half: bool = False  # whether the tail gets bfloat16, for which NumPy has no type
     views: _lower_views.Views | None = None  # the user's function that makes several tensors of the image after `steps`
 
     @classmethod

@@ -298,7 +298,9 @@ class Loader(metaclass=BriefHelp):
         self._batches.list_images(_own_sizes.lists_for(source, self._kinds), fields)
 
     def _differ(self, source: Any, recipe: Any, shapes: set[tuple[int, ...]]) -> bool:
-        """Returns whether images of the data set, or those of the first batch, differ in size. shapes: of the first batch, after the transforms."""
+        """Returns whether images of the data set, or those of the first batch, differ in size. Returns False for images that seem to be sounds. Raises
+        ShapeError if there are several ranks and only this rank's first batch shows the difference. shapes: those of the images in the first batch, after the
+        transforms."""
         if _own_sizes.waveforms(shapes, recipe.channels_last):
             return False
         classes = self.classes if isinstance(source, FileSource) else ()
