@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions and classes for sounds. audioread and audiodecode return the samples of one sound file as an array; AudioDecoder returns windows of it by time.
-Audio is the kind of a Loader's field, and AddNoise a transform of such fields."""
+Audio is the kind of a Loader's field, and AddNoise is a transform of sounds."""
 
 from __future__ import annotations
 

@@ -49,8 +49,8 @@ def digest_of_targets(targets: Any, *facts: Any) -> str:
 
 
 def digest_of(dataset: Any, depth: int = 0) -> str | None:
-    """Returns a digest of the list of files of torchvision's folders, also in torch's Subset and ConcatDataset; None for Datasets whose list is not known, or
-    if they hold more than _DEPTH levels of others."""
+    """Returns a digest of the list of files of torchvision's folders, or of torch's Subset or ConcatDataset, which includes the digests of the data sets
+    inside; None for other Datasets. depth: the number of data sets around this one; a Subset or ConcatDataset inside _DEPTH others has no digest."""
     kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(dataset).__mro__}
     try:
         if "torchvision.datasets.folder.DatasetFolder" in kinds and len(dataset) == len(dataset.samples):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The settings of a pipeline as one table: name, type, default, meaning, whether serialize() keeps it, and the C module's name for it.
 
-Type checkers read the table as it stands (Pipeline takes **kwargs: Unpack[...] of it) and so does this program, which is why this file does without
+Type checkers read the annotations of the table (Pipeline takes **kwargs: Unpack[...] of it), and this program reads them at run time. So this file cannot use
 `from __future__ import annotations`.
 """
 

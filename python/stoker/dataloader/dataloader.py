@@ -508,7 +508,8 @@ def _every(steps: Any) -> int:
 
 
 def _signature() -> inspect.Signature:
-    """Returns torch's signature, of the installed version, with the argument that this class adds. Frameworks read it to make such a DataLoader again."""
+    """Returns torch's signature, of the installed version, with the argument that this class adds. Frameworks read it when they make another DataLoader from
+    the arguments of this one."""
     torchs = inspect.signature(TorchDataLoader.__init__)
     own = inspect.Parameter("snapshot_every_n_steps", inspect.Parameter.KEYWORD_ONLY, default=1)
     return torchs.replace(parameters=[*torchs.parameters.values(), own])

@@ -42,7 +42,8 @@ def is_stream(source: Any) -> bool:
 
 
 def known(source: Any) -> Listed | Arrays | None:
-    """Returns the files or arrays of a torchvision data set, or of a Subset or ConcatDataset of such; None if the source's own Python must make the samples."""
+    """Returns the files or arrays of a torchvision data set, or of a Subset or ConcatDataset of torchvision data sets; None if the source's own Python must
+    make the samples."""
     if _is(source, "torch.utils.data.dataset", "Subset"):
         whole = known(source.dataset)
         return whole and whole.part([int(i) for i in source.indices])
