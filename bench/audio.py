@@ -145,7 +145,8 @@ def resamplers() -> dict[str, Callable[[np.ndarray], np.ndarray]]:
         import torchaudio
 
         torch.set_num_threads(1)
-        steps = torchaudio.transforms.Resample(44100, RATE)  # keeps its filter, unlike the function
+        # This object computes its filter once; torchaudio.functional.resample does so in each call.
+        steps = torchaudio.transforms.Resample(44100, RATE)
         found["torchaudio"] = lambda x: steps(torch.from_numpy(x)).numpy()
     if has("soxr"):
         import soxr
@@ -177,11 +178,11 @@ def resampling(options: argparse.Namespace) -> None:
 def resampling_errors(options: argparse.Namespace) -> None:
     noise = np.random.default_rng(2).uniform(-1, 1, 44100).astype("float32")
     inputs = [*tones(), (0.0, noise, exact(noise))]
-    inner = slice(50, -50)  # without the ends, where the signal stops but the exact tone continues
+    inner = slice(50, -50)  # leaves out the ends, where the signal stops but the exact tone continues
     for frequency, x, expected in inputs:
         x = x.astype("float32")
         made = {p.removeprefix("nvidia."): Side(p, resample, [x], options).first[0] for p in packages()}
-        if frequency:  # others have another filter, which cuts off what is above half of the new rate
+        if frequency:  # the libraries of resamplers() have other filters, so noise cannot be compared with them
             made.update((name, function(x)) for name, function in resamplers().items())
         errors = [f"{name} {np.abs(y - expected)[inner].max():.1e}" for name, y in made.items()]
         what = f"tone of {frequency:.0f} Hz" if frequency else "noise against the filter in double precision"
@@ -304,7 +305,7 @@ class SampleSet:
         import torch
 
         path = self.paths[i]
-        if self.decoder == "wave":  # of the standard library
+        if self.decoder == "wave":  # the module `wave` of Python's standard library
             with wave.open(str(path)) as f:
                 return torch.from_numpy(np.frombuffer(f.readframes(f.getnframes()), "<i2").astype("float32") / 32768)
         if self.decoder == "soundfile":
@@ -618,7 +619,7 @@ WORK: dict[str, Callable[[argparse.Namespace], None]] = {
     "features": lambda options: compare("features of utterances", features, utterances(options.utterances), options, 1e-4),
     "files": one_second_files,
     "flac": flac_files,
-    "resample": resampling,  # the last one, since it changes the batch
+    "resample": resampling,  # "resample" has to be the last one, since it changes options.batch
 }
 
 

@@ -30,7 +30,7 @@ class Statistics:
         import torch
 
         x = torch.as_tensor(pixels)
-        if x.dtype == torch.uint8:  # this peer leaves normalising to the GPU
+        if x.dtype == torch.uint8:  # only this peer gives uint8: it leaves normalising to the GPU
             mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (peers.MEAN255, peers.STD255))
             x = (x.float() - mean) / std
         self.n += x.numel()

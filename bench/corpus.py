@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-# Photographs of scikit-image (names of its data functions) and scikit-learn; drawings and microscopy are left out.
+# Photographs of scikit-image (the names of its functions) and of scikit-learn. Their drawings and microscopy are left out.
 SKIMAGE = (
     "astronaut",
     "camera",

@@ -116,7 +116,7 @@ def main() -> None:
     print(f"decode, RandomResizedCrop(224), flip, normalise; {a.epochs} epochs on {threads} cores\n")
 
     name, loader = torch_loader(files, threads)
-    for _ in loader:  # the workers start here, so that their imports are done before the timing begins
+    for _ in loader:  # the first epoch starts the workers, so that their imports are done before the timing begins
         break
     theirs = timed("DataLoader", loader, a.epochs, len(files))
     del loader

@@ -178,7 +178,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--workers", default="0,2,4,8")
     a = parser.parse_args()
-    warnings.filterwarnings("ignore", module="torch")  # there may be fewer cores than workers
+    warnings.filterwarnings("ignore", module="torch")  # torch warns if there are fewer cores than workers
     files = sorted(str(p) for p in a.dir.rglob("*") if p.suffix.lower() in (".jpg", ".jpeg"))
     files = files[:: max(1, len(files) // a.images)][: a.images]
     decoders = loadable()

@@ -24,7 +24,7 @@ RECORD = Path(__file__).resolve().with_suffix(".toml")
 WORK = ("window", "whole", "pass")  # the kinds of work of instructions.c
 LEVELS = ("avx2", "c")
 TOLERANCE = 0.05
-SLACK = 60  # instructions: allows one more check in a call on ten numbers, which would exceed TOLERANCE
+SLACK = 60  # a count may differ by so many instructions more, because TOLERANCE has no room for one more check in a call on ten numbers
 HEAD = """\
 # SPDX-License-Identifier: Apache-2.0
 # Instructions an image, counted by callgrind: `make instructions RECORD=1` writes this file, and a commit that changes it says why.

@@ -20,7 +20,7 @@ from pathlib import Path
 
 TICK = os.sysconf("SC_CLK_TCK")
 IDLE_STEP = 0.03  # seconds; a few clock ticks of /proc
-IDLE_STEPS = 3  # consecutive steps: on a machine that is busy with other work, our threads may not run at all during a single step
+IDLE_STEPS = 3  # number of consecutive idle steps to wait for: on a busy machine our threads may get no core during a single step
 
 
 def children() -> list[int]:
@@ -60,7 +60,7 @@ def wait_idle(limit: float = 60) -> float:
     while quiet < IDLE_STEPS and began < end:
         time.sleep(IDLE_STEP)
         now = cpu_seconds(workers)
-        # Under load, a thread that is ready to run may get no core during all that time.
+        # On a busy machine, a thread that is ready to run may get no core during the whole step; is_at_work sees that thread.
         if now - before < 0.1 * IDLE_STEP and not is_at_work(workers):
             quiet += 1
             continue

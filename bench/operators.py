@@ -27,8 +27,8 @@ import measure
 import numpy as np
 
 SLICE = 0.05  # seconds
-MOST = 64  # largest number of batches in a slice
-AHEAD = 32  # batches that a library may have ready: on the GPU, timing starts after them
+MOST = 64  # largest number of batches in a slice of time
+AHEAD = 32  # largest number of batches that a library may have ready; on the GPU, timing starts after these
 GPU_THREADS = 8
 
 
@@ -39,7 +39,7 @@ class Call:
     dtype: str = "uint8"
     channels: int = 3  # 0: images (height, width) without channels
     inputs: tuple[np.ndarray, ...] = ()  # further inputs after the image, the same for all samples
-    again: int = 1  # number of inputs that are the image itself
+    again: int = 1  # number of inputs that are the image itself: 2 passes it twice
 
     @property
     def name(self) -> str:

@@ -102,7 +102,7 @@ def of_litdata(paths: list[str], crop: int) -> Iterator[Any]:
     from litdata.streaming.item_loader import ParquetLoader
     from PIL import Image
 
-    torch.set_num_threads(1)  # as in a worker of a DataLoader
+    torch.set_num_threads(1)  # torch uses one thread in a worker of a DataLoader, too
     steps, folder = torchvision_steps(crop), os.path.dirname(paths[0])
     if not os.path.exists(folder + "/index.json"):
         litdata.index_parquet_dataset(folder, num_workers=1)

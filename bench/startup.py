@@ -61,7 +61,7 @@ def main() -> None:
     for turn in range(a.rounds + 1):
         for name in names:
             took, used = once(name, a.folder, a.threads)
-            if turn:  # the first round reads the libraries from the disk
+            if turn:  # the first round is not counted: it reads the libraries from the disk
                 times[name].append(took)
                 cpu[name].append(used)
     medians = {f"{n}_s": round(statistics.median(t), 3) for n, t in times.items()}

@@ -72,7 +72,7 @@ def from_store(program: str, latency: str, root: Path, rounds: int) -> None:
     url = f"http://127.0.0.1:{port}"
     keys = {"AWS_ENDPOINT_URL_S3": url, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "XDG_CACHE_HOME": str(caches)}
     try:
-        time.sleep(1)  # the server reads its folder
+        time.sleep(1)  # gives the server time to read its folder
         for _ in range(rounds):
             shutil.rmtree(caches, ignore_errors=True)
             in_child("store, no footers kept:", "s3://bucket/*.parquet", keys)

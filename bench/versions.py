@@ -114,7 +114,7 @@ p.build(); assert len(p.run()[0]) == 64
     for turn in range(2 * rounds + 2):
         begin = time.perf_counter()
         subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(sites[turn % 2])})
-        if turn > 1:  # the first turn of each side reads its library from the disk
+        if turn > 1:  # the first turn of each side is not counted: it reads the library from the disk
             times[turn % 2].append(time.perf_counter() - begin)
     return "startup: " + ", ".join(f"{1e3 * statistics.median(t):.0f} ms ({1e3 * min(t):.0f} to {1e3 * max(t):.0f})" for t in times)
 

@@ -33,7 +33,8 @@ from typing import Any
 Facts = dict[str, Any]
 BATCH, PORT, TIMES = 64, 9471, 4
 CAP = {"A": 150e6, "B": 1250e6}
-WIDE: Facts = {"read_requests": 3072, "read_bytes": 1 << 30}  # requests and bytes in flight that 10 Gbit/s need at this latency
+# For profile B: requests and bytes in flight, enough for its 10 Gbit/s at its latency.
+WIDE: Facts = {"read_requests": 3072, "read_bytes": 1 << 30}
 
 # ---- stoker's side, in its own process ----
 
@@ -156,7 +157,7 @@ def medians(facts: list[Facts]) -> Facts:
 
 # ---- the bars ----
 
-Row = tuple[float, str]  # the bar's figure, and a text with further numbers
+Row = tuple[float, str]  # the bar's figure, and a text with further numbers to print
 
 
 def share(b: Bench) -> Row:

@@ -20,7 +20,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import peers
 
-KEPT = 8  # number of batches of the synthetic arm
+KEPT = 8  # number of batches that the synthetic arm makes once and repeats
 
 
 @dataclass(frozen=True)

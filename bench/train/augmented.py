@@ -26,7 +26,7 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import peers
 
-SIZE, BATCH, HELD = 32, 64, 797  # side of an image in pixels, images per batch, images to test with
+SIZE, BATCH, HELD = 32, 64, 797  # side of an image in pixels, images per batch, number of images that are held back for tests
 Epochs = Callable[[], Iterable[Any]]
 
 

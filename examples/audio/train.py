@@ -29,7 +29,7 @@ def features(folder: str, train: bool) -> Any:
     audio, _ = fn.decoders.audio(data, downmix=True, sample_rate=RATE, duration=1.0, position=place, pad=True)
     power = fn.spectrogram(audio, nfft=512, window_length=400, window_step=160)
     bands = fn.mel_filter_bank(power, nfilter=BANDS, sample_rate=float(RATE))
-    return fn.to_decibels(bands, cutoff_db=-80.0) / 40 + 1, label  # -1 to 1
+    return fn.to_decibels(bands, cutoff_db=-80.0) / 40 + 1, label  # values are now between -1 and 1
 
 
 def loader(folder: Path, batch: int, train: bool, threads: int = 2) -> Loader:

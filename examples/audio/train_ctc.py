@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn.functional import ctc_loss
 
 RATE, BANDS, STRIDE = 16000, 40, 4
-BLANK = 0  # CTC's token for "nothing"; the words follow
+BLANK = 0  # CTC's token for "nothing"; the words have the numbers from 1 on
 
 
 @pipeline_def
@@ -30,7 +30,8 @@ def sentences(manifest: str, train: bool) -> Any:
         manifest_filepaths=[manifest], sample_rate=float(RATE), downmix=True, random_shuffle=train, tail="keep", name="Reader"
     )
     power = fn.spectrogram(audio, nfft=512, window_length=400, window_step=160)
-    bands = fn.to_decibels(fn.mel_filter_bank(power, nfilter=BANDS, sample_rate=float(RATE)), cutoff_db=-80.0) / 40 + 1  # -1 to 1
+    # The values are now between -1 and 1.
+    bands = fn.to_decibels(fn.mel_filter_bank(power, nfilter=BANDS, sample_rate=float(RATE)), cutoff_db=-80.0) / 40 + 1
     return fn.pad(bands, axes=[1], fill_value=-1.0), fn.shapes(bands, dtype=types.INT64)[1], fn.pad(text)
 
 

@@ -18,7 +18,7 @@ CLASSES, SIDE, PER_FILE = 10, 32, 10_000
 
 def pictures(rng: np.random.Generator, labels: np.ndarray) -> np.ndarray:
     """Draws images (N, 3, 32, 32), uint8."""
-    look = np.random.default_rng(7)  # draws the textures of the classes
+    look = np.random.default_rng(7)  # this generator draws the textures of the classes
     angle, wave = look.uniform(0, np.pi, CLASSES), look.uniform(0.3, 1.2, CLASSES)
     colour = look.normal(0, 18, (CLASSES, 3))
     y, x = np.mgrid[0:SIDE, 0:SIDE]

@@ -18,7 +18,7 @@ from PIL import Image
 
 def picture(rng: np.random.Generator, label: int, height: int, width: int) -> np.ndarray:
     """Draws an image of this class."""
-    look = np.random.default_rng(label)  # draws the look of the class
+    look = np.random.default_rng(label)  # this generator draws the look of the class
     angle, wave = look.uniform(0, np.pi), look.uniform(0.05, 0.3)
     colour, other = look.uniform(30, 225, (2, 3))
     y, x = np.mgrid[0:height, 0:width].astype(np.float32)

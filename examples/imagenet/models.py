@@ -12,7 +12,7 @@ from functools import partial
 import torch
 from torch import nn
 
-# kernel, expanded channels, channels, squeeze and excitation, hard swish (else ReLU), stride
+# One row per block: kernel size, expanded channels, channels, squeeze and excitation, hard swish (otherwise ReLU), stride
 _MOBILENET_V3_SMALL = (
     (3, 16, 16, True, False, 2),
     (3, 72, 24, False, False, 2),
@@ -113,7 +113,7 @@ OWN = {
     "resnet18": partial(resnet, (2, 2, 2, 2), False),
     "resnet50": partial(resnet, (3, 4, 6, 3), True),
     "mobilenet_v3_small": mobilenet_v3_small,
-    "tiny": partial(resnet, (1, 1), False, width=8),  # to try the loop on a CPU
+    "tiny": partial(resnet, (1, 1), False, width=8),  # a small network to try the loop on a CPU
 }
 
 
@@ -122,7 +122,7 @@ def make(name: str, classes: int = 1000) -> nn.Module:
     if name != "tiny":
         try:
             from torchvision import models
-        except (ImportError, RuntimeError):  # RuntimeError: one built for another torch
+        except (ImportError, RuntimeError):  # torchvision raises a RuntimeError if it was built for another version of torch
             pass
         else:
             made: nn.Module = models.get_model(name, num_classes=classes)

@@ -147,7 +147,7 @@ class Trainer:
         self.parallel: torch.nn.Module = self.model
         if place.world > 1:
             self.parallel = DistributedDataParallel(self.model, device_ids=[place.device.index] if place.device.type == "cuda" else None)
-        self.steps = 0  # steps of this process
+        self.steps = 0  # number of steps that this process has made
         self.length = len(self.train)
 
     def step(self, images: torch.Tensor, labels: torch.Tensor, progress: float) -> torch.Tensor:
@@ -162,7 +162,7 @@ class Trainer:
 
     def epoch(self, batches: Any, epoch: int) -> bool:
         """Trains the rest of an epoch; returns False if --max-steps ended it."""
-        done = self.train.step  # not 0 if the epoch was resumed
+        done = self.train.step  # the step is not 0 if the epoch was resumed
         total, seen, start = torch.zeros((), device=self.place.device), 0, time.perf_counter()
         for images, labels in batches:
             total += self.step(images, labels, epoch + done / self.length)  # no .item() in the loop: it would wait for the GPU

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-SIZE, SPEED, FPS = 64, 0.07, 10  # pixels of a picture, the longest step, steps a second
+SIZE, SPEED, FPS = 64, 0.07, 10  # pixels per side of a picture, the longest step, steps a second
 CAMERAS = ("observation.images.top", "observation.images.wrist")
 
 

@@ -18,7 +18,7 @@ import torch
 from reach import CAMERAS, FPS, Table
 from torch import nn
 
-AHEAD = 8  # actions that are predicted at a time
+AHEAD = 8  # number of actions that are predicted at a time
 
 
 class Policy(nn.Module):

@@ -52,7 +52,7 @@ class _Maker:
     def __init__(self, root: Path, seed: int, size: tuple[int, int], quality: int, points: int, sweeps: int) -> None:
         self.root, self.seed, self.size, self.quality, self.points, self.sweeps = root, seed, size, quality, points, sweeps
         self.tables: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
-        self.frames: list[tuple[Any, ...]] = []  # arguments of the calls of write_frame that _draw_frames will make
+        self.frames: list[tuple[Any, ...]] = []  # arguments for the calls of write_frame that _draw_frames makes later
         self.copies: list[tuple[Path, Path]] = []
 
     def rng(self, *what: int) -> np.random.Generator:
@@ -129,7 +129,7 @@ class _Scene:
         counts: list[dict[int, int]] = []
         for sensor in self.sensors:
             counts = self.sensor_rows(sensor, samples)
-        self.annotations(samples, counts)  # `counts` is that of the lidar, the last sensor of the loop
+        self.annotations(samples, counts)  # the loop ends with the lidar, so `counts` are the lidar's
 
     def sensor_rows(self, sensor: world.Sensor, samples: list[dict[str, Any]]) -> list[dict[int, int]]:
         """Makes a sensor's key frames and the sweeps between them. For the lidar, returns for each sample the number of points in each object."""
@@ -186,7 +186,7 @@ class _Scene:
             cloud.astype("<f4").tofile(path)
             if not sweep:
                 counts.append({id(thing): n for thing, n in zip(things, inside, strict=True)})
-        elif sweep:  # a copy of the key frame is enough, since readers of sweeps only follow the chain of rows
+        elif sweep:  # a sweep gets a copy of the key frame, since readers of sweeps only follow the chain of rows
             m.copies.append((m.frames[-1][0], path))
         else:
             part = k / max(1, self.samples - 1)

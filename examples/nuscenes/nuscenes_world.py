@@ -100,7 +100,7 @@ class Pose:
 @dataclass
 class Sensor:
     channel: str
-    pose: Pose  # in the car's frame
+    pose: Pose  # position and rotation of the sensor in the car's frame
     intrinsic: Array | None = None  # 3x3; only cameras have one
 
 
@@ -144,7 +144,7 @@ class Thing:
     """An object that is annotated in samples first .. last - 1 of a scene."""
 
     category: str
-    size: Array  # width, length, height
+    size: Array  # width, length and height in metres
     start: Array
     yaw: float
     speed: float

@@ -59,7 +59,7 @@ def main(argv: list[str] | None = None) -> tuple[Loader, float]:
     optimizer = torch.optim.AdamW(model.parameters())
     for _ in range(args.epochs):
         for images, target in loader_train:
-            loss = nn.functional.cross_entropy(model(images), target)  # of shares, as SoftTargetCrossEntropy
+            loss = nn.functional.cross_entropy(model(images), target)  # targets are shares of classes, as for timm's SoftTargetCrossEntropy
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

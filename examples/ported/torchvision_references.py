@@ -17,7 +17,7 @@ from torch import nn
 from torchvision.transforms import autoaugment, v2
 
 
-class ClassificationPresetTrain:  # as in presets.py, with use_v2 and the backend of PIL images
+class ClassificationPresetTrain:  # the same as in presets.py of the references, with use_v2 and the backend of PIL images
     def __init__(self, crop_size: int, auto_augment_policy: str | None, random_erase_prob: float) -> None:
         transforms: list[Any] = [v2.RandomResizedCrop(crop_size, antialias=True), v2.RandomHorizontalFlip()]
         if auto_augment_policy == "ra":

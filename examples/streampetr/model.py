@@ -43,13 +43,13 @@ NEAREST, FARTHEST = 1.0, 61.2  # metres: range of the points along a pixel's ray
 
 @dataclass(frozen=True)
 class Sizes:
-    backbone: str = "resnet50"  # or resnet18, tiny
+    backbone: str = "resnet50"  # "resnet50", "resnet18" or "tiny"
     dim: int = 256
     heads: int = 8
     layers: int = 6
-    queries: int = 900  # number of queries, of which `propagated` come from memory:
+    queries: int = 900  # number of queries in a frame, including those that come from memory (`propagated`)
     propagated: int = 256
-    memory: int = 1024  # queries of earlier frames that are kept
+    memory: int = 1024  # number of queries of earlier frames that are kept
     depths: int = 64  # number of points along a ray
     classes: int = 10
 
@@ -61,9 +61,9 @@ class Memory:
     features: Tensor  # (B, memory, dim)
     points: Tensor  # (B, memory, 3) metres
     velocities: Tensor  # (B, memory, 2)
-    motion: Tensor  # (B, memory, 3, 4): from the frame where an entry was made to the last one
+    motion: Tensor  # (B, memory, 3, 4): maps the frame in which an entry was made to the last sample's frame
     age: Tensor  # (B, memory) seconds
-    pose: Tensor  # (B, 4, 4) float64: the last sample's frame to global
+    pose: Tensor  # (B, 4, 4) float64: maps the last sample's frame to the global frame
     time: Tensor  # (B,) float64
 
     @classmethod
@@ -164,7 +164,8 @@ class StreamPETR(nn.Module):
         self.neck = Neck(sizes.backbone, d)
         self.cell_place = mlp(3 * sizes.depths, 4 * d, d)
         self.points = nn.Parameter(torch.rand(sizes.queries - sizes.propagated, 3))
-        self.start_points = nn.Parameter(torch.rand(sizes.propagated, 3))  # replace the propagated queries' points at the start of a scene
+        # These replace the points of the propagated queries at the start of a scene.
+        self.start_points = nn.Parameter(torch.rand(sizes.propagated, 3))
         self.query_place = mlp(3 * (d // 2), d, d)
         self.motion = mlp(15, d, 2 * d)  # scale and offset of memory entries, from age, velocity and the car's motion
         self.still = nn.LayerNorm(d, elementwise_affine=False)
@@ -176,7 +177,8 @@ class StreamPETR(nn.Module):
             nn.init.constant_(head.bias, -4.6)  # initial probability: one in a hundred
         self.register_buffer("reach", torch.tensor(REACH), persistent=False)
         steps = torch.arange(sizes.depths) / max(1, sizes.depths - 1)
-        self.register_buffer("along", NEAREST + (FARTHEST - NEAREST) * steps * (1 + steps) / 2, persistent=False)  # denser near the camera
+        # The points are denser near the camera.
+        self.register_buffer("along", NEAREST + (FARTHEST - NEAREST) * steps * (1 + steps) / 2, persistent=False)
 
     def into_unit(self, points: Tensor) -> Tensor:
         return points / (2 * self.reach) + 0.5

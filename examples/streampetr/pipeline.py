@@ -81,7 +81,7 @@ def annotation_steps(of: Any, config: Config) -> list[Any]:
         depths_field_name="depths2d",
         minimum_bbox_size=config.least_box,
     )
-    far = 1e6  # metres: no limit in z
+    far = 1e6  # metres: so large that z has no limit
     hit2d = "(num_lidar_points2d >= 1 or num_radar_points2d >= 1)"
     hit = "(num_lidar_points >= 1 or num_radar_points >= 1)"
     return [

@@ -11,7 +11,7 @@ import numpy as np
 
 class Item(NamedTuple):
     sample: int  # index of the sample; the samples of a scene have consecutive indices, in order of time
-    prev_exists: bool  # the slot's previous sample is the previous one of the same scene
+    prev_exists: bool  # whether the slot's previous sample is also the previous sample of the scene
     position: int  # number among all samples of the run, which determines the random draws
 
 

@@ -107,7 +107,7 @@ class Trainer:
         groups = [{"params": slow, "scale": 0.25}, {"params": others, "scale": 1.0}]
         self.optimizer = torch.optim.AdamW(groups, lr=args.lr, weight_decay=0.01)
         self.memory = model.Memory.empty(args.batch_size // place.world, self.sizes, place.device)
-        self.loaded: str | None = None  # the loader's state
+        self.loaded: str | None = None  # the loader's state, if a checkpoint was loaded
         if args.checkpoint and args.checkpoint.exists():
             self.load(args.checkpoint)
         self.loader = loader_of(args, place, self.loaded)

@@ -18,8 +18,8 @@ import torch
 from stoker import transforms as T
 from torch import nn
 
-DIRECTIONS = {"down": (0, 1), "left": (-1, 0), "right": (1, 0), "up": (0, -1)}  # in the order of the labels
-SIZE, LENGTH = 64, 40  # pixels, frames
+DIRECTIONS = {"down": (0, 1), "left": (-1, 0), "right": (1, 0), "up": (0, -1)}  # the classes, in the order of the labels
+SIZE, LENGTH = 64, 40  # side of a picture in pixels, number of frames
 
 
 def write_video(path: Path, direction: tuple[int, int], rng: random.Random) -> None:
@@ -69,7 +69,7 @@ def main() -> None:
     model = network()
     optimizer = torch.optim.Adam(model.parameters(), 3e-3)
     for epoch in range(options.epochs):
-        for clips, labels in train:  # (8, 8, 3, 64, 64)
+        for clips, labels in train:  # the shape of `clips` is (8, 8, 3, 64, 64)
             loss = nn.functional.cross_entropy(model(clips.transpose(1, 2)), labels)
             optimizer.zero_grad()
             loss.backward()

@@ -33,7 +33,8 @@ void stk__served_destroy(struct stk_served *q);
 
 /* Queues r. If no thread can be started, that is an error only if there is no thread yet; r is then not queued. */
 STK_MUST_USE enum stk_status stk__served_push(struct stk_served *q, struct stk_request *r, struct stk_error *err);
-/* Does the same for an item that is in a list of the owner. The thread that takes the item decrements q->waiting. */
+/* Announces an item that the owner keeps in a list of its own: counts it in q->waiting, and wakes a thread or starts one. Fails like
+ * stk__served_push. The thread that takes the item must decrement q->waiting. */
 STK_MUST_USE enum stk_status stk__served_announce(struct stk_served *q, struct stk_error *err);
 /* Removes r from the queue; returns false if it is not in the queue. */
 bool stk__served_remove(struct stk_served *q, struct stk_request *r);

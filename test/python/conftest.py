@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from support import SEED, run_script, write_tree
 
-os.environ.setdefault("STOKER_TOP", "0")  # its folder of sockets is outside of the tests' own
+os.environ.setdefault("STOKER_TOP", "0")  # the sockets for `stoker top` would lie outside of the tests' own folders
 pytest_plugins = ["hangs", "leftovers"]
 
 # Names of the test files or folders of each layer, like the suites in C (test/meson.build). `pytest -m op` tests a change of src/op.

@@ -57,7 +57,7 @@ class Cases:
             self.refused += 1
             if not str(e).strip():
                 print(f"{name}: {type(e).__name__} without a message")
-        except MemoryError as e:  # numpy's and Python's; the library's is a RuntimeError too
+        except MemoryError as e:  # NumPy and Python raise it; the library's error for too little memory is a RuntimeError as well
             if not str(e):
                 print(f"{name}: a MemoryError without a message")
         finally:
@@ -91,9 +91,10 @@ def same(given: Any, kept: Any) -> bool:
         return True
     if isinstance(given, str):
         return str(kept) == given or kept == float(given)
-    if kept is None:  # without limit
+    if kept is None:  # the library keeps None for "no limit"
         return bool(math.isinf(given)) or given == -1
-    if abs(given) > 3.5e38 and isinstance(kept, float) and math.isinf(kept):  # as float32, where infinities are allowed
+    # The library keeps a float32, and infinities are allowed there.
+    if abs(given) > 3.5e38 and isinstance(kept, float) and math.isinf(kept):
         return (kept > 0) == (given > 0)
     return bool(kept == given or (isinstance(kept, float) and (math.isclose(kept, given, rel_tol=1e-6) or math.isnan(given))))
 
@@ -464,7 +465,7 @@ def first_batch(make: Callable[[], Any]) -> None:
     try:
         next(iter(loader), None)
         if hasattr(loader, "__len__"):
-            with contextlib.suppress(TypeError):  # the length of a stream is not known
+            with contextlib.suppress(TypeError):  # the length of a stream is not known, and len() raises a TypeError
                 len(loader)
     finally:
         getattr(loader, "close", lambda: None)()
@@ -608,7 +609,7 @@ def recordings(cases: Cases) -> None:
     """Runs the cases of data sets of robots."""
     try:
         import robots
-    except BaseException as e:  # robots.py skips its tests if pyarrow is missing
+    except BaseException as e:  # importing robots.py raises pytest's Skipped if pyarrow is missing
         if type(e).__name__ != "Skipped":
             raise
         return
@@ -698,7 +699,7 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     faulthandler.enable()
     np.seterr(all="ignore")
-    os.chdir(tempfile.mkdtemp())  # names of files are among the values
+    os.chdir(tempfile.mkdtemp())  # some values are used as names of files, which must not appear in the source tree
     cases = Cases()
     GROUPS[sys.argv[1]](cases, *map(int, sys.argv[2:]))
     print(f"# {cases.ran} cases, {cases.refused} refused", file=sys.stderr)

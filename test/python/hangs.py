@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-_TIMES = 3  # the limit that pytest-timeout has for a test
+_TIMES = 3  # a run hangs if a test takes this many times its limit of pytest-timeout
 _state: dict[str, Any] = {}  # "stderr": the run's own stderr; "limit": the last test's, in seconds
 
 
 def pytest_configure() -> None:
-    _state.setdefault("stderr", os.fdopen(os.dup(2), "w"))  # before pytest catches what tests write
+    _state.setdefault("stderr", os.fdopen(os.dup(2), "w"))  # copies stderr before pytest captures what tests write
 
 
 def _arm() -> None:
@@ -34,7 +34,7 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_exception_interact() -> None:
-    _arm()  # pytest has just disarmed it
+    _arm()  # arms again, because pytest has just disarmed faulthandler
 
 
 def pytest_unconfigure() -> None:

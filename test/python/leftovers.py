@@ -18,18 +18,18 @@ from pathlib import Path
 
 import pytest
 
-# multiprocessing and torch.compile keep these for the life of a process.
+# multiprocessing and torch.compile keep these processes until the process that started them ends.
 LASTING = (
     "multiprocessing.resource_tracker",
     "multiprocessing.forkserver",
     "multiprocessing.resource_sharer",
     "torch/_inductor/compile_worker",
 )
-# The memory that these processes share lasts as well, and so does torch's cache of compiled code.
+# The memory that these processes share also lasts until then, and so does torch's cache of compiled code.
 LASTING_FILES = ("/dev/shm/pym-", "pym-", "pymp-", "torchinductor_")
 # DALI imports the functions that it has rewritten from files that stay until the process ends.
 LASTING_FILES += ("__autograph_generated_file", "__pycache__")
-# torch compiles in threads that wait for the next function; to_device copies in one that waits for the next tree.
+# A thread of torch waits for the next function to compile; a thread of to_device waits for the next tree to copy.
 LASTING_THREADS = ("ThreadPoolExecutor", "stoker-copy")
 NATIVE = ("stoker", "stk-")
 PATIENCE_S = 20  # the time that ending threads and processes get
@@ -68,7 +68,7 @@ def _native_threads() -> dict[str, str]:
         try:
             name = Path(f"/proc/self/task/{task}/comm").read_text().strip()
         except OSError:
-            continue  # it has just ended
+            continue  # the thread has just ended
         if name.startswith(NATIVE):
             found[f"native thread {task}"] = name
     return found
@@ -105,7 +105,7 @@ def _all() -> dict[str, str]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    tmp_path_factory.getbasetemp()  # created before TMPDIR changes, so pytest's own folders keep their place
+    tmp_path_factory.getbasetemp()  # getbasetemp() creates pytest's own folder here, before TMPDIR changes
     before, folder = os.environ.get("TMPDIR"), tempfile.mkdtemp(prefix="stoker-tests-")
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     yield

@@ -369,7 +369,8 @@ def main(kind: str, way: str, seconds: float, folder: Path) -> None:
     print("ready", flush=True)
     time.sleep(seconds)
     if way == "stop":
-        for worker in multiprocessing.active_children():  # and not what multiprocessing starts for itself, which its own end waits for
+        # Stops the workers, but not processes that multiprocessing starts for itself, because its own end waits for them.
+        for worker in multiprocessing.active_children():
             os.kill(worker.pid, signal.SIGSTOP)
     if way in ("close", "stop"):
         work[0].close()

@@ -81,8 +81,8 @@ def hostile_jpeg(width: int, height: int) -> bytes:
     """Makes a whole progressive JPEG of three components, whose only scan consists of runs of empty blocks. With 16384 x 16384 pixels the file has about
     370 bytes, but 1.5 GB of coefficients (test/c/hostile_files.c)."""
     frame = b"\x08" + height.to_bytes(2) + width.to_bytes(2) + bytes([3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0])
-    table = bytes([0x10, 1] + [0] * 15 + [0xE0])  # one code, 0: a run of 2^14 blocks and as many more as the next 14 bits say
-    more = 0x3EFD  # whose bits never form a byte 0xFF, which a scan has to escape
+    table = bytes([0x10, 1] + [0] * 15 + [0xE0])  # one code, 0: a run of 2^14 empty blocks, and of as many more as the next 14 bits say
+    more = 0x3EFD  # its bits never form a byte 0xFF, which a scan would have to escape
     runs = -(-(-(-width // 8) * -(-height // 8)) // (2**14 + more))
     bits = "".join(f"0{more:014b}" for _ in range(runs))
     bits += "01111111"[: -len(bits) % 8]

@@ -242,7 +242,7 @@ def test_marks_on_a_stream():
 
     fake = clock.CudaClock(type("torch", (), {"cuda": Cuda}))
     marks = [Event(t) for t in (5, 5.5, 6, 6, 7, 10, 11)]
-    # The last step was asked for at a later event than the end of the step before, because the time between them does not count as a step.
+    # The last step was requested at a later event than the end of the step before. The time between these events does not count as part of a step.
     steps = [Step(marks[0], marks[1], marks[2], 0, 0), Step(marks[2], marks[3], marks[4], 0, 0), Step(Event(9), marks[5], marks[6], 0, 0)]
     fake.resolve(steps)
     assert [(s.asked, s.got, s.end) for s in steps] == [(0, 0.5, 1), (1, 1, 2), (4, 5, 6)] and Cuda.synchronized == 1
@@ -263,7 +263,7 @@ def test_a_cache_goes_in_a_circle_and_is_bounded(monkeypatch):
     monkeypatch.setattr(cache, "_MOST_BYTES", 100)
     kept = cache.Cache(8)
     for i in range(6):
-        kept.offer(np.full(5, i))  # 40 bytes
+        kept.offer(np.full(5, i))  # each array has 40 bytes, so two fit into 100
     assert len(kept) == 2 and [int(kept.next()[0]) for _ in range(5)] == [0, 1, 0, 1, 0]
 
 

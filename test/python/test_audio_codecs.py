@@ -209,7 +209,7 @@ def checksummed(data: bytes) -> bytes:
     return bytes(made)
 
 
-# (file, text in it, the last one instead of the first, distance from the text, bytes that are written there)
+# For each case: the file, a text in it, whether the last such text is meant rather than the first, the distance from the text, the bytes to write there
 LYING = {
     "flac frames": ("a.flac", b"fLaC", False, 22, b"\xff" * 4),
     "flac no frames": ("a.flac", b"fLaC", False, 22, bytes(4)),
@@ -278,7 +278,7 @@ def test_a_cut_mp3(folder, tmp_path, name, tag):
     assert 0.3 * len(whole) < len(part) < 0.7 * len(whole) and np.array_equal(part[:10000], whole[:10000])
     window, _ = stoker.audioread(path, start=0.1, duration=0.1, strict=False)
     assert np.array_equal(window, whole[round(0.1 * rate) : round(0.1 * rate) + len(window)])
-    path.write_bytes(data + b"TAG" + bytes(125))  # what follows the sound is no fault
+    path.write_bytes(data + b"TAG" + bytes(125))  # bytes after the sound are no damage
     assert len(stoker.audioread(path)[0]) == len(whole)
 
 

@@ -118,7 +118,7 @@ def fbank(samples: np.ndarray, bands: int, low: float, high: float) -> np.ndarra
     mel = [1127 * np.log(1 + hertz / 700) for hertz in (np.arange(257) * RATE / 512, low, high)]
     step = (mel[2] - mel[1]) / (bands + 1)
     filters = np.maximum(0, 1 - np.abs((mel[0] - mel[1]) / step - 1 - np.arange(bands)[:, None]))
-    filters[:, 256] = 0  # Kaldi leaves out half of the rate
+    filters[:, 256] = 0  # Kaldi leaves out the bin at half of the sampling rate
     return np.log(np.maximum(powers @ filters.T, 2.0**-23))
 
 
@@ -131,7 +131,8 @@ def test_kaldi(kaldi, sound, bands, low, high):
 @pytest.mark.parametrize("count", (400, 559, 560, 20001))
 def test_kaldi_of_torchaudio(kaldi, tmp_path, count):
     compliance = pytest.importorskip("torchaudio.compliance.kaldi")
-    samples = (np.random.default_rng(SEED).standard_normal(count) * 3000 + 500).astype("<i2")  # not around 0
+    # The mean is 500, because Kaldi subtracts the mean.
+    samples = (np.random.default_rng(SEED).standard_normal(count) * 3000 + 500).astype("<i2")
     (tmp_path / "a.wav").write_bytes(wav(samples[:, None], RATE))
     want = compliance.fbank(torch.from_numpy(samples.astype("float32"))[None], num_mel_bins=80, energy_floor=0.0).numpy()
     close(made(tmp_path / "a.wav", kaldi), want, 1e-4)

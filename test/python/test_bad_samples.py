@@ -381,7 +381,7 @@ def test_max_errors_of_0_tolerates_none(listed, policy, form):
     if form == "dataset" and policy == "replace":
         pytest.skip("a Dataset gives another sample itself")
     run(1)
-    run(None)  # the default: one in a hundred, and one at least
+    run(None)  # the default is one bad sample in a hundred, and at least one
     with pytest.raises(LimitError, match=r"1 bad samples in epoch 0, over max_errors \(0\)"):
         run(0)
 

@@ -74,7 +74,7 @@ class Slow:
 
     async def _reply(self, writer: asyncio.StreamWriter, path: str, first: int | None, last: int | None) -> None:
         data = self.answer(path, first, last)
-        if data is None:  # it never answers
+        if data is None:  # the server never answers this request
             await self._stop.wait()
             return
         size, part = len(data), data
@@ -145,7 +145,7 @@ def test_half_of_the_descriptors_stay_free(tmp_path, limit, tls):
         batches = max(2, min(limit // 6, 100))
         found = child(READS, server.url, limit, 0, batches, tmp_path / "ca.pem" if tls else "")
     assert found == {"most": found["most"], "failed": 0, "retries": 0}
-    assert found["most"] <= limit // 2 + 12, found  # 12: descriptors of the process's other threads
+    assert found["most"] <= limit // 2 + 12, found  # the process's other threads have at most 12 descriptors
 
 
 @pytest.mark.parametrize("left", [3, 12, 40])
@@ -487,7 +487,7 @@ def test_read_bytes_bounds_objects_of_any_size(batch, stated):
     with Slow(0.05, lambda path, first, last: bytes_of[: sizes[int(path[1:-4])]], stated=stated) as server:
         found = child(PEAK, server.url, len(sizes), 32 << 20, batch)
     assert found["error"] is None
-    assert found["peak"] < 32 + 8 + 8 + 64, found  # MiB: read_bytes, spare buffers, a needed object, the process itself
+    assert found["peak"] < 32 + 8 + 8 + 64, found  # MiB of read_bytes, of spare buffers, of a needed object, and of the process itself
 
 
 PEAK_OF = """
@@ -536,7 +536,7 @@ def test_read_bytes_bounds_every_source(tmp_path, kind):
     assert found["given"] == count
     if kind == "file" and found["submitted"] < count // 2:
         pytest.skip("this file system keeps its files in memory")
-    # MiB. 32: read_bytes; 8: spare buffers of the pool; 3 * 8: an object that is needed, and its copies; 40: the process itself
+    # The parts are in MiB. 32: read_bytes; 8: spare buffers of the pool; 3 * 8: an object that is needed, and its copies; 40: the process itself
     assert found["peak"] < 32 + 8 + 3 * 8 + 40, found
 
 
@@ -598,7 +598,8 @@ def test_a_pipeline_that_begins_waits_for_no_later_samples_of_another():
         child(text, server.url)
     kinds = [path.split("/")[1] for path, _, _ in server.asked]
     first = kinds.index("check")
-    assert first - kinds.index("now") <= 64 or "now" in kinds[first:], first  # only requests that were under way when it began
+    # When the check began, at most 64 requests were under way, or the other reader got more answers after it.
+    assert first - kinds.index("now") <= 64 or "now" in kinds[first:], first
     sixteenth = [k for k, kind in enumerate(kinds) if kind == "check"][15]
     assert sixteenth - first <= 64, sixteenth - first
     assert "check" in kinds[first + 1 : first + 40]

@@ -47,7 +47,7 @@ def packed(data: bytes) -> bytes:
         return b"" if n < 15 else b"\xff" * ((n - 15) // 255) + bytes([(n - 15) % 255])
 
     while at < len(data):
-        before = seen.get(data[at : at + 4]) if at + 12 < len(data) else None  # the last bytes are literals
+        before = seen.get(data[at : at + 4]) if at + 12 < len(data) else None  # LZ4 requires that the last bytes are literals
         seen[data[at : at + 4]] = at
         if before is None or at - before > 65535:
             literals.append(data[at])

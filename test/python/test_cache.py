@@ -77,7 +77,7 @@ def test_the_second_run_asks_for_nothing(store, tree, tmp_path):
     second, counted = read(tmp_path / "cache")
     assert second == want and counted["cache_hits"] >= 21
     assert counted["cache_misses"] == counted["cache_kept"] == counted["cache_left_out"] == 0
-    other, counted = read(tmp_path / "cache", endpoint=store.url + "/")  # the same store, named by the program
+    other, counted = read(tmp_path / "cache", endpoint=store.url + "/")  # the store is the same, but the program names it
     assert other == want and counted["cache_misses"] == 0
 
 
@@ -111,7 +111,7 @@ def test_what_is_damaged_is_fetched_again(store, tmp_path):
     files[0].write_bytes(data[:200] + bytes([data[200] ^ 1]) + data[201:])  # flips a bit of the object's bytes
     files[1].write_bytes(files[1].read_bytes()[:-1])
     files[2].write_bytes(b"")
-    files[3].write_bytes(files[4].read_bytes())  # another object's entry
+    files[3].write_bytes(files[4].read_bytes())  # the file now holds another object's entry
     report = json.loads(stoker("cache", "verify", folder, "--json"))
     assert report["damaged"] == 4 and report["entries"] == 17 and not any(f.exists() for f in files[:4])
     assert read(folder)[0] == want and len(entries(folder)) == 21
@@ -138,7 +138,7 @@ def test_it_is_filled_to_its_limit(store, tree, tmp_path):
         kept.append({p.name for p in entries(folder)})
     assert kept[0] <= kept[1] <= kept[2] and counted["cache_hits"] >= len(kept[1]) > 2
     state_back(folder)
-    for _ in range(3):  # in the first run the cache is full of objects that the last run has used
+    for _ in range(3):  # before the first run the cache is full of objects that the last run used
         assert read(folder, "s3://photos/val", cache_limit=limit)[0] == want
         state_back(folder)
     assert size_of(folder) <= limit
@@ -209,7 +209,7 @@ def test_two_processes_fetch_an_object_once(store, tmp_path, child):
     children = [child(tmp_path / "cache") for _ in range(2)]
     (a, b) = [ends(c)[0] for c in children]
     assert a[0] == b[0] and a[1] + b[1] == len(entries(tmp_path / "cache")) == 21
-    listings = 4  # of the root and of each class
+    listings = 4  # one listing of the root and one of each class
     assert store.counts()["requests"] < before + 2 * (21 + listings), (
         "both have fetched all; one that waits too long for the other may fetch an object too"
     )
@@ -225,7 +225,7 @@ def test_a_killed_process_costs_nothing(store, tree, tmp_path, child):
         time.sleep(0.002)
     victim.send_signal(signal.SIGKILL)
     victim.communicate()
-    (folder / "tmp" / "1-2-1000").write_bytes(b"half of it")  # as it leaves them if it is killed while it writes
+    (folder / "tmp" / "1-2-1000").write_bytes(b"half of it")  # a process that is killed while it writes leaves such a file
     state = bytearray((folder / "state").read_bytes())
     used = int.from_bytes(state[8:16], "little")
     state[8:16] = (used + 1000).to_bytes(8, "little")
@@ -238,8 +238,8 @@ def test_a_killed_process_costs_nothing(store, tree, tmp_path, child):
 
 
 def test_a_disk_that_refuses_is_one_line(store, tree, tmp_path, child):
-    assert max(p.stat().st_size for p in tree.glob("*/*.jpg")) > 4096  # so that one is refused
-    tmp_path.joinpath("odd", "state").mkdir(parents=True)  # stops root too, which can write to a folder without rights
+    assert max(p.stat().st_size for p in tree.glob("*/*.jpg")) > 4096  # at least one file is too large for the limit of 4096 bytes
+    tmp_path.joinpath("odd", "state").mkdir(parents=True)  # a folder in place of the file stops root too, which rights would not stop
     Storage(cache=tmp_path / "whole")
     shutil.copy(tmp_path / "whole" / "CACHEDIR.TAG", tmp_path / "odd")
     children = [child(tmp_path / "whole"), child(tmp_path / "full", file_size=4096), child(tmp_path / "odd")]
@@ -275,7 +275,7 @@ def test_in_memory(store, child):
         _, first = read("memory")
         assert first["cache_misses"] == 21
         assert folder.stat().st_mode & 0o777 == 0o700
-        folder.chmod(0o755)  # as an earlier version left it
+        folder.chmod(0o755)  # an earlier version left the folder with these rights
         (_, kept), _ = ends(child("memory"))
         assert kept == 0
         assert folder.stat().st_mode & 0o777 == 0o700

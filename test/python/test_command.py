@@ -24,7 +24,7 @@ pytestmark = pytest.mark.essential
 
 def stoker(*arguments, code=0, **environment):
     env = {**os.environ, **environment}
-    env.pop("LD_PRELOAD", None)  # the command is linked with its own sanitizer
+    env.pop("LD_PRELOAD", None)  # the command is linked with a sanitizer of its own, which must not be loaded twice
     done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, env=env)
     assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
     return done
@@ -438,7 +438,7 @@ def test_inspect_of_files_that_ask_for_much(folder, tmp_path):
     done = run_script(launcher, str(COMMAND), "inspect", str(tmp_path), "--json", LD_PRELOAD="")
     assert done.returncode == 1, done.stderr
     peak, _, report = done.stdout.partition(" ")
-    # Reading or decoding the files would take 3 GB and 1.6 GB. A sanitizer's own memory fits into this limit of 1 GiB.
+    # Reading all files would take 3 GB, and decoding them 1.6 GB. A sanitizer's own memory fits into this limit of 1 GiB.
     assert int(peak) < 1 << 20, f"{peak} KiB"
     facts = json.loads(report)
     assert (facts["files"], facts["good"]) == (4, 1)
@@ -676,7 +676,7 @@ def test_a_file_does_not_take_the_place_of_a_closed_stdout(folder, tmp_path):
     for closed, name in ((">&-", "out"), ("<&- >&- 2>&-", "all")):
         made = tmp_path / f"{name}.png"
         done = subprocess.run(["sh", "-c", f'exec "$@" {closed}', "-", COMMAND, "view", folder, "--output", made], timeout=120)
-        assert done.returncode == 1  # the line about the picture cannot be printed
+        assert done.returncode == 1  # the command fails because it cannot print its line about the picture
         assert Image.open(made).convert("RGB").size[0] > 100
         assert made.read_bytes()[-8:-4] == b"IEND"
 
@@ -726,7 +726,7 @@ def test_a_file_that_another_program_has_leased(files, tmp_path):
 
     path = tmp_path / "leased.jpg"
     shutil.copy(files[0], path)
-    before = signal.signal(signal.SIGIO, signal.SIG_IGN)  # the kernel asks for the lease by this signal
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)  # the kernel sends this signal when another program opens the leased file
     fd = os.open(path, os.O_RDWR)
     try:
         try:

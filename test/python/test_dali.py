@@ -129,7 +129,7 @@ def sequence(library, files, policy, padded, by, shards, shard, stick, batch, ep
 def test_policies_of_one_shard(files, policy, padded, by):
     draw = random.Random(SEED)
     for _ in range(4):
-        names = [str(f) for f in files[: draw.randint(5, 15)]]  # DALI's DROP needs a batch
+        names = [str(f) for f in files[: draw.randint(5, 15)]]  # DALI's policy DROP needs at least one full batch
         batch = draw.randint(1, 5)
         theirs, ours = run_both(sequence, names, policy, padded, by, 1, 0, False, batch, 4)
         assert theirs == ours, f"{len(names)} files, batch {batch} (seed {SEED})"
@@ -142,7 +142,7 @@ def test_policies_of_shards(files, policy, padded, stick):
     draw = random.Random(SEED + 1)
     for _ in range(4):
         shards = draw.randint(2, 4)
-        names = [str(f) for f in files[: shards * draw.randint(1, 5)]]  # equal shards: see doc/from-dali.md for others
+        names = [str(f) for f in files[: shards * draw.randint(1, 5)]]  # the shards have equal sizes: doc/from-dali.md describes the others
         batch, shard = draw.randint(1, min(4, len(names) // shards)), draw.randrange(shards)
         theirs, ours = run_both(sequence, names, policy, padded, "reader", shards, shard, stick, batch, 4)
         assert theirs == ours, f"{len(names)} files, batch {batch}, shard {shard} of {shards} (seed {SEED})"

@@ -87,7 +87,7 @@ def test_the_seed_of_torch_is_the_default(tree):
         assert epoch() == found[seed] and epoch(seed=7) == epoch(seed=7)
     assert found[1] != found[2] != found[-5]
     assert found[1] == epoch(seed=1)
-    torch.manual_seed(2**40 + 5)  # as large as those that torch draws if it is not seeded
+    torch.manual_seed(2**40 + 5)  # if a program sets no seed, torch draws one of this size
     assert epoch() == epoch(seed=0)
 
 
@@ -130,7 +130,7 @@ def test_batches_that_accelerate_skips(tree, monkeypatch, late, accelerates):
     wrapped = loader.as_dataloader()
     monkeypatch.setitem(sys.modules, "accelerate.data_loader", accelerates)
     assert wrapped._is_accelerate_prepared
-    wrapped._is_accelerate_prepared = True  # prepare() sets it
+    wrapped._is_accelerate_prepared = True  # accelerate's prepare() sets this attribute
     whole = [batch.index.tolist() for batch in make(tree, shuffle=True)]
     again = accelerates.DataLoader(wrapped.dataset, batch_size=wrapped.batch_size, drop_last=wrapped.drop_last, num_workers=0)
     assert [batch.index.tolist() for batch in again] == whole and len(again) == len(whole)

@@ -349,7 +349,7 @@ def test_gives_what_torch_gives(folders, part, monkeypatch):
             assert torch.equal(generator.get_state(), own_generator.get_state()), note
         made = make()
         in_c += "in C" in DataLoader(made, **arguments(made)).explain().splitlines()[0]
-    assert in_c > 0  # the cases are not all left to torch
+    assert in_c > 0  # at least one case runs in C, so not all are left to torch
 
 
 def test_epochs_of_images_come_again(folders):

@@ -332,7 +332,8 @@ def compare(case, seed=SEED, workers=0.02):
     arguments = order(draw, make())
     if draw.random() < 0.25:
         arguments["collate_fn"] = draw.choice([whole, tuple, data.default_collate, lambda samples: samples[0]])
-    if draw.random() < workers and "mapping" not in what:  # a worker that cannot pickle a batch never answers, also in torch
+    # There are no workers for such a data set: a worker that cannot pickle a batch never answers, not in torch either.
+    if draw.random() < workers and "mapping" not in what:
         arguments |= {"num_workers": draw.choice([1, 2]), "persistent_workers": draw.random() < 0.5}
     note = f"seed {seed}, case {case}: {what}; {arguments}"
     expected, state = taken(data.DataLoader, make, arguments)
@@ -397,7 +398,7 @@ def test_workers_that_are_not_forks(kind):
         "map": (lambda: data.ConcatDataset([AtOnce(tagged, 5), Given(tagged, 4)]), {"worker_init_fn": seed_of, "shuffle": True}),
         "stream": (lambda: StreamOfLength(tagged, 7), {"persistent_workers": True}),
     }[kind]
-    count = 2 if kind == "stream" else 1  # a process takes seconds to begin
+    count = 2 if kind == "stream" else 1  # number of epochs: for maps only one, since each epoch starts a process, which takes seconds
     arguments |= {"batch_size": 2, "num_workers": 1, "multiprocessing_context": "spawn"}
     expected, state = taken(data.DataLoader, make, arguments, count)
     given, own = taken(DataLoader, make, arguments, count)

@@ -75,7 +75,7 @@ class Position:
         return self.seen[-1]
 
     def state_dict(self):
-        return {"seen": self.seen}  # the list itself, which grows
+        return {"seen": self.seen}  # returns the list itself, which later batches change
 
     def load_state_dict(self, state):
         self.seen = state["seen"]
@@ -223,7 +223,8 @@ def test_other_workers_are_refused():
         with pytest.raises(StateError, match=f"saved with num_workers={before}, .*continue with "):
             made(after).load_state_dict(loader.state_dict())
     state = made(3).state_dict()
-    assert len(list(made(2).load_state_dict(state) or made(2))) == 13  # allowed, since no worker had begun
+    # Another number of workers is allowed here, since no worker had begun.
+    assert len(list(made(2).load_state_dict(state) or made(2))) == 13
     broken = {**state, "worker_states": {"last": 0, "states": [{}]}}
     with pytest.raises(StateError, match="damaged states of worker processes"):
         made(3).load_state_dict(broken)
@@ -435,7 +436,7 @@ def test_persistent_workers_that_were_left_between_snapshots():
     rest = list(iterator)
     fresh = made()
     fresh.load_state_dict(state)
-    assert list(fresh) == rest and had[0][0][1] > 1  # the workers had run ahead in the first epoch
+    assert list(fresh) == rest and had[0][0][1] > 1  # the workers had read ahead when the state was saved
 
 
 def test_steps_between_snapshots_are_checked():

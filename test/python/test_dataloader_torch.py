@@ -224,7 +224,7 @@ def test_the_order_of_later_epochs_without_a_generator(folder, sampler, workers)
     theirs, _ = orders(data.DataLoader, fixed)
     ours, loader = orders(DataLoader, fixed)
     assert ours == theirs and "run in C" in loader.explain()
-    torch.seed()  # a program that has not seeded torch expects no order
+    torch.seed()  # for a program that has not seeded torch, no particular order is expected
     assert "run in C" in DataLoader(_Numbered(folder, crops), 4, shuffle=True).explain()
     torch.manual_seed(11)
     given = torch.Generator().manual_seed(1)
@@ -606,7 +606,8 @@ def test_a_run_continues_from_a_state(make, order, after, workers):
     torch.set_rng_state(rng)
     again = list(two)
     assert [y.tolist() for _, y in again] == [y.tolist() for _, y in rest]
-    exact = workers == 0 or not isinstance(one.dataset, _Swapped)  # the generators of workers are their own
+    # Random transforms in workers use the workers' generators, which a state does not restore.
+    exact = workers == 0 or not isinstance(one.dataset, _Swapped)
     if exact:
         assert all(torch.equal(a, b) for (a, _), (b, _) in zip(again, rest, strict=True))
     assert [y.tolist() for _, y in two] == [y.tolist() for _, y in following]
@@ -690,7 +691,7 @@ def test_a_state_survives_its_iterator(make):
     again = DataLoader(make(), 4)
     again.load_state_dict(loader.state_dict())
     assert ids(again)[0] == [4, 5, 6, 7]
-    assert len(ids(again)) == 5  # the next epoch is whole
+    assert len(ids(again)) == 5  # the epoch after the resumed one is complete
 
 
 def test_states_of_other_runs_are_refused(make):
@@ -867,7 +868,7 @@ def test_the_epochs_after_one_that_was_resumed_without_a_generator(make, order, 
     """Later epochs have the order of the saved run, although its loop has drawn numbers and the program that continues has another seed."""
 
     def rest(loader, iterator):
-        torch.rand(3)  # draws from torch's generator, as dropout does on the CPU
+        torch.rand(3)  # takes numbers from torch's generator, as dropout does on the CPU
         return [[y.tolist() for _, y in iterator], ids(loader), ids(loader)]
 
     torch.manual_seed(31)

@@ -136,7 +136,7 @@ def test_constants_of_fractions_and_lists() -> None:
     )
     assert whole.as_array()[0].tolist() == [5, 7, 0, 255]
     assert empty.dtype == types.FLOAT
-    (pair,) = outputs(lambda: [1, 2])  # numbers in a list are one constant
+    (pair,) = outputs(lambda: [1, 2])  # a list of numbers becomes one constant
     assert pair.as_array()[0].tolist() == [1, 2]
 
 

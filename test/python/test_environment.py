@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 NAME = re.compile(r"(?<!_)STOKER_[A-Z0-9_]*[A-Z0-9]\b")
 SUFFIXES = {".c", ".h", ".py", ".pyi", ".sh", ".toml", ".build", ".cu", ".cuh", ""}
-MISSPELT = "STOKER_FUZE"  # test_command.py's
+MISSPELT = "STOKER_FUZE"  # test_command.py sets this wrong name on purpose
 
 
 def _rows() -> dict[str, list[str]]:
@@ -57,7 +57,8 @@ def test_the_page_has_what_the_sources_read() -> None:
     known, tools = _library()
     assert known, "the table of the library was not found"
     assert all(any(name.startswith(t) for name in page) for t in tools), "the library knows a name that nothing reads"
-    names = {n for n in found if n in page or n not in tools} - {MISSPELT}  # "STOKER_TEST" stands for several
+    # An entry of `tools`, such as "STOKER_TEST", is a prefix of names, and a variable only if the page has it.
+    names = {n for n in found if n in page or n not in tools} - {MISSPELT}
     assert names == set(page), "doc/environment.md and the sources differ"
     for name, cells in page.items():
         assert len(cells) == 4 and all(cells), name

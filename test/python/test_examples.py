@@ -16,7 +16,8 @@ from ranks import TORCHRUN
 
 pytestmark = pytest.mark.timeout(300)
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-PLACES = [os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]  # examples may run in other folders
+# These paths are absolute, since examples may run in other folders.
+PLACES = [os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
 ENV = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(PLACES)}
 
 
@@ -89,7 +90,7 @@ def test_own_networks_are_torchvisions():
 
 
 def test_cifar_reaches_the_same_accuracy(tmp_path):
-    run("cifar/make_cifar.py", tmp_path, "--distinct", 600)  # those that are used
+    run("cifar/make_cifar.py", tmp_path, "--distinct", 600)  # makes only the images that the training below reads
     tiny = ("--images", 600, "--batch-size", 50, "--width", 8, "--device", "cpu")
     output = run("cifar/train.py", tmp_path, "--epochs", 1, *tiny)
     assert re.search(r"\d+\.\d+% of the test images after 1 epochs", output), output

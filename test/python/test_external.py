@@ -497,7 +497,7 @@ def test_callables_of_a_place_resume_exactly(kind):
         assert len(state) < 1024
         rest = _drawing(source, checkpoint=state, **settings)
         assert rest.seed == 12
-        # The run still has to report the end after an epoch's last batch.
+        # A state after an epoch's last batch counts for this epoch: the run still has to report its end.
         assert _epochs(rest, 3 - (taken - 1) // 4) == whole[taken:], f"after {taken} batches"
 
 
@@ -650,6 +650,6 @@ def test_each_of_several_outputs_is_fed_by_its_node():
     both = Fed(2, 1, None)
     both.iter_setup = lambda: None
     both.build()
-    both.feed_input(both.first, ([np.ones(2, np.uint8)] * 2, [np.zeros(3)] * 2))  # all at once, by any of them
+    both.feed_input(both.first, ([np.ones(2, np.uint8)] * 2, [np.zeros(3)] * 2))  # feeds all outputs at once, through any one of them
     both.feed_input(both.first, [np.ones(2, np.uint8)] * 2)
     assert len(both._started()._fed[0][1].queue) == 1

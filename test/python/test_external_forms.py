@@ -178,7 +178,7 @@ def test_a_warning_names_a_source_without_a_state_if_checkpoints_are_enabled():
 def _slow_ends(samples):
     def source():
         yield from samples
-        time.sleep(0.2)  # the end comes later than the last batch was taken
+        time.sleep(0.2)  # the source ends only after the pipeline has given its last batch
 
     return source
 
@@ -211,7 +211,7 @@ def test_a_state_after_the_last_batch_begins_the_next_epoch(kind):
     assert pipe.checkpoint() == state
     resumed = open_pipeline(state)
     assert [values(resumed.run()) for _ in batches] == taken
-    with pytest.raises(StopIteration):  # and the pipeline itself continues as before
+    with pytest.raises(StopIteration):  # the pipeline whose state was taken still reports the end of its epoch
         pipe.run()
 
 

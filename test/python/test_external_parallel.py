@@ -15,7 +15,8 @@ from stoker import fn, pipeline_def, types
 from stoker.errors import InvalidArgumentError
 from support import alive
 
-pytestmark = pytest.mark.filterwarnings("error", "ignore:This process:DeprecationWarning")  # CPython 3.12 warns of forks while threads run
+# CPython 3.12 warns if a process forks while it has threads.
+pytestmark = pytest.mark.filterwarnings("error", "ignore:This process:DeprecationWarning")
 
 
 def pipeline(source, size=4, settings=None, **kwargs):
@@ -182,7 +183,7 @@ def test_functions_that_no_process_can_import_go_by_value(method):
         return made()
 
     later = "assigned after the function was made"
-    source.__module__ = "__main__"  # as in a program: the names that it uses from its module are sent along
+    source.__module__ = "__main__"  # as in a program that is run: the names that the function uses from its module are sent with it
     pipe = pipeline(lambda info: source(info), batch=False, settings={"py_start_method": method, "py_num_workers": 2})
     assert pipe.run()[0].as_array().tolist() == [[i * 3 + 24 + 1100, 9] for i in range(4)]
     pipe.close()

@@ -42,7 +42,7 @@ def test_nothing_dies_hangs_or_changes(group: list[str], tmp_path: Path) -> None
     )
     assert done.returncode == 0, f"ended by {done.returncode} at {at.read_text()}: {done.stderr[-3000:]}"
     assert done.stdout == ""
-    assert "runtime error" not in done.stderr, done.stderr[-3000:]  # of a build with sanitizers
+    assert "runtime error" not in done.stderr, done.stderr[-3000:]  # a build with sanitizers prints this
 
 
 VARIABLES = {

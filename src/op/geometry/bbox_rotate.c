@@ -111,7 +111,7 @@ static bool gives_extents(const struct bbox_rotate *a)
 	return a->bbox_layout[2] == 'W';
 }
 
-/* Reads left, top, right, bottom in the layout's order. Returns false if they do not form a box. */
+/* Reads a box of either layout, and makes it left, top, right, bottom. Returns false if a number is not finite, or if the box ends before it begins. */
 static bool read_box(const struct bbox_rotate *a, const float *from, double box[4])
 {
 	bool sound = true;

@@ -206,7 +206,7 @@ def test_more_than_two_billion_elements(cuda):
     if torch.cuda.mem_get_info()[0] < 24 << 30:
         pytest.skip("needs 24 GiB of free GPU memory")
     items, inner = 3, (1 << 31) // 2 + 5
-    data = torch.zeros(2, items, inner // 2, dtype=torch.uint8, device=cuda)  # 3.2e9 bytes
+    data = torch.zeros(2, items, inner // 2, dtype=torch.uint8, device=cuda)  # the tensor has 3.2e9 elements
     data[1, 2, -1], data[0, 1, -1] = 9, 4
     index = sb.RaggedBatch(torch.tensor([[1, 0, 2], [2, 1, 0]], device=cuda), sample_sizes=torch.tensor([3, 3], device=cuda))
     out = sb.batched_indexing_access(data, index).tensor

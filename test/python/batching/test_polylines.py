@@ -64,7 +64,7 @@ def test_loops_for_usual_shapes_give_the_bytes_of_the_general_loop(device, rng, 
     # Polylines of 2 and 3 dims have loops of their own. Further dims that are zero change no length.
     for count in [*range(1, 10), 100, 1000]:
         points = torch.from_numpy(rng.normal(size=(3, count, dims)).round(1)).to(dtype)
-        points[:, count // 2] = points[:, (count - 1) // 2]  # a repeated point
+        points[:, count // 2] = points[:, (count - 1) // 2]  # one point of each polyline is repeated
         distances = torch.from_numpy(rng.uniform(-1, 1.2 * count, (3, 50))).to(dtype)
         wide = torch.cat([points, torch.zeros(3, count, 2, dtype=dtype)], 2)
         made = polylines.interpolate(points.to(device), distances.to(device)).cpu()

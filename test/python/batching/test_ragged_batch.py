@@ -23,7 +23,8 @@ def test_mask_and_sizes(device):
     assert b.mask.tolist() == [[True, True, False, False], [False] * 4, [True, True, True, False]] and b.mask is b.mask
     again = sb.RaggedBatch(b.tensor, mask=b.mask)
     assert torch.equal(again.sample_sizes, b.sample_sizes) and again.sample_sizes.dtype == torch.int64
-    later = sb.RaggedBatch(torch.zeros(3, 2, 5, 4, device=device), mask=b.mask, non_uniform_dim=3)  # the mask's own dim is the last
+    # The dim of the mask's entries is its last, whatever non_uniform_dim is.
+    later = sb.RaggedBatch(torch.zeros(3, 2, 5, 4, device=device), mask=b.mask, non_uniform_dim=3)
     assert torch.equal(later.sample_sizes, b.sample_sizes)
     two = sb.RaggedBatch(torch.zeros(3, 4, 2, device=device), sample_sizes=torch.ones(3, 4, dtype=torch.int64, device=device))
     assert two.num_batch_dims == 2 and two.non_uniform_dim == 2 and two.batch_shape == (3, 4)
@@ -32,7 +33,7 @@ def test_mask_and_sizes(device):
     assert derived.mask is b.mask and b.to_dtype(torch.int64).sample_sizes is b.sample_sizes
     lazy = batch(device)
     child = lazy.float()
-    assert child.mask is lazy.mask  # derived once, also if the child asks first
+    assert child.mask is lazy.mask  # both share one mask, although the child derived it first
 
 
 def test_constructors(device):
@@ -166,7 +167,7 @@ def test_apply_split_and_items(device):
 
 
 def functools_partial_scale(factor):
-    class Scale:  # any callable works
+    class Scale:  # an object with __call__ serves as the function
         def __call__(self, t):
             return t * factor
 
@@ -198,7 +199,7 @@ def test_pickle_and_repr():
 
 def test_reductions(device):
     x = torch.randn(3, 4, 2, dtype=torch.float64, device=device)
-    x[0, 3] = float("nan")  # padding may hold any value
+    x[0, 3] = float("nan")  # padding may hold any value, and must not count
     x[1] = float("inf")
     x.requires_grad_()
     b = sb.RaggedBatch(x, sample_sizes=SIZES.to(device))

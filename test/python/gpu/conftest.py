@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "parity"))  # the tests use the tables of calls there
+sys.path.insert(0, str(HERE.parent / "parity"))  # the tests of this folder use the tables of calls in `parity`
 
 from both_sides import gpus, why_no_gpu  # noqa: E402
 

@@ -96,7 +96,7 @@ def main() -> None:
         if how == "write":
             assert bytes_of(images.as_cpu().as_tensor()) == want[step], f"a late write of an earlier batch reached batch {step}"
         held = announce(images, stream, how)
-        for _ in range(2 if driver.emulated else 60):  # some milliseconds of work before
+        for _ in range(2 if driver.emulated else 60):  # keeps the stream busy for some milliseconds before the batch is used
             driver.call("cuMemsetD8Async", drag, ctypes.c_ubyte(step), ctypes.c_size_t(1 << 16 if driver.emulated else 256 << 20), stream)
         address = ctypes.c_uint64(images.data_ptr())
         if how == "write":

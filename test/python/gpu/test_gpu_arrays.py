@@ -42,7 +42,7 @@ def assert_sides_equal(samples: list[np.ndarray], define: Callable[[Any], Any]) 
     return gpu
 
 
-# A thread block reads 98304 bytes, sixteen at once. Arrays of odd extents have bytes before and after those, which are read one by one.
+# A thread block reads 98304 bytes, in pieces of 16. An array whose size is no multiple of 16 has bytes before and after the pieces, which are read one by one.
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 6, 12, 13])
 def test_bytes_reduced(channels: int) -> None:
     seed = 40 + channels

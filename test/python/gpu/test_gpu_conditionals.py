@@ -50,7 +50,7 @@ def test_the_same_as_on_the_cores(tree: Path) -> None:
             image = fn.crop(image, crop=(40, 48), out_of_bounds_policy="pad")
             image = fn.color_twist(image, saturation=fn.random.uniform(range=(0.5, 1.5)))
         if which == 0:
-            corner = image[0:4, 0:4].cpu()  # waits for the GPU, with only this branch's samples
+            corner = image[0:4, 0:4].cpu()  # .cpu() waits for the GPU; this branch has only some of the samples
         else:
             corner = kept[2:6, 2:6].cpu()
         return image, fn.crop_mirror_normalize(image, crop=(30, 30), mean=MEAN, std=STD), corner, which

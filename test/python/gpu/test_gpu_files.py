@@ -48,14 +48,14 @@ def damaged(rng: np.random.Generator, data: bytes, how: int) -> bytes:
     bytes_ = bytearray(data)
     if how == 0:
         return data[: int(rng.integers(20, len(data) - 4))]
-    if how == 1:  # bytes of the scan
+    if how == 1:  # damages bytes of the scan
         for at in rng.integers(len(data) // 2, len(data) - 2, 6):
             bytes_[int(at)] = int(rng.integers(0, 256))
         return bytes(bytes_)
-    if how == 2:  # a byte of the headers
+    if how == 2:  # damages a byte of the headers
         bytes_[int(rng.integers(2, min(600, len(data))))] ^= int(rng.integers(1, 256))
         return bytes(bytes_)
-    if how == 3:  # a marker in the middle
+    if how == 3:  # puts a marker into the middle of the file
         at = int(rng.integers(len(data) // 2, len(data) - 2))
         bytes_[at : at + 2] = bytes([0xFF, int(rng.choice([0xD9, 0xD8, 0xC4, 0xDA, 0xD3]))])
         return bytes(bytes_)
@@ -121,7 +121,7 @@ def test_the_gpu_decodes_progressive_files_where_they_are_many(tmp_path: Path, e
     left = counters["decodes"] - counters["gpu_decodes"]
     assert counters["progressive"] > 0 and counters["gpu_refused"] == 0
     assert left == counters["core_decodes"]
-    if every == 40:  # if every fourth file is progressive, the number depends on the load
+    if every == 40:  # if every fourth file is progressive, the cores also take other files, depending on the load
         assert left == counters["progressive"], counters
 
 
@@ -314,7 +314,8 @@ def test_the_gpu_decodes(healthy: Path) -> None:
     for _ in range(6):
         pipe.run()
     counters = pipe.counters()
-    assert 0.5 * counters["samples"] <= counters["gpu_decodes"] < counters["samples"], counters  # the GPU decodes six of the ten kinds
+    # The GPU decodes six of the ten kinds of files.
+    assert 0.5 * counters["samples"] <= counters["gpu_decodes"] < counters["samples"], counters
 
 
 def test_a_trace_has_rows_for_reads_chains_copies_kernels_and_waits(healthy: Path, tmp_path: Path) -> None:
@@ -338,7 +339,7 @@ def test_a_trace_has_rows_for_reads_chains_copies_kernels_and_waits(healthy: Pat
         begin, end = on_gpu[0]["ts"], on_gpu[0]["ts"] + on_gpu[0]["dur"]
         early = min(e["ts"] for e in own if e["cat"] == "submit")
         for e in own:
-            if e["cat"] in ("copy", "kernel"):  # 50 ms: events may be late on a GPU that others use too
+            if e["cat"] in ("copy", "kernel"):  # copies and kernels may be 50 ms late on a GPU that other programs use too
                 assert early - 50_000 < e["ts"] <= e["ts"] + e["dur"] < end + 50_000, (e, begin, end)
 
 

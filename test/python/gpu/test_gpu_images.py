@@ -22,7 +22,8 @@ def images(rng: np.random.Generator, dtype: Any, channels: int, layout: str = "H
         h, w = int(rng.integers(1, 6 if i == 1 else tall)), int(rng.integers(1, 6 if i == 2 else wide))
         shape = {"HWC": (h, w, channels), "CHW": (channels, h, w), "HW": (h, w), "FHWC": (2, h, w, channels)}[layout]
         values = rng.uniform(-300, 600, shape) if np.dtype(dtype).kind == "f" else rng.integers(0, 256, shape)
-        if np.dtype(dtype).kind == "f" and rng.random() < 0.3:  # neither NaN nor values that become NaN, whose bits are not defined
+        # There are no NaNs and no values that become NaN, because the bits of a NaN are not defined.
+        if np.dtype(dtype).kind == "f" and rng.random() < 0.3:
             values.flat[int(rng.integers(values.size))] = [-0.0, 1e30, -1e-40][int(rng.integers(3))]
         made.append(values.astype(dtype))
     return made

@@ -45,7 +45,7 @@ def test_two_thousand_batches(tree: Path) -> None:
 
 
 def test_labels_hold_no_images(tree: Path) -> None:
-    pipe = labelled(tree, 512, gpu_memory_limit=1 << 20)  # at this limit only prefetched batches are under way
+    pipe = labelled(tree, 512, gpu_memory_limit=1 << 20)  # with this limit the only batches under way are the prefetched ones
     labels = [pipe.run()[1] for _ in range(120)]
     pipe.release_outputs()
     seen = pipe._running().counters()

@@ -242,7 +242,7 @@ def test_outputs_made_on_the_cores_are_copied_to_the_gpu(tmp_path):
             assert np.asarray(seven.at(i)) == 7 and np.asarray(both.as_cpu().at(i)) == 7 + x
             assert np.array_equal(np.asarray(read.as_cpu().at(i)), array)
             assert np.array_equal(np.asarray(twice.as_cpu().at(i)), array * 2)
-    alone = fn.random.uniform(range=[0.0, 1.0], device="gpu") + 1  # outside of any pipeline
+    alone = fn.random.uniform(range=[0.0, 1.0], device="gpu") + 1  # this graph is made outside of any pipeline
     pipe = stoker.Pipeline(batch_size=2, num_threads=1, device_id=0)
     with pipe:
         pipe.set_outputs(fn.random.coin_flip(), alone)

@@ -222,10 +222,11 @@ def test_ten_thousand_batches_do_not_grow(tree: Path) -> None:
         image = fn.decoders.image_random_crop(data, device="mixed", random_area=[0.02, 0.05])
         return fn.crop_mirror_normalize(fn.resize(image, size=[8, 8]), mirror=fn.random.coin_flip()), label.gpu()
 
-    gpu_free()  # imports torch, if it is installed
-    alone = "PYTEST_XDIST_WORKER" not in os.environ  # else others take memory of the GPU meanwhile
-    warm, count, stretches = (300, 700, 5) if emulated() else (2000, 8000, 5)  # the emulated driver is slow
-    # A batch gives memory back after a calm period and takes it again. Next to other users of the GPU this repeats, without growth.
+    gpu_free()  # gpu_free imports torch, if it is installed; this has to happen before memory is measured
+    alone = "PYTEST_XDIST_WORKER" not in os.environ  # if pytest runs several workers, other tests take GPU memory at the same time
+    # A batch takes longer on the emulated driver, so there are fewer.
+    warm, count, stretches = (300, 700, 5) if emulated() else (2000, 8000, 5)
+    # A batch gives memory back after a calm period and allocates it again later. If others use the GPU too, this happens more often, but memory does not grow.
     most = {"allocations": count // (20 if alone else 5), "resident": 256 * count, "on the GPU": 4 << 20}
     pipe = make(tree, define=define, batch_size=2)
 

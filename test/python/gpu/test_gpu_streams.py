@@ -44,7 +44,7 @@ def test_slow_readers_see_their_own_batch(torch_cuda, tree: Path, side: bool) ->
         for _ in range(40):
             tensor = take(pipe)
             torch.cuda._sleep(CYCLES)
-            got.append(tensor.clone())  # runs late; the batch is given up at once
+            got.append(tensor.clone())  # the stream runs this copy late, when the host has given the batch back already
             del tensor
     torch.cuda.synchronize()
     for step, (a, b) in enumerate(zip(want, got, strict=True)):
@@ -113,7 +113,7 @@ def test_batches_are_taken_without_waiting_for_the_gpu(torch_cuda, tree: Path) -
     torch = torch_cuda
     loader = Loader(tree, 4, shuffle=True, transforms=[T.RandomResizedCrop(32)], device="cuda", prefetch=4)
     for _ in range(100):
-        list(loader)  # holds more batches at once than are held below
+        list(loader)  # these epochs hold more batches at once than the loop below
     batches = iter(loader)
     next(batches)
     torch.cuda.synchronize()
@@ -147,9 +147,10 @@ def test_cuda_graph_of_a_model(torch_cuda, tree: Path) -> None:
         torch.cuda.synchronize()
         for round_ in range(3):
             batches = iter(loader)
-            static.copy_(next(batches)[0])  # it is running now
+            static.copy_(next(batches)[0])  # the Loader's threads run now, during the capture
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):  # global mode: no thread may call what capture forbids
+            # The capture has the mode "global": while it lasts, no thread of the process may call what a capture forbids.
+            with torch.cuda.graph(graph):
                 out = model(static)
             for images, _ in batches:
                 static.copy_(images)
@@ -187,8 +188,8 @@ def test_cuda_graph_while_loaders_begin_and_end(torch_cuda, tree: Path, mode: st
                 graph = torch.cuda.CUDAGraph()
                 with torch.cuda.graph(graph, capture_error_mode=mode):
                     out = model(data)
-                    laps.acquire(timeout=20)  # a loader has ended meanwhile
-                    laps.acquire(timeout=20)  # and another begun
+                    laps.acquire(timeout=20)  # during the capture, the other thread ends a loader
+                    laps.acquire(timeout=20)  # it also begins another one
                 graph.replay()
                 torch.testing.assert_close(out, want)
         finally:
@@ -202,7 +203,7 @@ def test_compiled_model(torch_cuda, tree: Path) -> None:
     loader = Loader(tree, 4, last_batch="drop", transforms=[T.Resize((24, 24))], device="cuda")
     config: Any = importlib.import_module("torch._inductor.config")
     step = torch.compile(lambda x: (x.float() * 2 + 1).sum((1, 2, 3)))
-    with config.patch(compile_threads=1):  # a process for each core of the machine takes longer to start than this to compile
+    with config.patch(compile_threads=1):  # torch would start a process for each core, which takes longer than this compilation
         for images, _ in loader:
             torch.testing.assert_close(step(images), (images.float() * 2 + 1).sum((1, 2, 3)), rtol=1e-4, atol=1e-2)
 

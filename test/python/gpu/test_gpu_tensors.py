@@ -69,7 +69,7 @@ def test_values_come_back_inside_a_graph(tree: Path) -> None:
 
 def test_a_view_of_the_one_host_value_among_those_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """cat passes its only non-empty input through. If that input lies in host memory, it has to be copied to the GPU."""
-    monkeypatch.setenv("STOKER_POISON", "17")  # also checks that the GPU reaches all that its work names
+    monkeypatch.setenv("STOKER_POISON", "17")  # also makes the library check the addresses of GPU jobs
     samples = [np.arange(n, dtype=np.uint8) for n in (300, 5, 0)]
     rest = [np.arange(n, dtype=np.uint8) for n in (0, 3, 4)]
 
@@ -226,7 +226,7 @@ class OnGpu:
 
     def __init__(self, driver: Driver, values: np.ndarray, device: int = 0) -> None:
         self.driver, self.values, self.device = driver, values, SimpleNamespace(id=device)
-        self.fetched: list[int]  # bytes that were read into host memory, of parts too
+        self.fetched: list[int]  # number of bytes of each copy to host memory; parts of the array append to the same list
         self.shape, self.memory, self.fetched = values.shape, driver.device_memory(values.nbytes), []
         values, stream = np.ascontiguousarray(values), driver.stream()
         driver.call("cuMemcpyHtoDAsync_v2", self.memory, values.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(values.nbytes), stream)
@@ -246,7 +246,7 @@ class OnGpu:
 
     def copy(self) -> OnGpu:
         if not hasattr(self.drivers, "driver"):
-            self.drivers.driver = Driver()  # the context is the thread's
+            self.drivers.driver = Driver()  # each thread needs a context of its own
         return OnGpu(self.drivers.driver, self.values)
 
     def get(self) -> np.ndarray:

@@ -27,7 +27,7 @@ from support import SEED
 
 pytestmark = videos.needs_video
 
-# Streams that an engine of every GPU since Volta decodes to the bit; AV1 needs a newer one than Hopper's.
+# Streams that the engine of every GPU since Turing decodes to the bit. AV1 is not among them: Turing, GA100 and Hopper have no engine for it.
 ENGINE = "h264.mp4 h264_open.mp4 hevc_open.mp4 hevc10.mkv hevc444.mp4 vp9.webm vp8_hidden.webm h264.ts annex_b.h264 annex_b.hevc h264.avi vfr.mp4".split()
 ENGINE += "odd420.mkv full709.mp4 edit.mp4 rotated.mp4 rotated180.mp4 fragments.mp4 late.mkv".split()
 only_emulated = pytest.mark.skipif(bool(why_no_gpu()) or not emulated(), reason="asks the emulated decoder for more than a real one offers")
@@ -241,7 +241,7 @@ def test_threads_decode_next_to_each_other(clips):
 def test_the_cores_decide_what_is_damaged(clips, name, strict):
     path = clips("damaged_" + name)
     bad = made = 0
-    for i in range(8, 28):  # with new decoders: what FFmpeg gives for a damaged frame depends on the frames before
+    for i in range(8, 28):  # each frame gets new decoders: what FFmpeg gives for a damaged frame depends on the frames before
         gpu = OnGpu(path, strict)
         try:
             want = stoker.VideoDecoder(path, dimension_order="NHWC", strict=strict).get_frames_at([i]).data
@@ -310,7 +310,7 @@ def test_torch_gets_tensors_on_the_gpu(clips, torch_cuda):
 def test_a_gpu_without_an_engine(clips, monkeypatch, words):
     monkeypatch.setenv("STOKER_EMULATED_NVDEC", words)
     gpu = OnGpu(clips("h264.mp4"))
-    gpu.video.use_gpu(_core.VideoDevice(0))  # without sessions of other tests
+    gpu.video.use_gpu(_core.VideoDevice(0))  # this new device has no decoder sessions of other tests
     assert np.array_equal(gpu(range(gpu.count)), on_cores(clips("h264.mp4")))
     assert gpu.on_gpu == 0 and "no engine" in gpu.video.why_on_cores()
 

@@ -257,7 +257,7 @@ def test_loader_with_sound(films, ragged):
     )
     for _ in range(4):
         a, b = ([Output.of(o) for o in pipe.run()] for pipe in (cores, gpu))
-        same = [(x, y) for x, y in zip(a, b, strict=True) if x.dtype == y.dtype]  # all but the labels, which are int64 on a GPU
+        same = [(x, y) for x, y in zip(a, b, strict=True) if x.dtype == y.dtype]  # the labels are left out: they are int64 on a GPU
         assert len(same) == len(a) - 1 and all((x.shapes, x.data, x.places) == (y.shapes, y.data, y.places) for x, y in same)
         assert [y.kind for _, y in same[:2]] == ["gpu", "gpu"]
     counters = gpu.counters()
@@ -319,7 +319,7 @@ def test_streampetr_over_videos(tmp_path, monkeypatch):
         for d in ("cpu", "cuda:0")
     )
     names = ["pipeline", "reference", "streaming", "tables"]
-    for _ in range(6):  # into the second round
+    for _ in range(6):  # six batches reach into the second round of the data
         for k, (a, b) in enumerate(zip(cores.run(), gpu.run(), strict=True)):
             left, right = Output.of(a), Output.of(b)
             assert (left.shapes, left.data, left.places) == (right.shapes, right.data, right.places), k

@@ -213,7 +213,8 @@ def grid_mask() -> Iterator[Case]:
     rng = rng_of("grid_mask")
 
     def case(batch: Batch | None = None, **kwargs: Any) -> Case:
-        return Case("grid_mask", [batch or images(rng)], kwargs, share=0.999, bound=65536)  # a pixel on the edge of a square may differ
+        # Whether a pixel on the edge of a square is masked may differ.
+        return Case("grid_mask", [batch or images(rng)], kwargs, share=0.999, bound=65536)
 
     for dtype in ("uint8", "int16", "int32", "float32"):
         yield case(images(rng, dtype), tile=10)

@@ -62,9 +62,12 @@ def pixels() -> Iterator[Case]:
     yield case("warp_affine", [x], matrix=matrices, bound=3)
     yield case("warp_affine", [x, matrices], (1,), bound=3)
     yield case("filter", [x, each(lambda: u(0, 0.2, (3, 3)))], (1,), anchor=each(lambda: [1, 0], "int32"), dtype=T.FLOAT)
-    yield case("rotate", [Batch([s[:1] for s in x.samples], "FHWC")], angle=each(lambda: u(-180, 180)), error=True)  # wrong frame count
-    yield case("brightness", [Batch([s[0] for s in x.samples], "HWC")], brightness=each(lambda: 1.5), error=True)  # not a sequence
-    yield case("rotate", [Batch([s[0] for s in x.samples])], angle=each(lambda: 15.0), error=True)  # not a sequence
+    # Sequences of one frame do not match `x`'s.
+    yield case("rotate", [Batch([s[:1] for s in x.samples], "FHWC")], angle=each(lambda: u(-180, 180)), error=True)
+    # The samples are images, not sequences.
+    yield case("brightness", [Batch([s[0] for s in x.samples], "HWC")], brightness=each(lambda: 1.5), error=True)
+    # The samples have no layout, so they are not sequences.
+    yield case("rotate", [Batch([s[0] for s in x.samples])], angle=each(lambda: 15.0), error=True)
 
 
 def points() -> Iterator[Case]:

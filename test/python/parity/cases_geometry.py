@@ -126,7 +126,7 @@ def crop() -> Iterator[Case]:
     yield case(crop=[30, 20])
     yield case(crop_w=21, crop_h=32)
     yield case(crop=[0, 0])
-    yield case(crop=[1, 20, 21])  # images have no depth
+    yield case(crop=[1, 20, 21])  # three extents for images, which have no depth
     yield case(crop_d=9, crop_h=20, crop_w=21)
     yield case(crop=[20.5, 21.5])
     for _ in range(6):
@@ -244,7 +244,7 @@ def slice_() -> Iterator[Case]:
     rows = Batch([np.arange(extent, dtype=np.int32) for extent in rng.integers(2, 150, 100)])
     shares = [
         per_sample(rng.integers(low, low + 50, (100, 1)) / np.float32(100)) for low in (0, 1, 50)
-    ]  # these ends lie halfway between two elements
+    ]  # windows end halfway between two elements
     for window in (
         {"rel_shape": shares[1]},
         {"rel_end": shares[2]},

@@ -50,7 +50,7 @@ def types() -> Iterator[Case]:
     for op in DTYPED:
         for dtype in ("uint8", "int16", "uint64", "float32"):
             for target in ("UINT8", "INT16", "UINT64", "INT64", "FLOAT", "BOOL"):
-                small = batch(rng, SMALL, dtype, most=100)  # DALI sums the squares in float32 without loss
+                small = batch(rng, SMALL, dtype, most=100)  # values are so small that DALI sums their squares in float32 without loss
                 yield call(op, small, dtype=Name(target), error=not _taken(op, NAMES[dtype], target))
     for mean in (np.float64(1), np.int32(1), np.uint8(1)):
         yield call("variance", batch(rng, SMALL, "uint8"), Batch([mean] * 3), error=True, title=f"a mean of {mean.dtype}")

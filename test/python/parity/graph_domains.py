@@ -16,7 +16,7 @@ from test_operators import CASES
 
 # Random draws differ between the libraries. The tables only hold calls of these operators that leave nothing to draw; arguments mixed from several would draw.
 DRAWN = ("random_bbox_crop", "roi_random_crop", "segmentation.random_mask_pixel", "segmentation.random_object_bbox")
-SELECTS = ("interp_type", "min_filter", "mag_filter", "luma_only")  # arguments that select another rule
+SELECTS = ("interp_type", "min_filter", "mag_filter", "luma_only")  # these arguments select another rule for the comparison
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Domain:
 
     op: str
     calls: list[Case] = field(default_factory=list)
-    wrong: list[Case] = field(default_factory=list)  # both libraries refuse these
+    wrong: list[Case] = field(default_factory=list)  # calls that both libraries refuse
     arguments: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
 
     def rule(self, dtype: str, kwargs: dict[str, Any]) -> Case:

@@ -134,7 +134,7 @@ def run(lib: Library, program: Program, outputs: Sequence[str] = ()) -> dict[str
         with pipe:
             for name, batch in program.used().sources.items():
                 names["arrays"] = [batch.samples]
-                found[name] = eval(_source("arrays", batch.layout), {**names, **found})  # the code that `text` prints
+                found[name] = eval(_source("arrays", batch.layout), {**names, **found})  # runs the code that `text` prints
             for step in program.steps:
                 values = eval(step.call(), {**names, **found})
                 values = list(values) if isinstance(values, (list, tuple)) else [values]

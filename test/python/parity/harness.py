@@ -61,8 +61,8 @@ class Case:
     build: Callable[..., Any] | None = None  # (library, *nodes) -> nodes, for calls that kwargs cannot express
     title: str = ""
     exact: bool = False
-    bound: float | None = None  # largest difference, if it is not the type's default
-    share: float | None = None  # of values that must be equal; None: 99% of integers, or any share if `bound` is given
+    bound: float | None = None  # largest allowed difference; None: the default of the output's type
+    share: float | None = None  # share of the values that must be equal; None: 99% of integers, or any share if `bound` is given
     differs: str = ""
     error: bool = False  # DALI raises an error, and Stoker must too
 
@@ -92,7 +92,7 @@ class Record:
     case: str
     largest: float
     equal: float
-    scale: float  # of the values: 1 for integers, the largest magnitude for floats
+    scale: float  # magnitude of the values: 1 for integers, the largest absolute value for floats
     exact: bool
     rule: str
     differs: str

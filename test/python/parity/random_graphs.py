@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-# The tables of cases use files of test/python, a folder that pytest adds by itself.
+# The tables of cases import files of test/python. pytest adds that folder to the path; a program has to do it itself.
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from graph_differences import known
@@ -36,7 +36,8 @@ from harness import Batch, Case, Output, compare, library
 MOST_STEPS = 8
 MOST_ELEMENTS = 1 << 18
 MOST_SAMPLES = 4
-LEAST_EQUAL = 0.9  # for rounded integers: with factors such as 1/2 many values lie halfway between two integers
+# Least share of rounded integers that must be equal: with factors such as 1/2, many values lie halfway between two integers.
+LEAST_EQUAL = 0.9
 DALI = Reference()
 
 
@@ -62,7 +63,7 @@ class Finding:
 class Tally:
     graphs: int = 0
     steps: collections.Counter[str] = field(default_factory=collections.Counter)  # operator -> steps with equal values
-    refused: int = 0  # steps that both refused
+    refused: int = 0  # steps that both libraries refused
     died: int = 0  # steps that crashed DALI's process
     known: collections.Counter[str] = field(default_factory=collections.Counter)  # sentence of the page -> steps
     findings: dict[str, list[Finding]] = field(default_factory=lambda: collections.defaultdict(list))

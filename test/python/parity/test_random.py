@@ -12,7 +12,7 @@ from harness import RECORDS, SEED, Case, Library, Record, T, libraries, library
 
 stats = pytest.importorskip("scipy.stats")
 
-ALPHA = 1e-3  # with a fixed seed: a test that passes once passes always
+ALPHA = 1e-3  # the seed is fixed, so a test that passes once passes always
 DRAWS = 4000
 
 
@@ -104,7 +104,7 @@ def _windows(lib: Library, extent: tuple[int, int], kwargs: dict[str, Any]) -> n
     out = _drawn(lib, build, batches=8, batch=250)
     left, right = out[:, 0, 0, 0], out[:, 0, 1, 0]
     top, bottom = out[:, 0, 0, 1], out[:, 1, 0, 1]
-    width, height = 2 * (right - left), 2 * (bottom - top)  # centers of the halves are half an extent apart
+    width, height = 2 * (right - left), 2 * (bottom - top)  # the centers of two halves are half of the crop's extent apart
     return np.stack([left + 0.5 - width / 4, top + 0.5 - height / 4, width, height], 1)
 
 

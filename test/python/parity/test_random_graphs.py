@@ -62,7 +62,7 @@ def test_a_difference_is_found_shrunk_and_printed(monkeypatch: pytest.MonkeyPatc
     assert found.count("[[") == 1 or "np.array" in found
     source = text[text.index("from stoker") :] + "outputs = pipe.run()\n"
     names: dict[str, object] = {}
-    exec(source, names)  # the printed program runs
+    exec(source, names)  # the printed program has to run without an error
     assert names["outputs"]
 
 

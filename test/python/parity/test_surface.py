@@ -95,7 +95,7 @@ def test_arguments(cls: str, method: str) -> None:
         pytest.skip("made by C++, which tells no arguments")
     ours = inspect.signature(getattr(found("stoker", cls), method)).parameters
     named = [p.name for p in theirs.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    if (cls, method) not in OTHERWISE and cls != "data_node.DataNode":  # a DataNode's first arguments differ
+    if (cls, method) not in OTHERWISE and cls != "data_node.DataNode":  # the first arguments of a DataNode differ on purpose
         assert [n for n in named if n not in ours] == []
         positional = [p.name for p in theirs.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
         assert [n for n in ours if n in positional] == positional
