@@ -598,7 +598,7 @@ def test_a_pipeline_that_begins_waits_for_no_later_samples_of_another():
         child(text, server.url)
     kinds = [path.split("/")[1] for path, _, _ in server.asked]
     first = kinds.index("check")
-    # When the check began, at most 64 requests were under way, or the other reader got more answers after it.
+    # Between `now` and the first request of `check` there are only requests that were under way, or `now` came even later.
     assert first - kinds.index("now") <= 64 or "now" in kinds[first:], first
     sixteenth = [k for k, kind in enumerate(kinds) if kind == "check"][15]
     assert sixteenth - first <= 64, sixteenth - first

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.essential
 
 def stoker(*arguments, code=0, **environment):
     env = {**os.environ, **environment}
-    env.pop("LD_PRELOAD", None)  # the command is linked with a sanitizer of its own, which must not be loaded twice
+    env.pop("LD_PRELOAD", None)  # LD_PRELOAD may name a sanitizer for Python; the command is linked with its own
     done = subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, env=env)
     assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
     return done

@@ -132,9 +132,9 @@ def line(define: Callable[[], Any], mark: str) -> str:
 def test_branches_that_differ_name_both_lines() -> None:
     def types_differ() -> Any:
         if flags():
-            x = fn.random.uniform(range=(0, 1))  # line of the branch "yes"
+            x = fn.random.uniform(range=(0, 1))  # yes
         else:
-            x = fn.random.coin_flip()  # line of the branch "no"
+            x = fn.random.coin_flip()  # no
         return x
 
     def dims_differ() -> Any:

@@ -436,7 +436,7 @@ def test_persistent_workers_that_were_left_between_snapshots():
     rest = list(iterator)
     fresh = made()
     fresh.load_state_dict(state)
-    assert list(fresh) == rest and had[0][0][1] > 1  # the workers had read ahead when the state was saved
+    assert list(fresh) == rest and had[0][0][1] > 1  # the workers had read ahead in the first epoch
 
 
 def test_steps_between_snapshots_are_checked():

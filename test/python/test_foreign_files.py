@@ -46,7 +46,7 @@ def _media(brand: str, *others: str) -> bytes:
     return (16 + len(names)).to_bytes(4) + b"ftyp" + brand.encode() + bytes(4) + names + b"\0\0\0\x08free"
 
 
-# The bytes, whether they are a picture of a kind that is not decoded, the kind of file, the remedy.
+# For each kind of file: the bytes, whether they are a picture or video of a format that is not decoded, the name and the remedy in the message
 FILES: dict[str, tuple[bytes, bool, str, str]] = {
     "gif": (_saved("GIF"), True, "a GIF", "convert it to PNG"),
     "heic": (_media("heic", "mif1", "heic"), True, "a HEIC", "heif-convert"),
@@ -100,7 +100,7 @@ def test_what_a_file_is_and_what_to_do(name: str, tmp_path: Path) -> None:
             read()
         text = str(error.value)
         assert what in text and remedy in text and "not a JPEG, PNG" in text, text
-    for size in range(min(len(data), 40)):  # the beginning of such a file is an error too, with any message
+    for size in range(min(len(data), 40)):  # the first bytes of such a file give an error too, with any message
         with pytest.raises(StokerError):
             stoker.imdecode(data[:size])
 

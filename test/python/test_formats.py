@@ -206,7 +206,7 @@ def test_pixels_are_those_that_were_stored(name: str) -> None:
     shape = decode(data, fn.eager.peek_image_shape, image_type=types.ANY_DATA)
     assert tuple(shape) == stored.shape
     eight = narrowed(stored)
-    if name == "ppm 16, up to 1000":  # truncated, as DALI does
+    if name == "ppm 16, up to 1000":  # this file's values are truncated, as in DALI
         eight = (np.frombuffer(data[-stored.size * 2 :], ">u2").astype(int) * 255 // 1000).astype(np.uint8).reshape(stored.shape)
     colours = np.repeat(eight[..., :1], 3, -1) if stored.shape[2] < 3 else eight[..., :3]
     np.testing.assert_array_equal(stoker.imdecode(data), colours)
@@ -235,7 +235,7 @@ def test_a_cut_file_is_an_error_wherever_it_is_cut(name: str) -> None:
     """A cut file may also give its pixels if only padding of the last row or the end marker is missing."""
     data, _ = files()[name]
     whole = stoker.imdecode(data, strict=True)
-    last = len(data) - (4 if "text" in name else 1)  # in text, a part of the last number is a number
+    last = len(data) - (4 if "text" in name else 1)  # in a text file, the first digits of the last number are a number too
     for size in {*range(12, last, max(len(data) // 25, 1)), last}:
         try:
             got = stoker.imdecode(data[:size], strict=True)

@@ -62,7 +62,8 @@ def test_functions_without_outputs_are_called(by_batch):
     def define():
         x = fn.external_source(source=lambda: np.arange(3))
         assert fn.python_function(x, function=lambda v: seen.append(np.sum(v)), num_outputs=0, batch_processing=by_batch) is None
-        fn.python_function(x, function=lambda v: seen.append(7) or v, preserve=True)  # no output needs it
+        # No output uses this result, but preserve=True keeps the operator.
+        fn.python_function(x, function=lambda v: seen.append(7) or v, preserve=True)
         return x + 1
 
     pipe = define()

@@ -80,7 +80,7 @@ def test_where_functions_may_stand(tree):
         )
 
     pipe = define()
-    for _ in range(6):  # the last batches go across epochs
+    for _ in range(6):  # six batches of 5 samples reach into the next epoch
         image, mean, once, small, number, root, drawn = pipe.run()
         for i in range(5):
             np.testing.assert_allclose(mean.at(i), image.at(i).mean((0, 1)))

@@ -50,7 +50,7 @@ def test_views(shape, layout, view):
         wanted = wanted.reshape(BATCH)
     assert tensor.dtype == wanted.dtype and tensor.shape == wanted.shape and torch.equal(tensor, wanted)
     assert tensor.stride() == wanted.stride()
-    tensor.fill_(9)  # overwrites the batch's memory
+    tensor.fill_(9)  # writes to the batch's memory
     (again,) = Handover([AS_IT_LIES], batch).tensors(batch)
     assert (again == 9).all()
 
@@ -102,7 +102,7 @@ def test_a_batch_that_is_ready_is_taken_without_giving_up_the_interpreter(tree):
     sys.setswitchinterval(60.0)
     try:
         begin.set()
-        until = time.perf_counter() + 0.05  # by then the other thread has woken up and waits for the interpreter
+        until = time.perf_counter() + 0.05  # in this time the other thread wakes up and waits for the interpreter
         while time.perf_counter() < until:
             pass
         lapped = laps[0]

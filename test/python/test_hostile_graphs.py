@@ -58,7 +58,7 @@ COLOUR_OPERATORS: dict[str, Callable[..., Any]] = {
 def test_a_tensor_without_layout_is_an_image(name: str, layout: str) -> None:
     define = {**IMAGE_OPERATORS, **COLOUR_OPERATORS}[name]
     if name == "slice" or name == "pad":
-        layout = "HWC"  # by axes
+        layout = "HWC"  # these operators get axes instead of a layout
     samples = images({"HWC": (9, 8, 3), "FHWC": (2, 9, 8, 3), "HW": (9, 8)}[layout])
     if layout == "HW" and name in COLOUR_OPERATORS:
         with pytest.raises(StokerError, match="takes tensors of layout HWC"):

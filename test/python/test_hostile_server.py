@@ -99,7 +99,7 @@ class Server:
             fd.close()
         elif self._context and how == "fin":
             c.settimeout(1)
-            c.unwrap()  # close_notify
+            c.unwrap()  # sends TLS's close_notify before the connection ends
         elif self._context:
             os.close(c.detach())
 
@@ -341,7 +341,7 @@ class Hostile:
     def __init__(self, seed, body, listed, tls):
         self.r = random.Random(seed)
         self.body, self.listed, self.tls = body, listed, tls
-        self.well, self.mild = False, 0.0  # mild: the share of right answers among the drawn ones
+        self.well, self.mild = False, 0.0  # mild: share of the drawn answers that are right
         self.drawn = []
         self._lock = threading.Lock()
 
@@ -709,7 +709,7 @@ class TarStore:
         asked = re.search(r"[Rr]ange: bytes=(\d+)-(\d+)", request)
         tar = self.tar if self.how in ("whole", "whole object") else self.tar[:4600]
         first, end = (int(asked[1]), min(int(asked[2]) + 1, len(tar))) if asked else (0, len(tar))
-        if self.how in ("whole object", "half object"):  # a server that ignores ranges
+        if self.how in ("whole object", "half object"):  # this server ignores the range that the client requests
             c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(tar) + tar)
         elif first >= end:
             c.sendall(b"HTTP/1.1 416 No\r\nContent-Range: bytes */%d\r\nContent-Length: 0\r\n\r\n" % len(tar))

@@ -97,7 +97,7 @@ def test_imread_keeps_the_type_of_files_that_are_not_pictures(rng: np.random.Gen
         np.testing.assert_array_equal(out, pixels)
     picture = _values(rng, (7, 5, 3), np.uint16)
     data = _tiff(picture, photometric="rgb")
-    assert stoker.imdecode(data).dtype == np.uint8  # a picture
+    assert stoker.imdecode(data).dtype == np.uint8  # RGB of 16 bits is a picture, so the default is uint8
     np.testing.assert_array_equal(stoker.imdecode(data, dtype="stored"), picture)
     np.testing.assert_array_equal(stoker.imdecode(data, dtype=np.uint16), picture)
     np.testing.assert_allclose(stoker.imdecode(data, dtype="float32"), picture / np.float32(65535), rtol=1e-6)
@@ -204,7 +204,8 @@ def test_values_are_those_of_dali(rng: np.random.Generator, tmp_path: Path) -> N
                     want = np.asarray(pipe.run()[0].at(0))
                     got = _decoded((tmp_path / "a.tif").read_bytes(), dtype=getattr(types, to), output_type=getattr(types, kind))
                     assert got.dtype == want.dtype
-                    # DALI truncates some conversions of whole numbers. Gray of 8 bits differs by at most one before it is scaled.
+                    # DALI truncates in some conversions of whole numbers. Its gray of 8 bits differs from ours by at most one, before it is scaled to the
+                    # output's range.
                     gray = RANGE[want.dtype.name] / min(RANGE[pixels.dtype.name], RANGE[want.dtype.name]) if dtype != np.float32 else 1
                     most = (gray if kind == "GRAY" and bands > 1 else 1) if to != "FLOAT" else 1 / 255 if kind == "GRAY" else 1e-6
                     np.testing.assert_allclose(
@@ -235,7 +236,7 @@ def test_memory_of_bands_is_limited(rng: np.random.Generator, monkeypatch: pytes
 
     messages: list[str] = []
 
-    def read() -> None:  # the limit is read once for each thread
+    def read() -> None:  # runs in a new thread, because each thread reads the limit only once
         try:
             stoker.imdecode(data)
         except StokerError as e:

@@ -162,7 +162,7 @@ def _png(rng: np.random.Generator, color: int, bits: int, interlaced: bool) -> t
     more, table = b"", rng.integers(0, 256, (colors if color == 3 else 1, 3), dtype=np.uint8)
     if color == 3:
         more += png_chunk(b"PLTE", table.tobytes())
-    if color in (0, 2, 3) and rng.random() < 0.5:  # transparent colours, whose alpha is dropped like an alpha channel
+    if color in (0, 2, 3) and rng.random() < 0.5:  # adds transparent colours; their alpha is dropped, like that of an alpha channel
         clear = {0: struct.pack(">H", pixels[0, 0, 0]), 2: pixels[0, 0].astype(">u2").tobytes(), 3: bytes(range(min(colors, 9)))}
         more += png_chunk(b"tRNS", clear[color])
     packed = zlib.compress(raw)
@@ -172,7 +172,7 @@ def _png(rng: np.random.Generator, color: int, bits: int, interlaced: bool) -> t
 
 
 @pytest.mark.essential
-@pytest.mark.filterwarnings("ignore")  # Pillow's
+@pytest.mark.filterwarnings("ignore")  # Pillow warns about some of the files
 @pytest.mark.parametrize("interlaced", [False, True])
 @pytest.mark.parametrize("color", CHANNELS)
 def test_pngs(rng: np.random.Generator, color: int, interlaced: bool) -> None:
@@ -222,7 +222,7 @@ KINDS: dict[str, tuple[int, dict[str, Any]]] = {
 
 
 @pytest.mark.essential
-@pytest.mark.filterwarnings("ignore")  # Pillow's
+@pytest.mark.filterwarnings("ignore")  # Pillow warns about some of the files
 @pytest.mark.parametrize("kind", KINDS)
 def test_tiffs(rng: np.random.Generator, kind: str) -> None:
     """Strips and tiles, planes, either order of bytes, BigTIFF, deflate with its predictor: what tifffile wrote."""

@@ -36,7 +36,7 @@ def test_images_are_those_of_pillow(rng, tmp_path):
     }
     for name, data in kinds.items():
         want = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB"))
-        path = tmp_path / f"{name}.JPEG"  # whatever the name says
+        path = tmp_path / f"{name}.JPEG"  # the ending is wrong on purpose: the bytes decide the format
         path.write_bytes(data)
         for got in (stoker.imread(path), stoker.imdecode(data), stoker.imdecode(np.frombuffer(data, np.uint8)), stoker.imread(str(path))):
             assert got.dtype == np.uint8 and got.shape == want.shape, name

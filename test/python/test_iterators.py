@@ -38,7 +38,7 @@ def epochs(iterator, n):
     return result
 
 
-# The table of the documentation: last batch of an epoch, first of the next.
+# The table of the documentation: policy, whether epochs are padded, last batch of an epoch, first batch of the next
 TABLE = [
     (FILL, True, [7, 7], [1, 2]),
     (FILL, False, [7, 1], [2, 3]),
@@ -56,7 +56,7 @@ def test_policy_table(files, policy, padded, last, first, by):
     end = {"reader_name": "Reader"} if by == "reader" else {"size": 7, "last_batch_padded": padded}
     a, b, c = epochs(DALIGenericIterator(pipe, ["label"], last_batch_policy=policy, **end), 3)
     assert a[0] == [1, 2] and a[-1] == last and b[0] == first
-    # Without padding, samples continue around: only the ones that DROP drops are lost.
+    # Without padding, samples go on from one epoch into the next: no samples are lost except those that DROP drops.
     if not padded and policy is FILL:
         flat = [x for e in (a, b, c) for s in e for x in s]
         assert flat == [(i % 7) + 1 for i in range(len(flat))]
@@ -87,7 +87,7 @@ def test_an_epoch_of_which_all_would_be_dropped_is_an_error(files, shuffle):
 
     with pytest.raises(RuntimeError, match=r"samples: 1\) is smaller than a batch \(samples: 2\).*PARTIAL or FILL"):
         made(last_batch_policy=DROP)
-    assert len(list(made(last_batch_policy=DROP, prepare_first_batch=False))) == 0  # no first batch, so no error, as in DALI
+    assert len(list(made(last_batch_policy=DROP, prepare_first_batch=False))) == 0  # without a first batch there is no error, as in DALI
     assert len(list(made(last_batch_policy=PARTIAL))) == 1
     with pytest.raises(ValueError, match="LastBatchPolicy, not 'DROP'"):
         made(last_batch_policy="DROP")
@@ -97,7 +97,7 @@ def test_end_and_reset(files):
     iterator = DALIGenericIterator(seven(files, pad_last_batch=True), ["label"], reader_name="Reader")
     assert len(list(iterator)) == 4
     with pytest.raises(StopIteration):
-        next(iterator)  # until reset, or until another `for` begins
+        next(iterator)  # the iterator stays at its end until reset(), or until another `for` begins
     iterator.reset()
     assert len(list(iterator)) == 4
     assert len(list(iterator)) == 4
@@ -224,7 +224,7 @@ def test_size_and_a_source_agree_on_the_end(samples, auto_reset):
     ending = DALIGenericIterator(pipeline_of([np.ones((2, 1))] * 3), ["label"], size=6, auto_reset=auto_reset)
     assert len(list(ending)) == 3
     ending.reset()
-    assert list(ending) == []  # a source that is a list without cycle= does not start over
+    assert list(ending) == []  # a list without cycle= does not start over
 
 
 def pipeline_of(batches):
@@ -386,7 +386,7 @@ def test_ranks_have_equally_many_steps(files, policy, batch):
             steps = []
             for rank in range(ranks):
                 pipe = reads(rank, ranks, random_shuffle=shuffle, **tail)
-                if policy == DROP and 7 // ranks < batch:  # an error on every rank, although some have a sample more
+                if policy == DROP and 7 // ranks < batch:  # every rank raises the error, although some have a sample more
                     with pytest.raises(RuntimeError, match=r"an epoch \(samples: 2\) is smaller than a batch"):
                         DALIGenericIterator(pipe, ["label"], reader_name="Reader", last_batch_policy=policy, auto_reset=True)
                     continue

@@ -61,12 +61,13 @@ def check(make, from_start=False):
         expected = [whole[e][steps:], *whole[e + 1 :]]
         try:
             again = make(states)
-        except StateError as error:  # sources that give one batch after another can only begin with an epoch
+        except StateError as error:  # a source that gives whole batches can only begin with an epoch
             assert from_start and "mid-epoch" in str(error)
             continue
         # After the last batch of an epoch a state is at the next epoch's beginning. The end is still to come only if a batch is left to be dropped.
         found = []
-        if steps % 2 and steps < len(whole[e]) == len(again):  # like a loop that counts steps and sees no StopIteration
+        # Behaves like a loop that counts its steps, so that it never gets a StopIteration.
+        if steps % 2 and steps < len(whole[e]) == len(again):
             found.append([values(next(again)) for _ in expected[0]])
             with warnings.catch_warnings(action="error"):
                 again.reset()
@@ -94,7 +95,7 @@ def test_readers(files, number):
     shards, batch, reader = r.choice([1, 1, 2, 3]), r.randint(1, 5), draw_reader(r)
     if reader.get("tail") == "drop":
         batch = min(batch, len(names) // shards)
-    all_of_them = r.random() < 0.3  # an iterator over all shards
+    all_of_them = r.random() < 0.3  # whether one iterator reads all shards
     ranks = range(shards) if all_of_them else [r.randrange(shards)]
     policy = r.choice(list(LastBatchPolicy))
     if policy is LastBatchPolicy.DROP:
@@ -161,7 +162,7 @@ def counted(checkpoint=None, batch_size=3, size=10, **how):
 def test_a_state_that_does_not_say_where_an_epoch_ends_is_refused():
     pipe = sourced(lambda info: np.int32([info.idx_in_epoch]), batch_size=3, batch=False)
     assert "iterator" not in json.loads(pipe.checkpoint())
-    counted(pipe.checkpoint())  # accepted, since no batch was taken
+    counted(pipe.checkpoint())  # this state is accepted, since no batch was taken
     pipe.run()
     with pytest.raises(InvalidArgumentError, match=r"save states with the iterator's checkpoints\(\)"):
         counted(pipe.checkpoint())

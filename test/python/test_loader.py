@@ -112,7 +112,7 @@ def test_an_old_iteration_is_over(tree):
     with pytest.raises(StateError, match="newer iteration"):
         next(old)
     assert next(new).index.tolist() == [0, 1, 2, 3]
-    assert list(zip(loader, range(1), strict=False))  # and again
+    assert list(zip(loader, range(1), strict=False))  # a further iteration works as well
 
 
 @pytest.mark.essential
@@ -217,7 +217,7 @@ def test_datasets_run_on_threads_and_only_for_what_is_needed(files):
     rest = [b.index.tolist() for b in running]
     second.close()
     assert not set(flat(seen)) & set(flat(rest))
-    asked = after.asked[: len(flat(rest))]  # later indices belong to the next epoch
+    asked = after.asked[: len(flat(rest))]  # further indices belong to the next epoch
     assert not set(flat(seen)) & set(asked), "earlier samples were asked for"
     assert sorted(asked) == sorted(flat(rest))
     assert any("stoker-dataset" in t for t in after.threads)
@@ -288,7 +288,8 @@ def test_a_pipeline(tree):
     loader = Loader(images(tail="keep"))
     assert [len(b.label) for b in loader] == [4, 4, 4, 4, 4, 1] and len(loader) == 6 and loader.batch_size == 4
     wrapping = Loader(images())
-    assert [len(list(wrapping)) for _ in range(3)] == [6, 5, 5]  # 63 samples, which flow on
+    # Three epochs have 63 samples; without padding, batches go on across epochs.
+    assert [len(list(wrapping)) for _ in range(3)] == [6, 5, 5]
     with pytest.raises(InvalidArgumentError, match="transforms would have no effect"):
         Loader(images(), transforms=SMALL)
 

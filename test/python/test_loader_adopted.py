@@ -55,7 +55,8 @@ def test_len_of_the_dataset_is_the_number_of_samples(tree, files):
     assert Loader(folder, 2).dataset is folder and Loader(part, 2).dataset is part and Loader(pairs, 2).dataset is pairs
     loader = Loader(tree, 2)
     assert loader.dataset.classes == folder.classes and loader.dataset.class_to_idx == folder.class_to_idx
-    folder.classes, folder.class_to_idx = [("cat", "house cat"), ("dog",)], {"cat": 0, "house cat": 0, "dog": 1}  # as ImageNet has them
+    # ImageNet's classes have several names each.
+    folder.classes, folder.class_to_idx = [("cat", "house cat"), ("dog",)], {"cat": 0, "house cat": 0, "dog": 1}
     assert Loader(folder, 2).classes == folder.classes and Loader(folder, 2).class_to_idx == folder.class_to_idx
 
 
@@ -145,7 +146,8 @@ def test_samples_with_names():
 def test_fields_that_are_not_wanted_are_not_converted():
     nested = {"image": PICTURE, "label": 1, "meta": {"a": [None]}, "class": object()}
     assert first(Set([nested] * 2), fields=("image", "label")).label.tolist() == [1, 1]
-    assert first(Set([(PICTURE, {"annotation": {"object": []}})] * 2), fields=("image",))._fields == ("image",)  # as VOCDetection
+    # VOCDetection gives such targets.
+    assert first(Set([(PICTURE, {"annotation": {"object": []}})] * 2), fields=("image",))._fields == ("image",)
     assert first(Set([(PICTURE, object())] * 2), fields=("image", "index")).index.tolist() == [0, 1]
     with pytest.raises(TypeError, match=r"dict as target 2 \('meta'\).*leave the names out"):
         first(Set([{k: nested[k] for k in ("image", "label", "meta")}] * 2))
@@ -239,7 +241,7 @@ def test_a_dataset_may_change_between_epochs():
     assert [x for b in loader for x in b.label.tolist()] == [9] * 6, "a new epoch, which begins after the change"
     loader.close()
     pipe = Loader(source, 2).pipeline
-    for _ in range(2):  # runs the pipeline without the Loader
+    for _ in range(2):  # runs two epochs of the pipeline without the Loader
         assert [pipe.run()[1].as_array().tolist() for _ in range(3)] == [[9, 9]] * 3
         with pytest.raises(StopIteration):
             pipe.run()

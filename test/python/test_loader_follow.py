@@ -37,7 +37,7 @@ class Scenes:
                 "CXCYWH": np.concatenate([corner + extent / 2, extent], 1),
             }[format] * [w, h, w, h]
             points = rng.uniform(0, 1, (3, 2)) * [w - 1, h - 1]
-            mask = np.arange(h * w).reshape(h, w) + 2**33  # more than a float32 holds
+            mask = np.arange(h * w).reshape(h, w) + 2**33  # these values do not fit into a float32
             self.scenes.append((photograph(rng, h, w), mask, boxes.astype(dtype), points.astype(dtype)))
 
     def __len__(self):
@@ -55,7 +55,7 @@ def window_of(mask, whole, size, flipped):
     rows, columns = (mask[:, 0] - 2**33) // w, (mask[0] - 2**33) % w
 
     def axis(seen, extent, out):
-        at = (np.arange(out) + 0.5) / out  # halfway between two pixels, either one is the nearest
+        at = (np.arange(out) + 0.5) / out  # if a position lies halfway between two pixels, either one is the nearest
 
         def fits(first, n):
             return all((first + np.floor(at * n - 1e-4) == seen) | (first + np.floor(at * n + 1e-4) == seen))
@@ -176,10 +176,12 @@ def test_moves_that_are_known(steps):
             continue
         chain = v2.Compose([theirs(t) for t in steps])
         size = picture.shape[:2]
-        want_mask = chain(tv_tensors.Mask(torch.from_numpy(mask - 2**33 + 1)))  # torchvision resizes float32
+        # torchvision resizes masks as float32, which holds only smaller values.
+        want_mask = chain(tv_tensors.Mask(torch.from_numpy(mask - 2**33 + 1)))
         want_boxes = chain(tv_tensors.BoundingBoxes(torch.from_numpy(boxes), format="XYXY", canvas_size=size))
         want_points = chain(tv_tensors.KeyPoints(torch.from_numpy(points), canvas_size=size))
-        assert ((out - 2**33 + 1).clamp(min=0) == want_mask).double().mean() >= 0.9  # halfway between two pixels, either one is the nearest
+        # If a position lies halfway between two pixels, either one is the nearest.
+        assert ((out - 2**33 + 1).clamp(min=0) == want_mask).double().mean() >= 0.9
         away = (
             1 if getattr(steps[0], "expand", False) else 1e-3
         )  # with expand, torchvision's boxes and points lie up to a pixel off its images
@@ -388,6 +390,7 @@ def test_the_window_generator_draws_what_random_resized_crop_does():
     for _ in range(2):
         a, b, anchor, shape = pipe.run()
         for k, picture in enumerate(pictures):
-            assert (np.asarray(a[k]) == np.asarray(b[k])).mean() > 0.8  # halfway between two pixels, either one is the nearest
+            # If a position lies halfway between two pixels, either one is the nearest.
+            assert (np.asarray(a[k]) == np.asarray(b[k])).mean() > 0.8
             (y, x), (h, w) = np.asarray(anchor[k]), np.asarray(shape[k])
             assert 0 <= y < y + h <= picture.shape[0] and 0 <= x < x + w <= picture.shape[1]

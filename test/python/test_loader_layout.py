@@ -105,7 +105,7 @@ def test_arrays_with_an_obvious_layout_need_none(draws, kind):
             assert torch.equal(images(source_of(kind, form(gray)), layout=layout), torch.from_numpy(gray)[:, None])
 
 
-SHAPES = {  # the shape of one image, and a word of its error message
+SHAPES = {  # the shape of one image, and a word that the error message contains
     "many channels": ((8, 40, 50), "may be"),
     "many channels last": ((40, 50, 8), "may be"),
     "few rows of many channels": ((3, 40, 50), "look"),
@@ -123,7 +123,7 @@ SHAPES = {  # the shape of one image, and a word of its error message
 def test_arrays_with_an_ambiguous_layout_are_refused(draws, case, form, dtype):
     shape, said = SHAPES[case]
     x = FORMS[form](draws.integers(0, 256, (4, *shape)).astype(dtype))
-    if form == "tensor" and said == "look":  # a tensor of few channels is taken as CHW
+    if form == "tensor" and said == "look":  # the Loader takes a tensor of few channels as CHW
         assert torch.equal(images(Set(x), dtype=None if dtype == "float32" else torch.uint8), x)
         return
     a, b, c = shape
@@ -163,7 +163,7 @@ def test_all_images_of_a_data_set_have_one_layout(draws):
         batches(Set([wide, narrow]), 1)
     strip = draws.integers(0, 256, (3, 9, 3), dtype=np.uint8)
     assert torch.equal(batches(Set([wide.numpy(), strip]), 1)[1].image[0], torch.from_numpy(strip).permute(2, 0, 1))
-    # Arrays and tensors have rules of their own, in one data set too, whichever comes first.
+    # Arrays and tensors have rules of their own. This is so even if one data set has both, whichever comes first.
     for order in ((0, 1), (1, 0)):
         both = [tall, tall.permute(1, 2, 0).numpy()]
         got = images(Set([both[k] for k in order]), 2)
@@ -306,7 +306,7 @@ def test_torchvisions_planes_and_pixels_side_by_side(draws):
         sets = [(cifar, svhn, stl)[k] for k in order]
         whole = torch.utils.data.ConcatDataset(sets)
         if sets[0] is not cifar:
-            for source in sets:  # joined, their targets have to be of one type
+            for source in sets:  # the targets of data sets that are joined have to be of one type
                 if hasattr(source, "targets"):
                     source.targets = np.asarray(source.targets)
         assert torch.equal(images(whole), torch.from_numpy(np.concatenate([want[k] for k in order]))), order

@@ -193,7 +193,7 @@ def test_looking_at_samples_leaves_the_generators_as_they_are(pictures):
         def __getitem__(self, i):
             return self.pictures[i], np.random.randint(1 << 30) + torch.randint(1 << 30, ()).item()
 
-    class Held(Drawing):  # an open file: one call at a time
+    class Held(Drawing):  # holds an open file, so the Loader makes only one call at a time
         def __init__(self, pictures):
             super().__init__(pictures)
             self.file = open("/dev/null", "rb")  # noqa: SIM115
@@ -228,7 +228,7 @@ def test_transforms_and_arguments_that_make_one_tensor(pictures, tmp_path, notic
     ]
     for way in ways:
         assert kinds_of_batches(Loader(paths, 2, **way)) == {torch.Tensor}
-    assert kinds_of_batches(Loader(paths, 1)) == {torch.Tensor}  # as with default_collate
+    assert kinds_of_batches(Loader(paths, 1)) == {torch.Tensor}  # batches of one image are tensors, as with default_collate
     assert not notices
 
 

@@ -290,7 +290,8 @@ def test_parts_and_sums_of_image_folders(tree):
     source.datasets[1].transform = torchvision.transforms.Compose(
         [torchvision.transforms.Resize((16, 20)), lambda x: x, torchvision.transforms.ToTensor()]
     )
-    got = [x for b in Loader(source, 4) for x in b.image]  # two transforms: the Dataset's own Python runs, which returns tensors
+    # The parts have different transforms, so the Datasets' own Python runs and returns tensors.
+    got = [x for b in Loader(source, 4) for x in b.image]
     assert all(torch.equal(x, source[i][0]) for i, x in enumerate(got))
 
 
@@ -939,7 +940,8 @@ def test_the_message_names_the_image(give):
     assert batch._fields == tuple(fields)
     found = getattr(batch, "picture" if "picture" in fields else "gt")
     found = found[0] if isinstance(found, list) else found
-    found = found if found.dtype == torch.uint8 else (found * 255).round()  # PIL images are scaled, tensors are not
+    # Values of PIL images are scaled to 0..1; values of tensors are not.
+    found = found if found.dtype == torch.uint8 else (found * 255).round()
     assert torch.equal(found.to(torch.uint8), torch.from_numpy(_CRAFT)[None].expand(4, 3, 9, 10))
     if "gt" in fields:
         assert torch.equal(batch.lr[0], torch.from_numpy(_CRAFT[:, :4])) and batch.number.tolist() == [0, 1, 2, 3]

@@ -182,7 +182,7 @@ def test_several_views_hold_to_their_number_and_type(folder):
     for made in (
         lambda image: [image, image],
         lambda image: [np.asarray(image)] * 2,
-    ):  # no tensors: torch's default_collate refuses images, too
+    ):  # these give no tensors; torch's default_collate refuses images, too
         with pytest.raises(Exception, match=r"gave 2 values for one image: views="):
             next(iter(Loader(torchvision.datasets.ImageFolder(folder.path, made), 2)))
 

@@ -225,7 +225,7 @@ def test_what_counts_as_an_open_file(records, tmp_path):
     with records.open("rb") as file, zipfile.ZipFile(tmp_path / "a.zip") as z, tarfile.open(tmp_path / "a.tar") as t:
         for value in (file, t, {"a": file}, io.BytesIO(b"a")):
             assert held(value) == "Records.held"
-        assert held(z) is None and held(z, forked=True) == "Records.held"  # it has a lock, which processes do not share
+        assert held(z) is None and held(z, forked=True) == "Records.held"  # a ZipFile has a lock, which threads share but processes do not
     for value in (file, z, t, [], {}, "text", None, records.open("ab"), np.zeros(4)):
         assert held(value) is None and held(value, forked=True) is None
     assert held(io.BytesIO(b"a"), forked=True) is None
@@ -242,7 +242,7 @@ class Drawn:
             self.number = number
 
     def __call__(self, image):
-        time.sleep(0.0005)  # another thread may draw meanwhile
+        time.sleep(0.0005)  # gives another thread time to draw
         return np.full_like(image, self.number)
 
 
@@ -255,7 +255,7 @@ class Joint:
 
     def __getitem__(self, i):
         self.opened = self.opened or object()
-        with self.lock:  # the first method and the second one may come from different calls all the same
+        with self.lock:  # the lock covers only draw(), so the calls below may see another thread's draw
             self.transform.draw(i)
         return self.transform(np.zeros((8, 8, 3), np.uint8)), self.transform(np.zeros((8, 8), np.uint8))
 
@@ -287,7 +287,7 @@ class Steady:
         self.cache[i] = i
         if len(self.cache) > 100 and self.serial:
             try:
-                self.meeting.wait(60)  # until two threads are in a call
+                self.meeting.wait(60)  # waits until two threads are in this method at once
                 self.serial = 0
             except threading.BrokenBarrierError:
                 pass
@@ -323,10 +323,10 @@ class DrawsThenPaints:
         self.number = 0
 
     def __call__(self, image):
-        self.number = (self.number + 7) % 256 if np.asarray(image).max() < 128 else self.number + 0  # not in every call
+        self.number = (self.number + 7) % 256 if np.asarray(image).max() < 128 else self.number + 0  # the number changes only in some calls
         pixels = np.array(image)
         pixels[..., :4, :] = self.number
-        time.sleep(0.0005)  # another thread may draw meanwhile
+        time.sleep(0.0005)  # gives another thread time to draw
         pixels[..., 4:, :] = self.number
         return type(image)(pixels) if isinstance(image, torch.Tensor) else Image.fromarray(pixels)
 

@@ -132,7 +132,7 @@ def test_the_rate_that_datasets_wrote(sounds, tmp_path):
 
     assert [c["becomes"] for c in inspect([str(tmp_path / "t.parquet")])["columns"]] == ["sound", "text", "number"]
     for rate, want in ((None, 8000.0), (4000, 4000.0)):
-        fields = {"sound": Audio(rate=rate), "rate": None, "speaker": None}  # the only column of sounds, under another name
+        fields = {"sound": Audio(rate=rate), "rate": None, "speaker": None}  # `sound` names no column, so it is the only column of sounds
         batch = next(iter(Loader(tmp_path / "t.parquet", COUNT, fields=fields)))
         assert batch._fields == ("sound", "rate", "speaker", "sound_lengths") and batch.rate.tolist() == [want] * COUNT
         assert batch.sound_lengths.tolist() == [int(np.ceil(len(stored(s)) * want / 16000)) for s in sounds]
@@ -260,7 +260,7 @@ def test_buckets_of_durations(many):
         assert sorted(i for batch in ids(batches) for i in batch) == list(range(MANY)) and len(batches) == len(loader) == 15
         assert waste(batches) < 0.1 < waste(list(Loader(many, 4, fields=WANTED, shuffle=True, seed=5)))
         longest = [int(b.audio_lengths.max()) for b in batches]
-        assert longest != sorted(longest)  # steps are shuffled
+        assert longest != sorted(longest)  # batches are shuffled, not sorted by length
     assert ids(epochs[0]) != ids(epochs[1])
     assert ids(bucketed(many, seed=5, num_threads=1)) == ids(epochs[0])
 
@@ -291,7 +291,8 @@ def test_lengths_that_are_missing_or_wrong(tmp_path, sounds):
     write(tmp_path / "t.parquet", columns_of(sounds, duration=pa.array(lengths, pa.float32())))
     batches = ids(Loader(tmp_path / "t.parquet", 5, fields=WANTED, bucket_by="duration", last_batch="keep"))
     assert sorted(i for b in batches for i in b) == list(range(COUNT))
-    assert {i for b in batches[:2] for i in b} == {i for i in range(COUNT) if i % 5 < 2}  # they come first, as if they had no sound
+    # Rows without a valid length come first, as if they had no sound.
+    assert {i for b in batches[:2] for i in b} == {i for i in range(COUNT) if i % 5 < 2}
     write(tmp_path / "u.parquet", columns_of(sounds, duration=pa.array([f"{len(s)} bytes" for s in sounds])))
     with pytest.raises(
         InvalidArgumentError, match=r"u\.parquet: bucket_by reads the lengths from the column 'duration', and it holds string"

@@ -104,7 +104,7 @@ def test_windows_are_those_of_local_files(sounds, store, name, crop):
     # The bytes around the window of a FLAC file are fetched, too: up to the next points of its seek table, or a margin if it has no table.
     each = int(0.75 * RATE) * 2 + {"wav": 100, "listed.wav": 70_000}.get(name, 450_000)
     counted, size = storage.counters(), sum(path.stat().st_size for path in local.glob("*/*"))
-    most = EPOCHS * SOUNDS * each + 4000  # and the listing
+    most = EPOCHS * SOUNDS * each + 4000  # 4000: bytes of the listing
     assert counted["storage_bytes"] <= most < 0.75 * size
     assert counted["storage_requests"] <= EPOCHS * SOUNDS * (2 if name == "wav" else 4) + 3
 
@@ -155,7 +155,8 @@ def test_entries_of_a_manifest(sounds, store, tmp_path, name):
 def test_small_objects_are_fetched_at_once(store):
     storage = stoker.Storage()
     assert len(batches("s3://sounds/short", Audio(rate=RATE, duration=0.1), storage=storage)) == 14
-    assert storage.counters()["storage_requests"] <= EPOCHS * 40 + 4  # one for each, and the listing, which says how large they are
+    # One request for each object, and those for the listing, which contains the objects' sizes.
+    assert storage.counters()["storage_requests"] <= EPOCHS * 40 + 4
 
 
 def test_other_formats_are_fetched_whole(store, sounds):

@@ -353,7 +353,7 @@ def test_buckets_of_durations(many, source):
         assert sorted(i for batch in ids(batches) for i in batch) == list(range(60)) and len(batches) == len(loader) == 15
         assert padding(batches) < 0.1 < padding(list(Loader(data, 4, fields=FIELDS, shuffle=True, seed=5)))
         order = [int(b.audio_lengths.max()) for b in batches]
-        assert order != sorted(order)  # steps are shuffled
+        assert order != sorted(order)  # batches are shuffled, not sorted by length
     assert ids(epochs[0]) != ids(epochs[1])
     again = Loader(data, 4, fields=FIELDS, bucket_by="duration", shuffle=True, seed=5, num_threads=1)
     assert ids(again) == ids(epochs[0])

@@ -208,7 +208,7 @@ def test_from_csv(tmp_path, files):
     images, labels = next(iter(Loader.from_csv(tmp_path / "all.csv", 4, targets="label", transforms=SMALL)))
     assert images.shape == (4, 3, 16, 20) and labels.tolist() == [0, 1, 2, 0]
 
-    class Frame:  # has only what the Loader uses of a DataFrame
+    class Frame:  # this class has only what the Loader uses of a DataFrame
         columns = ("file", "label")
 
         def __getitem__(self, name):
@@ -236,7 +236,7 @@ def test_tables_that_csv_cannot_read(tmp_path, files):
         path.write_text(text)
         with pytest.raises(InvalidArgumentError, match=rf"some\.csv: line {number}: .*pandas\.read_csv"):
             Loader.from_csv(path, 1, transforms=SMALL)
-    path.write_text(f'path,label\n"{files[0].parent}"/{files[0].name},1\n')  # as pandas reads it
+    path.write_text(f'path,label\n"{files[0].parent}"/{files[0].name},1\n')  # a field of which only a part is quoted is read as in pandas
     assert flat(Loader.from_csv(path, 1, transforms=SMALL, last_batch="keep")) == [1]
 
 

@@ -131,7 +131,7 @@ def test_state_of_a_pipeline_after_every_batch(tree, tail):
         assert [(e, b.label.flatten().tolist()) for e in range(rest.epoch, 4) for b in rest] == steps[k:], f"after {k} batches"
     left = new()
     next(iter(left))
-    iter(left)  # ends the epoch before its last batch
+    iter(left)  # a new iteration ends the epoch before its last batch
     rest = new()
     rest.load_state_dict(left.state_dict())
     assert [b.label.flatten().tolist() for b in rest] == [b.label.flatten().tolist() for b in left]
@@ -147,7 +147,7 @@ def test_breaking_begins_the_next_epoch(tree):
     assert loader.epoch == 0
     assert flat(ids(loader)) == want[1]
     assert loader.epoch == 2
-    for _ in loader:  # up to the last batch, and out
+    for _ in loader:  # leaves the loop at the epoch's last batch
         if len(_.index) == 1:
             break
     assert flat(ids(loader)) == flat(ids(make_at(tree, 3)))
@@ -245,7 +245,8 @@ def test_a_resumed_stream_repeats_its_random_numbers(taken):
     """Skipped samples draw their own numbers and do not take those of the first sample that is delivered."""
     loaders = [Loader(Drawn(), 2, seed=3) for _ in range(3)]
     whole = [drawn(loaders[0]) for _ in range(2)]
-    list(itertools.islice(itertools.chain(loaders[1], loaders[1]), taken))  # 4: the next epoch begins with the fifth
+    # 4 is the last batch of an epoch, so the state begins the next one.
+    list(itertools.islice(itertools.chain(loaders[1], loaders[1]), taken))
     loaders[2].load_state_dict(loaders[1].state_dict())
     assert drawn(loaders[2]) == (whole[0][2 * taken :] or whole[1])
 
@@ -281,10 +282,11 @@ def test_an_order_that_does_not_come_again_is_refused(tree, source, kind, epoch)
     for go_on in (lambda: loader.load_state_dict(state), lambda: next(iter(loader))):
         with pytest.raises(StateError, match=f"epoch {epoch} other ids .* function"):
             go_on()
-    del state["order"]  # as earlier versions saved it
+    del state["order"]  # states of earlier versions have no "order"
     loader.load_state_dict(state)
     assert len(flat(ids(loader))) == 13
-    loader.load_state_dict(after(in_order_of(tree, source, ANEW[kind]()), 6 * epoch + 6))  # its epoch is complete
+    # The saved epoch is complete, so its order does not matter.
+    loader.load_state_dict(after(in_order_of(tree, source, ANEW[kind]()), 6 * epoch + 6))
     assert loader.epoch == epoch + 1 and len(flat(ids(loader))) == 21
 
 
@@ -315,7 +317,7 @@ def test_orders_of_other_lengths_and_ranks(tree, source):
     with pytest.raises(StateError, match="order of its own"):
         in_order_of(tree, source, None).load_state_dict(state)
     state = after(in_order_of(tree, source, list(range(10)), shard=(0, 2)), 2)
-    other = in_order_of(tree, source, list(range(11, 21)), shard=(1, 2))  # another rank has other ids
+    other = in_order_of(tree, source, list(range(11, 21)), shard=(1, 2))  # the state of one rank resumes another, whose ids differ
     other.load_state_dict(state)
     assert flat(ids(other)) == [19, 20]
     for damaged in ({**state["order"], "samples": -1}, {"digest": "0"}, "text"):

@@ -63,7 +63,7 @@ def test_clips_of_a_folder(moving):
     assert loader.classes == ["a", "b"]
     (first, labels), (_, others) = loader
     assert first.shape == (2, 5, 3, 144, 176) and labels.tolist() == [0, 0] and others.tolist() == [1, 1]
-    assert numbers(first[0], moving / "a/0.mp4") == [18, 21, 24, 27, 30]  # 18 frames before it, 19 after it
+    assert numbers(first[0], moving / "a/0.mp4") == [18, 21, 24, 27, 30]  # the clip is in the middle: 18 frames are before it, 19 after it
     clip = next(iter(stoker.Loader(moving, 1, fields={"clip": Video(4, 2, "first"), "label": None}, dtype=torch.uint8)))
     assert clip._fields == ("clip", "label") and numbers(clip.clip[0], moving / "a/0.mp4") == [0, 2, 4, 6]
 
@@ -137,7 +137,7 @@ def test_clips_change_as_images_do(still, monkeypatch, transform):
     decode = _spec.Spec.decode
 
     def after_a_draw(spec, data, floats=False):
-        fn.random.coin_flip()  # draws are numbered by operator: a Loader of videos draws a clip's place first
+        fn.random.coin_flip()  # shifts the numbers of later draws by one, since a Loader of videos first draws the place of a clip
         return decode(spec, data, floats)
 
     monkeypatch.setattr(_spec.Spec, "decode", after_a_draw)
