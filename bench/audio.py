@@ -234,7 +234,7 @@ def batches(loader: Any) -> Callable[[int], int]:
 
 
 def take_turns(title: str, sides: Mapping[str, Callable[[int], int]], count: int, rounds: int) -> None:
-    """Measures the sides in turns, and prints each one's CPU time and that divided by Stoker's, which is the first side."""
+    """Measures the sides in turns. Prints the CPU time of each, and its ratio to that of Stoker, which is the first side."""
     for take in sides.values():
         take(count)
     slices: dict[str, list[measure.Slice]] = {name: [] for name in sides}
@@ -383,7 +383,7 @@ def crc(data: bytes, bits: int, polynomial: int) -> int:
 
 
 def flac_block(samples: np.ndarray, number: int) -> bytes:
-    """Encodes one block of 16-bit samples of one channel: each as the difference from the line through the two before, by Rice's code."""
+    """Encodes one block of 16-bit samples of one channel: the difference of each sample from the line through the two before it, in Rice's code."""
     x = samples.astype(np.int64)
     left = x[2:] - 2 * x[1:-1] + x[:-2]
     folded = np.where(left < 0, -2 * left - 1, 2 * left)
@@ -403,7 +403,7 @@ def flac_block(samples: np.ndarray, number: int) -> bytes:
 
 
 def flac_file(samples: np.ndarray) -> bytes:
-    """Encodes 16-bit samples of one channel at 16 kHz. There must be 3 at least in the last block of 4096."""
+    """Encodes 16-bit samples of one channel at 16 kHz, in blocks of 4096. The last block must have at least 3 samples."""
     at = range(0, len(samples), 4096)
     facts = RATE << 44 | 15 << 36 | len(samples)  # rate, channels - 1, bits - 1, samples
     info = struct.pack(">HH3s3sQ16s", 4096, 4096, b"", b"", facts, b"")
@@ -456,7 +456,7 @@ def loaders_of_flac(paths: list[Path], options: argparse.Namespace) -> dict[str,
 
 
 class MelOnGpu:
-    """Log-mel bands of padded batches on the GPU: torchaudio's, or the same with only torch."""
+    """Makes log-mel bands of padded batches on the GPU, with torchaudio or with torch only."""
 
     def __init__(self) -> None:
         import torch
@@ -503,7 +503,7 @@ def torch_on_gpu(paths: list[Path], decoder: str, options: argparse.Namespace) -
 
 
 def gpu_files(title: str, paths: list[Path], options: argparse.Namespace) -> None:
-    """Compares rates by time: of files whose features come to lie on the GPU."""
+    """Compares how many files a second become features in GPU memory."""
     import torch
 
     names = [str(p) for p in paths]
@@ -535,7 +535,7 @@ def gpu_files(title: str, paths: list[Path], options: argparse.Namespace) -> Non
 
 
 def kernel_times(work: Callable[[], Any], rounds: int) -> dict[str, float]:
-    """Returns the median seconds of each kernel that runs once in `work`."""
+    """Returns the median time in seconds of each kernel that runs once in `work`."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 

@@ -41,7 +41,7 @@ def write(folder: Path, files: int) -> None:
 
 
 def start(pattern: str) -> None:
-    """Prints the figures of one start."""
+    """Starts a Loader, and prints its figures: the time to the first batch, and the memory of this process."""
     begin, cpu = time.perf_counter(), time.process_time()
     with Loader(pattern, 32, shuffle="groups", seed=0, fields={"image": "Image", "label": None}) as loader:
         made = time.perf_counter()

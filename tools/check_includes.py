@@ -16,7 +16,8 @@ import python_imports
 ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 SUFFIXES = {".c", ".h", ".cu", ".cuh", ".inc"}
-RAGGED_SEES = {"base", "trace", "thread", "gpu", "tensor", "kernel", "ragged"}  # batched losses do not depend on the pipeline
+# Batched losses (ragged) may include only these layers, because they do not depend on the pipeline.
+RAGGED_SEES = {"base", "trace", "thread", "gpu", "tensor", "kernel", "ragged"}
 
 
 def listed(path: Path, name: str) -> list[str]:
@@ -79,7 +80,7 @@ def check(root: Path) -> list[str]:
     for folder in ("cli", "python", "examples"):
         for path in files(folder):
             for line, quoted, name in includes(path):
-                generated = name.endswith(".inc")  # by the build, into its own folder
+                generated = name.endswith(".inc")  # the build writes files with this ending into its own folder
                 if quoted and not generated and not name.startswith("stoker/") and not (path.parent / name).is_file():
                     faults.append(f'{path.relative_to(root)}:{line}: only the public API may be used here, not "{name}"')
                 if "../" in name:

@@ -23,7 +23,7 @@ from check_includes import listed
 ROOT = Path(__file__).resolve().parent.parent
 SYMBOLS = ROOT / "tools" / "symbols.txt"
 NEEDED = {"libc.so", "libm.so", "libjpeg.so", "libspng.so", "libjansson.so", "libz.so", "libwebp.so", "libdeflate.so", "ld-linux-x86-64.so"}
-# Permitted globals: (object, name), each with its reason.
+# Globals that are permitted: (object, name), each with its reason.
 GLOBALS = {
     ("src_base_memory.c.o", "alloc_count"): "a counter for the tests: how often anything was allocated in the process",
     ("src_base_memory.c.o", "fault_at"): "fault injection, only in builds for tests",
@@ -36,7 +36,7 @@ EXEC_ORDER = (
     "describe decode_side feed fetch_ahead pin_workers submit device_memory device_trace by_frame pass call failures frames fetch_read inflight "
     "survey orders"
 ).split()
-# Exceptions: calls by which parts notify the engine (caller, callee, function).
+# Calls against the order, by which parts notify the engine: (caller, callee, function).
 UP = {
     ("exec_fetch_read", "exec_engine", "stk__on_bytes"),
     ("exec_feed", "exec_engine", "stk__on_fed"),

@@ -68,7 +68,7 @@ class Part:
     version: str
     licence: str
     texts: list[Path]
-    sha256: str = ""  # checksum of its source, if known
+    sha256: str = ""  # checksum of the library's source, if it is known
 
 
 # Libraries that every Linux has: manylinux's list, as far as a C program needs it.
@@ -408,7 +408,7 @@ def meson_version() -> tuple[int, ...]:
 def get_requires_for_build_wheel(config_settings: dict | None = None) -> list[str]:
     """Returns the build tools that the system lacks and PyPI has. The C libraries must be installed already: tools/packages.txt lists them."""
     lacking = [command for command in FROM_PYPI.values() if not shutil.which(command)]
-    # Earlier ones ask Python for its distutils, which CPython has not had since 3.12.
+    # Earlier versions of meson ask Python for its distutils, which CPython has not had since 3.12.
     if "meson" not in lacking and sys.version_info >= (3, 12) and meson_version() < (1, 3):
         lacking.append("meson>=1.3")
     return lacking

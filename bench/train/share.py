@@ -36,7 +36,7 @@ _SETTLE = 5  # steps at the start of a slice that are not counted, in addition t
 
 
 class Loop:
-    """Training step, as a user writes it."""
+    """The training step of a loop, as a user writes it."""
 
     def __init__(self, model: str, device: torch.device) -> None:
         self.device = device

@@ -38,7 +38,7 @@ def loader(folder: Path, batch: int, train: bool, threads: int = 2) -> Loader:
 
 
 def network(classes: int) -> nn.Sequential:
-    """Three convolutions over time and frequency."""
+    """Returns a network of three convolutions over time and frequency."""
     layers: list[nn.Module] = []
     for inside, outside in ((1, 16), (16, 32), (32, 64)):
         layers += [nn.Conv2d(inside, outside, 3, padding=1), nn.BatchNorm2d(outside), nn.ReLU(), nn.MaxPool2d(2)]

@@ -33,7 +33,7 @@ def unit(inside: int, outside: int, pool: bool = False) -> nn.Sequential:
 
 
 class Residual(nn.Module):
-    """x + body(x)."""
+    """Computes x + body(x)."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Residual(nn.Module):
 
 
 def network(width: int) -> nn.Sequential:
-    """Nine layers: three halvings, two of them followed by a residual block."""
+    """Returns a network of nine layers: three halvings, two of them followed by a residual block."""
     w = width
     body = [unit(3, w), unit(w, 2 * w, True), Residual(2 * w), unit(2 * w, 4 * w, True), unit(4 * w, 8 * w, True), Residual(8 * w)]
     return nn.Sequential(*body, nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(8 * w, 10))

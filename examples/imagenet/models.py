@@ -40,7 +40,7 @@ def unit(
 
 
 class Residual(nn.Module):
-    """activation(body(x) + shortcut(x))."""
+    """Computes activation(body(x) + shortcut(x))."""
 
     def __init__(self, body: nn.Module, shortcut: nn.Module, act: nn.Module) -> None:
         super().__init__()

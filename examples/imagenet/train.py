@@ -90,7 +90,7 @@ def loaders(args: argparse.Namespace, place: Place) -> tuple[Loader, Loader]:
 
 
 def learning_rate(args: argparse.Namespace, progress: float) -> float:
-    """Warm-up, then a cosine. It depends only on the progress, so a checkpoint need not save it."""
+    """Returns the learning rate: a warm-up, then a cosine. It depends only on the progress, so a checkpoint need not save it."""
     full = args.lr * args.batch_size / 256
     warm = min(5.0, args.epochs / 10)
     if progress < warm:

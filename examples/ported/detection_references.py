@@ -62,7 +62,7 @@ class Objects(Dataset[tuple[Path, dict[str, torch.Tensor]]]):
 
 
 def for_detectors(batch: Any) -> tuple[list[torch.Tensor], list[dict[str, torch.Tensor]]]:  # was: tuple(zip(*batch))
-    """Boxes are (x, y, width, height) in COCO, and corners in torchvision's models."""
+    """Converts boxes from (x, y, width, height), as COCO has them, to the corners that torchvision's models take."""
     corners = [torch.cat([b[:, :2], b[:, :2] + b[:, 2:]], 1) for b in batch.boxes]
     return batch.image, [{"boxes": b, "labels": k} for b, k in zip(corners, batch.labels, strict=True)]
 

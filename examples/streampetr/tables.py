@@ -16,7 +16,7 @@ import numpy as np
 
 CAMERAS = ("CAM_FRONT", "CAM_FRONT_RIGHT", "CAM_FRONT_LEFT", "CAM_BACK", "CAM_BACK_LEFT", "CAM_BACK_RIGHT")
 CLASSES = ("car", "truck", "construction_vehicle", "bus", "trailer", "barrier", "motorcycle", "bicycle", "pedestrian", "traffic_cone")
-# The first entry that a category's name begins with gives its class; categories that match no entry are left out.
+# A category belongs to the class of the first entry that its name begins with. Categories that match no entry are left out.
 CATEGORIES = {
     "vehicle.car": "car",
     "vehicle.truck": "truck",

@@ -142,7 +142,7 @@ class Trainer:
         partial.replace(path)
 
     def learning_rate(self) -> float:
-        """Warm-up, then a cosine. It depends only on the step, so a checkpoint need not save it."""
+        """Returns the learning rate: a warm-up, then a cosine. It depends only on the step, so a checkpoint need not save it."""
         total = self.args.epochs * self.length
         warm = min(500.0, total / 10)
         if self.step < warm:

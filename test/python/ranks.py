@@ -80,7 +80,7 @@ class Ended:
 
 
 def launch(body: str, *args: object, world: int = 2, timeout: float = 30, **env: str) -> list[Ended]:
-    """Runs `body` on each rank, with RANK, WORLD and ARGS. timeout: of the process group."""
+    """Runs `body` on each rank, with RANK, WORLD and ARGS. timeout: seconds that the process group waits for a rank."""
     import json
 
     done = run_script(_PARENT, str(world), str(timeout), textwrap.dedent(body), *map(str, args), timeout=100, **env)

@@ -148,7 +148,7 @@ def _write_v21(root: Path, data: Any, stills: Any, lengths: Any, ends: Any) -> N
 
 
 def _write_videos(root: Path, key: str, lengths: Any, version: int) -> None:
-    """Writes videos whose frames differ in brightness: of a v3 set, one for all episodes."""
+    """Writes videos whose frames differ in brightness. Version 3 has one video for all episodes."""
     if version == 3:
         videos = [(root / "videos" / key / "chunk-000" / "file-000.mp4", sum(lengths))]
     else:

@@ -263,7 +263,7 @@ def photographs(folder: Path) -> Work:
 
 
 def media(folder: Path, kind: str) -> Work:
-    """Loaders of newer sources. Without the package or program that makes the source, of a folder of images."""
+    """Returns the work of a Loader over a newer source. If the package or program that makes the source is missing, the Loader reads a folder of images."""
     from stoker import Audio
     from stoker import transforms as T
 

@@ -401,7 +401,7 @@ def timms_outcome(image, name, magnitude):
 
 
 def test_timms_policies_run_in_c():
-    """RandAugment of magnitude 7, with a chance of 0.5; AutoAugment of two sequences, the second one shorter; and a magnitude that is drawn."""
+    """Tests RandAugment of magnitude 7 with a chance of 0.5, AutoAugment of two sequences of which the second one is shorter, and a magnitude that is drawn."""
     image, count = photograph(np.random.default_rng(SEED), 21, 26), 3000
     made, calls = drawn(timms("RandAugment", ops=[AugmentOp(n, 0.5, 7) for n in TIMM], num_layers=1, choice_weights=None), image, count)
     assert not calls
@@ -467,7 +467,7 @@ def test_timms_lists_are_taken():
 
 
 def test_timms_own():
-    """Transforms that timm itself makes, if timm is installed."""
+    """Tests transforms that timm itself makes, if timm is installed."""
     data = pytest.importorskip("timm.data")
     image = photograph(np.random.default_rng(SEED), 80, 90)
     for given in (

@@ -181,7 +181,7 @@ def test_iterators_leave_out_a_batch_of_bad_samples(listed, policy, end, bad):
 @pytest.mark.parametrize("end", [{"reader_name": "R"}, {"size": 7}])
 @pytest.mark.parametrize("bad", [(6,), (0,), (2, 6), (1, 2, 3)])
 def test_bad_samples_do_not_move_the_end_of_an_iterators_epoch(listed, end, bad):
-    """Batches of three continue into the next epoch of seven."""
+    """Epochs have seven samples, so batches of three continue into the next epoch."""
     pipe = _reading(listed(7, bad), 3)
     iterator = DALIGenericIterator(pipe, ["data", "label"], last_batch_policy=LastBatchPolicy.PARTIAL, auto_reset=True, **end)
     for _ in range(4):
@@ -295,7 +295,7 @@ def test_ranks_over_a_dataset_keep_to_their_positions(listed):
 @pytest.mark.parametrize("taken", [1, 3, 4])
 @pytest.mark.parametrize("form", ["files", "dataset", "stream", "weights", "pipeline", "mixed"])
 def test_a_resumed_run_keeps_the_seed_of_its_state(listed, form, taken):
-    """A resumed run keeps the order and draws of its seed, here and in later epochs, whatever seed the new Loader was given."""
+    """A resumed run keeps the order and draws of its seed, in this epoch and in later ones, whatever seed the new Loader was given."""
     pairs = listed(9)
     draws = {"transforms": [T.Resize((8, 8)), T.ColorJitter(0.9, 0.9)], "last_batch": "keep"}
 

@@ -78,7 +78,7 @@ def test_imagenet_with_advice(images):
 
 
 def test_own_networks_are_torchvisions():
-    """By their number of weights, which torchvision documents."""
+    """Compares the numbers of weights with those that torchvision documents."""
     sys.path.insert(0, str(EXAMPLES / "imagenet"))
     try:
         import models
@@ -99,7 +99,7 @@ def test_cifar_reaches_the_same_accuracy(tmp_path):
 
 
 def test_cifar_reports_a_lower_accuracy(tmp_path):
-    """The comparison can fail."""
+    """The comparison fails if the accuracies differ."""
     program = "import sys; sys.path.insert(0, sys.argv.pop(1)); import compare, train; results = iter([.9, .5, .91, .52, .92, .51])\n"
     program += "train.train = lambda *a, **k: (next(results), 0.0); sys.exit(compare.main())"
     done = subprocess.run([sys.executable, "-c", program, str(EXAMPLES / "cifar"), str(tmp_path)], capture_output=True, text=True, env=ENV)

@@ -216,7 +216,7 @@ def test_a_state_after_the_last_batch_begins_the_next_epoch(kind):
 
 
 def _with_memory(kind):
-    """Sources that do not start again with each epoch."""
+    """Returns a source that does not start again with each epoch, and its arguments."""
     batches = [[np.array([k], np.int32)] * 3 for k in range(4)]
     given = iter(batches)
     return {

@@ -257,7 +257,7 @@ def test_orientation_is_applied(kind: str, rng: np.random.Generator) -> None:
 
 
 def test_a_loader_reads_all_formats_and_reports_rounding(tmp_path: Any, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
-    """Counts files whose endings no build decodes. 16 bits become 8, with one notice; a pipeline that asks for 16 bits keeps them."""
+    """The Loader counts files whose endings no build decodes. 16 bits become 8, with one notice; a pipeline that asks for 16 bits keeps them."""
     monkeypatch.setattr(_where, "_shown", set())
     images = {
         "a.bmp": "bmp 24",

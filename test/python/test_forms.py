@@ -215,6 +215,6 @@ def test_names_that_only_dali_has_say_what_to_do(module, name):
 
 
 def test_modules_are_attributes_of_the_package():
-    """As in DALI, without an import of their own."""
+    """A program can use these modules without importing them, as with DALI."""
     code = "import stoker; print(stoker.pipeline.Pipeline.__name__, stoker.data_node.DataNode.__name__, stoker.experimental.__name__)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["Pipeline", "DataNode", "stoker.experimental"]

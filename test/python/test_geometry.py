@@ -170,7 +170,7 @@ def test_mask_0_leaves_an_image_alone() -> None:
 
 
 def test_objects_are_connected_blobs() -> None:
-    """Boxes of all blobs of random masks, against SciPy's."""
+    """Compares the boxes of all blobs of random masks with SciPy's."""
     ndimage = pytest.importorskip("scipy.ndimage")
     rng = np.random.default_rng(SEED)
     for shape in ((9, 12), (40,), (5, 6, 7)):
@@ -206,7 +206,7 @@ def test_windows_that_cannot_be_had_are_an_error_that_says_so() -> None:
 @pytest.mark.parametrize("layout", ["HWC", "DHWC", "WHC"])
 @pytest.mark.parametrize("name", ["crop_h", "crop_w"])
 def test_a_window_of_a_resized_image_may_be_empty(layout: str, name: str) -> None:
-    """Empty windows of images, and of volumes and other arrays that no pass resizes. These once ended the process."""
+    """Tests empty windows of images, and of volumes and other arrays that no pass resizes. These once ended the process."""
     extents = {"D": 5, "H": 19, "W": 18, "C": 3}
     x = np.zeros([extents[d] + 4 * (d != "C") for d in layout], np.uint8)
 

@@ -149,7 +149,8 @@ def test_orientation_of_floats(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("kind", ["RGB", "BGR", "GRAY", "YCbCr", "ANY_DATA"])
 @pytest.mark.parametrize("to", ["uint8", "uint16", "int16", "float32"])
 def test_values_are_scaled_as_in_dali(rng: np.random.Generator, kind: str, to: str) -> None:
-    """The formulas of DALI 2.4's decoders.image: the first three bands are the colours, floats are from 0 to 1, results are rounded and saturate."""
+    """Expected values come from the formulas of DALI 2.4's decoders.image: the first three bands are the colours, floats are from 0 to 1, results are rounded
+    and saturate."""
     for dtype in (np.uint8, np.uint16, np.float32):
         for bands in (1, 3, 4, 6):
             pixels = _values(rng, (8, 9, bands), dtype)

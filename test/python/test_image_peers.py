@@ -225,7 +225,7 @@ KINDS: dict[str, tuple[int, dict[str, Any]]] = {
 @pytest.mark.filterwarnings("ignore")  # Pillow warns about some of the files
 @pytest.mark.parametrize("kind", KINDS)
 def test_tiffs(rng: np.random.Generator, kind: str) -> None:
-    """Strips and tiles, planes, either order of bytes, BigTIFF, deflate with its predictor: what tifffile wrote."""
+    """Strips, tiles, planes, either order of bytes, BigTIFF and deflate with its predictor give the pixels that tifffile wrote."""
     samples, how = KINDS[kind]
     for _ in range(FILES // 5):
         height, width = (int(n) for n in rng.integers(1, 60, 2))

@@ -215,7 +215,7 @@ def test_another_for_begins_the_next_epoch_as_in_dali(files, policy):
 @pytest.mark.parametrize("samples", [6, 7])
 @pytest.mark.parametrize("auto_reset", [False, True])
 def test_size_and_a_source_agree_on_the_end(samples, auto_reset):
-    """The source's own end after the last batch is not an epoch of its own."""
+    """The source ends after the last batch. This end does not count as one more epoch."""
     iterator = DALIGenericIterator(counted(samples), ["label"], size=samples, auto_reset=auto_reset)
     for _ in range(4):
         assert [x for step in iterator for x in step[0]["label"].flatten().tolist()] == list(range(1, samples + 1))
@@ -371,7 +371,7 @@ def test_numpy_sees_the_same(files):
 @pytest.mark.parametrize("batch", [1, 2, 3])
 @pytest.mark.parametrize("policy", [FILL, PARTIAL, DROP])
 def test_ranks_have_equally_many_steps(files, policy, batch):
-    """Each rank by itself, over several epochs, in order and shuffled. With unequal steps, ranks would wait for each other forever."""
+    """Runs each rank by itself, over several epochs, in order and shuffled. With unequal steps, ranks would wait for each other forever."""
 
     @pipeline_def(batch_size=batch, num_threads=1, device_id=None)
     def reads(rank, ranks, **how):

@@ -191,7 +191,7 @@ def test_targets_have_one_type():
 
 @pytest.mark.parametrize("counts", [(0, 2, 3, 0), (2, 0, 0, 1), (0, 0, 2, 2)])
 def test_images_without_objects(counts):
-    """COCO has some. Lists without entries, as a Dataset in plain Python gives them, and no masks at all go through the same geometry."""
+    """COCO has images without objects. Lists without entries, as a Dataset in plain Python gives them, and no masks at all go through the same geometry."""
 
     def give(i):
         n = counts[i]

@@ -79,7 +79,7 @@ def _smooth(i: int, channels: int = 1) -> torch.Tensor:
 @pytest.mark.essential
 @pytest.mark.parametrize("t", [*MOVES, *VALUES], ids=lambda t: type(t).__name__)
 def test_the_same_picture_twice_stays_the_same(t: Any) -> None:
-    """All draws are shared: also those of colours, noise and erasing."""
+    """Both pictures share all draws, even those of colours, noise and erasing."""
     data = Samples(lambda i: (_picture(i), _picture(i), i))
     loader = Loader(data, 4, transforms=[t], fields={"image": "Image", "other": "Image", "label": None})
     for image, other, label in loader:

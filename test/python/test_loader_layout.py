@@ -155,7 +155,7 @@ def test_all_images_of_a_data_set_have_one_layout(draws):
         with pytest.raises(TypeError, match=rf"looks like {seen}; those before were {found}.*permute") as caught:
             batches(Set([first, first, other, first]), 1)
         assert caught.value.__notes__[0] == "in dataset[2]"
-    # An image that is too small to show its layout takes the other images' layout, if it has their number of channels.
+    # If an image is too small to show its layout, but has the other images' number of channels, it has their layout.
     narrow = torch.from_numpy(draws.integers(0, 256, (3, 9, 2), dtype=np.uint8))
     made = batches(Set([tall, narrow]), 1)
     assert torch.equal(made[1].image[0], narrow)

@@ -179,7 +179,7 @@ def test_a_first_batch_decides_in_one_process_only(pictures, notices):
     "transform", [T.ScaleJitter((24, 24)), T.RandomShortestSize([16, 24], 60), T.RandomZoomOut(), T.RandomResize(16, 24)]
 )
 def test_transforms_that_draw_sizes_make_lists(transform, pictures, notices):
-    """Whatever they happen to draw for the first batch."""
+    """Batches are lists, whatever sizes the transforms happen to draw for the first one."""
     for seed in range(4):
         assert isinstance(next(iter(Loader(Views([pictures[0]] * 2), 2, transforms=[transform], seed=seed))).image, list)
     fixed = Loader(Views([pictures[0]] * 2), 2, transforms=[transform, T.Resize((16, 16))])

@@ -132,7 +132,7 @@ def test_arrays(rng):
 
 
 def test_torchvisions_own(tmp_path, files, rng):
-    """Compared with their own samples: images that are held or listed are taken over, and none of their Python runs."""
+    """The Loader gives the samples of torchvision's data sets. It takes over images that are held or listed, and runs none of their Python."""
     datasets = import_torchvision().datasets
     tv = import_torchvision().transforms
     data = torch.utils.data

@@ -80,7 +80,7 @@ print(json.dumps(seen))
 
 @pytest.fixture(scope="module")
 def media(tmp_path_factory):
-    """A folder with sounds and videos, and in it one with a table."""
+    """Makes a folder with sounds and videos, and a folder with a table in it."""
     root = tmp_path_factory.mktemp("media")
     rng = np.random.default_rng(1)
     for i in range(8):
@@ -115,7 +115,7 @@ def test_loops_stay_flat(media, kind, loop):
     assert done.returncode == 0, done.stderr[-2000:]
     seen = json.loads(done.stdout.splitlines()[-1])
     assert len(seen) == 50
-    # The lowest values of ten rounds each: threads of the loop before may not have ended when the next one begins.
+    # Takes the lowest value of ten rounds each, because threads of one round may not have ended when the next one begins.
     early, late = (np.min(seen[i : i + 10], axis=0).tolist() for i in (10, 40))
     assert late[0] <= early[0] + ROOM, seen
     assert late[1] <= early[1], seen

@@ -89,7 +89,7 @@ def test_every_counter_of_the_table_exists_and_the_page_lists_it():
         for _ in train:
             pass
         known = {*train.pipeline.counters()}
-    later = re.compile("^(storage|cache)_")  # once a store or a cache is in use
+    later = re.compile("^(storage|cache)_")  # these counters exist only once a store or a cache is in use
     assert {m.counter for m in stoker.metrics.METRICS if not later.match(m.counter)} <= known
     page = (ROOT / "doc/metrics.md").read_text()
     assert {f"stoker_{m.name}" for m in stoker.metrics.METRICS} == set(re.findall(r"^\| `(stoker_\w+)` \|", page, re.M))
@@ -300,7 +300,7 @@ def test_a_callback_logs_from_lightning(monkeypatch):
     with loader() as train, pytest.raises(InvalidArgumentError, match=r"not a stoker\.Loader"):
         trainer_of(stoker.metrics.lightning(), [Logger()]).fit([1, 2])
     with loader() as train:
-        trainer_of(stoker.metrics.lightning(train), []).fit(train)  # without a logger there is nothing to write
+        trainer_of(stoker.metrics.lightning(train), []).fit(train)  # there is no logger, so the callback has nothing to write
 
 
 def test_without_lightning(monkeypatch):
@@ -311,7 +311,7 @@ def test_without_lightning(monkeypatch):
 
 
 def test_real_lightning_takes_the_callback(tmp_path):
-    import_torchvision()  # which Lightning imports
+    import_torchvision()  # Lightning imports torchvision
     lightning = pytest.importorskip("lightning")
     import torch
 

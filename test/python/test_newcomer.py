@@ -50,7 +50,7 @@ def files(data):
     return fn.readers.file(file_root=str(data / "ok"))
 
 
-# Wrong calls, and a pattern that the message has to match.
+# For each mistake: the wrong call, and a pattern that its message has to match
 WRONG = {
     "missing folder": (lambda d: Loader("/no/such/folder", 4), "/no/such/folder: .*No such file or directory"),
     "empty folder": (lambda d: Loader(d / "empty", 4), "the folder is empty; it should hold a folder of files for each class"),
@@ -148,7 +148,7 @@ def test_troubleshooting_quotes_real_messages(data, monkeypatch):
         with pytest.raises(Exception) as caught:
             call(data)
         said.append(str(caught.value))
-    # Without a driver, the command says so; with one, it runs.
+    # Without a driver for the GPU, the command has to say so; with one, it runs.
     env = {**os.environ, "LD_LIBRARY_PATH": ""}
     done = subprocess.run(
         [COMMAND, "bench", data / "ok", "--device", "cuda", "--seconds", "0.1"], capture_output=True, text=True, env=env, timeout=120

@@ -48,7 +48,7 @@ def test_every_type_order_and_version(dtype, rng, tmp_path):
     made.append((save(tmp_path / "big.npy", plain.astype(np.dtype(dtype).newbyteorder(">"))), plain))
     big = np.asfortranarray(plain.astype(np.dtype(dtype).newbyteorder(">")))
     made.append((save(tmp_path / "both.npy", big), plain))
-    # A header after which the elements lie at no multiple of their size, as programs other than NumPy write it.
+    # Programs other than NumPy write such headers, after which the elements lie at no multiple of their size.
     text = f"{{'descr': '{np.dtype(dtype).str}', 'fortran_order': False, 'shape': (3, 4L, 5)}}\n".encode()
     text = b" " * (1 - len(text) % 2) + text
     (tmp_path / "odd.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(text + b" ").to_bytes(2, "little") + text + b" " + plain.tobytes())

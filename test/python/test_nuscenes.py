@@ -36,7 +36,7 @@ def copy(root, tmp_path):
     return tmp_path
 
 
-def pipeline(root, fields, batch_size=1, define=None, **kwargs):  # define takes the outputs of the reader
+def pipeline(root, fields, batch_size=1, define=None, **kwargs):  # define: takes the outputs of the reader
     settings = {k: kwargs.pop(k) for k in ("on_error", "checkpoint") if k in kwargs}
 
     @pipeline_def(batch_size=batch_size, num_threads=2, **settings)
@@ -75,7 +75,7 @@ def test_fields_as_the_reference_has_them(root):
             else:
                 assert np.allclose(value, right, rtol=3e-7, atol=2e-4), (i, name, k, np.abs(value - right).max())
         seen += sum(len(found["bboxes2d", k]) for k in range(6))
-    assert seen > 50  # boxes project into images
+    assert seen > 50  # more than 50 boxes have been compared
 
 
 def test_cameras_classes_and_scenes(root):
@@ -89,7 +89,7 @@ def test_cameras_classes_and_scenes(root):
     renamed = {CLASSES.index("pedestrian"): 0, CLASSES.index("car"): 1}
     for i, (back, front, labels, scene, prev) in enumerate(r.values() for r in rows(pipe, range(5), 9)):
         sample = reference[scenes[i // 3] * 3 + i % 3]
-        assert scene == scenes[i // 3] and prev == (i % 3 == 1)  # 3 samples in 2 sequences: 2 and 1
+        assert scene == scenes[i // 3] and prev == (i % 3 == 1)  # two sequences divide a scene's 3 samples into 2 and 1
         assert labels.tolist() == [renamed.get(int(x), -1) for x in sample["gt_labels_3d"]]
         for channel, found in zip(cameras, (back, front), strict=True):
             right = sample["labels2d"][CAMERAS.index(channel)]
@@ -158,7 +158,7 @@ def test_damaged_or_missing_image(root, tmp_path, bad):
         pipe.run()
     assert where in str(raised.value) and ("no image" in str(raised.value)) == (bad is not None)
     pipe = pipeline(tmp_path / "set", ["image", "frame"], 2, decode, on_error="skip")
-    assert [len(o) for o in pipe.run()] == [1] * 7  # the whole sample is left out
+    assert [len(o) for o in pipe.run()] == [1] * 7  # on_error="skip" leaves out the whole sample
     names = [*range(6), "frame", "prev_exists", "sample_token"]
     pipe = pipeline(tmp_path / "set", ["image", *names[6:]], 3, decode, on_error="replace", streams=3)
     found = rows(pipe, names, 2)

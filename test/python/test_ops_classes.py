@@ -151,7 +151,7 @@ def test_operators_over_nodes_of_a_pipeline_go_to_it(tree):
         fn.resize(image, size=4)
     with other, pytest.raises(InvalidArgumentError, match="node of another pipeline"):
         fn.resize(image, size=4)
-    with other, pytest.raises(InvalidArgumentError, match="node of another pipeline"):  # also if the node is an argument
+    with other, pytest.raises(InvalidArgumentError, match="node of another pipeline"):  # the node may also be an argument
         fn.crop(np.zeros((4, 4, 3), np.uint8), crop=(2, 2), crop_pos_x=labels)
 
 

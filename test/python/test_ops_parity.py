@@ -140,7 +140,7 @@ def test_resize_drawn(trial: int) -> None:
     arguments: dict[str, Any] = {"size": size, "mode": str(r.choice(["default", "stretch", "not_larger", "not_smaller"]))}
     if r.random() < 0.3:
         arguments["max_size"] = [float(v) for v in r.integers(5, 60, 2)]
-    if r.random() < 0.4:  # both ends of an axis differ
+    if r.random() < 0.4:  # gives each axis a begin and an end of its own
         arguments.update(roi_relative=True, roi_start=[0.1, 0.9], roi_end=[float(v) for v in np.round(r.uniform(0.2, 0.8, 2), 2)])
     if r.random() < 0.3:
         arguments["subpixel_scale"] = False
@@ -282,7 +282,7 @@ def test_color_space_conversion(image_type: str, output_type: str) -> None:
 def test_cast(dtype: str) -> None:
     edges = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 300, -300, 1e20, -1e20, np.inf])  # no NaN: DALI casts it to int32 -2^31, Stoker to 0
     for given in (INPUTS["HWC"], INPUTS["float"], INPUTS["int16"], INPUTS["int32"], edges, np.array([True, False])):
-        # DALI rounds halves away from zero when it converts integers to float16
+        # DALI rounds halves away from zero when it converts integers to float16.
         compare(op("cast", dtype=dtype), given, relative=1e-3 if dtype == "FLOAT16" else 0)
 
 
@@ -411,9 +411,9 @@ def test_binary(a: Any, b: Any) -> None:
     elif np.issubdtype(a, np.floating) or np.issubdtype(b, np.floating):
         names = [n for n in names if n not in ("and_", "or_", "xor")]
     if (np.issubdtype(b, np.signedinteger) or b is np.uint64) and a is np.bool_:
-        names.remove("pow")  # in DALI False ** -1 is 1
+        names.remove("pow")  # DALI gives 1 for False ** -1
     if np.int8 in (a, b) and (np.issubdtype(a, np.floating) or np.issubdtype(b, np.floating)):
-        names = [n for n in names if n not in ("lt", "le", "gt", "ge", "eq", "ne")]  # in DALI -3.2 > -3 holds
+        names = [n for n in names if n not in ("lt", "le", "gt", "ge", "eq", "ne")]  # DALI says that -3.2 > -3
     graphs = {n: operands(BINARY[n]) for n in names}
     if "add" in names:
         graphs |= {n: mathematics(n) for n in ("min", "max", "fpow", "atan2")}
@@ -525,7 +525,7 @@ def chain(side: SimpleNamespace, x: Any) -> Any:
 @pytest.mark.parametrize("file", list(FILES))
 def test_chain(file: str) -> None:
     theirs, ours = run(DALI, chain, [FILES[file]]), run(STOKER, chain, [FILES[file]])
-    assert_same(ours[0], theirs[0], "normalised", 0, 0.02)  # one step of a byte, divided by the deviation of 57
+    assert_same(ours[0], theirs[0], "normalised", 0, 0.02)  # 0.02: one step of a byte, divided by the deviation of 57
     assert_same(ours[1], theirs[1], "cast", 0, 1.5)
     assert (ours[1] != theirs[1]).mean() < 0.02
 

@@ -112,7 +112,7 @@ if _core.image_named("a.webp"):
 
 
 @pytest.mark.essential
-@pytest.mark.filterwarnings("ignore")  # Pillow warns of entries that it ignores
+@pytest.mark.filterwarnings("ignore")  # Pillow warns about entries that it ignores
 @pytest.mark.parametrize("form", FILES)
 def test_types_and_counts(form: str) -> None:
     for kind, count, order in itertools.product(TYPES, (0, 1, 2, 3), "<>"):
@@ -133,7 +133,7 @@ def test_values_and_doubled_entries(form: str) -> None:
         _exif(more=(again[:2] + b"\x01" + again[3:],)),
         b"Exif\0\0" + _exif(),
     ]
-    forms += [_exif(12)[:-1], _exif(12, count=2)[:-4], _exif()[:12], _exif(4, 3)[:-1]]  # cut entries
+    forms += [_exif(12)[:-1], _exif(12, count=2)[:-4], _exif()[:12], _exif(4, 3)[:-1]]  # these structures are cut off inside an entry
     for exif in forms:
         data = FILES[form](exif)
         np.testing.assert_array_equal(stoker.imdecode(data), _pillow(data), err_msg=repr(exif))

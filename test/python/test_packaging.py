@@ -31,7 +31,7 @@ def test_the_conda_recipe_agrees_with_the_project():
     assert f"python {PROJECT['requires-python']}" in recipe["requirements"]["run"]
     for source in recipe["source"]:
         path = (ROOT / "packaging" / "conda" / source["path"]).resolve()
-        assert path.exists() or path == ROOT / "dist"  # make release makes that one
+        assert path.exists() or path == ROOT / "dist"  # `make release` makes the folder dist
     glibc = next(r for r in recipe["requirements"]["run"] if r.startswith("__glibc"))
     assert f'GLIBC = "{requirement(glibc)[1]}"' in (ROOT / "tools" / "release" / "toolchain.py").read_text()
     for test in recipe["tests"]:
@@ -55,7 +55,7 @@ def test_the_dockerfile_installs_this_version():
     assert "--no-index" in install.split("&&")[0], "a package of this name on PyPI is somebody else's"
     assert re.findall(r'"(numpy[^"]*)"', install) == PROJECT["optional-dependencies"]["numpy"]
     (copied,) = (rest.split()[0] for name, rest in instructions if name == "COPY")
-    for machine in ("x86_64", "aarch64"):  # the wheels that a release makes
+    for machine in ("x86_64", "aarch64"):  # a release has wheels for these machines
         assert Path(f"dist/stoker-{PROJECT['version']}-cp311-abi3-manylinux_2_17_{machine}.whl").match(copied)
 
 

@@ -76,7 +76,8 @@ def test_structured(tree, tmp_path, monkeypatch):
     first = next(b for b in blocks("doc/structured.md", "python"))
     assert "for batch in train" in first
     assert names["image"].shape == (4, 64, 96, 3) and names["boxes"].tensor.shape[::2] == (4, 4)
-    assert (names["boxes"].tensor[..., 2:] >= names["boxes"].tensor[..., :2]).all()  # flipped images included
+    # Also in flipped images, right and bottom are not less than left and top.
+    assert (names["boxes"].tensor[..., 2:] >= names["boxes"].tensor[..., :2]).all()
     boxes, areas = names["areas"][0][0], names["areas"][2][0]
     assert boxes.shape() == [3, 4] and areas.shape() == [3]
 

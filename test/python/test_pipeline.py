@@ -141,7 +141,7 @@ def test_states_in_files_and_damaged_ones(tree, tmp_path):
         with pytest.raises(StokerError):
             training(tree, checkpoint=damaged).build()
     with pytest.raises(StateError):
-        again._running().restore(state.decode())  # after the first batch
+        again._running().restore(state.decode())  # a state cannot be restored after the first batch
 
 
 def test_a_changed_data_set_is_refused(files):
@@ -231,7 +231,8 @@ def test_changed_folders_are_named(tmp_path, files):
         folder(checkpoint=state).build()
     (tmp_path / "class9").rmdir()
     (tmp_path / "class0a").mkdir()
-    with pytest.raises(StateError, match=r"as many files .*\(64\).*the first 16 are the same"):  # from there on labels differ
+    # The first 16 labels are equal, the others differ.
+    with pytest.raises(StateError, match=r"as many files .*\(64\).*the first 16 are the same"):
         folder(checkpoint=state).build()
 
 
@@ -384,7 +385,7 @@ def test_bad_files_by_policy(tmp_path, files):
     error = caught.value
     assert error.uri.endswith("bad.jpg") and "decoders.image" in error.op and "test_pipeline.py:" in error.op
     assert error.sample == 3 and error.epoch == 0
-    assert len(pipe.run()[0]) == 4  # the next batch arrives
+    assert len(pipe.run()[0]) == 4  # after the error, the pipeline gives the next batch
 
     skipping = listed(on_error="skip", max_errors=10)
     assert [int(y[0]) for y in map(np.asarray, skipping.run()[1])] == [0, 1, 2]

@@ -94,7 +94,7 @@ def test_host_batches_are_their_own(tree: Path) -> None:
         assert len(one) == 1 and one.is_dense_tensor() and one.as_array()[0] == labels.at(2)
         with pytest.raises(ShapeError, match=r"\.jpg"):
             copy.as_tensor()
-        images._batch.use_stream(1)  # memory of the host ignores the stream
+        images._batch.use_stream(1)  # the call has no effect, because the batch is in host memory
         kept.append((copy, [np.array(images.at(i)) for i in range(3)]))
     pipe.close()
     for copy, want in kept:

@@ -87,7 +87,7 @@ def test_all_filters_and_chunks(rng: np.random.Generator, color: int, dtype: Any
 
 
 def damaged(rng: np.random.Generator) -> dict[str, bytes]:
-    """Files that each have one fault in or after the pixels."""
+    """Returns files that each have one fault in or after the pixels."""
     pixels = image(rng, RGB, np.uint8)
     filters = [int(f) for f in rng.integers(0, 5, len(pixels))]
     raw = filtered(pixels, filters)
@@ -118,7 +118,7 @@ def test_damage_is_refused(rng: np.random.Generator) -> None:
 
 
 def test_files_of_the_wide_kind(rng: np.random.Generator) -> None:
-    """A row longer than a page and a window at the image's edges."""
+    """Rows of 5003 pixels are longer than a page of memory."""
     for color in CHANNELS:
         pixels = rng.integers(0, 256, (7, 5003, CHANNELS[color])).astype(np.uint8)
         data = png(pixels, color, [4, 3, 2, 1, 0, 4, 4], [1000] * 5)

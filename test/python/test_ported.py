@@ -247,14 +247,14 @@ def compare(ours, theirs, drawn, where):
             most = 1.01 / 255 / 0.225  # one step of a byte, normalized
             assert drawn or (ours - theirs).abs().max() <= most, where
         elif theirs.is_floating_point() and drawn:
-            assert torch.allclose(ours.sum(-1), theirs.sum(-1)), where  # MixUp's targets
+            assert torch.allclose(ours.sum(-1), theirs.sum(-1)), where  # MixUp's targets: their shares may differ, but not their sum
         else:
             assert torch.equal(ours, theirs), where
     else:
         assert ours == theirs, where
 
 
-ONE_IMPORT = {  # name: the loaders whose images are made in C, and the loaders with random draws
+ONE_IMPORT = {  # for each program: whether each loader makes its images in C, and whether it draws random numbers ([]: no loader does)
     "classification": ([True, True], [True, False]),
     "detection": ([False], []),
     "dict_batches": ([True], []),

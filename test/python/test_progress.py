@@ -44,7 +44,7 @@ class Terminal:
             if select.select([self.master], [], [], 0.1)[0]:
                 try:
                     data = os.read(self.master, 65536)
-                except OSError:  # the program has closed it
+                except OSError:  # the program has closed the terminal
                     break
                 if not data:
                     break

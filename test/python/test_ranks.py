@@ -417,7 +417,7 @@ def test_two_threads_at_once(tree):
     leave.set()
     thread.join(30)
     assert [b.label.tolist() for b in got] == [[2, 3], [4, 5], [6, 7]]
-    assert len(list(loader)) == 4  # one thread after the other is fine
+    assert len(list(loader)) == 4  # threads may use the loader one after another
 
 
 def test_left_for_validation_and_resumed(tree):
@@ -430,7 +430,7 @@ def test_left_for_validation_and_resumed(tree):
         if len(seen) in (2, 5):
             assert sum(len(b.index) for b in valid) == 21
     assert seen == expected
-    # The same with a state that another loader resumes.
+    # Another loader resumes from a state and is left in the same way.
     train = Loader(tree, 3, shuffle=True, **SMALL)
     it = iter(train)
     seen = [next(it).index.tolist() for _ in range(4)]

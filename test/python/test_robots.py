@@ -223,7 +223,7 @@ def test_memory_of_frames_is_used_again_only_if_nothing_holds_it(tmp_path, trans
         if k % 2:
             batches.append((k, batch[key]))
         else:
-            parts.append((k, batch[key][1:2].numpy()))  # holds the memory by another object
+            parts.append((k, batch[key][1:2].numpy()))  # the NumPy array also keeps the batch's memory
     for k, frames in batches:
         assert torch.equal(frames, loader.dataset.batch(range(4 * k, 4 * k + 4))[key])
     for k, part in parts:

@@ -132,7 +132,7 @@ def test_every_sample_comes_once_an_epoch(data, url, form, ranks, tail):
         assert set(numbers.values()) == {1}, (epoch, numbers)
         assert len(numbers) == (COUNT if tail != "drop" else steps * 4 * ranks)
     again = Counter()
-    for rank in range(ranks):  # the run is restored after the first step of the second epoch
+    for rank in range(ranks):  # each rank is restored from a state after the first step of the second epoch
         pipe = pipeline(form, data, url, rank, ranks, tail)
         again.update(taken(pipe, steps + 1))
         state = pipe.checkpoint()
@@ -231,7 +231,7 @@ def test_every_sample_of_a_loader_comes_once_an_epoch(newer, form, ranks, last):
         assert set(numbers.values()) == {1}, numbers
         assert len(numbers) == COUNT if last == "keep" else len(numbers) >= COUNT - 2 * ranks
     resumed = Counter()
-    for rank, state in states:  # the second epoch after its first step, without that step
+    for rank, state in states:  # the resumed loader gives the second epoch without its first step
         loader = load(form, newer, rank, ranks, last)
         loader.load_state_dict(state)
         for batch in loader:

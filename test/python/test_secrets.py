@@ -205,7 +205,7 @@ def test_failures_of_videos_sounds_and_tables_tell_no_secret(url, capfd, monkeyp
         name = np.frombuffer(video.encode(), np.uint8)
         fails(lambda name=name: run(lambda: fn.io.video.frame(name, np.int64(0))))
         fails(lambda video=video: list(Loader([(video, 0)], 1, storage=store, frames=2)))
-        if path not in ("status/500/a", "cut.bin"):  # these would be requested many times
+        if path not in ("status/500/a", "cut.bin"):  # audioread would request these two many times before it fails
             fails(lambda sound=sound: audioread(sound))
         fails(lambda sound=sound: run(lambda: fn.decoders.audio(fn.readers.file(files=[sound])[0])[0]))
         fails(lambda sound=sound: list(Loader([(sound, 0)], 1, storage=store, fields={"audio": Audio(rate=8000)})))
@@ -269,7 +269,7 @@ def test_a_timeout_and_a_closed_pipeline_print_no_secret(url, tmp_path, capfd):
     assert not leaks(*texts, (tmp_path / "trace.json").read_text(), *capfd.readouterr())
 
 
-# Searches the process's own memory, less the pages that a core file leaves out, for the two secrets of the profile. Works in a page that is left out too.
+# Searches the process's memory for the two secrets of the profile, except in pages that a core file leaves out. The search itself works in such a page.
 IN_CORE = """
 import gc, mmap, re, sys, time
 from stoker import Pipeline, Storage, fn

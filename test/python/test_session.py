@@ -26,7 +26,8 @@ def test_an_epoch_of_an_endless_reader_ends(tree):
     pipe = labels(tree)
     session = pipe._started()
     assert session.meta()["wraps"] and session.meta() == session.meta("Reader")
-    steps = session.meta()["steps"]  # steps of this epoch; the next one begins inside a batch, and may have one step less
+    # Number of steps in the first epoch; the second epoch begins inside a batch, and may have one step less.
+    steps = session.meta()["steps"]
     first, second = epochs(session, 2)
     assert [step for _, step in first] == list(range(1, steps + 1)) and {e for e, _ in first} == {0}
     assert {e for e, _ in second} == {1} and session.delivered == len(first) + len(second)

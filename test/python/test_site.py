@@ -49,7 +49,7 @@ def test_calls_give_pictures_that_differ_from_the_photograph(gallery):
         assert made.dtype == np.uint8 and made.ndim == 3 and made.shape[2] == 3, call
         if np.array_equal(made, image):
             same.append(call)
-    assert len(same) <= 1, same  # a policy may draw "change nothing"
+    assert len(same) <= 1, same  # at most one policy may have drawn "change nothing"
 
 
 def test_headers_become_paragraphs_and_code(monkeypatch):

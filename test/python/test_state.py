@@ -234,10 +234,12 @@ def test_damaged_states_of_a_loader_are_refused(files, kind):
     next(iter(first))
     state = first.state_dict()
     make(batch_size=10).load_state_dict(state)
-    broken = [without(state, name) for name in state if name not in ("order", "seed")]  # states of earlier versions lack these fields
+    # The fields "order" and "seed" may be missing, as in states of earlier versions.
+    broken = [without(state, name) for name in state if name not in ("order", "seed")]
     broken += [{**state, name: wrong} for name in state for wrong in WRONG if not (name == "pipeline" and wrong is None)]
     broken += [{**state, "epoch": wrong} for wrong in (2**32, 2**63, np.int64(3), "0")]
-    broken += [{**state, "epoch": 5}] if "order" not in kind else []  # with a user's order, each epoch has its own pipeline
+    # With a user's order each epoch has its own pipeline, so that epoch 5 is valid.
+    broken += [{**state, "epoch": 5}] if "order" not in kind else []
     broken += [{**state, "something": 1}, {**state, 5: 1}, {**state, "pipeline": {"epoch": {1, 2}}}]
     broken += [
         {**state, "pipeline": {**state["pipeline"], name: wrong}} for name in ("epoch", "consumed") for wrong in [*WRONG, float("nan"), {1}]
@@ -264,7 +266,7 @@ def test_a_state_of_another_kind_of_loader_is_refused(files):
         loader = make(batch_size=10)
         for _ in loader:
             pass
-        next(iter(loader))  # in epoch 1
+        next(iter(loader))  # takes the first batch of epoch 1
         states[kind] = loader.state_dict()
     for of, state in states.items():
         for kind, make in made.items():

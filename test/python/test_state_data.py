@@ -20,10 +20,10 @@ from stoker.errors import StateError
 from support import import_torchvision, tar_of, write_tree
 
 SMALL = [T.Resize((16, 16))]
-CHANGES = ["fewer", "others"]  # a smaller number of samples, and as many other samples
+CHANGES = ["fewer", "others"]  # "fewer" has fewer samples; "others" has as many, but not the same ones
 
 
-FOLDER = []  # for the video that is copied under several names
+FOLDER = []  # holds the path of the folder with the video that is copied under several names
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -57,7 +57,7 @@ def paths(root, change):
 
 
 def turned(root, change):
-    """A list in another order."""
+    """Returns a Loader of a list; "others" reverses its order."""
     found = images(root, None if change == "others" else change)
     return Loader(found[::-1] if change == "others" else found, 4, transforms=SMALL)
 
@@ -248,7 +248,8 @@ def test_a_state_of_other_data_is_refused(tmp_path, kind, where):
         before = other.state_dict()
         with pytest.raises(StateError, match=r"give the (data|sampler|episodes)|other ids|as many samples"):
             other.load_state_dict(state)
-        if kind not in (sampled, bucketed):  # which refuse to run until they give the ids of the saved run
+        # Loaders of a user's ids refuse to run until they give the ids of the saved run.
+        if kind not in (sampled, bucketed):
             assert other.state_dict() == before
             assert take(other, 1)
         close(other)
@@ -261,11 +262,12 @@ def test_a_state_of_other_data_is_refused(tmp_path, kind, where):
 @pytest.mark.parametrize("where", ["inside", "between"])
 @pytest.mark.parametrize("kind", [folder, paths, dataset, arrays, table, robot, loader_of_torch])
 def test_a_state_without_facts_about_the_data_is_loaded(tmp_path, kind, where):
-    """Earlier versions did not save them."""
+    """Earlier versions did not save these facts."""
     loader = kind(tmp_path / "data", None)
     state, rest = state_after(loader, where)
     for name in ("data", "digest", "data_size", "data_digest"):
-        if kind is not loader_of_torch or name != "digest":  # there it is that of the order
+        # The "digest" of a DataLoader's state is a digest of its order, which stays.
+        if kind is not loader_of_torch or name != "digest":
             state.pop(name, None)
         state.get("dataset", {}).pop(name, None) if isinstance(state.get("dataset"), dict) else None
     shutil.rmtree(tmp_path / "data", ignore_errors=True)

@@ -17,11 +17,11 @@ import pytest
 import stopping
 from support import SEED, alive, run_script
 
-SOON = 20  # seconds; it takes 2 on an idle machine
+SOON = 20  # largest number of seconds in which work may end; on an idle machine it takes 2
 LONG = bool(os.environ.get("STOKER_LONG"))
 MOMENTS = 4 if LONG else 1
 
-# By default each kind is stopped in one way, with STOKER_LONG in all ways.
+# Stops each kind of work in one way that is drawn, or in all ways if STOKER_LONG is set.
 _draw = random.Random(SEED)
 CASES = [
     *(
@@ -277,7 +277,7 @@ def test_a_loader_is_closed_while_another_thread_iterates(tmp_path):
         time.sleep(draw.uniform(0, 0.05))
         loader.close()
         thread.join(0.2)
-        while thread.is_alive():  # the close came between two epochs, and the thread has begun the next one
+        while thread.is_alive():  # if the close came between two epochs, the thread has begun the next one
             loader.close()
             thread.join(0.2)
         state = loader.state_dict()

@@ -232,7 +232,7 @@ def test_an_interrupt_ends_it(store, where):
     with child_process(command, stdout=subprocess.PIPE, env=dict(os.environ)) as child:
         assert child.stdout.readline() == "begun\n"
         if where == "reading":
-            while store.counts()["requests"] < before + 8:  # the request for these counts is one of them
+            while store.counts()["requests"] < before + 8:  # the count includes the request for the count
                 time.sleep(0.01)
             child.send_signal(signal.SIGINT)
         out = child.stdout.read()  # communicate() would lose the bytes that were buffered with the first line
@@ -438,7 +438,7 @@ def test_the_doctor_asks_a_store(store, monkeypatch):
     assert ask("s3://nope/x", 1)[1][0].startswith("s3://nope/x: the server answers 404 NoSuchBucket")
     assert "403" in ask("s3://photos/a b/train", 1, "--anonymous")[1][0]
     assert "stoker.Storage(fetch=" in ask("az://photos/a", 1)[1][0]
-    report, problems = ask(f"{store.url}/photos/list.txt", 1)  # plain http sends no signature, and the server asks for one
+    report, problems = ask(f"{store.url}/photos/list.txt", 1)  # requests over plain http have no signature, and this server refuses them
     assert "403 AccessDenied" in problems[0] and f"{store.url}/photos/list.txt: " in problems[0] and not report["keys"]
     assert not report["listed"] and "credentials" not in problems[0]
     plain = Store(store.root.parent, key="")

@@ -39,7 +39,7 @@ def nuscenes(tmp_path_factory):
 
 
 def walked(streaming, lengths, batch, steps, world=1, start=0):
-    """Returns the items of all ranks, (steps, slots)."""
+    """Returns the items of all ranks: for each step, the list of its slots."""
     ranks = [streaming.StreamingSampler(lengths, batch, SEED, start=start, rank=r, world=world) for r in range(world)]
     return [list(itertools.chain(*rows)) for rows in itertools.islice(zip(*ranks, strict=True), steps)]
 
@@ -57,7 +57,7 @@ def test_slots_stay_in_their_scenes(example):
             assert item.prev_exists == follows, (slot, before, item)
             assert follows or item.sample in np.cumsum([0, *lengths]), (slot, before, item)
     assert [item.position for row in whole for item in row] == list(range(240))
-    assert {item.sample for row in whole for item in row} == set(range(sum(lengths)))  # no sample is left out
+    assert {item.sample for row in whole for item in row} == set(range(sum(lengths)))  # the slots go through all samples
     for world, start in ((1, 1), (2, 0), (2, 23), (4, 41)):
         assert walked(streaming, lengths, 4, 15, world, start) == whole[start : start + 15], (world, start)
     with pytest.raises(ValueError, match="11 scenes cannot fill a batch of 12"):
@@ -80,7 +80,7 @@ def test_boxes_follow_the_images(example, nuscenes):
             assert (boxes[:, :2] < boxes[:, 2:]).all() and (boxes >= 0).all() and (boxes <= [HW[1], HW[0]] * 2).all()
             for center, label in zip(made["centers2d"][camera], made["gt_labels"][camera], strict=True):
                 if not (0 < center[0] < HW[1] and 0 < center[1] < HW[0]):
-                    continue  # cut at the border
+                    continue  # the image's border cuts the box, so that its center has moved
                 near = np.abs(pixels - center).max(1, initial=0) < 1e-2
                 reach = (points[:, 2] > 0) & near
                 assert not reach.any() or label in labels[reach]
@@ -138,10 +138,11 @@ def test_both_pipelines_give_the_same(example, nuscenes):
     reference, tables, pipeline = example("reference"), example("tables"), example("pipeline")
     data = tables.Tables(nuscenes)
     rows = {round(1e6 * sample.timestamp): (i, sample) for i, sample in enumerate(map(data.sample, range(len(data))))}
-    config = reference.Config(hw=(40, 88))  # padded to 64x96
+    config = reference.Config(hw=(40, 88))  # the pipelines pad these crops to 64x96
     made = pipeline.Loader(nuscenes, "v1.0-mini", config, 2, SEED)
     draws = []
-    for batch, items in zip(made, walked(example("streaming"), data.lengths, 2, 8), strict=False):  # into the second round
+    # These batches reach into the second round of the scenes.
+    for batch, items in zip(made, walked(example("streaming"), data.lengths, 2, 8), strict=False):
         for sample, item in zip(samples_of(batch), items, strict=True):
             index, row = rows[round(1e6 * float(sample["timestamp"]))]
             assert (index, bool(sample["prev_exists"])) == (item.sample, item.prev_exists)

@@ -100,7 +100,7 @@ def test_a_pipeline_from_a_provider_to_tensors():
     steps = [ImageDecoder("image", False), None, ImageMeanStdDevNormalizer("image", MEAN, STD)]
     loader = iterator(ShuffledShardedInputCallable(data, 2), steps)
     assert len(loader) == 3 and loader.dataset is loader
-    for _ in range(2):  # epochs
+    for _ in range(2):  # checks two epochs
         seen = 0
         for step in loader:
             assert list(step) == ["cams", "timestamp", "token"] and list(step["cams"]) == [0, 1]
@@ -383,7 +383,8 @@ def test_errors_of_definitions():
     ):
         with pytest.raises(error, match=text):
             PipelineDefinition(order, [step], use_parallel_external_source=False).get_dali_pipeline(batch_size=2)
-    with pytest.raises(ValueError, match="made for batches of 2, and the pipeline has batches of 4"):  # would leave out 3 of 7 samples
+    # Batches of 4 would leave out 3 of 7 samples.
+    with pytest.raises(ValueError, match="made for batches of 2, and the pipeline has batches of 4"):
         PipelineDefinition(order, []).get_dali_pipeline(batch_size=4)
     with pytest.raises(ValueError, match="Standard deviation"):
         ImageMeanStdDevNormalizer("image", 0, 0)
@@ -404,7 +405,7 @@ def indices(inputs, batch_size: int, epochs: int, limit: int = 99) -> list[list[
 
 def test_shuffled_shards_share_an_epoch():
     data = Cameras(11)
-    whole = np.random.default_rng(4 + 1).permutation(11)  # the order of epoch 1
+    whole = np.random.default_rng(4 + 1).permutation(11)  # the sampler seeds each epoch with seed + epoch; this is the order of epoch 1
     for shard in range(2):
         order = ShuffledShardedInputCallable(data, 2, shard, 2, True, 4)
         assert order.length == 2

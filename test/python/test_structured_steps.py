@@ -350,7 +350,7 @@ def test_visibility_is_that_of_painted_boxes():
     many = {
         "boxes": boxes(rng, 1500, 90, 60),
         "depths": rng.uniform(1, 60, 1500).astype(np.float32),
-    }  # hidden boxes are not used to hide others, so the work is less than cubic in their number
+    }  # hidden boxes are not compared with others, so the work grows less than cubically with the number of boxes
     (got,) = run(
         [many], [VisibleBboxSelector("boxes", "seen", image_hw=(60, 90), check_for_minimum_size=False, depths_field_name="depths")]
     )

@@ -221,7 +221,8 @@ def test_token_lists_become_a_tensor_a_list_or_a_ragged_batch(tmp_path, rng):
 def test_images_are_not_read_where_fields_names_none(table, tmp_path, monkeypatch):
     from stoker.loader import _table
 
-    shutil.copytree(table, tmp_path / "own")  # loaders of other tests may still read ahead in the shared table
+    # This test needs its own copy, since loaders of other tests may still read ahead in the shared one.
+    shutil.copytree(table, tmp_path / "own")
     asked, real = set(), _table.read_group
     monkeypatch.setattr(
         _table, "read_group", lambda f, g, columns, s: (str(tmp_path) in f.name and asked.update(columns)) or real(f, g, columns, s)
@@ -426,10 +427,11 @@ def test_ranks_read_their_own_groups(tmp_path, rng, groups_read):
         groups_read.clear()
         loader = small_windows(tmp_path, shard=(rank, 2))
         batches = iter(loader)
-        for _ in range(16):  # of 20 batches
+        for _ in range(16):  # a rank's epoch has 20 batches
             next(batches)
         loader.close()
-        read.append(set(list(dict.fromkeys(groups_read))[:7]))  # of 8 groups; later ones may already be those of the next epoch
+        # A rank's epoch has 8 groups; the reads after the seventh may belong to the next epoch.
+        read.append(set(list(dict.fromkeys(groups_read))[:7]))
     assert len(read[0]) == len(read[1]) == 7 and not read[0] & read[1]
 
 
@@ -455,12 +457,13 @@ def test_groups_are_read_in_the_order_of_their_rows(rng):
             positions += range(order.steps * deal.lanes * deal.block, order.size) if lane == deal.lanes - 1 else []
             asked: list[int] = []
             for at in range(0, len(positions), deal.block):
-                asked += [g for g in (wanted[p] for p in positions[at : at + deal.block]) if g not in asked]  # as the source does
+                # A source asks for groups in this order.
+                asked += [g for g in (wanted[p] for p in positions[at : at + deal.block]) if g not in asked]
                 asked += order.ahead(positions[at])
             first = list(dict.fromkeys(asked))
             needed = list(dict.fromkeys(wanted[p] for p in positions))
             assert first[: len(needed)] == needed
-            assert len(asked) <= 3 * len(set(asked))  # does not ask for a whole window with each batch
+            assert len(asked) <= 3 * len(set(asked))  # a batch does not ask for its whole window again
 
 
 def test_memory_is_bounded(tmp_path, rng, monkeypatch):
@@ -525,7 +528,7 @@ def test_each_group_is_read_once_however_small_the_memory_is(tmp_path, rng, grou
     write_table(tmp_path, rng, (80, 70), 10)
     loader = Loader.from_parquet(tmp_path, 4, transforms=SMALL, fields=WANTED, shuffle=shuffle, seed=5, memory=memory, last_batch="keep")
     assert sorted(all_labels(loader)) == list(range(150))
-    assert len(set(groups_read[:15])) == 15  # later ones are read ahead for the next epoch
+    assert len(set(groups_read[:15])) == 15  # there are 15 groups; further reads are ahead for the next epoch
     assert memory > 1 << 20 or len(loader._run.source.table._sizes) < 15
 
 
@@ -600,7 +603,7 @@ def test_columns_whose_names_have_dots(request, tmp_path, rng, requests):
             chunks = [source.files[0].footer.row_group(0).column(k) for k in (1, 2, 3)]
             assert source.group_bytes(0) == sum(c.total_uncompressed_size for c in chunks)
         together = sum(c.total_compressed_size for c in chunks)
-        assert not requests or any(length == together for _, _, length in requests)  # one request for the three
+        assert not requests or any(length == together for _, _, length in requests)  # one request fetches the three columns
 
 
 @pytest.fixture
@@ -702,7 +705,7 @@ def test_a_damaged_kept_footer_is_read_again(store, table, tmp_path, damage):
 
 @pytest.mark.parametrize("more", [-1000, -5, 5, 100_000])
 def test_a_listing_with_other_sizes_than_the_objects(store, table, monkeypatch, more):
-    """The objects were replaced after they were listed."""
+    """The sizes in the listing are wrong, as if the objects had been replaced since."""
     from stoker.loader import _table
 
     find = _table.find
@@ -903,7 +906,7 @@ def test_a_file_that_is_replaced_by_one_of_its_size_and_time(tmp_path, change):
     taken = [next(it).label.tolist()]
     times = path.stat()
     if change == "touched":
-        os.link(path, tmp_path / "link")  # changes the inode's time
+        os.link(path, tmp_path / "link")  # a new link changes the inode's time, but not the file
     elif change == "a new file":
         os.replace(other, path)
     else:

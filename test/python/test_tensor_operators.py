@@ -15,7 +15,7 @@ from support import SEED
 
 
 def run(define: Callable[[], Any], batches: int = 1, batch_size: int = 3, **settings: Any) -> list[list[list[np.ndarray]]]:
-    """Returns [batch][output][sample]."""
+    """Runs a graph, and returns its values as [batch][output][sample]."""
     pipe = Pipeline(batch_size=batch_size, num_threads=2, device_id=None, seed=SEED, **settings)
     with pipe:
         nodes = define()

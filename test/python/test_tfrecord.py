@@ -18,7 +18,7 @@ from stoker.errors import StokerError
 from storage import Store
 from support import SEED
 
-# Writes Protocol Buffers' wire format and the records from their specifications.
+# These functions write Protocol Buffers' wire format and the records of a file, from their specifications.
 
 
 def varint(n):
@@ -217,7 +217,7 @@ def test_a_wrong_file_or_index_is_named(two, tmp_path):
         (tmp_path / "i").write_text(text)
         with pytest.raises(stoker.StokerError, match=r"i, line [12]: a line of such an index"):
             build(features, path=two, index_path=str(tmp_path / "i"))
-    (tmp_path / "i").write_text("8 50\r\n\r\n")  # an index of another file: found when a record is read
+    (tmp_path / "i").write_text("8 50\r\n\r\n")  # an index of another file, which shows only when a record is read
     with pytest.raises(stoker.StokerError, match=r"a\.tfr at index 8: the record's length is damaged, or the index"):
         build(features, path=two, index_path=str(tmp_path / "i")).run()
     empty = tmp_path / "none.tfr"
@@ -347,7 +347,7 @@ def test_a_file_that_was_replaced_by_one_of_its_size_and_time(tmp_path, sizes, h
 
     write(path, records(old)[0])
     size = path.stat().st_size
-    while True:  # the first value takes the rest, so that the files are as long as each other
+    while True:  # changes the length of the last value until both files have the same size
         write(other, records(sizes)[0])
         if other.stat().st_size == size:
             break

@@ -119,7 +119,7 @@ def test_advise_in_a_training_loop(tree, device):
     assert done.returncode == 0, done.stderr
     where, stepped, shared, steps = done.stdout.split()
     assert where == ("cpu" if device == "cpu" else "cuda:0") and (stepped, shared) == ("True", "True")
-    assert int(steps) == 12  # 2 rounds of 3 live and 3 cached steps
+    assert int(steps) == 12  # advise has made 2 rounds of 3 live and 3 cached steps
 
 
 @pytest.mark.gpu
@@ -129,7 +129,7 @@ def test_a_stream_of_the_users(tree):
     expected, sums, stream = reference(tree), [], torch.cuda.Stream()
     with torch.cuda.stream(stream):
         for images, _ in make(tree, "cuda"):
-            torch.cuda._sleep(20_000_000)  # delays the stream, so that its work is later than the loop
+            torch.cuda._sleep(20_000_000)  # keeps the stream busy, so that the sum runs after the loop has gone on
             sums.append(images.double().sum())
     stream.synchronize()
     torch.testing.assert_close(torch.stack(sums).cpu(), torch.stack([e[0].double().sum() for e in expected]))

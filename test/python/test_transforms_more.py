@@ -119,7 +119,7 @@ def test_translations_are_whole_pixels_within_bounds():
 
 
 def test_resize_with_a_largest_edge(tree):
-    """Resizes files, whose sizes are not known beforehand."""
+    """The images are files, whose sizes are not known beforehand."""
     for size, most in ((40, 44), (60, 61), (30, 400)):
         for image, path in Loader(tree, 1, transforms=[T.Resize(size, max_size=most)], fields=("image", "path"), dtype=torch.uint8):
             with Image.open(path[0]) as file:
@@ -199,7 +199,7 @@ def test_erasing_by_noise(module):
 
 
 def test_a_random_order_of_one():
-    """A single transform has only one order. So even a transform is accepted that cannot be enabled for some samples only."""
+    """A single transform has only one order. So a transform is accepted even if it cannot be enabled for some samples only."""
     assert torch.equal(made([T.RandomOrder([T.CenterCrop(24)])]), made([T.CenterCrop(24)]))
 
 

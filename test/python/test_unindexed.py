@@ -163,7 +163,7 @@ def test_bytes_are_fetched_once_and_the_first_batch_needs_few(store, no_index):
     storage = Storage()
     loader = made("s3://large/s-{000..005}.tar", storage=storage, read_bytes=8 << 20)
     fetched = lambda: storage.counters()["storage_bytes"]  # noqa: E731
-    assert fetched() < 200_000  # the start of a tar, to learn its components
+    assert fetched() < 200_000  # the Loader has read only the start of a tar, to learn its components
     batches = iter(loader)
     labels = next(batches)[1].tolist()
     assert fetched() <= 12 << 20 and fetched() < 0.7 * size
@@ -271,7 +271,7 @@ def test_length_makes_the_index(store, no_index):
     before = made(SMALL)
     assert len(before) == -(-TOTAL // BATCH) and no_index.kept() == len(COUNTS)
     first = labels_of(before)
-    assert first == labels_of(made(SMALL))  # the tars are known to their end, so all samples are shuffled
+    assert first == labels_of(made(SMALL))  # len() has made the index, so all samples are shuffled
     no_index()
     loader = made(SMALL)
     assert "samples" not in repr(loader)

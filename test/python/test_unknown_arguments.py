@@ -11,7 +11,7 @@ from stoker import DataLoader, Loader, Pipeline, Storage, fn
 from stoker import transforms as T
 
 MODULES = ["stoker", "stoker.transforms", "stoker.metrics", "stoker.structured", "stoker.plugin.pytorch", "stoker.loader"]
-# They take a positional argument first, have none by name, or are made by Python's own classes.
+# These take a positional argument first, have no arguments with names, or are made by Python's own classes.
 OTHERS = {"DataNode", "do_not_convert", "Loader", "feed_ndarray", "TorchPythonFunction", "Metric", "newaxis"}
 
 
@@ -79,7 +79,7 @@ def test_names_that_are_near_to_none():
 
 
 def test_errors_of_functions_that_are_called_inside_stay_as_they_are():
-    """The same words in an error of the user's own function are about another call."""
+    """A user's function may raise an error with the same words, but it is about another call."""
 
     def fetch(uri, offset, length):
         return bytes(stop=3)

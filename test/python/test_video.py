@@ -97,7 +97,7 @@ def test_the_plan_decodes_what_frames_need(clips):
     decoder = opened(clips("h264.mp4"))
     decoder.get_frames_at([11, 23, 22, 11])
     assert decoder.counters["segments"] == 2 and decoder.counters["packets_decoded"] <= 24
-    assert decoder.counters["frames_wanted"] == 3  # 11 is wanted once
+    assert decoder.counters["frames_wanted"] == 3  # frame 11 was requested twice, but counts once
 
 
 # ---- torchcodec's methods ----
@@ -138,7 +138,7 @@ def test_methods(clips, order):
     [(0.43, 0.44, 30.0, 0), (1.93, 2.0, 30.0, 2), (1.0, 1.32, 10.0, 3), (0.0, 0.05, 10.0, 1), (0.2, 2.0, 50.0, 90), (0.5, 0.5, 10.0, 0)],
 )
 def test_frames_at_a_rate(clips, begin, end, fps, count):
-    """The number of frames is that of torchcodec 0.17, and so are their times: those at which they were asked for."""
+    """The number of frames and their times are those of torchcodec 0.17: a frame has the time at which it was requested."""
     d = stoker.VideoDecoder(clips("h264.mp4"))
     batch = d.get_frames_played_in_range(begin, end, fps=fps)
     assert len(batch) == count
@@ -154,7 +154,7 @@ def test_torchs_default_device(clips):
 
 @pytest.mark.parametrize(("name", "rotation"), [("h264.mp4", None), ("rotated.mp4", 90.0), ("rotated180.mp4", -180.0)])
 def test_rotation_is_torchcodecs(clips, name, rotation):
-    """Counter-clockwise, as torchcodec 0.17 reports it. (FFmpeg 5.1 writes its tag rotate=90 as a display matrix of 90 degrees.)"""
+    """Angles are counter-clockwise, as torchcodec 0.17 reports them. (FFmpeg 5.1 writes its tag rotate=90 as a display matrix of 90 degrees.)"""
     assert stoker.VideoDecoder(clips(name)).metadata.rotation == rotation
 
 
@@ -249,7 +249,7 @@ def test_a_file_object_that_fails(clips):
 
 
 def test_a_url(clips):
-    """At most three requests: one finds the file's size, and two read the header, the moov box at the end and the packets of a frame."""
+    """Opening a URL takes at most three requests: one finds the file's size, and two read the header, the moov box at the end and the packets of a frame."""
     data = clips("h264.mp4").read_bytes()
     asked = []
 
@@ -301,7 +301,7 @@ def long_video(tmp_path, monkeypatch):
     videos.ffmpeg("-f lavfi -i", "testsrc2=size=64x48:rate=25:duration=100", "-c:v libx264 -preset ultrafast -bf 2 -g 50", path)
     os.utime(path, (1e9, 1e9))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
-    time.sleep(0.15)  # an index of a file that has changed a moment ago is not kept
+    time.sleep(0.15)  # an index is not kept if the file has changed just now
     return path, tmp_path / "caches" / "stoker" / "indexes"
 
 
@@ -321,7 +321,7 @@ def test_an_index_is_kept(long_video):
     assert (kept(first), kept(again)) == (0, 1) and described(first) == described(again)
     assert again.counters["packets_decoded"] == first.counters["packets_decoded"]
     assert file.stat().st_mode & 0o777 == 0o666 & ~umask() and file.stat().st_size < 40 * 2500
-    assert kept(opened(path, stream_index=0)) == 0  # opening with stream_index has an index of its own
+    assert kept(opened(path, stream_index=0)) == 0  # an index for stream_index=0 is kept separately
     assert kept(opened(path.read_bytes())) == 0
 
 
@@ -554,7 +554,7 @@ def test_a_hundred_thousand_tracks(clips):
     for tracks in (small * 100_000, track * 3000):
         with pytest.raises(stoker.errors.LimitError, match=r"more than [0-9]+ streams"):
             opened(before + box(b"moov", moov[:at], tracks, moov[at + size :]))
-    # A few tracks more than the limit, after one that is good: the file is refused rather than read in part.
+    # The moov box has one good track, and then more tracks than the limit allows: the file is refused rather than read in part.
     with pytest.raises(stoker.StokerError):
         opened(before + box(b"moov", moov[: at + size], small * 300, moov[at + size :]))
 
@@ -689,7 +689,7 @@ def command(*words):
 
 
 def test_view(clips, tmp_path):
-    """A sheet of frames at equal distances with their numbers and times; frames that fail are crossed out."""
+    """The sheet shows frames at equal distances with their numbers and times. Frames that fail are crossed out."""
     done = command("view", clips("h264.mp4"), "-o", tmp_path / "a.png", "-b", 5, "--json")
     said = json.loads(done.stdout)
     assert done.returncode == 0 and [f["frame"] for f in said["frames"]] == [0, 12, 24, 36, 49]
@@ -723,7 +723,7 @@ def test_containers_that_hold_only_sound(tmp_path, name):
 
 
 def test_bench(clips, tmp_path):
-    """The shares of a folder's time; damaged videos are counted."""
+    """The command reports the shares of a folder's time, and counts damaged videos."""
     for i in range(2):
         shutil.copy(clips("h264.mp4"), tmp_path / f"{i}.mp4")
     said = json.loads(command("bench", tmp_path, "--seconds", 0.5, "--json").stdout)

@@ -74,7 +74,7 @@ def test_groups_hold_all_that_their_frames_need(clips, name, tmp_path):
         assert first <= at + (count - at) // 30 < first + length
         groups.append((data, first, length))
         at = first + length
-    os.unlink(path)  # the groups of pictures are decoded without the file
+    os.unlink(path)  # the groups of pictures contain all that is decoded, so the file is not needed
     for data, first, length in groups:
         for k in sorted({first, first + length // 2, first + length - 1}):
             (image,) = decoder.DecodeFromGOPRGB(data, [path], [k])
@@ -121,7 +121,7 @@ def test_streams(files):
     for n in range(6):
         check(reader.DecodeN12ToRGB(files, [n] * 4), files, [n] * 4)
     counters = reader._open.get(files[0]).counters
-    assert counters["packets_decoded"] < 14, counters  # the decoder went on
+    assert counters["packets_decoded"] < 14, counters  # each call continued where the one before it ended
     reader.DecodeN12ToRGBAsync(files, [6] * 4, True)
     check(reader.DecodeN12ToRGBAsyncGetBuffer(files, [6] * 4, True), files, [6] * 4, True)
     with pytest.raises(RuntimeError, match="nothing is being decoded"):
@@ -237,7 +237,7 @@ def test_the_cache_of_files(files, tmp_path):
 
 
 def test_a_store_into_which_others_may_write_is_refused(monkeypatch, tmp_path):
-    """They could cut a group while it is mapped, which ends the process by SIGBUS."""
+    """Other users could cut a group while it is mapped, which ends the process by SIGBUS."""
     monkeypatch.setattr(nvc.SharedGopStore, "_place", staticmethod(lambda store_id: tmp_path / "store"))
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "lock").touch()

@@ -12,8 +12,8 @@ import videos
 
 pytestmark = videos.needs_video
 
-# Two packages are imported in the order of the arguments. Then each decodes, in this order and once more in the other, and all frames have to be those that a
-# package gives again and again, and nearly those that the first package gives. The last line says how many FFmpegs were loaded.
+# Imports two packages in the order of the arguments. Then each decodes, in this order and in the other one. All frames have to equal those that the package
+# gave first, and differ little from those of the first package. The last line of output is the number of FFmpegs that were loaded.
 PROGRAM = """
 import sys
 import numpy as np

@@ -66,7 +66,7 @@ def test_frames_by_time(clips):
 
 
 def test_videos_by_number_in_turn(clips):
-    """Several videos of different sizes that are followed in turn, with fewer decoders than videos."""
+    """Reads several videos of different sizes in turn, with fewer decoders than videos."""
     names = [str(clips(name)) for name in ("h264.mp4", "odd444.mp4", "hevc10.mkv", "mjpeg.avi")]
     want = [videos.frames(name) for name in names]
     samples = [(v, n) for n in range(12) for v in range(4)]

@@ -375,7 +375,7 @@ def test_a_local_file_that_changes_follows_on_error(clips, tmp_path):
         clip, label, first = (np.array(o[0]) if len(o) else None for o in pipe.run())
         if clip is not None:
             assert np.array_equal(clip, want[first.item() : first.item() + 5])
-            late += [label.item()] if k >= 40 else []  # earlier clips were read ahead of the change
+            late += [label.item()] if k >= 40 else []  # the first 40 clips may have been read before the change
     assert set(late) == {0}
 
 
@@ -688,7 +688,7 @@ def test_a_local_file_that_changes_while_it_is_read_is_an_error(clips, tmp_path,
         decoder = stoker.VideoDecoder(path, dimension_order="NHWC")
         assert np.array_equal(decoder[0].numpy(), want[0])
         CHANGES[change](path, clips("h264_open.mp4"))
-        if change == "replaced":  # the opened file still exists
+        if change == "replaced":  # the decoder still has the old file open
             assert np.array_equal(decoder[40].numpy(), want[40])
             return
         with pytest.raises(stoker.StokerError, match=r"changed after it had been opened|become shorter"):

@@ -22,7 +22,7 @@ def view(*args):
 
 
 def test_a_tone_that_ends(tmp_path):
-    """A tone of 2000 Hz for the first half of the file, then silence."""
+    """The file has a tone of 2000 Hz in its first half, then silence."""
     t = np.arange(32000)
     samples = 0.5 * np.sin(2 * np.pi * 2000 / 16000 * t) * (t < 16000)
     (tmp_path / "a.wav").write_bytes(wav((samples[:, None] * [32767, 32767]).astype("<i2"), 16000))
@@ -33,7 +33,7 @@ def test_a_tone_that_ends(tmp_path):
     blue = (pixels[:WAVE] != 255).any(2)
     assert (blue[:, 10:490].sum(0) > WAVE * 0.45).all() and (blue[:, 10:490].sum(0) < WAVE * 0.55).all()
     assert (blue[:, 510:].sum(0) <= 1).all()
-    light = pixels[WAVE:].sum(2)[::-1].astype(int)  # rows from the lowest frequency on
+    light = pixels[WAVE:].sum(2)[::-1].astype(int)  # brightness of the spectrogram's rows, the lowest frequency first
     assert (light[:, 10:490].argmax(0) == 64).all() and (light[64, 10:490] > 600).all() and (light[:, 520:] < 30).all()
 
 

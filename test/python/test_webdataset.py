@@ -94,7 +94,7 @@ def build(library=stoker, batch=4, options=None, **kwargs):
 
 
 def samples(outputs):
-    """Returns [sample][component], as bytes or as lists of numbers."""
+    """Returns the values as [sample][component]: bytes, or lists of numbers."""
     arrays = [[np.asarray(o.at(i)) for i in range(len(o))] for o in outputs]
     return [[a.tobytes() if a.dtype == np.uint8 else a.tolist() for a in s] for s in zip(*arrays, strict=True)]
 

@@ -19,7 +19,7 @@ from stoker import Pipeline, fn
 from stoker.errors import StokerError
 from support import png_chunk, tar_of
 
-SECONDS = 30  # of processor time
+SECONDS = 30  # seconds of processor time
 
 
 def decode(data):
@@ -63,7 +63,7 @@ def test_many_scans_of_a_sequential_jpeg():
     data = jpeg((6000, 6000))
     at = last_scan(data)
     frame = data.index(b"\xff\xc0")
-    two = bytearray(data[:at])  # a second component makes a file of several scans
+    two = bytearray(data[:at])  # adds two components to the header, so that the file has several scans
     two[frame + 3] += 3
     two[frame + 9] = 3
     two[frame + 2 : frame + 4] = struct.pack(">H", 8 + 3 * 3)

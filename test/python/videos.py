@@ -16,7 +16,7 @@ import stoker
 SOURCE = "testsrc2=size=176x144:rate=25:duration={}"
 H264 = "-c:v libx264 -preset fast -bf 2 -g 12"
 X265 = "-c:v libx265 -preset ultrafast -x265-params log-level=error:bframes=3:keyint=12"
-# name: (seconds, arguments)
+# name of the file: (seconds, arguments of ffmpeg)
 KINDS = {
     "h264.mp4": (2, H264),
     "h264_open.mp4": (2, "-c:v libx264 -bf 3 -x264-params open-gop=1:keyint=12:min-keyint=12:scenecut=0"),
@@ -44,7 +44,7 @@ KINDS = {
     "mpeg2.ts": (1, "-c:v mpeg2video -g 12 -bf 2 -q:v 4"),
     "sound.mp4": (2, "-f lavfi -i sine=duration=2 -c:a aac " + H264),
 }
-# name: (from, arguments): without encoding
+# name of the file: (file to copy from, arguments of ffmpeg). These are made without encoding.
 COPIES = {
     "edit.mp4": ("h264.mp4", "-ss 0.6 -i {} -c copy"),
     "rotated.mp4": ("h264.mp4", "-i {} -c copy -metadata:s:v rotate=90"),
@@ -55,7 +55,7 @@ COPIES = {
     "late.mkv": ("h264.mp4", "-itsoffset 5 -i {} -c copy"),
 }
 NAMES = [*KINDS, *COPIES]
-# A folder of these videos that were made before, for machines without the ffmpeg program.
+# This folder holds videos that were made before, for machines without the ffmpeg program.
 READY = Path(os.environ["STOKER_TEST_VIDEOS"]) if os.environ.get("STOKER_TEST_VIDEOS") else None
 
 _FORMATS = {

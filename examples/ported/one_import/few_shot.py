@@ -11,7 +11,7 @@ from torchvision import datasets, transforms
 
 
 class Episodes:
-    """Each batch has `shots` samples of each of `ways` classes."""
+    """A batch_sampler whose batches have `shots` samples of each of `ways` classes."""
 
     def __init__(self, targets, ways, shots, episodes):
         targets = torch.tensor(targets)

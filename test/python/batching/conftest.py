@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every test runs on the CPU, and on CUDA if there is a GPU (marker gpu: skipped and counted on other machines)."""
+"""Runs every test on the CPU, and on CUDA if there is a GPU. Tests with the marker `gpu` are skipped and counted on other machines."""
 
 import contextlib
 

@@ -79,7 +79,7 @@ def on_cpu(got):
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str)
 def test_equals_scipy(device, kind, dtype):
-    """Problems with ragged rows and columns, tall, wide, empty and 1x1 ones; some are transposed in memory, some are maximised."""
+    """The problems have ragged rows and columns. Some are tall, wide, empty or 1x1, some are transposed in memory, and some are maximised."""
     rng = np.random.default_rng([KINDS.index(kind), dtype.itemsize])
     done, wanted = 0, max(1, FULL // (len(KINDS) * 4))
     while done < wanted:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile, CUDA graphs, and the cost of an import."""
+"""stoker.batching in torch.compile and in CUDA graphs, and the cost of importing it."""
 
 import subprocess
 import sys

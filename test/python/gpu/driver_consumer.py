@@ -85,7 +85,7 @@ def main() -> None:
     want = [bytes_of(reference.run()[0].as_tensor()) for _ in range(STEPS)]
     size = len(want[0])
     driver = Driver()
-    # The array interface names no stream: it stands for the legacy default one.
+    # The array interface names no stream, so the consumer uses the legacy default stream.
     stream = ctypes.c_void_p(1) if how == "interface" else driver.stream()
     drag = driver.device_memory(1 << 16 if driver.emulated else 256 << 20)
     pipe = pipeline(folder, 0)

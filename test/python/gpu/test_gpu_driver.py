@@ -23,7 +23,7 @@ def emulator() -> None:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("how", ["read", "write", "dlpack", "capsules", "interface"])
 def test_streams_are_waited_for(tree: Path, how: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real GPU ignores the variable. The emulated one starts each operation late."""
+    """The emulated driver starts each operation late, as STOKER_EMULATED_CUDA says. A real GPU ignores this variable."""
     if how == "interface" and emulated():
         pytest.skip("its default stream orders nothing but itself")
     monkeypatch.setenv("STOKER_EMULATED_CUDA", f"async delay=3000 seed={seed}")
@@ -107,8 +107,8 @@ print(pipe.explain())
 
 @pytest.mark.parametrize(("memory", "limit"), [("2G", 512), ("24G", 928), ("141G", 4512)])
 def test_limit_by_what_is_free(emulator: None, tree: Path, memory: str, limit: int) -> None:
-    """The limit is a 32nd of the memory, at least 928 MiB, never over a quarter. If it held batches back, a message says so, and names a limit with room for
-    them."""
+    """The default limit is a 32nd of the memory, but at least 928 MiB, and at most a quarter. If the limit held batches back, a message says so, and names a
+    limit with room for them."""
     done = run_script(LIMITS, str(tree), STOKER_EMULATED_CUDA=f"memory={memory} async delay=2000")
     assert done.returncode == 0, done.stdout + done.stderr
     first, *rest = done.stdout.splitlines()

@@ -61,7 +61,7 @@ def loader(tree: Any, device: Any, recipe: str = "training", **kwargs: Any) -> L
 
 @pytest.mark.parametrize("recipe", [*RECIPES, *OTHERS])
 def test_pipelines_make_the_same(tree: Path, recipe: str) -> None:
-    """The pipelines that a Loader makes, without torch's CUDA."""
+    """Runs the pipelines that a Loader makes, but without torch's CUDA."""
     cores, gpu = loader(tree, "cpu", recipe).pipeline, loader(tree, "cuda:0", recipe).pipeline
     for _ in range(8):
         (a, _), (b, label) = cores.run(), gpu.run()

@@ -50,8 +50,8 @@ def test_no_such_gpu(number: int) -> None:
 
 
 def test_a_forked_child(tree: Path) -> None:
-    """A child of a process that has used the GPU: the parent's batches and pipelines are freed there without a message, a pipeline on the
-    GPU is an error that says why, and one on the cores works. The parent continues."""
+    """The process has used the GPU before it forks. In the child, its batches and pipelines are freed without a message, a new pipeline on the GPU gives an
+    error that says why, and one on the cores works. The parent continues."""
     out = ends_well(
         """
 pipe = images()

@@ -38,7 +38,7 @@ def test_kinds(tree: Path) -> None:
 
 
 def test_values_come_back_inside_a_graph(tree: Path) -> None:
-    """x.cpu(): the cores read the GPU's results as arguments, subscripts and images, and the values return to the GPU; twice."""
+    """After x.cpu(), the cores read the GPU's results as arguments, subscripts and images, and the values return to the GPU. This happens twice in a graph."""
 
     def define() -> Any:
         data, label = fn.readers.file(file_root=str(tree), random_shuffle=True)
@@ -95,7 +95,7 @@ def test_a_value_as_image_and_as_argument() -> None:
 
 
 def test_bad_files_and_values_that_come_back(tree: Path, tmp_path: Path) -> None:
-    """A file that cannot be decoded is left out. A file that only the cores can decode is there."""
+    """A file that cannot be decoded is left out. A file that only the cores can decode is part of the batch."""
     files = sorted(tree.glob("*/*.jpg"))[:8]
     cut = tmp_path / "cut.jpg"
     cut.write_bytes(files[3].read_bytes()[:300])

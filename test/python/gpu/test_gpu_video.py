@@ -175,7 +175,7 @@ def test_the_engine_works_while_frames_are_taken(clips, name, size):
 
 @pytest.mark.parametrize("name", ["h264.mp4", "hevc_open.mp4", "vp9.webm", "rotated.mp4"])
 def test_any_order_of_calls_gives_the_right_frames(clips, name):
-    """Calls that read on, repeat, skip, go back and change the layout, so that frames that were sent ahead are used, kept and left out."""
+    """Makes calls that read on, repeat, skip, go back and change the layout, so that frames that were sent ahead are used, kept or left out."""
     path = clips(name)
     want = on_cores(path)
     gpu = OnGpu(path)
@@ -340,7 +340,7 @@ def test_the_cores_step_in_when_the_engine_fails(clips, function, at, script):
 
 @only_emulated
 def test_a_driver_without_video(clips, tmp_path, script):
-    """libnvcuvid.so.1 is not there: only libcuda.so.1 is."""
+    """The driver has no libnvcuvid.so.1, only libcuda.so.1."""
     folder = next(Path(f) for f in os.environ["LD_LIBRARY_PATH"].split(":") if (Path(f) / "libcuda.so.1").exists())
     shutil.copy(folder / "libcuda.so.1", tmp_path)
     lines = f"""

@@ -237,7 +237,7 @@ def test_loader(clips, tmp_path, given):
 
 @pytest.fixture(scope="module")
 def films(tmp_path_factory):
-    """A folder of two classes of videos with sound: three that the engine decodes, and one that the cores decode."""
+    """Makes a folder of two classes of videos with sound: three that the engine decodes, and one that the cores decode."""
     root = tmp_path_factory.mktemp("films")
     for k, name in enumerate(("aac.mp4", "late.mkv", "mpeg4.avi", "opus.webm")):
         (root / f"c{k % 2}").mkdir(exist_ok=True)
@@ -248,7 +248,7 @@ def films(tmp_path_factory):
 
 @pytest.mark.parametrize("ragged", [(), ("audio",)])
 def test_loader_with_sound(films, ragged):
-    """The GPU decodes the pictures and the cores the sound of the same window; both are those of the cores."""
+    """The GPU decodes the pictures, and the cores the sound of the same window. Both equal those of a Loader on the cores."""
     fields = {"clip": Video(4, stride=2), "audio": Audio(rate=16000), "path": None}
     steps = [T.RandomResizedCrop(32), T.Normalize([0.45] * 3, [0.225] * 3)]
     cores, gpu = (

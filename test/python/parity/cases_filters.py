@@ -26,7 +26,7 @@ def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.n
 
 
 def bound_of(dtype: str, scale: float = 1.0) -> dict[str, Any]:
-    """Integers of types wider than 16 bits may not fit float32 exactly, so their sums differ in the last bits."""
+    """Returns the bound for a type. Integers of more than 16 bits may not fit float32 exactly, so their sums differ in the last bits."""
     if dtype == "float16":
         return {"bound": scale * 2e-3, "differs": HALVES}
     return {"bound": scale * 4} if np.dtype(dtype).itemsize > 2 and np.dtype(dtype).kind in "iu" else {}

@@ -30,7 +30,7 @@ def each(one: Callable[[], Any], dtype: str = "float32") -> Batch:
 def case(
     op: str, inputs: Sequence[Batch] = (), frames: tuple[int, ...] = (), error: bool = False, bound: float | None = None, **kw: Any
 ) -> Case:
-    """`frames`: numbers of the inputs that hold one value per frame; all varying arguments do too."""
+    """Makes a case. `frames`: numbers of the inputs that hold one value per frame; all varying arguments do too."""
 
     def build(lib: Library, *nodes: Any) -> Any:
         marked = [lib.fn.per_frame(n) if k in frames else n for k, n in enumerate(nodes)]

@@ -14,7 +14,8 @@ from cases_generic import BINARY, UNARY
 from harness import Batch, Case
 from test_operators import CASES
 
-# Random draws differ between the libraries. The tables only hold calls of these operators that leave nothing to draw; arguments mixed from several would draw.
+# Random draws differ between the libraries. So for these operators, only the calls in the tables are used, which leave nothing to draw. A mix of the arguments
+# of several calls could draw.
 DRAWN = ("random_bbox_crop", "roi_random_crop", "segmentation.random_mask_pixel", "segmentation.random_object_bbox")
 SELECTS = ("interp_type", "min_filter", "mag_filter", "luma_only")  # these arguments select another rule for the comparison
 

@@ -108,7 +108,7 @@ class Maker:
         return Batch(_of_size(batch.samples, self.size), batch.layout)
 
     def operand(self) -> Ref:
-        """Returns a value of the graph, most often the newest one, or a new source."""
+        """Returns a value of the graph, usually the newest one, or a new source."""
         if self.values and self.chance(0.85):
             names = list(self.values)
             return Ref(names[-1] if self.chance(0.6) else self.pick(names))
