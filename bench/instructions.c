@@ -75,7 +75,7 @@ static int brightness(uint32_t seed, int x, int y)
 	int sum = 0;
 	for (int o = 0; o < OCTAVES; o++) /* an octave is half as strong as the one with details of twice its size */
 		sum += (lattice(seed + (uint32_t)o, x, y, OCTAVES - o) - 128) * 64 >> o;
-	int shape = lattice(seed + 90, x, y, 7) > 140 ? 40 : 0; /* edges */
+	int shape = lattice(seed + 90, x, y, 7) > 140 ? 40 : 0; /* areas that are brighter, with sharp edges */
 	uint32_t r = hash(seed + 91, (uint32_t)x, (uint32_t)y);
 	int grain = (int)((r & 7) + (r >> 8 & 7) + (r >> 16 & 7)) * 3 / 2 - 15;
 	return 128 + (sum >> 6) + shape + grain;

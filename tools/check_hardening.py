@@ -22,7 +22,7 @@ from pathlib import Path
 SHIPPED = ("libstoker.so", "cli/stoker", "python/stoker/_core.abi3.so")  # paths of the shipped files in a build folder
 IN_WHEEL = re.compile(
     r"^stoker/(_bin/stoker|_lib/lib(stoker-[^/]*|curl-stoker\.so|av\w+-stoker\.so\.\d+)|[^/]*\.(abi3|cpython-\d+t-[\w-]+)\.so)$"
-)  # the rest are the system's libraries
+)  # other libraries in a wheel are copies of the system's
 ENDBR64 = b"\xf3\x0f\x1e\xfa"
 FEW = 10  # the start files of a C library contain fewer marks than this
 

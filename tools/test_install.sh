@@ -44,7 +44,7 @@ for prefix in "$scratch/one" "$scratch/two"; do
 		! build_with_cmake "$prefix" 0.2 > "$scratch/log" 2>&1 || fail "CMake takes this version for a later one"
 	fi
 	first=${first:-$prefix}
-	rm -rf "$prefix/bin" # so that the second one stands alone
+	rm -rf "$prefix/bin" # so that only the second installation is left
 done
 [ ! -e "$first/bin" ] || fail "the second installation went into the first one"
 echo "install: works in two prefixes, one after the other"

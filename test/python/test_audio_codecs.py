@@ -257,7 +257,7 @@ def test_lying_headers(folder, tmp_path, case):
     else:
         raw = ffmpeg("-i", path, "-f", "f32le", "-")
         assert np.array_equal(samples, np.frombuffer(raw, "<f4").reshape(samples.shape))
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # KiB
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # 500 MB, in KiB
 
 
 @pytest.mark.parametrize("tag", [b"", b"ID3\4\0\0\0\0\1\0" + bytes(128)])

@@ -64,8 +64,8 @@ def packed(data: bytes) -> bytes:
 
 def test_lz4_blocks_are_unpacked(rng: np.random.Generator) -> None:
     kinds = [
-        np.repeat(rng.integers(0, 99, (20, 3), dtype=np.int32), 30, 0),  # matches that overlap themselves
-        rng.integers(0, 2**31, (600, 3), dtype=np.int32),  # only literals
+        np.repeat(rng.integers(0, 99, (20, 3), dtype=np.int32), 30, 0),  # has matches that overlap themselves
+        rng.integers(0, 2**31, (600, 3), dtype=np.int32),  # has no matches, only literals
         np.tile(rng.integers(0, 4, (60, 3), dtype=np.int32), (10, 1)),
     ]
     blocks = [np.frombuffer(packed(k.tobytes()), np.uint8) for k in kinds]

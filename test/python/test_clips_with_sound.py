@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(READY is not None or not can_decode(), reason="n
 PICTURE = "-f lavfi -i testsrc2=size=96x64:rate=25:duration=2"
 NOISE = "-f lavfi -i anoisesrc=duration={}:sample_rate={}:seed=3"
 H264 = "-c:v libx264 -preset ultrafast -bf 2 -g 12"
-# name: arguments of ffmpeg
+# Name of the file: arguments of ffmpeg.
 FILES = {
     "aac.mp4": f"{PICTURE} {NOISE.format(2, 44100)} {H264} -c:a aac",
     "flac.mkv": f"{PICTURE} {NOISE.format(2, 16000)} {H264} -c:a flac",

@@ -258,7 +258,7 @@ def test_doctor_says_what_the_build_leaves_out():
     lines = (COMMAND.parents[1] / "left-out.txt").read_text().split("\n")
     done = subprocess.run(
         [COMMAND, "doctor", "--json"], capture_output=True, text=True, timeout=120
-    )  # no `check`: the code is 1 if something is wrong with the machine
+    )  # `check` is left out, because the code is 1 if something is wrong with the machine
     said = [item["text"] for item in json.loads(done.stdout)["advice"]]
     assert [text for text in said if text.startswith("this build leaves out: ")] == [
         f"this build leaves out: {line}" for line in lines if line
@@ -484,7 +484,7 @@ def test_view_shows_the_pictures(folder, tmp_path):
         assert 0 <= left < left + w <= source.size[0] and 0 <= top < top + h <= source.size[1]
         want = np.asarray(source.resize((64, 64), Image.Resampling.BILINEAR, (left, top, left + w, top + h)), dtype=float)
         want = want[:, ::-1] if sample["flipped"] else want
-        assert np.abs(cell - want).mean() < 3, sample  # decoded at a smaller scale if the window is large
+        assert np.abs(cell - want).mean() < 3, sample  # large windows are decoded at a smaller scale
         assert 100 < (caption == 220).all(2).sum() < caption[..., 0].size / 2
     assert len({s["flipped"] for s in facts["samples"]}) == 2
 

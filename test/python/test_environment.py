@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 NAME = re.compile(r"(?<!_)STOKER_[A-Z0-9_]*[A-Z0-9]\b")
 SUFFIXES = {".c", ".h", ".py", ".pyi", ".sh", ".toml", ".build", ".cu", ".cuh", ""}
-MISSPELT = "STOKER_FUZE"  # test_command.py sets this wrong name on purpose
+MISSPELT = "STOKER_FUZE"  # test_command.py sets this wrong name on purpose, to see the warning
 
 
 def _rows() -> dict[str, list[str]]:

@@ -378,5 +378,5 @@ def test_cut_files_are_errors_that_say_where(rng: np.random.Generator) -> None:
     Image.fromarray(pixels).save(jpeg, "JPEG")
     half = jpeg.getvalue()[: len(jpeg.getvalue()) // 2]
     assert stoker.imdecode(half, strict=False).shape == (40, 30, 3)
-    with pytest.raises(CorruptError):  # zeros where the rest should be, as in an unfinished download
+    with pytest.raises(CorruptError):  # the rest of the file is zeros, as in an unfinished download
         stoker.imdecode(half + bytes(len(half)))

@@ -65,7 +65,7 @@ def test_len_of_the_dataset_is_the_number_of_samples(tree, files):
 
 def test_images_of_floats_stay_as_they_are(capfd):
     rng = np.random.default_rng(SEED)
-    values = rng.normal(0.5, 2, (4, 3, 24, 32)).astype(np.float32)  # not in 0..1, as if normalised
+    values = rng.normal(0.5, 2, (4, 3, 24, 32)).astype(np.float32)  # values outside of 0..1, as if they were normalised
     tensors = torch.from_numpy(values)
     source = torch.utils.data.TensorDataset(tensors, torch.arange(4))
     batch = first(source, 4)

@@ -139,7 +139,7 @@ def test_a_resumed_run_gets_lists_too(pictures, tmp_path, notices):
     fresh.load_state_dict(state)
     assert kinds_of_batches(fresh) == {list} and len(notices) == 1
     fresh = Loader(dataset, 2)
-    # As an earlier version saved it: without "listed".
+    # The state as an earlier version saved it: without "listed".
     fresh.load_state_dict({name: value for name, value in state.items() if name != "listed"})
     assert kinds_of_batches(fresh) == {list}
 

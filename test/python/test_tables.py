@@ -592,7 +592,7 @@ def test_columns_whose_names_have_dots(request, tmp_path, rng, requests):
     rows = rows_of(rng, 20)
     columns = {"photo": pa.array([{"jpg": b"no image"}] * 20), "photo.jpg": rows["image"], "label": rows["label"]}
     path = write(tmp_path / "store" / "bucket" / "dotted" / "part.parquet", columns, 10)
-    request.getfixturevalue("store")  # it serves what lies there when it starts
+    request.getfixturevalue("store")  # the store serves the files that are there when it starts
     for name in (str(path), "s3://bucket/dotted/part.parquet"):
         requests.clear()
         arguments = {"image": "photo.jpg", "transforms": SMALL, "fields": ("image", "label"), "last_batch": "keep"}
@@ -676,7 +676,7 @@ def test_a_kept_footer_of_an_older_object_is_not_used(table, tmp_path, rng, monk
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     shutil.copytree(table, tmp_path / "store" / "bucket" / "table")
     for labels in (list(range(64)), [*range(25), *range(100, 140), *range(56, 64)]):
-        with contextlib.closing(Store(tmp_path / "store")) as server:  # it reads its objects when it starts
+        with contextlib.closing(Store(tmp_path / "store")) as server:  # the store reads its objects when it starts
             for name, value in server.environment.items():
                 monkeypatch.setenv(name, value)
             for _ in range(2):

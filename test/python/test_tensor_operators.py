@@ -123,7 +123,7 @@ def test_all_permutations_are_as_likely() -> None:
     counts = np.unique(drawn, axis=0, return_counts=True)[1]
     assert len(counts) == 9 and counts.min() > 60 and counts.max() < 145, (
         f"of 900 draws {counts}; seed {SEED}"
-    )  # 100 expected, standard deviation 9.4
+    )  # the expected number is 100, with a standard deviation of 9.4
 
 
 def test_permuted_samples_belong_together(tree: Path) -> None:
@@ -225,7 +225,7 @@ def test_types_of_reductions() -> None:
         with pytest.raises(IndexError, match="is out of range for a tensor of 2 dims"):
             run(lambda axes=axes: fn.reductions.sum(given(ROWS), axes=axes))
     refused(lambda: fn.reductions.sum(given(ROWS), axes=5), "axis 5 is out of range for a tensor of 2 dims: axes go from -2 to 1")
-    with pytest.raises(IndexError):  # as in DALI
+    with pytest.raises(IndexError):  # DALI raises the same error
         run(lambda: fn.reductions.sum(given(ROWS), axes=5))
     with pytest.raises(AttributeError, match=r'did you mean "reductions.mean"'):
         fn.reductions.avg  # noqa: B018

@@ -95,7 +95,7 @@ def test_rates_and_bad_samples_of_another_process(folder, tmp_path):
         child.send_signal(signal.SIGKILL)
         child.wait()
         assert not alive(child.pid) and len(os.listdir(folder)) == 1
-        assert rows() == [] and os.listdir(folder) == []  # what a killed process leaves is removed
+        assert rows() == [] and os.listdir(folder) == []  # the socket that a killed process leaves is removed
         assert "no pipeline of this user runs" in top("--seconds", "0.1").stdout
         assert "has no running pipeline" in top(str(child.pid), code=1).stderr
 

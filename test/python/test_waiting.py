@@ -75,7 +75,7 @@ def test_no_line():
     assert line(spent(wait=5.0), MACHINE) is None
     assert line(spent(wait=0.0, elapsed=0.0), MACHINE) is None
     assert line(spent(elapsed=0.9, wait=0.5), MACHINE) is None  # the epoch is too short for a notice
-    assert line(spent(wait=99.91, batches=100), MACHINE) is None  # the loop only waits, so it does nothing with its batches
+    assert line(spent(wait=99.91, batches=100), MACHINE) is None  # the loop does nothing but wait, so it has no use for the batches
     assert line(spent(wait=99.89, batches=100), MACHINE) is not None
 
 

@@ -35,7 +35,7 @@ CURL = (
     " BUILD_LIBCURL_DOCS=OFF BUILD_MISC_DOCS=OFF ENABLE_CURL_MANUAL=OFF BUILD_TESTING=OFF ENABLE_THREADED_RESOLVER=ON CURL_USE_PKGCONFIG=OFF"
     " CURL_USE_CMAKECONFIG=OFF PICKY_COMPILER=OFF CURL_DISABLE_NTLM=ON CURL_HIDDEN_SYMBOLS=OFF"
 ).split()
-# FFmpeg: only what videos and sounds are read with (src/media/container.c, src/sound). No part of it under the GPL, and no program.
+# Reduces FFmpeg to the parts that read videos and sounds (src/media/container.c, src/sound), without parts under the GPL and without programs.
 FFMPEG = (
     "--build-suffix=-stoker --enable-shared --disable-static --disable-everything --disable-autodetect --disable-programs --disable-doc --disable-network"
     " --disable-debug --disable-stripping --disable-avdevice --disable-avfilter --disable-swscale --disable-postproc --enable-swresample --enable-zlib"
@@ -66,9 +66,9 @@ class Library:
     version: str  # upstream part of Debian's version
     sha256: str
     licence: str
-    texts: list[str]  # licence files, in this folder or in the archive
+    texts: list[str]  # names of licence files, which are in this folder or in the archive
     suites: list[str]
-    upstream: str = ""  # the version as the authors write it
+    upstream: str = ""  # the version as its authors write it, if that differs from `version`
     needs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -227,7 +227,7 @@ class Builder:
         """Returns the shell commands that build and install a library."""
         if library.name == "openssl":
             return [
-                # The command line is part of the library: it names neither folder nor machine.
+                # OpenSSL stores this command line in the library, so it must not name a folder or this machine.
                 f"CC=cc AR=ar RANLIB=ranlib ./Configure linux-{self.machine} --prefix=/usr --libdir=lib --openssldir=/etc/ssl {' '.join(OPENSSL)} '{self.compile}'",
                 "make -j$JOBS build_libs",
                 f"make DESTDIR='{root}/installed' install_dev",
@@ -264,7 +264,7 @@ class Builder:
         lines = ["cmake -S . -B out " + " ".join(f"'-D{o}'" for o in options), "make -C out -j$JOBS", "make -C out install"]
         if library.name == "curl":
             return [*self.curl_patch(), *lines, *self.curl_lines(prefix)]
-        if library.name == "libdeflate":  # it marks its functions as visible
+        if library.name == "libdeflate":  # libdeflate marks its functions as visible
             return ['sed -i \'s/visibility("default")/visibility("hidden")/\' lib/lib_common.h', *lines]
         return lines
 
@@ -316,7 +316,7 @@ class Builder:
     def ffmpeg_lines(self, root: Path, prefix: Path) -> list[str]:
         """Builds FFmpeg's libraries under names that no other library in a process has. Their symbols also get versions of their own, so that they never bind
         to another FFmpeg, even if a program has loaded that one with RTLD_GLOBAL. The command line is part of the libraries: it names no folder."""
-        compile_args = self.compile.replace("-fvisibility=hidden ", "") + " -Ineeded/include"  # a list says which symbols are visible
+        compile_args = self.compile.replace("-fvisibility=hidden ", "") + " -Ineeded/include"  # lib*.v list the visible symbols
         link = "-Lneeded/lib -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--gc-sections"
         parts = [f"--enable-{kind}={name}" for kind, names in FFMPEG_PARTS.items() for name in names.split()]
         about = ["Name: libavformat", "Description: FFmpeg", f"Cflags: -I{prefix}/include"]
@@ -325,7 +325,7 @@ class Builder:
             "sed -i 's/_MAJOR/_STOKER_MAJOR/' lib*/lib*.v",
             f"PKG_CONFIG_LIBDIR='{self.done['dav1d']}/lib/pkgconfig' ./configure --prefix=/usr --cc=cc --ar=ar --ranlib=ranlib --enable-cross-compile"
             f" --target-os=linux --arch={self.machine} {' '.join(FFMPEG)} --extra-cflags='{compile_args}' --extra-ldflags='{link}' {' '.join(parts)}",
-            "sed -i 's/^#define HAVE_SYSCTL 1/#define HAVE_SYSCTL 0/' config.h",  # glibc had the function, and Zig's headers do not have it
+            "sed -i 's/^#define HAVE_SYSCTL 1/#define HAVE_SYSCTL 0/' config.h",  # glibc has this function, but Zig's headers do not declare it
             "grep -q '^#define FFMPEG_LICENSE \"LGPL version 2.1 or later\"$' config.h",
             "make -j$JOBS",
             f"make DESTDIR='{root}/installed' install",

@@ -164,7 +164,7 @@ def check_licences(stage: Path) -> None:
         text = path.read_text()
         lesser = (
             text.startswith(f"{path.stem}: LGPL-2.1-or-later\n") and LGPL in text
-        )  # its text mentions the GPL, which the LGPL lets a user choose
+        )  # the LGPL's text mentions the GPL, because it lets a user choose the GPL instead
         if re.search(r"general\s+public\s+licen[cs]e", text, re.I) and not lesser:
             raise SystemExit(
                 f"release: {path.name} speaks of the GNU General Public License: read it, and leave that library out or name another licence of it"

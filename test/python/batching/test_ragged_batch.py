@@ -113,7 +113,7 @@ def test_padding_gradients(device):
     leaf = sb.RaggedBatch(x, sample_sizes=sizes)
     leaf.set_padded_to(5.0)
     assert leaf.tensor is not x
-    weight = torch.randn(2, 4, 3, dtype=torch.float64, device=device).permute(2, 1, 0)  # not contiguous
+    weight = torch.randn(2, 4, 3, dtype=torch.float64, device=device).permute(2, 1, 0)  # this gradient is not contiguous
     grad = torch.autograd.grad(leaf.tensor, x, weight)[0]
     assert torch.equal(grad, torch.where(leaf.mask[..., None], weight, torch.zeros_like(weight)))
 

@@ -367,7 +367,7 @@ def test_images_and_masks_by_two_readers(tmp_path):
     for step in assert_sides_agree(pairs, count=7, on_error="skip", max_errors=100.0):
         for a, b in zip(*(output.data for output in step), strict=True):
             x, y = (np.frombuffer(v, np.uint8).astype(int) for v in (a, b))
-            assert np.abs(x - y).mean() < 12  # the same photograph, at the same place
+            assert np.abs(x - y).mean() < 12  # both show the same photograph at the same place
 
 
 @pytest.mark.parametrize("policy", ["skip", "replace"])

@@ -14,7 +14,7 @@ from both_sides import make, training
 from stoker import Loader, fn
 from stoker import transforms as T
 
-CYCLES = 40_000_000  # about 20 ms
+CYCLES = 40_000_000  # cycles of the GPU's clock: about 20 ms
 
 
 def reference(tree: Path, count: int, **settings: Any) -> list[Any]:
@@ -189,7 +189,7 @@ def test_cuda_graph_while_loaders_begin_and_end(torch_cuda, tree: Path, mode: st
                 with torch.cuda.graph(graph, capture_error_mode=mode):
                     out = model(data)
                     laps.acquire(timeout=20)  # during the capture, the other thread ends a loader
-                    laps.acquire(timeout=20)  # it also begins another one
+                    laps.acquire(timeout=20)  # after that, it begins another one
                 graph.replay()
                 torch.testing.assert_close(out, want)
         finally:

@@ -62,10 +62,10 @@ class Finding:
 @dataclass
 class Tally:
     graphs: int = 0
-    steps: collections.Counter[str] = field(default_factory=collections.Counter)  # operator -> steps with equal values
+    steps: collections.Counter[str] = field(default_factory=collections.Counter)  # for each operator, steps with equal values
     refused: int = 0  # steps that both libraries refused
     died: int = 0  # steps that crashed DALI's process
-    known: collections.Counter[str] = field(default_factory=collections.Counter)  # sentence of the page -> steps
+    known: collections.Counter[str] = field(default_factory=collections.Counter)  # for each sentence of the page, steps that it explains
     findings: dict[str, list[Finding]] = field(default_factory=lambda: collections.defaultdict(list))
 
 
