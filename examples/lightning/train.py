@@ -44,7 +44,7 @@ class Images(lightning.LightningDataModule):
 
 
 class Classifier(lightning.LightningModule):
-    """A small network."""
+    """A small classifier."""
 
     def __init__(self, classes: int, lr: float) -> None:
         super().__init__()

@@ -31,7 +31,7 @@ class BasicDataset(Dataset[tuple[Path, Path]]):
 
 
 class UNet(nn.Module):
-    """One step down and up."""
+    """A UNet of one step down and one step up."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()

@@ -365,7 +365,7 @@ def test_impossible_arguments_are_named():
 
 
 class AugmentOp:
-    """Like timm's class, with the attributes that stoker reads."""
+    """A class like timm's, with the attributes that stoker reads."""
 
     def __init__(self, name, prob, magnitude, std=0, resample=0):
         self.name, self.prob, self.magnitude, self.magnitude_std, self.magnitude_max = name, prob, magnitude, std, None

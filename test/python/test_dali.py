@@ -105,7 +105,7 @@ def test_crops_and_flips(tree):
 
 
 def sequence(library, files, policy, padded, by, shards, shard, stick, batch, epochs):
-    """Labels that an iterator gives, epoch by epoch."""
+    """Returns the labels that an iterator gives, epoch by epoch."""
 
     @library.pipeline_def(batch_size=batch, num_threads=1, device_id=None, seed=1)
     def define():

@@ -309,7 +309,7 @@ def test_later_epochs_of_persistent_workers(kind, persistent, folder):  # noqa: 
 
 
 class Waiting(data.Dataset):
-    """The first sample comes late."""
+    """A Dataset whose first sample comes late."""
 
     def __init__(self, event):
         self.event = event

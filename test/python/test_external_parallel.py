@@ -38,7 +38,7 @@ def until_end(pipe):
 
 
 def numbered(info):
-    """Lives at module level, so that it pickles."""
+    """Returns the sample's numbers and this process's id. The function is at module level, so that it can be pickled."""
     if info.idx_in_epoch >= 10:
         raise StopIteration
     return np.int64([info.idx_in_epoch, info.idx_in_batch, info.iteration, info.epoch_idx]), np.int64(os.getpid())
@@ -169,7 +169,7 @@ def shifted(i):
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_functions_that_no_process_can_import_go_by_value(method):
-    """Closures, recursion, defaults, names of the module and functions within functions."""
+    """The function uses closures, recursion, defaults, names of its module, and functions within functions."""
     scale, later = 3, None
 
     def factorial(n):

@@ -39,7 +39,7 @@ def test_constants_are_finite_but_where_the_table_says_otherwise(op: Op, arg: Ar
 
 @pytest.mark.parametrize(("op", "arg"), FLOATS, ids=[f"{op.name}-{arg.name}" for op, arg in FLOATS])
 def test_nan_never_stands_for_an_argument_that_is_left_out(op: Op, arg: Arg) -> None:
-    """Numbers without a default hold NaN if they are not given."""
+    """Inside the library, an argument without a default holds NaN if it is not given."""
     assert not (arg.nan and arg.kind == ArgKind.FLOAT and arg.default_text is None)
 
 

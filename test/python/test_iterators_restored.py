@@ -231,7 +231,7 @@ def test_a_dropped_iterator_takes_its_pipeline_along():
 
 
 def test_arrays_by_dlpack(files):
-    """The other kind of iterator is restored in the same way."""
+    """Iterators that deliver arrays by DLPack are restored in the same way as those of PyTorch."""
 
     def make(state=None):
         return DLPackIterator(

@@ -42,7 +42,7 @@ def first(source, batch=2, **arguments):
 
 
 def test_len_of_the_dataset_is_the_number_of_samples(tree, files):
-    """Users compute correct / len(loader.dataset)."""
+    """Users compute an accuracy as correct / len(loader.dataset)."""
     torchvision = import_torchvision()
     folder = torchvision.datasets.ImageFolder(tree)
     part = torch.utils.data.Subset(folder, [1, 2, 3])
@@ -389,7 +389,7 @@ def taken(loader, field=1):
 
 
 def test_subclasses_say_which_samples_there_are(tree):
-    """A subclass's own length or items count, as with a DataLoader."""
+    """The Loader uses a subclass's own length and items, as a DataLoader does."""
     torchvision = import_torchvision()
 
     class Short(torchvision.datasets.ImageFolder):

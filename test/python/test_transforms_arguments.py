@@ -82,7 +82,7 @@ GIVEN: dict[str, dict[str, Any]] = {
 
 
 def is_number(parameter: inspect.Parameter) -> bool:
-    """Decides by the parameter's annotation, or by its default."""
+    """Returns whether a parameter is a number, by its annotation or its default."""
     default = parameter.default[0] if isinstance(parameter.default, tuple) else parameter.default
     return bool(re.search(r"\b(int|float)\b", str(parameter.annotation))) or type(default) in (int, float)
 

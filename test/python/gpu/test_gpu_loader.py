@@ -143,7 +143,7 @@ AUGMENTED = [T.RandomCrop(32, padding=4), T.RandomHorizontalFlip(), T.Normalize(
 
 
 def labels_of(tensors: Any) -> list[int]:
-    """Labels on the GPU are int64 already, as torch wants them."""
+    """Returns the labels as numbers. On the GPU they are int64 already, as torch wants them."""
     return [int(t) for t in np.asarray(tensors.as_cpu().as_array()).ravel()]
 
 

@@ -89,7 +89,7 @@ def resize() -> Iterator[Case]:
 
 
 def crop_of_frames(rng: np.random.Generator) -> Iterator[Case]:
-    """The depth of a sequence is its number of frames."""
+    """Tests crops of sequences, whose depth is their number of frames."""
 
     def case(batch: Batch, **kwargs: Any) -> Case:
         return Case("crop", [batch], kwargs, exact=True)

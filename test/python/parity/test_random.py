@@ -204,7 +204,7 @@ def test_noise(op: str, dtype: str, value: int, kwargs: dict[str, Any]) -> None:
 
 
 def test_shot_noise_of_factor_0_changes_nothing() -> None:
-    """The documentation says so; DALI's operator gives 0 everywhere."""
+    """DALI documents this, but its operator gives 0 everywhere."""
     ours = library("stoker")
     for dtype in (np.uint8, np.float32):
         image = np.arange(24, dtype=dtype).reshape(2, 4, 3)
