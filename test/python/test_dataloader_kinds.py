@@ -332,7 +332,7 @@ def compare(case, seed=SEED, workers=0.02):
     arguments = order(draw, make())
     if draw.random() < 0.25:
         arguments["collate_fn"] = draw.choice([whole, tuple, data.default_collate, lambda samples: samples[0]])
-    # There are no workers for such a data set: a worker that cannot pickle a batch never answers, not in torch either.
+    # Samples with a mappingproxy get no workers: a worker that cannot pickle a batch never answers, not in torch either.
     if draw.random() < workers and "mapping" not in what:
         arguments |= {"num_workers": draw.choice([1, 2]), "persistent_workers": draw.random() < 0.5}
     note = f"seed {seed}, case {case}: {what}; {arguments}"

@@ -248,7 +248,7 @@ def test_a_state_of_other_data_is_refused(tmp_path, kind, where):
         before = other.state_dict()
         with pytest.raises(StateError, match=r"give the (data|sampler|episodes)|other ids|as many samples"):
             other.load_state_dict(state)
-        # Loaders of a user's ids refuse to run until they give the ids of the saved run.
+        # These two refuse to run until they give the ids of the saved run.
         if kind not in (sampled, bucketed):
             assert other.state_dict() == before
             assert take(other, 1)

@@ -62,7 +62,7 @@ def pixels() -> Iterator[Case]:
     yield case("warp_affine", [x], matrix=matrices, bound=3)
     yield case("warp_affine", [x, matrices], (1,), bound=3)
     yield case("filter", [x, each(lambda: u(0, 0.2, (3, 3)))], (1,), anchor=each(lambda: [1, 0], "int32"), dtype=T.FLOAT)
-    # Sequences of one frame do not match `x`'s.
+    # Each sample has one frame, but some have more than one angle.
     yield case("rotate", [Batch([s[:1] for s in x.samples], "FHWC")], angle=each(lambda: u(-180, 180)), error=True)
     # The samples are images, not sequences.
     yield case("brightness", [Batch([s[0] for s in x.samples], "HWC")], brightness=each(lambda: 1.5), error=True)
