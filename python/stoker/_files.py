@@ -47,7 +47,7 @@ def path_of(path: Any, instead: str) -> bytes:
     """Returns the path of a file that is read at once. Refuses a file's contents with the name of the function that takes them."""
     made = os.fsencode(path)
     if isinstance(path, bytes) and b"\0" in path:
-        raise TypeError(f"a path holds no zero byte, and these {len(path)} bytes do: {instead} takes the bytes of a file")
+        raise ValueError(f"a path holds no zero byte, and these {len(path)} bytes do: {instead} takes the bytes of a file")
     return made
 
 

@@ -145,7 +145,8 @@ static enum stk_status expand_with(const struct stk_access *reach, const char *p
 	return expand(reach, whole, out, err);
 }
 
-/* Parses "000..127" between braces. If an end begins with a zero, all numbers get as many digits as the longer end. Returns false if it is not a range. */
+/* Parses "000..127", the text between braces. *digits: if an end has several digits and begins with a zero, the number of digits of the longer end, to
+ * which all numbers are padded; otherwise 1. Returns false if the text is not a range. */
 static bool is_range(const char *at, const char *end, int64_t *first, int64_t *last, int *digits)
 {
 	const char *begin = at, *second;

@@ -13,7 +13,8 @@ struct stk_media_source;
 STK_MUST_USE enum stk_status stk__media_source_open(
 	const char *path, const struct stk_access *access, struct stk_media_source **out, struct stk_error *err);
 void stk__media_source_close(struct stk_media_source *s); /* takes NULL */
-/* Sets how many bytes of an object are read at least; 1 MiB by default. Call it before the first read. */
+/* Sets the least number of bytes that one request reads from an object, 1 MiB by default; only at the object's end are fewer read. Call it
+ * before the first read. */
 void stk__media_source_read_least(struct stk_media_source *s, int64_t bytes);
 const struct stk_media_input *stk__media_source_input(const struct stk_media_source *s);
 const struct stk_media_version *stk__media_source_version(const struct stk_media_source *s);

@@ -136,7 +136,8 @@ static enum stk_status take_failure(struct stk_request *r, enum stk_status statu
 		err, status, "%.*s: %s", stk__uri_shown(r->uri), r->uri, why->message[0] ? why->message : "the fetch function failed");
 }
 
-/* Learns how large whole objects are. Called with the lock. */
+/* Notes that a call of the fetch function has ended: updates the mean size of whole objects and the number of running jobs for
+ * them. Call with the lock held. */
 static void learn(struct user_source *s, const struct job *job)
 {
 	const int64_t size = (int64_t)job->got.size;

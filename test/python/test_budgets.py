@@ -374,8 +374,8 @@ def test_newer_sources_leave_descriptors(tmp_path, kind, limit):
 
 
 def test_an_object_that_stalls_costs_few_requests():
-    """At most one in twenty requests so far is a second one, plus a few at the beginning. One object gets six tries at most, even if the
-    share would allow more."""
+    """Repeated requests number at most one for every twenty objects, plus four. The object that stalls is tried twice (retries=1), each time with at most
+    six hedges, even if one in twenty would allow more."""
     count = 1500
     with Slow(0.02, lambda path, first, last: None if path == "/900.jpg" else b"x" * SIZE) as server:
         text = """

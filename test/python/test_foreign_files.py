@@ -191,14 +191,14 @@ def test_folders_and_indexes_as_file_uris(tmp_path: Path) -> None:
 
 
 def test_the_bytes_of_a_file_where_a_path_is_expected() -> None:
-    with pytest.raises(TypeError, match="imdecode takes the bytes of a file"):
+    with pytest.raises(ValueError, match="imdecode takes the bytes of a file"):
         stoker.imread(_saved("PNG"))
     for pixels in (np.zeros((4, 4, 3), np.uint8), np.zeros(64, np.float32)):
         with pytest.raises(StokerError, match=rf"an array of {pixels.dtype} of {pixels.ndim} dims holds pixels already"):
             stoker.imdecode(pixels)
     column = np.frombuffer(_saved("PNG"), np.uint8)[:, None]
     assert stoker.imdecode(column).shape == (16, 16, 3)
-    with pytest.raises(TypeError, match="audiodecode takes the bytes of a file"):
+    with pytest.raises(ValueError, match="audiodecode takes the bytes of a file"):
         stoker.audioread(b"RIFF\x24\0\0\0WAVEfmt ")
 
 

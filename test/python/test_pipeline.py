@@ -159,11 +159,11 @@ def test_a_changed_data_set_is_refused(files):
 
 def check_message(text, names, was):
     """Compares the message with the lists: it must name the first change, and state nothing that is wrong about it."""
-    found = re.search(r"the first (\d+) are the same, up to (\S+?)(;|$)", text)
+    found = re.search(r"the first (\d+) are the same, up to (\S+?)(;|:|$)", text)
     same = int(found[1]) if found else 0
     assert names[:same] == was[:same] and (not found or found[2] == names[same - 1]), text
     change = next((i for i, (a, b) in enumerate(zip(names, was, strict=False)) if a != b), min(len(names), len(was)))
-    latest = re.search(r"the first change is at (\S+)( or before it)?$", text)
+    latest = re.search(r"the first change is at (\S+)( or before it)?(?=: give)", text)
     if latest:
         at = names.index(latest[1])
         assert same <= change <= at and (latest[2] or change == at), text

@@ -42,7 +42,8 @@ def store(tree, tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def environment(store, monkeypatch):
-    """Sets only the store's address in the environment; each test adds the settings that it needs."""
+    """Removes all AWS settings from the environment, and shuts out the machine's AWS files, its metadata service and proxies. Each test gives the store's
+    address and keys itself. The store's listings have short pages."""
     for name in [n for n in os.environ if n.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name in ("AWS_EC2_METADATA_DISABLED", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "NO_PROXY"):

@@ -53,6 +53,7 @@ def test_calls_give_pictures_that_differ_from_the_photograph(gallery):
 
 
 def test_headers_become_paragraphs_and_code(monkeypatch):
+    pytest.importorskip("sphinx")
     monkeypatch.syspath_prepend(str(ROOT / "site"))
     spec = importlib.util.spec_from_file_location("stoker_make_site", ROOT / "site/make_site.py")
     site = importlib.util.module_from_spec(spec)

@@ -384,7 +384,7 @@ ENDS_AMID_CALLS = """
             work()
         return bytes(100)
     if kind == "dataset":
-        loader = stoker.Loader(Photos(), 2, num_threads=2)
+        loader = stoker.Loader(Photos(), 2, transforms=[stoker.transforms.Resize((8, 8))], num_threads=2)  # of one size, so that none is compared
         batches = iter(loader)
     else:
         from stoker import Pipeline, fn

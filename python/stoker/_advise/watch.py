@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wrapper around a loader that runs the trial while the training loop continues."""
+"""The wrapper of a loader that measures a training loop while it runs, block by block as a Plan says (the trial)."""
 
 from __future__ import annotations
 

@@ -364,18 +364,18 @@ class DatasetSource(Source):
                 late = wait(asked, limit).not_done
             if late:
                 raise StalledError(f"no batch for {limit:g} s: the dataset has not returned its first samples")
+            rows = [
+                future.result() for future in asked
+            ]  # raises if a process of python_workers has ended; errors of samples are in the rows
         except BaseException:
             workers.close()
             self.workers = None
             raise
-        return [size for future in asked if (size := self._size_of_fetched(future, spec)) is not None]
+        return [size for (fetched,) in rows if (size := self._size_of_fetched(fetched, spec)) is not None]
 
-    def _size_of_fetched(self, future: Future[Any], spec: Spec) -> tuple[int, int] | None:
+    def _size_of_fetched(self, fetched: Fetched, spec: Spec) -> tuple[int, int] | None:
         """Returns height and width of a sample's image; None if the sample is bad, or if the size cannot be read. The batch with this sample reports the
         error."""
-        if future.exception() is not None:
-            return None
-        (fetched,) = future.result()
         forget_frames(fetched.error)
         return None if fetched.parts is None else height_and_width(fetched.parts[0], self.samples_of.layout, spec.orientation)
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import random
 import sys
 import threading
 from collections.abc import Iterator
@@ -57,6 +56,8 @@ def random_numbers(place: Place) -> Iterator[None]:
 @contextmanager
 def same_generators() -> Iterator[None]:
     """Saves the states of the program's random generators (random, NumPy, torch), and restores them at the end of the context."""
+    import random
+
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     states = random.getstate(), numpy and numpy.random.get_state(), torch and torch.get_rng_state()
     try:

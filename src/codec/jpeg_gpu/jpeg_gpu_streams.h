@@ -35,7 +35,8 @@ STK_MUST_USE enum stk_status stk__jpeg_gpu_streams_create(
 	struct stk_gpu_device *dev, size_t most, struct stk_jpeg_gpu_streams **out, struct stk_error *err);
 void stk__jpeg_gpu_streams_destroy(struct stk_jpeg_gpu_streams *s); /* waits for work in flight; accepts NULL */
 
-/* Returns a CUDA stream, whether it is taken or not. Work that is then submitted to it runs after its last part. */
+/* Returns the CUDA stream of stream `number` (0 .. STK_JPEG_GPU_STREAMS - 1), even while a thread has taken it. Work submitted to it
+ * runs after all parts submitted to it before. */
 stk_gpu_stream stk__jpeg_gpu_streams_cuda(const struct stk_jpeg_gpu_streams *s, int number);
 
 /* Return the maximum number of bytes of device memory for all streams together, and the number that they use once all have been needed. */
