@@ -124,7 +124,7 @@ static enum stk_status png_peek(const uint8_t *data, size_t size, struct stk_ima
 	info->orientation = find_orientation(data, size);
 	size_t row = row_bytes(info->width, info->channels, info->bits);
 	info->memory = library_bytes(row) + (d[12] ? row * height : row) + ROW_SLACK;
-	info->optional_memory = d[12] ? 0 : stk__png_rows_memory(size, shape_of(info));
+	info->optional_memory = d[12] ? 0 : stk__png_rows_memory(size, shape_of(info)) + stk__scratch_bytes(row);
 	return STK_OK;
 }
 
@@ -187,12 +187,12 @@ static int decode_rows(spng_ctx *ctx, const struct source *s, const struct stk_d
 	return code == SPNG_EOI ? 0 : code;
 }
 
-/* Changes the samples of a row from the order of bytes in files to the processor's. */
-static void swap_samples(uint8_t *row, size_t size)
+/* Copies a row's samples of 16 bits, which lie anywhere and are big-endian, to aligned memory in the processor's order of bytes. */
+static void copy_samples(uint8_t *to, const uint8_t *from, size_t size)
 {
 	for (size_t i = 0; i < size; i += 2) {
-		uint16_t sample = stk__get16(row + i, false);
-		memcpy(row + i, &sample, 2);
+		uint16_t sample = (uint16_t)stk__get16(from + i, false);
+		memcpy(to + i, &sample, 2);
 	}
 }
 
@@ -202,12 +202,15 @@ static bool decode_at_once(struct stk_decoder *d, const struct source *s, const 
 	if (s->interlaced || s->format != SPNG_FMT_PNG)
 		return false;
 	struct stk_arena_mark mark = stk__arena_mark(d->scratch);
+	uint8_t *aligned = s->dtype == STK_UINT16 ? stk__arena_take(d->scratch, s->row) : NULL;
 	uint8_t *rows = stk__png_rows(rq->data, rq->size, shape_of(rq->info), d->scratch, rq->cancel);
+	if (s->dtype == STK_UINT16 && !aligned)
+		rows = NULL;
 	for (int y = rq->window.y; rows && y < rq->window.y + rq->window.h && !stk__cancelled(rq->cancel); y++) {
-		uint8_t *row = rows + (size_t)y * (1 + s->row) + 1;
-		if (s->dtype == STK_UINT16)
-			swap_samples(row, s->row);
-		put_row(s, row, rq, y);
+		const uint8_t *row = rows + (size_t)y * (1 + s->row) + 1;
+		if (aligned)
+			copy_samples(aligned, row, s->row);
+		put_row(s, aligned ? aligned : row, rq, y);
 	}
 	stk__arena_release(d->scratch, mark);
 	return rows != NULL;

@@ -14,17 +14,17 @@
 #include "exec/exec.h"
 
 STK_MUST_USE enum stk_status stk__fetch_create(struct stk_pipeline *p, struct stk_error *err); /* after the records */
-void stk__fetch_destroy(struct stk_pipeline *p);                                               /* call it after a drain, or after a failed
-                                                                                                * create */
+/* Call it after a drain, or after a failed create. */
+void stk__fetch_destroy(struct stk_pipeline *p);
 int64_t stk__fetch_sample_bytes(const struct stk_pipeline *p); /* how many bytes stk__fetch_create allocates for each sample in flight */
 
 /* ---- a batch ---- */
 
-void stk__fetch_forget(struct stk_sample_state *s); /* called when the batch is abandoned; reads that are not under way may then begin
-                                                     * for another batch */
-void stk__fetch_again(struct stk_sample_state *s);  /* the sample was replaced: its reads restart */
-void stk__fetch_opened(struct stk_record *r);       /* called when the batch is opened; the bytes read for its samples no longer count
-                                                     * as read early */
+/* Called when the batch is abandoned; reads that are not under way may then begin for another batch. */
+void stk__fetch_forget(struct stk_sample_state *s);
+void stk__fetch_again(struct stk_sample_state *s); /* the sample was replaced: its reads restart */
+/* Called when the batch is opened; the bytes read for its samples no longer count as read early. */
+void stk__fetch_opened(struct stk_record *r);
 
 /* ---- a sample ---- */
 

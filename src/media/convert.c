@@ -105,10 +105,8 @@ static void convert_u8(const struct stk_picture *p, stk_yuv_row *row, const uint
 		row_u8(&p->matrix, 8, y, u, v, w, p->sub_x, to[0], to[1], to[2], pixel);
 }
 
-enum {
-	CHUNK = 512
-}; /* number of pixels whose samples are unpacked at a time; even, so that pixels that share a chroma sample stay
-                       * together */
+/* Number of pixels whose samples are unpacked at a time; even, so that pixels that share a chroma sample stay together. */
+enum { CHUNK = 512 };
 
 /* Unpacks samples x .. x + n - 1 of a row. */
 static void unpack(const struct stk_plane *plane, int32_t row, int32_t x, int32_t n, int32_t bits, uint16_t *out)

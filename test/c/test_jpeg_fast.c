@@ -19,10 +19,8 @@
 static const int samplings[][6] = {{1, 1, 1, 1, 1, 1}, {2, 1, 1, 1, 1, 1}, {2, 2, 1, 1, 1, 1}, {1, 2, 1, 1, 1, 1}, {4, 1, 1, 1, 1, 1},
 	{4, 2, 1, 1, 1, 1}, {2, 2, 2, 1, 2, 1}, {2, 2, 1, 2, 1, 2}, {2, 2, 2, 1, 1, 2}, {1, 4, 1, 1, 1, 1}, {1, 1, 2, 2, 1, 1},
 	{3, 1, 1, 1, 1, 1}, {1, 1, 2, 1, 2, 1}, {4, 1, 2, 1, 1, 1}, {2, 4, 1, 1, 1, 1}, {2, 2, 2, 2, 1, 1}, {3, 3, 1, 1, 1, 1}};
-enum {
-	SAMPLINGS = sizeof samplings / sizeof *samplings - 1
-}; /* all but the last entry, 3x3, which has more blocks than a scan may
-                                                                * have */
+/* All but the last entry, 3x3, which has more blocks than a scan may have. */
+enum { SAMPLINGS = sizeof samplings / sizeof *samplings - 1 };
 
 static struct test_jpeg random_baseline(uint64_t *r)
 {

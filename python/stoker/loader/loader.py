@@ -254,8 +254,7 @@ class Loader(metaclass=BriefHelp):
         self._untouched = False  # whether an iteration has begun from which no batch was taken
         self._one_thread = OneThread()
         self._batches: Any = None  # made with the first batch
-        self._told_narrowed = False
-        self._asks_dataset = False
+        self._told_narrowed = self._asks_dataset = False
         self._pin = bool(pin_memory)
         self._collate = _collate.checked(collate_fn)
         self._mix: BatchTransforms | None = None
