@@ -152,7 +152,7 @@ static void damage(const struct test_file *f, const char *path, uint64_t *seed, 
 		if (t % 4 == 0)
 			size = test_random(seed) % size;
 		write_file(path, copy, size);
-		alarm(30);
+		alarm(200);
 		enum stk_status s = read_one(path, &err);
 		alarm(0);
 		*refused += s != STK_OK;
@@ -324,7 +324,7 @@ static void test_damaged_states(void **state)
 		edit(copy, size, &seed);
 		enum stk_status s = stk_pipeline_restore(p, copy, size, &err);
 		if (s == STK_OK) { /* the edit gave another valid number, so that next() must return a batch or the end */
-			alarm(30);
+			alarm(200);
 			s = stk_pipeline_next(p, &b, &err);
 			alarm(0);
 			if (s && s != STK_END)

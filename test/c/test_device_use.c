@@ -355,7 +355,7 @@ static void test_a_forked_child(void **state)
 		struct stk_batch *b = next(p);
 		pid_t pid = fork();
 		if (pid == 0) {
-			alarm(20);
+			alarm(200);
 			_exit(live_as_child(p, ctx, b));
 		}
 		int status = -1;

@@ -375,7 +375,7 @@ static void test_a_forked_child_drops_batches_without_a_hang(void **state)
 		assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
 		pid_t child = fork();
 		if (child == 0) {
-			alarm(10);
+			alarm(200);
 			struct stk_batch *none = NULL;
 			stk_batch_unref(&b);
 			bool refused = stk_pipeline_next(p, &none, NULL) == STK_STATE;

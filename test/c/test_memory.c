@@ -138,7 +138,7 @@ static enum stk_status decode(const void *data, size_t size, long *grown, struct
 	assert_int_equal(fwrite(data, 1, size, f), size);
 	fclose(f);
 	long before = resident_kb();
-	alarm(60);
+	alarm(200);
 	enum stk_status s = stk_pipeline_next(p, &b, err);
 	alarm(0);
 	*grown = resident_kb() - before;

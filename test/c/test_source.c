@@ -318,7 +318,7 @@ static void test_callbacks_may_ask_the_pipeline(void **state)
 		struct stk_pipeline *p = source_open(ctx, &s, NULL);
 		struct stk_batch *b = NULL;
 		s.asks = p;
-		alarm(60);
+		alarm(200);
 		for (int k = 0; k < 8; k++) {
 			enum stk_status got = stk_pipeline_next(p, &b, NULL);
 			assert_true(got == STK_OK || got == STK_END);
