@@ -7,7 +7,7 @@
 # A test that fails is run three more times, without other tests. If it passes each time, it is unsteady: it is listed with its failure but does not fail the
 # run, since a busy machine may be the reason. If more than MOST_UNSTEADY (3) tests fail, none is run again, and the run fails.
 #
-# usage: [BORDER=m] [MOST_UNSTEADY=n] tools/python_tests.sh COMMAND...      COMMAND: for example PYTHON -m pytest -q; the files are appended
+# usage: [BORDER=l] [MOST_UNSTEADY=n] tools/python_tests.sh COMMAND...      COMMAND: for example PYTHON -m pytest -q; the files are appended
 # BORDER: the first file of the second part, without test_, in the order of names. Set it to balance the parts if only some of the tests are chosen.
 set -eu
 MOST_UNSTEADY=${MOST_UNSTEADY:-3}
@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.."
 
 # Prints the files of a part. With all tests both parts take about the same time.
 files() {
-	find test/python -name 'test_*.py' ! -path 'test/python/parity/*' ! -name test_ops_parity.py | sort | awk -F/ -v part="$1" -v border="${BORDER:-loader_s}" '
+	find test/python -name 'test_*.py' ! -path 'test/python/parity/*' ! -name test_ops_parity.py | sort | awk -F/ -v part="$1" -v border="${BORDER:-m}" '
 		{ first = substr($NF, 6) < border }
 		(part == "first") == first'
 }
