@@ -48,13 +48,14 @@ struct stk_aws_issuer {
 struct stk_aws_settings {
 	char *endpoint; /* "http://host:port", without a slash at its end; NULL: AWS's own */
 	char *region;
-	char *ca_bundle;            /* file of certificates; NULL: the system's */
-	char *proxy;                /* NULL: the proxy of the environment */
-	char *key, *secret, *token; /* key NULL: there are no keys; token NULL: the keys do not expire; secret, token: base/secret.h */
+	char *ca_bundle; /* file of certificates; NULL: the system's */
+	char *proxy;     /* NULL: the proxy of the environment */
+	/* key NULL: there are no keys; token: the session's token, NULL for keys that have none; secret, token: base/secret.h */
+	char *key, *secret, *token;
 	char *profile;
 	const char *origin; /* where the keys come from, in words; NULL without keys */
 	struct stk_aws_issuer issuer;
-	int64_t expires; /* when the issued keys expire, in seconds since 1970; 0: never */
+	int64_t expires; /* when the issued keys expire, in seconds since 1970; 0: never, or not known */
 	bool anonymous;
 	bool google;     /* these are settings for gs:// */
 	bool bearer;     /* the secret is an OAuth token, which requests carry as it is */

@@ -29,7 +29,7 @@ struct stk_aws_question {
 /* Issued keys, which the caller clears. */
 struct stk_aws_fresh {
 	char *key, *secret, *token; /* token nullable */
-	int64_t expires;            /* seconds since 1970; 0: they do not expire */
+	int64_t expires;            /* seconds since 1970; 0: they do not expire, or the issuer gives no time */
 };
 void stk__aws_fresh_clear(struct stk_aws_fresh *f);
 
@@ -44,13 +44,14 @@ bool stk__aws_read_token(const char *path, struct stk_text *out);
 int64_t stk__aws_time(const char *text);
 /* Stores keys in *out. Returns false if an id or a secret is missing, or if `expires` is not a time, because such keys would never be renewed. */
 bool stk__aws_take_keys(struct stk_aws_fresh *out, const char *id, const char *secret, const char *token, const char *expires);
-/* Reads {"AccessKeyId": .., "SecretAccessKey": .., "Token" or "SessionToken": .., "Expiration": ..} */
+/* Reads {"AccessKeyId": .., "SecretAccessKey": .., "Token" or "SessionToken": .., "Expiration": ..}. Returns false like stk__aws_take_keys, or if the answer
+ * is not JSON. */
 bool stk__aws_take_json(struct stk_aws_fresh *out, const struct stk_text *answer);
-/* Read the XML of STS, and the JSON of the portal of single sign-on. */
+/* Read the XML of STS, and the JSON of the portal of single sign-on. Return false like stk__aws_take_keys. */
 bool stk__aws_take_sts(struct stk_aws_fresh *out, const struct stk_text *answer);
 bool stk__aws_take_portal(struct stk_aws_fresh *out, const struct stk_text *answer);
 
-/* One function for each issuer. STK_IO: the message names the issuer and never quotes its answer. */
+/* One function for each issuer. On failure the message names the issuer and never quotes its answer. */
 typedef enum stk_status stk_aws_issue_fn(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
 	struct stk_aws_fresh *out, struct stk_error *err);
 stk_aws_issue_fn stk__aws_ask_web_identity, stk__aws_ask_sso, stk__aws_ask_process, stk__google_ask_user, stk__google_ask_service,

@@ -11,7 +11,8 @@ struct stk_aws_profile {
 	char *credentials, *config;
 	const char *name;
 	char section[256]; /* name of the section in config; in credentials the section is called `name` */
-	bool environment;  /* keys in the environment take precedence over the files */
+	/* a web identity in the environment takes precedence over the files; false if the program has named the profile */
+	bool environment;
 };
 
 /* Reads both files. Returns false if memory is short; the caller clears *out in either case. Keeps the pointer `name`. */
@@ -27,13 +28,14 @@ char *stk__aws_secret_env(const char *variable); /* the copy is in memory of bas
 bool stk__aws_env_says_yes(const char *variable);
 /* Reads a value of the profile in the config file; with a parent, from the lines below the parent's line. */
 char *stk__aws_config(const struct stk_aws_profile *p, const char *parent, const char *key);
-/* Returns the endpoint of a service from the service's own variable, AWS_ENDPOINT_URL or the profile, in AWS's order of precedence. NULL: none is given. */
+/* Returns the endpoint of a service from the service's own variable, AWS_ENDPOINT_URL or the profile, in AWS's order of precedence. NULL: none is given, or
+ * AWS_IGNORE_CONFIGURED_ENDPOINT_URLS is set. */
 char *stk__aws_service_endpoint(const struct stk_aws_profile *p, const char *service, const char *variable);
-/* Stores the value in *slot if that is NULL; otherwise frees the value. */
+/* Stores the value in *slot if *slot is NULL and the value is not empty; otherwise frees the value. */
 void stk__aws_take(char **slot, char *value);
 
-/* Finds the issuer of keys when the environment has none, in the order of AWS's tools. STK_INVALID if a profile names a thing that does not
- * exist. The caller clears *out, also on failure. */
+/* Finds the issuer of keys when the environment has none, in the order of AWS's tools. STK_INVALID if a profile names a thing that does not exist;
+ * STK_UNSUPPORTED if a role needs the code of a device. The caller clears *out, also on failure. */
 STK_MUST_USE enum stk_status stk__aws_choose_issuer(
 	const struct stk_aws_profile *p, const char *region, struct stk_aws_issuer *out, struct stk_error *err);
 

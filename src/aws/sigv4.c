@@ -98,7 +98,7 @@ static bool derive_key(const struct stk_sigv4_request *q, const char *secret, st
 	return true;
 }
 
-/* Derives the key for the request's day, region and service. Returns false if memory is short. */
+/* Makes *k the key for the request's day, region and service: derives it, unless *k is that key already. Returns false if memory is short. */
 static bool find_key(const struct stk_sigv4_request *q, const char *secret, struct stk_sigv4_key *k)
 {
 	if (memcmp(k->day, q->date, sizeof k->day) == 0 && strcmp(k->region, q->region) == 0 && strcmp(k->service, q->service) == 0)

@@ -10,7 +10,7 @@
 #include <time.h>
 
 struct stk_aws_keys {
-	const char *id, *secret, *token; /* token NULL: the keys do not expire */
+	const char *id, *secret, *token; /* token: the session's token; NULL for keys that have none */
 };
 
 struct stk_sigv4_header {

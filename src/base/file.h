@@ -46,8 +46,8 @@ struct stk_new_file {
  * the old file's mode. Returns false and sets errno: EISDIR for a directory at `path`, EINVAL for a FIFO, socket or device. */
 bool stk__new_file_begin(struct stk_new_file *f, const char *path, mode_t mode);
 bool stk__new_file_write(struct stk_new_file *f, const void *data, size_t n);
-/* Closes the file, and renames it to its final name if `good`, or removes it otherwise. Returns false and sets errno if the renaming failed; leaves errno
- * unchanged if good is false. */
+/* Closes the file, and renames it to its final name if `good`, or removes it otherwise. Returns whether the file now has its final name. Sets errno if
+ * closing or renaming failed; leaves errno unchanged if good is false. */
 bool stk__new_file_end(struct stk_new_file *f, bool good);
 
 /* Returns the error of a write that has just failed; reads errno. what: "index", ... */

@@ -19,7 +19,7 @@ int64_t stk__kernel_number(const char *path, const char *key)
 	return value;
 }
 
-/* Returns how much memory a control group has left; -1: it has no limit. */
+/* Returns how many bytes of memory a control group has left, including its inactive page cache; -1: it has no limit, or its files cannot be read. */
 static int64_t left_in_group(const char *limit_file, const char *used_file, const char *stat_file, const char *cache_key)
 {
 	int64_t limit = stk__kernel_number(limit_file, ""), used = stk__kernel_number(used_file, "");

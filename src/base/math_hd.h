@@ -122,8 +122,8 @@ STK_HD double stk__math_whole_power(double x, int n)
 	return n < 0 ? 1 / result : result;
 }
 
-/* Returns x^y with the special cases of C. Multiplies if y is a whole number of at most 64, else computes exp(y log x), with a relative error of up to
- * 1e-13. */
+/* Returns x^y with the special cases of C. Multiplies if y is a whole number from -64 to 64, takes the square root if y is 0.5, and else computes exp(y log
+ * x), with a relative error of up to 1e-13. */
 STK_HD double stk__math_pow(double x, double y)
 {
 	if (y == 0 || x == 1)

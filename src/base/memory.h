@@ -23,11 +23,11 @@ void stk__free(void *p);
 void *stk__map(size_t size);
 void stk__unmap(void *p, size_t size);
 
-/* Returns how often the functions above were called since the process started; tests show that a warm pipeline adds no calls. */
+/* Returns how often the functions above were asked for memory since the process started; tests show that a warm pipeline adds no calls. */
 uint64_t stk__alloc_count(void);
 
-/* Deliberate faults, in builds with -Dfaults=true: the Nth call of stk__fault with this kind returns true, and the caller then fails. In other builds
- * stk__fault always returns false. */
+/* Deliberate faults, in builds with -Dfaults=true: the Nth call of stk__fault with this kind, counted from 0 since the fault was set, returns true, and the
+ * caller then fails. In other builds stk__fault always returns false. */
 enum stk_fault { STK_FAULT_ALLOC, STK_FAULT_READ, STK_FAULT_THREAD, STK_FAULT_KINDS };
 #ifdef STK_FAULTS
 bool stk__fault(enum stk_fault kind);
@@ -44,12 +44,12 @@ static inline bool stk__fault(enum stk_fault kind)
 
 /* Scratch memory that grows to the size that the largest sample needed and is reused for the next sample: take, take, reset. One owner at a time.
  *
- * A sample that does not fit takes further blocks; the reset joins them into one block of the same total. After `calm` samples in a row that needed less
- * than a quarter of the block, the block shrinks, so that one giant image does not hold memory for ever.
+ * A sample that does not fit takes further blocks; the reset replaces them by one block that is large enough for such a sample. After 64 samples in a row
+ * that needed less than a quarter of the block, the block is halved, so that one giant image does not hold memory for ever.
  *
  * If there is a limit, a take that would exceed it fails, and the size is kept in `refused`. Takes of less than a page are not counted, so that the need of
  * a sample does not depend on what else its chain does. Memory kept from earlier samples counts as well: it is returned to the system before it could
- * exceed the limit together with the sample's own. */
+ * exceed the limit together with the sample's own.  */
 struct stk_arena {
 	uint8_t *block;
 	size_t capacity, used;     /* bytes of the block: in total, and taken */

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Erases the old memory when the text moves: it may hold a token, of which no copy may remain. */
+/* Makes room for `more` further bytes and a NUL; returns false, and sets t->failed, if memory is short. Erases the old memory when the text moves: it may
+ * hold a token, of which no copy may remain. */
 static bool reserve(struct stk_text *t, size_t more)
 {
 	size_t need = t->length + more + 1;

@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0
- * XXH64 (Yann Collet's xxHash, https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md): a checksum that is read at the speed of memory. Not for secrets. */
+/* SPDX-License-Identifier: Apache-2.0 XXH64 (Yann Collet's xxHash, https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md): a checksum that is
+ * computed about as fast as memory can be read. Not for secrets. */
 #ifndef STK_BASE_XXHASH_H
 #define STK_BASE_XXHASH_H
 

@@ -146,8 +146,9 @@ static void describe(void *source, const char *uri, struct stk_storage_report *o
 	stk__http_account_unref(a);
 }
 
-/* Divides the descriptors among the loops. Connections get half of the files that may be open, and the last quarter is always left to the
- * rest of the process. Each loop itself holds two descriptors. If few files may be open, only one loop runs. */
+/* Divides the descriptors among the loops, and lowers the limit of requests to the number of connections that fit. Connections get half of the files that
+ * may be open, and the last quarter is always left to the rest of the process. Each loop itself holds two descriptors. If few files may be open, only one
+ * loop runs. */
 static void share_descriptors(struct stk_http_source *s)
 {
 	enum { MANY = 1 << 16, FEW = 256, OF_LOOP = 2, LEAST = STK_CURL_MULTI_FDS + 1 };

@@ -14,9 +14,10 @@ enum { STK_HTTP_THREADS = 16 }; /* most threads of a source */
 /* Settings of the source. 0 stands for the default, which the comment names. */
 struct stk_http_settings {
 	const struct stk_aws_given
-		*given;          /* settings that take precedence over the environment; must live as long as the source. NULL: none */
-	int threads;             /* 2 */
-	int requests;            /* most requests under way; 2048, and as many connections as hold half of the files that may be open */
+		*given; /* settings that take precedence over the environment; must live as long as the source. NULL: none */
+	int threads;    /* 2 */
+	/* most requests under way; 2048. Is lowered to the number of connections for which half of the process's descriptors (ulimit -n) suffice */
+	int requests;
 	int64_t connect_ms;      /* longest time to open a connection; 5 000 */
 	int64_t first_byte_ms;   /* longest time from the beginning of a request to the first byte of its answer; 20 000 */
 	int64_t stall_ms;        /* time in which at least 4 KiB of a body must arrive; 10 000 */

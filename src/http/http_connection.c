@@ -104,8 +104,8 @@ static void looked_up(struct stk_dialer *d)
 	d->looks_up = false;
 }
 
-/* Opens a socket. Connections may use half of the files that may be open, but the rest of the process may use more than the other half, so
- * no socket is opened that would take one of the last descriptors. */
+/* Opens a socket. Connections may use half of the files that may be open, but the rest of the process may use more than the other half, so no socket is
+ * opened that would take one of the last descriptors, unless the loop has at most FEW connections. Updates the number of the loop's descriptors. */
 static curl_socket_t open_socket(void *user, curlsocktype purpose, struct curl_sockaddr *address)
 {
 	struct stk_dialer *d = user;
@@ -183,7 +183,8 @@ static struct stk_dialer *take_dialer(struct stk_http_loop *l)
 	return d;
 }
 
-/* Closes the dialer's transfer; curl closes the sockets that it still has. */
+/* Ends the dialer's work on its connection, and keeps it for another one, or frees one if more than KEPT_DIALERS are unused. curl closes the sockets that it
+ * still has. */
 static void close_dialer(struct stk_http_loop *l, struct stk_dialer *d)
 {
 	l->source->curl.curl_multi_remove_handle(d->multi, d->easy);

@@ -76,7 +76,8 @@ void stk__connection_await(struct stk_connection *c, int bytes);
  * the curl handle that opens it, which a TLS connection keeps. The loop's first connection may always be opened. */
 bool stk__connections_have_room(struct stk_http_loop *l, int64_t now);
 
-/* Called by the loop: event handles an event of a descriptor, timers resumes connections whose time has come, close closes all. */
+/* The loop calls these: stk__connection_event handles an event of a descriptor, stk__connection_timers continues to open connections whose timers have run
+ * out, and stk__connections_close, after all transfers have ended, closes the idle connections and frees the unused dialers. */
 void stk__connection_event(struct stk_http_loop *l, int fd, uint32_t events);
 void stk__connection_timers(struct stk_http_loop *l, int64_t now);
 /* Returns when stk__connection_timers must be called next; -1: never. */

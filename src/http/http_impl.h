@@ -88,7 +88,8 @@ struct stk_http_source {
 	bool keeper_runs;
 	bool keys_refused; /* the store reports that the account's keys have expired, although their own date has not passed */
 	struct stk_http_region *regions;
-	int64_t skew_s;                /* the servers' clock minus ours */
+	/* the servers' clock minus ours, by which requests are signed; 0 until a server refuses a request because the two differ */
+	int64_t skew_s;
 	double limit;                  /* limit of the requests under way */
 	bool steady;                   /* the limit has once been too high: since then it is adjusted instead of doubled */
 	int64_t slowed_ns, changed_ns; /* when the limit was last halved, or last set */
@@ -98,9 +99,10 @@ struct stk_http_source {
 		int64_t begun_ns;  /* when the first of these requests ended */
 		bool limited;      /* other requests were waiting while these ran */
 	} window;
-	double base_ns, base_size;  /* ns that a request takes if it waits for no other request; mean size of such requests */
-	double before, before_rate; /* limit and requests per ns before the limit was last lowered; 0: it was never lowered */
-	unsigned windows;           /* number of windows since `steady` was set */
+	double base_ns, base_size; /* ns that a request takes if it waits for no other request; mean size of such requests */
+	/* limit and requests per ns of the last window, if the limit was lowered after it; `before` is 0 otherwise */
+	double before, before_rate;
+	unsigned windows; /* number of windows since `steady` was set */
 	struct stk_http_answers answers;
 	int under_way, hedges;             /* requests under way; second transfers for them */
 	uint64_t asked, hedged, slowdowns; /* totals: requests, second transfers for them, and how often a server asked for fewer */
@@ -108,8 +110,7 @@ struct stk_http_source {
 	_Atomic uint64_t place;            /* hash of the current account's endpoint */
 	_Atomic bool
 		heard; /* some server has answered before, so a server that does not answer is probably out of order and not a mistake in the user's settings */
-	/* Retries before any server has answered: for requests that could not be sent or got an invalid answer, and for requests that timed
-	 * out. */
+	/* Most retries of a request while no server has answered yet: of one that could not be sent or got an invalid answer, and of one that timed out. */
 	int32_t unheard_retries, unheard_waits;
 	/* One bit for each bucket or host (by hash) from which an object has been read: a 403 from there concerns the object, not the
 	 * credentials. */
@@ -178,7 +179,8 @@ void stk__transfer_destroy(struct stk_transfer *t);
 STK_MUST_USE enum stk_status stk__transfer_begin(struct stk_transfer *t);
 /* Releases the transfer's resources for its request, and the bytes unless they were handed over. */
 void stk__transfer_clear(struct stk_transfer *t);
-/* Returns STK_TIMEOUT if nothing has been received for too long, else STK_OK. */
+/* Fills in the error and returns STK_TIMEOUT if the answer has not begun within first_byte_ms, or if fewer than 4 KiB of it have arrived in the last
+ * stall_ms. A transfer that is held back is never late. */
 STK_MUST_USE enum stk_status stk__transfer_check_pace(struct stk_transfer *t, int64_t now);
 
 /* http_receive.c: responses, on the loop's thread. Processes the bytes that have arrived. */
@@ -205,8 +207,8 @@ void stk__rest_look(struct stk_transfer *t, int64_t now);
 STK_MUST_USE enum stk_status stk__http_verdict(struct stk_transfer *t, bool *resume);
 /* Fills in the error of an answer that did not begin in time. */
 STK_MUST_USE enum stk_status stk__http_say_silent(struct stk_transfer *t);
-/* Returns whether a failure of the source seems to concern only this object: other requests have been answered, this request was sent, and
- * the answer does not refuse the credentials. */
+/* Returns whether a failure of the source seems to concern only this object: some server has answered before, this request was sent, and the answer is no
+ * redirect and no refusal (300 to 499, except 408 and 429). */
 bool stk__http_object_fails(const struct stk_transfer *t);
 /* Returns STK_CORRUPT: the object ends before the last requested byte. */
 STK_MUST_USE enum stk_status stk__http_say_short(const struct stk_transfer *t);
@@ -219,7 +221,8 @@ void stk__http_loop_join(struct stk_http_loop *l); /* call after `ending` was se
 /* http_hedge.c: second transfers for requests with late answers, on the loop's thread. */
 void stk__hedge_learn(struct stk_http_source *s, int64_t first_byte_ns);
 void stk__hedge_know(struct stk_http_loop *l); /* copies the statistics that all loops have gathered */
-/* Returns whether the answer of t, and of its twin if there is one, is late. */
+/* Returns whether t's request should get another second transfer: the answer of t, and of its twin if there is one, is late, enough answers were measured to
+ * judge that, and the request has not had its most second transfers yet. */
 bool stk__hedge_due(const struct stk_http_loop *l, const struct stk_transfer *t, int64_t now);
 
 /* http_join.c: joins requests for neighbouring bytes of one object that are next in the queue. */
@@ -239,8 +242,8 @@ struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_lo
 /* Puts requests that found no free descriptor back into the queue. A request that has waited for longer than the limit for an answer ends
  * with an error. */
 void stk__http_put_back(struct stk_http_source *s, struct stk_http_loop *l, struct stk_request *r, int64_t now);
-/* Returns whether one more second transfer may begin: their number is at most a twentieth of all requests so far, and none begins while servers ask for fewer
- * requests. After true, call stk__http_end_hedge once. */
+/* Returns whether one more second transfer may begin: their number is at most four and a twentieth of all requests so far, and none begins within five
+ * seconds after a server asked for fewer requests. Counts the transfer. After true, call stk__http_end_hedge once. */
 bool stk__http_begin_hedge(struct stk_http_source *s, int64_t now);
 void stk__http_end_hedge(struct stk_http_source *s);
 /* Notes that the loop is awake and asks for the next request itself. */
@@ -250,7 +253,7 @@ struct stk_http_end {
 	int64_t begun_ns, now_ns;
 	size_t bytes;
 };
-/* Notes that a request under way has ended. */
+/* Notes that a request under way has ended: adapts the limit of requests under way, and wakes a sleeping loop if another request may begin. */
 void stk__http_ended(struct stk_http_source *s, struct stk_http_loop *l, const struct stk_http_end *e);
 /* Copies the bucket's region if an answer has shown that it differs from the one in the settings; otherwise returns false. */
 bool stk__http_region(struct stk_http_source *s, const char *bucket, char region[64]);
@@ -265,7 +268,8 @@ uint64_t stk__http_place(const struct stk_http_account *a);
 void stk__http_account_unref(struct stk_http_account *a);
 void stk__http_refresh(void *source, const char *uri, const struct stk_access *access);
 void stk__http_keeper_join(struct stk_http_source *s); /* call after `ending` was set */
-/* Handles a store's report that the account's keys have expired: requests new keys soon. Returns false if the keys do not come from an issuer. */
+/* Handles a store's report that the account's keys have expired: requests new keys soon. Returns false if the keys do not come from an issuer, or no thread
+ * renews them. */
 bool stk__http_keys_refused(struct stk_http_source *s, const struct stk_http_account *a);
 /* http_share.c: returns the least busy of the sleeping loops, or NULL. Call with the lock held. */
 struct stk_http_loop *stk__http_sleeping(struct stk_http_source *s);

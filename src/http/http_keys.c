@@ -58,7 +58,8 @@ uint64_t stk__http_place(const struct stk_http_account *a)
 	return endpoint ? stk__xxh64(endpoint, strlen(endpoint), 0) : 0;
 }
 
-/* Makes `a` the current account. replaced: only if this account is still current; NULL: always. */
+/* Makes `a` the current account, with the next number, and drops the reference to the previous one. replaced: if this is no longer the current account, `a`
+ * is dropped instead; NULL: `a` always becomes current. */
 static void use_account(struct stk_http_source *s, struct stk_http_account *a, const struct stk_http_account *replaced)
 {
 	pthread_mutex_lock(&s->lock);

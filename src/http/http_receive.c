@@ -159,7 +159,8 @@ static enum stk_status fail_other_part(const struct stk_transfer *t)
 		asked_for(t, asked), sent);
 }
 
-/* Returns whether a 206 contains the requested bytes: the first ones, and all of them if the request goes to the object's end. */
+/* Returns whether a 206 begins at the next requested byte and contains no byte after the last requested one. If the request goes to the object's end, the
+ * 206 must too. */
 static bool is_part_asked(const struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
@@ -185,7 +186,8 @@ static enum stk_status check_part(const struct stk_transfer *t)
 	return STK_OK;
 }
 
-/* Continues a body that was cut. A server without ranges sends the whole body again. */
+/* Prepares to continue a body that was cut: fails if the object has changed since, and sets how many bytes of the answer to skip, because a server without
+ * ranges sends the whole body again. */
 static enum stk_status continue_body(struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
@@ -204,7 +206,7 @@ static enum stk_status fail_encoded(const struct stk_transfer *t)
 		SHOWN(t));
 }
 
-/* Begins the first body of an object: records the object's properties and allocates memory for its bytes. */
+/* Begins the first body of an object: records the object's properties, checks its size, and allocates memory for its bytes. */
 static enum stk_status begin_object(struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
@@ -254,8 +256,8 @@ static bool is_object_data(const struct stk_transfer *t)
 	return t->response.says.status == 200 || t->response.says.status == 206;
 }
 
-/* Grows the buffer of a body of unknown length. There is always room for another piece, or reading stops. The buffer grows by half, up to
- * the limit of a sample. */
+/* Grows the buffer of a body of unknown length. There is always room for another piece, or reading stops. The buffer grows by half, up to the request's
+ * limit (r->most) and one piece. */
 static enum stk_status make_room(struct stk_transfer *t)
 {
 	enum { PIECE = 16 << 10 };
@@ -356,7 +358,7 @@ static bool take_bytes(struct stk_transfer *t, const char *bytes, size_t n)
 	return true;
 }
 
-/* Called at the first byte of a response: this transfer continues, and its twin is stopped. */
+/* Called at the first byte of a response: records how long the answer took, and stops the twin, if there is one, while this transfer continues. */
 static void first_byte(struct stk_transfer *t)
 {
 	stk__hedge_learn(t->loop->source, stk__clock_ns() - t->window_ns);

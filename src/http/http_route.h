@@ -15,8 +15,8 @@ struct stk_proxies {
 	char *except; /* hosts in the form of the variable no_proxy; NULL: none */
 };
 
-/* Reads the proxies. given: takes precedence over the environment; "" for no proxy; nullable. Returns false if memory is short; the caller
- * clears in either case. Call on a thread that may call getenv. */
+/* Reads the proxies. given: URL of the proxy, which takes precedence over the environment; "": no proxy; NULL: the environment's. The exceptions always come
+ * from the environment. Returns false if memory is short; the caller clears in either case. Call on a thread that may call getenv. */
 bool stk__proxies_read(struct stk_proxies *p, const char *given);
 bool stk__proxies_copy(struct stk_proxies *to, const struct stk_proxies *from);
 void stk__proxies_clear(struct stk_proxies *p);

@@ -25,7 +25,7 @@ static void find_element(const struct stk_transfer *t, const char *name, char *o
 		*c = (unsigned char)*c < ' ' ? ' ' : *c;
 }
 
-/* Limits the request to two more tries: this kind of failure rarely goes away, but for example a permission may just have been granted. */
+/* Limits the request to two retries in all: this kind of failure rarely goes away, but for example a permission may just have been granted. */
 static void limit_retries(struct stk_transfer *t)
 {
 	t->r->hopeless |= t->r->retries >= 2;
@@ -135,7 +135,7 @@ static uint64_t root_bit(const char *uri)
 	return UINT64_C(1) << stk__xxh64(uri, n, 0) % 64;
 }
 
-/* Returns whether access to only this object is denied: the same keys read other objects there, so retries are useless. */
+/* Returns whether access to only this object is denied: the same keys read other objects there, and two retries had the same result. */
 static bool denied_object(const struct stk_transfer *t, const char *code)
 {
 	const bool denied = t->response.says.status == 403 && (!*code || strcmp(code, "AccessDenied") == 0);
@@ -269,7 +269,7 @@ static void set_object(struct stk_transfer *t)
 	t->r->got_tag = stk__etag_hash(t->etag);
 }
 
-/* Handles a body that has ended as its header announced. */
+/* Handles a body that has ended. If bytes of the object are missing, has the rest requested (*resume) or fails. */
 static enum stk_status body_ended(struct stk_transfer *t, bool *resume)
 {
 	bool cut = t->expected >= 0 && t->used < (size_t)t->expected;

@@ -235,7 +235,7 @@ static void give_up_claim(struct stk_cache *c, struct stk_cache_key key)
 	stk__free(claim);
 }
 
-/* Returns true if no other request of this or another process fetches the object. */
+/* Claims the fetch of an object for one request. Returns false if another request, of this or another process, has claimed it, or if memory is short. */
 static bool take_claim(struct stk_cache *c, struct stk_cache_key key)
 {
 	struct claim *claim = stk__alloc(sizeof *claim);
@@ -328,7 +328,8 @@ static struct keep *make_keep(struct stk_cache *c, const struct stk_request *r, 
 	return k;
 }
 
-/* Called after the source has ended r: stores the bytes and releases the claim. */
+/* Called after the source has ended r: queues a copy of the bytes, which a thread writes before it releases the claim. If the bytes are not stored, releases
+ * the claim at once. */
 static void take(void *cache, struct stk_request *r, enum stk_status status)
 {
 	struct stk_cache *c = cache;
@@ -354,7 +355,7 @@ static void take(void *cache, struct stk_request *r, enum stk_status status)
 
 /* ---- threads ---- */
 
-/* Makes r look again later, since another request is fetching the object. */
+/* Makes r look again later, since another request is fetching the object. Returns false if r has waited MOST_WAITS times or cannot wait. */
 static bool wait_for_it(struct stk_cache *c, struct stk_request *r)
 {
 	int shift = r->cache.waits < 4 ? r->cache.waits : 4;

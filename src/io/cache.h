@@ -17,11 +17,13 @@ STK_MUST_USE enum stk_status stk__cache_add(
 struct stk_cache_counters {
 	uint64_t hits, hit_bytes, misses;
 	uint64_t kept, kept_bytes; /* entries that this process has written, and their bytes */
-	uint64_t left_out;         /* objects that were downloaded and not stored, because there was no room or the disk was too slow */
-	uint64_t damaged,
-		stale;    /* entries that were found and fetched again: damaged: the checksum was wrong; stale: the object had changed */
-	uint64_t waits;   /* waits for an object that another process was fetching */
-	uint64_t pending; /* bytes that are still to be written */
+	/* requests whose bytes were downloaded and not stored: there was no room, the disk refuses writes or is too slow, or the object is another version
+	 * than the request expects */
+	uint64_t left_out;
+	/* entries that were found and fetched again: damaged ones (a wrong checksum or header, or no regular file), and stale ones, whose object has changed */
+	uint64_t damaged, stale;
+	uint64_t waits;       /* requests that waited while another request, of this or another process, was fetching the same bytes */
+	uint64_t pending;     /* bytes that are still to be written */
 	uint64_t used, limit; /* bytes in the folder, from all processes, and the limit for them */
 };
 void stk__cache_counters(struct stk_cache *c, struct stk_cache_counters *out);

@@ -180,7 +180,7 @@ static enum stk_status own_memory(struct stk_cache_disk *d, bool makes, struct s
 	return STK_OK;
 }
 
-/* Creates folders like mkdir -p. Other users cannot write to them. */
+/* Creates folders like mkdir -p. Only this user and the group can write to them. */
 static void make_folders(char *path)
 {
 	for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
@@ -283,7 +283,8 @@ static void recount(const struct stk_cache_disk *d, struct page *p)
 	stk__cache_walk(d, add_size, &p->used);
 }
 
-/* Reads the valid page, or counts the entries again. Returns false if the page is damaged again and again. Call with the lock held. */
+/* Reads the valid page, or counts the entries again. If the page is damaged again and again, returns false, and this process treats the folder as read-only.
+ * Call with the lock held. */
 static bool current_page(struct stk_cache_disk *d, struct page *p)
 {
 	if (read_page(d, p))

@@ -57,15 +57,16 @@ struct stk_cache_disk {
 		begun_last; /* when this run and the previous one began, in seconds since 1970; constant while any process has the cache open */
 	uint64_t limit;
 	_Atomic bool read_only, no_openat2;
-	_Atomic bool scanned; /* this process has searched for old entries */
+	_Atomic bool scanned; /* a search of this process found too few old entries to remove, so it does not search again */
 	_Atomic uint64_t number;
 	pthread_mutex_t lock; /* guards the contents of `state` among threads, and all members below */
 	bool no_locks;
 	int recounts;
 };
 
-/* Opens a cache and creates its folder if needed. limit 0: four fifths of the free space. STK_INVALID: the folder contains other files.
- * *notice: a message to log once, or ""; a folder that cannot be written is still read. */
+/* Opens a cache and creates its folder if needed. limit 0: four fifths of the disk's free space and the bytes of the cache together. STK_INVALID: the folder
+ * cannot be created, contains other files, or belongs to another user while every user can write to it. *notice: a message to log once, or ""; a folder that
+ * cannot be written is still read. */
 STK_MUST_USE enum stk_status stk__cache_disk_open(
 	struct stk_cache_disk *d, const char *dir, uint64_t limit, char notice[512], struct stk_error *err);
 /* Opens an existing cache for inspection, without counting as a run or as a process that uses it. STK_INVALID: the folder is not a cache. */
@@ -76,8 +77,8 @@ void stk__cache_disk_close(struct stk_cache_disk *d);
 struct stk_cache_key stk__cache_key(const char *uri, int64_t offset, int64_t length, uint64_t place);
 /* Writes the name of the key's file in the folder. */
 void stk__cache_name(struct stk_cache_key key, char name[STK_CACHE_NAME]);
-/* Opens the file of this name, which may be anything but a link, so the caller must fstat it. cached: opens it only if that does not block;
- * else returns -1 with EAGAIN. */
+/* Opens the file of this name, which may be anything but a link, so the caller must fstat it. cached: if opening could block, returns -1 with EAGAIN; has no
+ * effect on kernels without openat2. */
 int stk__cache_open(struct stk_cache_disk *d, const char *name, bool cached);
 bool stk__cache_exists(const struct stk_cache_disk *d, const char *name);
 
@@ -85,17 +86,19 @@ bool stk__cache_exists(const struct stk_cache_disk *d, const char *name);
 bool stk__cache_head_good(const struct stk_cache_head *h, const char *uri, struct stk_cache_key key, uint64_t file_size);
 void stk__cache_head_seal(struct stk_cache_head *h, const char *uri);
 
-uint64_t stk__cache_used(const struct stk_cache_disk *d); /* bytes of finished and unfinished entries */
+/* Returns the bytes of finished entries and those reserved for unfinished ones; 0 if `state` cannot be read. */
+uint64_t stk__cache_used(const struct stk_cache_disk *d);
 void stk__cache_set_used(struct stk_cache_disk *d, uint64_t used);
-/* Reserves bytes within the limit, and removes old entries if needed. Returns false if there is no room. */
+/* Reserves bytes within the limit, and removes old entries if needed. Returns false if there is no room, or if the folder is read-only. */
 bool stk__cache_reserve(struct stk_cache_disk *d, uint64_t bytes);
-/* Writes an entry whose room was reserved, and releases the room if that fails. STK_IO: the disk reports an error. */
+/* Completes the header h, and writes an entry whose room was reserved. Releases that room if the write fails, and the room of an older entry that this one
+ * replaces. STK_IO: the disk reports an error. */
 STK_MUST_USE enum stk_status stk__cache_write(
 	struct stk_cache_disk *d, struct stk_cache_head *h, const void *bytes, const char *uri, struct stk_error *err);
-/* Removes an entry. seen: removes it only if it is still this file; nullable. Returns true if this call removed it. */
+/* Removes an entry and releases its room. seen: removes it only if it is still this file; nullable. Returns true if this call removed it. */
 bool stk__cache_remove(struct stk_cache_disk *d, const char *name, const struct stat *seen);
 
-/* Claims the fetch of a key for this process until unclaim. Returns true also if the file system has no locks. */
+/* Claims the fetch of a key for this process until unclaim. Returns false if another process has claimed it; true also if the file system has no locks. */
 bool stk__cache_claim(struct stk_cache_disk *d, struct stk_cache_key key);
 void stk__cache_unclaim(struct stk_cache_disk *d, struct stk_cache_key key);
 

@@ -86,7 +86,8 @@ void stk__certificates_free(struct stk_certificates *kept)
 	}
 }
 
-/* Returns NULL if the file cannot be read. */
+/* Returns the text of a file of certificates: the one in `kept`, or, if the file is new or has changed, its present text, which is added to `kept`. NULL:
+ * the file cannot be read. */
 static const struct stk_certificates *read_certificates(const char *file, struct stk_certificates **kept)
 {
 	enum { LONGEST = 16 << 20 };

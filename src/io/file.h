@@ -10,9 +10,10 @@
 
 /* Statistics of earlier reads. Any thread; relaxed, since they affect speed and never results. */
 struct stk_file_habits {
-	_Atomic size_t size;         /* size of recent files in bytes, which becomes the size of the first buffer */
-	_Atomic unsigned misses;     /* reads in a row that could have blocked */
-	_Atomic unsigned skipped;    /* tries skipped since then */
+	_Atomic size_t size;     /* size of recent files in bytes, which becomes the size of the first buffer */
+	_Atomic unsigned misses; /* reads in a row that could have blocked */
+	/* calls of stk__file_read_now that found so many misses that only every 32nd such call tries to read */
+	_Atomic unsigned skipped;
 	_Atomic bool no_cached_open; /* the system does not support openat2 with RESOLVE_CACHED */
 };
 

@@ -257,7 +257,7 @@ void stk__io_fetch(struct stk_io *io, struct stk_request *r)
 		stk__fail(r->error, STK_UNSUPPORTED, "%s: nothing here reads %.*s://%s", r->uri, n, r->uri, stk__scheme_hint(r->uri)));
 }
 
-/* Passes r to the cache the first time, and later to the source of its scheme. */
+/* Passes r to the cache the first time, if r may be cached; otherwise to the source of its scheme. */
 static void hand_on(void *user, struct stk_request *r)
 {
 	struct stk_io *io = user;

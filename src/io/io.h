@@ -67,11 +67,12 @@ struct stk_request {
 	struct stk_buffer *buffer; /* released by the caller; NULL on failure, or if `room` gave the memory */
 	const uint8_t *data;       /* readable 64 bytes past size, which are zero */
 	size_t size;
-	/* Filled on failure, with the uri. If the caller set none and submitted the request, io allocates one, which the caller frees; NULL
-	 * then means that memory ran out. */
+	/* Filled on failure, with the uri. If the caller set none and submitted the request, io allocates one, which the caller frees; NULL then means that
+	 * the request was cancelled or memory ran out. */
 	struct stk_error *error;
 	int32_t retries; /* failures of the source so far; the caller sets it to 0, and does not change it between a try and submit */
-	/* Set by the source: the object's size in bytes, and the hash of its ETag or version, at the time of the read. 0: unknown. */
+	/* Set by the source: the object's size in bytes, and the hash of its ETag or version, at the time of the read. 0: unknown, or, for the size, an
+	 * empty object. */
 	int64_t got_size;
 	uint64_t got_tag;
 	bool got_etag;     /* got_tag is the hash of an ETag, which may be compared with the ETag of a listing */
@@ -115,7 +116,8 @@ struct stk_io_cache_ops {
 	void (*submit)(void *cache, struct stk_request *r);
 	/* Returns false if r does not wait in the cache; otherwise the caller ends r. */
 	bool (*cancel)(void *cache, struct stk_request *r);
-	/* Offers the bytes of r to the cache, after r has ended and before its owner is notified. */
+	/* Called after r has ended and before its owner is notified. Offers the bytes to the cache; if `status` is an error, lets another request fetch
+	 * them. */
 	void (*take)(void *cache, struct stk_request *r, enum stk_status status);
 	void (*end)(void *cache);     /* cancels waiting requests */
 	void (*destroy)(void *cache); /* after the last request has ended */
@@ -126,8 +128,8 @@ struct stk_io_cache_ops {
 struct stk_source_ops {
 	const char *scheme; /* "file"; several schemes are separated by blanks: "s3 http https"; "*": every scheme that no other source
 	                     * reads */
-	/* How failures of the source are retried: the number of retries (0: STK_IO_RETRIES), and the random delay, which is at most backoff_ns * 2^tries and
-	 * at most most_backoff_ns. 0: without a delay. */
+	/* How failures of the source are retried: the number of retries (0: STK_IO_RETRIES; negative: none), and the random delay, which is at most
+	 * backoff_ns * 2^tries and at most most_backoff_ns. 0: without a delay. */
 	int32_t retries;
 	int64_t backoff_ns, most_backoff_ns;
 	bool lists;  /* answers stk__s3_list_uri requests of its schemes */
@@ -205,21 +207,22 @@ bool stk__io_lists(const struct stk_io *io, const char *uri);
 /* Returns whether the source of a URI is remote. */
 bool stk__io_remote(const struct stk_io *io, const char *uri);
 
-/* Tries to read without waiting; a worker's first attempt. True: r is complete, with or without success, and `done` is not called. False: r
- * is unchanged or the source failed, so the caller submits it. */
+/* Tries to read without waiting; a worker's first attempt. True: r is complete, with or without success, and `done` is not called. False: the caller must
+ * submit r, because reading could block, the source failed (which r->retries counts), or the bytes in the cache are wrong (then r->uncached is set). */
 bool stk__io_try(struct stk_io *io, struct stk_request *r);
 /* Starts a request; r->done is called once. Any thread. Requests with the earliest deadline start first. */
 void stk__io_submit(struct stk_io *io, struct stk_request *r);
 /* Called when a caller has released bytes, so that waiting requests may be admitted. Any thread, with any of the caller's locks held. */
 void stk__io_room(struct stk_io *io);
-/* Returns the mean time between the ends of remote requests of all callers, in ns; 0: not known yet. */
+/* Returns the mean time between the ends of successful remote requests, of all callers, in ns; 0: not known yet. Requests that the cache has answered do not
+ * count. */
 int64_t stk__io_pace_ns(struct stk_io *io);
 /* Cancels a submitted request. If it has not begun, it ends with STK_CANCELLED within this call. It may already have ended; it must not be
  * submitted again before this returns. Any thread. */
 void stk__io_cancel(struct stk_io *io, struct stk_request *r);
 
-/* Takes a buffer of at least `size` bytes and 64 readable ones after them, or returns NULL if memory is short. Sizes are rounded up for
- * reuse. Idle buffers are bounded by the peak use during the last few hundred takes, so that the memory of an outlier returns to the
+/* Takes a buffer of at least `size` bytes and 64 readable ones after them, or returns NULL if memory is short. Sizes are rounded up for reuse. Idle buffers
+ * are freed while all buffers together exceed the peak use during the last few hundred takes and 8 MiB, so that the memory of an outlier returns to the
  * system. Any thread. */
 struct stk_buffer *stk__buffer_take(struct stk_io *io, size_t size);
 uint8_t *stk__buffer_data(struct stk_buffer *b);
@@ -252,8 +255,9 @@ struct stk_io_counters {
 	uint64_t tried_now;                         /* requests completed by stk__io_try */
 	uint64_t threads;                           /* threads for blocking reads, started so far */
 	uint64_t buffers_bytes, buffers_peak_bytes; /* bytes of the pool's buffers, in use or idle: now, and at most so far */
-	/* For remote sources: latency is the time from the beginning of a request to its end, wait the time from submission to its
-	 * beginning. */
+	/* remote, remote_bytes: successful requests that remote sources have answered, not the cache, and their bytes. retries: how often a request to a
+	 * remote source was tried again. in_flight: submitted requests, also for local files, that have not ended. For remote requests, latency is the time
+	 * from the beginning of a request to its end, wait the time from submission to its beginning. */
 	uint64_t remote, remote_bytes, retries, in_flight;
 	struct stk_source_facts facts;
 	struct stk_quantiles latency, wait;

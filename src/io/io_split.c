@@ -93,8 +93,8 @@ static void end_split(struct stk_split *s)
 	stk__io_finish(io, r, status); /* io may be destroyed once this has ended r */
 }
 
-/* Counts one part as ended. If it was not the last, neither s nor io may be used after the unlock: another thread may end the request, and io may be
- * destroyed. */
+/* Drops `refs` references, and counts one part as ended; after the last part, ends the whole request. If it was not the last, neither s nor io may be used
+ * after the unlock: another thread may end the request, and io may be destroyed. */
 static void one_less(struct stk_split *s, int refs)
 {
 	pthread_mutex_lock(s->lock);

@@ -43,7 +43,8 @@ static void ask_parked(struct stk_retry *t)
 		stk__queue_push(&t->parked, r);
 }
 
-/* Waits until a request is due or may be admitted. Called with the lock. */
+/* Waits until due_ns (INT64_MAX: without limit), until another thread signals a change, or, if requests are parked, until their admissions are to be asked
+ * again. Call with the lock held. */
 static void wait(struct stk_retry *t, int64_t due_ns)
 {
 	const int64_t asks_ns = stk__clock_ns() + ASKS_NS;
@@ -78,7 +79,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* Returns whether r may wait; starts the thread if needed. Called with the lock. A thread that cancels r first sets r->cancelled and then searches for r
+/* Returns whether r may wait; starts the thread if needed. Call with the lock held. A thread that cancels r first sets r->cancelled and then searches for r
  * here, so that either this function sees the flag or the search finds r. */
 static bool may_wait(struct stk_retry *t, struct stk_request *r)
 {

@@ -35,8 +35,8 @@ bool stk__retry_remove(struct stk_retry *t, struct stk_request *r);
 struct stk_request *stk__retry_end(struct stk_retry *t);
 void stk__retry_destroy(struct stk_retry *t);
 
-/* Returns a random delay of up to base * 2^tries, at most `most` ("full jitter"), so that requests that failed together are not retried
- * together. */
+/* Returns a random delay below base_ns * 2^tries and below most_ns ("full jitter"), so that requests that failed together are not retried together. salt:
+ * any number that differs between requests; the delay depends on it. */
 int64_t stk__retry_delay(int64_t base_ns, int64_t most_ns, int32_t tries, uint64_t salt);
 
 #endif

@@ -50,8 +50,9 @@ struct user_source {
 	char *schemes;
 	struct stk_served served; /* its lock guards all members below */
 	int refs;                 /* references of io and the threads */
-	struct stk_request_queue
-		unsized;    /* requests that wait until the first object has arrived, since the sizes of objects are unknown before */
+	/* requests for whole objects of unknown size that wait: before the first object has arrived and shown how large objects are, only BLIND such calls
+	 * may run */
+	struct stk_request_queue unsized;
 	struct job *jobs;   /* running jobs */
 	int whole_jobs;     /* running jobs for whole objects */
 	int64_t mean_bytes; /* mean size of recent whole objects; 0 if none has arrived */

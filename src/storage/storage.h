@@ -8,7 +8,7 @@
 #include "io/io.h"
 #include "stoker/storage.h"
 
-/* Like stk_storage_create. file_threads: number of threads for blocking reads of local files. */
+/* Like stk_storage_create, but does not check the settings' values. file_threads: largest number of threads for blocking reads of local files. */
 STK_MUST_USE enum stk_status stk__storage_create(
 	const struct stk_storage_config *config, int file_threads, struct stk_storage **out, struct stk_error *err);
 bool stk__storage_has_cache(const struct stk_storage *s);
@@ -17,9 +17,10 @@ bool stk__storage_notice(const struct stk_storage *s, char text[512]);
 struct stk_io *stk__storage_io(const struct stk_storage *s);
 
 /* Finds the storage with which to read this URI; the caller owns a reference to *out. Unless access->known is set, the URI's source reads the environment
- * again. If `access` is NULL or has no storage, a new storage is created. */
+ * again. If `access` is NULL or has no storage, a new storage is created. STK_CANCELLED: the user has interrupted. */
 STK_MUST_USE enum stk_status stk__access_open(
 	const struct stk_access *access, const char *uri, struct stk_storage **out, struct stk_error *err);
-/* Returns whether the objects below a URI can be listed: for s3://, and for schemes that a user's function lists. */
+/* Returns whether the objects below a URI can be listed: for s3://, for gs:// unless a user's function that does not list reads it, and for other schemes
+ * that a user's function lists. */
 bool stk__access_lists(const struct stk_access *access, const char *uri);
 #endif

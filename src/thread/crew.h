@@ -12,7 +12,8 @@ enum { STK_MOST_CREW = 64 }; /* limit of threads at a time, even if more are ask
 
 struct stk_crew {
 	int32_t count; /* number of items */
-	int threads;   /* most threads; if fewer start, they do all the work, and if none starts, the caller does it */
+	/* most threads; without `progress` the caller is one of them. If fewer start, they do all the work; if none starts, the caller does it */
+	int threads;
 	enum stk_status (*run)(void *user, int32_t i, struct stk_error *err);
 	/* Called on the caller's thread, ten times a second. If it returns false, no more items are started, `stop` is set, and stk__crew_run returns
   * STK_CANCELLED. Nullable. */

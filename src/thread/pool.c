@@ -31,7 +31,7 @@ struct stk_pool {
 	struct pool_thread threads[];
 };
 
-/* Asks every client once. The list cannot change at a client that is busy. */
+/* Asks every client for one unit of work, and returns whether any client had some. The list cannot change at a client that is busy. */
 static bool look_round(struct stk_pool *pool, int32_t worker)
 {
 	bool worked = false;

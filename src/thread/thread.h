@@ -10,7 +10,7 @@
 #include <sched.h>
 
 /* Starts a thread with every signal blocked (the program's handlers run on the program's own threads) and a name of up to 15 characters that tools show.
- * STK_SYSTEM if the system refuses. The caller must join the thread. */
+ * STK_SYSTEM if the system refuses. The caller must join or detach the thread. */
 STK_MUST_USE enum stk_status stk__thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg, struct stk_error *err);
 void stk__thread_join(pthread_t thread);
 /* Initialises a condition variable whose timed waits count by CLOCK_MONOTONIC, as stk__clock_ns does. */
@@ -30,7 +30,8 @@ struct stk_cpu_budget {
 
 /* Reads the limits; each call reads them again, which takes some 100 us. Any thread. */
 void stk__cpu_budget(struct stk_cpu_budget *b);
-/* Returns the quota of the control groups. Reads files below `root` instead of "/". */
+/* Returns the number of processors whose time the control groups allow; 0: no limit, or not known. Reads files below `root` instead of "/"; "" stands for
+ * "/". */
 double stk__cgroup_quota(const char *root);
 
 /* The cores that the kernel reports as local to a PCI device. */
