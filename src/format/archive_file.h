@@ -35,7 +35,8 @@ struct stk_archive_file {
 bool stk__is_object(const char *path);
 
 /* Opens an archive. The archive keeps the pointer `path`. For an object, `io` reads it, and `access`, if not NULL, lets the user interrupt the wait. `io` is
- * NULL for a local file. `least` is the number of bytes that any archive of this kind has at least. */
+ * NULL for a local file. `least` is the number of bytes that any archive of this kind has at least; an object's are read at once, and it is an error if they
+ * do not exist. `pace` is for objects. */
 struct stk_access;
 STK_MUST_USE enum stk_status stk__archive_open(struct stk_archive_file *f, const char *path, struct stk_io *io,
 	const struct stk_access *access, struct stk_archive_pace pace, size_t least, struct stk_error *err);
@@ -46,7 +47,7 @@ void stk__archive_close(struct stk_archive_file *f);
 enum { STK_ARCHIVE_PIECE = 1 << 20 };
 const uint8_t *stk__archive_read(struct stk_archive_file *f, int64_t offset, size_t n, struct stk_error *err);
 
-/* Fails because of the archive's bytes at `offset`. */
+/* Fails with `code` because of the archive's bytes at `offset`, which the message names before the text that `fmt` makes. */
 STK_MUST_USE enum stk_status stk__archive_bad(const struct stk_archive_file *f, int64_t offset, struct stk_error *err, enum stk_status code,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 

@@ -2,10 +2,10 @@
  *
  * The index of archives: the offset and size of each member, in memory and as a file:
  *
- *   "STKPARTS"  version (1)  kind                         one byte each
+ *   "STKPARTS"  version (2)  kind                         one byte each
  *   number of archives                                    number
  *   for each archive: path, size, times of modification and of change, inode (0: not known), version (its ETag, or ""), texts and numbers
- *     seal, which is a hash of its first and its last header, and the offset of the last header
+ *     seal, which is a hash of its first and its last header, and the offset of the last header plus 1 (0: no member)
  *     number of members, number of bytes that follow for them
  *     for each member: name (coded against the previous one), bytes between the two members, size, seal of its header in 4 bytes
  *   hash of everything before
@@ -41,8 +41,9 @@ STK_MUST_USE enum stk_status stk__archive_index_scan(enum stk_archive_kind kind,
 /* Calls `found` for each member, in order. */
 STK_MUST_USE enum stk_status stk__archive_index_each(
 	const struct stk_archive_index *x, stk_archive_found *found, void *user, struct stk_error *err);
-/* Returns whether x is an index of this archive in its present state: with the same size and version, or the same size, times and inode. A copy, which has
- * another inode, must have the same headers at the first and the last member and at some between them. */
+/* Returns whether x is an index of this archive in its present state: with the same size and, for an object, the same version; for a local file, the same
+ * times and inode. For an object without a version, and for a local copy that has kept only the time of modification, it is enough that the first and the
+ * last header are the same, and in a copy also some between them. */
 bool stk__archive_index_fits(enum stk_archive_kind kind, const struct stk_archive_index *x, struct stk_archive_file *f);
 
 /* Writes the beginning of an index file. Call stk__archive_index_put for each archive next, and then stk__put_hash. */

@@ -50,7 +50,7 @@ static void notify(const struct stk_archive_watch *watch, const char *index, con
 }
 
 /* Reads an archive's index from the bytes of an index file. The file must describe one archive, whose path has the same last part as this one's, so that an
- * archive may be moved together with its index. */
+ * archive may be moved together with its index, and must fit the archive's present state. Returns false if not; notifies `watch` of a damaged file. */
 static bool find_index(enum stk_archive_kind kind, const uint8_t *data, size_t n, const char *index, struct stk_archive_file *f,
 	struct stk_archive_index *x, const struct stk_archive_watch *watch)
 {

@@ -112,7 +112,7 @@ static void shrink(struct stk_coco_list *l, size_t element)
 	l->room = at ? l->count : l->room;
 }
 
-/* Numbers the categories in the order of the file, from 1 on. */
+/* Replaces each label, a category's id, by the position of that category in the file's list, from 1 on. STK_CORRUPT: the list does not contain it. */
 static enum stk_status remap(struct stk_coco *c, const char *path, struct stk_error *err)
 {
 	for (int64_t k = 0; k < c->annotations.count; k++) {

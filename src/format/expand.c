@@ -68,7 +68,7 @@ static enum stk_status take_folder(void *user, int64_t which, const char *prefix
 	return STK_OK;
 }
 
-/* `*` does not match a slash, since only one folder is listed. */
+/* Lists the objects whose keys begin with `prefix`, up to the next slash, and keeps those that match m->glob. So `*` does not match a slash. */
 static enum stk_status list_objects(
 	struct matching *m, const struct stk_access *reach, const char *bucket, const char *prefix, struct stk_error *err)
 {
@@ -134,7 +134,7 @@ static enum stk_status add_path(const struct stk_access *reach, const char *path
 
 static enum stk_status expand(const struct stk_access *reach, const char *path, struct stk_names *out, struct stk_error *err);
 
-/* Expands head + piece + tail, where the tail may have braces of its own. */
+/* Expands the part of `path` before `open`, then the n bytes of `piece`, then `tail`, which may have braces of its own. */
 static enum stk_status expand_with(const struct stk_access *reach, const char *path, const char *open, const char *piece, size_t n,
 	const char *tail, struct stk_names *out, struct stk_error *err)
 {

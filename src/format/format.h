@@ -14,13 +14,14 @@
 struct stk_file_list;
 struct stk_list_object; /* format/list.h */
 
-/* The first of file_list, files and file_root that is given determines the files. */
+/* file_list or files determine the files; both together are an error. Without them, file_root does. */
 struct stk_file_list_options {
 	const struct stk_access *access; /* nullable */
 	const char *file_root;           /* folder of class folders, or the folder to which file_list and files are relative; NULL: none */
-	const char *file_list;           /* text: "path label" a line, or NULL. Relative to file_root, or else to the list's own folder */
-	const char *const *files;        /* paths given by the caller, or NULL */
-	const int64_t *labels;           /* labels of `files`, as int32, may be negative; NULL: the index is the label */
+	/* text with "path label" a line, or an index; NULL: none. Its paths are relative to file_root, or else to its own folder */
+	const char *file_list;
+	const char *const *files; /* paths given by the caller, or NULL */
+	const int64_t *labels;    /* labels of `files`, as int32, may be negative; NULL: the index is the label */
 	size_t file_count;
 	const char *const *file_filters; /* glob patterns of names: * ? [a-z] [!a-z] \; NULL: DALI's default list of image endings */
 	size_t filter_count;
@@ -42,8 +43,8 @@ int32_t stk__file_list_label(const struct stk_file_list *list, int64_t i);
 /* Writes the path, NUL-terminated; returns its length without the NUL (>= capacity: it did not fit and was cut). */
 size_t stk__file_list_path(const struct stk_file_list *list, int64_t i, char *path, size_t capacity);
 struct stk_list_object stk__file_list_object(const struct stk_file_list *list, int64_t i); /* data about file i, zeros: not known */
-int64_t stk__file_list_classes(const struct stk_file_list *list);                          /* 0 if the caller gave the labels */
-const char *stk__file_list_class_name(const struct stk_file_list *list, int64_t label);    /* NULL if the caller gave the labels */
+int64_t stk__file_list_classes(const struct stk_file_list *list); /* 0 if the labels come from the caller or from a text */
+const char *stk__file_list_class_name(const struct stk_file_list *list, int64_t label); /* NULL: no class has the label */
 /* Returns how many files and folders of the tree were found but not used as samples; *text describes them: "12 files that are no images: .txt (12)". */
 int64_t stk__file_list_skipped(const struct stk_file_list *list, const char **text);
 /* Returns a fingerprint of names and labels, in order (64 bits), by which a resumed run checks that it reads the same data. It leaves out the root, or the
@@ -60,7 +61,7 @@ bool stk__glob_match(const char *glob, const char *name, bool case_sensitive);
 /* CIFAR-10 and CIFAR-100 binary files: all records in memory. Files hold planes, which are converted to pixels (HWC, 32x32x3 uint8). */
 struct stk_cifar;
 enum stk_cifar_split { STK_CIFAR_TRAIN, STK_CIFAR_TEST };
-/* folder: folder: contains data_batch_1.bin etc. or train.bin and test.bin, directly or in the subfolder that the data set's archive unpacks. */
+/* folder: contains data_batch_1.bin etc. or train.bin and test.bin, directly or in the subfolder that the data set's archive unpacks. */
 STK_MUST_USE enum stk_status stk__cifar_open(const char *folder, enum stk_cifar_split split, struct stk_cifar **out, struct stk_error *err);
 void stk__cifar_close(struct stk_cifar *c);
 int64_t stk__cifar_size(const struct stk_cifar *c);

@@ -99,7 +99,7 @@ static enum stk_status check_hash(const uint8_t *data, size_t n, const char *pat
 	return STK_OK;
 }
 
-/* Sets the root to the index's, unless the user gave a folder, because the files may have moved. */
+/* Sets the root to the index's, unless the user gave a folder along with the index, because the files may have moved. */
 static enum stk_status take_root(struct reading *r, struct stk_error *err)
 {
 	char root[STK_CODED_LONGEST];

@@ -37,7 +37,8 @@ STK_MUST_USE enum stk_status stk__json_whole(struct stk_json *j, int64_t *out); 
 STK_MUST_USE enum stk_status stk__json_bool(struct stk_json *j, bool *out);
 STK_MUST_USE enum stk_status stk__json_skip(struct stk_json *j); /* skips any value */
 
-/* Calls `entry` for each entry of an object ('{'), with `at` after the colon, or of a list ('['), with key "". */
+/* Calls `entry`, which must consume the value, for each entry of an object ('{'), with `at` after the colon, or of a list ('['), with key "". A key of 64
+ * bytes or more is passed as "". Ends at the first failure, which it returns. */
 STK_MUST_USE enum stk_status stk__json_each(
 	struct stk_json *j, char open, enum stk_status (*entry)(struct stk_json *j, const char *key, void *user), void *user);
 

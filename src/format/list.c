@@ -15,7 +15,7 @@ static enum stk_status no_memory(struct stk_error *err, const struct stk_file_li
 	return stk__fail(err, STK_NO_MEMORY, "out of memory for the list of files, at %lld files", (long long)l->size);
 }
 
-/* Grows *array to at least `need` elements, by doubling its capacity. Returns false if memory is short. */
+/* Grows *array to at least `need` elements, and if it grows at all, by at least half its capacity. Returns false if memory is short. */
 static bool reserve(void *array, int64_t *capacity, int64_t need, size_t element)
 {
 	if (need <= *capacity)

@@ -13,7 +13,7 @@ struct stk_list_folder {
 };
 
 struct stk_file_list {
-	char *root;  /* put before each path with a '/', or "" */
+	char *root;  /* put, with a '/', before each path that is neither absolute nor a URI; or "" */
 	char *names; /* NUL-terminated each; if `sized`, a struct stk_list_object follows the name of each file */
 	uint64_t names_size, names_capacity;
 	uint64_t *files; /* offsets into names */
@@ -48,14 +48,14 @@ void stk__list_make_fingerprints(struct stk_file_list *l);
 
 /* Fills a list, whose root is set, from a local tree. */
 STK_MUST_USE enum stk_status stk__list_read_tree(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err);
-/* Fills a list, whose root is s3://BUCKET/PREFIX, from that bucket. */
+/* Fills a list, whose root is SCHEME://BUCKET/PREFIX, from that bucket. */
 STK_MUST_USE enum stk_status stk__list_read_bucket(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err);
 /* Parses a list in text form: `size` bytes at `text`, which are not modified. `path` is the list's name in error messages. */
 STK_MUST_USE enum stk_status stk__list_parse(
 	struct stk_file_list *l, const char *text, size_t size, const char *path, struct stk_error *err);
 
 /* Parses an index (stoker/index.h) of n bytes. `path` is its name in error messages. The list gets the root that the index names, unless the options give
- * another. */
+ * both file_root and file_list. */
 STK_MUST_USE enum stk_status stk__index_parse(struct stk_file_list *l, const struct stk_file_list_options *o, const uint8_t *data, size_t n,
 	const char *path, struct stk_error *err);
 bool stk__is_index(const void *data, size_t n);
@@ -64,9 +64,9 @@ bool stk__is_index_file(const char *path);
 bool stk__is_uri(const char *path); /* returns whether it has the form "scheme://..." */
 /* Returns a hint for the message about a path that does not exist: how a URI is written, if the path looks like a mistyped one ("S3://b", "s3:/b"); else "". */
 const char *stk__uri_hint(const char *path);
-/* Reads bytes of an object by one request and waits for them; 64 bytes past the end are readable. Free with stk__free. length -1: the whole object,
- * STK_LIMIT above `limit`. object: the source's data about the object, nullable. access: lets the user interrupt the wait on the thread that makes a pipeline;
- * NULL on other threads. */
+/* Reads bytes of an object by one request and waits for them; 64 bytes past the end are readable. Free with stk__free. length -1: to the object's end.
+ * STK_LIMIT: there are more than `limit` bytes; 0: no limit. object: the source's data about the object, nullable. access: lets the user interrupt the wait
+ * on the thread that makes a pipeline; NULL on other threads. */
 struct stk_object;
 STK_MUST_USE enum stk_status stk__read_object(const struct stk_access *access, struct stk_io *io, const char *uri, int64_t offset,
 	int64_t length, size_t limit, uint8_t **out, size_t *size, struct stk_object *object, struct stk_error *err);

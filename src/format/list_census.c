@@ -188,7 +188,7 @@ static enum stk_status say_no_files(
 		plural(classes), o->file_filters ? "file_filters" : "an image's ending", endings);
 }
 
-/* Explains why there are fewer samples than files. */
+/* Writes to l->skipped_text which files and folders are not samples, and adds their number to l->skipped. */
 static void describe_skipped(const struct stk_list_census *c, struct stk_file_list *l, int64_t loose_images)
 {
 	char endings[240], *text = l->skipped_text;

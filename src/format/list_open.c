@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Releases the memory that doubling allocated in excess; if realloc fails, nothing changes. */
+/* Releases the memory that growing lists allocated in excess; if realloc fails, nothing changes. */
 static void shrink(struct stk_file_list *l)
 {
 	char *names = stk__realloc(l->names, l->names_size);

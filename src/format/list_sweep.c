@@ -228,7 +228,7 @@ static int find_cuts(const struct stretch *t, char (*cuts)[STK_S3_LONGEST_KEY + 
 	return n;
 }
 
-/* Cuts a stretch if more pages follow and more requests may be in flight. */
+/* Cuts a stretch, of which more pages follow, if more requests may be in flight. Returns false if memory is short. */
 static bool cut(struct stretch *t)
 {
 	struct run *r = t->run;
@@ -272,7 +272,7 @@ static enum stk_status ask_page(struct stretch *t, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Cancels the requests in flight, which end with STK_CANCELLED, and waits for them. */
+/* Cancels the requests in flight, for which run_all then waits without asking the user again. Returns STK_CANCELLED. */
 static enum stk_status cancel_run(struct run *r, struct stk_error *err)
 {
 	r->given_up = true;
@@ -296,7 +296,8 @@ static enum stk_status page_failed(struct stretch *t, struct stk_error *err)
 	return status;
 }
 
-/* After disorder, each name is searched among those that have arrived. Returns false if memory is short. */
+/* Puts the names that have arrived into the sets, unless the sets are in use already. After disorder, each new name is searched in them. Returns false if
+ * memory is short. */
 static bool begin_sets(struct stretch *t)
 {
 	return t->objects_seen.size ||

@@ -40,7 +40,8 @@ static bool is_interrupted(void *user)
 	return s->access.interrupted && s->access.interrupted(s->access.user);
 }
 
-/* Reads a part of the object, which must still have the version that was opened: packets of another one would be decoded by the list of this one. */
+/* Reads a part of the object, which must still have the version that was opened: otherwise packets of another version would be looked up in the index of
+ * this one. Counts the request. */
 static enum stk_status read_part(
 	struct stk_media_source *s, int64_t offset, int64_t n, uint8_t **bytes, size_t *size, struct stk_error *err)
 {
@@ -57,7 +58,8 @@ static enum stk_status read_part(
 		stk__version_word(s->version.version), s->version.version, now.version);
 }
 
-/* Returns the block that holds a byte, read from the store if it is not kept. */
+/* Returns the block that holds the byte at `offset`; reads it from the store, in place of the block that was unused for longest, if it is not kept. NULL:
+ * *err is filled. */
 static const struct block *find_block(struct stk_media_source *s, int64_t offset, struct stk_error *err)
 {
 	struct block *oldest = &s->blocks[0];
@@ -120,7 +122,7 @@ static enum stk_status read_object(void *user, int64_t offset, void *to, size_t 
 	return STK_OK;
 }
 
-/* Opens an object: finds its size. */
+/* Opens an object: finds its size and version, and sets the functions that read it. */
 static enum stk_status open_object(struct stk_media_source *s, struct stk_error *err)
 {
 	struct stk_archive_file f;

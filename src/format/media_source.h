@@ -18,7 +18,7 @@ void stk__media_source_close(struct stk_media_source *s); /* takes NULL */
 void stk__media_source_read_least(struct stk_media_source *s, int64_t bytes);
 const struct stk_media_input *stk__media_source_input(const struct stk_media_source *s);
 const struct stk_media_version *stk__media_source_version(const struct stk_media_source *s);
-/* Returns how many requests the source's reads have made; 0 for local files. */
+/* Returns how many requests the source has made so far, including the one that opened it; 0 for local files. */
 int64_t stk__media_source_requests(const struct stk_media_source *s);
 
 #endif

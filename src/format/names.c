@@ -131,7 +131,7 @@ static bool is_folder(int at, const struct dirent *e)
 	return fstatat(at, e->d_name, &st, 0) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* below: "" for the root, else the name of the subfolder. */
+/* Adds the files in the subfolder `below` of `root` whose names match; below "": those in `root` itself, and in all its subfolders. */
 static enum stk_status walk_folder(struct walk *w, const char *root, const char *below)
 {
 	char path[PATH_MAX];
@@ -156,7 +156,7 @@ static enum stk_status walk_folder(struct walk *w, const char *root, const char 
 	return s;
 }
 
-/* The folder itself is sorted among its subfolders as ".", as in DALI. */
+/* Orders names by folder, then by name. The folder itself counts as "." among its subfolders, as in DALI. */
 static int by_folder(const void *a, const void *b)
 {
 	const char *const *x = a, *const *y = b, *in_x = strchr(*x, '/'), *in_y = strchr(*y, '/');

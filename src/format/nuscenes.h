@@ -47,9 +47,10 @@ struct stk_nuscenes_calibration {
 /* An annotation, in the world's frame. */
 struct stk_nuscenes_object {
 	struct stk_pose pose;
-	float size[3];                                        /* width, length, height in metres */
-	float velocity[2];                                    /* in metres per second; NAN: not known */
-	int32_t category, lidar, radar, instance, visibility; /* lidar, radar: number of points in the object; visibility: 1 to 4 */
+	float size[3];     /* width, length, height in metres */
+	float velocity[2]; /* in metres per second; NAN: not known */
+	/* lidar, radar: number of points in the object; visibility: 1 to 4, or 0 if it is not known */
+	int32_t category, lidar, radar, instance, visibility;
 };
 
 enum stk_nuscenes_part {
@@ -81,14 +82,14 @@ struct stk_nuscenes_stamp {
 };
 
 /* Reads root/version/TABLE.json. index: the file that is read if it is current, and written otherwise; NULL: root/version/stoker.index, which is not written
- * if the folder is read-only; "": no index. */
+ * if the folder is read-only; "": no index. If `root` is a URI, no index is used. */
 STK_MUST_USE enum stk_status stk__nuscenes_open(
 	const char *root, const char *version, const char *index, struct stk_nuscenes **out, struct stk_error *err);
 void stk__nuscenes_close(struct stk_nuscenes *n);
 
 /* Reads only the tables, into an empty set. */
 STK_MUST_USE enum stk_status stk__nuscenes_load(struct stk_nuscenes *n, const char *folder, struct stk_error *err);
-/* Reads an index. *current: the index was made from these tables and has been read. A damaged index is not current. */
+/* Reads an index. *current: the index was made from these tables and has been read. A damaged index is not current; n may then contain parts of it. */
 STK_MUST_USE enum stk_status stk__nuscenes_index_read(
 	struct stk_nuscenes *n, const char *path, const struct stk_nuscenes_stamp *stamps, bool *current, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__nuscenes_index_write(

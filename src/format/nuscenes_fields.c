@@ -120,7 +120,7 @@ static void put_of_camera(const struct stk_nuscenes_view *v, enum stk_nuscenes_f
 
 /* ---- objects ---- */
 
-/* Returns the angle of its heading from the x axis of the lidar's frame towards y. */
+/* Returns the angle of an object's heading from the x axis of the lidar's frame towards y. */
 static float yaw_of(const struct stk_nuscenes_object *o, const struct stk_rigid *to_lidar)
 {
 	const struct stk_rigid pose = stk__rigid_of(&o->pose);

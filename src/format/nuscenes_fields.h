@@ -86,10 +86,11 @@ struct stk_nuscenes_seen {
 	int32_t object; /* index among the sample's objects */
 	float box[4], center[2], depth;
 };
-/* Finds the objects that a camera sees. out: must have room for all objects of the sample. Returns their number. */
+/* Finds the objects of the view's classes that a camera sees. out: must have room for all objects of the sample. Returns their number. */
 int32_t stk__nuscenes_see(const struct stk_nuscenes_view *v, int64_t id, int32_t camera, struct stk_nuscenes_seen *out);
 
-/* Returns type and shape. count: the first extent, a number of objects, boxes or points, or of a file's bytes; -1: not known. */
+/* Returns type and shape. count: the first extent, a number of objects, boxes or points, or of a file's bytes; -1: not known. Scalars and matrices ignore
+ * it. */
 struct stk_desc stk__nuscenes_desc(enum stk_nuscenes_field f, int64_t count);
 /* Writes a field's values, except for IMAGE and POINTS, which are files. seen: the camera's, for a 2-D field. begins: the sample begins a sequence. */
 void stk__nuscenes_value(const struct stk_nuscenes_view *v, enum stk_nuscenes_field f, int64_t id, int32_t camera,

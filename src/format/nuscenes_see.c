@@ -97,7 +97,8 @@ static int find_hull(struct point *at, int n, struct point *out)
 	return count - 1;
 }
 
-/* Keeps the part with sign * coordinate >= limit (Sutherland and Hodgman, 1974). */
+/* Cuts a polygon of n points down to the part where sign times y (if `vertical`) or x is at least `limit` (Sutherland and Hodgman, 1974). Writes that part
+ * to `to`, and returns the number of its points. */
 static int cut(const struct point *from, int n, bool vertical, double sign, double limit, struct point *to)
 {
 	int count = 0;
@@ -128,7 +129,8 @@ static void bounds_of(const struct point *at, int n, double *box)
 	}
 }
 
-/* Computes the bounds of the part of the points' hull that lies in the image; returns false if that part is empty or has no area. */
+/* Computes the bounds of the part of the points' hull that lies in the image; returns false if there is no such part, or if there are fewer than three
+ * points. */
 static bool bounds_in_image(struct point *at, int n, double width, double height, double *box)
 {
 	struct point hull[2 * CORNERS], cuts[2][MOST_POINTS];

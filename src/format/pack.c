@@ -68,7 +68,8 @@ static bool is_inside(const char *folder, const char *source)
 	return strncmp(inner, outer, n) == 0 && (inner[n] == '\0' || inner[n] == '/' || outer[n - 1] == '/');
 }
 
-/* Checks that tars in the folder belong to this plan, because tars that an earlier run with the same plan has finished are not written again. */
+/* Makes the folder, and writes a description of the plan into it. If there is a description already, it must be of the same plan, because tars that an
+ * earlier run has finished are not written again; without one, the folder must not contain tars. */
 static enum stk_status claim_folder(const struct packing *k, struct stk_error *err)
 {
 	const char *folder = k->options->folder;

@@ -28,7 +28,7 @@ struct stk_pack_plan {
 	char *names;
 	uint64_t names_size, names_room;
 	int64_t samples, files, left_out;
-	uint64_t digest; /* hash of everything on which the tars' contents depend */
+	uint64_t digest; /* hash of the names, sizes and labels of the members, and of the way in which they are divided into tars */
 };
 
 /* Makes the plan. Reads the size of each local file. */
@@ -41,7 +41,8 @@ int64_t stk__pack_record_bytes(const char *name);
 /* Returns how many bytes of a tar a member takes, including its headers. */
 int64_t stk__pack_member_bytes(const char *name, int64_t size);
 
-/* Writes one tar, under another name until it is complete. Adds the number of files written so far to *packed. */
+/* Writes one tar, under another name until it is complete. Adds 1 to *packed for each file that was written. Ends with STK_CANCELLED after another thread
+ * has set *stop. */
 struct stk_io;
 STK_MUST_USE enum stk_status stk__pack_write(const struct stk_pack_plan *p, int64_t shard, struct stk_io *io, const char *path,
 	_Atomic int64_t *packed, const _Atomic bool *stop, struct stk_error *err);

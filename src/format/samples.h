@@ -26,7 +26,7 @@ struct stk_samples {
 	char *names;
 	uint64_t names_size, names_room;
 	char *text; /* the texts to which `archives` points */
-	/* One for each archive that is an object of a store. */
+	/* One for each archive; only those of objects of a store are filled. */
 	struct stk_samples_object {
 		int64_t size; /* 0: not known, or a local file */
 		uint64_t tag; /* hash of its ETag from its index; 0: not known */
@@ -46,7 +46,8 @@ void stk__samples_drop_last(struct stk_samples *t);
 /* Returns a hash of `count` samples from `first` on: of their archives' file names, without folders, and of the offsets and lengths of their parts. */
 uint64_t stk__samples_digest(const struct stk_samples *t, int64_t first, int64_t count);
 
-/* Writes "ARCHIVE:OFFSET:NAME", which is DALI's name of a sample: the offset is that of its first existing part. */
+/* Writes "ARCHIVE:OFFSET:NAME", which is DALI's name of a sample: the offset is the smallest of its parts that are not empty; it is left out if all are
+ * empty. */
 size_t stk__samples_name(const struct stk_samples *t, int64_t id, char *out, size_t capacity);
 
 #endif

@@ -180,7 +180,8 @@ static void *open_tars(void *user)
 
 /* ---- searching ---- */
 
-/* Publishes new samples. Called with the lock. Returns whether the waiting caller must be notified. */
+/* Makes the first `samples` samples of the table known, and marks their parts in the window. Call with the lock held. Returns whether the waiting caller
+ * must be notified. */
 static bool publish(struct stk_survey *s, int64_t samples)
 {
 	int32_t turn = s->window.at;
@@ -442,7 +443,7 @@ struct stk_samples_object stk__survey_object(struct stk_survey *s, int64_t tar)
 	return object;
 }
 
-/* Finds the sample's parts that lie in the request. Called with the lock. */
+/* Finds the sample's parts that lie in the request, and returns their number. Call with the lock held. */
 static int32_t parts_of(const struct stk_survey *s, int64_t id, const struct stk_request *r, struct stk_sample_part *out)
 {
 	int32_t n = 0;

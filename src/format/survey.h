@@ -18,10 +18,11 @@ int32_t stk__survey_tars(const struct stk_survey *s);
 uint64_t stk__survey_digest(const struct stk_survey *s);
 
 struct stk_survey_plan {
-	int32_t *order;           /* order in which the tars are searched; the survey becomes its owner and frees it with stk__free */
-	size_t bytes;             /* limit of the bytes that the survey keeps */
-	int64_t first;            /* samples before this one will not be read */
-	void (*more)(void *user); /* called when the samples that stk__survey_known waits for are known; on any thread, without locks */
+	int32_t *order; /* order in which the tars are searched; the survey becomes its owner and frees it with stk__free */
+	size_t bytes;   /* limit of the bytes that the survey keeps */
+	int64_t first;  /* samples before this one will not be read */
+	/* called when the samples that stk__survey_known waits for are known, and when the search has ended; on any thread, without locks */
+	void (*more)(void *user);
 	void *user;
 };
 /* Starts the search, on threads of its own. Call it once. */

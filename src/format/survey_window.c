@@ -43,7 +43,7 @@ void stk__survey_window_wake(struct stk_window *w)
 
 /* ---- requests and releases of pieces ---- */
 
-/* Notes that the request of a piece has ended. */
+/* Notes that the request of a piece has ended, and raises the limit of requests in flight. */
 static void note_ended(struct stk_window *w, struct stk_request *r)
 {
 	struct stk_piece *p = (struct stk_piece *)((char *)r - offsetof(struct stk_piece, request));
@@ -59,7 +59,7 @@ static void note_all_ended(struct stk_window *w)
 		note_ended(w, r);
 }
 
-/* Waits until a request has ended or stk__survey_window_wake was called. Called with the lock, which it releases meanwhile. */
+/* Waits until a request has ended or stk__survey_window_wake was called. Call with the lock held; it is released meanwhile. */
 static void wait_change(struct stk_window *w)
 {
 	pthread_mutex_unlock(w->lock);
@@ -69,7 +69,8 @@ static void wait_change(struct stk_window *w)
 		note_ended(w, r);
 }
 
-/* Requests a piece. Called with the lock, which it releases meanwhile, since a source may take long to accept a request. */
+/* Requests the next piece of a tar. Call with the lock held; it is released meanwhile, since a source may take long to accept a request. Returns false if
+ * memory is short. */
 static bool request_piece(struct stk_window *w, struct stk_stretch *t)
 {
 	struct stk_piece *p = stk__calloc(1, sizeof *p), **at = &t->first;
@@ -223,7 +224,7 @@ static bool pass_over(struct stk_window *w, struct stk_stretch *t, int64_t offse
 	return request_piece(w, t);
 }
 
-/* Waits until the piece at `offset` has arrived. Called with the lock, which it releases meanwhile. */
+/* Waits until the piece at `offset` has arrived, and requests further pieces. Call with the lock held; it is released meanwhile. NULL: *err is filled. */
 static struct stk_piece *wait_for(struct stk_window *w, struct stk_stretch *t, int64_t offset, struct stk_error *err)
 {
 	bool memory = true;
@@ -244,7 +245,7 @@ static struct stk_piece *wait_for(struct stk_window *w, struct stk_stretch *t, i
 	return NULL;
 }
 
-/* Copies a read that spans several pieces. Called with the lock. */
+/* Copies a read that spans several pieces. Call with the lock held; it is released meanwhile. */
 static const uint8_t *join(struct stk_window *w, struct stk_stretch *t, int64_t offset, size_t n, struct stk_error *err)
 {
 	w->joined = w->joined ? w->joined : stk__alloc(PIECE);

@@ -52,7 +52,8 @@ void stk__survey_window_free(struct stk_window *w);
 const uint8_t *stk__survey_window_read(struct stk_window *w, int64_t offset, size_t n, struct stk_error *err);
 /* Marks a sample's part that is now in the table: its bytes are kept until they are borrowed. */
 void stk__survey_window_expect(struct stk_window *w, int32_t tar, const struct stk_sample_part *part);
-/* Releases the pieces that the search has passed and that no sample needs any more, and all pieces that end at or before `to`. */
+/* Releases the pieces of a tar that the search has passed and that no thread has borrowed, if no sample needs them any more, or if they end at or before
+ * `to`. */
 void stk__survey_window_sweep(struct stk_window *w, int32_t tar, int64_t to);
 
 /* Borrows a byte range of a tar: the pieces that contain it follow each other from the result on. NULL: the range is not in the window. unpin returns it,

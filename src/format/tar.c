@@ -259,8 +259,8 @@ static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *siz
 	return found(user, &(struct stk_archive_member){t->name, t->at + BLOCK, *size}, t->err);
 }
 
-/* Checks that only zeros follow the first block of zeros, up to the end of a record of 20 blocks. Otherwise members of an archive that was appended with
- * `cat` would be missed. */
+/* Checks that no header follows the first block of zeros within a record of 20 blocks. Otherwise members of an archive that was appended with `cat` would be
+ * missed. */
 static enum stk_status check_end(struct scan *t)
 {
 	int64_t left = t->file->size - t->at;

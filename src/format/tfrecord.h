@@ -21,7 +21,8 @@ struct stk_tfrecord_options {
 /* Opens the files. Each sample is one part: the whole record, with its length and checksums. */
 STK_MUST_USE enum stk_status stk__tfrecord_open(const struct stk_tfrecord_options *o, struct stk_samples *out, struct stk_error *err);
 
-/* Add one file's records to `t`: from its index, or by a search of the file itself. */
+/* stk__tfrecord_parse_index adds the records of a file to `t`, from the text of the file's index. stk__tfrecord_scan searches the file itself, and calls
+ * `found` for each record. */
 STK_MUST_USE enum stk_status stk__tfrecord_parse_index(
 	int32_t file, const char *text, size_t size, const char *path, struct stk_samples *t, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__tfrecord_scan(struct stk_archive_file *f, stk_archive_found *found, void *user, struct stk_error *err);
@@ -59,12 +60,12 @@ struct stk_feature_values {
 	int64_t count;
 };
 
-/* Finds n features in an Example, and counts their values. */
+/* Finds n features in an Example, and counts their values. STK_CORRUPT: the Example is damaged, or a feature has values of another type. */
 STK_MUST_USE enum stk_status stk__example_find(const uint8_t *data, size_t size, const struct stk_feature *features, int32_t n,
 	struct stk_feature_values *out, struct stk_error *err);
 /* Writes all values as elements of the feature's type. */
 void stk__example_numbers(const struct stk_feature *f, const struct stk_feature_values *v, void *out);
-/* Returns the first string. */
+/* Returns the first string, and its length in *size; NULL if there is none. */
 const uint8_t *stk__example_string(const struct stk_feature_values *v, size_t *size);
 
 /* Computes CRC-32C (Castagnoli). */

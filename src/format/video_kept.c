@@ -56,7 +56,7 @@ static uint64_t hash_of(const struct head *h, const char *name)
 	return stk__xxh64(name, h->name, stk__xxh64(h, sizeof *h, 0));
 }
 
-/* Any failure to read a kept index counts as absence. */
+/* Loads the kept index of a video. NULL: none was kept for this version of the video, or it cannot be read. */
 static struct stk_video_index *load(const struct names *n, const struct stk_media_version *of, int32_t stream)
 {
 	const size_t most = (size_t)1 << 32;
@@ -75,7 +75,7 @@ static struct stk_video_index *load(const struct names *n, const struct stk_medi
 	return x;
 }
 
-/* A file that has just changed may change again without another time of change, so its index is not kept. */
+/* Returns whether the index may be kept: a file that has just changed may change again without another time of change. */
 static bool is_settled(const struct stk_media_version *of)
 {
 	const int64_t moment = 100000000;
@@ -83,7 +83,7 @@ static bool is_settled(const struct stk_media_version *of)
 	return of->version[0] || (of->modified_ns < now - moment && of->changed_ns < now - moment);
 }
 
-/* An index that cannot be written is made again by the next run. */
+/* Keeps an index. If it cannot be written, the next run makes it again. */
 static void keep(struct names *n, const struct stk_media_version *of, int32_t stream, const struct stk_video_index *x)
 {
 	const struct head h = make_head(n, of, stream);

@@ -18,7 +18,7 @@ struct stk_video_list {
 	char *text;
 };
 
-/* Reads a list. Empty lines are passed over. STK_CORRUPT: the message names the line. */
+/* Reads a list. Empty lines are passed over. STK_CORRUPT: the message names the line. STK_NOT_FOUND: the list is empty. */
 STK_MUST_USE enum stk_status stk__video_list_read(
 	const char *path, const struct stk_access *access, struct stk_video_list *out, struct stk_error *err);
 /* Parses a list of n bytes. path: its name in errors. */

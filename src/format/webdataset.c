@@ -20,7 +20,7 @@ struct stk_collect {
 	uint64_t have;                  /* a bit for each part that has been found, even if it is empty */
 	uint64_t ending_of[MOST_PARTS]; /* hash of the ending of each part */
 	bool open;
-	int64_t begin; /* offset of its first file */
+	int64_t begin; /* offset of the last sample's first file */
 	struct stk_sample_part *parts;
 	const char *where; /* the index, in messages, with `line`; NULL: the archive */
 	int64_t line;
@@ -163,7 +163,7 @@ size_t stk__webdataset_stem(const char *name)
 	return dot ? (size_t)(dot - name) : strlen(name);
 }
 
-/* Returns NULL for hidden files, which do not belong to samples. */
+/* Returns the ending in a file's name, and sets *stem to the length of the part that names the sample. NULL: a hidden file, which belongs to no sample. */
 static const char *ending_of(const char *name, size_t *stem)
 {
 	*stem = stk__webdataset_stem(name);
@@ -318,7 +318,7 @@ enum stk_status stk__webdataset_parse_index(const struct stk_webdataset_options 
 
 /* ---- all archives ---- */
 
-/* Returns whether there are files with one of the endings, even if they did not become parts. */
+/* Returns whether there are files with one of the endings, even if they did not become parts. Returns true if `have` could not hold all endings. */
 static bool is_there(const struct stk_components *have, const char *alternatives, bool ignore_case)
 {
 	bool found = have->more;

@@ -8,7 +8,8 @@
 #include "format/samples.h"
 #include "storage/storage.h"
 
-/* DEFAULT: an empty part, but a component that no sample has is an error. ERROR: a file that a sample has twice is an error too. */
+/* What becomes of a sample that lacks a component. DEFAULT and EMPTY: the part is empty, but with DEFAULT it is an error if no sample has the component.
+ * SKIP: the sample is left out. ERROR: that is an error, and so is a second file of a sample with the same ending. */
 enum stk_missing { STK_MISSING_DEFAULT, STK_MISSING_EMPTY, STK_MISSING_SKIP, STK_MISSING_ERROR };
 
 /* The components that samples have, as far as they fit; long names are cut. Zeroed it is empty. */

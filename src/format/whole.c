@@ -28,7 +28,8 @@ static enum stk_status read_bytes(int fd, const char *path, uint8_t *data, size_
 	return STK_OK;
 }
 
-/* Reads a file that reports no size, like those of /proc, until it ends. Some of these never end. */
+/* Reads a file that reports no size, like those of /proc, until it ends. Some of these never end, so STK_LIMIT is returned after STK_FILE_UNSIZED_MOST
+ * bytes, or after `limit` if that is less. */
 static enum stk_status read_to_end(int fd, const char *path, size_t limit, uint8_t **data, size_t *size, struct stk_error *err)
 {
 	enum { FIRST = 4096 };

@@ -30,7 +30,8 @@ int32_t stk__pool_bind(struct stk_pool *pool, const cpu_set_t *cpus, int32_t mos
 void stk__pool_join(struct stk_pool *pool, struct stk_pool_client *client);
 /* Removes a client. Returns when no worker is inside client->work, and none will enter it. */
 void stk__pool_leave(struct stk_pool *pool, struct stk_pool_client *client);
-/* Starts to remove a client: no worker enters client->work from here on. Returns false if one is still inside after `ms` milliseconds. */
+/* Starts to remove a client: no worker enters client->work from here on. Returns false if one is still inside after `ms` milliseconds. stk__pool_leave
+ * completes the removal. */
 bool stk__pool_leave_within(struct stk_pool *pool, struct stk_pool_client *client, int64_t ms);
 
 /* Returns whether the calling thread is one of the pool's workers. */
