@@ -20,7 +20,7 @@ struct bucket {
 	struct stk_list_census census;
 	struct stk_file_list classes; /* class folders found in the root */
 	char *root;                   /* beginning of all keys below the root: "" or "a/b/" */
-	char **prefixes;              /* prefixes to list: first the root's, then that of each class */
+	char **prefixes;              /* prefixes that are being listed: at first only that of the root, later those of all classes */
 	struct stk_file_list *files;  /* [class]: its files, named by their keys without the class's prefix */
 };
 

@@ -9,7 +9,7 @@ struct stk_nemo_entry {
 	double offset, duration; /* seconds; below 0: not given */
 	uint64_t text;           /* offset in `text` */
 	uint32_t text_size;
-	int64_t index; /* among the entries of its manifest that are kept */
+	int64_t index; /* index among the entries of its manifest that are kept */
 };
 
 /* The entries of all manifests, in their order. Immutable after it is filled: any thread. */

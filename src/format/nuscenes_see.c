@@ -185,7 +185,8 @@ static struct view view_of(const double *k, double width, double height)
 	return v;
 }
 
-/* A fast check, since most objects ahead of the camera are outside of the image. It tests the ball around an object, and never rejects a visible one. */
+/* Returns false if the ball around an object lies outside of the image, as for most objects ahead of the camera. middle: the object's middle in the camera's
+ * frame. Never rejects a visible object. */
 static bool may_be_seen(const struct view *v, const double *middle, const float *size)
 {
 	double square = 0;

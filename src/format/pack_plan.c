@@ -289,7 +289,7 @@ static void digest_plan(const struct planning *g)
 		p->digest = stk__hash_bytes(p->digest, &p->shards[i].count, sizeof p->shards[i].count);
 }
 
-/* Fisher and Yates's shuffle, with one draw for each swap. */
+/* Shuffles n ids (Fisher and Yates), with one draw for each swap, which depends only on the seed and on the position. */
 static void shuffle(int64_t *ids, int64_t n, uint64_t seed)
 {
 	for (int64_t i = n - 1; i > 0; i--) {

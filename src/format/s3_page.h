@@ -16,7 +16,8 @@ struct stk_s3_visitor {
 	enum stk_status (*prefix)(void *user, const char *prefix, struct stk_error *err);
 };
 
-/* token: token of the next page; empty for the last page. name: the page's name in errors. STK_CORRUPT: the text is not a listing, or is damaged. */
+/* Passes the objects of a page to the visitor, and then its prefixes. token: token of the next page; empty for the last page. name: the page's name in
+ * errors. STK_CORRUPT: the text is not a listing, or is damaged. */
 STK_MUST_USE enum stk_status stk__s3_page_parse(
 	const char *xml, size_t n, const char *name, const struct stk_s3_visitor *visitor, struct stk_text *token, struct stk_error *err);
 

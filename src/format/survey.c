@@ -37,7 +37,7 @@ struct stk_survey {
 	int32_t *turn_of; /* [tar]: its index in `turns` */
 	struct turn *turns;
 	struct stk_window window;
-	struct stk_collect *collect; /* for the tar that is searched */
+	struct stk_collect *collect; /* collects the samples of the tar that is searched */
 	struct stk_survey_known known;
 	struct stk_error error; /* the reason why the search failed */
 	int64_t wanted;         /* number of samples that a caller waits for; 0: no caller waits */

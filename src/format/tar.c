@@ -222,7 +222,7 @@ static bool is_file(char type)
 	return type == '0' || type == '\0' || type == '7';
 }
 
-/* For sizes from 8 GiB on an earlier entry may give the size, and the header's field then has any value. */
+/* Does not compare sizes from 8 GiB on with the header's field: an earlier entry may give such a size, and the field then has any value. */
 bool stk__tar_header_fits(const uint8_t *header, int64_t size)
 {
 	return sum_is_right(header) && is_file((char)header[TYPE]) && (size >= (int64_t)1 << 33 || number_of(header + SIZE, 12) == size);

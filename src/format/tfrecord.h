@@ -14,7 +14,7 @@
 struct stk_tfrecord_options {
 	const struct stk_access *access; /* nullable */
 	const char *const *paths;
-	const char *const *index_paths; /* one for each path; NULL: the files are searched */
+	const char *const *index_paths; /* one for each path; NULL: kept indexes are used, and files without one are searched */
 	int32_t path_count;
 };
 
@@ -29,7 +29,7 @@ STK_MUST_USE enum stk_status stk__tfrecord_scan(struct stk_archive_file *f, stk_
 
 /* ---- a record ---- */
 
-enum { STK_TFRECORD_FRAME = 16 }; /* bytes of a record besides its own: its length and both checksums */
+enum { STK_TFRECORD_FRAME = 16 }; /* bytes of a record in addition to its payload: its length and both checksums */
 
 /* Returns a view of the record's own bytes, if its checksums agree. A checksum of 0 counts as absent: DALI requires none, so there are files without. cpu:
  * stk__cpu_capabilities. */
@@ -55,7 +55,7 @@ STK_MUST_USE enum stk_status stk__feature_parse(const char *name, const char *sp
 
 /* A feature's values in a record, valid as long as the record. data NULL: the record lacks the feature. */
 struct stk_feature_values {
-	const uint8_t *data; /* the message that contains them */
+	const uint8_t *data; /* the message tf.train.Feature that contains the values */
 	size_t size;
 	int64_t count;
 };

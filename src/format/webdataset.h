@@ -34,7 +34,7 @@ void stk__components_count(struct stk_components *c, const char *name);
 struct stk_webdataset_options {
 	const struct stk_access *access; /* nullable */
 	const char *const *paths;
-	const char *const *index_paths; /* one for each path; NULL: the tars are searched */
+	const char *const *index_paths; /* one for each path; NULL: kept indexes are used, and tars without one are searched */
 	int32_t path_count;
 	const char *const *endings; /* for each part: "jpg;jpeg;png". The first file of a sample with one of these endings is the part */
 	int32_t part_count;

@@ -72,7 +72,7 @@ static void unwatch(struct stk_http_loop *l, int fd)
 
 /* ---- opening ---- */
 
-/* Called by curl while a connection is being opened. After that, curl no longer watches its socket. */
+/* Called by curl while a connection is being opened: watches its socket for the events that `what` names, or no longer watches it. */
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *known)
 {
 	struct stk_dialer *d = user;

@@ -147,7 +147,7 @@ struct stk_transfer {
 	size_t capacity, used;
 	struct stk_buffer *buffer; /* NULL if the request's owner provides the memory */
 	int64_t first, length;     /* requested bytes; length -1: to the end */
-	int64_t expected;          /* bytes that the request receives; -1: until the body ends */
+	int64_t expected;          /* bytes that the request receives in all; -1: not known before the body ends */
 	/* value that `used` will have at the end of this body: all expected bytes, or those of a part that a 206 answer contains; -1: unknown */
 	int64_t until;
 	int64_t skip;        /* bytes of this body before the requested ones */
@@ -183,7 +183,7 @@ void stk__transfer_clear(struct stk_transfer *t);
  * stall_ms. A transfer that is held back is never late. */
 STK_MUST_USE enum stk_status stk__transfer_check_pace(struct stk_transfer *t, int64_t now);
 
-/* http_receive.c: responses, on the loop's thread. Processes the bytes that have arrived. */
+/* http_receive.c: receives responses, on the loop's thread. stk__transfer_receive reads and processes the bytes that have arrived. */
 void stk__transfer_receive(struct stk_transfer *t);
 /* Notes that the response has ended or cannot end. The loop handles that after it has served all ready descriptors. */
 void stk__transfer_ended(struct stk_transfer *t, CURLcode code, const char *why);
@@ -213,12 +213,13 @@ bool stk__http_object_fails(const struct stk_transfer *t);
 /* Returns STK_CORRUPT: the object ends before the last requested byte. */
 STK_MUST_USE enum stk_status stk__http_say_short(const struct stk_transfer *t);
 
-/* http_loop.c. */
+/* http_loop.c: start a loop with its thread, wake it, and wait for its end. */
 STK_MUST_USE enum stk_status stk__http_loop_start(struct stk_http_loop *l, struct stk_http_source *s, struct stk_error *err);
 void stk__http_loop_wake(struct stk_http_loop *l);
 void stk__http_loop_join(struct stk_http_loop *l); /* call after `ending` was set */
 
-/* http_hedge.c: second transfers for requests with late answers, on the loop's thread. */
+/* http_hedge.c: second transfers for requests with late answers, on the loop's thread. stk__hedge_learn adds the time to an answer's first byte to the
+ * source's statistics. */
 void stk__hedge_learn(struct stk_http_source *s, int64_t first_byte_ns);
 void stk__hedge_know(struct stk_http_loop *l); /* copies the statistics that all loops have gathered */
 /* Returns whether t's request should get another second transfer: the answer of t, and of its twin if there is one, is late, enough answers were measured to

@@ -50,15 +50,15 @@ struct stk_response_reader {
 	char line[STK_RESPONSE_LINE];
 };
 
-/* Call before each response. */
+/* Resets the reader. Call before each response. */
 void stk__response_begin(struct stk_response_reader *p);
 /* Reads the header of a response, or the lines around a chunk, which is possible in the states HEAD and FRAME. Stops before the first byte of content, at
  * the response's end, or at an error. Returns the number of bytes read. If all n bytes were read and the state is still HEAD or FRAME, call it again with
  * the bytes that follow. */
 size_t stk__response_read(struct stk_response_reader *p, const char *bytes, size_t n);
-/* Call after reading n bytes of content in state CONTENT; n is at most `left`. */
+/* Notes that the caller has read n bytes of content in state CONTENT; n is at most `left`. Changes the state if the chunk or the body has ended. */
 void stk__response_took(struct stk_response_reader *p, size_t n);
-/* Call when the connection has ended. Returns whether the response is complete then. */
+/* Notes that the connection has ended, and returns whether the response is complete then. */
 bool stk__response_closed(struct stk_response_reader *p);
 
 #endif

@@ -20,8 +20,9 @@ struct stk_request;
 
 /* Properties of an object that a source reports along with the bytes. */
 struct stk_object {
-	int64_t size;      /* bytes of the whole object; -1: not reported */
-	char version[128]; /* a text that differs between versions of the object: its ETag; "" if the source reports none */
+	int64_t size; /* bytes of the whole object; -1: not reported */
+	/* a text that differs between versions of the object: its ETag or else the date of its last change; "" if the source reports neither */
+	char version[128];
 };
 
 enum { STK_IO_BEFORE = 512 };
@@ -75,17 +76,19 @@ struct stk_request {
 	 * empty object. */
 	int64_t got_size;
 	uint64_t got_tag;
-	bool got_etag;     /* got_tag is the hash of an ETag, which may be compared with the ETag of a listing */
-	bool hopeless;     /* set with a source error that a retry would repeat */
-	bool object_fails; /* set with a source error that seems to concern only this object: the source serves other requests */
+	bool got_etag; /* got_tag is the hash of an ETag, which may be compared with the ETag of a listing */
+	bool hopeless; /* set by the source along with an error that a retry would only repeat */
+	/* set by the source along with an error that seems to concern only this object, since it serves other requests */
+	bool object_fails;
 
 	/* The fields from here on belong to io and its parts. */
 	_Atomic bool cancelled;
-	int64_t asked_ns, begun_ns; /* time of submission, and when its source last began it, by stk__clock_ns; 0: not yet */
-	struct stk_request *next;   /* next request in the list or queue that holds this one */
-	void *source_data;          /* belongs to the queue or the source that holds the request */
-	struct stk_split *split;    /* the pieces of a large request; used by io_split.c */
-	struct {                    /* used by cache.c */
+	/* time of submission (0 for local files), and when its source last began it (0: not yet), by stk__clock_ns */
+	int64_t asked_ns, begun_ns;
+	struct stk_request *next; /* next request in the list or queue that holds this one */
+	void *source_data;        /* belongs to the queue or the source that holds the request */
+	struct stk_split *split;  /* the pieces of a large request; used by io_split.c */
+	struct {                  /* used by cache.c */
 		enum stk_cached { STK_CACHE_UNASKED, STK_CACHE_MISSED, STK_CACHE_CLAIMED, STK_CACHE_LEFT_OUT } state;
 		int32_t waits;
 		uint64_t store; /* hash of the store that holds the object */
@@ -212,7 +215,7 @@ bool stk__io_remote(const struct stk_io *io, const char *uri);
 bool stk__io_try(struct stk_io *io, struct stk_request *r);
 /* Starts a request; r->done is called once. Any thread. Requests with the earliest deadline start first. */
 void stk__io_submit(struct stk_io *io, struct stk_request *r);
-/* Called when a caller has released bytes, so that waiting requests may be admitted. Any thread, with any of the caller's locks held. */
+/* Asks again whether waiting requests are admitted. Call when a caller has released bytes. Any thread, with any of the caller's locks held. */
 void stk__io_room(struct stk_io *io);
 /* Returns the mean time between the ends of successful remote requests, of all callers, in ns; 0: not known yet. Requests that the cache has answered do not
  * count. */
@@ -248,12 +251,12 @@ bool stk__io_await_room(struct stk_io *io, struct stk_request *r, size_t bytes, 
 uint64_t stk__io_rooms(struct stk_io *io);
 
 struct stk_io_counters {
-	uint64_t requests;                          /* requests that were submitted, or completed by stk__io_try */
-	uint64_t completed;                         /* requests that succeeded */
-	uint64_t failed;                            /* requests that failed or were cancelled */
-	uint64_t bytes;                             /* bytes that completed requests have read */
-	uint64_t tried_now;                         /* requests completed by stk__io_try */
-	uint64_t threads;                           /* threads for blocking reads, started so far */
+	uint64_t requests;  /* requests, and pieces of large ones, that were submitted or completed by stk__io_try */
+	uint64_t completed; /* requests that succeeded */
+	uint64_t failed;    /* requests that failed or were cancelled */
+	uint64_t bytes;     /* bytes that completed requests have read */
+	uint64_t tried_now; /* requests completed by stk__io_try */
+	uint64_t threads;   /* threads for blocking reads, started so far */
 	uint64_t buffers_bytes, buffers_peak_bytes; /* bytes of the pool's buffers, in use or idle: now, and at most so far */
 	/* remote, remote_bytes: successful requests that remote sources have answered, not the cache, and their bytes. retries: how often a request to a
 	 * remote source was tried again. in_flight: submitted requests, also for local files, that have not ended. For remote requests, latency is the time

@@ -27,7 +27,7 @@ bool stk__retry_at(struct stk_retry *t, struct stk_request *r, int64_t due_ns);
  * first for its request with the earliest deadline. rooms: the result of stk__retry_rooms before the refusal. Returns false like stk__retry_at. */
 bool stk__retry_park(struct stk_retry *t, struct stk_request *r, size_t bytes, uint64_t rooms);
 uint64_t stk__retry_rooms(struct stk_retry *t);
-/* Call when an admission may admit more bytes. */
+/* Makes the thread ask the admissions of parked requests again. Call when an admission may admit more bytes. */
 void stk__retry_room(struct stk_retry *t);
 /* Removes r if it waits here; otherwise returns false. */
 bool stk__retry_remove(struct stk_retry *t, struct stk_request *r);
