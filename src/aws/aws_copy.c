@@ -38,7 +38,7 @@ static void clear_strings(void *s, const size_t *offsets, int n, void (*release)
 	}
 }
 
-/* Replaces the strings in `s`, which still belong to another struct, with copies. */
+/* Replaces the strings in `s`, which still belong to another struct, with copies. Returns false if memory is short; strings that were not copied are NULL. */
 static bool own_strings(void *s, const size_t *offsets, int n, char *(*copy_of)(const char *text))
 {
 	bool good = true;

@@ -56,7 +56,7 @@ static char *token_uri_of(const json_t *o)
 	return stk__strdup(uri ? uri : "https://oauth2.googleapis.com/token");
 }
 
-/* Reads the fields of a user's refresh token, as `gcloud auth application-default login` writes them. */
+/* Reads the fields of a user's refresh token, as `gcloud auth application-default login` writes them. Returns false if one is missing or memory is short. */
 static bool read_user(const json_t *o, struct stk_aws_issuer *i)
 {
 	i->kind = STK_GOOGLE_USER;
@@ -77,7 +77,7 @@ static bool read_service(const json_t *o, struct stk_aws_issuer *i)
 	return i->where && i->role && i->secret;
 }
 
-/* Reads a file of credentials. path: its name in errors. */
+/* Reads Google's file of credentials, which are a user's or a service account's, into *i. */
 static enum stk_status read_file(const char *path, struct stk_aws_issuer *i, struct stk_error *err)
 {
 	size_t n = 0;

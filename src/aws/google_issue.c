@@ -17,7 +17,8 @@
 
 static const char scope[] = "https://www.googleapis.com/auth/devstorage.read_only";
 
-/* Reads {"access_token": .., "expires_in": ..}, and stores the token as the secret key. */
+/* Reads {"access_token": .., "expires_in": ..}, and stores the token as the secret key. Returns false if the answer has no token or no time of expiry, or if
+ * memory is short. */
 static bool take_token(struct stk_aws_fresh *out, const struct stk_text *answer)
 {
 	json_t *o = json_loadb(answer->s ? answer->s : "", answer->length, 0, NULL);

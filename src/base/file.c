@@ -118,7 +118,7 @@ static bool open_directly(struct stk_new_file *f, const char *path)
 	return flags >= 0 && !fcntl(f->fd, F_SETFL, flags & ~O_NONBLOCK);
 }
 
-/* Opens the folder of a path, and copies the path's last part to f->name. */
+/* Opens the folder of a path, and copies the path's last part to f->name. Returns false and sets errno on failure. */
 static bool open_folder(struct stk_new_file *f, const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -139,8 +139,8 @@ static bool open_folder(struct stk_new_file *f, const char *path)
 	return f->folder >= 0;
 }
 
-/* Checks the object that already has the file's name: a regular file may be replaced, and so may a link itself. Sets *mode to the mode of a file that
- * belongs to this user. */
+/* Checks the object that already has the file's name: a regular file may be replaced, and so may a link itself. Returns true also if there is none;
+ * otherwise false, with errno set. Sets *mode to the mode of a file that belongs to this user. */
 static bool may_replace(const struct stk_new_file *f, mode_t *mode, bool *keeps)
 {
 	struct stat st;

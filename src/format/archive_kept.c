@@ -27,7 +27,7 @@ static bool index_path(const char *archive, char out[PATH_MAX])
 	return snprintf(out, PATH_MAX, "%s%s", stk__kept_plain(archive), ending) < PATH_MAX;
 }
 
-/* Compares the last parts of two names, without the query of a URL, which can hold a signature. */
+/* Returns whether the last parts of two names are equal. Leaves out the query of a URL, which can hold a signature. */
 static bool same_last_part(const char *a, const char *b)
 {
 	const char *last[2] = {a, b};
@@ -70,8 +70,8 @@ static bool find_index(enum stk_archive_kind kind, const uint8_t *data, size_t n
 	return fits;
 }
 
-/* Loads an index. Any failure to read it counts as absence: a store answers 403 instead of 404 if the bucket may not be listed. io: for an object next to
- * its archive. */
+/* Loads an index; returns false if it cannot be read or does not fit the archive. Failures to read it are not reported: a store answers 403 instead of 404
+ * if the bucket may not be listed. io: reads an index that is an object next to its archive; NULL for a local file. */
 static bool load(enum stk_archive_kind kind, const char *index, struct stk_io *io, struct stk_archive_file *f, struct stk_archive_index *x,
 	const struct stk_archive_watch *watch)
 {

@@ -62,7 +62,8 @@ enum stk_status stk__cifar_check(
 	return STK_OK;
 }
 
-/* Searches for the data set's first file in the folder, then in the subfolder that the archive unpacks. Writes the folder to `dir`. */
+/* Searches for the data set's first file in the folder, then in the subfolder that the archive unpacks. Writes the folder to `dir`, and returns the data
+ * set's layout. NULL: there is no such file. */
 static const struct layout *find_layout(const char *folder, enum stk_cifar_split split, char *dir, size_t capacity)
 {
 	char path[PATH_MAX];

@@ -80,7 +80,8 @@ static enum stk_status damaged(struct stk_error *err)
 
 /* ---- values ---- */
 
-/* Reads a list of numbers, packed or one field each. Writes each number to *out and moves *out past it; out NULL: only counts them. */
+/* Reads a list of numbers, packed or one field each. Writes each number to *out and moves *out past it; out NULL: only counts them. Adds their number to
+ * *count. Returns false if the list is damaged. */
 static bool each_number(struct span list, uint64_t kind, int64_t *count, uint8_t **out)
 {
 	struct field f;
@@ -182,7 +183,8 @@ const uint8_t *stk__example_string(const struct stk_feature_values *v, size_t *s
 
 /* ---- an Example ---- */
 
-/* Reads an entry of the map: 1 is the name, 2 the feature. If several have one name, the last one counts. */
+/* Reads an entry of the map: 1 is the name, 2 the feature. Sets the entry of `out` for a feature of this name; if the map has the name several times, the
+ * last one counts. Returns false if the entry is damaged. */
 static bool take_entry(struct span entry, const struct stk_feature *features, int32_t n, struct stk_feature_values *out)
 {
 	struct span name = {NULL, NULL}, value = {entry.end, entry.end};

@@ -7,8 +7,8 @@ static unsigned char fold(unsigned char c, bool case_sensitive)
 	return !case_sensitive && c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
 }
 
-/* Matches c against the set that begins after '['; sets *end to the character after ']'. Without a ']' it is not a set: *end is NULL, and '[' stands for
- * itself. */
+/* Returns whether c is in the set that begins after '[', and sets *end to the character after ']'. Without a ']' it is not a set: *end is NULL, and '['
+ * stands for itself. */
 static bool in_set(const char *set, unsigned char c, bool case_sensitive, const char **end)
 {
 	bool negated = *set == '!' || *set == '^', found = false;

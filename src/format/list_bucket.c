@@ -44,7 +44,7 @@ static const char *class_name(const struct bucket *b, int64_t which)
 	return b->classes.names + b->classes.files[which];
 }
 
-/* Keys that end in a slash stand for folders: some tools create them to make empty folders visible. */
+/* Returns whether a key is that of a file. Keys that end in a slash stand for folders: some tools create them to make empty folders visible. */
 static bool is_file(const char *name)
 {
 	return name && name[strlen(name) - 1] != '/';

@@ -99,7 +99,8 @@ static const char *plural(int64_t n)
 	return n == 1 ? "" : "s";
 }
 
-/* Orders endings by frequency, and equally frequent ones by name, since the order of a folder's files depends on the file system. */
+/* Returns whether ending `a` comes before ending `b`: they are ordered by frequency, and equally frequent ones by name, since the order of a folder's files
+ * depends on the file system. */
 static bool stands_before(const struct stk_list_census *c, int a, int b)
 {
 	if (c->endings[a].count != c->endings[b].count)

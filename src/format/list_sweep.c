@@ -119,7 +119,7 @@ static bool set_add(struct name_set *s, const struct stk_file_list *l, int64_t a
 	return true;
 }
 
-/* Adds all names of a list to an empty set. */
+/* Adds all names of a list to an empty set. Returns false if memory is short. */
 static bool set_fill(struct name_set *s, const struct stk_file_list *l)
 {
 	bool again, ok = true;
@@ -164,7 +164,7 @@ static struct stretch *new_stretch(struct run *r, struct whole *w)
 	return t;
 }
 
-/* Splits the stretch at `at`: the part after it becomes a new stretch. */
+/* Splits the stretch at `at`: the part after it becomes a new stretch, which waits for its first request. Returns false if memory is short. */
 static bool cut_at(struct stretch *t, const char *at)
 {
 	struct run *r = t->run;
@@ -375,7 +375,8 @@ static enum stk_status take_folder(void *user, const char *prefix, struct stk_er
 	return stk__list_add_file(&p->t->folders, prefix, strlen(prefix), err);
 }
 
-/* Updates the stretch's last key after a page, to the larger of its last entries. */
+/* Updates the stretch's first and last entry after a page that added entries: to the smallest of these, and to the larger of the page's last key and last
+ * folder. Returns false if memory is short. */
 static bool move_on(struct reading *p)
 {
 	struct stretch *t = p->t;
@@ -483,7 +484,8 @@ static enum stk_status begin_more(struct run *r, struct stk_error *err)
 	return status;
 }
 
-/* Passes the entries to the caller, in the order of keys. */
+/* Passes the entries of a complete prefix to the caller: stretch by stretch in the order of keys, and of each stretch first the objects and then the
+ * folders. Frees them. */
 static enum stk_status hand_over(struct run *r, struct whole *w, struct stk_error *err)
 {
 	const struct stk_sweep *s = r->sweep;
@@ -515,7 +517,8 @@ static void forget(struct run *r, struct whole *w)
 	w->spoilt = false;
 }
 
-/* Continues after a page of a stretch: requests the next page, cuts the stretch, or ends it. */
+/* Continues after a page of a stretch: requests the next page, and cuts the stretch if that is possible. When all pages of the prefix have arrived, passes
+ * its entries to the caller. A spoilt prefix begins again when its requests have ended. */
 static enum stk_status continue_stretch(struct run *r, struct stretch *t, struct stk_error *err)
 {
 	struct whole *w = t->whole;

@@ -49,7 +49,7 @@ static enum kind kind_of(int folder, const struct dirent64 *e)
 	return S_ISREG(st.st_mode) ? KIND_FILE : S_ISDIR(st.st_mode) ? KIND_FOLDER : KIND_OTHER;
 }
 
-/* Calls visit for each entry except . and .. . */
+/* Calls visit, and passes `name` to it, for each entry of `folder` except . and .. . path, name: name the folder in messages. */
 static enum stk_status for_each_entry(struct walk *w, int folder, const char *path, const char *name,
 	enum stk_status (*visit)(struct walk *w, int folder, const char *folder_name, const struct dirent64 *e))
 {

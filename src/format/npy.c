@@ -176,7 +176,7 @@ static enum stk_status read_dict(struct text *t, struct stk_npy *out)
 	return seen == 7 ? STK_OK : bad_header(t, "it lacks descr, fortran_order or shape");
 }
 
-/* Finds the header's text. */
+/* Checks the file's signature and version, and sets *t to the header's text. */
 static enum stk_status find_text(const uint8_t *data, size_t size, struct text *t)
 {
 	if (size < 10 || memcmp(data, "\x93NUMPY", 6) != 0) {

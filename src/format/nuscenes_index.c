@@ -53,7 +53,7 @@ static bool read_all(int fd, void *to, size_t size)
 	return true;
 }
 
-/* Checks that the sizes of the parts add up to the file's size. */
+/* Returns whether the sizes of the head and of the parts add up to the file's size. */
 static bool sizes_fit(const struct head *head, int64_t size)
 {
 	int64_t left = size - (int64_t)sizeof *head;

@@ -54,7 +54,7 @@ static int64_t number_of(const uint8_t *field, size_t n)
 	return i == n || field[i] == ' ' || field[i] == '\0' ? value : -1;
 }
 
-/* Checks the header's sum. Some old programs summed signed bytes. */
+/* Returns whether the header's sum is right. Some old programs summed signed bytes, which is accepted too. */
 static bool sum_is_right(const uint8_t *h)
 {
 	int64_t want = number_of(h + SUM, 8), sum = 0, sum_signed = 0;

@@ -39,7 +39,7 @@ static void unlink_from(struct stk_connection **list, struct stk_connection *c)
 
 /* ---- descriptors ---- */
 
-/* Makes c the connection that receives the events of a descriptor. */
+/* Makes c the connection that receives the events of a descriptor. Returns false if memory is short. */
 static bool own_fd(struct stk_http_loop *l, int fd, struct stk_connection *c)
 {
 	if (fd >= l->fd_count) {

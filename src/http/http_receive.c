@@ -67,8 +67,8 @@ static enum stk_status check_size(const struct stk_transfer *t, uint64_t size)
 	return !r->http.joined && r->most && size > r->most ? stk__fail_memory_limit(stk__request_error(t->r), size, r->most) : STK_OK;
 }
 
-/* Asks to admit buffers of `bytes` in all. If they are not admitted, reading stops. A range has a known length, which was admitted
- * beforehand. */
+/* Asks to admit buffers of `bytes` in all. If they are not admitted, holds the transfer back, stops reading, and returns false. A range has a known length,
+ * which was admitted beforehand. */
 static bool admit(struct stk_transfer *t, size_t bytes)
 {
 	struct stk_request *r = t->r;
@@ -231,7 +231,7 @@ static enum stk_status begin_object(struct stk_transfer *t)
 	return status ? status : reserve(t, t->expected >= 0 ? (size_t)t->expected : FIRST_SIZE);
 }
 
-/* Prepares the memory for the body of a 200 or 206. */
+/* Checks the header of a 200 or 206, and prepares the transfer and its memory for the body. */
 static enum stk_status begin_body(struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;

@@ -47,7 +47,7 @@ static void ready(struct stk_transfer *t, bool writable)
 		stk__transfer_receive(t);
 }
 
-/* Copies a URL as given, except for bytes that a URL must not contain. */
+/* Copies the request's URL to the target, with bytes that a URL must not contain written as %XX. Refuses a URL without a server, or with a password. */
 static enum stk_status plain_target(struct stk_transfer *t)
 {
 	const char *allowed = "!#$%&'()*+,/:;=?@[]", *uri = t->r->uri;

@@ -300,7 +300,8 @@ static enum stk_status empty(struct stk_transfer *t)
 	return STK_OK;
 }
 
-/* Handles status 416: the range begins after the end of the object, so it is empty, as with a file. */
+/* Handles status 416: the range begins after the end of the object. A range without an end is then empty, as with a file; one with an end is an error, and
+ * so is an answer that contradicts itself. */
 static enum stk_status range_after_end(struct stk_transfer *t)
 {
 	const int64_t at = t->first + (int64_t)t->used, size = t->response.says.size;

@@ -72,7 +72,7 @@ static void forget(struct stk_response *r)
 	r->etag[0] = r->modified[0] = r->region[0] = r->location[0] = 0;
 }
 
-/* Reads "HTTP/1.1 200 OK". */
+/* Reads "HTTP/1.1 200 OK". This function and those that read the other lines return false after an error, which they have noted with wrong(). */
 static bool read_status(struct stk_response_reader *p, const char *line, size_t n)
 {
 	if (n < 12 || memcmp(line, "HTTP/1.", 7) != 0 || !digit(line[7]) || line[8] != ' ')

@@ -156,7 +156,7 @@ static bool is_as_large(int fd, uint64_t size, uint64_t around)
 	return size < LARGE || (pread(fd, &h, sizeof h, 0) == sizeof h && h.bytes == size - around);
 }
 
-/* Asks whether the buffer of a whole object is admitted. A range was admitted before it was submitted. */
+/* Returns whether the buffer of a whole object is admitted, and sets r->retry.wanted to its size. A range was admitted before it was submitted. */
 static bool admit(struct stk_request *r, size_t size)
 {
 	r->retry.wanted = stk__buffer_rounded(size);
@@ -397,7 +397,7 @@ static void serve(struct stk_cache *c, struct stk_request *r)
 	stk__io_fetch(c->io, r);
 }
 
-/* Serves waiting requests before it writes entries. */
+/* Body of the cache's threads. Serves waiting requests before it writes entries; ends when there are none of either and the cache ends. */
 static void *work(void *arg)
 {
 	struct stk_cache *c = arg;

@@ -345,7 +345,8 @@ static bool refuse(char why[200], const char *name, const char *what)
 	return false;
 }
 
-/* Opens `state`, and extends it with zeros to a whole page if needed. On a full disk this write fails, and the cache becomes read-only. */
+/* Opens `state`, and extends it with zeros to a whole page if needed. On a full disk this write fails. Returns false, and writes the reason to `why`, if the
+ * cache can only be read. */
 static bool open_state(struct stk_cache_disk *d, char why[200])
 {
 	static const char zeros[PAGE];
@@ -445,8 +446,8 @@ static uint64_t default_limit(const struct stk_cache_disk *d)
 
 static uint64_t remove_old(struct stk_cache_disk *d, int64_t before, uint64_t wanted);
 
-/* Takes the lock that all processes with an open cache share. Waits if another process holds the lock exclusively while it removes old
- * entries. */
+/* Takes the lock that all processes with an open cache share. Waits, for at most ten seconds, if another process holds the lock exclusively while it removes
+ * old entries. Returns false if the lock was not free or does not work. */
 static bool share(struct stk_cache_disk *d)
 {
 	for (int i = 0; i < OPEN_TRIES; i++) {
@@ -621,7 +622,8 @@ static uint64_t remove_old(struct stk_cache_disk *d, int64_t before, uint64_t wa
 	return freed;
 }
 
-/* Removes old entries if needed, a twentieth of the limit at a time. Once a search has found too few, this process does not search again. */
+/* If there is no room, removes old entries: at least `bytes`, and at least a twentieth of the limit. Once a search has found too few, this process does not
+ * search again. */
 bool stk__cache_reserve(struct stk_cache_disk *d, uint64_t bytes)
 {
 	if (d->read_only || bytes > d->limit)

@@ -43,7 +43,7 @@ struct file_read {
 	int64_t expected; /* number of bytes from the offset on according to fstat; -1: fstat has not been called */
 };
 
-/* Opens with O_NONBLOCK: a FIFO named .jpg must be an error, not a wait for its writer. */
+/* Opens a file where the kernel has no openat2. Uses O_NONBLOCK, because a FIFO named .jpg must be an error, not a wait for its writer. */
 static int open_plain(const char *path)
 {
 	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -101,7 +101,7 @@ static enum stk_status check_size(const struct file_read *f, size_t size)
 	return r->most && size > r->most ? stk__fail_memory_limit(r->error, size, r->most) : STK_OK;
 }
 
-/* Checks the type of the file, and reads its length. */
+/* Sets f->expected. Fails if this is not a regular file, or if the requested bytes exceed the request's limit. */
 static enum stk_status stat_file(struct file_read *f)
 {
 	struct stat st;
@@ -143,7 +143,7 @@ static enum stk_status reserve(struct file_read *f, size_t size)
 	return STK_OK;
 }
 
-/* Asks whether the buffer of a whole file is admitted. A range was admitted before it was submitted. */
+/* Returns whether the buffer of a whole file is admitted; if not, sets f->refused to its size. A range was admitted before it was submitted. */
 static bool admit(struct file_read *f, size_t size)
 {
 	struct stk_request *r = f->r;

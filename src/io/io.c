@@ -463,7 +463,8 @@ enum stk_status stk__io_check_bytes(struct stk_request *r)
 	return status;
 }
 
-/* Checks the bytes of a remote request. Wrong bytes from the cache may be old: the object is then read from its source. */
+/* Checks the bytes of a remote request. Wrong bytes from the cache may be old: the object is then read from its source. Wrong bytes from the source are not
+ * read again. */
 static enum stk_status check_remote(struct stk_request *r)
 {
 	enum stk_status status = stk__io_check_bytes(r);

@@ -126,7 +126,8 @@ static enum stk_status take_answer(struct stk_io *io, struct stk_request *r, str
 	return STK_OK;
 }
 
-/* Fills r->error even if the caller gave none, so that io does not repeat the call just to learn the reason. */
+/* Returns the status with which r ends after the fetch function has failed with `status`, and sets r->hopeless and r->object_fails. Fills r->error even if
+ * the caller gave none, so that io does not repeat the call just to learn the reason. */
 static enum stk_status take_failure(struct stk_request *r, enum stk_status status, const struct stk_error *why)
 {
 	struct stk_error *err = stk__request_error(r);

@@ -77,7 +77,7 @@ static bool has_cpu(const char *list)
 	return false;
 }
 
-/* Finds the process's group in the hierarchy, from /proc/self/cgroup: "0::/path" (v2) or "4:cpu,cpuacct:/path". */
+/* Finds the process's group in the hierarchy, from /proc/self/cgroup: "0::/path" (v2) or "4:cpu,cpuacct:/path". Returns false if there is none. */
 static bool find_group(const char *text, bool v2, char *group, size_t capacity)
 {
 	for (const char *line = text; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
