@@ -14,7 +14,7 @@ struct stk_archive_file {
 	int64_t modified_ns; /* these three describe a local file; 0: not known */
 	int64_t changed_ns;
 	uint64_t inode;
-	struct stk_object object; /* for an object */
+	struct stk_object object; /* size and version of an object, as its store has reported them */
 	uint8_t *first;           /* for an object: its first bytes, as many as were requested when it was opened */
 	size_t first_size;
 	int64_t at; /* offset of the bytes in `buffer` */

@@ -20,14 +20,14 @@
 enum stk_archive_kind { STK_ARCHIVE_TAR, STK_ARCHIVE_TFRECORD };
 
 struct stk_archive_index {
-	char *path; /* of the archive */
+	char *path; /* path or URI of the archive */
 	int64_t size, modified_ns, changed_ns;
 	uint64_t inode;
 	char version[128];
 	uint64_t seal;
 	int64_t last; /* offset of the last header; -1: the archive has no member */
 	int64_t members;
-	struct stk_coded_out bytes; /* coded members */
+	struct stk_coded_out bytes; /* the members, coded as in the file */
 };
 /* Returns a hash of a member's header, never 0. least: the header's size. */
 uint32_t stk__header_seal(const uint8_t *header, size_t least);

@@ -20,7 +20,7 @@ static const struct layout {
 	const char *name, *folder; /* folder: the one that the archive unpacks */
 	int label_bytes, file_count;
 	const char *files[MAX_FILES];
-	int64_t records; /* in each file */
+	int64_t records; /* number of records in each file */
 } layouts[2][2] = {
 	[STK_CIFAR_TRAIN] = {{"CIFAR-10", "cifar-10-batches-bin", 1, 5,
 				     {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
@@ -36,8 +36,8 @@ struct stk_cifar {
 	int64_t size, filled;
 	uint64_t fingerprint;
 	bool coarse;
-	uint8_t *pixels; /* mapped */
-	uint8_t *labels; /* fine and coarse labels */
+	uint8_t *pixels; /* from stk__map; one image after the other, as in stk__cifar_pixels */
+	uint8_t *labels; /* two for each image: the fine and the coarse label, which are the same for CIFAR-10 */
 };
 
 enum stk_status stk__cifar_check(

@@ -16,8 +16,8 @@ struct span {
 struct field {
 	uint64_t number;
 	enum wire wire;
-	uint64_t value;    /* for VARINT */
-	struct span bytes; /* for other types */
+	uint64_t value;    /* the field's value if its type is VARINT */
+	struct span bytes; /* the field's bytes if it has another type */
 };
 
 static bool take_varint(struct span *s, uint64_t *out)

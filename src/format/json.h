@@ -16,7 +16,7 @@ struct stk_json {
 	int64_t offset; /* offset of `begin` in the file */
 	bool whole;     /* begin to end is the whole file, so that messages can name the line, and say if the file is empty or ends early */
 	const char *path; /* named in messages */
-	void *user;       /* the caller's */
+	void *user;       /* for the caller's functions; not used by the parser */
 	struct stk_error *err;
 };
 

@@ -16,7 +16,7 @@ struct stk_file_list {
 	char *root;  /* put, with a '/', before each path that is neither absolute nor a URI; or "" */
 	char *names; /* NUL-terminated each; if `sized`, a struct stk_list_object follows the name of each file */
 	uint64_t names_size, names_capacity;
-	uint64_t *files; /* offsets into names */
+	uint64_t *files; /* [file]: offset of its name in `names` */
 	int64_t size, capacity;
 	int32_t *labels;                 /* labels of the files; NULL: the label is the folder's number */
 	struct stk_list_folder *folders; /* empty if the caller gives the labels */

@@ -24,8 +24,8 @@ enum { DEEPEST = 64 }; /* nested folders: more are most likely caused by a link 
 struct walk {
 	struct stk_file_list *list;
 	struct stk_file_list below; /* folders below the current class, by their paths from it, in the order in which they are found */
-	const char *path;           /* of the current folder, relative to its class folder; "" for the class folder itself */
-	int root, class_folder;     /* file descriptors */
+	const char *path;           /* path of the current folder, relative to its class folder; "" for the class folder itself */
+	int root, class_folder;     /* descriptors of the root and of the current class folder */
 	const char *class_name;
 	const struct stk_file_list_options *options;
 	struct stk_list_census census;

@@ -13,7 +13,7 @@
 
 /* A list of names; zeroed it is empty. */
 struct stk_names {
-	const char **at; /* addresses in `text` */
+	const char **at; /* [name]: its address in `text`; before stk__names_settle, its offset there */
 	size_t count, room;
 	char *text;
 	size_t size, text_room;

@@ -7,7 +7,7 @@
 
 struct stk_nemo_entry {
 	double offset, duration; /* seconds; below 0: not given */
-	uint64_t text;           /* offset in `text` */
+	uint64_t text;           /* offset of the entry's text in stk_nemo.text */
 	uint32_t text_size;
 	int64_t index; /* index among the entries of its manifest that are kept */
 };

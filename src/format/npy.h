@@ -14,7 +14,7 @@ struct stk_npy {
 	int32_t ndim;
 	int64_t shape[STK_MAX_DIMS];
 	bool fortran; /* Fortran order: elements along the first dim are neighbours */
-	bool swapped; /* big-endian */
+	bool swapped; /* the elements are big-endian */
 	size_t begin; /* offset of the elements in the file */
 	size_t bytes; /* size of all elements; begin + bytes is at most the file's size */
 };

@@ -60,7 +60,7 @@ enum stk_nuscenes_part {
 	STK_NUSC_CALIBRATIONS,
 	STK_NUSC_OBJECTS, /* sorted by sample, and within a sample in the order of the table */
 	STK_NUSC_CATEGORIES,
-	STK_NUSC_CAMERAS, /* channels */
+	STK_NUSC_CAMERAS, /* names of the cameras' channels, as offsets in the texts */
 	STK_NUSC_TEXTS,
 	STK_NUSC_PARTS,
 };

@@ -39,7 +39,7 @@ struct stk_load {
 	struct stk_load_scene *scene;
 	struct stk_load_sample *sample;
 	struct stk_load_object *object;
-	struct stk_pose *pose; /* [token number of a pose] */
+	struct stk_pose *pose; /* [token number of a pose]: the pose */
 	bool *pose_given;
 	int64_t *frame_pose; /* token numbers of poses: for each sample those of its cameras, then that of its lidar; -1: no key frame */
 	int64_t sensor_room, calibration_room, scene_room, sample_room, object_room, visibility_room, instance_room;

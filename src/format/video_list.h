@@ -11,7 +11,7 @@
 struct stk_access;
 
 struct stk_video_list {
-	const char **names; /* in `text` */
+	const char **names; /* [video]: its path, in `text` */
 	int64_t *labels;
 	double *starts, *ends; /* NAN: not given */
 	int64_t count, room;

@@ -40,12 +40,12 @@ struct stk_connection_user {
 struct stk_connection {
 	struct stk_connection *next, *before; /* links the list of opening or of idle connections */
 	struct stk_http_loop *loop;
-	struct stk_transfer *transfer; /* NULL: idle */
+	struct stk_transfer *transfer; /* the transfer that uses the connection; NULL: idle */
 	const struct stk_connection_user *user;
 	struct stk_dialer
 		*dialer; /* opens the connection. A plain connection has a dialer until it is open, a TLS connection as long as it exists */
 	struct stk_text key;
-	int fd; /* -1: not open yet */
+	int fd; /* the socket; -1: not open yet */
 	bool tls;
 	bool used; /* has served a request, so the server may have closed the connection since */
 	bool writes;

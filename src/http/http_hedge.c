@@ -10,7 +10,7 @@ enum {
 	/* limit of second transfers for one request. Each begins after twice the wait of the previous one, so that an object whose answers stall does not get ever
  * more */
 };
-enum { LATE = 4, LATE_AND_NEEDED = 3 }; /* mean deviations */
+enum { LATE = 4, LATE_AND_NEEDED = 3 }; /* numbers of mean deviations above the mean, from which on an answer is late */
 
 static double late_ns(const struct stk_http_answers *a, int deviations)
 {

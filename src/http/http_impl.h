@@ -64,7 +64,7 @@ struct stk_http_loop {
 	int dialer_count;
 	char *scratch;         /* STK_HTTP_SCRATCH bytes, for received bytes that cannot be stored in place at once */
 	int count;             /* active transfers; guarded by the source's lock */
-	_Atomic bool look;     /* a request was cancelled */
+	_Atomic bool look;     /* a request was cancelled since the loop last looked at its transfers */
 	_Atomic int held_back; /* transfers that wait until their bytes are admitted */
 	_Atomic bool room;     /* some of the transfers that are held back may be admitted now */
 	struct stk_http_signer signer;
@@ -243,8 +243,8 @@ struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_lo
 /* Puts requests that found no free descriptor back into the queue. A request that has waited for longer than the limit for an answer ends
  * with an error. */
 void stk__http_put_back(struct stk_http_source *s, struct stk_http_loop *l, struct stk_request *r, int64_t now);
-/* Returns whether one more second transfer may begin: their number is at most four and a twentieth of all requests so far, and none begins within five
- * seconds after a server asked for fewer requests. Counts the transfer. After true, call stk__http_end_hedge once. */
+/* Returns whether one more second transfer may begin: in all at most four plus a twentieth of the requests so far, at a time at most two plus a twentieth of
+ * those under way, and none in the five seconds after a server has asked for fewer requests. Counts the transfer. After true, call stk__http_end_hedge once. */
 bool stk__http_begin_hedge(struct stk_http_source *s, int64_t now);
 void stk__http_end_hedge(struct stk_http_source *s);
 /* Notes that the loop is awake and asks for the next request itself. */

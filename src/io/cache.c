@@ -20,7 +20,7 @@ enum {
 	THREADS = 16,
 	CLAIMS = 1024, /* number of lists in the hash table of claims */
 	SLACK = 64,
-	MOST_PENDING = 64 << 20, /* bytes that wait to be written */
+	MOST_PENDING = 64 << 20, /* most bytes that may wait to be written */
 	FIRST_WAIT_MS = 5,       /* first wait for an object that another request fetches */
 	LONGEST_WAIT_MS = 80,
 	MOST_WAITS = 400 /* half a minute in total; after that the object is fetched without a claim */
@@ -46,7 +46,7 @@ struct stk_cache {
 	struct stk_cache_disk disk;
 	_Atomic bool full, broken; /* nothing more is stored in this run, because there is no room, or because the disk refuses writes */
 	_Atomic uint64_t hits, hit_bytes, misses, kept, kept_bytes, left_out, damaged, stale, waits, pending;
-	_Atomic int telling; /* enum telling */
+	_Atomic int telling; /* state of `notice`, one of enum telling */
 	char notice[512];
 	struct stk_served served;   /* its lock guards all members below */
 	struct keep *first, **last; /* entries to write */

@@ -570,7 +570,7 @@ void stk__cache_unclaim(struct stk_cache_disk *d, struct stk_cache_key key)
 /* ---- room ---- */
 
 struct old {
-	int64_t used; /* seconds since 1970 */
+	int64_t used; /* time of the last use, in seconds since 1970 */
 	uint64_t size;
 	char name[STK_CACHE_NAME];
 };

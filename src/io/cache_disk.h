@@ -31,7 +31,8 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-enum { STK_CACHE_DIR = 3900, STK_CACHE_PATH = 4096, STK_CACHE_NAME = 34 }; /* names: "3f/9a01..." */
+/* sizes with the NUL: of the path of the folder, of the longest URI that is cached, and of an entry's name, "3f/9a01..." */
+enum { STK_CACHE_DIR = 3900, STK_CACHE_PATH = 4096, STK_CACHE_NAME = 34 };
 
 struct stk_cache_key {
 	uint64_t a, b;

@@ -13,7 +13,7 @@ struct stk_served {
 	const char *name;         /* name of the threads */
 	void *(*run)(void *user); /* body of a thread: takes requests with stk__served_next until there are no more */
 	void *user;
-	int limit; /* limit of the number of threads */
+	int limit; /* largest number of threads */
 	pthread_t *
 		threads; /* the owner's array with room for `limit` threads; NULL: threads are detached, because their work cannot be stopped */
 	/* private, except that the owner may read them */

@@ -17,7 +17,7 @@ enum { FILE_THREADS = 16, MOST_FETCH_THREADS = 4096, MOST_MS = 1000000000 };
 
 struct stk_storage {
 	_Atomic int refs;
-	pid_t process; /* threads do not survive a fork */
+	pid_t process; /* the process that made the storage, whose threads do not survive a fork */
 	struct stk_aws_given given;
 	struct stk_io *io;
 	struct stk_cache *cache; /* belongs to io; NULL: no cache */

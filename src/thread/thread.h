@@ -22,8 +22,8 @@ struct stk_cpu_budget {
 	int affinity;         /* processors in the affinity mask */
 	double quota;         /* number of processors whose time the control groups allow (the least of all levels); 0: no limit */
 	int local_world_size; /* ranks on this host, LOCAL_WORLD_SIZE; 1 if that is unset or not a number above 0 */
-	int64_t nofile;       /* open files; -1: no limit */
-	int64_t memlock;      /* bytes that may be pinned; -1: no limit */
+	int64_t nofile;       /* limit of open files; -1: no limit */
+	int64_t memlock;      /* limit of the bytes that may be pinned; -1: no limit */
 	int cpus;             /* the least of online, affinity and quota (rounded up), for all ranks on the host together */
 	int threads;          /* cpus divided by the ranks, at least 1: how many workers to start */
 };
