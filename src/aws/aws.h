@@ -44,7 +44,7 @@ struct stk_aws_issuer {
 	struct stk_aws_issuer *base; /* for STK_AWS_ROLE: the issuer of the keys that sign the request to STS */
 };
 
-/* Immutable once read. Never printed: it holds secrets. */
+/* The settings of an object store. Immutable once read. Never printed: it holds secrets. */
 struct stk_aws_settings {
 	char *endpoint; /* "http://host:port", without a slash at its end; NULL: AWS's own */
 	char *region;

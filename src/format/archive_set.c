@@ -13,7 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Threads that open archives: many for objects, since each waits for the store; few for files. */
+/* Threads that open archives: many for objects, since each waits for the store; few for files. PIECES: the requests of 1 MiB that all of them together may
+ * have in flight. */
 enum { LOCAL_THREADS = 8, REMOTE_THREADS = 64, PIECES = 128 };
 static const int64_t jump_of_all =
 	32 << 20; /* sum of the `jump` (struct stk_archive_pace) of all archives that are read at the same time */

@@ -44,7 +44,7 @@ struct stk_coco_polygon {
 	int64_t count;
 };
 
-/* A growing array. */
+/* A growing array: `count` elements from `at` on, with room for `room`. */
 struct stk_coco_list {
 	void *at;
 	int64_t count, room;
@@ -60,7 +60,7 @@ struct stk_coco_options {
 
 struct stk_coco {
 	struct stk_coco_list annotations; /* struct stk_coco_annotation; empty after the file was read */
-	/* elements are the structs above, and for vertices two floats, for categories int64_t */
+	/* Elements are the structs above; those of vertices are floats, x and y by turns, and those of categories int64_t, the ids. */
 	struct stk_coco_list images, objects, polygons, vertices, categories;
 	struct stk_coco_list shapes; /* of objects, in their order; empty if polygons and runs are not read */
 	struct stk_coco_list runs;   /* uint32_t: numbers of pixels outside and inside, alternating, down the columns */

@@ -16,7 +16,8 @@
 #include <string.h>
 
 enum { SCALE = 5, MIDDLE = SCALE / 2, EDGES_AT_ONCE = 256 };
-/* Limits of how often outlines may cross columns of pixels, and of the area that objects may cover, both relative to the image's pixels. */
+/* Limits of how often outlines may cross columns of pixels, and of the area that objects may cover, both relative to the image's pixels. FREE_WORK is added
+ * to both limits, for small images. */
 enum { CROSSINGS_A_PIXEL = 4, COVERS = 1024, FREE_WORK = 1 << 24 };
 
 struct painter {

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A list of files and labels in at most 100 bytes a file: names are in one block, and each folder is stored once. Immutable after creation: any thread. */
+/* A list of files and labels that takes little memory: names are in one block, and each folder is stored once. Immutable after creation: any thread. */
 struct stk_file_list;
 struct stk_list_object; /* format/list.h */
 

@@ -9,7 +9,7 @@
 
 enum { STK_CENSUS_ENDINGS = 6, STK_CENSUS_ENDING = 16 };
 
-/* Counts of files and folders that were not used, for the error that explains why the list is empty. */
+/* Counts of files and folders that were not used, for the error that explains why the list is empty, and for the description of skipped files. */
 struct stk_list_census {
 	struct {
 		char name[STK_CENSUS_ENDING];

@@ -12,7 +12,9 @@
 #include <stddef.h>
 #include <string.h>
 
-/* MOST_EMPTY: limit of consecutive pages without new names. If millions of objects were deleted, some hundred such pages follow each other. */
+/* AT_A_TIME: most requests in flight. CUTS_A_PAGE: most cuts of a prefix for each of its pages that have arrived. MOST_CUTS: most places for cuts that are
+ * considered at a time. MOST_EMPTY: limit of consecutive pages without new names. If millions of objects were deleted, some hundred such pages follow each
+ * other. */
 enum { AT_A_TIME = 64, CUTS_A_PAGE = 8, MOST_CUTS = 512, MOST_EMPTY = 5000 };
 
 /* A hash table of the names in a list, by which repeated names are found. The number of slots is a power of two. */

@@ -66,7 +66,7 @@ enum stk_nuscenes_part {
 };
 extern const size_t stk__nuscenes_element[STK_NUSC_PARTS];
 
-/* Immutable after stk__nuscenes_open: any thread. */
+/* A set: an array for each part. Immutable after stk__nuscenes_open: any thread. */
 struct stk_nuscenes {
 	void *part[STK_NUSC_PARTS];
 	int64_t count[STK_NUSC_PARTS];

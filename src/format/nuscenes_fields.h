@@ -55,7 +55,7 @@ bool stk__nuscenes_field_of_boxes(enum stk_nuscenes_field f); /* returns whether
 
 /* ---- selection of samples ---- */
 
-/* Immutable after it is opened: any thread. */
+/* A view of a set: the selected samples, cameras and classes. Immutable after it is opened: any thread. */
 struct stk_nuscenes_view {
 	struct stk_nuscenes *set;
 	int32_t cameras, camera[64];

@@ -21,7 +21,8 @@ struct stk_load_sample {
 	bool given; /* the sample's own row was read */
 };
 
-/* An annotation, indexed by the number of its token. */
+/* An annotation, indexed by the number of its token. row: in its table. prev, next: token numbers of the same object's annotations before and after it; -1:
+ * none. given: its own row was read. */
 struct stk_load_object {
 	int64_t row, prev, next;
 	int32_t sample;

@@ -12,7 +12,7 @@ struct stk_sample_part {
 	int64_t offset, length; /* length 0: the sample lacks the part */
 };
 
-/* Immutable after it is filled: any thread. */
+/* The table of samples. Immutable after it is filled: any thread. */
 struct stk_samples {
 	const char **archives; /* paths or URIs */
 	int32_t archive_count, parts_each;

@@ -34,7 +34,7 @@ __attribute__((target("sse4.2,crc32"))) static uint32_t crc_instructions(const u
 
 uint32_t stk__crc32c(unsigned cpu, const uint8_t *data, size_t size)
 {
-	/* The table for four bits at a time, reflected. */
+	/* The table of the CRC for four bits at a time, the lowest bit first. */
 	static const uint32_t table[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
 		0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
 #if defined(__x86_64__)

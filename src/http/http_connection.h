@@ -14,8 +14,8 @@
 
 #include <sys/types.h>
 
-/* Opens one connection at a time. It has its own multi handle: with a shared one, libcurl would check its idle connections before each new
- * one and close those with data to read. */
+/* A dialer: a curl handle that opens one connection at a time. It has its own multi handle: with a shared one, libcurl would check its idle connections
+ * before each new one and close those with data to read. */
 struct stk_dialer {
 	struct stk_dialer *next;
 	CURLM *multi;
