@@ -15,8 +15,8 @@ static char *put(char *to, int64_t value, int digits)
 	return to + digits;
 }
 
-/* Counts years from March on, so that February is the last month (H. Hinnant, chrono-Compatible Low-Level Date Algorithms). gmtime would
- * take a lock and read the time zone. */
+/* Writes the time like "20130524T000000Z". Counts years from March on, so that February is the last month (H. Hinnant, chrono-Compatible Low-Level Date
+ * Algorithms). gmtime would take a lock and read the time zone. */
 void stk__sigv4_date(time_t t, char date[STK_SIGV4_DATE])
 {
 	enum { DAY = 86400, TO_1970 = 719468, IN_400_YEARS = 146097 };

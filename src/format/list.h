@@ -13,8 +13,9 @@ struct stk_list_folder {
 };
 
 struct stk_file_list {
-	char *root;  /* put, with a '/', before each path that is neither absolute nor a URI; or "" */
-	char *names; /* NUL-terminated each; if `sized`, a struct stk_list_object follows the name of each file */
+	char *root; /* put, with a '/', before each path that is neither absolute nor a URI; or "" */
+	/* names of files and class folders, each NUL-terminated; if `sized`, a struct stk_list_object follows each file's name */
+	char *names;
 	uint64_t names_size, names_capacity;
 	uint64_t *files; /* [file]: offset of its name in `names` */
 	int64_t size, capacity;

@@ -63,7 +63,7 @@ int64_t stk__collect_complete(const struct stk_collect *c); /* number of the tab
 int64_t stk__collect_begun(const struct stk_collect *c);    /* offset of the first file of the last sample */
 void stk__collect_end(struct stk_collect *c);               /* accepts NULL */
 
-/* Checks, after all samples are known and with STK_MISSING_DEFAULT, that each component exists. */
+/* With STK_MISSING_DEFAULT, checks that there is a file of each component. Call after all samples are known. */
 STK_MUST_USE enum stk_status stk__webdataset_check(
 	const struct stk_webdataset_options *o, const struct stk_components *have, struct stk_error *err);
 /* Write notices for users. doubles: false if there is nothing to report. unended: for a tar, and `more` such tars, or "". say_cut: adds to a message that

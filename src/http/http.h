@@ -28,8 +28,8 @@ struct stk_http_settings {
 	bool google; /* serves gs:// with the settings of Google's tools, instead of s3:// and http:// */
 };
 
-/* Registers the source with io, and reads the settings of object stores from the environment; mistakes in them are errors of requests for
- * s3:// URIs. `settings` may be NULL. In a build without libcurl, the source fails each request with a message that says so. */
+/* Registers the source with io, and reads the settings of object stores from the environment; mistakes in them are errors of requests for s3:// and gs://
+ * URIs. `settings` may be NULL. In a build without libcurl, the source fails each request with a message that says so. */
 STK_MUST_USE enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings *settings, struct stk_error *err);
 
 /* Return the versions of libcurl and its TLS library, like "8.22.0" and "OpenSSL/3.5.7", which live as long as the process; NULL without

@@ -72,8 +72,9 @@ void stk__connection_watch_reads(struct stk_connection *c, bool on);
 /* Sets the number of received bytes from which the connection counts as readable. At its end and on errors it is readable at once. */
 void stk__connection_await(struct stk_connection *c, int bytes);
 
-/* Returns whether a request that begins now finds a connection or may open one. Counts the open descriptors: one for a socket, and two for
- * the curl handle that opens it, which a TLS connection keeps. The loop's first connection may always be opened. */
+/* Returns whether a request that begins now finds a connection or may open one. Counts the open descriptors: one for a socket, and two for the curl handle
+ * that opens it, which a TLS connection keeps. Returns false while several names are being resolved, and for a moment after there was no free descriptor;
+ * otherwise the loop's first connection may always be opened. */
 bool stk__connections_have_room(struct stk_http_loop *l, int64_t now);
 
 /* The loop calls these: stk__connection_event handles an event of a descriptor, stk__connection_timers continues to open connections whose timers have run

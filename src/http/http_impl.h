@@ -172,7 +172,7 @@ struct stk_transfer {
 	char why[CURL_ERROR_SIZE];
 };
 
-/* http_transfer.c: on the loop's thread. */
+/* http_transfer.c: make, begin, check and free transfers, on the loop's thread. */
 struct stk_transfer *stk__transfer_create(struct stk_http_loop *l);
 void stk__transfer_destroy(struct stk_transfer *t);
 /* Requests the object, or the rest of its bytes. stk__transfer_ended is called once later, unless stk__transfer_stop is called before. */

@@ -133,7 +133,8 @@ static struct stk_buffer *find_idle(struct stk_buffer_pool *p, int size_class)
 	return NULL;
 }
 
-/* Counts a buffer of `capacity` as taken; returns buffers beyond the budget, to be freed. Call with the lock held. */
+/* Counts a buffer of `capacity` as taken. If this ends a window of takes, begins the next one, and returns the idle buffers beyond the budget, to be freed.
+ * Call with the lock held. */
 static struct stk_buffer *count_take(struct stk_buffer_pool *p, size_t capacity)
 {
 	p->in_use += capacity;

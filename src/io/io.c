@@ -370,7 +370,7 @@ void stk__io_room(struct stk_io *io)
 			io->sources[i].ops->room(io->sources[i].source);
 }
 
-/* Returns the time per request in ns, over the requests that have ended since there have been requests under way; 0 if none has ended. */
+/* Returns the mean time for a request in ns, over the requests that have ended in the present window; 0 if none has ended. Call with the lock held. */
 static int64_t recent_pace(const struct stk_io *io, int64_t now)
 {
 	return io->ended ? (now - io->since_ns) / io->ended : 0;

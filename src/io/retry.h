@@ -31,7 +31,7 @@ uint64_t stk__retry_rooms(struct stk_retry *t);
 void stk__retry_room(struct stk_retry *t);
 /* Removes r if it waits here; otherwise returns false. */
 bool stk__retry_remove(struct stk_retry *t, struct stk_request *r);
-/* Ends all waiting, now and later. Returns the requests that waited, linked by `next`. */
+/* Ends all waiting, now and later, and the thread. Returns the requests that waited, linked by `next`. */
 struct stk_request *stk__retry_end(struct stk_retry *t);
 void stk__retry_destroy(struct stk_retry *t);
 

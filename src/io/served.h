@@ -28,7 +28,7 @@ struct stk_served {
 void stk__served_init(struct stk_served *q, const char *name, void *(*run)(void *user), void *user, int limit, pthread_t *threads);
 /* Asks the threads to end, and joins them unless they are detached. */
 void stk__served_end(struct stk_served *q);
-/* Call after stk__served_end. */
+/* Frees the lock and the condition variable. Call after stk__served_end. */
 void stk__served_destroy(struct stk_served *q);
 
 /* Queues r. If no thread can be started, that is an error only if there is no thread yet; r is then not queued. */

@@ -167,7 +167,8 @@ static void release_unsized(struct user_source *s)
 	}
 }
 
-/* Calls the function for r. r and its URI may be freed during the call. */
+/* Calls the function for r, and ends r with the result. r and its URI may be freed during the call, if r is cancelled. Call with the lock held; it is
+ * released meanwhile. */
 static void run_job(struct user_source *s, struct stk_request *r)
 {
 	struct job job = {.next = s->jobs, .r = r, .whole = r->length < 0}, **at;

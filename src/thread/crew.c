@@ -42,7 +42,7 @@ static void *run(void *user)
 	return NULL;
 }
 
-/* Reports progress until all threads have ended. */
+/* Reports progress until all threads have ended. If the caller's function returns false, sets its flag `stop`, and no further item is started. */
 static void tell_progress(struct work *w)
 {
 	pthread_mutex_lock(&w->lock);

@@ -17,7 +17,7 @@
 
 struct stk_duty {
 	_Atomic int32_t on;       /* how many threads are on duty: those with the lowest numbers */
-	_Atomic int64_t since_ns; /* time since when all threads on duty are awake; 0: not all are */
+	_Atomic int64_t since_ns; /* time since when all threads on duty are awake; 0: not all are, or their number was just doubled */
 	_Atomic int32_t load;     /* threads per hundred that were awake on average in the last window */
 	int32_t most, awake;
 	int64_t window_ns, last_ns,
