@@ -57,7 +57,8 @@ static enum stk_status search(struct opening *o, struct stk_archive_file *f, str
 	} else {
 		stk__free(found.path);
 		found.path = x->path;
-		if (!f->io && found.modified_ns && (found.changed_ns != f->changed_ns || found.inode != f->inode)) { /* a copy */
+		/* the archive is a copy: its index gets the copy's times */
+		if (!f->io && found.modified_ns && (found.changed_ns != f->changed_ns || found.inode != f->inode)) {
 			found.changed_ns = f->changed_ns;
 			found.inode = f->inode;
 			stk__archive_keep(o->kind, &found, NULL);

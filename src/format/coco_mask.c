@@ -121,7 +121,7 @@ static void put_edge(struct turns *t, const struct edge *e)
 	}
 }
 
-/* Adds the turns of a polygon's outline, edge by edge. Returns false if `cancel` was set meanwhile. */
+/* Adds the turns of a polygon's outline, edge by edge, or only counts them (struct turns). Returns false if `cancel` was set meanwhile. */
 static bool put_outline(struct turns *t, const float *vertices, int64_t count, const struct stk_cancel *cancel)
 {
 	t->count = 0;

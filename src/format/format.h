@@ -52,7 +52,7 @@ int64_t stk__file_list_skipped(const struct stk_file_list *list, const char **te
 uint64_t stk__file_list_fingerprint(const struct stk_file_list *list);
 /* Returns the fingerprint in states of earlier versions, which left out only a root. */
 uint64_t stk__file_list_old_fingerprint(const struct stk_file_list *list);
-/* Returns a fingerprint of `count` files from `first` on: if the digests of two lists' parts are equal, so are their files. */
+/* Returns a fingerprint of `count` files from `first` on: if the fingerprints of two lists' parts are equal, so are, almost surely, their files and labels. */
 uint64_t stk__file_list_digest(const struct stk_file_list *list, int64_t first, int64_t count);
 
 /* Returns whether a name matches a glob pattern: * ? [a-z] [!a-z] and \ before a character, by bytes, ASCII case. */

@@ -174,7 +174,8 @@ enum stk_status stk__http_say_short(const struct stk_transfer *t)
 		(long long)(t->first + t->length), (long long)t->length, (long long)t->first);
 }
 
-/* Returns true if bytes have arrived since the last try and more are missing: the rest is then requested at once. */
+/* Returns true if bytes have arrived since the last try and more are missing: the rest is then requested at once. Counts this, and returns false after
+ * STK_HTTP_RESUMES times. */
 static bool may_resume(struct stk_transfer *t)
 {
 	bool good = t->response.says.status == 200 || t->response.says.status == 206;

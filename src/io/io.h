@@ -196,7 +196,7 @@ STK_MUST_USE enum stk_status stk__io_add_source(struct stk_io *io, const struct 
  * affected. Call on a thread that may call getenv. access: reports whether the user has interrupted; nullable. */
 void stk__io_refresh(struct stk_io *io, const char *uri, const struct stk_access *access);
 
-/* Adds to a report the endpoint and region that the source of this URI would use. */
+/* Adds to a report what the source of this URI would use: endpoint, region and origin of the keys; and the servers' clock, INT64_MIN if it is not known. */
 void stk__io_describe(struct stk_io *io, const char *uri, struct stk_storage_report *out);
 
 /* Returns advice about a scheme that no source reads, as the end of a message: ": ...". */
