@@ -57,7 +57,7 @@ static enum stk_status search(struct opening *o, struct stk_archive_file *f, str
 	} else {
 		stk__free(found.path);
 		found.path = x->path;
-		/* the archive is a copy: its index gets the copy's times */
+		/* if the archive is a copy, its index gets the copy's times and inode */
 		if (!f->io && found.modified_ns && (found.changed_ns != f->changed_ns || found.inode != f->inode)) {
 			found.changed_ns = f->changed_ns;
 			found.inode = f->inode;
