@@ -50,9 +50,10 @@ struct stk_graph {
 
 struct stk_graph *stk__graph_ref(struct stk_graph *g);
 
-/* Makes room for one more element of an array. Returns false if memory is short. */
+/* Enlarges an array that has `count` elements of `size` bytes, if needed, so that one more fits. *room: the number of elements that fit, updated. Returns false
+ * if memory is short; the array is then unchanged. */
 bool stk__grow(void **array, size_t count, size_t *room, size_t size);
-/* Returns zeroed memory that lives as long as the graph. */
+/* Returns zeroed memory that lives as long as the graph, or NULL if memory is short. stk__graph_strdup copies a string to such memory. */
 void *stk__graph_alloc(struct stk_graph *g, size_t size);
 char *stk__graph_strdup(struct stk_graph *g, const char *s);
 
@@ -60,14 +61,16 @@ char *stk__graph_strdup(struct stk_graph *g, const char *s);
 bool stk__is_sequence(const struct stk_desc *desc);
 /* Sets t to the tensor of frame k of a sequence. If t has no data, sets only its description. */
 void stk__frame_of_sequence(struct stk_tensor *t, int64_t k);
-/* Turns the description of a frame into that of a sequence of `count` such frames; -1: their number is not known yet. */
+/* Turns the description of a frame into that of a sequence of `count` such frames; -1: their number is not known yet. A description without a known ndim stays
+ * as it is. STK_LIMIT: the frame has STK_MAX_DIMS dims already. */
 enum stk_status stk__sequence_of_frames(struct stk_desc *frame, int64_t count, struct stk_error *err);
 /* Fails unless d, which describes input 0, is allowed for an operator that runs once for each frame. */
 enum stk_status stk__check_sequence(const struct stk_op_def *def, const struct stk_desc *d, struct stk_error *err);
-/* Sets node->by_frame. Call it after inputs and arguments are set. */
+/* Sets node->by_frame, and fails if an argument is a sequence and takes only one value a sample, or if input 0 must be a sequence and is not. Call it after
+ * inputs and arguments are set. */
 enum stk_status stk__node_by_frame(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err);
-/* Sets *count to the number of frames of d, if d is a sequence and the number is known. Fails if *count is another number; -1 means that no sequence was
- * seen yet. */
+/* Sets *count to the number of frames of d, if d is a sequence and the number is known. *count was set by earlier calls for the same node, or is -1. Fails if
+ * it is another number; `name` is what the message calls d. */
 enum stk_status stk__count_frames(const struct stk_desc *d, const char *name, int64_t *count, struct stk_error *err);
 
 /* args.c: fills the field of one argument from a value given by the user or from its default. */
@@ -86,12 +89,13 @@ enum stk_status stk__arg_set_sample(
 	const struct stk_arg_def *def, const struct stk_tensor *value, void *args, struct stk_arena *memory, struct stk_error *err);
 
 /* Arguments marked STK_NAN may hold NaN only if the operator's output holds floats. stk__args_may_hold_nan returns whether an argument may hold NaN.
- * stk__args_suit fails if one holds NaN and `out`, the type of the first output, is not a type of floats; STK_NO_DTYPE (not known yet) is not such a type
- * either. */
+ * stk__args_suit fails if one holds NaN and `out`, the type of the first output, is not a type of floats. If `out` is STK_NO_DTYPE (not known yet), it does not
+ * fail. */
 bool stk__args_may_hold_nan(const struct stk_graph_node *node);
 enum stk_status stk__args_suit(const struct stk_op_def *op, const void *args, enum stk_dtype out, struct stk_error *err);
 
-/* when.c: sets the node's conditions, after checking that their values can be known where the node stands. */
+/* when.c: sets the node's conditions. Fails unless each is a bool scalar that exists in all branches named before it. Readers and external sources get no
+ * conditions, since they run for all samples. */
 enum stk_status stk__when_set(
 	struct stk_graph *g, struct stk_graph_node *node, const struct stk_condition *when, size_t n_when, struct stk_error *err);
 /* Checks that the values that the node reads exist wherever it runs, and that the values that a merge reads fit together. */
@@ -99,11 +103,13 @@ enum stk_status stk__when_check(const struct stk_graph *g, const struct stk_grap
 /* Checks that a node exists for all samples. */
 enum stk_status stk__when_always(const struct stk_graph *g, struct stk_node n, struct stk_error *err);
 
-/* infer.c: infers the descs of a node's outputs from what is known of its inputs, and checks layouts. */
+/* infer.c: infers node->outputs, and sets node->may_hold_nan and node->gathers, from what is known of its inputs. Fails if an input has a layout or a type that
+ * the operator does not take, or if numbers of frames differ. */
 enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err);
 
 /* Returns whether the operator can process a tensor like this one with its `lower` function: the tensor must have an image layout that the operator takes.
- * If the dims are not known when the graph is built, an operator that can only lower counts as lowering; its chain then checks each sample. */
+ * If the dims are not known when the graph is built, returns true for operators that have no other function for the work, and for samplers
+ * (STK_CLASS_SAMPLER); their chain then checks each sample. False for decoders. */
 bool stk__lowers(const struct stk_op_def *def, const struct stk_desc *in);
 /* Returns the error that lists the layouts which the operator takes. */
 enum stk_status stk__refuse_layout(const struct stk_op_def *def, const struct stk_desc *in, struct stk_error *err);

@@ -42,7 +42,8 @@ static enum stk_status check_layout(const struct stk_op_def *def, const struct s
 	return fits ? STK_OK : stk__refuse_layout(def, in, err);
 }
 
-/* Replaces the descs of inputs that are sequences by those of one frame. */
+/* Replaces the descs of inputs that are sequences by those of one frame. Sets *frames to the number of frames of the inputs and arguments that are sequences,
+ * if it is known, and fails if they differ. */
 static enum stk_status take_frame(
 	const struct stk_graph *g, const struct stk_graph_node *node, struct stk_tensor *in, int64_t *frames, struct stk_error *err)
 {

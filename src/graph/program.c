@@ -66,7 +66,8 @@ static enum stk_status make_nodes(struct stk_program *p, struct stk_error *err)
 }
 
 /* Marks predicates and the nodes that they are computed from, which run first in their chains. So when memory for a value is chosen, it is known which
- * branches the sample takes, and the value that a merge chooses can be written directly to the merged value's memory. */
+ * branches the sample takes, and the value that a merge chooses can be written directly to the merged value's memory: sets stk_value.merge where that is
+ * possible. Also ends the cloning of nodes in branches whose values a gather reads. */
 static void find_branches(struct stk_program *p)
 {
 	for (int32_t i = p->n_nodes - 1; i >= 0 && p->branches; i--) {
@@ -368,7 +369,8 @@ static enum stk_status find_chains(struct stk_program *p, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Returns whether chain c of level l runs cloned node i for a node that reads it. Nodes that gather read the value from the slot, like their gather did. */
+/* Returns whether the chain, given by its level and its number there, has a node that reads cloned node i, so that it runs a clone of i. Nodes that gather do
+ * not count: they read the value from the slot, like their gather did. */
 static bool chain_reads(const struct stk_program *p, int32_t level, int32_t chain, int32_t i)
 {
 	for (int32_t j = 0; j < p->n_nodes; j++) {
@@ -382,7 +384,8 @@ static bool chain_reads(const struct stk_program *p, int32_t level, int32_t chai
 	return false;
 }
 
-/* Finds the level and chain that write a cloned node's values to the slot: the first chain that reads it. The chain that gather waits for comes earlier. */
+/* Finds the level and chain that write a cloned node's values to the slot: the first chain that reads the node, in a level that is over when a gather reads the
+ * values; if there is none, the first chain of the first level. */
 static void home_of_clone(struct stk_program *p, int32_t i)
 {
 	struct stk_program_node *n = &p->nodes[i];
@@ -443,7 +446,8 @@ static bool chain_uses(const struct stk_program *p, const struct stk_chain *c, i
 	return false;
 }
 
-/* Finds the values that a chain reads from the slot. With merges, chains also read predicates that are not their operators' inputs. */
+/* Sets c->kept to the values of earlier levels that the chain reads from the slot. In a program with branches these are all of them, since chains then also
+ * read predicates that are not their operators' inputs. */
 static enum stk_status find_kept(struct stk_program *p, int32_t level, struct stk_chain *c, struct stk_error *err)
 {
 	c->kept = stk__program_alloc(p, (size_t)p->n_slot_values, sizeof *c->kept);
@@ -473,7 +477,8 @@ static enum stk_status find_wanted(struct stk_program *p, int32_t level, int32_t
 	return STK_OK;
 }
 
-/* Lists a chain's nodes in the graph's order, which is a topological one; clones come first since they need nothing. */
+/* Lists a chain's nodes and the clones that it runs, in the graph's order, which is a topological one; but predicates, and the nodes that they are computed
+ * from, come first. Then finds the chain's readers, kept values, wanted values and groups. */
 static enum stk_status fill_chain(struct stk_program *p, int32_t level, int32_t index, struct stk_error *err)
 {
 	struct stk_chain *c = &p->levels[level].chains[index];

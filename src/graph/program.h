@@ -51,10 +51,12 @@ struct stk_program_node {
 	bool decides;                  /* is a predicate, or an input of one: runs before the rest of its chain */
 	bool on_gpu;                   /* its chain only describes its output; the batch's step on the GPU makes it */
 	unsigned classes;              /* enum stk_step_class: classes of the steps that it may add to a pass */
-	int32_t level, chain;          /* chain: number in its level; -1 for callback and cloned nodes */
-	int32_t reader;                /* index among the readers; -1: not a reader */
-	int32_t origin;                /* index of the reader that its input comes from; -1: no reader */
-	int32_t gathers;               /* index among the nodes that gather, one level before its own; -1: does not gather */
+	/* chain: number in its level. A cloned node has the level and chain that write its values to the slot. chain is -1 for callbacks, for nodes that never
+	 * run, and for cloned nodes whose values are not in the slot. */
+	int32_t level, chain;
+	int32_t reader;  /* index among the readers; -1: not a reader */
+	int32_t origin;  /* index of the reader that the node is, or that its first input with a reader comes from; -1: no reader */
+	int32_t gathers; /* index among the nodes that gather, which they do one level before their own; -1: does not gather */
 };
 
 /* A group of operators (see above). All its nodes are in the same branches. */
@@ -127,7 +129,9 @@ struct stk_program {
 	uint64_t seed;
 };
 
-/* Compiles a graph, and freezes it. seed: seed of augmentation; on_gpu: operators that are placed on the GPU run there, else they run on the cores. */
+/* Compiles a graph, which has outputs, and freezes it; also opens the data sets of its readers through `access`. seed: seed of the random operators without a
+ * seed of their own; fuse: operators may share passes and jobs; on_gpu: operators that are placed on the GPU run there, else they run on the cores. After a
+ * failure *out is NULL, and the graph stays frozen. */
 STK_MUST_USE enum stk_status stk__program_create(struct stk_graph *graph, uint64_t seed, bool fuse, bool on_gpu,
 	const struct stk_access *access, struct stk_program **out, struct stk_error *err);
 /* Makes this reader (by index) the leading one. Call it before the program runs. */

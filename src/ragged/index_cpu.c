@@ -24,7 +24,8 @@ static void fill_row(uint8_t *out, int64_t n, int32_t element, const uint8_t *va
 		memcpy(out + i * element, value, (size_t)element);
 }
 
-/* Returns the source item for index j of sample b, or -1. Counts bad indices in *bad. */
+/* Returns the source item for index j of sample b, or -1 if the output gets no item: j is not among the `used` indices, the index is out of range, or
+ * g->winner names another index for the item. Indices out of range are counted in *bad, but not with g->exact. size: number of source items in use. */
 static int64_t gather_item(const struct stk_gather *g, int64_t b, int64_t j, int64_t used, int64_t size, uint64_t *bad)
 {
 	if (j >= used)
@@ -76,7 +77,8 @@ struct scatter_job {
 	atomic_bool no_memory;
 };
 
-/* Computes origin for sample b: origin[t] is the source item that is written to target t last, or -1 if there is none. */
+/* Computes origin for sample b: origin[t] is the source item that is written to target t last, or -1 if there is none. Adds the number of pairs with an index
+ * out of range to *s->refused. */
 static void scatter_origin(const struct stk_scatter *s, int64_t b, int32_t *origin)
 {
 	int64_t count = s->target.count, used = stk__size_of(s->target.sizes, b, count), size = stk__size_of(s->sizes, b, s->items);

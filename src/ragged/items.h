@@ -26,6 +26,7 @@ static STK_BOTH int64_t stk__resolve(int64_t index, int64_t size)
 	return index >= 0 && index < size ? index : -1;
 }
 
+/* Returns how many of the `extent` items of sample b are used: sizes[b], limited to 0 .. extent, or all if sizes is NULL. */
 static STK_BOTH int64_t stk__size_of(const int64_t *sizes, int64_t b, int64_t extent)
 {
 	if (!sizes)

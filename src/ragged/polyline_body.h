@@ -50,7 +50,8 @@ static STK_BOTH int64_t stk__segment_of(const double *along, int64_t n, double d
 	return low;
 }
 
-/* Stores sample j of polyline b, which has n points. */
+/* Computes sample j of polyline b, which has n points, and stores it in p->out: NaN if n is 0, and 0 from p->sample_sizes[b] on. along[i]: distance of point i
+ * from the start along the polyline. */
 static STK_BOTH void stk__polyline_sample(const struct stk_polyline *p, int64_t b, int64_t n, const double *along, int64_t j)
 {
 	int64_t out = (b * p->samples + j) * p->dims, first = b * p->points * p->dims, from = 0, to = 0;

@@ -255,7 +255,7 @@ enum stk_status stk_ragged_cost(struct stk_ragged *r, const struct stk_cost *c, 
 	if (c->box_values < 0 || c->box_values > STK_COST_MAX_BOX)
 		return stk__fail(
 			err, STK_LIMIT, "cost: %lld box values; at most %d are supported", (long long)c->box_values, STK_COST_MAX_BOX);
-	/* The work of a query, in bytes: 4 + box_values for each target, and 40 for each class. */
+	/* stk__cpu_cost counts 4 + box_values for each query and target, and 40 for each query and class, to choose its number of threads. The sum must fit. */
 	if (!FIT(c->outer, c->batch, c->queries + 64, c->targets * (4 + c->box_values) + c->classes * 40))
 		return stk__fail(err, STK_INVALID, "cost: queries, targets and classes are too much work for one call");
 	if ((unsigned)c->class_kind > STK_COST_PROBABILITY || (unsigned)c->box_format > STK_BOX_XYZWLH)

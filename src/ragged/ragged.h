@@ -16,11 +16,12 @@ struct stk_ragged {
 };
 
 /* Calls fn(ctx, i, worker) for i in 0 .. count-1 on up to `threads` threads, including the caller's, and returns when all calls have returned. Each thread
- * takes one item at a time, so items may differ in cost. worker is in 0 .. threads-1 and different for each thread. If the system cannot create all threads,
- * fewer are used. */
+ * takes one item at a time, so items may differ in cost. worker is in 0 .. threads-1 and different for each thread. Fewer threads are used if `threads` is
+ * above 64 or if the system cannot create them. */
 void stk__fork(int32_t threads, int64_t count, void (*fn)(void *ctx, int64_t i, int32_t worker), void *ctx);
 
-/* Returns the number of threads worth starting for `bytes` bytes of work over `items` items. */
+/* Returns how many threads to pass to stk__fork for `items` items that take as long as reading and writing `bytes` bytes: one for each 512 KiB begun, but at
+ * most r->threads, 64 and `items`. */
 int32_t stk__fork_threads(const struct stk_ragged *r, int64_t items, int64_t bytes);
 
 enum stk_status stk__cpu_gather(struct stk_ragged *r, const struct stk_gather *g, struct stk_error *err);

@@ -13,7 +13,8 @@ struct sum_job {
 	atomic_bool no_memory;
 };
 
-/* Returns the item to which row j of sample b is added, or -1. */
+/* Returns the item to which row j of sample b is added, or -1 if its index is not one of `size` items. Negative indices count from the end, but not with
+ * s->exact. */
 static int64_t sum_target(const struct stk_scatter_add *s, int64_t b, int64_t j, int64_t size)
 {
 	int64_t v = stk__load_index(s->index.data, s->index.bytes, b * s->index.count + j);

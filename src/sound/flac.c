@@ -102,8 +102,8 @@ static bool is_block(const struct stk_sound_info *info, const uint8_t *p, size_t
 	       b->rate == info->rate && b->number >= info->blocks.first && b->frames <= info->blocks.most;
 }
 
-/* Finds the first header from `from` on that begins before `to` and whose block begins at frame `least` or later and before `below`. *at: its offset, or
- * UINT64_MAX. */
+/* Finds the first header of a block at an offset from `from` to `to` - 1 whose block begins at frame `least` or later and before frame `below`. Sets *b to the
+ * header and *at to its offset, or *at to UINT64_MAX if there is none. */
 static enum stk_status find_block(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, uint64_t from, uint64_t to,
 	int64_t least, int64_t below, uint64_t *at, struct stk_flac_block *b, struct stk_error *err)
 {
@@ -133,7 +133,8 @@ static enum stk_status find_block(const struct stk_sound_bytes *bytes, const str
 
 /* ---- the end of the file ---- */
 
-/* Finds the last header that begins before `before`. *at: its offset, or UINT64_MAX. A file may end in tags, but not in gigabytes without a block. */
+/* Finds the last header of a block that begins before offset `before`. Sets *b to the header and *at to its offset, or *at to UINT64_MAX if there is none.
+ * STK_CORRUPT: the MOST_TAIL bytes before `before` have none, since a file may end in tags, but not in so many bytes without a block. */
 static enum stk_status find_last(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, uint64_t before, uint64_t *at,
 	struct stk_flac_block *b, struct stk_error *err)
 {
@@ -163,7 +164,8 @@ static enum stk_status find_last(const struct stk_sound_bytes *bytes, const stru
 	return STK_OK;
 }
 
-/* Finds the end of the last whole block: its frame (info->frames) and its offset (*end). Decodes all blocks, since they do not say where in time they are. */
+/* Decodes blocks from the first one on, up to the end of the file or to the first damaged block. Sets info->frames to the number of frames in them, and *end to
+ * the offset where the last of them ends. */
 static enum stk_status count_blocks(struct stk_flac_decoder *d, struct stk_sound_info *info, uint64_t *end)
 {
 	enum stk_status s = STK_OK;
@@ -175,7 +177,8 @@ static enum stk_status count_blocks(struct stk_flac_decoder *d, struct stk_sound
 	return s == STK_CORRUPT || s == STK_END ? STK_OK : s;
 }
 
-/* Finds the end of the last block that can be decoded, as count_blocks does, but searches from the end of the file if blocks say where in time they are. */
+/* Sets info->frames to the number of frames up to the end of the last block that can be decoded, and *end to the offset of that end. If blocks say where in
+ * time they are, searches from the end of the file; otherwise calls count_blocks. STK_CORRUPT: the last TAIL_TRIES blocks are all damaged. */
 static enum stk_status find_end(struct stk_flac_decoder *d, struct stk_sound_info *info, uint64_t *end, struct stk_error *err)
 {
 	struct stk_flac_block b;
@@ -199,7 +202,8 @@ static enum stk_status find_end(struct stk_flac_decoder *d, struct stk_sound_inf
 	return stk__fail(err, STK_CORRUPT, "a FLAC whose last %d blocks are damaged", TAIL_TRIES);
 }
 
-/* Finds the number of frames if the header does not say it, or if the file may be cut off. */
+/* Sets info->frames and info->missing by a search for the file's end. promised: the number of frames in the header, or 0 if it has none. STK_CORRUPT: the file
+ * is cut off, and `lenient` is false. */
 static enum stk_status count_frames(
 	const struct stk_sound_bytes *bytes, bool lenient, int64_t promised, struct stk_sound_info *info, struct stk_error *err)
 {
@@ -231,7 +235,8 @@ static enum stk_status count_frames(
 	return STK_OK;
 }
 
-/* Reads the header of the first block, or of the next one if the first is damaged. */
+/* Sets info->blocks.placed from the header of the first block, or of the next one if the first is damaged. From an undamaged first header also sets
+ * info->blocks.first and, if STREAMINFO has no rate, info->rate. STK_CORRUPT: the rate is not known. */
 static enum stk_status read_first(const struct stk_sound_bytes *bytes, struct stk_sound_info *info, struct stk_error *err)
 {
 	struct stk_flac_block b;
@@ -313,7 +318,8 @@ static enum stk_status use_table(const struct stk_sound_bytes *bytes, const stru
 	return STK_OK;
 }
 
-/* Finds a block that begins at frame `first`, or before it and close to it. Other bytes may look like a header, so the caller must check by decoding. */
+/* Sets *low to a block that begins at frame `first`, or before it and close to it; to the first block if blocks do not say where in time they are. Other bytes
+ * may look like a header, so the caller must check by decoding. */
 static enum stk_status seek(
 	const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, int64_t first, struct place *low, struct stk_error *err)
 {
@@ -434,7 +440,8 @@ static enum stk_status refuse_damage(const struct reading *r, enum stk_status s,
 		s == STK_END ? "truncated" : "damaged", seconds, (unsigned long long)r->at);
 }
 
-/* Moves r->at to the next usable block at offset `from` or later. *frame: the frame at which that block begins, or the window's end if that is earlier. */
+/* Moves r->at to the next header at offset `from` or later whose block does not begin before r->frame. Sets *frame to the frame at which that block begins, or
+ * to the window's end if that is earlier or if no block follows. Without times in blocks nothing can be skipped: *frame is then the window's end. */
 static enum stk_status skip_damage(struct reading *r, uint64_t from, int64_t *frame, struct stk_error *err)
 {
 	const struct stk_sound_info *info = r->d.info;

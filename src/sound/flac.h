@@ -32,8 +32,8 @@ struct stk_flac_decoder {
 	const uint8_t *piece;    /* the bytes that `bits` reads */
 	uint64_t piece_at;       /* offset of `piece` in the file */
 	const uint8_t *unsummed; /* the first byte of the piece that is not in the checksum yet */
-	uint32_t checksum;
-	enum stk_status failed; /* status of reading bytes */
+	uint32_t checksum;       /* of the block's bytes before `unsummed`; 0 at the end of an undamaged block */
+	enum stk_status failed;  /* why bytes could not be read; STK_OK: no read has failed */
 	struct stk_error *err;
 	/* Blocks that were read and have residuals instead of samples, until stk__flac_finish. */
 	struct stk_flac_held {
@@ -55,9 +55,11 @@ void stk__flac_end(struct stk_flac_decoder *d);
 /* Reads the block at offset `at` to d->block, and as the last one of d->held, in which there must be room; sets *next to the offset of its end. STK_CORRUPT,
  * without a message: there is no block, or it is damaged. STK_END: the file ends in it. STK_NO_MEMORY, or the failure of reading, with a message. */
 STK_MUST_USE enum stk_status stk__flac_decode(struct stk_flac_decoder *d, uint64_t at, uint64_t *next);
-/* Returns how many blocks to hold before stk__flac_finish. Channels are predicted faster if STK_FLAC_TOGETHER of them are predicted together. */
+/* Returns how many blocks the decoder can hold: after so many, call stk__flac_finish. It is more than 1 for few channels, since up to STK_FLAC_TOGETHER
+ * channels are predicted faster together than one by one. */
 int32_t stk__flac_most_held(const struct stk_flac_decoder *d);
-/* Makes the samples of all held blocks. The caller then sets held_count to 0. */
+/* Replaces the residuals in the planes of all held blocks by samples: predicts them, and makes left and right of a side channel. The caller then uses the
+ * planes and sets held_count to 0. */
 void stk__flac_finish(struct stk_flac_decoder *d);
 
 /* Finds the FLAC signature at the file's start, or after an ID3 tag there. head: the first n bytes. Sets *at to its offset, or to UINT64_MAX if the file is not
@@ -65,15 +67,15 @@ void stk__flac_finish(struct stk_flac_decoder *d);
 STK_MUST_USE enum stk_status stk__flac_find(
 	const struct stk_sound_bytes *bytes, const uint8_t *head, size_t n, uint64_t *at, struct stk_error *err);
 
-/* Reads the header, whose signature is at `at`. If the file is cut off, or if its header does not say how long it is, searches for its end, which decodes
- * some blocks. */
+/* Does what stk__sound_peek does, for a FLAC file whose signature is at `at`. If the file is cut off, or if its header does not say how long it is, searches
+ * for its end, which decodes some blocks. If bytes->costly, the length in the header is not checked. */
 STK_MUST_USE enum stk_status stk__flac_peek(
 	const struct stk_sound_bytes *bytes, uint64_t at, bool lenient, struct stk_sound_info *info, struct stk_error *err);
 
-/* Does what stk__sound_read does, for FLAC. */
-/* stk__sound_span. STK_UNSUPPORTED: blocks do not say where in time they are. */
+/* Does what stk__sound_span does, for FLAC. STK_UNSUPPORTED: blocks do not say where in time they are, or the number of frames is not known. */
 STK_MUST_USE enum stk_status stk__flac_span(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, int64_t first,
 	int64_t count, uint64_t margin, uint64_t *from, uint64_t *to);
+/* Does what stk__sound_read does, for FLAC. */
 STK_MUST_USE enum stk_status stk__flac_read(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info,
 	const struct stk_sound_window *window, struct stk_error *err);
 

@@ -26,12 +26,12 @@ enum { STK_SOUND_READ = 1 << 16 };
 /* A file in memory; `data` must outlive the result. */
 struct stk_sound_bytes stk__sound_memory(const uint8_t *data, size_t size);
 
-/* The positions that the metadata blocks of a FLAC file state. */
+/* FLAC only: facts from the metadata blocks and from the first block's header, by which windows are found. */
 struct stk_sound_blocks {
 	uint64_t seek_table; /* offset of the seek table */
 	uint32_t seek_points;
 	int32_t least, most; /* frames of a block, as the header says; the last block may have fewer */
-	uint64_t first;      /* number in the first block's header: 0, unless the file was cut out of another one */
+	uint64_t first;      /* number in the first block's header: 0, unless the file was cut out of another one; 0 if it is damaged */
 	bool placed;         /* each block's header says at which frame it begins */
 };
 
@@ -42,11 +42,11 @@ struct stk_sound_info {
 	enum stk_pcm pcm;
 	int32_t rate; /* frames per second, at least 1 */
 	int32_t channels, bits;
-	int64_t frames;       /* number of frames in the file */
-	int64_t missing;      /* number of frames that the header states but that are not in the file */
-	uint64_t begin;       /* offset of the first frame */
+	int64_t frames;       /* number of frames in the file; -1: not known (only stk__stream_open) */
+	int64_t missing;      /* if the file was opened as lenient: number of frames that the header states but that are not in the file */
+	uint64_t begin;       /* WAV: offset of the first frame; FLAC: of the first block; others: 0 */
 	double origin;        /* time of the first frame in seconds, on the clock that the file's video uses too; 0 for WAV and FLAC */
-	uint32_t frame_bytes; /* bytes of one frame in the file; for FLAC, of one decoded frame */
+	uint32_t frame_bytes; /* WAV: bytes of one frame in the file; others: of one decoded frame */
 	struct stk_sound_blocks blocks;
 };
 
@@ -70,11 +70,14 @@ struct stk_sound_window {
 	bool lenient;                    /* damaged blocks of a FLAC file are silent; otherwise STK_CORRUPT */
 };
 
-/* Estimates which bytes of the file, from *from to *to - 1, are needed to decode a window, besides the header. Reads the seek table of a FLAC file. Without
- * a seek table the bytes are estimated from the file's size, and `margin` bytes are added on both sides. If the status is not OK, the bytes are not known. */
+/* Finds which bytes of the file, from *from to *to - 1, are needed to decode `count` frames from frame `first` on, besides the header. They are exact for WAV.
+ * For FLAC they follow from the seek table, which this function reads; without a seek table they are estimated from the file's size, with `margin` bytes
+ * added on both sides. If the status is not OK, the bytes are not known. */
 STK_MUST_USE enum stk_status stk__sound_span(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, int64_t first,
 	int64_t count, uint64_t margin, uint64_t *from, uint64_t *to);
 
+/* Decodes the window into window->to. info: from stk__sound_peek for the same bytes. STK_CORRUPT: a FLAC file is damaged, and the window is not lenient.
+ * STK_CANCELLED, or the failure of reading bytes. */
 STK_MUST_USE enum stk_status stk__sound_read(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info,
 	const struct stk_sound_window *window, struct stk_error *err);
 

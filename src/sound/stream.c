@@ -25,19 +25,19 @@ struct stk_sound_stream {
 	AVPacket *packet;
 	struct stk_sound_info info;
 	bool lenient;
-	int64_t limit; /* number of frames before padding that FFmpeg does not leave out */
+	int64_t limit; /* frames from this number on are padding that FFmpeg does not leave out; INT64_MAX: none is known */
 	/* For a truncated MP3 file, the number of frames of samples that its Xing or Info tag promises, including the encoder's padding; 0 for all other files. */
 	int64_t cut;
 	/* The state of decoding since the file was opened. */
-	bool pending;  /* `frame` holds samples that were not passed on yet */
-	bool drained;  /* the decoder knows that no packet follows */
-	bool jumped;   /* packets were left out, so `at` follows from the frames' times */
-	bool began;    /* a packet was read */
-	int64_t at;    /* number of the next frame of samples */
-	int64_t start; /* time of the first packet, in time bases */
-	int64_t delay; /* samples at the start that the file leaves out */
-	uint8_t *block;
-	size_t room;
+	bool pending;   /* `frame` holds samples that were not passed on yet */
+	bool drained;   /* the decoder knows that no packet follows */
+	bool jumped;    /* packets were left out, so `at` follows from the frames' times */
+	bool began;     /* a packet was read */
+	int64_t at;     /* number of the next frame of samples; if `pending`, the first one in `frame` */
+	int64_t start;  /* time of the first packet, in time bases */
+	int64_t delay;  /* samples at the start that the file leaves out */
+	uint8_t *block; /* samples of a planar `frame`, interleaved */
+	size_t room;    /* bytes of `block` */
 };
 
 static enum stk_status no_memory(struct stk_error *err)
@@ -159,7 +159,9 @@ static bool is_before(const struct stk_sound_stream *s, int64_t first, int packe
 	return place(s, p->pts + p->duration * (packets + 1)) <= first;
 }
 
-/* Sends the next packet to the decoder; leaves out those that the window from `first` on does not need. */
+/* Sends the next packet that the window from `first` on needs to the decoder, and sets s->jumped if it leaves out others before it. At the file's end, sets
+ * s->drained and makes the decoder return what it still holds. A damaged packet fails only if the stream is not lenient and the damage does not come from a
+ * jump. */
 static enum stk_status send_packet(struct stk_sound_stream *s, int64_t first, struct stk_error *err)
 {
 	const int before = s->info.rate ? preroll(s) : -1;
@@ -211,7 +213,8 @@ static enum stk_status check_frame(struct stk_sound_stream *s, struct stk_error 
 	return STK_OK;
 }
 
-/* Decodes until `frame` holds samples. STK_END after the last. */
+/* Decodes until s->frame holds samples that were not passed on yet. After a jump, sets s->at by the frame's time. STK_END: there are no more. first: start of
+ * the window, for send_packet. */
 static enum stk_status next_frame(struct stk_sound_stream *s, int64_t first, struct stk_error *err)
 {
 	while (!s->pending) {
@@ -237,7 +240,7 @@ static enum stk_status next_frame(struct stk_sound_stream *s, int64_t first, str
 	return STK_OK;
 }
 
-/* Returns the samples of the frame, interleaved. */
+/* Returns the samples of s->frame, interleaved: in the frame, or in s->block if it is planar. NULL: no memory. */
 static const uint8_t *interleaved(struct stk_sound_stream *s)
 {
 	const AVFrame *f = s->frame;
@@ -305,7 +308,7 @@ void stk__stream_close(struct stk_sound_stream *s)
 	stk__free(s);
 }
 
-/* Returns how many samples FLAC's STREAMINFO says there are; -1: not known. */
+/* Returns how many frames FLAC's STREAMINFO says there are; -1: it does not say, or the sound is not FLAC. */
 static int64_t flac_frames(const AVCodecParameters *p)
 {
 	enum { STREAMINFO = 34 };
@@ -339,8 +342,8 @@ static const char *coding_of(enum AVCodecID id)
 	return "other";
 }
 
-/* Finds where an Ogg file of Vorbis ends, by the position in its last page: FFmpeg gives the whole last block of a file whose samples are in one page.
- * *end: INT64_MAX if the end is not known. */
+/* Sets *end to the number of frames of an Ogg file of Vorbis, by the position in its last page, since FFmpeg returns the whole last block of a file whose
+ * samples are in one page. *end is INT64_MAX for all other files, and if the number is not known. */
 static enum stk_status find_vorbis_end(const struct stk_sound_stream *s, int64_t *end, struct stk_error *err)
 {
 	enum { PAGE = 27 + 255 + 255 * 255, HEADER = 27 }; /* the largest page */
@@ -371,7 +374,8 @@ out:
 	return status;
 }
 
-/* Notes in s->cut how many samples an MP3 file promises if its first frame ("Xing", "Info") names more bytes than the file has. */
+/* If the Xing or Info tag in the first frame of an MP3 file states more bytes than the file has, sets s->cut to the number of frames of samples that it
+ * promises, with the encoder's delay and padding. */
 static enum stk_status find_mp3_cut(struct stk_sound_stream *s, struct stk_error *err)
 {
 	enum { ID3 = 10, HEADER = 4 + 32 + 16, FRAMES = 1, BYTES = 2 };

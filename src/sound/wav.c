@@ -19,7 +19,7 @@ struct wav {
 	uint64_t ds64_data; /* size of the data, from ds64 */
 	uint32_t tag, rate, block, bits;
 	uint32_t channels;
-	uint64_t data, promised; /* offset of the data; its size in the header */
+	uint64_t data, promised; /* offset of the first sample; number of bytes of samples that the header states */
 };
 
 bool stk__wav_probe(const uint8_t *data, size_t size)
@@ -54,7 +54,8 @@ static enum stk_status read_fmt(struct wav *w, const uint8_t *p, size_t n, struc
 	return STK_OK;
 }
 
-/* Reads one chunk that matters. Sets *end to its end, or to the file's end if no chunk can follow it. */
+/* Notes in *w what the first data or fmt chunk, or a ds64 chunk, says; takes nothing from other chunks. head: the chunk's header; at: offset of its contents.
+ * Sets *end to the offset of the next chunk, which is not below the file's end if no chunk follows. */
 static enum stk_status read_chunk(struct wav *w, const struct stk_sound_bytes *bytes, const uint8_t head[CHUNK_HEADER], uint64_t at,
 	uint64_t *end, struct stk_error *err)
 {
@@ -115,7 +116,7 @@ static enum stk_status read_chunks(struct wav *w, const struct stk_sound_bytes *
 
 /* ---- what the chunks say ---- */
 
-/* Names of other codings, by their registered numbers. */
+/* Returns the name of a coding that is not decoded, by its registered number, for messages. */
 static const char *coding_name(uint32_t tag)
 {
 	static const struct {
@@ -180,7 +181,8 @@ static enum stk_status check_fmt(const struct wav *w, struct stk_sound_info *inf
 	return STK_OK;
 }
 
-/* Sets *follows to whether another chunk follows an empty data chunk; otherwise samples do. */
+/* Guesses what follows a data chunk of size 0: sets *follows to true if the bytes look like another chunk or are too few for one, and to false if they must be
+ * samples. */
 static enum stk_status chunk_follows(const struct wav *w, const struct stk_sound_bytes *bytes, bool *follows, struct stk_error *err)
 {
 	const uint8_t *p = NULL;
@@ -197,7 +199,7 @@ static enum stk_status chunk_follows(const struct wav *w, const struct stk_sound
 	return STK_OK;
 }
 
-/* Sets the number of frames, and how many are missing. */
+/* Sets info->begin, info->frames and info->missing. STK_CORRUPT: frames are missing, or the header states 0 bytes and samples follow; not if `lenient`. */
 static enum stk_status count_frames(
 	const struct wav *w, const struct stk_sound_bytes *bytes, bool lenient, struct stk_sound_info *info, struct stk_error *err)
 {

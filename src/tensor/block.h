@@ -37,10 +37,12 @@ struct stk_uses {
 
 /* Adds a stream that reads the memory. Returns false if STK_SLOT_STREAMS other streams are recorded already. */
 bool stk__uses_add(struct stk_uses *u, stk_gpu_stream stream);
-/* Records an event on each stream. Returns false if one of the streams is being captured into a CUDA graph, since the graph must not contain the event: try
- * again later. Waits for a stream if its event cannot be created or recorded. */
+/* Records an event on each stream in use, for which the next writer then waits, and marks the streams as no longer in use. Returns false, and does nothing, if
+ * one of the streams is being captured into a CUDA graph, since the graph must not contain the event: try again later. Waits for a stream if its event cannot
+ * be created. A failure to record is ignored, and true is returned if the device cannot be used. */
 bool stk__uses_note(struct stk_gpu_device *dev, struct stk_uses *u);
-/* Returns whether the streams have passed all recorded events. */
+/* Returns whether the streams have passed all recorded events, or there are none, or the device cannot be used. If they have passed, the next writer no longer
+ * waits for them. */
 bool stk__uses_over(struct stk_gpu_device *dev, struct stk_uses *u);
 void stk__uses_free(struct stk_gpu_device *dev, struct stk_uses *u);
 
@@ -84,8 +86,9 @@ struct stk_block_source {
 	struct stk_shared_pool shared;
 };
 
-/* Gives the block a region of `fixed` bytes and `room` bytes more. Keeps the present memory if its size fits well. Returns false if memory is short; the
- * block then has no memory. May free and allocate, which on a GPU may wait for the device. */
+/* Prepares the block for the next batch: gives it a region of `fixed` bytes and `room` bytes more, and releases its chunks. Keeps the present memory if it is
+ * large enough and not much larger. Returns false if memory is short; the block then has no memory. May free and allocate, which on a GPU may wait for the
+ * device. */
 bool stk__block_resize(struct stk_block_source *from, struct stk_block *b, size_t fixed, size_t room);
 /* Returns `size` bytes of the block's room, or of a new chunk if the room is used up; NULL if memory is short. Safe from several threads at once. */
 uint8_t *stk__block_room(struct stk_block_source *from, struct stk_block *b, size_t size);

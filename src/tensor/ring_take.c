@@ -37,7 +37,8 @@ static void held_of(const struct stk_slot *s, size_t bytes[STK_SPACES])
 
 enum room { ROOM, NO_ROOM, ASK };
 
-/* Returns whether the slot's held blocks may be kept in addition to those already kept. ASK: free memory must be measured first. Call with the lock held. */
+/* Returns whether the slot's held blocks may be kept in addition to those already kept. ASK: free memory must be measured first; never returned if `looked`,
+ * which says that the caller has just measured it. Call with the lock held. */
 static enum room room_for(const struct stk_ring *r, const struct stk_slot *s, bool looked)
 {
 	size_t more[STK_SPACES];
@@ -54,7 +55,8 @@ static enum room room_for(const struct stk_ring *r, const struct stk_slot *s, bo
 	return ROOM;
 }
 
-/* Sets the limit of kept blocks to half of the free memory plus what kept blocks take already. Call without the lock. */
+/* Measures the free memory of each space without a given limit, and sets the limit of its kept blocks to half of the sum of free memory and of what they take
+ * already. Call without the lock. */
 static void look_at_memory(struct stk_ring *r)
 {
 	size_t available[STK_SPACES] = {stk__memory_available(), SIZE_MAX};
@@ -205,7 +207,8 @@ static void choose(struct stk_ring *r, bool looked, struct choice *c)
 		c->slot = out;
 }
 
-/* Collects what is no longer needed: all spare blocks once every WINDOW takes, and a slot beyond slots_needed. */
+/* Counts a take and updates the peaks of `out`. Moves what is no longer needed to *c, for the caller to free: all spare blocks once every WINDOW takes, and a
+ * free slot that no stream reads if there are more than slots_needed. */
 static void trim(struct stk_ring *r, struct choice *c)
 {
 	if (r->out > r->peak_out)
@@ -235,7 +238,8 @@ static void trim(struct stk_ring *r, struct choice *c)
 			atomic_fetch_sub(&r->bytes, c->surplus->values[v].block->capacity);
 }
 
-/* Marks the slot as FILLING. It belongs to the caller from here on. */
+/* Marks the slot as FILLING, copies the expected shapes and room to it, and gives it spare blocks for those that it lacks. It belongs to the caller from here
+ * on. */
 static void begin_filling(struct stk_ring *r, struct stk_slot *s)
 {
 	s->state = STK_SLOT_FILLING;
@@ -249,7 +253,8 @@ static void begin_filling(struct stk_ring *r, struct stk_slot *s)
 	}
 }
 
-/* Makes a slot, which `made` and `out` already count. Call without the lock. */
+/* Makes a slot that is FILLING. The caller has counted it in `made`, `out` and `refs`; if memory is short, takes that back and returns NULL. Call without the
+ * lock. */
 static struct stk_slot *add_slot(struct stk_ring *r)
 {
 	struct stk_slot *s = stk__slot_make(r);

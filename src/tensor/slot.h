@@ -137,6 +137,7 @@ STK_MUST_USE enum stk_status stk__ring_on_gpu(struct stk_ring *ring, struct stk_
 void stk__ring_fix(struct stk_ring *ring);
 /* Drops one reference. The ring is freed when no reference is left; slots that are out and kept parts have references too. */
 void stk__ring_unref(struct stk_ring *ring);
+/* Ends the owner's use of the ring: drops its reference, never calls on_return again, and frees the spare blocks. Blocks that are dropped later are freed. */
 void stk__ring_disown(struct stk_ring *ring);
 
 /* Takes a slot that is laid out for the next batch. NULL: *lack says why, and unless memory is short, on_return is called at the next drop. May allocate,
@@ -144,7 +145,7 @@ void stk__ring_disown(struct stk_ring *ring);
 struct stk_slot *stk__ring_take(struct stk_ring *ring, enum stk_ring_lack *lack);
 /* Reports why stk__ring_take would return no slot in the present state. STK_RING_LACKS_NOTHING: it would try to return one. */
 enum stk_ring_lack stk__ring_lacks(struct stk_ring *ring);
-/* Returns whether at most n slots are out. If not, on_return is called when the next one comes back. */
+/* Returns whether at most n slots are being filled or held. If not, on_return is called when the next slot or kept block is dropped. */
 bool stk__ring_at_most(struct stk_ring *ring, int32_t n);
 /* Reports how much of a value is held: the number of blocks, both kept ones and those of slots that are out, and their bytes. */
 void stk__ring_held(struct stk_ring *ring, int32_t value, int32_t *blocks, size_t *bytes);
@@ -174,12 +175,13 @@ STK_MUST_USE enum stk_status stk__ring_download(struct stk_ring *ring, void *to,
 bool stk__slot_at_rest(struct stk_slot *slot);
 /* Blocks the calling thread until the consumer's streams have passed their last use of the slot. */
 STK_MUST_USE enum stk_status stk__slot_rest(struct stk_slot *slot, struct stk_error *err);
-/* Makes `stream` wait for the consumer's streams; for a writer with a single stream. (Each stream that waits for another keeps a channel of the GPU polling.
- * With several of those, every kernel of the consumer starts a microsecond later.) Call inside stk__gpu_enter. */
+/* Makes `stream` wait until the consumer's streams have passed their last use of the slot, and until the writing of an earlier batch that was not delivered has
+ * ended; for a writer with a single stream. (Each stream that waits for another keeps a channel of the GPU polling. With several of those, every kernel of the
+ * consumer starts a microsecond later.) Call inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__slot_wait(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
 /* Records that the slot is written by the work queued on `stream` so far. Call inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__slot_written(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
-/* Sets *done to whether the writing has finished. Queries for some ten microseconds, since the writing has mostly finished or is about to finish. */
+/* Sets *done to whether the work that stk__slot_written recorded has finished. Queries for some ten microseconds, since it has mostly finished or is about to. */
 STK_MUST_USE enum stk_status stk__slot_is_written(struct stk_slot *slot, bool *done, struct stk_error *err);
 
 /* Finds memory for sample i of value v and sets samples[v][i]. Returns false if memory is short. Several threads may call this for different i. */
@@ -192,8 +194,8 @@ bool stk__slot_adopt(
 /* Call after a batch for a value that no consumer receives: records how much room it took. */
 void stk__slot_learn(struct stk_slot *slot, int32_t v);
 
-/* Call after a batch of n samples. Returns true if all samples of v have one shape and lie dense in one allocation; moves them there if necessary, and
- * returns false if that fails. Records the shape and room to expect next. */
+/* Call after a batch of n samples. If all samples of v have one shape, makes them lie dense in one allocation, which may move them, sets *dense to their
+ * address and returns true. Sets *dense to NULL and returns false if shapes differ, if moving fails, or if n is 0. Records the shape and room to expect next. */
 bool stk__slot_settle(struct stk_slot *slot, int32_t v, int32_t n, void **dense);
 
 #endif
