@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 bool is_folder(const char *path);
-bool holds_sounds(const char *folder);                 /* whether most of the first files in the folder are sounds */
+bool holds_sounds(const char *folder);                 /* whether most of the first 200 files in the folder and those below it are sounds */
 bool file_begins(const char *path, const char *magic); /* also false if the file cannot be opened */
 
 struct flat_folder {

@@ -64,7 +64,7 @@ static void keep_problem(struct search *s)
 	snprintf(s->found->problems[s->found->count++], sizeof(*s->found->problems), "%s", text);
 }
 
-/* Finds the classes at fault by bisection. */
+/* Finds those of `count` classes from `first` on that Loader refuses, by bisection, and keeps their errors. Stops after LOADABLE_PROBLEMS errors. */
 static void find_problems(struct search *s, int64_t first, int64_t count)
 {
 	if (s->found->count == LOADABLE_PROBLEMS || list(s, first, count))

@@ -114,7 +114,7 @@ static int no_option(const struct command *command, const char *arg)
 	return usage_error(command, "no option %.*s", length, arg);
 }
 
-/* Reads the option at argv[*i] and its value; moves *i to the last argument that was used. */
+/* Stores the option at argv[*i] and its value in *out; moves *i to the last argument that was used. Returns EXIT_FINE, or EXIT_USAGE after printing why. */
 static int take_option(const struct command *command, int argc, const char *const *argv, int *i, struct settings *out)
 {
 	const char *arg = argv[*i], *value;

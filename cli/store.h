@@ -20,7 +20,8 @@ double counter_value(const struct stk_counter *all, size_t n, const char *name);
 
 struct store_look store_look(struct stk_pipeline *p);
 
-/* Prints a few lines about the requests between two looks; prints nothing if there were none. `threads` is the pipeline's number of workers. */
+/* Prints a few lines about the lookups in the cache and the requests between two looks; prints nothing if there were none. `threads` is the pipeline's
+ * number of workers. store_json returns the same as a new object, with zeros if there were none. */
 void store_print(const struct store_look *begin, const struct store_look *end, int32_t threads);
 json_t *store_json(const struct store_look *begin, const struct store_look *end, int32_t threads);
 

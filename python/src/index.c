@@ -10,8 +10,8 @@
 struct watch {
 	PyObject *progress;   /* a callable, or None */
 	PyThreadState *state; /* thread state of the Python caller while the search runs without the GIL */
-	PyObject *components;
-	char *notices; /* the library's notices, one after another; each ends with a zero byte */
+	PyObject *components; /* dict: ending of a component to its number of files */
+	char *notices;        /* the library's notices, one after another; each ends with a zero byte */
 	size_t notices_size;
 };
 

@@ -271,7 +271,8 @@ static bool drop_exceptions(struct source_object *self, Py_ssize_t n)
 	return true;
 }
 
-/* Copies the URI, id and failure of each sample from self->descriptions to the feed. false with an exception. */
+/* Copies the URI, id and failure of each sample from self->descriptions, if there are any, to the feed, and makes `fed` an owner of their texts. Moves the
+ * exceptions of failed samples to self->errors. false with an exception. */
 static bool take_descriptions(
 	struct source_object *self, const struct stk_feed_request *rq, Py_ssize_t given, struct fed *fed, struct stk_feed *feed)
 {
@@ -305,7 +306,8 @@ static bool take_descriptions(
 	return true;
 }
 
-/* Fills the feed from the callable's result, which has for each output a sequence of arrays or one array. The feed owns the buffers afterwards. */
+/* Fills the feed from the callable's result, which has for each output a sequence of arrays or one array, for at most `room` samples. The feed owns the
+ * buffers afterwards. false with an exception; the feed then refers to nothing. */
 static bool fill_feed(
 	struct source_object *self, PyObject *outputs, Py_ssize_t room, const struct stk_feed_request *rq, struct stk_feed *feed)
 {
@@ -341,7 +343,7 @@ static bool fill_feed(
 	return true;
 }
 
-/* Keeps the current exception for the consumer and describes it in `err` for the library. */
+/* Moves the current exception to self->errors for the consumer, and describes it in `err` for the library. Returns STK_USER, with no exception set. */
 static enum stk_status keep_exception(struct source_object *self, const struct stk_feed_request *rq, struct stk_error *err)
 {
 	PyObject *type, *value, *traceback, *text;
@@ -370,7 +372,8 @@ static enum stk_status keep_exception(struct source_object *self, const struct s
 	return STK_USER;
 }
 
-/* Copies a function's inputs, whose memory belongs to the library. Returns for each input a list of (bytes, dtype, shape). */
+/* Copies a function's inputs, whose memory belongs to the library. Returns a tuple with a list for each input, which has a tuple (bytearray, dtype, shape) for
+ * each of the n samples. NULL with an exception. */
 static PyObject *copy_inputs(const struct stk_feed_request *rq, Py_ssize_t n)
 {
 	PyObject *inputs = PyTuple_New(rq->n_inputs);

@@ -44,7 +44,7 @@ struct stk_audio {
 
 /* ---- bytes ---- */
 
-/* Reads a window of a local file that contains the n bytes from `at` on. */
+/* Sets *out to the n bytes of a local file from `at` on. They are in a->window, which is read again if it does not have all of them. */
 static enum stk_status read_window(void *user, uint64_t at, size_t n, const uint8_t **out, struct stk_error *err)
 {
 	struct stk_audio *a = user;
@@ -130,7 +130,7 @@ static enum stk_status open_object(struct stk_audio *a, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Announces the bytes of a window, so that one request reads them. */
+/* Announces the bytes of a window of a WAV in a store, so that one request reads them. Does nothing for other sounds. */
 static void expect_window(const struct stk_audio *a, int64_t first, int64_t count)
 {
 	const struct stk_media_input *in = a->source ? stk__media_source_input(a->source) : NULL;
@@ -170,7 +170,8 @@ static enum stk_status keep_samples(void *user, const uint8_t *samples, int64_t 
 	return STK_OK;
 }
 
-/* Opens the file as a stream. If it does not say how many frames it has, decodes all of them. */
+/* Opens the file as a stream, after fetching all of it if it is an object of a store. If it does not say how many frames it has, decodes all of them to
+ * a->decoded and closes the stream. */
 static enum stk_status open_stream(struct stk_audio *a, bool lenient, struct stk_error *err)
 {
 	enum stk_status s = a->source ? fetch_whole(a, err) : STK_OK;
@@ -218,7 +219,7 @@ static enum stk_status read_stream(struct stk_audio *a, int64_t first, int64_t c
 
 /* ---- the public functions ---- */
 
-/* Puts the file's name before the message. */
+/* If the message lacks the file's name, puts it before the message, and into err->uri if that is empty. Returns s. Does nothing if the caller gave bytes. */
 static enum stk_status name_file(const struct stk_audio *a, enum stk_status s, struct stk_error *err)
 {
 	if (!err || !a->path)

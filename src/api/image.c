@@ -93,7 +93,7 @@ static enum stk_status take_bytes(struct stk_image_decoder *d, struct stk_error 
 	return STK_OK;
 }
 
-/* Puts the file's name before the message. */
+/* If the message lacks the file's name, puts it before the message, and into err->uri if that is empty. Returns s. Does nothing if the caller gave bytes. */
 static enum stk_status name_file(const struct stk_image_decoder *d, enum stk_status s, struct stk_error *err)
 {
 	if (!err || !d->request.path)

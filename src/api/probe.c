@@ -14,7 +14,8 @@
 
 enum { QUESTIONS = 5 };
 
-/* Returns how many milliseconds the read took. An object without bytes counts as an answer too. answer: the caller must release its buffer; nullable. */
+/* Reads the first `length` bytes of an object (-1: all), not from the cache, and returns how many milliseconds that took. *status: its status; STK_OK too for
+ * an object without bytes. answer: the finished request, whose buffer the caller must release; nullable. */
 static double ask(
 	struct stk_io *io, const char *uri, int64_t length, struct stk_request *answer, enum stk_status *status, struct stk_error *err)
 {
@@ -84,7 +85,8 @@ static enum stk_status ask_first(
 	return status;
 }
 
-/* Returns whether the URI itself exists. Used if the listing shows nothing: the bucket may not be listed, or has no such key. */
+/* Returns whether the URI itself names an object that may be read. Used if the bucket could not be listed. key: the URI's part after the bucket, with its
+ * slash; without a key, returns false. */
 static bool is_there(struct stk_io *io, const char *uri, const char *key)
 {
 	enum stk_status status = STK_NOT_FOUND;

@@ -29,11 +29,12 @@ struct stk_video {
 	size_t room;
 	bool kept; /* the index was kept by an earlier run */
 	struct stk_cancel_poll poll;
-	int64_t latest; /* the last frame that was read; -1: none */
+	int64_t latest; /* the last frame that the last call read; -1: no call yet, or it failed */
 	int64_t steps;  /* number of calls in a row that began soon after the last frame of the call before */
 };
 
-/* Puts the file's name before the message. */
+/* Puts the file's name before the message, unless the message has it, and into err->uri if that is empty. Returns s. Does nothing without a path, or if s is
+ * STK_CANCELLED. */
 static enum stk_status name_file(const struct stk_video *v, enum stk_status s, struct stk_error *err)
 {
 	char name[512], was[sizeof err->message];
@@ -246,7 +247,7 @@ static size_t frame_bytes(const struct reading *r)
 	return (size_t)r->width * (size_t)r->height * 3;
 }
 
-/* Takes memory for all frames when the size of the first one is known. */
+/* Sets the reading's width and height from its first frame, and makes v->frames large enough for all of its frames. STK_LIMIT: they need over 32 GiB. */
 static enum stk_status take_memory(struct reading *r, int32_t width, int32_t height, struct stk_error *err)
 {
 	const size_t most = (size_t)1 << 35;
@@ -281,7 +282,7 @@ static struct stk_image place_frame(void *user, int32_t k, int32_t width, int32_
 	return r->planar ? stk__image_chw(to, STK_UINT8, width, height, 3) : stk__image_hwc(to, STK_UINT8, width, height, 3);
 }
 
-/* Copies frames that were asked for several times. */
+/* Copies each frame that was asked for several times from its first place to the others. `asked` is sorted by frame. */
 static enum stk_status copy_frames(const struct reading *r, const struct asked *asked, struct stk_error *err)
 {
 	const size_t size = frame_bytes(r);
@@ -305,7 +306,8 @@ static enum stk_status copy_frames(const struct reading *r, const struct asked *
 
 /* Returns whether the next call will probably want frames soon after those of this one, so that the decoder should continue from there. It then decodes all
  * packets, even of pictures to which no other refers, since the next call may want them. Beginning at a key frame again costs less than that if the caller
- * leaves out most of the frames from one key frame to the next. On the cores this also holds for a call that leaves out frames between others. */
+ * leaves out most of the frames from one key frame to the next. On the cores this also holds for a call that leaves out frames between others. Also updates
+ * v->steps. */
 static bool reads_on(struct reading *r, const struct asked *asked)
 {
 	enum { PART = 3 }; /* of the frames from one key frame to the next, which a step may leave out */

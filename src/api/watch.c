@@ -27,7 +27,7 @@ static bool is_ours(int fd)
 	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) && who.uid == geteuid();
 }
 
-/* Reads until the other end closes. */
+/* Appends what the other end sends to *t, until it closes, nothing comes for PATIENCE_S seconds, or *t has more than MOST_TEXT bytes. */
 static void read_all(int fd, struct stk_text *t)
 {
 	char buffer[16384];

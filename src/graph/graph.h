@@ -50,8 +50,8 @@ struct stk_graph {
 
 struct stk_graph *stk__graph_ref(struct stk_graph *g);
 
-/* Enlarges an array that has `count` elements of `size` bytes, if needed, so that one more fits. *room: the number of elements that fit, updated. Returns false
- * if memory is short; the array is then unchanged. */
+/* Enlarges an array that has `count` elements of `size` bytes, if needed, so that one more fits. *room: the number of elements that fit, updated. Returns
+ * false if memory is short; the array is then unchanged. */
 bool stk__grow(void **array, size_t count, size_t *room, size_t size);
 /* Returns zeroed memory that lives as long as the graph, or NULL if memory is short. stk__graph_strdup copies a string to such memory. */
 void *stk__graph_alloc(struct stk_graph *g, size_t size);
@@ -89,8 +89,8 @@ enum stk_status stk__arg_set_sample(
 	const struct stk_arg_def *def, const struct stk_tensor *value, void *args, struct stk_arena *memory, struct stk_error *err);
 
 /* Arguments marked STK_NAN may hold NaN only if the operator's output holds floats. stk__args_may_hold_nan returns whether an argument may hold NaN.
- * stk__args_suit fails if one holds NaN and `out`, the type of the first output, is not a type of floats. If `out` is STK_NO_DTYPE (not known yet), it does not
- * fail. */
+ * stk__args_suit fails if one holds NaN and `out`, the type of the first output, is not a type of floats. If `out` is STK_NO_DTYPE (not known yet), it does
+ * not fail. */
 bool stk__args_may_hold_nan(const struct stk_graph_node *node);
 enum stk_status stk__args_suit(const struct stk_op_def *op, const void *args, enum stk_dtype out, struct stk_error *err);
 
@@ -103,8 +103,8 @@ enum stk_status stk__when_check(const struct stk_graph *g, const struct stk_grap
 /* Checks that a node exists for all samples. */
 enum stk_status stk__when_always(const struct stk_graph *g, struct stk_node n, struct stk_error *err);
 
-/* infer.c: infers node->outputs, and sets node->may_hold_nan and node->gathers, from what is known of its inputs. Fails if an input has a layout or a type that
- * the operator does not take, or if numbers of frames differ. */
+/* infer.c: infers node->outputs, and sets node->may_hold_nan and node->gathers, from what is known of its inputs. Fails if an input has a layout or a type
+ * that the operator does not take, or if numbers of frames differ. */
 enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err);
 
 /* Returns whether the operator can process a tensor like this one with its `lower` function: the tensor must have an image layout that the operator takes.

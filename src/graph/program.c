@@ -384,8 +384,8 @@ static bool chain_reads(const struct stk_program *p, int32_t level, int32_t chai
 	return false;
 }
 
-/* Finds the level and chain that write a cloned node's values to the slot: the first chain that reads the node, in a level that is over when a gather reads the
- * values; if there is none, the first chain of the first level. */
+/* Finds the level and chain that write a cloned node's values to the slot: the first chain that reads the node, in a level that is over when a gather reads
+ * the values; if there is none, the first chain of the first level. */
 static void home_of_clone(struct stk_program *p, int32_t i)
 {
 	struct stk_program_node *n = &p->nodes[i];

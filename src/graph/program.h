@@ -1,13 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * A program: a graph compiled for execution. Immutable, shared by workers.
- *
- *   level    all of a batch's work between two barriers; the levels of a batch run one after the other, batches overlap freely
- *   chain    operators that run on one core, one sample at a time, while its data is in cache; the chains of a level are independent (six cameras)
- *   group    inside a chain: one operator, or several that make one pass over an image
- *
- * A barrier stands only before an operator that needs all samples of the batch (it gathers, in the level before its chain's) or one that waits (a user's
- * callback). Operators without inputs (readers, draws, constants) are cloned into each chain that reads them, since they are pure functions of the position. */
+/* SPDX-License-Identifier: Apache-2.0 A program: a graph compiled for execution. Immutable, shared by workers. level all of a batch's work between two
+ * barriers; the levels of a batch run one after the other, batches overlap freely chain operators that run on one core, one sample at a time, while its data
+ * is in cache; the chains of a level are independent (six cameras) group inside a chain: one operator, or several that make one pass over an image A barrier
+ * stands only before an operator that needs all samples of the batch (it gathers, in the level before its chain's) or one that waits (a user's callback).
+ * Operators without inputs (readers, draws, constants) are cloned into each chain that reads them, since they are pure functions of the position. */
 #ifndef STK_GRAPH_PROGRAM_H
 #define STK_GRAPH_PROGRAM_H
 

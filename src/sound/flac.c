@@ -164,8 +164,8 @@ static enum stk_status find_last(const struct stk_sound_bytes *bytes, const stru
 	return STK_OK;
 }
 
-/* Decodes blocks from the first one on, up to the end of the file or to the first damaged block. Sets info->frames to the number of frames in them, and *end to
- * the offset where the last of them ends. */
+/* Decodes blocks from the first one on, up to the end of the file or to the first damaged block. Sets info->frames to the number of frames in them, and *end
+ * to the offset where the last of them ends. */
 static enum stk_status count_blocks(struct stk_flac_decoder *d, struct stk_sound_info *info, uint64_t *end)
 {
 	enum stk_status s = STK_OK;

@@ -62,8 +62,8 @@ int32_t stk__flac_most_held(const struct stk_flac_decoder *d);
  * planes and sets held_count to 0. */
 void stk__flac_finish(struct stk_flac_decoder *d);
 
-/* Finds the FLAC signature at the file's start, or after an ID3 tag there. head: the first n bytes. Sets *at to its offset, or to UINT64_MAX if the file is not
- * FLAC. */
+/* Finds the FLAC signature at the file's start, or after an ID3 tag there. head: the first n bytes. Sets *at to its offset, or to UINT64_MAX if the file is
+ * not FLAC. */
 STK_MUST_USE enum stk_status stk__flac_find(
 	const struct stk_sound_bytes *bytes, const uint8_t *head, size_t n, uint64_t *at, struct stk_error *err);
 

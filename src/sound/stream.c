@@ -26,7 +26,8 @@ struct stk_sound_stream {
 	struct stk_sound_info info;
 	bool lenient;
 	int64_t limit; /* frames from this number on are padding that FFmpeg does not leave out; INT64_MAX: none is known */
-	/* For a truncated MP3 file, the number of frames of samples that its Xing or Info tag promises, including the encoder's padding; 0 for all other files. */
+	/* For a truncated MP3 file, the number of frames of samples that its Xing or Info tag promises, including the encoder's padding; 0 for all other
+	 * files. */
 	int64_t cut;
 	/* The state of decoding since the file was opened. */
 	bool pending;   /* `frame` holds samples that were not passed on yet */

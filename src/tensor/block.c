@@ -29,8 +29,8 @@ bool stk__uses_add(struct stk_uses *u, stk_gpu_stream stream)
 	return true;
 }
 
-/* Records *event on the stream, after creating it if it is NULL. If it cannot be created, waits for the stream instead. Other failures are ignored: a destroyed
- * stream has no work left, and a lost device reports its error at the next call. */
+/* Records *event on the stream, after creating it if it is NULL. If it cannot be created, waits for the stream instead. Other failures are ignored: a
+ * destroyed stream has no work left, and a lost device reports its error at the next call. */
 static void note_stream(struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_event *event)
 {
 	if (!*event && stk__gpu_event_create(dev, false, event, NULL))

@@ -175,13 +175,14 @@ STK_MUST_USE enum stk_status stk__ring_download(struct stk_ring *ring, void *to,
 bool stk__slot_at_rest(struct stk_slot *slot);
 /* Blocks the calling thread until the consumer's streams have passed their last use of the slot. */
 STK_MUST_USE enum stk_status stk__slot_rest(struct stk_slot *slot, struct stk_error *err);
-/* Makes `stream` wait until the consumer's streams have passed their last use of the slot, and until the writing of an earlier batch that was not delivered has
- * ended; for a writer with a single stream. (Each stream that waits for another keeps a channel of the GPU polling. With several of those, every kernel of the
- * consumer starts a microsecond later.) Call inside stk__gpu_enter. */
+/* Makes `stream` wait until the consumer's streams have passed their last use of the slot, and until the writing of an earlier batch that was not delivered
+ * has ended; for a writer with a single stream. (Each stream that waits for another keeps a channel of the GPU polling. With several of those, every kernel
+ * of the consumer starts a microsecond later.) Call inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__slot_wait(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
 /* Records that the slot is written by the work queued on `stream` so far. Call inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__slot_written(struct stk_slot *slot, stk_gpu_stream stream, struct stk_error *err);
-/* Sets *done to whether the work that stk__slot_written recorded has finished. Queries for some ten microseconds, since it has mostly finished or is about to. */
+/* Sets *done to whether the work that stk__slot_written recorded has finished. Queries for some ten microseconds, since it has mostly finished or is about
+ * to. */
 STK_MUST_USE enum stk_status stk__slot_is_written(struct stk_slot *slot, bool *done, struct stk_error *err);
 
 /* Finds memory for sample i of value v and sets samples[v][i]. Returns false if memory is short. Several threads may call this for different i. */
@@ -195,7 +196,8 @@ bool stk__slot_adopt(
 void stk__slot_learn(struct stk_slot *slot, int32_t v);
 
 /* Call after a batch of n samples. If all samples of v have one shape, makes them lie dense in one allocation, which may move them, sets *dense to their
- * address and returns true. Sets *dense to NULL and returns false if shapes differ, if moving fails, or if n is 0. Records the shape and room to expect next. */
+ * address and returns true. Sets *dense to NULL and returns false if shapes differ, if moving fails, or if n is 0. Records the shape and room to expect
+ * next. */
 bool stk__slot_settle(struct stk_slot *slot, int32_t v, int32_t n, void **dense);
 
 #endif

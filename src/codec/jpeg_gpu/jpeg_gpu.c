@@ -260,8 +260,8 @@ static struct part *add_part(struct stk_jpeg_gpu_batch *b, int first)
 	return p;
 }
 
-/* Makes the streams' memory large enough for the batch, and leaves out files that are too large for any stream. *share: set to the number of bytes that a
- * part should need, which is about the same for all parts and at most the size of a stream's memory. */
+/* Makes the streams' memory large enough for the batch, and marks files that are too large for any stream with NONE in b->place. *share: set to the number of
+ * bytes that a part should need, which is about the same for all parts and at most the size of a stream's memory; 0 if no file is left. */
 static enum stk_status choose_share(
 	const struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_gpu_item *items, int n, size_t *share, struct stk_error *err)
 {
@@ -316,7 +316,8 @@ static enum stk_status cut(struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_g
 
 /* ---- the work of one part ---- */
 
-/* Copies the files' bytes to the stream's memory, and records each file's offset there. Leaves out files that the CPU decodes. */
+/* Copies the files' bytes to the stream's memory, and sets b->place to each file's offset there. Leaves out files that are marked with NONE, and marks those
+ * for which no space is left. */
 static enum stk_status copy_files(const struct stk_jpeg_gpu_batch *b, const struct part *p, const struct stk_jpeg_gpu_stream *stream,
 	const struct stk_jpeg_gpu_item *items, struct stk_error *err)
 {
@@ -381,7 +382,7 @@ static bool plan_pass(const struct part *p, const struct stk_jpeg_gpu_item *it, 
 	return stk__pass_gpu_add(p->passes, it->pass, &src, seen.x, seen.y, &it->dst);
 }
 
-/* Decides which items the GPU decodes, and plans their decoding and their passes. */
+/* Decides which of the part's items the GPU decodes, plans their decoding and their passes, and sets b->flag of all of them. */
 static void plan_items(
 	struct stk_jpeg_gpu_batch *b, struct part *p, const struct stk_jpeg_gpu_stream *stream, const struct stk_jpeg_gpu_item *items)
 {

@@ -86,7 +86,7 @@ void stk__jpeg_gpu_batch_destroy(struct stk_jpeg_gpu_batch *b); /* the batch mus
  * if the device has not enough memory. After a failure some parts may be in flight; stk__jpeg_gpu_sync waits for them. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_submit(
 	struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_gpu_item *items, int n, struct stk_error *err);
-/* Returns the decoder stream of the last part, to which further work may be submitted, or `none` if the GPU decodes no file of the batch. */
+/* Returns the decoder stream of the last part, to which further work may be submitted, or `none` if the batch has no part, since each file is too large. */
 stk_gpu_stream stk__jpeg_gpu_last_stream(const struct stk_jpeg_gpu_batch *b, stk_gpu_stream none);
 /* Returns a decoder stream for work without files. Consecutive values of `turn` give the streams in rotation. */
 stk_gpu_stream stk__jpeg_gpu_stream_of_turn(const struct stk_jpeg_gpu *d, int64_t turn);
@@ -100,7 +100,8 @@ STK_MUST_USE enum stk_status stk__jpeg_gpu_sync(struct stk_jpeg_gpu *d, struct s
  * stk__jpeg_gpu_submit returns. */
 enum stk_jpeg_gpu_verdict stk__jpeg_gpu_verdict(const struct stk_jpeg_gpu_batch *b, int item);
 
-/* The times of a part of the batch, for benchmarks and traces. Measuring begins with the next submission. */
+/* The times of a part of the batch, for benchmarks and traces. stk__jpeg_gpu_measure turns measuring on or off from the next submission on;
+ * stk__jpeg_gpu_parts returns the number of parts. Call stk__jpeg_gpu_times after the work of a measured submission is done. */
 enum { STK_JPEG_GPU_TIMES = STK_JPEG_GPU_PHASES + 2 };
 const char *stk__jpeg_gpu_time_name(int i); /* "copy", the names of the phases, "pass" */
 struct stk_jpeg_gpu_times {

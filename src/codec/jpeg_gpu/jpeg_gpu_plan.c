@@ -466,7 +466,7 @@ bool stk__jpeg_gpu_plan_add(struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_g
 
 /* ---- end of a batch ---- */
 
-/* Divides `count` threads that decode with one table set into thread blocks of at most `most` threads. */
+/* Divides `count` threads that decode with one table set into thread blocks of at most `most` threads. Writes them to `out` and returns their number. */
 static uint32_t cut_work(struct stk_jpeg_gpu_work *out, uint32_t set, uint32_t first, uint32_t count, uint32_t most)
 {
 	uint32_t n = 0;

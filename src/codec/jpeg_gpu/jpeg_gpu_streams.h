@@ -43,15 +43,16 @@ stk_gpu_stream stk__jpeg_gpu_streams_cuda(const struct stk_jpeg_gpu_streams *s, 
 size_t stk__jpeg_gpu_streams_most(const struct stk_jpeg_gpu_streams *s);
 size_t stk__jpeg_gpu_streams_memory(struct stk_jpeg_gpu_streams *s);
 
-/* Chooses the size of parts for a batch of `batch` bytes, whose largest file needs `largest` bytes, at most `most`. *part: set to the number of bytes that
- * one part may use. Parts never become smaller. Waits for the device if the streams' memory must be reallocated. */
+/* Chooses the size of parts for a batch of `batch` bytes, whose largest file needs `largest` bytes (STK_LIMIT if that is more than `most`). *part: set to the
+ * number of bytes that one part may use. Parts never become smaller. If the streams' memory must be reallocated, waits until no thread has taken a stream and
+ * until the work of all streams has ended. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_streams_fit(
 	struct stk_jpeg_gpu_streams *s, size_t batch, size_t largest, size_t *part, struct stk_error *err);
 
-/* Returns a stream that is idle, or the stream whose work will end first. Waits as long as other threads are submitting work to all streams. Returns NULL if
- * there is no memory. */
+/* Takes the stream that was given back first, whose work is the first to end, or a stream that was never used if that one is still busy; allocates the
+ * memory of the latter. Waits as long as other threads have taken all streams. Returns NULL if there is not enough memory for a single stream. */
 struct stk_jpeg_gpu_stream *stk__jpeg_gpu_streams_take(struct stk_jpeg_gpu_streams *s, struct stk_error *err);
-/* Gives the stream back, even if this function fails. */
+/* Records stream->done after the submitted work, and gives the stream back, even if recording fails. */
 STK_MUST_USE enum stk_status stk__jpeg_gpu_streams_give(
 	struct stk_jpeg_gpu_streams *s, struct stk_jpeg_gpu_stream *stream, struct stk_error *err);
 /* Waits on the host until no stream has work in flight. */
