@@ -12,7 +12,7 @@ struct progress {
 	bool shown;
 	const char *what;   /* "images" */
 	int64_t total;      /* 0: unknown */
-	double start, last; /* seconds */
+	double start, last; /* times in seconds of progress_begin and of the last drawing */
 };
 
 void progress_begin(struct progress *p, const char *what, int64_t total, bool quiet);

@@ -20,7 +20,7 @@ struct sheet_scale {
 	bool stretch;
 };
 
-/* Returns true for HWC, CHW or HW with 1 or 3 channels of a numeric type. */
+/* Returns whether a sample can be drawn: HWC, CHW or HW with 1 or 3 channels, of floats, bool, or integers of at most 32 bits, but not uint32. */
 bool sheet_takes(const struct stk_desc *desc);
 
 /* Allocates a sheet with cells for `count` pictures. A cell is as large as the largest picture of the list; pictures over 256 pixels are shrunk. Below each

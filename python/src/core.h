@@ -110,9 +110,9 @@ void core_free(PyObject *object);
 bool core_begin_call(bool *busy, const char *what);
 /* Returns true if this process is `owner`; else false with RuntimeError, whose message names the object by `what`. */
 bool core_check_process(pid_t owner, const char *what);
-/* For the library's `interrupted` callbacks: runs the handlers of signals that have come, and returns whether one of them raised an exception, which stays
- * set. Call without the GIL, on the thread that called the library. On other threads than the process's first one, where Python runs no handlers, it
- * returns false without taking the GIL. */
+/* For the library's `interrupted` callbacks: runs the handlers of signals that have come, and returns whether an exception is set: one of theirs, or one that a
+ * callback has left. It stays set. Call without the GIL, on the thread that called the library. On other threads than the process's first one, where Python
+ * runs no handlers, it returns false without taking the GIL. */
 bool core_signal_came(void *unused);
 /* Returns whether the object's type, or a base of it, has this dealloc: a type check that needs no module state and accepts Python subclasses. */
 bool core_is(PyObject *object, destructor dealloc);
@@ -144,11 +144,12 @@ PyObject *core_shape(const struct stk_desc *desc, int64_t lead);
 /* Implements __dlpack__ for one sample of an output, or for the whole output if index is -1. Parses the protocol's arguments. */
 PyObject *core_dlpack(struct stk_batch *batch, int32_t output, int32_t index, PyObject *args, PyObject *kwargs);
 
-/* The axes with which a capsule describes an output. PLAIN: the axes of the memory. CHANNELS_FIRST: (N,C,H,W) over memory whose layout is (N,H,W,C).
- * NUMBERS: (N,), for outputs of which each sample is one number. */
+/* The axes with which a capsule describes an output. PLAIN: the axes of the memory. CHANNELS_FIRST: (N,C,H,W) over memory whose layout is (N,H,W,C), and the
+ * same for sequences. NUMBERS: (N,), for outputs of which each sample is a tensor with one number. */
 enum core_view { CORE_VIEW_PLAIN, CORE_VIEW_CHANNELS_FIRST, CORE_VIEW_NUMBERS };
-/* Returns a capsule over a whole output; None if its samples differ in shape or the batch is empty. Uses the old protocol, which every version of
- * every framework accepts. Does not note the consumer's stream: call stk_batch_use_stream for that. */
+/* Returns a capsule over a whole output; None if its samples differ in shape or the batch is empty; NULL with an exception. Its axes are PLAIN if the output
+ * does not allow the wanted ones. Uses the old protocol, which every version of every framework accepts. Does not note the consumer's stream: call
+ * stk_batch_use_stream for that. */
 PyObject *core_dlpack_output(struct stk_batch *batch, int32_t output, enum core_view wanted);
 
 #endif

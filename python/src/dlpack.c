@@ -103,7 +103,7 @@ static void apply_view(struct handed_over *h, enum core_view view)
 	t->strides = h->strides;
 }
 
-/* Makes a capsule that owns the library's managed tensor. */
+/* Makes a capsule that owns the library's managed tensor. NULL with an exception; the tensor is then released. */
 static PyObject *make_capsule(struct dl_versioned *inner, bool versioned, enum core_view view)
 {
 	struct handed_over *h = calloc(1, sizeof(*h));
@@ -158,7 +158,8 @@ static bool parse_wish(PyObject *args, PyObject *kwargs, struct wish *w)
 }
 
 /* Notes that the consumer's stream reads the batch from now on. DLPack numbers streams as stk_batch_use_stream does; None means the legacy default
- * stream, and -1 means that the consumer synchronises itself. The data are complete, so the stream has nothing to wait for. */
+ * stream, and -1 means that the consumer synchronises itself. The data are complete, so the stream has nothing to wait for. false with an exception, as for
+ * stream 0, which is ambiguous. */
 static bool note_stream(struct stk_batch *batch, int32_t output, PyObject *stream)
 {
 	struct stk_error err = {0};
@@ -181,7 +182,7 @@ static bool note_stream(struct stk_batch *batch, int32_t output, PyObject *strea
 	return status == STK_OK;
 }
 
-/* Copies to host memory and returns the copy as a managed tensor, which owns it. */
+/* Copies an output, or one sample of it if index >= 0, to host memory. Sets *out to a managed tensor that owns the copy and is marked as one. */
 static enum stk_status copied(struct stk_batch *batch, int32_t output, int32_t index, void **out, struct stk_error *err)
 {
 	struct stk_batch *copy = NULL;

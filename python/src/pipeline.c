@@ -21,8 +21,8 @@ static enum stk_status wait_for_calls(struct pipeline_object *self)
 	return status;
 }
 
-/* Closes the pipeline. If a user's function does not return in time, or Ctrl-C ends the wait for it, a thread of the library waits on and destroys the
- * pipeline then. */
+/* Closes the pipeline. If a call of another thread is inside, cancels its work, and that thread destroys the pipeline when it leaves. If a user's function does
+ * not return in time, or Ctrl-C ends the wait for it, returns False, and a thread of the library waits on and destroys the pipeline then; otherwise True. */
 static PyObject *pipeline_close(PyObject *object, PyObject *unused)
 {
 	struct pipeline_object *self = (struct pipeline_object *)object;
@@ -60,8 +60,8 @@ static void pipeline_dealloc(PyObject *object)
 	core_free(object);
 }
 
-/* Returns whether an exception is set, for example by a signal handler or by listed(-1): the creation of the pipeline then ends. Runs on the thread
- * that creates the pipeline, which has released the GIL. */
+/* Runs the handlers of signals that have come, then calls listed(-1) unless `listed` is NULL. Returns whether an exception is set, one of these or an
+ * earlier one: the creation of the pipeline then ends. Runs on the thread that creates the pipeline, which has released the GIL. */
 static bool signal_came(void *listed)
 {
 	PyGILState_STATE gil = PyGILState_Ensure();
@@ -152,8 +152,8 @@ static PyObject *pipeline_start(PyObject *object, PyObject *unused)
 	return status == STK_OK ? Py_NewRef(Py_None) : core_raise(status, &err);
 }
 
-/* Waits for a batch in slices; limit_ms < 0 means no limit. Returns STK_SYSTEM with a Python exception set if a signal handler or the log function
- * raised one. */
+/* Waits for a batch in slices; limit_ms < 0 means no limit. Returns STK_SYSTEM with a Python exception set if a signal handler or the log function raised one,
+ * and STK_CANCELLED if another thread has closed the pipeline or called interrupt(True). */
 static enum stk_status wait_batch(struct pipeline_object *self, int64_t limit_ms, struct stk_batch **batch, struct stk_error *err)
 {
 	/* Take a batch that is ready without releasing the GIL, since another thread might keep the GIL for milliseconds. This cannot deadlock: no

@@ -1,8 +1,13 @@
-/* SPDX-License-Identifier: Apache-2.0 A program: a graph compiled for execution. Immutable, shared by workers. level all of a batch's work between two
- * barriers; the levels of a batch run one after the other, batches overlap freely chain operators that run on one core, one sample at a time, while its data
- * is in cache; the chains of a level are independent (six cameras) group inside a chain: one operator, or several that make one pass over an image A barrier
- * stands only before an operator that needs all samples of the batch (it gathers, in the level before its chain's) or one that waits (a user's callback).
- * Operators without inputs (readers, draws, constants) are cloned into each chain that reads them, since they are pure functions of the position. */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A program: a graph compiled for execution. Immutable, shared by workers.
+ *
+ *   level    all of a batch's work between two barriers; the levels of a batch run one after the other, batches overlap freely
+ *   chain    operators that run on one core, one sample at a time, while its data is in cache; the chains of a level are independent (six cameras)
+ *   group    inside a chain: one operator, or several that make one pass over an image
+ *
+ * A barrier stands only before an operator that needs all samples of the batch (it gathers, in the level before its chain's) or one that waits (a user's
+ * callback). Operators without inputs (readers, draws, constants) are cloned into each chain that reads them, since they are pure functions of the position. */
 #ifndef STK_GRAPH_PROGRAM_H
 #define STK_GRAPH_PROGRAM_H
 
@@ -125,8 +130,8 @@ struct stk_program {
 };
 
 /* Compiles a graph, which has outputs, and freezes it; also opens the data sets of its readers through `access`. seed: seed of the random operators without a
- * seed of their own; fuse: operators may share passes and jobs; on_gpu: operators that are placed on the GPU run there, else they run on the cores. After a
- * failure *out is NULL, and the graph stays frozen. */
+ * seed of their own; fuse: operators may share passes and jobs; on_gpu: operators that are placed on the GPU run there, else they run on the cores. The graph
+ * stays frozen if compiling it fails. */
 STK_MUST_USE enum stk_status stk__program_create(struct stk_graph *graph, uint64_t seed, bool fuse, bool on_gpu,
 	const struct stk_access *access, struct stk_program **out, struct stk_error *err);
 /* Makes this reader (by index) the leading one. Call it before the program runs. */

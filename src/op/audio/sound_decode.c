@@ -57,8 +57,8 @@ static enum stk_status find_timed(const struct stk_sound_want *want, int64_t fra
 	return STK_OK;
 }
 
-/* Finds which frames to decode; the window is cut at the end of the file. frames: number of frames in the file; -1: not known, so that the window may end after
- * the file. */
+/* Finds which frames to decode: sets state->first, count, lead and tail. A window that is not given in timestamps is cut at the end of the file. frames: number
+ * of frames in the file; -1: not known, so that the window may end after the file. STK_INVALID: the window begins after the end of the file. */
 static enum stk_status find_window(const struct stk_sound_want *want, int64_t frames, struct stk_sound_state *state, struct stk_error *err)
 {
 	const int32_t rate = state->info.rate;
@@ -84,7 +84,8 @@ enum stk_status stk__sound_place(const struct stk_sound_want *want, struct stk_s
 	return find_window(want, state->info.frames, state, err);
 }
 
-/* Sets the number of output frames from that of the decoded ones. */
+/* Sets state->frames, the number of output frames: that of the window after resampling, or that of want->duration if the output is padded to it or if the
+ * window has timestamps and a duration. */
 static enum stk_status count_output(const struct stk_sound_want *want, struct stk_sound_state *state, struct stk_error *err)
 {
 	const double rate = (double)stk__sound_rate(want, state);
@@ -113,7 +114,7 @@ static size_t frame_size(const struct stk_sound_want *want, const struct stk_sou
 	return (size_t)(want->mono ? 1 : state->info.channels) * stk_dtype_size(decoded_type(want, state));
 }
 
-/* Grows a buffer of decoded samples whose number is not known beforehand. */
+/* A buffer of decoded samples, which grows while `collect` adds to it, since their number is not known beforehand. */
 struct collected {
 	const struct stk_sound_want *want;
 	const struct stk_sound_state *state;
@@ -144,7 +145,8 @@ static enum stk_status collect(void *user, const uint8_t *samples, int64_t frame
 	return STK_OK;
 }
 
-/* Decodes the window of an open stream to memory of the sample's chain. */
+/* Decodes the window of an open stream to memory of the sample's chain, which state->decoded then refers to, and sets the window's fields of *state to the
+ * frames that the file really has. */
 static enum stk_status decode_stream(const struct stk_call *call, struct stk_sound_stream *stream, const struct stk_sound_want *want,
 	struct stk_sound_state *state, struct stk_error *err)
 {
@@ -209,7 +211,7 @@ enum stk_status stk__sound_infer(const struct stk_call *call, struct stk_sound_s
 	return STK_OK;
 }
 
-/* Resamples the decoded samples; the output may be shorter by a frame, or longer. */
+/* Resamples the window's decoded samples to the beginning of the output. *made: number of frames written, at most state->frames; the caller fills the rest. */
 static enum stk_status resample(const struct stk_call *call, struct stk_sound_shared *shared, const struct stk_sound_want *want,
 	const struct stk_sound_state *state, const void *decoded, const struct stk_tensor *out, int64_t *made, struct stk_error *err)
 {

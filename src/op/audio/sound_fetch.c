@@ -29,13 +29,13 @@ void stk__sound_parts(const struct stk_sound_objects *objects, const struct stk_
 		out[STK_SOUND_HEAD].length = HEAD;
 }
 
-/* Bytes of parts, of which none is fetched later. */
+/* The parts of a sample that were fetched so far. Reading other bytes fails, instead of waiting for them. */
 struct fetched {
 	const struct stk_bytes *bytes;
 	bool lacks; /* a read was refused, because its bytes have not been fetched */
 };
 
-/* Returns the fetched bytes at `at`, or NULL. */
+/* Returns the n bytes of the object from offset `at` on, if one of the fetched parts has all of them; otherwise NULL. */
 static const uint8_t *find_bytes(const struct stk_bytes *bytes, uint64_t at, size_t n)
 {
 	for (int32_t k = 0; k < STK_SOUND_PARTS; k++) {
@@ -61,7 +61,8 @@ static void note_size(struct stk_sound_objects *objects, int64_t size)
 	atomic_store_explicit(&objects->mean, mean ? mean + (size - mean) / 8 : size, memory_order_relaxed);
 }
 
-/* Names the part that holds the window, or the whole object if the window is most of it. */
+/* Names the part that holds the window, or the whole object if the window is more than half of it or if its bytes are not known. Names none if the window is
+ * empty or not valid. */
 static void name_span(const struct stk_sound_want *want, int64_t part, const struct stk_sound_bytes *bytes,
 	const struct stk_sound_info *info, struct stk_part out[STK_SOUND_PARTS])
 {

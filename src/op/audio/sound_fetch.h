@@ -13,14 +13,15 @@ enum { STK_SOUND_HEAD, STK_SOUND_START, STK_SOUND_SPAN, STK_SOUND_WHOLE, STK_SOU
 /* Facts about the objects of a data set. Zeroed at first. Any thread may use it. */
 struct stk_sound_objects {
 	bool remote;          /* some are objects of a store; otherwise all are local files */
-	_Atomic int64_t mean; /* bytes of the objects so far; 0: none has been read */
+	_Atomic int64_t mean; /* mean size in bytes of the objects that were read, in which later ones weigh more; 0: none was read */
 };
 
-/* Names the parts to fetch at first. part: the number of the sample's object; path: its path or URI. known: bytes of the object; 0: not known. */
+/* Names the parts to fetch at first: the first bytes of an object of a store that is large and of which only a window is wanted, otherwise the whole object.
+ * part: the number of the sample's object; path: its path or URI. known: bytes of the object; 0: not known, so the mean of the others is assumed. */
 void stk__sound_parts(const struct stk_sound_objects *objects, const struct stk_sound_want *want, int64_t part, const char *path,
 	int64_t known, struct stk_part out[STK_SOUND_PARTS]);
 
-/* Names the parts to fetch after `bytes`, as struct stk_reader_def's `more` does. */
+/* Names the parts to fetch after `bytes`, as struct stk_reader_def's `more` does. Also updates objects->mean. */
 bool stk__sound_more(struct stk_sound_objects *objects, const struct stk_sound_want *want, int64_t part,
 	const struct stk_bytes bytes[STK_SOUND_PARTS], struct stk_part out[STK_SOUND_PARTS]);
 
@@ -34,7 +35,7 @@ struct stk_sound_parts {
 	uint8_t *piece;
 };
 
-/* Returns the bytes, which read from *p; ends with stk__sound_parts_end. path: of the object. */
+/* Returns the bytes of the call's sample. Reading them uses *p, which stk__sound_parts_end releases. */
 struct stk_sound_bytes stk__sound_parts_begin(struct stk_sound_parts *p, const struct stk_call *call);
 void stk__sound_parts_end(struct stk_sound_parts *p);
 

@@ -6,6 +6,8 @@
 #include "kernel/arithmetic/arithmetic.h"
 #include "stoker/tensor.h"
 
+/* The types that a function takes and returns. The operands are first converted to their common type, which is the type of the result, except: BOOLEAN returns
+ * bool, and REAL returns float32 for whole numbers. SAME and REAL do not take bool, and BITS does not take floats. */
 enum stk_arith_kind { STK_ARITH_SAME, STK_ARITH_ANY, STK_ARITH_BITS, STK_ARITH_BOOLEAN, STK_ARITH_REAL };
 
 struct stk_arith {

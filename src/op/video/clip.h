@@ -24,7 +24,7 @@ void stk__video_tool_destroy(struct stk_video_tool *t); /* takes NULL */
 STK_MUST_USE enum stk_status stk__clip_index(
 	const struct stk_call *call, const uint8_t *data, size_t size, const struct stk_video_index **out, struct stk_error *err);
 
-/* Describes the tensor of a clip. index: NULL while a graph is built. frames: -1: not known. */
+/* Describes the tensor of a clip. x: the video's index; NULL while a graph is built. frames: number of the clip's frames; -1: not known. */
 struct stk_desc stk__clip_desc(const struct stk_video_index *x, int64_t frames, enum stk_dtype dtype);
 
 /* How a clip is written. */
@@ -33,7 +33,7 @@ struct stk_clip_style {
 	bool normalized;      /* floats from 0 to 1 */
 	struct stk_ints fill; /* one value, or three */
 };
-/* Returns STK_INVALID unless the fill has 1 or 3 values. */
+/* Returns STK_INVALID unless the fill has 1 or 3 values and the type is STK_UINT8 or STK_FLOAT. */
 STK_MUST_USE enum stk_status stk__clip_check(const struct stk_clip_style *style, struct stk_error *err);
 
 /* Values of a decoder's counters at one time, to add the difference between two times to a tally. gpu: NULL for decoders on the cores. */

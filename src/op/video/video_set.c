@@ -66,7 +66,8 @@ static enum stk_status list_files(struct stk_video_set *s, const struct stk_vide
 	return stk__file_list_create(&o, &s->files, err);
 }
 
-/* Returns the frame that begins at a time or, if none does, the next one if `up`, else the previous one. */
+/* Returns the frame that begins at a time or, if none does, the next one if `up`, else the previous one. 0 before the first frame; with `up`, the number of
+ * frames after the last one begins. */
 static int32_t frame_at(const struct stk_video_index *x, double seconds, bool up)
 {
 	const double slack = 1e-9 * (1 + fabs(seconds));
@@ -152,7 +153,8 @@ static bool ask_access(void *user, int32_t done)
 	return !access || !access->interrupted || !access->interrupted(access->user);
 }
 
-/* Adds the file's path at the beginning of the error message, and its number among the files at its end. */
+/* Adds the file's path at the beginning of the error message, if the message lacks it, and its number among the files at its end, if there are several. Returns
+ * the status. */
 static enum stk_status name_file(const struct opening *o, int32_t i, const char *path, enum stk_status status, struct stk_error *err)
 {
 	char was[600], shown[MOST_PATH];

@@ -24,8 +24,8 @@ struct stk_video_cut {
 };
 
 struct stk_video_clip {
-	int32_t file, first;
-	int32_t begin, end; /* the clip is cut from the frames begin to end - 1 */
+	int32_t file, first; /* number of the file, and of the clip's first frame in it */
+	int32_t begin, end;  /* the clip is cut from the frames begin to end - 1 */
 };
 
 struct stk_video_set {
@@ -39,7 +39,7 @@ struct stk_video_set {
 	char skipped_text[300];
 };
 
-/* Opens all files and lists their clips. */
+/* Opens all files, several at a time, and lists their clips. STK_INVALID: there are no clips, or the arguments do not fit together. */
 STK_MUST_USE enum stk_status stk__video_set_open(const struct stk_video_files *files, const struct stk_video_cut *cut,
 	const struct stk_access *access, struct stk_video_set **out, struct stk_error *err);
 void stk__video_set_close(void *set); /* takes NULL */
