@@ -94,7 +94,7 @@ PyObject *core_text(const char *text);
 /* Returns the text of a bytes object or of a str as UTF-8, borrowed from the object. NULL with InvalidArgumentError if the text holds a zero byte, at
  * which a C string would end, or with TypeError. */
 const char *core_text_of(PyObject *object);
-/* Returns the texts of a list of bytes, in memory that the caller frees; NULL with an exception. */
+/* Returns an array, which the caller frees, of the texts of a list of bytes or str, which owns them. *n: their number. NULL with an exception. */
 const char **core_paths_of(PyObject *list, Py_ssize_t *n);
 
 /* ---- parts that all types share (object.c) ---- */
@@ -128,7 +128,8 @@ struct core_args {
 	size_t block_count;
 	PyObject *keep; /* list of the objects that own the texts */
 };
-/* Fills `a` from a sequence of (name, kind, value); kind is an enum stk_value_kind. -1 with an exception. */
+/* Fills `a` from a sequence of (name, kind, value); kind is an enum stk_value_kind. `values` must outlive `a`, which refers to its texts. -1 with an
+ * exception. */
 int core_args_fill(struct core_args *a, PyObject *values);
 void core_args_clear(struct core_args *a);
 /* Reads a node from a tuple (operator, output). false with an exception. */

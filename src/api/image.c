@@ -68,7 +68,8 @@ void stk_image_decoder_destroy(struct stk_image_decoder *d)
 	stk__free(d);
 }
 
-/* Reads the file's bytes, followed by the slack that decoders may read. */
+/* Sets d->data and d->size to the file's bytes, followed by the slack that decoders may read: reads the file, or takes the caller's bytes, which are copied
+ * unless memory after them may be read. */
 static enum stk_status take_bytes(struct stk_image_decoder *d, struct stk_error *err)
 {
 	const struct stk_image_request *q = &d->request;

@@ -12,7 +12,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* Returns the control group's limit: version 2 as a container sees it, else version 1, which uses a huge number for "no limit". */
+/* Returns the control group's limit in bytes: version 2 as a container sees it, else version 1, which uses a huge number for "no limit". -1: there is none
+ * below `memory`, the machine's memory. */
 static int64_t memory_limit(int64_t memory)
 {
 	int64_t limit = stk__kernel_number("/sys/fs/cgroup/memory.max", "");

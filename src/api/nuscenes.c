@@ -92,7 +92,8 @@ size_t stk_nuscenes_file(const struct stk_nuscenes_view *v, int64_t sample, int3
 	return stk__nuscenes_path(v, sample, camera, out, capacity);
 }
 
-/* Counts the field's rows; a field of boxes in an image has only those that the camera sees. */
+/* Sets *count to the number of the field's rows, or of the token's characters. A field of boxes in an image has only those that the camera sees: they are
+ * stored in *seen, which the caller frees. */
 static enum stk_status count_rows(const struct stk_nuscenes_view *v, int64_t id, int32_t camera, enum stk_nuscenes_field f, int64_t *count,
 	struct stk_nuscenes_seen **seen, struct stk_error *err)
 {

@@ -64,7 +64,7 @@ enum stk_status stk_storage_read(struct stk_storage *s, const char *uri, int64_t
 	return status;
 }
 
-/* Length of "SCHEME://BUCKET" at the beginning of a URI. */
+/* Returns the length of "SCHEME://BUCKET" at the beginning of a URI; 0 for a local path. */
 static size_t store_length(const char *uri)
 {
 	const char *host = strstr(uri, "://");

@@ -68,14 +68,15 @@ static inline enum stk_dtype stk__dtype_or(int32_t given, enum stk_dtype fallbac
 /* Returns STK_INVALID unless there is one value, or one for each of n channels. `name`: the argument's, for the message. */
 enum stk_status stk__check_per_channel(const char *name, struct stk_floats values, int64_t n, struct stk_error *err);
 
-/* Spreads the values over n <= STK_PASS_MAX_CHANNELS channels. */
+/* Writes the value of each of n channels to `out`: one value serves all of them. Fails as stk__check_per_channel does, and with STK_UNSUPPORTED if n is above
+ * STK_PASS_MAX_CHANNELS. */
 enum stk_status stk__per_channel(const char *name, struct stk_floats values, int64_t n, float *out, struct stk_error *err);
 
 /* Returns STK_SHAPE unless the matrix has these rows and columns; rows -1: any number. shape: the value of the hidden field that follows a STK_SHAPED argument
  * in the operator's struct. If the argument's tensor did not have two dims or more, its values come row by row, and the caller must check their number. */
 enum stk_status stk__check_matrix(const char *name, struct stk_ints shape, int64_t rows, int64_t columns, struct stk_error *err);
 
-/* Returns whether the type holds whole numbers; bool does. */
+/* Returns whether the type is not a type of floats: true for whole numbers, for bool and enumerations, and for STK_NO_DTYPE. */
 bool stk__dtype_whole(enum stk_dtype dtype);
 
 /* For operators that have both lower and lower_jobs and compute on values: returns `classes`, or STK_CLASS_NEVER for types that a pass cannot compute on and

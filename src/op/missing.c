@@ -46,7 +46,7 @@ static const char *advice_for(const char *name)
 	return NULL;
 }
 
-/* Returns stoker's name of an operator that another library calls `name`. */
+/* Returns stoker's name of an operator that another library calls `name`; NULL: none is known. */
 static const char *other_name(const char *name)
 {
 	static const char *const names[][2] = {{"reductions.avg", "reductions.mean"}, {"reductions.average", "reductions.mean"},

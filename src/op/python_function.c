@@ -55,7 +55,8 @@ static struct stk_tensor result_of(const struct python_function *a, int32_t outp
 	return out;
 }
 
-/* Calls the user's function for n samples; feed->release returns the results to the user. */
+/* Calls the user's function for n samples, and checks its results. If this succeeds, the caller must call feed->release, unless it is NULL, when it no longer
+ * needs them. */
 static enum stk_status call_user(
 	const struct stk_call *calls, int32_t n, struct stk_feed *feed, const struct stk_feed_request *request, struct stk_error *err)
 {

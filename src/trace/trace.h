@@ -26,8 +26,8 @@ enum stk_span_kind {
 struct stk_trace_span {
 	const char *name; /* a constant string; NULL: named after its kind and stage */
 	int64_t batch, begin_ns, end_ns;
-	int32_t first, count;
-	int16_t level, stage; /* stage: number of the chain in its level */
+	int32_t first, count; /* samples of the batch that the work was for: number of the first one, and how many */
+	int16_t level, stage; /* stage: number of the chain in its level, or of a gather's node; -1: none */
 	int16_t thread;
 	uint8_t kind;
 };

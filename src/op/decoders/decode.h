@@ -27,7 +27,8 @@ struct stk_decode_state {
 	struct stk_window window; /* the window to keep; at first everything */
 };
 
-/* Reads the header. Afterwards state->whole, state->window and out[0].desc describe the whole image; extents are -1 while a graph is built. */
+/* Checks the arguments, and reads the header unless a graph is being built. Afterwards state->whole, state->window and out[0].desc describe the whole image;
+ * while a graph is built, its height and width are -1. */
 enum stk_status stk__decode_infer(const struct stk_call *call, struct stk_error *err);
 
 /* Last step of an operator's infer: checks that state->window is not empty and uses its extents for the output. */

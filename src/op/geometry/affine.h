@@ -17,7 +17,7 @@ void stk__affine_identity(struct stk_affine *a, int32_t ndim);
 /* Changes the map, whose T must be 0, to M * (x - center) + center. center: ndim values, one for all, or none. name: the argument's. */
 enum stk_status stk__affine_about(struct stk_affine *a, const char *name, struct stk_floats center, struct stk_error *err);
 
-/* Set M to a rotation: in 2 dims from x to y; in 3 dims about `axis`, whose length must not be 0. Angles are in radians. */
+/* Set the map to a rotation about the origin: of 2 dims, from x to y; of 3 dims, about `axis`, whose length must not be 0. Angles are in radians. */
 void stk__affine_rotate_2d(struct stk_affine *a, double angle);
 void stk__affine_rotate_3d(struct stk_affine *a, const double axis[3], double angle);
 

@@ -17,7 +17,7 @@ extern const struct stk_arg_def stk__displace_group[];
 
 enum stk_status stk__displace_infer(const struct stk_call *call, struct stk_error *err);
 
-/* Completes the job `s`, in which the caller has set map, m and seed. */
+/* Completes the job `s`, in which the caller has set map, m and seed, and adds it to `jobs`. If a->mask is 0, adds a copy of the image instead. */
 enum stk_status stk__displace_lower(const struct stk_call *call, const struct stk_displace_args *a, struct stk_job_sample *s,
 	struct stk_jobs *jobs, struct stk_error *err);
 

@@ -20,7 +20,8 @@ bool stk__resize_is_image(const struct stk_desc *in);
 /* Finds the dims of an image or volume that are resized, outermost first: D, H and W. Returns their number. */
 int32_t stk__resize_dims(const struct stk_desc *in, int32_t dims[3]);
 
-/* x: extents of dims[0 .. x->n - 1] of a tensor, all known. STK_UNSUPPORTED if more than STK_RESIZE_PHASES of them change. */
+/* Lists the dims that change in *out, with their filters; none if the output is empty. x: extents of dims[0 .. x->n - 1] of a tensor, all known.
+ * STK_UNSUPPORTED if more than STK_RESIZE_PHASES of them change; STK_LIMIT if an extent is above STK_PASS_MAX_EXTENT. */
 enum stk_status stk__resize_axes(const struct stk_extents *x, const int32_t *dims, const struct stk_resize *filters,
 	struct stk_resize_axes *out, struct stk_error *err);
 

@@ -199,7 +199,8 @@ static bool is_open(const struct stk_call *call, const struct stk_slice_args *a)
 	       stk__varies(call, &a->rel_start) || stk__varies(call, &a->rel_end) || stk__varies(call, &a->rel_shape);
 }
 
-/* An empty list means all dims. Without axes and axis_names, if the layout has width and height, the axes are [1, 0]. */
+/* An empty list means all dims. Without axes and axis_names, the axes are the width and the height of the layout that the tensor has or is taken to have; a
+ * tensor without either has the axes 1 and 0, or only 0 if it has one dim. */
 int32_t stk__slice_axes(const struct stk_slice_args *a, const struct stk_desc *desc, int32_t axes[STK_MAX_DIMS], struct stk_error *err)
 {
 	if (a->axes.count == 0 || (a->axes.count < 0 && a->axis_names && !a->axis_names[0])) {

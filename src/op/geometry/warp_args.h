@@ -30,7 +30,7 @@ struct stk_warp_state {
 	float fill;
 };
 
-/* Returns STK_SHAPE if desc is neither an image nor a volume. */
+/* Finds the dims. STK_SHAPE: desc is neither an image nor a volume, or has frames that are not its first dim. */
 enum stk_status stk__warp_dims(const struct stk_desc *desc, struct stk_warp_dims *out, struct stk_error *err);
 
 /* First half of infer: sets the output's type, and its shape, which is the input's unless size is given. */

@@ -205,7 +205,8 @@ static void convert(const struct stk_clip_style *style, const uint8_t *from, siz
 		to[i] = (float)from[i] * scale;
 }
 
-/* Sorts the frames and decodes each once. */
+/* Decodes each of the frames once, in ascending order, copies those that are in the clip several times, and fills those that are STK_CLIP_FILL. Adds to the
+ * worker's counts of frames. */
 static enum stk_status decode_once(const struct stk_call *call, struct clip *c, struct entry *entries, const struct stk_video_index *x,
 	const struct stk_media_input *in, const int32_t *frames, int32_t count, const struct stk_clip_style *style, struct stk_error *err)
 {
@@ -263,7 +264,7 @@ static enum stk_status finish_on_gpu(const struct stk_call *call, const struct c
 }
 
 /* Chooses the memory on the GPU, and whether the GPU or the cores decode. The cores decode if memory_limit does not allow for the surfaces of a session, so
- * that it refuses the same samples with and without a GPU. Sets *library to the bytes that decoding takes. */
+ * that it refuses the same samples with and without a GPU. If the GPU decodes, sets *library to the bytes that its surfaces take. */
 static enum stk_status begin_on_gpu(const struct stk_call *call, struct clip *c, const struct stk_video_index *x,
 	const struct stk_clip_style *style, const struct stk_tensor *out, size_t total, size_t *library, struct stk_error *err)
 {

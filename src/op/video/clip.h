@@ -13,14 +13,14 @@ enum stk_clip_pad stk__clip_pad(const char *mode);
 
 enum { STK_CLIP_FILL = -1 }; /* the number of a frame that is filled with a constant */
 
-/* Returns which of a video's `frames` frames is shown for frame number i, which may lie outside of the video; STK_CLIP_FILL if pad is STK_CLIP_CONSTANT. */
+/* Returns which of a video's `frames` frames is shown for frame number i. STK_CLIP_FILL if i is outside of the video and pad is STK_CLIP_CONSTANT or _NONE. */
 int64_t stk__clip_continue(int64_t i, int64_t frames, enum stk_clip_pad pad);
 
 /* Each worker's tools for videos, made at the first use. */
 struct stk_video_tool;
 void stk__video_tool_destroy(struct stk_video_tool *t); /* takes NULL */
 
-/* Returns the index of a video in memory, valid until the worker's next call with other bytes. */
+/* Sets *out to the index of a video in memory. It is valid until the worker's next call for another sample or with other bytes. */
 STK_MUST_USE enum stk_status stk__clip_index(
 	const struct stk_call *call, const uint8_t *data, size_t size, const struct stk_video_index **out, struct stk_error *err);
 

@@ -90,7 +90,7 @@ static bool is_same(const struct stk_media_version *a, const struct stk_media_ve
 	       strcmp(a->version, b->version) == 0;
 }
 
-/* Finds a video in the cache and adds a user to it. Call with the lock held. */
+/* Finds a video in the cache and adds a user to it; NULL: it is not there. Call with the lock held. */
 static struct video *find_video(struct stk_video_cache *c, const char *path, uint64_t hash, const struct stk_media_version *version)
 {
 	struct video *v = c->buckets[hash % BUCKETS];
@@ -162,7 +162,7 @@ static bool was_read(struct stk_video_cache *c, const char *path)
 	return v;
 }
 
-/* Returns the video with one more user. */
+/* Sets *out to the video, with one more user, which close_video removes. Reads or makes its index if the cache lacks the video. */
 static enum stk_status open_video(
 	struct stk_video_cache *c, const char *path, struct stk_media_source *source, struct video **out, struct stk_error *err)
 {
@@ -269,7 +269,7 @@ static enum stk_status take_decoder(struct stk_video_cache *c, struct video *v, 
 	return STK_OK;
 }
 
-/* Returns a decoder to the cache, or frees it if the cache has more than most_decoders. */
+/* Returns a decoder, whose last decoded frame is `frame`, to the cache, or frees it if the cache has more than most_decoders. */
 static void give_decoder(struct stk_video_cache *c, struct kept_decoder *d, int32_t frame)
 {
 	pthread_mutex_lock(&c->lock);
