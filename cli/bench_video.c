@@ -57,7 +57,7 @@ static int64_t draw(uint64_t *state, int64_t n)
 	return (int64_t)((*state >> 33) % (uint64_t)n);
 }
 
-/* Decodes a clip at a random place of the video. If the video is shorter, its last frame is repeated. */
+/* Decodes a clip at a random place of the video, and adds the work that it took to *sums. If the video is shorter, its last frame is repeated. */
 static enum stk_status read_clip(struct stk_video *v, int64_t frames, uint64_t *state, struct sums *sums, struct stk_error *err)
 {
 	const int64_t span = (FRAMES - 1) * STRIDE, first = frames > span ? draw(state, frames - span) : 0;

@@ -102,7 +102,7 @@ bool holds_only_sound(const char *path, enum stk_status status);
 int inspect_video(const char *path, bool json, bool quiet);
 /* Runs `stoker view FILE` for a video (view_video.c). s->batch is the largest number of frames to draw. */
 int view_video(const struct settings *s);
-/* Returns whether a path is a video or a folder of videos. */
+/* Returns whether a path is a video or a folder most of whose files are videos. Notes these videos for bench_video, so call it only once. */
 bool holds_videos(const char *path);
 /* Runs `stoker bench` for videos (bench_video.c). */
 int bench_video(const struct settings *s);

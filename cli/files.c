@@ -76,7 +76,8 @@ static bool write_all(int fd, const void *data, size_t size)
 	return true;
 }
 
-/* Creates a file with a random name, so that no other process can have placed a link there. */
+/* Creates a file with a random name next to `path`, so that no other process can have placed a link there. Returns its descriptor, or -1 with errno set. *part:
+ * its name, which the caller frees in either case. */
 static int create_part(const char *path, mode_t mode, char **part)
 {
 	uint64_t bits = 0;

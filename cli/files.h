@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
-/* Opens a regular file for reading. Returns -1 with errno set: EINVAL for a FIFO, a socket or a device. */
+/* Opens a regular file for reading, and sets *st to its properties. Returns -1 with errno set: EISDIR for a folder, EINVAL for a FIFO, a socket or a device. */
 int open_regular(const char *path, struct stat *st);
 /* The same, but also opens a pipe or terminal that is named in /dev or /proc, as /dev/stdin or the /dev/fd/63 of a shell. */
 int open_text(const char *path);

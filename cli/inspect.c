@@ -33,7 +33,8 @@ struct census {
 	char *names;       /* the class names that `stoker pack` wrote next to its tars, one on each line; NULL: not known */
 };
 
-/* Returns the text of the class names that `stoker pack` wrote next to its tars; NULL if the source is not from `stoker pack`. */
+/* Returns the text of the class names that `stoker pack` wrote next to its tars, to be freed with free; NULL if the source is not a local one from `stoker
+ * pack`, or if the names cannot be read. */
 static char *packed_names(const char *source)
 {
 	struct stat st;
@@ -51,7 +52,7 @@ static char *packed_names(const char *source)
 	return read_text_file(path, &size, &ignored);
 }
 
-/* Copies line i of a text to `line`, cut to its room. Returns false if the text has fewer lines. */
+/* Copies line i of a text to `line`, cut to `room` bytes. Returns false if the line is empty, or if the text has fewer lines. */
 static bool line_of(const char *text, int64_t i, char *line, size_t room)
 {
 	for (; i > 0 && (text = strchr(text, '\n')); i--)
@@ -101,7 +102,8 @@ static void count_header(struct census *c, const struct stk_image_header *h, int
 	c->good++;
 }
 
-/* Gets the next bad sample of the first epoch from number *i on. The pipeline works ahead, so its list may also hold bad samples of the next epoch. */
+/* Gets the next bad sample of the first epoch from number *i on, and moves *i past it. Returns false if there is none. The pipeline works ahead, so its list
+ * may also hold bad samples of the next epoch. */
 static bool bad_sample(struct stk_pipeline *p, int64_t *i, struct stk_error *e)
 {
 	while (stk_pipeline_bad_sample(p, (*i)++, e)) {
@@ -120,7 +122,7 @@ static int64_t count_bad(struct stk_pipeline *p)
 	return count;
 }
 
-/* Grows of_class so that it has an entry for a label. */
+/* For tars, grows of_class so that it has an entry for a label. Returns false if the label is too large or memory is short; of_class then stays as it is. */
 static bool grow_classes(struct census *census, int64_t label)
 {
 	enum { MOST = 1 << 20 };

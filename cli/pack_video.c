@@ -2,7 +2,7 @@
  * stoker pack-video: writes the camera images of a NuScenes data set as videos, one for each camera and scene.
  *
  * The folder holds SCENE/CAMERA.mp4 and index.json, which lists each scene's samples in the order of the frames. The index is written first, as incomplete,
- * so that a second run with other settings is refused; the last step marks it as complete. A video gets its final name after it was read back and compared. */
+ * so that a second run with other settings is refused; the last step marks it as complete. A video gets its final name after its number of frames and its size were checked. */
 #include "command.h"
 #include "encode.h"
 #include "files.h"
@@ -63,7 +63,7 @@ static bool failed(struct packing *p, const struct stk_error *err)
 
 /* ---- the data set ---- */
 
-/* Finds the folder of tables if the user has not named it: there must be exactly one. */
+/* Sets p->tables to the folder of tables that the user has named, or to the only one in the data set; refuses several, or none. */
 static bool find_tables(struct packing *p)
 {
 	const char *root = p->settings->args[0];
@@ -237,7 +237,7 @@ static bool prepare_folder(struct packing *p)
 
 /* ---- a video ---- */
 
-/* Decodes an image. The first one of a video sets its size. */
+/* Decodes an image to p->pixels. The first one of a video sets p->width and p->height; refuses others of another size. */
 static bool load_image(struct packing *p, int64_t sample, int32_t camera)
 {
 	char path[PATH];
@@ -264,7 +264,7 @@ static bool load_image(struct packing *p, int64_t sample, int32_t camera)
 	return true;
 }
 
-/* Opens a video and compares its frames with the images from which it was made. */
+/* Checks that a video can be opened, that it has `frames` frames and, if it is new, that it has the size of the images. Adds its bytes to p->bytes. */
 static bool check_video(struct packing *p, const char *path, int64_t frames, bool new)
 {
 	const struct stk_video_request request = {.size = sizeof request, .path = path, .stream = -1};

@@ -165,7 +165,7 @@ static bool printed_before(const struct tiles *t, int32_t k)
 	return false;
 }
 
-/* Prints the error of each file that failed, once for each file. */
+/* Prints the errors of the first MOST files that failed, once for each file, then how many more there are, and what to do about them. */
 static void print_failed(const struct session *session, const char *source, const struct tiles *t)
 {
 	enum { MOST = 10 };

@@ -173,8 +173,8 @@ struct assign_job {
 	size_t memory_bytes, solver_bytes;
 };
 
-/* Points the solver at the costs of problem p; swaps rows and columns of a tall problem. The costs are copied to `copy` unless their layout is already
- * suitable. */
+/* Points the solver at the costs of problem p, and chooses its loops; swaps rows and columns of a tall problem. The costs are copied to `copy` unless their
+ * layout and type are already suitable, with the opposite sign if the sum is to be maximized. */
 static void take_cost(struct solver *s, const struct stk_assign *a, int64_t p, bool tall, void *copy)
 {
 	bool wide_type = a->dtype == STK_FLOAT64;
@@ -204,7 +204,7 @@ static void take_cost(struct solver *s, const struct stk_assign *a, int64_t p, b
 	}
 }
 
-/* Writes the pairs in ascending order of rows. In a tall problem the solver's columns are the rows, so they are visited in order instead. */
+/* Writes the pairs in ascending order of rows, and returns their number. In a tall problem the solver's columns are the rows, so they are visited in order. */
 static int64_t give_pairs(const struct solver *s, bool tall, int64_t *row, int64_t *col)
 {
 	int64_t n = 0;

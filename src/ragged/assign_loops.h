@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One row and n columns. path_cost[j]: length of the shortest path to column j so far; path[j]: the last row on that path; price[j]: the column's dual, or
- * -inf after the column has left the search. so_far: length of the path to this row; row_dual: the row's dual. */
+/* One row and n columns. path_cost[j]: length of the shortest path to column j so far; path[j]: the last row on that path, or -1 for the search's own row;
+ * price[j]: the column's dual, or -inf after the column has left the search. so_far: length of the path to this row; row_dual: the row's dual. */
 struct stk_assign_row {
 	const void *cost; /* float or double */
 	double so_far, row_dual;

@@ -110,7 +110,8 @@ void stk__cuda_destroy(struct stk_ragged_cuda *c)
 	stk__free(c);
 }
 
-/* Launches a kernel with `x` blocks (at least 1) of `threads` threads. The kernel takes one argument, a struct by value. */
+/* Launches a kernel with a grid of x * y * z thread blocks (each at least 1) of `threads` threads, which have `shared` bytes of dynamic shared memory. The
+ * kernel takes one argument, a struct by value. STK_LIMIT: the grid is too large. */
 static enum stk_status launch(struct stk_ragged *r, void *stream, int kernel, int64_t x, int64_t y, int64_t z, unsigned threads,
 	size_t shared, void *argument, struct stk_error *err)
 {

@@ -70,7 +70,8 @@ static void describe_tables(struct stk_jpeg_gpu_scan *s, const struct stk_jpeg_h
 	}
 }
 
-/* Delays a scan so that it is one row after all scans that it depends on. */
+/* Delays a scan so that it is one row after all scans that it depends on, notes that later scans of its coefficients depend on it, and updates the file's
+ * number of steps. */
 static void delay(struct walk *w, const struct stk_jpeg_header *h)
 {
 	struct stk_jpeg_gpu_scan *s = &w->scan;
@@ -120,7 +121,8 @@ static void count_units(const struct walk *w, uint64_t *needed, uint64_t *all)
 	*all = columns * rows;
 }
 
-/* Adds a bitstream for each restart interval that the window needs. */
+/* Adds a bitstream for each restart interval that the window needs. Returns false if the CPU must decode the file: restart markers are out of order or missing,
+ * restart intervals are tiny, or there is no space for more bitstreams. */
 static bool add_bitstreams(struct walk *w, size_t end_of_scan)
 {
 	const struct stk_jpeg_gpu_script *script = w->script;
