@@ -2,7 +2,8 @@
  * stoker pack-video: writes the camera images of a NuScenes data set as videos, one for each camera and scene.
  *
  * The folder holds SCENE/CAMERA.mp4 and index.json, which lists each scene's samples in the order of the frames. The index is written first, as incomplete,
- * so that a second run with other settings is refused; the last step marks it as complete. A video gets its final name after its number of frames and its size were checked. */
+ * so that a second run with other settings is refused; the last step marks it as complete. A video gets its final name after its number of frames and its
+ * size were checked. */
 #include "command.h"
 #include "encode.h"
 #include "files.h"

@@ -13,7 +13,8 @@ struct gaussian {
 	float scale; /* 1 / (2 sigma^2) */
 };
 
-/* Returns whether target t belongs to this map and reaches rows y0..y1. The thread block with `report` set counts bad labels and map indices. */
+/* Returns whether target t belongs to this map and reaches pixels of rows y0..y1; if so, sets *out to it. The thread block with `report` set counts bad
+ * labels and map indices. */
 STK_DEVICE int32_t take_target(
 	const struct stk_heatmap *h, int64_t group, int64_t cls, int64_t t, int64_t y0, int64_t y1, int32_t report, struct gaussian *out)
 {

@@ -147,8 +147,8 @@ void stk__jpeg_gpu_synchronise_straggler(const struct stk_jpeg_gpu_view *v, uint
 
 /* ---- resolving ---- */
 
-/* Goes from subsequence 0 to the subsequence with which its thread synchronised, from there to the next one, and so on. Returns the number of subsequences
- * covered, which is less than `subsequences` if a thread did not synchronise. */
+/* Goes from subsequence 0 to the subsequence with which its thread synchronised, from there to the next one, and so on, and sets v->cover of the
+ * subsequences on the way. Returns their number, which is less than `subsequences` if a thread did not synchronise. */
 static uint32_t walk(const struct stk_jpeg_gpu_view *v, const struct stk_jpeg_gpu_bitstream *s, uint32_t subsequences)
 {
 	uint32_t from = 0, *cover = v->cover + s->subsequence0;

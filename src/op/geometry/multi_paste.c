@@ -197,7 +197,8 @@ struct area {
 	int64_t lo[2], hi[2];
 };
 
-/* Subtracts `by` from each area. Up to four pieces of an area remain, in `rest`; the parts that `by` covers go to `cut`. */
+/* Subtracts `by` from each area. Up to four pieces of an area remain, which are stored in `rest`; the parts that `by` covers are stored in `cut`. Returns
+ * the number of pieces in `rest`, and sets *n_cut to that of parts in `cut`. */
 static int32_t subtract(struct area *areas, int32_t n, const struct area *by, struct area *rest, struct area *cut, int32_t *n_cut)
 {
 	int32_t left = 0;

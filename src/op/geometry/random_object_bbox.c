@@ -126,7 +126,7 @@ static enum stk_status given_classes(const struct stk_call *call, struct classes
 	return STK_OK;
 }
 
-/* Collects the labels of the blobs, if no classes are given. */
+/* Sets *c to the distinct labels of the blobs, for a call without given classes. */
 static enum stk_status found_classes(const struct stk_call *call, const struct stk_blobs *blobs, struct classes *c, struct stk_error *err)
 {
 	c->count = 0;
@@ -194,7 +194,8 @@ static int32_t draw_class(const struct classes *c, const bool *gone, struct stk_
 	return last;
 }
 
-/* Draws a class, then one of its boxes. A class without a suitable box is not drawn again. */
+/* Draws a class, then one of its boxes. A class without a suitable box is not drawn again. Sets *out to NULL if no class has a suitable box. With ignore_class,
+ * draws among the boxes of all classes together. */
 static enum stk_status draw_object(const struct stk_call *call, const struct stk_blobs *blobs, const struct classes *c,
 	struct stk_random *r, const struct stk_blob **out, struct stk_error *err)
 {
