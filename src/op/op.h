@@ -96,7 +96,7 @@ struct stk_gathered {
 	void *data;
 	size_t room; /* capacity of `data` in bytes */
 };
-/* Returns g->data after making its capacity at least `size` bytes, which are uninitialised; NULL: out of memory. */
+/* Returns g->data after making its capacity at least `size` bytes, which are uninitialised: earlier contents may be lost. NULL: out of memory. */
 void *stk__gathered_take(struct stk_gathered *g, size_t size);
 
 /* Counts of decoded video frames; the worker adds them to the pipeline's counters and sets them to 0. */
@@ -111,7 +111,7 @@ struct stk_tools {
 	struct stk_decoder *decoder;
 	struct stk_video_tool *video; /* decoders of op/video/clip.h; NULL before the worker's first video */
 	const struct stk_pass_kernels *kernels;
-	bool lenient;
+	bool lenient; /* decoders pass over damage where they can, instead of failing (strict=False) */
 	struct stk_codec_limits limits;
 	struct stk_video_tally videos;
 	int64_t narrowed; /* number of 16-bit images that decoders have rounded to 8 bits; the worker counts them and sets it to 0 */
@@ -200,8 +200,8 @@ struct stk_reader_def {
 	uint64_t (*digest)(const void *shared, int64_t first, int64_t count);
 	/* Fills the order that the arguments ask for: seed, shards, tail. The pipeline sets the batch size and the start of the run. */
 	void (*order)(const void *args, const void *shared, struct stk_order *out);
-	/* Returns where the decoded values of an output are in host memory, for all samples: sample id is at the result + id * *stride, as long as `shared` lives.
-  * Returns NULL if they are not in memory. Nullable. In a reader that has this function, a sample's other outputs cost next to nothing. */
+	/* Returns where the decoded values of an output are in host memory, for all samples: sample id is at the result + id * *stride, as long as `shared`
+	 * lives. Returns NULL if they are not in memory. Nullable. In a reader that has this function, a sample's other outputs cost next to nothing. */
 	const uint8_t *(*resident)(const void *shared, int32_t output, size_t *stride);
 	void (*soon)(const void *shared, int64_t id); /* hints that sample id comes next, so that a cache can prefetch it; nullable */
 	/* Writes the name of a sample and returns its length. NULL: samples have no names. Without `parts`, the name is the URI of an object that is the
@@ -210,14 +210,14 @@ struct stk_reader_def {
 	/* Reports what is known of an object that contains parts. Nullable. */
 	void (*object)(const void *shared, int64_t uri, struct stk_known_object *out);
 	/* For samples of several parts, or of parts of objects. part_count: how many parts each sample has, according to the arguments. Parts that lie close
-  * together in one object are fetched in one request. Nullable, all three together. */
+	 * together in one object are fetched in one request. Nullable, all three together. */
 	int32_t (*part_count)(const void *args);
 	void (*parts)(const void *shared, int64_t id, struct stk_part *out);
 	size_t (*part_uri)(const void *shared, int64_t part, char *uri, size_t capacity);
-	/* For parts that only the bytes of other parts show, as for a window of a sound, whose place follows from the header: called when all parts so far have arrived, and
-	 * names further ones. bytes: of all parts; those that were not fetched have size 0. out: an entry for each part, of which those that were fetched
-	 * keep length 0. Returns false if there is no further part. random: the operator's stream for the sample. Called with the pipeline's lock held, so it
-	 * must neither wait nor take long. Nullable; only together with parts. */
+	/* For parts that only the bytes of other parts show, as for a window of a sound, whose place follows from the header: called when all parts so far
+	 * have arrived, and names further ones. bytes: of all parts; those that were not fetched have size 0. out: an entry for each part, of which those
+	 * that were fetched keep length 0. Returns false if there is no further part. random: the operator's stream for the sample. Called with the
+	 * pipeline's lock held, so it must neither wait nor take long. Nullable; only together with parts. */
 	bool (*more)(const void *args, const void *shared, int64_t id, struct stk_random random, const struct stk_bytes *bytes,
 		struct stk_part *out);
 	/* Checks the `header` bytes that precede a part in its object, so that bytes of another object that has replaced it are an error. Remote objects
@@ -278,8 +278,9 @@ struct stk_op_def {
 	uint64_t host_inputs; /* bit k: infer reads the data of input k, which stays in host memory; bit 63: also all further inputs */
 	uint64_t
 		host_outputs; /* bit k: output k stays in host memory if the operator runs on the GPU; only for operators without lower_jobs */
-	/* Bit k: if input k is a sequence (its layout begins with F), the operator runs once for each frame, as it also does if an argument is given for each
-  * frame; bit 63: also all further inputs. Without bit 0, input 0 must be a sequence too. Inputs and arguments that are not sequences serve all frames. */
+	/* Bit k: if input k is a sequence (its layout begins with F), the operator runs once for each frame, as it also does if an argument is given for
+	 * each frame; bit 63: also all further inputs. Without bit 0, input 0 must be a sequence too. Inputs and arguments that are not sequences serve all
+	 * frames. */
 	uint64_t frame_inputs;
 	const char *
 		layouts; /* layouts that input 0 may have, space separated; NULL: any. A tensor without layout is taken as the one with its ndim. */
@@ -290,27 +291,28 @@ struct stk_op_def {
 	unsigned classes; /* with lower: enum stk_step_class, all classes that it may add to a pass */
 	int32_t steps;    /* the most pointwise steps that lower adds, if that is more than one */
 	/* Returns the classes that lower adds with these arguments over this input, as far as both are known when the graph is built (per-sample arguments hold
-  * their defaults), or STK_CLASS_NEVER if no pass can do the work. Nullable: then `classes` applies. Call stk__op_classes instead of this function. */
+	 * their defaults), or STK_CLASS_NEVER if no pass can do the work. Nullable: then `classes` applies. Call stk__op_classes instead of this function. */
 	unsigned (*classify)(const void *args, const struct stk_desc *in);
 
-	/* Checks what ranges cannot express, reads lists and opens data sets, once for each pipeline. *shared is passed to every call and to teardown. Nullable. */
+	/* Checks what ranges cannot express, reads lists and opens data sets, once for each pipeline. *shared is passed to every call and to teardown.
+	 * Nullable. */
 	enum stk_status (*setup)(const void *args, void **shared, struct stk_error *err);
 	void (*teardown)(void *shared);
 
-	/* Sets types, layouts and shapes of the outputs. While a graph is built, data is NULL and extents may be -1: unknown extents of inputs make unknown extents
-  * of outputs (the framework itself makes extents unknown if a per-sample argument marked `shapes` varies). For a sample everything is known, and infer may
-  * leave its findings in call->state, or point out[k].data at memory that outlives the sample (a view: the output is complete, and run does not touch it).
-  * Required. */
+	/* Sets types, layouts and shapes of the outputs. While a graph is built, data is NULL and extents may be -1: unknown extents of inputs make unknown
+	 * extents of outputs (the framework itself makes extents unknown if a per-sample argument marked `shapes` varies). For a sample everything is known,
+	 * and infer may leave its findings in call->state, or point out[k].data at memory that outlives the sample (a view: the output is complete, and run
+	 * does not touch it). Required. */
 	enum stk_status (*infer)(const struct stk_call *call, struct stk_error *err);
 
 	/* The operator's work, in one of these ways:
-  * - lower_jobs: work on tensors of any kind, as jobs (kernel/job/job.h), which run on the CPU and on the GPU. Reads no data of its inputs except
-  * host_inputs, since addresses may be on the GPU.
-  * - lower: images only (HWC, CHW, HW, with leading frames): appends steps to a pass, which does the work. An operator may have both; lower is used for
-  * images.
-  * - fetch, with lower: a decoder. Its image is the source of a pass: `extent` returns the extents of the whole image, lower adds the operator's own window,
-  * and fetch decodes the part that the finished pass reads.
-  * - run_cpu: work that is not done on arrays (readers, draws, a user's function): one sample, on the CPU; out[].data is allocated. */
+	 * - lower_jobs: work on tensors of any kind, as jobs (kernel/job/job.h), which run on the CPU and on the GPU. Reads no data of its inputs except
+	 *   host_inputs, since addresses may be on the GPU.
+	 * - lower: images only (HWC, CHW, HW, with leading frames): appends steps to a pass, which does the work. An operator may have both; lower is used
+	 *   for images.
+	 * - fetch, with lower: a decoder. Its image is the source of a pass: `extent` returns the extents of the whole image, lower adds the operator's own
+	 *   window, and fetch decodes the part that the finished pass reads.
+	 * - run_cpu: work that is not done on arrays (readers, draws, a user's function): one sample, on the CPU; out[].data is allocated. */
 	enum stk_status (*run_cpu)(const struct stk_call *call, struct stk_error *err);
 	void (*lower)(const struct stk_call *call, struct stk_pass *pass);
 	enum stk_status (*lower_jobs)(const struct stk_call *call, struct stk_jobs *jobs, struct stk_error *err);
@@ -318,18 +320,20 @@ struct stk_op_def {
 	void (*encoded)(const struct stk_call *call, struct stk_encoded *out); /* with fetch */
 	enum stk_status (*fetch)(const struct stk_call *call, struct stk_rect part, const struct stk_image *dst, struct stk_error *err);
 
-	/* For recipes (kernel/recipe/recipe.h), which run resident data sets if samples differ only by their place (struct stk_place). An operator that draws
-	 * nothing needs neither function: lower is used. Work that a recipe cannot express takes the ordinary path, so both are nullable.
-	 * - coin: the output is 0 or 1: 1 if the first draw of the operator's stream is below *chance. Returns false if the arguments make it something else.
-	 * - recipe: the counterpart of lower for an operator that draws: appends the window that infer would draw. Returns false if a recipe cannot express it. */
+	/* For recipes (kernel/recipe/recipe.h), which run resident data sets if samples differ only by their place (struct stk_place). An operator that
+	 * draws nothing needs neither function: lower is used. Work that a recipe cannot express takes the ordinary path, so both are nullable.
+	 * - coin: the output is 0 or 1: 1 if the first draw of the operator's stream is below *chance. Returns false if the arguments make it something
+	 *   else.
+	 * - recipe: the counterpart of lower for an operator that draws: appends the window that infer would draw. Returns false if a recipe cannot express
+	 *   it. */
 	bool (*coin)(const struct stk_call *call, float *chance);
 	bool (*recipe)(const struct stk_call *call, struct stk_recipe *r);
 
-	/* For operators whose result for a sample depends on the other samples of its batch (their largest extent, their common mean). gather sees the calls of all
-  * samples, with arguments and inputs and without outputs, after all have come, and writes its result to `out`. infer and the function that does the work
-  * then run for each sample as usual, with call->gathered: so only gather waits for the batch, and the work is done on all cores and in passes. If one
-  * sample causes a failure, gather sets err->sample to its index in `calls`.
-  * gathers: returns, when the graph is built, whether these arguments over these inputs need gather; nullable: always. */
+	/* For operators whose result for a sample depends on the other samples of its batch (their largest extent, their common mean). gather sees the calls
+	 * of all samples, with arguments and inputs and without outputs, after all have come, and writes its result to `out`. infer and the function that
+	 * does the work then run for each sample as usual, with call->gathered: so only gather waits for the batch, and the work is done on all cores and in
+	 * passes. If one sample causes a failure, gather sets err->sample to its index in `calls`.
+	 * gathers: returns, when the graph is built, whether these arguments over these inputs need gather; nullable: always. */
 	enum stk_status (*gather)(const struct stk_call *calls, int32_t count, struct stk_gathered *out, struct stk_error *err);
 	bool (*gathers)(const struct stk_call *call);
 
