@@ -37,20 +37,20 @@ union stk_filler {
 struct stk_gather_launch {
 	struct stk_gather g;
 	int64_t rows, inner; /* inner: counted in the units in which rows are moved */
-	int32_t lanes_log2;
+	int32_t lanes_log2;  /* 2^lanes_log2 threads move a row */
 	union stk_filler filler;
 };
 
 struct stk_keep_launch {
 	struct stk_keep k;
-	int64_t rows, inner;
+	int64_t rows, inner; /* as in struct stk_gather_launch */
 	int32_t lanes_log2;
 	union stk_filler filler;
 };
 
 struct stk_scatter_launch {
 	struct stk_scatter s;
-	int64_t tiles, inner;
+	int64_t tiles, inner; /* tiles: of STK_SCATTER_TILE targets, in a sample; inner: as in struct stk_gather_launch */
 	union stk_filler filler;
 };
 

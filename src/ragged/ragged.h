@@ -20,8 +20,8 @@ struct stk_ragged {
  * above 64 or if the system cannot create them. */
 void stk__fork(int32_t threads, int64_t count, void (*fn)(void *ctx, int64_t i, int32_t worker), void *ctx);
 
-/* Returns how many threads to pass to stk__fork for `items` items that take as long as reading and writing `bytes` bytes: one for each 512 KiB begun, but at
- * most r->threads, 64 and `items`. */
+/* Returns how many threads to pass to stk__fork for `items` items that take as long as reading and writing `bytes` bytes: one, and one more for each 512
+ * KiB, but at most r->threads, 64 and `items`. */
 int32_t stk__fork_threads(const struct stk_ragged *r, int64_t items, int64_t bytes);
 
 enum stk_status stk__cpu_gather(struct stk_ragged *r, const struct stk_gather *g, struct stk_error *err);

@@ -41,8 +41,7 @@ struct stk_jpeg_gpu {
 	struct stk_pass_gpu_kernels pass_kernels;
 	struct stk_jpeg_gpu_streams *streams;
 	pthread_mutex_t lock;
-	struct stk_jpeg_gpu_limits
-		room; /* the largest need of any part so far; new tables get this size, since other parts will need it too */
+	struct stk_jpeg_gpu_limits room; /* the size of new tables: enough for the largest need of any part so far, and more (see grown) */
 };
 
 struct stk_jpeg_gpu_batch {
@@ -50,7 +49,7 @@ struct stk_jpeg_gpu_batch {
 	struct part *parts;
 	int n_parts, room_parts, room_items;
 	const uint32_t **flag; /* for each item, the address of its image's flag; NULL if the GPU does not decode the item */
-	uint32_t *place;       /* for each item, the offset of its file in the stream's raw bytes */
+	uint32_t *place;       /* for each item, the offset of its file in the stream's raw bytes; NONE: the CPU decodes it */
 	bool measure;
 };
 

@@ -28,8 +28,8 @@ struct tables_key {
 
 struct cached_set {
 	struct tables_key key;
-	struct stk_jpeg_gpu_set set; /* tables 0: unused */
-	bool fits;
+	struct stk_jpeg_gpu_set set;
+	bool fits; /* false: the tables are too large, so that `set` and `lut` are not valid */
 	uint16_t lut[STK_JPEG_GPU_MAX_SET];
 };
 
@@ -52,7 +52,7 @@ struct stk_jpeg_gpu_plan {
 	uint16_t *quant;
 	uint32_t n_images, n_bitstreams, n_sets, n_lut, n_subsequences, n_chunks, n_progressive, n_scans;
 	uint64_t n_blocks, n_dc, n_idct, n_planes, n_rgb, n_rows;
-	/* made by plan_end; its addresses are relative to the beginning of the tables or of the results */
+	/* made by plan_end, with the host's addresses of the tables and without those of the results; stk__jpeg_gpu_plan_view sets both to device addresses */
 	struct stk_jpeg_gpu_view view;
 	struct cached_set *cache;
 	unsigned next_victim;
