@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A survey: reads samples of tars while the tars are still searched for their members, in one epoch. Samples are numbered in the order in which the search
  * finds them: tar after tar in an order that the caller chooses, and inside a tar in its own order. After a search the tar's index is kept; a tar with an index
- * is not searched. Tars in a store are read from front to back, and the bytes read for the search are lent to the threads that read samples (survey_window.h). */
+ * is not searched. Tars in a store are read from front to back, and the bytes read for the search are lent to the threads that read samples
+ * (survey_window.h). */
 #ifndef STK_FORMAT_SURVEY_H
 #define STK_FORMAT_SURVEY_H
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- *
- * Finds the bytes of an object of a store that a window of its sound needs. A reader names them as parts: at first the head of a WAV, then the start of the file
- * if its header is longer, then the bytes of the window. It names the whole object at once if this is small or a local file, or if no window is wanted. */
+ * Finds the bytes of an object of a store that a window of its sound needs. A reader names them as parts: at first the head of a WAV, then the start of the
+ * file if its header is longer, then the bytes of the window. It names the whole object at once if this is small or a local file, or if no window is wanted. */
 #ifndef STK_OP_SOUND_FETCH_H
 #define STK_OP_SOUND_FETCH_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Affine maps of points, x -> M x + T, which the operators transforms.* make and combine. A map is the matrix [M T]: ndim rows of ndim + 1 values, row by row. */
+ * Affine maps of points, x -> M x + T, which the operators transforms.* make and combine. A map is the matrix [M T]: ndim rows of ndim + 1 values,
+ * row by row. */
 #ifndef STK_OP_GEOMETRY_AFFINE_H
 #define STK_OP_GEOMETRY_AFFINE_H
 
