@@ -10,9 +10,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* LOOK_UPS: connections for which curl resolves a name at a time, because each takes a thread and up to four descriptors; later connections
- * find the address cached. KEPT_DIALERS: unused dialers that are kept; each holds two descriptors. FEW: a loop opens this many connections
- * even if the process has nearly no descriptor left. */
+/* LOOK_UPS: curl resolves the names of at most this many of a loop's connections at the same time, because each look-up takes a thread and up to four
+ * descriptors; later connections find the address cached. KEPT_DIALERS: number of unused dialers that are kept; each holds two descriptors. FEW: a loop
+ * opens this many connections even if the process has nearly no descriptor left. OF_SOCKET: number of descriptors of a connection's socket. */
 enum { LOOK_UPS = 4, KEPT_DIALERS = 64, FEW = 2, OF_SOCKET = 1 };
 
 #define STARVED_NS INT64_C(50000000)         /* how long no connection is opened after there was no descriptor for one */

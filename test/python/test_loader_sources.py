@@ -633,7 +633,7 @@ def test_collate_fn_gets_the_finished_batch(tree):
 
 
 def test_tables_may_hold_uris(tmp_path):
-    """A column of paths may hold URIs: they do not begin at the table's folder."""
+    """A column of paths may hold URIs, which are not relative to the table's folder. With a URI as root=, the paths in the column are relative to it."""
     bucket = {}
     for k in range(6):
         out = io.BytesIO()

@@ -31,8 +31,8 @@ class Compiled:
     draws: bool
 
 
-# Transforms that only move pixels give the same result for tensors as for PIL images. For the others torchvision has separate code for tensors of floats,
-# whose results differ.
+# _MOVES: transforms that are compiled for images of all forms, also for tensors of floats; _check refuses some of their arguments for tensors. _ON_BYTES:
+# transforms that are not compiled for tensors of floats, since torchvision has separate code for these, whose results differ.
 _MOVES = {
     "CenterCrop",
     "Identity",

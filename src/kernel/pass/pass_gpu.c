@@ -284,8 +284,8 @@ static bool stores_quads(const struct stk_pass *p, const struct stk_image *dst)
 	return p->w % 4 == 0 && ((uintptr_t)dst->data | (uint64_t)dst->row | planes) % (uint64_t)(4 * size) == 0;
 }
 
-/* Returns whether STK_PASS_GPU_ROWS_LAUNCH can run the item. The item is complete except for its thread blocks. Quads of bytes begin at words of the output,
- * quads of floats at the start of the row. */
+/* Returns whether STK_PASS_GPU_ROWS_LAUNCH, which stores each row in quads, can run the item. The item is complete except for its thread blocks. Quads of
+ * bytes are aligned to 4 bytes in the output, so a row's first quad may begin left of the row; quads of floats are counted from the start of the row. */
 static bool takes_rows(
 	const struct stk_pass *p, const struct stk_plan *plan, const struct stk_image *dst, const struct stk_pass_gpu_item *it)
 {

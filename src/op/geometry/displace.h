@@ -24,7 +24,8 @@ enum stk_status stk__displace_lower(const struct stk_call *call, const struct st
 /* Returns STK_UNSUPPORTED for types whose pixels DALI's warps do not interpolate; with the nearest pixel any type is allowed. interp: enum stk_interp. */
 enum stk_status stk__check_sampled(enum stk_dtype dtype, int32_t interp, struct stk_error *err);
 
-/* Spreads the values over n channels, in the call's scratch memory; NULL: out of memory. */
+/* Returns an array with a value for each of n channels, in the call's scratch memory: values.v[c] for channel c, or the only value for all channels, or 0 if
+ * there are no values. values.count must be at most 1, or at least n. Returns NULL if memory runs out. */
 float *stk__channel_values(const struct stk_call *call, struct stk_floats values, int64_t n);
 
 #endif

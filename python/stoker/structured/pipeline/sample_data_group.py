@@ -327,7 +327,8 @@ class SampleDataGroup:
         return in_order and all(group is None or f.is_group is group for f in self._fields.values())
 
     def is_array(self, field: Name | None = None) -> bool:
-        """Returns whether the children (of the named child) are named 0, 1, 2, ... in this order."""
+        """Returns whether the children of this group, or of the named child, are named 0, 1, 2, ... in this order. False if the named child is a data
+        field."""
         return self._is_array_of(field, None)
 
     def is_data_field_array(self, field: Name | None = None) -> bool:
