@@ -186,6 +186,21 @@ def test_transforms_that_draw_sizes_make_lists(transform, pictures, notices):
     assert kinds_of_batches(fixed) == {torch.Tensor}
 
 
+@pytest.mark.parametrize(
+    "transform",
+    [
+        T.RandomZoomOut(p=1.0, side_range=(1.5, 1.5)),
+        T.RandomZoomOut(p=0.0),
+        T.ScaleJitter((32, 32), scale_range=(0.5, 0.5)),
+        T.RandomShortestSize([24]),
+        T.RandomResize(24, 25),
+    ],
+    ids=lambda t: type(t).__name__,
+)
+def test_transforms_that_draw_one_size_make_tensors(transform, pictures):
+    assert kinds_of_batches(Loader(Views([pictures[0]] * 4), 2, transforms=[transform])) == {torch.Tensor}
+
+
 def test_looking_at_samples_leaves_the_generators_as_they_are(pictures):
     """The Dataset draws from the global generators in its calls. The batches are those of a run that looks at no samples."""
 

@@ -46,9 +46,25 @@ def waveforms(shapes: Iterable[Sequence[int]], channels_last: bool) -> bool:
     return any(1 in shape[first : first + 2] for shape in shapes)
 
 
-def drawn(recipe: Recipe) -> bool:
-    """Returns whether a transform draws the size of each image, and no other transform gives all images one size."""
-    return not fixed(recipe) and any(isinstance(t, _DRAWN) for t in recipe.steps)
+def _draws(transform: T.Transform, boxes: bool) -> bool:
+    """Returns whether a transform draws sizes, and not always the same one. boxes: samples have boxes, without which RandomIoUCrop cuts nothing."""
+    if isinstance(transform, T.RandomIoUCrop):
+        return boxes
+    if isinstance(transform, T.RandomZoomOut):
+        low, high = transform.side_range
+        return transform.p > 0 and (transform.p < 1 or low < high)
+    if isinstance(transform, T.ScaleJitter):
+        return transform.scale_range[0] < transform.scale_range[1]
+    if isinstance(transform, T.RandomShortestSize):
+        return len(set(transform.min_size)) > 1
+    if isinstance(transform, T.RandomResize):
+        return transform.max_size - transform.min_size > 1  # the largest size is not drawn
+    return isinstance(transform, _DRAWN)
+
+
+def drawn(recipe: Recipe, boxes: bool) -> bool:
+    """Returns whether a transform draws the size of each image, and no other transform gives all images one size. boxes: samples have boxes."""
+    return not fixed(recipe) and any(_draws(t, boxes) for t in recipe.steps)
 
 
 def differ(recipe: Recipe, sizes: Iterable[Size]) -> bool:

@@ -287,7 +287,9 @@ class Loader(metaclass=BriefHelp):
         if isinstance(source, DatasetSource) and source.samples_of.several:
             return  # the Dataset gives a list of views, which stays as it is
         if not self._listed:
-            if not _own_sizes.drawn(recipe) and not self._differ(source, recipe, {tuple(shape) for shape in batch.shapes(0)}):
+            if not _own_sizes.drawn(recipe, self._boxes is not None) and not self._differ(
+                source, recipe, {tuple(shape) for shape in batch.shapes(0)}
+            ):
                 return
             self._listed = True
             tell(
