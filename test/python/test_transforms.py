@@ -198,7 +198,7 @@ def test_translation_of_torchvision():
     assert others[0].size == 256 and others[2].padding == (4, 4, 4, 4) and others[3].brightness == (0.6, 1.4)
     called = T.flatten([lambda x: x, tv.Lambda(abs), torch.nn.ZeroPad2d(1)])
     assert [(type(t).__name__, t.takes) for t in called] == [("Lambda", k) for k in ("PIL", "PIL", "tensor")]
-    with pytest.raises(TypeError, match="or a function, not int"):
+    with pytest.raises(TypeError, match="or a function, not 3"):
         T.flatten([3])
 
 
