@@ -203,9 +203,9 @@ static bool decode_at_once(struct stk_decoder *d, const struct source *s, const 
 		return false;
 	struct stk_arena_mark mark = stk__arena_mark(d->scratch);
 	uint8_t *aligned = s->dtype == STK_UINT16 ? stk__arena_take(d->scratch, s->row) : NULL;
-	uint8_t *rows = stk__png_rows(rq->data, rq->size, shape_of(rq->info), d->scratch, rq->cancel);
-	if (s->dtype == STK_UINT16 && !aligned)
-		rows = NULL;
+	uint8_t *rows = NULL;
+	if (aligned || s->dtype != STK_UINT16)
+		rows = stk__png_rows(rq->data, rq->size, shape_of(rq->info), d->scratch, rq->cancel);
 	for (int y = rq->window.y; rows && y < rq->window.y + rq->window.h && !stk__cancelled(rq->cancel); y++) {
 		const uint8_t *row = rows + (size_t)y * (1 + s->row) + 1;
 		if (aligned)

@@ -116,9 +116,8 @@ enum stk_status stk__changes_tell(const struct stk_pipeline *p, int64_t was, con
 	else
 		stk__text_add(&t, "as many files as when the state was saved (%lld), but not the same ones", have);
 	add_place(&t, reader, shared, was, j);
-	enum stk_status s = stk__fail(err, STK_STATE,
-		"the data set has changed: %s: give the data of the run that was saved, or begin a new epoch of these without the state",
-		t.failed ? "out of memory to say how" : t.s);
+	enum stk_status s =
+		stk__fail(err, STK_STATE, "the data set has changed: %s" STK_STATE_WAY_OUT, t.failed ? "out of memory to say how" : t.s);
 	stk__free(t.s);
 	return s;
 }

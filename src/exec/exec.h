@@ -439,6 +439,8 @@ void stk__warn_of_held_batches(
 	struct stk_pipeline *p); /* logs a notice when the ring first gives up blocks that the consumer keeps; call without the lock */
 
 /* changes.c */
+/* The end of the errors about a state of other data. */
+#define STK_STATE_WAY_OUT ": give the data of the run that was saved, or begin a new epoch of these without the state"
 void stk__changes_free(struct stk_pipeline *p);
 /* Appends the size of the list of files and its digests to a state: `, "files": N, "runs": "..."`. Appends nothing if the reader has no digest. */
 void stk__changes_save(struct stk_pipeline *p, struct stk_text *t);

@@ -276,8 +276,6 @@ static enum stk_status read_saved(json_t *j, struct saved *v, struct stk_error *
 
 /* ---- checks that the state fits this pipeline ---- */
 
-#define WAY_OUT ": give the data of the run that was saved, or begin a new epoch of these without the state"
-
 static enum stk_status check_data(const struct stk_pipeline *p, const struct saved *v, struct stk_error *err)
 {
 	bool same = same_data(p->program, p->program->reader, v->fingerprint);
@@ -287,16 +285,17 @@ static enum stk_status check_data(const struct stk_pipeline *p, const struct sav
 				? "the state is of an epoch in which tars were read as they lie, since they had no index; this pipeline reads them by one"
 				: "the state is of a run that had an index of its tars; this pipeline reads them as they lie");
 	if (v->as_met && !same)
-		return stk__fail(err, STK_STATE, "the tars are not those of the state: their names, or their number, changed" WAY_OUT);
+		return stk__fail(
+			err, STK_STATE, "the tars are not those of the state: their names, or their number, changed" STK_STATE_WAY_OUT);
 	enum stk_status s = same ? STK_OK : stk__changes_tell(p, v->files, v->runs, err);
 	if (s)
 		return s;
 	if (!same && v->size == p->order.size)
 		return stk__fail(err, STK_STATE,
-			"the data set is not the one of the state: it has as many samples, but names or labels changed" WAY_OUT);
+			"the data set is not the one of the state: it has as many samples, but names or labels changed" STK_STATE_WAY_OUT);
 	if (!v->as_met && v->size != p->order.size)
 		return stk__fail(err, STK_STATE,
-			"the state is of epochs of %lld samples; here they have %lld: samples were %s since it was saved" WAY_OUT,
+			"the state is of epochs of %lld samples; here they have %lld: samples were %s since it was saved" STK_STATE_WAY_OUT,
 			(long long)v->size, (long long)p->order.size, v->size > p->order.size ? "removed" : "added");
 	if (v->shuffle != p->order.shuffle)
 		return stk__fail(err, STK_STATE, "the state is of a %s run; this pipeline is %s", v->shuffle ? "shuffled" : "sequential",
@@ -320,8 +319,8 @@ static enum stk_status restore_other_reader(struct stk_pipeline *p, int32_t read
 			err, STK_STATE, "the state is of a run with reader \"%s\", where this pipeline has \"%s\"", was ? was : "", name);
 	if (size != o->size || !same_data(g, g->readers[reader].node, print))
 		return stk__fail(err, STK_STATE,
-			"the data set of reader \"%s\" has changed since the state was saved: %lld samples, now %lld" WAY_OUT, name,
-			(long long)size, (long long)o->size);
+			"the data set of reader \"%s\" has changed since the state was saved: %lld samples, now %lld" STK_STATE_WAY_OUT,
+			name, (long long)size, (long long)o->size);
 	if (json_is_true(json_object_get(j, "shuffle")) != o->shuffle)
 		return stk__fail(err, STK_STATE, "reader \"%s\" was %s when the state was saved, and is %s here", name,
 			o->shuffle ? "sequential" : "shuffled", o->shuffle ? "shuffled" : "not");

@@ -59,7 +59,7 @@ def _draws(transform: T.Transform, boxes: bool) -> bool:
         return len(set(transform.min_size)) > 1
     if isinstance(transform, T.RandomResize):
         return transform.max_size - transform.min_size > 1  # the largest size is not drawn
-    return isinstance(transform, _DRAWN)
+    return False
 
 
 def drawn(recipe: Recipe, boxes: bool) -> bool:
