@@ -3,6 +3,8 @@
  * The life of a batch, from its opening to the consumer's object: its levels, failed samples, and events from other parts of the pipeline. */
 #include "exec/engine.h"
 
+#include "base/error.h"
+#include "base/machine_memory.h"
 #include "exec/device.h"
 #include "exec/feed.h"
 #include "exec/fetch.h"
@@ -270,6 +272,32 @@ const struct stk_batch_maker stk__made_by_workers = {.places = true, .crew = tru
 
 /* ---- beginning and end ---- */
 
+/* Reports that there is no memory for the outputs of a batch: how much they need, as far as that is known, and how much there is. */
+static void fail_without_memory(struct stk_record *r)
+{
+	static const char advice[] = "make samples or batches smaller, prefetch less, or keep fewer batches";
+	struct stk_pipeline *p = r->pipeline;
+	struct stk_error *err = &r->result.error;
+	const struct stk_desc largest = stk__ring_largest(p->ring);
+	const int64_t bytes = stk_desc_bytes(&largest);
+	const size_t available = stk__memory_available();
+	char shape[128] = "", free_bytes[64] = "";
+
+	r->result.kind = STK_RESULT_ERROR;
+	for (int32_t k = 0, n = 0; k < largest.ndim && n < (int)sizeof shape; k++)
+		n += snprintf(shape + n, sizeof shape - (size_t)n, "%s%lld", k ? "x" : "", (long long)largest.shape[k]);
+	if (available != SIZE_MAX)
+		snprintf(free_bytes, sizeof free_bytes, ", where about %zu MB of main memory are free", available / 1000000);
+	if (bytes > 0)
+		err->code =
+			stk__fail(err, STK_NO_MEMORY, "out of memory for a batch: its largest output, of %d times %s, takes %.0f MB%s; %s",
+				p->config.batch_size, shape, (double)bytes * p->config.batch_size / 1e6, free_bytes, advice);
+	else
+		err->code = stk__fail(err, STK_NO_MEMORY, "out of memory for a batch%s: %s", free_bytes, advice);
+	err->epoch = r->at.epoch;
+	err->sample = err->offset = -1;
+}
+
 void stk__record_open(struct stk_record *r, bool no_memory)
 {
 	stk__fetch_opened(r);
@@ -279,12 +307,7 @@ void stk__record_open(struct stk_record *r, bool no_memory)
 		return;
 	}
 	if (!r->result.kind)
-		r->result = (struct stk_result){.kind = STK_RESULT_ERROR,
-			.error = {.code = STK_NO_MEMORY,
-				.epoch = r->at.epoch,
-				.sample = -1,
-				.offset = -1,
-				.message = "out of memory for an output slot: make batches smaller, prefetch less, or keep fewer of them"}};
+		fail_without_memory(r);
 	end_batch(r);
 	stk__end_records(r->pipeline);
 }

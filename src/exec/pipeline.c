@@ -198,6 +198,7 @@ static enum stk_status make_ring(struct stk_pipeline *p, struct stk_error *err)
 	p->ring->on_free = stk__batch_free_data;
 	p->ring->on_return = slot_came_back;
 	p->ring->owner = p->ctx->pool;
+	p->ring->sample_limit = p->config.memory_limit;
 	return STK_OK;
 }
 

@@ -327,6 +327,22 @@ enum stk_ring_lack stk__ring_lacks(struct stk_ring *r)
 	return any ? STK_RING_LACKS_NOTHING : c.lack;
 }
 
+struct stk_desc stk__ring_largest(struct stk_ring *r)
+{
+	struct stk_desc largest = {.ndim = -1};
+	int64_t most = 0;
+	pthread_mutex_lock(&r->lock);
+	for (int32_t v = 0; v < r->n_values; v++) {
+		const int64_t bytes = stk_desc_bytes(&r->values[v].expected);
+		if (bytes > most) {
+			most = bytes;
+			largest = r->values[v].expected;
+		}
+	}
+	pthread_mutex_unlock(&r->lock);
+	return largest;
+}
+
 bool stk__ring_at_most(struct stk_ring *r, int32_t n)
 {
 	if (atomic_load(&r->out) <= n)

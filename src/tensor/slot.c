@@ -122,10 +122,13 @@ static bool lay_out_value(struct stk_slot *s, int32_t v)
 	struct stk_block *b = val->block;
 	size_t before = b->capacity;
 	val->sample_bytes = stk_desc_bytes(&val->expected);
-	size_t fixed = val->sample_bytes > 0 ? stk__whole_lines((size_t)val->sample_bytes * (size_t)r->batch) : 0;
+	const bool reserved = val->sample_bytes > 0 && (r->fixed || !r->sample_limit || (size_t)val->sample_bytes <= r->sample_limit);
+	if (reserved && val->sample_bytes > PTRDIFF_MAX / r->batch)
+		return false;
+	size_t fixed = reserved ? stk__whole_lines((size_t)val->sample_bytes * (size_t)r->batch) : 0;
 	bool ok = stk__block_resize(&r->source, b, fixed, val->room);
 	atomic_fetch_add(&r->bytes, b->capacity - before); /* modulo 2^64, since the difference may be negative */
-	val->region = fixed ? b->data : NULL;              /* no region if no shape is expected */
+	val->region = fixed ? b->data : NULL;              /* no region if no shape is expected, or if no such sample is allowed */
 	val->samples = s->face->samples[v];
 	memset(val->samples, 0, (size_t)r->batch * sizeof *val->samples);
 	s->bytes[b->space] += b->capacity;

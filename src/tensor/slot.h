@@ -107,6 +107,7 @@ struct stk_ring {
 	_Atomic bool wanted;                      /* no slot was available for a taker: call on_return at the next drop */
 	_Atomic bool pinned;                      /* the ring has let go of a block that is not small */
 	_Atomic size_t bytes;                     /* bytes of all slots' blocks and of spare blocks */
+	size_t sample_limit;                      /* bytes of an expected sample above which no region is made for it; 0: no limit */
 	size_t enough;                            /* limit of `bytes` for slots made because the consumer lags; 0: no limit */
 	struct {
 		size_t bytes;  /* bytes of kept blocks */
@@ -145,6 +146,8 @@ void stk__ring_disown(struct stk_ring *ring);
 struct stk_slot *stk__ring_take(struct stk_ring *ring, enum stk_ring_lack *lack);
 /* Reports why stk__ring_take would return no slot in the present state. STK_RING_LACKS_NOTHING: it would try to return one. */
 enum stk_ring_lack stk__ring_lacks(struct stk_ring *ring);
+/* Returns the expected shape of the value of which a batch takes most memory. Its ndim is -1 if no shape is known. For the message about a lack of memory. */
+struct stk_desc stk__ring_largest(struct stk_ring *ring);
 /* Returns whether at most n slots are being filled or held. If not, on_return is called when the next slot or kept block is dropped. */
 bool stk__ring_at_most(struct stk_ring *ring, int32_t n);
 /* Reports how much of a value is held: the number of blocks, both kept ones and those of slots that are out, and their bytes. */

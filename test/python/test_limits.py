@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""memory_limit, for a file made with zlib. test/c/test_limits.c has the other tests."""
+"""memory_limit and memory that runs out, as a user of Python sees them. test/c/test_limits.c has the other tests."""
 
 import struct
 import zlib
+from pathlib import Path
 
+import pytest
+import stoker
+from PIL import Image
+from stoker import transforms as T
+from stoker.errors import LimitError
 from support import png_chunk, run_script
 
 
@@ -43,3 +49,35 @@ def test_unpacking_a_png_keeps_to_the_limit(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < (8 + 16) << 10, done.stdout  # KiB: memory_limit, and 16 MiB for everything else
+
+
+@pytest.mark.parametrize("transform", [T.CenterCrop(10**7), T.RandomResizedCrop(10**7), T.Resize((10**7, 10**7))])
+def test_an_image_over_the_limit_names_its_size_and_the_limit(tmp_path: Path, transform: object) -> None:
+    """The batch's memory was taken first, so the message was about batches, although no batch was small enough."""
+    Image.new("RGB", (50, 40)).save(tmp_path / "a.jpg")
+    loader = stoker.Loader([str(tmp_path / "a.jpg")], batch_size=2, transforms=[transform])
+    with pytest.raises(
+        LimitError, match=r"a\.jpg: it takes at least \d{15,16} bytes of memory, over memory_limit, 2147483648 bytes; raise that"
+    ):
+        next(iter(loader))
+
+
+def test_a_batch_for_which_memory_is_short_names_what_it_takes(tmp_path: Path) -> None:
+    Image.new("RGB", (50, 40)).save(tmp_path / "a.jpg")
+    done = run_script(
+        """
+        import resource, sys
+        import stoker
+        from stoker import transforms as T
+        loader = stoker.Loader([sys.argv[1]] * 64, batch_size=64, transforms=[T.CenterCrop(5000), T.ToTensor()], num_threads=1)
+        resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))  # the batch takes 19.2 GB of address space
+        try:
+            next(iter(loader))
+        except stoker.errors.OutOfMemoryError as e:
+            print(e)
+        """,
+        str(tmp_path / "a.jpg"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "out of memory for a batch: its largest output, of 64 times 3x5000x5000, takes 19200 MB" in done.stdout, done.stdout
+    assert "make samples or batches smaller" in done.stdout, done.stdout
