@@ -3,7 +3,6 @@
 #include "session.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static int run_explain(const struct settings *s)
 {
@@ -11,10 +10,8 @@ static int run_explain(const struct settings *s)
 	struct stk_error err = {0};
 	char *text = NULL;
 	int code = EXIT_PROBLEM;
-	if (!source_is_there("explain", s->args[0]))
+	if (!makes_pipeline("explain", s->args[0]))
 		return EXIT_PROBLEM;
-	if (!is_tree(s->args[0]) && !is_pipeline(s->args[0]) && !strstr(s->args[0], "://"))
-		return fail_text("explain", "%s is neither a folder of images nor a pipeline (NAME.json)", s->args[0]);
 	if (open_session(&session, "explain", s->args[0], GRAPH_TRAIN, s)) {
 		if (stk_pipeline_explain(session.pipeline, s->json, &text, &err) != STK_OK) {
 			fail("explain", &err);
@@ -33,12 +30,12 @@ static const struct option options[] = {OPTION_BATCH, OPTION_THREADS, OPTION_DEV
 const struct command command_explain = {
 	.name = "explain",
 	.summary = "how a pipeline is executed: chains, fused passes, slots",
-	.usage = "DIR|PIPELINE.json",
-	.details = "Compiles a pipeline and prints the structures that would run. A DIR stands for the usual training pipeline "
-		   "over it. Set STOKER_FUSE=0 to see (and run) the same without fusion.",
+	.usage = "PIPELINE.json|DIR|TAR|INDEX|s3://BUCKET/PREFIX",
+	.details = "Compiles a pipeline and prints the structures that would run. For a DIR, TAR, INDEX or prefix, that is the "
+		   "usual training pipeline over its images. Set STOKER_FUSE=0 to see (and run) the same without fusion.",
 	.example = "stoker explain pipeline.json",
 	.options = options,
-	.arg = "DIR",
+	.arg = "PIPELINE.json or DIR",
 	.min_args = 1,
 	.max_args = 1,
 	.run = run_explain,

@@ -119,6 +119,8 @@ static int run_run(const struct settings *s)
 	struct stk_error err = {0};
 	int code = EXIT_PROBLEM;
 	double wall = wall_seconds(), cpu = cpu_seconds();
+	if (!makes_pipeline("run", s->args[0]))
+		return EXIT_PROBLEM;
 	if (open_session(&session, "run", s->args[0], GRAPH_TRAIN, s)) {
 		enum stk_status status = run_batches(&session, s, &totals, &err);
 		totals.wall = wall_seconds() - wall;
@@ -142,12 +144,14 @@ static const struct option options[] = {OPTION_BATCH, OPTION_THREADS, OPTION_DEV
 const struct command command_run = {
 	.name = "run",
 	.summary = "run a pipeline from its JSON and count what comes out",
-	.usage = "PIPELINE.json|DIR",
-	.details = "Runs a pipeline that Pipeline.serialize or stk_graph_serialize wrote. The checksum does not depend on the "
-		   "number of threads, fusion, the device (cores or GPU) or the machine.",
+	.usage = "PIPELINE.json|DIR|TAR|INDEX|s3://BUCKET/PREFIX",
+	.details =
+		"Runs a pipeline that Pipeline.serialize or stk_graph_serialize wrote, or, for a DIR, TAR, INDEX or prefix, the usual "
+		"training pipeline over its images; its last batch is filled up with further images. The checksum does not depend on the "
+		"number of threads, fusion, the device (cores or GPU) or the machine.",
 	.example = "stoker run pipeline.json --batch 256 --checksum",
 	.options = options,
-	.arg = "PIPELINE.json",
+	.arg = "PIPELINE.json or DIR",
 	.min_args = 1,
 	.max_args = 1,
 	.run = run_run,

@@ -41,8 +41,23 @@ bool source_is_there(const char *command, const char *source)
 	struct stat st;
 	if (strstr(source, "://") || names_tar(source) || stat(source, &st) == 0 || (errno != ENOENT && errno != ENOTDIR))
 		return true;
-	fail_text(
-		command, "%s: no such file or folder%s", source, strstr(source, ":/") ? "; URIs are written as in s3://bucket/prefix" : "");
+	fail_text(command, "%s: no such file or folder%s", source,
+		!strstr(source, ":/")               ? ""
+		: !strncasecmp(source, "file:/", 6) ? "; URIs of local files are written as in file:///data/train"
+						    : "; URIs are written as in s3://bucket/prefix");
+	return false;
+}
+
+bool makes_pipeline(const char *command, const char *source)
+{
+	if (!source_is_there(command, source))
+		return false;
+	if (is_tree(source) || is_pipeline(source) || strstr(source, "://"))
+		return true;
+	fail_text(command,
+		"%s is neither a folder of images nor a pipeline (NAME.json): give one that Pipeline.serialize wrote, or a folder, tar, index or "
+		"s3:// prefix, for which the usual training pipeline is made; `stoker inspect %s` describes a single file",
+		source, source);
 	return false;
 }
 

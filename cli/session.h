@@ -58,5 +58,8 @@ char *read_text_file(const char *path, size_t *size, struct stk_error *err);
 /* Returns true for a folder of classes or of images, an index, tars, or a prefix of a bucket's keys; false for one image or a pipeline. */
 bool is_tree(const char *source);
 bool is_pipeline(const char *path); /* by its name */
+/* Returns whether the source is one that `run` and `explain` take: a pipeline, or a data set for which the usual training pipeline is made. Otherwise prints
+ * what they take. */
+bool makes_pipeline(const char *command, const char *source);
 
 #endif

@@ -123,7 +123,7 @@ def test_mistakes_in_the_command_line_are_named():
     def first_line(*arguments):
         return stoker(*arguments, code=2).stderr.splitlines()[0]
 
-    assert first_line("inspect") == "stoker inspect: DIR is missing" and first_line("run") == "stoker run: PIPELINE.json is missing"
+    assert first_line("inspect") == "stoker inspect: DIR is missing" and first_line("run") == "stoker run: PIPELINE.json or DIR is missing"
     assert first_line("inspect", "") == first_line("cache", "list", "").replace("cache", "inspect") == "stoker inspect: the path is empty"
     assert first_line("inspect", "a", "b") == 'stoker inspect: one folder at a time; "nuscenes ROOT" is the only form with two arguments'
     assert first_line("view", "x", "--seed", "-1") == 'stoker view: --seed takes a whole number from 0 to 9000000000000000, not "-1"'
@@ -374,7 +374,8 @@ def test_names_that_are_no_utf8(folder, tmp_path):
 def test_what_was_meant(folder):
     assert 'no command "inspct"; did you mean "inspect"?' in stoker("inspct", folder, code=2).stderr
     assert "did you mean" not in stoker("nonsense", code=2).stderr
-    assert "/dev/null is neither a folder of images nor a pipeline" in stoker("explain", "/dev/null", code=1).stderr
+    for command in ("explain", "run"):
+        assert "/dev/null is neither a folder of images nor a pipeline" in stoker(command, "/dev/null", code=1).stderr
     assert "STOKER_FUZE is set, and nothing reads it; did you mean STOKER_FUSE?" in stoker("explain", folder, STOKER_FUZE="0").stderr
     assert not stoker("explain", folder, STOKER_FUSE="0", STOKER_TEST_SEED="1").stderr
 
