@@ -19,6 +19,15 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 UNSIZED_MOST = 16 << 20  # the most bytes that are read from a file that reports a size of 0, because some files in /proc never end
 
 
+def named_path(name: str) -> str:
+    """Returns the path that a file:// URI names, which may name the host "localhost" (RFC 8089). Returns other names as they are."""
+    if not name.startswith("file://"):
+        return name
+    path = name[len("file://") :]
+    host, slash, rest = path.partition("/")
+    return slash + rest if slash and host.lower() == "localhost" else path
+
+
 def _is_special(path: str) -> bool:
     return (path.startswith("/dev/") and not path.startswith("/dev/shm/")) or path.startswith("/proc/")
 

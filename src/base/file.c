@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -67,6 +68,27 @@ int stk__file_open(const char *path, struct stat *st)
 	close(fd);
 	errno = e;
 	return -1;
+}
+
+const char *stk__file_path(const char *path)
+{
+	static const char host[] = "localhost";
+	if (strncmp(path, "file://", 7) != 0)
+		return path;
+	path += 7;
+	return strncasecmp(path, host, sizeof host - 1) == 0 && path[sizeof host - 1] == '/' ? path + sizeof host - 1 : path;
+}
+
+const char *stk__file_uri_hint(const char *path)
+{
+	if (strncasecmp(path, "file:/", 6) != 0)
+		return "";
+	if (strncmp(path, "file://", 7) != 0)
+		return " (a URI of a local file is written as in file:///data/train, in small letters)";
+	const char *local = stk__file_path(path);
+	if (*local != '/')
+		return " (a URI of a local file is written as in file:///data/train; files of another host are not read)";
+	return strchr(local, '%') ? " (%20 and the like are not decoded in file:// URIs: write the name as it is)" : "";
 }
 
 enum stk_status stk__file_not_opened(const char *path, const struct stat *st, struct stk_error *err)

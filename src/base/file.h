@@ -18,6 +18,11 @@
 /* Files that report a size of 0 but still give bytes, like those of /proc, are read up to this many bytes. */
 enum { STK_FILE_UNSIZED_MOST = 16 << 20 };
 
+/* Returns the path that a "file://" URI names (RFC 8089): what follows "file://" or "file://localhost". Other paths are returned as they are. Escapes such as
+ * %20 are not decoded. */
+const char *stk__file_path(const char *path);
+/* Returns a hint for the message about a path that does not exist, if the path is a "file:" URI of another form than stk__file_path reads; else "". */
+const char *stk__file_uri_hint(const char *path);
 /* Opens a regular file for reading; follows symbolic links. Returns its descriptor and fills *st, or returns -1 and sets errno. *st is zeroed if the path
  * could not be opened at all; otherwise st->st_mode holds the type of the object that is not a regular file. */
 int stk__file_open(const char *path, struct stat *st);

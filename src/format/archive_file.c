@@ -40,7 +40,7 @@ static enum stk_status open_object(struct stk_archive_file *f, size_t least, str
 static enum stk_status open_local(struct stk_archive_file *f, const char *path, struct stk_error *err)
 {
 	struct stat st;
-	path += strncmp(path, "file://", 7) == 0 ? 7 : 0;
+	path = stk__file_path(path);
 	f->fd = stk__file_open(path, &st);
 	if (f->fd < 0)
 		return stk__file_not_opened(path, &st, err);

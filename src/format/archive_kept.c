@@ -5,6 +5,7 @@
 #include "format/archive_set.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "format/kept.h"
 #include "format/list.h"
@@ -24,7 +25,7 @@ bool stk__archive_is_kept(const char *path)
 
 static bool index_path(const char *archive, char out[PATH_MAX])
 {
-	return snprintf(out, PATH_MAX, "%s%s", stk__kept_plain(archive), ending) < PATH_MAX;
+	return snprintf(out, PATH_MAX, "%s%s", stk__file_path(archive), ending) < PATH_MAX;
 }
 
 /* Returns whether the last parts of two names are equal. Leaves out the query of a URL, which can hold a signature. */

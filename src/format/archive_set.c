@@ -133,7 +133,7 @@ static bool is_index_file(const char *path)
 {
 	char head[8];
 	struct stat st;
-	int fd = stk__is_object(path) ? -1 : stk__file_open(strncmp(path, "file://", 7) == 0 ? path + 7 : path, &st);
+	int fd = stk__is_object(path) ? -1 : stk__file_open(stk__file_path(path), &st);
 	ssize_t n = fd < 0 ? 0 : read(fd, head, sizeof head);
 	if (fd >= 0)
 		close(fd);

@@ -3,7 +3,9 @@
 #include "format/names.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
+#include "format/archive_file.h"
 #include "format/archive_set.h"
 #include "format/list_sweep.h"
 #include "format/number.h"
@@ -117,18 +119,19 @@ static enum stk_status add_objects(const struct stk_access *reach, const char *p
 
 static enum stk_status add_path(const struct stk_access *reach, const char *path, struct stk_names *out, struct stk_error *err)
 {
-	bool uri = stk__is_uri(path);
+	const bool uri = stk__is_object(path);
+	const char *local = stk__file_path(path);
 	if (out->count >= MOST)
 		return stk__fail(err, STK_LIMIT, "the paths stand for more than %d files", MOST);
 	if (uri && strpbrk(path, "*?[") && stk__access_lists(reach, path))
 		return add_objects(reach, path, out, err);
-	if (uri && strncmp(path, "file://", 7) != 0 && memchr(path, '*', (size_t)stk__uri_shown(path)))
+	if (uri && memchr(path, '*', (size_t)stk__uri_shown(path)))
 		return stk__fail(err, STK_UNSUPPORTED,
 			"%.*s: * stands for names only in s3:// URIs, and in those that stoker.Storage(fetch=..., list=...) lists: name the files, as "
 			"\"shard-{000..127}.tar\"%s",
 			stk__uri_shown(path), path, stk__azure_hint(path));
-	if (!uri && strpbrk(path, "*?[") && access(path, F_OK))
-		return add_matches(path, out, err);
+	if (!uri && strpbrk(local, "*?[") && access(local, F_OK))
+		return add_matches(local, out, err);
 	return stk__names_add_object(out, path, strlen(path), unlisted, err);
 }
 
@@ -182,7 +185,7 @@ static enum stk_status expand_range(const struct stk_access *reach, const char *
 static enum stk_status expand(const struct stk_access *reach, const char *path, struct stk_names *out, struct stk_error *err)
 {
 	const char *open = strchr(path, '{'), *close = open ? strchr(open, '}') : NULL;
-	if (!close || (!stk__is_uri(path) && access(path, F_OK) == 0))
+	if (!close || (!stk__is_object(path) && access(stk__file_path(path), F_OK) == 0))
 		return add_path(reach, path, out, err);
 	int64_t first, last;
 	int digits;

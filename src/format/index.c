@@ -4,7 +4,9 @@
 #include "stoker/index.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
+#include "format/archive_file.h"
 #include "format/coded.h"
 #include "format/index_format.h"
 #include "format/list_census.h"
@@ -81,7 +83,9 @@ enum stk_status stk_index_write(const struct stk_index_options *options, struct 
 		err);
 	if (status)
 		return status;
-	char *whole = stk__is_uri(l->root) ? NULL : realpath(l->root, NULL); /* absolute, so that it is valid in any working directory */
+	char *whole = stk__is_object(l->root)
+			      ? NULL
+			      : realpath(stk__file_path(l->root), NULL); /* absolute, so that it is valid in any working directory */
 	put_list(&o, l, whole ? whole : l->root);
 	free(whole);
 	if (o.failed)

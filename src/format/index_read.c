@@ -7,7 +7,6 @@
 #include "base/memory.h"
 #include "format/coded.h"
 #include "format/index_format.h"
-#include "format/kept.h"
 #include "format/list_census.h"
 
 #include <string.h>
@@ -81,7 +80,7 @@ bool stk__is_index_file(const char *path)
 {
 	struct stat st;
 	char magic[STK_INDEX_MAGIC_BYTES];
-	int fd = stk__file_open(stk__kept_plain(path), &st);
+	int fd = stk__file_open(stk__file_path(path), &st);
 	ssize_t n = fd >= 0 ? read(fd, magic, sizeof magic) : -1;
 	if (fd >= 0)
 		close(fd);

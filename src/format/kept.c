@@ -4,6 +4,7 @@
 #include "stoker/index.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "format/list.h"
 
@@ -13,14 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const char *stk__kept_plain(const char *path)
-{
-	return strncmp(path, "file://", 7) == 0 ? path + 7 : path;
-}
-
 bool stk__kept_name(const char *path, char out[PATH_MAX])
 {
-	path = stk__kept_plain(path);
+	path = stk__file_path(path);
 	if (stk__is_uri(path))
 		return snprintf(out, PATH_MAX, "%s", path) < PATH_MAX;
 	return realpath(path, out) != NULL;

@@ -8,8 +8,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Returns the path without "file://". */
-const char *stk__kept_plain(const char *path);
 /* Writes the whole name of a file: its absolute path, or the URI of an object. Returns false if a local file does not exist, or if the name is too long. */
 bool stk__kept_name(const char *path, char out[PATH_MAX]);
 /* Writes the path at which the index of the file with this whole name is kept. Returns false if there is no folder for it. */

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "format/archive_file.h"
 
 #include <string.h>
 
@@ -71,7 +72,7 @@ static enum stk_status read_tree(struct stk_file_list *l, const struct stk_file_
 {
 	if (stk__access_lists(o->access, l->root))
 		return stk__list_read_bucket(l, o, err);
-	if (stk__is_uri(l->root) && strncmp(l->root, "file://", 7) != 0) {
+	if (stk__is_object(l->root)) {
 		/* Storage(fetch=...) works for all schemes, so the message always names it. The hint adds text only for Azure. */
 		return stk__fail(err, STK_UNSUPPORTED,
 			"%.*s: only s3://, gs:// and local folders can be listed; give files and labels, a file_list, or stoker.Storage(fetch=..., "

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Reads class folders and their files by getdents64 and the entry's type. Only links and entries of unknown type need a stat. */
-#include "format/kept.h"
 #include "format/list_census.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/system.h"
 
@@ -227,7 +227,7 @@ enum stk_status stk__list_read_tree(struct stk_file_list *l, const struct stk_fi
 {
 	struct walk w = {.list = l, .path = "", .options = o, .err = err};
 	struct stk_file_list classes = {0};
-	const char *path = stk__kept_plain(o->file_root);
+	const char *path = stk__file_path(o->file_root);
 	int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0 && errno == ENOTDIR) {
 		struct stat st;

@@ -2,6 +2,7 @@
 #include "format/media_source.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "format/archive_file.h"
 #include "format/kept.h"
@@ -161,7 +162,7 @@ enum stk_status stk__media_source_open(
 	s->local = !stk__is_object(path);
 	s->input.interrupted = is_interrupted;
 	s->input.interrupted_user = s;
-	enum stk_status status = s->local ? stk__media_file_open(&s->input, stk__kept_plain(path), &s->version, err) : open_object(s, err);
+	enum stk_status status = s->local ? stk__media_file_open(&s->input, stk__file_path(path), &s->version, err) : open_object(s, err);
 	if (status) {
 		stk__media_source_close(s);
 		return status;

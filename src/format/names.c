@@ -2,8 +2,10 @@
 #include "format/names.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "format/archive_file.h"
 #include "format/list.h"
 
 #include <dirent.h>
@@ -118,7 +120,7 @@ enum stk_status stk__names_read_list(const struct stk_access *access, const char
 
 struct walk {
 	struct stk_names *names;
-	const char *glob;
+	const char *folder, *glob; /* folder: as the caller wrote it */
 	bool case_sensitive;
 	struct stk_error *err;
 };
@@ -139,7 +141,7 @@ static enum stk_status walk_folder(struct walk *w, const char *root, const char 
 		return stk__fail(w->err, STK_INVALID, "%.200s: the path is too long", root);
 	DIR *dir = opendir(path);
 	if (!dir)
-		return stk__fail_errno(w->err, errno, "%s: cannot open the folder%s", path, stk__uri_hint(path));
+		return stk__fail_errno(w->err, errno, "%s: cannot open the folder%s", path, stk__uri_hint(w->folder));
 	enum stk_status s = STK_OK;
 	for (const struct dirent *e; s == STK_OK && (e = readdir(dir));) {
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
@@ -172,14 +174,14 @@ enum stk_status stk__names_read_folder(
 	const char *folder, const char *glob, bool case_sensitive, struct stk_names *out, struct stk_error *err)
 {
 	*out = (struct stk_names){0};
-	struct walk w = {out, glob, case_sensitive, err};
+	struct walk w = {out, folder, glob, case_sensitive, err};
 	enum stk_status s = STK_OK;
-	if (stk__is_uri(folder) && strncmp(folder, "file://", 7) != 0)
+	if (stk__is_object(folder))
 		s = stk__fail(err, STK_UNSUPPORTED,
 			"%.*s: only local folders are listed for such files: give files, or a file_list that names them",
 			stk__uri_shown(folder), folder);
 	else
-		s = walk_folder(&w, strncmp(folder, "file://", 7) == 0 ? folder + 7 : folder, "");
+		s = walk_folder(&w, stk__file_path(folder), "");
 	stk__names_settle(out);
 	if (!s && !out->count)
 		s = stk__fail(err, STK_NOT_FOUND, "%s: no file in it, or in a folder of it, matches \"%s\"", folder, glob);

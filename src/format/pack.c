@@ -2,8 +2,10 @@
 #include "format/pack.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "format/archive_file.h"
 #include "stoker/index.h"
 #include "storage/storage.h"
 #include "thread/crew.h"
@@ -210,7 +212,7 @@ enum stk_status stk_pack(const struct stk_pack_options *o, struct stk_pack_info 
 	if (strpbrk(o->folder, "{}*?["))
 		return stk__fail(err, STK_INVALID, "%s: the folder's name has one of {}*?[, which stand for several names in paths of tars",
 			o->folder);
-	if (!stk__is_uri(o->source) && is_inside(o->folder, o->source))
+	if (!stk__is_object(o->source) && is_inside(o->folder, stk__file_path(o->source)))
 		return stk__fail(err, STK_INVALID,
 			"%s: the tars would lie inside %s, whose folders are classes: name a folder outside of it", o->folder, o->source);
 	enum stk_status s = stk__pack_plan(o, &k.plan, err);

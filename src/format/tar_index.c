@@ -2,7 +2,9 @@
 #include "stoker/index.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/memory.h"
+#include "format/archive_file.h"
 #include "format/archive_set.h"
 #include "format/list.h"
 #include "format/names.h"
@@ -20,7 +22,8 @@ static enum stk_status write_all(const struct stk_archives *a, const char *path,
 	char whole[PATH_MAX];
 	stk__archive_index_begin(&o, STK_ARCHIVE_TAR, a->count);
 	for (int32_t i = 0; i < a->count; i++) {
-		const char *tar = a->at[i].path, *real = stk__is_uri(tar) ? NULL : realpath(tar, whole); /* valid from any folder */
+		const char *tar = a->at[i].path,
+			   *real = stk__is_object(tar) ? NULL : realpath(stk__file_path(tar), whole); /* valid from any folder */
 		stk__archive_index_put(&o, &a->at[i], real ? real : tar);
 	}
 	stk__put_hash(&o);

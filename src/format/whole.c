@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -63,6 +64,8 @@ bool stk__is_uri(const char *path)
 const char *stk__uri_hint(const char *path)
 {
 	size_t n = strspn(path, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-.");
+	if (strncasecmp(path, "file:", 5) == 0)
+		return stk__file_uri_hint(path);
 	return n > 1 && strncmp(path + n, ":/", 2) == 0 && !stk__is_uri(path)
 		       ? " (URIs are written as in s3://bucket/prefix, in small letters)"
 		       : "";

@@ -65,7 +65,7 @@ static int open_cached(struct stk_file_habits *h, const char *path)
 /* Sets the error of a failed open. If it concerns only this path, the sample is bad; the file system has not failed. */
 static enum stk_status open_failed(struct file_read *f, int e)
 {
-	enum stk_status s = stk__fail_errno(f->r->error, e, "%s: cannot open it", f->path);
+	enum stk_status s = stk__fail_errno(f->r->error, e, "%s: cannot open it%s", f->path, stk__file_uri_hint(f->r->uri));
 	if (e == ELOOP || e == ENAMETOOLONG)
 		s = STK_NOT_FOUND;
 	else if (e == EACCES || e == EPERM || e == EISDIR)
@@ -318,8 +318,7 @@ static enum stk_status finish(struct file_read *f, enum stk_status status)
 
 static struct file_read start(struct stk_file_habits *h, struct stk_io *io, struct stk_request *r, bool may_block)
 {
-	const char *path = strncmp(r->uri, "file://", 7) == 0 ? r->uri + 7 : r->uri;
-	return (struct file_read){.habits = h, .io = io, .r = r, .path = path, .may_block = may_block, .expected = -1};
+	return (struct file_read){.habits = h, .io = io, .r = r, .path = stk__file_path(r->uri), .may_block = may_block, .expected = -1};
 }
 
 bool stk__file_read_now(struct stk_file_habits *h, struct stk_io *io, struct stk_request *r, enum stk_status *status)

@@ -190,6 +190,40 @@ def test_folders_and_indexes_as_file_uris(tmp_path: Path) -> None:
         stoker.Loader(f"file://{tmp_path}/none", batch_size=1)
 
 
+def test_file_uris_that_name_this_host(tmp_path: Path) -> None:
+    """file://localhost/path is RFC 8089's name of a file of this machine; "localhost" was taken for a folder."""
+    (tmp_path / "set" / "one").mkdir(parents=True)
+    for k in range(3):
+        (tmp_path / "set" / "one" / f"{k}.png").write_bytes(_saved("PNG"))
+    (tmp_path / "a.tar").write_bytes(tar_of([("one/0.png", _saved("PNG")), ("one/1.png", _saved("PNG"))]))
+    small = [T.Resize((8, 8))]
+    for host in ("", "localhost", "LocalHost"):
+        at = f"file://{host}{tmp_path}"
+        for source, count in (
+            (f"{at}/set", 3),
+            (f"{at}/a.tar", 2),
+            (f"{at}/a*.tar", 2),
+            (f"{at}/{{a,a}}.tar", 4),
+            ([f"{at}/set/one/0.png"], 1),
+        ):
+            assert sum(len(batch[0]) for batch in stoker.Loader(source, batch_size=4, transforms=small)) == count, source
+        assert stoker.imread(f"{at}/set/one/0.png").shape == (16, 16, 3)
+
+
+def test_file_uris_of_another_form_are_explained(tmp_path: Path) -> None:
+    (tmp_path / "set" / "one").mkdir(parents=True)
+    for uri, hint in (
+        (f"file://server{tmp_path}/set", "written as in file:///data/train; files of another host are not read"),
+        (f"file:{tmp_path}/set", "written as in file:///data/train, in small letters"),
+        (f"FILE://{tmp_path}/set", "written as in file:///data/train, in small letters"),
+        (f"file://{tmp_path}/my%20set", "not decoded in file:// URIs: write the name as it is"),
+    ):
+        with pytest.raises(StokerError, match=hint):
+            stoker.Loader(uri, batch_size=1)
+    with pytest.raises(StokerError, match="files of another host are not read"):
+        stoker.imread(f"file://server{tmp_path}/a.png")
+
+
 def test_the_bytes_of_a_file_where_a_path_is_expected() -> None:
     with pytest.raises(ValueError, match="imdecode takes the bytes of a file"):
         stoker.imread(_saved("PNG"))

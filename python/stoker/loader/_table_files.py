@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from stoker import _core
 from stoker._at_exit import library_call
-from stoker._files import open_binary
+from stoker._files import named_path, open_binary
 from stoker._progress import counted
 from stoker._storage import Storage
 from stoker._where import notice
@@ -122,7 +122,7 @@ def find(patterns: Sequence[str], storage: Storage) -> list[Listed]:
             found = storage.core().find([os.fsencode(p) for p in patterns])
     except NotFoundError as e:
         raise InvalidArgumentError(f"Loader: {e}") from None
-    return [Listed(os.fsdecode(name).removeprefix("file://"), size, tag) for name, size, tag in found]
+    return [Listed(named_path(os.fsdecode(name)), size, tag) for name, size, tag in found]
 
 
 def read_footers(files: Sequence[Listed], storage: Storage) -> list[TableFile]:
