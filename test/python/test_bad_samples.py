@@ -87,6 +87,24 @@ def test_a_batch_of_bad_samples_is_left_out(listed, form, bad):
         assert [np.ravel(b[1]).tolist() for b in batches] + rest == want
 
 
+@pytest.mark.parametrize("form", ["files", "dataset", "pipeline", "sampler"])
+def test_a_restored_epoch_may_end_in_bad_samples(listed, form):
+    """A run that was saved after its last good batch continues: the rest of its epoch has no batches, and the next epoch has all."""
+    pairs = listed(8, (6, 7))
+    data = Data(8, pairs.__getitem__) if form == "dataset" else pairs
+    more = {"sampler": lambda epoch: range(8)} if form == "sampler" else {}
+
+    def make():
+        return Loader(_reading(pairs, tail="keep")) if form == "pipeline" else Loader(data, 2, **more, **SKIP)
+
+    with make() as first, make() as again:
+        for _ in itertools.islice(first, 3):
+            pass
+        again.load_state_dict(first.state_dict())
+        assert list(again) == [] and again.epoch == 1
+        assert [np.ravel(b[1]).tolist() for b in again] == [[0, 1], [2, 3], [4, 5]]
+
+
 def test_collate_functions_never_get_an_empty_batch(listed):
     seen = []
 

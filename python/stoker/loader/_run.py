@@ -328,15 +328,17 @@ class Run:
 
     def take(self) -> _core.Batch | None:
         """Returns the next batch that has samples; None at the end of the epoch. Leaves out batches of bad samples only, which still count as steps of the
-        epoch."""
+        epoch. Raises CorruptError at the end of an epoch that had no other batches. An epoch that was restored in its middle is not judged: it may have had
+        good batches before."""
+        restored = self.resumed is not None
         batch, left_out = self._take(), 0
         while batch is not None and not len(batch):
             assert self._session is not None
             session, left_out = self._session, left_out + 1
             session.check_left_out(batch, max(self.spec.shard.world, int(session.meta().get("number_of_shards", 1))))
-            epoch, steps = self.epoch, session.step
+            epoch, steps = self.epoch, self.step
             batch = self._take()
-            if batch is None and left_out == steps:
+            if batch is None and left_out == steps and not restored:
                 session.refuse_unread(epoch)
         return batch
 
