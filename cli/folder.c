@@ -58,13 +58,13 @@ bool file_begins(const char *path, const char *magic)
 static bool take_entry(const char *folder, const char *name, struct flat_folder *f)
 {
 	struct stat st;
-	const size_t room = strlen(folder) + strlen(name) + 2;
-	char *path = malloc(room);
+	const size_t capacity = strlen(folder) + strlen(name) + 2;
+	char *path = malloc(capacity);
 	char **grown = realloc(f->paths, (f->count + 1) * sizeof(*grown));
 	bool fine = path && grown;
 	f->paths = grown ? grown : f->paths;
 	if (fine)
-		snprintf(path, room, "%s/%s", folder, name);
+		snprintf(path, capacity, "%s/%s", folder, name);
 	fine = fine && !(stat(path, &st) == 0 && S_ISDIR(st.st_mode));
 	if (fine && stk_image_named(name)) {
 		f->paths[f->count++] = path;

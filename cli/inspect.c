@@ -52,15 +52,15 @@ static char *packed_names(const char *source)
 	return read_text_file(path, &size, &ignored);
 }
 
-/* Copies line i of a text to `line`, cut to `room` bytes. Returns false if the line is empty, or if the text has fewer lines. */
-static bool line_of(const char *text, int64_t i, char *line, size_t room)
+/* Copies line i of a text to `line`, cut to `capacity` bytes. Returns false if the line is empty, or if the text has fewer lines. */
+static bool line_of(const char *text, int64_t i, char *line, size_t capacity)
 {
 	for (; i > 0 && (text = strchr(text, '\n')); i--)
 		text++;
 	const size_t length = text ? strcspn(text, "\n") : 0;
 	if (length == 0)
 		return false;
-	snprintf(line, room, "%.*s", (int)(length < room ? length : room - 1), text);
+	snprintf(line, capacity, "%.*s", (int)(length < capacity ? length : capacity - 1), text);
 	return true;
 }
 
@@ -438,16 +438,16 @@ static enum stk_status read_header(const char *path, int64_t *bytes, struct stk_
 		return err->code;
 	enum stk_status status = STK_OK;
 	bool more = true;
-	for (size_t room = HEAD_BYTES; more; room *= 4) {
-		void *head = malloc(room);
-		ssize_t got = head ? pread(fd, head, room, 0) : -1;
+	for (size_t capacity = HEAD_BYTES; more; capacity *= 4) {
+		void *head = malloc(capacity);
+		ssize_t got = head ? pread(fd, head, capacity, 0) : -1;
 		if (got < 0) {
 			snprintf(err->message, sizeof(err->message), "%s: %s", path, strerror(errno));
 			status = err->code = STK_IO;
 		} else {
 			status = stk_image_inspect(head, (size_t)got, header, err);
 		}
-		more = status == STK_CORRUPT && err->offset >= 0 && (size_t)got == room && room < MAX_HEADER;
+		more = status == STK_CORRUPT && err->offset >= 0 && (size_t)got == capacity && capacity < MAX_HEADER;
 		free(head);
 	}
 	close(fd);

@@ -68,8 +68,8 @@ static void draw(const struct progress *p, int64_t done, const char *facts)
 {
 	enum { LONGEST = 30, SHORTEST = 5 };
 	char bar[LONGEST + 1];
-	const int width = terminal_width() - 1, room = width - (int)strlen(facts) - 3;
-	const int length = p->total <= 0 || room < SHORTEST ? 0 : room < LONGEST ? room : LONGEST;
+	const int width = terminal_width() - 1, capacity = width - (int)strlen(facts) - 3;
+	const int length = p->total <= 0 || capacity < SHORTEST ? 0 : capacity < LONGEST ? capacity : LONGEST;
 	const int64_t filled = length ? length * (done < p->total ? done : p->total) / p->total : 0;
 	for (int i = 0; i < length; i++)
 		bar[i] = i < filled ? '#' : '.';

@@ -77,19 +77,19 @@ char *read_text_file(const char *path, size_t *size, struct stk_error *err)
 {
 	enum { MOST = 64 << 20 };
 	char *text = NULL;
-	size_t used = 0, room = 0;
+	size_t used = 0, capacity = 0;
 	int fd = open_text(path);
 	while (fd >= 0) {
-		if (used + 1 >= room) {
-			room = room ? room * 2 : 65536;
-			char *grown = room <= 2 * MOST ? realloc(text, room) : NULL;
+		if (used + 1 >= capacity) {
+			capacity = capacity ? capacity * 2 : 65536;
+			char *grown = capacity <= 2 * MOST ? realloc(text, capacity) : NULL;
 			if (!grown) {
-				errno = room <= 2 * MOST ? ENOMEM : EFBIG;
+				errno = capacity <= 2 * MOST ? ENOMEM : EFBIG;
 				break;
 			}
 			text = grown;
 		}
-		ssize_t n = read(fd, text + used, room - used - 1);
+		ssize_t n = read(fd, text + used, capacity - used - 1);
 		if (n < 0 && errno != EINTR)
 			break;
 		used += n > 0 ? (size_t)n : 0;

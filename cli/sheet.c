@@ -209,9 +209,9 @@ static void write_letter(struct sheet *sheet, int32_t left, int32_t top, uint8_t
 
 void sheet_write(struct sheet *sheet, int32_t cell, int32_t line, const char *text)
 {
-	const size_t room = (size_t)(sheet->cell_w / LETTER_STEP);
+	const size_t capacity = (size_t)(sheet->cell_w / LETTER_STEP);
 	uint8_t *letters = malloc(10 * strlen(text) + 1);
-	const size_t length = letters ? letters_of(text, letters) : 0, first = length > room ? length - room : 0;
+	const size_t length = letters ? letters_of(text, letters) : 0, first = length > capacity ? length - capacity : 0;
 	const int32_t left = sheet->gap + cell % sheet->columns * (sheet->cell_w + sheet->gap);
 	const int32_t top = cell_top(sheet, cell) + sheet->cell_h + 1 + line * LINE_STEP;
 	for (size_t i = first; i < length; i++)

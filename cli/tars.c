@@ -46,13 +46,13 @@ static bool list_folder(struct tars *t, const char *folder)
 	DIR *dir = opendir(folder);
 	bool flat = dir != NULL;
 	for (struct dirent *entry; flat && (entry = readdir(dir));) {
-		const size_t room = strlen(folder) + strlen(entry->d_name) + 2;
-		char *path = malloc(room);
+		const size_t capacity = strlen(folder) + strlen(entry->d_name) + 2;
+		char *path = malloc(capacity);
 		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") || !path) {
 			free(path);
 			continue;
 		}
-		snprintf(path, room, "%s/%s", folder, entry->d_name);
+		snprintf(path, capacity, "%s/%s", folder, entry->d_name);
 		flat = !is_folder(path);
 		if (flat && names_tar(entry->d_name))
 			flat = add_path(t, path);
@@ -80,11 +80,11 @@ struct search {
 	char others[256]; /* endings of components that are not images, for a message */
 };
 
-static void append(char *list, size_t room, const char *separator, const char *ending)
+static void append(char *list, size_t capacity, const char *separator, const char *ending)
 {
 	const size_t used = strlen(list);
-	if (used + strlen(separator) + strlen(ending) < room)
-		snprintf(list + used, room - used, "%s%s", used ? separator : "", ending);
+	if (used + strlen(separator) + strlen(ending) < capacity)
+		snprintf(list + used, capacity - used, "%s%s", used ? separator : "", ending);
 }
 
 static void on_component(void *user, const char *ending, int64_t files)

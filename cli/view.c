@@ -290,13 +290,13 @@ static bool has_room(const struct settings *s)
 	const int64_t size = s->size ? s->size : 224, bytes = s->batch * size * size * 3 * 4 + sheet_bytes(s->batch, size);
 	if (is_pipeline(s->args[0]) || stk_machine_probe(&m, NULL) != STK_OK || m.memory_free < 0)
 		return true;
-	const int64_t room = (m.memory_limit > 0 && m.memory_limit < m.memory_free ? m.memory_limit : m.memory_free) / 2;
-	if (bytes <= room)
+	const int64_t memory = (m.memory_limit > 0 && m.memory_limit < m.memory_free ? m.memory_limit : m.memory_free) / 2;
+	if (bytes <= memory)
 		return true;
 	fail_text("view",
 		"%" PRId64 " samples of %" PRId64 " x %" PRId64
 		" take %.1f GB of memory, and half of the free memory is %.1f GB: lower --batch or --size",
-		s->batch, size, size, (double)bytes / 1e9, (double)room / 1e9);
+		s->batch, size, size, (double)bytes / 1e9, (double)memory / 1e9);
 	return false;
 }
 

@@ -39,7 +39,7 @@ struct stk_audio {
 	struct stk_cancel_poll poll;
 	struct stk_cancel cancel;
 	uint8_t *decoded; /* all samples, if the file does not say how many there are */
-	size_t decoded_room;
+	size_t decoded_capacity;
 };
 
 /* ---- bytes ---- */
@@ -157,13 +157,13 @@ static enum stk_status keep_samples(void *user, const uint8_t *samples, int64_t 
 	const size_t used = (size_t)a->info.frames * a->info.frame_bytes, size = (size_t)frames * a->info.frame_bytes;
 	if (size > MOST_BYTES - used)
 		return stk__fail(err, STK_LIMIT, "it has more than 2 GiB of samples, and does not say how many: convert it to FLAC or WAV");
-	if (used + size > a->decoded_room) {
-		const size_t room = 2 * a->decoded_room > used + size ? 2 * a->decoded_room : used + size;
-		uint8_t *decoded = stk__realloc(a->decoded, room);
+	if (used + size > a->decoded_capacity) {
+		const size_t capacity = 2 * a->decoded_capacity > used + size ? 2 * a->decoded_capacity : used + size;
+		uint8_t *decoded = stk__realloc(a->decoded, capacity);
 		if (!decoded)
 			return stk__fail(err, STK_NO_MEMORY, "no memory for the samples of a sound");
 		a->decoded = decoded;
-		a->decoded_room = room;
+		a->decoded_capacity = capacity;
 	}
 	memcpy(a->decoded + used, samples, size);
 	a->info.frames += frames;

@@ -43,8 +43,8 @@ enum stk_status stk_storage_read(struct stk_storage *s, const char *uri, int64_t
 	struct stk_request r = {.uri = uri,
 		.offset = offset,
 		.length = (int64_t)length,
-		.room = callers_memory,
-		.room_user = &room,
+		.allocate = callers_memory,
+		.allocate_user = &room,
 		.object = &found,
 		.error = err};
 	stk__io_wait(io, &r, NULL);

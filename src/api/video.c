@@ -26,7 +26,7 @@ struct stk_video {
 	struct stk_video_decoder *decoder;
 	struct stk_video_gpu *gpu; /* NULL until stk_video_use_gpu */
 	uint8_t *frames;
-	size_t room;
+	size_t capacity;
 	bool kept; /* the index was kept by an earlier run */
 	struct stk_cancel_poll poll;
 	int64_t latest; /* the last frame that the last call read; -1: no call yet, or it failed */
@@ -130,7 +130,7 @@ void stk_video_close(struct stk_video *v)
 	stk__media_source_close(v->source);
 	if (v->storage)
 		stk_storage_unref(&v->storage);
-	stk__unmap(v->frames, v->room);
+	stk__unmap(v->frames, v->capacity);
 	stk__free(v->path);
 	stk__free(v);
 }
@@ -258,14 +258,14 @@ static enum stk_status take_memory(struct reading *r, int32_t width, int32_t hei
 		return stk__fail(err, STK_LIMIT, "%lld frames of %d x %d pixels need more than 32 GiB: ask for fewer at a time",
 			(long long)r->total, width, height);
 	const size_t need = frame_bytes(r) * (size_t)r->total;
-	if (need <= v->room)
+	if (need <= v->capacity)
 		return STK_OK;
-	stk__unmap(v->frames, v->room);
-	v->room = 0;
+	stk__unmap(v->frames, v->capacity);
+	v->capacity = 0;
 	v->frames = stk__map(need);
 	if (!v->frames)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %zu bytes of frames", need);
-	v->room = need;
+	v->capacity = need;
 	return STK_OK;
 }
 

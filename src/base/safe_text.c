@@ -166,9 +166,9 @@ static void escape(char *text, size_t capacity)
 {
 	enum { LONGEST = 8192 };
 	char out[LONGEST] = "";
-	const size_t room = capacity < sizeof out ? capacity : sizeof out;
+	const size_t limit = capacity < sizeof out ? capacity : sizeof out;
 	size_t used = 0;
-	for (const unsigned char *s = (const unsigned char *)text; *s && used + 5 < room;) {
+	for (const unsigned char *s = (const unsigned char *)text; *s && used + 5 < limit;) {
 		const size_t n = plain_character(s);
 		if (n)
 			memcpy(out + used, s, n);

@@ -37,13 +37,13 @@ void stk__text_add(struct stk_text *t, const char *fmt, ...)
 {
 	if (t->failed)
 		return;
-	size_t room = t->capacity - t->length;
+	size_t capacity = t->capacity - t->length;
 	va_list ap, again;
 	va_start(ap, fmt);
 	va_copy(again, ap);
-	int n = vsnprintf(t->s ? t->s + t->length : NULL, room, fmt, ap);
+	int n = vsnprintf(t->s ? t->s + t->length : NULL, capacity, fmt, ap);
 	va_end(ap);
-	if (n >= 0 && (size_t)n >= room && reserve(t, (size_t)n))
+	if (n >= 0 && (size_t)n >= capacity && reserve(t, (size_t)n))
 		vsnprintf(t->s + t->length, (size_t)n + 1, fmt, again);
 	if (n >= 0 && !t->failed)
 		t->length += (size_t)n;

@@ -96,10 +96,10 @@ static enum stk_status read_palette(struct bmp *b, const uint8_t *data, size_t s
 	enum stk_status s = place_pixels(b, at, (uint64_t)entry * colors, entry, err);
 	if (s)
 		return s;
-	size_t end = b->offset < size ? b->offset : size, room = end > at ? (end - at) / entry : 0;
+	size_t end = b->offset < size ? b->offset : size, capacity = end > at ? (end - at) / entry : 0;
 	colors = colors > most ? most : colors;
-	b->short_palette = colors > room;
-	colors = b->short_palette ? (uint32_t)room : colors;
+	b->short_palette = colors > capacity;
+	colors = b->short_palette ? (uint32_t)capacity : colors;
 	b->colors = (int)colors;
 	b->gray = true;
 	for (uint32_t i = 0; i < colors; i++) {
@@ -379,8 +379,8 @@ static enum stk_status bmp_decode(struct stk_decoder *d, const struct stk_decode
 		return decode_runs(&b, d, rq, err);
 	/* The padding after the last row may be missing. */
 	uint64_t stride = row_bytes(&b), last = ((uint64_t)b.width * b.bits + 7) / 8, rows = (uint64_t)b.height - 1;
-	uint64_t room = rq->size > b.offset ? rq->size - b.offset : 0;
-	if (room < last || (room - last) / stride < rows)
+	uint64_t capacity = rq->size > b.offset ? rq->size - b.offset : 0;
+	if (capacity < last || (capacity - last) / stride < rows)
 		return stk__fail(err, STK_CORRUPT, "a truncated BMP: %d rows of %llu bytes from offset %u on do not lie in its %zu",
 			b.height, (unsigned long long)stride, b.offset, rq->size);
 	const uint8_t *pixels = rq->data + b.offset;

@@ -121,9 +121,9 @@ int stk__exif_orientation(const uint8_t *tiff, size_t size)
 	if (directory > size - 2)
 		return 0;
 	uint32_t entries = stk__get16(tiff + directory, little);
-	size_t room = (size - directory - 2) / 12;
-	if (entries > room)
-		entries = (uint32_t)room;
+	size_t capacity = (size - directory - 2) / 12;
+	if (entries > capacity)
+		entries = (uint32_t)capacity;
 	int orientation = NO_VALUE;
 	for (uint32_t i = 0; i < entries && orientation == NO_VALUE; i++) {
 		const uint8_t *entry = tiff + directory + 2 + 12 * (size_t)i;

@@ -82,11 +82,11 @@ static bool take_code(struct codes *c, uint32_t width, uint32_t *code)
 	return true;
 }
 
-/* Writes a code's string, beginning at its end. Bytes beyond `room` are dropped. */
-static void put_string(const struct lzw *l, uint32_t code, uint8_t *to, size_t room)
+/* Writes a code's string, beginning at its end. Bytes beyond `capacity` are dropped. */
+static void put_string(const struct lzw *l, uint32_t code, uint8_t *to, size_t capacity)
 {
 	for (size_t i = l->length[code]; i-- > 0; code = l->prefix[code])
-		if (i < room)
+		if (i < capacity)
 			to[i] = l->last[code];
 }
 

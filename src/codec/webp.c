@@ -42,8 +42,8 @@ static bool next_chunk(const uint8_t *data, size_t size, size_t *at, struct chun
 {
 	if (*at > size || size - *at < CHUNK_HEADER)
 		return false;
-	size_t length = stk__get32(data + *at + 4, true), room = size - *at - CHUNK_HEADER;
-	*c = (struct chunk){data + *at, data + *at + CHUNK_HEADER, length < room ? length : room};
+	size_t length = stk__get32(data + *at + 4, true), capacity = size - *at - CHUNK_HEADER;
+	*c = (struct chunk){data + *at, data + *at + CHUNK_HEADER, length < capacity ? length : capacity};
 	*at += CHUNK_HEADER + length + (length & 1);
 	return true;
 }

@@ -28,9 +28,9 @@ struct stk_batch {
 	int64_t k;
 	int32_t first;
 	pthread_mutex_t lock; /* guards the names, and places that are computed on request */
-	int32_t room;         /* maximum number of samples that the batch can have */
+	int32_t capacity;     /* maximum number of samples that the batch can have */
 	char **names;         /* URI of each sample; the memory is kept with the face for later batches */
-	size_t *name_room;
+	size_t *name_capacity;
 	bool *named;
 	void *copy; /* for a batch without a slot: descriptions of its samples, followed by their bytes unless the caller owns these */
 	void (*release)(void *user); /* gives the bytes back to the caller; may be NULL */
@@ -42,10 +42,10 @@ void stk__batch_free_data(void *data)
 	struct stk_batch *b = data;
 	if (b->release)
 		b->release(b->user);
-	for (int32_t i = 0; b->names && i < b->room; i++)
+	for (int32_t i = 0; b->names && i < b->capacity; i++)
 		stk__free(b->names[i]);
 	stk__free(b->names);
-	stk__free(b->name_room);
+	stk__free(b->name_capacity);
 	stk__free(b->named);
 	stk__free((void *)b->blocks);
 	stk__free(b->values);
@@ -56,13 +56,13 @@ void stk__batch_free_data(void *data)
 	stk__free(b);
 }
 
-static struct stk_batch *create(int32_t room, int32_t n_outputs, int32_t n_values)
+static struct stk_batch *create(int32_t capacity, int32_t n_outputs, int32_t n_values)
 {
 	struct stk_batch *b = stk__calloc(1, sizeof *b);
 	if (!b)
 		return NULL;
-	size_t n = (size_t)room;
-	b->room = room;
+	size_t n = (size_t)capacity;
+	b->capacity = capacity;
 	b->n_values = n_values;
 	pthread_mutex_init(&b->lock, NULL);
 	b->blocks = stk__calloc((size_t)n_values, sizeof(struct stk_block *));
@@ -70,9 +70,9 @@ static struct stk_batch *create(int32_t room, int32_t n_outputs, int32_t n_value
 	b->lists = stk__calloc((size_t)n_outputs, sizeof *b->lists);
 	b->samples = stk__calloc(n, sizeof *b->samples);
 	b->names = stk__calloc(n, sizeof *b->names);
-	b->name_room = stk__calloc(n, sizeof *b->name_room);
+	b->name_capacity = stk__calloc(n, sizeof *b->name_capacity);
 	b->named = stk__calloc(n, sizeof *b->named);
-	if (!b->blocks || !b->values || !b->lists || !b->samples || !b->names || !b->name_room || !b->named) {
+	if (!b->blocks || !b->values || !b->lists || !b->samples || !b->names || !b->name_capacity || !b->named) {
 		stk__batch_free_data(b);
 		return NULL;
 	}
@@ -314,12 +314,12 @@ static void name_sample(struct stk_batch *b, int32_t i)
 	size_t n = b->program ? stk__sample_uri(b->program, b->samples[i].id, uri, sizeof uri) : 0;
 	n = n < sizeof uri ? n : sizeof uri - 1;
 	uri[n] = '\0';
-	if (n >= b->name_room[i]) {
+	if (n >= b->name_capacity[i]) {
 		char *more = stk__realloc(b->names[i], n + 64);
 		if (!more)
 			return; /* the next request tries again */
 		b->names[i] = more;
-		b->name_room[i] = n + 64;
+		b->name_capacity[i] = n + 64;
 	}
 	memcpy(b->names[i], uri, n + 1);
 	b->samples[i].uri = b->names[i];
@@ -360,10 +360,10 @@ bool stk_batch_is_last(const struct stk_batch *b)
 }
 
 /* Writes "sample 3 (cat/1.jpg)", without the parentheses if the sample has no name. */
-static const char *named_sample(struct stk_batch *b, int32_t i, char *text, size_t room)
+static const char *named_sample(struct stk_batch *b, int32_t i, char *text, size_t capacity)
 {
 	const char *uri = stk_batch_sample(b, i)->uri;
-	snprintf(text, room, uri[0] ? "sample %d (%s)" : "sample %d", i, uri);
+	snprintf(text, capacity, uri[0] ? "sample %d (%s)" : "sample %d", i, uri);
 	return text;
 }
 
@@ -430,7 +430,7 @@ static size_t whole_lines(size_t bytes)
 
 /* Allocates memory for a copy of `count` samples of a list, from sample `first` on: first their descriptions, then their bytes. Each sample begins at a
  * cache line, except in a dense list, whose samples are adjacent. */
-static struct stk_tensor *copy_room(const struct stk_tensor_list *l, int32_t first, int32_t count, struct stk_batch *to)
+static struct stk_tensor *allocate_copy(const struct stk_tensor_list *l, int32_t first, int32_t count, struct stk_batch *to)
 {
 	size_t head = whole_lines((size_t)count * sizeof(struct stk_tensor)), bytes = head;
 	for (int32_t i = 0; i < count; i++) {
@@ -470,7 +470,7 @@ enum stk_status stk_batch_to_host(struct stk_batch *b, int32_t output, int32_t i
 		return stk__fail(err, STK_INVALID, "the batch has no sample %d of output %d", i, output);
 	int32_t first = i < 0 ? 0 : i, count = i < 0 ? l->count : 1;
 	struct stk_batch *copy = create(count > 0 ? count : 1, 1, 0);
-	struct stk_tensor *samples = copy ? copy_room(l, first, count, copy) : NULL;
+	struct stk_tensor *samples = copy ? allocate_copy(l, first, count, copy) : NULL;
 	if (!samples) {
 		if (copy)
 			stk__batch_free_data(copy);
@@ -547,7 +547,7 @@ enum stk_status stk_batch_wrap(const struct stk_tensor *samples, int32_t count, 
 				stk_dtype_name(d->dtype), d->ndim, stk_dtype_name(first->dtype), first->ndim);
 	}
 	struct stk_batch *b = create(count > 0 ? count : 1, 1, 0);
-	struct stk_tensor *own = b ? stk__alloc((size_t)b->room * sizeof *own) : NULL;
+	struct stk_tensor *own = b ? stk__alloc((size_t)b->capacity * sizeof *own) : NULL;
 	if (!own) {
 		if (b)
 			stk__batch_free_data(b);

@@ -185,36 +185,36 @@ static uint8_t *file_memory(void *user, size_t size)
 {
 	enum { MOST = 2 << 20, LEAST = 256 << 10, FILE_BYTES = 128 << 10, SLACK = 64 };
 	struct stk_exec_worker *w = user;
-	if (w->room_left < size + SLACK) {
+	if (w->file_buffer_left < size + SLACK) {
 		const struct stk_pipeline *p = w->reading->record->pipeline;
 		size_t share = (size_t)p->config.batch_size * FILE_BYTES / (size_t)p->crew.n, piece = share < LEAST  ? LEAST
 												      : share > MOST ? MOST
 														     : share;
 		piece = size + SLACK > piece ? size + SLACK : piece;
-		w->room = (uint8_t *)stk__device_memory_take(&w->reading->files, piece, NULL);
-		w->room_left = w->room ? piece : 0;
+		w->file_buffer = (uint8_t *)stk__device_memory_take(&w->reading->files, piece, NULL);
+		w->file_buffer_left = w->file_buffer ? piece : 0;
 	}
-	return w->room;
+	return w->file_buffer;
 }
 
-void stk__device_room_begin(struct stk_exec_worker *w, struct stk_device_batch *b, struct stk_request *q)
+void stk__file_buffer_begin(struct stk_exec_worker *w, struct stk_device_batch *b, struct stk_request *q)
 {
 	if (w->reading != b || w->reading_use != b->turn.use)
-		w->room_left = 0;
+		w->file_buffer_left = 0;
 	w->reading = b;
 	w->reading_use = b->turn.use;
-	q->room = file_memory;
-	q->room_user = w;
+	q->allocate = file_memory;
+	q->allocate_user = w;
 }
 
-const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used)
+const uint8_t *stk__file_buffer_end(struct stk_exec_worker *w, size_t used)
 {
 	enum { ALIGN = 128 }; /* the 64 bytes after a file must be readable too */
-	const uint8_t *at = w->room;
+	const uint8_t *at = w->file_buffer;
 	size_t taken = (used + 64 + ALIGN - 1) / ALIGN * ALIGN;
-	taken = taken < w->room_left ? taken : w->room_left;
-	w->room += taken;
-	w->room_left -= taken;
+	taken = taken < w->file_buffer_left ? taken : w->file_buffer_left;
+	w->file_buffer += taken;
+	w->file_buffer_left -= taken;
 	return at;
 }
 

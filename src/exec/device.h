@@ -85,7 +85,7 @@ struct stk_device_marks {
 		const char *name; /* a constant string; NULL if no span ends here */
 		enum stk_span_kind kind;
 	} * mark;
-	int32_t count, room;
+	int32_t count, capacity;
 };
 
 /* For traces: an event of the GPU and its time on the host's clock. */
@@ -107,7 +107,7 @@ struct stk_device_decodes {
 
 struct stk_device_uploads {
 	struct stk_device_job **jobs;
-	int32_t n, room;
+	int32_t n, capacity;
 };
 
 /* The sizes of the tables that the jobs of the current step need. */
@@ -235,8 +235,8 @@ enum stk_status stk__device_place(const struct stk_chain_run *run, int32_t value
 
 /* Makes a request read into the batch's pinned memory, directly after the worker's last file, so that files are adjacent. Submit the request between begin
  * and end. end: used is the number of bytes that were read; returns their address. */
-void stk__device_room_begin(struct stk_exec_worker *w, struct stk_device_batch *b, struct stk_request *q);
-const uint8_t *stk__device_room_end(struct stk_exec_worker *w, size_t used);
+void stk__file_buffer_begin(struct stk_exec_worker *w, struct stk_device_batch *b, struct stk_request *q);
+const uint8_t *stk__file_buffer_end(struct stk_exec_worker *w, size_t used);
 
 /* device_trace.c. Call inside stk__gpu_enter. Without a trace these functions do nothing; failures are ignored. */
 void stk__device_mark(struct stk_pipeline *p, struct stk_device_batch *b, enum stk_span_kind kind,

@@ -10,15 +10,15 @@ void stk__device_mark(struct stk_pipeline *p, struct stk_device_batch *b, enum s
 	struct stk_device_marks *m = &b->marks;
 	if (!p->trace)
 		return;
-	if (m->count == m->room) {
-		int32_t room = m->room ? 2 * m->room : 8;
-		struct stk_device_mark *more = stk__realloc(m->mark, (size_t)room * sizeof *more);
+	if (m->count == m->capacity) {
+		int32_t capacity = m->capacity ? 2 * m->capacity : 8;
+		struct stk_device_mark *more = stk__realloc(m->mark, (size_t)capacity * sizeof *more);
 		if (!more)
 			return;
-		for (int32_t i = m->room; i < room; i++)
+		for (int32_t i = m->capacity; i < capacity; i++)
 			more[i] = (struct stk_device_mark){0};
 		m->mark = more;
-		m->room = room;
+		m->capacity = capacity;
 	}
 	struct stk_device_mark *k = &m->mark[m->count];
 	k->kind = kind;
@@ -105,7 +105,7 @@ void stk__device_trace(struct stk_pipeline *p, struct stk_device_batch *b)
 
 void stk__device_trace_free(struct stk_gpu_device *dev, struct stk_device_marks *marks)
 {
-	for (int32_t i = 0; i < marks->room; i++)
+	for (int32_t i = 0; i < marks->capacity; i++)
 		stk__gpu_event_destroy(dev, marks->mark[i].event);
 	stk__free(marks->mark);
 	*marks = (struct stk_device_marks){0};

@@ -159,11 +159,11 @@ struct stk_exec_worker {
 	struct stk_tensor *values; /* tensors of the current sample, indexed by program value */
 	struct stk_call *calls;    /* memory for the calls of one group */
 	struct stk_error error;
-	struct stk_device_batch *reading; /* the batch to whose pinned memory `room` points */
-	int64_t reading_use;              /* value of that batch's turn.use when `room` was taken */
-	uint8_t *room;                    /* where the next file is read to; part of the piece of pinned memory that this worker has
+	struct stk_device_batch *reading; /* the batch to whose pinned memory `file_buffer` points */
+	int64_t reading_use;              /* value of that batch's turn.use when `file_buffer` was taken */
+	uint8_t *file_buffer;             /* where the next file is read to; part of the piece of pinned memory that this worker has
 	                                   * taken */
-	size_t room_left;
+	size_t file_buffer_left;
 	struct {
 		const struct stk_device_batch *batch; /* the batch whose memory for jobs `at` points to */
 		int64_t use;                          /* value of that batch's turn.use when `at` was taken */

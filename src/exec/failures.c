@@ -11,7 +11,7 @@
 /* The bad samples of delivered batches: the first 10000, and the last one. */
 struct stk_bad_list {
 	struct stk_error *errors;
-	int64_t n, room;
+	int64_t n, capacity;
 	struct stk_error last;
 	int32_t in_a_row; /* number of consecutive samples, up to the last delivered batch, that could not be read from their source */
 };
@@ -62,10 +62,10 @@ static void compose_message(struct stk_error *e, const struct stk_fed_sample *fe
 		snprintf(number, sizeof number, "dataset[%lld], ", (long long)fed->id);
 	snprintf(where, sizeof where, "; %ssample %lld of epoch %lld%s%.*s", number, (long long)e->sample, (long long)e->epoch,
 		from.op[0] ? ", " : "", OP, from.op);
-	size_t room = sizeof e->message - strlen(where);
-	int length = snprintf(e->message, room, "%s%s%s", named ? from.uri : "", named ? ": " : "", from.message);
-	bool cut = length >= (int)room;
-	size_t end = cut ? room - sizeof "..." : (size_t)length;
+	size_t capacity = sizeof e->message - strlen(where);
+	int length = snprintf(e->message, capacity, "%s%s%s", named ? from.uri : "", named ? ": " : "", from.message);
+	bool cut = length >= (int)capacity;
+	size_t end = cut ? capacity - sizeof "..." : (size_t)length;
 	snprintf(e->message + end, sizeof e->message - end, "%s%s", cut ? "..." : "", where);
 }
 
@@ -135,14 +135,14 @@ void stk__bad_deliver(struct stk_record *r)
 		p->parts.bad = stk__calloc(1, sizeof *p->parts.bad);
 	struct stk_bad_list *l = p->parts.bad;
 	for (const struct stk_bad *b = l ? r->bads : NULL; b; b = b->next) {
-		if (l->n == l->room && l->room < KEPT) {
-			int64_t room = l->room ? 4 * l->room : 10;
-			room = room < KEPT ? room : KEPT;
-			void *more = stk__realloc(l->errors, (size_t)room * sizeof *l->errors);
+		if (l->n == l->capacity && l->capacity < KEPT) {
+			int64_t capacity = l->capacity ? 4 * l->capacity : 10;
+			capacity = capacity < KEPT ? capacity : KEPT;
+			void *more = stk__realloc(l->errors, (size_t)capacity * sizeof *l->errors);
 			l->errors = more ? more : l->errors;
-			l->room = more ? room : l->room;
+			l->capacity = more ? capacity : l->capacity;
 		}
-		if (l->n < l->room)
+		if (l->n < l->capacity)
 			l->errors[l->n++] = b->error;
 		l->last = b->error;
 	}

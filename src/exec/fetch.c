@@ -70,10 +70,10 @@ static bool is_at_hand(struct stk_pipeline *p, struct stk_read *read, struct stk
 /* Prepares a read of one part whose bytes go directly to pinned memory. */
 static bool try_pinned(struct stk_exec_worker *w, struct stk_read *read, struct stk_read_request *q, struct stk_device_batch *b)
 {
-	stk__device_room_begin(w, b, &q->io);
+	stk__file_buffer_begin(w, b, &q->io);
 	bool at_hand = is_at_hand(read->sample->record->pipeline, read, q);
 	if (at_hand && !q->io.status)
-		read->parts[0].pinned = stk__device_room_end(w, q->io.size) + read->parts[0].begin;
+		read->parts[0].pinned = stk__file_buffer_end(w, q->io.size) + read->parts[0].begin;
 	return at_hand;
 }
 

@@ -27,12 +27,12 @@ static enum stk_status keep_uri(struct stk_read_request *q, struct stk_error *er
 	size_t n = stk__read_uri(q, uri, sizeof uri);
 	if (n >= sizeof uri)
 		return stk__fail(err, STK_INVALID, "a path of %zu bytes: up to %zu can be read", n, sizeof uri - 1);
-	if (n >= q->uri_room) {
+	if (n >= q->uri_capacity) {
 		char *more = stk__realloc(q->uri, n + 64);
-		q->uri_room = more ? n + 64 : q->uri_room;
+		q->uri_capacity = more ? n + 64 : q->uri_capacity;
 		q->uri = more ? more : q->uri;
 	}
-	if (n >= q->uri_room)
+	if (n >= q->uri_capacity)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a read");
 	memcpy(q->uri, uri, n + 1);
 	q->io.uri = q->uri;
@@ -115,7 +115,7 @@ void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q)
 {
 	q->asked_ns = p->trace ? stk__clock_ns() : 0;
 	q->io.error = NULL;
-	q->io.room = NULL;
+	q->io.allocate = NULL;
 	q->io.buffer = NULL;
 	q->io.data = NULL;
 	if (stk__surveyed_read(p, q->read->sample->place.sample, &q->io)) {
@@ -240,7 +240,7 @@ void stk__fetch_taken(struct stk_pipeline *p)
 	f->taken_ns = now;
 	if (f->refused) { /* the consumer may now wait for the next batch, so that a request that was refused may be admitted */
 		f->refused = false;
-		stk__io_room(p->io);
+		stk__io_admission_changed(p->io);
 	}
 }
 

@@ -202,7 +202,7 @@ void stk__read_admit(struct stk_fetch *f, struct stk_read_request *q, size_t byt
 	q->admitted = bytes;
 	if (less && f->refused) {
 		f->refused = false;
-		stk__io_room(f->pipeline->io);
+		stk__io_admission_changed(f->pipeline->io);
 	}
 }
 

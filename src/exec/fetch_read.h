@@ -21,7 +21,7 @@ struct stk_read_request {
 	struct stk_read *read;
 	struct stk_error *error; /* io writes it while the request is under way; NULL until a request has failed */
 	char *uri;               /* URI of a submitted request; the memory is kept for the next batch */
-	size_t uri_room;
+	size_t uri_capacity;
 	int64_t uri_number;
 	bool under_way;   /* the request was submitted and has not ended, so that it can be cancelled */
 	int64_t asked_ns; /* time of submission, for traces */

@@ -354,7 +354,7 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 	stk__resident_destroy(p);
 	stk__trace_destroy(p->trace);
 	if (p->ring)
-		stk__ring_disown(p->ring);
+		stk__ring_release_owner(p->ring);
 	for (int32_t i = 0; p->crew.workers && i < p->crew.n; i++) {
 		struct stk_exec_worker *w = &p->crew.workers[i];
 		stk__decoder_destroy(w->tools.decoder);

@@ -45,13 +45,13 @@ static enum stk_status collect_upload(
 	(void)p, (void)step;
 	if (j->kind != STK_DEVICE_JOB_UPLOAD)
 		return STK_OK;
-	if (b->uploads.n == b->uploads.room) {
-		int32_t room = b->uploads.room ? 2 * b->uploads.room : 256;
-		void *more = stk__realloc(b->uploads.jobs, (size_t)room * sizeof *b->uploads.jobs);
+	if (b->uploads.n == b->uploads.capacity) {
+		int32_t capacity = b->uploads.capacity ? 2 * b->uploads.capacity : 256;
+		void *more = stk__realloc(b->uploads.jobs, (size_t)capacity * sizeof *b->uploads.jobs);
 		if (!more)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for the copies of a batch");
 		b->uploads.jobs = more;
-		b->uploads.room = room;
+		b->uploads.capacity = capacity;
 	}
 	b->uploads.jobs[b->uploads.n++] = j;
 	return STK_OK;

@@ -26,7 +26,7 @@ void stk__coco_free_names(struct stk_coco *c)
 {
 	stk__free(c->names);
 	c->names = NULL;
-	c->names_size = c->names_room = 0;
+	c->names_size = c->names_capacity = 0;
 }
 
 struct stk_coco_title stk__coco_title(int64_t id)
@@ -109,7 +109,7 @@ static void shrink(struct stk_coco_list *l, size_t element)
 {
 	void *at = l->count ? stk__realloc(l->at, (size_t)l->count * element) : NULL;
 	l->at = at ? at : l->at;
-	l->room = at ? l->count : l->room;
+	l->capacity = at ? l->count : l->capacity;
 }
 
 /* Replaces each label, a category's id, by the position of that category in the file's list, from 1 on. STK_CORRUPT: the list does not contain it. */

@@ -44,10 +44,10 @@ struct stk_coco_polygon {
 	int64_t count;
 };
 
-/* A growing array: `count` elements from `at` on, with room for `room`. */
+/* A growing array: `count` elements from `at` on, with memory for `capacity`. */
 struct stk_coco_list {
 	void *at;
-	int64_t count, room;
+	int64_t count, capacity;
 };
 
 struct stk_coco_options {
@@ -65,7 +65,7 @@ struct stk_coco {
 	struct stk_coco_list shapes; /* of objects, in their order; empty if polygons and runs are not read */
 	struct stk_coco_list runs;   /* uint32_t: numbers of pixels outside and inside, alternating, down the columns */
 	char *names;
-	uint64_t names_size, names_room;
+	uint64_t names_size, names_capacity;
 };
 
 /* Parses a file. text: its contents; path: its name in messages. Afterwards `images` are those that were selected, in their order, with their objects one

@@ -35,13 +35,13 @@ static enum stk_status no_memory(const struct stk_json *j)
 
 static void *append(struct stk_coco_list *l, size_t element)
 {
-	if (l->count == l->room) {
-		int64_t room = l->room + l->room / 2 + 64;
-		void *at = stk__realloc(l->at, (size_t)room * element);
+	if (l->count == l->capacity) {
+		int64_t capacity = l->capacity + l->capacity / 2 + 64;
+		void *at = stk__realloc(l->at, (size_t)capacity * element);
 		if (!at)
 			return NULL;
 		l->at = at;
-		l->room = room;
+		l->capacity = capacity;
 	}
 	return memset((char *)l->at + (size_t)l->count++ * element, 0, element);
 }
@@ -67,13 +67,13 @@ static enum stk_status take_name(struct stk_json *j, uint32_t *out)
 		return s;
 	if (n >= NAME)
 		return stk__json_bad(j, "a string that is too long");
-	if (c->names_room - c->names_size <= n) {
-		uint64_t room = c->names_room + c->names_room / 2 + NAME;
-		char *names = stk__realloc(c->names, room);
+	if (c->names_capacity - c->names_size <= n) {
+		uint64_t capacity = c->names_capacity + c->names_capacity / 2 + NAME;
+		char *names = stk__realloc(c->names, capacity);
 		if (!names)
 			return no_memory(j);
 		c->names = names;
-		c->names_room = room;
+		c->names_capacity = capacity;
 	}
 	if (c->names_size + n + 1 >= UINT32_MAX)
 		return stk__fail(j->err, STK_LIMIT, "%.300s: the names of its images take more than 4 GiB", j->path);

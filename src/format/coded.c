@@ -70,10 +70,10 @@ uint64_t stk__take_coded(struct stk_coded_in *in)
 	return 0;
 }
 
-void stk__take_text(struct stk_coded_in *in, char *name, size_t used, size_t room)
+void stk__take_text(struct stk_coded_in *in, char *name, size_t used, size_t capacity)
 {
 	uint64_t n = stk__take_coded(in);
-	if (in->failed || n > (uint64_t)(in->end - in->at) || used + n >= room || memchr(in->at, 0, n)) {
+	if (in->failed || n > (uint64_t)(in->end - in->at) || used + n >= capacity || memchr(in->at, 0, n)) {
 		in->failed = true;
 		return;
 	}
@@ -82,12 +82,12 @@ void stk__take_text(struct stk_coded_in *in, char *name, size_t used, size_t roo
 	in->at += n;
 }
 
-void stk__take_name(struct stk_coded_in *in, char *name, size_t room)
+void stk__take_name(struct stk_coded_in *in, char *name, size_t capacity)
 {
 	uint64_t shared = stk__take_coded(in);
 	in->failed |= shared > strlen(name);
 	if (!in->failed)
-		stk__take_text(in, name, shared, room);
+		stk__take_text(in, name, shared, capacity);
 }
 
 bool stk__coded_is_whole(const uint8_t *data, size_t n)

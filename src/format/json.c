@@ -183,7 +183,7 @@ static enum stk_status take_rest(struct stk_json *j, char *out, size_t capacity,
 	return STK_OK;
 }
 
-enum stk_status stk__json_view(struct stk_json *j, char *room, size_t capacity, const char **text, size_t *n)
+enum stk_status stk__json_view(struct stk_json *j, char *buffer, size_t capacity, const char **text, size_t *n)
 {
 	enum stk_status s = STK_OK;
 	if (!stk__json_take(j, '"'))
@@ -193,9 +193,9 @@ enum stk_status stk__json_view(struct stk_json *j, char *room, size_t capacity, 
 	if (j->at + *n < j->end && j->at[*n] == '"') {
 		j->at += *n + 1;
 	} else {
-		*text = room;
+		*text = buffer;
 		*n = 0;
-		s = take_rest(j, room, capacity, n);
+		s = take_rest(j, buffer, capacity, n);
 	}
 	return s;
 }

@@ -30,8 +30,8 @@ bool stk__json_take(struct stk_json *j, char c); /* consumes `c` if it is the ne
 bool stk__json_is(struct stk_json *j, char c);   /* returns whether `c` is the next character */
 bool stk__json_null(struct stk_json *j);         /* consumes null if it comes next, and returns whether it did */
 
-/* Returns a view of the text itself if the string has no escapes; otherwise copies it to `room` and returns a view of that. Not NUL-terminated. */
-STK_MUST_USE enum stk_status stk__json_view(struct stk_json *j, char *room, size_t capacity, const char **text, size_t *n);
+/* Returns a view of the text itself if the string has no escapes; otherwise copies it to `buffer` and returns a view of that. Not NUL-terminated. */
+STK_MUST_USE enum stk_status stk__json_view(struct stk_json *j, char *buffer, size_t capacity, const char **text, size_t *n);
 STK_MUST_USE enum stk_status stk__json_real(struct stk_json *j, double *out);
 STK_MUST_USE enum stk_status stk__json_whole(struct stk_json *j, int64_t *out); /* within 2^53, also as 1.0 or 1e3 */
 STK_MUST_USE enum stk_status stk__json_bool(struct stk_json *j, bool *out);

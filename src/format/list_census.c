@@ -193,7 +193,7 @@ static enum stk_status say_no_files(
 static void describe_skipped(const struct stk_list_census *c, struct stk_file_list *l, int64_t loose_images)
 {
 	char endings[240], *text = l->skipped_text;
-	const size_t room = sizeof l->skipped_text;
+	const size_t capacity = sizeof l->skipped_text;
 	list_endings(c, endings, sizeof endings);
 	const struct {
 		int64_t count;
@@ -204,10 +204,10 @@ static void describe_skipped(const struct stk_list_census *c, struct stk_file_li
 		{c->empty, "class folder without images", "class folders without images", ""}};
 	size_t used = 0;
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-		if (!kinds[i].count || used >= room)
+		if (!kinds[i].count || used >= capacity)
 			continue;
 		l->skipped += kinds[i].count;
-		used += (size_t)snprintf(text + used, room - used, "%s%lld %s%s", used ? "; " : "", (long long)kinds[i].count,
+		used += (size_t)snprintf(text + used, capacity - used, "%s%lld %s%s", used ? "; " : "", (long long)kinds[i].count,
 			kinds[i].count == 1 ? kinds[i].one : kinds[i].many, kinds[i].more);
 	}
 }

@@ -27,21 +27,21 @@ void stk__names_free(struct stk_names *n)
 /* Appends a name, and after its end some `bytes` of `extra`. While names are added, `at` contains offsets instead of addresses, since the text moves. */
 static enum stk_status add(struct stk_names *n, const char *name, size_t length, const void *extra, size_t bytes, struct stk_error *err)
 {
-	if (n->count == n->room) {
-		size_t room = 2 * n->room + 64;
-		const char **at = stk__realloc(n->at, room * sizeof *at);
+	if (n->count == n->capacity) {
+		size_t capacity = 2 * n->capacity + 64;
+		const char **at = stk__realloc(n->at, capacity * sizeof *at);
 		if (!at)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for %zu names of files", n->count);
 		n->at = at;
-		n->room = room;
+		n->capacity = capacity;
 	}
-	if (n->text_room - n->size <= length + bytes) {
-		size_t room = 2 * n->text_room + length + bytes + 4096;
-		char *text = stk__realloc(n->text, room);
+	if (n->text_capacity - n->size <= length + bytes) {
+		size_t capacity = 2 * n->text_capacity + length + bytes + 4096;
+		char *text = stk__realloc(n->text, capacity);
 		if (!text)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for %zu names of files", n->count);
 		n->text = text;
-		n->text_room = room;
+		n->text_capacity = capacity;
 	}
 	memcpy(n->text + n->size, name, length);
 	n->text[n->size + length] = '\0';

@@ -14,9 +14,9 @@
 /* A list of names; zeroed it is empty. */
 struct stk_names {
 	const char **at; /* [name]: its address in `text`; before stk__names_settle, its offset there */
-	size_t count, room;
+	size_t count, capacity;
 	char *text;
-	size_t size, text_room;
+	size_t size, text_capacity;
 };
 void stk__names_free(struct stk_names *n);
 

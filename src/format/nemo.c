@@ -17,14 +17,14 @@ struct reading {
 	const char *path, *text;
 	size_t path_size, text_size;
 	double offset, duration;
-	char *path_room, *text_room;
+	char *path_capacity, *text_capacity;
 };
 
-static enum stk_status take_string(struct stk_json *j, char *room, const char **out, size_t *size)
+static enum stk_status take_string(struct stk_json *j, char *buffer, const char **out, size_t *size)
 {
 	if (stk__json_null(j))
 		return STK_OK;
-	return stk__json_view(j, room, STRING, out, size);
+	return stk__json_view(j, buffer, STRING, out, size);
 }
 
 static enum stk_status take_seconds(struct stk_json *j, double *out)
@@ -37,9 +37,9 @@ static enum stk_status take_entry(struct stk_json *j, const char *key, void *use
 {
 	struct reading *r = user;
 	if (strcmp(key, "audio_filepath") == 0)
-		return take_string(j, r->path_room, &r->path, &r->path_size);
+		return take_string(j, r->path_capacity, &r->path, &r->path_size);
 	if (strcmp(key, "text") == 0)
-		return take_string(j, r->text_room, &r->text, &r->text_size);
+		return take_string(j, r->text_capacity, &r->text, &r->text_size);
 	if (strcmp(key, "offset") == 0)
 		return take_seconds(j, &r->offset);
 	if (strcmp(key, "duration") == 0)
@@ -49,21 +49,21 @@ static enum stk_status take_entry(struct stk_json *j, const char *key, void *use
 
 static enum stk_status append(struct stk_nemo *n, const struct reading *r, int64_t index, struct stk_error *err)
 {
-	if (n->count == n->room) {
-		size_t room = 2 * n->room + 64;
+	if (n->count == n->capacity) {
+		size_t room = 2 * n->capacity + 64;
 		struct stk_nemo_entry *entries = stk__realloc(n->entries, room * sizeof *entries);
 		if (!entries)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for %zu entries of a manifest", n->count);
 		n->entries = entries;
-		n->room = room;
+		n->capacity = room;
 	}
-	if (n->text_room - n->text_size < r->text_size || !n->text) {
-		uint64_t room = 2 * n->text_room + r->text_size + 4096;
+	if (n->text_capacity - n->text_size < r->text_size || !n->text) {
+		uint64_t room = 2 * n->text_capacity + r->text_size + 4096;
 		char *text = stk__realloc(n->text, room);
 		if (!text)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for the texts of a manifest");
 		n->text = text;
-		n->text_room = room;
+		n->text_capacity = room;
 	}
 	enum stk_status s = stk__names_add(&n->paths, r->path, r->path_size, err);
 	if (s)
@@ -76,11 +76,11 @@ static enum stk_status append(struct stk_nemo *n, const struct reading *r, int64
 }
 
 static enum stk_status read_entries(
-	struct stk_nemo *n, const struct stk_nemo_limits *limits, struct stk_json *j, char *path_room, char *text_room)
+	struct stk_nemo *n, const struct stk_nemo_limits *limits, struct stk_json *j, char *path_capacity, char *text_capacity)
 {
 	int64_t index = 0;
 	for (stk__json_blanks(j); j->at < j->end; stk__json_blanks(j)) {
-		struct reading r = {.offset = -1, .duration = -1, .path_room = path_room, .text_room = text_room};
+		struct reading r = {.offset = -1, .duration = -1, .path_capacity = path_capacity, .text_capacity = text_capacity};
 		if (*j->at != '{')
 			return stk__json_bad(
 				j, "an entry must begin with {: a manifest is one JSON object a line, without commas or a list");
@@ -108,11 +108,11 @@ enum stk_status stk__nemo_parse(
 {
 	const char *begin = text + stk__byte_order_mark(text, size);
 	struct stk_json j = {.at = begin, .begin = text, .end = text + size, .whole = true, .path = path, .err = err};
-	char *rooms = stk__alloc(2 * STRING);
-	if (!rooms)
+	char *buffers = stk__alloc(2 * STRING);
+	if (!buffers)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory to read %.300s", path);
-	enum stk_status s = read_entries(n, limits, &j, rooms, rooms + STRING);
-	stk__free(rooms);
+	enum stk_status s = read_entries(n, limits, &j, buffers, buffers + STRING);
+	stk__free(buffers);
 	return s;
 }
 

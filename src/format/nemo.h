@@ -15,10 +15,10 @@ struct stk_nemo_entry {
 /* The entries of all manifests, in their order. Immutable after it is filled: any thread. */
 struct stk_nemo {
 	struct stk_nemo_entry *entries;
-	size_t count, room;
+	size_t count, capacity;
 	struct stk_names paths; /* audio_filepath of each entry; call stk__names_settle after the last manifest */
 	char *text;
-	uint64_t text_size, text_room;
+	uint64_t text_size, text_capacity;
 };
 
 /* Entries shorter or longer than this are left out, if the limit is above 0. An entry without duration counts as -1 s, as in DALI. */

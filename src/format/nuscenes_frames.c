@@ -17,7 +17,7 @@ static enum stk_status take_sensor(struct stk_row *row, void *user)
 	int64_t id, *cameras = &l->out->count[STK_NUSC_CAMERAS];
 	enum stk_status s = stk__load_own(l, row, &l->sensors, &id);
 	if (!s)
-		s = stk__rows_grow(&l->sensor_camera, &l->sensor_room, id + 1, sizeof *l->sensor_camera, l->err);
+		s = stk__rows_grow(&l->sensor_camera, &l->sensor_capacity, id + 1, sizeof *l->sensor_camera, l->err);
 	if (s)
 		return s;
 	l->sensor_camera[id] = is_text(&row->cell[1], "LIDAR_TOP") ? STK_LIDAR : STK_NO_CAMERA;
@@ -26,7 +26,7 @@ static enum stk_status take_sensor(struct stk_row *row, void *user)
 	if (*cameras >= 64)
 		return stk__row_bad(row, "there are more than 64 cameras", NULL);
 	l->sensor_camera[id] = (int32_t)*cameras;
-	s = stk__rows_grow(&l->out->part[STK_NUSC_CAMERAS], &l->room[STK_NUSC_CAMERAS], *cameras + 1, sizeof(uint32_t), l->err);
+	s = stk__rows_grow(&l->out->part[STK_NUSC_CAMERAS], &l->capacity[STK_NUSC_CAMERAS], *cameras + 1, sizeof(uint32_t), l->err);
 	return s ? s : stk__load_text(l, row->cell[1].text, row->cell[1].n, (uint32_t *)l->out->part[STK_NUSC_CAMERAS] + (*cameras)++);
 }
 
@@ -40,9 +40,9 @@ static enum stk_status take_calibration(struct stk_row *row, void *user)
 	if (!s)
 		s = stk__load_known(row, &row->cell[1], &l->sensors, "sensor.json has no row", &sensor);
 	if (!s)
-		s = stk__rows_grow(&l->calibration_camera, &l->calibration_room, id + 1, sizeof *l->calibration_camera, l->err);
+		s = stk__rows_grow(&l->calibration_camera, &l->calibration_capacity, id + 1, sizeof *l->calibration_camera, l->err);
 	if (!s)
-		s = stk__rows_grow(&l->out->part[STK_NUSC_CALIBRATIONS], &l->room[STK_NUSC_CALIBRATIONS], id + 1, sizeof *to, l->err);
+		s = stk__rows_grow(&l->out->part[STK_NUSC_CALIBRATIONS], &l->capacity[STK_NUSC_CALIBRATIONS], id + 1, sizeof *to, l->err);
 	if (s)
 		return s;
 	to = (struct stk_nuscenes_calibration *)l->out->part[STK_NUSC_CALIBRATIONS] + id;
@@ -146,7 +146,7 @@ static enum stk_status make_frames(struct stk_load *l)
 	int64_t cameras = l->out->count[STK_NUSC_CAMERAS], frames = l->out->count[STK_NUSC_SAMPLES] * cameras;
 	int64_t all = frames + l->out->count[STK_NUSC_SAMPLES];
 	enum stk_status s = stk__rows_grow(
-		&l->out->part[STK_NUSC_FRAMES], &l->room[STK_NUSC_FRAMES], frames, sizeof(struct stk_nuscenes_frame), l->err);
+		&l->out->part[STK_NUSC_FRAMES], &l->capacity[STK_NUSC_FRAMES], frames, sizeof(struct stk_nuscenes_frame), l->err);
 	l->frame_pose = stk__alloc((size_t)all * sizeof *l->frame_pose);
 	if (s || !l->frame_pose)
 		return s ? s : stk__fail(l->err, STK_NO_MEMORY, "out of memory for %lld key frames", (long long)all);

@@ -38,7 +38,7 @@ enum stk_status stk__load_text(struct stk_load *l, const char *text, size_t n, u
 	int64_t *used = &l->out->count[STK_NUSC_TEXTS];
 	if (*used + (int64_t)n + 1 > UINT32_MAX)
 		return stk__fail(l->err, STK_LIMIT, "%.300s: names and tokens take more than 4 GB", l->folder);
-	enum stk_status s = stk__rows_grow(&l->out->part[STK_NUSC_TEXTS], &l->room[STK_NUSC_TEXTS], *used + (int64_t)n + 1, 1, l->err);
+	enum stk_status s = stk__rows_grow(&l->out->part[STK_NUSC_TEXTS], &l->capacity[STK_NUSC_TEXTS], *used + (int64_t)n + 1, 1, l->err);
 	if (s)
 		return s;
 	*out = (uint32_t)*used;
@@ -90,7 +90,7 @@ static enum stk_status take_scene(struct stk_row *row, void *user)
 	if (!s)
 		s = stk__load_later(l, &row->cell[4], &l->samples, &scene.last);
 	if (!s)
-		s = stk__rows_grow(&l->scene, &l->scene_room, id + 1, sizeof *l->scene, l->err);
+		s = stk__rows_grow(&l->scene, &l->scene_capacity, id + 1, sizeof *l->scene, l->err);
 	if (s)
 		return s;
 	if (scene.first < 0 || scene.last < 0)
@@ -114,7 +114,7 @@ static enum stk_status take_sample(struct stk_row *row, void *user)
 	if (!s)
 		s = stk__load_later(l, &row->cell[3], &l->samples, &sample.next);
 	if (!s)
-		s = stk__rows_grow(&l->sample, &l->sample_room, l->samples.count, sizeof *l->sample, l->err);
+		s = stk__rows_grow(&l->sample, &l->sample_capacity, l->samples.count, sizeof *l->sample, l->err);
 	if (s)
 		return s;
 	if (l->sample[id].given)
@@ -224,12 +224,12 @@ enum stk_status stk__load_scenes(struct stk_load *l)
 	if (!s)
 		s = stk__table_read(l->folder, "sample", sample, 5, take_sample, l, l->err);
 	if (!s) /* grows the list to all tokens of samples: other rows may name samples that have no row of their own */
-		s = stk__rows_grow(&l->sample, &l->sample_room, l->samples.count, sizeof *l->sample, l->err);
+		s = stk__rows_grow(&l->sample, &l->sample_capacity, l->samples.count, sizeof *l->sample, l->err);
 	if (!s)
-		s = stk__rows_grow(&out->part[STK_NUSC_SCENES], &l->room[STK_NUSC_SCENES], l->scenes.count,
+		s = stk__rows_grow(&out->part[STK_NUSC_SCENES], &l->capacity[STK_NUSC_SCENES], l->scenes.count,
 			stk__nuscenes_element[STK_NUSC_SCENES], l->err);
 	if (!s)
-		s = stk__rows_grow(&out->part[STK_NUSC_SAMPLES], &l->room[STK_NUSC_SAMPLES], l->samples.count,
+		s = stk__rows_grow(&out->part[STK_NUSC_SAMPLES], &l->capacity[STK_NUSC_SAMPLES], l->samples.count,
 			stk__nuscenes_element[STK_NUSC_SAMPLES], l->err);
 	if (s)
 		return s;

@@ -33,7 +33,7 @@ struct stk_load {
 	struct stk_nuscenes *out;
 	const char *folder;
 	struct stk_error *err;
-	int64_t room[STK_NUSC_PARTS];
+	int64_t capacity[STK_NUSC_PARTS];
 	struct stk_tokens sensors, calibrations, scenes, samples, poses, categories, visibilities, instances, objects;
 	int32_t *sensor_camera; /* for each sensor: the camera, or STK_LIDAR or STK_NO_CAMERA */
 	int32_t *calibration_camera, *visibility, *instance_category;
@@ -43,7 +43,8 @@ struct stk_load {
 	struct stk_pose *pose; /* [token number of a pose]: the pose */
 	bool *pose_given;
 	int64_t *frame_pose; /* token numbers of poses: for each sample those of its cameras, then that of its lidar; -1: no key frame */
-	int64_t sensor_room, calibration_room, scene_room, sample_room, object_room, visibility_room, instance_room;
+	int64_t sensor_capacity, calibration_capacity, scene_capacity, sample_capacity, object_capacity, visibility_capacity,
+		instance_capacity;
 };
 
 /* Returns the number of a row's own token. Fails if an earlier row had the same token. */

@@ -14,7 +14,7 @@ static enum stk_status take_category(struct stk_row *row, void *user)
 	int64_t id;
 	enum stk_status s = stk__load_own(l, row, &l->categories, &id);
 	if (!s)
-		s = stk__rows_grow(&l->out->part[STK_NUSC_CATEGORIES], &l->room[STK_NUSC_CATEGORIES], id + 1, sizeof(uint32_t), l->err);
+		s = stk__rows_grow(&l->out->part[STK_NUSC_CATEGORIES], &l->capacity[STK_NUSC_CATEGORIES], id + 1, sizeof(uint32_t), l->err);
 	if (s)
 		return s;
 	l->out->count[STK_NUSC_CATEGORIES] = id + 1;
@@ -28,7 +28,7 @@ static enum stk_status take_visibility(struct stk_row *row, void *user)
 	int64_t id;
 	enum stk_status s = stk__load_own(l, row, &l->visibilities, &id);
 	if (!s)
-		s = stk__rows_grow(&l->visibility, &l->visibility_room, id + 1, sizeof *l->visibility, l->err);
+		s = stk__rows_grow(&l->visibility, &l->visibility_capacity, id + 1, sizeof *l->visibility, l->err);
 	if (s)
 		return s;
 	for (int32_t k = 0; k < 4; k++)
@@ -45,7 +45,7 @@ static enum stk_status take_instance(struct stk_row *row, void *user)
 	if (!s)
 		s = stk__load_known(row, &row->cell[1], &l->categories, "category.json has no row", &category);
 	if (!s)
-		s = stk__rows_grow(&l->instance_category, &l->instance_room, id + 1, sizeof *l->instance_category, l->err);
+		s = stk__rows_grow(&l->instance_category, &l->instance_capacity, id + 1, sizeof *l->instance_category, l->err);
 	if (!s)
 		l->instance_category[id] = (int32_t)category;
 	return s;
@@ -100,9 +100,9 @@ static enum stk_status take_object(struct stk_row *row, void *user)
 	if (!s)
 		s = stk__load_later(l, &row->cell[A_NEXT], &l->objects, &object.next);
 	if (!s)
-		s = stk__rows_grow(&l->object, &l->object_room, l->objects.count, sizeof *l->object, l->err);
+		s = stk__rows_grow(&l->object, &l->object_capacity, l->objects.count, sizeof *l->object, l->err);
 	if (!s)
-		s = stk__rows_grow(&l->out->part[STK_NUSC_OBJECTS], &l->room[STK_NUSC_OBJECTS], l->objects.count,
+		s = stk__rows_grow(&l->out->part[STK_NUSC_OBJECTS], &l->capacity[STK_NUSC_OBJECTS], l->objects.count,
 			sizeof(struct stk_nuscenes_object), l->err);
 	if (s)
 		return s;
@@ -191,10 +191,10 @@ static enum stk_status sort_objects(struct stk_load *l, int64_t n)
 static enum stk_status link_objects(struct stk_load *l)
 {
 	int64_t n = l->objects.count;
-	enum stk_status s = stk__rows_grow(&l->object, &l->object_room, n, sizeof *l->object, l->err);
+	enum stk_status s = stk__rows_grow(&l->object, &l->object_capacity, n, sizeof *l->object, l->err);
 	if (!s)
 		s = stk__rows_grow(
-			&l->out->part[STK_NUSC_OBJECTS], &l->room[STK_NUSC_OBJECTS], n, sizeof(struct stk_nuscenes_object), l->err);
+			&l->out->part[STK_NUSC_OBJECTS], &l->capacity[STK_NUSC_OBJECTS], n, sizeof(struct stk_nuscenes_object), l->err);
 	for (int64_t i = 0; i < n && s == STK_OK; i++)
 		s = check_chain(l, i);
 	for (int64_t i = 0; i < n && s == STK_OK; i++)

@@ -25,7 +25,7 @@ struct table {
 	const struct stk_column *columns;
 	int32_t count,
 		next; /* next: index of the column that is compared first with the next key, since rows have their keys in the same order */
-	char (*room)[STK_LONGEST_TEXT];
+	char (*texts)[STK_LONGEST_TEXT];
 	struct stk_row row;
 };
 
@@ -119,7 +119,7 @@ static enum stk_status take_cell(struct table *t, int32_t k)
 	cell->given = true;
 	cell->count = 0;
 	if (column->kind == STK_COLUMN_TEXT) {
-		s = stk__json_view(j, t->room[k], STK_LONGEST_TEXT, &cell->text, &cell->n);
+		s = stk__json_view(j, t->texts[k], STK_LONGEST_TEXT, &cell->text, &cell->n);
 		return s == STK_OK && cell->n >= STK_LONGEST_TEXT ? stk__json_bad(j, "a string that is too long") : s;
 	}
 	if (column->kind == STK_COLUMN_WHOLE)
@@ -157,10 +157,10 @@ static enum stk_status take_row(struct table *t)
 	if (stk__json_take(j, '}'))
 		return stk__row_bad(&t->row, "it is empty", NULL);
 	do {
-		char room[STK_LONGEST_TEXT];
+		char capacity[STK_LONGEST_TEXT];
 		const char *key;
 		size_t n;
-		if ((s = stk__json_view(j, room, sizeof room, &key, &n)))
+		if ((s = stk__json_view(j, capacity, sizeof capacity, &key, &n)))
 			return s;
 		if (!stk__json_take(j, ':'))
 			return stk__json_bad(j, "a colon is expected");
@@ -211,10 +211,10 @@ enum stk_status stk__table_read(const char *folder, const char *table, const str
 	if (snprintf(path, sizeof path, "%s/%s.json", folder, table) >= (int)sizeof path)
 		return stk__fail(err, STK_INVALID, "%.200s: the path is too long", folder);
 	struct table *t = stk__calloc(1, sizeof *t);
-	char(*room)[STK_LONGEST_TEXT] = stk__alloc(STK_MOST_COLUMNS * sizeof *room);
+	char(*capacity)[STK_LONGEST_TEXT] = stk__alloc(STK_MOST_COLUMNS * sizeof *capacity);
 	enum stk_status s = STK_OK;
-	if (t && room) {
-		*t = (struct table){.json = {.path = path, .err = err}, .fd = -1, .columns = columns, .count = count, .room = room};
+	if (t && capacity) {
+		*t = (struct table){.json = {.path = path, .err = err}, .fd = -1, .columns = columns, .count = count, .texts = capacity};
 		t->row.path = path;
 		t->row.err = err;
 		s = open_window(t, path);
@@ -229,25 +229,25 @@ enum stk_status stk__table_read(const char *folder, const char *table, const str
 	} else {
 		s = stk__fail(err, STK_NO_MEMORY, "out of memory for the table %s", table);
 	}
-	stk__free(room);
+	stk__free(capacity);
 	stk__free(t);
 	return s;
 }
 
 /* ---- tokens ---- */
 
-enum stk_status stk__rows_grow(void *list, int64_t *room, int64_t count, size_t element, struct stk_error *err)
+enum stk_status stk__rows_grow(void *list, int64_t *capacity, int64_t count, size_t element, struct stk_error *err)
 {
 	void **at = list;
-	if (count <= *room)
+	if (count <= *capacity)
 		return STK_OK;
-	int64_t more = count + *room / 4 + 64;
+	int64_t more = count + *capacity / 4 + 64;
 	void *grown = stk__realloc(*at, (size_t)more * element);
 	if (!grown)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld rows of a table", (long long)more);
-	memset((char *)grown + (size_t)*room * element, 0, (size_t)(more - *room) * element);
+	memset((char *)grown + (size_t)*capacity * element, 0, (size_t)(more - *capacity) * element);
 	*at = grown;
-	*room = more;
+	*capacity = more;
 	return STK_OK;
 }
 
@@ -309,16 +309,16 @@ enum stk_status stk__tokens_number(struct stk_tokens *t, const char *text, size_
 		return STK_OK;
 	if (t->count >= INT32_MAX)
 		return stk__fail(err, STK_LIMIT, "a table has more than %d rows", INT32_MAX);
-	if ((s = stk__rows_grow(&t->at, &t->at_room, t->count + 1, sizeof *t->at, err)))
+	if ((s = stk__rows_grow(&t->at, &t->at_capacity, t->count + 1, sizeof *t->at, err)))
 		return s;
-	if (t->room - t->used < n + 1 + STK_LONGEST_TEXT) { /* comparisons read up to STK_LONGEST_TEXT bytes */
-		uint64_t room = t->room + t->room / 4 + 2 * STK_LONGEST_TEXT + n;
-		char *texts = stk__realloc(t->texts, room);
+	if (t->capacity - t->used < n + 1 + STK_LONGEST_TEXT) { /* comparisons read up to STK_LONGEST_TEXT bytes */
+		uint64_t capacity = t->capacity + t->capacity / 4 + 2 * STK_LONGEST_TEXT + n;
+		char *texts = stk__realloc(t->texts, capacity);
 		if (!texts)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld tokens", (long long)t->count);
-		memset(texts + t->used, 0, room - t->used);
+		memset(texts + t->used, 0, capacity - t->used);
 		t->texts = texts;
-		t->room = room;
+		t->capacity = capacity;
 	}
 	memcpy(t->texts + t->used, text, n);
 	t->texts[t->used + n] = '\0';

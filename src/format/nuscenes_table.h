@@ -43,9 +43,9 @@ STK_MUST_USE enum stk_status stk__row_bad(const struct stk_row *row, const char 
 /* Numbers tokens from 0 on in the order in which they first appear, in their own row or in a row that refers to them. */
 struct stk_tokens {
 	char *texts;
-	uint64_t used, room;
+	uint64_t used, capacity;
 	uint64_t *at; /* offset of each token's text */
-	int64_t count, at_room;
+	int64_t count, at_capacity;
 	uint32_t *table; /* hash table with open addressing; an entry is a token's number + 1, or 0 if it is free */
 	uint64_t slots;
 };
@@ -58,6 +58,6 @@ static inline const char *stk__tokens_text(const struct stk_tokens *t, int64_t i
 void stk__tokens_free(struct stk_tokens *t);
 
 /* Grows a list to hold `count` elements; new elements are zeroed. */
-STK_MUST_USE enum stk_status stk__rows_grow(void *list, int64_t *room, int64_t count, size_t element, struct stk_error *err);
+STK_MUST_USE enum stk_status stk__rows_grow(void *list, int64_t *capacity, int64_t count, size_t element, struct stk_error *err);
 
 #endif

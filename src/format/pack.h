@@ -22,11 +22,11 @@ struct stk_pack_shard {
 struct stk_pack_plan {
 	struct stk_file_list *list;
 	struct stk_pack_member *members;
-	int64_t count, room;
+	int64_t count, capacity;
 	struct stk_pack_shard *shards;
-	int64_t shard_count, shard_room;
+	int64_t shard_count, shard_capacity;
 	char *names;
-	uint64_t names_size, names_room;
+	uint64_t names_size, names_capacity;
 	int64_t samples, files, left_out;
 	uint64_t digest; /* hash of the names, sizes and labels of the members, and of the way in which they are divided into tars */
 };

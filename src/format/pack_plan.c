@@ -103,21 +103,21 @@ int64_t stk__pack_member_bytes(const char *name, int64_t size)
 static bool add_member(struct stk_pack_plan *p, int64_t file, int64_t size, int32_t label, const char *name)
 {
 	size_t n = strlen(name) + 1;
-	if (p->count == p->room) {
-		int64_t room = p->room + p->room / 2 + 256;
-		struct stk_pack_member *more = stk__realloc(p->members, (size_t)room * sizeof *more);
+	if (p->count == p->capacity) {
+		int64_t capacity = p->capacity + p->capacity / 2 + 256;
+		struct stk_pack_member *more = stk__realloc(p->members, (size_t)capacity * sizeof *more);
 		if (!more)
 			return false;
 		p->members = more;
-		p->room = room;
+		p->capacity = capacity;
 	}
-	if (p->names_room - p->names_size < n) {
-		uint64_t room = p->names_room + p->names_room / 2 + n + 4096;
-		char *more = stk__realloc(p->names, room);
+	if (p->names_capacity - p->names_size < n) {
+		uint64_t capacity = p->names_capacity + p->names_capacity / 2 + n + 4096;
+		char *more = stk__realloc(p->names, capacity);
 		if (!more)
 			return false;
 		p->names = more;
-		p->names_room = room;
+		p->names_capacity = capacity;
 	}
 	memcpy(p->names + p->names_size, name, n);
 	p->members[p->count++] = (struct stk_pack_member){file, size, label, p->names_size};
@@ -242,13 +242,13 @@ static enum stk_status add_sample(const struct planning *g, int64_t file)
 
 static bool begin_shard(struct stk_pack_plan *p, int64_t first)
 {
-	if (p->shard_count == p->shard_room) {
-		int64_t room = 2 * p->shard_room + 64;
-		struct stk_pack_shard *more = stk__realloc(p->shards, (size_t)room * sizeof *more);
+	if (p->shard_count == p->shard_capacity) {
+		int64_t capacity = 2 * p->shard_capacity + 64;
+		struct stk_pack_shard *more = stk__realloc(p->shards, (size_t)capacity * sizeof *more);
 		if (!more)
 			return false;
 		p->shards = more;
-		p->shard_room = room;
+		p->shard_capacity = capacity;
 	}
 	p->shards[p->shard_count++] = (struct stk_pack_shard){first, 0, 1024}; /* two empty blocks at the end */
 	return true;

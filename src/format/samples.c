@@ -50,25 +50,25 @@ void stk__samples_free(struct stk_samples *t)
 
 static bool grow(struct stk_samples *t, size_t name)
 {
-	if (t->size == t->room) {
-		size_t room = (size_t)(t->room + t->room / 2 + 64);
-		struct stk_sample_part *parts = stk__realloc(t->parts, room * (size_t)t->parts_each * sizeof *parts);
+	if (t->size == t->capacity) {
+		size_t capacity = (size_t)(t->capacity + t->capacity / 2 + 64);
+		struct stk_sample_part *parts = stk__realloc(t->parts, capacity * (size_t)t->parts_each * sizeof *parts);
 		t->parts = parts ? parts : t->parts;
-		uint32_t *seals = parts ? stk__realloc(t->seals, room * (size_t)t->parts_each * sizeof *seals) : NULL;
+		uint32_t *seals = parts ? stk__realloc(t->seals, capacity * (size_t)t->parts_each * sizeof *seals) : NULL;
 		t->seals = seals ? seals : t->seals;
-		struct stk_sample_place *places = seals ? stk__realloc(t->places, room * sizeof *places) : NULL;
+		struct stk_sample_place *places = seals ? stk__realloc(t->places, capacity * sizeof *places) : NULL;
 		t->places = places ? places : t->places;
 		if (!places)
 			return false;
-		t->room = (int64_t)room;
+		t->capacity = (int64_t)capacity;
 	}
-	if (t->names_room - t->names_size <= name) {
-		uint64_t room = t->names_room + t->names_room / 2 + name + 4096;
-		char *names = stk__realloc(t->names, room);
+	if (t->names_capacity - t->names_size <= name) {
+		uint64_t capacity = t->names_capacity + t->names_capacity / 2 + name + 4096;
+		char *names = stk__realloc(t->names, capacity);
 		if (!names)
 			return false;
 		t->names = names;
-		t->names_room = room;
+		t->names_capacity = capacity;
 	}
 	return true;
 }

@@ -22,9 +22,9 @@ struct stk_samples {
 		uint64_t name; /* offset in `names`: a member's name, or "" */
 		uint32_t archive;
 	} * places;
-	int64_t size, room;
+	int64_t size, capacity;
 	char *names;
-	uint64_t names_size, names_room;
+	uint64_t names_size, names_capacity;
 	char *text; /* the texts to which `archives` points */
 	/* One for each archive; only those of objects of a store are filled. */
 	struct stk_samples_object {

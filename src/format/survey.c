@@ -478,7 +478,7 @@ bool stk__survey_read(struct stk_survey *s, int64_t id, struct stk_request *r)
 	if (!held)
 		return false;
 	size_t size = (size_t)r->length;
-	uint8_t *to = stk__request_room(io, r, size, &r->buffer);
+	uint8_t *to = stk__request_memory(io, r, size, &r->buffer);
 	if (to) {
 		stk__survey_window_copy(held, r->offset, r->length, to);
 		memset(to + size, 0, SLACK);

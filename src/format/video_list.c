@@ -21,18 +21,18 @@ static enum stk_status no_memory(struct stk_error *err)
 
 static bool grow(struct stk_video_list *l)
 {
-	if (l->count < l->room)
+	if (l->count < l->capacity)
 		return true;
-	const size_t room = l->room ? 2 * (size_t)l->room : 64;
-	void *names = stk__realloc(l->names, room * sizeof *l->names);
+	const size_t capacity = l->capacity ? 2 * (size_t)l->capacity : 64;
+	void *names = stk__realloc(l->names, capacity * sizeof *l->names);
 	l->names = names ? names : l->names;
-	void *labels = stk__realloc(l->labels, room * sizeof *l->labels);
+	void *labels = stk__realloc(l->labels, capacity * sizeof *l->labels);
 	l->labels = labels ? labels : l->labels;
-	void *starts = stk__realloc(l->starts, room * sizeof *l->starts);
+	void *starts = stk__realloc(l->starts, capacity * sizeof *l->starts);
 	l->starts = starts ? starts : l->starts;
-	void *ends = stk__realloc(l->ends, room * sizeof *l->ends);
+	void *ends = stk__realloc(l->ends, capacity * sizeof *l->ends);
 	l->ends = ends ? ends : l->ends;
-	l->room = names && labels && starts && ends ? (int64_t)room : l->room;
+	l->capacity = names && labels && starts && ends ? (int64_t)capacity : l->capacity;
 	return names && labels && starts && ends;
 }
 

@@ -14,7 +14,7 @@ struct stk_video_list {
 	const char **names; /* [video]: its path, in `text` */
 	int64_t *labels;
 	double *starts, *ends; /* NAN: not given */
-	int64_t count, room;
+	int64_t count, capacity;
 	char *text;
 };
 

@@ -35,15 +35,15 @@ static enum stk_status read_to_end(int fd, const char *path, size_t limit, uint8
 {
 	enum { FIRST = 4096 };
 	limit = limit < STK_FILE_UNSIZED_MOST ? limit : STK_FILE_UNSIZED_MOST;
-	for (size_t room = 0;;) {
-		if (*size == room) {
-			room = room ? 2 * room : FIRST;
-			uint8_t *more = stk__realloc(*data, room + SLACK);
+	for (size_t capacity = 0;;) {
+		if (*size == capacity) {
+			capacity = capacity ? 2 * capacity : FIRST;
+			uint8_t *more = stk__realloc(*data, capacity + SLACK);
 			if (!more)
-				return stk__fail(err, STK_NO_MEMORY, "%s: no memory for its %zu bytes", path, room);
+				return stk__fail(err, STK_NO_MEMORY, "%s: no memory for its %zu bytes", path, capacity);
 			*data = more;
 		}
-		ssize_t n = read(fd, *data + *size, room - *size);
+		ssize_t n = read(fd, *data + *size, capacity - *size);
 		if (n == 0)
 			return STK_OK;
 		if (n > 0)
@@ -75,7 +75,7 @@ struct reading {
 	uint8_t *data, *before; /* before: the previous buffer, from which the bytes so far are copied */
 };
 
-static uint8_t *give_room(void *user, size_t size)
+static uint8_t *grow_buffer(void *user, size_t size)
 {
 	struct reading *g = user;
 	uint8_t *data = stk__alloc(size + SLACK);
@@ -96,8 +96,8 @@ enum stk_status stk__read_object(const struct stk_access *access, struct stk_io 
 		.length = length,
 		.uncached = true,
 		.most = limit,
-		.room = give_room,
-		.room_user = &g,
+		.allocate = grow_buffer,
+		.allocate_user = &g,
 		.object = object,
 		.error = err};
 	*size = 0;

@@ -234,7 +234,7 @@ enum stk_status stk_graph_add(struct stk_graph *g, const char *op, const struct 
 	if (!node)
 		return stk__fail(err, n_inputs > STK_MAX_INPUTS ? STK_LIMIT : STK_NO_MEMORY, "%s: %s", op,
 			n_inputs > STK_MAX_INPUTS ? "too many inputs" : "out of memory");
-	size_t room = (size_t)g->room_nodes;
+	size_t capacity = (size_t)g->nodes_capacity;
 	if ((s = set_inputs(g, node, inputs, n_inputs, err)) || (s = set_args(g, node, args, n_args, err)) ||
 		(options && (s = stk__when_set(g, node, options->when, options->n_when, err))) || (s = stk__when_check(g, node, err)))
 		goto out;
@@ -247,11 +247,11 @@ enum stk_status stk_graph_add(struct stk_graph *g, const char *op, const struct 
 		node->n_outputs += node->n_inputs - def->inputs.min;
 	if ((s = infer_outputs(g, node, err)))
 		goto out;
-	if (!stk__grow((void **)&g->nodes, (size_t)g->n_nodes, &room, sizeof *g->nodes)) {
+	if (!stk__grow((void **)&g->nodes, (size_t)g->n_nodes, &capacity, sizeof *g->nodes)) {
 		s = stk__fail(err, STK_NO_MEMORY, "out of memory for operator %s", op);
 		goto out;
 	}
-	g->room_nodes = (int32_t)room;
+	g->nodes_capacity = (int32_t)capacity;
 	*out = (struct stk_node){g->n_nodes, 0};
 	g->nodes[g->n_nodes++] = node;
 	if (options && options->device == STK_DEVICE_GPU && node->device == STK_DEVICE_CPU && node->n_outputs == 1) {
@@ -298,10 +298,10 @@ enum stk_status stk_graph_output(struct stk_graph *g, struct stk_node node, stru
 			return (s = stk_graph_add(g, "copy", &node, 1, NULL, 0, NULL, &node, err)) ? s : stk_graph_output(g, node, err);
 	if (s)
 		return s;
-	size_t room = (size_t)g->room_outputs;
-	if (!stk__grow((void **)&g->outputs, (size_t)g->n_outputs, &room, sizeof *g->outputs))
+	size_t capacity = (size_t)g->outputs_capacity;
+	if (!stk__grow((void **)&g->outputs, (size_t)g->n_outputs, &capacity, sizeof *g->outputs))
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for an output");
-	g->room_outputs = (int32_t)room;
+	g->outputs_capacity = (int32_t)capacity;
 	g->outputs[g->n_outputs++] = node;
 	return STK_OK;
 }

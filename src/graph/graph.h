@@ -41,18 +41,18 @@ struct stk_graph {
 	_Atomic int refs;
 	bool frozen;
 	struct stk_graph_node **nodes;
-	int32_t n_nodes, room_nodes;
+	int32_t n_nodes, nodes_capacity;
 	struct stk_node *outputs;
-	int32_t n_outputs, room_outputs;
+	int32_t n_outputs, outputs_capacity;
 	void **blocks; /* memory of names, lists and argument structs; freed with the graph */
-	size_t n_blocks, room_blocks;
+	size_t n_blocks, blocks_capacity;
 };
 
 struct stk_graph *stk__graph_ref(struct stk_graph *g);
 
 /* Enlarges an array that has `count` elements of `size` bytes, if needed, so that one more fits. *room: the number of elements that fit, updated. Returns
  * false if memory is short; the array is then unchanged. */
-bool stk__grow(void **array, size_t count, size_t *room, size_t size);
+bool stk__grow(void **array, size_t count, size_t *capacity, size_t size);
 /* Returns zeroed memory that lives as long as the graph, or NULL if memory is short. stk__graph_strdup copies a string to such memory. */
 void *stk__graph_alloc(struct stk_graph *g, size_t size);
 char *stk__graph_strdup(struct stk_graph *g, const char *s);

@@ -4,22 +4,22 @@
 
 #include <string.h>
 
-bool stk__grow(void **array, size_t count, size_t *room, size_t size)
+bool stk__grow(void **array, size_t count, size_t *capacity, size_t size)
 {
-	if (count < *room)
+	if (count < *capacity)
 		return true;
-	size_t more = *room ? 2 * *room : 16;
+	size_t more = *capacity ? 2 * *capacity : 16;
 	void *p = stk__realloc(*array, more * size);
 	if (!p)
 		return false;
 	*array = p;
-	*room = more;
+	*capacity = more;
 	return true;
 }
 
 void *stk__graph_alloc(struct stk_graph *g, size_t size)
 {
-	if (!stk__grow((void **)&g->blocks, g->n_blocks, &g->room_blocks, sizeof *g->blocks))
+	if (!stk__grow((void **)&g->blocks, g->n_blocks, &g->blocks_capacity, sizeof *g->blocks))
 		return NULL;
 	void *p = stk__calloc(1, size);
 	if (p)

@@ -113,7 +113,7 @@ static void retry_admission(void *source)
 	struct stk_http_source *s = source;
 	for (int i = 0; i < STK_HTTP_THREADS; i++) {
 		struct stk_http_loop *l = &s->loops[i];
-		if (atomic_load(&l->held_back) && !atomic_exchange(&l->room, true))
+		if (atomic_load(&l->held_back) && !atomic_exchange(&l->can_admit, true))
 			stk__http_loop_wake(l);
 	}
 }
@@ -209,7 +209,7 @@ enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings 
 		.place = place,
 		.describe = describe,
 		.facts = facts,
-		.room = retry_admission,
+		.allocate = retry_admission,
 		.destroy = destroy,
 	};
 	pthread_mutex_init(&s->lock, NULL);

@@ -62,11 +62,11 @@ struct stk_http_loop {
 	struct stk_connection *opening, *idle_connections; /* idle ones are sorted by their last use */
 	struct stk_dialer *dialers;                        /* dialers that no connection uses */
 	int dialer_count;
-	char *scratch;         /* STK_HTTP_SCRATCH bytes, for received bytes that cannot be stored in place at once */
-	int count;             /* active transfers; guarded by the source's lock */
-	_Atomic bool look;     /* a request was cancelled since the loop last looked at its transfers */
-	_Atomic int held_back; /* transfers that wait until their bytes are admitted */
-	_Atomic bool room;     /* some of the transfers that are held back may be admitted now */
+	char *scratch;          /* STK_HTTP_SCRATCH bytes, for received bytes that cannot be stored in place at once */
+	int count;              /* active transfers; guarded by the source's lock */
+	_Atomic bool look;      /* a request was cancelled since the loop last looked at its transfers */
+	_Atomic int held_back;  /* transfers that wait until their bytes are admitted */
+	_Atomic bool can_admit; /* some of the transfers that are held back may be admitted now */
 	struct stk_http_signer signer;
 	struct stk_http_answers answers; /* copy of the source's statistics, made whenever the loop looks over its transfers */
 	bool sleeping;                   /* the loop waits and would take a request; guarded by the source's lock */

@@ -53,7 +53,7 @@ bool stk__http_all_cancelled(const struct stk_request *r)
 static enum stk_status hand_out(struct stk_http_source *s, struct stk_request *r, const uint8_t *data)
 {
 	const size_t n = (size_t)r->length;
-	uint8_t *to = stk__request_room(s->io, r, n, &r->buffer);
+	uint8_t *to = stk__request_memory(s->io, r, n, &r->buffer);
 	if (!to)
 		return stk__fail(r->error, STK_NO_MEMORY, "%.*s: no memory for its %zu bytes", stk__uri_shown(r->uri), r->uri, n);
 	memcpy(to, data, n);

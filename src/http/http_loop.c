@@ -282,7 +282,7 @@ static void *run(void *arg)
 		l->round_ns = stk__clock_ns();
 		stk__http_awake(l->source, l);
 		serve(l, events, n);
-		if (atomic_exchange(&l->room, false) || (atomic_load(&l->held_back) && l->round_ns >= look_ns))
+		if (atomic_exchange(&l->can_admit, false) || (atomic_load(&l->held_back) && l->round_ns >= look_ns))
 			retry_admission(l);
 		handle_ended(l);
 		const bool some = atomic_exchange(&l->look, false);

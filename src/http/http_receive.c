@@ -87,11 +87,11 @@ static enum stk_status reserve(struct stk_transfer *t, size_t size)
 {
 	struct stk_request *r = t->r;
 	struct stk_io *io = t->loop->source->io;
-	const bool own = r->room && !r->http.joined, grows = t->capacity > 0;
+	const bool own = r->allocate && !r->http.joined, grows = t->capacity > 0;
 	if (!own && !admit(t, t->capacity + stk__buffer_rounded(size)))
 		return STK_OK;
 	struct stk_buffer *b = own ? NULL : stk__buffer_take(io, size);
-	uint8_t *data = own ? r->room(r->room_user, size) : b ? stk__buffer_data(b) : NULL;
+	uint8_t *data = own ? r->allocate(r->allocate_user, size) : b ? stk__buffer_data(b) : NULL;
 	if (!data)
 		return stk__fail(stk__request_error(t->r), STK_NO_MEMORY, "%.*s: no memory for its %zu bytes", SHOWN(t), size);
 	if (t->used)
@@ -258,7 +258,7 @@ static bool is_object_data(const struct stk_transfer *t)
 
 /* Grows the buffer of a body of unknown length. There is always room for another piece, or reading stops. The buffer grows by half, up to the request's
  * limit (r->most) and one piece. */
-static enum stk_status make_room(struct stk_transfer *t)
+static enum stk_status grow_text(struct stk_transfer *t)
 {
 	enum { PIECE = 16 << 10 };
 	size_t size = t->capacity + t->capacity / 2;
@@ -291,12 +291,12 @@ static enum stk_status check_growth(struct stk_transfer *t, size_t more)
 /* Stores n bytes of the body's content. Returns false if the transfer needs no more bytes. */
 static bool take_content(struct stk_transfer *t, const char *bytes, size_t n)
 {
-	size_t take = n, room = sizeof t->text - 1 - t->text_size;
+	size_t take = n, capacity = sizeof t->text - 1 - t->text_size;
 	if (!is_object_data(t)) {
-		take = n < room ? n : room;
+		take = n < capacity ? n : capacity;
 		memcpy(t->text + t->text_size, bytes, take);
 		t->text_size += take;
-		t->complete = n > room;
+		t->complete = n > capacity;
 		return !t->complete;
 	}
 	size_t skip = (size_t)(t->skip < (int64_t)n ? t->skip : (int64_t)n);
@@ -367,21 +367,21 @@ static void first_byte(struct stk_transfer *t)
 	t->begun = true;
 }
 
-/* Returns where the next bytes are read to, and sets *room to their largest number. *direct: this is the object's memory and not the scratch buffer. */
-static void *find_place(const struct stk_transfer *t, bool *direct, size_t *room)
+/* Returns where the next bytes are read to, and sets *capacity to their largest number. *direct: this is the object's memory and not the scratch buffer. */
+static void *find_destination(const struct stk_transfer *t, bool *direct, size_t *capacity)
 {
 	enum { HEAD = 2048, SMALL = 16 << 10 };
 	const struct stk_response_reader *p = &t->response;
 	*direct = p->state == STK_RESPONSE_IN_CONTENT && is_object_data(t) && t->until > (int64_t)t->used && !t->skip;
 	if (*direct) {
 		size_t left = (size_t)t->until - t->used;
-		*room = p->left >= 0 && (uint64_t)p->left < left ? (size_t)p->left : left;
+		*capacity = p->left >= 0 && (uint64_t)p->left < left ? (size_t)p->left : left;
 		return t->data + t->used;
 	}
 	const bool large = t->length < 0 || t->length > SMALL; /* reads few bytes with the header, the rest directly */
-	*room = p->state == STK_RESPONSE_IN_HEAD && large ? HEAD : STK_HTTP_SCRATCH;
-	if (is_object_data(t) && t->data && t->expected < 0 && t->capacity - t->used < *room)
-		*room = t->capacity - t->used;
+	*capacity = p->state == STK_RESPONSE_IN_HEAD && large ? HEAD : STK_HTTP_SCRATCH;
+	if (is_object_data(t) && t->data && t->expected < 0 && t->capacity - t->used < *capacity)
+		*capacity = t->capacity - t->used;
 	return t->loop->scratch;
 }
 
@@ -420,7 +420,7 @@ static bool take_piece(struct stk_transfer *t, const void *bytes, size_t n, bool
 /* Returns whether the transfer has memory to continue reading: false if its bytes are not admitted, or it has ended. */
 static bool has_room(struct stk_transfer *t)
 {
-	t->failed = make_room(t);
+	t->failed = grow_text(t);
 	if (t->failed)
 		stk__transfer_ended(t, CURLE_WRITE_ERROR, "");
 	return !t->failed && !t->held_back;
@@ -430,11 +430,11 @@ static bool has_room(struct stk_transfer *t)
 static bool read_piece(struct stk_transfer *t)
 {
 	bool direct;
-	size_t room;
+	size_t capacity;
 	if (t->held_back || (t->placed && is_object_data(t) && !has_room(t)))
 		return false;
-	void *to = find_place(t, &direct, &room);
-	ssize_t n = stk__connection_recv(t->connection, to, room);
+	void *to = find_destination(t, &direct, &capacity);
+	ssize_t n = stk__connection_recv(t->connection, to, capacity);
 	if (n == STK_WOULD_BLOCK)
 		return false;
 	if (n <= 0) {
@@ -445,7 +445,7 @@ static bool read_piece(struct stk_transfer *t)
 		first_byte(t);
 	if (!take_piece(t, to, (size_t)n, direct))
 		return false;
-	return t->connection->tls || ((size_t)n == room && (direct || !stk__rest_is_worth_awaiting(t)));
+	return t->connection->tls || ((size_t)n == capacity && (direct || !stk__rest_is_worth_awaiting(t)));
 }
 
 void stk__transfer_receive(struct stk_transfer *t)
@@ -462,7 +462,7 @@ void stk__transfer_receive(struct stk_transfer *t)
 /* Allocates the memory that was not admitted when begin_body asked for it. */
 static enum stk_status allocate_body(struct stk_transfer *t)
 {
-	return t->data ? make_room(t) : reserve(t, t->expected >= 0 ? (size_t)t->expected : FIRST_SIZE);
+	return t->data ? grow_text(t) : reserve(t, t->expected >= 0 ? (size_t)t->expected : FIRST_SIZE);
 }
 
 bool stk__transfer_go_on(struct stk_transfer *t)

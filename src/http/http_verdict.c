@@ -294,7 +294,7 @@ static enum stk_status body_ended(struct stk_transfer *t, bool *resume)
 static enum stk_status empty(struct stk_transfer *t)
 {
 	struct stk_request *r = t->r;
-	t->data = stk__request_room(t->loop->source->io, r, 0, &t->buffer);
+	t->data = stk__request_memory(t->loop->source->io, r, 0, &t->buffer);
 	if (!t->data)
 		return stk__fail(stk__request_error(t->r), STK_NO_MEMORY, "%.*s: out of memory", SHOWN(t));
 	memset(t->data, 0, STK_HTTP_SLACK);

@@ -84,7 +84,7 @@ static struct stk_cache_key key_of(const struct stk_request *r)
 /* Reads header, bytes and URI with one call; the file's size gives the number of bytes. */
 static enum look read_entry(struct stk_cache *c, int fd, struct stk_request *r, struct entry *e, bool may_block)
 {
-	e->data = stk__request_room(c->io, r, e->size, &e->buffer);
+	e->data = stk__request_memory(c->io, r, e->size, &e->buffer);
 	if (!e->data)
 		return MISS;
 	struct iovec v[3] = {{&e->head, sizeof e->head}, {e->data, e->size}, {e->uri, e->uri_size}};
@@ -160,7 +160,7 @@ static bool is_as_large(int fd, uint64_t size, uint64_t around)
 static bool admit(struct stk_request *r, size_t size)
 {
 	r->retry.wanted = stk__buffer_rounded(size);
-	return r->length >= 0 || r->room || !r->admission || r->admission->admit(r->admission, r, r->retry.wanted);
+	return r->length >= 0 || r->allocate || !r->admission || r->admission->admit(r->admission, r, r->retry.wanted);
 }
 
 /* Looks r up in the folder, and fills it in on HIT. BLOCKED, only if may_block is false: reading could block. REFUSED, only if may_block is true:
@@ -369,11 +369,11 @@ static bool wait_for_it(struct stk_cache *c, struct stk_request *r)
 static void serve(struct stk_cache *c, struct stk_request *r)
 {
 	const struct stk_cache_key key = key_of(r);
-	const uint64_t rooms = stk__io_rooms(c->io);
+	const uint64_t admission_changes = stk__io_admission_changes(c->io);
 	enum look look = look_up(c, r, true);
 	bool claimed = false;
 	if (look == REFUSED) {
-		if (!stk__io_await_room(c->io, r, r->retry.wanted, rooms))
+		if (!stk__io_await_admission(c->io, r, r->retry.wanted, admission_changes))
 			stk__io_finish(c->io, r, stk__request_cancelled(r));
 		return;
 	}
@@ -385,7 +385,7 @@ static void serve(struct stk_cache *c, struct stk_request *r)
 			give_up_claim(c, key);
 			claimed = false;
 		}
-		if (look == REFUSED && stk__io_await_room(c->io, r, r->retry.wanted, rooms))
+		if (look == REFUSED && stk__io_await_admission(c->io, r, r->retry.wanted, admission_changes))
 			return;
 	}
 	if (look == HIT) {

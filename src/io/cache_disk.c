@@ -327,7 +327,7 @@ static void give_back(struct stk_cache_disk *d, uint64_t bytes)
 	unlock_page(d);
 }
 
-static bool take_room(struct stk_cache_disk *d, uint64_t bytes)
+static bool reserve_bytes(struct stk_cache_disk *d, uint64_t bytes)
 {
 	struct page p;
 	lock_page(d);
@@ -577,7 +577,7 @@ struct old {
 
 struct olds {
 	struct old *at;
-	size_t count, room;
+	size_t count, capacity;
 	int64_t before;
 };
 
@@ -586,13 +586,13 @@ static bool take_old(void *user, const char *name, const struct stat *st)
 	struct olds *o = user;
 	if (st->st_mtime >= o->before)
 		return true;
-	if (o->count == o->room) {
-		size_t room = o->room ? 2 * o->room : 1024;
-		struct old *more = stk__realloc(o->at, room * sizeof *more);
+	if (o->count == o->capacity) {
+		size_t capacity = o->capacity ? 2 * o->capacity : 1024;
+		struct old *more = stk__realloc(o->at, capacity * sizeof *more);
 		if (!more)
 			return false;
 		o->at = more;
-		o->room = room;
+		o->capacity = capacity;
 	}
 	struct old *e = &o->at[o->count++];
 	*e = (struct old){.used = st->st_mtime, .size = (uint64_t)st->st_size};
@@ -628,14 +628,14 @@ bool stk__cache_reserve(struct stk_cache_disk *d, uint64_t bytes)
 {
 	if (d->read_only || bytes > d->limit)
 		return false;
-	if (take_room(d, bytes))
+	if (reserve_bytes(d, bytes))
 		return true;
 	if (atomic_load(&d->scanned))
 		return false;
 	uint64_t wanted = bytes > d->limit / 20 ? bytes : d->limit / 20;
 	if (remove_old(d, d->begun_last, wanted) < wanted)
 		atomic_store(&d->scanned, true);
-	return take_room(d, bytes);
+	return reserve_bytes(d, bytes);
 }
 
 bool stk__cache_remove(struct stk_cache_disk *d, const char *name, const struct stat *seen)

@@ -28,10 +28,10 @@ static uint64_t threads(void *source)
 
 static void read_one(struct stk_file_source *s, struct stk_request *r)
 {
-	const uint64_t rooms = stk__io_rooms(s->io);
+	const uint64_t admission_changes = stk__io_admission_changes(s->io);
 	size_t refused;
 	enum stk_status status = stk__file_read(&s->habits, s->io, r, &refused);
-	if (refused && stk__io_await_room(s->io, r, refused, rooms))
+	if (refused && stk__io_await_admission(s->io, r, refused, admission_changes))
 		return;
 	stk__io_finish(s->io, r, refused ? stk__request_cancelled(r) : status);
 }

@@ -131,7 +131,7 @@ static enum stk_status check_version(const struct file_read *f)
 static enum stk_status reserve(struct file_read *f, size_t size)
 {
 	struct stk_buffer *b;
-	uint8_t *data = stk__request_room(f->io, f->r, size, &b);
+	uint8_t *data = stk__request_memory(f->io, f->r, size, &b);
 	if (!data)
 		return stk__fail(f->r->error, STK_NO_MEMORY, "%s: no memory for its %zu bytes", f->path, size);
 	if (f->used)
@@ -148,7 +148,7 @@ static bool admit(struct file_read *f, size_t size)
 {
 	struct stk_request *r = f->r;
 	const size_t bytes = stk__buffer_rounded(size);
-	if (r->length >= 0 || r->room || !r->admission || r->admission->admit(r->admission, r, bytes))
+	if (r->length >= 0 || r->allocate || !r->admission || r->admission->admit(r->admission, r, bytes))
 		return true;
 	f->refused = bytes;
 	return false;
@@ -235,16 +235,16 @@ static enum stk_status read_all(struct file_read *f)
 {
 	const int64_t length = f->r->length;
 	for (;;) {
-		size_t room = length >= 0 ? (size_t)length - f->used : f->capacity - f->used;
-		if (room == 0 && length >= 0)
+		size_t capacity = length >= 0 ? (size_t)length - f->used : f->capacity - f->used;
+		if (capacity == 0 && length >= 0)
 			return STK_OK;
-		if (room == 0) {
+		if (capacity == 0) {
 			enum stk_status status = grow(f);
 			if (status)
 				return status;
 			continue;
 		}
-		ssize_t n = read_some(f, room);
+		ssize_t n = read_some(f, capacity);
 		if (n == 0)
 			return met_end(f);
 		if (n > 0)

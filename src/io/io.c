@@ -352,22 +352,22 @@ static bool try_again(struct stk_io *io, struct stk_request *r, enum stk_status 
 	return true;
 }
 
-bool stk__io_await_room(struct stk_io *io, struct stk_request *r, size_t bytes, uint64_t rooms)
+bool stk__io_await_admission(struct stk_io *io, struct stk_request *r, size_t bytes, uint64_t admission_changes)
 {
-	return stk__retry_park(&io->retry, r, bytes, rooms);
+	return stk__retry_park(&io->retry, r, bytes, admission_changes);
 }
 
-uint64_t stk__io_rooms(struct stk_io *io)
+uint64_t stk__io_admission_changes(struct stk_io *io)
 {
-	return stk__retry_rooms(&io->retry);
+	return stk__retry_admission_changes(&io->retry);
 }
 
-void stk__io_room(struct stk_io *io)
+void stk__io_admission_changed(struct stk_io *io)
 {
-	stk__retry_room(&io->retry);
+	stk__retry_admission_changed(&io->retry);
 	for (int i = 0; i < io->source_count; i++)
-		if (io->sources[i].ops->room)
-			io->sources[i].ops->room(io->sources[i].source);
+		if (io->sources[i].ops->allocate)
+			io->sources[i].ops->allocate(io->sources[i].source);
 }
 
 /* Returns the mean time for a request in ns, over the requests that have ended in the present window; 0 if none has ended. Call with the lock held. */
@@ -507,11 +507,11 @@ struct stk_buffer *stk__buffer_take(struct stk_io *io, size_t size)
 	return stk__buffer_pool_take(io->buffers, size);
 }
 
-uint8_t *stk__request_room(struct stk_io *io, const struct stk_request *r, size_t size, struct stk_buffer **buffer)
+uint8_t *stk__request_memory(struct stk_io *io, const struct stk_request *r, size_t size, struct stk_buffer **buffer)
 {
 	*buffer = NULL;
-	if (r->room)
-		return r->room(r->room_user, size);
+	if (r->allocate)
+		return r->allocate(r->allocate_user, size);
 	*buffer = stk__buffer_take(io, size);
 	return *buffer ? stk__buffer_data(*buffer) : NULL;
 }

@@ -30,7 +30,7 @@ enum { STK_IO_BEFORE = 512 };
 /* Limits the memory that a caller's requests for objects of unknown size allocate. */
 struct stk_admission {
 	/* Returns whether the request may hold buffers of `bytes` in total. If false, the source stops reading and asks again when
-	 * stk__io_room is called, and a few times a second. A decrease is always admitted. Any thread. */
+	 * stk__io_admission_changed is called, and a few times a second. A decrease is always admitted. Any thread. */
 	bool (*admit)(struct stk_admission *a, struct stk_request *r, size_t bytes);
 };
 
@@ -46,10 +46,10 @@ struct stk_request {
 	/* Returns the caller's memory for the bytes: at least `size` bytes and 64 more, or NULL if memory runs out. Called again if the object turns out to be
 	 * larger: the bytes read so far are then copied from the previous memory, which must stay valid until the next call or the end of the request. May
 	 * be NULL: then the bytes are stored in a pooled buffer. */
-	uint8_t *(*room)(void *room_user, size_t size);
-	void *room_user;
+	uint8_t *(*allocate)(void *allocate_user, size_t size);
+	void *allocate_user;
 	struct stk_admission *admission; /* asked before memory is taken; NULL: memory is taken without asking */
-	bool bare;     /* only with `room`: the source must not write past `size`, since the memory there is in use; for the pieces of
+	bool bare;     /* only with `allocate`: the source must not write past `size`, since the memory there is in use; for the pieces of
 	            * io_split.c */
 	bool uncached; /* neither read from a cache nor stored in one */
 	struct stk_object *object; /* filled by remote sources, with the bytes; nullable */
@@ -65,7 +65,7 @@ struct stk_request {
 
 	/* the result */
 	enum stk_status status;
-	struct stk_buffer *buffer; /* released by the caller; NULL on failure, or if `room` gave the memory */
+	struct stk_buffer *buffer; /* released by the caller; NULL on failure, or if `allocate` returned the memory */
 	const uint8_t *data;       /* readable 64 bytes past size, which are zero */
 	size_t size;
 	/* Filled on failure, with the uri. If the caller set none and submitted the request, io allocates one, which the caller frees; NULL then means that
@@ -149,7 +149,7 @@ struct stk_source_ops {
 	/* Reads the environment again, before requests for URIs like this one. May block for seconds until keys are issued; `access`,
 	 * nullable, reports whether the user has interrupted that. NULL: the source does not use the environment. */
 	void (*refresh)(void *source, const char *uri, const struct stk_access *access);
-	void (*room)(void *source);        /* retries requests that were not admitted; nullable */
+	void (*allocate)(void *source);    /* retries requests that were not admitted; nullable */
 	uint64_t (*threads)(void *source); /* returns the number of threads for blocking reads started so far; nullable: none */
 	/* Returns a hash of the endpoint, which distinguishes stores in which the same URI names different objects. May be NULL, which stands for 0. */
 	uint64_t (*place)(void *source, const char *uri);
@@ -216,7 +216,7 @@ bool stk__io_try(struct stk_io *io, struct stk_request *r);
 /* Starts a request; r->done is called once. Any thread. Requests with the earliest deadline start first. */
 void stk__io_submit(struct stk_io *io, struct stk_request *r);
 /* Asks again whether waiting requests are admitted. Call when a caller has released bytes. Any thread, with any of the caller's locks held. */
-void stk__io_room(struct stk_io *io);
+void stk__io_admission_changed(struct stk_io *io);
 /* Returns the mean time between the ends of successful remote requests, of all callers, in ns; 0: not known yet. Requests that the cache has answered do not
  * count. */
 int64_t stk__io_pace_ns(struct stk_io *io);
@@ -229,9 +229,9 @@ void stk__io_cancel(struct stk_io *io, struct stk_request *r);
  * system. Any thread. */
 struct stk_buffer *stk__buffer_take(struct stk_io *io, size_t size);
 uint8_t *stk__buffer_data(struct stk_buffer *b);
-/* Returns memory for `size` bytes of r and 64 more: the caller's (r->room), or else that of *buffer, which is taken from the pool. NULL: memory is short.
+/* Returns memory for `size` bytes of r and 64 more: the caller's (r->allocate), or else that of *buffer, which is taken from the pool. NULL: memory is short.
  * *buffer is NULL if the caller gives the memory. */
-uint8_t *stk__request_room(struct stk_io *io, const struct stk_request *r, size_t size, struct stk_buffer **buffer);
+uint8_t *stk__request_memory(struct stk_io *io, const struct stk_request *r, size_t size, struct stk_buffer **buffer);
 size_t stk__buffer_rounded(size_t size);                 /* capacity of a new buffer of that size */
 size_t stk__buffer_capacity(const struct stk_buffer *b); /* without the 64 readable bytes after it */
 void stk__buffer_release(struct stk_buffer *b);          /* takes NULL */
@@ -245,10 +245,10 @@ void stk__io_fetch(struct stk_io *io, struct stk_request *r);
 /* Submits r again at that time. Returns false if r cannot wait because it is cancelled or io ends. */
 bool stk__io_later(struct stk_io *io, struct stk_request *r, int64_t due_ns);
 
-/* For requests whose admission refused `bytes`: submits r again when they are admitted. rooms: what stk__io_rooms returned before the refusal, so that room
- * made meanwhile is not missed. Returns false like stk__io_later. */
-bool stk__io_await_room(struct stk_io *io, struct stk_request *r, size_t bytes, uint64_t rooms);
-uint64_t stk__io_rooms(struct stk_io *io);
+/* For requests whose admission refused `bytes`: submits r again when they are admitted. admission_changes: the result of stk__io_admission_changes before the
+ * refusal, so that a change in the meantime is not missed. Returns false like stk__io_later. */
+bool stk__io_await_admission(struct stk_io *io, struct stk_request *r, size_t bytes, uint64_t admission_changes);
+uint64_t stk__io_admission_changes(struct stk_io *io);
 
 struct stk_io_counters {
 	uint64_t requests;  /* requests, and pieces of large ones, that were submitted or completed by stk__io_try */

@@ -121,7 +121,7 @@ static void piece_done(struct stk_request *q)
 	one_less(s, 0);
 }
 
-static uint8_t *piece_room(void *user, size_t size)
+static uint8_t *piece_memory(void *user, size_t size)
 {
 	struct piece *p = user;
 	return size <= (size_t)p->request.length ? p->data : NULL;
@@ -137,7 +137,7 @@ static struct stk_split *make_split(struct stk_io *io, pthread_mutex_t *lock, st
 	if (!s)
 		return NULL;
 	*s = (struct stk_split){.io = io, .lock = lock, .whole = r, .left = count + 1, .refs = 2, .count = count};
-	s->data = stk__request_room(io, r, (size_t)r->length, &s->buffer);
+	s->data = stk__request_memory(io, r, (size_t)r->length, &s->buffer);
 	if (!s->data) {
 		stk__free(s);
 		return NULL;
@@ -153,8 +153,8 @@ static struct stk_split *make_split(struct stk_io *io, pthread_mutex_t *lock, st
 			.deadline = r->deadline,
 			.done = piece_done,
 			.user = p,
-			.room = piece_room,
-			.room_user = p,
+			.allocate = piece_memory,
+			.allocate_user = p,
 			.bare = true,
 			.uncached = true, /* a piece is not cached; the whole request may be */
 			.object = &p->object};

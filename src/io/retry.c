@@ -70,9 +70,9 @@ static void *run(void *arg)
 			pthread_mutex_lock(&t->lock);
 			continue;
 		}
-		const uint64_t rooms = t->rooms;
+		const uint64_t admission_changes = t->admission_changes;
 		ask_parked(t);
-		if (!t->ending && rooms == t->rooms)
+		if (!t->ending && admission_changes == t->admission_changes)
 			wait(t, t->first ? t->first->retry.due_ns : INT64_MAX);
 	}
 	pthread_mutex_unlock(&t->lock);
@@ -89,24 +89,24 @@ static bool may_wait(struct stk_retry *t, struct stk_request *r)
 	return waits;
 }
 
-uint64_t stk__retry_rooms(struct stk_retry *t)
+uint64_t stk__retry_admission_changes(struct stk_retry *t)
 {
 	pthread_mutex_lock(&t->lock);
-	const uint64_t rooms = t->rooms;
+	const uint64_t admission_changes = t->admission_changes;
 	pthread_mutex_unlock(&t->lock);
-	return rooms;
+	return admission_changes;
 }
 
-void stk__retry_room(struct stk_retry *t)
+void stk__retry_admission_changed(struct stk_retry *t)
 {
 	pthread_mutex_lock(&t->lock);
-	t->rooms++;
+	t->admission_changes++;
 	if (t->parked.root)
 		pthread_cond_signal(&t->wake);
 	pthread_mutex_unlock(&t->lock);
 }
 
-bool stk__retry_park(struct stk_retry *t, struct stk_request *r, size_t bytes, uint64_t rooms)
+bool stk__retry_park(struct stk_retry *t, struct stk_request *r, size_t bytes, uint64_t admission_changes)
 {
 	pthread_mutex_lock(&t->lock);
 	const bool waits = may_wait(t, r);
@@ -114,7 +114,7 @@ bool stk__retry_park(struct stk_retry *t, struct stk_request *r, size_t bytes, u
 		const bool first = !t->parked.root;
 		r->retry.wanted = bytes;
 		stk__queue_push(&t->parked, r);
-		if (first || rooms != t->rooms)
+		if (first || admission_changes != t->admission_changes)
 			pthread_cond_signal(&t->wake);
 	}
 	pthread_mutex_unlock(&t->lock);

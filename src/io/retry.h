@@ -13,7 +13,7 @@ struct stk_retry {
 	pthread_cond_t wake;
 	struct stk_request *first;       /* requests that wait for a time, linked by `next`; the one that is due first comes first */
 	struct stk_request_queue parked; /* requests that were not admitted */
-	uint64_t rooms;                  /* number of calls of stk__retry_room */
+	uint64_t admission_changes;      /* number of calls of stk__retry_admission_changed */
 	bool started, ending;            /* started: the thread was started; ending: it must end */
 	pthread_t thread;
 	void (*again)(void *user, struct stk_request *r); /* called by the thread */
@@ -23,12 +23,13 @@ struct stk_retry {
 void stk__retry_init(struct stk_retry *t, void (*again)(void *user, struct stk_request *r), void *user);
 /* Calls `again` at due_ns. Returns false, without waiting, if r is cancelled, retry has ended, or the system refuses a thread. */
 bool stk__retry_at(struct stk_retry *t, struct stk_request *r, int64_t due_ns);
-/* Calls `again` when r's admission admits `bytes`, which it refused before. The admission is asked after each stk__retry_room and a few times a second,
- * first for its request with the earliest deadline. rooms: the result of stk__retry_rooms before the refusal. Returns false like stk__retry_at. */
-bool stk__retry_park(struct stk_retry *t, struct stk_request *r, size_t bytes, uint64_t rooms);
-uint64_t stk__retry_rooms(struct stk_retry *t);
+/* Calls `again` when r's admission admits `bytes`, which it refused before. The admission is asked after each
+ * stk__retry_admission_changed and a few times a second, first for its request with the earliest deadline. admission_changes: the result of
+ * stk__retry_admission_changes before the refusal. Returns false like stk__retry_at. */
+bool stk__retry_park(struct stk_retry *t, struct stk_request *r, size_t bytes, uint64_t admission_changes);
+uint64_t stk__retry_admission_changes(struct stk_retry *t);
 /* Makes the thread ask the admissions of parked requests again. Call when an admission may admit more bytes. */
-void stk__retry_room(struct stk_retry *t);
+void stk__retry_admission_changed(struct stk_retry *t);
 /* Removes r if it waits here; otherwise returns false. */
 bool stk__retry_remove(struct stk_retry *t, struct stk_request *r);
 /* Ends all waiting, now and later, and the thread. Returns the requests that waited, linked by `next`. */

@@ -110,7 +110,7 @@ static enum stk_status take_answer(struct stk_io *io, struct stk_request *r, str
 	if (r->most && got->size > r->most)
 		return stk__fail_memory_limit(r->error, got->size, r->most);
 	struct stk_buffer *b;
-	uint8_t *data = stk__request_room(io, r, got->size, &b);
+	uint8_t *data = stk__request_memory(io, r, got->size, &b);
 	if (!data)
 		return stk__fail(r->error, STK_NO_MEMORY, "%.*s: no memory for its %zu bytes", shown, r->uri, got->size);
 	if (got->size)
@@ -235,10 +235,10 @@ static bool admit(struct user_source *s, struct stk_request *r)
 	if (waits || !expected)
 		return !waits;
 	const size_t bytes = stk__buffer_rounded((size_t)expected);
-	const uint64_t rooms = stk__io_rooms(s->io);
+	const uint64_t admission_changes = stk__io_admission_changes(s->io);
 	if (r->admission->admit(r->admission, r, bytes))
 		return true;
-	if (!stk__io_await_room(s->io, r, bytes, rooms))
+	if (!stk__io_await_admission(s->io, r, bytes, admission_changes))
 		stk__io_finish(s->io, r, stk__request_cancelled(r));
 	return false;
 }

@@ -10,12 +10,12 @@ void stk__requests_init(struct stk_requests *q, struct stk_io *io)
 {
 	*q = (struct stk_requests){.io = io};
 	pthread_mutex_init(&q->lock, NULL);
-	pthread_cond_init(&q->come, NULL);
+	pthread_cond_init(&q->ended_cond, NULL);
 }
 
 void stk__requests_destroy(struct stk_requests *q)
 {
-	pthread_cond_destroy(&q->come);
+	pthread_cond_destroy(&q->ended_cond);
 	pthread_mutex_destroy(&q->lock);
 }
 
@@ -25,7 +25,7 @@ static void request_ended(struct stk_request *r)
 	pthread_mutex_lock(&q->lock);
 	r->next = q->ended;
 	q->ended = r;
-	pthread_cond_signal(&q->come);
+	pthread_cond_signal(&q->ended_cond);
 	pthread_mutex_unlock(&q->lock);
 }
 
@@ -43,14 +43,14 @@ static bool wait_some(struct stk_requests *q, const struct stk_access *access)
 	enum { SLICE_NS = 50000000 };
 	struct timespec until;
 	if (!access || !access->interrupted) {
-		pthread_cond_wait(&q->come, &q->lock);
+		pthread_cond_wait(&q->ended_cond, &q->lock);
 		return true;
 	}
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_nsec += SLICE_NS;
 	until.tv_sec += until.tv_nsec / 1000000000;
 	until.tv_nsec %= 1000000000;
-	if (!pthread_cond_timedwait(&q->come, &q->lock, &until))
+	if (!pthread_cond_timedwait(&q->ended_cond, &q->lock, &until))
 		return true;
 	pthread_mutex_unlock(&q->lock);
 	const bool on = !access->interrupted(access->user);
@@ -92,7 +92,7 @@ void stk__requests_wake(struct stk_requests *q)
 {
 	pthread_mutex_lock(&q->lock);
 	q->woken = true;
-	pthread_cond_signal(&q->come);
+	pthread_cond_signal(&q->ended_cond);
 	pthread_mutex_unlock(&q->lock);
 }
 
@@ -110,9 +110,9 @@ void stk__io_wait(struct stk_io *io, struct stk_request *r, const struct stk_acc
 
 /* ---- in order ---- */
 
-bool stk__ahead_init(struct stk_read_ahead *a, struct stk_io *io, const struct stk_access *access, int room)
+bool stk__ahead_init(struct stk_read_ahead *a, struct stk_io *io, const struct stk_access *access, int capacity)
 {
-	*a = (struct stk_read_ahead){.access = access, .room = room, .slots = stk__calloc((size_t)room, sizeof *a->slots)};
+	*a = (struct stk_read_ahead){.access = access, .capacity = capacity, .slots = stk__calloc((size_t)capacity, sizeof *a->slots)};
 	stk__requests_init(&a->requests, io);
 	return a->slots;
 }
@@ -126,7 +126,7 @@ void stk__ahead_destroy(struct stk_read_ahead *a)
 
 struct stk_ahead *stk__ahead_at(const struct stk_read_ahead *a, int k)
 {
-	return &a->slots[(a->first + k) % a->room];
+	return &a->slots[(a->first + k) % a->capacity];
 }
 
 void stk__ahead_submit(struct stk_read_ahead *a, const struct stk_request *like)
@@ -162,7 +162,7 @@ void stk__ahead_drop(struct stk_read_ahead *a)
 	}
 	stk__buffer_release(s->request.buffer);
 	stk__free(s->request.error);
-	a->first = (a->first + 1) % a->room;
+	a->first = (a->first + 1) % a->capacity;
 	a->count--;
 }
 

@@ -16,7 +16,7 @@ void stk__io_wait(struct stk_io *io, struct stk_request *r, const struct stk_acc
 struct stk_requests {
 	struct stk_io *io;
 	pthread_mutex_t lock;
-	pthread_cond_t come;
+	pthread_cond_t ended_cond;
 	struct stk_request *ended; /* guarded by the lock; linked by `next`, the newest first */
 	bool woken;                /* guarded by the lock: stk__requests_wake was called, and no wait has returned because of it */
 };
@@ -38,8 +38,8 @@ void stk__requests_wake(struct stk_requests *q);
 struct stk_read_ahead {
 	struct stk_requests requests;
 	const struct stk_access *access;
-	struct stk_ahead *slots; /* a ring of `room` slots, of which `count` are in use from `first` on */
-	int room, first, count;
+	struct stk_ahead *slots; /* a ring of `capacity` slots, of which `count` are in use from `first` on */
+	int capacity, first, count;
 };
 
 struct stk_ahead {
@@ -48,8 +48,8 @@ struct stk_ahead {
 	bool ended;
 };
 
-/* `room` is the maximum number of requests in flight. `access` may be NULL, and its address is kept. Returns false if memory runs out. */
-bool stk__ahead_init(struct stk_read_ahead *a, struct stk_io *io, const struct stk_access *access, int room);
+/* `capacity` is the maximum number of requests in flight. `access` may be NULL, and its address is kept. Returns false if memory runs out. */
+bool stk__ahead_init(struct stk_read_ahead *a, struct stk_io *io, const struct stk_access *access, int capacity);
 /* Drops all requests. */
 void stk__ahead_destroy(struct stk_read_ahead *a);
 /* Submits a copy of `like` after the others; there must be room. Sets done, user and object of the copy. */

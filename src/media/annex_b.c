@@ -135,7 +135,7 @@ void stk__annex_b_free(struct stk_annex_b *a)
 	*a = (struct stk_annex_b){0};
 }
 
-size_t stk__annex_b_room(const struct stk_annex_b *a, size_t size)
+size_t stk__annex_b_capacity(const struct stk_annex_b *a, size_t size)
 {
 	/* A packet has at most size / length units, if all of them are empty. Each gets a start code. */
 	return a->length ? size / (size_t)a->length * START + size : size;

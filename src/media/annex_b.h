@@ -27,7 +27,7 @@ STK_MUST_USE enum stk_status stk__annex_b_create(
 void stk__annex_b_free(struct stk_annex_b *a);
 
 /* Returns the maximum number of bytes of a packet after its conversion. size: its number of bytes before. */
-size_t stk__annex_b_room(const struct stk_annex_b *a, size_t size);
+size_t stk__annex_b_capacity(const struct stk_annex_b *a, size_t size);
 /* Writes the packet in Annex B to `to`, and the number of bytes to *written. STK_CORRUPT: a unit exceeds the packet, or has bytes that the codecs forbid,
  * such as blocks of zeros, which GPUs do not report. */
 STK_MUST_USE enum stk_status stk__annex_b_convert(

@@ -21,7 +21,7 @@ struct stk_video_decoder {
 	AVFrame *frame;
 	AVPacket *packet;
 	uint8_t *bytes; /* memory for a packet */
-	size_t room;
+	size_t capacity;
 	/* The state of the context, so that the next call can continue without beginning at a key packet. */
 	const struct stk_video_index *index; /* NULL: the next call cannot continue */
 	int32_t first, next;                 /* packet at which decoding began, and packet to send next */
@@ -241,15 +241,15 @@ static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t f
 {
 	struct stk_video_decoder *d = n->d;
 	const struct stk_packet *p = &n->x->packets.v[packet];
-	const size_t room = (size_t)p->size + AV_INPUT_BUFFER_PADDING_SIZE;
+	const size_t capacity = (size_t)p->size + AV_INPUT_BUFFER_PADDING_SIZE;
 	if (!(p->flags & STK_PACKET_KEPT) && (p->position < 0 || p->position > n->in->size || p->size > n->in->size - p->position))
 		return refuse_frame(n, n->seen[0], STK_CORRUPT, "its bytes lie beyond the end of the file, which is cut short or damaged");
-	if (room > d->room) {
-		uint8_t *bytes = stk__realloc(d->bytes, room);
+	if (capacity > d->capacity) {
+		uint8_t *bytes = stk__realloc(d->bytes, capacity);
 		if (!bytes)
 			return no_memory(n->err);
 		d->bytes = bytes;
-		d->room = room;
+		d->capacity = capacity;
 	}
 	const int64_t began = stk__clock_ns();
 	enum stk_status s = stk__packet_read(&n->x->packets, n->in, packet, d->bytes, n->err);

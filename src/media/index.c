@@ -338,7 +338,8 @@ const struct stk_frame_table *stk__video_table(const struct stk_video_index *x)
 size_t stk__video_index_memory(const struct stk_video_index *x)
 {
 	const size_t each = sizeof *x->packet_of + sizeof *x->times, keys = (size_t)x->table.key_count * sizeof *x->keys;
-	return sizeof *x + (size_t)x->packets.room * sizeof *x->packets.v + (size_t)x->packets.count * each + keys + x->packets.kept_room;
+	return sizeof *x + (size_t)x->packets.capacity * sizeof *x->packets.v + (size_t)x->packets.count * each + keys +
+	       x->packets.kept_capacity;
 }
 
 bool stk__video_range(const struct stk_video_index *x, const struct stk_segment *segment, int64_t *offset, int64_t *length)

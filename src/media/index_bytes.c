@@ -293,11 +293,11 @@ static enum stk_status unpack(struct stk_video_index *x, const struct head *h, c
 	p->kept = s || !h->kept ? NULL : stk__alloc((size_t)h->kept);
 	if (s || !p->v || (h->kept && !p->kept))
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the index of a video");
-	p->count = p->room = h->count;
+	p->count = p->capacity = h->count;
 	p->tb_num = h->tb_num;
 	p->tb_den = h->tb_den;
 	p->reorder = h->reorder;
-	p->kept_size = p->kept_room = (size_t)h->kept;
+	p->kept_size = p->kept_capacity = (size_t)h->kept;
 	if (h->kept)
 		memcpy(p->kept, kept, (size_t)h->kept);
 	x->listed = h->listed;

@@ -23,7 +23,7 @@ struct listing {
 	int32_t *picture; /* [packet]: picture order count, which is 0 at most key packets; for MPEG see order_mpeg */
 	int64_t *dts;
 	uint8_t *compare; /* memory for bytes of the file, which are compared with those of a packet */
-	size_t compare_room;
+	size_t compare_capacity;
 	bool untimed;
 };
 
@@ -35,18 +35,18 @@ static enum stk_status no_memory(struct stk_error *err)
 static enum stk_status grow(struct listing *l, struct stk_error *err)
 {
 	struct stk_packets *p = l->out;
-	if (p->count < p->room)
+	if (p->count < p->capacity)
 		return STK_OK;
-	const int32_t room = p->room ? 2 * p->room : 256;
-	struct stk_packet *v = stk__realloc(p->v, (size_t)room * sizeof *v);
+	const int32_t capacity = p->capacity ? 2 * p->capacity : 256;
+	struct stk_packet *v = stk__realloc(p->v, (size_t)capacity * sizeof *v);
 	p->v = v ? v : p->v;
-	int32_t *picture = stk__realloc(l->picture, (size_t)room * sizeof *picture);
+	int32_t *picture = stk__realloc(l->picture, (size_t)capacity * sizeof *picture);
 	l->picture = picture ? picture : l->picture;
-	int64_t *dts = stk__realloc(l->dts, (size_t)room * sizeof *dts);
+	int64_t *dts = stk__realloc(l->dts, (size_t)capacity * sizeof *dts);
 	l->dts = dts ? dts : l->dts;
 	if (!v || !picture || !dts)
 		return no_memory(err);
-	p->room = room;
+	p->capacity = capacity;
 	return STK_OK;
 }
 
@@ -58,13 +58,13 @@ static enum stk_status keep_copy(struct stk_packets *p, struct stk_packet *packe
 		return stk__fail(err, STK_LIMIT,
 			"the packets of this kind of file do not lie in one piece, and more than 1 GiB of them would have to be kept in memory: write the file as MP4 "
 			"or Matroska (ffmpeg -i FILE -c copy NEW.mp4)");
-	if (p->kept_size + size > p->kept_room) {
-		const size_t room = 2 * p->kept_room > p->kept_size + size ? 2 * p->kept_room : p->kept_size + size;
-		uint8_t *kept = stk__realloc(p->kept, room);
+	if (p->kept_size + size > p->kept_capacity) {
+		const size_t capacity = 2 * p->kept_capacity > p->kept_size + size ? 2 * p->kept_capacity : p->kept_size + size;
+		uint8_t *kept = stk__realloc(p->kept, capacity);
 		if (!kept)
 			return no_memory(err);
 		p->kept = kept;
-		p->kept_room = room;
+		p->kept_capacity = capacity;
 	}
 	if (size)
 		memcpy(p->kept + p->kept_size, data, size);
@@ -82,24 +82,24 @@ static enum stk_status locate(struct listing *l, struct stk_packet *packet, cons
 	const size_t size = (size_t)got->size;
 	if (got->pos < 0 || got->pos > l->in->size || (int64_t)size > l->in->size - got->pos)
 		return keep_copy(l->out, packet, got->data, err);
-	int64_t room = l->in->size - got->pos - (int64_t)size;
-	room = room < MOST_HEADER ? room : MOST_HEADER;
-	const size_t span = size + (size_t)room;
+	int64_t capacity = l->in->size - got->pos - (int64_t)size;
+	capacity = capacity < MOST_HEADER ? capacity : MOST_HEADER;
+	const size_t span = size + (size_t)capacity;
 	const uint8_t *bytes = l->in->data ? l->in->data + got->pos : NULL;
 	if (!bytes) {
-		if (span > l->compare_room) {
+		if (span > l->compare_capacity) {
 			uint8_t *more = stk__realloc(l->compare, span);
 			if (!more)
 				return no_memory(err);
 			l->compare = more;
-			l->compare_room = span;
+			l->compare_capacity = span;
 		}
 		enum stk_status s = stk__media_read(l->in, got->pos, l->compare, span, err);
 		if (s)
 			return s;
 		bytes = l->compare;
 	}
-	for (int64_t header = 0; header <= room; header++)
+	for (int64_t header = 0; header <= capacity; header++)
 		if (memcmp(bytes + header, got->data, size) == 0) {
 			packet->position = got->pos + header;
 			return STK_OK;
@@ -316,7 +316,7 @@ static void shrink(struct stk_packets *p)
 	struct stk_packet *v = p->count ? stk__realloc(p->v, (size_t)p->count * sizeof *v) : NULL;
 	if (v) {
 		p->v = v;
-		p->room = p->count;
+		p->capacity = p->count;
 	}
 }
 

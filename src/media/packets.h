@@ -27,10 +27,10 @@ struct stk_packet {
 
 struct stk_packets {
 	struct stk_packet *v;
-	int32_t count, room;
+	int32_t count, capacity;
 	int32_t tb_num, tb_den; /* a time base is tb_num / tb_den seconds */
 	uint8_t *kept;
-	size_t kept_size, kept_room;
+	size_t kept_size, kept_capacity;
 	/* number of packets that a decoder must keep back: the maximum number of packets that precede a packet in the file and are presented after it */
 	int32_t reorder;
 };

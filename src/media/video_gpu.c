@@ -94,7 +94,7 @@ static struct stk_image place_staged(void *user, int32_t k, int32_t width, int32
 	struct stk_video_gpu_call *n = user;
 	struct stk_video_gpu *g = n->g;
 	const size_t size = (size_t)width * (size_t)height * 3;
-	if ((n->status = send_staged(n, err)) || (n->status = stk__video_gpu_make_room(&g->staging, &g->staging_size, size, err)))
+	if ((n->status = send_staged(n, err)) || (n->status = stk__video_gpu_reserve(&g->staging, &g->staging_size, size, err)))
 		return (struct stk_image){0};
 	struct stk_image to = n->wanted->place(n->wanted->user, n->left[k], width, height, err);
 	n->to = to;

@@ -36,14 +36,14 @@ struct stk_video_gpu {
 	struct stk_annex_b units;
 	int32_t first, next; /* packet at which the run began, and packet to send next */
 	int32_t *sent;       /* the packets that have been sent, in order */
-	int32_t n_sent, sent_room;
+	int32_t n_sent, sent_capacity;
 	struct stk_video_ahead ahead[STK_VIDEO_AHEAD]; /* frame -1: the entry is not in use */
 	struct stk_image layout;                       /* the layout of the image that was written last */
 	int32_t latest;                                /* the last frame of the previous call, or -1 */
 	int matrix; /* the conversion matrix of VP8 and VP9, as stk__colour_of_vp8 and stk__colour_of_vp9 return it */
 	bool full;
 	uint8_t *bytes, *converted; /* memory for a packet as the file stores it, and in Annex B */
-	size_t room, converted_room;
+	size_t capacity, converted_capacity;
 	uint8_t *staging; /* memory for a frame that the cores have decoded */
 	size_t staging_size;
 	uint64_t refused; /* if `refuses` is set: hash of the parameters of streams that the engine cannot decode */
@@ -82,7 +82,7 @@ static inline enum stk_status stk__video_fail_unsupported(struct stk_error *err,
 
 /* video_gpu_packets.c: reads packets and sends them to the session. */
 /* Raises the capacity of a buffer to at least `need` bytes. */
-STK_MUST_USE enum stk_status stk__video_gpu_make_room(uint8_t **bytes, size_t *room, size_t need, struct stk_error *err);
+STK_MUST_USE enum stk_status stk__video_gpu_reserve(uint8_t **bytes, size_t *capacity, size_t need, struct stk_error *err);
 /* Reads the parameter sets of the stream from the file's header. */
 STK_MUST_USE enum stk_status stk__video_gpu_read_head(
 	struct stk_video_gpu *g, const struct stk_video_index *x, enum stk_cuvid_codec codec, struct stk_error *err);

@@ -29,27 +29,27 @@ enum stk_status stk__video_gpu_read_head(
 	return STK_OK;
 }
 
-enum stk_status stk__video_gpu_make_room(uint8_t **bytes, size_t *room, size_t need, struct stk_error *err)
+enum stk_status stk__video_gpu_reserve(uint8_t **bytes, size_t *capacity, size_t need, struct stk_error *err)
 {
-	if (need <= *room)
+	if (need <= *capacity)
 		return STK_OK;
 	uint8_t *more = stk__realloc(*bytes, need);
 	if (!more)
 		return stk__video_no_memory(err);
 	*bytes = more;
-	*room = need;
+	*capacity = need;
 	return STK_OK;
 }
 
 static enum stk_status note_sent(struct stk_video_gpu *g, int32_t packet, struct stk_error *err)
 {
-	if (g->n_sent == g->sent_room) {
-		const int32_t room = g->sent_room ? 2 * g->sent_room : 256;
-		int32_t *sent = stk__realloc(g->sent, (size_t)room * sizeof *sent);
+	if (g->n_sent == g->sent_capacity) {
+		const int32_t capacity = g->sent_capacity ? 2 * g->sent_capacity : 256;
+		int32_t *sent = stk__realloc(g->sent, (size_t)capacity * sizeof *sent);
 		if (!sent)
 			return stk__video_no_memory(err);
 		g->sent = sent;
-		g->sent_room = room;
+		g->sent_capacity = capacity;
 	}
 	g->sent[g->n_sent++] = packet;
 	return STK_OK;
@@ -64,7 +64,7 @@ static enum stk_status read_packet(struct stk_video_gpu_call *n, int32_t packet,
 		return stk__fail(err, STK_CORRUPT, "the file is damaged");
 	if (!(p->flags & STK_PACKET_KEPT) && (p->position < 0 || p->position > n->in->size || p->size > n->in->size - p->position))
 		return stk__fail(err, STK_CORRUPT, "the file is cut short");
-	enum stk_status s = stk__video_gpu_make_room(&g->bytes, &g->room, (size_t)p->size + AV_INPUT_BUFFER_PADDING_SIZE, err);
+	enum stk_status s = stk__video_gpu_reserve(&g->bytes, &g->capacity, (size_t)p->size + AV_INPUT_BUFFER_PADDING_SIZE, err);
 	const int64_t began = stk__clock_ns();
 	if (!s)
 		s = stk__packet_read(&n->x->packets, n->in, packet, g->bytes, err);
@@ -73,7 +73,7 @@ static enum stk_status read_packet(struct stk_video_gpu_call *n, int32_t packet,
 	*size = (size_t)p->size;
 	if (s || !g->units.length)
 		return s;
-	s = stk__video_gpu_make_room(&g->converted, &g->converted_room, stk__annex_b_room(&g->units, (size_t)p->size), err);
+	s = stk__video_gpu_reserve(&g->converted, &g->converted_capacity, stk__annex_b_capacity(&g->units, (size_t)p->size), err);
 	*out = g->converted;
 	return s ? s : stk__annex_b_convert(&g->units, g->bytes, (size_t)p->size, g->converted, size, err);
 }

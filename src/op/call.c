@@ -4,10 +4,10 @@
 
 void *stk__gathered_take(struct stk_gathered *g, size_t size)
 {
-	if (size > g->room) {
+	if (size > g->capacity) {
 		stk__free(g->data);
 		g->data = stk__alloc(size);
-		g->room = g->data ? size : 0;
+		g->capacity = g->data ? size : 0;
 	}
 	return g->data;
 }

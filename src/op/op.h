@@ -94,7 +94,7 @@ struct stk_bytes {
 /* The result of gather for all samples of a batch. Its memory belongs to the batch in flight, and later batches reuse it. */
 struct stk_gathered {
 	void *data;
-	size_t room; /* capacity of `data` in bytes */
+	size_t capacity; /* capacity of `data` in bytes */
 };
 /* Returns g->data after making its capacity at least `size` bytes, which are uninitialised: earlier contents may be lost. NULL: out of memory. */
 void *stk__gathered_take(struct stk_gathered *g, size_t size);

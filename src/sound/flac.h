@@ -43,9 +43,9 @@ struct stk_flac_decoder {
 		uint32_t wasted[STK_FLAC_MAX_CHANNELS]; /* zero bits below each sample */
 	} held[STK_FLAC_TOGETHER];
 	int32_t held_count;
-	int32_t *planes;        /* the memory of all planes */
-	int64_t *side;          /* samples of a side channel with 33 bits */
-	size_t room, side_room; /* samples that fit in a plane, and in `side` */
+	int32_t *planes;                /* the memory of all planes */
+	int64_t *side;                  /* samples of a side channel with 33 bits */
+	size_t capacity, side_capacity; /* samples that fit in a plane, and in `side` */
 };
 
 void stk__flac_begin(struct stk_flac_decoder *d, const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, unsigned cpu,

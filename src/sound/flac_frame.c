@@ -223,12 +223,12 @@ int32_t stk__flac_most_held(const struct stk_flac_decoder *d)
 }
 
 /* Makes the planes of all blocks that may be held large enough for this block, and moves the blocks that are held to the new planes. */
-static enum stk_status make_room(struct stk_flac_decoder *d)
+static enum stk_status allocate_planes(struct stk_flac_decoder *d)
 {
 	const size_t n = (size_t)d->block.frames, channels = (size_t)d->info->channels;
 	const int32_t most = stk__flac_most_held(d);
 	const bool wide = d->block.first_side >= 0 && d->block.bits == 32;
-	if (n > d->room) {
+	if (n > d->capacity) {
 		int32_t *all = stk__alloc(n * channels * (size_t)most * sizeof *all);
 		if (!all)
 			return stk__fail(d->err, STK_NO_MEMORY, "out of memory to decode a sound");
@@ -241,14 +241,14 @@ static enum stk_status make_room(struct stk_flac_decoder *d)
 			}
 		stk__free(d->planes);
 		d->planes = all;
-		d->room = n;
+		d->capacity = n;
 	}
-	if (wide && n > d->side_room) {
+	if (wide && n > d->side_capacity) {
 		int64_t *side = stk__realloc(d->side, n * sizeof *side);
 		if (!side)
 			return stk__fail(d->err, STK_NO_MEMORY, "out of memory to decode a sound");
 		d->side = side;
-		d->side_room = n;
+		d->side_capacity = n;
 	}
 	return STK_OK;
 }
@@ -307,7 +307,7 @@ enum stk_status stk__flac_decode(struct stk_flac_decoder *d, uint64_t at, uint64
 	if (d->block.channels != d->info->channels || d->block.bits != d->info->bits || d->block.rate != d->info->rate)
 		return STK_CORRUPT;
 	d->bits.p += d->block.bytes;
-	if ((s = make_room(d)))
+	if ((s = allocate_planes(d)))
 		return s;
 	struct stk_flac_held *held = &d->held[d->held_count];
 	for (int32_t c = 0; c < d->block.channels && !s; c++)

@@ -30,15 +30,15 @@ struct stk_sound_stream {
 	 * files. */
 	int64_t cut;
 	/* The state of decoding since the file was opened. */
-	bool pending;   /* `frame` holds samples that were not passed on yet */
-	bool drained;   /* the decoder knows that no packet follows */
-	bool jumped;    /* packets were left out, so `at` follows from the frames' times */
-	bool began;     /* a packet was read */
-	int64_t at;     /* number of the next frame of samples; if `pending`, the first one in `frame` */
-	int64_t start;  /* time of the first packet, in time bases */
-	int64_t delay;  /* samples at the start that the file leaves out */
-	uint8_t *block; /* samples of a planar `frame`, interleaved */
-	size_t room;    /* bytes of `block` */
+	bool pending;    /* `frame` holds samples that were not passed on yet */
+	bool drained;    /* the decoder knows that no packet follows */
+	bool jumped;     /* packets were left out, so `at` follows from the frames' times */
+	bool began;      /* a packet was read */
+	int64_t at;      /* number of the next frame of samples; if `pending`, the first one in `frame` */
+	int64_t start;   /* time of the first packet, in time bases */
+	int64_t delay;   /* samples at the start that the file leaves out */
+	uint8_t *block;  /* samples of a planar `frame`, interleaved */
+	size_t capacity; /* bytes of `block` */
 };
 
 static enum stk_status no_memory(struct stk_error *err)
@@ -251,12 +251,12 @@ static const uint8_t *interleaved(struct stk_sound_stream *s)
 	const size_t width = stk__pcm_bytes(kind), channels = (size_t)f->ch_layout.nb_channels, n = (size_t)f->nb_samples;
 	if (!planar || channels == 1)
 		return f->extended_data[0];
-	if (n * channels * width > s->room) {
+	if (n * channels * width > s->capacity) {
 		uint8_t *block = stk__realloc(s->block, n * channels * width);
 		if (!block)
 			return NULL;
 		s->block = block;
-		s->room = n * channels * width;
+		s->capacity = n * channels * width;
 	}
 	for (size_t c = 0; c < channels; c++) {
 		const uint8_t *from = f->extended_data[c];

@@ -145,7 +145,7 @@ static uint8_t *shared_piece(struct stk_shared_pool *pool, size_t size, struct s
 }
 
 /* Drops one use of `s`. Returns `s` if the caller has to free it, else NULL. Call with the lock held. */
-static struct stk_shared *shared_let_go(struct stk_shared *s)
+static struct stk_shared *shared_unref(struct stk_shared *s)
 {
 	return s && --s->pieces == 0 ? s : NULL;
 }
@@ -163,7 +163,7 @@ static uint8_t *shared_take(struct stk_block_source *from, size_t size, struct s
 	if (!fresh)
 		return NULL;
 	pthread_mutex_lock(&pool->lock);
-	struct stk_shared *full = shared_let_go(pool->open);
+	struct stk_shared *full = shared_unref(pool->open);
 	pool->open = fresh;
 	at = shared_piece(pool, size, of);
 	pthread_mutex_unlock(&pool->lock);
@@ -174,7 +174,7 @@ static uint8_t *shared_take(struct stk_block_source *from, size_t size, struct s
 static void shared_give(struct stk_block_source *from, struct stk_shared *s)
 {
 	pthread_mutex_lock(&from->shared.lock);
-	struct stk_shared *empty = shared_let_go(s);
+	struct stk_shared *empty = shared_unref(s);
 	pthread_mutex_unlock(&from->shared.lock);
 	shared_free(from->dev, empty);
 }

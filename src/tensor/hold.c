@@ -33,7 +33,7 @@ static void free_slot(struct stk_ring *r, struct stk_slot *s)
 	atomic_fetch_sub(&r->out, 1);
 }
 
-/* Calls the ring's on_return callback if a slot is wanted. Call with the lock held: stk__ring_disown then waits until the callback has returned. */
+/* Calls the ring's on_return callback if a slot is wanted. Call with the lock held: stk__ring_release_owner then waits until the callback has returned. */
 static void call_on_return(struct stk_ring *r)
 {
 	if (atomic_exchange(&r->wanted, false) && r->on_return)
@@ -72,11 +72,11 @@ static void recycle(struct stk_ring *r, struct stk_block *b)
 	bool noted = stk__uses_note(r->source.dev, &b->uses);
 	pthread_mutex_lock(&r->lock);
 	struct stk_ring_value *val = &r->values[b->value];
-	bool spare = noted && !r->disowned && val->spares < STK_RING_SPARES;
+	bool spare = noted && !r->disowned && val->n_spare_blocks < STK_RING_SPARES;
 	if (spare) {
-		b->next = val->spare;
-		val->spare = b;
-		val->spares++;
+		b->next = val->spare_blocks;
+		val->spare_blocks = b;
+		val->n_spare_blocks++;
 		atomic_fetch_add(&r->bytes, b->capacity);
 	}
 	pthread_mutex_unlock(&r->lock);

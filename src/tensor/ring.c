@@ -71,7 +71,7 @@ void stk__ring_unref(struct stk_ring *r)
 		r->all = next;
 	}
 	for (int32_t v = 0; v < r->n_values; v++)
-		stk__blocks_free(r, r->values[v].spare);
+		stk__blocks_free(r, r->values[v].spare_blocks);
 	stk__block_source_destroy(&r->source);
 	if (r->source.dev && !stk__gpu_enter(r->source.dev, NULL)) {
 		stk__gpu_stream_destroy(r->source.dev, r->stream);
@@ -83,28 +83,28 @@ void stk__ring_unref(struct stk_ring *r)
 	stk__free(r);
 }
 
-void stk__ring_disown(struct stk_ring *r)
+void stk__ring_release_owner(struct stk_ring *r)
 {
 	struct stk_block *spare = NULL;
 	pthread_mutex_lock(&r->lock);
 	r->on_return = NULL;
 	r->disowned = true;
 	for (int32_t v = 0; v < r->n_values; v++)
-		stk__take_spares(r, v, &spare);
+		stk__take_spare_blocks(r, v, &spare);
 	pthread_mutex_unlock(&r->lock);
 	stk__blocks_free(r, spare);
 	stk__ring_unref(r);
 }
 
-void stk__take_spares(struct stk_ring *r, int32_t v, struct stk_block **list)
+void stk__take_spare_blocks(struct stk_ring *r, int32_t v, struct stk_block **list)
 {
 	struct stk_ring_value *val = &r->values[v];
-	while (val->spare) {
-		struct stk_block *b = val->spare;
-		val->spare = b->next;
+	while (val->spare_blocks) {
+		struct stk_block *b = val->spare_blocks;
+		val->spare_blocks = b->next;
 		b->next = *list;
 		*list = b;
 		atomic_fetch_sub(&r->bytes, b->capacity);
 	}
-	val->spares = 0;
+	val->n_spare_blocks = 0;
 }

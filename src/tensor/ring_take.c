@@ -8,15 +8,15 @@
 /* ---- spare blocks; call with the lock held ---- */
 
 /* Takes a spare block that no stream reads any more. NULL if every one is in use. */
-static struct stk_block *take_spare(struct stk_ring *r, int32_t v)
+static struct stk_block *take_spare_block(struct stk_ring *r, int32_t v)
 {
 	struct stk_ring_value *val = &r->values[v];
-	for (struct stk_block **at = &val->spare; *at; at = &(*at)->next) {
+	for (struct stk_block **at = &val->spare_blocks; *at; at = &(*at)->next) {
 		struct stk_block *b = *at;
 		if (!stk__uses_over(r->source.dev, &b->uses))
 			continue;
 		*at = b->next;
-		val->spares--;
+		val->n_spare_blocks--;
 		return b;
 	}
 	return NULL;
@@ -25,7 +25,7 @@ static struct stk_block *take_spare(struct stk_ring *r, int32_t v)
 /* ---- limits on held memory ---- */
 
 /* Adds up the bytes of the slot's held blocks, for each space. */
-static void held_of(const struct stk_slot *s, size_t bytes[STK_SPACES])
+static void held_bytes(const struct stk_slot *s, size_t bytes[STK_SPACES])
 {
 	bytes[STK_SPACE_HOST] = bytes[STK_SPACE_GPU] = 0;
 	for (int32_t v = 0; v < s->ring->n_values; v++) {
@@ -35,29 +35,29 @@ static void held_of(const struct stk_slot *s, size_t bytes[STK_SPACES])
 	}
 }
 
-enum room { ROOM, NO_ROOM, ASK };
+enum verdict { MAY_KEEP, OVER_LIMIT, UNKNOWN };
 
-/* Returns whether the slot's held blocks may be kept in addition to those already kept. ASK: free memory must be measured first; never returned if `looked`,
- * which says that the caller has just measured it. Call with the lock held. */
-static enum room room_for(const struct stk_ring *r, const struct stk_slot *s, bool looked)
+/* Returns whether the slot's held blocks may be kept in addition to those already kept. UNKNOWN: free memory must be measured first. `looked`: the caller
+ * has just measured it, so the result is not UNKNOWN. Call with the lock held. */
+static enum verdict may_keep_held(const struct stk_ring *r, const struct stk_slot *s, bool looked)
 {
 	size_t more[STK_SPACES];
-	held_of(s, more);
+	held_bytes(s, more);
 	for (int space = 0; space < STK_SPACES; space++) {
 		size_t then = r->held[space].bytes + more[space], limit = r->held[space].limit, seen = r->held[space].looked;
 		if (!more[space])
 			continue;
 		if (!looked && seen != SIZE_MAX && (!limit || then > limit || then - seen > limit / 8))
-			return ASK;
+			return UNKNOWN;
 		if (limit && then > limit)
-			return NO_ROOM;
+			return OVER_LIMIT;
 	}
-	return ROOM;
+	return MAY_KEEP;
 }
 
 /* Measures the free memory of each space without a given limit, and sets the limit of its kept blocks to half of the sum of free memory and of what they take
  * already. Call without the lock. */
-static void look_at_memory(struct stk_ring *r)
+static void update_memory_limits(struct stk_ring *r)
 {
 	size_t available[STK_SPACES] = {stk__memory_available(), SIZE_MAX};
 	if (r->source.dev && !stk__gpu_enter(r->source.dev, NULL)) {
@@ -96,7 +96,7 @@ static void keep_block(struct stk_ring *r, struct stk_slot *s, int32_t v, const 
 }
 
 /* Separates the held parts from the slot, so that the caller can fill it again. Returns false if a stream that reads the slot is being captured. */
-static bool let_go(struct stk_ring *r, struct stk_slot *s)
+static bool release_held_parts(struct stk_ring *r, struct stk_slot *s)
 {
 	struct stk_uses uses = s->uses; /* a copy of the streams for the kept blocks; events stay with the slot */
 	if (!stk__uses_note(r->source.dev, &s->uses))
@@ -114,7 +114,7 @@ static bool let_go(struct stk_ring *r, struct stk_slot *s)
 }
 
 /* Returns whether the slot has a large block, and the consumer holds none of its large blocks. */
-static bool pins_nothing(const struct stk_slot *s)
+static bool large_blocks_free(const struct stk_slot *s)
 {
 	bool large = false;
 	for (int32_t v = 0; v < s->ring->n_values; v++) {
@@ -138,7 +138,7 @@ static int32_t slots_needed(const struct stk_ring *r)
 }
 
 /* Returns whether one more slot may be made because the consumer's streams still read the free ones. */
-static bool may_spare(const struct stk_ring *r)
+static bool may_add_slot(const struct stk_ring *r)
 {
 	if (r->made >= r->limit || r->made >= slots_needed(r))
 		return false;
@@ -159,7 +159,7 @@ static struct stk_slot *take_free(struct stk_ring *r)
 			break;
 	}
 	bool reads = found && !*at;
-	if (!found || (reads && may_spare(r)))
+	if (!found || (reads && may_add_slot(r)))
 		return NULL;
 	struct stk_slot *s = *found;
 	*found = s->next_free;
@@ -178,18 +178,18 @@ struct choice {
 };
 
 /* Returns the first-delivered one of the slots whose parts the consumer holds, if the memory limits allow the ring to let go of its held parts;
- * otherwise NULL. If `small` is set, considers only slots for which pins_nothing returns true. Also sets c->ask, and c->lack unless `small` is set. */
-static struct stk_slot *oldest_out(struct stk_ring *r, bool small, bool looked, struct choice *c)
+ * otherwise NULL. If `small` is set, considers only slots for which large_blocks_free returns true. Also sets c->ask, and c->lack unless `small` is set. */
+static struct stk_slot *oldest_delivered(struct stk_ring *r, bool small, bool looked, struct choice *c)
 {
 	struct stk_slot *oldest = NULL;
 	for (struct stk_slot *s = r->all; s; s = s->next)
-		if (s->state == STK_SLOT_OUT && (!oldest || s->delivered < oldest->delivered) && (!small || pins_nothing(s)))
+		if (s->state == STK_SLOT_OUT && (!oldest || s->delivered < oldest->delivered) && (!small || large_blocks_free(s)))
 			oldest = s;
-	enum room room = oldest ? room_for(r, oldest, looked) : ROOM;
-	c->ask |= room == ASK;
+	enum verdict verdict = oldest ? may_keep_held(r, oldest, looked) : MAY_KEEP;
+	c->ask |= verdict == UNKNOWN;
 	if (!small)
-		c->lack = oldest && room == NO_ROOM ? STK_RING_HELD : STK_RING_ALL_OUT;
-	return room == ROOM ? oldest : NULL;
+		c->lack = oldest && verdict == OVER_LIMIT ? STK_RING_HELD : STK_RING_ALL_OUT;
+	return verdict == MAY_KEEP ? oldest : NULL;
 }
 
 static void choose(struct stk_ring *r, bool looked, struct choice *c)
@@ -197,13 +197,13 @@ static void choose(struct stk_ring *r, bool looked, struct choice *c)
 	struct stk_slot *out;
 	if ((c->slot = take_free(r)))
 		return;
-	if ((out = oldest_out(r, true, looked, c)) && let_go(r, out))
+	if ((out = oldest_delivered(r, true, looked, c)) && release_held_parts(r, out))
 		c->slot = out;
 	if (c->slot || c->ask)
 		return;
 	c->make = r->made < r->limit;
 	c->lack = STK_RING_ALL_OUT;
-	if (!c->make && !r->hard && (out = oldest_out(r, false, looked, c)) && let_go(r, out))
+	if (!c->make && !r->hard && (out = oldest_delivered(r, false, looked, c)) && release_held_parts(r, out))
 		c->slot = out;
 }
 
@@ -219,7 +219,7 @@ static void trim(struct stk_ring *r, struct choice *c)
 		r->last_peak = r->window_peak;
 		r->window_peak = r->out;
 		for (int32_t v = 0; v < r->n_values; v++)
-			stk__take_spares(r, v, &c->old);
+			stk__take_spare_blocks(r, v, &c->old);
 	}
 	struct stk_slot **last = &r->free;
 	while (*last && (*last)->next_free)
@@ -245,11 +245,11 @@ static void begin_filling(struct stk_ring *r, struct stk_slot *s)
 	s->state = STK_SLOT_FILLING;
 	for (int32_t v = 0; v < r->n_values; v++) {
 		struct stk_slot_value *val = &s->values[v];
-		val->room = r->values[v].room;
+		val->extra_bytes = r->values[v].extra_bytes;
 		if (!s->laid)
 			val->expected = r->values[v].expected;
 		if (!val->block)
-			val->block = take_spare(r, v);
+			val->block = take_spare_block(r, v);
 	}
 }
 
@@ -300,7 +300,7 @@ struct stk_slot *stk__ring_take(struct stk_ring *r, enum stk_ring_lack *lack)
 		pthread_mutex_unlock(&r->lock);
 		if (!c.ask || c.slot || c.make)
 			break;
-		look_at_memory(r);
+		update_memory_limits(r);
 	}
 	if (c.surplus)
 		stk__slot_destroy(c.surplus);
@@ -322,7 +322,8 @@ enum stk_ring_lack stk__ring_lacks(struct stk_ring *r)
 {
 	struct choice c = {.lack = STK_RING_ALL_OUT};
 	pthread_mutex_lock(&r->lock);
-	bool any = r->free || r->made < r->limit || oldest_out(r, true, true, &c) || (!r->hard && oldest_out(r, false, true, &c));
+	bool any =
+		r->free || r->made < r->limit || oldest_delivered(r, true, true, &c) || (!r->hard && oldest_delivered(r, false, true, &c));
 	pthread_mutex_unlock(&r->lock);
 	return any ? STK_RING_LACKS_NOTHING : c.lack;
 }

@@ -126,7 +126,7 @@ static bool lay_out_value(struct stk_slot *s, int32_t v)
 	if (reserved && val->sample_bytes > PTRDIFF_MAX / r->batch)
 		return false;
 	size_t fixed = reserved ? stk__whole_lines((size_t)val->sample_bytes * (size_t)r->batch) : 0;
-	bool ok = stk__block_resize(&r->source, b, fixed, val->room);
+	bool ok = stk__block_resize(&r->source, b, fixed, val->extra_bytes);
 	atomic_fetch_add(&r->bytes, b->capacity - before); /* modulo 2^64, since the difference may be negative */
 	val->region = fixed ? b->data : NULL;              /* no region if no shape is expected, or if no such sample is allowed */
 	val->samples = s->face->samples[v];
@@ -298,19 +298,19 @@ static bool make_dense(struct stk_slot *s, int32_t v, int32_t n, void **dense)
 }
 
 /* Updates how much room the value gets in later slots. Grows at once and shrinks slowly. Call with the ring's lock held. */
-static void learn_room(struct stk_ring_value *of, const struct stk_block *b)
+static void learn_extra_bytes(struct stk_ring_value *of, const struct stk_block *b)
 {
 	size_t used = atomic_load(&b->room_used), wanted = used + used / 8;
-	if (wanted > of->room)
-		of->room = wanted;
-	else if (wanted < of->room / 4)
-		of->room -= of->room / 64;
+	if (wanted > of->extra_bytes)
+		of->extra_bytes = wanted;
+	else if (wanted < of->extra_bytes / 4)
+		of->extra_bytes -= of->extra_bytes / 64;
 }
 
 void stk__slot_learn(struct stk_slot *s, int32_t v)
 {
 	pthread_mutex_lock(&s->ring->lock);
-	learn_room(&s->ring->values[v], s->values[v].block);
+	learn_extra_bytes(&s->ring->values[v], s->values[v].block);
 	pthread_mutex_unlock(&s->ring->lock);
 }
 
@@ -327,7 +327,7 @@ bool stk__slot_settle(struct stk_slot *s, int32_t v, int32_t n, void **dense)
 	struct stk_ring_value *of = &r->values[v];
 	if (stk_desc_bytes(&of->known) < 0 && n > 0)
 		of->expected = uniform ? val->samples[0].desc : of->known;
-	learn_room(of, val->block);
+	learn_extra_bytes(of, val->block);
 	pthread_mutex_unlock(&r->lock);
 	return ok;
 }

@@ -43,7 +43,7 @@ struct stk_slot_value {
 	struct stk_desc expected;   /* shape of a sample; ndim -1: no shape is expected */
 	uint8_t *region;            /* memory of batch * sample_bytes bytes; NULL without an expected shape */
 	int64_t sample_bytes;
-	size_t room; /* capacity in bytes for samples of other shapes, after the region */
+	size_t extra_bytes; /* capacity in bytes for samples of other shapes, after the region */
 	struct stk_block *block;
 };
 
@@ -86,10 +86,10 @@ enum stk_ring_lack {
 struct stk_ring_value {
 	struct stk_desc expected; /* shape that new batches are laid out for */
 	struct stk_desc known;    /* the part of the shape that is known when the ring is created */
-	size_t room;              /* bytes for samples of unexpected shape, learnt from the last batches */
+	size_t extra_bytes;       /* bytes for samples of unexpected shape, learnt from the last batches */
 	bool on_gpu;
-	struct stk_block *spare;
-	int32_t spares;
+	struct stk_block *spare_blocks;
+	int32_t n_spare_blocks;
 	int32_t kept; /* number of blocks that the ring has let go of and that are still held */
 	size_t kept_bytes;
 };
@@ -118,7 +118,7 @@ struct stk_ring {
 	bool fixed;            /* stk__ring_fix */
 	stk_gpu_stream stream; /* stream that moves samples next to each other, and downloads */
 	int64_t process; /* pid of the process that made the ring; in a forked child the lock may be held by a thread that does not exist there */
-	bool disowned; /* stk__ring_disown was called: parts are freed when they are dropped */
+	bool disowned; /* stk__ring_release_owner was called: parts are freed when they are dropped */
 	void (*on_free)(void *owner_data);
 	/* called under the ring's lock when a wanted slot may be available; NULL after the owner has gone */
 	void (*on_return)(void *owner);
@@ -139,7 +139,7 @@ void stk__ring_fix(struct stk_ring *ring);
 /* Drops one reference. The ring is freed when no reference is left; slots that are out and kept parts have references too. */
 void stk__ring_unref(struct stk_ring *ring);
 /* Ends the owner's use of the ring: drops its reference, never calls on_return again, and frees the spare blocks. Blocks that are dropped later are freed. */
-void stk__ring_disown(struct stk_ring *ring);
+void stk__ring_release_owner(struct stk_ring *ring);
 
 /* Takes a slot that is laid out for the next batch. NULL: *lack says why, and unless memory is short, on_return is called at the next drop. May allocate,
  * free and wait for the GPU: call without locks. */

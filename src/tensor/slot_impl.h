@@ -15,6 +15,6 @@ void stk__face_free(struct stk_face *face);
 /* ring.c */
 void stk__blocks_free(struct stk_ring *r, struct stk_block *list); /* frees a list of spare blocks */
 /* Moves the spare blocks of a value to a list. Call with the lock held. */
-void stk__take_spares(struct stk_ring *ring, int32_t value, struct stk_block **list);
+void stk__take_spare_blocks(struct stk_ring *ring, int32_t value, struct stk_block **list);
 
 #endif

@@ -37,10 +37,10 @@ static void take_out(int level, const int16_t *pair, int16_t natural[2][64])
 /* ---- unstuffing ---- */
 
 /* Removes stuffed bytes one by one, as B.1.1.5 says. */
-static struct stk_jpeg_unstuffed unstuff_slowly(const uint8_t *src, size_t size, uint8_t *dst, size_t room)
+static struct stk_jpeg_unstuffed unstuff_slowly(const uint8_t *src, size_t size, uint8_t *dst, size_t capacity)
 {
 	struct stk_jpeg_unstuffed u = {0, 0, false};
-	while (u.read < size && u.written < room) {
+	while (u.read < size && u.written < capacity) {
 		if (src[u.read] == 0xff) {
 			if (u.read + 1 == size || src[u.read + 1] != 0) {
 				u.ended = true;
@@ -64,7 +64,7 @@ static void test_unstuffing(void **state)
 	uint64_t r = test_seed();
 	static uint8_t src[MOST + SLACK], want[MOST + SLACK], got[MOST + SLACK];
 	for (int n = 0; n < 20000; n++) {
-		size_t size = (size_t)test_random_in(&r, 0, MOST), room = (size_t)test_random_in(&r, 1, MOST);
+		size_t size = (size_t)test_random_in(&r, 0, MOST), capacity = (size_t)test_random_in(&r, 1, MOST);
 		int ff = test_random_in(&r, 1, 80), marker = test_random_in(&r, 0, 3);
 		for (size_t i = 0; i < MOST + SLACK; i++) {
 			src[i] = (uint8_t)test_random_in(&r, 0, 254);
@@ -74,14 +74,14 @@ static void test_unstuffing(void **state)
 				src[i] = 0xff;
 		}
 		for (int level = 0; level < LEVELS; level++) {
-			struct stk_jpeg_unstuffed u = kernels_of(level)->unstuff(src, size, got, room);
-			/* The kernel may write past `room`. Only the bytes that it reports as written are compared. */
-			struct stk_jpeg_unstuffed w = unstuff_slowly(src, size, want, u.written > room ? u.written : room);
+			struct stk_jpeg_unstuffed u = kernels_of(level)->unstuff(src, size, got, capacity);
+			/* The kernel may write past `capacity`. Only the bytes that it reports as written are compared. */
+			struct stk_jpeg_unstuffed w = unstuff_slowly(src, size, want, u.written > capacity ? u.written : capacity);
 			assert_int_equal(u.written, w.written);
 			assert_int_equal(u.read, w.read);
-			assert_true(u.written <= room + 32);
+			assert_true(u.written <= capacity + 32);
 			assert_memory_equal(got, want, u.written);
-			if (u.written < room)
+			if (u.written < capacity)
 				assert_int_equal(u.ended, w.ended);
 		}
 	}
@@ -105,7 +105,7 @@ static struct stk_jpeg_huffman random_code(uint64_t *r, uint8_t *symbols, int co
 		double left = 1; /* what remains of Kraft's sum, which is at most 1; the code that consists only of ones stays unused */
 		int placed = 0;
 		for (int n = shortest; n <= 16 && placed < count; n++) {
-			int room = (int)(left * (1 << n)) - 1, most = room < count - placed ? room : count - placed;
+			int capacity = (int)(left * (1 << n)) - 1, most = capacity < count - placed ? capacity : count - placed;
 			int here = n == 16 ? most : most > 0 ? test_random_in(r, 0, most) : 0;
 			/* Leaves enough codes of 16 bits for the remaining symbols. */
 			while (here > 0 && (left - here / (double)(1 << n)) * 65536 - 1 < count - placed - here)

@@ -419,7 +419,7 @@ static void convert_packet(const struct stk_annex_b *a, const uint8_t *packet, s
 {
 	uint8_t to[64];
 	size_t written = 0;
-	assert_true(stk__annex_b_room(a, size) <= sizeof to);
+	assert_true(stk__annex_b_capacity(a, size) <= sizeof to);
 	assert_int_equal(stk__annex_b_convert(a, packet, size, to, &written, NULL), STK_OK);
 	assert_int_equal(written, n);
 	assert_memory_equal(to, want, n);

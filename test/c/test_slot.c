@@ -151,7 +151,7 @@ static void labels_pin_nothing(struct stk_gpu_device *dev)
 	for (int k = 0; k < KEPT; k++)
 		for (int j = 0; j < k; j += 97)
 			assert_ptr_not_equal(held[k][1]->data, held[j][1]->data);
-	stk__ring_disown(r); /* the consumer's blocks stay valid, and are no longer kept for reuse */
+	stk__ring_release_owner(r); /* the consumer's blocks stay valid, and are no longer kept for reuse */
 	for (int k = 0; k < KEPT - 1; k++)
 		stk__block_drop(held[k][1]);
 	assert_int_equal(kept_bytes(r), 0);
@@ -192,7 +192,7 @@ static void what_is_held_has_a_limit(struct stk_gpu_device *dev)
 	}
 	assert_in_range(r->made, 1, 3);
 	assert_in_range(atomic_load(&r->bytes), LARGE, 3 * (LARGE + SMALL));
-	stk__ring_disown(r);
+	stk__ring_release_owner(r);
 }
 
 /* Threads release blocks while the ring frees others. */
@@ -242,7 +242,7 @@ static void threads_drop(struct stk_gpu_device *dev)
 	drop_what_is_given(&d);
 	assert_int_equal(r->out, 0);
 	assert_int_equal(kept_bytes(r), 0);
-	stk__ring_disown(r);
+	stk__ring_release_owner(r);
 }
 
 /* The emulated driver detects that a stream was destroyed. As with a lost device, the stream then cannot report when the slot may be used again. */
@@ -267,7 +267,7 @@ static void a_stream_goes_before_its_batch(struct stk_gpu_device *dev)
 	}
 	stk__gpu_leave(dev);
 	assert_int_equal(r->made, 1);
-	stk__ring_disown(r);
+	stk__ring_release_owner(r);
 }
 
 static void blocks_are_held_in_host_memory(void **state)

@@ -26,9 +26,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	if (stk__annex_b_create(choice & 1 ? STK_UNITS_HEVC : STK_UNITS_H264, data, header, &a, NULL))
 		return 0;
-	uint8_t *to = malloc(stk__annex_b_room(&a, rest) + 1);
+	uint8_t *to = malloc(stk__annex_b_capacity(&a, rest) + 1);
 	if (!stk__annex_b_convert(&a, data + header, rest, to, &written, NULL)) {
-		if (written > stk__annex_b_room(&a, rest))
+		if (written > stk__annex_b_capacity(&a, rest))
 			abort();
 		if (a.length && written && memcmp(to, (uint8_t[]){0, 0, 0, 1}, 4) != 0)
 			abort();

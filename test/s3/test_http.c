@@ -202,8 +202,13 @@ static void test_room_and_most(void **state)
 	struct gate g = GATE;
 	uint8_t *place = NULL;
 	put("b/object", 300000);
-	struct stk_request r = {
-		.uri = "s3://b/object", .length = -1, .done = gate_done, .user = &g, .error = &err, .room = give_room, .room_user = &place};
+	struct stk_request r = {.uri = "s3://b/object",
+		.length = -1,
+		.done = gate_done,
+		.user = &g,
+		.error = &err,
+		.allocate = give_room,
+		.allocate_user = &place};
 	stk__io_submit(io, &r);
 	gate_wait(&g, 1);
 	assert_int_equal(r.status, STK_OK);

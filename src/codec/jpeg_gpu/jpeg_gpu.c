@@ -20,7 +20,7 @@ struct sizes {
 
 /* A part of a batch: files that go to one stream together. The batch owns the tables; the stream owns the device memory. */
 struct part {
-	struct stk_jpeg_gpu_limits room; /* the limits up to which the tables are large enough */
+	struct stk_jpeg_gpu_limits limits; /* the limits up to which the tables are large enough */
 	struct stk_jpeg_gpu_plan *plan;
 	struct stk_pass_gpu *passes;
 	uint8_t *tables;    /* pinned memory: tables of the decoder, then of the passes */
@@ -41,13 +41,14 @@ struct stk_jpeg_gpu {
 	struct stk_pass_gpu_kernels pass_kernels;
 	struct stk_jpeg_gpu_streams *streams;
 	pthread_mutex_t lock;
-	struct stk_jpeg_gpu_limits room; /* the size of new tables: enough for the largest need of any part so far, and more (see grown) */
+	struct stk_jpeg_gpu_limits
+		limits; /* the size of new tables: enough for the largest need of any part so far, and more (see grown) */
 };
 
 struct stk_jpeg_gpu_batch {
 	struct stk_jpeg_gpu *decoder;
 	struct part *parts;
-	int n_parts, room_parts, room_items;
+	int n_parts, parts_capacity, items_capacity;
 	const uint32_t **flag; /* for each item, the address of its image's flag; NULL if the GPU does not decode the item */
 	uint32_t *place;       /* for each item, the offset of its file in the stream's raw bytes; NONE: the CPU decodes it */
 	bool measure;
@@ -97,7 +98,7 @@ static void part_empty(struct stk_jpeg_gpu *d, struct part *p)
 	p->passes = NULL;
 	p->tables = NULL;
 	p->flags = NULL;
-	p->room = (struct stk_jpeg_gpu_limits){0};
+	p->limits = (struct stk_jpeg_gpu_limits){0};
 }
 
 /* Returns the new size of a table. A table that must grow gets 1.5 times the needed size, and at least the usual one: growing is costly, because freeing the
@@ -111,13 +112,13 @@ static uint32_t grown(uint32_t has, uint32_t need, uint64_t usual)
 
 static bool part_holds(const struct part *p, const struct stk_jpeg_gpu_limits *need)
 {
-	return p->plan && p->room.files.images >= need->files.images && p->room.files.bytes >= need->files.bytes &&
-	       p->room.files.blocks >= need->files.blocks && p->room.files.scans >= need->files.scans &&
-	       p->room.files.tables >= need->files.tables && p->room.taps >= need->taps;
+	return p->plan && p->limits.files.images >= need->files.images && p->limits.files.bytes >= need->files.bytes &&
+	       p->limits.files.blocks >= need->files.blocks && p->limits.files.scans >= need->files.scans &&
+	       p->limits.files.tables >= need->files.tables && p->limits.taps >= need->taps;
 }
 
 /* Chooses the size of the tables so that they suffice for a part with this need, and probably for later parts. */
-static struct stk_jpeg_gpu_limits choose_room(struct stk_jpeg_gpu *d, const struct stk_jpeg_gpu_limits *need)
+static struct stk_jpeg_gpu_limits choose_limits(struct stk_jpeg_gpu *d, const struct stk_jpeg_gpu_limits *need)
 {
 	enum {
 		BYTES = 32 << 10,
@@ -126,7 +127,7 @@ static struct stk_jpeg_gpu_limits choose_room(struct stk_jpeg_gpu *d, const stru
 		TAPS = 4096
 	}; /* the needs of a usual image; TABLES is for the Huffman tables that the JPEG standard gives as examples */
 	pthread_mutex_lock(&d->lock);
-	struct stk_jpeg_gpu_limits *room = &d->room;
+	struct stk_jpeg_gpu_limits *room = &d->limits;
 	uint64_t images = room->files.images = grown(room->files.images, need->files.images, 0);
 	room->files.bytes = grown(room->files.bytes, need->files.bytes, BYTES * images);
 	room->files.blocks = grown(room->files.blocks, need->files.blocks, BLOCKS * images);
@@ -145,7 +146,7 @@ static enum stk_status part_reserve(struct stk_jpeg_gpu *d, struct part *p, stru
 	if (part_holds(p, need))
 		return STK_OK;
 	part_empty(d, p);
-	struct stk_jpeg_gpu_limits room = choose_room(d, need);
+	struct stk_jpeg_gpu_limits room = choose_limits(d, need);
 	struct sizes z = sizes_of(&room);
 	struct stk_pass_gpu_limits passes = pass_limits(&room);
 	p->pass_tables = aligned(z.decode.tables);
@@ -159,7 +160,7 @@ static enum stk_status part_reserve(struct stk_jpeg_gpu *d, struct part *p, stru
 	if (s)
 		part_empty(d, p);
 	else
-		p->room = room;
+		p->limits = room;
 	return s;
 }
 
@@ -217,7 +218,7 @@ void stk__jpeg_gpu_batch_destroy(struct stk_jpeg_gpu_batch *b)
 {
 	if (!b)
 		return;
-	for (int i = 0; i < b->room_parts; i++) {
+	for (int i = 0; i < b->parts_capacity; i++) {
 		part_empty(b->decoder, &b->parts[i]);
 		stk__gpu_event_destroy(b->decoder->dev, b->parts[i].done);
 		for (int k = 0; k < MARKS; k++)
@@ -243,14 +244,14 @@ static void add_need(struct stk_jpeg_gpu_limits *sum, const struct stk_jpeg_gpu_
 
 static struct part *add_part(struct stk_jpeg_gpu_batch *b, int first)
 {
-	if (b->n_parts == b->room_parts) {
-		int room = b->room_parts ? 2 * b->room_parts : 4;
+	if (b->n_parts == b->parts_capacity) {
+		int room = b->parts_capacity ? 2 * b->parts_capacity : 4;
 		struct part *more = stk__realloc(b->parts, (size_t)room * sizeof *more);
 		if (!more)
 			return NULL;
-		memset(more + b->room_parts, 0, (size_t)(room - b->room_parts) * sizeof *more);
+		memset(more + b->parts_capacity, 0, (size_t)(room - b->parts_capacity) * sizeof *more);
 		b->parts = more;
-		b->room_parts = room;
+		b->parts_capacity = room;
 	}
 	struct part *p = &b->parts[b->n_parts++];
 	p->first = first;
@@ -476,9 +477,9 @@ static enum stk_status submit_part(
 	return s ? s : given;
 }
 
-static enum stk_status make_room(struct stk_jpeg_gpu_batch *b, int n, struct stk_error *err)
+static enum stk_status grow_parts(struct stk_jpeg_gpu_batch *b, int n, struct stk_error *err)
 {
-	if (n <= b->room_items)
+	if (n <= b->items_capacity)
 		return STK_OK;
 	const uint32_t **flag = stk__realloc(b->flag, (size_t)n * sizeof *flag);
 	b->flag = flag ? flag : b->flag;
@@ -486,13 +487,13 @@ static enum stk_status make_room(struct stk_jpeg_gpu_batch *b, int n, struct stk
 	b->place = place ? place : b->place;
 	if (!flag || !place)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory");
-	b->room_items = n;
+	b->items_capacity = n;
 	return STK_OK;
 }
 
 enum stk_status stk__jpeg_gpu_submit(struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_gpu_item *items, int n, struct stk_error *err)
 {
-	enum stk_status s = make_room(b, n, err);
+	enum stk_status s = grow_parts(b, n, err);
 	if (!s)
 		s = cut(b, items, n, err);
 	for (int i = 0; i < b->n_parts && !s; i++)

@@ -180,12 +180,12 @@ void stk__convert(void *dst, enum stk_dtype dst_dtype, const void *src, enum stk
 				(uint8_t *)dst + (size_t)i * to_size, dst_dtype, bits[i], src_dtype == STK_INT64 && bits[i] >> 63);
 		return;
 	}
-	double room[CHUNK];
+	double buffer[CHUNK];
 	for (int64_t i = 0; i < n; i += CHUNK) {
 		int count = n - i < CHUNK ? (int)(n - i) : CHUNK;
 		const uint8_t *x = (const uint8_t *)src + (size_t)i * from_size;
 		uint8_t *y = (uint8_t *)dst + (size_t)i * to_size;
-		double *values = dst_dtype == STK_FLOAT64 ? (double *)(void *)y : room;
+		double *values = dst_dtype == STK_FLOAT64 ? (double *)(void *)y : buffer;
 		if (src_dtype != STK_FLOAT64)
 			to_double(values, x, src_dtype, count);
 		if (dst_dtype != STK_FLOAT64)

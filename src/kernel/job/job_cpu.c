@@ -86,14 +86,14 @@ int stk__job_block(struct stk_job_source *sources, int n)
 }
 
 const uint8_t *stk__job_gather(
-	const struct stk_job *job, int k, const struct stk_job_source *s, int32_t element, int64_t at, int n, uint8_t *room)
+	const struct stk_job *job, int k, const struct stk_job_source *s, int32_t element, int64_t at, int n, uint8_t *buffer)
 {
 	const uint8_t *src = job->src[k];
 	if (s->pattern == STK_JOB_WHOLE)
 		return src + at * element;
 	if (s->pattern == STK_JOB_REPEATED && s->period == 1) {
-		stk__job_fill(room, src, n, element);
-		return room;
+		stk__job_fill(buffer, src, n, element);
+		return buffer;
 	}
 	int64_t index[STK_MAX_DIMS];
 	int32_t last = job->ndim - 1;
@@ -102,7 +102,7 @@ const uint8_t *stk__job_gather(
 		at /= job->dim[d].size;
 		src += index[d] * job->dim[d].src[k];
 	}
-	for (uint8_t *to = room; n > 0;) {
+	for (uint8_t *to = buffer; n > 0;) {
 		const struct stk_job_dim *inner = &job->dim[last];
 		int run = inner->size - index[last] < n ? (int)(inner->size - index[last]) : n;
 		stk__job_put(to, element, src, inner->src[k], run, element);
@@ -116,5 +116,5 @@ const uint8_t *stk__job_gather(
 			index[d - 1]++;
 		}
 	}
-	return room;
+	return buffer;
 }

@@ -31,8 +31,8 @@ struct stk_job_source stk__job_source(const struct stk_job *job, int k, int32_t 
  * elements of a repeated source. A source whose period does not fit with the others becomes ELSEWHERE. */
 int stk__job_block(struct stk_job_source *sources, int n);
 
-/* Returns the elements of source k for outputs at .. at + n - 1. They are in the source itself, or in `room` (n elements) if they had to be gathered. */
+/* Returns the elements of source k for outputs at .. at + n - 1. They are in the source itself, or in `buffer` (n elements) if they had to be gathered. */
 const uint8_t *stk__job_gather(
-	const struct stk_job *job, int k, const struct stk_job_source *s, int32_t element, int64_t at, int n, uint8_t *room);
+	const struct stk_job *job, int k, const struct stk_job_source *s, int32_t element, int64_t at, int n, uint8_t *buffer);
 
 #endif

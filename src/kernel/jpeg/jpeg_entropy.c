@@ -5,11 +5,11 @@
 #include "kernel/jpeg/jpeg_entropy_body.h"
 #include "kernel/jpeg/jpeg_entropy_progressive.h"
 
-struct stk_jpeg_unstuffed stk__jpeg_unstuff_c(const uint8_t *src, size_t size, uint8_t *dst, size_t room)
+struct stk_jpeg_unstuffed stk__jpeg_unstuff_c(const uint8_t *src, size_t size, uint8_t *dst, size_t capacity)
 {
 	struct stk_jpeg_unstuffed u = {0, 0, false};
-	while (u.written < room && u.read < size) {
-		size_t most = room - u.written < size - u.read ? room - u.written : size - u.read;
+	while (u.written < capacity && u.read < size) {
+		size_t most = capacity - u.written < size - u.read ? capacity - u.written : size - u.read;
 		const uint8_t *from = src + u.read, *ff = memchr(from, 0xff, most);
 		size_t plain = ff ? (size_t)(ff - from) : most;
 		memcpy(dst + u.written, from, plain);

@@ -7,11 +7,11 @@
 
 #include "kernel/common/avx2.h"
 
-struct stk_jpeg_unstuffed stk__jpeg_unstuff_avx2(const uint8_t *src, size_t size, uint8_t *dst, size_t room)
+struct stk_jpeg_unstuffed stk__jpeg_unstuff_avx2(const uint8_t *src, size_t size, uint8_t *dst, size_t capacity)
 {
 	const __m256i ff = _mm256_set1_epi8(-1);
 	struct stk_jpeg_unstuffed u = {0, 0, false};
-	while (u.written < room && size - u.read > 32) {
+	while (u.written < capacity && size - u.read > 32) {
 		__m256i bytes = _mm256_loadu_si256((const void *)(src + u.read));
 		uint32_t mask = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, ff));
 		_mm256_storeu_si256((void *)(dst + u.written), bytes);
@@ -30,8 +30,8 @@ struct stk_jpeg_unstuffed stk__jpeg_unstuff_avx2(const uint8_t *src, size_t size
 		u.read += 2;
 		u.written += 1;
 	}
-	if (u.written >= room)
+	if (u.written >= capacity)
 		return u;
-	struct stk_jpeg_unstuffed tail = stk__jpeg_unstuff_c(src + u.read, size - u.read, dst + u.written, room - u.written);
+	struct stk_jpeg_unstuffed tail = stk__jpeg_unstuff_c(src + u.read, size - u.read, dst + u.written, capacity - u.written);
 	return (struct stk_jpeg_unstuffed){u.read + tail.read, u.written + tail.written, tail.ended};
 }

@@ -58,9 +58,9 @@ struct stk_jpeg_kernels {
 	 * (jpeg_layout.h). */
 	const uint8_t *place;
 
-	/* Copies entropy-coded bytes without the 0 that follows each FF [B.1.1.5], until `room` bytes are written, or a marker or the end is reached. May
+	/* Copies entropy-coded bytes without the 0 that follows each FF [B.1.1.5], until `capacity` bytes are written, or a marker or the end is reached. May
 	 * write up to 32 more bytes. */
-	struct stk_jpeg_unstuffed (*unstuff)(const uint8_t *src, size_t size, uint8_t *dst, size_t room);
+	struct stk_jpeg_unstuffed (*unstuff)(const uint8_t *src, size_t size, uint8_t *dst, size_t capacity);
 
 	/* Decodes n blocks into coefficients, which are stored in pairs; zeros are not stored. STK_JPEG_MCU_BYTES bytes must be readable at bits->next.
 	 * Returns a mask of the blocks that have AC coefficients, or -1 if a code does not exist or a run exceeds the block. */
@@ -109,7 +109,7 @@ void stk__jpeg_kernels_avx2(struct stk_jpeg_kernels *k);               /* sets a
 void stk__jpeg_replicate(uint8_t *dst, const uint8_t *src, int factor, int n);
 
 /* The functions that stk__jpeg_kernels_init stores in struct stk_jpeg_kernels. */
-struct stk_jpeg_unstuffed stk__jpeg_unstuff_c(const uint8_t *src, size_t size, uint8_t *dst, size_t room);
+struct stk_jpeg_unstuffed stk__jpeg_unstuff_c(const uint8_t *src, size_t size, uint8_t *dst, size_t capacity);
 int stk__jpeg_decode_c(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n, int16_t *coefficients);
 int stk__jpeg_skip_c(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);
 int stk__jpeg_band_first_c(
@@ -129,7 +129,7 @@ void stk__jpeg_upsample_h1v2_c(uint8_t *dst, const uint8_t *near, const uint8_t 
 void stk__jpeg_ycc_to_rgb_c(uint8_t *dst, const uint8_t *y, const uint8_t *cb, const uint8_t *cr, int n, bool bgr);
 void stk__jpeg_interleave_c(uint8_t *dst, const uint8_t *a, const uint8_t *b, const uint8_t *c, int n);
 
-struct stk_jpeg_unstuffed stk__jpeg_unstuff_avx2(const uint8_t *src, size_t size, uint8_t *dst, size_t room);
+struct stk_jpeg_unstuffed stk__jpeg_unstuff_avx2(const uint8_t *src, size_t size, uint8_t *dst, size_t capacity);
 int stk__jpeg_decode_avx2(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n, int16_t *coefficients);
 int stk__jpeg_skip_avx2(struct stk_jpeg_bits *bits, const struct stk_jpeg_block *blocks, int n);
 int stk__jpeg_band_first_avx2(

@@ -102,44 +102,44 @@ static void add_distances(const struct tile *t, int64_t first, const double *res
 }
 
 /* Gathers n elements and converts them to type `to`. n is at most ROOM. */
-static const void *converted(void *room, int to, const uint8_t *src, int64_t step, int64_t n, int from)
+static const void *converted(void *buffer, int to, const uint8_t *src, int64_t step, int64_t n, int from)
 {
 	uint8_t gathered[8 * ROOM];
 	int32_t size = stk__job_size(from);
 	if (step != 1)
 		stk__job_put(gathered, size, src, step * size, n, size);
-	stk__convert(room, (enum stk_dtype)to, step == 1 ? src : gathered, (enum stk_dtype)from, n);
-	return room;
+	stk__convert(buffer, (enum stk_dtype)to, step == 1 ? src : gathered, (enum stk_dtype)from, n);
+	return buffer;
 }
 
 /* Adds n elements to lanes first .. first + n - 1. */
 static void take(struct tile *t, int64_t first, const uint8_t *src, int64_t step, int64_t n)
 {
-	double room[ROOM];
+	double buffer[ROOM];
 	int from = t->job->src_dtype[0], op = STK_PARAMS(stk_job_reduce, t->job).op;
 	if (t->type == LANE_ELEMENT) {
 		uint8_t *lanes = t->lane + first * stk__job_size(t->element);
 		bool same = t->element == from;
 		(op == STK_REDUCE_MIN ? least : greatest)[t->element](
-			lanes, same ? src : converted(room, t->element, src, step, n, from), same ? step : 1, n);
+			lanes, same ? src : converted(buffer, t->element, src, step, n, from), same ? step : 1, n);
 	} else if (t->type == LANE_INT32 || t->type == LANE_UINT32) {
 		add32[from]((uint32_t *)(void *)t->lane + first, src, step, n);
 	} else if (t->type == LANE_INT64) {
 		uint64_t *lanes = (uint64_t *)(void *)t->lane + first;
 		if (t->squares)
-			add_squares(lanes, converted(room, from == STK_UINT64 ? STK_UINT64 : STK_INT64, src, step, n, from), 1, n);
+			add_squares(lanes, converted(buffer, from == STK_UINT64 ? STK_UINT64 : STK_INT64, src, step, n, from), 1, n);
 		else
 			add64[from](lanes, src, step, n);
 	} else if (t->about) {
-		add_distances(t, first, converted(room, STK_FLOAT64, src, step, n, from), n);
+		add_distances(t, first, converted(buffer, STK_FLOAT64, src, step, n, from), n);
 	} else {
 		double *lanes = (double *)(void *)t->lane + first;
 		if (t->squares)
-			add_square_doubles(lanes, converted(room, STK_FLOAT64, src, step, n, from), 1, n);
+			add_square_doubles(lanes, converted(buffer, STK_FLOAT64, src, step, n, from), 1, n);
 		else if (from == STK_FLOAT)
 			add_FLOAT(lanes, src, step, n);
 		else
-			add_FLOAT64(lanes, converted(room, STK_FLOAT64, src, step, n, from), 1, n);
+			add_FLOAT64(lanes, converted(buffer, STK_FLOAT64, src, step, n, from), 1, n);
 	}
 }
 

@@ -120,7 +120,7 @@ struct collected {
 	const struct stk_sound_state *state;
 	struct stk_arena *arena;
 	uint8_t *data;
-	int64_t frames, room;
+	int64_t frames, capacity;
 };
 
 static enum stk_status collect(void *user, const uint8_t *samples, int64_t frames, struct stk_error *err)
@@ -128,16 +128,16 @@ static enum stk_status collect(void *user, const uint8_t *samples, int64_t frame
 	enum { FIRST = 1 << 15 };
 	struct collected *c = user;
 	const size_t size = frame_size(c->want, c->state);
-	if (c->frames + frames > c->room) {
-		int64_t room = 2 * c->room + FIRST > c->frames + frames ? 2 * c->room + FIRST : c->frames + frames;
-		room = c->frames == 0 && c->state->count < (int64_t)1 << 40 && c->state->count > frames ? c->state->count : room;
-		uint8_t *data = stk__arena_take(c->arena, (size_t)room * size);
+	if (c->frames + frames > c->capacity) {
+		int64_t capacity = 2 * c->capacity + FIRST > c->frames + frames ? 2 * c->capacity + FIRST : c->frames + frames;
+		capacity = c->frames == 0 && c->state->count < (int64_t)1 << 40 && c->state->count > frames ? c->state->count : capacity;
+		uint8_t *data = stk__arena_take(c->arena, (size_t)capacity * size);
 		if (!data)
-			return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld frames of a sound", (long long)room);
+			return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld frames of a sound", (long long)capacity);
 		if (c->frames)
 			memcpy(data, c->data, (size_t)c->frames * size);
 		c->data = data;
-		c->room = room;
+		c->capacity = capacity;
 	}
 	stk__pcm_convert(c->state->info.pcm, samples, frames, c->state->info.channels, c->want->mono, decoded_type(c->want, c->state),
 		c->data + (size_t)c->frames * size);

@@ -108,9 +108,9 @@ static bool draw_window(const struct stk_bbox_search *s, struct stk_random *r, s
 	for (int32_t d = 0; d < s->ndim; d++) {
 		double unit = s->fixed ? (double)s->extent[d] : 1;
 		if (s->fixed) {
-			int64_t room = (int64_t)s->extent[d] - s->window[d];
-			uint32_t at = stk__random_below(r, (uint32_t)(room < 0 ? -room : room) + 1);
-			out->lo[d] = (float)(room < 0 ? -(int64_t)at : (int64_t)at);
+			int64_t free_pixels = (int64_t)s->extent[d] - s->window[d];
+			uint32_t at = stk__random_below(r, (uint32_t)(free_pixels < 0 ? -free_pixels : free_pixels) + 1);
+			out->lo[d] = (float)(free_pixels < 0 ? -(int64_t)at : (int64_t)at);
 			out->size[d] = (float)s->window[d];
 		} else {
 			out->size[d] = (float)size[d];

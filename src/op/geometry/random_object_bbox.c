@@ -201,18 +201,18 @@ static enum stk_status draw_object(const struct stk_call *call, const struct stk
 {
 	const struct object_bbox *a = call->args;
 	int32_t ndim = call->in[0].desc.ndim;
-	const struct stk_blob **room = stk__arena_take(call->tools->arena, (size_t)blobs->count * sizeof(void *) + sizeof(void *));
+	const struct stk_blob **candidates = stk__arena_take(call->tools->arena, (size_t)blobs->count * sizeof(void *) + sizeof(void *));
 	bool *gone = stk__arena_take(call->tools->arena, (size_t)c->count + 1);
 	*out = NULL;
-	if (!room || !gone)
+	if (!candidates || !gone)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d blobs", blobs->count);
 	memset(gone, 0, (size_t)c->count);
 	if (a->ignore_class) {
-		*out = draw_blob(a, blobs, NULL, ndim, room, r);
+		*out = draw_blob(a, blobs, NULL, ndim, candidates, r);
 		return STK_OK;
 	}
 	for (int32_t k; !*out && (k = draw_class(c, gone, r)) >= 0; gone[k] = true)
-		*out = draw_blob(a, blobs, &c->v[k], ndim, room, r);
+		*out = draw_blob(a, blobs, &c->v[k], ndim, candidates, r);
 	return STK_OK;
 }
 

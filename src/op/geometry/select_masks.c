@@ -75,9 +75,9 @@ static enum stk_status select_masks_infer(const struct stk_call *call, struct st
 	}
 	if (status || stk__building(call))
 		return status;
-	size_t room = (size_t)call->in[1].desc.shape[0] * sizeof(int32_t) + 1;
-	s->polygons = stk__arena_take(call->tools->arena, room);
-	s->ids = stk__arena_take(call->tools->arena, room);
+	size_t capacity = (size_t)call->in[1].desc.shape[0] * sizeof(int32_t) + 1;
+	s->polygons = stk__arena_take(call->tools->arena, capacity);
+	s->ids = stk__arena_take(call->tools->arena, capacity);
 	if (!s->polygons || !s->ids)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's scratch");
 	for (int32_t k = 0; k < call->in[0].desc.shape[0] && !status; k++)

@@ -98,13 +98,13 @@ static void find_range(const struct stk_video_set *s, const struct stk_video_lis
 
 static enum stk_status add_clip(struct stk_video_set *s, struct stk_video_clip clip, struct stk_error *err)
 {
-	if (s->count == s->room) {
-		const int64_t room = s->room ? 2 * s->room : 64;
-		struct stk_video_clip *clips = stk__realloc(s->clips, (size_t)room * sizeof *clips);
+	if (s->count == s->capacity) {
+		const int64_t capacity = s->capacity ? 2 * s->capacity : 64;
+		struct stk_video_clip *clips = stk__realloc(s->clips, (size_t)capacity * sizeof *clips);
 		if (!clips)
 			return no_memory(err);
 		s->clips = clips;
-		s->room = room;
+		s->capacity = capacity;
 	}
 	s->clips[s->count++] = clip;
 	return STK_OK;

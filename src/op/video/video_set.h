@@ -33,7 +33,7 @@ struct stk_video_set {
 	struct stk_video_index **indexes;
 	struct stk_known_object *objects; /* [file]: its size and version when its index was read */
 	struct stk_video_clip *clips;
-	int64_t count, room;
+	int64_t count, capacity;
 	struct stk_video_cut cut;
 	int64_t skipped; /* files without a clip */
 	char skipped_text[300];
