@@ -21,6 +21,7 @@ struct settings {
 	int64_t threads, batch, epochs, steps, seed, size, columns, augment, gop, quality;
 	double seconds;
 	const char *output, *device, *shard_size, *codec, *tables;
+	const char *image_column, *label_column, *only_columns; /* of `stoker pack` for tables, which runs in Python */
 	const char *storage_uri;
 	int32_t retries; /* tries of a storage; 0: the storage's default. Set by commands, not by an option */
 	const char *endpoint, *region, *profile, *ca_bundle, *cache, *cache_limit; /* OPTION_STORAGE */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stoker pack: writes a folder of class folders as tars. */
+ * stoker pack: writes a folder of class folders as tars. The Python package's command packs tables (_table_pack.py), with the help of this file. */
 #include "command.h"
 #include "output.h"
 #include "progress.h"
@@ -22,6 +22,18 @@ static bool on_progress(void *user, int64_t done, int64_t total)
 	return !interrupted();
 }
 
+static bool names_table(const char *path)
+{
+	static const char *const endings[] = {".parquet", ".pq"};
+	const size_t n = strcspn(path, strstr(path, "://") ? "?" : "");
+	for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++) {
+		const size_t length = strlen(endings[i]);
+		if (n > length && !strncmp(path + n - length, endings[i], length))
+			return true;
+	}
+	return strncmp(path, "hf://", 5) == 0;
+}
+
 static int run_pack(const struct settings *s)
 {
 	struct stk_pack_info info = {.size = sizeof(info)};
@@ -36,6 +48,11 @@ static int run_pack(const struct settings *s)
 		.threads = (int32_t)s->threads,
 		.progress = on_progress,
 		.user = &packing};
+	if (names_table(s->args[0]))
+		return fail_text("pack", "%.*s: tables are packed by the command of the Python package, which reads them with pyarrow",
+			uri_shown(s->args[0]), s->args[0]);
+	if (s->image_column || s->label_column || s->only_columns)
+		return usage_error(&command_pack, "--image, --label and --columns are for tables, and %s is not a table", s->args[0]);
 	if (!s->output) {
 		return usage_error(&command_pack, "say where the tars go (-o DIR)");
 	}
@@ -79,16 +96,24 @@ static const struct option options[] = {OPTION_TEXT_OF("output", 'o', output, "D
 	OPTION_TEXT_OF("shard-size", 's', shard_size, "SIZE", "Size limit of a tar: 256MB (the default), 1GiB."),
 	OPTION_INT_OF(
 		"seed", 0, seed, 1, 9007199254740992.0, "Shuffle the samples with this seed, for readers that shuffle only whole tars."),
-	OPTION_THREADS, OPTION_STORAGE, OPTION_QUIET, OPTION_JSON, {0}};
+	OPTION_TEXT_OF("image", 0, image_column, "COLUMN", "The table's column of images or sounds, if there are several."),
+	OPTION_TEXT_OF("label", 0, label_column, "COLUMN", "The table's column of labels, which are whole numbers."),
+	OPTION_TEXT_OF("columns", 0, only_columns, "A,B", "Pack these columns of the table only, besides image and label."), OPTION_THREADS,
+	OPTION_STORAGE, OPTION_QUIET, OPTION_JSON, {0}};
 
 const struct command command_pack = {
 	.name = "pack",
-	.summary = "packs a folder of class folders as tars, in WebDataset's format",
-	.usage = "DIR|s3://BUCKET/PREFIX -o DIR",
+	.summary = "packs a folder of class folders, or a table, as tars in WebDataset's format",
+	.usage = "DIR|s3://BUCKET/PREFIX|TABLE... -o DIR",
 	.details = "Writes shards-000000.tar and so on, with their indexes, and classes.txt. A sample is the unchanged image, its "
 		   "label (NAME.cls) and the files next to it that have its name. The same folder gives the same bytes. If the "
-		   "command was interrupted, start it again: it writes the tars that are missing. Upload the folder as it is.",
-	.example = "stoker pack data/train -o packed --shard-size 256MB     # then Loader(\"packed/shards-*.tar\", ...)",
+		   "command was interrupted, start it again: it writes the tars that are missing. Upload the folder as it is.\n\n"
+		   "A table is a Parquet file, a pattern of them, a folder of them, or a folder that the package datasets saved. A sample "
+		   "is then a row: the image or sound, the label (NUMBER.cls), and a file for each other column (NUMBER.caption.txt for "
+		   "text; .npy for lists of numbers; .json for numbers and structs; .bin for bytes). A null has no file. The folder gets "
+		   "its name when it is complete.",
+	.example = "stoker pack data/train -o packed --shard-size 256MB     # then Loader(\"packed/shards-*.tar\", ...)\n"
+		   "  stoker pack 'train-*.parquet' -o packed --label class --columns caption",
 	.options = options,
 	.arg = "DIR",
 	.min_args = 1,

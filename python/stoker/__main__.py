@@ -1,13 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command `stoker` of an installed wheel, also as `python -m stoker`. It starts the C program in the package.
 
-Only `stoker inspect` of Parquet files runs in Python, because pyarrow reads them."""
+Only `stoker inspect` and `stoker pack` of tables run in Python, because pyarrow reads them."""
 
 from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
+
+
+def _may_be_table(argument: str) -> bool:
+    """Returns whether an argument of `stoker pack` may name a table. This check is quick; _table_pack, whose import takes a while, decides."""
+    if argument.partition("?")[0].endswith((".parquet", ".pq")) or argument.startswith("hf://"):
+        return True
+    try:
+        names = os.listdir(argument) if os.path.isdir(argument) else []
+    except OSError:
+        return False
+    return any(name.endswith((".parquet", ".pq")) or "=" in name or name in ("state.json", "dataset_dict.json") for name in names)
 
 
 def main() -> int:
@@ -18,6 +29,11 @@ def main() -> int:
         paths = asked(sys.argv[1:])
         if paths is not None:
             return inspect_tables(paths, "--json" in sys.argv)
+    if len(sys.argv) > 2 and sys.argv[1] == "pack" and any(map(_may_be_table, sys.argv[2:])):
+        from stoker.loader import _table_pack
+
+        if _table_pack.asked(sys.argv[2:]):
+            return _table_pack.main(sys.argv[2:])
     program = Path(__file__).with_name("_bin") / "stoker"
     if not program.exists():
         print(f"stoker: the command is not part of this installation ({program} is missing)", file=sys.stderr)

@@ -83,7 +83,7 @@ class Table:
         self.files = [f for f in files if f.footer.num_rows]
         if not self.files:
             raise InvalidArgumentError(f"Loader: {patterns[0]}: the table has no rows")
-        self.partitions = _partitions(self.files)
+        self.partitions = partitions_of(self.files)
         self._settle_columns(names, kinds or {}, image)
         self.nulls = self._fills(nulls or {})
         self.groups = [(f, g) for f in self.files for g in range(f.footer.num_row_groups) if f.footer.row_group(g).num_rows]
@@ -107,8 +107,8 @@ class Table:
     # ---- columns ----
 
     def _settle_columns(self, names: tuple[str, ...] | None, kinds: Mapping[str, Kind], image: str | None) -> None:
-        schema = _with_partitions(self.files[0].schema, self.partitions)
-        self.features = _features(schema)
+        schema = with_partitions(self.files[0].schema, self.partitions)
+        self.features = features_of(schema)
         found = self._image_column(schema, names, kinds, image)
         self.plain = found is None
         self.image = found if found is not None else self._first_column(schema, names)
@@ -443,7 +443,7 @@ def _constant(value: Any, row: int) -> Any:
     return value
 
 
-def _partitions(files: Sequence[TableFile]) -> dict[str, dict[str, Any]]:
+def partitions_of(files: Sequence[TableFile]) -> dict[str, dict[str, Any]]:
     """Returns the columns that the names of folders define: from the name of a column to a dict from the name of a file to the column's value in it. Values
     are whole numbers if all are, else strings; None for Hive's null. A column that the names of some files lack, or that the files themselves have, is left
     out."""
@@ -458,7 +458,7 @@ def _partitions(files: Sequence[TableFile]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _with_partitions(schema: Any, partitions: Mapping[str, Mapping[str, Any]]) -> Any:
+def with_partitions(schema: Any, partitions: Mapping[str, Mapping[str, Any]]) -> Any:
     """Returns the schema with the columns that the names of folders define appended."""
     import pyarrow as pa
 
@@ -467,7 +467,7 @@ def _with_partitions(schema: Any, partitions: Mapping[str, Mapping[str, Any]]) -
     return schema
 
 
-def _features(schema: Any) -> dict[str, Any]:
+def features_of(schema: Any) -> dict[str, Any]:
     """Returns the features that `datasets` wrote into the schema, by column; {} without them."""
     try:
         found = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
@@ -487,7 +487,7 @@ def inspect(patterns: Sequence[str], storage: Storage | None = None) -> dict[str
             group = f.footer.row_group(g)
             for name, c in zip(f.roots, map(group.column, range(group.num_columns)), strict=True):
                 sizes[name] = sizes.get(name, 0) + span_of(c)[1]
-    schema, features = files[0].schema, _features(files[0].schema)
+    schema, features = files[0].schema, features_of(files[0].schema)
     groups = [f.footer.row_group(g) for f in files for g in range(f.footer.num_row_groups)]
     columns = []
     for name in schema.names:

@@ -121,6 +121,10 @@ def is_bytes(type: Any) -> bool:
     return _is_binary(plain_type(type))
 
 
+def is_text(type: Any) -> bool:
+    return _is_text(plain_type(type))
+
+
 Values = Callable[[int], Any]  # returns the value of a row, or None if it is null
 
 

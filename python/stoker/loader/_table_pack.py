@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `stoker pack` for tables: writes rows of Parquet files, or of a folder that `datasets` saved, as tars in WebDataset's format.
+
+The tars are made in the folder DIR.part, which gets its final name when all of them, their indexes and classes.txt are complete. If the command was
+interrupted, the next run keeps the complete tars of that folder, and continues with the row after their last one."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import re
+import sys
+import tarfile
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from stoker import _core, _files
+from stoker._progress import ProgressLine
+from stoker._storage import Storage, common
+from stoker.errors import InvalidArgumentError, StokerError
+from stoker.loader._fetch import Threads
+from stoker.loader._table_files import names_tables, tables_of
+from stoker.loader._table_members import Plan, Sample, null_notes, plan_of, samples
+from stoker.loader._table_rows import Part, Rows, is_saved, rows_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+_BLOCK, _END = 512, 1024  # bytes of a block of a tar, and of the zeros at its end
+_MOST_TARS = 1_000_000
+_SHARD_BYTES = 256_000_000
+_PLAN = "packing.txt"  # by this file, which stk_pack writes too, a later run recognises the data set and the options of the tars
+_TAR = "shards-{:06d}.tar"
+
+
+class _UsageError(Exception):
+    """Raised if the command's arguments are wrong."""
+
+
+_TEXTS = ("output", "shard-size", "image", "label", "columns", "endpoint", "region", "profile", "ca-bundle", "cache", "cache-limit")
+_NUMBERS = ("seed", "threads")
+_FLAGS = ("quiet", "json", "anonymous", "path-style")
+_LETTERS = {"o": "output", "s": "shard-size", "t": "threads", "q": "quiet", "j": "json"}
+
+
+def _parse(arguments: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """Returns the sources and the options, which are those of cli/pack.c."""
+    sources: list[str] = []
+    found: dict[str, Any] = {}
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == "--":
+            sources += rest
+        elif not argument.startswith("-") or argument == "-":
+            sources.append(argument)
+        else:
+            name, has_value, value = argument[2:].partition("=") if argument.startswith("--") else (_LETTERS.get(argument[1:], ""), "", "")
+            if name in _FLAGS and not has_value:
+                found[name] = True
+            elif name in _TEXTS or name in _NUMBERS:
+                value = value if has_value else next(rest, "")
+                if not value:
+                    raise _UsageError(f"--{name} needs a value")
+                found[name] = value
+            else:
+                raise _UsageError(f"--{name} takes no value" if name in _FLAGS else f"no option {argument}")
+    return sources, found
+
+
+def asked(arguments: Sequence[str]) -> bool:
+    """Returns whether the command's arguments, without "pack", name a table. The C program takes all others, and prints the help."""
+    if any(a in ("-h", "--help") for a in arguments):
+        return False
+    try:
+        sources, _ = _parse(arguments)
+    except _UsageError:
+        sources = [a for a in arguments if not a.startswith("-")]
+    return any(_is_table(s) for s in sources)
+
+
+def _is_table(source: str) -> bool:
+    if names_tables(source) or source.startswith("hf://"):
+        return True
+    return os.path.isdir(source) and (is_saved(source) or tables_of(source) is not None)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Packs a table. Returns the exit status."""
+    packing: _Packing | None = None
+    try:
+        sources, options = _parse(arguments)
+        packing = _Packing(sources, options)
+        facts = packing.run()
+    except _UsageError as e:
+        print(f"stoker pack: {e}\nusage: stoker pack TABLE... -o DIR (--help says more)", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        done = f"{packing.done} of {packing.total} rows packed: start the command again to continue" if packing else "nothing was packed"
+        print(f"stoker pack: interrupted: {done}", file=sys.stderr)
+        return 130
+    except (StokerError, OSError) as e:
+        print(
+            f"stoker pack: {e.filename}: {e.strerror}"
+            if isinstance(e, OSError) and e.filename
+            else f"stoker pack: {str(e).removeprefix('Loader: ')}",
+            file=sys.stderr,
+        )
+        return 1
+    print(json.dumps(facts) if options.get("json") else _line(packing.folder, facts))
+    for note in packing.notes:
+        print(f"stoker pack: {note}", file=sys.stderr)
+    return 0
+
+
+def _line(folder: str, facts: dict[str, Any]) -> str:
+    size = facts["bytes"]
+    text = f"{size} bytes" if size < 1000 else f"{size / 1e3:.1f} KB" if size < 1e6 else f"{size / 1e6:.1f} MB"
+    kept = facts["kept"]
+    rest = f"; {kept} of them {'was' if kept == 1 else 'were'} there already" if kept else ""
+    return f"{folder}: {_count(facts['samples'], 'sample')} in {_count(facts['tars'], 'tar')}, {text}{rest}"
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def _size(text: str) -> int:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", text, re.IGNORECASE)
+    size = float(found[1]) * (1024 if found[3] else 1000) ** " KMGT".index(found[2].upper() or " ") if found else 0
+    if not 1 <= size < 1e15:
+        raise _UsageError(f'--shard-size is bytes, or as 256MB or 1GiB, not "{text}"')
+    return int(size)
+
+
+def _whole(options: dict[str, Any], name: str, usual: int, most: int) -> int:
+    text = options.get(name, str(usual))
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= most):
+        raise _UsageError(f'--{name} takes a whole number from 1 to {most}, not "{text}"')
+    return int(text)
+
+
+def _storage(options: dict[str, Any]) -> Storage:
+    names = ("endpoint", "region", "profile", "ca-bundle", "cache", "cache-limit")
+    given: dict[str, Any] = {n.replace("-", "_"): options[n] for n in names if n in options}
+    given |= {"anonymous": True} if "anonymous" in options else {}
+    given |= {"path_style": True} if "path-style" in options else {}
+    return Storage(**given) if given else common()
+
+
+class _Packing:
+    """One run of the command. done, total: the numbers of rows that are packed, and of all rows."""
+
+    def __init__(self, sources: Sequence[str], options: dict[str, Any]) -> None:
+        if "output" not in options:
+            raise _UsageError("say where the tars go (-o DIR)")
+        if "seed" in options:
+            raise _UsageError("--seed: rows of tables are packed in their order; a Loader over the tars shuffles all of their samples")
+        for source in sources:
+            if source.startswith("hf://"):
+                raise _UsageError(
+                    f"{source}: give the file's address instead, as https://huggingface.co/datasets/OWNER/NAME/resolve/main/FILE.parquet, or download it"
+                )
+        if "://" in options["output"]:
+            raise _UsageError(f"{options['output']}: tars are written to a local folder")
+        if re.search(r"[{}*?\[]", options["output"]):
+            raise _UsageError(f"{options['output']}: the folder's name has one of {{}}*?[, which stand for several names in paths of tars")
+        self.folder = options["output"]
+        self.final = os.path.realpath(options["output"])
+        self.room = _size(options["shard-size"]) if "shard-size" in options else _SHARD_BYTES
+        self.threads = _whole(options, "threads", 2, 64)
+        self.quiet = "quiet" in options
+        self.storage = _storage(options)
+        wanted = [c for c in options["columns"].split(",") if c] if "columns" in options else None
+        named = {*(wanted or ()), options.get("image"), options.get("label")} - {None}
+        self.rows: Rows = rows_of(sources, self.storage, named)
+        self.plan: Plan = plan_of(self.rows, options.get("image"), options.get("label"), wanted)
+        self.done, self.total = 0, sum(p.rows for p in self.rows.parts)
+        if not self.total:
+            raise InvalidArgumentError(f"{sources[0]}: the table has no rows")
+        self.digits = max(9, len(str(self.total - 1)))
+        self.nulls: dict[str, int] = {}
+        self.notes: list[str] = []
+
+    def run(self) -> dict[str, Any]:
+        """Makes the tars, unless they are there already. Returns the facts that the command prints."""
+        mark = self._mark()
+        if os.path.isdir(self.final) and os.listdir(self.final):
+            if _text(os.path.join(self.final, _PLAN)) != mark:
+                raise InvalidArgumentError(
+                    f"{self.folder}: it holds other files, or tars of another source or other options: name an empty folder"
+                )
+            return self._facts(self.final, len(_tars(self.final)))
+        part = f"{self.final}.part"
+        os.makedirs(part, exist_ok=True)
+        with _locked(part, self.folder):
+            found = _text(os.path.join(part, _PLAN))
+            if found is None and _tars(part):
+                raise InvalidArgumentError(f"{part}: it holds tars of another source: remove this folder")
+            if found not in (None, mark):
+                raise InvalidArgumentError(
+                    f"{part}: it holds tars that an earlier run made from another source or with other options: remove this folder"
+                )
+            _files.write(os.path.join(part, _PLAN), mark)
+            kept, begin = self._kept(part)
+            with ProgressLine() as line:
+                self._write(part, kept, begin, line)
+            if self.plan.classes:
+                _files.write(os.path.join(part, "classes.txt"), "".join(f"{name}\n" for name in self.plan.classes))
+            _core.tar_index([os.fsencode(os.path.join(part, name)) for name in _tars(part)], None, None, None)
+            os.rename(part, self.final)
+        self.notes = null_notes(self.plan, self.nulls)
+        return self._facts(self.final, kept)
+
+    def _mark(self) -> str:
+        """Returns a text that differs if the source or an option that changes the tars does."""
+        about = [self.rows.facts, [(m.column.name, str(m.column.type), m.ending) for m in self.plan.members], self.plan.classes, self.room]
+        digest = hashlib.blake2b(json.dumps(about).encode(), digest_size=8).hexdigest()
+        return f"stoker pack 1\n{self.total} samples of a table\n{digest}\n"
+
+    def _facts(self, folder: str, kept: int) -> dict[str, Any]:
+        tars = [os.path.join(folder, name) for name in _tars(folder)]
+        facts = {"tars": len(tars), "samples": self.total, "bytes": sum(os.path.getsize(t) for t in tars), "kept": kept, "left_out": 0}
+        return facts | {"nulls": self.nulls}
+
+    def _kept(self, part: str) -> tuple[int, int]:
+        """Returns the number of complete tars that an earlier run has left, and the number of the row after them. Removes half tars."""
+        for name in os.listdir(part):
+            if name.endswith(".part"):
+                os.unlink(os.path.join(part, name))
+        kept = row = 0
+        while os.path.isfile(path := os.path.join(part, _TAR.format(kept))):
+            with tarfile.open(path) as tar:
+                row = int(tar.getnames()[-1].partition(".")[0]) + 1
+            kept += 1
+        return kept, row
+
+    def _write(self, folder: str, number: int, begin: int, line: ProgressLine) -> None:
+        """Writes the tars from `number` on, which begin with row `begin`."""
+        self.done = begin
+        writer = _Writer(folder, number)
+        try:
+            for sample in self._samples(begin):
+                key = f"{self.done:0{self.digits}d}"
+                size = sum(_BLOCK + -(-len(data) // _BLOCK) * _BLOCK for _, data in sample)
+                if writer.size and writer.size + size + _END > self.room:
+                    writer.end()
+                for ending, data in sample:
+                    writer.put(f"{key}.{ending}", data)
+                self.done += 1
+                if not self.quiet and not self.done % 16:
+                    line.show(f"{self.done} of {self.total} rows", self.done, self.total)
+            writer.end()
+        finally:
+            writer.close()
+
+    def _samples(self, begin: int) -> Iterator[Sample]:
+        """Yields the samples from row `begin` on. Threads read the next parts meanwhile."""
+        first, parts = 0, []
+        for part in self.rows.parts:
+            if first + part.rows > begin:
+                parts.append((part, max(0, begin - first)))
+            first += part.rows
+        threads = Threads(self.threads)
+        try:
+            ahead: list[tuple[Part, int, Future[Any]]] = []
+            waiting = iter(parts)
+            while True:
+                for part, skipped in waiting:
+                    ahead.append((part, skipped, threads.submit(part.read, self.plan.names)))
+                    if len(ahead) > self.threads:
+                        break
+                if not ahead:
+                    return
+                part, skipped, future = ahead.pop(0)
+                yield from samples(self.plan, future.result(), part.where, skipped, self.nulls, self.storage)
+                del future
+        finally:
+            threads.close()
+
+
+class _Writer:
+    """Writes tars one after the other, each under another name until it is complete. size: the bytes of the current tar so far."""
+
+    def __init__(self, folder: str, number: int) -> None:
+        self._folder, self._number, self.size = folder, number, 0
+        self._file: BinaryIO | None = None
+        self._part = ""
+
+    def put(self, name: str, data: bytes | memoryview) -> None:
+        if self._file is None:
+            if self._number >= _MOST_TARS:
+                raise InvalidArgumentError(f"more than {_MOST_TARS} tars: let them be larger, by --shard-size")
+            self._part = os.path.join(self._folder, f"{_TAR.format(self._number)}.{os.urandom(8).hex()}.part")
+            self._file = open(os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), "wb", 1 << 20)  # noqa: SIM115
+        header = tarfile.TarInfo(name)
+        header.size = len(data)
+        self._file.write(header.tobuf(tarfile.GNU_FORMAT if len(data) >= 1 << 33 else tarfile.USTAR_FORMAT, "utf-8", "surrogateescape"))
+        self._file.write(data)
+        self._file.write(bytes(-len(data) % _BLOCK))
+        self.size += _BLOCK + -(-len(data) // _BLOCK) * _BLOCK
+
+    def end(self) -> None:
+        """Completes the current tar."""
+        if self._file is None:
+            return
+        self._file.write(bytes(_END))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        os.rename(self._part, os.path.join(self._folder, _TAR.format(self._number)))
+        self._file, self.size = None, 0
+        self._number += 1
+
+    def close(self) -> None:
+        """Removes a tar that is not complete."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):  # a full disk fails again while the rest of the buffer is written
+                self._file.close()
+            os.unlink(self._part)
+            self._file = None
+
+
+def _tars(folder: str) -> list[str]:
+    return sorted(name for name in os.listdir(folder) if name.endswith(".tar"))
+
+
+def _text(path: str) -> str | None:
+    """Returns the text of a file; None if there is no such file."""
+    try:
+        return _files.read_bytes(path).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return None
+
+
+@contextlib.contextmanager
+def _locked(part: str, folder: str) -> Iterator[None]:
+    """A context in which no other run of the command writes into the folder."""
+    fd = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as e:
+            if e.errno in (errno.EAGAIN, errno.EACCES):
+                raise InvalidArgumentError(f"{folder}: another run of this command writes it at the moment") from None
+        yield  # some file systems have no locks
+    finally:
+        os.close(fd)
