@@ -6,11 +6,13 @@
 
 #include "stoker/stoker.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 /* Scripts may rely on these codes; `stoker --help` documents them. */
 enum exit_code { EXIT_FINE = 0, EXIT_PROBLEM = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
@@ -145,11 +147,14 @@ int fail_text(const char *command, const char *fmt, ...) __attribute__((format(p
 /* Prints "stoker COMMAND: interrupted: message" on stderr and returns EXIT_INTERRUPTED. */
 int stopped_text(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* Prints a message, of each URL in it only what uri_shown allows: the user may have given a URL with a signature where none belongs. */
+void print_without_secrets(FILE *to, const char *fmt, va_list list) __attribute__((format(printf, 2, 0)));
+
 /* Returns how many bytes of a URI may be printed. For http:// and https:// that excludes the query, which may hold a signature; if there is a user name or a
  * password before the host, only the scheme is printed. */
 static inline int uri_shown(const char *uri)
 {
-	if (strncmp(uri, "http://", 7) != 0 && strncmp(uri, "https://", 8) != 0)
+	if (strncasecmp(uri, "http://", 7) != 0 && strncasecmp(uri, "https://", 8) != 0)
 		return (int)strlen(uri);
 	const char *host = strstr(uri, "://") + 3;
 	const char *authority = host + strcspn(host, "/?#");

@@ -59,20 +59,25 @@ static const struct command *find_command(const char *name)
 	return NULL;
 }
 
+static int __attribute__((format(printf, 1, 2))) refuse(const char *fmt, ...)
+{
+	va_list list;
+	fputs("stoker: ", stderr);
+	va_start(list, fmt);
+	print_without_secrets(stderr, fmt, list);
+	va_end(list);
+	fputs(" (stoker --help lists all)\n", stderr);
+	return EXIT_USAGE;
+}
+
 static int no_command(const char *name)
 {
-	if (name[0] == '-') {
-		fprintf(stderr,
-			"stoker: no option %s before a command; the command comes first, as in `stoker inspect DIR %s` (stoker --help lists all)\n",
-			name, name);
-		return EXIT_USAGE;
-	}
+	if (name[0] == '-')
+		return refuse("no option %s before a command; the command comes first, as in `stoker inspect DIR %s`", name, name);
 	const struct command *meant = nearest_command(name);
 	if (meant)
-		fprintf(stderr, "stoker: no command \"%s\"; did you mean \"%s\"? (stoker --help lists all)\n", name, meant->name);
-	else
-		fprintf(stderr, "stoker: no command \"%s\" (stoker --help lists all)\n", name);
-	return EXIT_USAGE;
+		return refuse("no command \"%s\"; did you mean \"%s\"?", name, meant->name);
+	return refuse("no command \"%s\"", name);
 }
 
 /* Opens the standard files that the caller has closed. Otherwise the first file that a command opens would take the place of stdout, and what the command

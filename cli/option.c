@@ -16,12 +16,41 @@
 
 enum { DIGITS = 16 }; /* precision for printing limits: enough to print them without an exponent */
 
+/* Returns the first http:// or https:// URL in a text, or the end of the text. */
+static char *find_url(char *text)
+{
+	while (*text && strncasecmp(text, "http://", 7) != 0 && strncasecmp(text, "https://", 8) != 0)
+		text++;
+	return text;
+}
+
+void print_without_secrets(FILE *to, const char *fmt, va_list list)
+{
+	va_list again;
+	va_copy(again, list);
+	const int size = vsnprintf(NULL, 0, fmt, again);
+	va_end(again);
+	char *text = size < 0 ? NULL : malloc((size_t)size + 1);
+	if (!text)
+		return;
+	vsnprintf(text, (size_t)size + 1, fmt, list);
+	for (char *at = text; *at;) {
+		char *const url = find_url(at), *const end = url + strcspn(url, " \t\r\n\"'<>`"), after = *end;
+		fwrite(at, 1, (size_t)(url - at), to);
+		*end = '\0';
+		fwrite(url, 1, (size_t)uri_shown(url), to);
+		*end = after;
+		at = end;
+	}
+	free(text);
+}
+
 int usage_error(const struct command *command, const char *fmt, ...)
 {
 	va_list list;
 	fprintf(stderr, "stoker %s: ", command->name);
 	va_start(list, fmt);
-	vfprintf(stderr, fmt, list);
+	print_without_secrets(stderr, fmt, list);
 	va_end(list);
 	fprintf(stderr, "\nusage: stoker %s %s (--help says more)\n", command->name, command->usage);
 	return EXIT_USAGE;
@@ -329,7 +358,7 @@ int fail(const char *command, const struct stk_error *err)
 static void print_message(const char *command, const char *kind, const char *fmt, va_list list)
 {
 	fprintf(stderr, "stoker %s: %s", command, kind);
-	vfprintf(stderr, fmt, list);
+	print_without_secrets(stderr, fmt, list);
 	fputc('\n', stderr);
 }
 

@@ -4,6 +4,7 @@
 import json
 import os
 import pickle
+import re
 import socket
 import subprocess
 import sys
@@ -416,6 +417,28 @@ def test_the_command(url, tmp_path):
         assert not leaks(done.stdout, done.stderr), (command[0], done.stdout, done.stderr)
     for file in [f for name in ("cache", "packed") for f in (tmp_path / name).rglob("*") if f.is_file()]:
         assert MARK.encode() not in file.read_bytes(), file
+
+
+def test_arguments_of_the_command_are_not_repeated_with_their_secrets(url, tmp_path):
+    """A URL that stands where none belongs: in place of a command, of each command's arguments, and of the value of each option."""
+    command = str(BUILD / "cli" / "stoker")
+
+    def output(*words):
+        done = subprocess.run([command, *words], cwd=tmp_path, capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL)
+        return done.stdout + done.stderr
+
+    names = re.findall(r"^  ([a-z-]+) +[a-z]", output("--help").partition("exit codes")[0], re.MULTILINE)
+    assert {"pack-video", "top", "doctor", "view"} < set(names)
+    checked = 0
+    for given in (f"{url}/status/403/a?{QUERY}", f"HTTP://me:{MARK}@127.0.0.1:1/a"):
+        calls = [[given], [f"--{given}"]]
+        for name in names:
+            options = re.findall(r"--([a-z-]+) [A-Z]", output(name, "--help"))
+            calls += [[name, given], [name, *[given] * 4], *([name, "none", f"--{o}={given}"] for o in options)]
+        for call in calls:
+            assert not leaks(output(*call)), call
+        checked += len(calls)
+    assert checked > 150
 
 
 def test_representations():
