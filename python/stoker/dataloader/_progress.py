@@ -166,16 +166,20 @@ def check_data(loader: Any, state: dict[str, Any]) -> None:
 def check(state: Any) -> None:
     if not isinstance(state, dict) or state.get("stoker_dataloader") != VERSION:
         raise StateError("this is no state of a stoker.DataLoader, or one of another version")
-    for name in ("inside", "batches", "digest", "turn", "base_seed"):
+    for name, end in (("inside", 2), ("batches", 2**48), ("digest", 2**64), ("turn", 2**32), ("base_seed", 2**64)):
         if not isinstance(state.get(name), int):
             raise StateError(f"the state of a stoker.DataLoader has no whole number {name!r}")
+        if not -(2**63) * (name == "base_seed") <= state[name] < end:
+            raise StateError(f"the state of a stoker.DataLoader is damaged: {name!r} is {state[name]!r:.100}")
     for name in ("generator", "sampler_generator", "default_generator", "default_generator_now"):
         if not isinstance(state.get(name), str):
             raise StateError(f"the state of a stoker.DataLoader has no state of a generator {name!r}")
     try:
-        numbers_ahead(state)
-    except (KeyError, AttributeError, ValueError):
-        raise StateError("the state of a stoker.DataLoader has no list of batches 'ahead'") from None
+        good = isinstance(state.get("ahead"), str) and all(0 <= number < 2**48 for number in numbers_ahead(state))
+    except ValueError:
+        good = False
+    if not good:
+        raise StateError("the state of a stoker.DataLoader has no list of batches 'ahead'")
 
 
 def numbers_ahead(state: dict[str, Any]) -> set[int]:

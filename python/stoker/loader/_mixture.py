@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from stoker.errors import InvalidArgumentError, StateError
-from stoker.loader._saved import is_whole
+from stoker.loader._saved import MOST_EPOCHS, MOST_SAMPLES, is_whole, whole_of
 
 _STATE = 1
 _END = object()
@@ -183,14 +183,14 @@ class Mixture:
             raise StateError("this is not a state of a mixture (Loader.mix), or it is of another version")
         counts: list[Any] = [state.get("taken"), state.get("begun")]
         good = all(isinstance(c, list) and len(c) == len(self.names) and all(is_whole(n) and n >= 0 for n in c) for c in counts)
-        good = (
-            good
-            and all(is_whole(state.get(name)) and state[name] >= 0 for name in ("epoch", "step"))
-            and isinstance(state.get("inside"), bool)
-        )
+        texts = [state.get("names"), state.get("shares")]
+        good = good and all(isinstance(t, list) and all(isinstance(text, str) for text in t) for t in texts)
+        good = good and isinstance(state.get("inside"), bool)
         sources = state.get("sources")
         if not good or not isinstance(sources, list) or len(sources) != len(self.names):
             raise StateError(f"the state is damaged, or of a mixture of other sources; this one mixes {', '.join(self.names)}")
+        whole_of(state, "epoch", MOST_EPOCHS)
+        whole_of(state, "step", MOST_SAMPLES)
         if state.get("names") != self.names or state.get("shares") != [str(share) for share in self.shares]:
             raise StateError(
                 f"the state is of a mixture of {state.get('names')!r:.200} with the shares {state.get('shares')!r:.200}; this one mixes {self.names} with "

@@ -13,7 +13,7 @@ from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _options
 from stoker.loader._fetch import Threads
 from stoker.loader._robots import Robots
-from stoker.loader._saved import is_whole
+from stoker.loader._saved import MOST_EPOCHS, MOST_SAMPLES, is_whole, whole_of
 from stoker.loader._table_source import permutation
 
 _STATE = 1
@@ -154,9 +154,9 @@ class RobotLoader:
         """Continues from a state, with any number of ranks and with the state's seed."""
         if not isinstance(state, dict) or state.get("stoker_robots") != _STATE:
             raise StateError("this is not a state of Loader.from_lerobot, or it is of another version")
-        if not all(is_whole(state.get(n)) and state[n] >= 0 for n in ("epoch", "consumed", "seed", "size")) or not isinstance(
-            state.get("shuffle"), bool
-        ):
+        for name, end in (("epoch", MOST_EPOCHS), ("size", MOST_SAMPLES), ("seed", 2**64)):
+            whole_of(state, name, end)
+        if not isinstance(state.get("shuffle"), bool):
             raise StateError(f"the state is damaged: {state!r:.200}")
         if state["size"] != len(self.dataset) or state["shuffle"] != self._shuffle:
             raise StateError(
@@ -167,6 +167,7 @@ class RobotLoader:
             raise StateError(
                 f"the state is of another robot data set: it has as many frames ({state['size']}), but other episodes, features or tasks: {WAY_OUT}"
             )
+        whole_of(state, "consumed", state["size"] + 1)
         self._generation += 1
         self._epoch, self._done, self._seed = state["epoch"], state["consumed"], state["seed"]
         self._order = None

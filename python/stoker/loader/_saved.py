@@ -11,8 +11,8 @@ from typing import Any
 from stoker._ranks import Shard
 from stoker.errors import StateError
 
-_MOST_EPOCHS = 2**32
-_MOST_SAMPLES = 2**48
+MOST_EPOCHS = 2**32
+MOST_SAMPLES = 2**48
 
 
 def is_whole(value: Any) -> bool:
@@ -20,7 +20,8 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _whole(state: dict[str, Any], name: str, end: int) -> int:
+def whole_of(state: dict[str, Any], name: str, end: int) -> int:
+    """Returns an entry of a state that is a whole number from 0 to end - 1."""
     value: Any = state.get(name)
     if not is_whole(value) or not 0 <= value < end:
         shown = f"{value!r:.100}" if name in state else "missing"
@@ -42,12 +43,13 @@ class Facts:
     def of(state: Any) -> Facts:
         if not isinstance(state, dict) or set(state) - {"groups", "digest"} != {"size", "shuffle", "seed"}:
             raise StateError('the state is damaged: "dataset" does not hold size, shuffle and seed')
-        if not isinstance(state["shuffle"], bool) or not is_whole(state["seed"]):
+        if not isinstance(state["shuffle"], bool):
             raise StateError(f'the state is damaged: "dataset" is {state!r:.200}')
         found = state.get("digest")
         if found is not None and not isinstance(found, str):
             raise StateError(f'the state is damaged: "digest" of "dataset" is {found!r:.100}')
-        return Facts(_whole(state, "size", _MOST_SAMPLES), state["shuffle"], state["seed"], found, _groups_of(state.get("groups")))
+        seed = whole_of(state, "seed", 2**63)
+        return Facts(whole_of(state, "size", MOST_SAMPLES), state["shuffle"], seed, found, _groups_of(state.get("groups")))
 
 
 def _groups_of(state: Any) -> dict[str, Any] | None:
@@ -55,7 +57,7 @@ def _groups_of(state: Any) -> dict[str, Any] | None:
         return None
 
     def whole(values: Any, count: int) -> bool:
-        return isinstance(values, (list, tuple)) and len(values) == count and all(is_whole(v) and 0 <= v < _MOST_SAMPLES for v in values)
+        return isinstance(values, (list, tuple)) and len(values) == count and all(is_whole(v) and 0 <= v < MOST_SAMPLES for v in values)
 
     good = isinstance(state, dict) and set(state) == {"table", "now", "kept"} and isinstance(state["table"], str)
     if not good or not whole(state["now"], 3) or not (state["kept"] is None or whole(state["kept"], 4)):
@@ -84,7 +86,7 @@ class Ids:
     def of(state: Any) -> Ids:
         if not isinstance(state, dict) or set(state) != {"samples", "digest", "rank", "ranks"} or not isinstance(state["digest"], str):
             raise StateError('the state is damaged: "order" does not hold samples, digest, rank and ranks')
-        return Ids(_whole(state, "samples", _MOST_SAMPLES), state["digest"], *(_whole(state, name, 2**31) for name in ("rank", "ranks")))
+        return Ids(whole_of(state, "samples", MOST_SAMPLES), state["digest"], *(whole_of(state, name, 2**31) for name in ("rank", "ranks")))
 
     def facts(self) -> dict[str, Any]:
         """Returns the entry "order" of a state."""
@@ -134,7 +136,7 @@ class Saved:
             raise StateError(f"the state is damaged: {f'it holds {min(map(str, unknown))!r}' if unknown else 'pipeline is missing'}")
         if state.get("listed", True) is not True:
             raise StateError(f'the state is damaged: "listed" is {state["listed"]!r:.100}')
-        epoch, pipeline = _whole(state, "epoch", _MOST_EPOCHS), state["pipeline"]
+        epoch, pipeline = whole_of(state, "epoch", MOST_EPOCHS), state["pipeline"]
         if pipeline is not None:
             if not isinstance(pipeline, dict):
                 raise StateError(f'the state is damaged: "pipeline" is {type(pipeline).__name__}')
@@ -142,13 +144,13 @@ class Saved:
                 json.dumps(pipeline, allow_nan=False)
             except (TypeError, ValueError, RecursionError) as e:
                 raise StateError(f'the state is damaged: "pipeline" holds what is no JSON ({e})') from None
-            _whole(pipeline, "consumed", 2 * _MOST_SAMPLES)
-            if _whole(pipeline, "epoch", _MOST_EPOCHS) not in (0, epoch):
+            whole_of(pipeline, "consumed", 2 * MOST_SAMPLES)
+            if whole_of(pipeline, "epoch", MOST_EPOCHS) not in (0, epoch):
                 raise StateError(f"the state contradicts itself: epoch {epoch} of the Loader, {pipeline['epoch']} of its pipeline")
         dataset = Facts.of(state["dataset"]) if "dataset" in state else None
-        own = _whole(state, "pipeline_seed", 2**64) if "pipeline_seed" in state else None
+        own = whole_of(state, "pipeline_seed", 2**64) if "pipeline_seed" in state else None
         if own is None and pipeline is not None and isinstance(pipeline.get("seed"), (int, str)) and str(pipeline["seed"]).isdigit():
-            own = int(pipeline["seed"])
+            own = whole_of({"seed": int(pipeline["seed"])}, "seed", 2**64)
         data = _data_of(state["data"]) if "data" in state else None
-        seed = _whole(state, "seed", 2**63) if "seed" in state else dataset.seed if dataset is not None else None
+        seed = whole_of(state, "seed", 2**63) if "seed" in state else dataset.seed if dataset is not None else None
         return Saved(epoch, pipeline, dataset, Ids.of(state["order"]) if "order" in state else None, seed, data, own)
