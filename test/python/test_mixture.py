@@ -319,3 +319,31 @@ def test_a_damaged_state_is_refused_and_changes_nothing(change):
     with pytest.raises(StateError):
         again.load_state_dict(damaged)
     assert labels(again) == want and len(want) == 4
+
+
+def test_a_close_while_a_source_starts_leaves_it_closed():
+    """The thread that iterates starts a source while another thread closes the mixture. The source must not run on."""
+
+    class Source:
+        batch_size = 2
+        running = False
+
+        def __iter__(self):
+            mixed.close()  # stands for the other thread
+            self.running = True
+            return iter(range(100))
+
+        def close(self):
+            self.running = False
+
+        def state_dict(self):
+            return {}
+
+        def load_state_dict(self, state):
+            pass
+
+    source = Source()
+    mixed = Loader.mix([(source, 1)], steps=3)
+    with pytest.raises(StateError, match="it was closed"):
+        next(iter(mixed))
+    assert not source.running

@@ -53,7 +53,7 @@ class Mixture:
         self._begun = list(self._taken)  # the values of _taken at the start of the epoch
         self._running: list[Iterator[Any] | None] = [None] * len(pairs)
         self._epoch, self._step, self._inside = 0, 0, False
-        self._resumed = False
+        self._resumed = self._closed = False
         self._generation = 0
         self._last: int | None = None
 
@@ -86,15 +86,14 @@ class Mixture:
             self._next_epoch()
             if self._leader is not None:
                 self._running[self._leader] = None
-        self._inside, self._resumed = True, False
+        self._inside, self._resumed, self._closed = True, False, False
         return self._batches(self._generation)
 
     def _batches(self, generation: int) -> Iterator[Any]:
         while self._steps is None or self._step < self._steps:
-            if generation != self._generation:
-                raise StateError("a newer iteration over this mixture has begun, its place was set, or it was closed")
+            self._check_generation(generation)
             k = self._next_source(self._taken)
-            batch = self._take(k)
+            batch = self._take(k, generation)
             if batch is _END:
                 break
             self._taken[k] += self._batch(k)
@@ -105,12 +104,20 @@ class Mixture:
             self._next_epoch()
             self._inside = False
 
-    def _take(self, k: int) -> Any:
+    def _check_generation(self, generation: int) -> None:
+        if generation != self._generation:
+            raise StateError("a newer iteration over this mixture has begun, its place was set, or it was closed")
+
+    def _take(self, k: int, generation: int) -> Any:
         """Returns the next batch of a source; _END after the last one of the source whose epochs count."""
         for _ in range(2):
             iterator = self._running[k]
             if iterator is None:
-                iterator = self._running[k] = iter(self.loaders[k])
+                iterator = iter(self.loaders[k])
+                if self._closed:  # another thread has closed the mixture meanwhile, and this iteration has started the source again
+                    _close(self.loaders[k])
+                self._check_generation(generation)
+                self._running[k] = iterator
             batch = next(iterator, _END)
             if batch is not _END:
                 return batch
@@ -251,10 +258,10 @@ class Mixture:
 
     def close(self) -> None:
         """Closes all sources. state_dict() remains the same, and a new iteration continues from it."""
+        self._closed = True
         self._generation += 1
         for loader in self.loaders:
-            if hasattr(loader, "close"):
-                loader.close()
+            _close(loader)
         self._running = [None] * len(self.names)
         self._resumed = self._inside
 
@@ -270,6 +277,11 @@ class Mixture:
         )
         ends = f"{self._steps} steps in an epoch" if self._leader is None else f"epochs of {self.names[self._leader]}"
         return f"a mixture of {parts}; {ends}; epoch {self._epoch}"
+
+
+def _close(loader: Any) -> None:
+    if hasattr(loader, "close"):
+        loader.close()
 
 
 def _shares(names: Sequence[str], given: Sequence[Any]) -> list[Fraction]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -50,6 +51,7 @@ class RobotLoader:
         self._epoch, self._done, self._inside, self._resumed = 0, 0, False, False
         self._order: tuple[int, Any] | None = None
         self._generation = 0
+        self._lock = threading.Lock()  # held while an iteration submits work, and while close() ends all iterations
         if len(self) == 0:
             raise InvalidArgumentError(
                 f"{dataset}: not one batch of {self._batch} for each of {self._shard.world} ranks; last_batch='pad' takes what there is"
@@ -119,23 +121,32 @@ class RobotLoader:
         return self._batches(self._generation)
 
     def _batches(self, generation: int) -> Iterator[dict[str, Any]]:
-        if self._threads is None:
-            self._threads = Threads(self._count)
         epoch, ask, waiting = self._epoch, self._done, deque[Any]()
         self._ids(epoch, 0)  # this call makes the epoch's order on this thread
         while True:
             while len(waiting) < _AHEAD and self._has_step(ask):
-                waiting.append(self._threads.submit(self._make, epoch, ask))
+                waiting.append(self._submit(generation, epoch, ask))
                 ask += self._together
             if not waiting:
                 break
             batch = waiting.popleft().result()
-            if generation != self._generation:
-                raise StateError("a newer iteration over this Loader has begun, its place was set, or it was closed")
+            self._check_generation(generation)
             self._done += self._together
             yield batch
         if generation == self._generation:
             self._epoch, self._done, self._inside = self._epoch + 1, 0, False
+
+    def _check_generation(self, generation: int) -> None:
+        if generation != self._generation:
+            raise StateError("a newer iteration over this Loader has begun, its place was set, or it was closed")
+
+    def _submit(self, generation: int, epoch: int, first: int) -> Any:
+        """Has a thread make the batch that begins at position `first`. An iteration that has ended starts no threads."""
+        with self._lock:
+            self._check_generation(generation)
+            if self._threads is None:
+                self._threads = Threads(self._count)
+            return self._threads.submit(self._make, epoch, first)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the batches that were taken. It does not depend on the number of ranks."""
@@ -183,9 +194,10 @@ class RobotLoader:
 
     def close(self) -> None:
         """Ends the threads. state_dict() remains the same, and a new iteration continues from it."""
-        self._generation += 1
-        self._resumed = self._inside
-        threads, self._threads = self._threads, None
+        with self._lock:
+            self._generation += 1
+            self._resumed = self._inside
+            threads, self._threads = self._threads, None
         if threads is not None:
             threads.close()
 
