@@ -177,7 +177,21 @@ def test_what_is_refused(tmp_path):
         ({"delta_timestamps": {"action": [0.05]}}, "not a multiple of the 0.1 s"),
         ({"delta_timestamps": {"acton": [0.1]}}, "no 'acton'"),
         ({"delta_timestamps": {"action": []}}, "has no times"),
+        ({"delta_timestamps": {"action": 0.1}}, r"a list of times in seconds, as \[0.0, 0.1\], not 0.1"),
+        ({"delta_timestamps": {"action": "0.1"}}, "a list of times in seconds"),
+        ({"delta_timestamps": {"action": ["0.1"]}}, "'0.1' is not a time"),
+        ({"delta_timestamps": {"action": [True]}}, "True is not a time"),
+        ({"delta_timestamps": {"action": [float("nan")]}}, "nan is not a time"),
+        ({"delta_timestamps": {"action": [1e30]}}, "farther away than an episode"),
+        ({"delta_timestamps": {"action": [-(10**400)]}}, "is not a time"),
+        ({"delta_timestamps": [0.1]}, "a dict from keys to times"),
         ({"columns": ["acton"]}, "no 'acton'"),
+        ({"columns": "action"}, r"columns is a list of keys, as \['action'\], not 'action'"),
+        ({"columns": 3}, "columns is a list of keys"),
+        ({"episodes": 1}, r"episodes is a list of the numbers of episodes, as \[0, 3\], not 1"),
+        ({"episodes": "0"}, "episodes is a list"),
+        ({"episodes": [[0]]}, r"no episode \[0\]"),
+        ({"image_transforms": [abs]}, "image_transforms is a function"),
         ({"batch_size": 100, "last_batch": "drop"}, "not one batch"),
     ]:
         with pytest.raises(InvalidArgumentError, match=said):
@@ -193,6 +207,44 @@ def test_what_is_refused(tmp_path):
     (tmp_path / "meta" / "info.json").write_text(json.dumps({**info, "codebase_version": "v1.6"}))
     with pytest.raises(UnsupportedError, match=r"v1\.6"):
         Loader.from_lerobot(tmp_path, 4)
+
+
+def test_a_loader_that_is_closed_between_two_batches(tmp_path):
+    make(tmp_path, (20, 20))
+    loader = Loader.from_lerobot(tmp_path, 4)
+    batches = iter(loader)
+    next(batches)
+    loader.close()
+    with pytest.raises(StateError, match="it was closed"):
+        next(batches)
+    begun = iter(loader)
+    loader.close()
+    with pytest.raises(StateError, match="it was closed"):
+        next(begun)
+    assert loader._threads is None, "an iteration that has ended started threads"
+    assert len(list(loader)) == 9
+
+
+def test_times_may_be_numbers_of_numpy_and_torch(tmp_path):
+    make(tmp_path)
+    want = Loader.from_lerobot(tmp_path, 4, delta_timestamps={"action": [0.0, 0.1]}).dataset[3]["action"]
+    for times in (np.array([0, 0.1], np.float32), np.array([0.0, 0.1]), torch.tensor([0, 0.1]), (0, 0.1)):
+        assert torch.equal(Loader.from_lerobot(tmp_path, 4, delta_timestamps={"action": times}).dataset[3]["action"], want)
+
+
+@pytest.mark.parametrize(
+    ("transform", "error", "said"),
+    [
+        (lambda frame: None, TypeError, r"returned None for the frames of 'observation.images.still0', of shape \(3, 8, 8\)"),
+        (lambda frame: frame.numpy(), TypeError, "returned a ndarray"),
+        (lambda frame: frame[:, : 4 + int(frame.sum()) % 2], ValueError, "for one sample of a batch"),
+    ],
+    ids=["none", "array", "shapes"],
+)
+def test_transforms_that_return_something_else(tmp_path, transform, error, said):
+    make(tmp_path, (20, 20), images=1)
+    with pytest.raises(error, match=said):
+        list(Loader.from_lerobot(tmp_path, 8, image_transforms=transform))
 
 
 @pytest.mark.parametrize("what", ["rows", "shape", "cut"])

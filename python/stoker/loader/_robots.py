@@ -8,7 +8,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from stoker.loader._robot_meta import (
 )
 from stoker.loader._table_files import Listed, TableFile, is_remote, read_footers, read_group
 
+_MOST_FRAMES_AWAY = 2**31  # the largest number of frames between a sample and a time of delta_timestamps
 _MOST_OPEN = 32  # the largest number of videos that are open at once
 _MOST_ROOMS = 4  # unused batches of frames of one shape whose memory is kept
 
@@ -89,6 +90,10 @@ class Robots:
         self._wanted = self._columns(columns)
         self.cameras = [k for k in self._wanted if self.features[k]["dtype"] in ("video", "image")]
         self.videos = [k for k in self.cameras if self.features[k]["dtype"] == "video"]
+        if image_transforms is not None and not callable(image_transforms):
+            raise InvalidArgumentError(
+                f"image_transforms is a function of a sample's frames, not {image_transforms!r:.100}: join several as torchvision's Compose does"
+            )
         self._transforms = image_transforms
         self.deltas = self._indices_of(delta_timestamps or {})
         self._read_frames()
@@ -148,11 +153,14 @@ class Robots:
         if episodes is None:
             chosen = self.all_episodes
         else:
+            if isinstance(episodes, str) or not isinstance(episodes, Iterable):
+                raise InvalidArgumentError(f"episodes is a list of the numbers of episodes, as [0, 3], not {episodes!r:.100}")
+            episodes = list(episodes)
             known = {e.number: e for e in self.all_episodes}
-            missing = [n for n in episodes if n not in known]
-            if missing or len(set(episodes)) < len(list(episodes)):
+            missing = [n for n in episodes if not isinstance(n, Hashable) or n not in known]
+            if missing or len(set(episodes)) < len(episodes):
                 raise InvalidArgumentError(
-                    f"episodes: {f'there is no episode {missing[0]}' if missing else 'one is named twice'}; the data set has {len(known)}, from 0"
+                    f"episodes: {f'there is no episode {missing[0]!r:.100}' if missing else 'one is named twice'}; the data set has {len(known)}, from 0"
                 )
             chosen = [known[n] for n in sorted(episodes)]  # LeRobot keeps the order of the data set
         if not sum(e.end - e.begin for e in chosen):
@@ -160,6 +168,8 @@ class Robots:
         return chosen
 
     def _columns(self, columns: Sequence[str] | None) -> list[str]:
+        if columns is not None and (isinstance(columns, str) or not isinstance(columns, Iterable)):
+            raise InvalidArgumentError(f"columns is a list of keys, as ['action'], not {columns!r:.100}")
         for name in columns or ():
             if name not in self.features:
                 raise InvalidArgumentError(f"columns: the data set has no {name!r}; it has {', '.join(self.features)}")
@@ -169,18 +179,28 @@ class Robots:
         """Converts times to numbers of frames, relative to the current one, for each key. Raises an error for a time that is not a multiple of the frames'
         distance."""
         found = {}
+        if not isinstance(deltas, Mapping):
+            raise InvalidArgumentError(
+                f"delta_timestamps is a dict from keys to times in seconds, as {{'action': [0.0, {1 / self.fps:.6g}]}}, not {deltas!r:.100}"
+            )
         for key, times in deltas.items():
             if key not in self._wanted:
                 raise InvalidArgumentError(f"delta_timestamps: the data set has no {key!r}; it has {', '.join(self._wanted)}")
-            if not len(times):
+            if isinstance(times, str) or not isinstance(times, Iterable):
+                raise InvalidArgumentError(
+                    f"delta_timestamps[{key!r}] is a list of times in seconds, as [0.0, {1 / self.fps:.6g}], not {times!r:.100}"
+                )
+            times = [_number(t) for t in times]
+            if not times:
                 raise InvalidArgumentError(f"delta_timestamps[{key!r}] has no times: leave the key out, or give [0.0]")
             for t in times:
-                if (
-                    isinstance(t, bool)
-                    or not isinstance(t, (int, float))
-                    or not math.isfinite(t)
-                    or abs(t * self.fps - round(t * self.fps)) / self.fps > self.tolerance
-                ):
+                if not isinstance(t, float) or not math.isfinite(t):
+                    raise InvalidArgumentError(f"delta_timestamps[{key!r}]: {t!r:.100} is not a time in seconds")
+                if abs(t * self.fps) > _MOST_FRAMES_AWAY:
+                    raise InvalidArgumentError(
+                        f"delta_timestamps[{key!r}]: {t} s is farther away than an episode can be long: times are in seconds, relative to the frame"
+                    )
+                if abs(t * self.fps - round(t * self.fps)) / self.fps > self.tolerance:
                     raise InvalidArgumentError(
                         f"delta_timestamps[{key!r}]: {t} s is not a multiple of the {1 / self.fps:.6g} s between frames, within tolerance_s={self.tolerance}"
                     )
@@ -407,7 +427,29 @@ class Robots:
                 raise CorruptError(f"{self.root}: frames of {key!r} have different sizes in a batch: {rows.shape[1:]} and {frame.shape}")
             np.divide(frame, np.float32(255), out=rows[k], dtype=np.float32)
         stacked = torch.from_numpy(made)
-        return stacked if self._transforms is None else torch.stack([self._transforms(sample) for sample in stacked])
+        return stacked if self._transforms is None else self._transformed(key, stacked)
+
+    def _transformed(self, key: str, samples: Any) -> Any:
+        """Applies the user's transform to each sample's frames of a key."""
+        import torch
+
+        assert self._transforms is not None
+        made: list[Any] = []
+        for sample in samples:
+            given = tuple(sample.shape)  # the transform may change the tensor in place
+            result = self._transforms(sample)
+            if not isinstance(result, torch.Tensor):
+                raise TypeError(
+                    f"image_transforms returned {'None' if result is None else f'a {type(result).__name__}'} for the frames of {key!r}, of shape {given}: "
+                    "it takes a tensor and returns one"
+                )
+            if made and (result.shape != made[0].shape or result.dtype != made[0].dtype):
+                raise ValueError(
+                    f"image_transforms returned frames of {key!r} of shape {tuple(result.shape)} and type {result.dtype} for one sample of a batch, and of shape "
+                    f"{tuple(made[0].shape)} and type {made[0].dtype} for another: let it make all of one shape and type"
+                )
+            made.append(result)
+        return torch.stack(made)
 
     def _room(self, shape: tuple[int, ...]) -> Any:
         """Returns an array for the frames of a batch. Reuses the memory of an earlier batch whose tensors are gone, because the operating system needs more
@@ -457,6 +499,16 @@ class Robots:
 
     def __repr__(self) -> str:
         return f"{self.root}: {self.num_episodes} episodes, {len(self)} frames, {self.fps} a second"
+
+
+def _number(given: Any) -> Any:
+    """Returns a number of Python, NumPy or torch as a float, and anything else as it is."""
+    if isinstance(given, (bool, str, bytes)):
+        return given
+    try:
+        return float(given)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return given
 
 
 def _end_to_end(parts: Sequence[Any]) -> Any:
