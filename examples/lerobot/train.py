@@ -32,7 +32,7 @@ class Policy(nn.Module):
         return nn.Sequential(nn.Conv2d(3, 16, 5, stride=2, padding=2), nn.ReLU(), nn.Conv2d(16, 16, 5, padding=2))
 
     @staticmethod
-    def _places(features: torch.Tensor) -> torch.Tensor:
+    def _mean_positions(features: torch.Tensor) -> torch.Tensor:
         """Returns the mean position of each feature, weighted by its softmax over the picture."""
         n, c, height, width = features.shape
         weights = features.flatten(2).softmax(-1).view(n, c, height, width)
@@ -42,7 +42,7 @@ class Policy(nn.Module):
 
     def forward(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         """Returns the next positions, relative to the hand: (N, AHEAD, 2)."""
-        seen = [self._places(eye(batch[camera])) for eye, camera in zip(self.eyes, CAMERAS, strict=True)]
+        seen = [self._mean_positions(eye(batch[camera])) for eye, camera in zip(self.eyes, CAMERAS, strict=True)]
         return self.head(torch.cat([*seen, batch["observation.state"]], 1)).view(-1, AHEAD, 2)
 
 

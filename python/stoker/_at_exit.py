@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from stoker._where import tell
+from stoker._where import log
 from stoker.errors import StateError
 
 _PATIENCE = 2.0  # seconds to wait for running calls
@@ -49,7 +49,7 @@ def call(function: Callable[..., Any], *arguments: Any) -> Any:
             return function(*arguments)
     finally:
         _calls.pop(key, None)
-    _stay()
+    _wait_forever()
 
 
 @contextlib.contextmanager
@@ -65,7 +65,7 @@ def library_call() -> Iterator[None]:
     finally:
         _calls.pop(key, None)
         if _leaving and _outlives():
-            _stay()
+            _wait_forever()
 
 
 def check_leaving() -> None:
@@ -79,7 +79,7 @@ def _outlives() -> bool:
     return threading.current_thread() is not threading.main_thread() and threading.current_thread().daemon
 
 
-def _stay() -> NoReturn:
+def _wait_forever() -> NoReturn:
     """Does nothing until the process ends. If the thread continued, it could print, and the interpreter aborts if it ends a thread that holds the lock of
     stderr."""
     while True:
@@ -91,7 +91,7 @@ def _register() -> None:
     if not _registered:
         _registered = True
         atexit.register(_end)
-        os.register_at_fork(after_in_child=_forget)
+        os.register_at_fork(after_in_child=_reset_in_child)
 
 
 def _end() -> None:
@@ -106,7 +106,7 @@ def _end() -> None:
             functions = list(_calls.values()).count(_FUNCTION)
             if not functions:
                 return
-            tell(
+            log(
                 f"the program ends while {functions} calls of a Dataset or a fetch function of yours run, which have not returned within {_PATIENCE:.0f} s: "
                 "they are not waited for any longer"
             )
@@ -114,7 +114,7 @@ def _end() -> None:
         time.sleep(0.001)
 
 
-def _forget() -> None:
+def _reset_in_child() -> None:
     """Resets the state in a forked child, where the parent's threads do not exist."""
     _open.clear()
     _calls.clear()

@@ -98,7 +98,7 @@ def _add(builder: GraphBuilder, op: str, inputs: Sequence[NodeRef], args: Sequen
 
 def _truth(builder: GraphBuilder, value: DataNode, of: str, *, negate: bool = False) -> DataNode:
     """Converts a node to a condition: any number for `if` and `not`, only bool for `and` and `or`, as in DALI."""
-    ref = builder.own(value._builder, value.ref, of)
+    ref = builder.node_of(value._builder, value.ref, of)
     if value.device == "gpu":
         raise InvalidArgumentError(
             f"`{of}` at {users_line()}: its condition lies on the GPU, and the cores decide which branch a sample takes: make it before .gpu(), or call .cpu()"
@@ -313,7 +313,7 @@ class Branches:
         for i, (value, other) in enumerate(((a, b), (b, a))):
             self._enter(i == 0)
             node = value if isinstance(value, DataNode) else self._constant(variable, value, i, at)
-            refs.append(builder.own(node._builder, node.ref, variable[0]))
+            refs.append(builder.node_of(node._builder, node.ref, variable[0]))
             if not isinstance(value, DataNode) and isinstance(other, DataNode) and other.device == "gpu":
                 refs[i] = node.gpu().ref
         builder.when = self.around

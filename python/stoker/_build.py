@@ -134,7 +134,7 @@ class GraphBuilder:
                 )
         return Record(op, inputs, args, name, where, self.first[at].outputs)
 
-    def own(self, builder: GraphBuilder, node: NodeRef, what: str) -> NodeRef:
+    def node_of(self, builder: GraphBuilder, node: NodeRef, what: str) -> NodeRef:
         """Returns the node of this graph that stands for a node of another graph. If that is a loose graph, adds the operators that compute the node, unless
         they were added before. Raises an error for a node of another pipeline. what: the operator in the message."""
         if builder is self:

@@ -41,7 +41,7 @@ def _cell_value(cell: Any) -> Any:
         return ()
 
 
-def _made(code: bytes, module: str, cells: int) -> FunctionType:
+def _empty_function(code: bytes, module: str, cells: int) -> FunctionType:
     """Makes a function without the objects that it refers to. These are added later, because they may refer to the function."""
     from types import CellType
 
@@ -76,7 +76,7 @@ class _Pickler(pickle.Pickler):
             "qualname": obj.__qualname__,
             "dict": obj.__dict__,
         }
-        return _made, (marshal.dumps(obj.__code__), obj.__module__ or "", len(cells)), state, None, None, _filled
+        return _empty_function, (marshal.dumps(obj.__code__), obj.__module__ or "", len(cells)), state, None, None, _filled
 
 
 def dumps(function: Callable[..., Any]) -> bytes:

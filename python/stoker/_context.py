@@ -9,7 +9,7 @@ import weakref
 from typing import Any
 
 from stoker import _core
-from stoker._where import tell
+from stoker._where import log
 
 _lock = threading.Lock()
 _contexts: weakref.WeakValueDictionary[tuple[int, int], Any] = weakref.WeakValueDictionary()
@@ -23,7 +23,7 @@ class _Workers:
 
 
 def _log(level: int, text: str) -> None:
-    tell(text, (40, 30, 20, 10)[min(level, 3)])  # the numbers of the module logging for error, warning, info and debug
+    log(text, (40, 30, 20, 10)[min(level, 3)])  # the numbers of the module logging for error, warning, info and debug
 
 
 def workers(threads: int | None) -> _Workers:
@@ -37,10 +37,10 @@ def workers(threads: int | None) -> _Workers:
         return found
 
 
-def _forget() -> None:
+def _reset_in_child() -> None:
     """Resets the state in a forked child: the parent's threads do not exist there, and the lock may have been locked."""
     global _lock
     _lock = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=_reset_in_child)

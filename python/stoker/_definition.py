@@ -72,7 +72,7 @@ def output_nodes(builder: GraphBuilder, nodes: Sequence[Any]) -> list[DataNode]:
 
 def _output_node(builder: GraphBuilder, node: Any, i: int) -> DataNode:
     if isinstance(node, DataNode):
-        return DataNode(builder, builder.own(node._builder, node.ref, f"output {i}"), node.name)
+        return DataNode(builder, builder.node_of(node._builder, node.ref, f"output {i}"), node.name)
     if isinstance(node, (list, tuple)) and any(isinstance(n, DataNode) for n in node):
         raise ArgumentError(f"output {i} is a {type(node).__name__} of nodes: return a flat tuple of nodes")
     if isinstance(node, (str, bytes, dict, set, type(None))):

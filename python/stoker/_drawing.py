@@ -42,7 +42,7 @@ class Drawing:
         return f'<a drawing of {self._text}; a notebook shows it, .save("pipeline.svg") writes it>'
 
 
-def _place(group: dict[str, Any]) -> tuple[str, str]:
+def _style_of(group: dict[str, Any]) -> tuple[str, str]:
     """Returns the CSS class of a group's box, and a text that says where the group runs."""
     if group["kind"] == "reader":
         return "reader", ""
@@ -55,7 +55,7 @@ class _Box:
     """The box of a group: a title, and a line for each operator."""
 
     def __init__(self, group: dict[str, Any]) -> None:
-        self.style, where = _place(group)
+        self.style, where = _style_of(group)
         self.title = f"{group['kind']}, {where}" if where else group["kind"]
         self.rows = [(op["name"], "" if op["step"] == "run" else op["step"]) for op in group["operators"]]
         self.rows += [(f"when {'' if when['wanted'] else 'not '}{when['operator']}", "") for when in group.get("when", ())]

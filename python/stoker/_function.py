@@ -14,7 +14,7 @@ from stoker import _types as types
 from stoker._arrays import as_buffer
 from stoker._build import Value, building, current_builder
 from stoker._signatures import hint_for
-from stoker._sources import Kept
+from stoker._sources import KeptErrors
 from stoker._values import ValueKind
 from stoker._where import users_line
 from stoker.data_node import DataNode, call_operator, constant_node
@@ -31,7 +31,7 @@ class Side:
     context: Callable[[], AbstractContextManager[Any]] = nullcontext
 
 
-class Function(Kept):
+class Function(KeptErrors):
     """The user's function in a python_function. by_batch: the function takes and returns lists of samples."""
 
     def __init__(self, function: Callable[..., Any], outputs: int, by_batch: bool, side: Side) -> None:

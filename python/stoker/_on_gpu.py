@@ -37,19 +37,19 @@ def gpu_samples(batch: Any, limit: int, device_id: int, copy: bool) -> GpuSample
         arrays = [batch]
     else:
         return None
-    if not arrays or not all(_is_there(a, device_id) for a in arrays):
+    if not arrays or not all(_is_on_gpu(a, device_id) for a in arrays):
         return None
     whole = arrays[0] is batch
     if len(batch) > limit:
         raise InvalidArgumentError(f"the source gave {len(batch)} samples, and the batch has room for {limit}")
-    found = [_as_numpy(_own(a) if copy else a) for a in arrays]
+    found = [_as_numpy(_copied(a) if copy else a) for a in arrays]
     _wait(arrays[0])
     if any(f is None for f in found) or (whole and not len(found[0])):
         return None
     return GpuSamples(found[0] if whole else found)
 
 
-def _is_there(array: Any, device_id: int) -> bool:
+def _is_on_gpu(array: Any, device_id: int) -> bool:
     """Returns whether the array is one of torch or CuPy, and its memory on that GPU holds its values as they are."""
     kind = type(array).__module__.partition(".")[0]
     if kind == "torch":
@@ -58,7 +58,7 @@ def _is_there(array: Any, device_id: int) -> bool:
     return hasattr(array, "__cuda_array_interface__") and hasattr(array, "get") and getattr(device, "id", None) == device_id
 
 
-def _own(array: Any) -> Any:
+def _copied(array: Any) -> Any:
     """Returns a copy, to which no other code has a reference."""
     return array.detach().clone() if hasattr(array, "detach") else array.copy()
 

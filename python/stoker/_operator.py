@@ -49,7 +49,7 @@ def _arg_value(op: Op, arg: Arg, value: Any) -> Value:
             raise BadValue(f"argument '{arg.name}' is the same for all samples: it takes {arg.type}, not a DataNode")
         if value.device == "gpu":
             raise BadValue(f"argument '{arg.name}' is read by the cores, and this value lies on the GPU: call .cpu() on it")
-        return node_value(arg.name, current_builder().own(value._builder, value.ref, op.name))
+        return node_value(arg.name, current_builder().node_of(value._builder, value.ref, op.name))
     kind, converted = convert(op, arg, value)
     return (arg.name, int(kind), converted)
 

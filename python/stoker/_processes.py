@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from stoker._where import tell
+from stoker._where import log
 from stoker.errors import InvalidArgumentError, StateError
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class Worker:
         if os.getpid() == self._owner:
             self.process.terminate()
 
-    def how(self) -> str:
+    def end_text(self) -> str:
         """Returns how the process ended, for messages."""
         import signal
 
@@ -251,7 +251,7 @@ class Worker:
             process.join(1)
         if left:
             ids = ", ".join(str(p.pid) for p in left)
-            tell(f"{name}: worker processes did not end within {patience:g} s and were killed ({ids}): a call hangs, or they were stopped")
+            log(f"{name}: worker processes did not end within {patience:g} s and were killed ({ids}): a call hangs, or they were stopped")
 
 
 def fail(future: Future[Any], error: BaseException) -> None:
@@ -299,7 +299,7 @@ class Processes:
         """Returns the callable's results for a batch, one entry for each argument. If the callable raised an exception, the last entry is Raised, and later
         arguments have none. Raises RuntimeError if a worker process has ended."""
         for key in [k for k in list(self._begun) if k[0] != epoch or k[1] < number]:
-            self._forget(key)
+            self._reset_in_child(key)
         for k in range(number, number + self._ahead + 1):
             if (epoch, k) not in self._begun:
                 self._begun[epoch, k] = self._begin(epoch, k, self._arguments(epoch, k))
@@ -310,12 +310,12 @@ class Processes:
             try:
                 results += part.result()
             except Ended as e:
-                raise RuntimeError(f"a process of {_NAME} {self._how(e.worker)}") from None
+                raise RuntimeError(f"a process of {_NAME} {self._end_text_of(e.worker)}") from None
             if results and isinstance(results[-1], Raised):
                 break
         if results and isinstance(results[-1], Raised) and isinstance(results[-1].error, StopIteration):
             for key in list(self._begun):
-                self._forget(key)
+                self._reset_in_child(key)
         return results
 
     def _begin(self, epoch: int, number: int, arguments: list[Any]) -> list[Future[Any]]:
@@ -329,15 +329,15 @@ class Processes:
             self._jobs.put((futures[-1], (epoch, number, i, arguments[i : i + size])))
         return futures
 
-    def _how(self, worker: Worker) -> str:
+    def _end_text_of(self, worker: Worker) -> str:
         """Returns how a worker ended, and in which call, for messages."""
         rows = list(self._calls)
         for owner, epoch, number, index in zip(*(rows[i::4] for i in range(4)), strict=True):
             if owner == worker.process.pid and epoch >= 0:
-                return f"{worker.how()} in the call for {self._arguments(epoch, number)[index]!r}"
-        return f"{worker.how()} before it was called: what it printed says why"
+                return f"{worker.end_text()} in the call for {self._arguments(epoch, number)[index]!r}"
+        return f"{worker.end_text()} before it was called: what it printed says why"
 
-    def _forget(self, key: tuple[int, int]) -> None:
+    def _reset_in_child(self, key: tuple[int, int]) -> None:
         for part in self._begun.pop(key, ()):
             part.cancel()
 

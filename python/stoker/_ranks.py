@@ -85,12 +85,12 @@ def check_agreement(what: str, facts: dict[str, Any], shard: Shard) -> None:
     import hashlib
 
     meeting.say(what, {"digest": hashlib.blake2b(text.encode(), digest_size=16).hexdigest(), "text": text})
-    digests = meeting.hear(what, "digest", range(shard.world))
+    digests = meeting.receive(what, "digest", range(shard.world))
     odd = next((r for r, d in enumerate(digests) if d != digests[0]), None)
     if odd is None:
         return
     others = sorted({0, odd, group.get_rank()})
-    values = [json.loads(t) for t in meeting.hear(what, "text", others)]
+    values = [json.loads(t) for t in meeting.receive(what, "text", others)]
     keys = [k for k in facts if any(v.get(k) != values[0].get(k) for v in values)]
     lines = [f"{k}: " + ", ".join(f"rank {r} has {v.get(k)}" for r, v in zip(others, values, strict=True)) for k in keys]
     raise InvalidArgumentError(f"the ranks differ in {what}. " + "; ".join(lines))
@@ -105,7 +105,7 @@ def share(what: str, value: str, shard: Shard) -> str:
         raise InvalidArgumentError(f"{what} would differ between the ranks, which have no process group to agree in: give a number")
     meeting = Meeting(group)
     meeting.say(what, {"value": value})
-    return meeting.hear(what, "value", [0])[0]
+    return meeting.receive(what, "value", [0])[0]
 
 
 class Meeting:
@@ -115,28 +115,28 @@ class Meeting:
     def __init__(self, group: Any) -> None:
         self.rank = int(group.get_rank())
         self._store = group.distributed_c10d._get_default_store()
-        self._turn = self._store.add(f"stoker/turn/{self.rank}", 1)
+        self._number = self._store.add(f"stoker/turn/{self.rank}", 1)
 
     def _key(self, part: str, rank: int) -> str:
-        return f"stoker/{self._turn}/{part}/{rank}"
+        return f"stoker/{self._number}/{part}/{rank}"
 
     def say(self, what: str, parts: dict[str, str]) -> None:
         try:
             for part, text in parts.items():
                 self._store.set(self._key(part, self.rank), text)
         except RuntimeError as e:
-            raise self._lost(what, e) from None
+            raise self._no_answer(what, e) from None
 
-    def hear(self, what: str, part: str, ranks: Iterable[int]) -> list[str]:
+    def receive(self, what: str, part: str, ranks: Iterable[int]) -> list[str]:
         """Returns the messages of these ranks. Waits as long as the process group's timeout."""
         keys = {r: self._key(part, r) for r in ranks}
         try:
             self._store.wait(list(keys.values()))
             return [v.decode() for v in self._store.multi_get(list(keys.values()))]
         except RuntimeError as e:
-            raise self._lost(what, e, keys) from None
+            raise self._no_answer(what, e, keys) from None
 
-    def _lost(self, what: str, error: Exception, keys: dict[int, str] | None = None) -> StokerError:
+    def _no_answer(self, what: str, error: Exception, keys: dict[int, str] | None = None) -> StokerError:
         try:
             missing = [r for r, key in (keys or {}).items() if not self._store.check([key])]
         except RuntimeError:
@@ -162,4 +162,4 @@ def threads(shard: Shard) -> int | None:
 
     meeting, host = Meeting(group), socket.gethostname()
     meeting.say("their hosts", {"host": host})
-    return max(1, int(usable_cores()) // meeting.hear("their hosts", "host", range(shard.world)).count(host))
+    return max(1, int(usable_cores()) // meeting.receive("their hosts", "host", range(shard.world)).count(host))

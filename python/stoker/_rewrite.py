@@ -121,19 +121,19 @@ def _with_loops(node: ast.AST, in_loop: bool) -> Any:
         yield from _with_loops(child, inner)
 
 
-def _place(target: ast.expr) -> str | None:
+def _root_variable(target: ast.expr) -> str | None:
     """Returns the variable at the beginning of a target such as `a.b[0]`; None if the target has an index that is not a constant, so that its value cannot be
     read, restored and merged."""
     if isinstance(target, ast.Name):
         return target.id
     if isinstance(target, ast.Attribute):
-        return _place(target.value)
+        return _root_variable(target.value)
     if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
-        return _place(target.value)
+        return _root_variable(target.value)
     return None
 
 
-def _places(body: Sequence[ast.stmt], names: dict[str, int]) -> tuple[dict[str, int], str]:
+def _assigned_parts(body: Sequence[ast.stmt], names: dict[str, int]) -> tuple[dict[str, int], str]:
     """Returns the attributes and items to which a branch assigns in objects that it did not make, as source text with their lines, and the first assignment
     that cannot be merged, as a text for the message."""
     found: dict[str, int] = {}
@@ -141,7 +141,7 @@ def _places(body: Sequence[ast.stmt], names: dict[str, int]) -> tuple[dict[str, 
         for part in within(statement):
             if not isinstance(part, (ast.Attribute, ast.Subscript)) or isinstance(part.ctx, ast.Load):
                 continue
-            base = _place(part)
+            base = _root_variable(part)
             if base is None:
                 return found, f"the assignment to {ast.unparse(part)} in line {part.lineno}"
             if base not in names:
@@ -204,7 +204,7 @@ class _Rewriter(ast.NodeTransformer):
         places: dict[str, tuple[int, int]] = {}
         leaves = _leaves(node.body) or _leaves(node.orelse)
         for i, body in enumerate((node.body, node.orelse)):
-            found, odd = _places(body, {n: 0 for n in names})
+            found, odd = _assigned_parts(body, {n: 0 for n in names})
             leaves = leaves or odd
             for place, line in found.items():
                 lines = places.get(place, (0, 0))

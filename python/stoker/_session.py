@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 from stoker import _core
 from stoker._build import UserSource
-from stoker._sources import FedSource, Kept, Source
-from stoker._where import tell
+from stoker._sources import FedSource, KeptErrors, Source
+from stoker._where import log
 from stoker.errors import CancelledError, CorruptError, NoDataError, StateError, StokerError, from_status
 
 
@@ -33,7 +33,7 @@ class Session:
         self.check: Callable[[_core.Batch], None] | None = None
         self.extra_state: weakref.WeakMethod[Callable[[Session, dict[str, Any]], dict[str, Any]]] | None = None
         self.restored: dict[str, Any] | None = None
-        self._kept: list[Kept] = [s.source for s in sources]
+        self._kept: list[KeptErrors] = [s.source for s in sources]
         self._sources = [s.source for s in sources if isinstance(s.source, Source)]
         self._fed = [(s.name, s.source) for s in sources if isinstance(s.source, FedSource) and not s.source.unused]
         self._timeout = -1.0 if timeout is None else timeout
@@ -217,7 +217,7 @@ class Session:
         for source in self._sources:
             source.close()
         if not self.core.close():
-            tell(
+            log(
                 "a pipeline was closed while a source or a function of yours ran, which has not returned within 2 s: close() does not wait any longer, and "
                 "the pipeline's memory is freed when the function returns"
             )

@@ -28,7 +28,7 @@ BY_CALLS_OF_EPOCH, _BY_BATCH, _BY_POSITION, BY_ALL_CALLS = range(4)
 Pulled = list[Any] | None
 
 
-class Kept:
+class KeptErrors:
     """Finds exceptions that users' functions raised, which a _core.Source keeps until the consumer asks for the sample."""
 
     handle: _core.Source
@@ -44,7 +44,7 @@ class Kept:
         return None
 
 
-class Source(Kept):
+class Source(KeptErrors):
     """Base of all sources: the number of outputs, their declared types, and the exceptions that are kept for the consumer."""
 
     seek = BY_ALL_CALLS

@@ -211,11 +211,11 @@ def _copy_packed(
     except (RuntimeError, NotImplementedError):
         # torch.cat refuses tensors that need a gradient, are sparse or quantized. Tensors are checked for these properties only now, because a check of
         # hundreds of them takes time.
-        alone = {k for k in members if leaves[k].requires_grad or leaves[k].layout is not torch.strided or leaves[k].is_quantized}
-        if not alone.difference(rest):
+        unpackable = {k for k in members if leaves[k].requires_grad or leaves[k].layout is not torch.strided or leaves[k].is_quantized}
+        if not unpackable.difference(rest):
             raise
-    packed, rest = _copy_packed(leaves, made, [k for k in members if k not in alone], source, device, pinned, align, chunk, torch)
-    return packed, [*rest, *alone]
+    packed, rest = _copy_packed(leaves, made, [k for k in members if k not in unpackable], source, device, pinned, align, chunk, torch)
+    return packed, [*rest, *unpackable]
 
 
 class _Piece:
@@ -231,7 +231,7 @@ class _Piece:
         self.begin = 0
         self.size = len(tensors) * self.step if self.numbers else math.prod(self.shape) * self.dtype.itemsize
 
-    def room(self, buffer: Any) -> Any:
+    def view_in(self, buffer: Any) -> Any:
         """Returns the piece's part of a buffer, as a tensor with a row for each row of its tensors."""
         part = buffer[self.begin : self.begin + self.size].view(self.dtype)
         return part[:: self.step // self.dtype.itemsize] if self.numbers else part.view(self.shape)
@@ -294,9 +294,9 @@ def _copy_pieces(made: list[Any], pieces: list[_Piece], source: Any, device: Any
     staged = torch.empty(total, dtype=torch.uint8, device=source, pin_memory=can_pin and source.type == "cpu")
     target = torch.empty(total, dtype=torch.uint8, device=device, pin_memory=can_pin and device.type == "cpu")
     for piece in pieces:
-        (torch.stack if piece.numbers else torch.cat)(piece.tensors, out=piece.room(staged))
+        (torch.stack if piece.numbers else torch.cat)(piece.tensors, out=piece.view_in(staged))
     target.copy_(staged, non_blocking=True)
     for piece in pieces:
-        room = piece.room(target)
-        _core.tree_assign(made, piece.members, room.unbind(0) if piece.numbers else room.unsafe_split_with_sizes(piece.rows))
+        view = piece.view_in(target)
+        _core.tree_assign(made, piece.members, view.unbind(0) if piece.numbers else view.unsafe_split_with_sizes(piece.rows))
     return target

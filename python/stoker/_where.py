@@ -100,10 +100,10 @@ def notice(text: str) -> None:
     """Logs a line, once in each process. It is for arguments that are accepted although they have no effect, or another effect than their name says."""
     if text not in _shown and not _places.silent:
         _shown.add(text)
-        tell(text)
+        log(text)
 
 
-def tell(text: str, level: int = 30) -> None:
+def log(text: str, level: int = 30) -> None:
     """Logs a line with logging.getLogger("stoker"), by default as a WARNING. It is printed on stderr unless the user has given that logger a handler, or
     switched its propagation off."""
     import logging  # this import takes a millisecond, and most programs never need it

@@ -248,7 +248,7 @@ def call_operator(
 ) -> Any:
     """Adds an operator whose arguments are converted already. Returns its node, or the list of its nodes."""
     builder = current_builder(n._builder for n in inputs)
-    record = builder.add(op_name, [builder.own(n._builder, n.ref, op_name) for n in inputs], args, name, device)
+    record = builder.add(op_name, [builder.node_of(n._builder, n.ref, op_name) for n in inputs], args, name, device)
     ordinal = len(builder.records) - 1
     nodes = [DataNode(builder, NodeRef(ordinal, k), op_name if name is None else name) for k in range(record.outputs)]
     return nodes[0] if len(nodes) == 1 else nodes
@@ -301,7 +301,7 @@ class _Bounds:
 
     def __init__(self) -> None:
         self.nodes: list[DataNode] = []
-        self.held: list[int] = []  # for each number, the input that gives its value, counted from 1; 0 for a constant
+        self.inputs: list[int] = []  # for each number, the input that gives its value, counted from 1; 0 for a constant
 
     def add(self, value: Any, otherwise: int, what: str) -> int:
         """Returns a bound: `otherwise` for None, and 1 for a node, which becomes an input that replaces the 1."""
@@ -313,9 +313,9 @@ class _Bounds:
                     f"{what} of a subscript at {users_line()} lies on the GPU: the cores read it, so leave out its .gpu()"
                 )
             self.nodes.append(value)
-            self.held.append(len(self.nodes))
+            self.inputs.append(len(self.nodes))
             return 1
-        self.held.append(0)
+        self.inputs.append(0)
         if value is None:
             return otherwise
         try:
@@ -352,7 +352,7 @@ def subscript(node: DataNode, key: Any) -> DataNode:
     ints = int(ValueKind.INTS)
     args: list[Value] = [("kinds", ints, kinds), ("lo", ints, lo), ("hi", ints, hi), ("step", ints, step)]
     if bounds.nodes:
-        args.append(("held", ints, bounds.held))
+        args.append(("held", ints, bounds.inputs))
     if any(names):
         if not all(names):
             raise InvalidArgumentError(f"a subscript at {users_line()}: name all new axes, or none")

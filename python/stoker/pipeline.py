@@ -263,7 +263,7 @@ class Pipeline:
         if self._session is not None:
             raise StateError("the pipeline is built: no operators can be added")
         builder = current_builder() if Pipeline.current() is self else self._builder
-        builder.add_sink(builder.own(edge._builder, edge.ref, "add_sink"))
+        builder.add_sink(builder.node_of(edge._builder, edge.ref, "add_sink"))
 
     def define_graph(self) -> Any:
         """Makes the graph and returns its outputs. Subclasses override this."""
@@ -312,13 +312,13 @@ class Pipeline:
         if type(self).iter_setup is not Pipeline.iter_setup:
             self._session.before = self.iter_setup
         close_at_exit(self)
-        _tell_unpaired(core, self._builder.records)
+        _notice_unpaired_readers(core, self._builder.records)
         if self._outputs is None:  # a deserialised graph: its last outputs are the sinks
             self._outputs = [None] * (len(self._session.outputs()) - len(self._builder.sinks))  # type: ignore[list-item]
         if not self._settings.check_outputs(self._described()):
             self._session.check = self._check_first
         if self._settings.accepted.get("enable_checkpointing"):
-            _tell_unsaved(self._builder.sources)
+            _warn_of_unsaved_sources(self._builder.sources)
         if self._settings.checkpoint is not None:
             self._session.restore(read_state(self._settings.checkpoint))
 
@@ -389,7 +389,7 @@ class Pipeline:
         if isinstance(data_node, str):
             op = next((s.op for s in builder.sources if s.name == data_node), -1)
         else:
-            op, output = builder.source_of(builder.own(data_node._builder, data_node.ref, "feed_input"))
+            op, output = builder.source_of(builder.node_of(data_node._builder, data_node.ref, "feed_input"))
         for fed in builder.sources:
             if op == fed.op:
                 if not isinstance(fed.source, FedSource):
@@ -640,7 +640,7 @@ def _unneeded(graph: dict[str, Any]) -> set[int]:
     return {*range(len(operators))} - needed
 
 
-def _tell_unsaved(sources: Sequence[UserSource]) -> None:
+def _warn_of_unsaved_sources(sources: Sequence[UserSource]) -> None:
     """Warns, as DALI does, if enable_checkpointing=True is given with sources whose samples depend on earlier calls: their state cannot be saved."""
     where = {
         BY_CALLS_OF_EPOCH: "it can be restored only at the beginning of an epoch, where it begins again",
@@ -655,7 +655,7 @@ def _tell_unsaved(sources: Sequence[UserSource]) -> None:
             )
 
 
-def _tell_unpaired(core: _core.Pipeline, records: Sequence[Record]) -> None:
+def _notice_unpaired_readers(core: _core.Pipeline, records: Sequence[Record]) -> None:
     """Prints a notice if the samples of several readers are not paired, because their data sets differ in size or are read in different orders. Users rarely
     want that. Readers that Loader adds, whose names begin with "_", are not meant to be paired."""
     names = [name for name in core.readers() if not name.startswith("_")]

@@ -104,12 +104,12 @@ class TensorCPU(_Tensor):
             raise ArgumentError(f"TensorCPU takes an array or a tensor, not {type(object).__name__}: convert it with np.asarray")
         return _wrap([_writable(object)], layout), 0, 0
 
-    def _again(self, array: npt.NDArray[Any], layout: str) -> None:
+    def _use_memory(self, array: npt.NDArray[Any], layout: str) -> None:
         """Makes this a tensor over `array`, a view of its own memory."""
         self._become(TensorCPU(array, layout))
 
     def _array(self) -> npt.NDArray[Any]:
-        """Returns the elements as an array over a new tensor, because this object must not hold a reference to itself after _again()."""
+        """Returns the elements as an array over a new tensor, because this object must not hold a reference to itself after _use_memory()."""
         import numpy as np
 
         return np.asarray(TensorCPU(self._batch, self._output, self._index))
@@ -123,19 +123,19 @@ class TensorCPU(_Tensor):
         gone = [d for d in axes if shape[d] == 1]
         layout = "".join(letter for d, letter in enumerate(self.layout()) if d not in gone)
         if gone:
-            self._again(self._array().squeeze(tuple(gone)), layout)
+            self._use_memory(self._array().squeeze(tuple(gone)), layout)
         return bool(gone)
 
     def set_layout(self, layout: str | None) -> None:
         """Sets the names of the axes ("HWC")."""
-        self._again(self._array(), layout or "")
+        self._use_memory(self._array(), layout or "")
 
     def reinterpret(self, dtype: DALIDataType) -> None:
         """Reads the same bytes as elements of another type, without a copy. Raises InvalidArgumentError if the sizes of the types differ."""
         array, kind = self._array(), to_numpy_type(dtype)
         if array.dtype.itemsize != kind().itemsize:
             raise InvalidArgumentError(f"reinterpret: {self.dtype!r} and {DALIDataType(dtype)!r} differ in size")
-        self._again(array.view(kind), self.layout())
+        self._use_memory(array.view(kind), self.layout())
 
     def as_cpu(self) -> TensorCPU:
         """Returns itself."""
@@ -320,9 +320,9 @@ class TensorListCPU(_TensorList[TensorCPU]):
 
     def reset(self) -> None:
         """Releases the memory. The list is empty afterwards."""
-        self._again([], "")
+        self._use_memory([], "")
 
-    def _again(self, samples: Sequence[Any], layout: str) -> None:
+    def _use_memory(self, samples: Sequence[Any], layout: str) -> None:
         TensorListCPU.__init__(self, _wrap(samples, layout), 0)
 
     def _arrays(self) -> list[npt.NDArray[Any]]:
@@ -332,13 +332,13 @@ class TensorListCPU(_TensorList[TensorCPU]):
 
     def set_layout(self, layout: str | None) -> None:
         """Sets the names of the axes of each sample, such as "HWC"."""
-        self._again(self._arrays(), layout or "")
+        self._use_memory(self._arrays(), layout or "")
 
     def reinterpret(self, dtype: DALIDataType) -> None:
         """Reads the same bytes as elements of another type. Raises InvalidArgumentError if the sizes of the types differ."""
         if self.dtype != dtype and len(self) and to_numpy_type(self.dtype)().itemsize != to_numpy_type(dtype)().itemsize:
             raise InvalidArgumentError(f"reinterpret: {self.dtype!r} and {DALIDataType(dtype)!r} differ in size")
-        self._again([a.view(to_numpy_type(dtype)) for a in self._arrays()], self.layout())
+        self._use_memory([a.view(to_numpy_type(dtype)) for a in self._arrays()], self.layout())
 
     def as_reshaped_tensor(self, shape: Sequence[int]) -> TensorCPU:
         """Returns the batch as one tensor of another shape, over the same memory; a copy if there are gaps between its samples."""

@@ -436,7 +436,7 @@ def flatten(transforms: Any, pil: bool = False) -> list[Transform]:
     if transforms is None:
         return []
     if isinstance(transforms, (list, tuple)):
-        pil = pil or any(map(_hands_pil, transforms))
+        pil = pil or any(map(_is_of_pil_library, transforms))
         return [t for item in transforms for t in flatten(item, pil)]
     if isinstance(transforms, Compose) or (_is_torchvision(transforms) and type(transforms).__name__ == "Compose"):
         return flatten(list(transforms.transforms), pil)
@@ -444,14 +444,14 @@ def flatten(transforms: Any, pil: bool = False) -> list[Transform]:
         return flatten(list(transforms), pil)
     if isinstance(transforms, Transform):
         return [transforms]
-    if _hands_on(transforms):
+    if _is_preset(transforms):
         return flatten(transforms.transforms, pil)
     if type(transforms).__module__ == "torchvision.transforms._presets" and type(transforms).__name__ in _PRESETS:
         return _PRESETS[type(transforms).__name__](transforms)
     return [translate(transforms, pil)]
 
 
-def _hands_pil(thing: Any) -> bool:
+def _is_of_pil_library(thing: Any) -> bool:
     """Returns whether a transform comes from torchvision or timm, whose transforms pass PIL images to each other."""
     return _is_torchvision(thing) or type(thing).__module__.startswith("timm.data.")
 
@@ -465,7 +465,7 @@ class _Preset:
         return self.transforms(img)
 
 
-def _hands_on(thing: Any) -> bool:
+def _is_preset(thing: Any) -> bool:
     """Returns whether an object is a preset like _Preset, that is, whether its __call__ has the same byte code as that of _Preset."""
     code, known = getattr(getattr(type(thing), "__call__", None), "__code__", None), _Preset.__call__.__code__  # noqa: B004
     return code is not None and (code.co_code, code.co_names) == (known.co_code, known.co_names)
@@ -555,11 +555,11 @@ _TRANSLATE: dict[str, Callable[[Any], Transform]] = {
 }
 
 
-def _stays_out(t: Transform) -> bool:
+def _is_never_grouped(t: Transform) -> bool:
     """Returns whether a transform cannot be compiled inside a group, because it changes the size, the channels or the type of the image, or because it draws
     noise."""
     if isinstance(t, Group):
-        return any(map(_stays_out, t.transforms))
+        return any(map(_is_never_grouped, t.transforms))
     if isinstance(t, Grayscale):
         return t.num_output_channels == 1
     if isinstance(t, RandomErasing):
@@ -587,7 +587,7 @@ def _group(own: Any, made: Group) -> Transform:
     """Returns the translated group, or calls torchvision's own group as a function if one of its parts cannot be compiled inside a group."""
     if isinstance(made, RandomOrder) and not made.in_random_order():  # the parts of this group are compiled one after the other
         return made
-    return _calling(own, "PIL") if any(map(_stays_out, made.transforms)) else made
+    return _calling(own, "PIL") if any(map(_is_never_grouped, made.transforms)) else made
 
 
 def _timm_crop(t: Any) -> Transform:

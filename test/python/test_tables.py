@@ -477,7 +477,7 @@ def test_memory_is_bounded(tmp_path, rng, monkeypatch):
         real(self, group, size)
         held = [f.result().bytes for f in list(self._kept.values()) if f.done() and f.exception() is None]
         most[0] = max(most[0], sum(held) + size)
-        assert self._held == sum(self._sizes.values())
+        assert self._kept_bytes == sum(self._sizes.values())
 
     monkeypatch.setattr(_table.Table, "_keep", spy)
     loader = small_windows(tmp_path, memory=6 * one)

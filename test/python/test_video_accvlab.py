@@ -238,7 +238,7 @@ def test_the_cache_of_files(files, tmp_path):
 
 def test_a_store_into_which_others_may_write_is_refused(monkeypatch, tmp_path):
     """Other users could cut a group while it is mapped, which ends the process by SIGBUS."""
-    monkeypatch.setattr(nvc.SharedGopStore, "_place", staticmethod(lambda store_id: tmp_path / "store"))
+    monkeypatch.setattr(nvc.SharedGopStore, "_folder_of", staticmethod(lambda store_id: tmp_path / "store"))
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "lock").touch()
     for mode, fits in ((0o777, False), (0o720, False), (0o700, True)):

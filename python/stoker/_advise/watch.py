@@ -39,9 +39,9 @@ class Watched:
         self._cache = Cache(plan.cached)
         self._then: tuple[machine.Usage, dict[str, float]] | None = None
         self._epoch_starts: list[float] = []
-        self._let_go = 0  # batches of this epoch that were taken from the loader and dropped
-        self._seen = [0]  # number of steps so far; a list, because _tell_unfinished shares it
-        self._unfinished = weakref.finalize(self, _tell_unfinished, self._seen, plan.length()) if not quiet else None
+        self._dropped = 0  # batches of this epoch that were taken from the loader and dropped
+        self._steps_so_far = [0]  # number of steps so far; a list, because _report_unfinished shares it
+        self._unfinished = weakref.finalize(self, _report_unfinished, self._steps_so_far, plan.length()) if not quiet else None
 
     def __iter__(self) -> Iterator[Any]:
         return self._epoch(iter(self._loader))
@@ -63,13 +63,13 @@ class Watched:
 
     def _epoch(self, source: Iterator[Any]) -> Iterator[Any]:
         """Yields the batches of an epoch: as many as the loader has, some of them replaced by kept ones."""
-        most, given, self._let_go = self._length(), 0, 0
+        most, given, self._dropped = self._length(), 0, 0
         for batch in self._trial(source, most):
             given += 1
             yield batch
         while given != most:
             batch = next(source, _END)
-            if batch is _END and (most < 0 or self._let_go == 0):
+            if batch is _END and (most < 0 or self._dropped == 0):
                 break
             given += 1
             yield self._cache.next() if batch is _END else batch
@@ -122,23 +122,23 @@ class Watched:
     def _add(self, step: Step, end: Any, source: Iterator[Any]) -> bool:
         """Ends a step. Returns True if this call also did work of the trial whose time must not count as part of the next step."""
         step.end = end
-        self._seen[0] += 1
+        self._steps_so_far[0] += 1
         block = self._blocks[self._at]
         if self._then is None and block.begun:
-            self._then = self._look()
+            self._then = self._measure()
             return True  # this step was the last one before those that are measured
         if not block.add(step):
             return False
         self._finish(block, source)
         return True
 
-    def _look(self) -> tuple[machine.Usage, dict[str, float]]:
+    def _measure(self) -> tuple[machine.Usage, dict[str, float]]:
         return machine.usage(time.perf_counter()), self._subject.counters()
 
     def _finish(self, block: Block, source: Iterator[Any]) -> None:
         """Ends a block: reads its marks, records what the machine did, and prepares the next block."""
         assert self._clock is not None and self._then is not None
-        now, counters = self._look()
+        now, counters = self._measure()
         used, counted = self._then
         block.usage = now.since(used), {k: max(0.0, v - counted.get(k, 0.0)) for k, v in counters.items()}
         self._clock.resolve(block.taken)
@@ -146,11 +146,11 @@ class Watched:
         self._at += 1
         self._follow_the_gpu()
         if self.done:
-            self._tell()
+            self._print_report()
         elif block.kind == "cached":
             # During a cached block the loader's queues filled up. Drop these batches, since they would hide a slow loader.
             for _ in range(self._subject.ahead):
-                self._let_go += next(source, _END) is not _END
+                self._dropped += next(source, _END) is not _END
 
     def _follow_the_gpu(self) -> None:
         """Changes to the GPU's clock if the loop began to use the GPU after the trial had begun. Earlier blocks are then repeated."""
@@ -173,7 +173,7 @@ class Watched:
         assert self._clock is not None
         return report.make(self._subject, self._clock.device, over, self._epoch_starts, usable_cores())
 
-    def _tell(self) -> None:
+    def _print_report(self) -> None:
         if self._unfinished:
             self._unfinished.detach()
         if _rank() != 0:
@@ -192,7 +192,7 @@ class Watched:
         return f"advise({self._loader!r}, block {min(self._at + 1, len(self._blocks))} of {len(self._blocks)})"
 
 
-def _tell_unfinished(seen: list[int], needed: int) -> None:
+def _report_unfinished(seen: list[int], needed: int) -> None:
     """Prints on rank 0 that there is no report, because the wrapper was freed, or the process ends, before the trial was over. Prints nothing if no step was
     made."""
     if seen[0] and _rank() == 0:

@@ -18,7 +18,7 @@ from .ragged_batch import RaggedBatch
 Data = Tensor | RaggedBatch
 
 
-def _places(name: str, data: Data, mask_name: str, mask: Data) -> tuple[int, Tensor, Tensor | None]:
+def _checked_mask(name: str, data: Data, mask_name: str, mask: Data) -> tuple[int, Tensor, Tensor | None]:
     """Returns (dim, mask, sizes): the dim of the data in which the mask selects, the mask as a tensor, and the sizes of the samples, beyond which the mask is
     ignored, or None. Raises ShapeError if the mask does not fit the data."""
     batch_dims = next((d.num_batch_dims for d in (data, mask) if isinstance(d, RaggedBatch)), None)
@@ -37,7 +37,7 @@ def _places(name: str, data: Data, mask_name: str, mask: Data) -> tuple[int, Ten
 
 def batched_bool_indexing(input_data: Data, input_mask: Data) -> RaggedBatch:
     """Returns the entries of each sample for which the mask is true, in order. Waits for the device once, to find the largest number of entries."""
-    dim, mask, sizes = _places("input_data", input_data, "input_mask", input_mask)
+    dim, mask, sizes = _checked_mask("input_data", input_data, "input_mask", input_mask)
     index, count = _ops.mask_to_index(mask, sizes)
     largest = int(count.max()) if count.numel() else 0
     data = input_data.tensor if isinstance(input_data, RaggedBatch) else input_data
@@ -50,7 +50,7 @@ def batched_bool_indexing_write(to_write: RaggedBatch, output_mask: Data, to_wri
     batched_bool_indexing."""
     if not isinstance(to_write, RaggedBatch):
         raise ShapeError(f"to_write must be a RaggedBatch, not {type(to_write).__name__}")
-    dim, mask, sizes = _places("to_write_into", to_write_into, "output_mask", output_mask)
+    dim, mask, sizes = _checked_mask("to_write_into", to_write_into, "output_mask", output_mask)
     base = to_write_into.tensor if isinstance(to_write_into, RaggedBatch) else to_write_into
     data = to_write.get_non_uniform_dimension_transposed_to(dim).tensor if to_write.dim() == base.dim() else to_write.tensor
     if data.dim() != base.dim():

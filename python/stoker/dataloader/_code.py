@@ -146,7 +146,7 @@ class Code:
     """Reads the source of a function. Raises InPython if the function may have an effect, or calls something unknown.
 
     names: the global variables, and variables of enclosing functions, that the source reads. functions: those of them that are functions of the program and
-    are called. methods: the Dataset's methods that are called. held: the Dataset's attributes that hold functions of the program and are called.
+    are called. methods: the Dataset's methods that are called. called_attributes: the Dataset's attributes that hold functions of the program and are called.
     """
 
     def __init__(self, function: types.FunctionType, dataset: Any) -> None:
@@ -154,7 +154,7 @@ class Code:
         self.names: set[str] = set()
         self.functions: set[str] = set()
         self.methods: set[str] = set()
-        self.held: set[str] = set()
+        self.called_attributes: set[str] = set()
         try:
             tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
         except (OSError, TypeError, SyntaxError, IndexError):
@@ -357,10 +357,15 @@ class Code:
         """Checks a call of self.NAME(): of a method of the Dataset, or of a function that one of its attributes holds."""
         method = inspect.getattr_static(type(self._dataset), name, None)
         if name in vars(self._dataset):
-            held = vars(self._dataset)[name]
-            if isinstance(held, types.FunctionType) and name != "target_transform" and not self._is_known(held) and _is_users(held):
-                self.held.add(name)
-            elif held is not None and not self._is_known(held) and name != "target_transform":
+            attribute = vars(self._dataset)[name]
+            if (
+                isinstance(attribute, types.FunctionType)
+                and name != "target_transform"
+                and not self._is_known(attribute)
+                and _is_users(attribute)
+            ):
+                self.called_attributes.add(name)
+            elif attribute is not None and not self._is_known(attribute) and name != "target_transform":
                 self._refuse(node, f"calls {ast.unparse(node.func)}")
         elif isinstance(method, types.FunctionType):
             self.methods.add(name)

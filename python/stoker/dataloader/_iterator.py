@@ -26,7 +26,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
 from stoker.dataloader._machine import Machine
 from stoker.dataloader._plan import Plan, is_default
 from stoker.dataloader._reasons import InPython
-from stoker.dataloader._undone import Left, Undone, replaced
+from stoker.dataloader._undone import NeedsPython, Placeholder, replaced
 from stoker.errors import StalledError, StokerError
 from stoker.loader._random import mix
 
@@ -38,17 +38,17 @@ _MOST_AHEAD = 8  # limit of the batches that the pipeline keeps in memory
 
 
 @dataclass
-class _Flight:
-    """A batch whose indices were drawn and that was not delivered yet. number: its number in the epoch. samples: the samples, with an Undone in place of each
+class _PendingBatch:
+    """A batch whose indices were drawn and that was not delivered yet. number: its number in the epoch. samples: the samples, with a Placeholder in place of each
     image. undone: these placeholders, in the order in which their images go to the Machine."""
 
     number: int
     indices: Any
     samples: list[Any] = field(default_factory=list)
-    undone: list[Undone] = field(default_factory=list)
+    undone: list[Placeholder] = field(default_factory=list)
     machine: Machine | None = None
     error: Exception | None = None  # an exception of the Dataset's Python; the loop gets it when the batch is due
-    whole: bool = True  # whether every sample has an Undone, and all have the same number of them
+    whole: bool = True  # whether every sample has a Placeholder, and all have the same number of them
     python: bool = False  # whether the Dataset's own Python makes the batch
 
 
@@ -96,10 +96,10 @@ class CompiledIterator(_BaseDataLoaderIter):
     # ---- epochs ----
 
     def _begin(self) -> None:
-        self._flights: deque[_Flight] = deque()
+        self._flights: deque[_PendingBatch] = deque()
         self._drawn = self._skip
         self._ended = False
-        self._left = False  # the Dataset's own Python makes the rest of the epoch
+        self._rest_in_python = False  # the Dataset's own Python makes the rest of the epoch
         self._machine: Machine | None = None
         self._seed = mix(int(self._base_seed), self._turn)
         self._length = len(self._index_sampler) if self._ahead and not self._num_workers else 0
@@ -135,8 +135,8 @@ class CompiledIterator(_BaseDataLoaderIter):
             self._flights.append(self._begun(indices))
             self._drawn += 1
 
-    def _begun(self, indices: Any) -> _Flight:
-        flight = _Flight(self._drawn, indices)
+    def _begun(self, indices: Any) -> _PendingBatch:
+        flight = _PendingBatch(self._drawn, indices)
         if self._plan.gather is not None or self._stale():
             return flight
         try:
@@ -151,16 +151,16 @@ class CompiledIterator(_BaseDataLoaderIter):
                 flight.python = True
         return flight
 
-    def _take_samples(self, flight: _Flight) -> None:
+    def _take_samples(self, flight: _PendingBatch) -> None:
         reader = self._plan.reader
         assert reader is not None
-        of_sample: list[list[Undone]] = []
+        of_sample: list[list[Placeholder]] = []
         for index in flight.indices:
             try:
                 sample, undone = reader.sample(index)
                 flight.samples.append(sample)
                 of_sample.append(undone)
-            except Left:
+            except NeedsPython:
                 flight.whole = False
                 flight.samples.append(_FromDataset(index))
         counts = {len(undone) for undone in of_sample}
@@ -172,14 +172,14 @@ class CompiledIterator(_BaseDataLoaderIter):
         for number, image in enumerate(flight.undone):
             image.number = number
 
-    def _send(self, flight: _Flight) -> None:
+    def _send(self, flight: _PendingBatch) -> None:
         count = len(flight.undone)
         if self._machine is None or self._machine.batch < count or self._machine.next != flight.number:
             self._machine = self._new_machine(max(count, self._machine.batch if self._machine else 0), flight)
         flight.machine = self._machine
         flight.machine.feed([undone.source for undone in flight.undone])
 
-    def _new_machine(self, batch: int, flight: _Flight) -> Machine:
+    def _new_machine(self, batch: int, flight: _PendingBatch) -> Machine:
         source = flight.undone[0].source
         channels = 3 if isinstance(source, str) else source.shape[-1]
         machine = self._make(self._plan, batch, channels, self._seed, flight.number, self._settings)
@@ -211,11 +211,11 @@ class CompiledIterator(_BaseDataLoaderIter):
             return 0
         return max(0, min(self._ahead, self._length - self._drawn - (not self._flights)))
 
-    def _finished(self, flight: _Flight) -> Any:
+    def _finished(self, flight: _PendingBatch) -> Any:
         if self._plan.gather is not None:
             try:
                 return self._plan.gather.batch(flight.indices)
-            except (Left, IndexError, TypeError, ValueError, RuntimeError):
+            except (NeedsPython, IndexError, TypeError, ValueError, RuntimeError):
                 return self._from_dataset(flight.indices)
         if flight.python or self._stale():
             return self._from_dataset(flight.indices)
@@ -226,7 +226,7 @@ class CompiledIterator(_BaseDataLoaderIter):
             except StalledError as e:
                 raise RuntimeError(f"DataLoader timed out after {self._timeout} seconds") from e
             except StokerError:
-                return self._redone(flight)
+                return self._made_in_python(flight)
         if self._fused and flight.whole:
             return self._collated(flight, images)
         return self._collate_fn([self._materialised(sample, images) for sample in flight.samples])
@@ -234,12 +234,12 @@ class CompiledIterator(_BaseDataLoaderIter):
     def _stale(self) -> bool:
         """Returns whether the loop has changed the Dataset since the epoch began. A DataLoader without workers uses the change at once, so the Dataset's own
         Python then makes the rest of the epoch."""
-        if not self._left and not self._num_workers and self._plan.reader is not None and not self._plan.reader.unchanged():
-            self._left = True
+        if not self._rest_in_python and not self._num_workers and self._plan.reader is not None and not self._plan.reader.unchanged():
+            self._rest_in_python = True
             self._close()
-        return self._left
+        return self._rest_in_python
 
-    def _images(self, flight: _Flight) -> Any:
+    def _images(self, flight: _PendingBatch) -> Any:
         machine = flight.machine
         assert machine is not None
         images = machine.take()
@@ -248,7 +248,7 @@ class CompiledIterator(_BaseDataLoaderIter):
             self._machines.discard(machine)
         return images
 
-    def _collated(self, flight: _Flight, images: Any) -> Any:
+    def _collated(self, flight: _PendingBatch, images: Any) -> Any:
         size = len(flight.samples)
 
         def stacked(batch: Any, *, collate_fn_map: Any = None) -> Any:
@@ -258,7 +258,7 @@ class CompiledIterator(_BaseDataLoaderIter):
             column = images if len(images) == size else images[first : first + size]
             return column if not isinstance(column, list) else _utils.collate.default_collate(column)
 
-        return _utils.collate.collate(flight.samples, collate_fn_map={**_utils.collate.default_collate_fn_map, Undone: stacked})
+        return _utils.collate.collate(flight.samples, collate_fn_map={**_utils.collate.default_collate_fn_map, Placeholder: stacked})
 
     def _materialised(self, sample: Any, images: Any) -> Any:
         """Returns a sample in which the placeholders are replaced by their images."""
@@ -276,7 +276,7 @@ class CompiledIterator(_BaseDataLoaderIter):
             )
         return self._fetcher.fetch(indices)
 
-    def _redone(self, flight: _Flight) -> Any:
+    def _made_in_python(self, flight: _PendingBatch) -> Any:
         """Makes a batch again with the Dataset's own Python, because one of its images failed. That code may be able to read the file, or raises the error that
         users of torch know. Another pipeline makes the following batches."""
         machine = flight.machine

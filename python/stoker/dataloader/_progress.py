@@ -41,7 +41,7 @@ class Progress:
         last = self.drawn[-1] if self.drawn else self.digest
         self.drawn.append(zlib.crc32(repr(indices).encode(), last))
 
-    def took(self, number: int | None = None) -> None:
+    def count(self, number: int | None = None) -> None:
         """Counts a batch that the loop received. number: the batch's number in the epoch; None: it is the next one."""
         if number is not None and number != self.batches:
             self.ahead.add(number)
@@ -112,7 +112,7 @@ def after(loader: Any, before: Progress) -> Progress:
     if loader.num_workers and loader.persistent_workers:
         made.turn, made.base_seed = before.turn + 1, before.base_seed
     if made.workers is not None and before.workers is not None:
-        made.workers = before.workers.later(loader.persistent_workers)
+        made.workers = before.workers.at_next_epoch(loader.persistent_workers)
     return made
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads samples of Datasets that Stoker knows, with a placeholder for each image.
 
-A reader returns the same sample as dataset[index], except that an Undone stands in place of the transformed image. The rest of the sample is made by the same
+A reader returns the same sample as dataset[index], except that a Placeholder stands in place of the transformed image. The rest of the sample is made by the same
 Python as in the Dataset: its lists are indexed and its target_transform is called.
 """
 
@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from stoker.dataloader._reasons import InPython
-from stoker.dataloader._undone import DECODED, Left, Reader, Undone, readable, same_attributes
+from stoker.dataloader._undone import DECODED, NeedsPython, Placeholder, Reader, readable, same_attributes
 from stoker.dataloader._user import UserReader
-from stoker.loader._known import _HELD, _LISTED, _alike, _default_loader, _is
+from stoker.loader._known import _IN_MEMORY, _LISTING_FILES, _default_loader, _is, _same_transform
 
 _MOST_IN_PYTHON = 0.02  # share of a data set's files that Pillow may read on the loop's thread
 
 
-class _OfTorchvision(Reader):
+class _TorchvisionReader(Reader):
     """Reads the samples of one of torchvision's data sets."""
 
     def __init__(self, dataset: Any) -> None:
@@ -30,7 +30,7 @@ class _OfTorchvision(Reader):
         return same_attributes(self._dataset, self._attributes)
 
 
-class FilesReader(_OfTorchvision):
+class FilesReader(_TorchvisionReader):
     """A torchvision data set that lists its files: (image, target)."""
 
     def __init__(self, dataset: Any, samples: Sequence[Any]) -> None:
@@ -40,18 +40,18 @@ class FilesReader(_OfTorchvision):
         self.summary = f"{len(samples)} files of {type(dataset).__name__}"
         self.python = "the target_transform" if self._target_transform is not None else ""
 
-    def sample(self, index: Any) -> tuple[Any, list[Undone]]:
+    def sample(self, index: Any) -> tuple[Any, list[Placeholder]]:
         path, target = self._samples[index]
         path = str(path)
         if not readable(path):
-            raise Left
+            raise NeedsPython
         if self._target_transform is not None:
             target = self._target_transform(target)
-        image = Undone(path)
+        image = Placeholder(path)
         return (image, target), [image]
 
 
-class HeldReader(_OfTorchvision):
+class ArrayReader(_TorchvisionReader):
     """A torchvision data set that holds its images in one array: (image, target)."""
 
     files = False
@@ -64,15 +64,15 @@ class HeldReader(_OfTorchvision):
         self.summary = f"{len(images)} images of {type(dataset).__name__}"
         self.python = "the target_transform" if self._target_transform is not None else ""
 
-    def sample(self, index: Any) -> tuple[Any, list[Undone]]:
+    def sample(self, index: Any) -> tuple[Any, list[Placeholder]]:
         image, target = self._images[index], self._target_of(index)
         if self._target_transform is not None:
             target = self._target_transform(target)
-        undone = Undone(image)
+        undone = Placeholder(image)
         return (undone, target), [undone]
 
 
-class PartReader(Reader):
+class SubsetReader(Reader):
     """Reads the samples of a Subset."""
 
     def __init__(self, whole: Reader, indices: Any) -> None:
@@ -80,14 +80,14 @@ class PartReader(Reader):
         self.transform, self.files, self.channels, self.python = whole.transform, whole.files, whole.channels, whole.python
         self.summary = f"{len(indices)} of {whole.summary}"
 
-    def sample(self, index: Any) -> tuple[Any, list[Undone]]:
+    def sample(self, index: Any) -> tuple[Any, list[Placeholder]]:
         return self._whole.sample(self._indices[index])
 
     def unchanged(self) -> bool:
         return self._whole.unchanged()
 
 
-class SumReader(Reader):
+class ConcatReader(Reader):
     """Reads the samples of a ConcatDataset."""
 
     def __init__(self, parts: list[Reader], ends: list[int]) -> None:
@@ -97,7 +97,7 @@ class SumReader(Reader):
         self.python = next((part.python for part in parts if part.python), "")
         self.summary = " and ".join(part.summary for part in parts)
 
-    def sample(self, index: Any) -> tuple[Any, list[Undone]]:
+    def sample(self, index: Any) -> tuple[Any, list[Placeholder]]:
         if index < 0:
             if -index > self._ends[-1]:
                 raise ValueError("absolute value of index should not exceed dataset length")
@@ -112,15 +112,15 @@ class SumReader(Reader):
 def reader(dataset: Any) -> Reader:
     """Returns the reader of a Dataset whose code is known. Raises InPython for others."""
     if _is(dataset, "torch.utils.data.dataset", "Subset"):
-        return PartReader(reader(dataset.dataset), dataset.indices)
+        return SubsetReader(reader(dataset.dataset), dataset.indices)
     if _is(dataset, "torch.utils.data.dataset", "ConcatDataset"):
         parts = [reader(part) for part in dataset.datasets]
         if any(
-            (part.files, part.channels) != (parts[0].files, parts[0].channels) or not _alike(part.transform, parts[0].transform)
+            (part.files, part.channels) != (parts[0].files, parts[0].channels) or not _same_transform(part.transform, parts[0].transform)
             for part in parts
         ):
             raise InPython("the parts of the ConcatDataset have different transforms")
-        return SumReader(parts, dataset.cumulative_sizes)
+        return ConcatReader(parts, dataset.cumulative_sizes)
     if any(kind.__module__.startswith("torchvision.datasets.") for kind in type(dataset).__mro__):
         found = _of_torchvision(dataset)
         if found is not None:
@@ -134,10 +134,10 @@ def _of_torchvision(dataset: Any) -> Reader | None:
             return UserReader(dataset, reader)
         _check_loader(dataset)
         return _of_files(dataset, dataset.samples)
-    for module, name in _HELD:
+    for module, name in _IN_MEMORY:
         if _is(dataset, f"torchvision.datasets.{module}", name):
             return _of_arrays(dataset, name)
-    for name, (module, samples) in _LISTED.items():
+    for name, (module, samples) in _LISTING_FILES.items():
         if _is(dataset, f"torchvision.datasets.{module}", name):
             pairs = samples(dataset)
             if not pairs:
@@ -178,7 +178,7 @@ def _of_arrays(dataset: Any, name: str) -> Reader | None:
     if name == "STL10" and dataset.labels is None:
         return None
     held = dataset.labels if name in ("SVHN", "STL10") else dataset.targets
-    return HeldReader(dataset, images, held.__getitem__ if name == "CIFAR10" else lambda index: int(held[index]))
+    return ArrayReader(dataset, images, held.__getitem__ if name == "CIFAR10" else lambda index: int(held[index]))
 
 
 # ---- tensors ----
@@ -188,20 +188,20 @@ class Gather:
     """A TensorDataset, or a tensor by itself: a batch is one indexing of each tensor. parts: the indices of Subsets around it, the innermost first."""
 
     def __init__(self, tensors: Sequence[Any], alone: bool, summary: str) -> None:
-        self._tensors, self._alone, self.summary = tensors, alone, summary
+        self._tensors, self._is_single, self.summary = tensors, alone, summary
         self.parts: list[Any] = []
 
     def batch(self, indices: Sequence[Any]) -> Any:
-        """Returns the batch. Raises Left if there is no index, or if one is not an int."""
+        """Returns the batch. Raises NeedsPython if there is no index, or if one is not an int."""
         import torch
 
         for part in reversed(self.parts):
             indices = [part[i] for i in indices]
         if not indices or not all(type(i) is int for i in indices):
-            raise Left
+            raise NeedsPython
         chosen = torch.tensor(indices, dtype=torch.int64)
         made = [tensor[chosen].contiguous() for tensor in self._tensors]
-        return made[0] if self._alone else made
+        return made[0] if self._is_single else made
 
 
 def gather(dataset: Any) -> Gather | None:

@@ -106,7 +106,7 @@ def _flat(transform: Any) -> list[Any]:
     kind = type(transform)
     if kind.__module__.startswith("torch.nn.") and kind.__name__ == "Sequential":
         return [part for item in transform for part in _flat(item)]
-    if T._hands_on(transform):
+    if T._is_preset(transform):
         return _flat(transform.transforms)
     name = _name(transform)
     if name == "Compose":

@@ -12,27 +12,27 @@ from stoker._files import open_binary
 DECODED = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".jpe", ".jfif")
 
 
-class Left(Exception):
+class NeedsPython(Exception):
     """Raised if the Dataset's own Python must make a sample, because a placeholder cannot stand for its image."""
 
 
 class Opaque:
-    """A placeholder that no code can look into: nearly every operation on it raises Left, and the Dataset's own Python then makes the sample."""
+    """A placeholder that no code can look into: nearly every operation on it raises NeedsPython, and the Dataset's own Python then makes the sample."""
 
     __slots__ = ()
 
-    def _left(self, *_: Any, **__: Any) -> Any:
-        raise Left
+    def _raise_needs_python(self, *_: Any, **__: Any) -> Any:
+        raise NeedsPython
 
     __array__ = __array_ufunc__ = __array_function__ = __torch_function__ = __bool__ = __bytes__ = __call__ = __contains__ = __float__ = (
         __format__
-    ) = _left
-    __getitem__ = __int__ = __iter__ = __len__ = __reduce_ex__ = __repr__ = __str__ = _left
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _left
-    __class__ = property(_left)  # isinstance() reads __class__ if the object's type does not match
+    ) = _raise_needs_python
+    __getitem__ = __int__ = __iter__ = __len__ = __reduce_ex__ = __repr__ = __str__ = _raise_needs_python
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _raise_needs_python
+    __class__ = property(_raise_needs_python)  # isinstance() reads __class__ if the object's type does not match
 
 
-class Undone(Opaque):
+class Placeholder(Opaque):
     """The placeholder for one image. source: the file's path, or the image as an array (H, W, C) of uint8."""
 
     __slots__ = ("number", "source")
@@ -42,11 +42,11 @@ class Undone(Opaque):
         self.number = -1  # index among the images of the batch; -1 until the batch is complete
 
     def __getattr__(self, name: str) -> Any:
-        raise Left
+        raise NeedsPython
 
 
 class Reader:
-    """Reads the samples of a Dataset. sample(index) returns dataset[index] with an Undone in place of each image, and a list of these. transform: the transform
+    """Reads the samples of a Dataset. sample(index) returns dataset[index] with a Placeholder in place of each image, and a list of these. transform: the transform
     of all images. files: whether sources are paths; otherwise they are arrays with this number of `channels`. summary: describes the data set in explain()."""
 
     transform: Any
@@ -55,7 +55,7 @@ class Reader:
     summary = ""
     python = ""  # names the user's Python that runs for each sample
 
-    def sample(self, index: Any) -> tuple[Any, list[Undone]]:
+    def sample(self, index: Any) -> tuple[Any, list[Placeholder]]:
         raise NotImplementedError
 
     def unchanged(self) -> bool:
@@ -79,8 +79,8 @@ def readable(path: str) -> bool:
 
 
 def replaced(sample: Any, image_of: Any) -> Any:
-    """Returns a copy of the sample in which image_of(undone) replaces each Undone object."""
-    if type(sample) is Undone:
+    """Returns a copy of the sample in which image_of(undone) replaces each Placeholder object."""
+    if type(sample) is Placeholder:
         return image_of(sample)
     if isinstance(sample, tuple):
         parts = [replaced(part, image_of) for part in sample]

@@ -15,7 +15,7 @@ from typing import Any
 
 from stoker.dataloader._code import Code, cells_of, changes_when_read, is_default_loader
 from stoker.dataloader._reasons import InPython
-from stoker.dataloader._undone import Left, Opaque, Reader, Undone, readable, replaced, same_attributes
+from stoker.dataloader._undone import NeedsPython, Opaque, Placeholder, Reader, readable, replaced, same_attributes
 
 _PROBES = 8  # samples that are looked at before the first epoch
 # A Dataset that holds an object of these packages stays in torch's workers: they read and decode at the same time, and the loop's single thread would be
@@ -31,7 +31,7 @@ class LazyImage(Opaque):
 
     def convert(self, mode: Any = None, *others: Any, **named: Any) -> LazyImage:
         if mode != "RGB" or others or named:
-            raise Left
+            raise NeedsPython
         return LazyImage(self._path, True)
 
     def copy(self) -> LazyImage:
@@ -44,16 +44,16 @@ class LazyImage(Opaque):
         pass
 
     def __getattr__(self, name: str) -> Any:
-        raise Left
+        raise NeedsPython
 
     def source(self) -> str:
-        """Returns the path of the file, if the pixels are RGB. Raises Left otherwise."""
+        """Returns the path of the file, if the pixels are RGB. Raises NeedsPython otherwise."""
         if not self._rgb:
             from PIL import Image
 
             with Image.open(self._path) as image:  # reads the header
                 if image.mode != "RGB":
-                    raise Left
+                    raise NeedsPython
         return self._path
 
 
@@ -63,7 +63,7 @@ def _path_of(file: Any) -> str:
     else:
         path = getattr(file, "name", None) or ""
     if not isinstance(path, str) or not readable(path):
-        raise Left
+        raise NeedsPython
     return path
 
 
@@ -88,7 +88,7 @@ class _PillowImage:
         return Image.fromarray(*arguments, **named)
 
     def __getattr__(self, name: str) -> Any:
-        raise Left
+        raise NeedsPython
 
 
 class _Pillow:
@@ -101,15 +101,15 @@ class _Call:
     """Collects the images of one call of the Dataset. transform: the transform of the first image, which all others must have too."""
 
     def __init__(self) -> None:
-        self.undone: list[Undone] = []
+        self.undone: list[Placeholder] = []
         self.transform: Any = None
 
-    def take(self, source: Any, transform: Any) -> Undone:
+    def take(self, source: Any, transform: Any) -> Placeholder:
         if self.transform is None:
             self.transform = transform
         if transform is not self.transform:
-            raise Left
-        undone = Undone(source)
+            raise NeedsPython
+        undone = Placeholder(source)
         self.undone.append(undone)
         return undone
 
@@ -122,7 +122,7 @@ class _Transform:
 
     def __call__(self, image: Any, *others: Any, **named: Any) -> Any:
         if others or named:
-            raise Left
+            raise NeedsPython
         if isinstance(image, LazyImage):
             return self._call.take(image.source(), self._transform)
         if type(image).__module__.startswith("PIL.") and image.mode in ("RGB", "L"):
@@ -130,7 +130,7 @@ class _Transform:
 
             pixels = np.asarray(image)
             return self._call.take(pixels if pixels.ndim == 3 else pixels[..., None], self._transform)
-        raise Left
+        raise NeedsPython
 
 
 class _Inner:
@@ -157,7 +157,7 @@ class _Inner:
         return sample
 
     @staticmethod
-    def _raw(undone: Undone) -> Any:
+    def _raw(undone: Placeholder) -> Any:
         if isinstance(undone.source, str):
             return LazyImage(undone.source, True)
         from PIL import Image
@@ -189,10 +189,10 @@ class UserReader(Reader):
             for index in sorted({k * (length - 1) // (_PROBES - 1) for k in range(_PROBES)} if length else ()):
                 _, (undone, *_) = self.sample(index)
                 self._first = undone.source
-        except (Left, ValueError) as e:
+        except (NeedsPython, ValueError) as e:
             hint = (
                 f" ({type(e.__cause__).__name__}: {e.__cause__})"
-                if isinstance(e.__cause__, Exception) and not isinstance(e.__cause__, Left)
+                if isinstance(e.__cause__, Exception) and not isinstance(e.__cause__, NeedsPython)
                 else ""
             )
             raise InPython(f"{kind.__name__}.__getitem__ does more with an image than to open and transform it{hint}") from None
@@ -206,17 +206,17 @@ class UserReader(Reader):
         same = all(space.get(name) is value for space, name, value in self._globals)
         return same and same_attributes(self._dataset, self._attributes) and all(reader.unchanged() for reader in self._inner)
 
-    def sample(self, index: Any) -> tuple[Any, list[Undone]]:
+    def sample(self, index: Any) -> tuple[Any, list[Placeholder]]:
         self._call.undone = []
         try:
             sample = self._copy[index]
         except Exception as e:  # the Dataset's own Python raises the error again, or gives the sample
-            raise Left from e
+            raise NeedsPython from e
         undone = list(_found(sample))
         if {id(u) for u in undone} != {id(u) for u in self._call.undone} or len(undone) != len(self._call.undone):
-            raise Left
+            raise NeedsPython
         if self._first is not None and not all(self._fits(u.source) for u in undone):
-            raise Left
+            raise NeedsPython
         return sample, undone
 
     def _fits(self, source: Any) -> bool:
@@ -224,11 +224,11 @@ class UserReader(Reader):
         return type(source) is type(self._first) and (isinstance(source, str) or source.shape[-1] == self._first.shape[-1])
 
 
-def _found(sample: Any) -> Iterator[Undone]:
-    """Yields the Undone objects of a sample, in order. Raises Left if the sample holds an image to which no transform was applied."""
+def _found(sample: Any) -> Iterator[Placeholder]:
+    """Yields the Placeholder objects of a sample, in order. Raises NeedsPython if the sample holds an image to which no transform was applied."""
     if type(sample) is LazyImage:
-        raise Left
-    if type(sample) is Undone:
+        raise NeedsPython
+    if type(sample) is Placeholder:
         yield sample
     elif type(sample) in (list, tuple) or (isinstance(sample, tuple) and hasattr(sample, "_fields")):
         for part in sample:
@@ -265,7 +265,7 @@ class _Copy:
             raise InPython(f"{kind.__name__}.__getitem__ is no Python function")
         self._dataset = dataset
         self._methods: dict[str, Any] = {}
-        self._held: set[str] = set()
+        self._called_attributes: set[str] = set()
         self._method("__getitem__", method)
         copied = types.new_class(kind.__name__, (kind,), exec_body=lambda space: space.update(self._methods))
         made: Any = object.__new__(copied)
@@ -277,7 +277,11 @@ class _Copy:
             if isinstance(value, Dataset):
                 self.inner.append(self._reader_of(value))
                 value = _Inner(self._call, value, self.inner[-1])
-            elif (name == "loader" or name in self._held) and isinstance(value, types.FunctionType) and self._stand_in(value) is value:
+            elif (
+                (name == "loader" or name in self._called_attributes)
+                and isinstance(value, types.FunctionType)
+                and self._stand_in(value) is value
+            ):
                 value = self._function(value)
             vars(made)[name] = self._stand_in(value)
         return made
@@ -322,7 +326,7 @@ class _Copy:
                     raise InPython(f"{name} is a {type(value).__name__}, which reading changes")
                 self.globals.append((function.__globals__, name, value))
                 space[name] = self._named(value, name, code)
-        self._held |= code.held
+        self._called_attributes |= code.called_attributes
         for name in code.methods:
             self._method(name, inspect.getattr_static(type(self._dataset), name))
         closure = tuple(cells[name] for name in function.__code__.co_freevars)

@@ -73,7 +73,7 @@ class WorkerStates:
             return made
         return None if state is None else dict(state)
 
-    def later(self, persistent: bool) -> WorkerStates:
+    def at_next_epoch(self, persistent: bool) -> WorkerStates:
         """Returns the states in which the workers begin the next epoch."""
         made = WorkerStates(len(self._states))
         for worker in range(len(self._states)):

@@ -265,7 +265,7 @@ class _Tracked:
                 self._progress.draw(super()._next_index())  # type: ignore[misc]
             except StopIteration:
                 raise self._other() from None
-            self._progress.took()
+            self._progress.count()
         if self._expected is not None and self._progress.digest != self._expected:
             raise self._other()
         self._num_yielded = skip
@@ -282,7 +282,7 @@ class _Tracked:
         skip, self._skip = self._skip, 0
         for _ in range(skip):
             super().__next__()  # type: ignore[misc]
-            self._progress.took()
+            self._progress.count()
 
     def __next__(self) -> Any:
         if self._skip and self._dataset_kind == _DatasetKind.Iterable:  # type: ignore[attr-defined]
@@ -295,9 +295,9 @@ class _Tracked:
             raise
         except Exception:
             if self._taken > taken:  # the loop may continue with the batch after the one that failed
-                self._progress.took(self._number())
+                self._progress.count(self._number())
             raise
-        self._progress.took(self._number())
+        self._progress.count(self._number())
         return data
 
     def _number(self) -> int | None:
@@ -397,7 +397,7 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         if not first_iter and self._states is not None:
             for _, *answer in self._task_info.values():
-                self._left(*answer)
+                self._keep_late_state(*answer)
         self._drawn = 0
         self._numbers.clear()
         self._length = _length_of(self._index_sampler)
@@ -408,7 +408,9 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
             self._passed = set()
             if self._states is not None:
                 self._note_ends()
-                self._states = self._progress.workers = self._states.later(True)  # includes states of batches that the loop did not receive
+                self._states = self._progress.workers = self._states.at_next_epoch(
+                    True
+                )  # includes states of batches that the loop did not receive
         elif self._restored:
             for _ in range(self._states.last + 1):
                 next(self._worker_queue_idx_cycle)
@@ -454,12 +456,12 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
         if isinstance(data, _worker_states.Ended):
             self._ends.append((self._task, data.worker_id, data.state))
         elif not self._priming:
-            self._left(data)
+            self._keep_late_state(data)
             if isinstance(self._task, _ResumeIteration):
                 return self._task, None
         return answer
 
-    def _left(self, data: Any = None) -> None:
+    def _keep_late_state(self, data: Any = None) -> None:
         """Keeps the state that came with a batch of an epoch that the loop has left."""
         if isinstance(data, _worker_states.Sent):
             self._states.put(data.worker, data.state)

@@ -46,16 +46,16 @@ class Arrays:
             raise InvalidArgumentError(
                 f"images of the shape {images.shape} look like one image: give x[None] for that, and x[..., None] for {len(images)} gray images"
             )
-        lies = "HWC" if images.ndim == 3 else layout or _layout.shown(images.shape[1:], tensor)
-        if lies is None:
+        order = "HWC" if images.ndim == 3 else layout or _layout.shown(images.shape[1:], tensor)
+        if order is None:
             looks = "look like NCHW" if _layout.looks(images.shape[1:]) else "may be NCHW as well as NHWC"
             raise InvalidArgumentError(f"images of the shape {images.shape} {looks}: {_layout.ways_out(images.shape[1:])}")
         images = images[..., None] if images.ndim == 3 else images
         if len(images) == 0:
             raise InvalidArgumentError("the array holds no images")
         targets = None if targets is None else _targets_of(targets, len(images))
-        images, lies = _layout.in_memory_order(images, lies)
-        return cls(images, targets, transform, lies)
+        images, order = _layout.in_memory_order(images, order)
+        return cls(images, targets, transform, order)
 
     def __len__(self) -> int:
         return len(self.images)

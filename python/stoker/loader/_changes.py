@@ -32,7 +32,7 @@ class Changes:
     """Compares the attributes of a Dataset, and of the objects in it, before and after calls.
 
     counting: the first calls are still being compared, so calls must run one at a time. serial: an attribute has changed, so calls must run one at a time for
-    ever. Call begin() after the first call, which often opens files, and look() after each further call. what: the Dataset's name in the notice to the user;
+    ever. Call begin() after the first call, which often opens files, and compare() after each further call. what: the Dataset's name in the notice to the user;
     way_out: what the user can do.
     """
 
@@ -48,7 +48,7 @@ class Changes:
         self.counting = bool(self._marks)
         self._left = _CALLS
 
-    def look(self, dataset: Any) -> None:
+    def compare(self, dataset: Any) -> None:
         """Compares the attributes with those at `begin`. No other call of the Dataset may run at the same time."""
         if not self.counting:
             return
@@ -84,7 +84,7 @@ class Turns:
         with self._lock:
             made = self._function(argument)
             if self._begun:
-                self._changes.look(self._function)
+                self._changes.compare(self._function)
             else:
                 self._changes.begin(self._function)
                 self._begun = True
@@ -131,7 +131,7 @@ def _attributes(one: Any) -> list[tuple[str | None, Any]]:
     if isinstance(one, types.MethodType):
         return [(None, one.__self__)]
     if isinstance(one, types.FunctionType):
-        return [(None, value) for value in _seen_by(one)]
+        return [(None, value) for value in _objects_used_by(one)]
     if isinstance(one, (type, types.ModuleType)) or hasattr(type(one), "__get__"):
         return []
     package = type(one).__module__.partition(".")[0]
@@ -145,7 +145,7 @@ def _attributes(one: Any) -> list[tuple[str | None, Any]]:
     return [(None if holds else name, value) for name, value in found if (package, name) not in _WRITTEN_ONLY]
 
 
-def _seen_by(function: types.FunctionType) -> list[Any]:
+def _objects_used_by(function: types.FunctionType) -> list[Any]:
     """Returns the objects that a function of the program uses by name: variables of enclosing functions and of its module."""
     if function.__module__ is not None and function.__module__.partition(".")[0] in _OTHERS:
         return []

@@ -85,7 +85,7 @@ class Coordinates:
 
         self._map(moved)
 
-    def see(self, matrix: list[torch.Tensor]) -> None:
+    def project(self, matrix: list[torch.Tensor]) -> None:
         """Applies a perspective matrix, row by row, which maps the image to the output."""
         m = [number.double() for number in matrix]
 
@@ -224,7 +224,7 @@ class Perspective(Move):
     matrix: tuple[Column, ...]
 
     def apply(self, c: Coordinates) -> None:
-        c.see([c.number(column) for column in self.matrix])
+        c.project([c.number(column) for column in self.matrix])
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def _parts_of(
         name, path, columns = "the table", str(path), _of_frame(table)
     else:
         raise InvalidArgumentError(f"Loader.from_csv: the table is a path or a DataFrame, not {type(table).__name__}")
-    wanted = _wanted([c for c in columns if c != path] if targets is None else targets)
+    wanted = _columns_of_fields([c for c in columns if c != path] if targets is None else targets)
     for column in (path, *wanted.values()):
         if column not in columns:
             import difflib
@@ -96,7 +96,7 @@ def _of_frame(table: Any) -> dict[str, list[Any]]:
     return {name: table[c].tolist() for name, c in zip(names, table.columns, strict=True)}
 
 
-def _wanted(targets: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+def _columns_of_fields(targets: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
     """Returns a dict from the name of each field to its column. If a column's name cannot be the name of a field, characters other than letters and digits
     become _: the field of the column "Patient Age" is Patient_Age."""
     if isinstance(targets, Mapping):

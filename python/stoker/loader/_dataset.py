@@ -394,7 +394,7 @@ class DatasetSource(Source):
         self._watch = self._watch or Watch(2 * spec.batch + 4 * _threads())
         if self.workers is None:
             self.workers = self._make_workers((FetchMany if self.many else Fetch)(self.dataset, self.samples_of))
-        return self.workers.learn(item)
+        return self.workers.fetch_first(item)
 
     def _make_workers(self, fetch: Fetch) -> Workers:
         if self.asked.python_workers:
@@ -440,9 +440,9 @@ class DatasetSource(Source):
                 "the dataset gives several views of an image: give transforms, which each of them passes, and no views=, FiveCrop or TenCrop"
             )
         layouts = {
-            **dict.fromkeys(given, self.samples_of.layout.lies if given and is_array(example[0]) else None),
+            **dict.fromkeys(given, self.samples_of.layout.common if given and is_array(example[0]) else None),
             **{k: "HW" if example[k].ndim == 2 else "HWC" for k, kind in enumerate(kinds, 1) if kind.name == MASK},
-            **{k: self.samples_of.picture(k).layout.lies if is_array(example[k]) else None for k in pictures},
+            **{k: self.samples_of.picture(k).layout.common if is_array(example[k]) else None for k in pictures},
         }
         nodes = fn.external_source(
             ByPosition(source, shard, self.close, not spec.batches),
@@ -488,7 +488,7 @@ class DatasetSource(Source):
                 f"{self.samples_of.picture(k).what} is a FloatMap of vectors with {channels} channels: it has two, the parts along x and y"
             )
         node = spec.upload(node)
-        node = fn.transpose(node, perm=[1, 2, 0]) if layout.lies == "CHW" else node
+        node = fn.transpose(node, perm=[1, 2, 0]) if layout.common == "CHW" else node
         return Field(node, kind.name, kind.format == VECTORS, example.dtype.kind == "f", channels == 1 and kind.name == IMAGE, channels)
 
     def _image(self, node: DataNode, example: Any, followers: Followers | None, spec: Spec) -> Image:
@@ -506,7 +506,7 @@ class DatasetSource(Source):
         if spec.as_given and self.in_memory and self.samples_of.tensors and example.dtype.kind == "u":
             spec.keep_bytes()
         node = spec.upload(node)
-        if layout.lies == "CHW":
+        if layout.common == "CHW":
             node = fn.transpose(node, perm=[1, 2, 0])
         channels = layout.channels(example)
         return Image(node, None, followers, example.dtype.kind == "f", channels == 1, channels)

@@ -70,17 +70,17 @@ class Fetch:
     def __init__(self, dataset: Any, samples: Samples) -> None:
         self.dataset, self.samples = dataset, samples
 
-    def learn(self, item: Item) -> tuple[Fetched, tuple[Any, ...]]:
+    def fetch_first(self, item: Item) -> tuple[Fetched, tuple[Any, ...]]:
         """Fetches the first sample, and returns it with the format that all samples must have. If it fails, the next sample is treated as the first."""
         learned = self.samples.kinds is not None
         (fetched,) = self([item])
         if fetched.parts is None and not learned:
-            self.samples.forget()
-        return fetched, self.samples.learned()
+            self.samples.forget_format()
+        return fetched, self.samples.format()
 
-    def know(self, learned: tuple[Any, ...]) -> None:
+    def set_format(self, learned: tuple[Any, ...]) -> None:
         """Sets the format that all samples must have, as another process has learned it from the first sample."""
-        self.samples.know(learned)
+        self.samples.set_format(learned)
 
     def __call__(self, items: Sequence[Item]) -> list[Fetched]:
         return [self._one(index, place) for index, place in items]
@@ -175,18 +175,18 @@ class Workers:
         self.count = count
         self._watch = watch or Watch(0)
         self._changes = Changes(*DATASET)
-        self._turn = threading.Lock()
+        self._one_call = threading.Lock()
         self._threads: Threads | None = None  # None until the first sample was fetched
 
-    def learn(self, item: Item) -> Fetched:
+    def fetch_first(self, item: Item) -> Fetched:
         """Fetches the first sample. If that succeeds, all other samples must have its format, and the threads are started."""
-        fetched = self._learn(item)
+        fetched = self._fetch_first(item)
         if self._threads is None and fetched.parts is not None:
             self._threads = Threads(self.count)
         return fetched
 
-    def _learn(self, item: Item) -> Fetched:
-        fetched = self._fetch.learn(item)[0]
+    def _fetch_first(self, item: Item) -> Fetched:
+        fetched = self._fetch.fetch_first(item)[0]
         row, fetched.parts = fetched.parts, None
         if row is None:
             return fetched
@@ -211,17 +211,17 @@ class Workers:
         changes = self._changes
         if not (self._watch.copies or changes.counting or changes.serial):
             return self._fetch(items)
-        with self._turn if self._watch.serial or changes.counting or changes.serial else nullcontext():
+        with self._one_call if self._watch.serial or changes.counting or changes.serial else nullcontext():
             fetched = self._fetch(items)
-            fetched = [self._own(one) for one in fetched] if self._watch.copies else fetched
-            changes.look(self._fetch.dataset)
+            fetched = [self._owned(one) for one in fetched] if self._watch.copies else fetched
+            changes.compare(self._fetch.dataset)
         return fetched
 
-    def _own(self, fetched: Fetched) -> Fetched:
+    def _owned(self, fetched: Fetched) -> Fetched:
         row, fetched.parts = fetched.parts, None
         if row is not None:
             fetched.parts = owned(row)
-            self._watch.look(row, fetched.parts)
+            self._watch.check(row, fetched.parts)
         return fetched
 
     def close(self) -> None:
@@ -262,14 +262,14 @@ class ProcessWorkers(Workers):
             self._free.put(process)
         super().__init__(fetch, count)
 
-    def _learn(self, item: Item) -> Fetched:
+    def _fetch_first(self, item: Item) -> Fetched:
         first: Fetched
-        first, learned = self._processes[0].call("learn", item)
+        first, learned = self._processes[0].call("fetch_first", item)
         if first.parts is None:
             return first
-        self._fetch.know(learned)
+        self._fetch.set_format(learned)
         for process in self._processes[1:]:
-            process.call("know", learned)
+            process.call("set_format", learned)
         return first
 
     def _call(self, items: Sequence[Item]) -> list[Fetched]:
@@ -301,11 +301,11 @@ class _Process:
         try:
             return self.worker.call(method, arguments)
         except Ended:
-            raise RuntimeError(f"a process of python_workers {self.worker.how()}{_asked_for(method, arguments)}") from None
+            raise RuntimeError(f"a process of python_workers {self.worker.end_text()}{_asked_for(method, arguments)}") from None
 
 
 def _asked_for(method: str, arguments: Any) -> str:
-    items = arguments[0] if method == "__call__" else arguments if method == "learn" else ()
+    items = arguments[0] if method == "__call__" else arguments if method == "fetch_first" else ()
     return f" in {', '.join(f'dataset[{index}]' for index, _ in items)}" if items else ""
 
 
@@ -313,8 +313,8 @@ def _begin(fetch: Fetch) -> Callable[..., Any]:
     """Runs in the new process, and returns the function that the process calls for each request."""
 
     def answer(method: str, arguments: Any) -> Any:
-        if method != "know":
-            _seed_all(arguments[0] if method == "learn" else arguments[0][0])
+        if method != "set_format":
+            _seed_all(arguments[0] if method == "fetch_first" else arguments[0][0])
         return _plain(_calls(fetch, method, arguments))
 
     return answer

@@ -168,7 +168,7 @@ class Followers:
             node = self._window_around(node, t, (y, x), (height + top + bottom + y, width + left + right + x))
         elif any(t.padding) or t.pad_if_needed:
             node = self._window_around(node, t, before, after)
-        anchor = fn.stack(*(self._place(end + begin, wanted) for begin, end, wanted in zip(before, after, t.size, strict=True)))
+        anchor = fn.stack(*(self._draw_start(end + begin, wanted) for begin, end, wanted in zip(before, after, t.size, strict=True)))
         node = self._window(node, anchor, list(t.size))
         self.moves.append(Crop(self._column(anchor[0] - before[0]), self._column(anchor[1] - before[1]), *t.size))
         self.extent = t.size
@@ -213,7 +213,7 @@ class Followers:
         return put(node, "Image")
 
     @staticmethod
-    def _place(extent: Any, wanted: int) -> DataNode:
+    def _draw_start(extent: Any, wanted: int) -> DataNode:
         """Draws the first pixel of a window on one axis, each with equal probability. If the window does not fit, returns 0, and the crop fails."""
         last = math.max(extent - wanted, 0) if isinstance(extent, DataNode) else max(extent - wanted, 0)
         draw = fn.random.uniform(range=[0.0, 1.0])

@@ -55,7 +55,7 @@ def known(source: Any) -> Listed | Arrays | None:
     return found
 
 
-def _alike(a: Any, b: Any) -> bool:
+def _same_transform(a: Any, b: Any) -> bool:
     """Returns whether two transforms certainly do the same: they are one object, or objects of one class of stoker, torch or torchvision with equal
     attributes. Two objects of a class of the user are never equal. repr() is not compared, because those of two different Lambdas are equal."""
     if a is b:
@@ -63,22 +63,24 @@ def _alike(a: Any, b: Any) -> bool:
     if type(a) is not type(b):
         return False
     if isinstance(a, (list, tuple)):
-        return len(a) == len(b) and all(map(_alike, a, b))
+        return len(a) == len(b) and all(map(_same_transform, a, b))
     if isinstance(a, dict):
-        return a.keys() == b.keys() and all(_alike(value, b[key]) for key, value in a.items())
+        return a.keys() == b.keys() and all(_same_transform(value, b[key]) for key, value in a.items())
     if isinstance(a, (bool, int, float, str, Enum, set)):
         return bool(a == b)
     if hasattr(a, "tolist"):
-        return _alike((str(a.dtype), a.tolist()), (str(b.dtype), b.tolist()))
+        return _same_transform((str(a.dtype), a.tolist()), (str(b.dtype), b.tolist()))
     return (
-        type(a).__module__.partition(".")[0] in ("stoker", "torch", "torchvision") and hasattr(a, "__dict__") and _alike(vars(a), vars(b))
+        type(a).__module__.partition(".")[0] in ("stoker", "torch", "torchvision")
+        and hasattr(a, "__dict__")
+        and _same_transform(vars(a), vars(b))
     )
 
 
 def _joined(parts: list[Listed | Arrays | None]) -> Listed | Arrays | None:
     """Concatenates the parts. Returns None if one of them is None, or if they differ in type or transform."""
     first = parts[0]
-    if first is None or any(p is None or not _alike(p.transform, first.transform) for p in parts):
+    if first is None or any(p is None or not _same_transform(p.transform, first.transform) for p in parts):
         return None
     if isinstance(first, Listed):
         lists = [p for p in parts if isinstance(p, Listed)]
@@ -95,10 +97,10 @@ def _of_torchvision(source: Any) -> Listed | Arrays | None:
         return None
     if _is(source, "torchvision.datasets.folder", "DatasetFolder"):
         return _of_folder(source)
-    for (module, name), read in _HELD.items():
+    for (module, name), read in _IN_MEMORY.items():
         if _is(source, f"torchvision.datasets.{module}", name):
             return read(source)
-    for name, (module, samples) in _LISTED.items():
+    for name, (module, samples) in _LISTING_FILES.items():
         if _is(source, f"torchvision.datasets.{module}", name) and _default_loader(getattr(source, "loader", None)):
             return _of_files(source, samples)
     return None
@@ -137,7 +139,7 @@ def _pets(source: Any) -> Sequence[Any]:
 
 
 # Class -> its module, and a function that returns its pairs of path and target.
-_LISTED: dict[str, tuple[str, Callable[[Any], Sequence[Any]]]] = {
+_LISTING_FILES: dict[str, tuple[str, Callable[[Any], Sequence[Any]]]] = {
     "DTD": ("dtd", _pairs),
     "FGVCAircraft": ("fgvc_aircraft", _pairs),
     "Flowers102": ("flowers102", _pairs),
@@ -151,7 +153,7 @@ _LISTED: dict[str, tuple[str, Callable[[Any], Sequence[Any]]]] = {
 }
 
 # (module, class) -> a function that returns the images and targets that the data set holds in memory. SVHN and STL10 store images as CHW.
-_HELD: dict[tuple[str, str], Callable[[Any], Arrays]] = {
+_IN_MEMORY: dict[tuple[str, str], Callable[[Any], Arrays]] = {
     ("cifar", "CIFAR10"): lambda s: Arrays.of(s.data, s.targets, s.transform, "HWC"),
     ("mnist", "MNIST"): lambda s: Arrays.of(s.data, s.targets, s.transform),
     ("usps", "USPS"): lambda s: Arrays.of(s.data, s.targets, s.transform),

@@ -46,33 +46,33 @@ def looks_single(shape: Sequence[int]) -> bool:
     return shape[2] in (3, 4) and min(shape[0], shape[1]) > 2 * _FEW
 
 
-def turned(images: Any, lies: str) -> Any:
+def turned(images: Any, layout: str) -> Any:
     """Returns a view of one image, or of an array of images, in the other layout."""
     *outer, a, b, c = range(images.ndim)
-    return images.transpose(*outer, c, a, b) if lies == "HWC" else images.transpose(*outer, b, c, a)
+    return images.transpose(*outer, c, a, b) if layout == "HWC" else images.transpose(*outer, b, c, a)
 
 
-def in_memory_order(images: Any, lies: str) -> tuple[Any, str]:
+def in_memory_order(images: Any, layout: str) -> tuple[Any, str]:
     """Returns a view of one image, or of an array of images, in the order of its memory, and the layout of the view. The order of memory can differ from the
     given layout, because permute() and transpose() do not move data."""
-    channels, columns = (-1, -2) if lies == "HWC" else (-3, -1)
+    channels, columns = (-1, -2) if layout == "HWC" else (-3, -1)
     if hasattr(images, "strides") and images.shape[channels] > 1 and images.shape[columns] > 1:
         pixels = abs(images.strides[channels]) < abs(images.strides[columns])
-        if pixels != (lies == "HWC"):
-            return turned(images, lies), _OTHER[lies]
-    return images, lies
+        if pixels != (layout == "HWC"):
+            return turned(images, layout), _OTHER[layout]
+    return images, layout
 
 
 class Layout:
     """The layout of the images of one data set. All images are passed on in one layout.
 
-    given: the user's argument; None: the shapes of the images decide. lies: the layout in which images are passed on, which is the memory order of the first
+    given: the user's argument; None: the shapes of the images decide. common: the layout in which images are passed on, which is the memory order of the first
     image; None before the first image.
     """
 
     def __init__(self, given: str | None = None) -> None:
         self.given = given
-        self.lies: str | None = None
+        self.common: str | None = None
         self._found: dict[bool, tuple[str, int]] = {}  # key: tensor or array; value: the first certain layout, and the channels
 
     def refuse(self, what: str) -> None:
@@ -83,24 +83,24 @@ class Layout:
                 "(memory_format sets the layout of batches)"
             )
 
-    def hand_on(self, image: Any, tensor: bool) -> Any:
+    def to_common(self, image: Any, tensor: bool) -> Any:
         """Returns an image of three dimensions in the common layout."""
-        return self.hand_on_as(image, self.given or self._of(image.shape, tensor))
+        return self.to_common_from(image, self.given or self._of(image.shape, tensor))
 
-    def hand_on_as(self, image: Any, lies: str) -> Any:
-        """Returns an image of three dimensions, whose layout is `lies`, in the common layout."""
-        if self.lies is None:
-            image, self.lies = in_memory_order(image, lies)
+    def to_common_from(self, image: Any, layout: str) -> Any:
+        """Returns an image of three dimensions, whose layout is `layout`, in the common layout."""
+        if self.common is None:
+            image, self.common = in_memory_order(image, layout)
             return image
-        return image if lies == self.lies else turned(image, lies)
+        return image if layout == self.common else turned(image, layout)
 
     def extent(self, image: Any) -> tuple[int, int]:
-        """Returns height and width of an image that `hand_on` returned."""
-        rows, columns = image.shape[1:] if self.lies == "CHW" else image.shape[:2]
+        """Returns height and width of an image that `to_common` returned."""
+        rows, columns = image.shape[1:] if self.common == "CHW" else image.shape[:2]
         return int(rows), int(columns)
 
     def channels(self, image: Any) -> int:
-        return int(image.shape[0 if self.lies == "CHW" else 2])
+        return int(image.shape[0 if self.common == "CHW" else 2])
 
     def _of(self, shape: tuple[int, ...], tensor: bool) -> str:
         seen, found = shown(shape, tensor), self._found.get(tensor)

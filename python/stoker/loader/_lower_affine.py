@@ -46,12 +46,16 @@ def _expanded(values: list[Any], extent: tuple[Any, Any], centred: bool) -> tupl
     a, b, x, c, d, y = values
     height, width = extent
     quarters = centred and not isinstance(a, DataNode) and {abs(a), abs(b)} == {0.0, 1.0}
-    rows, columns = ((height, width) if b == 0 else (width, height)) if quarters else (_room(c, d, y, extent), _room(a, b, x, extent))
+    rows, columns = (
+        ((height, width) if b == 0 else (width, height))
+        if quarters
+        else (_corner_distance(c, d, y, extent), _corner_distance(a, b, x, extent))
+    )
     down, right = (rows - height) * 0.5, (columns - width) * 0.5
     return [a, b, x - a * right - b * down, c, d, y - c * right - d * down], (rows, columns)
 
 
-def _room(p: Any, q: Any, to: Any, extent: tuple[Any, Any]) -> Any:
+def _corner_distance(p: Any, q: Any, to: Any, extent: tuple[Any, Any]) -> Any:
     """Returns the number of whole pixels between the image's outermost corners along one axis of the output. p, q, to: the row of the matrix for that axis."""
     height, width = extent
     ends = [to, p * width + to, p * width + q * height + to, q * height + to]

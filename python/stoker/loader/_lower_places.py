@@ -18,7 +18,7 @@ def _node(value: Any) -> DataNode:
     return number
 
 
-def _up_to(most: Any) -> DataNode:
+def _draw_below(most: Any) -> DataNode:
     """Draws a whole number from 0 to most - 1, as a float."""
     draw: DataNode = math.min(math.floor(fn.random.uniform(range=[0.0, 1.0]) * most), most - 1)
     return draw
@@ -34,7 +34,7 @@ def corners(t: T.RandomPerspective, extent: Extent, gate: DataNode | None) -> Da
 
     def drawn(end: DataNode) -> DataNode:
         """Draws how far a corner moves inwards along one axis."""
-        inside = _up_to(math.floor(t.distortion_scale * math.floor(end * 0.5)) + 1.0)
+        inside = _draw_below(math.floor(t.distortion_scale * math.floor(end * 0.5)) + 1.0)
         return inside if gate is None else inside * gate
 
     right, bottom = math.max(width - 1.0, 1.0), math.max(height - 1.0, 1.0)

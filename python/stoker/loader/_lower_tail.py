@@ -13,7 +13,7 @@ from stoker import transforms as T
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
 from stoker.loader._changes import Turns
-from stoker.loader._lower_values import name_of, seeds, tell
+from stoker.loader._lower_values import name_of, notice_python_transform, seeds
 from stoker.loader._random import random_numbers
 
 
@@ -50,7 +50,7 @@ def call(node: DataNode, tail: Sequence[Tail], channels_last: bool, half: bool, 
     """Adds an operator that calls the functions of the tail, and returns its node. half: the functions get bfloat16. dtype: the type to which the result is
     converted; None: the type that the last function returns."""
     for part in tail:
-        tell(part.name)
+        notice_python_transform(part.name)
     layout = "HWC" if channels_last else "CHW"
     made: DataNode = fn.python_function(node.cpu(), seeds(), function=_Call(tail, channels_last, half), output_layouts=layout)
     made = made if dtype is None else fn.cast(made, dtype=dtype)

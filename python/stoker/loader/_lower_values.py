@@ -83,7 +83,7 @@ def name_of(function: Any) -> str:
     return getattr(function, "__qualname__", None) or type(function).__name__
 
 
-def tell(name: str) -> None:
+def notice_python_transform(name: str) -> None:
     notice(
         f"the transform {name} runs in Python, one sample at a time under the GIL; the other transforms run in C. What it draws from global generators differs "
         "from run to run; stoker.sample_rng() repeats"
@@ -98,7 +98,7 @@ def seeds() -> DataNode:
 def call(node: DataNode, t: T.Lambda, gate: DataNode | None) -> DataNode:
     """Calls the user's function in Python, with the sample's own random numbers. Does not call it if the gate is 0."""
     name = name_of(t.lambd)
-    tell(name)
+    notice_python_transform(name)
     more = () if gate is None else (gate,)
     made: DataNode = fn.python_function(node.cpu(), seeds(), *more, function=_Call(t.lambd, t.takes, name), output_layouts="HWC")
     return made.gpu() if node.device == "gpu" else made

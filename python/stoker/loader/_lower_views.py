@@ -18,7 +18,7 @@ from stoker import transforms as T
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
 from stoker.loader._changes import Turns
-from stoker.loader._lower_values import name_of, seeds, tell
+from stoker.loader._lower_values import name_of, notice_python_transform, seeds
 from stoker.loader._random import random_numbers
 
 _MOST = 64
@@ -36,7 +36,7 @@ class Views:
     def apply(self, node: DataNode, channels_last: bool, dtype: types.DALIDataType | None) -> list[DataNode]:
         """Adds an operator that calls the function, and returns the nodes of the views. dtype: the type to which they are converted; None: the type that the
         function returns."""
-        tell(self.name)
+        notice_python_transform(self.name)
         layout = "HWC" if channels_last else "CHW"
         call = _Call(self, channels_last)
         made = fn.python_function(node.cpu(), seeds(), function=call, num_outputs=self.count, output_layouts=layout)

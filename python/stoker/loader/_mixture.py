@@ -205,7 +205,7 @@ class Mixture:
             )
         if state.get("ends", self._ends) != self._ends:
             raise StateError(
-                f"the state is of a mixture whose epochs end with {_said(state['ends'])}, and those of this one with {_said(self._ends)}: give the epoch= or "
+                f"the state is of a mixture whose epochs end with {_end_of(state['ends'])}, and those of this one with {_end_of(self._ends)}: give the epoch= or "
                 "steps= of the run that was saved"
             )
         if self._steps is not None and state["step"] > self._steps:
@@ -306,6 +306,6 @@ def _world(loader: Any) -> int:
     return 1 if shard is None else int(shard.world)
 
 
-def _said(ends: Any) -> str:
+def _end_of(ends: Any) -> str:
     """Describes what ends an epoch, for messages."""
     return f"{ends} steps" if is_whole(ends) else f"source {ends!r:.100}"

@@ -25,9 +25,9 @@ def pixels(value: Any, layout: Layout, declared: bool = False) -> Any:
         tensor = hasattr(value, "permute")
         array = _of_array(on_cores(value) if tensor else value, declared)
         if array.ndim == 3:
-            return layout.hand_on(array, tensor)
+            return layout.to_common(array, tensor)
         if array.ndim == 2:
-            return layout.hand_on_as(array[..., None], "HWC")
+            return layout.to_common_from(array[..., None], "HWC")
         layout.refuse("the bytes of a file")
         return array
     if isinstance(value, (str, os.PathLike)):
@@ -38,7 +38,7 @@ def pixels(value: Any, layout: Layout, declared: bool = False) -> Any:
         return value
     if type(value).__module__.startswith("PIL."):
         layout.refuse("a PIL image")
-        return layout.hand_on_as(_of_pil(value), "HWC")
+        return layout.to_common_from(_of_pil(value), "HWC")
     if isinstance(value, (list, tuple)):
         raise TypeError(
             "the dataset gave an empty list of views, or a list inside of one: views are images in one list, as ([view, view], target)"

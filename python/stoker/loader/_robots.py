@@ -32,7 +32,7 @@ from stoker.loader._table_files import Listed, TableFile, is_remote, read_footer
 
 _MOST_FRAMES_AWAY = 2**31  # the largest number of frames between a sample and a time of delta_timestamps
 _MOST_OPEN = 32  # the largest number of videos that are open at once
-_MOST_ROOMS = 4  # unused batches of frames of one shape whose memory is kept
+_MOST_FREE_BUFFERS = 4  # unused batches of frames of one shape whose memory is kept
 
 
 class Episode:
@@ -100,7 +100,7 @@ class Robots:
         self._open: OrderedDict[Path, Any] = OrderedDict()
         self._digest: str | None = None
         self._lock = threading.Lock()
-        self._rooms: dict[tuple[int, ...], list[Any]] = {}  # by shape: memory of batches that are no longer used
+        self._free_buffers: dict[tuple[int, ...], list[Any]] = {}  # by shape: memory of batches that are no longer used
 
     def digest(self) -> str:
         """Returns a digest of the chosen episodes, the features and the tasks, for states."""
@@ -359,25 +359,25 @@ class Robots:
         for key in self._wanted:
             if key in self.videos:
                 continue
-            places, pads = self._places(key, at, low, high)
+            places, pads = self._frames_at(key, at, low, high)
             if pads is not None:
                 made[f"{key}_is_pad"] = torch.from_numpy(pads)
             column = self._frames[key]
             if key in self.cameras:
-                made[key] = self._shown(key, (self._decoded(key, column, p) for p in places.reshape(-1)), places.shape)
+                made[key] = self._scaled(key, (self._decoded(key, column, p) for p in places.reshape(-1)), places.shape)
             elif isinstance(column, list):
                 made[key] = [column[p] for p in places] if places.ndim == 1 else [[column[p] for p in row] for row in places]
             else:
                 made[key] = torch.from_numpy(column[places])
         for key in self.videos:
-            places, pads = self._places(key, at, low, high)
+            places, pads = self._frames_at(key, at, low, high)
             if pads is not None:
                 made[f"{key}_is_pad"] = torch.from_numpy(pads)
             made[key] = self._video_frames(key, places, episode)
         made["task"] = [self.tasks[int(t)] for t in self._frames["task_index"][at]]
         return made
 
-    def _places(self, key: str, at: Any, low: Any, high: Any) -> tuple[Any, Any]:
+    def _frames_at(self, key: str, at: Any, low: Any, high: Any) -> tuple[Any, Any]:
         """Returns (frames, pads) for a key: the numbers of the frames from which the batch takes its values, and for each whether the time that was asked for
         is outside of the episode. `pads` is None for a key without delta_timestamps. at: the frames of the samples. low, high: the first and the last frames
         of their episodes."""
@@ -408,9 +408,9 @@ class Robots:
         times = self._frames["timestamp"]
         rows = zip(places.reshape(len(episode), -1), episode, strict=True)
         found = (self._at_times(key, self.episodes[int(e)], [float(times[p]) for p in row]) for row, e in rows)
-        return self._shown(key, (frame for frames in found for frame in frames), places.shape)
+        return self._scaled(key, (frame for frames in found for frame in frames), places.shape)
 
-    def _shown(self, key: str, frames: Iterable[Any], shape: tuple[int, ...]) -> Any:
+    def _scaled(self, key: str, frames: Iterable[Any], shape: tuple[int, ...]) -> Any:
         """Scales frames of uint8, (C, H, W), to 0..1, and applies the user's transform to the frames of each sample. shape: the shape of the result, without C,
         H and W.
 
@@ -421,7 +421,7 @@ class Robots:
         made = rows = None
         for k, frame in enumerate(frames):
             if rows is None:
-                made = self._room((*shape, *frame.shape))
+                made = self._frame_buffer((*shape, *frame.shape))
                 rows = made.reshape(-1, *frame.shape)
             elif frame.shape != rows.shape[1:]:
                 raise CorruptError(f"{self.root}: frames of {key!r} have different sizes in a batch: {rows.shape[1:]} and {frame.shape}")
@@ -451,12 +451,12 @@ class Robots:
             made.append(result)
         return torch.stack(made)
 
-    def _room(self, shape: tuple[int, ...]) -> Any:
+    def _frame_buffer(self, shape: tuple[int, ...]) -> Any:
         """Returns an array for the frames of a batch. Reuses the memory of an earlier batch whose tensors are gone, because the operating system needs more
         time to provide new memory than NumPy needs to fill it."""
         import numpy as np
 
-        free = self._rooms.setdefault(shape, [])
+        free = self._free_buffers.setdefault(shape, [])
         try:
             memory = free.pop()
         except IndexError:
@@ -519,5 +519,5 @@ def _end_to_end(parts: Sequence[Any]) -> Any:
 
 
 def _give_back(free: list[Any], memory: Any) -> None:
-    if len(free) < _MOST_ROOMS:
+    if len(free) < _MOST_FREE_BUFFERS:
         free.append(memory)

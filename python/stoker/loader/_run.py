@@ -86,12 +86,12 @@ class Run:
             self._session = self.pipe._started()
             if isinstance(self.source, DatasetSource):
                 self._session.before = self.source.let_all_begin  # no call of let_begin happens if the user runs the pipeline directly
-            self._tell_ranks_that_repeat()
+            self._notice_ranks_that_repeat()
             self._restore(self._session)
             self.descs = [(dtype, shape, layout) for dtype, _, shape, layout in self._session.outputs()]
         return self.pipe
 
-    def _tell_ranks_that_repeat(self) -> None:
+    def _notice_ranks_that_repeat(self) -> None:
         """Prints a notice if the last step of an epoch has samples for only some of the ranks, as is possible with last_batch="keep". The other ranks repeat
         a sample, because with one step less they would let the others wait forever."""
         assert self.pipe is not None
@@ -378,7 +378,7 @@ class Run:
             raise StateError(
                 "a sampler without a length has no position that can be saved: give a function of the epoch that returns the ids of one epoch"
             )
-        state = {**self.place(), "seed": self.spec.seed}
+        state = {**self.position(), "seed": self.spec.seed}
         if isinstance(self.source, Pipeline):
             state["pipeline_seed"] = self.source.seed
         if state["pipeline"] is None and not isinstance(self.source, DatasetSource):
@@ -392,7 +392,7 @@ class Run:
                 state["order"] = self.ids.facts()
         return state
 
-    def place(self) -> dict[str, Any]:
+    def position(self) -> dict[str, Any]:
         """Returns the position as entries of a state: the epoch; the pipeline's state, or None at the start of an epoch; and facts about a Dataset."""
         facts = {"dataset": self.source.facts(self.spec)} if isinstance(self.source, DatasetSource) else {}
         own_order = self.order is not None or bool(facts)
@@ -428,7 +428,7 @@ class Run:
         if the user's sampler gives other ids than in the saved run, iterations are refused too, until the sampler gives these ids."""
         if isinstance(self.source, Pipeline) and self.source._started().delivered:
             raise StateError("a state is loaded before the first batch of a pipeline; make a new one")
-        place, seed, ids = self.place(), self.spec.seed, self.ids
+        place, seed, ids = self.position(), self.spec.seed, self.ids
         own_seed = self.source.seed if isinstance(self.source, Pipeline) else None
         one_epoch = self.source.one_epoch if isinstance(self.source, Source) else False
         self._keep_data()
@@ -518,7 +518,7 @@ class Run:
         """Stops the work and keeps the position: the state stays the same, and a new iteration continues from it."""
         # In a forked child, the session belongs to the parent process. A Pipeline of the user keeps its own position.
         if self._session is not None and self.pipe is not self.source and self._session._pid == os.getpid():
-            state = self.place()
+            state = self.position()
             self._keep_data()
             if state["epoch"] != self.epoch:
                 self._by_index()

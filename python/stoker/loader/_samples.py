@@ -140,7 +140,7 @@ class Samples:
         image = getattr(image, "filename", image)  # a PIL image that was opened but not decoded yet
         return os.fsdecode(image) if isinstance(image, (str, os.PathLike)) and image else None
 
-    def forget(self) -> None:
+    def forget_format(self) -> None:
         """Resets the format that was taken from the first sample, because that sample could not be converted. The next sample defines the format."""
         self.keys = self.kinds = None
         self._first_target = Target(f"the column {self.main!r}", None)
@@ -195,12 +195,12 @@ class Samples:
         """Returns the names of the parts after the image; () if they have none."""
         return self.keys[1:] if self.keys is not None else (self.names or ())
 
-    def learned(self) -> tuple[Any, ...]:
-        """Returns the format that the first sample defined, for `know` of a copy in another process."""
+    def format(self) -> tuple[Any, ...]:
+        """Returns the format that the first sample defined, for `set_format` of a copy in another process."""
         form = (self.arrays, self.tensors, self.channels, self.several, self.views)
         return self.keys, self.kinds, form, self.layout, self._converters
 
-    def know(self, learned: tuple[Any, ...]) -> None:
+    def set_format(self, learned: tuple[Any, ...]) -> None:
         self.keys, kinds, form, self.layout, converters = learned
         self.arrays, self.tensors, self.channels, self.several, self.views = form
         self._expect(kinds)

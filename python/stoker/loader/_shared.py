@@ -58,9 +58,9 @@ class Watch:
         parts = [(part, own) for part, own in zip(row, made, strict=True) if _is_watched(part, own)]
         if self.count and parts:
             self.copies, self.serial = True, any(_is_kept(part) for part, _ in parts)
-            self.look(row, made)
+            self.check(row, made)
 
-    def look(self, row: tuple[Any, ...], made: tuple[Any, ...]) -> None:
+    def check(self, row: tuple[Any, ...], made: tuple[Any, ...]) -> None:
         """Checks a sample. The arguments are those of `begin`."""
         with self._lock:
             if self.count == 0:

@@ -48,7 +48,7 @@ class Wanted:
     names: tuple[str, ...]
 
 
-def _wanted(fields: Mapping[str, Any], clips: bool = False) -> Wanted:
+def _sound_field(fields: Mapping[str, Any], clips: bool = False) -> Wanted:
     """Returns the field that is an Audio, with the names of all fields. clips: samples are clips of videos, so other fields may have kinds."""
     sounds = {name: given for name, given in fields.items() if isinstance(given, Audio) or given is Audio}
     if len(sounds) > 1:
@@ -80,7 +80,7 @@ def _is_manifest(source: Any) -> bool:
 
 def components_of(fields: Any, components: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """Returns the components of tars, with the component of the sound under the name "image". Returns them unchanged if none has the name of the sound."""
-    name = _wanted(fields).name
+    name = _sound_field(fields).name
     if not isinstance(components, Mapping) or name not in components:
         return components
     return {"image" if n == name else n: made_of for n, made_of in components.items()}
@@ -104,7 +104,7 @@ def taken(source: Any, given: Mapping[str, Any]) -> Taken:
     """Separates the sounds from the other arguments of a Loader. given: all arguments of the Loader."""
     if wants_clips(given):
         return _taken_with_clips(source, given)
-    wanted = _wanted(given["fields"])
+    wanted = _sound_field(given["fields"])
     ragged = (given["ragged"],) if isinstance(given["ragged"], str) else tuple(given["ragged"])
     rows = _holds_rows(source)
     refuse_arguments_of_images(given, rows)
@@ -124,7 +124,7 @@ def taken(source: Any, given: Mapping[str, Any]) -> Taken:
 
 def _taken_with_clips(source: Any, given: Mapping[str, Any]) -> Taken:
     """Does the work of `taken` for a Loader of videos, in which each sample has the sound of its clip."""
-    wanted = _wanted(given["fields"], True)
+    wanted = _sound_field(given["fields"], True)
     ragged = (given["ragged"],) if isinstance(given["ragged"], str) else tuple(given["ragged"])
     if wanted.audio.crop != "start":
         raise InvalidArgumentError(f"Audio: crop={wanted.audio.crop!r} next to a clip: the sound begins with the clip; leave crop out")
@@ -142,7 +142,7 @@ def names_of_rows(arguments: Mapping[str, Any]) -> tuple[str | None, Any]:
     """Returns the name of the column of sounds, or None if the table has videos with sounds, and the fields that the table must give."""
     if wants_clips(arguments):
         return None, _taken_with_clips(None, {"transforms": None, "ragged": (), **arguments}).fields
-    wanted = _wanted(arguments["fields"])
+    wanted = _sound_field(arguments["fields"])
     return wanted.name, Sounds(wanted, False, None).names
 
 

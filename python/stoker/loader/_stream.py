@@ -136,7 +136,7 @@ class StreamSource(DatasetSource):
             if parts is not None:
                 row.parts = owned(parts)
             elif not self._example:
-                self.samples_of.forget()
+                self.samples_of.forget_format()
         self._at = (epoch, position + 1)
         return row
 

@@ -94,13 +94,13 @@ class Table:
         self._bytes: dict[int, int] = {}  # results of group_bytes, by group number
         self._kept: dict[int, Future[Group]] = {}  # by group number: groups in memory, being read, or waiting to be read
         self._sizes: OrderedDict[int, int] = OrderedDict()  # bytes of each group in memory; the least recently used group is first
-        self._held = 0  # sum of _sizes
+        self._kept_bytes = 0  # sum of _sizes
         self._busy = 0  # sum of _reading_bytes of the groups that are being read, or wait for a thread
         self._pinned: frozenset[int] = frozenset()  # groups that stay in memory, since rows of them are still to come
         self._needed: frozenset[int] = frozenset()  # the groups of the last call of want()
         self._ahead: OrderedDict[int, None] = OrderedDict()  # groups that are read as soon as there is memory for them, in this order
         self._lock = threading.Lock()
-        self._turn = threading.Lock()  # held while a large group is read
+        self._large_reads = threading.Lock()  # held while a large group is read
         self._threads: Threads | None = None
         self._closed = False
 
@@ -326,7 +326,7 @@ class Table:
                     return
                 rest = self._busy + self._reading_bytes(group)
                 self._drop(self.memory - rest, group)
-                if self._held + rest > self.memory and any(g not in self._needed for g in self._kept):
+                if self._kept_bytes + rest > self.memory and any(g not in self._needed for g in self._kept):
                     return
             self._future(group)
 
@@ -354,7 +354,7 @@ class Table:
         large = _READ_SHARE * self.group_bytes(group) > self.memory and not is_remote(file.name)
         try:
             inside = [c for c in self.columns if c.name not in self.partitions]
-            with self._turn if large else nullcontext():
+            with self._large_reads if large else nullcontext():
                 made = Group(read_group(file, number, [c.name for c in inside], self.storage), inside)
             for name, values in self.partitions.items():
                 made.values[name] = functools.partial(_constant, values[file.name])
@@ -374,17 +374,17 @@ class Table:
             if group not in self._kept:  # the table was closed meanwhile
                 return
             self._sizes[group] = size
-            self._held += size
+            self._kept_bytes += size
             self._drop(self.memory, group)
 
     def _drop(self, most: int, but: int) -> None:
         """Drops the least recently used groups that are not pinned until the rest take at most `most` bytes; never the group `but`. Call with the lock held."""
-        if self._held <= most:
+        if self._kept_bytes <= most:
             return
         for old in [g for g in self._sizes if g != but and g not in self._pinned]:
-            if self._held <= most:
+            if self._kept_bytes <= most:
                 break
-            self._held -= self._sizes.pop(old)
+            self._kept_bytes -= self._sizes.pop(old)
             del self._kept[old]
 
     def many(self, ids: Sequence[int]) -> list[Row]:
@@ -429,7 +429,7 @@ class Table:
             self._kept.clear()
             self._sizes.clear()
             self._ahead.clear()
-            self._held = self._busy = 0
+            self._kept_bytes = self._busy = 0
         if threads is not None:
             threads.close()
 

@@ -60,11 +60,11 @@ class GroupOrder:
         self.size, self.deal = self.starts[-1], deal
         self.steps = self.size // (deal.lanes * deal.block)
         self._shuffled: OrderedDict[int, Any] = OrderedDict()
-        self._asked = 0, 0  # ahead() has returned the groups of the rows between these indices of the sequence
-        self._near: tuple[int, frozenset[int]] = (-1, frozenset())  # a window, and what near() returns for it
+        self._groups_asked_for = 0, 0  # ahead() has returned the groups of the rows between these indices of the sequence
+        self._window_groups: tuple[int, frozenset[int]] = (-1, frozenset())  # a window, and what window_groups() returns for it
         self._lock = threading.Lock()  # one thread makes batches, and another asks for the samples of a batch
 
-    def _place(self, position: int) -> int:
+    def _sequence_index(self, position: int) -> int:
         """Returns the index in the sequence of shuffled windows that belongs to a position of the epoch."""
         lanes, block = self.deal.lanes, self.deal.block
         if position >= self.steps * lanes * block:
@@ -74,7 +74,7 @@ class GroupOrder:
         return lane * self.steps * block + step * block + at
 
     def __call__(self, position: int) -> int:
-        place = self._place(position)
+        place = self._sequence_index(position)
         window = bisect_right(self.starts, place) - 1
         return int(self._rows(window)[place - self.starts[window]])
 
@@ -93,27 +93,27 @@ class GroupOrder:
     def ahead(self, position: int) -> list[int]:
         """Returns the groups that are needed from a position on, in the order of need: those of its window and of the next window that earlier calls did not
         return."""
-        place, stretch = self._place(min(position, self.size - 1)), self.steps * self.deal.block
+        place, stretch = self._sequence_index(min(position, self.size - 1)), self.steps * self.deal.block
         lane = min(place // stretch, self.deal.lanes - 1) if stretch else 0
         last = (lane + 1) * stretch if lane + 1 < self.deal.lanes else self.size
         following = min(bisect_right(self.starts, place) + 1, len(self.starts) - 1)
         end = min(max(last, place + 1), self.starts[following])
-        if not self._asked[0] <= place <= self._asked[1]:
-            self._asked = place, place
+        if not self._groups_asked_for[0] <= place <= self._groups_asked_for[1]:
+            self._groups_asked_for = place, place
         found: list[int] = []
-        while self._asked[1] < end:
-            window = bisect_right(self.starts, self._asked[1]) - 1
+        while self._groups_asked_for[1] < end:
+            window = bisect_right(self.starts, self._groups_asked_for[1]) - 1
             until = min(end, self.starts[window + 1])
-            found += self._groups(window, self._asked[1], until)
-            self._asked = self._asked[0], until
+            found += self._groups(window, self._groups_asked_for[1], until)
+            self._groups_asked_for = self._groups_asked_for[0], until
         return found
 
-    def near(self, position: int) -> frozenset[int]:
+    def window_groups(self, position: int) -> frozenset[int]:
         """Returns the groups of the window of a position, and of the next one."""
-        window = bisect_right(self.starts, self._place(min(position, self.size - 1))) - 1
-        if self._near[0] != window:
-            self._near = window, frozenset(g for groups in self.windows[window : window + 2] for g in groups)
-        return self._near[1]
+        window = bisect_right(self.starts, self._sequence_index(min(position, self.size - 1))) - 1
+        if self._window_groups[0] != window:
+            self._window_groups = window, frozenset(g for groups in self.windows[window : window + 2] for g in groups)
+        return self._window_groups[1]
 
     def _groups(self, window: int, begin: int, end: int) -> list[int]:
         """Returns the groups of the rows begin .. end - 1 of the sequence, all of one window, in the order in which the rows need them."""
@@ -197,7 +197,7 @@ class TableSource(DatasetSource):
             (order for order, _ in self._orders.values() if isinstance(order, GroupOrder) and order.epoch == items[0][1][1]), None
         )
         if sequence is not None:
-            return needed, sequence.ahead(items[0][1][2]), sequence.near(items[0][1][2])
+            return needed, sequence.ahead(items[0][1][2]), sequence.window_groups(items[0][1][2])
         if self._in_order:
             return needed, list(range(needed[-1] + 1, min(len(self.table.rows), needed[-1] + 1 + _AHEAD_IN_ORDER))), frozenset()
         return needed, [], None

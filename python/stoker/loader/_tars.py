@@ -17,7 +17,7 @@ from stoker._operator import call
 from stoker._progress import ProgressLine
 from stoker._storage import Storage
 from stoker._values import ValueKind
-from stoker._where import notice, tell
+from stoker._where import log, notice
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
 from stoker.loader import _fields
@@ -74,7 +74,7 @@ def tars_of(source: Any) -> list[str] | None:
     return None
 
 
-def look(tars: Sequence[str], storage: Any) -> dict[str, int]:
+def make_indexes(tars: Sequence[str], storage: Any) -> dict[str, int]:
     """Makes the index of tars, unless it exists. Returns a dict from the endings of the files in the tars to the number of files with each ending."""
     core = storage.core() if isinstance(storage, Storage) else None  # the pipeline raises the error for an argument of another type
     with ProgressLine() as line, library_call():
@@ -85,12 +85,12 @@ def look(tars: Sequence[str], storage: Any) -> dict[str, int]:
 
         found = _core.tar_index([os.fsencode(t) for t in tars], None, progress, core)
     for text in found["notices"]:
-        tell(text)
+        log(text)
     components: dict[str, int] = found["components"]
     return components
 
 
-def glance(tars: Sequence[str], storage: Any) -> tuple[int, dict[str, int]]:
+def peek(tars: Sequence[str], storage: Any) -> tuple[int, dict[str, int]]:
     """Returns the number of tars and the endings in their first sample if all tars are in stores and at least one has no index yet; else (0, {})."""
     core = storage.core() if isinstance(storage, Storage) else None
     with library_call():
@@ -136,9 +136,9 @@ class TarSource(Source):
                 'Loader: with index_paths say which components there are, as components={"image": "jpg", "label": "cls"}'
             )
         self._given, self._storage = components, storage
-        self._unindexed, first = glance(self.tars, storage) if index_paths is None else (0, {})
+        self._unindexed, first = peek(self.tars, storage) if index_paths is None else (0, {})
         self.one_epoch = self._unindexed > 0 and self._are_there(first)
-        self._understand(first if self.one_epoch else {} if index_paths is not None else look(self.tars, storage))
+        self._understand(first if self.one_epoch else {} if index_paths is not None else make_indexes(self.tars, storage))
 
     def _are_there(self, first: Mapping[str, int]) -> bool:
         """Returns whether the first sample has all components that the user wants. first: the endings in it."""
@@ -180,7 +180,7 @@ class TarSource(Source):
         if spec.shard.world > 1 or own_order or spec.last_batch == "pad" or (spec.shuffle and self._unindexed == 1):
             self.index()
         elif spec.shuffle:
-            tell(
+            log(
                 f"{_short(self.tars)}: there is no index yet. While it is made, in this first epoch, tars are shuffled, and not the samples in them;"
                 " `stoker index` makes it beforehand"
             )
@@ -188,10 +188,10 @@ class TarSource(Source):
     def index(self) -> None:
         """Makes the index of the tars, so that samples are read by index from now on. Call it before the first batch."""
         self.one_epoch = False
-        self._understand(look(self.tars, self._storage))
+        self._understand(make_indexes(self.tars, self._storage))
 
     def count(self, spec: Spec) -> int:
-        look(self.tars, self._storage)
+        make_indexes(self.tars, self._storage)
         pipe = Pipeline(1, num_threads=1, storage=self._storage)
         with pipe:
             pipe.set_outputs(*self.parts(False, {"name": "Reader"}))

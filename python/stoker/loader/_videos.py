@@ -81,7 +81,7 @@ class Video:
         return clips.unflatten(at, (self.clips, self.frames))
 
 
-def _asked(fields: Any, frames: int | None, stride: int) -> tuple[Any, Video | None]:
+def _clip_field(fields: Any, frames: int | None, stride: int) -> tuple[Any, Video | None]:
     """Returns the fields with the kind "Image" for the clip, and the Video that the user wants, or None if the user wants no clips."""
     named = {name: kind for name, kind in fields.items() if isinstance(kind, Video)} if isinstance(fields, Mapping) else {}
     if len(named) > 1:
@@ -146,7 +146,7 @@ _OF_IMAGES = ("exif_orientation", "bucket_by", "layout", "memory_format")
 def taken_as_clips(source: Any, given: Mapping[str, Any]) -> tuple[Any, Any, Video | None]:
     """Returns the source and the fields in the form for a Loader without videos, and the Video that the user wants, or None. given: all arguments of the
     Loader."""
-    fields, video = _asked(given["fields"], given["frames"], given["stride"])
+    fields, video = _clip_field(given["fields"], given["frames"], given["stride"])
     if video is None:
         return source, fields, None
     named = [name for name in _OF_IMAGES if given[name]]

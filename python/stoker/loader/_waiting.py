@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stoker import _core
-from stoker._where import tell
+from stoker._where import log
 from stoker.pipeline import Pipeline
 
 LEAST = 0.05  # the line is printed only if the consumer waited for more than this share of the epoch
@@ -112,5 +112,5 @@ class Watch:
         if self.begun is not None:
             text = line(Spent.between(self.begun, self._now(pipe), pipe.num_threads, pipe.device_id is not None), _core.machine())
             if text is not None:
-                tell(f"{self.who}epoch {epoch}: {text}")
+                log(f"{self.who}epoch {epoch}: {text}")
         self.begun = None

@@ -15,7 +15,7 @@ from stoker import _html, _needs, _numbers, _ranks
 from stoker._settings import PassedOn, takes
 from stoker._sheet import Sheet, view
 from stoker._signatures import BriefHelp, brief, suggests
-from stoker._where import notice, tell
+from stoker._where import log, notice
 from stoker.errors import CancelledError, InvalidArgumentError, ShapeError, StateError, safe_text
 from stoker.loader import _collate, _fields, _layout, _options, _own_sizes, _pad
 from stoker.loader._accelerate import reported
@@ -254,7 +254,7 @@ class Loader(metaclass=BriefHelp):
         self._untouched = False  # whether an iteration has begun from which no batch was taken
         self._one_thread = OneThread()
         self._batches: Any = None  # made with the first batch
-        self._told_narrowed = self._asks_dataset = False
+        self._narrowed_was_noticed = self._asks_dataset = False
         self._pin = bool(pin_memory)
         self._collate = _collate.checked(collate_fn)
         self._mix: BatchTransforms | None = None
@@ -292,7 +292,7 @@ class Loader(metaclass=BriefHelp):
             ):
                 return
             self._listed = True
-            tell(
+            log(
                 f"{self._described}: its images differ in size, so each batch has them as a list of tensors. transforms=[T.Resize((224, 224))] or pad='zeros' "
                 f"make one tensor; fields={{'{self._main}': list, ...}} says that a list is wanted, and ends this notice"
             )
@@ -324,7 +324,7 @@ class Loader(metaclass=BriefHelp):
             notice("python_workers is ignored: no Python runs for these samples")
         self._run.ready()
         self._fields_of(self._run.source)
-        self._tell_skipped()
+        self._notice_skipped_files()
 
     def _check_divided(self, asked: Asked) -> None:
         """Raises an error if each rank has another part of the Dataset, which the Loader would divide again."""
@@ -334,7 +334,7 @@ class Loader(metaclass=BriefHelp):
 
             refuse_divided(source.by_index, source.size, self._spec.shard, asked.context)
 
-    def _tell_skipped(self) -> None:
+    def _notice_skipped_files(self) -> None:
         """Prints a notice about files of a folder that are not read, as in ImageFolder, and about hidden folders that count as classes, probably by
         accident."""
         source = self._run.source
@@ -349,14 +349,14 @@ class Loader(metaclass=BriefHelp):
                 f"{source.root}: the hidden folder {hidden[0]} holds {source.holds}s and counts as a class, as with ImageFolder: remove it if it is none"
             )
 
-    def _tell_narrowed(self) -> None:
+    def _notice_narrowed_images(self) -> None:
         """Prints a notice at the end of an epoch if 16-bit images were rounded to 8 bits."""
-        if self._told_narrowed or isinstance(self._run.source, Pipeline):
+        if self._narrowed_was_noticed or isinstance(self._run.source, Pipeline):
             return
         count = self._run.narrowed
         if count:
-            self._told_narrowed = True
-            tell(
+            self._narrowed_was_noticed = True
+            log(
                 f"{self._described}: images of 16 bits a channel are rounded to 8 ({count} so far); fields={{'image': 'FloatMap', ...}} keeps their"
                 " numbers as float32, or with dtype=torch.uint16 as they are; so does a Pipeline with fn.decoders.image(dtype=types.UINT16), which Loader takes"
             )
@@ -509,7 +509,7 @@ class Loader(metaclass=BriefHelp):
                     raise
                 raise StateError("the Loader was closed while a batch was waited for") from None
         if batch is None:
-            self._tell_narrowed()
+            self._notice_narrowed_images()
             return END
         if self._batches is None:
             fields = self._fields_of(self._run.source)
@@ -586,7 +586,7 @@ class Loader(metaclass=BriefHelp):
         """Number of steps of the epoch that were taken, also before a restore."""
         if self._run.in_stretches:
             return self._run.step
-        state = self._run.place()
+        state = self._run.position()
         together = self.batch_size * (1 if self._run.per_rank else self._spec.shard.world)
         if state["epoch"] == self.epoch:
             return int((state["pipeline"] or {}).get("consumed", 0)) // together
@@ -608,7 +608,7 @@ class Loader(metaclass=BriefHelp):
         samples = run.counted()
         if samples is None:
             who = "IterableDataset" if self._run.order is None else "sampler"
-            raise TypeError(f"this Loader has no length: its {who} does not tell how many samples it gives")
+            raise TypeError(f"this Loader has no length: its {who} does not log how many samples it gives")
         return self._spec.steps(samples, run.per_rank)
 
     # ---- state ----

@@ -161,7 +161,7 @@ class EpochIterator:
         """Sets the iterator's counters from the states that its pipelines were restored from. One of its epochs may begin in the middle of an epoch of a
         pipeline."""
         states = [session.restored or {"epoch": 0, "consumed": 0} for session in self._sessions]
-        places = {self._place(k, state) for k, state in enumerate(states)}
+        places = {self._delivered(k, state) for k, state in enumerate(states)}
         if len(places) > 1:
             raise InvalidArgumentError(
                 "the pipelines of an iterator were saved after different batches: restore all of them from the states that one call of checkpoints() returned"
@@ -179,7 +179,7 @@ class EpochIterator:
         elif self._samples >= 0:
             self._counter = place
 
-    def _place(self, k: int, state: dict[str, Any]) -> int:
+    def _delivered(self, k: int, state: dict[str, Any]) -> int:
         """Returns how much pipeline k had delivered when `state` was saved. The unit depends on how epochs end. With DALI's shards it is batches since the run
         began; with another reader, batches of the epoch; with size, samples of the iterator's epoch."""
         if self._reader is None:

@@ -91,7 +91,7 @@ def _matrix(rotation: Any, translation: Any) -> Any:
     return m
 
 
-def _turn(quaternion: Sequence[float]) -> Any:
+def _rotation(quaternion: Sequence[float]) -> Any:
     w, x, y, z = np.asarray(quaternion, float) / np.linalg.norm(quaternion)
     return np.array(
         [
@@ -166,8 +166,8 @@ class Infos:
 
     def _of_sample(self, entry: dict[str, Any], i: int, name: str) -> Any:
         if name in ("ego_pose", "ego_pose_inv"):
-            ego = _matrix(_turn(entry["ego2global_rotation"]), entry["ego2global_translation"])
-            pose = ego @ _matrix(_turn(entry["lidar2ego_rotation"]), entry["lidar2ego_translation"])
+            ego = _matrix(_rotation(entry["ego2global_rotation"]), entry["ego2global_translation"])
+            pose = ego @ _matrix(_rotation(entry["lidar2ego_rotation"]), entry["lidar2ego_translation"])
             return (pose if name == "ego_pose" else np.linalg.inv(pose)).astype(np.float32)
         if name == "points":
             return _files.read_values(self._file(entry["lidar_path"]), "<f4", 5).reshape(-1, 5)

@@ -215,7 +215,7 @@ class NuScenes(DataProvider):
         for name, kind in _SAMPLE.items():
             yield (name,), name, -1, kind
 
-    def _wanted(self) -> list[Leaf]:
+    def _wanted_fields(self) -> list[Leaf]:
         return [leaf for leaf in self._leaves() if leaf[1] in self.fields]
 
     @property
@@ -258,7 +258,7 @@ class NuScenes(DataProvider):
         if not 0 <= sample_index < count:
             raise IndexError(f"sample {sample_index}: there are the samples 0 to {count - 1}")
         sample = self.sample_data_structure
-        for path, name, camera, _ in self._wanted():
+        for path, name, camera, _ in self._wanted_fields():
             if name == "image" and self._videos is not None:
                 sample.set_item_in_path(path, self._videos.frame(self._tables(), sample_index, camera)[path[-1] == "frame"])
             else:
@@ -292,7 +292,9 @@ class NuScenes(DataProvider):
         if arguments is None:
             return None
         nodes = self.reader(**arguments)
-        given = [(nodes[name][camera] if camera >= 0 else nodes[name], path[-1] == "frame") for path, name, camera, _ in self._wanted()]
+        given = [
+            (nodes[name][camera] if camera >= 0 else nodes[name], path[-1] == "frame") for path, name, camera, _ in self._wanted_fields()
+        ]
         return [node[is_frame] if isinstance(node, tuple) else node for node, is_frame in given]
 
     def _order(self, order: Any) -> dict[str, Any] | None:

@@ -650,7 +650,7 @@ class SharedGopStore:
         self.reset_stats()
 
     @staticmethod
-    def _place(store_id: int) -> Path:
+    def _folder_of(store_id: int) -> Path:
         base = Path("/dev/shm")
         return (base if base.is_dir() else Path(tempfile.gettempdir())) / f"stoker-gops-{os.getuid()}-{int(store_id)}"
 
@@ -668,7 +668,7 @@ class SharedGopStore:
         """Makes an empty store. Removes the groups that an earlier store with the same store_id has left."""
         if capacity < 1:
             raise ValueError(f"capacity is {capacity}; it must be 1 or more")
-        folder = cls._place(store_id)
+        folder = cls._folder_of(store_id)
         folder.mkdir(mode=0o700, exist_ok=True)
         cls._check_owner(folder)
         made = cls(folder, capacity)
@@ -679,7 +679,7 @@ class SharedGopStore:
     @classmethod
     def attach(cls, capacity: int, store_id: int = 0) -> SharedGopStore:
         """Opens the store that another process has made with create()."""
-        folder = cls._place(store_id)
+        folder = cls._folder_of(store_id)
         if os.path.lexists(folder):
             cls._check_owner(folder)
         if not (folder / "lock").exists():

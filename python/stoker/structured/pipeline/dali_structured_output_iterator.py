@@ -65,7 +65,7 @@ class DALIStructuredOutputIterator:
         names = list(self._blueprint.field_names_flat)
         numbered = self._blueprint.get_empty_like_self()
         numbered.set_data(range(len(names)))
-        self._places = _places(numbered)
+        self._flat_indices = _flat_indices(numbered)
         self._iterator: Any
         if dali_generic_iterator_class is None:
             self._iterator = StructuredBatches(pipeline, self._blueprint, num_batches_in_epoch)
@@ -82,7 +82,7 @@ class DALIStructuredOutputIterator:
     def _next(self) -> Any:
         step: Any
         if self._convert_sample_data_group_to_dict and isinstance(self._iterator, StructuredBatches):
-            step = _nested(self._places, self._iterator.next_values())
+            step = _nested(self._flat_indices, self._iterator.next_values())
         else:
             step = self._blueprint.get_empty_like_self()
             step.set_data_from_dali_generic_iterator_output(next(self._iterator), 0)
@@ -121,9 +121,9 @@ class DALIStructuredOutputIterator:
         return masked_as(cls, DataLoader)(*args, **kwargs)
 
 
-def _places(group: SampleDataGroup) -> list[tuple[Any, Any]]:
+def _flat_indices(group: SampleDataGroup) -> list[tuple[Any, Any]]:
     """Returns the children of a group as (name, value) pairs. The value is the index of a flat field, or for a child group such a list of pairs."""
-    return [(name, _places(field.value) if field.is_group else field.value) for name, field in group._fields.items()]
+    return [(name, _flat_indices(field.value) if field.is_group else field.value) for name, field in group._fields.items()]
 
 
 def _nested(places: list[tuple[Any, Any]], values: list[Any]) -> dict[Any, Any]:

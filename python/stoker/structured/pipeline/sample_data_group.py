@@ -159,10 +159,10 @@ class SampleDataGroup:
             raise TypeError(f"the name of a field is a str or an int, not {type(name).__name__}")
         field = self._fields.get(name)
         if field is None:
-            raise MissingFieldError(f"No field with name '{name}'; {self._what_is_here()}")
+            raise MissingFieldError(f"No field with name '{name}'; {self._child_names()}")
         return field
 
-    def _what_is_here(self) -> str:
+    def _child_names(self) -> str:
         return f"there are: {', '.join(map(str, self._fields))}" if self._fields else "there are no fields here"
 
     def __setitem__(self, name: Name, value: Any) -> None:
@@ -230,12 +230,12 @@ class SampleDataGroup:
         for depth, name in enumerate(names[:-1]):
             field = group._fields.get(name)
             if field is None or not field.is_group:
-                what = "is a data field, without children" if field else f"is not there; {group._what_is_here()}"
+                what = "is a data field, without children" if field else f"is not there; {group._child_names()}"
                 raise MissingFieldError(f"No field with name '{path_text(names)}': '{path_text(names[: depth + 1])}' {what}")
             group = field.value
         if names[-1] not in group._fields:
             where = f" at '{path_text(names[:-1])}'" if len(names) > 1 else ""
-            raise MissingFieldError(f"No field with name '{names[-1]}'{where}; {group._what_is_here()}")
+            raise MissingFieldError(f"No field with name '{names[-1]}'{where}; {group._child_names()}")
         return group, names[-1]
 
     def set_item_in_path(self, path: Path, value: Any) -> None:
@@ -412,7 +412,7 @@ class SampleDataGroup:
         if not isinstance(name, (str, int)):
             raise TypeError(f"the name of a field is a str or an int, not {type(name).__name__}")
         if name in self._fields:
-            raise FieldExistsError(f"Field '{name}' cannot be added as it already exists; {self._what_is_here()}")
+            raise FieldExistsError(f"Field '{name}' cannot be added as it already exists; {self._child_names()}")
         self._fields[name] = field
 
     def add_data_field(self, name: Name, type: Any, mapping: FieldMapping | None = None, ragged: bool = False) -> None:
@@ -489,7 +489,7 @@ class SampleDataGroup:
     def remove_field(self, name: Name) -> None:
         """Removes a child."""
         if name not in self._fields:
-            raise MissingFieldError(f"Cannot delete field '{name}' as it is not present; {self._what_is_here()}")
+            raise MissingFieldError(f"Cannot delete field '{name}' as it is not present; {self._child_names()}")
         del self._fields[name]
 
     def remove_all_occurrences(self, name_to_remove: Name) -> None:
@@ -586,7 +586,7 @@ class SampleDataGroup:
         for children, is_one, what in wanted:
             for name in [children] if isinstance(children, (str, int)) else children or []:
                 if not self.has_child(name):
-                    raise ValueError(f"{here} does not have child '{name}'; {self._what_is_here()}")
+                    raise ValueError(f"{here} does not have child '{name}'; {self._child_names()}")
                 if not cast(Any, is_one)(name):
                     raise ValueError(f"{here}: child '{name}' is not {what}")
 
