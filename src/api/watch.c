@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stoker/watch.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -10,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +19,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MOST_TEXT = 4 << 20, PATIENCE_S = 2 };
+enum { MOST_TEXT = 4 << 20, MOST_ASKED = 128 /* sockets that are asked at the same time */ };
+static const int64_t PATIENCE_NS = 2000000000;
 
 /* Returns whether the process at the other end is this user's. */
 static bool is_ours(int fd)
@@ -27,44 +30,69 @@ static bool is_ours(int fd)
 	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) && who.uid == geteuid();
 }
 
-/* Appends what the other end sends to *t, until it closes, nothing comes for PATIENCE_S seconds, or *t has more than MOST_TEXT bytes. */
-static void read_all(int fd, struct stk_text *t)
+/* A socket that was asked. */
+struct asked {
+	int fd; /* -1: it was not opened, or has ended */
+	bool connected;
+	int64_t pid;
+	char name[32];
+	struct stk_text text; /* its answer so far */
+};
+
+/* Connects to the socket, if it takes connections now. Ends `a` if it never will, and removes a socket whose process has ended without doing so. */
+static void try_connect(struct asked *a, const char *folder, int folder_fd)
 {
-	char buffer[16384];
-	for (;;) {
-		const ssize_t n = recv(fd, buffer, sizeof buffer, 0);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0 || t->length > MOST_TEXT)
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	const int n = snprintf(address.sun_path, sizeof address.sun_path, "%s/%s", folder, a->name);
+	if (n < (int)sizeof address.sun_path && !connect(a->fd, (const struct sockaddr *)&address, sizeof address)) {
+		a->connected = is_ours(a->fd);
+		if (a->connected)
 			return;
-		stk__text_append(t, buffer, (size_t)n);
+	} else if (n < (int)sizeof address.sun_path && (errno == EAGAIN || errno == EINTR)) {
+		return; /* as many others wait for an answer as its queue holds */
+	} else if (errno == ECONNREFUSED && kill((pid_t)a->pid, 0) && errno == ESRCH) {
+		unlinkat(folder_fd, a->name, 0);
 	}
+	close(a->fd);
+	a->fd = -1;
 }
 
-/* Returns the answer of one socket, or NULL. Removes a socket whose process has ended without doing so. */
-static json_t *ask(const char *folder, int folder_fd, const char *name, int64_t pid)
+/* Appends what has arrived to the answer. Ends `a` when the other end has closed, or has sent more than MOST_TEXT bytes. */
+static void read_more(struct asked *a)
 {
-	const struct timeval patience = {.tv_sec = PATIENCE_S};
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	struct stk_text t = {0};
-	json_t *answer = NULL;
-	const int n = snprintf(address.sun_path, sizeof address.sun_path, "%s/%s", folder, name);
-	const int fd = n < (int)sizeof address.sun_path ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
-	if (fd < 0)
-		return NULL;
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience); /* for connect */
-	if (!connect(fd, (const struct sockaddr *)&address, sizeof address)) {
-		if (is_ours(fd))
-			read_all(fd, &t);
-	} else if (errno == ECONNREFUSED && kill((pid_t)pid, 0) && errno == ESRCH) {
-		unlinkat(folder_fd, name, 0);
+	char buffer[16384];
+	const ssize_t n = recv(a->fd, buffer, sizeof buffer, 0);
+	if (n > 0)
+		stk__text_append(&a->text, buffer, (size_t)n);
+	if ((n < 0 && (errno == EAGAIN || errno == EINTR)) || (n > 0 && a->text.length <= MOST_TEXT))
+		return;
+	close(a->fd);
+	a->fd = -1;
+}
+
+/* Reads the answers of all sockets at the same time, and waits PATIENCE_NS at most: one process may be stopped, or send its answer byte by byte. */
+static void read_answers(struct asked *all, size_t count, const char *folder, int folder_fd)
+{
+	const int64_t end = stk__clock_ns() + PATIENCE_NS;
+	for (int64_t left; (left = end - stk__clock_ns()) > 0;) {
+		struct pollfd polled[MOST_ASKED];
+		bool waits = false, queued = false;
+		for (size_t i = 0; i < count; i++) {
+			struct asked *a = &all[i];
+			if (a->fd >= 0 && !a->connected)
+				try_connect(a, folder, folder_fd);
+			polled[i] = (struct pollfd){.fd = a->connected ? a->fd : -1, .events = POLLIN};
+			waits |= a->fd >= 0;
+			queued |= a->fd >= 0 && !a->connected;
+		}
+		if (!waits)
+			return;
+		const int64_t most_ms = queued ? 20 : PATIENCE_NS / 1000000;
+		poll(polled, count, (int)(left / 1000000 < most_ms ? left / 1000000 + 1 : most_ms));
+		for (size_t i = 0; i < count; i++)
+			if (polled[i].fd >= 0 && polled[i].revents)
+				read_more(&all[i]);
 	}
-	close(fd);
-	if (t.s && !t.failed)
-		answer = json_loadb(t.s, t.length, 0, NULL);
-	stk__text_free(&t);
-	return answer;
 }
 
 /* Parses PID.N; returns the pid, or 0 for any other name. */
@@ -77,19 +105,46 @@ static int64_t pid_of(const char *name)
 	return end[1] && strspn(end + 1, "0123456789") == strlen(end + 1) ? (int64_t)pid : 0;
 }
 
+/* Asks the sockets of `all`, and appends their answers. */
+static void ask(struct asked *all, size_t count, const char *folder, int folder_fd, json_t *answers)
+{
+	for (size_t i = 0; i < count; i++)
+		all[i].fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	read_answers(all, count, folder, folder_fd);
+	for (size_t i = 0; i < count; i++) {
+		struct asked *a = &all[i];
+		json_t *answer = a->text.s && !a->text.failed ? json_loadb(a->text.s, a->text.length, 0, NULL) : NULL;
+		if (json_is_object(answer))
+			json_array_append(answers, answer);
+		json_decref(answer);
+		if (a->fd >= 0)
+			close(a->fd);
+		stk__text_free(&a->text);
+	}
+}
+
 static void ask_all(int64_t pid, json_t *answers)
 {
 	char path[96];
 	const int fd = stk__watch_folder(path, false);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct asked *all = d ? stk__calloc(MOST_ASKED, sizeof *all) : NULL;
+	size_t count = 0;
 	const struct dirent *e;
-	while (d && (e = readdir(d))) {
+	while (all && (e = readdir(d))) {
 		const int64_t owner = pid_of(e->d_name);
-		json_t *answer = owner && (!pid || owner == pid) ? ask(path, fd, e->d_name, owner) : NULL;
-		if (json_is_object(answer))
-			json_array_append(answers, answer);
-		json_decref(answer);
+		if (!owner || (pid && owner != pid) || strlen(e->d_name) >= sizeof all->name)
+			continue;
+		all[count] = (struct asked){.pid = owner};
+		memcpy(all[count++].name, e->d_name, strlen(e->d_name) + 1);
+		if (count == MOST_ASKED) {
+			ask(all, count, path, fd, answers);
+			count = 0;
+		}
 	}
+	if (count)
+		ask(all, count, path, fd, answers);
+	stk__free(all);
 	if (d)
 		closedir(d);
 	else if (fd >= 0)

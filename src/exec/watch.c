@@ -98,11 +98,15 @@ static char *describe_all(struct stk_watch *w)
 
 static void answer(struct stk_watch *w, int fd)
 {
-	/* A client that does not read must not make other clients wait for more than a second. */
-	const struct timeval patience = {.tv_sec = 1};
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+	/* A client that does not read, or reads byte by byte, must not make other clients wait for more than a second. */
+	const int64_t until = stk__clock_ns() + 1000000000;
 	char *text = describe_all(w);
 	for (const char *at = text, *end = text ? text + strlen(text) : NULL; at < end;) {
+		const int64_t left_us = (until - stk__clock_ns()) / 1000;
+		if (left_us <= 0)
+			break;
+		const struct timeval patience = {.tv_sec = left_us / 1000000, .tv_usec = left_us % 1000000};
+		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
 		const ssize_t n = send(fd, at, (size_t)(end - at), MSG_NOSIGNAL);
 		if (n <= 0 && errno != EINTR)
 			break;

@@ -187,6 +187,54 @@ def test_other_sockets_are_left_out(folder):
         silent.close()
 
 
+def test_many_processes_that_do_not_answer_do_not_add_up(folder):
+    """Stopped processes accept connections and send nothing, and one sends its answer byte by byte without an end. All are asked at the same time."""
+    os.mkdir(folder, 0o700)
+    silent = []
+    for k in range(60):
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(os.path.join(folder, f"1.{k}"))
+        server.listen(0 if k == 59 else 4)
+        silent.append(server)
+    full = []  # connections that fill the queue of the last socket
+    for _ in range(3):
+        client = socket.socket(socket.AF_UNIX)
+        client.setblocking(False)
+        client.connect_ex(os.path.join(folder, "1.59"))
+        full.append(client)
+    slow = socket.socket(socket.AF_UNIX)
+    slow.bind(os.path.join(folder, "2.0"))
+    slow.listen()
+    stop = threading.Event()
+
+    def serve():
+        while not stop.is_set():
+            try:
+                connection, _ = slow.accept()
+            except OSError:
+                return
+            with connection:
+                try:
+                    while not stop.wait(0.1):
+                        connection.sendall(b" ")
+                except OSError:
+                    pass
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        with loader() as works:
+            next(iter(works))
+            assert [r["pid"] for r in rows()] == [os.getpid()]  # one after the other, the two looks would take 240 s
+    finally:
+        stop.set()
+        slow.shutdown(socket.SHUT_RDWR)
+        slow.close()
+        thread.join()
+        for other in silent + full:
+            other.close()
+
+
 def test_a_forked_child_does_not_remove_the_socket(folder):
     with loader() as works:
         next(iter(works))
