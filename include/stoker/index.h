@@ -78,8 +78,8 @@ STK_API STK_MUST_USE enum stk_status stk_tar_unindexed(
 	const struct stk_tar_index_options *options, int32_t *unindexed, struct stk_error *err);
 
 /* Returns in *out the folder in which indexes are kept for later runs: $XDG_CACHE_HOME/stoker/indexes, or $HOME/.cache/stoker/indexes. It need not
- * exist. *out is NULL if neither variable holds an absolute path; then no index is kept. Free the text with stk_text_free (stoker/graph.h). Reads the
- * environment. */
+ * exist. *out is NULL if neither variable holds an absolute path, or if other users than this one and root could write to the folder; then no index is
+ * kept. Free the text with stk_text_free (stoker/graph.h). Reads the environment. */
 STK_API STK_MUST_USE enum stk_status stk_index_folder(char **out, struct stk_error *err);
 
 #ifdef __cplusplus

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "format/list.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,16 @@ bool stk__kept_name(const char *path, char out[PATH_MAX])
 	return realpath(path, out) != NULL;
 }
 
-/* Writes the path of the folder of indexes. Returns false if the environment does not name one. */
+/* Returns whether only this user and root can put files into the folder, or it does not exist yet. Others could plant an index that names wrong places. */
+static bool is_private(const char *folder)
+{
+	struct stat st;
+	if (stat(folder, &st))
+		return errno == ENOENT;
+	return S_ISDIR(st.st_mode) && (st.st_uid == geteuid() || st.st_uid == 0) && !(st.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+/* Writes the path of the folder of indexes. Returns false if the environment does not name one, or others can write to it. */
 static bool kept_folder(char out[PATH_MAX])
 {
 	const char *caches = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -30,7 +40,7 @@ static bool kept_folder(char out[PATH_MAX])
 
 	if (!given && !(home && home[0] == '/'))
 		return false;
-	return snprintf(out, PATH_MAX, "%s%s/stoker/indexes", given ? caches : home, given ? "" : "/.cache") < PATH_MAX;
+	return snprintf(out, PATH_MAX, "%s%s/stoker/indexes", given ? caches : home, given ? "" : "/.cache") < PATH_MAX && is_private(out);
 }
 
 enum stk_status stk_index_folder(char **out, struct stk_error *err)

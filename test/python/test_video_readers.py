@@ -420,6 +420,22 @@ def test_the_index_of_an_object_is_kept(pair, tmp_path, monkeypatch):
         assert kept == 0 and frames == 48
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777, 0o700])
+def test_indexes_are_kept_only_where_no_one_else_can_write(pair, tmp_path, monkeypatch, mode):
+    """Another user could plant an index that names wrong places in a file."""
+    from stoker import _core
+
+    with serving(pair[0], tmp_path, monkeypatch):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+        folder = tmp_path / "caches" / "stoker" / "indexes"
+        assert _core.index_folder() == str(folder)
+        folder.mkdir(parents=True)
+        folder.chmod(mode)
+        kept = [stoker.VideoDecoder("s3://bucket/v.mp4", storage=stoker.Storage()).counters["index_kept"] for _ in range(2)]
+        assert kept == [0, int(mode == 0o700)] and len(os.listdir(folder)) == int(mode == 0o700)
+        assert _core.index_folder() == (str(folder) if mode == 0o700 else None)
+
+
 def test_readers_keep_indexes(pair, tmp_path, monkeypatch):
     with serving(pair[0], tmp_path, monkeypatch):
         for _ in range(2):
