@@ -14,7 +14,8 @@ enum { DEEPEST = 24, OPTIONAL = 1, REPEATED = 2, BYTE_ARRAY = 6, CODECS = 8 };
 struct reader {
 	const uint8_t *at, *end;
 	const char *fault;
-	int depth; /* number of values around the present one */
+	bool encrypted; /* the fault is that a column is encrypted */
+	int depth;      /* number of values around the present one */
 };
 
 /* A column that has chunks: the largest repetition level and definition level of its values. */
@@ -277,9 +278,10 @@ static void check_chunk(struct reader *r, const struct leaf *leaf)
 	uint8_t type;
 	bool described = false;
 	while (next_field(r, &id, &type)) {
-		if (id == 8)
+		if (id == 8) {
+			r->encrypted = !r->fault;
 			fail(r, "a column is encrypted");
-		else if (id == 3 && type == STRUCT) {
+		} else if (id == 3 && type == STRUCT) {
 			check_column(r, leaf);
 			described = true;
 		} else
@@ -334,7 +336,7 @@ static bool find_field(struct reader *r, int64_t wanted, int64_t *id, uint8_t *t
 	return false;
 }
 
-const char *footer_fault(const uint8_t *data, size_t size)
+enum footer_kind footer_check(const uint8_t *data, size_t size, const char **fault)
 {
 	enum { SCHEMA = 2, ROW_GROUPS = 4 };
 	struct reader r = {.at = data, .end = data + size}, again = r;
@@ -351,5 +353,6 @@ const char *footer_fault(const uint8_t *data, size_t size)
 	for (id = 0; !again.fault && find_field(&again, ROW_GROUPS, &id, &type);)
 		check_groups(&again, type, &leaves);
 	free(leaves.all);
-	return again.fault;
+	*fault = again.fault;
+	return !again.fault ? FOOTER_GOOD : again.encrypted ? FOOTER_ENCRYPTED : FOOTER_DAMAGED;
 }

@@ -6,8 +6,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns NULL if the parts of a footer fit together, otherwise a sentence that says what is wrong. pyarrow ends the process by a C++ exception when it
- * looks at a column chunk that fails one of these checks (seen in version 26). data: the footer in Thrift's compact protocol, as a file holds it. */
-const char *footer_fault(const uint8_t *data, size_t size);
+enum footer_kind {
+	FOOTER_GOOD,
+	FOOTER_DAMAGED,
+	FOOTER_ENCRYPTED, /* a column is encrypted */
+};
+
+/* Checks whether the parts of a footer fit together. pyarrow ends the process by a C++ exception when it looks at a column chunk that fails one of these
+ * checks (seen in version 26). data: the footer in Thrift's compact protocol, as a file holds it. fault: receives a sentence that says what is wrong, or
+ * NULL for a good footer. */
+enum footer_kind footer_check(const uint8_t *data, size_t size, const char **fault);
 
 #endif

@@ -182,6 +182,7 @@ PyObject *core_footer_fault(PyObject *module, PyObject *footer)
 	(void)module;
 	if (PyBytes_AsStringAndSize(footer, &data, &size) < 0)
 		return NULL;
-	const char *fault = footer_fault((const uint8_t *)data, (size_t)size);
-	return fault ? core_text(fault) : Py_NewRef(Py_None);
+	const char *fault;
+	enum footer_kind kind = footer_check((const uint8_t *)data, (size_t)size, &fault);
+	return kind == FOOTER_GOOD ? Py_NewRef(Py_None) : Py_BuildValue("(ss)", kind == FOOTER_ENCRYPTED ? "encrypted" : "damaged", fault);
 }

@@ -8,15 +8,16 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const char *fault = footer_fault(data, size);
-	if (fault && !*fault)
+	const char *fault;
+	enum footer_kind kind = footer_check(data, size, &fault);
+	if (kind == FOOTER_GOOD ? fault != NULL : !fault || !*fault)
 		abort();
 	uint8_t *longer = malloc(size + 16);
 	if (!longer)
 		abort();
 	memcpy(longer, data, size);
 	memset(longer + size, 0xff, 16);
-	if (!fault && footer_fault(longer, size + 16))
+	if (kind == FOOTER_GOOD && footer_check(longer, size + 16, &fault) != FOOTER_GOOD)
 		abort();
 	free(longer);
 	return 0;

@@ -2,13 +2,15 @@
 """Damaged Parquet files: a Loader gives the right rows, or an error that names the file. All cases run in one process of their own, so that a crash fails a
 test instead of ending pytest."""
 
+import base64
 import json
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from stoker import _core
+from stoker import Loader, _core
+from stoker.errors import CorruptError
 from support import SEED
 from tables import pa, pq
 
@@ -140,4 +142,23 @@ def test_faults_of_footers(rng):
     at = bytes(other).rindex(bytes([0x19, 0x26]))  # field 3 of the statistics of sizes: a list of two numbers, of which one is taken away
     del other[at + 2]
     other[at + 1] = 0x16
-    assert _core.footer_fault(bytes(other)) == "the footer's counts of levels do not fit the column"
+    assert _core.footer_fault(bytes(other)) == ("damaged", "the footer's counts of levels do not fit the column")
+
+
+def test_an_encrypted_column_is_refused_as_encrypted(tmp_path):
+    """Keys are stored unprotected in the file, because this test needs no key server."""
+    encryption = pytest.importorskip("pyarrow.parquet.encryption")
+
+    class Keys(encryption.KmsClient):
+        def wrap_key(self, key_bytes, master_key_identifier):
+            return base64.b64encode(key_bytes)
+
+    table = pa.table({"a": [1, 2], "b": [3, 4]})
+    settings = encryption.EncryptionConfiguration(footer_key="f", column_keys={"c": ["b"]}, plaintext_footer=True, double_wrapping=False)
+    factory = encryption.CryptoFactory(lambda _: Keys())
+    properties = factory.file_encryption_properties(encryption.KmsConnectionConfig(), settings)
+    path = tmp_path / "secret.parquet"
+    with pq.ParquetWriter(path, table.schema, encryption_properties=properties) as writer:
+        writer.write_table(table)
+    with pytest.raises(CorruptError, match=r"secret\.parquet: a column is encrypted: encrypted files cannot be read"):
+        Loader(path, 2, fields=["a"])

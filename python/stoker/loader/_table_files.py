@@ -213,9 +213,8 @@ def _file_of(name: str, size: int, mark: tuple[Any, ...], end: bytes) -> TableFi
     # A column chunk that does not fit the schema would end the process in pyarrow, by an exception of C++ that it does not catch.
     fault = _core.footer_fault(end[-8 - int.from_bytes(end[-8:-4], "little") : -8])
     if fault is not None:
-        raise CorruptError(
-            f"{name}: {fault}: it is damaged" if "encrypted" not in fault else f"{name}: {fault}: encrypted files cannot be read"
-        )
+        kind, text = fault
+        raise CorruptError(f"{name}: {text}: {'encrypted files cannot be read' if kind == 'encrypted' else 'it is damaged'}")
     schema = footer.schema.to_arrow_schema()
     _check_footer(name, size, footer)
     if len(set(schema.names)) < len(schema.names):
