@@ -124,12 +124,6 @@ class Op:
     def by_name(self) -> dict[str, Arg]:
         return {a.name: a for a in self.args}
 
-    def nearest_arg(self, name: str) -> str | None:
-        import difflib
-
-        close = difflib.get_close_matches(name, [a.name for a in self.args], 1, 0.6)
-        return close[0] if close else None
-
 
 def _arg(raw: dict[str, Any]) -> Arg:
     return Arg(

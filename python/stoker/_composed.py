@@ -9,6 +9,7 @@ from typing import Any
 from stoker import _docs, _video_input
 from stoker._catalog import Op, find
 from stoker._operator import call
+from stoker._signatures import hint_for
 from stoker._where import users_line
 from stoker.errors import ArgumentError, UnknownArgumentError
 
@@ -41,10 +42,7 @@ def _divided(kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     second = {k: v for k, v in kwargs.items() if k in resize.by_name and k not in first}
     unknown = [k for k in kwargs if k not in first and k not in second]
     if unknown:
-        import difflib
-
-        close = difflib.get_close_matches(unknown[0], [*reader.by_name, *resize.by_name], 1, 0.6)
-        hint = f"did you mean '{close[0]}'?" if close else "it takes those of readers.video and of resize"
+        hint = hint_for(unknown[0], [*reader.by_name, *resize.by_name], "it takes those of readers.video and of resize")
         raise UnknownArgumentError(f"readers.video_resize at {users_line()}: there is no argument '{unknown[0]}'; {hint}")
     return first, second
 

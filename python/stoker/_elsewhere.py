@@ -133,8 +133,8 @@ def no_attribute(module: str, name: str) -> Exception:
     """Makes the exception that a module's __getattr__ raises. It names the closest name that the module has."""
     advice = instead(f"{module}.{name}")
     if not advice and module in sys.modules and not name.startswith("_"):
-        import difflib  # imported only for this message
+        from stoker._signatures import hint_for  # imported only for this message
 
-        close = difflib.get_close_matches(name, [n for n in dir(sys.modules[module]) if not n.startswith("_")], 1, 0.7)
-        advice = f"; did you mean {close[0]!r}?" if close else ""
+        hint = hint_for(name, [n for n in dir(sys.modules[module]) if not n.startswith("_")], "", 0.7)
+        advice = f"; {hint}" if hint else ""
     return missing(f"module {module!r} has no attribute {name!r}{advice}", 3)

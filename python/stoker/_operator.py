@@ -10,6 +10,7 @@ from typing import Any
 from stoker import _docs, tfrecord
 from stoker._build import GraphBuilder, Value, building, current_builder, node_value
 from stoker._catalog import Arg, Op, find
+from stoker._signatures import hint_for
 from stoker._values import BadValue, convert
 from stoker._where import notice, users_line
 from stoker.data_node import DataNode, call_operator, constant_node
@@ -17,11 +18,9 @@ from stoker.errors import ArgumentError, InvalidArgumentError, UnknownArgumentEr
 
 
 def _explain_unknown(op: Op, name: str) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(name, [a.name for a in op.args] + list(_docs.COMMON), 1, 0.6)
-    hint = f"; did you mean '{close[0]}'?" if close else f"; it takes {', '.join(a.name for a in op.args if not a.accepted_only) or 'none'}"
-    return f"{op.name} at {users_line()}: there is no argument '{name}'{hint}"
+    taken = ", ".join(a.name for a in op.args if not a.accepted_only) or "none"
+    hint = hint_for(name, [*(a.name for a in op.args), *_docs.COMMON], f"it takes {taken}")
+    return f"{op.name} at {users_line()}: there is no argument '{name}'; {hint}"
 
 
 def _check_device(op: Op, builder: GraphBuilder, device: str | None) -> None:

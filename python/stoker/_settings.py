@@ -20,7 +20,7 @@ from typing import Annotated, Any, TypedDict, TypeVar
 
 from stoker import _files, _numbers, types
 from stoker._processes import METHODS
-from stoker._signatures import Quiet, Shown
+from stoker._signatures import Quiet, Shown, hint_for
 from stoker._storage import Storage
 from stoker.errors import InvalidArgumentError, UnsupportedError
 
@@ -409,10 +409,8 @@ class Settings:
         self.queues: dict[str, int]  # prefetch_queue_depth, if given as a dict for DALI's two queues; else empty
         for name in given:
             if name not in SETTINGS:
-                import difflib
-
-                close = difflib.get_close_matches(name, SETTINGS, 1, 0.6) or [known for known in SETTINGS if known.startswith(f"{name}_")]
-                raise TypeError(f"Pipeline: there is no argument '{name}'" + (f"; did you mean '{close[0]}'?" if close else ""))
+                hint = hint_for(name, SETTINGS, "")
+                raise TypeError(f"Pipeline: there is no argument '{name}'" + (f"; {hint}" if hint else ""))
         if given.get("batch_size") is None:
             given = {**given, "batch_size": given.get("max_batch_size")}
         for name, setting in SETTINGS.items():

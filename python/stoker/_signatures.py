@@ -118,12 +118,15 @@ def add_suggestion(error: TypeError, parameters: Mapping[str, inspect.Parameter]
     error.args = (f"{text[: unknown.end()]}; {hint_for(unknown[1], names)}",)  # newer versions of Python suggest a name by themselves
 
 
-def hint_for(name: str, known: Iterable[str]) -> str:
-    """Returns a text that says which known argument may have been meant, or which ones exist."""
+def hint_for(name: str, known: Iterable[str], otherwise: str | None = None, cutoff: float = 0.6) -> str:
+    """Returns a text that says which known name the user may have meant. If none is similar, returns `otherwise`, by default a list of the known arguments.
+    cutoff: the least similarity, from 0 to 1, as difflib computes it."""
     import difflib
 
     names = list(known)
-    close = difflib.get_close_matches(name, names, 1, 0.6) or [
+    close = difflib.get_close_matches(name, names, 1, cutoff) or [
         n for n in names if len(name) > 2 and (n.startswith(name) or name.startswith(n))
     ]
-    return f"did you mean '{close[0]}'?" if close else f"it takes {', '.join(names) or 'no arguments by name'}"
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"it takes {', '.join(names) or 'no arguments by name'}" if otherwise is None else otherwise

@@ -15,6 +15,7 @@ from typing import Any
 
 from stoker import _transform_arguments as arguments
 from stoker import _transforms_elsewhere, _transforms_timm, types
+from stoker._signatures import hint_for
 from stoker._transform_arguments import InterpolationMode
 from stoker._transforms_base import Filled, Group, Transform
 from stoker._transforms_batch import CutMix, MixUp
@@ -698,8 +699,5 @@ def translate(transform: Any, pil: bool = False) -> Transform:
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):  # Python looks up such names itself, at each import from here
         raise AttributeError(f"module 'stoker.transforms' has no attribute {name!r}")
-    import difflib
-
-    matches = difflib.get_close_matches(name, __all__, 1, 0.7)
-    instead = _transforms_elsewhere.advice(name) or (f"did you mean {matches[0]!r}?" if matches else "there are " + ", ".join(__all__))
+    instead = _transforms_elsewhere.advice(name) or hint_for(name, __all__, "there are " + ", ".join(__all__), 0.7)
     raise missing(f"module 'stoker.transforms' has no attribute {name!r}: {instead}")

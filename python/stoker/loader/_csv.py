@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from stoker import _files
+from stoker._signatures import hint_for
 from stoker.errors import InvalidArgumentError
 from stoker.loader import _fields, _targets
 from stoker.loader._kinds import MASK, PICTURES, Kind, main_of
@@ -66,13 +67,8 @@ def _parts_of(
     wanted = _columns_of_fields([c for c in columns if c != path] if targets is None else targets)
     for column in (path, *wanted.values()):
         if column not in columns:
-            import difflib
-
-            close = difflib.get_close_matches(column, columns, 1, 0.6)
-            raise InvalidArgumentError(
-                f"Loader.from_csv: {name} has no column {column!r}"
-                + (f"; did you mean {close[0]!r}?" if close else f"; it has {', '.join(columns)}")
-            )
+            hint = hint_for(column, columns, f"it has {', '.join(columns)}")
+            raise InvalidArgumentError(f"Loader.from_csv: {name} has no column {column!r}; {hint}")
     _check_names(name, wanted)
     if not columns[path]:
         raise InvalidArgumentError(f"Loader.from_csv: {name} has no rows")

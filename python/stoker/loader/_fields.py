@@ -7,6 +7,7 @@ import keyword
 from collections.abc import Sequence
 from typing import Any
 
+from stoker._signatures import hint_for
 from stoker.errors import InvalidArgumentError
 
 FROM_SAMPLES = ("path", "index", "valid")  # fields that come from a sample's metadata, not from an output
@@ -68,10 +69,7 @@ def of_known(fields: tuple[str, ...] | None, outputs: dict[str, int]) -> dict[st
     known = {**outputs, **dict.fromkeys(FROM_SAMPLES)}
     for name in fields or ():
         if name not in known:
-            import difflib
-
-            close = difflib.get_close_matches(name, known, 1, 0.6)
-            hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}"
+            hint = hint_for(name, known, f"there are {', '.join(known)}")
             raise InvalidArgumentError(f"fields: this source has no '{name}'; {hint}")
     return {name: known[name] for name in fields or outputs}
 

@@ -13,6 +13,7 @@ from stoker import _needs, types
 from stoker._numbers import INT64_MAX, flag, whole
 from stoker._ranks import Shard, resolve, share, together
 from stoker._settings import SETTINGS, PassedOn, table
+from stoker._signatures import hint_for
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StokerError, UnsupportedError
 from stoker.loader._order import LARGEST_BATCH
@@ -91,10 +92,8 @@ def source_of(source: Any, more: Arguments) -> Any:
 
 
 def _unknown(name: str, names: Sequence[str]) -> TypeError:
-    import difflib
-
-    close = difflib.get_close_matches(name, names, 1, 0.6)
-    return TypeError(f"Loader: there is no argument '{name}'" + (f"; did you mean '{close[0]}'?" if close else ""))
+    hint = hint_for(name, names, "")
+    return TypeError(f"Loader: there is no argument '{name}'" + (f"; {hint}" if hint else ""))
 
 
 def refuse_unknown(arguments: Mapping[str, Any], *functions: Callable[..., Any]) -> None:
