@@ -101,7 +101,7 @@ def audioread(
     strict: a file that was cut off is an error; with strict=False its samples are decoded as far as they go.
     storage: a stoker.Storage for URLs.
 
-    Decodes WAV without the GIL: threads decode side by side.
+    Decodes WAV without the GIL, so that several threads can decode in parallel.
     """
     return _decode("audioread", _path_of(path), None, start, duration, mono, dtype, strict, storage_of(path, storage))
 
@@ -154,7 +154,8 @@ class AudioDecoder:
     window.
 
     source: a path, a URL, bytes, an array or a tensor of uint8, or a file object, of which all bytes are read.
-    stream_index, sample_rate, num_channels: of torchcodec; anything but None is refused with advice, unless the file has this rate or number of channels.
+    stream_index, sample_rate, num_channels: arguments of torchcodec, for which only None is supported, or the rate and the number of channels that the file
+    has. Other values raise an error that says what to use instead.
     strict: a file that was cut off is an error; with strict=False its samples are decoded as far as they go.
     storage: a stoker.Storage for URLs.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds batches of users that are already on the pipeline's GPU. The library reads them there, without a copy to host memory."""
+"""Finds out whether a batch that the user passes in is already on the pipeline's GPU. The library then reads it there, without a copy to host memory."""
 
 from __future__ import annotations
 

@@ -3,10 +3,10 @@
 Python if no DataNode is involved. Statements remain in the same function, with their lines and variables:
 
     if flip:                                _branches_1 = _stoker.begin(flip, (("image", 2, 0, 2),), "", _stoker.locals(), [])
-        image = fn.flip(image)              if _branches_1.first():             # of a DataNode: always
+        image = fn.flip(image)              if _branches_1.first():             # always true if `flip` is a DataNode
                                                 image = _stoker.call(fn.flip)(image)
                                             if _branches_1.second(_stoker.locals(), []):
-                                                ...                             # the variables as they were before, then what stood in `else`
+                                                ...                             # restores the variables, then runs the code of the `else` branch
                                             if _branches_1.both:
                                                 ...                             # the variables merged
 
@@ -374,7 +374,7 @@ def rewritten(code: CodeType) -> CodeType | None:
     )
     assert isinstance(inner, (ast.FunctionDef, ast.ClassDef, ast.Expr))
     if not isinstance(inner, ast.Expr) and inner.name not in code.co_freevars:
-        outer.body.insert(0, ast.Global([inner.name]))  # a function that calls itself, or names its class, means the module's
+        outer.body.insert(0, ast.Global([inner.name]))  # if the function calls itself or names its class, this name is a global
     module = ast.fix_missing_locations(ast.Module([outer], []))
     path = ["_outer", *([holder.name] if holder is not None else []), code.co_name]
     made = _find(compile(module, code.co_filename, "exec", dont_inherit=True, flags=code.co_flags & 0x1000000), path)

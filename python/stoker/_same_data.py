@@ -7,12 +7,12 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-_MOST = 4096  # entries of a list that a digest holds, at equal distances
+_MOST = 4096  # a digest covers at most this many entries of a list, evenly spaced
 _DEPTH = 8  # the most levels of data sets inside others that a digest covers
 
 
 def some_of(entries: Sequence[Any]) -> list[Any]:
-    """Returns the entries of a list that its digest holds."""
+    """Returns the entries of a list that its digest covers."""
     count = len(entries)
     return [entries[i] for i in range(count)] if count <= _MOST else [entries[i * count // _MOST] for i in range(_MOST)]
 
@@ -30,14 +30,14 @@ def _plain(value: Any) -> str:
 
 
 def _folder_of_all(names: Sequence[str]) -> int:
-    """Returns the length of the longest path of a folder, with its slash, with which all names begin."""
+    """Returns the length of the longest folder path, including its slash, with which all names begin."""
     first, last = min(names, default=""), max(names, default="")
     same = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
     return first.rfind("/", 0, same) + 1
 
 
 def digest_of_pairs(paths: Sequence[Any], targets: Sequence[Any]) -> str:
-    """Returns a digest of paths, without the folder that starts all of them, and of their targets."""
+    """Returns a digest of paths, without their longest common folder, and of their targets."""
     names = [os.fsdecode(path) for path in some_of(paths)]
     cut = _folder_of_all(names) if all(n.startswith("/") or "://" in n for n in names) else 0
     return digest_of_text(len(paths), *(n[cut:] for n in names), *map(_plain, some_of(targets)))

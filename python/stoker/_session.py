@@ -46,7 +46,8 @@ class Session:
     # ---- batches ----
 
     def next(self, across: bool = False) -> _core.Batch | None:
-        """Returns the next batch, or None once at the end of each epoch. With across=True there is no None between the epochs of a reader that wraps."""
+        """Returns the next batch, or None once at the end of each epoch. With across=True there is no None between two epochs if batches of the reader may
+        contain samples of both."""
         if self.last and not across and self._wraps:
             self._begin_epoch()
             return None

@@ -230,7 +230,7 @@ class PassedOn(TypedDict, total=False):
             "the most samples that may be skipped or replaced: a share of an epoch (< 1) or a number; 0: none; 1% by default.",
             _share_or_count,
             core="max_errors",
-            to_core=lambda limit: 0.0 if limit is None else limit or -1.0,  # STK_NO_BAD_SAMPLES
+            to_core=lambda limit: 0.0 if limit is None else limit or -1.0,  # -1 is STK_NO_BAD_SAMPLES
         ),
     ]
     timeout: Annotated[float | None, Setting("the longest wait for a batch, in seconds; no limit by default.", _seconds)]
@@ -421,7 +421,7 @@ class Settings:
                 self.accepted[name] = value
         depth = given.get("prefetch_queue_depth", self.prefetch_queue_depth)
         self.queues = dict(depth) if isinstance(depth, dict) else {}
-        kept = _seed_of(self.checkpoint)  # the order continues with the state's seed, so the draws must too
+        kept = _seed_of(self.checkpoint)  # the order of samples continues with the state's seed, so random operators must use that seed too
         if kept is not None:
             self.seed = kept
         elif self.seed is None:

@@ -157,7 +157,8 @@ class VideoDecoder:
         engine for the stream; the cores make the others, with the same bytes, and decide whether a frame is damaged. counters["frames_on_gpu"] counts the
         former, why_on_cores explains the latter.
     seek_mode: accepted, without effect: frames are always exact, as in torchcodec's mode "exact".
-    transforms, output_dtype, custom_frame_mappings: of torchcodec; anything but their defaults is refused with advice.
+    transforms, output_dtype, custom_frame_mappings: arguments of torchcodec, for which only the defaults are supported. Other values raise an error that says
+    what to use instead.
     strict: a damaged frame is an error. With strict=False it is given as far as it can be decoded.
     storage: a stoker.Storage for URLs. None: one that all such decoders of the process share.
 

@@ -68,8 +68,8 @@ def check(kwargs: dict[str, Any]) -> None:
 def video_input(*inputs: Any, **kwargs: Any) -> DataNode:
     """Cuts videos that the user feeds into sequences.
 
-    Pipeline.feed_input(name, video) hands in the bytes of one video. Each run then gives as many of its sequences as the batch size; the last batch of a
-    video may have fewer. A video that is fed meanwhile follows.
+    Pipeline.feed_input(name, video) passes in the bytes of one video. Each run then returns as many of its sequences as the batch size; the last batch of a
+    video may have fewer. If another video was fed meanwhile, its sequences follow.
 
     sequence_length: number of frames in a sequence. last_sequence_policy: "partial" gives a last sequence of the frames that are left, "pad" adds black
     frames. blocking: a run waits until another thread feeds a video. device: "cpu", or "mixed" for the GPU's video decoder.

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The exceptions that stoker raises.
 
-Every exception is a StokerError (a RuntimeError, as DALI raises) and, where Python has a word for it, of that type too.
+Every exception is a StokerError, which is a RuntimeError, as DALI raises. Where Python has a type for the same failure, such as KeyError, the exception is of
+that type too.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ _MARKS = ",:;.)"  # characters that end a word in a sentence
 
 
 def _without_user(rest: str, every: bool) -> str:
-    """Returns the text after "://", up to the end of the word, without "user:password@". A password may contain a slash: then the text after the colon is not
-    a port."""
+    """Returns the text after "://", up to the end of the word, without "user:password@". If the text after the colon is not a port, it is a password that may
+    contain a slash."""
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     _, colon, port = authority.partition(":")
     if rest.startswith(("NAME:PASSWORD@", "[")) or not (every or colon):

@@ -259,7 +259,7 @@ def _scalars(now: Mapping[str, float], before: Mapping[str, float], seconds: flo
 
     def grown(name: str) -> float:
         growth = now.get(name, 0.0) - before.get(name, 0.0)
-        return growth if growth >= 0 else now.get(name, 0.0)  # a new pipeline counts from 0
+        return growth if growth >= 0 else now.get(name, 0.0)  # smaller, because a new pipeline counts from 0
 
     values = {
         "batches_per_second": grown("batches_delivered") / seconds,

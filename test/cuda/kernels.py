@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes a C++ file of a .cu file, for the emulated driver: kernels.py IN.cu OUT.cpp OUT.d COMPILER...
 
-The kernels' names come out of the preprocessed text, since macros make some of them. Each becomes an entry of the section stk_kernels, which driver.c reads.
+Finds the names of the kernels in the preprocessed text, because macros make some of them. Each kernel gets an entry in the linker section stk_kernels, which
+driver.c reads.
 """
 
 import re

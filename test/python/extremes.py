@@ -472,7 +472,7 @@ def first_batch(make: Callable[[], Any]) -> None:
 
 
 def mutated(cases: Cases, name: str, make: Callable[[], Any]) -> None:
-    """Restores states of a loader in which one number is another one."""
+    """Restores states of a loader, in each of which one number was replaced by an extreme one."""
     import copy
 
     with contextlib.closing(make()) as loader:

@@ -24,7 +24,7 @@ def label_of(category):
 
 
 def motion(row):
-    """Returns the 4x4 matrix from the frame of a row with translation and rotation to the frame around it."""
+    """Returns the 4x4 matrix of a row that has a rotation and a translation. It maps points of the row's coordinate frame to its parent frame."""
     w, x, y, z = np.array(row["rotation"]) / np.linalg.norm(row["rotation"])
     m = np.eye(4)
     m[:3, :3] = [

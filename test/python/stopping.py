@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that works until it is stopped, for test_stopping.py: stopping.py KIND WAY SECONDS FOLDER.
 
-It prints "ready" when its work begins. WAY says what ends the work, SECONDS after that. "interrupt" and "kill": the parent process sends the signal.
+It prints "ready" when its work begins. WAY says how the work is ended, SECONDS later. "interrupt" and "kill": the parent process sends the signal.
 "close": another thread closes the work. "drop": the last reference to the work goes away. "exit": the main thread ends while other threads work.
 "stop": a worker process gets SIGSTOP, and then the work is closed.
 """
@@ -75,7 +75,7 @@ def make_files(folder: Path) -> None:
 
 
 def make_media(folder: Path) -> None:
-    """Makes sounds, a video of one long group of pictures, a table and a robot's recordings, as far as this machine has what makes them."""
+    """Makes sounds, a video of one long group of pictures, a table and a robot's recordings, if this machine has the programs and packages that make them."""
     samples = np.zeros((8000 * 600, 8), "<i2").tobytes()
     form = struct.pack("<IHHIIHH", 16, 1, 8, 8000, 128000, 16, 16)
     head = b"RIFF" + struct.pack("<I", 36 + len(samples)) + b"WAVEfmt " + form + b"data" + struct.pack("<I", len(samples))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parquet files for tests: images as `datasets` writes them, and columns of drawn types."""
+"""Parquet files for tests: images as `datasets` writes them, and columns of random types."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def write(path: Path, columns: dict[str, Any], group: int = 10, features: dict[s
 
 
 def write_table(root: Path, rng: np.random.Generator, sizes: tuple[int, ...] = (25, 31, 8), group: int = 10, **options: Any) -> Path:
-    """Writes files of these numbers of rows, whose labels count on."""
+    """Writes one file for each number of rows. The labels are the numbers of the rows, through all files."""
     first = 0
     for number, size in enumerate(sizes):
         write(root / f"part-{number:03d}.parquet", rows_of(rng, size, first), group, **options)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""advise: measurements with a clock that only the test moves; the stage that gets the blame; printed and written reports; and batches that pass through
-unchanged."""
+"""advise: measurements with a clock that only the test moves; the stage that the report names as the bottleneck; printed and written reports; and batches that
+pass through unchanged."""
 
 import io
 import itertools
@@ -19,7 +19,7 @@ from stoker.errors import InvalidArgumentError, NotFoundError, StateError
 
 
 class Hand(clock.HostClock):
-    """A clock moved by hand."""
+    """A clock that stands still until the test moves it."""
 
     def __init__(self):
         self.now = 0.0

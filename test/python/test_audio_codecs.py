@@ -240,7 +240,7 @@ LYING = {
 
 @pytest.mark.parametrize("case", LYING)
 def test_lying_headers(folder, tmp_path, case):
-    """A wrong number in a header is refused with the file's name, or the samples are those of the program ffmpeg. It takes no memory."""
+    """A wrong number in a header is refused with the file's name, or the samples are those of the program ffmpeg. Neither takes more than 500 MB."""
     name, text, last, distance, bytes_there = LYING[case]
     path = tmp_path / f"lying.{name.rpartition('.')[2]}"
     if not (folder / name).exists():

@@ -109,7 +109,8 @@ def kaldi():
 
 
 def fbank(samples: np.ndarray, bands: int, low: float, high: float) -> np.ndarray:
-    """Returns Kaldi's features by their definition: frames inside of the sound without their mean, pre-emphasis, window, powers, triangles straight in mel."""
+    """Returns Kaldi's features by their definition: the mean of each frame is subtracted; then pre-emphasis, window, powers, and triangular filters whose sides
+    are straight on the mel scale."""
     frames = np.lib.stride_tricks.sliding_window_view(samples * 32768, 400)[::160]
     frames = frames - frames.mean(1, keepdims=True)
     frames = frames - 0.97 * np.concatenate([frames[:, :1], frames[:, :-1]], 1)

@@ -20,7 +20,7 @@ SKIP = {"transforms": SMALL, "on_error": "skip", "max_errors": 100, "last_batch"
 
 
 class Data:
-    """A Dataset of a function of the index."""
+    """A Dataset whose sample i is the result of a function of i."""
 
     def __init__(self, size, function):
         self.size, self.function = size, function

@@ -77,7 +77,7 @@ def test_the_second_run_asks_for_nothing(store, tree, tmp_path):
     second, counted = read(tmp_path / "cache")
     assert second == want and counted["cache_hits"] >= 21
     assert counted["cache_misses"] == counted["cache_kept"] == counted["cache_left_out"] == 0
-    other, counted = read(tmp_path / "cache", endpoint=store.url + "/")  # the store is the same, but the program names it
+    other, counted = read(tmp_path / "cache", endpoint=store.url + "/")  # the program gives the endpoint, not the environment
     assert other == want and counted["cache_misses"] == 0
 
 
@@ -217,7 +217,7 @@ def test_two_processes_fetch_an_object_once(store, tmp_path, child):
 
 
 def test_a_killed_process_costs_nothing(store, tree, tmp_path, child):
-    """Its claims become free, its unfinished files are removed, and the count of bytes in use is right."""
+    """Objects that the killed process was about to fetch can be fetched by others, its unfinished files are removed, and the count of bytes in use is right."""
     folder = tmp_path / "cache"
     store.set("latency_ms=20&jitter_ms=200")
     victim = child(folder)
@@ -334,7 +334,7 @@ def test_the_command(store, tree, tmp_path):
 
 @pytest.mark.parametrize("line", ["{uri}\n", "{uri} 3\n", "  {uri}\t\r\n\n"])
 def test_a_list_is_warmed(store, tree, tmp_path, line):
-    """Lists that the help names once were refused as local files."""
+    """The help suggests these kinds of lists, which once were refused as local files."""
     listed = tmp_path / "some.txt"
     uris = [f"{TRAIN}/{p.parent.name}/{p.name}" for p in sorted(tree.glob("*/*.jpg"))][:5]
     listed.write_text("".join(line.format(uri=uri) for uri in uris))

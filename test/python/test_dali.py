@@ -129,7 +129,7 @@ def sequence(library, files, policy, padded, by, shards, shard, stick, batch, ep
 def test_policies_of_one_shard(files, policy, padded, by):
     draw = random.Random(SEED)
     for _ in range(4):
-        names = [str(f) for f in files[: draw.randint(5, 15)]]  # DALI's policy DROP needs at least one full batch
+        names = [str(f) for f in files[: draw.randint(5, 15)]]  # DALI's policy DROP refuses an epoch without a full batch
         batch = draw.randint(1, 5)
         theirs, ours = run_both(sequence, names, policy, padded, by, 1, 0, False, batch, 4)
         assert theirs == ours, f"{len(names)} files, batch {batch} (seed {SEED})"

@@ -65,7 +65,7 @@ def read_one(uri, storage):
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("given", [{}, {"retries": 2}], ids=str)
 def test_a_silent_endpoint(scheme, given):
-    """The user sets the time-out and the number of tries; by default it is tried once more. A batch that cannot be read is not skipped."""
+    """The user may set the time-out and the number of tries; by default a request is sent once more. A batch that cannot be read is not skipped."""
     with server(None) as port:
         times = {"answer_timeout": 0.2, "connect_timeout": 0.2}
         storage = Storage(endpoint=f"{scheme}://127.0.0.1:{port}", **given, **times, **SECRETS)

@@ -23,8 +23,8 @@ def run(define: Any, batch_size: int = 2, **settings: Any) -> list[list[np.ndarr
 @pytest.mark.parametrize("fuse", [True, False])
 @pytest.mark.parametrize("dtype", ["uint8", "int32"])
 def test_a_source_that_declares_nothing(dtype: str, fuse: bool) -> None:
-    """Some graphs learn only from their samples that passes do not take the samples' type. A group of operators still gives the values that it gives for
-    float32."""
+    """If a source declares no type, the graph is compiled before the type is known. Samples of a type that no fused pass takes still give the values that
+    float32 samples give, rounded."""
     rng = np.random.default_rng(SEED)
     images = [rng.integers(0, 200, (20 + i, 30, 3)).astype(dtype) for i in range(2)]
 
@@ -270,7 +270,8 @@ def test_planes_are_sampled_alike(extents: tuple[int, int], interp: Any) -> None
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 @pytest.mark.parametrize("interp", [types.INTERP_NN, types.INTERP_LINEAR])
 def test_sampling_in_blocks_is_sampling_pixel_by_pixel(dtype, interp):
-    """Images of floats, and of bytes with up to four channels, go through wide loops, others through one for each pixel; rows are longer than a block."""
+    """Images of floats, and of bytes with up to four channels, go through loops over several pixels at a time, others through a loop over single pixels. The
+    rows are longer than a block of pixels."""
     rng = np.random.default_rng(11)
     samples = [
         rng.integers(0, 256, (h, w, c)).astype(dtype)

@@ -341,7 +341,7 @@ class Hostile:
     def __init__(self, seed, body, listed, tls):
         self.r = random.Random(seed)
         self.body, self.listed, self.tls = body, listed, tls
-        self.well, self.mild = False, 0.0  # mild: share of the drawn answers that are right
+        self.well, self.mild = False, 0.0  # well: give right answers only; mild: the share of right answers otherwise
         self.drawn = []
         self._lock = threading.Lock()
 

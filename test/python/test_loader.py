@@ -296,7 +296,7 @@ def test_a_pipeline(tree):
 
 @pytest.mark.parametrize("kind", ["plain", "dataset", "own order"])
 def test_step(tree, files, kind):
-    """step counts as a schedule counts: across a resume, even on another number of ranks."""
+    """`step` counts the steps of the epoch also across a resume, even with another number of ranks, as a learning-rate schedule needs it."""
     source = {"dataset": type("Set", (), {"__len__": lambda s: 21, "__getitem__": lambda s, i: (str(files[i]), i)})()}.get(kind, tree)
     arguments = {"sampler": (lambda epoch: list(range(21)))} if kind == "own order" else {"shuffle": True}
     arguments["fields"] = ("image", "label")

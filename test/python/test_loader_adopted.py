@@ -19,7 +19,7 @@ PICTURE = photograph(np.random.default_rng(SEED), 40, 50)
 
 
 class Set:
-    """A map-style Dataset of a function, or of a list."""
+    """A map-style Dataset whose samples are the results of a function of the index, or the entries of a list."""
 
     def __init__(self, samples, give=None):
         self.samples = samples if give is None else range(samples)

@@ -16,7 +16,8 @@ _WAITS = 0.02  # share of a step; a shorter wait for data counts as no wait
 
 @dataclass(frozen=True)
 class Bound:
-    """The stage that limits a loader: "none", "loop", "cores", "storage", "copy", "gpu" or "waits"."""
+    """The stage that limits a loader: "none", "loop" (the loop's own thread), "cores", "storage", "copy" (to the GPU), "gpu" or "waits" (none of these was
+    busy)."""
 
     stage: str
     text: str
@@ -92,8 +93,8 @@ def _gpu(subject: Subject, f: Facts, wall: float) -> Bound | None:
 
 
 def _crowd(f: Facts, wall: float, busy: float, crew: int) -> Bound | None:
-    """Returns "cores" as the stage if all programs together kept the machine's cores busy and reads did not block; else None. The time in queues does not show
-    this on every kernel."""
+    """Returns "cores" as the stage if all programs together kept the machine's cores busy and reads did not block; else None. Not every kernel of Linux reports
+    how long a thread has waited for a core, which would show the same."""
     cores = os.cpu_count() or 1
     if f.usage.machine < _CROWDED * wall * cores or _reads_blocked(f):
         return None

@@ -77,7 +77,7 @@ class Report:
             return self.wait_share >= _WORTH
         return self.gain - 1 >= _WORTH and min(self.gains) > 1
 
-    # ---- words ----
+    # ---- conclusion and table ----
 
     @property
     def verdict(self) -> str:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Machine:
     """Makes the images of batches from their files or arrays. Only the thread of the training loop calls it.
 
-    files: sources are paths; else they are arrays (H, W, C) with this number of `channels`. batch: the most images that one batch has. seed: random draws for
-    an image follow from it and from the image's place in the epoch. first: the number of the batch that is fed first.
+    files: sources are paths; else they are arrays (H, W, C) with this number of `channels`. batch: the most images that one batch has. seed: the random draws
+    for an image depend on it and on the image's position in the epoch. first: the number of the batch that is fed first.
     """
 
     def __init__(self, recipe: Recipe, files: bool, channels: int, batch: int, seed: int, first: int, settings: dict[str, Any]) -> None:

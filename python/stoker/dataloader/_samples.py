@@ -141,7 +141,7 @@ def _of_torchvision(dataset: Any) -> Reader | None:
         if _is(dataset, f"torchvision.datasets.{module}", name):
             pairs = samples(dataset)
             if not pairs:
-                return None  # targets were chosen for which the list has no samples
+                return None  # the list has no samples with the targets that were chosen, such as OxfordIIITPet's segmentation
             _check_loader(dataset)
             return _of_files(dataset, pairs)
     return None

@@ -93,8 +93,8 @@ class StokerDataLoader(DataLoader[Any]):
     def _is_accelerate_prepared(self, _: bool) -> None: ...
 
     def _made_again(self, *_: Any, **__: Any) -> Any:
-        """Makes another object of this class for the same Loader, when skip_first_batches() of Accelerate rebuilds this DataLoader. The samples of the data set
-        are whole batches here, and a plain DataLoader would put them together once more."""
+        """Makes another object of this class for the same Loader, when skip_first_batches() of Accelerate rebuilds this DataLoader. Here a sample of the data
+        set is a whole batch, and a plain DataLoader would join several of them to a batch of batches."""
         return type(self)(self.loader)
 
     def set_epoch(self, epoch: int) -> None:

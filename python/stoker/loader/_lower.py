@@ -718,7 +718,7 @@ class Recipe:
             return whole
         args: dict[str, Any] = {"dtype": self.dtype, "output_layout": "F" * image.clip + ("HWC" if self.channels_last else "CHW")}
         if self.dtype in FLOATS:
-            # The factor converts to the scale of the input: 0..255, or the scale of the floats that the data set gives.
+            # Multiplies the mean and the deviation by the factor, so that they are on the scale of the input: 0..255, or that of the data set's floats.
             factor = 255.0 if self.unit and not image.floats else 1.0
             args["mean"] = [factor * m for m in self.mean or [0.0]]
             args["std"] = [factor * s for s in self.std or [1.0]]

@@ -629,7 +629,7 @@ class Loader(metaclass=BriefHelp):
             if self._may_list and (state.get("listed") is True) != self._listed:
                 self._listed, self._batches = not self._listed, None
 
-    # ---- the rest ----
+    # ---- attributes, and methods that other libraries call ----
 
     @property
     def batch_size(self) -> int:

@@ -63,8 +63,8 @@ class Shards:
             self.epoch += 1
 
     def go_on_filled(self, steps: int) -> int:
-        """Sets the epoch of a run that continues after `steps` batches, if its epochs have steps_filled() batches. Returns how many of these batches belong
-        to that epoch."""
+        """Sets self.epoch to the epoch in which a restored run continues after `steps` batches, if its epochs have steps_filled() batches. Returns how many of
+        these batches belong to that epoch."""
         beyond = steps * self.batch // (self.total // self.shards) + 2  # an epoch that begins after these batches
         self.epoch = bisect.bisect_right(range(beyond), steps, key=self._filled_before) - 1
         return steps - self._filled_before(self.epoch)

@@ -567,7 +567,7 @@ class PyNvSampleReader(_Reader):
         self._background.start(given, lambda: self._decode(*given))
 
     def DecodeN12ToRGBAsyncGetBuffer(self, filepaths: Sequence[str], frame_ids: Sequence[int], as_bgr: bool = False) -> list[RGBFrame]:
-        """Returns the frames of the DecodeN12ToRGBAsync before, whose arguments must be the same."""
+        """Returns the frames that the last call of DecodeN12ToRGBAsync requested. The arguments must be those of that call."""
         made: list[RGBFrame] = self._background.take((list(filepaths), list(frame_ids), as_bgr))
         return made
 
@@ -612,7 +612,7 @@ class PyNvBatchAsyncStreamReader(_Reader):
         self._background.start((list(filepaths), [list(f) for f in frame_ids], as_bgr), work)
 
     def GetBuffer(self, filepaths: Sequence[str], frame_ids: Sequence[Sequence[int]], as_bgr: bool = False) -> list[list[RGBFrame]]:
-        """Returns the frames of the Decode before, whose arguments must be the same."""
+        """Returns the frames that the last call of Decode requested. The arguments must be those of that call."""
         made: list[list[RGBFrame]] = self._background.take((list(filepaths), [list(f) for f in frame_ids], as_bgr))
         return made
 

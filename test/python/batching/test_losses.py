@@ -239,7 +239,7 @@ def test_gaussian_radius(device):
     assert torch.allclose(got.cpu(), torch.tensor(want, dtype=torch.float64))
     assert sb.gaussian_radius(10, 20, 0.7) == pytest.approx(cornernet(10, 20, 0.7)) and isinstance(sb.gaussian_radius(10, 20, 0.7), float)
     assert sb.gaussian_radius(torch.tensor(10), torch.tensor(20)).dtype == torch.float32
-    h, w, o = 10.0, 20.0, 0.7  # the rest is the formula of CenterNet's own code
+    h, w, o = 10.0, 20.0, 0.7  # height, width and overlap; the lines below are CenterNet's own code
     r1 = (h + w + np.sqrt((h + w) ** 2 - 4 * w * h * (1 - o) / (1 + o))) / 2
     r2 = (2 * (h + w) + np.sqrt(4 * (h + w) ** 2 - 16 * (1 - o) * w * h)) / 2
     r3 = (-2 * o * (h + w) + np.sqrt((2 * o * (h + w)) ** 2 - 16 * o * (o - 1) * w * h)) / 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Branches on the GPU: the same bytes as on the cores, no jobs for samples that do not take one."""
+"""Branches on the GPU give the same bytes as on the cores, and no job runs for a sample that does not take the branch."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_same_as_on_the_cores(tree: Path) -> None:
             assert [o.kind for o in b] == ["gpu", "gpu", "cpu", "cpu"]
             for i, (x, y) in enumerate(zip(a, b, strict=True)):
                 worst = difference(x, y)
-                if worst and x.dtype == types.FLOAT:  # a real GPU fuses multiplications and additions
+                if worst and x.dtype == types.FLOAT:  # a real GPU fuses multiplications and additions, so floats may differ slightly
                     for p, q in zip(x.data, y.data, strict=True):
                         np.testing.assert_allclose(np.frombuffer(p, np.float32), np.frombuffer(q, np.float32), atol=1e-5)
                 else:

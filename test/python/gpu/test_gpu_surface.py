@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classes of operators, operators outside of a scope, users' functions and separate operators, on a machine with a GPU."""
+"""Classes of operators, operators that are called outside of a pipeline definition, users' functions, and fn.eager, on a machine with a GPU."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches on the GPU as Python sees them, and the ways in which values get there. torch is not needed."""
+"""Batches on the GPU as Python sees them, and how values get to the GPU. torch is not needed."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def axes() -> Iterator[Case]:
 
 
 def lengths() -> Iterator[Case]:
-    """Lengths around those at which the loops change, along and across memory."""
+    """Yields cases of lengths at which the kernels change to another loop, and of lengths next to these, along contiguous axes and others."""
     rng = rng_of("reductions, lengths")
     for op in ALL:
         for dtype in ("uint8", "float32"):
