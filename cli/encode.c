@@ -221,13 +221,13 @@ bool encoder_finish(struct encoder *e, struct encoder_error *err)
 	close(e->pipe);
 	e->pipe = -1;
 	const int status = wait_for(e);
-	const bool good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-	if (!good)
+	const bool ok = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	if (!ok)
 		take_words(e, status, err);
 	if (interrupted())
 		snprintf(err->text, sizeof err->text, "interrupted");
 	free_encoder(e);
-	return good && !interrupted();
+	return ok && !interrupted();
 }
 
 void encoder_stop(struct encoder *e)

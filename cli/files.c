@@ -106,19 +106,19 @@ bool write_file(const char *path, const void *data, size_t size)
 	int fd = direct ? open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY) : create_part(path, 0666, &part);
 	if (fd >= 0 && keeps && fchmod(fd, st.st_mode & 0777))
 		errno = 0; /* not an error: some file systems have no modes */
-	bool good = fd >= 0 && write_all(fd, data, size);
+	bool ok = fd >= 0 && write_all(fd, data, size);
 	int e = errno;
-	if (fd >= 0 && close(fd) && good) {
-		good = false;
+	if (fd >= 0 && close(fd) && ok) {
+		ok = false;
 		e = errno;
 	}
-	if (good && part && rename(part, path)) {
-		good = false;
+	if (ok && part && rename(part, path)) {
+		ok = false;
 		e = errno;
 	}
-	if (!good && part && fd >= 0)
+	if (!ok && part && fd >= 0)
 		unlink(part);
 	free(part);
 	errno = e;
-	return good;
+	return ok;
 }

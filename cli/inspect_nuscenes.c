@@ -54,14 +54,14 @@ static bool count_sample(struct nuscenes_census *c, const struct stk_nuscenes_vi
 		return false;
 	size_t size = (size_t)stk_desc_bytes(&desc);
 	int32_t *labels = malloc(size + 1);
-	bool good = labels && take(v, sample, "gt_labels_3d", labels, size, err) >= 0 &&
-		    take(v, sample, "sample_token", token, sizeof token - 1, err) >= 0;
-	for (int64_t i = 0; good && i < desc.shape[0]; i++)
+	bool ok = labels && take(v, sample, "gt_labels_3d", labels, size, err) >= 0 &&
+		  take(v, sample, "sample_token", token, sizeof token - 1, err) >= 0;
+	for (int64_t i = 0; ok && i < desc.shape[0]; i++)
 		c->of_class[labels[i] < 0 ? CLASSES : labels[i]]++;
-	for (int32_t k = 0; good && k < FILES; k++)
+	for (int32_t k = 0; ok && k < FILES; k++)
 		count_file(c, v, sample, k, token);
 	free(labels);
-	return good;
+	return ok;
 }
 
 static bool count_all(struct nuscenes_census *c, const struct stk_nuscenes_view *v, struct stk_error *err)

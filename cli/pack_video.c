@@ -155,10 +155,10 @@ static bool write_index(struct packing *p, bool complete)
 	json_decref(index);
 	index_path(p, path);
 	errno = ENOMEM;
-	const bool good = text && write_file(path, text, strlen(text));
+	const bool ok = text && write_file(path, text, strlen(text));
 	const int code = errno;
 	free(text);
-	return !p->said && (good || refuse(p, "%s: %s", path, strerror(code)));
+	return !p->said && (ok || refuse(p, "%s: %s", path, strerror(code)));
 }
 
 /* Reads the index that an earlier run has written. NULL after a message. */
@@ -273,17 +273,17 @@ static bool check_video(struct packing *p, const char *path, int64_t frames, boo
 	struct stk_video *v = NULL;
 	struct stk_error err = {0};
 	struct stat st;
-	bool good = stk_video_open(&request, &v, &err) == STK_OK && stk_video_describe(v, &info, &err) == STK_OK;
-	if (!good)
+	bool ok = stk_video_open(&request, &v, &err) == STK_OK && stk_video_describe(v, &info, &err) == STK_OK;
+	if (!ok)
 		failed(p, &err);
 	else if (info.frames != frames || (new && (info.width != p->width || info.height != p->height)))
-		good = refuse(p, "%s has %" PRId64 " frames of %d x %d pixels instead of %" PRId64 "%s", path, info.frames, info.width,
+		ok = refuse(p, "%s has %" PRId64 " frames of %d x %d pixels instead of %" PRId64 "%s", path, info.frames, info.width,
 			info.height, frames,
 			new ? ": the ffmpeg program here does not keep them" : ": remove it, and start the command again");
 	stk_video_close(v);
-	if (good && stat(path, &st) == 0)
+	if (ok && stat(path, &st) == 0)
 		p->bytes += st.st_size;
-	return good;
+	return ok;
 }
 
 static bool encode(struct packing *p, const char *part, int fd, int64_t first, int64_t end, int32_t camera)
@@ -292,12 +292,12 @@ static bool encode(struct packing *p, const char *part, int fd, int64_t first, i
 	struct encoder *e = NULL;
 	p->width = p->height = 0;
 	for (int64_t i = first; i < end; i++) {
-		bool good = load_image(p, i, camera);
-		if (good && !e && !(e = encoder_start(&p->encoder, p->width, p->height, fd, &why)))
+		bool ok = load_image(p, i, camera);
+		if (ok && !e && !(e = encoder_start(&p->encoder, p->width, p->height, fd, &why)))
 			return refuse(p, "%s", why.text);
-		if (good && !encoder_add(e, p->pixels, &why))
-			good = refuse(p, "%s: %s", part, why.text);
-		if (!good) {
+		if (ok && !encoder_add(e, p->pixels, &why))
+			ok = refuse(p, "%s: %s", part, why.text);
+		if (!ok) {
 			encoder_stop(e);
 			return false;
 		}
@@ -333,13 +333,13 @@ static bool pack_video(struct packing *p, int64_t scene, int32_t camera)
 		return refuse(p, "%s: %s", part, strerror(errno));
 	const bool made = encode(p, part, fd, first, end, camera);
 	close(fd);
-	bool good = made && check_video(p, part, end - first, true);
-	if (good && rename(part, path))
-		good = refuse(p, "%s: %s", path, strerror(errno));
-	if (!good)
+	bool ok = made && check_video(p, part, end - first, true);
+	if (ok && rename(part, path))
+		ok = refuse(p, "%s: %s", path, strerror(errno));
+	if (!ok)
 		unlink(part);
-	p->videos += good;
-	return good;
+	p->videos += ok;
+	return ok;
 }
 
 static bool pack_all(struct packing *p)
@@ -403,17 +403,17 @@ static int run_pack_video(const struct settings *s)
 		return usage_error(&command_pack_video, "--lossless is for h264 and hevc, and without --quality");
 	if (strlen(s->output) > PATH - 300)
 		return usage_error(&command_pack_video, "the folder's path is too long");
-	bool good = check_machine(&p) && find_tables(&p) && open_set(&p) && prepare_folder(&p);
-	if (good) {
+	bool ok = check_machine(&p) && find_tables(&p) && open_set(&p) && prepare_folder(&p);
+	if (ok) {
 		encoder_catch_signals();
 		progress_begin(&p.bar, "images", p.info.samples * p.info.cameras, s->quiet);
-		good = pack_all(&p);
+		ok = pack_all(&p);
 		progress_end(&p.bar);
 	}
 	free(p.pixels);
 	stk_image_decoder_destroy(p.decoder);
 	stk_nuscenes_close(p.view);
-	return good ? print_result(&p) : EXIT_PROBLEM;
+	return ok ? print_result(&p) : EXIT_PROBLEM;
 }
 
 static const struct option options[] = {

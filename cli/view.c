@@ -140,13 +140,13 @@ static void take_failed(struct tiles *t, struct stk_pipeline *p, int32_t wanted)
 /* Merges the batch's samples with the failed ones, in the order of epoch and position. */
 static bool list_tiles(struct tiles *t, struct stk_pipeline *p, const struct stk_batch *batch, int32_t batch_size)
 {
-	const int32_t good = stk_batch_size(batch);
+	const int32_t ok = stk_batch_size(batch);
 	*t = (struct tiles){.at = calloc((size_t)batch_size, sizeof(*t->at))};
 	if (!t->at)
 		return false;
-	take_failed(t, p, batch_size - good);
-	t->count = good + t->bad;
-	for (int32_t i = good - 1, bad = t->bad - 1, to = t->count - 1; i >= 0; to--) {
+	take_failed(t, p, batch_size - ok);
+	t->count = ok + t->bad;
+	for (int32_t i = ok - 1, bad = t->bad - 1, to = t->count - 1; i >= 0; to--) {
 		const struct stk_sample *sample = stk_batch_sample(batch, i);
 		const struct tile tile = {.epoch = sample->epoch, .position = sample->position, .sample = i};
 		const bool failed = bad >= 0 && by_place(&t->at[bad], &tile) > 0;

@@ -117,7 +117,7 @@ static int draw(const struct shots *f, const struct settings *s)
 	const struct sheet_scale scale = {{1, 1, 1}, {0, 0, 0}, false};
 	const char *path = s->output ? s->output : "view.png";
 	struct stk_tensor_list list = {.count = 0, .device_id = -1};
-	struct stk_tensor *good = calloc((size_t)f->count, sizeof(*good)); /* the sheet's cells are as large as the largest of these */
+	struct stk_tensor *ok = calloc((size_t)f->count, sizeof(*ok)); /* the sheet's cells are as large as the largest of these */
 	struct sheet sheet = {0};
 	char text[1024];
 	int32_t letters = 0;
@@ -125,13 +125,13 @@ static int draw(const struct shots *f, const struct settings *s)
 	for (int32_t i = 0; i < f->count; i++) {
 		const int32_t n = caption_of(f, i, text);
 		letters = n > letters ? n : letters;
-		if (good && f->pictures[i].data)
-			good[list.count++] = f->pictures[i];
+		if (ok && f->pictures[i].data)
+			ok[list.count++] = f->pictures[i];
 	}
-	list.samples = good;
-	if (good && list.count == 0)
+	list.samples = ok;
+	if (ok && list.count == 0)
 		code = fail("view", &f->errors[0]);
-	else if (!good || !sheet_create(&sheet, &list, f->count, (int32_t)s->columns, 1, letters))
+	else if (!ok || !sheet_create(&sheet, &list, f->count, (int32_t)s->columns, 1, letters))
 		fail_text("view", "out of memory");
 	else {
 		for (int32_t i = 0; i < f->count; i++) {
@@ -148,7 +148,7 @@ static int draw(const struct shots *f, const struct settings *s)
 			fail_text("view", "%s", text);
 	}
 	sheet_destroy(&sheet);
-	free(good);
+	free(ok);
 	return code;
 }
 

@@ -27,9 +27,9 @@ static bool on_progress(void *user, int64_t done, int64_t tars, int64_t files)
 		r = PyObject_CallFunction(w->progress, "LLL", (long long)done, (long long)tars, (long long)files);
 		Py_XDECREF(r);
 	}
-	const bool good = !PyErr_Occurred();
+	const bool ok = !PyErr_Occurred();
 	w->state = PyEval_SaveThread();
-	return good;
+	return ok;
 }
 
 static void on_notice(void *user, const char *text)
@@ -149,9 +149,9 @@ PyObject *core_tar_index(PyObject *module, PyObject *args)
 		return NULL;
 	const char **paths = core_paths_of(list, &n);
 	const char *file = paths && output != Py_None ? core_text_of(output) : NULL;
-	const bool good = paths && (file || output == Py_None);
+	const bool ok = paths && (file || output == Py_None);
 	w.progress = progress;
-	w.components = good ? PyDict_New() : NULL;
+	w.components = ok ? PyDict_New() : NULL;
 	PyObject *result = w.components ? run(paths, n, file, st, &w) : NULL;
 	Py_XDECREF(w.components);
 	free(w.notices);

@@ -49,15 +49,15 @@ static PyObject *nuscenes_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 	struct nuscenes_object *self;
 	PyObject *cameras, *classes, *scenes, *exclude;
 	enum stk_status status = STK_OK;
-	bool good;
+	bool ok;
 
 	(void)kwargs;
 	if (!PyArg_ParseTuple(args, "yyzOOOOi:NuScenes", &o.root, &o.version, &o.index, &cameras, &classes, &scenes, &exclude, &o.split))
 		return NULL;
 	self = core_new(type);
-	good = self && take_texts(cameras, &o.cameras, &o.camera_count) && take_texts(classes, &o.classes, &o.class_count) &&
-	       take_texts(scenes, &o.scenes, &o.scene_count) && take_texts(exclude, &o.exclude, &o.exclude_count);
-	if (good) {
+	ok = self && take_texts(cameras, &o.cameras, &o.camera_count) && take_texts(classes, &o.classes, &o.class_count) &&
+	     take_texts(scenes, &o.scenes, &o.scene_count) && take_texts(exclude, &o.exclude, &o.exclude_count);
+	if (ok) {
 		self->info.size = sizeof(self->info);
 		Py_BEGIN_ALLOW_THREADS status = stk_nuscenes_open(&o, &self->view, &err);
 		if (status == STK_OK)
@@ -68,10 +68,10 @@ static PyObject *nuscenes_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 	free((void *)(uintptr_t)o.classes);
 	free((void *)(uintptr_t)o.scenes);
 	free((void *)(uintptr_t)o.exclude);
-	if (good && status == STK_OK)
+	if (ok && status == STK_OK)
 		return (PyObject *)self;
 	Py_XDECREF((PyObject *)self);
-	return good ? core_raise(status, &err) : NULL;
+	return ok ? core_raise(status, &err) : NULL;
 }
 
 static PyObject *nuscenes_info(PyObject *object, PyObject *unused)

@@ -49,10 +49,10 @@ const char **core_paths_of(PyObject *list, Py_ssize_t *n)
 {
 	*n = PyList_Size(list);
 	const char **paths = *n < 0 ? NULL : calloc((size_t)*n + 1, sizeof *paths);
-	bool good = paths != NULL;
-	for (Py_ssize_t i = 0; good && i < *n; i++)
-		good = (paths[i] = core_text_of(PyList_GetItem(list, i))) != NULL;
-	if (good)
+	bool ok = paths != NULL;
+	for (Py_ssize_t i = 0; ok && i < *n; i++)
+		ok = (paths[i] = core_text_of(PyList_GetItem(list, i))) != NULL;
+	if (ok)
 		return paths;
 	if (!PyErr_Occurred())
 		PyErr_NoMemory();

@@ -318,7 +318,7 @@ enum stk_status stk_audio_read(
 		.cancel = &a->cancel};
 	struct reading r = {a, dtype, mono, to, count};
 	a->poll.next = 0;
-	a->poll.came = false;
+	a->poll.has_interrupted = false;
 	expect_window(a, first, count);
 	enum stk_status s = a->stream ? read_stream(a, first, count, &r, err) : stk__sound_read(&a->bytes, &a->info, &window, err);
 	return s ? name_file(a, s, err) : STK_OK;

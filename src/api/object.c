@@ -12,14 +12,14 @@
 
 #include <string.h>
 
-struct room {
+struct memory_target {
 	uint8_t *data;
 	size_t length;
 };
 
 static uint8_t *callers_memory(void *user, size_t size)
 {
-	struct room *room = user;
+	struct memory_target *room = user;
 	return size <= room->length ? room->data : NULL;
 }
 
@@ -39,7 +39,7 @@ enum stk_status stk_storage_read(struct stk_storage *s, const char *uri, int64_t
 	if (!stk__io_remote(io, uri))
 		return stk__fail(err, STK_UNSUPPORTED, "%.*s is not the address of a remote object%s", stk__uri_shown(uri), uri,
 			stk__is_uri(uri) ? stk__scheme_hint(uri) : "");
-	struct room room = {data, length};
+	struct memory_target room = {data, length};
 	struct stk_request r = {.uri = uri,
 		.offset = offset,
 		.length = (int64_t)length,

@@ -220,8 +220,8 @@ enum stk_status stk_video_range(
 
 struct reading {
 	struct stk_video *v;
-	int32_t *frames; /* ascending, each once */
-	int64_t *places; /* of each of them: where its first copy goes in the answer */
+	int32_t *frames;         /* ascending, each once */
+	int64_t *output_indices; /* of each of them: where its first copy goes in the answer */
 	int32_t count;
 	int64_t total; /* with copies */
 	int32_t width, height;
@@ -233,13 +233,14 @@ struct reading {
 };
 
 struct asked {
-	int64_t frame, place;
+	int64_t frame, output_index;
 };
 
 static int by_frame(const void *a, const void *b)
 {
 	const struct asked *x = a, *y = b;
-	return x->frame != y->frame ? (x->frame > y->frame) - (x->frame < y->frame) : (x->place > y->place) - (x->place < y->place);
+	return x->frame != y->frame ? (x->frame > y->frame) - (x->frame < y->frame)
+				    : (x->output_index > y->output_index) - (x->output_index < y->output_index);
 }
 
 static size_t frame_bytes(const struct reading *r)
@@ -278,7 +279,7 @@ static struct stk_image place_frame(void *user, int32_t k, int32_t width, int32_
 			r->frames[k], width, height, r->width, r->height);
 	if (s)
 		return (struct stk_image){0};
-	uint8_t *all = r->on_gpu ? (uint8_t *)(uintptr_t)r->to : r->v->frames, *to = all + frame_bytes(r) * (size_t)r->places[k];
+	uint8_t *all = r->on_gpu ? (uint8_t *)(uintptr_t)r->to : r->v->frames, *to = all + frame_bytes(r) * (size_t)r->output_indices[k];
 	return r->planar ? stk__image_chw(to, STK_UINT8, width, height, 3) : stk__image_hwc(to, STK_UINT8, width, height, 3);
 }
 
@@ -291,7 +292,7 @@ static enum stk_status copy_frames(const struct reading *r, const struct asked *
 	if (s)
 		return s;
 	for (int64_t i = 1, first = 0; i < r->total && !s; i++) {
-		const size_t from = size * (size_t)asked[first].place, to = size * (size_t)asked[i].place;
+		const size_t from = size * (size_t)asked[first].output_index, to = size * (size_t)asked[i].output_index;
 		if (asked[i].frame != asked[i - 1].frame)
 			first = i;
 		else if (dev)
@@ -326,10 +327,10 @@ static enum stk_status decode(struct reading *r, const struct asked *asked, stru
 	for (int64_t i = 0; i < r->total; i++)
 		if (i == 0 || asked[i].frame != asked[i - 1].frame) {
 			r->frames[r->count] = (int32_t)asked[i].frame;
-			r->places[r->count++] = asked[i].place;
+			r->output_indices[r->count++] = asked[i].output_index;
 		}
 	const struct stk_video_wanted wanted = {
-		.frames = r->frames, .count = r->count, .next = reads_on(r, asked), .place = place_frame, .user = r};
+		.frames = r->frames, .count = r->count, .next = reads_on(r, asked), .destination = place_frame, .user = r};
 	enum stk_status s = r->on_gpu ? stk__video_gpu_decode(v->gpu, v->decoder, v->index, &v->input, &wanted, r->stream, NULL, err)
 				      : stk__video_decode(v->decoder, v->index, &v->input, &wanted, err);
 	if (!s)
@@ -343,13 +344,14 @@ static enum stk_status read_frames(struct reading *r, const int64_t *frames, str
 {
 	struct stk_video *v = r->v;
 	v->poll.next = 0;
-	v->poll.came = false;
+	v->poll.has_interrupted = false;
 	if (r->total < 1 || r->total > INT32_MAX)
 		return stk__fail(err, STK_INVALID, "%lld frames are asked for; a call reads 1 to 2^31 - 1", (long long)r->total);
 	struct asked *asked = stk__alloc((size_t)r->total * sizeof *asked);
 	r->frames = stk__alloc((size_t)r->total * sizeof *r->frames);
-	r->places = stk__alloc((size_t)r->total * sizeof *r->places);
-	enum stk_status s = asked && r->frames && r->places ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory to read frames");
+	r->output_indices = stk__alloc((size_t)r->total * sizeof *r->output_indices);
+	enum stk_status s =
+		asked && r->frames && r->output_indices ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory to read frames");
 	for (int64_t i = 0; i < r->total && !s; i++) {
 		s = check_frame(v, frames[i], err);
 		asked[i] = (struct asked){frames[i], i};
@@ -364,7 +366,7 @@ static enum stk_status read_frames(struct reading *r, const int64_t *frames, str
 	}
 	stk__free(asked);
 	stk__free(r->frames);
-	stk__free(r->places);
+	stk__free(r->output_indices);
 	return s;
 }
 

@@ -124,9 +124,9 @@ enum stk_status stk__aws_settings_read(const struct stk_aws_given *given, struct
 	asked = asked && *asked ? asked : NULL;
 	struct stk_aws_profile p;
 	*out = (struct stk_aws_settings){0};
-	bool good = stk__aws_profile_read(asked ? asked : "default", !g->profile, &p);
+	bool ok = stk__aws_profile_read(asked ? asked : "default", !g->profile, &p);
 	enum stk_status status = STK_OK;
-	if (!good)
+	if (!ok)
 		status = stk__fail(err, STK_NO_MEMORY, "out of memory for AWS's profile files");
 	else if (asked && !g->key && !stk__aws_profile_exists(&p))
 		status = stk__fail(err, STK_INVALID,

@@ -116,11 +116,11 @@ bool stk__aws_take_json(struct stk_aws_fresh *out, const struct stk_text *answer
 {
 	json_t *o = json_loadb(answer->s ? answer->s : "", answer->length, 0, NULL);
 	const char *token = json_string_value(json_object_get(o, "SessionToken"));
-	bool good = stk__aws_take_keys(out, json_string_value(json_object_get(o, "AccessKeyId")),
+	bool ok = stk__aws_take_keys(out, json_string_value(json_object_get(o, "AccessKeyId")),
 		json_string_value(json_object_get(o, "SecretAccessKey")), token ? token : json_string_value(json_object_get(o, "Token")),
 		json_string_value(json_object_get(o, "Expiration")));
 	json_decref(o);
-	return good;
+	return ok;
 }
 
 bool stk__aws_read_token(const char *path, struct stk_text *out)

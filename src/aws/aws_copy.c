@@ -41,13 +41,13 @@ static void clear_strings(void *s, const size_t *offsets, int n, void (*release)
 /* Replaces the strings in `s`, which still belong to another struct, with copies. Returns false if memory is short; strings that were not copied are NULL. */
 static bool own_strings(void *s, const size_t *offsets, int n, char *(*copy_of)(const char *text))
 {
-	bool good = true;
+	bool ok = true;
 	for (int i = 0; i < n; i++) {
 		char **text = string_at(s, offsets[i]), *copy = *text ? copy_of(*text) : NULL;
-		good &= !*text || copy;
+		ok &= !*text || copy;
 		*text = copy;
 	}
-	return good;
+	return ok;
 }
 
 void stk__aws_issuer_clear(struct stk_aws_issuer *i)
@@ -63,12 +63,12 @@ void stk__aws_issuer_clear(struct stk_aws_issuer *i)
 static bool copy_issuer(const struct stk_aws_issuer *from, struct stk_aws_issuer *to)
 {
 	*to = *from;
-	bool good = own_strings(to, issuer_strings, ISSUER, stk__strdup);
-	good &= own_strings(to, issuer_secrets, SECRETS, stk__secret_copy);
+	bool ok = own_strings(to, issuer_strings, ISSUER, stk__strdup);
+	ok &= own_strings(to, issuer_secrets, SECRETS, stk__secret_copy);
 	if (!from->base)
-		return good;
+		return ok;
 	to->base = stk__calloc(1, sizeof *to->base);
-	return to->base && copy_issuer(from->base, to->base) && good;
+	return to->base && copy_issuer(from->base, to->base) && ok;
 }
 
 void stk__aws_settings_clear(struct stk_aws_settings *s)
@@ -82,9 +82,9 @@ void stk__aws_settings_clear(struct stk_aws_settings *s)
 bool stk__aws_settings_copy(const struct stk_aws_settings *from, struct stk_aws_settings *to)
 {
 	*to = *from;
-	bool good = own_strings(to, settings_strings, SETTINGS, stk__strdup);
-	good &= own_strings(to, settings_secrets, SECRETS, stk__secret_copy);
-	return copy_issuer(&from->issuer, &to->issuer) && good;
+	bool ok = own_strings(to, settings_strings, SETTINGS, stk__strdup);
+	ok &= own_strings(to, settings_secrets, SECRETS, stk__secret_copy);
+	return copy_issuer(&from->issuer, &to->issuer) && ok;
 }
 
 static bool same(const char *a, const char *b)

@@ -49,10 +49,10 @@ static enum stk_status ask_instance(const struct stk_aws_issuer *i, const struct
 		q.url = url.s;
 		code = url.failed ? 0 : stk__aws_ask(how, &q, answer);
 	}
-	bool good = code == 200 && stk__aws_take_json(out, answer);
+	bool ok = code == 200 && stk__aws_take_json(out, answer);
 	stk__text_free(&url);
 	stk__text_erase_free(&token);
-	return good ? STK_OK : stk__fail(err, STK_NOT_FOUND, "this machine's metadata service gives no credentials (status %ld)", code);
+	return ok ? STK_OK : stk__fail(err, STK_NOT_FOUND, "this machine's metadata service gives no credentials (status %ld)", code);
 }
 
 static enum stk_status copy_static(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,

@@ -110,10 +110,10 @@ static void renew(const struct stk_aws_issuer *i, const struct stk_aws_asking *h
 bool stk__aws_take_portal(struct stk_aws_fresh *out, const struct stk_text *answer)
 {
 	json_t *o = json_loadb(answer->s ? answer->s : "", answer->length, 0, NULL), *k = json_object_get(o, "roleCredentials");
-	bool good = stk__aws_take_keys(out, text_of(k, "accessKeyId"), text_of(k, "secretAccessKey"), text_of(k, "sessionToken"), NULL);
+	bool ok = stk__aws_take_keys(out, text_of(k, "accessKeyId"), text_of(k, "secretAccessKey"), text_of(k, "sessionToken"), NULL);
 	out->expires = json_integer_value(json_object_get(k, "expiration")) / 1000; /* the portal reports milliseconds */
 	json_decref(o);
-	return good;
+	return ok;
 }
 
 static long ask_portal(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, const char *token, struct stk_text *answer)

@@ -27,10 +27,10 @@ bool stk__aws_take_sts(struct stk_aws_fresh *out, const struct stk_text *answer)
 	struct stk_text found[4] = {{0}};
 	for (int i = 0; i < 4 && begin; i++)
 		find_element(begin, names[i], &found[i]);
-	bool good = stk__aws_take_keys(out, found[0].s, found[1].s, found[2].s, found[3].s);
+	bool ok = stk__aws_take_keys(out, found[0].s, found[1].s, found[2].s, found[3].s);
 	for (int i = 0; i < 4; i++)
 		stk__text_erase_free(&found[i]);
-	return good;
+	return ok;
 }
 
 /* Appends ", AccessDenied": the code in an error's XML, if that is a word. */
@@ -123,8 +123,8 @@ static long ask_signed(const struct stk_aws_issuer *i, const struct stk_aws_fres
 		.service = "sts",
 		.date = date};
 	const struct stk_aws_keys keys = {base->key, base->secret, base->token};
-	bool good = !host.failed && !path.failed;
-	if (good) {
+	bool ok = !host.failed && !path.failed;
+	if (ok) {
 		stk__text_add(&lines[0], "Authorization: ");
 		stk__sigv4_authorization(&r, &keys, NULL, &lines[0]);
 		stk__text_add(&lines[1], "Content-Type: %s", type);
@@ -132,12 +132,12 @@ static long ask_signed(const struct stk_aws_issuer *i, const struct stk_aws_fres
 		stk__text_add(&lines[3], "X-Amz-Security-Token: %s", base->token ? base->token : "");
 	}
 	for (int k = 0; k < 4; k++)
-		good &= !lines[k].failed;
+		ok &= !lines[k].failed;
 	const struct stk_aws_question q = {.url = i->where,
 		.method = "POST",
 		.body = body->s,
 		.headers = {lines[0].s, lines[1].s, lines[2].s, base->token ? lines[3].s : NULL}};
-	long code = good ? stk__aws_ask(how, &q, answer) : 0;
+	long code = ok ? stk__aws_ask(how, &q, answer) : 0;
 	for (int k = 0; k < 4; k++)
 		stk__text_erase_free(&lines[k]);
 	stk__text_free(&host);

@@ -87,17 +87,17 @@ static enum stk_status read_file(const char *path, struct stk_aws_issuer *i, str
 	json_t *o = json_loadb(text, n, 0, NULL);
 	const char *type = text_of(o, "type");
 	enum stk_status status = STK_OK;
-	bool good = type != NULL;
+	bool ok = type != NULL;
 	if (type && strcmp(type, "authorized_user") == 0)
-		good = read_user(o, i);
+		ok = read_user(o, i);
 	else if (type && strcmp(type, "service_account") == 0)
-		good = read_service(o, i);
+		ok = read_service(o, i);
 	else if (type)
 		status = stk__fail(err, STK_UNSUPPORTED,
 			"the credentials in %.200s are of the type \"%.40s\"; service_account and authorized_user are read. A token can be given as "
 			"GOOGLE_OAUTH_ACCESS_TOKEN=$(gcloud auth print-access-token)",
 			path, type);
-	if (!status && !good)
+	if (!status && !ok)
 		status = stk__fail(
 			err, STK_INVALID, "%.200s is not a file of Google's credentials: a field is missing, or it is not JSON", path);
 	json_decref(o);

@@ -24,15 +24,15 @@ static bool take_token(struct stk_aws_fresh *out, const struct stk_text *answer)
 	json_t *o = json_loadb(answer->s ? answer->s : "", answer->length, 0, NULL);
 	const char *token = json_string_value(json_object_get(o, "access_token"));
 	const json_int_t seconds = json_integer_value(json_object_get(o, "expires_in"));
-	bool good = token && *token && seconds > 0;
-	if (good) {
+	bool ok = token && *token && seconds > 0;
+	if (ok) {
 		out->key = stk__strdup("oauth2");
 		out->secret = stk__secret_copy(token);
 		out->expires = (int64_t)time(NULL) + seconds;
-		good = out->key && out->secret;
+		ok = out->key && out->secret;
 	}
 	json_decref(o);
-	return good;
+	return ok;
 }
 
 enum stk_status stk__google_ask_metadata(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
@@ -106,16 +106,16 @@ static bool load_signing(struct signing *s)
 		s->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
 	if (!s->library)
 		return false;
-	bool good = true;
+	bool ok = true;
 #define FIND(name, result, params)                                                                                                         \
 	{                                                                                                                                  \
 		void *found = dlsym(s->library, #name);                                                                                    \
 		memcpy(&s->name, &found, sizeof found);                                                                                    \
-		good &= found != NULL;                                                                                                     \
+		ok &= found != NULL;                                                                                                       \
 	}
 	SIGNING(FIND)
 #undef FIND
-	return good;
+	return ok;
 }
 
 /* Appends base64 with the alphabet of URLs and without padding. */
@@ -137,9 +137,9 @@ static bool add_signature(const struct signing *s, const char *pem, struct stk_t
 	size_t size = sizeof signature, n = jwt->length;
 	void *bio = s->BIO_new_mem_buf(pem, -1), *key = bio ? s->PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL) : NULL;
 	void *context = key ? s->EVP_MD_CTX_new() : NULL;
-	bool good = context && s->EVP_DigestSignInit(context, NULL, s->EVP_sha256(), NULL, key) == 1 &&
-		    s->EVP_DigestSign(context, signature, &size, (const unsigned char *)jwt->s, n) == 1;
-	if (good) {
+	bool ok = context && s->EVP_DigestSignInit(context, NULL, s->EVP_sha256(), NULL, key) == 1 &&
+		  s->EVP_DigestSign(context, signature, &size, (const unsigned char *)jwt->s, n) == 1;
+	if (ok) {
 		stk__text_add(jwt, ".");
 		add_base64(jwt, signature, size);
 	}
@@ -149,7 +149,7 @@ static bool add_signature(const struct signing *s, const char *pem, struct stk_t
 		s->EVP_PKEY_free(key);
 	if (bio)
 		s->BIO_free(bio);
-	return good && !jwt->failed;
+	return ok && !jwt->failed;
 }
 
 static void add_part(struct stk_text *jwt, json_t *o)
@@ -180,10 +180,10 @@ static enum stk_status add_statement(const struct stk_aws_issuer *i, struct stk_
 	add_part(jwt, head);
 	add_part(jwt,
 		json_pack("{s:s, s:s, s:s, s:I, s:I}", "iss", i->role, "scope", scope, "aud", i->where, "iat", now, "exp", now + 3600));
-	const bool good = !jwt->failed && add_signature(&s, i->secret, jwt);
+	const bool ok = !jwt->failed && add_signature(&s, i->secret, jwt);
 	dlclose(s.library);
-	return good ? STK_OK
-		    : stk__fail(err, STK_INVALID, "the private key in the service account's file cannot be used: is the file whole?");
+	return ok ? STK_OK
+		  : stk__fail(err, STK_INVALID, "the private key in the service account's file cannot be used: is the file whole?");
 }
 
 enum stk_status stk__google_ask_service(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,

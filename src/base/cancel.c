@@ -6,12 +6,12 @@
 bool stk__cancel_polled(struct stk_cancel_poll *p)
 {
 	enum { EVERY_MS = 50 };
-	if (p->came || !p->interrupted)
-		return p->came;
+	if (p->has_interrupted || !p->interrupted)
+		return p->has_interrupted;
 	int64_t now = stk__clock_ns();
 	if (now < p->next)
 		return false;
-	p->came = p->next && p->interrupted(p->user);
+	p->has_interrupted = p->next && p->interrupted(p->user);
 	p->next = stk__clock_after_ms(stk__clock_ns(), EVERY_MS);
-	return p->came;
+	return p->has_interrupted;
 }

@@ -14,12 +14,12 @@
 struct stk_cancel_poll {
 	bool (*interrupted)(void *user); /* nullable */
 	void *user;
-	int64_t next; /* time of the next call; 0: the first check only sets this */
-	bool came;    /* `interrupted` has returned true */
+	int64_t next;         /* time of the next call; 0: the first check only sets this */
+	bool has_interrupted; /* `interrupted` has returned true */
 };
 
 struct stk_cancel {
-	_Atomic bool asked;
+	_Atomic bool requested;
 	struct stk_cancel_poll *poll; /* nullable; only for work that runs on one thread */
 };
 
@@ -29,7 +29,7 @@ bool stk__cancel_polled(struct stk_cancel_poll *p);
 /* Returns whether the work should end. NULL stands for work that is never cancelled. */
 static inline bool stk__cancelled(const struct stk_cancel *c)
 {
-	return c && (atomic_load_explicit(&c->asked, memory_order_relaxed) || (c->poll && stk__cancel_polled(c->poll)));
+	return c && (atomic_load_explicit(&c->requested, memory_order_relaxed) || (c->poll && stk__cancel_polled(c->poll)));
 }
 
 #endif

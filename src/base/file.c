@@ -194,15 +194,15 @@ bool stk__new_file_begin(struct stk_new_file *f, const char *path, mode_t mode)
 {
 	bool keeps = false;
 	*f = (struct stk_new_file){.fd = -1, .folder = -1};
-	bool good = is_written_directly(path) ? open_directly(f, path)
-					      : open_folder(f, path) && may_replace(f, &mode, &keeps) && create_part(f, mode, keeps);
+	bool ok = is_written_directly(path) ? open_directly(f, path)
+					    : open_folder(f, path) && may_replace(f, &mode, &keeps) && create_part(f, mode, keeps);
 	int e = errno;
-	if (!good && f->fd >= 0)
+	if (!ok && f->fd >= 0)
 		close(f->fd);
-	if (!good && f->folder >= 0)
+	if (!ok && f->folder >= 0)
 		close(f->folder);
 	errno = e;
-	return good;
+	return ok;
 }
 
 bool stk__new_file_write(struct stk_new_file *f, const void *data, size_t n)

@@ -171,7 +171,7 @@ static enum stk_status decode_turned(struct stk_decoder *d, const struct stk_dec
 	return status;
 }
 
-static bool turns(const struct stk_decode *rq)
+static bool must_turn(const struct stk_decode *rq)
 {
 	return rq->orient && rq->info->orientation > 1;
 }
@@ -179,7 +179,7 @@ static bool turns(const struct stk_decode *rq)
 size_t stk__image_memory(const struct stk_decode *rq)
 {
 	size_t row = (size_t)rq->window.w * (size_t)rq->dst.channels * stk_dtype_size(rq->dst.dtype);
-	return rq->info->memory + (turns(rq) ? stk__scratch_bytes(row * (size_t)rq->window.h) : 0);
+	return rq->info->memory + (must_turn(rq) ? stk__scratch_bytes(row * (size_t)rq->window.h) : 0);
 }
 
 static bool request_valid(const struct stk_decode *rq)
@@ -210,7 +210,7 @@ enum stk_status stk__image_decode(struct stk_decoder *d, const struct stk_decode
 	if (!stk__arena_allows(d->scratch, stk__image_memory(rq)))
 		return stk__fail(err, STK_NO_MEMORY, "no memory to decode an image of %dx%d", rq->info->width, rq->info->height);
 	struct stk_arena_mark mark = stk__arena_mark(d->scratch);
-	status = turns(rq) ? decode_turned(d, rq, err) : rq->info->codec->decode(d, rq, err);
+	status = must_turn(rq) ? decode_turned(d, rq, err) : rq->info->codec->decode(d, rq, err);
 	stk__arena_release(d->scratch, mark);
 	/* A codec that was cancelled leaves rows undecoded and may return any status. */
 	return stk__cancelled(rq->cancel) ? stk__fail(err, STK_CANCELLED, "the decode was cancelled") : status;

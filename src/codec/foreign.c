@@ -122,7 +122,7 @@ static bool has_word(const uint8_t *text, size_t size, const char *word)
 	return false;
 }
 
-static bool begins(const uint8_t *text, size_t size, const char *word)
+static bool starts_with(const uint8_t *text, size_t size, const char *word)
 {
 	return has_word(text, size < strlen(word) ? size : strlen(word), word);
 }
@@ -136,10 +136,10 @@ static bool find_markup(const uint8_t *data, size_t size, struct stk_foreign *fo
 	size_t left = size - at < TEXT_SEEN ? size - at : TEXT_SEEN;
 	if (left < 2 || text[0] != '<')
 		return false;
-	bool xml = begins(text, left, "<?xml") || begins(text, left, "<!--") || begins(text, left, "<!doctype");
-	if (begins(text, left, "<svg") || (xml && has_word(text, left, "<svg")))
+	bool xml = starts_with(text, left, "<?xml") || starts_with(text, left, "<!--") || starts_with(text, left, "<!doctype");
+	if (starts_with(text, left, "<svg") || (xml && has_word(text, left, "<svg")))
 		*found = (struct stk_foreign){"an SVG drawing", "convert it to PNG: rsvg-convert in.svg -o out.png", true};
-	else if (begins(text, left, "<html") || begins(text, left, "<head") || begins(text, left, "<body") ||
+	else if (starts_with(text, left, "<html") || starts_with(text, left, "<head") || starts_with(text, left, "<body") ||
 		 (xml && has_word(text, left, "html")))
 		*found = (struct stk_foreign){"an HTML page, as servers send it in place of a file",
 			"open it in a browser to see what went wrong, then download the file again", false};

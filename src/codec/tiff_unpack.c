@@ -66,19 +66,19 @@ static size_t unpack_bits(struct stk_tiff_unpacker *u, const uint8_t *from, size
 struct codes {
 	const uint8_t *from;
 	size_t size, at;
-	uint32_t bits, held;
+	uint32_t bits, n_bits;
 };
 
 static bool take_code(struct codes *c, uint32_t width, uint32_t *code)
 {
-	while (c->held < width) {
+	while (c->n_bits < width) {
 		if (c->at == c->size)
 			return false;
 		c->bits = c->bits << 8 | c->from[c->at++];
-		c->held += 8;
+		c->n_bits += 8;
 	}
-	c->held -= width;
-	*code = c->bits >> c->held & ((1u << width) - 1);
+	c->n_bits -= width;
+	*code = c->bits >> c->n_bits & ((1u << width) - 1);
 	return true;
 }
 

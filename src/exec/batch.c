@@ -1,9 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * The consumer's batch (struct stk_batch), whose data is in the blocks of a slot. The struct is stored with the slot's face and reused for later batches.
- *
- * There are two kinds of references to a batch; `refs` counts both. A whole reference keeps the face and all blocks in use; `wholes` counts these. Any other
- * reference keeps the face and the block of one output in use. A DLPack tensor refers only to its block. */
+/* SPDX-License-Identifier: Apache-2.0 The consumer's batch (struct stk_batch), whose data is in the blocks of a slot. The struct is stored with the slot's face
+ * and reused for later batches. There are two kinds of references to a batch; `refs` counts both. A whole reference keeps the face and all blocks in use;
+ * `whole_batch_refs` counts these. Any other reference keeps the face and the block of one output in use. A DLPack tensor refers only to its block. */
 #include "exec/exec.h"
 
 #include "exec/dlpack.h"
@@ -12,7 +9,7 @@
 #include <string.h>
 
 struct stk_batch {
-	_Atomic int refs, wholes;
+	_Atomic int refs, whole_batch_refs;
 	struct stk_face *face;     /* NULL: the batch is a copy with memory of its own */
 	struct stk_block **blocks; /* one block for each of the slot's values; a block is valid as long as it is referenced */
 	int32_t *values;           /* index in `blocks` of each output */
@@ -31,7 +28,7 @@ struct stk_batch {
 	int32_t capacity;     /* maximum number of samples that the batch can have */
 	char **names;         /* URI of each sample; the memory is kept with the face for later batches */
 	size_t *name_capacity;
-	bool *named;
+	bool *has_name;
 	void *copy; /* for a batch without a slot: descriptions of its samples, followed by their bytes unless the caller owns these */
 	void (*release)(void *user); /* gives the bytes back to the caller; may be NULL */
 	void *user;
@@ -46,7 +43,7 @@ void stk__batch_free_data(void *data)
 		stk__free(b->names[i]);
 	stk__free(b->names);
 	stk__free(b->name_capacity);
-	stk__free(b->named);
+	stk__free(b->has_name);
 	stk__free((void *)b->blocks);
 	stk__free(b->values);
 	stk__free(b->lists);
@@ -71,8 +68,8 @@ static struct stk_batch *create(int32_t capacity, int32_t n_outputs, int32_t n_v
 	b->samples = stk__calloc(n, sizeof *b->samples);
 	b->names = stk__calloc(n, sizeof *b->names);
 	b->name_capacity = stk__calloc(n, sizeof *b->name_capacity);
-	b->named = stk__calloc(n, sizeof *b->named);
-	if (!b->blocks || !b->values || !b->lists || !b->samples || !b->names || !b->name_capacity || !b->named) {
+	b->has_name = stk__calloc(n, sizeof *b->has_name);
+	if (!b->blocks || !b->values || !b->lists || !b->samples || !b->names || !b->name_capacity || !b->has_name) {
 		stk__batch_free_data(b);
 		return NULL;
 	}
@@ -116,7 +113,7 @@ static void close_gaps(struct stk_pipeline *p, struct stk_record *r, struct stk_
 		for (int32_t v = 0; v < p->program->n_slot_values; v++)
 			r->slot->values[v].samples[n] = r->slot->values[v].samples[i];
 		b->samples[n] = sample_of(&s->place, s->attempt);
-		b->named[n++] = false;
+		b->has_name[n++] = false;
 	}
 	b->count = n;
 }
@@ -128,7 +125,7 @@ static void places_later(struct stk_pipeline *p, const struct stk_record *r, str
 	b->order = p->order;
 	b->k = r->k;
 	b->count = r->count;
-	memset(b->named, 0, (size_t)r->count * sizeof *b->named);
+	memset(b->has_name, 0, (size_t)r->count * sizeof *b->has_name);
 }
 
 /* Names in the error the operators that made the two sides of a merged value. */
@@ -147,7 +144,7 @@ static struct stk_tensor_list list_of(const struct stk_pipeline *p, struct stk_s
 	struct stk_tensor_list l = {.count = n, .samples = slot->values[v].samples, .desc = value->desc, .device_id = -1};
 	if (value->on_gpu)
 		l.device_id = p->config.device_id;
-	l.dense = stk__slot_settle(slot, v, n, &l.data);
+	l.dense = stk__slot_make_dense(slot, v, n, &l.data);
 	if (n > 0) {
 		struct stk_desc first = l.samples[0].desc;
 		for (int32_t i = 1; i < n && !l.dense; i++)
@@ -203,7 +200,7 @@ struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r)
 	struct stk_batch *b = batch_of(p, r->slot);
 	if (!b)
 		return NULL;
-	b->refs = b->wholes = 1;
+	b->refs = b->whole_batch_refs = 1;
 	b->program = stk__program_ref(p->program);
 	b->at = r->at;
 	b->at.count = r->count;
@@ -214,7 +211,7 @@ struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r)
 		close_gaps(p, r, b);
 	for (int32_t o = 0; o < b->n_outputs; o++) {
 		int32_t v = b->values[o];
-		b->lists[o] = r->slot->laid ? fixed_list(p, r->slot, v, b->count) : list_of(p, r->slot, v, b->count);
+		b->lists[o] = r->slot->laid_out ? fixed_list(p, r->slot, v, b->count) : list_of(p, r->slot, v, b->count);
 	}
 	r->slot = NULL; /* now the batch owns it */
 	return b;
@@ -230,7 +227,7 @@ struct stk_batch *stk_batch_ref(struct stk_batch *b)
 	if (!b)
 		return NULL;
 	atomic_fetch_add(&b->refs, 1);
-	atomic_fetch_add(&b->wholes, 1);
+	atomic_fetch_add(&b->whole_batch_refs, 1);
 	return b;
 }
 
@@ -268,7 +265,7 @@ void stk_batch_unref(struct stk_batch **batch)
 	struct stk_batch *b = *batch;
 	*batch = NULL;
 	if (b)
-		release_reference(b, b->blocks, atomic_fetch_sub(&b->wholes, 1) == 1 ? b->n_values : 0);
+		release_reference(b, b->blocks, atomic_fetch_sub(&b->whole_batch_refs, 1) == 1 ? b->n_values : 0);
 }
 
 void stk_batch_unref_output(struct stk_batch **batch, int32_t output)
@@ -323,7 +320,7 @@ static void name_sample(struct stk_batch *b, int32_t i)
 	}
 	memcpy(b->names[i], uri, n + 1);
 	b->samples[i].uri = b->names[i];
-	b->named[i] = true;
+	b->has_name[i] = true;
 }
 
 const struct stk_sample *stk_batch_sample(const struct stk_batch *batch, int32_t i)
@@ -332,7 +329,7 @@ const struct stk_sample *stk_batch_sample(const struct stk_batch *batch, int32_t
 	if (!b || i < 0 || i >= b->count)
 		return NULL;
 	pthread_mutex_lock(&b->lock);
-	if (!b->named[i])
+	if (!b->has_name[i])
 		name_sample(b, i);
 	pthread_mutex_unlock(&b->lock);
 	return &b->samples[i];
@@ -476,7 +473,7 @@ enum stk_status stk_batch_to_host(struct stk_batch *b, int32_t output, int32_t i
 			stk__batch_free_data(copy);
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a copy of output %d", output);
 	}
-	copy->refs = copy->wholes = 1;
+	copy->refs = copy->whole_batch_refs = 1;
 	copy->program = b->program ? stk__program_ref(b->program) : NULL;
 	copy->at = b->at;
 	copy->count = count;
@@ -558,7 +555,7 @@ enum stk_status stk_batch_wrap(const struct stk_tensor *samples, int32_t count, 
 		b->samples[i] = (struct stk_sample){.epoch = -1, .position = -1, .id = -1, .uri = ""};
 	}
 	b->copy = own;
-	b->refs = b->wholes = 1;
+	b->refs = b->whole_batch_refs = 1;
 	b->count = count;
 	b->n_outputs = 1;
 	b->lists[0] = list_over(own, count);

@@ -25,7 +25,7 @@ static enum stk_status name_sample(const struct stk_chain_run *run, int32_t orig
 /* Sets the result of gather in the call. For a node in a branch, call->index and call->batch then count only the samples that take the branch. */
 static void set_gathered(const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call)
 {
-	const struct stk_takers *takers = &run->record->takers[n->gathers];
+	const struct stk_gather_readers *takers = &run->record->gather_readers[n->gathers];
 	call->gathered = run->record->gathered[n->gathers].data;
 	if (!n->node->n_when)
 		return;
@@ -196,7 +196,7 @@ static void release_buffer(void *buffer)
 }
 
 /* If an output is exactly a range of bytes that io has read, makes the slot refer to io's buffer, which saves a copy. Returns false if a copy is needed. */
-static bool hand_over(const struct stk_chain_run *run, const struct stk_value *v, const struct stk_tensor *t)
+static bool refer_to_read_bytes(const struct stk_chain_run *run, const struct stk_value *v, const struct stk_tensor *t)
 {
 	const struct stk_sample_state *s = &run->record->samples[run->sample];
 	const int32_t reader = run->pipeline->program->nodes[v->node].reader;
@@ -231,7 +231,7 @@ enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value,
 			place->desc = t->desc;
 			return STK_OK;
 		}
-		if (view && hand_over(run, v, t))
+		if (view && refer_to_read_bytes(run, v, t))
 			return STK_OK;
 		if (!stk__slot_place(run->record->slot, v->slot, run->sample, &t->desc))
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for an output of %lld bytes", (long long)bytes);

@@ -133,7 +133,7 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 	return s;
 }
 
-static enum stk_status begin_takers(const struct stk_pipeline *p, struct stk_takers *t, struct stk_error *err)
+static enum stk_status begin_gather_readers(const struct stk_pipeline *p, struct stk_gather_readers *t, struct stk_error *err)
 {
 	t->count = 0;
 	if (!t->rank)
@@ -154,7 +154,7 @@ enum stk_status stk__gather_run(
 	int32_t count = 0;
 	bool taken = true;
 	if (n->node->n_when && s == STK_OK)
-		s = begin_takers(p, &r->takers[n->gathers], err);
+		s = begin_gather_readers(p, &r->gather_readers[n->gathers], err);
 	for (int32_t i = 0; i < r->count && s == STK_OK; i++) {
 		if (!r->samples[i].present)
 			continue;
@@ -163,7 +163,7 @@ enum stk_status stk__gather_run(
 		if (n->node->n_when) {
 			if ((s = stk__branch_taken(&run, n->when, n->node->n_when, &taken, err)) || !taken)
 				continue;
-			r->takers[n->gathers].rank[i] = r->takers[n->gathers].count++;
+			r->gather_readers[n->gathers].rank[i] = r->gather_readers[n->gathers].count++;
 		}
 		enum stk_status prepared = stk__call_prepare(&run, node, &calls[count], err);
 		if (prepared == STK_NO_MEMORY)
@@ -176,7 +176,7 @@ enum stk_status stk__gather_run(
 		samples[count++] = i;
 	}
 	for (int32_t i = 0; i < count && n->node->n_when; i++)
-		calls[i].batch = r->takers[n->gathers].count;
+		calls[i].batch = r->gather_readers[n->gathers].count;
 	if (s == STK_OK && count > 0 && stk__program_fetches(p->program, node))
 		s = stk__device_fetch(p, r, node, calls, count, err);
 	if (s == STK_OK && count > 0)

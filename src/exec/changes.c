@@ -36,9 +36,9 @@ static int64_t run_begin(int64_t n, int j)
 /* Computes the digest of run j of a list that had n files. Only those files of the run count that exist now. */
 static uint32_t digest_of(const struct stk_reader_def *reader, const void *shared, int64_t n, int j)
 {
-	int64_t have = reader->size(shared), begin = run_begin(n, j), end = run_begin(n, j + 1);
-	begin = begin < have ? begin : have;
-	end = end < have ? end : have;
+	int64_t size_now = reader->size(shared), begin = run_begin(n, j), end = run_begin(n, j + 1);
+	begin = begin < size_now ? begin : size_now;
+	end = end < size_now ? end : size_now;
 	return (uint32_t)reader->digest(shared, begin, end - begin);
 }
 
@@ -87,14 +87,14 @@ static const char *name_of(const struct stk_reader_def *reader, const void *shar
 static void add_place(struct stk_text *t, const struct stk_reader_def *reader, const void *shared, int64_t was, int j)
 {
 	char name[STK_MAX_URI];
-	int64_t have = reader->size(shared), begin = j < STK_STATE_RUNS ? run_begin(was, j) : was;
+	int64_t size_now = reader->size(shared), begin = j < STK_STATE_RUNS ? run_begin(was, j) : was;
 	int64_t end = j < STK_STATE_RUNS ? run_begin(was, j + 1) : was + 1;
-	begin = begin < have ? begin : have;
+	begin = begin < size_now ? begin : size_now;
 	if (begin > 0)
 		stk__text_add(t, "; the first %lld are the same, up to %.300s", (long long)begin, name_of(reader, shared, begin - 1, name));
-	if (begin == have)
+	if (begin == size_now)
 		stk__text_add(t, "; the files after it are missing");
-	else if (begin < end && end <= have) /* an empty run cannot differ; if it seems to, the saved digest is damaged */
+	else if (begin < end && end <= size_now) /* an empty run cannot differ; if it seems to, the saved digest is damaged */
 		stk__text_add(t, "; the first change is at %.300s%s", name_of(reader, shared, end - 1, name),
 			end - begin > 1 ? " or before it" : "");
 }
@@ -109,12 +109,12 @@ enum stk_status stk__changes_tell(const struct stk_pipeline *p, int64_t was, con
 	if (j == STK_STATE_RUNS && was == reader->size(shared)) /* an empty class folder was added or removed */
 		return STK_OK;
 	struct stk_text t = {0};
-	long long have = (long long)reader->size(shared), gone = (long long)was - have, count = gone < 0 ? -gone : gone;
+	long long size_now = (long long)reader->size(shared), gone = (long long)was - size_now, count = gone < 0 ? -gone : gone;
 	if (gone)
 		stk__text_add(&t, "%lld file%s %s than when the state was saved (%lld, now %lld)", count, count == 1 ? "" : "s",
-			gone > 0 ? "fewer" : "more", (long long)was, have);
+			gone > 0 ? "fewer" : "more", (long long)was, size_now);
 	else
-		stk__text_add(&t, "as many files as when the state was saved (%lld), but not the same ones", have);
+		stk__text_add(&t, "as many files as when the state was saved (%lld), but not the same ones", size_now);
 	add_place(&t, reader, shared, was, j);
 	enum stk_status s =
 		stk__fail(err, STK_STATE, "the data set has changed: %s" STK_STATE_WAY_OUT, t.failed ? "out of memory to say how" : t.s);

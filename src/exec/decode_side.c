@@ -20,11 +20,11 @@ static int32_t at_most(int32_t value, int32_t most)
 }
 
 /* Returns by how much the level falls, if this window showed that the cores have too much to do; otherwise 0. */
-static int32_t fall_of(int32_t level, const struct stk_window_seen *seen)
+static int32_t lowering_step(int32_t level, const struct stk_window_load *seen)
 {
 	const double FULL = 0.93, AIM = 0.85, CONTENDED = 0.85, LATE = 0.1;
 	enum { STEP = 25 };
-	bool full = seen->busy >= FULL, contended = level > 0 && seen->got < CONTENDED, late = seen->late >= LATE;
+	bool full = seen->busy >= FULL, contended = level > 0 && seen->cpu_share < CONTENDED, late = seen->waited_share >= LATE;
 	if (!full && !contended && !late)
 		return 0;
 	if (level <= 0)
@@ -37,11 +37,11 @@ static int32_t fall_of(int32_t level, const struct stk_window_seen *seen)
 
 /* Returns by how much the level rises, if this window showed that the cores have time; otherwise 0. Assumes that each further point of the level costs as
  * much as the average of the present ones, and rises only as far as the cores have time. */
-static int32_t rise_of(int32_t level, const struct stk_window_seen *seen)
+static int32_t raising_step(int32_t level, const struct stk_window_load *seen)
 {
 	const double FREE = 0.8, IN_TIME = 0.02;
 	enum { STEP = 10, FIRST = 2 };
-	if (seen->busy > FREE || seen->late > IN_TIME)
+	if (seen->busy > FREE || seen->waited_share > IN_TIME)
 		return 0;
 	if (level < 0)
 		return at_most(STEP, -level);
@@ -54,7 +54,7 @@ static int32_t rise_of(int32_t level, const struct stk_window_seen *seen)
 /* Returns whether this window shows that the cores could not decode all files. If the cores decode only a few files of each batch, the GPU takes nearly as
  * long as for all files, and the training loop waits for both: this costs the loop more time than it saves. So the cores decode a few files only while the
  * level rises to whole batches. */
-static bool is_too_much(int32_t level, const struct stk_window_seen *seen)
+static bool is_too_much(int32_t level, const struct stk_window_load *seen)
 {
 	const double FITS = 0.9;
 	return level > 0 && level < STK_LEVEL_BATCHES && seen->decoding > 0 &&
@@ -73,31 +73,31 @@ enum {
 
 /* Lowers a level that was too high. If it had been raised from a level that worked, lowers it to that one, otherwise by a large amount. Lowers the limit
  * too, so that the level does not soon rise again. */
-static void fall(struct stk_decode_level *now, int32_t by)
+static void lower_level(struct stk_decode_level *now, int32_t by)
 {
 	int32_t to = now->level - by;
-	bool raised = now->level > 0 && now->level > now->settled;
-	if (raised && to < now->settled)
-		to = now->settled;
+	bool raised = now->level > 0 && now->level > now->last_good_level;
+	if (raised && to < now->last_good_level)
+		to = now->last_good_level;
 	if (raised)
-		now->patience = at_most(2 * now->patience, MOST_PATIENCE);
+		now->idle_windows_needed = at_most(2 * now->idle_windows_needed, MOST_PATIENCE);
 	if (now->level > 0)
 		now->limit = at_least(to, now->level - at_least(now->level / 10, 1));
-	now->probe = FIRST_PROBE;
-	now->rest = now->level > 0 ? REST : 0;
-	now->waited = now->held = 0;
-	now->settled = at_most(now->settled, to);
+	now->limit_step = FIRST_PROBE;
+	now->hold_windows = now->level > 0 ? REST : 0;
+	now->idle_windows = now->windows_at_level = 0;
+	now->last_good_level = at_most(now->last_good_level, to);
 	now->level = at_least(to, STK_LEVEL_LEAST);
 }
 
 /* Raises the limit to try a higher level, after the level has been at the limit long enough. Each success makes the next try larger and earlier. */
 static void raise_limit(struct stk_decode_level *now)
 {
-	now->waited = 0;
-	if (now->probe > FIRST_PROBE)
-		now->patience = at_least(now->patience / 2, FIRST_PATIENCE);
-	now->limit = at_most(now->limit + now->probe, now->most);
-	now->probe *= 2;
+	now->idle_windows = 0;
+	if (now->limit_step > FIRST_PROBE)
+		now->idle_windows_needed = at_least(now->idle_windows_needed / 2, FIRST_PATIENCE);
+	now->limit = at_most(now->limit + now->limit_step, now->max_limit);
+	now->limit_step *= 2;
 }
 
 struct stk_decode_level stk__decode_level_start(int local_ranks)
@@ -105,43 +105,43 @@ struct stk_decode_level stk__decode_level_start(int local_ranks)
 	const int32_t most = local_ranks > 1 ? 0 : STK_LEVEL_MOST;
 	return (struct stk_decode_level){.level = STK_LEVEL_LEAST,
 		.limit = most,
-		.most = most,
-		.settled = STK_LEVEL_LEAST,
-		.patience = FIRST_PATIENCE,
-		.probe = FIRST_PROBE};
+		.max_limit = most,
+		.last_good_level = STK_LEVEL_LEAST,
+		.idle_windows_needed = FIRST_PATIENCE,
+		.limit_step = FIRST_PROBE};
 }
 
-struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, const struct stk_window_seen *seen)
+struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, const struct stk_window_load *seen)
 {
-	int32_t by = fall_of(now.level, seen);
-	now.bad = by ? now.bad + 1 : 0;
-	if (now.bad >= SURE) {
-		now.bad = 0;
-		fall(&now, by);
+	int32_t by = lowering_step(now.level, seen);
+	now.bad_windows = by ? now.bad_windows + 1 : 0;
+	if (now.bad_windows >= SURE) {
+		now.bad_windows = 0;
+		lower_level(&now, by);
 		return now;
 	}
-	now.held++;
+	now.windows_at_level++;
 	if (by)
 		return now;
-	if (now.held >= SETTLED)
-		now.settled = now.level;
-	if (now.rest > 0) {
-		now.rest--;
+	if (now.windows_at_level >= SETTLED)
+		now.last_good_level = now.level;
+	if (now.hold_windows > 0) {
+		now.hold_windows--;
 		return now;
 	}
 	if (is_too_much(now.level, seen)) {
-		fall(&now, now.level);
+		lower_level(&now, now.level);
 		now.limit = 0;
 		return now;
 	}
-	int32_t rise = rise_of(now.level, seen);
-	if (rise && now.level >= now.limit && now.limit < now.most && ++now.waited >= now.patience)
+	int32_t rise = raising_step(now.level, seen);
+	if (rise && now.level >= now.limit && now.limit < now.max_limit && ++now.idle_windows >= now.idle_windows_needed)
 		raise_limit(&now);
 	int32_t to = at_most(now.level + rise, now.limit);
 	if (to > now.level) {
 		now.level = to;
-		now.held = 0;
-		now.rest = to > 0 ? 1 : 0; /* the next window shows only a part of the effect */
+		now.windows_at_level = 0;
+		now.hold_windows = to > 0 ? 1 : 0; /* the next window shows only a part of the effect */
 	}
 	return now;
 }
@@ -166,41 +166,41 @@ static struct stk_side_totals totals(struct stk_pipeline *p)
 		cpu_ns(), count_of(&p->counters.core_decode_ns), count_of(&p->counters.core_decode_cpu_ns), count_of(&p->counters.late_ns)};
 }
 
-static struct stk_window_seen seen_since(
+static struct stk_window_load seen_since(
 	const struct stk_decode_side *s, const struct stk_side_totals *now, int32_t pool_load, int64_t wall_ns)
 {
 	double wall = (double)wall_ns, all = wall * s->cores, decoding = (double)(now->core_cpu_ns - s->last.core_cpu_ns),
 	       took = (double)(now->core_ns - s->last.core_ns), busy = (double)(now->cpu_ns - s->last.cpu_ns) / all,
 	       pool = pool_load / 100.0;
-	return (struct stk_window_seen){.busy = busy > pool ? busy : pool,
+	return (struct stk_window_load){.busy = busy > pool ? busy : pool,
 		.decoding = decoding / all,
-		.got = took > 0 ? decoding / took : 1,
-		.late = (double)(now->late_ns - s->last.late_ns) / wall};
+		.cpu_share = took > 0 ? decoding / took : 1,
+		.waited_share = (double)(now->late_ns - s->last.late_ns) / wall};
 }
 
 /* Averages the load over some windows, since a single window covers only a few whole batches. */
-static const struct stk_window_seen *smoothed(struct stk_decode_side *s, const struct stk_window_seen *seen)
+static const struct stk_window_load *smoothed(struct stk_decode_side *s, const struct stk_window_load *seen)
 {
 	s->mean.busy += (seen->busy - s->mean.busy) / 2;
 	s->mean.decoding += (seen->decoding - s->mean.decoding) / 2;
-	s->mean.got = seen->got;
-	s->mean.late = seen->late;
+	s->mean.cpu_share = seen->cpu_share;
+	s->mean.waited_share = seen->waited_share;
 	return &s->mean;
 }
 
 /* Ends the window if its time is over. Windows in which the consumer paused are ignored, and so are those after a pause, in which batches are made ahead,
  * since they do not show the load of steady work. */
-static void follow(struct stk_pipeline *p)
+static void end_window_if_over(struct stk_pipeline *p)
 {
 	enum { PAUSE_NS = 1000000000, REFILL = 5 };
 	struct stk_decode_side *s = &p->parts.device->side;
 	int64_t now = stk__clock_ns(), wall = now - count_of(&s->window_ns);
-	if (wall < STK_DUTY_WINDOW_NS || atomic_exchange_explicit(&s->ending, true, memory_order_acquire))
+	if (wall < STK_DUTY_WINDOW_NS || atomic_exchange_explicit(&s->ending_window, true, memory_order_acquire))
 		return;
 	struct stk_side_totals t = totals(p);
 	wall = now - count_of(&s->window_ns); /* another worker may have ended the window meanwhile */
 	if (wall >= STK_DUTY_WINDOW_NS) {
-		struct stk_window_seen seen = seen_since(s, &t, stk__pool_load(p->ctx->pool), wall);
+		struct stk_window_load seen = seen_since(s, &t, stk__pool_load(p->ctx->pool), wall);
 		if (wall >= PAUSE_NS)
 			s->unseen = REFILL;
 		else if (s->unseen > 0)
@@ -211,7 +211,7 @@ static void follow(struct stk_pipeline *p)
 		atomic_store_explicit(&s->level, s->now.level, memory_order_relaxed);
 		atomic_store_explicit(&s->window_ns, now, memory_order_relaxed);
 	}
-	atomic_store_explicit(&s->ending, false, memory_order_release);
+	atomic_store_explicit(&s->ending_window, false, memory_order_release);
 }
 
 /* ---- the decision ---- */
@@ -250,10 +250,10 @@ static bool takes_baseline(struct stk_decode_side *s, enum stk_batch_side side, 
 		return false;
 	if (side != STK_BATCH_BY_FILE)
 		return side == STK_BATCH_BY_CORES;
-	int32_t due = atomic_fetch_add_explicit(&s->due, level, memory_order_relaxed) + level;
+	int32_t due = atomic_fetch_add_explicit(&s->files_due, level, memory_order_relaxed) + level;
 	if (due < WHOLE)
 		return false;
-	atomic_fetch_sub_explicit(&s->due, WHOLE, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&s->files_due, WHOLE, memory_order_relaxed);
 	return true;
 }
 
@@ -276,7 +276,7 @@ bool stk__decode_side_is_cores(struct stk_pipeline *p, const struct stk_device_b
 	struct stk_decode_side *s = &p->parts.device->side;
 	if (p->config.decode != STK_DECODE_AUTO)
 		return p->config.decode == STK_DECODE_CORES;
-	follow(p);
+	end_window_if_over(p);
 	int32_t level = atomic_load_explicit(&s->level, memory_order_relaxed);
 	return progressive ? takes_progressive(p, size, level) : takes_baseline(s, b->turn.side, size, level);
 }

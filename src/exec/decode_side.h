@@ -31,31 +31,31 @@ struct stk_text;
 enum { STK_LEVEL_LEAST = -200, STK_LEVEL_BATCHES = 50, STK_LEVEL_MOST = 100 };
 
 /* The measurements of one window, as fractions of 1. */
-struct stk_window_seen {
-	double busy;     /* fraction of the cores' time that this process's threads used, or the pool's threads if that is more */
-	double decoding; /* fraction of the same time in which the cores decoded baseline files for the GPU */
-	double got;      /* CPU time divided by elapsed time of that decoding. Below 1, other programs or the control group's quota took the
+struct stk_window_load {
+	double busy;      /* fraction of the cores' time that this process's threads used, or the pool's threads if that is more */
+	double decoding;  /* fraction of the same time in which the cores decoded baseline files for the GPU */
+	double cpu_share; /* CPU time divided by elapsed time of that decoding. Below 1, other programs or the control group's quota took the
 	             * cores away. 1 if nothing was decoded */
-	double late;     /* fraction of the window in which the consumer waited for a batch that the cores had not finished */
+	double waited_share; /* fraction of the window in which the consumer waited for a batch that the cores had not finished */
 };
 
 struct stk_decode_level {
 	int32_t level;
-	int32_t limit;    /* the maximum to which the level may rise at present */
-	int32_t most;     /* highest limit */
-	int32_t settled;  /* the last level that worked for some windows */
-	int32_t held;     /* number of windows since the level changed */
-	int32_t bad;      /* number of windows in a row that showed too much work for the cores */
-	int32_t rest;     /* number of windows in which the level must not rise */
-	int32_t waited;   /* number of windows at the limit in which the cores had time left */
-	int32_t patience; /* number of such windows before a higher limit is tried */
-	int32_t probe;    /* how far the limit rises at the next try */
+	int32_t limit;               /* the maximum to which the level may rise at present */
+	int32_t max_limit;           /* highest limit */
+	int32_t last_good_level;     /* the last level that worked for some windows */
+	int32_t windows_at_level;    /* number of windows since the level changed */
+	int32_t bad_windows;         /* number of windows in a row that showed too much work for the cores */
+	int32_t hold_windows;        /* number of windows in which the level must not rise */
+	int32_t idle_windows;        /* number of windows at the limit in which the cores had time left */
+	int32_t idle_windows_needed; /* number of such windows before a higher limit is tried */
+	int32_t limit_step;          /* how far the limit rises at the next try */
 };
 
 /* Returns the first level. local_ranks: number of ranks on this host. */
 struct stk_decode_level stk__decode_level_start(int local_ranks);
 /* Returns the level that follows a window. */
-struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, const struct stk_window_seen *seen);
+struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, const struct stk_window_load *seen);
 
 /* Who decodes the baseline files of a batch: decided for each file, or all by the GPU, or all by the cores. */
 enum stk_batch_side { STK_BATCH_BY_FILE, STK_BATCH_BY_GPU, STK_BATCH_BY_CORES };
@@ -64,18 +64,18 @@ enum stk_batch_side { STK_BATCH_BY_FILE, STK_BATCH_BY_GPU, STK_BATCH_BY_CORES };
 struct stk_decode_side {
 	_Atomic int64_t window_ns; /* time at which the window began */
 	_Atomic int32_t level;     /* copy of now.level, which any worker may read */
-	_Atomic int32_t due;       /* number of files that the cores should decode next, in hundredths of a file */
+	_Atomic int32_t files_due; /* number of files that the cores should decode next, in hundredths of a file */
 	int32_t due_batches;       /* number of batches that the cores should decode next, in hundredths of a batch; guarded by the
 	                      * pipeline's lock */
 	_Atomic int64_t files, bytes;
 	double cores; /* number of cores that this process may use */
 	struct stk_decode_level now;
-	struct stk_window_seen mean; /* average over the last windows */
+	struct stk_window_load mean; /* average over the last windows */
 	int32_t unseen;              /* number of windows to ignore after a pause of the consumer */
 	struct stk_side_totals {     /* totals at the window's beginning */
 		int64_t cpu_ns, core_ns, core_cpu_ns, late_ns;
 	} last;
-	_Atomic bool ending; /* a worker is ending the window; until it is done it owns `now` and `last` */
+	_Atomic bool ending_window; /* a worker is ending the window; until it is done it owns `now` and `last` */
 };
 
 void stk__decode_side_init(struct stk_decode_side *s);

@@ -30,7 +30,7 @@ enum stk_status stk__deliver_create(struct stk_pipeline *p, struct stk_error *er
 /* Opens batches on the consumer's thread if there are no workers. Call with the lock held. */
 static void open_batches(struct stk_pipeline *p)
 {
-	while (!p->maker->crew && !atomic_load(&p->run.cancelled) && stk__open_next(p)) {
+	while (!p->callbacks->crew && !atomic_load(&p->run.cancelled) && stk__open_next(p)) {
 	}
 }
 
@@ -44,7 +44,7 @@ enum stk_status stk_pipeline_start(struct stk_pipeline *p, struct stk_error *err
 	if ((s = stk__surveyed_begin(p, err)) || (s = stk__feed_start(p, err)))
 		return s;
 	p->run.started = true;
-	if (p->maker->crew)
+	if (p->callbacks->crew)
 		stk__pool_join(p->ctx->pool, &p->client);
 	pthread_mutex_lock(&p->lock);
 	open_batches(p);
@@ -56,7 +56,7 @@ void stk_pipeline_cancel(struct stk_pipeline *p)
 {
 	if (!p)
 		return;
-	atomic_store(&p->run.halt.asked, true);
+	atomic_store(&p->run.halt.requested, true);
 	atomic_store(&p->run.cancelled,
 		true); /* does not wake the waiting thread, since that needs the lock; the thread looks at this flag after each slice
 		        * of its wait */
@@ -68,7 +68,7 @@ static const char *stage_of(const struct stk_pipeline *p, const struct stk_recor
 {
 	if (r->state == STK_BATCH_FREE && r->reading)
 		return "a read of an earlier batch that has failed";
-	return r->state < STK_BATCH_OPEN ? "a free slot" : p->maker->stage(r, s);
+	return r->state < STK_BATCH_OPEN ? "a free slot" : p->callbacks->stage(r, s);
 }
 
 /* Describes the work that the next batch waits for. Used for timeouts, and for the notice after 30 s. Call with the lock held. */
@@ -89,7 +89,7 @@ static void describe_stall(struct stk_pipeline *p, int64_t waited_ms, char *text
 /* Fails if there is neither a free slot nor a batch under way, because the wait would never end. Call with the lock held. */
 static enum stk_status check_starved(struct stk_pipeline *p, struct stk_error *err)
 {
-	if (p->flight.next_open != p->flight.next_deliver || !stk__open_lacks_slot(p))
+	if (p->flight.next_open != p->flight.next_deliver || !stk__open_waits_for_slot(p))
 		return STK_OK;
 	enum stk_ring_lack lack = stk__ring_lacks(p->ring);
 	return lack ? stk__held_batches_error(p, lack, err) : STK_OK;
@@ -120,13 +120,13 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 		struct stk_record *r = stk__record(p, p->flight.next_deliver);
 		if (atomic_load(&p->run.cancelled))
 			return stk__fail(err, STK_CANCELLED, "the pipeline was cancelled");
-		bool done = r->state == STK_BATCH_FINISHED, on_its_way = done && !p->maker->arrived(r);
+		bool done = r->state == STK_BATCH_FINISHED, on_its_way = done && !p->callbacks->arrived(r);
 		if (done && !on_its_way) {
 			*out = r;
 			if (late)
 				STK_COUNT(p, late_ns, stk__clock_ns() - begin);
 			p->parts.delivery->stall_reported = false;
-			stk__fetch_taken(p);
+			stk__fetch_batch_delivered(p);
 			p->parts.delivery->waited_since_ns = 0;
 			return STK_OK;
 		}
@@ -149,7 +149,7 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 			continue;
 		}
 		if (on_its_way)
-			p->maker->wait(p, now - begin);
+			p->callbacks->wait(p, now - begin);
 		else
 			wait_slice(p, until);
 	}
@@ -172,7 +172,7 @@ enum stk_status stk_pipeline_end_within(struct stk_pipeline *p, int64_t ms, stru
 	bool calls = stk__feed_calls(p);
 	pthread_mutex_unlock(&p->lock);
 	const int64_t left = (until - stk__clock_ns()) / 1000000;
-	if (!calls && p->maker->crew)
+	if (!calls && p->callbacks->crew)
 		calls = !stk__pool_leave_within(p->ctx->pool, &p->client, left > 0 ? left : 0);
 	return calls ? stk__fail(err, STK_TIMEOUT, "a user's source or function has not returned") : STK_OK;
 }
@@ -249,12 +249,12 @@ static enum stk_status take_record(struct stk_pipeline *p, struct stk_record *r,
 }
 
 /* Returns whether the sources can still report what the next batch is, without the consumer's help. Call with the lock held. */
-static bool next_is_on_its_way(const struct stk_pipeline *p, const struct stk_record *r)
+static bool next_batch_is_coming(const struct stk_pipeline *p, const struct stk_record *r)
 {
 	if (!p->run.started || p->run.stopping || atomic_load(&p->run.cancelled))
 		return false;
 	if (p->flight.next_open == p->flight.next_deliver)
-		return !stk__open_lacks_slot(p);
+		return !stk__open_waits_for_slot(p);
 	return stk__feed_waits(r) || r->result.kind == STK_RESULT_END; /* RESULT_END: another thread is about to enter the state
 	                                                                * FINISHED */
 }
@@ -267,7 +267,7 @@ bool stk__deliver_ends_next(struct stk_pipeline *p)
 	const int64_t until = stk__clock_ns() + PATIENCE_NS;
 	pthread_mutex_lock(&p->lock);
 	const struct stk_record *r = stk__record(p, p->flight.next_deliver);
-	while (r->state != STK_BATCH_FINISHED && next_is_on_its_way(p, r) && stk__clock_ns() < until)
+	while (r->state != STK_BATCH_FINISHED && next_batch_is_coming(p, r) && stk__clock_ns() < until)
 		wait_slice(p, until);
 	const bool ends = r->state == STK_BATCH_FINISHED && r->result.kind == STK_RESULT_END;
 	pthread_mutex_unlock(&p->lock);
@@ -320,7 +320,7 @@ enum stk_status stk_pipeline_next_within(struct stk_pipeline *p, int64_t ms, str
 		stk__notify(p->ctx, STK_LOG_WARNING, "%s", notice);
 	/* Callers wait in short slices. After each one a worker is woken, so that it notices events that have no signal, such as the end of a stream
 	 * capture. */
-	if (p->maker->crew && (s != STK_TIMEOUT || ms != 0))
+	if (p->callbacks->crew && (s != STK_TIMEOUT || ms != 0))
 		stk__pool_wake_one(p->ctx->pool);
 	return s;
 }

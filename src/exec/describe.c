@@ -312,7 +312,7 @@ static int64_t thread_cpu_ns(void)
 }
 
 /* Runs a pass on the cores over a file that the GPU could decode. Measures the time, on which later decisions are based (decode_side.h). */
-static enum stk_status decode_in_spare_time(
+static enum stk_status decode_on_idle_core(
 	const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_tensor *out, struct stk_error *err)
 {
 	struct stk_pipeline *p = run->pipeline;
@@ -347,7 +347,7 @@ static enum stk_status run_on_cores(
 	out.data = take_result(run, g->value, bytes, spare, err);
 	if (!out.data)
 		return STK_NO_MEMORY;
-	enum stk_status s = spare ? decode_in_spare_time(run, g, &out, err) : stk__pass_group_cores(run, g, &out, err);
+	enum stk_status s = spare ? decode_on_idle_core(run, g, &out, err) : stk__pass_group_cores(run, g, &out, err);
 	return s ? s : upload(run, step, out.data, to, bytes, err);
 }
 
@@ -538,20 +538,20 @@ static void *take_on_gpu(void *user, size_t size, struct stk_error *err)
 	return (void *)stk__device_memory_take(&run->record->device->scratch, size, err);
 }
 
-static void lend_gpu(const struct stk_chain_run *run, const struct stk_group *group, struct stk_call *call, struct gpu_call *lent)
+static void set_gpu_call(const struct stk_chain_run *run, const struct stk_group *group, struct stk_call *call, struct gpu_call *gpu_call)
 {
 	const struct stk_program *g = run->pipeline->program;
 	const struct stk_program_node *n = &g->nodes[group->nodes[0]];
 	if (!(n->def->flags & STK_OP_NVDEC) || !run->pipeline->parts.device->nvdec)
 		return;
-	lent->jobs = (struct kept_jobs){{keep_job, &run->worker->arena}, run, group->step};
-	lent->call = (struct stk_gpu_call){.nvdec = run->pipeline->parts.device->nvdec,
-		.jobs = &lent->jobs.jobs,
+	gpu_call->jobs = (struct kept_jobs){{keep_job, &run->worker->arena}, run, group->step};
+	gpu_call->call = (struct stk_gpu_call){.nvdec = run->pipeline->parts.device->nvdec,
+		.jobs = &gpu_call->jobs.jobs,
 		.now = g->values[stk__value_destination(run, n->first_value)].slot < 0, /* false if the value is in the slot, which the
 		                                                                         * consumer's streams may still read */
 		.take = take_on_gpu,
 		.user = (void *)(uintptr_t)run};
-	call->gpu = &lent->call;
+	call->gpu = &gpu_call->call;
 }
 
 static bool all_host(const struct stk_chain_run *run, const struct stk_program_node *n)
@@ -614,7 +614,7 @@ static enum stk_status describe_single(const struct stk_chain_run *run, const st
 	enum stk_status s = stk__call_prepare(run, group->nodes[0], &call, err);
 	if (s)
 		return s;
-	lend_gpu(run, group, &call, &lent);
+	set_gpu_call(run, group, &call, &lent);
 	if ((s = stk__call_infer(run, group->nodes[0], &call, err)))
 		return s;
 	bool views = true;

@@ -19,7 +19,7 @@ static enum stk_status make_batch(struct stk_pipeline *p, struct stk_device_batc
 	size_t batch = (size_t)p->config.batch_size, decodes = batch * (size_t)g->n_decodes + 1;
 	pthread_mutex_init(&b->lock, NULL);
 	stk__arena_init(&b->jobs.arena);
-	struct stk_device_usual *usual = &p->parts.device->usual;
+	struct stk_device_largest_needs *usual = &p->parts.device->largest_needs;
 	stk__device_memory_init(&b->files, dev, true, &usual->files);
 	stk__device_memory_init(&b->staging, dev, true, &usual->staging);
 	stk__device_memory_init(&b->scratch, dev, false, &usual->scratch);
@@ -126,7 +126,7 @@ static bool has_room(const struct stk_pipeline *p)
 {
 	size_t more = memory_at(p, p->flight.depth + 1);
 	if (more > p->parts.device->memory_limit)
-		p->parts.device->held_back = true;
+		p->parts.device->memory_limited = true;
 	return more && more <= p->parts.device->memory_limit;
 }
 
@@ -144,7 +144,7 @@ void stk__device_explain(struct stk_pipeline *p, struct stk_text *t)
 {
 	const struct stk_device_stage *d = p->parts.device;
 	pthread_mutex_lock(&p->lock);
-	bool held_back = d->held_back;
+	bool held_back = d->memory_limited;
 	int32_t depth = p->flight.depth, most = p->flight.most_depth;
 	size_t wanted = memory_at(p, most);
 	pthread_mutex_unlock(&p->lock);
@@ -170,41 +170,41 @@ static int32_t count_ready(struct stk_pipeline *p)
 
 /* Called when the consumer finds its next batch ready. If more batches than needed have been ready at every call for a while, lowers the number of batches
  * under way, since each one occupies memory and caches. */
-static void note_spare(struct stk_pipeline *p)
+static void update_surplus(struct stk_pipeline *p)
 {
 	enum { KEPT = 2 };
-	struct stk_device_spare *s = &p->parts.device->spare;
+	struct stk_device_surplus *s = &p->parts.device->surplus;
 	int32_t ready = count_ready(p);
-	s->least = s->seen && s->least < ready ? s->least : ready;
-	if (++s->seen < s->window)
+	s->min_finished = s->deliveries && s->min_finished < ready ? s->min_finished : ready;
+	if (++s->deliveries < s->window)
 		return;
-	int32_t spare = s->least - KEPT, more = p->flight.depth - p->config.prefetch;
+	int32_t spare = s->min_finished - KEPT, more = p->flight.depth - p->config.prefetch;
 	spare = spare < more ? spare : more;
 	if (spare > 0) {
 		p->flight.depth -= (spare + 1) / 2;
-		s->fell = true;
+		s->lowered = true;
 	}
-	s->seen = 0;
+	s->deliveries = 0;
 }
 
 void stk__device_follow(struct stk_pipeline *p, bool waits)
 {
 	enum { MOST = 1024 };
-	struct stk_device_spare *s = &p->parts.device->spare;
+	struct stk_device_surplus *s = &p->parts.device->surplus;
 	const struct stk_record *r = stk__record(p, p->flight.next_deliver);
 	if (r->state == STK_BATCH_FINISHED) {
-		note_spare(p);
+		update_surplus(p);
 		return;
 	}
 	if (!waits)
 		return;
-	s->seen = 0;
+	s->deliveries = 0;
 	if (r->state != STK_BATCH_ON_GPU || r->device->resting || p->flight.depth >= p->flight.most_depth || !has_room(p))
 		return;
 	p->flight.depth++;
-	if (s->fell) /* the number was lowered too far or too soon, so it takes longer until it is lowered again */
+	if (s->lowered) /* the number was lowered too far or too soon, so it takes longer until it is lowered again */
 		s->window = s->window < MOST ? 2 * s->window : MOST;
-	s->fell = false;
+	s->lowered = false;
 }
 
 /* ---- waiting for the GPU ---- */
@@ -228,7 +228,7 @@ static struct stk_device_batch *pop(struct stk_device_list *l)
 void stk__device_ready(struct stk_pipeline *p, struct stk_record *r)
 {
 	stk__record_enter(r, STK_BATCH_ON_GPU);
-	r->device->resting = !stk__slot_at_rest(r->slot);
+	r->device->resting = !stk__slot_streams_done(r->slot);
 	if (r->device->resting)
 		append(p->parts.device, &p->parts.device->resting, r->device);
 	else
@@ -369,7 +369,7 @@ static enum stk_status wait_for(struct stk_pipeline *p, struct stk_device_batch 
 static void wait_for_readers(struct stk_pipeline *p, struct stk_device_batch *b)
 {
 	struct stk_error err = {0};
-	enum stk_status s = stk__slot_rest(b->record->slot, &err);
+	enum stk_status s = stk__slot_wait_streams(b->record->slot, &err);
 	pthread_mutex_lock(&p->lock);
 	b->resting = false;
 	if (!s)
@@ -494,7 +494,7 @@ enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err
 	d->submitted.end = &d->submitted.first;
 	d->resting.end = &d->resting.first;
 	stk__decode_side_init(&d->side);
-	d->spare.window = 64;
+	d->surplus.window = 64;
 	pthread_cond_init(&d->work, NULL);
 	d->n_batches = p->flight.most_depth + 1;
 	d->batches = stk__calloc((size_t)d->n_batches, sizeof *d->batches);

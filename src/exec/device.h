@@ -184,18 +184,18 @@ struct stk_device_stage {
 	struct stk_nvdec *nvdec;   /* NULL if no operator decodes videos on the GPU */
 	size_t memory_limit;       /* maximum number of bytes for decoding and for batches under way, both of which are faster with
 	                            * more memory */
-	struct stk_device_usual {
+	struct stk_device_largest_needs {
 		_Atomic size_t files, staging, scratch; /* largest number of bytes of each kind that a batch has needed
 		                                         * (device_memory.h) */
-	} usual;
+	} largest_needs;
 	_Atomic size_t largest; /* bytes of slot and scratch of the largest batch so far */
-	struct stk_device_spare {
-		int32_t window; /* number of consecutive deliveries without a wait after which fewer batches may be kept under way */
-		int32_t seen;   /* number of deliveries without a wait in this window so far */
-		int32_t least;  /* minimum number of finished batches at any of these deliveries */
-		bool fell;      /* the number of batches under way was lowered, and the consumer has not waited since */
-	} spare;
-	bool held_back; /* the consumer had to wait, and the memory limit did not allow another batch under way */
+	struct stk_device_surplus {
+		int32_t window;       /* number of consecutive deliveries without a wait after which fewer batches may be kept under way */
+		int32_t deliveries;   /* number of deliveries without a wait in this window so far */
+		int32_t min_finished; /* minimum number of finished batches at any of these deliveries */
+		bool lowered;         /* the number of batches under way was lowered, and the consumer has not waited since */
+	} surplus;
+	bool memory_limited; /* the consumer had to wait, and the memory limit did not allow another batch under way */
 	struct stk_decode_side side;
 	struct stk_device_clock clock;
 };

@@ -19,7 +19,7 @@ struct stk_device_block {
 
 void stk__device_memory_init(struct stk_device_memory *m, struct stk_gpu_device *dev, bool pinned, _Atomic size_t *usual)
 {
-	*m = (struct stk_device_memory){.dev = dev, .pinned = pinned, .usual = usual};
+	*m = (struct stk_device_memory){.dev = dev, .pinned = pinned, .largest_batch = usual};
 	pthread_mutex_init(&m->lock, NULL);
 }
 
@@ -37,7 +37,7 @@ static void free_blocks(struct stk_device_memory *m)
 	}
 	if (entered)
 		stk__gpu_leave(m->dev);
-	m->held = 0;
+	m->total_bytes = 0;
 }
 
 void stk__device_memory_destroy(struct stk_device_memory *m)
@@ -69,7 +69,7 @@ static enum stk_status add_block(struct stk_device_memory *m, size_t size, struc
 	*b = (struct stk_device_block){m->blocks, m->pinned ? (uintptr_t)host : (uintptr_t)device, size};
 	m->blocks = b;
 	m->used = 0;
-	m->held += size;
+	m->total_bytes += size;
 	return STK_OK;
 }
 
@@ -78,10 +78,10 @@ uintptr_t stk__device_memory_take(struct stk_device_memory *m, size_t size, stru
 	uintptr_t at = 0;
 	size = (size + SLACK + ALIGN - 1) / ALIGN * ALIGN;
 	pthread_mutex_lock(&m->lock);
-	m->taken += size;
-	size_t larger = m->held > LEAST ? m->held : LEAST; /* doubles the memory, so that it grows in few steps */
-	if (!m->blocks && larger < *m->usual)
-		larger = *m->usual;
+	m->taken_bytes += size;
+	size_t larger = m->total_bytes > LEAST ? m->total_bytes : LEAST; /* doubles the memory, so that it grows in few steps */
+	if (!m->blocks && larger < *m->largest_batch)
+		larger = *m->largest_batch;
 	enum stk_status s = STK_OK;
 	if (!m->blocks || m->used + size > m->blocks->size)
 		s = add_block(m, size > larger ? size : larger, err);
@@ -94,24 +94,24 @@ uintptr_t stk__device_memory_take(struct stk_device_memory *m, size_t size, stru
 }
 
 /* Updates the largest number of bytes that any batch has taken, plus a reserve, and returns it. */
-static size_t note_taken(struct stk_device_memory *m)
+static size_t update_largest_batch(struct stk_device_memory *m)
 {
-	size_t wanted = m->taken + m->taken / 4, usual = atomic_load(m->usual);
-	while (wanted > usual && !atomic_compare_exchange_weak(m->usual, &usual, wanted)) {
+	size_t wanted = m->taken_bytes + m->taken_bytes / 4, usual = atomic_load(m->largest_batch);
+	while (wanted > usual && !atomic_compare_exchange_weak(m->largest_batch, &usual, wanted)) {
 	}
 	return wanted > usual ? wanted : usual;
 }
 
 void stk__device_memory_reset(struct stk_device_memory *m)
 {
-	size_t wanted = note_taken(m);
+	size_t wanted = update_largest_batch(m);
 	if (m->blocks && m->blocks->next &&
-		m->blocks->size < m->taken) { /* Freeing memory waits for the GPU, so small blocks are kept if another one is large
+		m->blocks->size < m->taken_bytes) { /* Freeing memory waits for the GPU, so small blocks are kept if another one is large
 		                               * enough. */
 		free_blocks(m);
 		if (add_block(m, wanted, NULL)) {
 			/* The next take tries again, and reports the error. */
 		}
 	}
-	m->used = m->taken = 0;
+	m->used = m->taken_bytes = 0;
 }

@@ -1,13 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Memory for one batch on the GPU path, taken in pieces and released all at once. It is pinned host memory from which copies are made, or device memory for
- * values between two steps.
- *
- * After the first batches all pieces come from one block: when a batch has needed more, the next block has that size. The batches of a pipeline share the
- * size (`usual`), since allocating pinned memory is slow; so later batches begin with a block that is large enough. Pieces do not touch, and pieces of two
- * blocks are further apart than STK_JPEG_GPU_GAP, so pieces that are closer together belong to one allocation.
- *
- * Several threads may take pieces at the same time. Only the owner resets and destroys, while no thread takes a piece. */
+/* SPDX-License-Identifier: Apache-2.0 Memory for one batch on the GPU path, taken in pieces and released all at once. It is pinned host memory from which
+ * copies are made, or device memory for values between two steps. After the first batches all pieces come from one block: when a batch has needed more, the
+ * next block has that size. The batches of a pipeline share the size (`largest_batch`), since allocating pinned memory is slow; so later batches begin with a
+ * block that is large enough. Pieces do not touch, and pieces of two blocks are further apart than STK_JPEG_GPU_GAP, so pieces that are closer together belong
+ * to one allocation. Several threads may take pieces at the same time. Only the owner resets and destroys, while no thread takes a piece. */
 #ifndef STK_EXEC_DEVICE_MEMORY_H
 #define STK_EXEC_DEVICE_MEMORY_H
 
@@ -23,9 +18,9 @@ struct stk_device_memory {
 	pthread_mutex_t lock;
 	struct stk_device_block *blocks; /* blocks, the newest first; pieces are taken from the newest */
 	size_t used;                     /* number of bytes used in the newest block */
-	size_t taken;                    /* total bytes of all pieces since the last reset */
-	size_t held;                     /* total bytes of all blocks */
-	_Atomic size_t *usual;           /* the maximum number of bytes that a batch has taken; shared by the pipeline's batches */
+	size_t taken_bytes;              /* total bytes of all pieces since the last reset */
+	size_t total_bytes;              /* total bytes of all blocks */
+	_Atomic size_t *largest_batch;   /* the maximum number of bytes that a batch has taken; shared by the pipeline's batches */
 };
 
 void stk__device_memory_init(struct stk_device_memory *m, struct stk_gpu_device *dev, bool pinned, _Atomic size_t *usual);

@@ -10,10 +10,10 @@ void stk__drain(struct stk_pipeline *p)
 {
 	pthread_mutex_lock(&p->lock);
 	p->run.stopping = true;
-	atomic_store(&p->run.halt.asked, true);
+	atomic_store(&p->run.halt.requested, true);
 	pthread_mutex_unlock(&p->lock);
 	stk__feed_stop(p);
-	if (p->maker->crew)
+	if (p->callbacks->crew)
 		stk__pool_leave(p->ctx->pool, &p->client);
 	stk__fetch_end(p);
 	stk__surveyed_end(p); /* only now, after all reads have ended, since they copy bytes that the search of tars has read */
@@ -29,7 +29,7 @@ void stk__drain(struct stk_pipeline *p)
 	stk__open_stop(p);
 	stk__fetch_restart(p);
 	p->run.stopping = false;
-	atomic_store(&p->run.halt.asked, atomic_load(&p->run.cancelled));
+	atomic_store(&p->run.halt.requested, atomic_load(&p->run.cancelled));
 	p->run.started = false;
 	pthread_mutex_unlock(&p->lock);
 }

@@ -123,12 +123,12 @@ static void begin_level(struct stk_record *r)
 		stk__record_enter(r, STK_BATCH_OPEN);
 	for (; r->level < p->program->n_levels; r->level++) {
 		const struct stk_level *level = &p->program->levels[r->level];
-		r->todo = level->n_gathers + (level->n_callbacks ? 1 : 0);
+		r->unfinished = level->n_gathers + (level->n_callbacks ? 1 : 0);
 		for (int32_t i = 0; i < r->count; i++) {
 			r->samples[i].present = !r->samples[i].dropped;
-			r->todo += level->n_chains && r->samples[i].present;
+			r->unfinished += level->n_chains && r->samples[i].present;
 		}
-		if (r->todo == 0)
+		if (r->unfinished == 0)
 			continue;
 		for (int32_t i = 0; level->n_chains && i < r->count; i++)
 			if (!r->samples[i].dropped)
@@ -153,7 +153,7 @@ void stk__level_over(struct stk_record *r)
 void stk__level_part_done(struct stk_record *r)
 {
 	const struct stk_pipeline *p = r->pipeline;
-	if (--r->todo > 0)
+	if (--r->unfinished > 0)
 		return;
 	if (p->program->levels[r->level].n_steps &&
 		r->result.kind != STK_RESULT_END) /* also after an error: the GPU may report an error of an earlier sample */
@@ -181,7 +181,7 @@ static void apply_feed_reports(struct stk_record *r)
 		}
 		bool runs = s->chains_left > 0; /* some chains do not need the source's data */
 		if (!runs) {
-			r->todo++;
+			r->unfinished++;
 			s->chains_left = 1;
 			s->failed_by = -1;
 		}
@@ -210,7 +210,7 @@ static void apply_verdict(struct stk_record *r, const struct stk_gpu_verdict *v)
 	struct stk_sample_state *s = &r->samples[v->sample];
 	if (s->dropped || (!v->failed && s->on_cores))
 		return;
-	r->todo++;
+	r->unfinished++;
 	if (v->failed) {
 		s->chains_left = 1;
 		stk__sample_fails(r, v->sample, 0, v->failed);
@@ -232,7 +232,7 @@ void stk__on_gpu_done(struct stk_record *r, const struct stk_gpu_verdict *verdic
 		stk__level_over(r);
 	} else {
 		stk__record_enter(r, STK_BATCH_OPEN);
-		r->todo = 1; /* keeps the level from ending before all verdicts have been applied */
+		r->unfinished = 1; /* keeps the level from ending before all verdicts have been applied */
 		for (int32_t k = 0; k < count; k++)
 			apply_verdict(r, &verdicts[k]);
 		stk__level_part_done(r);
@@ -303,7 +303,7 @@ void stk__record_open(struct stk_record *r, bool no_memory)
 	stk__fetch_opened(r);
 	stk__record_enter(r, STK_BATCH_OPEN);
 	if (!no_memory && !r->result.kind) {
-		r->pipeline->maker->begin(r);
+		r->pipeline->callbacks->begin(r);
 		return;
 	}
 	if (!r->result.kind)
@@ -381,5 +381,5 @@ void stk__record_reset(struct stk_record *r)
 	r->result.kind = STK_RESULT_BATCH;
 	r->ready.count = r->ready.head = 0;
 	stk__bad_drop(r);
-	r->level = r->todo = 0;
+	r->level = r->unfinished = 0;
 }

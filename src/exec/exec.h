@@ -100,7 +100,7 @@ struct stk_ready {
 };
 
 /* The samples that take the branch of a node that gathers. rank[i]: index of sample i among them. rank is NULL for nodes outside of branches. */
-struct stk_takers {
+struct stk_gather_readers {
 	int32_t *rank;
 	int32_t count;
 };
@@ -126,7 +126,7 @@ struct stk_record {
 	struct stk_batch_place at;
 	int32_t placed; /* number of samples whose places were computed, which is all or none (stk_batch_maker.places) */
 	int32_t count, level,
-		todo; /* count: number of samples; level: the current level; todo: number of its unfinished samples, gathers and
+		unfinished; /* count: number of samples; level: the current level; todo: number of its unfinished samples, gathers and
 		       * callbacks */
 	struct stk_ready ready;
 	struct stk_slot *slot;
@@ -135,8 +135,8 @@ struct stk_record {
 	struct stk_sample_state *samples;
 	int32_t reading;               /* number of requests under way for its samples; the record is not reused before they have ended */
 	struct stk_gathered *gathered; /* one for each node that gathers, by stk_program_node.gathers */
-	struct stk_takers *takers;     /* indexed like `gathered` */
-	struct stk_bad *bads;          /* its bad samples, including those that were replaced, in the order of the batch */
+	struct stk_gather_readers *gather_readers; /* indexed like `gathered` */
+	struct stk_bad *bads;                      /* its bad samples, including those that were replaced, in the order of the batch */
 	int32_t n_bad;
 	struct stk_result result;
 };
@@ -209,8 +209,8 @@ struct stk_crew {
 
 struct stk_run {
 	bool started, stopping;
-	bool restored;    /* the run continues from a saved state */
-	bool held_warned; /* the warning about batches that the consumer keeps has been logged */
+	bool restored;            /* the run continues from a saved state */
+	bool kept_batches_warned; /* the warning about batches that the consumer keeps has been logged */
 	_Atomic bool cancelled;
 	struct stk_cancel halt; /* makes workers abandon their work, because the pipeline is cancelled or drained */
 };
@@ -241,7 +241,7 @@ struct stk_pipeline {
 	struct stk_io *io; /* belongs to `storage` */
 	struct stk_program *program;
 	struct stk_pipeline_config config;
-	const struct stk_batch_maker *maker;
+	const struct stk_batch_maker *callbacks;
 	struct stk_order order;   /* the leading reader's order */
 	struct stk_order *orders; /* each reader's order, indexed like program->readers */
 	pthread_mutex_t lock;
@@ -306,8 +306,8 @@ bool stk__exec_work(struct stk_pool_client *client, int32_t worker); /* without 
 bool stk__open_next(struct stk_pipeline *p);
 STK_MUST_USE enum stk_status stk__open_create(struct stk_pipeline *p, struct stk_error *err);
 void stk__open_destroy(struct stk_pipeline *p);
-bool stk__open_lacks_slot(const struct stk_pipeline *p); /* whether the last call of stk__open_next found no free slot */
-void stk__open_stop(struct stk_pipeline *p);             /* frees prepared slots; call it after a drain */
+bool stk__open_waits_for_slot(const struct stk_pipeline *p); /* whether the last call of stk__open_next found no free slot */
+void stk__open_stop(struct stk_pipeline *p);                 /* frees prepared slots; call it after a drain */
 
 /* deliver.c */
 STK_MUST_USE enum stk_status stk__deliver_create(struct stk_pipeline *p, struct stk_error *err);

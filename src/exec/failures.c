@@ -188,9 +188,9 @@ bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct stk_error
 		return false;
 	pthread_mutex_lock(&p->lock);
 	const struct stk_bad_list *l = p->parts.bad;
-	bool have = l && i >= 0 && i < l->n;
-	if (have)
+	bool has_row = l && i >= 0 && i < l->n;
+	if (has_row)
 		*out = l->errors[i];
 	pthread_mutex_unlock(&p->lock);
-	return have;
+	return has_row;
 }

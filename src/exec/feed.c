@@ -23,7 +23,7 @@ struct fed {
 };
 
 /* Type and number of dimensions in a source's first batch. Later batches must have the same. */
-struct first_given {
+struct first_tensor {
 	bool known;
 	enum stk_dtype dtype;
 	int32_t ndim;
@@ -36,8 +36,8 @@ struct stk_feed_stage {
 	void (*destroy)(struct stk_pipeline *p); /* called after the thread's current callback has returned; may be NULL */
 	int64_t k;                               /* number of the next batch to request from the sources */
 	int64_t epoch, step;                     /* the position of batch k */
-	struct fed *feds;                        /* [(place of the batch) * sources + source] */
-	struct first_given *first_given;         /* indexed by program value */
+	struct fed *fed_values;                  /* [(place of the batch) * sources + source] */
+	struct first_tensor *first_tensor;       /* indexed by program value */
 };
 
 static const struct stk_level *first_level(const struct stk_pipeline *p)
@@ -48,7 +48,7 @@ static const struct stk_level *first_level(const struct stk_pipeline *p)
 static struct fed *fed_of(const struct stk_record *r, int32_t c)
 {
 	const struct stk_pipeline *p = r->pipeline;
-	return &p->parts.feed->feds[(r - p->flight.records) * first_level(p)->n_callbacks + c];
+	return &p->parts.feed->fed_values[(r - p->flight.records) * first_level(p)->n_callbacks + c];
 }
 
 bool stk__feed_on_gpu(const struct stk_record *r, int32_t value)
@@ -132,10 +132,10 @@ static enum stk_status check_alike(const char *name, const struct stk_tensor *fi
 }
 
 /* Checks that all batches of a source have the same type, as in DALI: operators, and often the consumer's code, are made for one type. */
-static enum stk_status check_steady(struct first_given *first, const char *name, const struct stk_tensor *t, struct stk_error *err)
+static enum stk_status check_steady(struct first_tensor *first, const char *name, const struct stk_tensor *t, struct stk_error *err)
 {
 	if (!first->known)
-		*first = (struct first_given){.known = true, .dtype = t->desc.dtype, .ndim = t->desc.ndim};
+		*first = (struct first_tensor){.known = true, .dtype = t->desc.dtype, .ndim = t->desc.ndim};
 	if (t->desc.dtype != first->dtype)
 		return stk__fail(err, STK_USER, "\"%s\" gave %s, where its first batch was %s; convert what it gives to one type", name,
 			stk_dtype_name(t->desc.dtype), stk_dtype_name(first->dtype));
@@ -164,7 +164,8 @@ static enum stk_status check_readers(const struct stk_pipeline *p, int32_t value
 }
 
 /* Adds the source's name and the batch's position to an error of the source. */
-static enum stk_status blame(const struct stk_graph_node *node, const struct stk_feed_request *q, enum stk_status s, struct stk_error *err)
+static enum stk_status add_source_to_error(
+	const struct stk_graph_node *node, const struct stk_feed_request *q, enum stk_status s, struct stk_error *err)
 {
 	if (!err->message[0])
 		snprintf(err->message, sizeof err->message, "the source \"%s\" failed without saying why", node->name);
@@ -195,7 +196,7 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 	stk__assert_unlocked(p);
 	enum stk_status s = node->source.pull(node->source.user, &request, &feed, err);
 	if (s && s != STK_END)
-		blame(node, &request, s, err);
+		add_source_to_error(node, &request, s, err);
 	if (s == STK_OK) {
 		f->release[f->pulls] = feed.release;
 		f->release_user[f->pulls++] = feed.release_user;
@@ -229,7 +230,7 @@ static enum stk_status publish(struct stk_pipeline *p, struct stk_record *r, int
 			struct stk_tensor t = fed_of(r, c)->tensors[o * p->config.batch_size + i];
 			enum stk_status s = check_tensor(v, n->node->name, &t, err);
 			if (s || (s = check_alike(n->node->name, &fed_of(r, c)->tensors[o * p->config.batch_size], &t, err)) ||
-				(s = check_steady(&p->parts.feed->first_given[n->first_value + o], n->node->name, &t, err))) {
+				(s = check_steady(&p->parts.feed->first_tensor[n->first_value + o], n->node->name, &t, err))) {
 				stk__error_set_op(err, "external_source");
 				stk__name_sample(p, &r->samples[i], p->program->lead, err);
 				return s;
@@ -368,7 +369,7 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 }
 
 /* Returns the next batch that waits for its sources. A batch without a slot does not wait yet. Call with the lock held. */
-static struct stk_record *next_hungry(struct stk_pipeline *p)
+static struct stk_record *next_needing_data(struct stk_pipeline *p)
 {
 	for (; p->parts.feed->k < p->flight.next_open; p->parts.feed->k++)
 		if (stk__record(p, p->parts.feed->k)->state == STK_BATCH_OPEN)
@@ -382,7 +383,7 @@ static void *feed_main(void *arg)
 	struct stk_feed_stage *f = p->parts.feed;
 	pthread_mutex_lock(&p->lock);
 	while (f->runs) {
-		struct stk_record *r = p->run.stopping ? NULL : next_hungry(p);
+		struct stk_record *r = p->run.stopping ? NULL : next_needing_data(p);
 		if (r)
 			feed_one(p, r);
 		else
@@ -484,12 +485,12 @@ enum stk_status stk__feed_create(struct stk_pipeline *p, struct stk_error *err)
 	if (!f)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for users' sources");
 	pthread_cond_init(&f->work, NULL);
-	f->first_given = stk__calloc((size_t)p->program->n_values, sizeof *f->first_given);
-	f->feds = stk__calloc(n, sizeof *f->feds);
-	bool ok = f->first_given && f->feds;
+	f->first_tensor = stk__calloc((size_t)p->program->n_values, sizeof *f->first_tensor);
+	f->fed_values = stk__calloc(n, sizeof *f->fed_values);
+	bool ok = f->first_tensor && f->fed_values;
 	for (size_t i = 0; ok && i < n; i++) {
 		const struct stk_graph_node *node = p->program->nodes[first_level(p)->callbacks[i % sources]].node;
-		ok = make_fed(&f->feds[i], (size_t)p->config.batch_size, (size_t)node->n_outputs);
+		ok = make_fed(&f->fed_values[i], (size_t)p->config.batch_size, (size_t)node->n_outputs);
 	}
 	return ok ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for users' sources");
 }
@@ -499,16 +500,16 @@ void stk__feed_destroy(struct stk_pipeline *p)
 	struct stk_feed_stage *f = p->parts.feed;
 	if (!f)
 		return;
-	for (int64_t i = 0; f->feds && i < (int64_t)p->flight.n * first_level(p)->n_callbacks; i++) {
-		stk__free(f->feds[i].tensors);
-		stk__free(f->feds[i].release);
-		stk__free(f->feds[i].release_user);
-		stk__free(f->feds[i].on_gpu);
-		stk__free(f->feds[i].samples);
+	for (int64_t i = 0; f->fed_values && i < (int64_t)p->flight.n * first_level(p)->n_callbacks; i++) {
+		stk__free(f->fed_values[i].tensors);
+		stk__free(f->fed_values[i].release);
+		stk__free(f->fed_values[i].release_user);
+		stk__free(f->fed_values[i].on_gpu);
+		stk__free(f->fed_values[i].samples);
 	}
 	pthread_cond_destroy(&f->work);
-	stk__free(f->feds);
-	stk__free(f->first_given);
+	stk__free(f->fed_values);
+	stk__free(f->first_tensor);
 	stk__free(f);
 	p->parts.feed = NULL;
 }

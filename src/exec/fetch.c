@@ -19,7 +19,7 @@ bool stk__fetch_waits(struct stk_sample_state *s, int32_t chain)
 	return false;
 }
 
-enum stk_fetch_turn stk__fetch_turn(struct stk_sample_state *s, int32_t chain, bool idle)
+enum stk_fetch_turn stk__fetch_order_next(struct stk_sample_state *s, int32_t chain, bool idle)
 {
 	struct stk_fetch *f = stk__fetch_of(s);
 	const struct stk_chain *c = stk__sample_chain(s, chain);
@@ -36,7 +36,7 @@ enum stk_fetch_turn stk__fetch_turn(struct stk_sample_state *s, int32_t chain, b
 		return STK_FETCH_WAITS;
 	}
 	if (fresh && f->ahead && f->in_flight && stk__fetch_is_full(s->record->pipeline)) {
-		f->put_off = true;
+		f->some_read_postponed = true;
 		return STK_FETCH_LATER;
 	}
 	for (int32_t k = 0; fresh && k < f->n; k++)
@@ -62,7 +62,7 @@ static void count_miss(struct stk_pipeline *p, const struct stk_record *r)
 	f->read_i = f->read_j = 0;
 }
 
-static bool is_at_hand(struct stk_pipeline *p, struct stk_read *read, struct stk_read_request *q)
+static bool is_ready(struct stk_pipeline *p, struct stk_read *read, struct stk_read_request *q)
 {
 	return stk__surveyed_read(p, read->sample->place.sample, &q->io) || stk__io_try(p->io, &q->io);
 }
@@ -71,7 +71,7 @@ static bool is_at_hand(struct stk_pipeline *p, struct stk_read *read, struct stk
 static bool try_pinned(struct stk_exec_worker *w, struct stk_read *read, struct stk_read_request *q, struct stk_device_batch *b)
 {
 	stk__file_buffer_begin(w, b, &q->io);
-	bool at_hand = is_at_hand(read->sample->record->pipeline, read, q);
+	bool at_hand = is_ready(read->sample->record->pipeline, read, q);
 	if (at_hand && !q->io.status)
 		read->parts[0].pinned = stk__file_buffer_end(w, q->io.size) + read->parts[0].begin;
 	return at_hand;
@@ -86,7 +86,7 @@ static bool try_request(struct stk_pipeline *p, struct stk_exec_worker *w, struc
 	if (stk__read_uri(q, uri, sizeof uri) >= sizeof uri)
 		return false;
 	q->io.uri = uri;
-	bool at_hand = b ? try_pinned(w, read, q, b) : is_at_hand(p, read, q);
+	bool at_hand = b ? try_pinned(w, read, q, b) : is_ready(p, read, q);
 	q->io.uri = NULL;
 	q->io.error = NULL;
 	if (at_hand && q->io.status)
@@ -123,7 +123,7 @@ static void account(struct stk_pipeline *p, struct stk_read *read, const bool *a
 		return;
 	STK_COUNT(p, reads_inline, 1);
 	f->misses -= f->misses > 0;
-	f->seen_at_hand = true;
+	f->some_read_ready = true;
 	stk__read_ended(p, read);
 	if (read == read->sample->record->samples->reads && ++f->cached_in_a_row >= 2)
 		f->ahead = false;
@@ -192,7 +192,7 @@ bool stk__fetch_source_down(const struct stk_pipeline *p)
 struct stk_fetch_counts stk__fetch_counts(const struct stk_pipeline *p)
 {
 	const struct stk_fetch *f = p->parts.fetch;
-	return (struct stk_fetch_counts){.in_flight = f->in_flight, .early = f->early, .bytes_held = f->bytes_held};
+	return (struct stk_fetch_counts){.in_flight = f->in_flight, .early = f->early, .read_bytes = f->read_bytes};
 }
 
 /* ---- making and ending ---- */

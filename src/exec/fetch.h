@@ -34,7 +34,7 @@ enum stk_fetch_turn {
 	STK_FETCH_WAITS, /* the chain waits, and becomes ready when its bytes have arrived */
 };
 /* Decides what a worker does with the chain's sample. idle: the worker will not run the chain, since another chain of the sample has failed. */
-enum stk_fetch_turn stk__fetch_turn(struct stk_sample_state *s, int32_t chain, bool idle);
+enum stk_fetch_turn stk__fetch_order_next(struct stk_sample_state *s, int32_t chain, bool idle);
 /* Returns whether the chain's bytes are being read. If so, the chain becomes ready when they have arrived. */
 bool stk__fetch_waits(struct stk_sample_state *s, int32_t chain);
 /* Tries to read without blocking, after STK_FETCH_TAKE. Returns false if some bytes would have blocked; the chain then waits for them. Call without the
@@ -62,8 +62,8 @@ void stk__fetch_keep_pinned(struct stk_sample_state *s, const uint8_t *data, con
 
 /* ---- the window: the limit of requests and bytes ---- */
 
-void stk__fetch_taken(struct stk_pipeline *p);   /* the consumer takes a batch */
-void stk__fetch_restart(struct stk_pipeline *p); /* called after a drain: reading continues with the batch that is delivered next */
+void stk__fetch_batch_delivered(struct stk_pipeline *p); /* the consumer takes a batch */
+void stk__fetch_restart(struct stk_pipeline *p);         /* called after a drain: reading continues with the batch that is delivered next */
 bool stk__fetch_runs_ahead(const struct stk_pipeline *p);
 void stk__fetch_ahead(struct stk_pipeline *p); /* submits requests until the window is full; call without the lock */
 /* Cancels requests that have not begun and waits for the others. Call without the lock, when no more requests are submitted. */
@@ -76,7 +76,7 @@ bool stk__fetch_object_failed(const struct stk_sample_state *s);
 struct stk_fetch_counts {
 	int32_t in_flight; /* number of requests in flight */
 	int32_t early;     /* number of reads whose bytes are in memory, for batches that are not open yet */
-	int64_t bytes_held;
+	int64_t read_bytes;
 };
 struct stk_fetch_counts stk__fetch_counts(const struct stk_pipeline *p);
 

@@ -60,7 +60,7 @@ struct further {
 };
 
 /* Begins such requests if the read is still wanted. Returns false if there are none to begin. Call with the lock held. */
-static bool begin_further(struct stk_pipeline *p, struct stk_read *read, struct further *out)
+static bool begin_new_requests(struct stk_pipeline *p, struct stk_read *read, struct further *out)
 {
 	int32_t first;
 	if (read->state != STK_READ_ASKED || p->run.stopping || !stk__record_under_way(read->sample->record) ||
@@ -90,12 +90,12 @@ static bool take_answer(struct stk_pipeline *p, struct stk_read_request *q, stru
 	q->io.error = NULL;
 	stk__read_count(p, q);
 	if (--read->left == 0) {
-		if (further && begin_further(p, read, further))
+		if (further && begin_new_requests(p, read, further))
 			return false;
 		stk__read_ended(p, read);
 	}
-	bool useful = r->state != STK_BATCH_PLANNED || f->put_off;
-	f->put_off &= !useful;
+	bool useful = r->state != STK_BATCH_PLANNED || f->some_read_postponed;
+	f->some_read_postponed &= !useful;
 	return useful;
 }
 
@@ -136,10 +136,10 @@ void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q)
 static void expect(struct stk_fetch *f, const struct stk_request *r)
 {
 	int64_t size = r->length >= 0 ? r->length : r->object_size;
-	if (f->sized || size <= 0)
+	if (f->mean_count || size <= 0)
 		return;
-	f->expected += f->expected < 16;
-	f->mean_bytes = f->expected > 1 ? f->mean_bytes + (size - f->mean_bytes) / f->expected : size;
+	f->first_requests += f->first_requests < 16;
+	f->mean_bytes = f->first_requests > 1 ? f->mean_bytes + (size - f->mean_bytes) / f->first_requests : size;
 }
 
 /* Returns how many nanoseconds pass from one sample to the next. This is the rate at which the consumer takes batches, or that at which the store serves all
@@ -208,9 +208,9 @@ static bool is_needed(struct stk_fetch *f, const struct stk_sample_state *s)
 	const struct stk_pipeline *p = f->pipeline;
 	if (s->record->k > p->flight.next_deliver)
 		return false;
-	if (p->config.device_id >= 0 || p->program->n_levels > 1 || !f->over)
-		f->over = s;
-	return f->over == s;
+	if (p->config.device_id >= 0 || p->program->n_levels > 1 || !f->over_limit)
+		f->over_limit = s;
+	return f->over_limit == s;
 }
 
 bool stk__fetch_admit(struct stk_admission *a, struct stk_request *io, size_t bytes)
@@ -223,23 +223,23 @@ bool stk__fetch_admit(struct stk_admission *a, struct stk_request *io, size_t by
 			 is_needed(f, q->read->sample);
 	if (may)
 		stk__read_admit(f, q, bytes);
-	f->refused |= !may;
+	f->admission_refused |= !may;
 	pthread_mutex_unlock(&f->pipeline->lock);
 	return may;
 }
 
 /* ---- reading ahead ---- */
 
-void stk__fetch_taken(struct stk_pipeline *p)
+void stk__fetch_batch_delivered(struct stk_pipeline *p)
 {
 	const int64_t LONGEST_NS = 4000000000; /* a longer time is a pause, which does not show the rate */
 	struct stk_fetch *f = p->parts.fetch;
-	const int64_t now = stk__clock_ns(), gap = now - f->taken_ns;
-	if (f->taken_ns)
+	const int64_t now = stk__clock_ns(), gap = now - f->last_delivery_ns;
+	if (f->last_delivery_ns)
 		f->pace_ns += ((gap < LONGEST_NS ? gap : LONGEST_NS) / p->config.batch_size - f->pace_ns) / 8;
-	f->taken_ns = now;
-	if (f->refused) { /* the consumer may now wait for the next batch, so that a request that was refused may be admitted */
-		f->refused = false;
+	f->last_delivery_ns = now;
+	if (f->admission_refused) { /* the consumer may now wait for the next batch, so that a request that was refused may be admitted */
+		f->admission_refused = false;
 		stk__io_admission_changed(p->io);
 	}
 }
@@ -249,7 +249,7 @@ static struct stk_read *next_of(struct stk_fetch *f, struct stk_record *r)
 {
 	for (; f->read_i < r->count; f->read_i++, f->read_j = 0) {
 		struct stk_sample_state *s = &r->samples[f->read_i];
-		bool probe = f->read_i == 0 && f->seen_at_hand;
+		bool probe = f->read_i == 0 && f->some_read_ready;
 		while (f->read_j < f->n && !s->dropped && !probe) {
 			struct stk_read *read = &s->reads[f->read_j++];
 			if (read->state == STK_READ_NONE)
@@ -260,7 +260,7 @@ static struct stk_read *next_of(struct stk_fetch *f, struct stk_record *r)
 }
 
 /* Raises the deadline if necessary, so that deadlines never decrease. The estimated rate varies, but a sample must never wait for a later one. */
-static void keep_turn(struct stk_fetch *f, struct stk_read_request *q)
+static void keep_order(struct stk_fetch *f, struct stk_read_request *q)
 {
 	if (q->io.deadline <= f->deadline)
 		q->io.deadline = f->deadline + 1;
@@ -300,7 +300,7 @@ static struct stk_read *next_ahead(struct stk_pipeline *p)
 		for (int32_t q = 0; q < read->n_requests; q++) {
 			read->requests[q].io.retries = 0;
 			stk__read_begin(p, &read->requests[q]);
-			keep_turn(f, &read->requests[q]);
+			keep_order(f, &read->requests[q]);
 		}
 		return read;
 	}

@@ -37,7 +37,7 @@ static void describe(
 	int32_t retries = q->io.retries;
 	q->io = (struct stk_request){.offset = at->offset,
 		.length = at->length,
-		.most = read->sample->record->pipeline->config.memory_limit,
+		.max_bytes = read->sample->record->pipeline->config.memory_limit,
 		.done = done,
 		.user = q,
 		.error = err,
@@ -186,12 +186,12 @@ bool stk__read_plan_more(struct stk_read *read, void (*done)(struct stk_request 
 
 /* ---- memory of a read ---- */
 
-bool stk__read_is_held(const struct stk_read *read)
+bool stk__read_has_buffers(const struct stk_read *read)
 {
-	bool held = false;
+	bool has_buffers = false;
 	for (int32_t q = 0; read->state == STK_READ_DONE && q < read->n_requests; q++)
-		held |= read->requests[q].io.buffer != NULL;
-	return held;
+		has_buffers |= read->requests[q].io.buffer != NULL;
+	return has_buffers;
 }
 
 void stk__read_admit(struct stk_fetch *f, struct stk_read_request *q, size_t bytes)
@@ -200,8 +200,8 @@ void stk__read_admit(struct stk_fetch *f, struct stk_read_request *q, size_t byt
 	f->unknown -= q->under_way && !q->admitted && bytes;
 	f->admitted += (int64_t)bytes - (int64_t)q->admitted;
 	q->admitted = bytes;
-	if (less && f->refused) {
-		f->refused = false;
+	if (less && f->admission_refused) {
+		f->admission_refused = false;
 		stk__io_admission_changed(f->pipeline->io);
 	}
 }
@@ -212,12 +212,12 @@ static void release(struct stk_pipeline *p, struct stk_read *read)
 	struct stk_fetch *f = p->parts.fetch;
 	if (stk__read_under_way(read))
 		return;
-	f->held -= stk__read_is_held(read);
-	f->over = f->over == read->sample ? NULL : f->over;
+	f->held -= stk__read_has_buffers(read);
+	f->over_limit = f->over_limit == read->sample ? NULL : f->over_limit;
 	for (int32_t q = 0; q < read->n_requests; q++) {
 		struct stk_read_request *request = &read->requests[q];
 		if (request->io.buffer)
-			f->bytes_held -= (int64_t)request->io.size;
+			f->read_bytes -= (int64_t)request->io.size;
 		stk__buffer_release(request->io.buffer);
 		stk__read_admit(f, request, 0);
 		request->io.buffer = NULL;
@@ -233,7 +233,7 @@ void stk__fetch_release(struct stk_sample_state *s)
 		release(s->record->pipeline, &s->reads[k]);
 }
 
-static bool was_lent(const struct stk_read *read)
+static bool is_shared(const struct stk_read *read)
 {
 	bool in_use = false;
 	for (int32_t i = 0; i < stk__read_parts(read); i++)
@@ -255,7 +255,7 @@ void stk__fetch_read_through(struct stk_sample_state *s)
 {
 	bool gpu = false;
 	for (int32_t k = 0; k < stk__fetch_of(s)->n; k++)
-		gpu |= s->record->device && was_lent(&s->reads[k]);
+		gpu |= s->record->device && is_shared(&s->reads[k]);
 	for (int32_t k = 0; k < stk__fetch_of(s)->n; k++)
 		if (!gpu || has_copies(&s->reads[k]))
 			release(s->record->pipeline, &s->reads[k]);
@@ -294,7 +294,7 @@ void stk__fetch_opened(struct stk_record *r)
 	struct stk_fetch *f = r->pipeline->parts.fetch;
 	for (int32_t i = 0; f->early && i < r->count; i++)
 		for (int32_t k = 0; k < f->n; k++)
-			f->early -= stk__read_is_held(&r->samples[i].reads[k]);
+			f->early -= stk__read_has_buffers(&r->samples[i].reads[k]);
 }
 
 /* ---- a read has ended ---- */
@@ -313,17 +313,17 @@ void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q)
 	struct stk_fetch *f = p->parts.fetch;
 	stk__read_admit(f, q, q->io.buffer && !q->io.status ? stk__buffer_capacity(q->io.buffer) : 0);
 	/* A request that fails after many tries does not show that the source is down if later requests have succeeded. */
-	if (q->io.status && q->io.object_fails && q->io.asked_ns < f->read_well_ns)
+	if (q->io.status && q->io.object_fails && q->io.asked_ns < f->last_success_ns)
 		return;
 	if (q->io.status) {
 		f->missing_in_a_row = q->io.status == STK_LIMIT ? 0 : f->missing_in_a_row + 1; /* a file that is too large does exist */
 		return;
 	}
-	f->bytes_held += q->io.buffer ? (int64_t)q->io.size : 0;
-	f->sized += f->sized < 16;
-	f->mean_bytes += ((int64_t)q->io.size - f->mean_bytes) / f->sized;
+	f->read_bytes += q->io.buffer ? (int64_t)q->io.size : 0;
+	f->mean_count += f->mean_count < 16;
+	f->mean_bytes += ((int64_t)q->io.size - f->mean_bytes) / f->mean_count;
 	f->missing_in_a_row = 0;
-	f->read_well_ns = stk__clock_ns();
+	f->last_success_ns = stk__clock_ns();
 	STK_COUNT(p, bytes_read, (int64_t)q->io.size);
 }
 
@@ -333,13 +333,13 @@ void stk__read_ended(struct stk_pipeline *p, struct stk_read *read)
 	struct stk_sample_state *s = read->sample;
 	bool wanted = stk__record_under_way(s->record) && read->state != STK_READ_STALE;
 	read->state = STK_READ_DONE;
-	p->parts.fetch->held += stk__read_is_held(read);
+	p->parts.fetch->held += stk__read_has_buffers(read);
 	if (!wanted) {
 		release(p, read);
 		read->state = STK_READ_NONE;
 	}
 	if (s->record->state < STK_BATCH_OPEN) {
-		p->parts.fetch->early += stk__read_is_held(read);
+		p->parts.fetch->early += stk__read_has_buffers(read);
 		return;
 	}
 	for (uint64_t left = s->waiting; left; left &= left - 1) {

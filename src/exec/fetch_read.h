@@ -59,24 +59,24 @@ struct stk_fetch {
 	int32_t early;                         /* those of `held` that belong to batches that are not open yet */
 	struct stk_admission admission;
 	struct stk_pipeline *pipeline;
-	int64_t admitted;                    /* total bytes of all reads' buffers, complete or being filled */
-	int32_t unknown;                     /* number of requests under way whose size is unknown */
-	bool refused;                        /* whether some request waits until it is admitted */
-	const struct stk_sample_state *over; /* the sample whose requests were admitted although they exceed the limit; NULL: none */
-	int64_t bytes_held, mean_bytes;      /* mean_bytes: mean size of recent objects; before the first object a large guess, so that few
+	int64_t admitted;                          /* total bytes of all reads' buffers, complete or being filled */
+	int32_t unknown;                           /* number of requests under way whose size is unknown */
+	bool admission_refused;                    /* whether some request waits until it is admitted */
+	const struct stk_sample_state *over_limit; /* the sample whose requests were admitted although they exceed the limit; NULL: none */
+	int64_t read_bytes, mean_bytes; /* mean_bytes: mean size of recent objects; before the first object a large guess, so that few
 	                                 * objects are requested */
 	/* sized: number of objects that the mean is made of, at most 16; expected: number of objects requested before the first has arrived */
-	int32_t sized, expected;
+	int32_t mean_count, first_requests;
 	int32_t cached_in_a_row, missing_in_a_row, misses;
-	int64_t read_well_ns;      /* time at which a read last succeeded */
-	bool seen_at_hand;         /* whether some read has succeeded without blocking */
-	bool put_off;              /* whether a worker has postponed a read until a request ends */
-	int64_t taken_ns, pace_ns; /* time at which the consumer took its last batch; nanoseconds per sample between its batches */
-	int64_t deadline;          /* deadline of the latest request that was submitted ahead */
-	struct stk_read *reads;    /* [(place of the batch * batch + sample) * n + k] */
-	int32_t n;                 /* number of reads of one sample */
-	int32_t *readers;          /* [k]: index of the reader whose bytes a sample's read k fetches */
-	int32_t *index;            /* [reader]: k of its read, or STK_FETCHES_NOTHING */
+	int64_t last_success_ns;           /* time at which a read last succeeded */
+	bool some_read_ready;              /* whether some read has succeeded without blocking */
+	bool some_read_postponed;          /* whether a worker has postponed a read until a request ends */
+	int64_t last_delivery_ns, pace_ns; /* time at which the consumer took its last batch; nanoseconds per sample between its batches */
+	int64_t deadline;                  /* deadline of the latest request that was submitted ahead */
+	struct stk_read *reads;            /* [(place of the batch * batch + sample) * n + k] */
+	int32_t n;                         /* number of reads of one sample */
+	int32_t *readers;                  /* [k]: index of the reader whose bytes a sample's read k fetches */
+	int32_t *index;                    /* [reader]: k of its read, or STK_FETCHES_NOTHING */
 	size_t n_reads;
 };
 
@@ -107,7 +107,7 @@ static inline const struct stk_chain *stk__sample_chain(const struct stk_sample_
 
 /* fetch_read.c; call with the lock held. count: counts the bytes of a request that has ended. ended: a read has ended; makes the chains that waited for it
  * ready. */
-bool stk__read_is_held(const struct stk_read *read);
+bool stk__read_has_buffers(const struct stk_read *read);
 void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q);
 void stk__read_ended(struct stk_pipeline *p, struct stk_read *read);
 

@@ -25,7 +25,7 @@ static void add_outputs(struct stk_pipeline *p, struct stk_text *t)
 		char title[96];
 		int32_t blocks;
 		size_t bytes;
-		stk__ring_held(p->ring, v->slot, &blocks, &bytes);
+		stk__ring_held_blocks(p->ring, v->slot, &blocks, &bytes);
 		if (!blocks)
 			continue;
 		stk__node_title(g->nodes[v->node].node, title, sizeof title);
@@ -36,7 +36,7 @@ static void add_outputs(struct stk_pipeline *p, struct stk_text *t)
 	}
 }
 
-static const char *ways_out(void)
+static const char *advice(void)
 {
 	return "keep a .clone() of the part that is needed, .detach() or .item() of a loss, or .cpu() of what lies on a GPU";
 }
@@ -44,7 +44,7 @@ static const char *ways_out(void)
 size_t stk__held_batches_bytes(struct stk_pipeline *p)
 {
 	size_t limit;
-	return stk__ring_kept(p->ring, STK_SPACE_HOST, &limit) + stk__ring_kept(p->ring, STK_SPACE_GPU, &limit);
+	return stk__ring_kept_bytes(p->ring, STK_SPACE_HOST, &limit) + stk__ring_kept_bytes(p->ring, STK_SPACE_GPU, &limit);
 }
 
 enum stk_status stk__held_batches_error(struct stk_pipeline *p, enum stk_ring_lack lack, struct stk_error *err)
@@ -53,7 +53,7 @@ enum stk_status stk__held_batches_error(struct stk_pipeline *p, enum stk_ring_la
 	add_outputs(p, &held);
 	for (int space = 0; space < STK_SPACES; space++) {
 		size_t most;
-		if (!stk__ring_kept(p->ring, (enum stk_space)space, &most) && (space == STK_SPACE_HOST) == (p->program->n_steps > 0))
+		if (!stk__ring_kept_bytes(p->ring, (enum stk_space)space, &most) && (space == STK_SPACE_HOST) == (p->program->n_steps > 0))
 			continue;
 		stk__text_add(&limit, "%s", limit.s ? ", " : "");
 		add_size(&limit, most);
@@ -64,10 +64,10 @@ enum stk_status stk__held_batches_error(struct stk_pipeline *p, enum stk_ring_la
 		s = stk__fail(err, STK_LIMIT,
 			"tensors of delivered batches hold as much memory as they may (held_limit: %s): %s; drop them, %s, or "
 			"raise held_limit",
-			limit.s ? limit.s : "", held.s ? held.s : "", ways_out());
+			limit.s ? limit.s : "", held.s ? held.s : "", advice());
 	else
 		s = stk__fail(err, STK_LIMIT, "all %d batches that max_batches allows are held: %s; drop them, %s, or raise max_batches",
-			p->ring->limit, held.s ? held.s : "", ways_out());
+			p->ring->limit, held.s ? held.s : "", advice());
 	stk__text_free(&held);
 	stk__text_free(&limit);
 	return s;
@@ -75,14 +75,14 @@ enum stk_status stk__held_batches_error(struct stk_pipeline *p, enum stk_ring_la
 
 void stk__warn_of_held_batches(struct stk_pipeline *p)
 {
-	if (p->run.held_warned || !atomic_load_explicit(&p->ring->pinned, memory_order_relaxed))
+	if (p->run.kept_batches_warned || !atomic_load_explicit(&p->ring->pinned, memory_order_relaxed))
 		return;
 	struct stk_text held = {0};
-	p->run.held_warned = true;
+	p->run.kept_batches_warned = true;
 	add_outputs(p, &held);
 	stk__notify(p->ctx, STK_LOG_WARNING,
 		"tensors of many delivered batches are held, and each has memory of its own: %s; if that is not meant, %s (held_limit "
 		"bounds it)",
-		held.s ? held.s : "", ways_out());
+		held.s ? held.s : "", advice());
 	stk__text_free(&held);
 }

@@ -37,7 +37,7 @@ static void plan(struct stk_pipeline *p, struct stk_record *r)
 	if (p->program->reader >= 0)
 		r->at = stk__order_batch(&p->order, r->k);
 	r->count = stk__surveyed_has(p, r) ? r->at.count : 0;
-	r->placed = p->maker->places ? r->count : 0;
+	r->placed = p->callbacks->places ? r->count : 0;
 	for (int32_t i = 0; i < r->placed; i++) {
 		struct stk_sample_state *s = &r->samples[i];
 		s->place = (struct stk_place){

@@ -21,7 +21,7 @@ static bool may_open(struct stk_pipeline *p)
 	if (p->run.stopping || open > p->flight.depth)
 		return false;
 	int32_t most = p->flight.depth + (p->parts.opening->slot ? 1 : 0); /* a prepared slot counts as used */
-	return open < p->flight.depth || (behind && (stk__fetch_counts(p).in_flight > 0 || stk__ring_at_most(p->ring, most)));
+	return open < p->flight.depth || (behind && (stk__fetch_counts(p).in_flight > 0 || stk__ring_out_at_most(p->ring, most)));
 }
 
 /* Prepares a slot for the next batch. Only one thread at a time does this. Returns false if no slot is free. Call with the lock held; it is released while
@@ -72,7 +72,7 @@ bool stk__open_next(struct stk_pipeline *p)
 	return true;
 }
 
-bool stk__open_lacks_slot(const struct stk_pipeline *p)
+bool stk__open_waits_for_slot(const struct stk_pipeline *p)
 {
 	return p->parts.opening->no_slot;
 }

@@ -48,7 +48,7 @@ static enum stk_status order_of_sources(struct stk_pipeline *p, struct stk_error
 	return STK_OK;
 }
 
-static enum stk_status lead_by(struct stk_pipeline *p, int32_t reader, struct stk_error *err)
+static enum stk_status set_leading_reader(struct stk_pipeline *p, int32_t reader, struct stk_error *err)
 {
 	stk__program_lead(p->program, reader);
 	p->order = p->orders[reader];
@@ -76,7 +76,7 @@ enum stk_status stk__orders_create(struct stk_pipeline *p, struct stk_error *err
 				"and num_shards",
 				g->nodes[g->readers[i].node].node->name, p->orders[i].rank, p->orders[i].ranks,
 				g->nodes[g->readers[0].node].node->name, p->orders[0].rank, p->orders[0].ranks);
-	return lead_by(p, g->lead, err);
+	return set_leading_reader(p, g->lead, err);
 }
 
 enum stk_status stk_pipeline_lead(struct stk_pipeline *p, const char *reader, struct stk_error *err)
@@ -91,5 +91,5 @@ enum stk_status stk_pipeline_lead(struct stk_pipeline *p, const char *reader, st
 		return stk__fail(err, STK_STATE,
 			"reader \"%s\" leads this run, which has begun or was restored from a state: make \"%s\" lead before the first batch",
 			p->program->nodes[p->program->reader].node->name, reader);
-	return lead_by(p, lead, err);
+	return set_leading_reader(p, lead, err);
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool switched_off(void)
+static bool pinning_disabled(void)
 {
 	const char *s = getenv("STOKER_AFFINITY");
 	return s && strcmp(s, "0") == 0;
@@ -35,7 +35,7 @@ static int ranks_sharing_cores(const struct stk_context *ctx, const char *root, 
 void stk__context_pin_workers(struct stk_context *ctx, const char *root, const struct stk_gpu_device *dev)
 {
 	struct stk_device_cores cores;
-	if (switched_off())
+	if (pinning_disabled())
 		return;
 	pthread_mutex_lock(&ctx->gpu_lock);
 	stk__device_cores(root, stk__gpu_device_facts(dev)->pci, &ctx->allowed, &cores);

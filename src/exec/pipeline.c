@@ -137,8 +137,8 @@ static bool make_record(struct stk_pipeline *p, struct stk_record *r)
 	r->samples = stk__calloc(batch, sizeof *r->samples);
 	r->ready.items = stk__calloc((size_t)stk__ready_room(p), sizeof *r->ready.items);
 	r->gathered = stk__calloc((size_t)p->program->n_gathers, sizeof *r->gathered);
-	r->takers = stk__calloc((size_t)p->program->n_gathers, sizeof *r->takers);
-	if (!r->samples || !r->ready.items || !r->gathered || !r->takers)
+	r->gather_readers = stk__calloc((size_t)p->program->n_gathers, sizeof *r->gather_readers);
+	if (!r->samples || !r->ready.items || !r->gathered || !r->gather_readers)
 		return false;
 	for (size_t i = 0; i < batch; i++)
 		r->samples[i].record = r;
@@ -177,7 +177,7 @@ static enum stk_status make_records(struct stk_pipeline *p, struct stk_error *er
 	return ok ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for %d batches of %d", p->flight.n, p->config.batch_size);
 }
 
-static void slot_came_back(void *pool)
+static void on_slot_return(void *pool)
 {
 	stk__pool_wake_one(pool);
 }
@@ -196,7 +196,7 @@ static enum stk_status make_ring(struct stk_pipeline *p, struct stk_error *err)
 	if (!p->ring)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the ring of slots");
 	p->ring->on_free = stk__batch_free_data;
-	p->ring->on_return = slot_came_back;
+	p->ring->on_return = on_slot_return;
 	p->ring->owner = p->ctx->pool;
 	p->ring->sample_limit = p->config.memory_limit;
 	return STK_OK;
@@ -256,7 +256,7 @@ enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *g
 	if (!p)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a pipeline");
 	p->client.work = stk__exec_work;
-	p->maker = &stk__made_by_workers;
+	p->callbacks = &stk__made_by_workers;
 	p->ctx = stk_context_ref(ctx);
 	p->storage = stk_storage_ref(config->storage ? config->storage : ctx->storage);
 	p->io = stk__storage_io(p->storage);
@@ -306,10 +306,10 @@ static void free_records(struct stk_pipeline *p)
 		struct stk_record *r = &p->flight.records[i];
 		for (int32_t g = 0; r->gathered && g < p->program->n_gathers; g++)
 			stk__free(r->gathered[g].data);
-		for (int32_t g = 0; r->takers && g < p->program->n_gathers; g++)
-			stk__free(r->takers[g].rank);
+		for (int32_t g = 0; r->gather_readers && g < p->program->n_gathers; g++)
+			stk__free(r->gather_readers[g].rank);
 		stk__free(r->gathered);
-		stk__free(r->takers);
+		stk__free(r->gather_readers);
 		stk__free(r->samples);
 		stk__free(r->ready.items);
 	}

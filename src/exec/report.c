@@ -117,7 +117,7 @@ enum stk_status stk_pipeline_explain(struct stk_pipeline *p, bool json, char **o
 		stk__text_add(&t, "the data set lies in memory: chains make its images by recipes, and prepare no calls\n");
 	if (!json)
 		stk__text_add(&t, "%d workers, batches of %d, %d ahead, %s %d slots; reads: %d at a time, %zu MiB ahead\n", p->crew.n,
-			p->config.batch_size, p->config.prefetch, p->ring->hard ? "at most" : "up to", p->ring->limit,
+			p->config.batch_size, p->config.prefetch, p->ring->limit_is_hard ? "at most" : "up to", p->ring->limit,
 			p->config.read_requests, p->config.read_bytes >> 20);
 	struct stk_device_cores cores;
 	int32_t bound = p->parts.device ? stk__context_pinned_cores(p->ctx, &cores) : 0;
@@ -159,13 +159,13 @@ size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, si
 #undef COUNTER_ROW
 			{"scratch_bytes", (double)scratch_bytes(p)},
 		{"core_share", p->parts.device ? stk__decode_side_share(p) / 100.0 : 0},
-		{"slots", p->ring->made},
+		{"slots", p->ring->n_slots},
 		{"slots_out", p->ring->out},
 		{"slots_peak", p->ring->peak_out},
 		{"slot_bytes", (double)p->ring->bytes},
 		{"held_bytes", (double)held},
 		{"reads_in_flight", reads.in_flight},
-		{"bytes_held", (double)reads.bytes_held},
+		{"bytes_held", (double)reads.read_bytes},
 		{"io_threads", (double)io.threads},
 		{"io_buffer_bytes", (double)io.buffers_bytes},
 		{"allocations", (double)stk__alloc_count()},

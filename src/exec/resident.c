@@ -131,7 +131,7 @@ static bool add_coin(struct plan *plan, int32_t value, struct coins *coins)
 }
 
 /* Sets the results of the coin flips to those of variant number `variant`. The operator then reads them as its arguments. */
-static bool toss(struct plan *plan, const struct coins *coins, int32_t variant)
+static bool set_coin_results(struct plan *plan, const struct coins *coins, int32_t variant)
 {
 	for (int32_t k = 0; k < coins->n; k++) {
 		struct stk_tensor *t = &plan->run.worker->values[plan->p->program->nodes[coins->node[k]].first_value];
@@ -159,7 +159,7 @@ static bool add_operator(struct plan *plan, int32_t index, struct stk_recipe *r)
 	if (draws && (coins.n || !n->def->recipe))
 		return false;
 	for (int32_t v = 0; v < 1 << coins.n; v++) {
-		if (!toss(plan, &coins, v) || stk__call_prepare(&plan->run, index, &call, NULL) || call.def->infer(&call, NULL))
+		if (!set_coin_results(plan, &coins, v) || stk__call_prepare(&plan->run, index, &call, NULL) || call.def->infer(&call, NULL))
 			return false;
 		if (draws)
 			return call.def->recipe(&call, r);
@@ -236,7 +236,7 @@ static bool add_table(struct plan *plan, int32_t value)
 /* ---- the program ---- */
 
 /* Returns whether a batch's positions always form so few runs that one launch is enough. */
-static bool few_runs(const struct stk_order *o)
+static bool fits_one_launch(const struct stk_order *o)
 {
 	int64_t shard = o->size / o->ranks;
 	return shard > 0 && (o->batch - 1) / shard + 3 <= STK_RECIPE_RUNS;
@@ -251,7 +251,7 @@ static bool may_qualify(const struct stk_pipeline *p, bool gpu)
 		if (g->values[g->slot_values[k]].on_gpu != gpu || !g->values[g->slot_values[k]].is_output)
 			return false;
 	return g->n_levels == 1 && g->n_slot_values > 0 && !g->levels[0].n_callbacks && !g->levels[0].n_gathers &&
-	       (!gpu || few_runs(&p->order));
+	       (!gpu || fits_one_launch(&p->order));
 }
 
 /* Checks that the images of all views come from one output of the reader. */
@@ -435,7 +435,7 @@ enum stk_status stk__resident_create(struct stk_pipeline *p, struct stk_error *e
 	p->parts.resident = plan.d;
 	if (!gpu)
 		return STK_OK;
-	p->maker = &stk__made_resident;
+	p->callbacks = &stk__made_resident;
 	p->parts.resident->begin_ns = stk__calloc((size_t)p->flight.n, sizeof(int64_t));
 	if (!p->parts.resident->begin_ns)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a resident data set");

@@ -73,7 +73,7 @@ static enum stk_status make_image(const struct stk_chain_run *run, const struct 
 	return STK_OK;
 }
 
-static bool is_of(const struct stk_chain_run *run, int32_t value)
+static bool is_value_of(const struct stk_chain_run *run, int32_t value)
 {
 	const struct stk_program *g = run->pipeline->program;
 	return g->nodes[g->values[value].node].chain == run->chain;
@@ -88,7 +88,7 @@ enum stk_status stk__resident_sample(const struct stk_chain_run *run, struct stk
 	for (int32_t t = 0; t < d->n_tables; t++) {
 		const struct stk_value *v = &g->values[d->tables[t]];
 		size_t bytes = d->views[0].batch.tables[t].bytes;
-		if (!is_of(run, d->tables[t]))
+		if (!is_value_of(run, d->tables[t]))
 			continue;
 		if (!stk__slot_place(slot, v->slot, run->sample, &v->desc))
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for an output of %zu bytes", bytes);
@@ -96,7 +96,7 @@ enum stk_status stk__resident_sample(const struct stk_chain_run *run, struct stk
 			d->host_tables[t] + (size_t)run->record->samples[run->sample].place.sample * bytes, bytes);
 	}
 	for (int32_t v = 0; v < d->n_views && s == STK_OK; v++)
-		if (is_of(run, d->views[v].value))
+		if (is_value_of(run, d->views[v].value))
 			s = make_image(run, &d->views[v], err);
 	return s;
 }
@@ -171,7 +171,7 @@ static bool arrived(struct stk_record *r)
 }
 
 /* Waits a little. A batch takes about 10 us, which is less than the shortest sleep. So this spins at first, and sleeps only if the batch takes longer. */
-static void doze(struct stk_pipeline *p, int64_t waited_ns)
+static void wait_briefly(struct stk_pipeline *p, int64_t waited_ns)
 {
 	enum { AWAKE_NS = 100000, LOOK_NS = 2000, DOZE_NS = 50000 };
 	int64_t until = stk__clock_ns() + LOOK_NS;
@@ -189,4 +189,4 @@ static const char *stage(const struct stk_record *r, const struct stk_sample_sta
 	return "the GPU";
 }
 
-const struct stk_batch_maker stk__made_resident = {.begin = begin, .arrived = arrived, .wait = doze, .stage = stage};
+const struct stk_batch_maker stk__made_resident = {.begin = begin, .arrived = arrived, .wait = wait_briefly, .stage = stage};

@@ -36,7 +36,7 @@ static void take_samples(struct stk_record *r, struct stk_unit *u, int32_t *left
 		r->ready.count--;
 		struct stk_sample_state *s = &r->samples[i];
 		bool failed = s->failed_by >= 0 && s->failed_by < u->chain;
-		enum stk_fetch_turn turn = stk__fetch_turn(s, u->chain, failed);
+		enum stk_fetch_turn turn = stk__fetch_order_next(s, u->chain, failed);
 		if (turn == STK_FETCH_LATER)
 			stk__ready_push(r, item);
 		if (turn != STK_FETCH_TAKE)

@@ -33,14 +33,15 @@ static uint64_t fingerprint(const struct stk_program *g, int32_t node)
 /* Returns whether the data of a reader are those with this fingerprint in a state. */
 static bool same_data(const struct stk_program *g, int32_t node, const char *saved)
 {
-	char have[32];
-	snprintf(have, sizeof have, "%016llx", (unsigned long long)fingerprint(g, node));
-	if (strcmp(saved, have) == 0)
+	char fingerprint_now[32];
+	snprintf(fingerprint_now, sizeof fingerprint_now, "%016llx", (unsigned long long)fingerprint(g, node));
+	if (strcmp(saved, fingerprint_now) == 0)
 		return true;
 	if (node < 0 || !g->nodes[node].def->reader->old_fingerprint)
 		return false;
-	snprintf(have, sizeof have, "%016llx", (unsigned long long)g->nodes[node].def->reader->old_fingerprint(g->nodes[node].shared));
-	return strcmp(saved, have) == 0;
+	snprintf(fingerprint_now, sizeof fingerprint_now, "%016llx",
+		(unsigned long long)g->nodes[node].def->reader->old_fingerprint(g->nodes[node].shared));
+	return strcmp(saved, fingerprint_now) == 0;
 }
 
 static bool by_calls(const struct stk_graph_node *source)

@@ -15,7 +15,7 @@
 typedef enum stk_status job_fn(
 	struct stk_pipeline *p, struct stk_device_batch *b, int32_t step, struct stk_device_job *j, struct stk_error *err);
 
-static enum stk_status for_jobs(struct stk_pipeline *p, struct stk_record *r, int32_t step, job_fn *f, struct stk_error *err)
+static enum stk_status for_each_job(struct stk_pipeline *p, struct stk_record *r, int32_t step, job_fn *f, struct stk_error *err)
 {
 	struct stk_device_batch *b = r->device;
 	size_t batch = (size_t)p->config.batch_size;
@@ -151,7 +151,7 @@ static enum stk_status need(
 
 /* Returns the address of the first byte of a source that a job reads; it may be past the source's first byte, since windows may begin outside of the source.
  * Returns 0 if nothing is read. */
-static uintptr_t first_read(const struct stk_job *j, int32_t source)
+static uintptr_t first_byte_read(const struct stk_job *j, int32_t source)
 {
 	uintptr_t at = (uintptr_t)j->src[source];
 	for (int32_t d = 0; d < j->ndim && at; d++)
@@ -168,7 +168,7 @@ static bool is_reachable(struct stk_gpu_device *dev, const struct stk_device_job
 		       (!writes || stk__gpu_reaches(dev, (uintptr_t)j->dst.data));
 	}
 	for (int32_t k = 0; k < STK_JOB_SOURCES && j->kind == STK_DEVICE_JOB_TENSORS; k++) {
-		uintptr_t at = first_read(j->job, k);
+		uintptr_t at = first_byte_read(j->job, k);
 		if (at && !stk__gpu_reaches(dev, at))
 			return false;
 	}
@@ -238,7 +238,7 @@ static enum stk_status upload_passes(struct stk_pipeline *p, struct stk_record *
 	if (s)
 		return s;
 	stk__pass_gpu_begin(t->passes, &t->pass_limits, t->device, t->device + stk__pass_gpu_sizes(&t->pass_limits).tables);
-	s = for_jobs(p, r, step, add, err);
+	s = for_each_job(p, r, step, add, err);
 	return s ? s : stk__gpu_upload(dev, r->device->stream, t->device, t->host, stk__pass_gpu_end(t->passes), err);
 }
 
@@ -251,7 +251,7 @@ static enum stk_status upload_jobs(struct stk_pipeline *p, struct stk_record *r,
 	if (s)
 		return s;
 	stk__job_gpu_begin(t->tensor_jobs);
-	s = for_jobs(p, r, step, add, err);
+	s = for_each_job(p, r, step, add, err);
 	return s ? s : stk__gpu_upload(dev, b->stream, t->device, t->host, stk__job_gpu_end(t->tensor_jobs), err);
 }
 
@@ -273,7 +273,7 @@ static enum stk_status upload_step(struct stk_pipeline *p, struct stk_record *r,
 	struct stk_device_tables *t = &b->tables[step];
 	b->need = (struct stk_device_need){0};
 	t->n_flags = 0;
-	enum stk_status s = for_jobs(p, r, step, need, err);
+	enum stk_status s = for_each_job(p, r, step, need, err);
 	if (s == STK_OK && b->need.pass.images)
 		s = upload_passes(p, r, step, err);
 	if (s == STK_OK && b->need.tensors.jobs)
@@ -309,9 +309,9 @@ static enum stk_status collect(struct stk_pipeline *p, struct stk_record *r, str
 	b->uploads.n = b->decodes.n = 0;
 	b->jobs.steps = false;
 	for (int32_t k = 0; k < level->n_steps && s == STK_OK; k++) {
-		s = for_jobs(p, r, level->first_step + k, collect_upload, err);
+		s = for_each_job(p, r, level->first_step + k, collect_upload, err);
 		if (s == STK_OK)
-			s = for_jobs(p, r, level->first_step + k, collect_decode, err);
+			s = for_each_job(p, r, level->first_step + k, collect_decode, err);
 	}
 	qsort(b->decodes.jobs, (size_t)b->decodes.n, sizeof *b->decodes.jobs, by_file); /* adjacent files can share a copy */
 	return s;
@@ -359,7 +359,7 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 /* Updates the estimate of how much memory another batch under way needs. */
 static void note_memory(struct stk_pipeline *p, const struct stk_record *r)
 {
-	size_t held = r->slot->bytes[STK_SPACE_GPU] + r->device->scratch.held, largest = atomic_load(&p->parts.device->largest);
+	size_t held = r->slot->bytes[STK_SPACE_GPU] + r->device->scratch.total_bytes, largest = atomic_load(&p->parts.device->largest);
 	while (held > largest && !atomic_compare_exchange_weak(&p->parts.device->largest, &largest, held)) {
 	}
 }

@@ -55,7 +55,7 @@ STK_MUST_USE enum stk_status stk__archive_bad(const struct stk_archive_file *f, 
 struct stk_archive_member {
 	const char *name; /* NUL-terminated; "" if members have no names */
 	int64_t offset, size;
-	uint32_t seal; /* hash of its header; 0: not known */
+	uint32_t header_hash; /* hash of its header; 0: not known */
 };
 typedef enum stk_status stk_archive_found(void *user, const struct stk_archive_member *m, struct stk_error *err);
 

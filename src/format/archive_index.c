@@ -21,10 +21,10 @@ void stk__archive_index_free(struct stk_archive_index *x)
 	*x = (struct stk_archive_index){.last = -1};
 }
 
-uint32_t stk__header_seal(const uint8_t *header, size_t least)
+uint32_t stk__header_hash(const uint8_t *header, size_t least)
 {
-	uint32_t seal = (uint32_t)stk__xxh64(header, least, 0);
-	return seal ? seal : 1;
+	uint32_t header_hash = (uint32_t)stk__xxh64(header, least, 0);
+	return header_hash ? header_hash : 1;
 }
 
 size_t stk__archive_least(enum stk_archive_kind kind)
@@ -51,7 +51,7 @@ static int64_t header_of(enum stk_archive_kind kind, int64_t offset)
 	return kind == STK_ARCHIVE_TAR ? offset - 512 : offset;
 }
 
-static uint64_t seal_begin(enum stk_archive_kind kind, struct stk_archive_file *f, struct stk_error *err)
+static uint64_t header_hash_begin(enum stk_archive_kind kind, struct stk_archive_file *f, struct stk_error *err)
 {
 	size_t least = stk__archive_least(kind);
 	const uint8_t *first = f->size >= (int64_t)least ? stk__archive_read(f, 0, least, err) : NULL;
@@ -59,7 +59,7 @@ static uint64_t seal_begin(enum stk_archive_kind kind, struct stk_archive_file *
 }
 
 /* Combines the hashes of the first and the last header; header NULL: there is no member. The result has 63 bits, like a coded number. */
-static uint64_t seal_end(uint64_t first, const uint8_t *header, size_t least)
+static uint64_t header_hash_end(uint64_t first, const uint8_t *header, size_t least)
 {
 	return (header ? stk__hash_bytes(first, header, least) : first) >> 1;
 }
@@ -83,9 +83,9 @@ static enum stk_status found_member(void *user, const struct stk_archive_member 
 	const uint8_t *header = stk__archive_read(s->file, x->last, least, err); /* still in the buffer, since it was read last */
 	if (!header)
 		return err ? err->code : STK_IO;
-	const struct stk_archive_member member = {m->name, m->offset, m->size, stk__header_seal(header, least)};
-	x->seal = seal_end(s->first, header, least);
-	stk__put(&x->bytes, &member.seal, SEAL);
+	const struct stk_archive_member member = {m->name, m->offset, m->size, stk__header_hash(header, least)};
+	x->header_hash = header_hash_end(s->first, header, least);
+	stk__put(&x->bytes, &member.header_hash, SEAL);
 	if (x->bytes.failed)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the index of %.300s", s->file->path);
 	return s->found ? s->found(s->user, &member, err) : STK_OK;
@@ -100,8 +100,8 @@ enum stk_status stk__archive_index_scan(enum stk_archive_kind kind, struct stk_a
 	if (!s.before)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory to search %.300s", f->path);
 	memcpy(x->version, f->object.version, sizeof x->version);
-	s.first = seal_begin(kind, f, err);
-	x->seal = seal_end(s.first, NULL, 0);
+	s.first = header_hash_begin(kind, f, err);
+	x->header_hash = header_hash_end(s.first, NULL, 0);
 	enum stk_status status =
 		kind == STK_ARCHIVE_TAR ? stk__tar_scan(f, found_member, &s, err) : stk__tfrecord_scan(f, found_member, &s, err);
 	stk__free(s.before);
@@ -128,7 +128,7 @@ static enum stk_status probe_member(void *user, const struct stk_archive_member 
 		return STK_OK;
 	p->left = p->step - 1;
 	const uint8_t *header = at >= 0 && at <= p->file->size - (int64_t)least ? stk__archive_read(p->file, at, least, NULL) : NULL;
-	p->differs = !header || stk__header_seal(header, least) != m->seal;
+	p->differs = !header || stk__header_hash(header, least) != m->header_hash;
 	return STK_OK;
 }
 
@@ -150,15 +150,15 @@ bool stk__archive_index_fits(enum stk_archive_kind kind, const struct stk_archiv
 		return false;
 	if (!f->io && x->modified_ns && x->changed_ns == f->changed_ns && x->inode == f->inode)
 		return true;
-	uint64_t seal = seal_begin(kind, f, NULL);
+	uint64_t header_hash = header_hash_begin(kind, f, NULL);
 	if (x->last < 0)
-		return seal_end(seal, NULL, 0) == x->seal;
+		return header_hash_end(header_hash, NULL, 0) == x->header_hash;
 	if (!f->io) {
 		const uint8_t *header = stk__archive_read(f, x->last, least, NULL);
-		return header && seal_end(seal, header, least) == x->seal && same_headers(kind, x, f);
+		return header && header_hash_end(header_hash, header, least) == x->header_hash && same_headers(kind, x, f);
 	}
 	enum stk_status s = stk__read_object(f->access, f->io, f->path, x->last, (int64_t)least, 0, &last, &n, NULL, NULL);
-	bool fits = s == STK_OK && seal_end(seal, last, least) == x->seal;
+	bool fits = s == STK_OK && header_hash_end(header_hash, last, least) == x->header_hash;
 	stk__free(last);
 	return fits;
 }
@@ -176,10 +176,10 @@ enum stk_status stk__archive_index_each(const struct stk_archive_index *x, stk_a
 		stk__take_name(&in, name, LONGEST_NAME);
 		uint64_t gap = stk__take_coded(&in), size = stk__take_coded(&in);
 		m.name = name;
-		m.seal = 0;
+		m.header_hash = 0;
 		in.failed |= !in.failed && in.end - in.at < SEAL;
 		if (!in.failed) {
-			memcpy(&m.seal, in.at, SEAL);
+			memcpy(&m.header_hash, in.at, SEAL);
 			in.at += SEAL;
 		}
 		if (in.failed || __builtin_add_overflow(end, (int64_t)gap, &m.offset) ||
@@ -213,7 +213,7 @@ void stk__archive_index_put(struct stk_coded_out *out, const struct stk_archive_
 	stk__put_number(out, (uint64_t)x->changed_ns);
 	stk__put_number(out, x->inode);
 	stk__put_text(out, x->version, strlen(x->version));
-	stk__put_number(out, x->seal);
+	stk__put_number(out, x->header_hash);
 	stk__put_number(out, (uint64_t)(x->last + 1));
 	stk__put_number(out, (uint64_t)x->members);
 	stk__put_text(out, (const char *)x->bytes.data, x->bytes.n);
@@ -234,7 +234,7 @@ static void take_archive(struct stk_coded_in *in, struct stk_archive_index *x)
 	x->changed_ns = (int64_t)stk__take_coded(in);
 	x->inode = stk__take_coded(in);
 	stk__take_text(in, x->version, 0, sizeof x->version);
-	x->seal = stk__take_coded(in);
+	x->header_hash = stk__take_coded(in);
 	x->last = (int64_t)stk__take_coded(in) - 1;
 	x->members = (int64_t)stk__take_coded(in);
 	uint64_t n = stk__take_coded(in);

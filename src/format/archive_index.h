@@ -5,9 +5,9 @@
  *   "STKPARTS"  version (2)  kind                         one byte each
  *   number of archives                                    number
  *   for each archive: path, size, times of modification and of change, inode (0: not known), version (its ETag, or ""), texts and numbers
- *     seal, which is a hash of its first and its last header, and the offset of the last header plus 1 (0: no member)
+ *     header hash, a hash of its first and its last header, and the offset of the last header plus 1 (0: no member)
  *     number of members, number of bytes that follow for them
- *     for each member: name (coded against the previous one), bytes between the two members, size, seal of its header in 4 bytes
+ *     for each member: name (coded against the previous one), bytes between the two members, size, hash of its header in 4 bytes
  *   hash of everything before
  *
  * Numbers and texts are those of format/coded.h. */
@@ -24,13 +24,13 @@ struct stk_archive_index {
 	int64_t size, modified_ns, changed_ns;
 	uint64_t inode;
 	char version[128];
-	uint64_t seal;
+	uint64_t header_hash;
 	int64_t last; /* offset of the last header; -1: the archive has no member */
 	int64_t members;
 	struct stk_coded_out bytes; /* the members, coded as in the file */
 };
 /* Returns a hash of a member's header, never 0. least: the header's size. */
-uint32_t stk__header_seal(const uint8_t *header, size_t least);
+uint32_t stk__header_hash(const uint8_t *header, size_t least);
 void stk__archive_index_free(struct stk_archive_index *x);
 
 /* Returns the size of a header, which is the smallest possible size of an archive of this kind. stk__archive_open reads that many bytes. */

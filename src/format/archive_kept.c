@@ -82,9 +82,9 @@ static bool load(enum stk_archive_kind kind, const char *index, struct stk_io *i
 	if (io ? stk__read_object(f->access, io, index, 0, -1, most, &data, &n, NULL, NULL)
 	       : access(index, R_OK) || stk__read_whole(index, most, &data, &n, NULL))
 		return false;
-	bool good = find_index(kind, data, n, index, f, x, watch);
+	bool ok = find_index(kind, data, n, index, f, x, watch);
 	stk__free(data);
-	return good;
+	return ok;
 }
 
 bool stk__archive_kept_load(

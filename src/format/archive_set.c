@@ -23,7 +23,7 @@ struct opening {
 	const struct stk_access *access;
 	enum stk_archive_kind kind;
 	struct stk_archive_index *at;
-	bool *given; /* [archive]: its index comes from an index file that the user has named */
+	bool *index_named; /* [archive]: its index comes from an index file that the user has named */
 	int32_t count;
 	struct stk_io *io; /* NULL: all archives are local files */
 	struct stk_archive_pace pace;
@@ -69,7 +69,7 @@ static enum stk_status search(struct opening *o, struct stk_archive_file *f, str
 	return STK_OK;
 }
 
-static bool is_given_up(void *user)
+static bool is_cancelled(void *user)
 {
 	return atomic_load(&((struct opening *)user)->stop);
 }
@@ -78,7 +78,7 @@ static enum stk_status open_one(void *user, int32_t i, struct stk_error *err)
 {
 	struct opening *o = user;
 	struct stk_archive_index *x = &o->at[i];
-	const struct stk_access access = {.interrupted = is_given_up, .user = o};
+	const struct stk_access access = {.interrupted = is_cancelled, .user = o};
 	struct stk_archive_file f;
 	enum stk_status s =
 		stk__archive_open(&f, x->path, stk__is_object(x->path) ? o->io : NULL, &access, o->pace, stk__archive_least(o->kind), err);
@@ -86,7 +86,7 @@ static enum stk_status open_one(void *user, int32_t i, struct stk_error *err)
 		return s;
 	f.stop = &o->stop;
 	f.found = &o->members;
-	if (!o->given[i] || !stk__archive_index_fits(o->kind, x, &f))
+	if (!o->index_named[i] || !stk__archive_index_fits(o->kind, x, &f))
 		s = search(o, &f, x, err);
 	if (f.io) /* the store has just reported the version; an index that was uploaded with its archive has none */
 		memcpy(x->version, f.object.version, sizeof x->version);
@@ -124,8 +124,8 @@ static bool grow(struct opening *o, int32_t more)
 	size_t n = (size_t)o->count + (size_t)more + 1;
 	struct stk_archive_index *at = stk__realloc(o->at, n * sizeof *at);
 	o->at = at ? at : o->at;
-	bool *given = at ? stk__realloc(o->given, n * sizeof *given) : NULL;
-	o->given = given ? given : o->given;
+	bool *given = at ? stk__realloc(o->index_named, n * sizeof *given) : NULL;
+	o->index_named = given ? given : o->index_named;
 	return given;
 }
 
@@ -158,7 +158,7 @@ static enum stk_status add_index(struct opening *o, const char *path, struct stk
 			stk__archive_index_free(&found[i]);
 			continue;
 		}
-		o->given[o->count] = true;
+		o->index_named[o->count] = true;
 		o->at[o->count++] = found[i];
 	}
 	stk__free(found);
@@ -174,7 +174,7 @@ static enum stk_status add_path(struct opening *o, const char *path, struct stk_
 		stk__free(copy);
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the archive %.300s", path);
 	}
-	o->given[o->count] = false;
+	o->index_named[o->count] = false;
 	o->at[o->count++] = (struct stk_archive_index){.path = copy, .last = -1};
 	return STK_OK;
 }
@@ -212,7 +212,7 @@ enum stk_status stk__archives_open(enum stk_archive_kind kind, const struct stk_
 	if (!s)
 		s = run_all(&o, object, err);
 	stk_storage_unref(&storage);
-	stk__free(o.given);
+	stk__free(o.index_named);
 	*out = (struct stk_archives){o.at, o.count};
 	if (s)
 		stk__archives_free(out);

@@ -297,9 +297,9 @@ static bool take_default(const char *at, struct stk_feature *out)
 	if (out->dtype == STK_INT64)
 		return take_whole(at, &out->whole);
 	const char *end = at + strlen(at);
-	bool good = out->dtype == STK_UINT8 || (stk__take_real(&at, end, &real) && at == end);
+	bool ok = out->dtype == STK_UINT8 || (stk__take_real(&at, end, &real) && at == end);
 	out->real = (float)real;
-	return good;
+	return ok;
 }
 
 enum stk_status stk__feature_parse(const char *name, const char *spec, struct stk_feature *out, struct stk_error *err)

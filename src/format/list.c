@@ -181,9 +181,9 @@ static uint64_t fingerprint_of(const struct stk_file_list *l, size_t moved)
 
 void stk__list_make_fingerprints(struct stk_file_list *l)
 {
-	l->moved = l->folder_count ? 0 : folder_of_all(l);
-	l->fingerprint = fingerprint_of(l, l->moved);
-	l->old_fingerprint = l->moved ? fingerprint_of(l, 0) : l->fingerprint;
+	l->root_length = l->folder_count ? 0 : folder_of_all(l);
+	l->fingerprint = fingerprint_of(l, l->root_length);
+	l->old_fingerprint = l->root_length ? fingerprint_of(l, 0) : l->fingerprint;
 }
 
 void stk__file_list_destroy(struct stk_file_list *l)
@@ -236,7 +236,7 @@ uint64_t stk__file_list_digest(const struct stk_file_list *l, int64_t first, int
 	uint64_t h = stk__hash_bytes(0, &count, sizeof count);
 	int64_t folder = -1;
 	for (int64_t i = first; i < first + count; i++) {
-		const char *name = l->names + l->files[i] + l->moved;
+		const char *name = l->names + l->files[i] + l->root_length;
 		if (l->folder_count && (folder < 0 || (folder + 1 < l->folder_count && l->folders[folder + 1].first <= i))) {
 			folder = folder_of(l, i);
 			const char *class_name = l->names + l->folders[folder].name;

@@ -33,7 +33,7 @@ static const char *last_part(const char *name)
 }
 
 /* Returns the part of the key after the prefix; NULL for the prefix itself. */
-static const char *below(const char *prefix, const char *key)
+static const char *after_prefix(const char *prefix, const char *key)
 {
 	size_t n = strlen(prefix);
 	return key[n] ? key + n : NULL;
@@ -53,7 +53,7 @@ static bool is_file(const char *name)
 static enum stk_status object_of_root(void *user, int64_t which, const char *key, struct stk_list_object object, struct stk_error *err)
 {
 	struct bucket *b = user;
-	const char *name = below(b->prefixes[which], key);
+	const char *name = after_prefix(b->prefixes[which], key);
 	(void)object, (void)err;
 	if (is_file(name))
 		stk__census_loose(&b->census, b->options, name);
@@ -64,7 +64,7 @@ static enum stk_status folder_of_root(void *user, int64_t which, const char *pre
 {
 	struct bucket *b = user;
 	char folder[STK_S3_LONGEST_KEY + 1];
-	const char *name = below(b->prefixes[which], prefix);
+	const char *name = after_prefix(b->prefixes[which], prefix);
 	if (!name)
 		return STK_OK;
 	snprintf(folder, sizeof folder, "%.*s", (int)strlen(name) - (name[strlen(name) - 1] == '/'), name);
@@ -77,7 +77,7 @@ static enum stk_status folder_of_root(void *user, int64_t which, const char *pre
 static enum stk_status object_of_class(void *user, int64_t which, const char *key, struct stk_list_object object, struct stk_error *err)
 {
 	struct bucket *b = user;
-	const char *name = below(b->prefixes[which], key);
+	const char *name = after_prefix(b->prefixes[which], key);
 	if (!is_file(name))
 		return STK_OK;
 	if (stk__list_wants(b->options, last_part(name)))
@@ -90,7 +90,7 @@ static enum stk_status folder_of_class(void *user, int64_t which, const char *pr
 {
 	struct bucket *b = user;
 	(void)err;
-	if (below(b->prefixes[which], prefix))
+	if (after_prefix(b->prefixes[which], prefix))
 		stk__census_folder(&b->census, class_name(b, which));
 	return STK_OK;
 }

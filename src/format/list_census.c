@@ -56,7 +56,7 @@ void stk__census_other(struct stk_list_census *c, const char *name)
 void stk__census_folder(struct stk_list_census *c, const char *class_name)
 {
 	if (c->folders++ == 0)
-		snprintf(c->deep, sizeof c->deep, "%.*s", NAME_MAX, class_name);
+		snprintf(c->first_nested_class, sizeof c->first_nested_class, "%.*s", NAME_MAX, class_name);
 }
 
 void stk__census_loose(struct stk_list_census *c, const struct stk_file_list_options *o, const char *name)
@@ -181,7 +181,7 @@ static enum stk_status say_no_files(
 	long long classes = (long long)l->folder_count;
 	if (c->folders)
 		return stk__fail(err, STK_INVALID, "%s: its %lld folder%s no images but further folders: did you mean \"%s%s%s\"?", root,
-			classes, classes == 1 ? " holds" : "s hold", root, slash_behind(root), c->deep);
+			classes, classes == 1 ? " holds" : "s hold", root, slash_behind(root), c->first_nested_class);
 	if (!c->files)
 		return stk__fail(err, STK_INVALID, "%s: its %lld class folder%s %s empty", root, classes, plural(classes),
 			classes == 1 ? "is" : "are");

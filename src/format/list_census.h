@@ -16,10 +16,10 @@ struct stk_list_census {
 		int64_t count;
 	} endings[STK_CENSUS_ENDINGS];
 	int64_t files, folders, other_endings;
-	int64_t images;          /* files in the root itself that pass the filters of files */
-	int64_t empty;           /* class folders without a sample */
-	int64_t left_out;        /* class folders that dir_filters refuse */
-	char deep[NAME_MAX + 1]; /* the first class folder in which a folder was found */
+	int64_t images;                        /* files in the root itself that pass the filters of files */
+	int64_t empty;                         /* class folders without a sample */
+	int64_t left_out;                      /* class folders that dir_filters refuse */
+	char first_nested_class[NAME_MAX + 1]; /* the first class folder in which a folder was found */
 };
 
 /* Return whether a name passes the filters of files, or those of class folders. */

@@ -48,7 +48,7 @@ struct stretch {
 	struct stk_text uri, token;
 	struct stk_file_list objects, folders; /* entries that have arrived */
 	struct stk_request request;
-	bool asked, ended;
+	bool requested, ended;
 	bool disorder; /* keys of a page are out of order */
 	/* Detection of endless pages. `marked` is the hash of an earlier page's token. It is replaced by the current page's after 1, 2, 4, ... pages, so that a
 	 * cycle of tokens of any length reaches it again (Brent's algorithm). */
@@ -65,7 +65,7 @@ struct run {
 	int64_t under_way;       /* requests in flight */
 	struct stretch *waiting; /* stretches whose next page has not been requested */
 	int64_t n_waiting;
-	bool given_up;
+	bool cancelled;
 	int64_t listed_ns; /* last call of access->listed */
 	struct stk_requests pages;
 };
@@ -254,7 +254,7 @@ static bool cut(struct stretch *t)
 /* Waits for a page. Returns NULL if the user cancels the listing. */
 static struct stretch *wait_page(struct run *r)
 {
-	struct stk_request *page = stk__requests_any(&r->pages, r->given_up ? NULL : r->sweep->access);
+	struct stk_request *page = stk__requests_any(&r->pages, r->cancelled ? NULL : r->sweep->access);
 	return page ? (struct stretch *)((char *)page - offsetof(struct stretch, request)) : NULL;
 }
 
@@ -267,7 +267,7 @@ static enum stk_status ask_page(struct stretch *t, struct stk_error *err)
 	if (t->uri.failed)
 		return no_memory(t->run, err);
 	t->request = (struct stk_request){.uri = t->uri.s, .length = -1};
-	t->asked = true;
+	t->requested = true;
 	t->run->under_way++;
 	t->whole->under_way++;
 	stk__requests_submit(&t->run->pages, &t->request);
@@ -277,10 +277,10 @@ static enum stk_status ask_page(struct stretch *t, struct stk_error *err)
 /* Cancels the requests in flight, for which run_all then waits without asking the user again. Returns STK_CANCELLED. */
 static enum stk_status cancel_run(struct run *r, struct stk_error *err)
 {
-	r->given_up = true;
+	r->cancelled = true;
 	for (int64_t i = 0; i < r->begun; i++)
 		for (struct stretch *t = r->wholes[i].first; t; t = t->right)
-			if (t->asked)
+			if (t->requested)
 				stk__io_cancel(r->sweep->io, &t->request);
 	return stk__fail(err, STK_CANCELLED, "%s: listing it was interrupted", r->sweep->root);
 }
@@ -347,7 +347,7 @@ struct reading {
 	struct stk_text first;            /* the smallest entry of the page, key or folder, that was added to the stretch */
 };
 
-static void see(struct reading *p, const char *key)
+static void note_smallest(struct reading *p, const char *key)
 {
 	if (p->first.length && strcmp(key, p->first.s) >= 0)
 		return;
@@ -362,7 +362,7 @@ static enum stk_status take_object(void *user, const char *key, struct stk_list_
 	enum stk_status status = take_in(p->t, key, false, &p->objects, &take, err);
 	if (status || !take)
 		return status;
-	see(p, key);
+	note_smallest(p, key);
 	return stk__list_add_sized(&p->t->objects, key, strlen(key), object, err);
 }
 
@@ -373,7 +373,7 @@ static enum stk_status take_folder(void *user, const char *prefix, struct stk_er
 	enum stk_status status = take_in(p->t, prefix, true, &p->folders, &take, err);
 	if (status || !take)
 		return status;
-	see(p, prefix);
+	note_smallest(p, prefix);
 	return stk__list_add_file(&p->t->folders, prefix, strlen(prefix), err);
 }
 
@@ -488,7 +488,7 @@ static enum stk_status begin_more(struct run *r, struct stk_error *err)
 
 /* Passes the entries of a complete prefix to the caller: stretch by stretch in the order of keys, and of each stretch first the objects and then the
  * folders. Frees them. */
-static enum stk_status hand_over(struct run *r, struct whole *w, struct stk_error *err)
+static enum stk_status add_to_list(struct run *r, struct whole *w, struct stk_error *err)
 {
 	const struct stk_sweep *s = r->sweep;
 	enum stk_status status = STK_OK;
@@ -534,10 +534,10 @@ static enum stk_status continue_stretch(struct run *r, struct stretch *t, struct
 	}
 	if (!t->ended)
 		return cut(t) ? ask_page(t, err) : no_memory(r, err);
-	return !w->under_way && is_complete(w) ? hand_over(r, w, err) : STK_OK;
+	return !w->under_way && is_complete(w) ? add_to_list(r, w, err) : STK_OK;
 }
 
-static void tell(struct run *r)
+static void report_progress(struct run *r)
 {
 	enum { GAP_NS = 100000000 };
 	const struct stk_access *access = r->sweep->access;
@@ -558,11 +558,11 @@ static enum stk_status run_all(struct run *r, struct stk_error *err)
 			status = cancel_run(r, err);
 			continue;
 		}
-		t->asked = false;
+		t->requested = false;
 		r->under_way--;
 		t->whole->under_way--;
 		enum stk_status page = take_page(t, &why);
-		tell(r);
+		report_progress(r);
 		if (!page && !status)
 			page = continue_stretch(r, t, &why);
 		if (!page && !status)

@@ -76,20 +76,20 @@ enum stk_status stk__nuscenes_index_read(
 	if (fd < 0)
 		return STK_OK;
 	make_head(stamps, &wanted);
-	bool good = read_all(fd, &head, sizeof head) && memcmp(&head, &wanted, offsetof(struct head, count)) == 0 &&
-		    sizes_fit(&head, st.st_size);
+	bool ok = read_all(fd, &head, sizeof head) && memcmp(&head, &wanted, offsetof(struct head, count)) == 0 &&
+		  sizes_fit(&head, st.st_size);
 	enum stk_status s = STK_OK;
-	for (int i = 0; i < STK_NUSC_PARTS && good && s == STK_OK; i++) {
+	for (int i = 0; i < STK_NUSC_PARTS && ok && s == STK_OK; i++) {
 		size_t size = (size_t)head.count[i] * stk__nuscenes_element[i];
 		n->part[i] = stk__alloc(size);
 		n->count[i] = head.count[i];
 		if (!n->part[i])
 			s = stk__fail(err, STK_NO_MEMORY, "out of memory for the index %s", path);
 		else
-			good = read_all(fd, n->part[i], size);
+			ok = read_all(fd, n->part[i], size);
 	}
 	close(fd);
-	*current = s == STK_OK && good && hash_all(n, &head) == head.hash && stk__nuscenes_sound(n);
+	*current = s == STK_OK && ok && hash_all(n, &head) == head.hash && stk__nuscenes_sound(n);
 	return s;
 }
 
@@ -97,10 +97,10 @@ enum stk_status stk__nuscenes_index_read(
 
 static bool write_parts(struct stk_new_file *f, const struct stk_nuscenes *n, const struct head *head)
 {
-	bool good = stk__new_file_write(f, head, sizeof *head);
-	for (int i = 0; i < STK_NUSC_PARTS && good; i++)
-		good = stk__new_file_write(f, n->part[i], (size_t)n->count[i] * stk__nuscenes_element[i]);
-	return good;
+	bool ok = stk__new_file_write(f, head, sizeof *head);
+	for (int i = 0; i < STK_NUSC_PARTS && ok; i++)
+		ok = stk__new_file_write(f, n->part[i], (size_t)n->count[i] * stk__nuscenes_element[i]);
+	return ok;
 }
 
 enum stk_status stk__nuscenes_index_write(
@@ -111,8 +111,8 @@ enum stk_status stk__nuscenes_index_write(
 	make_head(stamps, &head);
 	memcpy(head.count, n->count, sizeof head.count);
 	head.hash = hash_all(n, &head);
-	bool good = stk__new_file_begin(&f, path, 0666);
-	if (good)
-		good = stk__new_file_end(&f, write_parts(&f, n, &head));
-	return good ? STK_OK : stk__file_not_written(path, "index of NuScenes' tables", err);
+	bool ok = stk__new_file_begin(&f, path, 0666);
+	if (ok)
+		ok = stk__new_file_end(&f, write_parts(&f, n, &head));
+	return ok ? STK_OK : stk__file_not_written(path, "index of NuScenes' tables", err);
 }

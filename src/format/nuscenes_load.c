@@ -102,7 +102,7 @@ static enum stk_status take_scene(struct stk_row *row, void *user)
 static enum stk_status take_sample(struct stk_row *row, void *user)
 {
 	struct stk_load *l = user;
-	struct stk_load_sample sample = {.timestamp = row->cell[1].whole, .place = -1, .given = true};
+	struct stk_load_sample sample = {.timestamp = row->cell[1].whole, .place = -1, .has_row = true};
 	int64_t id, scene;
 	enum stk_status s = stk__load_later(l, &row->cell[0], &l->samples, &id);
 	if (!s && id < 0)
@@ -117,7 +117,7 @@ static enum stk_status take_sample(struct stk_row *row, void *user)
 		s = stk__rows_grow(&l->sample, &l->sample_capacity, l->samples.count, sizeof *l->sample, l->err);
 	if (s)
 		return s;
-	if (l->sample[id].given)
+	if (l->sample[id].has_row)
 		return stk__row_bad(row, "another row has this token", NULL);
 	sample.scene = (int32_t)scene;
 	l->sample[id] = sample;
@@ -142,7 +142,7 @@ static enum stk_status place_scene(struct stk_load *l, int32_t number, struct st
 		if (at < 0)
 			return bad_chain(l, scene, before, "its scene ends here, before as many samples as nbr_samples says");
 		struct stk_load_sample *sample = &l->sample[at];
-		if (!sample->given)
+		if (!sample->has_row)
 			return bad_chain(l, scene, at, "sample.json has no such row");
 		if (sample->place >= 0)
 			return bad_chain(l, scene, at, "the chain of next comes to it twice");
@@ -201,10 +201,10 @@ static enum stk_status place_samples(struct stk_load *l)
 			s = place_scene(l, (int32_t)i, starts[i].scene, &place);
 	}
 	for (int64_t i = 0; i < l->samples.count && s == STK_OK; i++) {
-		rows += l->sample[i].given;
-		if (l->sample[i].given && l->sample[i].place < 0)
+		rows += l->sample[i].has_row;
+		if (l->sample[i].has_row && l->sample[i].place < 0)
 			s = bad_chain(l, &l->scene[l->sample[i].scene], i, "the chain of its scene does not come to it");
-		else if (!l->sample[i].given)
+		else if (!l->sample[i].has_row)
 			s = stk__fail(l->err, STK_CORRUPT, "%.300s: sample.json has no row %s, which prev or next of another names",
 				l->folder, stk__tokens_text(&l->samples, i));
 	}

@@ -18,7 +18,7 @@ struct stk_load_sample {
 	int64_t timestamp, prev, next; /* prev, next: token numbers of the neighbours in time; -1: none */
 	int64_t place;                 /* index of the sample in the set; -1: not known yet */
 	int32_t scene;
-	bool given; /* the sample's own row was read */
+	bool has_row; /* the sample's own row was read */
 };
 
 /* An annotation, indexed by the number of its token. row: in its table. prev, next: token numbers of the same object's annotations before and after it; -1:
@@ -26,7 +26,7 @@ struct stk_load_sample {
 struct stk_load_object {
 	int64_t row, prev, next;
 	int32_t sample;
-	bool given;
+	bool has_row;
 };
 
 struct stk_load {

@@ -88,7 +88,7 @@ static enum stk_status fill_object(struct stk_load *l, const struct stk_row *row
 static enum stk_status take_object(struct stk_row *row, void *user)
 {
 	struct stk_load *l = user;
-	struct stk_load_object object = {.row = row->number, .given = true};
+	struct stk_load_object object = {.row = row->number, .has_row = true};
 	int64_t id, sample;
 	enum stk_status s = stk__load_later(l, &row->cell[A_TOKEN], &l->objects, &id);
 	if (!s && id < 0)
@@ -106,7 +106,7 @@ static enum stk_status take_object(struct stk_row *row, void *user)
 			sizeof(struct stk_nuscenes_object), l->err);
 	if (s)
 		return s;
-	if (l->object[id].given)
+	if (l->object[id].has_row)
 		return stk__row_bad(row, "another row has this token", NULL);
 	object.sample = (int32_t)l->sample[sample].place;
 	l->object[id] = object;
@@ -127,15 +127,15 @@ static enum stk_status check_chain(const struct stk_load *l, int64_t id)
 {
 	const struct stk_load_object *o = &l->object[id];
 	const struct stk_nuscenes_object *objects = l->out->part[STK_NUSC_OBJECTS];
-	if (!o->given)
+	if (!o->has_row)
 		return stk__fail(l->err, STK_CORRUPT, "%.300s: sample_annotation.json has no row %s, which prev or next of another names",
 			l->folder, stk__tokens_text(&l->objects, id));
-	if (o->prev >= 0 && (!l->object[o->prev].given || l->object[o->prev].next != id))
+	if (o->prev >= 0 && (!l->object[o->prev].has_row || l->object[o->prev].next != id))
 		return bad_object(l, id, "the one that its prev names has another next; it is");
 	if (o->next < 0)
 		return STK_OK;
 	const struct stk_load_object *next = &l->object[o->next];
-	if (!next->given || next->prev != id)
+	if (!next->has_row || next->prev != id)
 		return bad_object(l, id, "the one that its next names has another prev; it is");
 	if (objects[id].instance != objects[o->next].instance)
 		return bad_object(l, id, "its next is of another instance; it is");

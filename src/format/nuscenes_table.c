@@ -81,7 +81,7 @@ static enum stk_status open_window(struct table *t, const char *path)
 enum stk_status stk__row_bad(const struct stk_row *row, const char *what, const struct stk_cell *text)
 {
 	const struct stk_cell *token = &row->cell[0];
-	int n = token->given ? (int)token->n : 0;
+	int n = token->is_present ? (int)token->n : 0;
 	return stk__fail(row->err, STK_CORRUPT, "%.300s, row %lld (token \"%.*s\"): %s%s%.*s", row->path, (long long)row->number + 1,
 		n < 64 ? n : 64, n ? token->text : "", what, text ? " " : "", text ? (int)(text->n < 100 ? text->n : 100) : 0,
 		text ? text->text : "");
@@ -113,10 +113,10 @@ static enum stk_status take_cell(struct table *t, int32_t k)
 	struct stk_cell *cell = &t->row.cell[k];
 	const struct stk_column *column = &t->columns[k];
 	enum stk_status s = STK_OK;
-	if (cell->given)
+	if (cell->is_present)
 		return stk__row_bad(
 			&t->row, "a field is given twice:", &(struct stk_cell){.text = column->name, .n = strlen(column->name)});
-	cell->given = true;
+	cell->is_present = true;
 	cell->count = 0;
 	if (column->kind == STK_COLUMN_TEXT) {
 		s = stk__json_view(j, t->texts[k], STK_LONGEST_TEXT, &cell->text, &cell->n);
@@ -150,7 +150,7 @@ static enum stk_status take_row(struct table *t)
 	struct stk_json *j = &t->json;
 	enum stk_status s;
 	for (int32_t k = 0; k < t->count; k++)
-		t->row.cell[k].given = false;
+		t->row.cell[k].is_present = false;
 	t->next = 0;
 	if (!stk__json_take(j, '{'))
 		return stk__json_bad(j, "an object is expected");
@@ -172,7 +172,7 @@ static enum stk_status take_row(struct table *t)
 	if (!stk__json_take(j, '}'))
 		return stk__json_bad(j, "a comma or the end of an object is expected");
 	for (int32_t k = 0; k < t->count; k++)
-		if (!t->row.cell[k].given)
+		if (!t->row.cell[k].is_present)
 			return stk__row_bad(
 				&t->row, "it has no", &(struct stk_cell){.text = t->columns[k].name, .n = strlen(t->columns[k].name)});
 	return STK_OK;

@@ -23,7 +23,7 @@ struct stk_cell {
 	int64_t whole;
 	double reals[STK_MOST_REALS];
 	int32_t count;
-	bool flag, given;
+	bool flag, is_present;
 };
 
 /* One row, as it is passed to the caller's function: it has a cell for each column. By convention, column 0 is the token. */

@@ -153,7 +153,7 @@ static enum stk_status pack_one(void *user, int32_t i, struct stk_error *err)
 	return STK_OK;
 }
 
-static bool tell(void *user, int32_t done)
+static bool report_progress(void *user, int32_t done)
 {
 	struct packing *k = user;
 	(void)done;
@@ -175,7 +175,7 @@ static enum stk_status pack_all(struct packing *k, struct stk_error *err)
 	const struct stk_crew crew = {.count = (int32_t)k->plan.shard_count,
 		.threads = k->options->threads ? k->options->threads : THREADS,
 		.run = pack_one,
-		.progress = k->options->progress ? tell : NULL,
+		.progress = k->options->progress ? report_progress : NULL,
 		.user = k,
 		.stop = &k->stop};
 	struct stk_storage *storage = NULL;

@@ -156,12 +156,12 @@ static enum stk_status take_object(const struct page *p, struct span in, struct 
 	struct span inside;
 	int64_t *size = &object->size;
 	*object = (struct stk_list_object){.tag = take_tag(p, in)};
-	bool good = element(in, "Size", &inside, NULL) && inside.n > 0 && inside.n <= 18;
-	for (size_t i = 0; good && i < inside.n; i++) {
-		good = inside.s[i] >= '0' && inside.s[i] <= '9';
+	bool ok = element(in, "Size", &inside, NULL) && inside.n > 0 && inside.n <= 18;
+	for (size_t i = 0; ok && i < inside.n; i++) {
+		ok = inside.s[i] >= '0' && inside.s[i] <= '9';
 		*size = *size * 10 + (inside.s[i] - '0');
 	}
-	return good ? STK_OK : corrupt(p, "holds an object without a size");
+	return ok ? STK_OK : corrupt(p, "holds an object without a size");
 }
 
 static enum stk_status visit_all(const struct page *p, struct span all, const struct stk_s3_visitor *v)

@@ -42,7 +42,7 @@ void stk__samples_free(struct stk_samples *t)
 	stk__free(t->text);
 	stk__free(t->objects);
 	stk__free(t->parts);
-	stk__free(t->seals);
+	stk__free(t->header_hashes);
 	stk__free(t->places);
 	stk__free(t->names);
 	*t = (struct stk_samples){0};
@@ -54,9 +54,10 @@ static bool grow(struct stk_samples *t, size_t name)
 		size_t capacity = (size_t)(t->capacity + t->capacity / 2 + 64);
 		struct stk_sample_part *parts = stk__realloc(t->parts, capacity * (size_t)t->parts_each * sizeof *parts);
 		t->parts = parts ? parts : t->parts;
-		uint32_t *seals = parts ? stk__realloc(t->seals, capacity * (size_t)t->parts_each * sizeof *seals) : NULL;
-		t->seals = seals ? seals : t->seals;
-		struct stk_sample_place *places = seals ? stk__realloc(t->places, capacity * sizeof *places) : NULL;
+		uint32_t *header_hashes =
+			parts ? stk__realloc(t->header_hashes, capacity * (size_t)t->parts_each * sizeof *header_hashes) : NULL;
+		t->header_hashes = header_hashes ? header_hashes : t->header_hashes;
+		struct stk_sample_place *places = header_hashes ? stk__realloc(t->places, capacity * sizeof *places) : NULL;
 		t->places = places ? places : t->places;
 		if (!places)
 			return false;
@@ -84,7 +85,7 @@ enum stk_status stk__samples_add(
 	t->names_size += n + 1;
 	*out = &t->parts[t->size * t->parts_each];
 	memset(*out, 0, (size_t)t->parts_each * sizeof **out);
-	memset(&t->seals[t->size * t->parts_each], 0, (size_t)t->parts_each * sizeof *t->seals);
+	memset(&t->header_hashes[t->size * t->parts_each], 0, (size_t)t->parts_each * sizeof *t->header_hashes);
 	t->size++;
 	return STK_OK;
 }

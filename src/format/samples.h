@@ -17,7 +17,7 @@ struct stk_samples {
 	const char **archives; /* paths or URIs */
 	int32_t archive_count, parts_each;
 	struct stk_sample_part *parts; /* parts_each entries for each sample */
-	uint32_t *seals;               /* one for each part: the hash of its header (stk__header_seal); 0: not known */
+	uint32_t *header_hashes;       /* one for each part: the hash of its header (stk__header_hash); 0: not known */
 	struct stk_sample_place {
 		uint64_t name; /* offset in `names`: a member's name, or "" */
 		uint32_t archive;

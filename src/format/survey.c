@@ -29,7 +29,7 @@ struct stk_survey {
 	struct stk_webdataset_options o;
 	size_t elements[MOST_PARTS];
 	struct stk_storage *storage; /* NULL: no tar is remote */
-	struct stk_components *have;
+	struct stk_components *components;
 	pthread_mutex_t lock; /* guards all fields below */
 	pthread_cond_t opened;
 	struct stk_samples table;
@@ -58,11 +58,11 @@ enum stk_status stk__survey_create(const struct stk_webdataset_options *o, struc
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d tars", o->path_count);
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->opened, NULL);
-	s->have = stk__calloc(1, sizeof *s->have);
+	s->components = stk__calloc(1, sizeof *s->components);
 	s->turn_of = stk__calloc((size_t)o->path_count, sizeof *s->turn_of);
 	s->turns = stk__calloc((size_t)o->path_count, sizeof *s->turns);
 	enum stk_status status = stk__survey_window_init(&s->window, &s->lock, o->path_count, err);
-	if (!status && (!s->have || !s->turn_of || !s->turns))
+	if (!status && (!s->components || !s->turn_of || !s->turns))
 		status = stk__fail(err, STK_NO_MEMORY, "out of memory for %d tars", o->path_count);
 	if (!status)
 		status = stk__samples_init(&s->table, o->paths, o->path_count, o->part_count, err);
@@ -93,7 +93,7 @@ void stk__survey_destroy(struct stk_survey *s)
 	stk__free(s->plan.order);
 	stk__free(s->turns);
 	stk__free(s->turn_of);
-	stk__free(s->have);
+	stk__free(s->components);
 	pthread_cond_destroy(&s->opened);
 	pthread_mutex_destroy(&s->lock);
 	stk__free(s);
@@ -192,7 +192,7 @@ static bool publish(struct stk_survey *s, int64_t samples)
 	bool tell = s->wanted && (s->known.all || samples >= s->wanted);
 	if (tell) {
 		s->wanted = 0;
-		s->window.starved = false;
+		s->window.blocked = false;
 	}
 	return tell;
 }
@@ -246,7 +246,7 @@ static enum stk_status search(struct stk_survey *s, struct turn *t, struct stk_e
 static enum stk_status search_turn(struct stk_survey *s, struct turn *t, struct stk_error *err)
 {
 	char text[400];
-	enum stk_status status = stk__collect_begin(&s->o, t->tar, &s->table, s->have, &s->collect, err);
+	enum stk_status status = stk__collect_begin(&s->o, t->tar, &s->table, s->components, &s->collect, err);
 	if (status)
 		return status;
 	status = t->kept ? stk__archive_index_each(&t->index, found_file, s, err) : search(s, t, err);
@@ -300,10 +300,10 @@ static void *search_tars(void *user)
 			status = search_turn(s, t, &err);
 	}
 	if (!status)
-		status = stk__webdataset_check(&s->o, s->have, &err);
+		status = stk__webdataset_check(&s->o, s->components, &err);
 	if (!status && !s->known.samples)
 		status = stk__fail(&err, STK_NOT_FOUND, "the data set has no samples");
-	if (!status && stk__webdataset_doubles(s->have, text))
+	if (!status && stk__webdataset_doubles(s->components, text))
 		take_notice(s, text);
 	pthread_mutex_lock(&s->lock);
 	s->error = err;
@@ -370,8 +370,8 @@ struct stk_survey_known stk__survey_known(struct stk_survey *s, int64_t want, bo
 		*err = s->error;
 	if (!known.all && known.samples < want) {
 		s->wanted = want;
-		if (starved && !s->window.starved) {
-			s->window.starved = true;
+		if (starved && !s->window.blocked) {
+			s->window.blocked = true;
 			stk__survey_window_wake(&s->window);
 		}
 	}
@@ -424,12 +424,13 @@ size_t stk__survey_uri(struct stk_survey *s, int64_t id, char *uri, size_t capac
 	return n;
 }
 
-int32_t stk__survey_parts(struct stk_survey *s, int64_t id, struct stk_sample_part *out, uint32_t *seals, int32_t *tar)
+int32_t stk__survey_parts(struct stk_survey *s, int64_t id, struct stk_sample_part *out, uint32_t *header_hashes, int32_t *tar)
 {
 	pthread_mutex_lock(&s->lock);
 	memcpy(out, &s->table.parts[id * s->table.parts_each], (size_t)s->table.parts_each * sizeof *out);
-	if (seals)
-		memcpy(seals, &s->table.seals[id * s->table.parts_each], (size_t)s->table.parts_each * sizeof *seals);
+	if (header_hashes)
+		memcpy(header_hashes, &s->table.header_hashes[id * s->table.parts_each],
+			(size_t)s->table.parts_each * sizeof *header_hashes);
 	*tar = (int32_t)s->table.places[id].archive;
 	pthread_mutex_unlock(&s->lock);
 	return s->table.parts_each;
@@ -469,7 +470,7 @@ bool stk__survey_read(struct stk_survey *s, int64_t id, struct stk_request *r)
 {
 	struct stk_sample_part parts[MOST_PARTS];
 	struct stk_io *io = s->window.requests.io;
-	if (!io || r->before || r->length < 0 || (r->most && (uint64_t)r->length > r->most))
+	if (!io || r->before || r->length < 0 || (r->max_bytes && (uint64_t)r->length > r->max_bytes))
 		return false;
 	pthread_mutex_lock(&s->lock);
 	int32_t turn = s->turn_of[s->table.places[id].archive], n = parts_of(s, id, r, parts);

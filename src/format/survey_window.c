@@ -74,11 +74,11 @@ static void wait_change(struct stk_window *w)
 static bool request_piece(struct stk_window *w, struct stk_stretch *t)
 {
 	struct stk_piece *p = stk__calloc(1, sizeof *p), **at = &t->first;
-	int64_t left = t->object.size - t->asked, now = stk__clock_ns();
+	int64_t left = t->object.size - t->requested_to, now = stk__clock_ns();
 	if (!p)
 		return false;
-	p->begin = t->asked;
-	p->end = t->asked + (left < PIECE ? left : PIECE);
+	p->begin = t->requested_to;
+	p->end = t->requested_to + (left < PIECE ? left : PIECE);
 	const int64_t needed =
 		/* when the search will reach this piece, if the store keeps its present rate */
 		now + stk__io_pace_ns(w->requests.io) * (int64_t)(w->bytes / PIECE);
@@ -92,7 +92,7 @@ static bool request_piece(struct stk_window *w, struct stk_stretch *t)
 	while (*at)
 		at = &(*at)->next;
 	*at = p;
-	t->asked = p->end;
+	t->requested_to = p->end;
 	w->bytes += (size_t)(p->end - p->begin);
 	w->under_way++;
 	pthread_mutex_unlock(w->lock);
@@ -178,7 +178,7 @@ static bool look_ahead(struct stk_window *w)
 {
 	for (int32_t i = w->at; i < w->count; i++) {
 		struct stk_stretch *t = &w->tars[i];
-		while (t->asks && t->asked < t->object.size) {
+		while (t->asks && t->requested_to < t->object.size) {
 			if (w->stop || w->under_way >= w->ahead || !has_capacity(w))
 				return true;
 			if (!request_piece(w, t))
@@ -219,7 +219,7 @@ static struct stk_piece *find(const struct stk_stretch *t, int64_t offset)
  * is short. */
 static bool pass_over(struct stk_window *w, struct stk_stretch *t, int64_t offset)
 {
-	t->asked = offset > t->asked ? offset : t->asked;
+	t->requested_to = offset > t->requested_to ? offset : t->requested_to;
 	drop_newest(w);
 	return request_piece(w, t);
 }
@@ -234,7 +234,7 @@ static struct stk_piece *wait_for(struct stk_window *w, struct stk_stretch *t, i
 		struct stk_piece *p = find(t, offset);
 		if (p && p->ended)
 			return is_good(t, p, err) ? p : NULL;
-		if (!p && memory && !w->stop && !has_capacity(w) && (w->starved || w->bytes == 0))
+		if (!p && memory && !w->stop && !has_capacity(w) && (w->blocked || w->bytes == 0))
 			memory = pass_over(w, t, offset);
 		else if (memory)
 			wait_change(w);
@@ -295,10 +295,10 @@ struct stk_piece *stk__survey_window_pin(struct stk_window *w, int32_t tar, int6
 	struct stk_stretch *t = &w->tars[tar];
 	note_all_ended(w);
 	struct stk_piece *first = w->stop ? NULL : find(t, offset), *p = first;
-	int64_t have = offset;
-	for (; p && have < offset + length && p->begin <= have && p->ended && is_good(t, p, NULL); p = p->next)
-		have = p->end;
-	if (!first || have < offset + length)
+	int64_t available_to = offset;
+	for (; p && available_to < offset + length && p->begin <= available_to && p->ended && is_good(t, p, NULL); p = p->next)
+		available_to = p->end;
+	if (!first || available_to < offset + length)
 		return NULL;
 	for (p = first; p && p->begin < offset + length; p = p->next)
 		p->pins++;

@@ -20,7 +20,7 @@ struct stk_stretch {
 	struct stk_object object; /* the object's size and version when the tar was opened */
 	bool asks;                /* bytes of this tar may be requested: it is open, remote, and must be searched */
 	struct stk_piece *first;  /* pieces in the order of their offsets; the bytes between two pieces were not kept */
-	int64_t asked;            /* offset up to which bytes were requested */
+	int64_t requested_to;     /* offset up to which bytes were requested */
 	int64_t cursor;           /* offset that the search has reached */
 	int64_t settled;          /* samples that begin before this offset are in the table */
 };
@@ -35,7 +35,7 @@ struct stk_window {
 	size_t bytes, limit;      /* bytes of pieces that have arrived or were requested, and their limit */
 	int32_t under_way, ahead; /* requests in flight, and their limit, which grows with the bytes that arrive */
 	int64_t deadline;         /* deadline of the latest request; later pieces get later ones */
-	bool starved;             /* no bytes will be released before the search has made progress */
+	bool blocked;             /* no bytes will be released before the search has made progress */
 	bool stop;
 	uint8_t *joined; /* buffer for a read that spans several pieces */
 };

@@ -25,7 +25,7 @@ struct scan {
 	struct stk_error *err;
 };
 
-static enum stk_status bad(const struct scan *t, enum stk_status code, const char *what)
+static enum stk_status fail_at(const struct scan *t, enum stk_status code, const char *what)
 {
 	return stk__archive_bad(t->file, t->at, t->err, code, "%s", what);
 }
@@ -94,9 +94,9 @@ static const uint8_t *entry_bytes(struct scan *t, int64_t size, enum stk_status 
 {
 	*status = STK_OK;
 	if (size > STK_ARCHIVE_PIECE)
-		*status = bad(t, STK_CORRUPT, "an entry with the attributes of the next file that is over 1 MiB large");
+		*status = fail_at(t, STK_CORRUPT, "an entry with the attributes of the next file that is over 1 MiB large");
 	else if (size > t->file->size - t->at - BLOCK)
-		*status = bad(t, STK_CORRUPT, "the archive ends inside the attributes of a file: it is cut short");
+		*status = fail_at(t, STK_CORRUPT, "the archive ends inside the attributes of a file: it is cut short");
 	if (*status)
 		return NULL;
 	if (size == 0)
@@ -111,25 +111,25 @@ static enum stk_status take_name(struct scan *t, const char *name, size_t n)
 {
 	n = strnlen(name, n);
 	if (n >= NAME_ROOM || n == 0)
-		return bad(t, STK_CORRUPT, n ? "the name of a file is longer than 64 KiB" : "a file without a name");
+		return fail_at(t, STK_CORRUPT, n ? "the name of a file is longer than 64 KiB" : "a file without a name");
 	memcpy(t->name, name, n);
 	t->name[n] = '\0';
 	t->named = true;
 	return STK_OK;
 }
 
-static enum stk_status sparse(const struct scan *t)
+static enum stk_status refuse_sparse(const struct scan *t)
 {
-	return bad(t, STK_UNSUPPORTED, "a sparse file, of which the archive holds only parts: pack it again without tar's --sparse");
+	return fail_at(t, STK_UNSUPPORTED, "a sparse file, of which the archive holds only parts: pack it again without tar's --sparse");
 }
 
 /* Refuses a link: its bytes belong to another member, or are missing. If it were left out silently, a sample would be missing. */
-static enum stk_status linked(const struct scan *t, char type)
+static enum stk_status refuse_link(const struct scan *t, char type)
 {
 	char what[400];
 	snprintf(what, sizeof what, "%s link, \"%.250s\", whose bytes are not in the archive: pack it again with tar's --%sdereference",
 		type == '1' ? "a hard" : "a symbolic", t->name, type == '1' ? "hard-" : "");
-	return bad(t, STK_UNSUPPORTED, what);
+	return fail_at(t, STK_UNSUPPORTED, what);
 }
 
 static bool is_key(const char *key, size_t n, const char *name)
@@ -140,13 +140,13 @@ static bool is_key(const char *key, size_t n, const char *name)
 static enum stk_status take_attribute(struct scan *t, const char *key, size_t n, const char *value, const char *end)
 {
 	if (n >= 10 && memcmp(key, "GNU.sparse", 10) == 0)
-		return sparse(t);
+		return refuse_sparse(t);
 	if (is_key(key, n, "path"))
 		return take_name(t, value, (size_t)(end - value));
 	if (is_key(key, n, "size")) {
 		t->sized = true;
 		if (!stk__take_number(&value, end, &t->size) || value != end)
-			return bad(t, STK_CORRUPT, "the size of a file among its attributes is not a number");
+			return fail_at(t, STK_CORRUPT, "the size of a file among its attributes is not a number");
 	}
 	return STK_OK;
 }
@@ -163,10 +163,10 @@ static enum stk_status take_attributes(struct scan *t, int64_t size)
 			break;
 		if (!stk__take_number(&at, end, &length) || at == end || *at != ' ' || length > end - record || length < at - record + 3 ||
 			record[length - 1] != '\n')
-			return bad(t, STK_CORRUPT, "the attributes of a file are damaged");
+			return fail_at(t, STK_CORRUPT, "the attributes of a file are damaged");
 		const char *key = at + 1, *last = record + length - 1, *equals = memchr(key, '=', (size_t)(last - key));
 		if (!equals)
-			return bad(t, STK_CORRUPT, "the attributes of a file are damaged");
+			return fail_at(t, STK_CORRUPT, "the attributes of a file are damaged");
 		s = take_attribute(t, key, (size_t)(equals - key), equals + 1, last);
 		at = record + length;
 	}
@@ -200,7 +200,7 @@ static enum stk_status check_kind(const struct scan *t)
 		return t->err ? t->err->code : STK_IO;
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (size >= kinds[i].n && memcmp(h, kinds[i].bytes, kinds[i].n) == 0)
-			return bad(t, STK_UNSUPPORTED, kinds[i].what);
+			return fail_at(t, STK_UNSUPPORTED, kinds[i].what);
 	return STK_OK;
 }
 
@@ -211,10 +211,10 @@ static enum stk_status no_tar(const struct scan *t, const char *else_what)
 	size_t size = t->file->size < BLOCK ? (size_t)t->file->size : BLOCK;
 	const uint8_t *h = t->at ? NULL : stk__archive_read(t->file, 0, size, t->err);
 	if (!h || !stk__foreign_find(h, size, &kind) || strstr(kind.name, "tar archive"))
-		return bad(t, STK_CORRUPT, else_what);
+		return fail_at(t, STK_CORRUPT, else_what);
 	char what[256];
 	snprintf(what, sizeof what, "not a tar: it is %s; %s", kind.name, kind.remedy);
-	return bad(t, STK_CORRUPT, what);
+	return fail_at(t, STK_CORRUPT, what);
 }
 
 static bool is_file(char type)
@@ -238,9 +238,9 @@ static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *siz
 	if (type == 'K' || type == 'g') /* the target of a link, or attributes of all files, which give neither name nor size */
 		return STK_OK;
 	if (type == 'S')
-		return sparse(t);
+		return refuse_sparse(t);
 	if (type == 'M')
-		return bad(t, STK_UNSUPPORTED, "the rest of a file that begins in another volume: join the volumes into one archive");
+		return fail_at(t, STK_UNSUPPORTED, "the rest of a file that begins in another volume: join the volumes into one archive");
 	if (type >= '1' && type <= '6')
 		*size = 0; /* links, devices and folders have no data, even if the header gives a size */
 	else if (t->sized)
@@ -251,11 +251,11 @@ static enum stk_status take_entry(struct scan *t, const uint8_t *h, int64_t *siz
 	size_t n = strlen(t->name);
 	const char *dot = strrchr(t->name, '.');
 	if (type == '1' || (type == '2' && dot && stk__image_ending(dot + 1, false)))
-		return linked(t, type);
+		return refuse_link(t, type);
 	if (!is_file(type) || (n && t->name[n - 1] == '/')) /* old programs wrote folders like this, before there was a type for them */
 		return STK_OK;
 	if (*size > INT64_MAX - t->at - 3 * BLOCK)
-		return bad(t, STK_CORRUPT, "the size of a file is out of range");
+		return fail_at(t, STK_CORRUPT, "the size of a file is out of range");
 	return found(user, &(struct stk_archive_member){t->name, t->at + BLOCK, *size}, t->err);
 }
 
@@ -294,13 +294,13 @@ static enum stk_status scan_entries(struct scan *t, stk_archive_found *found, vo
 		if ((s = take_entry(t, h, &size, found, user)))
 			return s;
 		if (__builtin_add_overflow(size, t->at + 2 * BLOCK - 1, &next))
-			return bad(t, STK_CORRUPT, "the size of a file is out of range");
+			return fail_at(t, STK_CORRUPT, "the size of a file is out of range");
 		data_end = t->at + BLOCK + size;
 		t->at = next / BLOCK * BLOCK;
 	}
 	/* A member that is itself cut off is reported when it is read. */
 	return s == STK_OK && t->at > end && data_end <= end
-		       ? bad(t, STK_CORRUPT, "it ends in the padding of its last file: it is cut short")
+		       ? fail_at(t, STK_CORRUPT, "it ends in the padding of its last file: it is cut short")
 		       : s;
 }
 
@@ -309,7 +309,7 @@ enum stk_status stk__tar_scan(struct stk_archive_file *f, stk_archive_found *fou
 	struct scan t = {.file = f, .err = err, .name = stk__alloc(NAME_ROOM)};
 	if (!t.name)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory to search %s", f->path);
-	enum stk_status s = f->size == 0 ? bad(&t, STK_CORRUPT, "the archive is empty") : scan_entries(&t, found, user);
+	enum stk_status s = f->size == 0 ? fail_at(&t, STK_CORRUPT, "the archive is empty") : scan_entries(&t, found, user);
 	stk__free(t.name);
 	return s;
 }

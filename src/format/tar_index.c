@@ -52,7 +52,7 @@ static enum stk_status report_components(const struct stk_archives *a, const str
 	return s;
 }
 
-static bool given_up(void *user)
+static bool is_cancelled(void *user)
 {
 	const struct stk_tar_index_options *o = user;
 	return o->progress && !o->progress(o->user, 0, o->path_count, 0);
@@ -60,7 +60,7 @@ static bool given_up(void *user)
 
 static struct stk_access access_of(const struct stk_tar_index_options *o)
 {
-	return (struct stk_access){.storage = o->storage, .interrupted = given_up, .user = (void *)(uintptr_t)o};
+	return (struct stk_access){.storage = o->storage, .interrupted = is_cancelled, .user = (void *)(uintptr_t)o};
 }
 
 static enum stk_status check_options(const struct stk_tar_index_options *o, struct stk_error *err)
@@ -112,32 +112,32 @@ enum stk_status stk_tar_index(const struct stk_tar_index_options *o, struct stk_
 
 /* ---- tars without one ---- */
 
-struct glance {
+struct first_sample {
 	struct stk_components components;
 	char first[STK_CODED_LONGEST]; /* name of the first file */
-	bool over;                     /* the first sample is complete, because a second one has begun */
+	bool complete;                 /* the first sample is complete, because a second one has begun */
 };
 
 /* Collects the files of the first sample only. */
-static enum stk_status glance_at(void *user, const struct stk_archive_member *m, struct stk_error *err)
+static enum stk_status count_member(void *user, const struct stk_archive_member *m, struct stk_error *err)
 {
-	struct glance *g = user;
+	struct first_sample *g = user;
 	const size_t stem = stk__webdataset_stem(m->name);
 	if (!g->first[0])
 		snprintf(g->first, sizeof g->first, "%s", m->name);
-	g->over = stk__webdataset_stem(g->first) != stem || strncmp(g->first, m->name, stem) != 0;
-	if (g->over)
+	g->complete = stk__webdataset_stem(g->first) != stem || strncmp(g->first, m->name, stem) != 0;
+	if (g->complete)
 		return stk__fail(err, STK_CANCELLED, "the first sample is over");
 	stk__components_count(&g->components, m->name);
 	return STK_OK;
 }
 
-static enum stk_status glance(const struct stk_tar_index_options *o, struct stk_archive_file *f, struct stk_error *err)
+static enum stk_status check_first_sample(const struct stk_tar_index_options *o, struct stk_archive_file *f, struct stk_error *err)
 {
-	struct glance *g = stk__calloc(1, sizeof *g);
+	struct first_sample *g = stk__calloc(1, sizeof *g);
 	enum stk_status s =
-		g ? stk__tar_scan(f, glance_at, g, err) : stk__fail(err, STK_NO_MEMORY, "out of memory for the components of tars");
-	if (g && g->over)
+		g ? stk__tar_scan(f, count_member, g, err) : stk__fail(err, STK_NO_MEMORY, "out of memory for the components of tars");
+	if (g && g->complete)
 		s = STK_OK;
 	for (int32_t i = 0; s == STK_OK && o->component && i < g->components.count; i++)
 		o->component(o->user, g->components.at[i].ending, g->components.at[i].files);
@@ -184,7 +184,7 @@ static enum stk_status look(const struct stk_tar_index_options *o, const struct 
 	if (s)
 		return s;
 	if (*unindexed)
-		s = glance(o, &f, err);
+		s = check_first_sample(o, &f, err);
 	stk__archive_close(&f);
 	return s;
 }

@@ -35,11 +35,11 @@ enum stk_status stk__tfrecord_parse_index(
 		const char *p = at;
 		if (stop == at || *at == '\r')
 			continue;
-		bool good = stk__take_number(&p, stop, &offset) && p < stop && (*p == ' ' || *p == '\t');
-		while (good && p < stop && (*p == ' ' || *p == '\t'))
+		bool ok = stk__take_number(&p, stop, &offset) && p < stop && (*p == ' ' || *p == '\t');
+		while (ok && p < stop && (*p == ' ' || *p == '\t'))
 			p++;
-		good = good && stk__take_number(&p, stop, &length) && (p == stop || *p == ' ' || *p == '\r');
-		if (!good || length < STK_TFRECORD_FRAME || __builtin_add_overflow(offset, length, &last))
+		ok = ok && stk__take_number(&p, stop, &length) && (p == stop || *p == ' ' || *p == '\r');
+		if (!ok || length < STK_TFRECORD_FRAME || __builtin_add_overflow(offset, length, &last))
 			return stk__fail(err, STK_CORRUPT,
 				"%.300s, line %lld: a line of such an index is the offset and the size of a record", path,
 				(long long)number);

@@ -75,9 +75,9 @@ static enum stk_status parse_line(struct stk_video_list *l, char *line, int64_t 
 		return no_memory(err);
 	double *start = &l->starts[l->count], *end = &l->ends[l->count];
 	*start = *end = NAN;
-	const bool good = n >= 2 && n <= 4 && read_label(words[1], &l->labels[l->count]) && (n < 3 || read_number(words[2], start)) &&
-			  (n < 4 || read_number(words[3], end));
-	if (!good)
+	const bool ok = n >= 2 && n <= 4 && read_label(words[1], &l->labels[l->count]) && (n < 3 || read_number(words[2], start)) &&
+			(n < 4 || read_number(words[3], end));
+	if (!ok)
 		return stk__fail(err, STK_CORRUPT,
 			"%.300s:%lld: a line is \"file label [start [end]]\": a path without blanks, a whole number, and numbers", path,
 			(long long)number);

@@ -10,14 +10,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BLOCK = 512, MOST_PARTS = 64 }; /* `have` has a bit for each part */
+enum { BLOCK = 512, MOST_PARTS = 64 }; /* `found_parts` has a bit for each part */
 
 struct stk_collect {
 	const struct stk_webdataset_options *o;
 	struct stk_samples *t;
 	struct stk_components *there;
 	int32_t archive;
-	uint64_t have;                  /* a bit for each part that has been found, even if it is empty */
+	uint64_t found_parts;           /* a bit for each part that has been found, even if it is empty */
 	uint64_t ending_of[MOST_PARTS]; /* hash of the ending of each part */
 	bool open;
 	int64_t begin; /* offset of the last sample's first file */
@@ -39,7 +39,7 @@ static const char *last_name(const struct stk_collect *c)
 
 static enum stk_status begin_sample(struct stk_collect *c, const char *name, size_t n)
 {
-	c->have = 0;
+	c->found_parts = 0;
 	c->open = true;
 	return stk__samples_add(c->t, c->archive, name, n, &c->parts, c->err);
 }
@@ -49,13 +49,13 @@ static enum stk_status end_sample(struct stk_collect *c)
 	uint64_t all = c->o->part_count == 64 ? ~0ull : (1ull << c->o->part_count) - 1;
 	bool open = c->open;
 	c->open = false;
-	if (!open || c->have == all || c->o->missing == STK_MISSING_EMPTY || c->o->missing == STK_MISSING_DEFAULT)
+	if (!open || c->found_parts == all || c->o->missing == STK_MISSING_EMPTY || c->o->missing == STK_MISSING_DEFAULT)
 		return STK_OK;
 	if (c->o->missing == STK_MISSING_SKIP) {
 		stk__samples_drop_last(c->t);
 		return STK_OK;
 	}
-	const char *lacks = c->o->endings[__builtin_ctzll(~c->have)], *archive = c->t->archives[c->archive];
+	const char *lacks = c->o->endings[__builtin_ctzll(~c->found_parts)], *archive = c->t->archives[c->archive];
 	if (c->where)
 		return stk__fail(c->err, STK_NOT_FOUND,
 			"%.200s, line %lld: the sample has no component \"%.60s\"; missing_component_behavior "
@@ -126,7 +126,8 @@ static enum stk_status found_double(struct stk_collect *c, const char *ending, s
 	return STK_OK;
 }
 
-static enum stk_status add_component(struct stk_collect *c, const char *ending, size_t n, int64_t offset, int64_t size, uint32_t seal)
+static enum stk_status add_component(
+	struct stk_collect *c, const char *ending, size_t n, int64_t offset, int64_t size, uint32_t header_hash)
 {
 	uint64_t hash = stk__hash_bytes(0, ending, n);
 	bool reported = false;
@@ -134,7 +135,7 @@ static enum stk_status add_component(struct stk_collect *c, const char *ending, 
 	for (int32_t k = 0; k < c->o->part_count; k++) {
 		if (!is_wanted(c->o->endings[k], ending, n, c->o->ignore_case))
 			continue;
-		if (c->have >> k & 1) {
+		if (c->found_parts >> k & 1) {
 			enum stk_status s = c->ending_of[k] == hash && !reported ? found_double(c, ending, n, offset) : STK_OK;
 			reported |= c->ending_of[k] == hash;
 			if (s)
@@ -147,9 +148,9 @@ static enum stk_status add_component(struct stk_collect *c, const char *ending, 
 				"%.200s, at byte %lld: component \"%.*s\" of %.100s has %lld bytes, no whole number of elements of %zu (dtypes)",
 				c->t->archives[c->archive], (long long)offset, n < 60 ? (int)n : 60, ending, last_name(c), (long long)size,
 				c->o->elements[k]);
-		c->have |= 1ull << k;
+		c->found_parts |= 1ull << k;
 		c->parts[k] = (struct stk_sample_part){offset, size};
-		c->t->seals[(c->t->size - 1) * c->t->parts_each + k] = seal;
+		c->t->header_hashes[(c->t->size - 1) * c->t->parts_each + k] = header_hash;
 	}
 	return STK_OK;
 }
@@ -194,16 +195,16 @@ enum stk_status stk__collect_file(void *user, const struct stk_archive_member *m
 		c->begin = m->offset;
 		s = begin_sample(c, m->name, strlen(m->name));
 	}
-	return s ? s : add_component(c, ending, strlen(ending), m->offset, m->size, m->seal);
+	return s ? s : add_component(c, ending, strlen(ending), m->offset, m->size, m->header_hash);
 }
 
 enum stk_status stk__collect_begin(const struct stk_webdataset_options *o, int32_t archive, struct stk_samples *t,
-	struct stk_components *have, struct stk_collect **out, struct stk_error *err)
+	struct stk_components *components, struct stk_collect **out, struct stk_error *err)
 {
 	struct stk_collect *c = *out = stk__alloc(sizeof *c);
 	if (!c)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the samples of %.200s", o->paths[archive]);
-	*c = (struct stk_collect){.o = o, .t = t, .there = have, .archive = archive};
+	*c = (struct stk_collect){.o = o, .t = t, .there = components, .archive = archive};
 	return STK_OK;
 }
 
@@ -229,9 +230,9 @@ void stk__collect_end(struct stk_collect *c)
 }
 
 enum stk_status stk__webdataset_add(const struct stk_webdataset_options *o, int32_t archive, const struct stk_archive_index *index,
-	struct stk_samples *t, struct stk_components *have, struct stk_error *err)
+	struct stk_samples *t, struct stk_components *components, struct stk_error *err)
 {
-	struct stk_collect c = {.o = o, .t = t, .there = have, .archive = archive};
+	struct stk_collect c = {.o = o, .t = t, .there = components, .archive = archive};
 	enum stk_status s = stk__archive_index_each(index, stk__collect_file, &c, err);
 	return s ? s : stk__collect_last(&c, err);
 }
@@ -297,9 +298,9 @@ static enum stk_status parse_head(struct stk_collect *c, const char *at, const c
 }
 
 enum stk_status stk__webdataset_parse_index(const struct stk_webdataset_options *o, int32_t archive, const char *text, size_t size,
-	const char *path, struct stk_samples *t, struct stk_components *have, struct stk_error *err)
+	const char *path, struct stk_samples *t, struct stk_components *components, struct stk_error *err)
 {
-	struct stk_collect c = {.o = o, .t = t, .there = have, .archive = archive, .where = path, .err = err};
+	struct stk_collect c = {.o = o, .t = t, .there = components, .archive = archive, .where = path, .err = err};
 	bool named = false;
 	int64_t count = 0;
 	enum stk_status s = STK_OK;
@@ -318,24 +319,25 @@ enum stk_status stk__webdataset_parse_index(const struct stk_webdataset_options 
 
 /* ---- all archives ---- */
 
-/* Returns whether there are files with one of the endings, even if they did not become parts. Returns true if `have` could not hold all endings. */
-static bool is_there(const struct stk_components *have, const char *alternatives, bool ignore_case)
+/* Returns whether there are files with one of the endings, even if they did not become parts. Returns true if `components` could not hold all endings. */
+static bool is_there(const struct stk_components *components, const char *alternatives, bool ignore_case)
 {
-	bool found = have->more;
-	for (int32_t i = 0; i < have->count; i++)
-		found |= is_wanted(alternatives, have->at[i].ending, strlen(have->at[i].ending), ignore_case);
+	bool found = components->more;
+	for (int32_t i = 0; i < components->count; i++)
+		found |= is_wanted(alternatives, components->at[i].ending, strlen(components->at[i].ending), ignore_case);
 	return found;
 }
 
-enum stk_status stk__webdataset_check(const struct stk_webdataset_options *o, const struct stk_components *have, struct stk_error *err)
+enum stk_status stk__webdataset_check(
+	const struct stk_webdataset_options *o, const struct stk_components *components, struct stk_error *err)
 {
 	for (int32_t k = 0; o->missing == STK_MISSING_DEFAULT && k < o->part_count; k++) {
-		if (!o->endings[k][0] || is_there(have, o->endings[k], o->ignore_case))
+		if (!o->endings[k][0] || is_there(components, o->endings[k], o->ignore_case))
 			continue;
 		char names[300] = "none";
 		size_t n = 0;
-		for (int32_t i = 0; i < have->count && n + 60 < sizeof names; i++)
-			n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", have->at[i].ending);
+		for (int32_t i = 0; i < components->count && n + 60 < sizeof names; i++)
+			n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", components->at[i].ending);
 		return stk__fail(err, STK_NOT_FOUND,
 			"%.200s%s: no sample has a component \"%.60s\"; there are: %s. For empty outputs say missing_component_behavior=\"empty\"",
 			o->paths[0], o->path_count > 1 ? " and the others" : "", o->endings[k], names);
@@ -388,17 +390,17 @@ void stk__webdataset_say_cut(struct stk_error *err)
 		"; the tar ends without the blocks of zeros that end one: it may have been cut short");
 }
 
-bool stk__webdataset_doubles(const struct stk_components *have, char text[400])
+bool stk__webdataset_doubles(const struct stk_components *components, char text[400])
 {
 	snprintf(text, 400,
 		"%lld files of tars are passed over, since their samples have one of the same ending already, as that of %s: samples that follow "
 		"each other need different names",
-		(long long)have->doubles, have->double_name);
-	return have->doubles > 0;
+		(long long)components->doubles, components->double_name);
+	return components->doubles > 0;
 }
 
 static enum stk_status open_indexed(
-	const struct stk_webdataset_options *o, struct stk_samples *out, struct stk_components *have, struct stk_error *err)
+	const struct stk_webdataset_options *o, struct stk_samples *out, struct stk_components *components, struct stk_error *err)
 {
 	enum stk_status s = stk__samples_init(out, o->paths, o->path_count, o->part_count, err);
 	for (int32_t i = 0; i < o->path_count && s == STK_OK; i++) {
@@ -406,14 +408,14 @@ static enum stk_status open_indexed(
 		size_t size;
 		s = stk__access_read(o->access, o->index_paths[i], (size_t)1 << 40, &text, &size, err);
 		if (!s)
-			s = stk__webdataset_parse_index(o, i, (const char *)text, size, o->index_paths[i], out, have, err);
+			s = stk__webdataset_parse_index(o, i, (const char *)text, size, o->index_paths[i], out, components, err);
 		stk__free(text);
 	}
 	return s;
 }
 
 static enum stk_status open_searched(
-	const struct stk_webdataset_options *o, struct stk_samples *out, struct stk_components *have, struct stk_error *err)
+	const struct stk_webdataset_options *o, struct stk_samples *out, struct stk_components *components, struct stk_error *err)
 {
 	struct stk_archives tars;
 	enum stk_status s = stk__archives_open(STK_ARCHIVE_TAR, o->access, o->paths, o->path_count, NULL, &tars, err);
@@ -421,7 +423,7 @@ static enum stk_status open_searched(
 		return s;
 	s = stk__archives_samples(&tars, o->part_count, out, err);
 	for (int32_t i = 0; i < tars.count && s == STK_OK; i++) {
-		s = stk__webdataset_add(o, i, &tars.at[i], out, have, err);
+		s = stk__webdataset_add(o, i, &tars.at[i], out, components, err);
 		if (s && err && !stk__tar_has_end(&tars.at[i]))
 			stk__webdataset_say_cut(err);
 	}
@@ -433,17 +435,17 @@ static enum stk_status open_searched(
 
 enum stk_status stk__webdataset_open(const struct stk_webdataset_options *o, struct stk_samples *out, struct stk_error *err)
 {
-	struct stk_components *have = stk__calloc(1, sizeof *have);
+	struct stk_components *components = stk__calloc(1, sizeof *components);
 	char text[400];
 	*out = (struct stk_samples){0};
-	if (!have)
+	if (!components)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory to open %.200s", o->paths[0]);
-	enum stk_status s = o->index_paths ? open_indexed(o, out, have, err) : open_searched(o, out, have, err);
+	enum stk_status s = o->index_paths ? open_indexed(o, out, components, err) : open_searched(o, out, components, err);
 	if (!s)
-		s = stk__webdataset_check(o, have, err);
-	if (!s && o->access && o->access->notice && stk__webdataset_doubles(have, text))
+		s = stk__webdataset_check(o, components, err);
+	if (!s && o->access && o->access->notice && stk__webdataset_doubles(components, text))
 		o->access->notice(o->access->notice_user, text);
-	stk__free(have);
+	stk__free(components);
 	if (s)
 		stk__samples_free(out);
 	return s;

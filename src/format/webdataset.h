@@ -45,18 +45,18 @@ struct stk_webdataset_options {
 
 STK_MUST_USE enum stk_status stk__webdataset_open(const struct stk_webdataset_options *o, struct stk_samples *out, struct stk_error *err);
 
-/* Adds an archive's samples from its index to `t`, which was made for o's archives. `have`: collects the existing components, for messages. */
+/* Adds an archive's samples from its index to `t`, which was made for o's archives. `components`: collects the existing components, for messages. */
 STK_MUST_USE enum stk_status stk__webdataset_parse_index(const struct stk_webdataset_options *o, int32_t archive, const char *text,
-	size_t size, const char *path, struct stk_samples *t, struct stk_components *have, struct stk_error *err);
+	size_t size, const char *path, struct stk_samples *t, struct stk_components *components, struct stk_error *err);
 /* Like stk__webdataset_parse_index, but from the results of a search of the archive. */
 STK_MUST_USE enum stk_status stk__webdataset_add(const struct stk_webdataset_options *o, int32_t archive,
-	const struct stk_archive_index *index, struct stk_samples *t, struct stk_components *have, struct stk_error *err);
+	const struct stk_archive_index *index, struct stk_samples *t, struct stk_components *components, struct stk_error *err);
 
 /* Collects the samples of an archive from its files, which are passed one by one in the archive's order. It is the `user` of stk__collect_file; call
  * stk__collect_last after the last file. */
 struct stk_collect;
 STK_MUST_USE enum stk_status stk__collect_begin(const struct stk_webdataset_options *o, int32_t archive, struct stk_samples *t,
-	struct stk_components *have, struct stk_collect **out, struct stk_error *err);
+	struct stk_components *components, struct stk_collect **out, struct stk_error *err);
 stk_archive_found stk__collect_file;
 STK_MUST_USE enum stk_status stk__collect_last(struct stk_collect *c, struct stk_error *err);
 int64_t stk__collect_complete(const struct stk_collect *c); /* number of the table's samples that no further file can change */
@@ -65,10 +65,10 @@ void stk__collect_end(struct stk_collect *c);               /* accepts NULL */
 
 /* With STK_MISSING_DEFAULT, checks that there is a file of each component. Call after all samples are known. */
 STK_MUST_USE enum stk_status stk__webdataset_check(
-	const struct stk_webdataset_options *o, const struct stk_components *have, struct stk_error *err);
+	const struct stk_webdataset_options *o, const struct stk_components *components, struct stk_error *err);
 /* Write notices for users. doubles: false if there is nothing to report. unended: for a tar, and `more` such tars, or "". say_cut: adds to a message that
  * the tar may be cut off, which may be the cause of its failure. */
-bool stk__webdataset_doubles(const struct stk_components *have, char text[400]);
+bool stk__webdataset_doubles(const struct stk_components *components, char text[400]);
 void stk__webdataset_unended(const char *tar, const char *more, char text[400]);
 void stk__webdataset_say_cut(struct stk_error *err);
 

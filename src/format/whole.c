@@ -95,7 +95,7 @@ enum stk_status stk__read_object(const struct stk_access *access, struct stk_io 
 		.offset = offset,
 		.length = length,
 		.uncached = true,
-		.most = limit,
+		.max_bytes = limit,
 		.allocate = grow_buffer,
 		.allocate_user = &g,
 		.object = object,
@@ -164,8 +164,8 @@ enum stk_status stk__read_whole(const char *path, size_t limit, uint8_t **out, s
 enum stk_status stk__write_whole(const char *path, const void *data, size_t n, const char *what, struct stk_error *err)
 {
 	struct stk_new_file f;
-	bool good = stk__new_file_begin(&f, path, 0666);
-	if (good)
-		good = stk__new_file_end(&f, stk__new_file_write(&f, data, n));
-	return good ? STK_OK : stk__file_not_written(path, what, err);
+	bool ok = stk__new_file_begin(&f, path, 0666);
+	if (ok)
+		ok = stk__new_file_end(&f, stk__new_file_write(&f, data, n));
+	return ok ? STK_OK : stk__file_not_written(path, what, err);
 }

@@ -125,16 +125,16 @@ static enum stk_status set_args(
 			return s;
 		if ((s = find_arg(node->def, args[i].name, &k, &def, err)))
 			return s;
-		if (node->given >> k & 1)
+		if (node->args_set >> k & 1)
 			return stk__fail(err, STK_INVALID, "%s: argument \"%s\" is given twice", node->def->name, def.name);
 		s = args[i].kind == STK_VALUE_NODE ? set_varying(g, node, &def, args[i].value.node, err)
 						   : stk__arg_set(g, &def, &args[i], node->args, err);
 		if (s)
 			return s;
-		node->given |= 1ull << k;
+		node->args_set |= 1ull << k;
 	}
 	for (k = 0; stk__op_arg_at(node->def, k, &def); k++)
-		if ((def.flags & STK_REQUIRED) && !(node->given >> k & 1))
+		if ((def.flags & STK_REQUIRED) && !(node->args_set >> k & 1))
 			return stk__fail(err, STK_INVALID, "%s needs the argument \"%s\": %s", node->def->name, def.name, def.doc);
 	return STK_OK;
 }
@@ -166,7 +166,7 @@ enum stk_device stk_graph_node_device(const struct stk_graph *g, struct stk_node
 
 /* Decides where a node runs. Operators without inputs, other than readers of videos, and those that describe or fetch, run on the cores; others without a
  * placement run where their inputs are. */
-static enum stk_device place(const struct stk_graph *g, const struct stk_graph_node *node)
+static enum stk_device choose_device(const struct stk_graph *g, const struct stk_graph_node *node)
 {
 	if ((!node->n_inputs && !(node->def->flags & STK_OP_NVDEC)) || (node->def->flags & (STK_OP_DESCRIBES | STK_OP_FETCHES)))
 		return STK_DEVICE_CPU;
@@ -238,7 +238,7 @@ enum stk_status stk_graph_add(struct stk_graph *g, const char *op, const struct 
 	if ((s = set_inputs(g, node, inputs, n_inputs, err)) || (s = set_args(g, node, args, n_args, err)) ||
 		(options && (s = stk__when_set(g, node, options->when, options->n_when, err))) || (s = stk__when_check(g, node, err)))
 		goto out;
-	node->device = place(g, node);
+	node->device = choose_device(g, node);
 	if ((s = stk__node_by_frame(g, node, err)))
 		goto out;
 	if (def->output_count)

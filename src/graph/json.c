@@ -76,7 +76,7 @@ static json_t *json_of_args(const struct stk_graph_node *n)
 	struct stk_arg_def def;
 	bool ok = true;
 	for (int32_t k = 0; ok && stk__op_arg_at(n->def, k, &def); k++) {
-		if (!(n->given >> k & 1))
+		if (!(n->args_set >> k & 1))
 			continue;
 		json_t *v = NULL;
 		for (int32_t i = 0; i < n->n_varying && !v; i++)

@@ -63,7 +63,7 @@ static void cancel(void *source, struct stk_request *r)
 	if (waits)
 		stk__io_finish(s->io, r, stk__request_cancelled(r));
 	for (int i = 0; i < loops; i++)
-		if (!atomic_exchange(&s->loops[i].look, true))
+		if (!atomic_exchange(&s->loops[i].look_at_cancelled, true))
 			stk__http_loop_wake(&s->loops[i]);
 }
 
@@ -102,10 +102,10 @@ static void destroy(void *source)
 	stk__free(s);
 }
 
-static uint64_t place(void *source, const char *uri)
+static uint64_t endpoint_hash(void *source, const char *uri)
 {
 	const struct stk_http_source *s = source;
-	return stk__s3_is_store(uri) ? atomic_load(&s->place) : 0;
+	return stk__s3_is_store(uri) ? atomic_load(&s->endpoint_hash) : 0;
 }
 
 static void retry_admission(void *source)
@@ -113,7 +113,7 @@ static void retry_admission(void *source)
 	struct stk_http_source *s = source;
 	for (int i = 0; i < STK_HTTP_THREADS; i++) {
 		struct stk_http_loop *l = &s->loops[i];
-		if (atomic_load(&l->held_back) && !atomic_exchange(&l->can_admit, true))
+		if (atomic_load(&l->waiting_for_memory) && !atomic_exchange(&l->can_admit, true))
 			stk__http_loop_wake(l);
 	}
 }
@@ -188,7 +188,7 @@ enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings 
 	}
 	s->io = io;
 	s->clock_s = INT64_MIN;
-	s->place = stk__http_place(s->account);
+	s->endpoint_hash = stk__http_endpoint_hash(s->account);
 	s->settings = with_defaults(settings);
 	share_descriptors(s);
 	const bool given = settings && settings->retries;
@@ -206,7 +206,7 @@ enum stk_status stk__http_add(struct stk_io *io, const struct stk_http_settings 
 		.cancel = cancel,
 		.cancel_all = cancel_all,
 		.refresh = stk__http_refresh,
-		.place = place,
+		.endpoint_hash = endpoint_hash,
 		.describe = describe,
 		.facts = facts,
 		.allocate = retry_admission,

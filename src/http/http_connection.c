@@ -127,8 +127,8 @@ static curl_socket_t open_socket(void *user, curlsocktype purpose, struct curl_s
 static int close_socket(void *user, curl_socket_t fd)
 {
 	struct stk_dialer *d = user;
-	if (fd == d->taken) {
-		d->taken = -1;
+	if (fd == d->owned_socket) {
+		d->owned_socket = -1;
 		return 0;
 	}
 	d->loop->fds--;
@@ -137,8 +137,8 @@ static int close_socket(void *user, curl_socket_t fd)
 
 static void free_dialer(const struct stk_curl *curl, struct stk_dialer *d)
 {
-	if (d->easy)
-		curl->curl_easy_cleanup(d->easy);
+	if (d->curl_handle)
+		curl->curl_easy_cleanup(d->curl_handle);
 	if (d->multi) {
 		curl->curl_multi_cleanup(d->multi);
 		d->loop->fds -= STK_CURL_MULTI_FDS;
@@ -167,11 +167,11 @@ static struct stk_dialer *take_dialer(struct stk_http_loop *l)
 	if (!d)
 		return NULL;
 	d->loop = l;
-	d->taken = -1;
-	d->easy = curl->curl_easy_init();
+	d->owned_socket = -1;
+	d->curl_handle = curl->curl_easy_init();
 	d->multi = stk__curl_multi(curl);
 	l->fds += d->multi ? STK_CURL_MULTI_FDS : 0;
-	if (!d->easy || !d->multi) {
+	if (!d->curl_handle || !d->multi) {
 		free_dialer(curl, d);
 		return NULL;
 	}
@@ -187,7 +187,7 @@ static struct stk_dialer *take_dialer(struct stk_http_loop *l)
  * still has. */
 static void close_dialer(struct stk_http_loop *l, struct stk_dialer *d)
 {
-	l->source->curl.curl_multi_remove_handle(d->multi, d->easy);
+	l->source->curl.curl_multi_remove_handle(d->multi, d->curl_handle);
 	looked_up(d);
 	d->connection = NULL;
 	d->next = l->dialers;
@@ -200,7 +200,7 @@ static bool set_up(struct stk_connection *c, const struct stk_route *to)
 {
 	const struct stk_http_source *s = c->loop->source;
 	const struct stk_curl *curl = &s->curl;
-	CURL *e = c->dialer->easy;
+	CURL *e = c->dialer->curl_handle;
 	curl->curl_easy_reset(e);
 	CURLcode code = curl->curl_easy_setopt(e, CURLOPT_CONNECT_ONLY, 1L);
 	code |= curl->curl_easy_setopt(e, CURLOPT_URL, to->url.s);
@@ -212,17 +212,17 @@ static bool set_up(struct stk_connection *c, const struct stk_route *to)
 	code |= curl->curl_easy_setopt(e, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
 	code |= curl->curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, c->dialer);
 	code |= curl->curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-	code |= curl->curl_easy_setopt(e, CURLOPT_ERRORBUFFER, c->dialer->why);
+	code |= curl->curl_easy_setopt(e, CURLOPT_ERRORBUFFER, c->dialer->reason);
 	code |= curl->curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)s->settings.connect_ms);
 	code |= curl->curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
 	code |= curl->curl_easy_setopt(e, CURLOPT_DNS_SHUFFLE_ADDRESSES, 1L);
 	code |= curl->curl_easy_setopt(e, CURLOPT_USERAGENT, "stoker/" STK_VERSION); /* sent to a proxy */
-	code |= curl->curl_easy_setopt(e, CURLOPT_SHARE, c->loop->share);
+	code |= curl->curl_easy_setopt(e, CURLOPT_SHARE, c->loop->curl_share);
 #if LIBCURL_VERSION_NUM >= 0x075500
 	curl->curl_easy_setopt(
 		e, CURLOPT_PROTOCOLS_STR, "http,https"); /* a libcurl without this option has its own list of allowed protocols */
 #endif
-	c->dialer->why[0] = 0;
+	c->dialer->reason[0] = 0;
 	c->dialer->connection = c;
 	return code == CURLE_OK;
 }
@@ -251,11 +251,11 @@ static CURLcode take_socket(struct stk_connection *c)
 	struct stk_http_loop *l = c->loop;
 	struct stk_dialer *d = c->dialer;
 	curl_socket_t fd = -1;
-	CURLcode code = l->source->curl.curl_easy_getinfo(d->easy, CURLINFO_ACTIVESOCKET, &fd);
+	CURLcode code = l->source->curl.curl_easy_getinfo(d->curl_handle, CURLINFO_ACTIVESOCKET, &fd);
 	if (code || fd < 0)
 		return CURLE_COULDNT_CONNECT;
 	if (!c->tls) {
-		d->taken = fd;
+		d->owned_socket = fd;
 		close_dialer(l, d);
 		c->dialer = NULL;
 	}
@@ -280,7 +280,7 @@ static void opened(struct stk_connection *c, CURLcode code)
 		l->most_fds = l->fds - OF_SOCKET;
 		l->starved_until_ns = stk__clock_ns() + STARVED_NS;
 	}
-	const char *why = c->dialer && c->dialer->why[0] ? c->dialer->why : c->loop->source->curl.curl_easy_strerror(code);
+	const char *why = c->dialer && c->dialer->reason[0] ? c->dialer->reason : c->loop->source->curl.curl_easy_strerror(code);
 	t->connection = NULL;
 	c->user->failed(t, code, why);
 	close_connection(c);
@@ -314,7 +314,8 @@ static bool open_connection(struct stk_transfer *t, const struct stk_route *to, 
 		c->dialer->looks_up = true;
 		l->looking_up++;
 	}
-	if (c->key.failed || !c->dialer || !set_up(c, to) || l->source->curl.curl_multi_add_handle(c->dialer->multi, c->dialer->easy)) {
+	if (c->key.failed || !c->dialer || !set_up(c, to) ||
+		l->source->curl.curl_multi_add_handle(c->dialer->multi, c->dialer->curl_handle)) {
 		close_connection(c);
 		return false;
 	}
@@ -439,7 +440,7 @@ ssize_t stk__connection_send(struct stk_connection *c, const void *bytes, size_t
 {
 	size_t sent = 0;
 	if (c->tls) {
-		CURLcode code = c->loop->source->curl.curl_easy_send(c->dialer->easy, bytes, n, &sent);
+		CURLcode code = c->loop->source->curl.curl_easy_send(c->dialer->curl_handle, bytes, n, &sent);
 		return moved(code, sent);
 	}
 	ssize_t done = send(c->fd, bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -453,10 +454,10 @@ ssize_t stk__connection_recv(struct stk_connection *c, void *bytes, size_t n)
 		const struct stk_curl *curl = &c->loop->source->curl;
 		if (!c->strict)
 			/* set here, because libcurl does not know the connection before the first bytes were sent */
-			stk__curl_expect_close(curl, c->dialer->easy);
+			stk__curl_expect_close(curl, c->dialer->curl_handle);
 		c->strict = true;
-		CURLcode code = curl->curl_easy_recv(c->dialer->easy, bytes, n, &got);
-		return code == CURLE_OK && !got && n && !stk__curl_tls_ended(curl, c->dialer->easy) ? STK_CUT : moved(code, got);
+		CURLcode code = curl->curl_easy_recv(c->dialer->curl_handle, bytes, n, &got);
+		return code == CURLE_OK && !got && n && !stk__curl_tls_ended(curl, c->dialer->curl_handle) ? STK_CUT : moved(code, got);
 	}
 	ssize_t done = recv(c->fd, bytes, n, MSG_DONTWAIT);
 	return done >= 0 ? done : errno == EAGAIN || errno == EINTR ? STK_WOULD_BLOCK : STK_BROKEN;

@@ -19,14 +19,14 @@
 struct stk_dialer {
 	struct stk_dialer *next;
 	CURLM *multi;
-	CURL *easy;
+	CURL *curl_handle;
 	struct stk_connection *connection;
 	struct stk_http_loop *loop;
 	int64_t timer_ns; /* when curl wants to be called next; -1: never */
 	bool looks_up;    /* a thread of curl resolves a name */
-	int taken;        /* a socket that now belongs to a connection, so that curl must not close it; -1: none */
+	int owned_socket; /* a socket that now belongs to a connection, so that curl must not close it; -1: none */
 	bool starved;     /* no descriptor was free for a socket */
-	char why[CURL_ERROR_SIZE];
+	char reason[CURL_ERROR_SIZE];
 };
 
 /* Events of a connection that its transfer handles. */

@@ -7,12 +7,12 @@
 enum { ENOUGH = 64, LEAST_NS = 20000000 };
 enum {
 	MOST_HEDGES = 6
-	/* limit of second transfers for one request. Each begins after twice the wait of the previous one, so that an object whose answers stall does not get ever
- * more */
+	/* limit of second transfers for one request. Each begins after twice the wait of the previous one, so that an object whose answers stall does not get
+	 * ever more */
 };
 enum { LATE = 4, LATE_AND_NEEDED = 3 }; /* numbers of mean deviations above the mean, from which on an answer is late */
 
-static double late_ns(const struct stk_http_answers *a, int deviations)
+static double hedge_delay_ns(const struct stk_http_answers *a, int deviations)
 {
 	double late = a->first_ns + deviations * a->spread_ns;
 	return late > LEAST_NS ? late : LEAST_NS;
@@ -24,7 +24,8 @@ void stk__hedge_learn(struct stk_http_source *s, int64_t first_byte_ns)
 {
 	struct stk_http_answers *a = &s->answers;
 	pthread_mutex_lock(&s->lock);
-	double x = (double)first_byte_ns, most = 2 * late_ns(a, LATE), weight = a->count < ENOUGH ? 1.0 / (a->count + 1) : 1.0 / ENOUGH;
+	double x = (double)first_byte_ns, most = 2 * hedge_delay_ns(a, LATE),
+	       weight = a->count < ENOUGH ? 1.0 / (a->count + 1) : 1.0 / ENOUGH;
 	x = a->count >= ENOUGH && x > most ? most : x;
 	double distance = x > a->first_ns ? x - a->first_ns : a->first_ns - x;
 	a->spread_ns += a->count ? (distance - a->spread_ns) * weight : 0;
@@ -43,8 +44,8 @@ void stk__hedge_know(struct stk_http_loop *l)
 bool stk__hedge_due(const struct stk_http_loop *l, const struct stk_transfer *t, int64_t now)
 {
 	int64_t latest = t->twin && t->twin->window_ns > t->window_ns ? t->twin->window_ns : t->window_ns;
-	if (t->begun || t->resumes || l->answers.count != ENOUGH || t->hedges >= MOST_HEDGES)
+	if (t->response_begun || t->resumes || l->answers.count != ENOUGH || t->hedges >= MOST_HEDGES)
 		return false;
-	const double late = late_ns(&l->answers, t->r->deadline < now ? LATE_AND_NEEDED : LATE);
+	const double late = hedge_delay_ns(&l->answers, t->r->deadline < now ? LATE_AND_NEEDED : LATE);
 	return (double)(now - latest) > late * (double)(1 << t->hedges);
 }

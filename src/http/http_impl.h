@@ -52,7 +52,7 @@ struct stk_http_loop {
 	int64_t round_ns; /* when epoll_wait last returned */
 	struct stk_transfer *active, *idle, *ended;
 	struct stk_certificates *certificates;
-	CURLSH *share;                                     /* caches of DNS names and TLS sessions */
+	CURLSH *curl_share;                                /* caches of DNS names and TLS sessions */
 	struct stk_connection **by_fd;                     /* for each descriptor, the connection that receives its events; NULL: none */
 	int fd_count;                                      /* entries of by_fd */
 	int connections;                                   /* open connections of all kinds */
@@ -62,11 +62,11 @@ struct stk_http_loop {
 	struct stk_connection *opening, *idle_connections; /* idle ones are sorted by their last use */
 	struct stk_dialer *dialers;                        /* dialers that no connection uses */
 	int dialer_count;
-	char *scratch;          /* STK_HTTP_SCRATCH bytes, for received bytes that cannot be stored in place at once */
-	int count;              /* active transfers; guarded by the source's lock */
-	_Atomic bool look;      /* a request was cancelled since the loop last looked at its transfers */
-	_Atomic int held_back;  /* transfers that wait until their bytes are admitted */
-	_Atomic bool can_admit; /* some of the transfers that are held back may be admitted now */
+	char *scratch;                  /* STK_HTTP_SCRATCH bytes, for received bytes that cannot be stored in place at once */
+	int count;                      /* active transfers; guarded by the source's lock */
+	_Atomic bool look_at_cancelled; /* a request was cancelled since the loop last looked at its transfers */
+	_Atomic int waiting_for_memory; /* transfers that wait until their bytes are admitted */
+	_Atomic bool can_admit;         /* some of the transfers that are held back may be admitted now */
 	struct stk_http_signer signer;
 	struct stk_http_answers answers; /* copy of the source's statistics, made whenever the loop looks over its transfers */
 	bool sleeping;                   /* the loop waits and would take a request; guarded by the source's lock */
@@ -107,7 +107,7 @@ struct stk_http_source {
 	int under_way, hedges;             /* requests under way; second transfers for them */
 	uint64_t asked, hedged, slowdowns; /* totals: requests, second transfers for them, and how often a server asked for fewer */
 	_Atomic int64_t clock_s;           /* the servers' clock minus ours, by the last answer; INT64_MIN: no answer had a date */
-	_Atomic uint64_t place;            /* hash of the current account's endpoint */
+	_Atomic uint64_t endpoint_hash;    /* hash of the current account's endpoint */
 	_Atomic bool
 		heard; /* some server has answered before, so a server that does not answer is probably out of order and not a mistake in the user's settings */
 	/* Most retries of a request while no server has answered yet: of one that could not be sent or got an invalid answer, and of one that timed out. */
@@ -132,14 +132,14 @@ struct stk_transfer {
 	int64_t window_ns;  /* when `window_bytes` began to count: a stall is measured in windows */
 	int64_t awaited_ns; /* since when the transfer waits for more than one byte of the body */
 	uint8_t resumes;
-	uint8_t hedges; /* number of second transfers for its request */
-	bool begun;     /* the first byte of this response has been received */
-	bool placed;    /* the response's header was read, and memory was requested for its body */
-	bool eager;     /* the rest of the body is read piece by piece (http_rest.c) */
-	bool complete;  /* all bytes have been received; further ones would be too many */
-	bool held_back; /* the body is not read until its bytes are admitted; body bytes that arrived with the header are in `text` */
-	bool starved;   /* no descriptor was free for its connection */
-	bool stale;     /* the server may have closed the idle connection before the request arrived: it is sent again on a new one */
+	uint8_t hedges;        /* number of second transfers for its request */
+	bool response_begun;   /* the first byte of this response has been received */
+	bool has_body_memory;  /* the response's header was read, and memory was requested for its body */
+	bool eager;            /* the rest of the body is read piece by piece (http_rest.c) */
+	bool complete;         /* all bytes have been received; further ones would be too many */
+	bool waits_for_memory; /* the body is not read until its bytes are admitted; body bytes that arrived with the header are in `text` */
+	bool starved;          /* no descriptor was free for its connection */
+	bool stale; /* the server may have closed the idle connection before the request arrived: it is sent again on a new one */
 	size_t window_bytes;
 	struct stk_transfer *before;
 	/* The object, across all responses. */
@@ -149,7 +149,7 @@ struct stk_transfer {
 	int64_t first, length;     /* requested bytes; length -1: to the end */
 	int64_t expected;          /* bytes that the request receives in all; -1: not known before the body ends */
 	/* value that `used` will have at the end of this body: all expected bytes, or those of a part that a 206 answer contains; -1: unknown */
-	int64_t until;
+	int64_t end_used;
 	int64_t skip;        /* bytes of this body before the requested ones */
 	int64_t object_size; /* bytes of the whole object, as the first response reported them; -1: unknown */
 	int64_t begun_ns;
@@ -160,7 +160,7 @@ struct stk_transfer {
 	struct stk_http_account *account;
 	struct stk_http_target target;
 	struct stk_route route;
-	struct stk_text moved; /* URL to which a redirect has led; "" if there was no redirect */
+	struct stk_text redirect_url; /* URL to which a redirect has led; "" if there was no redirect */
 	int moves;
 	char etag[128]; /* the ETag in the first response, or the date of the last change if it has none */
 	/* How the transfer ended. */
@@ -169,7 +169,7 @@ struct stk_transfer {
 	enum stk_status failed;   /* the failure; its error is filled in, and the rest of the response is not read */
 	char text[STK_HTTP_TEXT]; /* the beginning of an error's body, or the received part of a body that is held back */
 	size_t text_size;
-	char why[CURL_ERROR_SIZE];
+	char reason[CURL_ERROR_SIZE];
 };
 
 /* http_transfer.c: make, begin, check and free transfers, on the loop's thread. */
@@ -265,7 +265,7 @@ void stk__http_set_now(struct stk_http_source *s, int64_t now);
 /* http_keys.c: accounts, and the thread that renews their keys. */
 struct stk_http_account *stk__http_read_account(const struct stk_http_settings *settings);
 struct stk_http_account *stk__http_account(struct stk_http_source *s); /* returns a new reference to the current account */
-uint64_t stk__http_place(const struct stk_http_account *a);
+uint64_t stk__http_endpoint_hash(const struct stk_http_account *a);
 void stk__http_account_unref(struct stk_http_account *a);
 void stk__http_refresh(void *source, const char *uri, const struct stk_access *access);
 void stk__http_keeper_join(struct stk_http_source *s); /* call after `ending` was set */

@@ -15,7 +15,7 @@ enum { GAP = 64 << 10, MOST = 4 << 20 };
 
 static bool may_join(const struct stk_request *r)
 {
-	return r && r->length > 0 && !r->http.unjoinable && !r->object && (!r->most || (uint64_t)r->length <= r->most);
+	return r && r->length > 0 && !r->http.unjoinable && !r->object && (!r->max_bytes || (uint64_t)r->length <= r->max_bytes);
 }
 
 void stk__http_join(struct stk_request_queue *queue, struct stk_request *r)
@@ -50,7 +50,7 @@ bool stk__http_all_cancelled(const struct stk_request *r)
 	return all;
 }
 
-static enum stk_status hand_out(struct stk_http_source *s, struct stk_request *r, const uint8_t *data)
+static enum stk_status give_part(struct stk_http_source *s, struct stk_request *r, const uint8_t *data)
 {
 	const size_t n = (size_t)r->length;
 	uint8_t *to = stk__request_memory(s->io, r, n, &r->buffer);
@@ -78,7 +78,7 @@ static bool requeue(struct stk_http_source *s, struct stk_request *r)
 
 void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, const uint8_t *data, enum stk_status status)
 {
-	const bool hopeless = r->hopeless, of_one = r->http.joined && status && status != STK_CANCELLED && !stk__io_source_failed(status);
+	const bool hopeless = r->no_retry, of_one = r->http.joined && status && status != STK_CANCELLED && !stk__io_source_failed(status);
 	const int64_t first = r->offset, whole = r->got_size;
 	const uint64_t tag = r->got_tag;
 	const bool etag = r->got_etag, object_fails = r->object_fails;
@@ -88,7 +88,7 @@ void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, cons
 	for (struct stk_request *next; r; r = next) {
 		next = r->http.joined; /* read it before r ends, because its owner may reuse r then */
 		r->http.joined = NULL;
-		r->hopeless = hopeless;
+		r->no_retry = hopeless;
 		r->got_size = whole;
 		r->got_tag = tag;
 		r->got_etag = etag;
@@ -98,6 +98,6 @@ void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, cons
 		struct stk_error *err = status ? stk__request_error(r) : NULL;
 		if (err)
 			*err = why;
-		stk__io_finish(s->io, r, status ? status : hand_out(s, r, data + (r->offset - first)));
+		stk__io_finish(s->io, r, status ? status : give_part(s, r, data + (r->offset - first)));
 	}
 }

@@ -52,7 +52,7 @@ struct stk_http_account *stk__http_account(struct stk_http_source *s)
 	return a;
 }
 
-uint64_t stk__http_place(const struct stk_http_account *a)
+uint64_t stk__http_endpoint_hash(const struct stk_http_account *a)
 {
 	const char *endpoint = a->aws.endpoint;
 	return endpoint ? stk__xxh64(endpoint, strlen(endpoint), 0) : 0;
@@ -68,7 +68,7 @@ static void use_account(struct stk_http_source *s, struct stk_http_account *a, c
 		before = a;
 	} else {
 		a->aws.number = before->aws.number + 1;
-		atomic_store(&s->place, stk__http_place(a));
+		atomic_store(&s->endpoint_hash, stk__http_endpoint_hash(a));
 		s->account = a;
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -156,7 +156,7 @@ void stk__http_keeper_join(struct stk_http_source *s)
 /* ---- the environment ---- */
 
 /* Copies the keys of the current account to `a` if both have the same issuer settings and the keys stay valid for long enough. Returns whether it did. */
-static bool take_over(struct stk_http_source *s, struct stk_http_account *a)
+static bool copy_current_keys(struct stk_http_source *s, struct stk_http_account *a)
 {
 	struct stk_http_account *before = stk__http_account(s);
 	const struct stk_aws_settings *b = &before->aws;
@@ -194,7 +194,7 @@ void stk__http_refresh(void *source, const char *uri, const struct stk_access *a
 		return;
 	const struct stk_aws_settings *aws = &a->aws;
 	bool needs_keys = stk__s3_is_store(uri) && !a->error.code && !aws->anonymous && !(aws->key && aws->secret) && aws->issuer.kind;
-	if (needs_keys && !take_over(s, a))
+	if (needs_keys && !copy_current_keys(s, a))
 		issue_keys(s, a, access);
 	bool expires = a->aws.expires;
 	use_account(s, a, NULL);

@@ -154,7 +154,7 @@ static void handle_ended(struct stk_http_loop *l)
 {
 	for (struct stk_transfer *t; (t = l->ended);) {
 		l->ended = t->next_ended;
-		if (t->twin && !t->begun) { /* the twin may still succeed */
+		if (t->twin && !t->response_begun) { /* the twin may still succeed */
 			retire(t);
 			continue;
 		}
@@ -179,7 +179,7 @@ static void handle_ended(struct stk_http_loop *l)
 enum cancelled { NONE, SOME, ALL };
 
 /* Ends a transfer that was cancelled or has waited for too long; gives a late one a twin. Returns true if a transfer has ended. */
-static bool look_at(struct stk_http_loop *l, struct stk_transfer *t, int64_t now, enum cancelled which)
+static bool check_transfer(struct stk_http_loop *l, struct stk_transfer *t, int64_t now, enum cancelled which)
 {
 	struct stk_request *r = t->r;
 	enum stk_status status = STK_OK;
@@ -204,30 +204,30 @@ static int by_deadline(const void *a, const void *b)
 static void retry_admission(struct stk_http_loop *l)
 {
 	enum { MOST = 2048, CALLERS = 16 };
-	struct stk_transfer *held[MOST];
+	struct stk_transfer *waiting[MOST];
 	const struct stk_admission *refused[CALLERS];
 	int n = 0, callers = 0;
 	for (struct stk_transfer *t = l->active; t && n < MOST; t = t->next)
-		if (t->held_back)
-			held[n++] = t;
+		if (t->waits_for_memory)
+			waiting[n++] = t;
 	/* cppcheck-suppress uninitvar ; the first n are set */
-	qsort(held, (size_t)n, sizeof(struct stk_transfer *), by_deadline);
+	qsort(waiting, (size_t)n, sizeof(struct stk_transfer *), by_deadline);
 	for (int i = 0; i < n; i++) {
 		bool waits = false;
 		for (int k = 0; k < callers; k++)
-			waits |= refused[k] == held[i]->r->admission;
-		if (!waits && !stk__transfer_go_on(held[i]) && callers < CALLERS)
-			refused[callers++] = held[i]->r->admission;
+			waits |= refused[k] == waiting[i]->r->admission;
+		if (!waits && !stk__transfer_go_on(waiting[i]) && callers < CALLERS)
+			refused[callers++] = waiting[i]->r->admission;
 	}
 }
 
 /* Looks at all transfers. Ending one may remove its twin from the list too, so the scan then starts again. */
-static void look_over(struct stk_http_loop *l, enum cancelled which)
+static void check_transfers(struct stk_http_loop *l, enum cancelled which)
 {
 	int64_t now = stk__clock_ns();
 	stk__hedge_know(l);
 	for (struct stk_transfer *t = l->active; t;)
-		t = look_at(l, t, now, which) ? l->active : t->next;
+		t = check_transfer(l, t, now, which) ? l->active : t->next;
 }
 
 static int timeout_ms(const struct stk_http_loop *l, int64_t look_ns)
@@ -282,16 +282,16 @@ static void *run(void *arg)
 		l->round_ns = stk__clock_ns();
 		stk__http_awake(l->source, l);
 		serve(l, events, n);
-		if (atomic_exchange(&l->can_admit, false) || (atomic_load(&l->held_back) && l->round_ns >= look_ns))
+		if (atomic_exchange(&l->can_admit, false) || (atomic_load(&l->waiting_for_memory) && l->round_ns >= look_ns))
 			retry_admission(l);
 		handle_ended(l);
-		const bool some = atomic_exchange(&l->look, false);
+		const bool some = atomic_exchange(&l->look_at_cancelled, false);
 		if (some || stk__clock_ns() >= look_ns) {
-			look_over(l, some ? SOME : NONE);
+			check_transfers(l, some ? SOME : NONE);
 			look_ns = stk__clock_ns() + LOOK_NS;
 		}
 	}
-	look_over(l, ALL);
+	check_transfers(l, ALL);
 	return NULL;
 }
 
@@ -304,8 +304,8 @@ static void release(struct stk_http_loop *l)
 	l->idle = NULL;
 	stk__connections_close(l);
 	stk__certificates_free(l->certificates);
-	if (l->share)
-		l->source->curl.curl_share_cleanup(l->share);
+	if (l->curl_share)
+		l->source->curl.curl_share_cleanup(l->curl_share);
 	stk__erase(&l->signer, sizeof l->signer);
 	stk__free(l->scratch);
 	if (l->epoll >= 0)
@@ -334,11 +334,11 @@ static CURLSH *make_share(const struct stk_curl *curl)
 enum stk_status stk__http_loop_start(struct stk_http_loop *l, struct stk_http_source *s, struct stk_error *err)
 {
 	*l = (struct stk_http_loop){
-		.source = s, .most_fds = s->most_fds, .share = make_share(&s->curl), .scratch = stk__alloc(STK_HTTP_SCRATCH)};
+		.source = s, .most_fds = s->most_fds, .curl_share = make_share(&s->curl), .scratch = stk__alloc(STK_HTTP_SCRATCH)};
 	l->epoll = epoll_create1(EPOLL_CLOEXEC);
 	l->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	enum stk_status status = STK_OK;
-	if (!l->share || !l->scratch || !watch_event(l))
+	if (!l->curl_share || !l->scratch || !watch_event(l))
 		status = stk__fail(err, STK_SYSTEM, "cannot wait for requests: no memory, or too many open files (ulimit -n)");
 	if (!status)
 		status = stk__thread_start(&l->thread, "stoker-http", run, l, err);

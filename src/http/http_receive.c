@@ -20,9 +20,9 @@ void stk__transfer_ended(struct stk_transfer *t, CURLcode code, const char *why)
 {
 	struct stk_http_loop *l = t->loop;
 	t->code = code;
-	t->why[0] = 0;
+	t->reason[0] = 0;
 	if (*why)
-		snprintf(t->why, sizeof t->why, "%s", why);
+		snprintf(t->reason, sizeof t->reason, "%s", why);
 	if (t->connection)
 		stk__connection_leave(t->connection, !code && t->response.state == STK_RESPONSE_ENDED && t->response.keep);
 	t->next_ended = l->ended;
@@ -37,15 +37,15 @@ void stk__transfer_disconnected(struct stk_transfer *t, ssize_t how)
 		stk__transfer_ended(t, CURLE_OK, "");
 		return;
 	}
-	t->stale = t->connection->used && !t->begun;
+	t->stale = t->connection->used && !t->response_begun;
 	if (how == STK_BROKEN)
 		stk__transfer_ended(t, CURLE_RECV_ERROR, "the server reset the connection");
-	else if (how == STK_CUT && t->placed)
+	else if (how == STK_CUT && t->has_body_memory)
 		stk__transfer_ended(
 			t, CURLE_PARTIAL_FILE, "the connection ended without the end of TLS (close_notify): the answer may be cut");
 	else
-		stk__transfer_ended(t, t->placed ? CURLE_PARTIAL_FILE : CURLE_GOT_NOTHING,
-			t->placed ? "the server closed the connection" : "the server closed the connection without an answer");
+		stk__transfer_ended(t, t->has_body_memory ? CURLE_PARTIAL_FILE : CURLE_GOT_NOTHING,
+			t->has_body_memory ? "the server closed the connection" : "the server closed the connection without an answer");
 }
 
 void stk__transfer_stop(struct stk_transfer *t)
@@ -64,7 +64,8 @@ void stk__transfer_stop(struct stk_transfer *t)
 static enum stk_status check_size(const struct stk_transfer *t, uint64_t size)
 {
 	const struct stk_request *r = t->r;
-	return !r->http.joined && r->most && size > r->most ? stk__fail_memory_limit(stk__request_error(t->r), size, r->most) : STK_OK;
+	return !r->http.joined && r->max_bytes && size > r->max_bytes ? stk__fail_memory_limit(stk__request_error(t->r), size, r->max_bytes)
+								      : STK_OK;
 }
 
 /* Asks to admit buffers of `bytes` in all. If they are not admitted, holds the transfer back, stops reading, and returns false. A range has a known length,
@@ -74,9 +75,9 @@ static bool admit(struct stk_transfer *t, size_t bytes)
 	struct stk_request *r = t->r;
 	if (t->length >= 0 || !r->admission || r->admission->admit(r->admission, r, bytes))
 		return true;
-	if (!t->held_back) {
-		t->held_back = true;
-		atomic_fetch_add(&t->loop->held_back, 1);
+	if (!t->waits_for_memory) {
+		t->waits_for_memory = true;
+		atomic_fetch_add(&t->loop->waiting_for_memory, 1);
 		stk__connection_watch_reads(t->connection, false); /* has no effect if the transfer was already held back */
 	}
 	return false;
@@ -200,7 +201,7 @@ static enum stk_status continue_body(struct stk_transfer *t)
 
 static enum stk_status fail_encoded(const struct stk_transfer *t)
 {
-	t->r->hopeless |= t->r->retries >= 2;
+	t->r->no_retry |= t->r->retries >= 2;
 	return stk__fail(stk__request_error(t->r), STK_IO,
 		"%.*s: the server sends it encoded (Content-Encoding), and Stoker reads objects as they are: store it without that encoding",
 		SHOWN(t));
@@ -244,7 +245,7 @@ static enum stk_status begin_body(struct stk_transfer *t)
 		t->skip = p->status == 200 ? t->first : 0;
 		status = begin_object(t);
 	}
-	t->until = p->status == 206 ? (int64_t)t->used + p->last - p->first + 1 : t->expected;
+	t->end_used = p->status == 206 ? (int64_t)t->used + p->last - p->first + 1 : t->expected;
 	return status;
 }
 
@@ -257,15 +258,15 @@ static bool is_object_data(const struct stk_transfer *t)
 }
 
 /* Grows the buffer of a body of unknown length. There is always room for another piece, or reading stops. The buffer grows by half, up to the request's
- * limit (r->most) and one piece. */
+ * limit (r->max_bytes) and one piece. */
 static enum stk_status grow_text(struct stk_transfer *t)
 {
 	enum { PIECE = 16 << 10 };
 	size_t size = t->capacity + t->capacity / 2;
 	if (t->expected >= 0 || !t->data || t->capacity - t->used >= PIECE)
 		return STK_OK;
-	if (t->r->most && !t->r->http.joined && size > t->r->most + PIECE)
-		size = t->r->most + PIECE;
+	if (t->r->max_bytes && !t->r->http.joined && size > t->r->max_bytes + PIECE)
+		size = t->r->max_bytes + PIECE;
 	return size > t->capacity ? reserve(t, size) : STK_OK;
 }
 
@@ -302,13 +303,13 @@ static bool take_content(struct stk_transfer *t, const char *bytes, size_t n)
 	size_t skip = (size_t)(t->skip < (int64_t)n ? t->skip : (int64_t)n);
 	t->skip -= (int64_t)skip;
 	take -= skip;
-	const bool over = t->until >= 0 && take > (size_t)t->until - t->used;
+	const bool over = t->end_used >= 0 && take > (size_t)t->end_used - t->used;
 	if (over && t->response.says.status == 206) {
 		t->failed = fail_too_long(t);
 		return false;
 	}
 	if (over)
-		take = (size_t)t->until - t->used;
+		take = (size_t)t->end_used - t->used;
 	else if (t->expected < 0 && (t->failed = check_growth(t, take)))
 		return false;
 	memcpy(t->data + t->used, bytes + skip, take);
@@ -320,8 +321,8 @@ static bool take_content(struct stk_transfer *t, const char *bytes, size_t n)
 static bool has_enough(const struct stk_transfer *t)
 {
 	/* for a part in chunks, the last chunk must still be read, to check that it ends where the part ends */
-	const bool bounded = t->response.says.status == 200 || t->response.left < 0;
-	return is_object_data(t) && bounded && t->placed && t->expected >= 0 && t->used == (size_t)t->expected &&
+	const bool bounded = t->response.says.status == 200 || t->response.content_left < 0;
+	return is_object_data(t) && bounded && t->has_body_memory && t->expected >= 0 && t->used == (size_t)t->expected &&
 	       t->response.state == STK_RESPONSE_IN_CONTENT;
 }
 
@@ -331,7 +332,7 @@ static bool take_bytes(struct stk_transfer *t, const char *bytes, size_t n)
 	struct stk_response_reader *p = &t->response;
 	for (size_t take; n; bytes += take, n -= take) {
 		if (p->state == STK_RESPONSE_IN_CONTENT) {
-			take = p->left < 0 || (uint64_t)p->left > n ? n : (size_t)p->left;
+			take = p->content_left < 0 || (uint64_t)p->content_left > n ? n : (size_t)p->content_left;
 			stk__response_took(p, take);
 			if (!take_content(t, bytes, take))
 				return false;
@@ -344,11 +345,11 @@ static bool take_bytes(struct stk_transfer *t, const char *bytes, size_t n)
 		take = stk__response_read(p, bytes, n);
 		if (p->state == STK_RESPONSE_BAD)
 			return false;
-		if (p->state != STK_RESPONSE_IN_HEAD && !t->placed) {
-			t->placed = true;
+		if (p->state != STK_RESPONSE_IN_HEAD && !t->has_body_memory) {
+			t->has_body_memory = true;
 			if (is_object_data(t) && (t->failed = begin_body(t)))
 				return false;
-			if (t->held_back) {
+			if (t->waits_for_memory) {
 				t->text_size = n - take;
 				memcpy(t->text, bytes + take, t->text_size);
 				return true;
@@ -364,7 +365,7 @@ static void first_byte(struct stk_transfer *t)
 	stk__hedge_learn(t->loop->source, stk__clock_ns() - t->window_ns);
 	if (t->twin && t->twin->connection) /* a twin without a connection has already ended */
 		stk__transfer_ended(t->twin, CURLE_ABORTED_BY_CALLBACK, "the other answer was first");
-	t->begun = true;
+	t->response_begun = true;
 }
 
 /* Returns where the next bytes are read to, and sets *capacity to their largest number. *direct: this is the object's memory and not the scratch buffer. */
@@ -372,10 +373,10 @@ static void *find_destination(const struct stk_transfer *t, bool *direct, size_t
 {
 	enum { HEAD = 2048, SMALL = 16 << 10 };
 	const struct stk_response_reader *p = &t->response;
-	*direct = p->state == STK_RESPONSE_IN_CONTENT && is_object_data(t) && t->until > (int64_t)t->used && !t->skip;
+	*direct = p->state == STK_RESPONSE_IN_CONTENT && is_object_data(t) && t->end_used > (int64_t)t->used && !t->skip;
 	if (*direct) {
-		size_t left = (size_t)t->until - t->used;
-		*capacity = p->left >= 0 && (uint64_t)p->left < left ? (size_t)p->left : left;
+		size_t left = (size_t)t->end_used - t->used;
+		*capacity = p->content_left >= 0 && (uint64_t)p->content_left < left ? (size_t)p->content_left : left;
 		return t->data + t->used;
 	}
 	const bool large = t->length < 0 || t->length > SMALL; /* reads few bytes with the header, the rest directly */
@@ -403,7 +404,7 @@ static bool take_piece(struct stk_transfer *t, const void *bytes, size_t n, bool
 	}
 	if (p->state == STK_RESPONSE_BAD) {
 		char why[CURL_ERROR_SIZE];
-		snprintf(why, sizeof why, "the server's answer is not understood: %s", p->why);
+		snprintf(why, sizeof why, "the server's answer is not understood: %s", p->reason);
 		stk__transfer_ended(t, CURLE_WEIRD_SERVER_REPLY, why);
 		return false;
 	}
@@ -423,7 +424,7 @@ static bool has_room(struct stk_transfer *t)
 	t->failed = grow_text(t);
 	if (t->failed)
 		stk__transfer_ended(t, CURLE_WRITE_ERROR, "");
-	return !t->failed && !t->held_back;
+	return !t->failed && !t->waits_for_memory;
 }
 
 /* Reads once. Returns true if more bytes may be readable at once. */
@@ -431,7 +432,7 @@ static bool read_piece(struct stk_transfer *t)
 {
 	bool direct;
 	size_t capacity;
-	if (t->held_back || (t->placed && is_object_data(t) && !has_room(t)))
+	if (t->waits_for_memory || (t->has_body_memory && is_object_data(t) && !has_room(t)))
 		return false;
 	void *to = find_destination(t, &direct, &capacity);
 	ssize_t n = stk__connection_recv(t->connection, to, capacity);
@@ -441,7 +442,7 @@ static bool read_piece(struct stk_transfer *t)
 		stk__transfer_disconnected(t, n);
 		return false;
 	}
-	if (!t->begun)
+	if (!t->response_begun)
 		first_byte(t);
 	if (!take_piece(t, to, (size_t)n, direct))
 		return false;
@@ -455,7 +456,7 @@ void stk__transfer_receive(struct stk_transfer *t)
 	while (read_piece(t))
 		if (t->window_bytes - before > TURN && !t->connection->tls)
 			break; /* other transfers wait; the loop reports the socket as readable again */
-	if (t->connection && !t->held_back)
+	if (t->connection && !t->waits_for_memory)
 		stk__rest_await(t);
 }
 
@@ -469,10 +470,10 @@ bool stk__transfer_go_on(struct stk_transfer *t)
 {
 	char came[STK_HTTP_TEXT];
 	const size_t n = t->text_size;
-	t->held_back = false;
-	atomic_fetch_sub(&t->loop->held_back, 1);
+	t->waits_for_memory = false;
+	atomic_fetch_sub(&t->loop->waiting_for_memory, 1);
 	t->failed = allocate_body(t);
-	if (t->held_back)
+	if (t->waits_for_memory)
 		return false;
 	if (t->failed) {
 		stk__transfer_ended(t, CURLE_WRITE_ERROR, "");

@@ -22,15 +22,15 @@ int64_t stk__rest_pause(const struct stk_http_loop *l)
 
 bool stk__rest_is_worth_awaiting(const struct stk_transfer *t)
 {
-	return t->response.state == STK_RESPONSE_IN_CONTENT && t->response.left >= LEAST && !t->eager && !t->connection->tls &&
+	return t->response.state == STK_RESPONSE_IN_CONTENT && t->response.content_left >= LEAST && !t->eager && !t->connection->tls &&
 	       stk__rest_pause(t->loop);
 }
 
 void stk__rest_await(struct stk_transfer *t)
 {
 	struct stk_connection *c = t->connection;
-	int64_t left = t->response.left - (c->tls ? RECORD : 0);
-	if (t->response.state != STK_RESPONSE_IN_CONTENT || t->eager || t->response.left < 0)
+	int64_t left = t->response.content_left - (c->tls ? RECORD : 0);
+	if (t->response.state != STK_RESPONSE_IN_CONTENT || t->eager || t->response.content_left < 0)
 		return;
 	stk__connection_await(c, left < LEAST ? 1 : left > MOST ? MOST : (int)left);
 	t->awaited_ns = stk__clock_ns();
@@ -38,7 +38,7 @@ void stk__rest_await(struct stk_transfer *t)
 
 void stk__rest_look(struct stk_transfer *t, int64_t now)
 {
-	if (!t->placed || now - t->awaited_ns < PATIENCE_NS || !t->connection || t->connection->low <= 1)
+	if (!t->has_body_memory || now - t->awaited_ns < PATIENCE_NS || !t->connection || t->connection->low <= 1)
 		return;
 	t->eager = true;
 	stk__connection_await(t->connection, 1);

@@ -152,7 +152,7 @@ static void authorize(struct stk_text *out, const char *user, size_t n)
 }
 
 /* Makes the route lead to an HTTP proxy: a server that receives requests with whole URLs, so that libcurl need not know that it is a proxy. */
-static void go_over(struct stk_route *r, const char *proxy)
+static void use_http_proxy(struct stk_route *r, const char *proxy)
 {
 	const char *scheme = strstr(proxy, "://"), *rest = scheme ? scheme + 3 : proxy;
 	size_t n = strcspn(rest, "/");
@@ -175,7 +175,7 @@ static void find_plain(struct stk_route *r, const struct stk_proxies *p)
 	const bool used = p->plain && !excepted(p->except, host, n);
 	const bool socks = used && strncasecmp(p->plain, "socks", 5) == 0;
 	if (used && !socks) {
-		go_over(r, p->plain);
+		use_http_proxy(r, p->plain);
 		return;
 	}
 	r->proxy = socks ? p->plain : "";

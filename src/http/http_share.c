@@ -100,7 +100,7 @@ struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_lo
 }
 
 /* Returns whether a request may go back to the queue. False: it must end, because the source is ending, it was cancelled, or it has waited for too long. */
-static bool waits_again(struct stk_http_source *s, struct stk_request *r, int64_t now)
+static bool may_requeue(struct stk_http_source *s, struct stk_request *r, int64_t now)
 {
 	r->http.starved_ns = r->http.starved_ns ? r->http.starved_ns : now;
 	const bool on = !s->cancelled && !atomic_load(&r->cancelled) && now - r->http.starved_ns < s->settings.first_byte_ms * 1000000;
@@ -118,7 +118,7 @@ void stk__http_put_back(struct stk_http_source *s, struct stk_http_loop *l, stru
 	for (struct stk_request *next; r; r = next) {
 		next = r->http.joined;
 		r->http.joined = NULL;
-		if (waits_again(s, r, now))
+		if (may_requeue(s, r, now))
 			continue;
 		r->http.joined = ended;
 		ended = r;
@@ -210,7 +210,7 @@ static void end_window(struct stk_http_source *s, int64_t now)
 
 /* Adapts the limit after a request has ended. Halves the limit if the server asks to slow down, but only once for the refusals of one burst.
  * Call with the lock held. */
-static void adapt(struct stk_http_source *s, const struct stk_http_end *e)
+static void adapt_limit(struct stk_http_source *s, const struct stk_http_end *e)
 {
 	enum { BURST_NS = 500000000 };
 	if (e->slow && e->now_ns - s->slowed_ns > BURST_NS) {
@@ -237,7 +237,7 @@ void stk__http_ended(struct stk_http_source *s, struct stk_http_loop *l, const s
 	pthread_mutex_lock(&s->lock);
 	s->under_way--;
 	l->count--;
-	adapt(s, e);
+	adapt_limit(s, e);
 	if (s->queue.root && s->under_way < (int)s->limit && (wake = stk__http_sleeping(s)))
 		wake->sleeping = false;
 	pthread_mutex_unlock(&s->lock);

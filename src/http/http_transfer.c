@@ -69,8 +69,8 @@ static enum stk_status find_target(struct stk_transfer *t)
 	stk__http_target_reset(&t->target);
 	if (!t->account)
 		t->account = stk__http_account(s);
-	if (t->moved.length) {
-		stk__text_append(&t->target.url, t->moved.s, t->moved.length);
+	if (t->redirect_url.length) {
+		stk__text_append(&t->target.url, t->redirect_url.s, t->redirect_url.length);
 		return t->target.url.failed
 			       ? stk__fail(stk__request_error(t->r), STK_NO_MEMORY, "%.*s: out of memory for its URL", SHOWN(t))
 			       : STK_OK;
@@ -79,7 +79,7 @@ static enum stk_status find_target(struct stk_transfer *t)
 		return plain_target(t);
 	enum stk_status status = t->account->error.code;
 	if (status) {
-		t->r->hopeless = true;
+		t->r->no_retry = true;
 		return stk__fail(stk__request_error(t->r), status, "%s: %s", t->r->uri, t->account->error.message);
 	}
 	bool moved = stk__s3_bucket(t->r->uri, bucket) && stk__http_region(s, bucket, region);
@@ -88,7 +88,7 @@ static enum stk_status find_target(struct stk_transfer *t)
 	struct stk_error *error = status ? stk__request_error(t->r) : NULL;
 	if (error)
 		*error = why;
-	t->r->hopeless |= status != STK_OK;
+	t->r->no_retry |= status != STK_OK;
 	return status;
 }
 
@@ -160,12 +160,12 @@ enum stk_status stk__transfer_begin(struct stk_transfer *t)
 	const bool fresh = t->stale;
 	stk__response_begin(&t->response);
 	t->text_size = 0;
-	t->why[0] = 0;
+	t->reason[0] = 0;
 	t->code = CURLE_OK;
 	t->failed = STK_OK;
-	t->complete = t->begun = t->placed = t->eager = t->stale = t->starved = false;
+	t->complete = t->response_begun = t->has_body_memory = t->eager = t->stale = t->starved = false;
 	t->skip = 0;
-	t->until = -1;
+	t->end_used = -1;
 	t->window_bytes = 0;
 	t->window_ns = stk__clock_ns();
 	enum stk_status status = find_target(t);
@@ -197,7 +197,7 @@ void stk__transfer_destroy(struct stk_transfer *t)
 	stk__http_target_free(&t->target);
 	stk__route_free(&t->route);
 	stk__text_erase_free(&t->request);
-	stk__text_free(&t->moved);
+	stk__text_free(&t->redirect_url);
 	stk__free(t);
 }
 
@@ -205,16 +205,16 @@ void stk__transfer_clear(struct stk_transfer *t)
 {
 	stk__http_account_unref(t->account);
 	t->account = NULL;
-	if (t->held_back)
-		atomic_fetch_sub(&t->loop->held_back, 1);
-	t->held_back = false;
+	if (t->waits_for_memory)
+		atomic_fetch_sub(&t->loop->waiting_for_memory, 1);
+	t->waits_for_memory = false;
 	stk__buffer_release(t->buffer);
 	t->buffer = NULL;
 	t->data = NULL;
 	t->capacity = t->used = 0;
 	t->resumes = t->hedges = 0;
 	t->moves = 0;
-	t->moved.length = 0;
+	t->redirect_url.length = 0;
 	stk__http_target_reset(&t->target);
 	if (t->request.s)
 		stk__erase(t->request.s, t->request.length);
@@ -227,12 +227,12 @@ void stk__transfer_clear(struct stk_transfer *t)
 enum stk_status stk__transfer_check_pace(struct stk_transfer *t, int64_t now)
 {
 	const struct stk_http_settings *set = &t->loop->source->settings;
-	if (t->held_back)
+	if (t->waits_for_memory)
 		return STK_OK; /* the transfer itself delays the response, so the server is not late */
-	int64_t limit = (t->begun ? set->stall_ms : set->first_byte_ms) * 1000000;
+	int64_t limit = (t->response_begun ? set->stall_ms : set->first_byte_ms) * 1000000;
 	if (now - t->window_ns < limit)
 		return STK_OK;
-	if (!t->begun)
+	if (!t->response_begun)
 		return stk__http_say_silent(t);
 	if (t->window_bytes < STALL_BYTES)
 		return stk__fail(stk__request_error(t->r), STK_TIMEOUT, "%.*s: %zu bytes in %lld ms, after %zu bytes in all", SHOWN(t),

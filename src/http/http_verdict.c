@@ -28,7 +28,7 @@ static void find_element(const struct stk_transfer *t, const char *name, char *o
 /* Limits the request to two retries in all: this kind of failure rarely goes away, but for example a permission may just have been granted. */
 static void limit_retries(struct stk_transfer *t)
 {
-	t->r->hopeless |= t->r->retries >= 2;
+	t->r->no_retry |= t->r->retries >= 2;
 }
 
 /* Finds the bucket's region in an error answer if it differs from the region in the signature: in a header or, with MinIO, in the error's text. Returns whether
@@ -71,7 +71,7 @@ static bool wants_tls(const struct stk_transfer *t)
 }
 
 /* Returns advice on a store's own error codes. */
-static const char *hint_of(const char *code)
+static const char *store_error_hint(const char *code)
 {
 	static const struct {
 		const char *code, *hint;
@@ -108,8 +108,8 @@ static const char *hint(const char *uri, int status, const char *code)
 		       "stoker.Storage(proxy=)";
 	if (strncmp(uri, "http", 4) == 0)
 		return denied ? ": http:// is read without a log-in; for a bucket use s3://BUCKET/KEY, whose requests are signed" : "";
-	if (hint_of(code))
-		return hint_of(code);
+	if (store_error_hint(code))
+		return store_error_hint(code);
 	if (moved_for_good(status) || status == 307)
 		return ", which says that the bucket is elsewhere: check the region (AWS_REGION, stoker.Storage(region=)) and the endpoint "
 		       "(AWS_ENDPOINT_URL, stoker.Storage(endpoint=))";
@@ -152,7 +152,7 @@ static enum stk_status status_failed(struct stk_transfer *t)
 	bool bucket = strcmp(code, "NoSuchBucket") == 0;
 	enum stk_status result = (status == 404 && !bucket) || status == 410 || denied_object(t, code) ? STK_NOT_FOUND : STK_IO;
 	bool better = correct_settings(t, code);
-	t->r->hopeless |= moved_for_good(status) && !better; /* a retry would bring the same answer */
+	t->r->no_retry |= moved_for_good(status) && !better; /* a retry would bring the same answer */
 	if (result == STK_IO && status < 500 && status != 408 && status != 429 && !better)
 		limit_retries(t);
 	return stk__fail(stk__request_error(t->r), result, "%.*s: the server answers %d%s%s%s%s%s", SHOWN(t), status, *code ? " " : "",
@@ -178,8 +178,8 @@ enum stk_status stk__http_say_short(const struct stk_transfer *t)
  * STK_HTTP_RESUMES times. */
 static bool may_resume(struct stk_transfer *t)
 {
-	bool good = t->response.says.status == 200 || t->response.says.status == 206;
-	if (!good || !t->data || t->expected < 0 || !t->window_bytes || !t->used || t->resumes == STK_HTTP_RESUMES)
+	bool ok = t->response.says.status == 200 || t->response.says.status == 206;
+	if (!ok || !t->data || t->expected < 0 || !t->window_bytes || !t->used || t->resumes == STK_HTTP_RESUMES)
 		return false;
 	t->resumes++;
 	return true;
@@ -190,14 +190,14 @@ static bool may_resume(struct stk_transfer *t)
 static bool is_unanswered(struct stk_transfer *t, bool waited)
 {
 	const struct stk_http_source *s = t->loop->source;
-	if (t->begun || atomic_load(&s->heard))
+	if (t->response_begun || atomic_load(&s->heard))
 		return false;
-	t->r->hopeless = t->r->retries >= (waited ? s->unheard_waits : s->unheard_retries);
+	t->r->no_retry = t->r->retries >= (waited ? s->unheard_waits : s->unheard_retries);
 	return true;
 }
 
 /* Returns advice on what to check if no server has answered. */
-static const char *where_to_look(const struct stk_transfer *t)
+static const char *no_answer_hint(const struct stk_transfer *t)
 {
 	return strncmp(t->r->uri, "http", 4) == 0
 		       ? "; check the address, the network and the proxy"
@@ -208,11 +208,11 @@ enum stk_status stk__http_say_silent(struct stk_transfer *t)
 {
 	const double seconds = (double)t->loop->source->settings.first_byte_ms / 1000;
 	return stk__fail(stk__request_error(t->r), STK_TIMEOUT, "%.*s: no answer within %g s%s", SHOWN(t), seconds,
-		is_unanswered(t, true) ? where_to_look(t) : "");
+		is_unanswered(t, true) ? no_answer_hint(t) : "");
 }
 
 /* Returns whether OpenSSL or another TLS library reports that the server does not speak TLS. */
-static bool met_no_tls(CURLcode code, const char *why)
+static bool server_lacks_tls(CURLcode code, const char *why)
 {
 	static const char *const words[] = {"wrong version number", "packet length too long", "unexpected TLS packet", "unknown protocol"};
 	bool met = false;
@@ -234,7 +234,7 @@ static const char *advise(struct stk_transfer *t, CURLcode code, const char *why
 		return "; use https:// instead";
 	}
 	const bool nobody = is_unanswered(t, code == CURLE_OPERATION_TIMEDOUT);
-	if (met_no_tls(code, why))
+	if (server_lacks_tls(code, why))
 		return ": the server does not use TLS; use http:// instead";
 	if (!nobody)
 		return t->used ? " (after a part of it)" : "";
@@ -242,15 +242,15 @@ static const char *advise(struct stk_transfer *t, CURLcode code, const char *why
 		return "; if it needs TLS, use https:// instead";
 	if (strstr(why, "SSL connection timeout"))
 		return "; if it does not use TLS, use http:// instead";
-	return where_to_look(t);
+	return no_answer_hint(t);
 }
 
 static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
 {
 	const CURLcode code = t->code;
 	/* If libcurl does not understand a proxy's URL, it quotes the URL with its password. */
-	const bool tells = t->why[0] && !strchr(t->why, '@') && !strcasestr(t->why, "%40");
-	const char *why = tells ? t->why : t->loop->source->curl.curl_easy_strerror(code);
+	const bool tells = t->reason[0] && !strchr(t->reason, '@') && !strcasestr(t->reason, "%40");
+	const char *why = tells ? t->reason : t->loop->source->curl.curl_easy_strerror(code);
 	if (code == CURLE_OUT_OF_MEMORY)
 		return stk__fail(stk__request_error(t->r), STK_NO_MEMORY, "%.*s: out of memory", SHOWN(t));
 	if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL)
@@ -338,7 +338,7 @@ static bool redirects(const struct stk_transfer *t)
 static enum stk_status fail_location(struct stk_transfer *t)
 {
 	const struct stk_response *p = &t->response.says;
-	t->r->hopeless = true; /* a retry would bring the same answer */
+	t->r->no_retry = true; /* a retry would bring the same answer */
 	return stk__fail(stk__request_error(t->r), STK_IO, "%.*s: the server answers %d, a redirect, %s: give the URL of the object itself",
 		SHOWN(t), p->status, p->long_location ? "to a URL that is too long" : "without a Location that says where");
 }
@@ -350,17 +350,17 @@ static bool find_location(struct stk_transfer *t, bool *weaker)
 	const struct stk_curl *c = &t->loop->source->curl;
 	CURLU *url = c->curl_url();
 	char *to = NULL;
-	bool good = url && !c->curl_url_set(url, CURLUPART_URL, t->target.url.s, CURLU_PATH_AS_IS) &&
-		    !c->curl_url_set(url, CURLUPART_URL, t->response.says.location, CURLU_PATH_AS_IS | CURLU_URLENCODE) &&
-		    !c->curl_url_get(url, CURLUPART_URL, &to, 0);
-	good = good && (strncmp(to, "http://", 7) == 0 || strncmp(to, "https://", 8) == 0) && stk__uri_shown(to) >= 9;
-	*weaker = good && strncmp(t->target.url.s, "https:", 6) == 0 && strncmp(to, "http:", 5) == 0;
-	t->moved.length = 0;
-	if (good)
-		stk__text_append(&t->moved, to, strlen(to));
+	bool ok = url && !c->curl_url_set(url, CURLUPART_URL, t->target.url.s, CURLU_PATH_AS_IS) &&
+		  !c->curl_url_set(url, CURLUPART_URL, t->response.says.location, CURLU_PATH_AS_IS | CURLU_URLENCODE) &&
+		  !c->curl_url_get(url, CURLUPART_URL, &to, 0);
+	ok = ok && (strncmp(to, "http://", 7) == 0 || strncmp(to, "https://", 8) == 0) && stk__uri_shown(to) >= 9;
+	*weaker = ok && strncmp(t->target.url.s, "https:", 6) == 0 && strncmp(to, "http:", 5) == 0;
+	t->redirect_url.length = 0;
+	if (ok)
+		stk__text_append(&t->redirect_url, to, strlen(to));
 	c->curl_free(to);
 	c->curl_url_cleanup(url);
-	return good && !t->moved.failed;
+	return ok && !t->redirect_url.failed;
 }
 
 static enum stk_status follow(struct stk_transfer *t, bool *again)

@@ -58,7 +58,7 @@ static void read_range(struct stk_response *r, const char *value, size_t n)
 static bool wrong(struct stk_response_reader *p, const char *why)
 {
 	p->state = STK_RESPONSE_BAD;
-	p->why = why;
+	p->reason = why;
 	p->keep = false;
 	return false;
 }
@@ -232,7 +232,7 @@ static bool header_ended(struct stk_response_reader *p)
 		p->next = STK_STATUS_LINE;
 		return !p->chunked || wrong(p, "it announces a body where none is allowed");
 	}
-	p->taken = 0;
+	p->line_bytes = 0;
 	if (p->chunked && p->says.length >= 0)
 		return wrong(p, "it has both a length and chunks");
 	if (status == 204 || status == 304 || (!p->chunked && p->says.length == 0)) {
@@ -242,8 +242,8 @@ static bool header_ended(struct stk_response_reader *p)
 		p->next = STK_CHUNK_SIZE;
 	} else {
 		p->state = STK_RESPONSE_IN_CONTENT;
-		p->left = p->says.length;
-		p->keep &= p->left >= 0;
+		p->content_left = p->says.length;
+		p->keep &= p->content_left >= 0;
 	}
 	return true;
 }
@@ -266,8 +266,8 @@ static bool read_chunk_size(struct stk_response_reader *p, const char *line, siz
 		return wrong(p, "the size of a chunk is not a number");
 	p->next = size ? STK_CHUNK_END : STK_TRAILER;
 	if (size) {
-		p->taken = 0;
-		p->left = size;
+		p->line_bytes = 0;
+		p->content_left = size;
 		p->state = STK_RESPONSE_IN_CONTENT;
 	}
 	return true;
@@ -311,10 +311,10 @@ void stk__response_begin(struct stk_response_reader *p)
 	p->state = STK_RESPONSE_IN_HEAD;
 	p->next = STK_STATUS_LINE;
 	forget(&p->says);
-	p->why = NULL;
+	p->reason = NULL;
 	p->keep = p->chunked = p->old = false;
-	p->taken = p->line_size = 0;
-	p->left = 0;
+	p->line_bytes = p->line_size = 0;
+	p->content_left = 0;
 }
 
 size_t stk__response_read(struct stk_response_reader *p, const char *bytes, size_t n)
@@ -325,9 +325,9 @@ size_t stk__response_read(struct stk_response_reader *p, const char *bytes, size
 		size_t more = newline ? (size_t)(newline - begin) : n - at, size = p->line_size + more;
 		size_t had = p->line_size < sizeof p->line ? p->line_size : sizeof p->line;
 		size_t take = more < sizeof p->line - had ? more : sizeof p->line - had;
-		p->taken += more + (newline != NULL);
+		p->line_bytes += more + (newline != NULL);
 		at += more + (newline != NULL);
-		if (p->taken > STK_RESPONSE_HEAD) {
+		if (p->line_bytes > STK_RESPONSE_HEAD) {
 			wrong(p, "its header is too long");
 			break;
 		}
@@ -342,10 +342,10 @@ size_t stk__response_read(struct stk_response_reader *p, const char *bytes, size
 
 void stk__response_took(struct stk_response_reader *p, size_t n)
 {
-	if (p->left < 0)
+	if (p->content_left < 0)
 		return;
-	p->left -= (int64_t)n;
-	if (p->left > 0)
+	p->content_left -= (int64_t)n;
+	if (p->content_left > 0)
 		return;
 	if (p->chunked)
 		p->state = STK_RESPONSE_IN_FRAME;
@@ -356,7 +356,7 @@ void stk__response_took(struct stk_response_reader *p, size_t n)
 bool stk__response_closed(struct stk_response_reader *p)
 {
 	p->keep = false;
-	if (p->state == STK_RESPONSE_IN_CONTENT && p->left < 0)
+	if (p->state == STK_RESPONSE_IN_CONTENT && p->content_left < 0)
 		end(p);
 	return p->state == STK_RESPONSE_ENDED;
 }

@@ -38,15 +38,15 @@ enum stk_response_state { STK_RESPONSE_IN_HEAD, STK_RESPONSE_IN_CONTENT, STK_RES
 
 struct stk_response_reader {
 	enum stk_response_state state;
-	bool keep;       /* the connection can serve another request after this response */
-	int64_t left;    /* in state CONTENT: bytes that are left of the body or of its current chunk; -1: until the connection ends */
-	const char *why; /* in state BAD: what is wrong with the response, as the end of a sentence */
+	bool keep;            /* the connection can serve another request after this response */
+	int64_t content_left; /* in state CONTENT: bytes that are left of the body or of its current chunk; -1: until the connection ends */
+	const char *reason;   /* in state BAD: what is wrong with the response, as the end of a sentence */
 	struct stk_response says;
 	/* private to response.c */
 	enum { STK_STATUS_LINE, STK_FIELD, STK_CHUNK_SIZE, STK_CHUNK_END, STK_TRAILER } next; /* the kind of the next line */
 	bool chunked, old;                                                                    /* old: HTTP/1.0 */
-	size_t taken;     /* bytes so far of the header, of the lines around a chunk, or of the trailer */
-	size_t line_size; /* size so far of the incomplete line whose beginning is in `line` */
+	size_t line_bytes; /* bytes so far of the header, of the lines around a chunk, or of the trailer */
+	size_t line_size;  /* size so far of the incomplete line whose beginning is in `line` */
 	char line[STK_RESPONSE_LINE];
 };
 
@@ -56,7 +56,7 @@ void stk__response_begin(struct stk_response_reader *p);
  * the response's end, or at an error. Returns the number of bytes read. If all n bytes were read and the state is still HEAD or FRAME, call it again with
  * the bytes that follow. */
 size_t stk__response_read(struct stk_response_reader *p, const char *bytes, size_t n);
-/* Notes that the caller has read n bytes of content in state CONTENT; n is at most `left`. Changes the state if the chunk or the body has ended. */
+/* Notes that the caller has read n bytes of content in state CONTENT; n is at most `content_left`. Changes the state if the chunk or the body has ended. */
 void stk__response_took(struct stk_response_reader *p, size_t n);
 /* Notes that the connection has ended, and returns whether the response is complete then. */
 bool stk__response_closed(struct stk_response_reader *p);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* The parts of a URI. "s3list://BUCKET?query" is a page of a listing; in "s3://BUCKET/key" only the first slash has a meaning. */
-struct place {
+struct s3_uri_parts {
 	char bucket[256];
 	const char *key, *query;
 };
@@ -37,7 +37,7 @@ bool stk__s3_is_listing(const char *uri)
 	return n > 4 && memcmp(uri + n - 4, "list", 4) == 0;
 }
 
-static enum stk_status parse(const char *uri, struct place *p, struct stk_error *err)
+static enum stk_status parse(const char *uri, struct s3_uri_parts *p, struct stk_error *err)
 {
 	const bool list = stk__s3_is_listing(uri);
 	const int scheme = (int)strcspn(uri, ":") - (list ? 4 : 0);
@@ -128,7 +128,7 @@ static void add_signature(struct stk_http_target *t, const struct stk_aws_settin
 enum stk_status stk__s3_target(
 	struct stk_http_target *t, const struct stk_aws_settings *s, const char *region, const char *uri, time_t now, struct stk_error *err)
 {
-	struct place p;
+	struct s3_uri_parts p;
 	struct endpoint e;
 	enum stk_status status = parse(uri, &p, err);
 	if (status)

@@ -19,7 +19,7 @@ enum {
 struct stk_buffer {
 	struct stk_buffer_pool *pool;
 	struct stk_buffer *newer, *older; /* links idle buffers of the class */
-	uint64_t given;                   /* number of this release among all releases */
+	uint64_t release_number;          /* number of this release among all releases */
 	size_t capacity;
 	int size_class;
 	_Atomic bool shared; /* whether there are two owners; the first release clears this */
@@ -58,7 +58,7 @@ static void unlink_idle(struct stk_buffer_pool *p, struct stk_buffer *b)
 
 static void link_idle(struct stk_buffer_pool *p, struct stk_buffer *b)
 {
-	b->given = p->gives++;
+	b->release_number = p->gives++;
 	b->newer = NULL;
 	b->older = p->newest[b->size_class];
 	*(b->older ? &b->older->newer : &p->oldest[b->size_class]) = b;
@@ -72,7 +72,7 @@ static struct stk_buffer *trim(struct stk_buffer_pool *p, size_t budget)
 	while (p->held > budget) {
 		struct stk_buffer *b = NULL;
 		for (int c = 0; c < STK_BUFFER_CLASSES; c++)
-			if (p->oldest[c] && (!b || p->oldest[c]->given < b->given))
+			if (p->oldest[c] && (!b || p->oldest[c]->release_number < b->release_number))
 				b = p->oldest[c];
 		if (!b)
 			break;
@@ -188,7 +188,7 @@ struct stk_buffer *stk__buffer_pool_take(struct stk_buffer_pool *p, size_t size)
 	return NULL;
 }
 
-static void give(struct stk_buffer_pool *p, struct stk_buffer *b)
+static void return_to_pool(struct stk_buffer_pool *p, struct stk_buffer *b)
 {
 	pthread_mutex_lock(&p->lock);
 	p->in_use -= b->capacity;
@@ -210,7 +210,7 @@ bool stk__buffer_share(struct stk_buffer *b)
 void stk__buffer_release(struct stk_buffer *b)
 {
 	if (b && !atomic_exchange(&b->shared, false))
-		give(b->pool, b);
+		return_to_pool(b->pool, b);
 }
 
 uint8_t *stk__buffer_data(struct stk_buffer *b)

@@ -44,9 +44,10 @@ struct claim {
 struct stk_cache {
 	struct stk_io *io;
 	struct stk_cache_disk disk;
-	_Atomic bool full, broken; /* nothing more is stored in this run, because there is no room, or because the disk refuses writes */
+	_Atomic bool disk_full,
+		broken; /* nothing more is stored in this run, because there is no room, or because the disk refuses writes */
 	_Atomic uint64_t hits, hit_bytes, misses, kept, kept_bytes, left_out, damaged, stale, waits, pending;
-	_Atomic int telling; /* state of `notice`, one of enum telling */
+	_Atomic int notice_state; /* state of `notice`, one of enum telling */
 	char notice[512];
 	struct stk_served served;   /* its lock guards all members below */
 	struct keep *first, **last; /* entries to write */
@@ -130,13 +131,13 @@ static void mark_used(struct stk_cache *c, int fd, const struct stat *st)
 
 static enum look check_entry(struct stk_cache *c, struct stk_request *r, struct entry *e, const char *name, const struct stat *st)
 {
-	bool good = is_good(r, e, (uint64_t)st->st_size), stale = good && is_stale(r, &e->head);
-	if (good && !stale)
+	bool ok = is_good(r, e, (uint64_t)st->st_size), stale = ok && is_stale(r, &e->head);
+	if (ok && !stale)
 		return HIT;
 	/* If several processes find the bad entry, only the process that removes it counts it. `st` identifies the file, so that a newer entry with the same
 	 * name is not removed. */
 	if (c->disk.read_only || stk__cache_remove(&c->disk, name, st))
-		count(good ? &c->stale : &c->damaged, 1);
+		count(ok ? &c->stale : &c->damaged, 1);
 	return MISS;
 }
 
@@ -182,7 +183,7 @@ static enum look look_up(struct stk_cache *c, struct stk_request *r, bool may_bl
 		look = remove_strange(c, name, &st);
 	} else if ((uint64_t)st.st_size >= around && e.uri_size < sizeof e.uri) {
 		e.size = (size_t)((uint64_t)st.st_size - around);
-		const bool fits = (r->length < 0 || e.size == (size_t)r->length) && !(r->most && e.size > r->most) &&
+		const bool fits = (r->length < 0 || e.size == (size_t)r->length) && !(r->max_bytes && e.size > r->max_bytes) &&
 				  is_as_large(fd, (uint64_t)st.st_size, around);
 		if (fits && may_block && !admit(r, e.size))
 			look = REFUSED;
@@ -224,7 +225,7 @@ static struct claim **find_claim(struct stk_cache *c, struct stk_cache_key key)
 	return at;
 }
 
-static void give_up_claim(struct stk_cache *c, struct stk_cache_key key)
+static void cancel_claim(struct stk_cache *c, struct stk_cache_key key)
 {
 	stk__cache_unclaim(&c->disk, key);
 	pthread_mutex_lock(&c->served.lock);
@@ -253,24 +254,24 @@ static bool take_claim(struct stk_cache *c, struct stk_cache_key key)
 		stk__free(claim);
 	if (!mine || stk__cache_claim(&c->disk, key))
 		return mine;
-	give_up_claim(c, key);
+	cancel_claim(c, key);
 	return false;
 }
 
 /* ---- storing ---- */
 
-static void say(struct stk_cache *c, const char *text)
+static void set_notice(struct stk_cache *c, const char *text)
 {
 	int quiet = QUIET;
-	if (!atomic_compare_exchange_strong(&c->telling, &quiet, WRITING))
+	if (!atomic_compare_exchange_strong(&c->notice_state, &quiet, WRITING))
 		return;
 	snprintf(c->notice, sizeof c->notice, "%s", text);
-	atomic_store(&c->telling, WAITING);
+	atomic_store(&c->notice_state, WAITING);
 }
 
 static bool keeps(const struct stk_cache *c)
 {
-	return !c->disk.read_only && !atomic_load_explicit(&c->full, memory_order_relaxed) &&
+	return !c->disk.read_only && !atomic_load_explicit(&c->disk_full, memory_order_relaxed) &&
 	       !atomic_load_explicit(&c->broken, memory_order_relaxed);
 }
 
@@ -282,19 +283,19 @@ static void write_entry(struct stk_cache *c, struct keep *k)
 	if (!keeps(c)) {
 		count(&c->left_out, 1);
 	} else if (!stk__cache_reserve(&c->disk, stk__cache_entry_bytes(bytes, k->uri))) {
-		atomic_store(&c->full, true);
+		atomic_store(&c->disk_full, true);
 		count(&c->left_out, 1);
 	} else if (stk__cache_write(&c->disk, &k->head, stk__buffer_data(k->bytes), k->uri, &err)) {
 		atomic_store(&c->broken, true);
 		snprintf(text, sizeof text, "%.400s; nothing more is added to it in this run", err.message);
-		say(c, text);
+		set_notice(c, text);
 		count(&c->left_out, 1);
 	} else {
 		count(&c->kept, 1);
 		count(&c->kept_bytes, bytes);
 	}
 	if (k->claimed)
-		give_up_claim(c, (struct stk_cache_key){k->head.a, k->head.b});
+		cancel_claim(c, (struct stk_cache_key){k->head.a, k->head.b});
 	stk__buffer_release(k->bytes);
 	stk__free(k);
 	atomic_fetch_sub(&c->pending, bytes);
@@ -341,7 +342,7 @@ static void take(void *cache, struct stk_request *r, enum stk_status status)
 		count(&c->left_out, 1);
 	if (!k) {
 		if (r->cache.state == STK_CACHE_CLAIMED)
-			give_up_claim(c, key);
+			cancel_claim(c, key);
 		return;
 	}
 	atomic_fetch_add(&c->pending, k->head.bytes);
@@ -382,7 +383,7 @@ static void serve(struct stk_cache *c, struct stk_request *r)
 		if (!claimed && wait_for_it(c, r))
 			return;
 		if (claimed && (look = look_up(c, r, true)) != MISS) { /* the entry was written between the two look-ups */
-			give_up_claim(c, key);
+			cancel_claim(c, key);
 			claimed = false;
 		}
 		if (look == REFUSED && stk__io_await_admission(c->io, r, r->retry.wanted, admission_changes))
@@ -497,7 +498,7 @@ enum stk_status stk__cache_add(struct stk_io *io, const char *dir, uint64_t limi
 		return status;
 	}
 	c->last = &c->first;
-	atomic_store(&c->telling, c->notice[0] ? WAITING : QUIET);
+	atomic_store(&c->notice_state, c->notice[0] ? WAITING : QUIET);
 	stk__served_init(&c->served, "stoker-cache", work, c, THREADS, c->threads);
 	stk__io_use_cache(io, &cache_ops, c);
 	return STK_OK;
@@ -524,8 +525,8 @@ void stk__cache_counters(struct stk_cache *c, struct stk_cache_counters *out)
 bool stk__cache_notice(struct stk_cache *c, char text[512])
 {
 	int waiting = WAITING;
-	if (atomic_load_explicit(&c->telling, memory_order_relaxed) != WAITING ||
-		!atomic_compare_exchange_strong(&c->telling, &waiting, TOLD))
+	if (atomic_load_explicit(&c->notice_state, memory_order_relaxed) != WAITING ||
+		!atomic_compare_exchange_strong(&c->notice_state, &waiting, TOLD))
 		return false;
 	memcpy(text, c->notice, sizeof c->notice);
 	return true;

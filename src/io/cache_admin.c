@@ -26,7 +26,7 @@ struct tour {
 struct found {
 	struct stk_cache_head head;
 	char uri[STK_CACHE_PATH];
-	bool good;
+	bool ok;
 };
 
 static bool read_at(int fd, void *to, size_t n, uint64_t at)
@@ -43,9 +43,9 @@ static bool read_at(int fd, void *to, size_t n, uint64_t at)
 static bool bytes_good(int fd, const struct stk_cache_head *h)
 {
 	uint8_t *bytes = stk__alloc((size_t)h->bytes + 1);
-	bool good = bytes && read_at(fd, bytes, (size_t)h->bytes, sizeof *h) && stk__xxh64(bytes, (size_t)h->bytes, 0) == h->bytes_hash;
+	bool ok = bytes && read_at(fd, bytes, (size_t)h->bytes, sizeof *h) && stk__xxh64(bytes, (size_t)h->bytes, 0) == h->bytes_hash;
 	stk__free(bytes);
-	return good;
+	return ok;
 }
 
 /* Returns the key in a file's name: "3f/9a01...". */
@@ -68,7 +68,7 @@ static void read_file(struct stk_cache_disk *d, struct found *f, const char *nam
 	bool whole = size && read_at(fd, &f->head, sizeof f->head, 0) && f->head.uri < sizeof f->uri && f->head.uri <= size &&
 		     read_at(fd, f->uri, (size_t)f->head.uri, size - f->head.uri);
 	f->uri[whole ? f->head.uri : 0] = 0;
-	f->good = whole && stk__cache_head_good(&f->head, f->uri, key_of(name), size) && (!verifies || bytes_good(fd, &f->head));
+	f->ok = whole && stk__cache_head_good(&f->head, f->uri, key_of(name), size) && (!verifies || bytes_good(fd, &f->head));
 	if (fd >= 0)
 		close(fd);
 }
@@ -76,31 +76,31 @@ static void read_file(struct stk_cache_disk *d, struct found *f, const char *nam
 static bool visit_file(void *user, const char *name, const struct stat *st)
 {
 	struct tour *t = user;
-	struct found f = {.good = false};
+	struct found f = {.ok = false};
 	read_file(&t->disk, &f, name, t->verifies);
 	const struct stk_cache_entry e = {.uri = f.uri,
 		.offset = f.head.offset,
 		.length = f.head.length,
 		.bytes = (int64_t)f.head.bytes,
 		.used = (int64_t)st->st_mtime,
-		.damaged = !f.good};
+		.damaged = !f.ok};
 	const bool matches = t->removes && (!t->prefix || strncmp(f.uri, t->prefix, strlen(t->prefix)) == 0);
-	t->facts.damaged += !f.good;
-	const bool unwanted = matches || (t->verifies && !f.good);
+	t->facts.damaged += !f.ok;
+	const bool unwanted = matches || (t->verifies && !f.ok);
 	const bool removed = unwanted && stk__cache_remove(&t->disk, name, NULL);
 	const bool stays =
 		unwanted && !removed && stk__cache_exists(&t->disk, name); /* if the entry does not exist, another process has removed it */
 	if (matches && removed) {
 		t->facts.removed++;
 		t->facts.removed_bytes += st->st_size;
-	} else if (stays || (f.good && !unwanted)) {
+	} else if (stays || (f.ok && !unwanted)) {
 		t->facts.entries++;
 		t->facts.bytes += st->st_size;
 	}
 	return !t->visit || t->visit(t->user, &e);
 }
 
-static enum stk_status travel(struct tour *t, const char *dir, struct stk_cache_facts *facts, struct stk_error *err)
+static enum stk_status walk_folder(struct tour *t, const char *dir, struct stk_cache_facts *facts, struct stk_error *err)
 {
 	if (facts && facts->size != sizeof *facts)
 		return stk__fail(err, STK_INVALID, "stk_cache_facts.size is %zu; this library expects %zu", facts->size, sizeof *facts);
@@ -123,7 +123,7 @@ enum stk_status stk_cache_list(const char *dir, stk_cache_visit visit, void *use
 	if (STK_NEED(err, dir))
 		return STK_INVALID;
 	struct tour t = {.visit = visit, .user = user};
-	return travel(&t, dir, facts, err);
+	return walk_folder(&t, dir, facts, err);
 }
 
 enum stk_status stk_cache_verify(const char *dir, stk_cache_visit visit, void *user, struct stk_cache_facts *facts, struct stk_error *err)
@@ -131,7 +131,7 @@ enum stk_status stk_cache_verify(const char *dir, stk_cache_visit visit, void *u
 	if (STK_NEED(err, dir))
 		return STK_INVALID;
 	struct tour t = {.visit = visit, .user = user, .verifies = true};
-	return travel(&t, dir, facts, err);
+	return walk_folder(&t, dir, facts, err);
 }
 
 enum stk_status stk_cache_clear(const char *dir, const char *prefix, struct stk_cache_facts *facts, struct stk_error *err)
@@ -139,5 +139,5 @@ enum stk_status stk_cache_clear(const char *dir, const char *prefix, struct stk_
 	if (STK_NEED(err, dir))
 		return STK_INVALID;
 	struct tour t = {.prefix = prefix, .removes = true};
-	return travel(&t, dir, facts, err);
+	return walk_folder(&t, dir, facts, err);
 }

@@ -143,11 +143,11 @@ static bool is_ours(int folder)
 	char text[sizeof tag_text] = "";
 	struct stat st;
 	int fd = open_plain(folder, TAG, O_RDONLY);
-	bool good = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && pread(fd, text, sizeof text, 0) == sizeof text - 1 &&
-		    memcmp(text, tag_text, sizeof text - 1) == 0;
+	bool ok = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && pread(fd, text, sizeof text, 0) == sizeof text - 1 &&
+		  memcmp(text, tag_text, sizeof text - 1) == 0;
 	if (fd >= 0)
 		close(fd);
-	return good;
+	return ok;
 }
 
 /* Returns whether the folder is empty, except for tags that other Stoker processes are about to write. */
@@ -354,16 +354,16 @@ static bool open_state(struct stk_cache_disk *d, char why[200])
 	d->fd = open_plain(d->folder, "state", O_RDWR | O_CREAT);
 	if (d->fd < 0 && errno == ELOOP)
 		return refuse(why, "state", "a link");
-	bool good = d->fd >= 0 && !fstat(d->fd, &st);
-	if (good && !S_ISREG(st.st_mode))
+	bool ok = d->fd >= 0 && !fstat(d->fd, &st);
+	if (ok && !S_ISREG(st.st_mode))
 		return refuse(why, "state", stk__file_kind(st.st_mode));
-	if (good && st.st_nlink > 1)
+	if (ok && st.st_nlink > 1)
 		return refuse(why, "state", "a file with a second name");
-	if (good && st.st_size < PAGE)
-		good = pwrite(d->fd, zeros + st.st_size, (size_t)(PAGE - st.st_size), st.st_size) == PAGE - st.st_size;
-	if (!good)
+	if (ok && st.st_size < PAGE)
+		ok = pwrite(d->fd, zeros + st.st_size, (size_t)(PAGE - st.st_size), st.st_size) == PAGE - st.st_size;
+	if (!ok)
 		snprintf(why, 200, "%s", strerror(errno));
-	return good;
+	return ok;
 }
 
 /* Returns whether the name is one that stk__cache_write makes: three numbers. *size: the last number. */
@@ -448,7 +448,7 @@ static uint64_t remove_old(struct stk_cache_disk *d, int64_t before, uint64_t wa
 
 /* Takes the lock that all processes with an open cache share. Waits, for at most ten seconds, if another process holds the lock exclusively while it removes
  * old entries. Returns false if the lock was not free or does not work. */
-static bool share(struct stk_cache_disk *d)
+static bool lock_shared(struct stk_cache_disk *d)
 {
 	for (int i = 0; i < OPEN_TRIES; i++) {
 		if (!flock(d->fd, LOCK_SH | LOCK_NB))
@@ -497,7 +497,7 @@ enum stk_status stk__cache_disk_open(struct stk_cache_disk *d, const char *dir, 
 	uint64_t used = stk__cache_used(d);
 	if (only_user && used > d->limit)
 		remove_old(d, INT64_MAX, used - d->limit);
-	if (!share(d)) { /* without the lock another process could remove an unfinished entry as left over */
+	if (!lock_shared(d)) { /* without the lock another process could remove an unfinished entry as left over */
 		d->read_only = true;
 		snprintf(notice, 512, "cache: %.300s: another process holds its lock: its entries are used, and none are added", d->dir);
 	}
@@ -694,17 +694,17 @@ enum stk_status stk__cache_write(
 	snprintf(temporary, sizeof temporary, "%ld-%llu-%llu", (long)getpid(), (unsigned long long)atomic_fetch_add(&d->number, 1),
 		(unsigned long long)size);
 	int fd = open_plain(d->tmp, temporary, O_WRONLY | O_CREAT | O_EXCL);
-	bool good = fd >= 0 && stk__write_bytes(fd, h, sizeof *h) && stk__write_bytes(fd, bytes, (size_t)h->bytes) &&
-		    stk__write_bytes(fd, uri, (size_t)h->uri);
+	bool ok = fd >= 0 && stk__write_bytes(fd, h, sizeof *h) && stk__write_bytes(fd, bytes, (size_t)h->bytes) &&
+		  stk__write_bytes(fd, uri, (size_t)h->uri);
 	int e = errno;
-	if (fd >= 0 && close(fd) && good) {
-		good = false;
+	if (fd >= 0 && close(fd) && ok) {
+		ok = false;
 		e = errno;
 	}
-	int part = good ? open_part(d, name, true) : -1;
+	int part = ok ? open_part(d, name, true) : -1;
 	const bool replaces = part >= 0 && !fstatat(part, name + 3, &before, AT_SYMLINK_NOFOLLOW) && S_ISREG(before.st_mode);
 	const bool kept = part >= 0 && !renameat(d->tmp, temporary, part, name + 3);
-	e = good && !kept ? errno : e;
+	e = ok && !kept ? errno : e;
 	if (part >= 0)
 		close(part);
 	if (kept) {

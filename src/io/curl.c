@@ -163,9 +163,9 @@ static bool get_waiting(int fd, struct waiting *w)
 /* A pair of Unix sockets that libcurl has made. poke(c, of) writes a byte to one end; no thread reads that byte. */
 struct pair {
 	const struct stk_curl *c;
-	void (*poke)(const struct stk_curl *c, void *of);
-	void *of;
-	int left; /* number of ends that are still to be found */
+	void (*write_byte)(const struct stk_curl *c, void *of);
+	void *user;
+	int ends_left; /* number of ends that are still to be found */
 };
 
 /* Returns whether `fd` is an end of the pair: it has one more byte waiting after each poke, and no more if there was no poke. The pattern of pokes is random,
@@ -179,7 +179,7 @@ static bool is_end(const struct pair *p, int fd)
 	for (int i = 0; i < STEPS && (in || out); i++, before = now) {
 		const bool poked = pattern >> i & 1;
 		if (poked)
-			p->poke(p->c, p->of);
+			p->write_byte(p->c, p->user);
 		if (!get_waiting(fd, &now))
 			return false;
 		in &= poked ? now.in == before.in + 1 : now.in == before.in;
@@ -191,11 +191,11 @@ static bool is_end(const struct pair *p, int fd)
 /* Looks for the pair among descriptors `first` to `end` - 1, and marks its ends close-on-exec. */
 static void mark_ends(struct pair *p, int first, int end)
 {
-	for (int fd = first; fd < end && p->left; fd++) {
+	for (int fd = first; fd < end && p->ends_left; fd++) {
 		const int flags = fcntl(fd, F_GETFD);
 		if (flags >= 0 && !(flags & FD_CLOEXEC) && is_end(p, fd)) {
 			fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
-			p->left--;
+			p->ends_left--;
 		}
 	}
 }
@@ -214,7 +214,7 @@ static void mark_pair(struct pair *p, int first)
 	enum { NEAR = 64, MOST_LOOKED_AT = 65536 };
 	first = first < 0 ? 0 : first;
 	mark_ends(p, first, first + NEAR);
-	if (!p->left)
+	if (!p->ends_left)
 		return;
 	/* The size of the kernel's table follows the highest descriptor so far, while the limit may allow many thousands. */
 	const int64_t table = stk__kernel_number("/proc/self/status", "FDSize:"),
@@ -244,7 +244,7 @@ CURLM *stk__curl_multi(const struct stk_curl *c)
 	const int first = look ? stk__lowest_free_fd() : 0;
 	CURLM *multi = c->curl_multi_init();
 	if (multi && look)
-		mark_pair(&(struct pair){.c = c, .poke = wake_up, .of = multi, .left = STK_CURL_MULTI_FDS}, first);
+		mark_pair(&(struct pair){.c = c, .write_byte = wake_up, .user = multi, .ends_left = STK_CURL_MULTI_FDS}, first);
 	return multi;
 }
 
@@ -262,7 +262,7 @@ void stk__curl_close_on_exec(const struct stk_curl *c, int end)
 		return;
 	fcntl(end, F_SETFD, flags | FD_CLOEXEC);
 	if (makes_inheritable_pairs(c))
-		mark_pair(&(struct pair){.c = c, .poke = write_byte, .of = &end, .left = 1}, end + 1);
+		mark_pair(&(struct pair){.c = c, .write_byte = write_byte, .user = &end, .ends_left = 1}, end + 1);
 }
 
 /* Returns NULL if there is no TLS, or if this libcurl does not report it. */

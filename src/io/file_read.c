@@ -37,7 +37,8 @@ struct file_read {
 	struct stk_buffer *buffer; /* NULL if the request supplies the memory */
 	uint8_t *data;
 	size_t capacity, used;
-	/* Receives the r->before bytes of the file that precede the offset, for r->check; has room for STK_IO_BEFORE. before_used: how many were read so far. */
+	/* Receives the r->before bytes of the file that precede the offset, for r->check; has room for STK_IO_BEFORE. before_used: how many were read so far.
+	 * */
 	uint8_t *before;
 	size_t before_used;
 	int64_t expected; /* number of bytes from the offset on according to fstat; -1: fstat has not been called */
@@ -98,7 +99,7 @@ static enum stk_status open_file(struct file_read *f)
 static enum stk_status check_size(const struct file_read *f, size_t size)
 {
 	const struct stk_request *r = f->r;
-	return r->most && size > r->most ? stk__fail_memory_limit(r->error, size, r->most) : STK_OK;
+	return r->max_bytes && size > r->max_bytes ? stk__fail_memory_limit(r->error, size, r->max_bytes) : STK_OK;
 }
 
 /* Sets f->expected. Fails if this is not a regular file, or if the requested bytes exceed the request's limit. */
@@ -121,7 +122,7 @@ static enum stk_status check_version(const struct file_read *f)
 		return stk__fail_errno(f->r->error, errno, "%s: cannot stat it", f->path);
 	if (stk__file_version_hash(st.st_size, stk__file_ns(st.st_mtim)) == f->r->object_tag)
 		return STK_OK;
-	f->r->hopeless = true;
+	f->r->no_retry = true;
 	f->r->object_fails = true; /* other files can still be read */
 	return stk__fail(f->r->error, STK_IO,
 		"%s: it was replaced or changed after this run had opened it: start again, so that it is opened again", f->path);
@@ -217,9 +218,9 @@ static enum stk_status grow(struct file_read *f)
 	return reserve(f, f->expected > (int64_t)f->used ? (size_t)f->expected + 1 : more);
 }
 
-static enum stk_status met_end(struct file_read *f)
+static enum stk_status handle_end(struct file_read *f)
 {
-	enum stk_status status = check_size(f, f->used); /* a pooled buffer may be larger than `most` */
+	enum stk_status status = check_size(f, f->used); /* a pooled buffer may be larger than `max_bytes` */
 	if (status)
 		return status;
 	const struct stk_request *r = f->r;
@@ -246,7 +247,7 @@ static enum stk_status read_all(struct file_read *f)
 		}
 		ssize_t n = read_some(f, capacity);
 		if (n == 0)
-			return met_end(f);
+			return handle_end(f);
 		if (n > 0)
 			f->used += (size_t)n;
 		else if (errno != EINTR)
@@ -272,8 +273,8 @@ static enum stk_status open_and_read(struct file_read *f)
 		size = (size_t)f->expected + 1; /* one byte more than the file has: if the buffer is not filled, the file has ended */
 	else if (size == 0)
 		size = FIRST_SIZE;
-	if (f->r->length < 0 && f->r->most && size > f->r->most)
-		size = f->r->most + 1;
+	if (f->r->length < 0 && f->r->max_bytes && size > f->r->max_bytes)
+		size = f->r->max_bytes + 1;
 	if (!status && f->r->length >= 0)
 		status = check_size(f, size);
 	if (!status && f->may_block && !admit(f, size))
@@ -287,13 +288,13 @@ static enum stk_status open_and_read(struct file_read *f)
 		status = changed ? changed : status;
 	}
 	if (!status && !f->blocked && f->r->check && (status = f->r->check(f->r, before, f->data, f->r->error)))
-		f->r->hopeless = true;
+		f->r->no_retry = true;
 	close(f->fd);
 	return status;
 }
 
 /* Adapts the size of the first buffer for the next file, so that it would be large enough for this file too. Smaller files reduce it slowly. */
-static void learn(struct stk_file_habits *h, size_t used)
+static void update_first_buffer(struct stk_file_habits *h, size_t used)
 {
 	size_t size = atomic_load_explicit(&h->size, memory_order_relaxed);
 	size = used + 1 > size ? used + 1 : size - (size - used) / 64;
@@ -312,7 +313,7 @@ static enum stk_status finish(struct file_read *f, enum stk_status status)
 	r->size = f->used;
 	memset(f->data + f->used, 0, SLACK);
 	if (r->length < 0)
-		learn(f->habits, f->used);
+		update_first_buffer(f->habits, f->used);
 	return STK_OK;
 }
 

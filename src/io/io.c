@@ -43,7 +43,7 @@ static void add(_Atomic uint64_t *counter, uint64_t n)
 	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
-static void hand_on(void *user, struct stk_request *r);
+static void fetch_request(void *user, struct stk_request *r);
 
 enum stk_status stk__io_make(struct stk_io **out, struct stk_error *err)
 {
@@ -55,7 +55,7 @@ enum stk_status stk__io_make(struct stk_io **out, struct stk_error *err)
 		*out = NULL;
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for the reading of files");
 	}
-	stk__retry_init(&io->retry, hand_on, io);
+	stk__retry_init(&io->retry, fetch_request, io);
 	pthread_mutex_init(&io->lock, NULL);
 	pthread_cond_init(&io->idle, NULL);
 	return STK_OK;
@@ -164,7 +164,7 @@ enum stk_status stk__io_add_source(struct stk_io *io, const struct stk_source_op
 }
 
 /* Records the end of a request. Called before its owner is notified. */
-static void settle(struct stk_io *io, struct stk_request *r, enum stk_status status)
+static void record_end(struct stk_io *io, struct stk_request *r, enum stk_status status)
 {
 	r->status = status;
 	add(status ? &io->failed : &io->completed, 1);
@@ -195,7 +195,7 @@ static bool may_be_kept(const struct stk_io *io, const struct stk_request *r, in
 static uint64_t place_of(const struct stk_io *io, const char *uri, int source)
 {
 	const struct stk_source_ops *ops = io->sources[source].ops;
-	return ops->place ? ops->place(io->sources[source].source, uri) : 0;
+	return ops->endpoint_hash ? ops->endpoint_hash(io->sources[source].source, uri) : 0;
 }
 
 static bool try_cache(struct stk_io *io, struct stk_request *r, int source)
@@ -211,7 +211,7 @@ static bool try_cache(struct stk_io *io, struct stk_request *r, int source)
 	}
 	add(&io->requests, 1);
 	add(&io->tried_now, 1);
-	settle(io, r, STK_OK);
+	record_end(io, r, STK_OK);
 	return true;
 }
 
@@ -235,7 +235,7 @@ bool stk__io_try(struct stk_io *io, struct stk_request *r)
 	}
 	add(&io->requests, 1);
 	add(&io->tried_now, 1);
-	settle(io, r, r->status);
+	record_end(io, r, r->status);
 	return true;
 }
 
@@ -258,7 +258,7 @@ void stk__io_fetch(struct stk_io *io, struct stk_request *r)
 }
 
 /* Passes r to the cache the first time, if r may be cached; otherwise to the source of its scheme. */
-static void hand_on(void *user, struct stk_request *r)
+static void fetch_request(void *user, struct stk_request *r)
 {
 	struct stk_io *io = user;
 	r->buffer = NULL;
@@ -313,7 +313,7 @@ void stk__io_submit(struct stk_io *io, struct stk_request *r)
 		io->ended = 0;
 	}
 	pthread_mutex_unlock(&io->lock);
-	hand_on(io, r);
+	fetch_request(io, r);
 }
 
 void stk__io_cancel(struct stk_io *io, struct stk_request *r)
@@ -342,7 +342,7 @@ static bool try_again(struct stk_io *io, struct stk_request *r, enum stk_status 
 		!r->error && stk__request_error(r); /* the request had no error to fill: it is repeated once, to learn the reason */
 	int i = find_source(io, r->uri);
 	const struct stk_source_ops *ops = i < 0 ? NULL : io->sources[i].ops;
-	if (!ops || r->hopeless || !stk__io_source_failed(status) || r->retries >= (ops->retries ? ops->retries : STK_IO_RETRIES))
+	if (!ops || r->no_retry || !stk__io_source_failed(status) || r->retries >= (ops->retries ? ops->retries : STK_IO_RETRIES))
 		return unheard;
 	if (ops->backoff_ns)
 		*delay_ns = stk__retry_delay(
@@ -415,7 +415,7 @@ static enum stk_status refuse_changed(struct stk_request *r)
 {
 	stk__buffer_release(r->buffer);
 	r->buffer = NULL;
-	r->hopeless = true;
+	r->no_retry = true;
 	r->object_fails = false; /* the whole index is outdated */
 	return stk__fail(stk__request_error(r), STK_IO,
 		"%.*s: it has changed since its index was made (it has another ETag): start again, with a new index (stoker index) if you gave one",
@@ -470,7 +470,7 @@ static enum stk_status check_remote(struct stk_request *r)
 	enum stk_status status = stk__io_check_bytes(r);
 	if (!status)
 		return STK_OK;
-	r->hopeless = r->begun_ns;
+	r->no_retry = r->begun_ns;
 	r->object_fails = false; /* the whole index is outdated */
 	r->uncached = true;
 	return status;
@@ -487,12 +487,12 @@ void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status st
 		status = check_remote(r);
 	if (try_again(io, r, status, &delay_ns)) {
 		if (!delay_ns || !stk__retry_at(&io->retry, r, stk__clock_ns() + delay_ns))
-			hand_on(io, r);
+			fetch_request(io, r);
 		return;
 	}
 	if (io->cache_ops)
 		io->cache_ops->take(io->cache, r, status);
-	settle(io, r, status);
+	record_end(io, r, status);
 	if (!status)
 		measure(io, r);
 	r->done(r);

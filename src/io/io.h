@@ -39,7 +39,7 @@ struct stk_request {
 	/* the bytes that the caller asks for */
 	const char *uri;        /* path or scheme://...; must live until done */
 	int64_t offset, length; /* length -1: to the end; an object that ends before offset + length is an error (STK_CORRUPT) */
-	size_t most;      /* limit of the object's bytes: a larger one is not read, and the request ends with STK_LIMIT; 0: no limit */
+	size_t max_bytes; /* limit of the object's bytes: a larger one is not read, and the request ends with STK_LIMIT; 0: no limit */
 	int64_t deadline; /* when the bytes are needed, by stk__clock_ns: the earliest of all callers' requests starts first */
 	void (*done)(struct stk_request *r); /* called on any thread, also inside submit; must not block; may free r */
 	void *user;
@@ -77,7 +77,7 @@ struct stk_request {
 	int64_t got_size;
 	uint64_t got_tag;
 	bool got_etag; /* got_tag is the hash of an ETag, which may be compared with the ETag of a listing */
-	bool hopeless; /* set by the source along with an error that a retry would only repeat */
+	bool no_retry; /* set by the source along with an error that a retry would only repeat */
 	/* set by the source along with an error that seems to concern only this object, since it serves other requests */
 	bool object_fails;
 
@@ -152,7 +152,7 @@ struct stk_source_ops {
 	void (*allocate)(void *source);    /* retries requests that were not admitted; nullable */
 	uint64_t (*threads)(void *source); /* returns the number of threads for blocking reads started so far; nullable: none */
 	/* Returns a hash of the endpoint, which distinguishes stores in which the same URI names different objects. May be NULL, which stands for 0. */
-	uint64_t (*place)(void *source, const char *uri);
+	uint64_t (*endpoint_hash)(void *source, const char *uri);
 	void (*describe)(void *source, const char *uri,
 		struct stk_storage_report *out); /* fills in the endpoint and region that requests like this one use; nullable */
 	void (*facts)(void *source, struct stk_source_facts *out); /* adds its statistics to *out; may be NULL */

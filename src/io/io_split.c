@@ -23,7 +23,7 @@ struct stk_split {
 	struct stk_request *whole;
 	struct stk_buffer *buffer; /* NULL if the whole request gives the memory */
 	uint8_t *data;
-	int left, refs; /* left: number of pieces that have not ended, plus one until stk__split_begin ends; refs: number of users of
+	int pieces_left, refs; /* left: number of pieces that have not ended, plus one until stk__split_begin ends; refs: number of users of
 		       * this struct; both guarded by the lock */
 	enum stk_status status;  /* status of the first piece that failed */
 	bool object_fails;       /* object_fails of the first piece that failed */
@@ -71,7 +71,7 @@ static void end_split(struct stk_split *s)
 	}
 	stk__free(s->error);
 	r->object_fails = s->status ? s->object_fails : status != STK_OK;
-	r->hopeless |= stk__io_source_failed(s->status); /* each piece has already been retried as often as the source wants */
+	r->no_retry |= stk__io_source_failed(s->status); /* each piece has already been retried as often as the source wants */
 	pthread_mutex_lock(s->lock);
 	r->split = NULL;
 	pthread_mutex_unlock(s->lock);
@@ -95,11 +95,11 @@ static void end_split(struct stk_split *s)
 
 /* Drops `refs` references, and counts one part as ended; after the last part, ends the whole request. If it was not the last, neither s nor io may be used
  * after the unlock: another thread may end the request, and io may be destroyed. */
-static void one_less(struct stk_split *s, int refs)
+static void end_part(struct stk_split *s, int refs)
 {
 	pthread_mutex_lock(s->lock);
 	s->refs -= refs;
-	bool last = --s->left == 0;
+	bool last = --s->pieces_left == 0;
 	pthread_mutex_unlock(s->lock);
 	if (last)
 		end_split(s);
@@ -118,7 +118,7 @@ static void piece_done(struct stk_request *q)
 	pthread_mutex_unlock(s->lock);
 	if (!first)
 		stk__free(q->error);
-	one_less(s, 0);
+	end_part(s, 0);
 }
 
 static uint8_t *piece_memory(void *user, size_t size)
@@ -136,7 +136,7 @@ static struct stk_split *make_split(struct stk_io *io, pthread_mutex_t *lock, st
 	struct stk_split *s = stk__calloc(1, sizeof *s + (size_t)count * sizeof *s->pieces);
 	if (!s)
 		return NULL;
-	*s = (struct stk_split){.io = io, .lock = lock, .whole = r, .left = count + 1, .refs = 2, .count = count};
+	*s = (struct stk_split){.io = io, .lock = lock, .whole = r, .pieces_left = count + 1, .refs = 2, .count = count};
 	s->data = stk__request_memory(io, r, (size_t)r->length, &s->buffer);
 	if (!s->data) {
 		stk__free(s);
@@ -164,7 +164,7 @@ static struct stk_split *make_split(struct stk_io *io, pthread_mutex_t *lock, st
 
 bool stk__split_begin(struct stk_io *io, pthread_mutex_t *lock, struct stk_request *r)
 {
-	bool large = r->length > SMALLEST && !r->bare && (!r->most || (uint64_t)r->length <= r->most);
+	bool large = r->length > SMALLEST && !r->bare && (!r->max_bytes || (uint64_t)r->length <= r->max_bytes);
 	struct stk_split *s = large ? make_split(io, lock, r) : NULL;
 	if (!s)
 		return false;
@@ -176,7 +176,7 @@ bool stk__split_begin(struct stk_io *io, pthread_mutex_t *lock, struct stk_reque
 			atomic_store(&s->pieces[i].request.cancelled, true);
 		stk__io_submit(io, &s->pieces[i].request);
 	}
-	one_less(s, 1);
+	end_part(s, 1);
 	return true;
 }
 

@@ -2,7 +2,7 @@
 #include "io/queue.h"
 
 /* Joins two heaps, either of which may be NULL. Overwrites the sibling link of the root that becomes a child. */
-static struct stk_request *meld(struct stk_request *a, struct stk_request *b)
+static struct stk_request *join_heaps(struct stk_request *a, struct stk_request *b)
 {
 	if (!a || !b)
 		return a ? a : b;
@@ -20,7 +20,7 @@ void stk__queue_push(struct stk_request_queue *q, struct stk_request *r)
 {
 	r->next = NULL;
 	r->source_data = NULL;
-	q->root = meld(q->root, r);
+	q->root = join_heaps(q->root, r);
 }
 
 /* Joins a node's children in two passes: in pairs from the left, then the pairs from the right. */
@@ -33,14 +33,14 @@ static struct stk_request *join_children(struct stk_request *child)
 		a->next = NULL;
 		if (b)
 			b->next = NULL;
-		a = meld(a, b);
+		a = join_heaps(a, b);
 		a->next = pairs;
 		pairs = a;
 	}
 	while (pairs) {
 		struct stk_request *rest = pairs->next;
 		pairs->next = NULL;
-		root = meld(root, pairs);
+		root = join_heaps(root, pairs);
 		pairs = rest;
 	}
 	return root;

@@ -11,12 +11,12 @@ enum { ASKS_NS = 200000000, CALLERS = 8 };
 
 void stk__retry_init(struct stk_retry *t, void (*again)(void *user, struct stk_request *r), void *user)
 {
-	*t = (struct stk_retry){.again = again, .user = user};
+	*t = (struct stk_retry){.retry = again, .user = user};
 	stk__cond_init(&t->wake);
 	pthread_mutex_init(&t->lock, NULL);
 }
 
-/* Calls `again` for the parked requests that are admitted now. If an admission refuses a request, its later requests are not tried. Call with the lock held;
+/* Calls `retry` for the parked requests that are admitted now. If an admission refuses a request, its later requests are not tried. Call with the lock held;
  * it is released meanwhile. */
 static void ask_parked(struct stk_retry *t)
 {
@@ -31,7 +31,7 @@ static void ask_parked(struct stk_retry *t)
 			pthread_mutex_unlock(&t->lock);
 			waits = !atomic_load(&r->cancelled) && !r->admission->admit(r->admission, r, r->retry.wanted);
 			if (!waits)
-				t->again(t->user, r);
+				t->retry(t->user, r);
 			pthread_mutex_lock(&t->lock);
 			if (waits)
 				refused[callers++] = r->admission;
@@ -66,7 +66,7 @@ static void *run(void *arg)
 		if (r && r->retry.due_ns <= stk__clock_ns()) {
 			t->first = r->next;
 			pthread_mutex_unlock(&t->lock);
-			t->again(t->user, r);
+			t->retry(t->user, r);
 			pthread_mutex_lock(&t->lock);
 			continue;
 		}

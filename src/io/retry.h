@@ -16,14 +16,14 @@ struct stk_retry {
 	uint64_t admission_changes;      /* number of calls of stk__retry_admission_changed */
 	bool started, ending;            /* started: the thread was started; ending: it must end */
 	pthread_t thread;
-	void (*again)(void *user, struct stk_request *r); /* called by the thread */
+	void (*retry)(void *user, struct stk_request *r); /* called by the thread */
 	void *user;
 };
 
 void stk__retry_init(struct stk_retry *t, void (*again)(void *user, struct stk_request *r), void *user);
-/* Calls `again` at due_ns. Returns false, without waiting, if r is cancelled, retry has ended, or the system refuses a thread. */
+/* Calls `retry` at due_ns. Returns false, without waiting, if r is cancelled, retry has ended, or the system refuses a thread. */
 bool stk__retry_at(struct stk_retry *t, struct stk_request *r, int64_t due_ns);
-/* Calls `again` when r's admission admits `bytes`, which it refused before. The admission is asked after each
+/* Calls `retry` when r's admission admits `bytes`, which it refused before. The admission is asked after each
  * stk__retry_admission_changed and a few times a second, first for its request with the earliest deadline. admission_changes: the result of
  * stk__retry_admission_changes before the refusal. Returns false like stk__retry_at. */
 bool stk__retry_park(struct stk_retry *t, struct stk_request *r, size_t bytes, uint64_t admission_changes);

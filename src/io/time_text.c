@@ -55,9 +55,9 @@ static bool take_clock(struct reader *r, struct parts *p)
 static bool take_year(struct reader *r, int digits, struct parts *p)
 {
 	int year;
-	bool good = take_digits(r, digits, &year);
+	bool ok = take_digits(r, digits, &year);
 	p->year = digits == 4 ? year : year + (year < 69 ? 2000 : 1900);
-	return good;
+	return ok;
 }
 
 /* ---- the calendar ---- */
@@ -110,9 +110,9 @@ static bool long_form(struct reader r, struct parts *p, int64_t *out)
 
 static bool asctime_form(struct reader r, struct parts *p, int64_t *out)
 {
-	bool good = take(&r, " ") && take_month(&r, p) && take(&r, " ");
-	bool one_digit = good && take(&r, " ");
-	return good && take_digits(&r, one_digit ? 1 : 2, &p->day) && take(&r, " ") && take_clock(&r, p) && take(&r, " ") &&
+	bool ok = take(&r, " ") && take_month(&r, p) && take(&r, " ");
+	bool one_digit = ok && take(&r, " ");
+	return ok && take_digits(&r, one_digit ? 1 : 2, &p->day) && take(&r, " ") && take_clock(&r, p) && take(&r, " ") &&
 	       take_year(&r, 4, p) && end_at(&r, p, out);
 }
 

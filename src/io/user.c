@@ -103,12 +103,12 @@ static enum stk_status take_answer(struct stk_io *io, struct stk_request *r, str
 		return stk__fail(r->error, STK_CORRUPT, "%.*s: %lld bytes from byte %lld were asked for, and the fetch function gave %zu",
 			shown, r->uri, (long long)r->length, (long long)r->offset, got->size);
 	if (r->length >= 0 && got->size > (size_t)r->length) {
-		r->hopeless = true;
+		r->no_retry = true;
 		return stk__fail(r->error, STK_IO, "%.*s: %lld bytes were asked for, and the fetch function gave %zu", shown, r->uri,
 			(long long)r->length, got->size);
 	}
-	if (r->most && got->size > r->most)
-		return stk__fail_memory_limit(r->error, got->size, r->most);
+	if (r->max_bytes && got->size > r->max_bytes)
+		return stk__fail_memory_limit(r->error, got->size, r->max_bytes);
 	struct stk_buffer *b;
 	uint8_t *data = stk__request_memory(io, r, got->size, &b);
 	if (!data)
@@ -126,13 +126,13 @@ static enum stk_status take_answer(struct stk_io *io, struct stk_request *r, str
 	return STK_OK;
 }
 
-/* Returns the status with which r ends after the fetch function has failed with `status`, and sets r->hopeless and r->object_fails. Fills r->error even if
+/* Returns the status with which r ends after the fetch function has failed with `status`, and sets r->no_retry and r->object_fails. Fills r->error even if
  * the caller gave none, so that io does not repeat the call just to learn the reason. */
 static enum stk_status take_failure(struct stk_request *r, enum stk_status status, const struct stk_error *why)
 {
 	struct stk_error *err = stk__request_error(r);
-	r->hopeless |= status != STK_IO && status != STK_TIMEOUT && status != STK_NOT_FOUND;
-	r->object_fails = !r->hopeless;
+	r->no_retry |= status != STK_IO && status != STK_TIMEOUT && status != STK_NOT_FOUND;
+	r->object_fails = !r->no_retry;
 	status = status == STK_NOT_FOUND || status == STK_TIMEOUT || status == STK_NO_MEMORY ? status : STK_IO;
 	return stk__fail(
 		err, status, "%.*s: %s", stk__uri_shown(r->uri), r->uri, why->message[0] ? why->message : "the fetch function failed");
@@ -140,7 +140,7 @@ static enum stk_status take_failure(struct stk_request *r, enum stk_status statu
 
 /* Notes that a call of the fetch function has ended: updates the mean size of whole objects and the number of running jobs for
  * them. Call with the lock held. */
-static void learn(struct user_source *s, const struct job *job)
+static void update_mean_size(struct user_source *s, const struct job *job)
 {
 	const int64_t size = (int64_t)job->got.size;
 	if (job->whole && job->got.data)
@@ -149,18 +149,18 @@ static void learn(struct user_source *s, const struct job *job)
 }
 
 /* Returns whether another call for a whole object may begin although no object has arrived yet. Call with the lock held. */
-static bool may_go_blind(const struct user_source *s)
+static bool may_fetch_unknown_size(const struct user_source *s)
 {
 	return s->served.waiting + s->whole_jobs < BLIND;
 }
 
 static void submit(void *source, struct stk_io *io, struct stk_request *r);
 
-/* Submits the requests that waited for the first object. Until one has arrived, submits only as many as may_go_blind allows. Call with the lock held; it
- * is released meanwhile. */
+/* Submits the requests that waited for the first object. Until one has arrived, submits only as many as may_fetch_unknown_size allows. Call with the lock held;
+ * it is released meanwhile. */
 static void release_unsized(struct user_source *s)
 {
-	for (struct stk_request *r; (s->mean_bytes || may_go_blind(s)) && (r = stk__queue_pop(&s->unsized));) {
+	for (struct stk_request *r; (s->mean_bytes || may_fetch_unknown_size(s)) && (r = stk__queue_pop(&s->unsized));) {
 		pthread_mutex_unlock(&s->served.lock);
 		submit(s, s->io, r);
 		pthread_mutex_lock(&s->served.lock);
@@ -190,7 +190,7 @@ static void run_job(struct user_source *s, struct stk_request *r)
 	for (at = &s->jobs; *at != &job;)
 		at = &(*at)->next;
 	*at = job.next;
-	learn(s, &job);
+	update_mean_size(s, &job);
 	r = job.r;
 	pthread_mutex_unlock(&s->served.lock);
 	if (r)
@@ -228,7 +228,7 @@ static bool admit(struct user_source *s, struct stk_request *r)
 {
 	pthread_mutex_lock(&s->served.lock);
 	const int64_t expected = r->object_size > r->offset ? r->object_size - r->offset : s->mean_bytes;
-	const bool waits = !expected && !s->served.ending && !atomic_load(&r->cancelled) && !may_go_blind(s);
+	const bool waits = !expected && !s->served.ending && !atomic_load(&r->cancelled) && !may_fetch_unknown_size(s);
 	if (waits)
 		stk__queue_push(&s->unsized, r);
 	pthread_mutex_unlock(&s->served.lock);

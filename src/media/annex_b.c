@@ -143,7 +143,7 @@ size_t stk__annex_b_capacity(const struct stk_annex_b *a, size_t size)
 
 /* Returns whether a unit contains bytes that both codecs forbid: 00 00 00, 00 00 01 or 00 00 02, except for zeros at its end. A missing part of a file often
  * appears as a block of zeros. */
-static bool is_holed(const uint8_t *unit, size_t size)
+static bool has_zero_run(const uint8_t *unit, size_t size)
 {
 	enum { MOST_ZEROS = 4 }; /* maximum number of zeros that may follow a unit, since some writers leave a few */
 	for (int i = 0; i < MOST_ZEROS && size && !unit[size - 1]; i++)
@@ -169,7 +169,7 @@ enum stk_status stk__annex_b_convert(
 		const uint32_t unit = take(&r, a->length);
 		if (r.ended || unit > r.left)
 			return stk__fail(err, STK_CORRUPT, "a unit of the packet is longer than the packet");
-		if (is_holed(r.at, unit))
+		if (has_zero_run(r.at, unit))
 			return stk__fail(err, STK_CORRUPT, "a unit of the packet holds bytes that are not allowed");
 		end = put_unit(end, r.at, unit);
 		r.at += unit;

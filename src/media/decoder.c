@@ -36,9 +36,9 @@ struct decoding {
 	const struct stk_media_input *in;
 	const struct stk_video_wanted *wanted;
 	int32_t done;          /* number of wanted frames of the segment that have been written */
-	const int32_t *seen;   /* wanted frames of the segment */
-	int32_t count, number; /* number of frames in `seen`; index of its first frame in the call's list of frames */
-	bool *came;
+	const int32_t *frames; /* wanted frames of the segment */
+	int32_t count, number; /* number of frames in `frames`; index of its first frame in the call's list of frames */
+	bool *written;
 	int32_t damaged; /* the first packet that libavcodec refused, or -1 */
 	int code;        /* libavcodec's error code for that packet */
 	struct stk_error *err;
@@ -182,12 +182,12 @@ static const char *describe(const struct stk_video_decoder *d, const AVFrame *fr
 static enum stk_status deliver(struct decoding *n, int32_t k, const AVFrame *frame)
 {
 	struct stk_picture picture;
-	const int32_t rotation = n->x->facts.rotation, number = n->seen[k];
+	const int32_t rotation = n->x->facts.rotation, number = n->frames[k];
 	const bool turned = rotation == 90 || rotation == 270;
 	const char *why = describe(n->d, frame, &picture);
 	if (why)
 		return refuse_frame(n, number, STK_UNSUPPORTED, why);
-	const struct stk_image to = n->wanted->place(
+	const struct stk_image to = n->wanted->destination(
 		n->wanted->user, n->number + k, turned ? frame->height : frame->width, turned ? frame->width : frame->height, n->err);
 	if (!to.data)
 		return n->err && n->err->code ? n->err->code : STK_SHAPE;
@@ -195,7 +195,7 @@ static enum stk_status deliver(struct decoding *n, int32_t k, const AVFrame *fra
 	const int64_t began = stk__clock_ns();
 	stk__picture_to_rgb(&picture, n->d->yuv_row, &straight);
 	n->d->counters.convert_ns += stk__clock_ns() - began;
-	n->came[k] = true;
+	n->written[k] = true;
 	n->done++;
 	return STK_OK;
 }
@@ -219,7 +219,7 @@ static enum stk_status take_frames(struct decoding *n)
 			return STK_OK;
 		}
 		d->latest = d->frame->pts > d->latest ? d->frame->pts : d->latest;
-		const int32_t k = stk__place_of(n->seen, n->count, d->frame->pts);
+		const int32_t k = stk__place_of(n->frames, n->count, d->frame->pts);
 		if (d->frame->decode_error_flags & ~FF_DECODE_ERROR_MISSING_REFERENCE && n->damaged < 0) {
 			const int64_t frame = d->frame->pts;
 			n->damaged = frame >= 0 && frame < n->x->table.frames ? n->x->packet_of[frame] : d->next - 1;
@@ -227,7 +227,7 @@ static enum stk_status take_frames(struct decoding *n)
 		}
 		const bool broken = d->frame->flags & AV_FRAME_FLAG_CORRUPT || d->frame->decode_error_flags || n->damaged >= 0;
 		enum stk_status s = STK_OK;
-		if (k >= 0 && !n->came[k] && (d->limits.lenient || !broken))
+		if (k >= 0 && !n->written[k] && (d->limits.lenient || !broken))
 			s = deliver(n, k, d->frame);
 		d->f.av_frame_unref(d->frame);
 		if (s)
@@ -243,7 +243,8 @@ static enum stk_status send_packet(struct decoding *n, int32_t packet, int64_t f
 	const struct stk_packet *p = &n->x->packets.v[packet];
 	const size_t capacity = (size_t)p->size + AV_INPUT_BUFFER_PADDING_SIZE;
 	if (!(p->flags & STK_PACKET_KEPT) && (p->position < 0 || p->position > n->in->size || p->size > n->in->size - p->position))
-		return refuse_frame(n, n->seen[0], STK_CORRUPT, "its bytes lie beyond the end of the file, which is cut short or damaged");
+		return refuse_frame(
+			n, n->frames[0], STK_CORRUPT, "its bytes lie beyond the end of the file, which is cut short or damaged");
 	if (capacity > d->capacity) {
 		uint8_t *bytes = stk__realloc(d->bytes, capacity);
 		if (!bytes)
@@ -309,7 +310,7 @@ static enum stk_status send_up_to(struct decoding *n, int32_t last)
 		if (x->times[packet] < x->times[d->first])
 			continue;
 		const int64_t frame = frame_of(x, packet);
-		if ((s = send_packet(n, packet, frame, stk__place_of(n->seen, n->count, frame) >= 0 || n->wanted->next)) ||
+		if ((s = send_packet(n, packet, frame, stk__place_of(n->frames, n->count, frame) >= 0 || n->wanted->next)) ||
 			(s = take_frames(n)))
 			return s;
 	}
@@ -331,7 +332,7 @@ static enum stk_status decode_from(struct decoding *n, int32_t first, int32_t la
 	n->damaged = -1;
 	/* Continues from the last call if packet `first` has been sent already and libavcodec has not returned any of the wanted frames yet: that costs less
 	 * than a new start. */
-	const bool on = d->index == x && d->first <= first && d->next > first && d->latest < n->seen[0];
+	const bool on = d->index == x && d->first <= first && d->next > first && d->latest < n->frames[0];
 	enum stk_status s = on ? STK_OK : begin_at(d, x, first, n->err);
 	if (!s)
 		s = send_up_to(n, last);
@@ -351,7 +352,7 @@ static enum stk_status refuse_missing(const struct decoding *n)
 {
 	int32_t k = 0;
 	char why[512], code[128] = "";
-	while (k < n->count && n->came[k])
+	while (k < n->count && n->written[k])
 		k++;
 	if (n->damaged >= 0) {
 		n->d->f.av_strerror(n->code, code, sizeof code);
@@ -359,8 +360,8 @@ static enum stk_status refuse_missing(const struct decoding *n)
 	} else
 		snprintf(why, sizeof why,
 			"its data, at byte %lld, gives no whole picture: it is damaged, or refers to frames that are missing",
-			(long long)n->x->packets.v[n->x->packet_of[n->seen[k]]].position);
-	return refuse_frame(n, n->seen[k], STK_CORRUPT, why);
+			(long long)n->x->packets.v[n->x->packet_of[n->frames[k]]].position);
+	return refuse_frame(n, n->frames[k], STK_CORRUPT, why);
 }
 
 /* Decodes the segment. If no packet is damaged but libavcodec does not return a wanted frame, decodes again from one key packet earlier, then from two, four
@@ -369,7 +370,7 @@ static enum stk_status decode_segment(struct decoding *n, const struct stk_segme
 {
 	enum { MOST_BACK = 8 };
 	const struct stk_frame_table *t = &n->x->table;
-	int32_t key = stk__plan_key(t, n->seen[0]);
+	int32_t key = stk__plan_key(t, n->frames[0]);
 	enum stk_status s = decode_from(n, segment->first, segment->last);
 	for (int32_t back = 1; !s && n->done < n->count && n->damaged < 0 && key > 0 && back <= MOST_BACK; back *= 2) {
 		key = key > back ? key - back : 0;
@@ -387,7 +388,7 @@ static enum stk_status name_frame(const struct decoding *n, enum stk_status s)
 		return s;
 	char was[700];
 	snprintf(was, sizeof was, "%.690s", n->err->message);
-	return refuse_frame(n, n->seen[0], s, was);
+	return refuse_frame(n, n->frames[0], s, was);
 }
 
 enum stk_status stk__video_decode(struct stk_video_decoder *d, const struct stk_video_index *x, const struct stk_media_input *in,
@@ -402,10 +403,10 @@ enum stk_status stk__video_decode(struct stk_video_decoder *d, const struct stk_
 	for (int32_t i = 0; i < count && !s; i++) {
 		const struct stk_segment *g = &segments[i];
 		struct decoding n = {.d = d, .x = x, .in = in, .wanted = wanted, .err = err};
-		n.seen = wanted->frames + g->wanted;
+		n.frames = wanted->frames + g->wanted;
 		n.count = g->n_wanted;
 		n.number = g->wanted;
-		n.came = came + g->wanted;
+		n.written = came + g->wanted;
 		s = decode_segment(&n, g);
 		s = s ? name_frame(&n, s) : STK_OK;
 	}

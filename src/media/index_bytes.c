@@ -208,19 +208,19 @@ enum stk_status stk__video_index_pack(const struct stk_video_index *x, uint8_t *
 
 static bool is_sound(const struct stk_ffmpeg *f, const struct head *h, size_t size)
 {
-	bool good = memcmp(h->magic, magic, sizeof magic) == 0 && h->version == VERSION && h->avformat == f->avformat_version() &&
-		    h->avcodec == f->avcodec_version();
-	good = good && h->count > 0 && h->count <= STK_MEDIA_MOST_PACKETS && h->tb_num > 0 && h->tb_den > 0 && h->reorder >= 0 &&
-	       h->reorder <= 64 && h->kept >= 0 && h->kept <= (int64_t)1 << 31 && h->extradata_size >= 0 && h->extradata_size <= 1 << 28 &&
-	       h->video_delay >= 0 && h->video_delay <= 64 && h->rotation >= 0 && h->rotation <= 270 && h->rotation % 90 == 0 &&
-	       h->stream >= 0 && h->stream < STK_MEDIA_MOST_STREAMS && h->width >= 0 && h->height >= 0;
+	bool ok = memcmp(h->magic, magic, sizeof magic) == 0 && h->version == VERSION && h->avformat == f->avformat_version() &&
+		  h->avcodec == f->avcodec_version();
+	ok = ok && h->count > 0 && h->count <= STK_MEDIA_MOST_PACKETS && h->tb_num > 0 && h->tb_den > 0 && h->reorder >= 0 &&
+	     h->reorder <= 64 && h->kept >= 0 && h->kept <= (int64_t)1 << 31 && h->extradata_size >= 0 && h->extradata_size <= 1 << 28 &&
+	     h->video_delay >= 0 && h->video_delay <= 64 && h->rotation >= 0 && h->rotation <= 270 && h->rotation % 90 == 0 &&
+	     h->stream >= 0 && h->stream < STK_MEDIA_MOST_STREAMS && h->width >= 0 && h->height >= 0;
 	for (int c = 0; c < COLUMNS; c++) {
 		const int32_t w = h->columns[c].width;
-		good = good && (w == 0 || w == 1 || w == 2 || w == 4 || w == 8);
+		ok = ok && (w == 0 || w == 1 || w == 2 || w == 4 || w == 8);
 	}
 	/* A column whose values are all equal has no bytes, so the size of the data does not limit the number of packets. */
-	good = good && (h->count <= MOST_WITHOUT_BYTES || column_bytes(h) >= (size_t)h->count);
-	return good && size == sizeof *h + (size_t)h->extradata_size + column_bytes(h) + (size_t)h->kept + HASH;
+	ok = ok && (h->count <= MOST_WITHOUT_BYTES || column_bytes(h) >= (size_t)h->count);
+	return ok && size == sizeof *h + (size_t)h->extradata_size + column_bytes(h) + (size_t)h->kept + HASH;
 }
 
 static enum stk_status take_parameters(struct stk_video_index *x, const struct head *h, const uint8_t *extradata)
@@ -263,12 +263,12 @@ static bool take_packets(struct stk_packets *p, const struct head *h, const uint
 {
 	const uint8_t *columns[COLUMNS];
 	int64_t values[COLUMNS][BLOCK], pts = 0, end = 0;
-	bool good = true;
+	bool ok = true;
 	for (int c = 0; c < COLUMNS; c++) {
 		columns[c] = from;
 		from += (size_t)h->count * (size_t)h->columns[c].width;
 	}
-	for (int32_t first = 0; first < h->count && good; first += BLOCK) {
+	for (int32_t first = 0; first < h->count && ok; first += BLOCK) {
 		const int32_t n = h->count - first < BLOCK ? h->count - first : BLOCK;
 		for (int c = 0; c < COLUMNS; c++)
 			take_values(&h->columns[c], columns[c], first, n, values[c]);
@@ -276,12 +276,12 @@ static bool take_packets(struct stk_packets *p, const struct head *h, const uint
 			const int64_t size = values[SIZE][i], flags = values[FLAGS][i], position = plus(end, values[POSITION][i]);
 			pts = plus(pts, values[PTS][i]);
 			end = plus(position, size);
-			good &= size >= 0 && size <= INT32_MAX && flags >= 0 && flags < 16 && pts >= -STK_MOST_TIME && pts <= STK_MOST_TIME;
-			good &= !(flags & STK_PACKET_KEPT) || (position >= 0 && position <= h->kept && size <= h->kept - position);
+			ok &= size >= 0 && size <= INT32_MAX && flags >= 0 && flags < 16 && pts >= -STK_MOST_TIME && pts <= STK_MOST_TIME;
+			ok &= !(flags & STK_PACKET_KEPT) || (position >= 0 && position <= h->kept && size <= h->kept - position);
 			p->v[first + i] = (struct stk_packet){pts, values[DURATION][i], position, (int32_t)size, (int32_t)flags};
 		}
 	}
-	return good;
+	return ok;
 }
 
 static enum stk_status unpack(struct stk_video_index *x, const struct head *h, const uint8_t *data, struct stk_error *err)

@@ -45,10 +45,10 @@ struct stk_nvdec_session {
 	int32_t pending[MOST_SURFACES]; /* surfaces with wanted pictures that have not been taken yet, in the order of decoding */
 	int32_t n_pending, packets;
 	/* These members describe the packet that is being parsed. */
-	int32_t decoded, shown; /* surface of the packet's last picture, and of the picture that it shows; -1: none */
-	bool skip, dirty;       /* dirty: packets have been sent since the last end of stream */
-	bool broken;            /* a call of the decoder has failed */
-	enum stk_status status; /* the failure of a callback of the parser, since callbacks cannot return it */
+	int32_t decoded_surface, shown_surface; /* surface of the packet's last picture, and of the picture that it shows; -1: none */
+	bool skip, dirty;                       /* dirty: packets have been sent since the last end of stream */
+	bool broken;                            /* a call of the decoder has failed */
+	enum stk_status status;                 /* the failure of a callback of the parser, since callbacks cannot return it */
 	struct stk_error *err;
 };
 
@@ -62,7 +62,7 @@ struct stk_nvdec {
 	pthread_mutex_t lock;           /* guards all members below */
 	struct stk_nvdec_session *idle; /* list of idle sessions; the one that was used last is first */
 	int n_idle, in_use, most_in_use;
-	char why[200];
+	char reason[200];
 };
 
 /* ---- the decoder of a GPU ---- */
@@ -130,14 +130,14 @@ struct stk_gpu_device *stk__nvdec_device(const struct stk_nvdec *n)
 void stk__nvdec_note(struct stk_nvdec *n, const char *why)
 {
 	pthread_mutex_lock(&n->lock);
-	snprintf(n->why, sizeof n->why, "%s", why);
+	snprintf(n->reason, sizeof n->reason, "%s", why);
 	pthread_mutex_unlock(&n->lock);
 }
 
 void stk__nvdec_why(struct stk_nvdec *n, char *out, size_t size)
 {
 	pthread_mutex_lock(&n->lock);
-	snprintf(out, size, "%s", n->why);
+	snprintf(out, size, "%s", n->reason);
 	pthread_mutex_unlock(&n->lock);
 }
 
@@ -403,7 +403,7 @@ static int on_decode(void *user, struct stk_cuvid_picture *picture)
 	if (s->status)
 		return 0;
 	*f = (struct surface){s->skip ? -1 : s->packets, STK_NVDEC_UNWANTED, !s->skip};
-	s->decoded = picture->surface;
+	s->decoded_surface = picture->surface;
 	if (s->skip)
 		return 1;
 	const int result = s->nvdec->cuvid.cuvidDecodePicture(s->decoder, picture);
@@ -418,7 +418,7 @@ static int on_show(void *user, struct stk_cuvid_shown *shown)
 	struct stk_nvdec_session *s = user;
 	if (shown && (s->codec == CUVID_VP8 || s->codec == CUVID_VP9 || s->codec == CUVID_AV1) && shown->time == s->packets &&
 		shown->surface >= 0 && shown->surface < MOST_SURFACES)
-		s->shown = shown->surface;
+		s->shown_surface = shown->surface;
 	return 1;
 }
 
@@ -538,7 +538,7 @@ static enum stk_status parse(struct stk_nvdec_session *s, const struct stk_cuvid
 	struct stk_error own = {0};
 	s->status = STK_OK;
 	s->err = &own;
-	s->decoded = s->shown = -1;
+	s->decoded_surface = s->shown_surface = -1;
 	const int result = s->nvdec->cuvid.cuvidParseVideoData(s->parser, &p);
 	s->err = NULL;
 	if (s->status && err)
@@ -573,7 +573,7 @@ enum stk_status stk__nvdec_send(
 	s->skip = skip && number == STK_NVDEC_UNWANTED;
 	const unsigned long flags = CUVID_PACKET_TIMED | CUVID_PACKET_WHOLE_PICTURE;
 	enum stk_status status = parse(s, &(struct stk_cuvid_packet){.flags = flags, .size = size, .data = data, .time = s->packets}, err);
-	const int32_t surface = s->shown >= 0 ? s->shown : s->decoded;
+	const int32_t surface = s->shown_surface >= 0 ? s->shown_surface : s->decoded_surface;
 	const int32_t packet = s->packets++;
 	if (status)
 		return status;
@@ -604,7 +604,7 @@ bool stk__nvdec_holds(const struct stk_nvdec_session *s, int32_t packet)
 	return find_surface(s, packet) >= 0;
 }
 
-enum stk_status stk__nvdec_take_held(struct stk_nvdec_session *s, int32_t packet, int32_t number, bool *held, struct stk_error *err)
+enum stk_status stk__nvdec_take_if_decoded(struct stk_nvdec_session *s, int32_t packet, int32_t number, bool *held, struct stk_error *err)
 {
 	const int32_t surface = find_surface(s, packet);
 	*held = surface >= 0;

@@ -67,7 +67,7 @@ STK_MUST_USE enum stk_status stk__nvdec_send(
 	struct stk_nvdec_session *s, const uint8_t *data, size_t size, int32_t number, bool skip, bool hidden, struct stk_error *err);
 /* Passes the picture of an earlier packet to run->take if a surface still contains it. *held: set to whether one does. packet: index among the packets sent
  * since stk__nvdec_begin. */
-STK_MUST_USE enum stk_status stk__nvdec_take_held(
+STK_MUST_USE enum stk_status stk__nvdec_take_if_decoded(
 	struct stk_nvdec_session *s, int32_t packet, int32_t number, bool *held, struct stk_error *err);
 bool stk__nvdec_holds(const struct stk_nvdec_session *s, int32_t packet);
 /* Changes the number of an earlier packet's picture that is wanted and has not been taken yet; STK_NVDEC_UNWANTED: it will not be taken. Returns false if

@@ -80,7 +80,7 @@ struct stk_video_wanted {
 	bool next; /* the following frames will probably be wanted next, so the decoder's state after the last frame is kept */
 	/* Returns where frame number k of the list is to be written: an image of width x height pixels with 3 channels of uint8 and any strides. To refuse
 	 * the size, returns an image whose `data` is NULL, and sets err. */
-	struct stk_image (*place)(void *user, int32_t k, int32_t width, int32_t height, struct stk_error *err);
+	struct stk_image (*destination)(void *user, int32_t k, int32_t width, int32_t height, struct stk_error *err);
 	void *user;
 	const struct stk_cancel *cancel; /* may be NULL */
 };

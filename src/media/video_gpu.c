@@ -71,7 +71,7 @@ struct stk_video_gpu_counters stk__video_gpu_counters(const struct stk_video_gpu
 
 const char *stk__video_gpu_why(const struct stk_video_gpu *g)
 {
-	return g->why;
+	return g->reason;
 }
 
 /* ---- frames that the cores decode ---- */
@@ -89,14 +89,14 @@ static enum stk_status send_staged(struct stk_video_gpu_call *n, struct stk_erro
 	return stk__gpu_upload(stk__nvdec_device(g->nvdec), g->stream, to, g->staging, size, err);
 }
 
-static struct stk_image place_staged(void *user, int32_t k, int32_t width, int32_t height, struct stk_error *err)
+static struct stk_image staged_destination(void *user, int32_t k, int32_t width, int32_t height, struct stk_error *err)
 {
 	struct stk_video_gpu_call *n = user;
 	struct stk_video_gpu *g = n->g;
 	const size_t size = (size_t)width * (size_t)height * 3;
 	if ((n->status = send_staged(n, err)) || (n->status = stk__video_gpu_reserve(&g->staging, &g->staging_size, size, err)))
 		return (struct stk_image){0};
-	struct stk_image to = n->wanted->place(n->wanted->user, n->left[k], width, height, err);
+	struct stk_image to = n->wanted->destination(n->wanted->user, n->unwritten[k], width, height, err);
 	n->to = to;
 	to.data = to.data ? g->staging : NULL;
 	return to;
@@ -109,13 +109,13 @@ static enum stk_status decode_rest(struct stk_video_gpu_call *n, struct stk_vide
 	int32_t *frames = stk__alloc((size_t)w->count * sizeof *frames), *left = stk__alloc((size_t)w->count * sizeof *left), count = 0;
 	enum stk_status s = frames && left ? STK_OK : stk__video_no_memory(err);
 	for (int32_t i = 0; i < w->count && !s; i++)
-		if (!n->came[i]) {
+		if (!n->written[i]) {
 			frames[count] = w->frames[i];
 			left[count++] = i;
 		}
-	n->left = left;
+	n->unwritten = left;
 	const struct stk_video_wanted rest = {
-		.frames = frames, .count = count, .next = w->next, .place = place_staged, .user = n, .cancel = w->cancel};
+		.frames = frames, .count = count, .next = w->next, .destination = staged_destination, .user = n, .cancel = w->cancel};
 	if (!s && count)
 		s = stk__video_decode(cores, n->x, n->in, &rest, err);
 	if (!s && count)
@@ -156,8 +156,8 @@ enum stk_status stk__video_gpu_decode(struct stk_video_gpu *g, struct stk_video_
 		return STK_OK;
 	struct stk_video_gpu_call n = {.g = g, .x = x, .in = in, .wanted = wanted};
 	struct stk_segment *segments = stk__alloc((size_t)wanted->count * sizeof *segments);
-	n.came = stk__calloc((size_t)wanted->count, sizeof *n.came);
-	enum stk_status s = segments && n.came ? stk__gpu_enter(dev, err) : stk__video_no_memory(err);
+	n.written = stk__calloc((size_t)wanted->count, sizeof *n.written);
+	enum stk_status s = segments && n.written ? stk__gpu_enter(dev, err) : stk__video_no_memory(err);
 	if (!s) {
 		const int mode = stk__gpu_capture_relax(dev);
 		const int32_t count = join_segments(segments, stk__plan(&x->table, wanted->frames, wanted->count, segments));
@@ -175,7 +175,7 @@ enum stk_status stk__video_gpu_decode(struct stk_video_gpu *g, struct stk_video_
 		stk__gpu_leave(dev);
 	}
 	stk__free(segments);
-	stk__free(n.came);
+	stk__free(n.written);
 	return s;
 }
 

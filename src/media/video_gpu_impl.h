@@ -20,7 +20,7 @@ enum {
 };
 struct stk_video_ahead {
 	int32_t frame, packet;
-	bool there;              /* whether the picture is in `memory` */
+	bool has_picture;        /* whether the picture is in `memory` */
 	struct stk_image layout; /* the layout of the picture in `memory` */
 	stk_gpu_ptr memory;      /* GPU memory, which is reused for later frames; 0: not allocated yet */
 	size_t size;
@@ -48,7 +48,7 @@ struct stk_video_gpu {
 	size_t staging_size;
 	uint64_t refused; /* if `refuses` is set: hash of the parameters of streams that the engine cannot decode */
 	bool refuses;
-	char why[160];
+	char reason[160];
 	struct stk_video_gpu_counters counters;
 };
 
@@ -58,7 +58,7 @@ struct stk_video_gpu_call {
 	const struct stk_video_index *x;
 	const struct stk_media_input *in;
 	const struct stk_video_wanted *wanted;
-	bool *came;         /* [wanted frame]: whether it has been written */
+	bool *written;      /* [wanted frame]: whether it has been written */
 	int32_t *number_of; /* [packet - base]: index of the packet's frame in the list of wanted frames, or STK_NVDEC_UNWANTED */
 	int32_t base, last; /* number_of is for packets base to last */
 	int32_t missing;    /* number of wanted frames of the segment that have not been written yet */
@@ -66,8 +66,8 @@ struct stk_video_gpu_call {
 		status; /* a failure that ends the call: `place` refused a frame, a kernel failed, or the user interrupted. After other
 		         * failures the cores decode the remaining frames */
 	/* The following members are for frames that the cores decode. */
-	const int32_t *left; /* [frame that the cores decode]: its index in the list of wanted frames */
-	struct stk_image to; /* the destination of the frame in `staging`; if data is NULL, there is no frame in `staging` */
+	const int32_t *unwritten; /* [frame that the cores decode]: its index in the list of wanted frames */
+	struct stk_image to;      /* the destination of the frame in `staging`; if data is NULL, there is no frame in `staging` */
 };
 
 static inline enum stk_status stk__video_no_memory(struct stk_error *err)

@@ -39,16 +39,16 @@ static bool find_matrix(const struct stk_video_gpu_call *n, int bits, struct stk
 	return matrix != AVCOL_SPC_RGB && stk__colour_matrix(matrix, bits, full, out);
 }
 
-static void note_came(struct stk_video_gpu_call *n, int32_t number, const struct stk_image *at)
+static void note_written(struct stk_video_gpu_call *n, int32_t number, const struct stk_image *at)
 {
 	n->g->layout = *at;
-	n->came[number] = true;
+	n->written[number] = true;
 	n->missing--;
 	n->g->counters.on_gpu++;
 }
 
 /* Returns an image in a->memory for a frame that the next call will probably want. Its `data` is NULL if memory runs out. */
-static struct stk_image place_ahead(
+static struct stk_image ahead_destination(
 	struct stk_video_gpu *g, struct stk_video_ahead *a, int32_t width, int32_t height, struct stk_error *err)
 {
 	const size_t size = (size_t)width * (size_t)height * 3;
@@ -81,8 +81,8 @@ static enum stk_status write_picture(void *user, int32_t number, const struct st
 			err, "the file's header and the stream give different colours, or colours that the GPU does not convert");
 	const int32_t width = turned ? p.height : p.width, height = turned ? p.width : p.height;
 	struct stk_video_ahead *ahead = number >= STK_VIDEO_AHEAD_NUMBER ? &n->g->ahead[number - STK_VIDEO_AHEAD_NUMBER] : NULL;
-	const struct stk_image to =
-		ahead ? place_ahead(n->g, ahead, width, height, err) : n->wanted->place(n->wanted->user, number, width, height, err);
+	const struct stk_image to = ahead ? ahead_destination(n->g, ahead, width, height, err)
+					  : n->wanted->destination(n->wanted->user, number, width, height, err);
 	if (!to.data && ahead)
 		return err && err->code ? err->code : STK_NO_MEMORY;
 	if (!to.data)
@@ -92,9 +92,9 @@ static enum stk_status write_picture(void *user, int32_t number, const struct st
 	if (n->status)
 		return n->status;
 	if (ahead)
-		ahead->there = true;
+		ahead->has_picture = true;
 	else
-		note_came(n, number, &to);
+		note_written(n, number, &to);
 	return STK_OK;
 }
 
@@ -139,7 +139,7 @@ static bool can_continue(const struct stk_video_gpu_call *n, const struct stk_se
 		const int32_t packet = n->x->packet_of[n->wanted->frames[segment->wanted + i]];
 		const int32_t sent = packet < g->next ? stk__place_of(g->sent, g->n_sent, packet) : -1;
 		const struct stk_video_ahead *a = find_ahead(g, packet);
-		if (packet < g->next && !(a && a->there) && (sent < 0 || !stk__nvdec_holds(g->session, sent)))
+		if (packet < g->next && !(a && a->has_picture) && (sent < 0 || !stk__nvdec_holds(g->session, sent)))
 			return false;
 	}
 	return true;
@@ -172,9 +172,9 @@ static enum stk_status take_ahead(struct stk_video_gpu_call *n, int32_t number, 
 {
 	struct stk_video_gpu *g = n->g;
 	struct stk_video_ahead *a = find_ahead(g, n->x->packet_of[n->wanted->frames[number]]);
-	if (!a || !a->there)
+	if (!a || !a->has_picture)
 		return STK_OK;
-	const struct stk_image to = n->wanted->place(n->wanted->user, number, a->layout.width, a->layout.height, err);
+	const struct stk_image to = n->wanted->destination(n->wanted->user, number, a->layout.width, a->layout.height, err);
 	if (!to.data)
 		return n->status = err && err->code ? err->code : STK_SHAPE;
 	*on = same_layout(&to, &a->layout);
@@ -186,8 +186,8 @@ static enum stk_status take_ahead(struct stk_video_gpu_call *n, int32_t number, 
 		return n->status;
 	n->number_of[a->packet - n->base] = STK_NVDEC_UNWANTED;
 	a->frame = -1;
-	a->there = false;
-	note_came(n, number, &to);
+	a->has_picture = false;
+	note_written(n, number, &to);
 	return STK_OK;
 }
 
@@ -203,7 +203,7 @@ static void plan_ahead(struct stk_video_gpu_call *n, const struct stk_segment *s
 		if (a->frame < 0 || (n->wanted->next && a->frame > done && a->frame < end))
 			continue;
 		const int32_t sent = stk__place_of(g->sent, g->n_sent, a->packet);
-		if (sent >= 0 && !a->there && stk__video_gpu_find_number(n, a->packet) == STK_NVDEC_UNWANTED)
+		if (sent >= 0 && !a->has_picture && stk__video_gpu_find_number(n, a->packet) == STK_NVDEC_UNWANTED)
 			(void)stk__nvdec_renumber(g->session, sent, STK_NVDEC_UNWANTED);
 		a->frame = -1;
 	}
@@ -218,7 +218,7 @@ static void plan_ahead(struct stk_video_gpu_call *n, const struct stk_segment *s
 			continue;
 		unused->frame = f;
 		unused->packet = packet;
-		unused->there = false;
+		unused->has_picture = false;
 	}
 }
 
@@ -260,8 +260,8 @@ static enum stk_status decode_segment(struct stk_video_gpu_call *n, const struct
 		const int32_t number = segment->wanted + i, packet = n->x->packet_of[n->wanted->frames[number]];
 		const int32_t sent = packet < g->next ? stk__place_of(g->sent, g->n_sent, packet) : -1;
 		bool held = false;
-		if (sent >= 0 && !n->came[number] && !stk__nvdec_renumber(g->session, sent, number))
-			s = stk__nvdec_take_held(g->session, sent, number, &held, err);
+		if (sent >= 0 && !n->written[number] && !stk__nvdec_renumber(g->session, sent, number))
+			s = stk__nvdec_take_if_decoded(g->session, sent, number, &held, err);
 	}
 	if (!s)
 		plan_ahead(n, segment, follows);
@@ -286,7 +286,7 @@ void stk__video_gpu_note_why(struct stk_video_gpu_call *n, const char *why)
 {
 	const struct stk_video_facts *f = &n->x->facts;
 	char with_codec[200];
-	snprintf(n->g->why, sizeof n->g->why, "%.150s", why);
+	snprintf(n->g->reason, sizeof n->g->reason, "%.150s", why);
 	snprintf(with_codec, sizeof with_codec, "%.20s, %d x %d: %.150s", f->codec, f->width, f->height, why);
 	stk__nvdec_note(n->g->nvdec, with_codec);
 }
@@ -296,7 +296,7 @@ static enum stk_status name_frame(
 	const struct stk_video_gpu_call *n, const struct stk_segment *segment, const struct stk_error *was, struct stk_error *err)
 {
 	int32_t i = 0;
-	while (i < segment->n_wanted - 1 && n->came[segment->wanted + i])
+	while (i < segment->n_wanted - 1 && n->written[segment->wanted + i])
 		i++;
 	const int32_t frame = n->wanted->frames[segment->wanted + i];
 	return stk__fail(err, STK_CUDA, "frame %d (%.3f s): %.400s", frame, stk__video_time(n->x, frame), was->message);

@@ -31,10 +31,10 @@ static enum stk_status whole_number_run(const struct stk_call *call, struct stk_
 		at++;
 	bool negative = at < end && *at == '-';
 	at += negative;
-	bool good = stk__take_number(&at, end, &value);
+	bool ok = stk__take_number(&at, end, &value);
 	while (at < end && is_blank(*at))
 		at++;
-	if (!good || at != end)
+	if (!ok || at != end)
 		return stk__fail(
 			err, STK_CORRUPT, "the label \"%.*s\" is not a whole number", (int)(end - text < 40 ? end - text : 40), text);
 	*(int64_t *)call->out[0].data = negative ? -value : value;

@@ -43,7 +43,7 @@ static size_t solver_bytes(int64_t rows, int64_t cols)
 	return round_up(r * 8) + 3 * round_up(c * 8) + round_up(r * 4) + 4 * round_up(c * 4) + round_up((r + 1) * sizeof(struct visit));
 }
 
-static void *carve(uint8_t **at, size_t bytes)
+static void *take_piece(uint8_t **at, size_t bytes)
 {
 	void *p = *at;
 	*at += round_up(bytes);
@@ -53,16 +53,16 @@ static void *carve(uint8_t **at, size_t bytes)
 static void solver_begin(struct solver *s, uint8_t *memory)
 {
 	size_t r = (size_t)s->rows, c = (size_t)s->cols;
-	s->row_dual = carve(&memory, r * 8);
-	s->price = carve(&memory, c * 8);
-	s->search_price = carve(&memory, c * 8);
-	s->path_cost = carve(&memory, c * 8);
-	s->col_of = carve(&memory, r * 4);
-	s->row_of = carve(&memory, c * 4);
-	s->place = carve(&memory, c * 4);
-	s->list = carve(&memory, c * 4);
-	s->path = carve(&memory, c * 4);
-	s->visits = carve(&memory, (r + 1) * sizeof *s->visits);
+	s->row_dual = take_piece(&memory, r * 8);
+	s->price = take_piece(&memory, c * 8);
+	s->search_price = take_piece(&memory, c * 8);
+	s->path_cost = take_piece(&memory, c * 8);
+	s->col_of = take_piece(&memory, r * 4);
+	s->row_of = take_piece(&memory, c * 4);
+	s->place = take_piece(&memory, c * 4);
+	s->list = take_piece(&memory, c * 4);
+	s->path = take_piece(&memory, c * 4);
+	s->visits = take_piece(&memory, (r + 1) * sizeof *s->visits);
 	for (int32_t i = 0; i < s->rows; i++) {
 		s->row_dual[i] = 0;
 		s->col_of[i] = -1;
@@ -86,7 +86,7 @@ static void leave(struct solver *s, int32_t col)
 }
 
 /* Ends a search whose path has this length: updates the duals, and restores the list and the prices that the search has changed. */
-static void settle(struct solver *s, int32_t row, double length)
+static void end_search(struct solver *s, int32_t row, double length)
 {
 	s->row_dual[row] += length;
 	while (s->visited > 0) {
@@ -131,7 +131,7 @@ static enum stk_assign_status assign_row(struct solver *s, int32_t row)
 		leave(s, col);
 		if (s->row_of[col] < 0) {
 			bool stepped = s->visited > 1;
-			settle(s, row, least);
+			end_search(s, row, least);
 			augment(s, row, col);
 			if (stepped)
 				memset(s->path, 0xff, (size_t)s->cols * sizeof *s->path);

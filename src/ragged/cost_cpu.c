@@ -68,13 +68,13 @@ static void cost_block(void *ctx, int64_t i, int32_t worker)
 			continue;
 		}
 		int64_t label = c->logits ? stk__load_index(c->labels, c->label_bytes, b * c->targets + g) : 0;
-		bool good = label >= 0 && label < c->classes;
-		if (c->logits && !good && q0 == 0 && c->refused)
+		bool ok = label >= 0 && label < c->classes;
+		if (c->logits && !ok && q0 == 0 && c->refused)
 			__atomic_fetch_add(c->refused, 1, __ATOMIC_RELAXED);
 		for (int64_t d = 0; c->boxes && d < c->box_values; d++)
 			target[d] = stk__load_float(c->target_boxes, c->target_boxes_dtype, (b * c->targets + g) * c->box_values + d);
 		for (int64_t q = 0; q < n; q++) {
-			float v = c->logits ? good ? classes[q * c->classes + label] : NAN : 0.0f;
+			float v = c->logits ? ok ? classes[q * c->classes + label] : NAN : 0.0f;
 			if (c->boxes)
 				v += box_cost(c, box + q * c->box_values, target);
 			out[q] = stk__finite(v, c->nan, c->posinf, c->neginf);

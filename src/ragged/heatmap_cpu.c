@@ -31,10 +31,10 @@ static void heatmap_group(void *ctx, int64_t group, int32_t worker)
 			index = stk__load_index(h->map_index, h->bytes[3], t);
 		if (h->labels)
 			label = stk__load_index(h->labels, h->bytes[2], at);
-		bool good = index >= 0 && index < h->groups && label >= 0 && label < h->classes;
-		if (!good && h->refused && (!h->map_index || group == 0))
+		bool ok = index >= 0 && index < h->groups && label >= 0 && label < h->classes;
+		if (!ok && h->refused && (!h->map_index || group == 0))
 			__atomic_fetch_add(h->refused, 1, __ATOMIC_RELAXED);
-		if (good && index == group)
+		if (ok && index == group)
 			draw_target(h, maps + label * area, stk__load_index(h->centers, h->bytes[0], 2 * at),
 				stk__load_index(h->centers, h->bytes[0], 2 * at + 1), stk__load_index(h->radii, h->bytes[1], at));
 	}

@@ -7,16 +7,16 @@
 #define BLOCK 256
 
 /* The row of a (batch, outer, items) array that this thread works on, and its lane among the threads of that row. */
-struct place {
+struct row_position {
 	uint64_t row; /* ((b * outer) + p) * items + n */
 	int64_t b, p, n;
 	int lane;
 	int32_t inside;
 };
 
-STK_DEVICE struct place find_row(int64_t rows, int64_t outer, int64_t items, int lanes_log2)
+STK_DEVICE struct row_position find_row(int64_t rows, int64_t outer, int64_t items, int lanes_log2)
 {
-	struct place at;
+	struct row_position at;
 	at.lane = (int)threadIdx.x & ((1 << lanes_log2) - 1);
 	at.row = (uint64_t)blockIdx.x * (BLOCK >> lanes_log2) + (threadIdx.x >> lanes_log2);
 	at.inside = at.row < (uint64_t)rows;
@@ -40,7 +40,7 @@ STK_DEVICE void refuse(uint64_t *refused)
 		atomicAdd((unsigned long long *)refused, 1ull);
 }
 
-STK_DEVICE int64_t gather_item(const struct stk_gather *g, const struct place *at)
+STK_DEVICE int64_t gather_item(const struct stk_gather *g, const struct row_position *at)
 {
 	int64_t used = stk__size_of(g->index.sizes, at->b, g->index.count), size = stk__size_of(g->source_sizes, at->b, g->source_items);
 	if (at->n >= used)

@@ -170,7 +170,7 @@ static enum stk_status count_blocks(struct stk_flac_decoder *d, struct stk_sound
 {
 	enum stk_status s = STK_OK;
 	*end = info->begin;
-	for (info->frames = 0; !s && *end < d->bytes->size; d->held_count = 0) {
+	for (info->frames = 0; !s && *end < d->bytes->size; d->block_count = 0) {
 		if (!(s = stk__flac_decode(d, *end, end)))
 			info->frames += d->block.frames;
 	}
@@ -192,7 +192,7 @@ static enum stk_status find_end(struct stk_flac_decoder *d, struct stk_sound_inf
 		if (s || at == UINT64_MAX)
 			return s;
 		s = stk__flac_decode(d, at, end);
-		d->held_count = 0;
+		d->block_count = 0;
 		if (!s)
 			info->frames = frame_of(info, &b) + b.frames;
 		if (s != STK_CORRUPT && s != STK_END)
@@ -287,14 +287,14 @@ enum stk_status stk__flac_peek(
 /* ---- windows ---- */
 
 /* The offset of a block in the file, and the frame at which the block begins. */
-struct place {
+struct block_start {
 	uint64_t at;
 	int64_t frame;
 };
 
 /* Moves *low and *high closer to frame `first`, from both sides, with the file's seek table. */
-static enum stk_status use_table(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, int64_t first, struct place *low,
-	struct place *high, struct stk_error *err)
+static enum stk_status use_table(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, int64_t first,
+	struct block_start *low, struct block_start *high, struct stk_error *err)
 {
 	uint32_t from = 0, to = info->blocks.seek_points;
 	while (from < to) {
@@ -306,7 +306,7 @@ static enum stk_status use_table(const struct stk_sound_bytes *bytes, const stru
 		const uint64_t frame = stk__get64(p, false), offset = stk__get64(p + 8, false);
 		const bool before = frame <= (uint64_t)first; /* points that are left free have the largest number */
 		if (offset < bytes->size - info->begin && frame < (uint64_t)info->frames) {
-			const struct place found = {info->begin + offset, (int64_t)frame};
+			const struct block_start found = {info->begin + offset, (int64_t)frame};
 			if (before && found.frame > low->frame)
 				*low = found;
 			else if (!before && found.frame < high->frame)
@@ -320,13 +320,13 @@ static enum stk_status use_table(const struct stk_sound_bytes *bytes, const stru
 
 /* Sets *low to a block that begins at frame `first`, or before it and close to it; to the first block if blocks do not say where in time they are. Other bytes
  * may look like a header, so the caller must check by decoding. */
-static enum stk_status seek(
-	const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, int64_t first, struct place *low, struct stk_error *err)
+static enum stk_status seek(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, int64_t first, struct block_start *low,
+	struct stk_error *err)
 {
-	struct place high = {bytes->size, info->frames};
+	struct block_start high = {bytes->size, info->frames};
 	struct stk_flac_block b;
 	uint64_t at;
-	*low = (struct place){info->begin, 0};
+	*low = (struct block_start){info->begin, 0};
 	if (!info->blocks.placed || first < 2 * (int64_t)info->blocks.most)
 		return STK_OK;
 	enum stk_status s = use_table(bytes, info, first, low, &high, err);
@@ -341,14 +341,14 @@ static enum stk_status seek(
 		if (at == UINT64_MAX)
 			high.at = guess;
 		else if (frame_of(info, &b) <= first)
-			*low = (struct place){at, frame_of(info, &b)};
+			*low = (struct block_start){at, frame_of(info, &b)};
 		else
-			high = (struct place){guess, frame_of(info, &b)};
+			high = (struct block_start){guess, frame_of(info, &b)};
 	}
 	while (!s && low->frame < first) { /* continues block by block to the last one that begins at or before `first` */
 		if ((s = find_block(bytes, info, low->at + 1, high.at, low->frame + 1, first + 1, &at, &b, err)) || at == UINT64_MAX)
 			break;
-		*low = (struct place){at, frame_of(info, &b)};
+		*low = (struct block_start){at, frame_of(info, &b)};
 	}
 	return s;
 }
@@ -356,12 +356,12 @@ static enum stk_status seek(
 enum stk_status stk__flac_span(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, int64_t first, int64_t count,
 	uint64_t margin, uint64_t *from, uint64_t *to)
 {
-	struct place low = {info->begin, 0}, high = {bytes->size, info->frames}, last = low;
+	struct block_start low = {info->begin, 0}, high = {bytes->size, info->frames}, last = low;
 	if (!info->blocks.placed || !info->frames)
 		return STK_UNSUPPORTED;
 	enum stk_status s = use_table(bytes, info, first, &low, &high, NULL);
 	const bool seeks = low.frame > 0 || high.frame < info->frames;
-	high = (struct place){bytes->size, info->frames};
+	high = (struct block_start){bytes->size, info->frames};
 	if (!s)
 		s = use_table(bytes, info, first + count, &last, &high, NULL);
 	if (s)
@@ -380,15 +380,15 @@ enum stk_status stk__flac_span(const struct stk_sound_bytes *bytes, const struct
 }
 
 /* Writes `n` frames of a decoded block, from its frame `skip` on, to `to` in the window's type. */
-static void store(const struct stk_flac_held *held, const struct stk_sound_window *w, int64_t skip, int64_t n, uint8_t *to)
+static void store(const struct stk_flac_block_memory *block, const struct stk_sound_window *w, int64_t skip, int64_t n, uint8_t *to)
 {
 	enum { PART = 512 };
-	const int32_t channels = held->block.channels, bits = held->block.bits;
+	const int32_t channels = block->block.channels, bits = block->block.bits;
 	const bool mono = w->mono && channels > 1;
 	const float scale = 1.0f / (float)((uint32_t)1 << (bits - 1));
 	int32_t part[PART];
 	for (int32_t c = 0; c < channels && !mono; c++) {
-		const int32_t *from = held->plane[c] + skip;
+		const int32_t *from = block->plane[c] + skip;
 		float *f = (float *)(void *)to + c;
 		int16_t *h = (int16_t *)(void *)to + c;
 		int32_t *i = (int32_t *)(void *)to + c;
@@ -412,7 +412,7 @@ static void store(const struct stk_flac_held *held, const struct stk_sound_windo
 		k = n - done < PART / channels ? n - done : PART / channels;
 		for (int32_t c = 0; c < channels; c++)
 			for (int64_t j = 0; j < k; j++)
-				part[j * channels + c] = (int32_t)((uint32_t)held->plane[c][skip + done + j] << (32 - bits));
+				part[j * channels + c] = (int32_t)((uint32_t)block->plane[c][skip + done + j] << (32 - bits));
 		stk__pcm_convert(STK_PCM_I32, (const uint8_t *)part, k, channels, true, w->dtype, to);
 		to += (size_t)k * stk_dtype_size(w->dtype);
 	}
@@ -422,13 +422,13 @@ static void store(const struct stk_flac_held *held, const struct stk_sound_windo
 struct reading {
 	struct stk_flac_decoder d;
 	const struct stk_sound_window *window;
-	size_t frame_size;               /* bytes of a frame in the output */
-	int64_t frame;                   /* the next frame to decode */
-	uint64_t at;                     /* offset of the next block */
-	uint64_t number;                 /* the number that the next block's header must have */
-	bool numbered;                   /* `number` is known */
-	bool after_jump;                 /* no block was decoded since `at` was found by the look of a header */
-	int64_t held[STK_FLAC_TOGETHER]; /* the first frames of the blocks that the decoder holds */
+	size_t frame_size;                       /* bytes of a frame in the output */
+	int64_t frame;                           /* the next frame to decode */
+	uint64_t at;                             /* offset of the next block */
+	uint64_t number;                         /* the number that the next block's header must have */
+	bool numbered;                           /* `number` is known */
+	bool after_jump;                         /* no block was decoded since `at` was found by the look of a header */
+	int64_t first_frames[STK_FLAC_TOGETHER]; /* the first frames of the blocks that the decoder holds */
 };
 
 static enum stk_status refuse_damage(const struct reading *r, enum stk_status s, struct stk_error *err)
@@ -457,25 +457,25 @@ static enum stk_status skip_damage(struct reading *r, uint64_t from, int64_t *fr
 	return s;
 }
 
-/* Writes the frames from `frame` to `next` that lie in the window: those of a decoded block, or zeros if `held` is NULL. */
-static void put(const struct reading *r, const struct stk_flac_held *held, int64_t frame, int64_t next)
+/* Writes the frames from `frame` to `next` that lie in the window: those of a decoded block, or zeros if `block` is NULL. */
+static void put(const struct reading *r, const struct stk_flac_block_memory *block, int64_t frame, int64_t next)
 {
 	const struct stk_sound_window *w = r->window;
 	const int64_t from = frame > w->first ? frame : w->first, end = w->first + w->count, to = next < end ? next : end;
 	uint8_t *out = (uint8_t *)w->to + (size_t)(from - w->first) * r->frame_size;
-	if (from < to && !held)
+	if (from < to && !block)
 		memset(out, 0, (size_t)(to - from) * r->frame_size);
 	else if (from < to)
-		store(held, w, from - frame, to - from, out);
+		store(block, w, from - frame, to - from, out);
 }
 
 /* Decodes and writes the blocks that the decoder holds. */
-static void put_held(struct reading *r)
+static void write_blocks(struct reading *r)
 {
 	stk__flac_finish(&r->d);
-	for (int32_t h = 0; h < r->d.held_count; h++)
-		put(r, &r->d.held[h], r->held[h], r->held[h] + r->d.held[h].block.frames);
-	r->d.held_count = 0;
+	for (int32_t h = 0; h < r->d.block_count; h++)
+		put(r, &r->d.blocks[h], r->first_frames[h], r->first_frames[h] + r->d.blocks[h].block.frames);
+	r->d.block_count = 0;
 }
 
 static enum stk_status next_block(struct reading *r, struct stk_error *err)
@@ -486,17 +486,17 @@ static enum stk_status next_block(struct reading *r, struct stk_error *err)
 	const struct stk_flac_block *b = &r->d.block;
 	const bool misplaced = !s && r->numbered && b->number != r->number; /* blocks are missing, or there are too many */
 	if (misplaced) {
-		r->d.held_count--;
+		r->d.block_count--;
 		s = STK_CORRUPT;
 	} else if (!s) {
 		r->number = b->number + (b->variable ? (uint64_t)b->frames : 1);
 		r->numbered = true;
 		r->after_jump = false;
 		r->at = next;
-		r->held[r->d.held_count - 1] = r->frame;
+		r->first_frames[r->d.block_count - 1] = r->frame;
 		r->frame += b->frames;
-		if (r->d.held_count == stk__flac_most_held(&r->d))
-			put_held(r);
+		if (r->d.block_count == stk__flac_max_blocks(&r->d))
+			write_blocks(r);
 		return STK_OK;
 	}
 	if ((s == STK_CORRUPT || s == STK_END) &&
@@ -519,7 +519,7 @@ enum stk_status stk__flac_read(const struct stk_sound_bytes *bytes, const struct
 	const struct stk_sound_window *window, struct stk_error *err)
 {
 	struct reading r = {.window = window};
-	struct place start;
+	struct block_start start;
 	if (window->count == 0)
 		return STK_OK;
 	r.frame_size = (size_t)(window->mono ? 1 : info->channels) * stk_dtype_size(window->dtype);
@@ -532,7 +532,7 @@ enum stk_status stk__flac_read(const struct stk_sound_bytes *bytes, const struct
 		s = window->cancel && stk__cancelled(window->cancel) ? stk__fail(err, STK_CANCELLED, "decoding was cancelled")
 								     : next_block(&r, err);
 	if (!s)
-		put_held(&r);
+		write_blocks(&r);
 	stk__flac_end(&r.d);
 	return s;
 }

@@ -36,13 +36,13 @@ struct stk_flac_decoder {
 	enum stk_status failed;  /* why bytes could not be read; STK_OK: no read has failed */
 	struct stk_error *err;
 	/* Blocks that were read and have residuals instead of samples, until stk__flac_finish. */
-	struct stk_flac_held {
+	struct stk_flac_block_memory {
 		struct stk_flac_block block;
 		int32_t *plane[STK_FLAC_MAX_CHANNELS];
 		struct stk_flac_task tasks[STK_FLAC_MAX_CHANNELS];
 		uint32_t wasted[STK_FLAC_MAX_CHANNELS]; /* zero bits below each sample */
-	} held[STK_FLAC_TOGETHER];
-	int32_t held_count;
+	} blocks[STK_FLAC_TOGETHER];
+	int32_t block_count;
 	int32_t *planes;                /* the memory of all planes */
 	int64_t *side;                  /* samples of a side channel with 33 bits */
 	size_t capacity, side_capacity; /* samples that fit in a plane, and in `side` */
@@ -52,14 +52,14 @@ void stk__flac_begin(struct stk_flac_decoder *d, const struct stk_sound_bytes *b
 	struct stk_error *err);
 void stk__flac_end(struct stk_flac_decoder *d);
 
-/* Reads the block at offset `at` to d->block, and as the last one of d->held, in which there must be room; sets *next to the offset of its end. STK_CORRUPT,
+/* Reads the block at offset `at` to d->block, and as the last one of d->blocks, in which there must be room; sets *next to the offset of its end. STK_CORRUPT,
  * without a message: there is no block, or it is damaged. STK_END: the file ends in it. STK_NO_MEMORY, or the failure of reading, with a message. */
 STK_MUST_USE enum stk_status stk__flac_decode(struct stk_flac_decoder *d, uint64_t at, uint64_t *next);
 /* Returns how many blocks the decoder can hold: after so many, call stk__flac_finish. It is more than 1 for few channels, since up to STK_FLAC_TOGETHER
  * channels are predicted faster together than one by one. */
-int32_t stk__flac_most_held(const struct stk_flac_decoder *d);
+int32_t stk__flac_max_blocks(const struct stk_flac_decoder *d);
 /* Replaces the residuals in the planes of all held blocks by samples: predicts them, and makes left and right of a side channel. The caller then uses the
- * planes and sets held_count to 0. */
+ * planes and sets block_count to 0. */
 void stk__flac_finish(struct stk_flac_decoder *d);
 
 /* Finds the FLAC signature at the file's start, or after an ID3 tag there. head: the first n bytes. Sets *at to its offset, or to UINT64_MAX if the file is

@@ -87,7 +87,7 @@ static void take_piece(struct stk_flac_decoder *d, uint64_t at)
 }
 
 /* Returns the offset of the byte that has the next bit. */
-static uint64_t place(const struct stk_flac_decoder *d)
+static uint64_t next_byte_offset(const struct stk_flac_decoder *d)
 {
 	return d->piece_at + (uint64_t)(d->bits.p - d->piece) - (uint64_t)((d->bits.count - d->bits.zeros + 7) / 8);
 }
@@ -104,7 +104,7 @@ static void more(struct stk_flac_bits *b)
 	struct stk_flac_decoder *d = (struct stk_flac_decoder *)(void *)b;
 	if (d->piece_at + (uint64_t)(b->end - d->piece) < d->bytes->size && !d->failed) {
 		const int32_t within = (8 - b->count % 8) % 8; /* number of bits of the next byte that were consumed already */
-		const uint64_t at = place(d);
+		const uint64_t at = next_byte_offset(d);
 		sum_until(d, at);
 		take_piece(d, at);
 		b->cache = 0;
@@ -163,7 +163,7 @@ static void predict_side(struct stk_flac_decoder *d, const struct stk_flac_predi
 static const struct stk_flac_predictor fixed[] = {{0, 0, {0}}, {1, 0, {1}}, {2, 0, {2, -1}}, {3, 0, {3, -3, 1}}, {4, 0, {4, -6, 4, -1}}};
 
 /* Reads one channel of `bits` bits to its plane: residuals, or samples if the channel has no predictor or has 33 bits. Samples of 33 bits go to d->side too. */
-static enum stk_status read_subframe(struct stk_flac_decoder *d, int32_t bits, struct stk_flac_held *held, int32_t channel)
+static enum stk_status read_subframe(struct stk_flac_decoder *d, int32_t bits, struct stk_flac_block_memory *held, int32_t channel)
 {
 	struct stk_flac_bits *b = &d->bits;
 	struct stk_flac_task *task = &held->tasks[channel];
@@ -216,7 +216,7 @@ static enum stk_status read_subframe(struct stk_flac_decoder *d, int32_t bits, s
 
 /* ---- blocks ---- */
 
-int32_t stk__flac_most_held(const struct stk_flac_decoder *d)
+int32_t stk__flac_max_blocks(const struct stk_flac_decoder *d)
 {
 	const bool wide = d->info->bits == 32 && d->info->channels == 2; /* d->side has room for one block */
 	return wide || d->info->channels > STK_FLAC_TOGETHER / 2 ? 1 : STK_FLAC_TOGETHER / d->info->channels;
@@ -226,7 +226,7 @@ int32_t stk__flac_most_held(const struct stk_flac_decoder *d)
 static enum stk_status allocate_planes(struct stk_flac_decoder *d)
 {
 	const size_t n = (size_t)d->block.frames, channels = (size_t)d->info->channels;
-	const int32_t most = stk__flac_most_held(d);
+	const int32_t most = stk__flac_max_blocks(d);
 	const bool wide = d->block.first_side >= 0 && d->block.bits == 32;
 	if (n > d->capacity) {
 		int32_t *all = stk__alloc(n * channels * (size_t)most * sizeof *all);
@@ -235,9 +235,9 @@ static enum stk_status allocate_planes(struct stk_flac_decoder *d)
 		for (int32_t h = 0; h < most; h++)
 			for (size_t c = 0; c < channels; c++) {
 				int32_t *plane = all + ((size_t)h * channels + c) * n;
-				if (h < d->held_count)
-					memcpy(plane, d->held[h].plane[c], sizeof *plane * (size_t)d->held[h].block.frames);
-				d->held[h].plane[c] = d->held[h].tasks[c].x = plane;
+				if (h < d->block_count)
+					memcpy(plane, d->blocks[h].plane[c], sizeof *plane * (size_t)d->blocks[h].block.frames);
+				d->blocks[h].plane[c] = d->blocks[h].tasks[c].x = plane;
 			}
 		stk__free(d->planes);
 		d->planes = all;
@@ -255,7 +255,7 @@ static enum stk_status allocate_planes(struct stk_flac_decoder *d)
 
 /* Computes left and right from the side (left - right) and the other channel: left, right, or the middle, (left + right) >> 1. The bit that the middle lacks is
  * the side's lowest bit. The results fit in 32 bits, so arithmetic modulo 2^32 is enough, except for a side of 33 bits. */
-static void separate(const struct stk_flac_held *held, const int64_t *side)
+static void separate(const struct stk_flac_block_memory *held, const int64_t *side)
 {
 	const struct stk_flac_block *block = &held->block;
 	const int32_t n = block->frames;
@@ -309,7 +309,7 @@ enum stk_status stk__flac_decode(struct stk_flac_decoder *d, uint64_t at, uint64
 	d->bits.p += d->block.bytes;
 	if ((s = allocate_planes(d)))
 		return s;
-	struct stk_flac_held *held = &d->held[d->held_count];
+	struct stk_flac_block_memory *held = &d->blocks[d->block_count];
 	for (int32_t c = 0; c < d->block.channels && !s; c++)
 		s = read_subframe(d, d->block.bits + (d->block.first_side >= 0 && c == !d->block.first_side), held, c);
 	if (d->failed)
@@ -322,12 +322,12 @@ enum stk_status stk__flac_decode(struct stk_flac_decoder *d, uint64_t at, uint64
 	stk__flac_get(&d->bits, 16);
 	if (d->failed || stk__flac_ended(&d->bits))
 		return d->failed ? d->failed : STK_END;
-	*next = place(d);
+	*next = next_byte_offset(d);
 	sum_until(d, *next);
 	if (d->checksum)
 		return STK_CORRUPT;
 	held->block = d->block;
-	d->held_count++;
+	d->block_count++;
 	return STK_OK;
 }
 
@@ -335,12 +335,12 @@ void stk__flac_finish(struct stk_flac_decoder *d)
 {
 	struct stk_flac_task tasks[STK_FLAC_TOGETHER * STK_FLAC_MAX_CHANNELS];
 	int32_t count = 0;
-	for (int32_t h = 0; h < d->held_count; h++)
+	for (int32_t h = 0; h < d->block_count; h++)
 		for (int32_t c = 0; c < d->info->channels; c++)
-			tasks[count++] = d->held[h].tasks[c];
+			tasks[count++] = d->blocks[h].tasks[c];
 	d->loops->predict(tasks, count);
-	for (int32_t h = 0; h < d->held_count; h++) {
-		struct stk_flac_held *held = &d->held[h];
+	for (int32_t h = 0; h < d->block_count; h++) {
+		struct stk_flac_block_memory *held = &d->blocks[h];
 		for (int32_t c = 0; c < d->info->channels; c++)
 			for (int32_t i = 0; i < held->block.frames && held->wasted[c]; i++)
 				held->plane[c][i] = (int32_t)(uint32_t)((uint64_t)held->plane[c][i] << held->wasted[c]);

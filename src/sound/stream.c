@@ -28,17 +28,17 @@ struct stk_sound_stream {
 	int64_t limit; /* frames from this number on are padding that FFmpeg does not leave out; INT64_MAX: none is known */
 	/* For a truncated MP3 file, the number of frames of samples that its Xing or Info tag promises, including the encoder's padding; 0 for all other
 	 * files. */
-	int64_t cut;
+	int64_t tag_frames;
 	/* The state of decoding since the file was opened. */
-	bool pending;    /* `frame` holds samples that were not passed on yet */
-	bool drained;    /* the decoder knows that no packet follows */
-	bool jumped;     /* packets were left out, so `at` follows from the frames' times */
-	bool began;      /* a packet was read */
-	int64_t at;      /* number of the next frame of samples; if `pending`, the first one in `frame` */
-	int64_t start;   /* time of the first packet, in time bases */
-	int64_t delay;   /* samples at the start that the file leaves out */
-	uint8_t *block;  /* samples of a planar `frame`, interleaved */
-	size_t capacity; /* bytes of `block` */
+	bool pending;         /* `frame` holds samples that were not passed on yet */
+	bool drained;         /* the decoder knows that no packet follows */
+	bool jumped;          /* packets were left out, so `at` follows from the frames' times */
+	bool has_read_packet; /* a packet was read */
+	int64_t at;           /* number of the next frame of samples; if `pending`, the first one in `frame` */
+	int64_t start;        /* time of the first packet, in time bases */
+	int64_t delay;        /* samples at the start that the file leaves out */
+	uint8_t *block;       /* samples of a planar `frame`, interleaved */
+	size_t capacity;      /* bytes of `block` */
 };
 
 static enum stk_status no_memory(struct stk_error *err)
@@ -88,7 +88,7 @@ static void close_file(struct stk_sound_stream *s)
 		s->f->avcodec_free_context(&s->context);
 	stk__container_close(s->container);
 	s->container = NULL;
-	s->pending = s->drained = s->jumped = s->began = false;
+	s->pending = s->drained = s->jumped = s->has_read_packet = false;
 	s->at = s->start = s->delay = 0;
 }
 
@@ -122,7 +122,7 @@ static double seconds(const struct stk_sound_stream *s)
 }
 
 /* Returns the number of the sample at a time, counted without the delay. time: in time bases. */
-static int64_t place(const struct stk_sound_stream *s, int64_t time)
+static int64_t sample_number(const struct stk_sound_stream *s, int64_t time)
 {
 	const AVRational tb = s->stream->time_base;
 	return (time - s->start) * tb.num * s->info.rate / tb.den - s->delay;
@@ -131,7 +131,7 @@ static int64_t place(const struct stk_sound_stream *s, int64_t time)
 /* Notes the time of the first packet, and how many samples the file leaves out at its start. */
 static void note_start(struct stk_sound_stream *s)
 {
-	s->began = true;
+	s->has_read_packet = true;
 	s->start = s->packet->pts == AV_NOPTS_VALUE ? 0 : s->packet->pts;
 	for (int i = 0; i < s->packet->side_data_elems; i++) {
 		const AVPacketSideData *d = &s->packet->side_data[i];
@@ -157,7 +157,7 @@ static bool is_before(const struct stk_sound_stream *s, int64_t first, int packe
 	const AVPacket *p = s->packet;
 	if (p->pts == AV_NOPTS_VALUE || p->duration <= 0 || p->pts < s->start || p->pts - s->start > INT64_MAX / ((int64_t)1 << 33))
 		return false;
-	return place(s, p->pts + p->duration * (packets + 1)) <= first;
+	return sample_number(s, p->pts + p->duration * (packets + 1)) <= first;
 }
 
 /* Sends the next packet that the window from `first` on needs to the decoder, and sets s->jumped if it leaves out others before it. At the file's end, sets
@@ -175,7 +175,7 @@ static enum stk_status send_packet(struct stk_sound_stream *s, int64_t first, st
 		}
 		if (status)
 			return status;
-		if (!s->began)
+		if (!s->has_read_packet)
 			note_start(s);
 		if (before < 0 || !is_before(s, first, before))
 			break;
@@ -233,7 +233,7 @@ static enum stk_status next_frame(struct stk_sound_stream *s, int64_t first, str
 			status = check_frame(s, err);
 			s->pending = !status && s->frame->nb_samples > 0;
 			if (s->pending && s->jumped && s->frame->pts != AV_NOPTS_VALUE)
-				s->at = place(s, s->frame->pts);
+				s->at = sample_number(s, s->frame->pts);
 		}
 		if (status)
 			return status;
@@ -375,7 +375,7 @@ out:
 	return status;
 }
 
-/* If the Xing or Info tag in the first frame of an MP3 file states more bytes than the file has, sets s->cut to the number of frames of samples that it
+/* If the Xing or Info tag in the first frame of an MP3 file states more bytes than the file has, sets s->tag_frames to the number of frames of samples that it
  * promises, with the encoder's delay and padding. */
 static enum stk_status find_mp3_cut(struct stk_sound_stream *s, struct stk_error *err)
 {
@@ -399,7 +399,7 @@ static enum stk_status find_mp3_cut(struct stk_sound_stream *s, struct stk_error
 		(tag[7] & (FRAMES | BYTES)) != (FRAMES | BYTES))
 		return STK_OK;
 	if (at + (int64_t)stk__get32(tag + 12, false) > s->in.size)
-		s->cut = (int64_t)stk__get32(tag + 8, false) * (mpeg1 ? 1152 : 576);
+		s->tag_frames = (int64_t)stk__get32(tag + 8, false) * (mpeg1 ? 1152 : 576);
 	return STK_OK;
 }
 
@@ -480,10 +480,10 @@ enum stk_status stk__stream_decode(struct stk_sound_stream *s, int64_t first, in
 	}
 	if (status != STK_END)
 		return status;
-	const int64_t slack = 4096; /* the encoder's delay and padding, which `cut` counts and `at` does not */
+	const int64_t slack = 4096; /* the encoder's delay and padding, which `tag_frames` counts and `at` does not */
 	if (s->lenient || s->jumped)
 		return STK_OK;
 	if (s->info.frames > s->at)
 		return refuse_short(s, s->info.frames, err);
-	return s->cut > s->at + slack ? refuse_short(s, s->cut, err) : STK_OK;
+	return s->tag_frames > s->at + slack ? refuse_short(s, s->tag_frames, err) : STK_OK;
 }

@@ -19,7 +19,7 @@ struct wav {
 	uint64_t ds64_data; /* size of the data, from ds64 */
 	uint32_t tag, rate, block, bits;
 	uint32_t channels;
-	uint64_t data, promised; /* offset of the first sample; number of bytes of samples that the header states */
+	uint64_t data, header_size; /* offset of the first sample; number of bytes of samples that the header states */
 };
 
 bool stk__wav_probe(const uint8_t *data, size_t size)
@@ -66,9 +66,9 @@ static enum stk_status read_chunk(struct wav *w, const struct stk_sound_bytes *b
 	if (!memcmp(head, "data", 4) && !w->has_data) {
 		w->has_data = true;
 		w->data = at;
-		w->promised = w->wide && n == UNKNOWN_SIZE ? w->ds64_data : n;
+		w->header_size = w->wide && n == UNKNOWN_SIZE ? w->ds64_data : n;
 		if (w->wide && n == UNKNOWN_SIZE)
-			*end = w->promised < w->size - at ? at + w->promised + (w->promised & 1) : w->size;
+			*end = w->header_size < w->size - at ? at + w->header_size + (w->header_size & 1) : w->size;
 		return STK_OK;
 	}
 	bool fmt = !memcmp(head, "fmt ", 4) && !w->has_fmt, ds64 = w->wide && !memcmp(head, "ds64", 4);
@@ -203,7 +203,7 @@ static enum stk_status chunk_follows(const struct wav *w, const struct stk_sound
 static enum stk_status count_frames(
 	const struct wav *w, const struct stk_sound_bytes *bytes, bool lenient, struct stk_sound_info *info, struct stk_error *err)
 {
-	uint64_t rest = w->size - w->data, size = w->promised, frame = info->frame_bytes;
+	uint64_t rest = w->size - w->data, size = w->header_size, frame = info->frame_bytes;
 	bool unknown = !w->has_ds64 && (size == UNKNOWN_SIZE || (size / frame == SOX_UNKNOWN_SIZE / frame && rest < size));
 	if (size == 0 && rest > 0) {
 		bool follows;
@@ -220,12 +220,12 @@ static enum stk_status count_frames(
 	size = unknown || size > rest ? rest : size;
 	info->begin = w->data;
 	info->frames = (int64_t)(size / frame);
-	info->missing = unknown ? 0 : (int64_t)(w->promised / frame - size / frame);
+	info->missing = unknown ? 0 : (int64_t)(w->header_size / frame - size / frame);
 	if (info->missing == 0 || lenient)
 		return STK_OK;
 	return stk__fail(err, STK_CORRUPT,
 		"a truncated WAV: it ends at byte %llu, after %.3f s; its header promises %.3f s. strict=False decodes what is there",
-		(unsigned long long)w->size, (double)info->frames / info->rate, (double)(w->promised / frame) / info->rate);
+		(unsigned long long)w->size, (double)info->frames / info->rate, (double)(w->header_size / frame) / info->rate);
 }
 
 enum stk_status stk__wav_peek(const struct stk_sound_bytes *bytes, bool lenient, struct stk_sound_info *info, struct stk_error *err)

@@ -87,15 +87,15 @@ static bool keep_given(struct stk_aws_given *g, const struct stk_storage_config 
 	const char *const from[GIVEN] = {
 		c->endpoint, c->region, c->profile, c->access_key, c->secret_key, c->session_token, c->ca_bundle, c->proxy};
 	char **to[GIVEN];
-	bool good = true;
+	bool ok = true;
 	given_strings(g, to);
 	for (int i = 0; i < GIVEN; i++) {
 		*to[i] = !from[i] ? NULL : is_secret(g, to[i]) ? stk__secret_copy(from[i]) : stk__strdup(from[i]);
-		good &= !from[i] || *to[i];
+		ok &= !from[i] || *to[i];
 	}
 	g->anonymous = c->anonymous;
 	g->style = (enum stk_s3_style)c->addressing;
-	return good;
+	return ok;
 }
 
 static void forget_given(struct stk_aws_given *g)

@@ -238,7 +238,7 @@ bool stk__block_resize(struct stk_block_source *from, struct stk_block *b, size_
 	size_t need = fixed + room;
 	give_chunks(from, b);
 	b->fixed = fixed;
-	atomic_store(&b->room_used, 0);
+	atomic_store(&b->extra_used, 0);
 	if (need <= b->capacity && need + STK_BLOCK_SMALL >= b->capacity / 2)
 		return true;
 	give_data(from, b);
@@ -263,10 +263,10 @@ bool stk__block_adopt(struct stk_block *b, uint8_t *data, size_t size, void (*re
 	return true;
 }
 
-uint8_t *stk__block_room(struct stk_block_source *from, struct stk_block *b, size_t size)
+uint8_t *stk__block_take(struct stk_block_source *from, struct stk_block *b, size_t size)
 {
 	size = stk__whole_lines(size ? size : 1);
-	size_t at = atomic_fetch_add(&b->room_used, size);
+	size_t at = atomic_fetch_add(&b->extra_used, size);
 	if (b->fixed + at + size <= b->capacity)
 		return b->data + b->fixed + at;
 	struct stk_chunk *c = stk__alloc(sizeof *c);
@@ -280,16 +280,16 @@ uint8_t *stk__block_room(struct stk_block_source *from, struct stk_block *b, siz
 	return data;
 }
 
-static bool lies_within(const uint8_t *at, size_t size, const uint8_t *begin, size_t room)
+static bool is_inside(const uint8_t *at, size_t size, const uint8_t *begin, size_t room)
 {
 	return begin && at >= begin && at < begin + room && size <= (size_t)(begin + room - at);
 }
 
 bool stk__block_has_piece(const struct stk_block *b, const uint8_t *at, size_t size)
 {
-	bool one = lies_within(at, size, b->data, b->capacity);
+	bool one = is_inside(at, size, b->data, b->capacity);
 	for (const struct stk_chunk *c = atomic_load(&b->chunks); c && !one; c = c->next)
-		one = lies_within(at, size, c->data, c->size);
+		one = is_inside(at, size, c->data, c->size);
 	return one;
 }
 

@@ -70,8 +70,8 @@ struct stk_block {
 	enum stk_space space;
 	int32_t value;
 	uint8_t *data;
-	size_t capacity, fixed;   /* bytes; the first `fixed` bytes are the region, the rest is room */
-	_Atomic size_t room_used; /* bytes requested from the room so far, which may exceed its size */
+	size_t capacity, fixed;    /* bytes; the first `fixed` bytes are the region, the rest is room */
+	_Atomic size_t extra_used; /* bytes requested from the room so far, which may exceed its size */
 	_Atomic(struct stk_chunk *) chunks;
 	struct stk_shared *shared; /* the shared allocation that contains the block; NULL if the block has an allocation of its own */
 	/* number of tensors that use the block, plus one while its batch is being filled or held as a whole. Becomes 0 only under the ring's lock */
@@ -91,7 +91,7 @@ struct stk_block_source {
  * device. */
 bool stk__block_resize(struct stk_block_source *from, struct stk_block *b, size_t fixed, size_t room);
 /* Returns `size` bytes of the block's room, or of a new chunk if the room is used up; NULL if memory is short. Safe from several threads at once. */
-uint8_t *stk__block_room(struct stk_block_source *from, struct stk_block *b, size_t size);
+uint8_t *stk__block_take(struct stk_block_source *from, struct stk_block *b, size_t size);
 /* Adds memory that other code has filled to the block as a chunk. Calls `release` with `owner`, on any thread, when the block is used again or freed.
  * Returns false if memory is short; the caller then still owns the data. Only for blocks in host memory. Safe from several threads at once. */
 bool stk__block_adopt(struct stk_block *b, uint8_t *data, size_t size, void (*release)(void *owner), void *owner);

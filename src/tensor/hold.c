@@ -36,31 +36,31 @@ static void free_slot(struct stk_ring *r, struct stk_slot *s)
 /* Calls the ring's on_return callback if a slot is wanted. Call with the lock held: stk__ring_release_owner then waits until the callback has returned. */
 static void call_on_return(struct stk_ring *r)
 {
-	if (atomic_exchange(&r->wanted, false) && r->on_return)
+	if (atomic_exchange(&r->taker_waits, false) && r->on_return)
 		r->on_return(r->owner);
 }
 
 /* Counts one part of the slot as dropped. After the last part, passes the slot to the caller in *d. Call with the lock held. */
-static void part_dropped(struct stk_slot *s, struct dropped *d)
+static void release_held_part(struct stk_slot *s, struct dropped *d)
 {
-	if (--s->held > 0)
+	if (--s->held_parts > 0)
 		return;
 	s->state = STK_SLOT_FILLING; /* keeps other threads from taking it while events are recorded on its readers' streams */
 	d->slot = s;
 }
 
-/* Drops one hold on a block. After the last hold, adds to *d what take_back has to handle: a kept block, or the block's slot if no other part of it is held.
- * Call with the lock held. */
+/* Drops one hold on a block. After the last hold, adds to *d what return_to_ring has to handle: a kept block, or the block's slot if no other part of it is
+ * held. Call with the lock held. */
 static void drop_block(struct stk_ring *r, struct stk_block *b, struct dropped *d)
 {
 	if (atomic_fetch_sub(&b->holds, 1) > 1)
 		return;
 	if (b->slot) {
-		part_dropped(b->slot, d);
+		release_held_part(b->slot, d);
 		return;
 	}
-	r->held[b->space].bytes -= b->kept_bytes;
-	r->values[b->value].kept--;
+	r->kept_memory[b->space].bytes -= b->kept_bytes;
+	r->values[b->value].n_kept_blocks--;
 	r->values[b->value].kept_bytes -= b->kept_bytes;
 	b->next = d->blocks;
 	d->blocks = b;
@@ -85,7 +85,7 @@ static void recycle(struct stk_ring *r, struct stk_block *b)
 }
 
 /* Takes back the dropped parts. Call without the lock, since this may wait or free memory. */
-static void take_back(struct stk_ring *r, struct dropped *d)
+static void return_to_ring(struct stk_ring *r, struct dropped *d)
 {
 	if (d->slot) {
 		stk__uses_note(r->source.dev, &d->slot->uses);
@@ -109,7 +109,7 @@ static void take_back(struct stk_ring *r, struct dropped *d)
 
 /* Takes back the dropped parts. Call with the lock held; returns with it released. A slot that no stream reads is freed before the unlock, so that the lock
  * is not taken a second time. */
-static void unlock_and_take_back(struct stk_ring *r, struct dropped *d)
+static void unlock_and_return(struct stk_ring *r, struct dropped *d)
 {
 	struct stk_slot *back = d->slot && !d->slot->uses.n_uses ? d->slot : NULL;
 	if (back) {
@@ -119,7 +119,7 @@ static void unlock_and_take_back(struct stk_ring *r, struct dropped *d)
 	if (back || d->blocks)
 		call_on_return(r);
 	pthread_mutex_unlock(&r->lock);
-	take_back(r, d);
+	return_to_ring(r, d);
 	if (back)
 		stk__ring_unref(r);
 }
@@ -142,7 +142,7 @@ void stk__block_drop(struct stk_block *b)
 		return;
 	pthread_mutex_lock(&r->lock);
 	drop_block(r, b, &d);
-	unlock_and_take_back(r, &d);
+	unlock_and_return(r, &d);
 }
 
 void stk__face_release(struct stk_face *f, struct stk_block *const *blocks, int32_t n, bool whole)
@@ -155,13 +155,13 @@ void stk__face_release(struct stk_face *f, struct stk_block *const *blocks, int3
 	for (int32_t i = 0; i < n; i++)
 		drop_block(r, blocks[i], &d);
 	if (whole) {
-		f->held = false;
+		f->consumer_holds = false;
 		if (f->slot)
-			part_dropped(f->slot, &d);
+			release_held_part(f->slot, &d);
 		else
 			d.face = f;
 	}
-	unlock_and_take_back(r, &d);
+	unlock_and_return(r, &d);
 }
 
 void stk__slot_return(struct stk_slot *s)
@@ -175,9 +175,9 @@ void stk__slot_return(struct stk_slot *s)
 		if (s->values[v].block)
 			atomic_store(&s->values[v].block->holds, 0);
 	if (s->face)
-		s->face->held = false;
-	s->held = 0;
-	unlock_and_take_back(r, &d);
+		s->face->consumer_holds = false;
+	s->held_parts = 0;
+	unlock_and_return(r, &d);
 }
 
 enum stk_status stk__block_use_stream(struct stk_block *b, stk_gpu_stream stream, struct stk_error *err)

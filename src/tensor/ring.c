@@ -26,10 +26,10 @@ struct stk_ring *stk__ring_create(
 	r->n_values = n_values;
 	r->batch = batch;
 	r->limit = limit;
-	r->hard = hard;
+	r->limit_is_hard = hard;
 	for (int space = 0; space < STK_SPACES; space++) {
-		r->held[space].limit = held_limit;
-		r->held[space].looked = held_limit ? SIZE_MAX : 0;
+		r->kept_memory[space].limit = held_limit;
+		r->kept_memory[space].measured_bytes = held_limit ? SIZE_MAX : 0;
 	}
 	return r;
 }

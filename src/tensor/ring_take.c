@@ -37,17 +37,18 @@ static void held_bytes(const struct stk_slot *s, size_t bytes[STK_SPACES])
 
 enum verdict { MAY_KEEP, OVER_LIMIT, UNKNOWN };
 
-/* Returns whether the slot's held blocks may be kept in addition to those already kept. UNKNOWN: free memory must be measured first. `looked`: the caller
+/* Returns whether the slot's held blocks may be kept in addition to those already kept. UNKNOWN: free memory must be measured first. `measured`: the caller
  * has just measured it, so the result is not UNKNOWN. Call with the lock held. */
-static enum verdict may_keep_held(const struct stk_ring *r, const struct stk_slot *s, bool looked)
+static enum verdict may_keep_held(const struct stk_ring *r, const struct stk_slot *s, bool measured)
 {
 	size_t more[STK_SPACES];
 	held_bytes(s, more);
 	for (int space = 0; space < STK_SPACES; space++) {
-		size_t then = r->held[space].bytes + more[space], limit = r->held[space].limit, seen = r->held[space].looked;
+		size_t then = r->kept_memory[space].bytes + more[space], limit = r->kept_memory[space].limit,
+		       seen = r->kept_memory[space].measured_bytes;
 		if (!more[space])
 			continue;
-		if (!looked && seen != SIZE_MAX && (!limit || then > limit || then - seen > limit / 8))
+		if (!measured && seen != SIZE_MAX && (!limit || then > limit || then - seen > limit / 8))
 			return UNKNOWN;
 		if (limit && then > limit)
 			return OVER_LIMIT;
@@ -67,10 +68,10 @@ static void update_memory_limits(struct stk_ring *r)
 	}
 	pthread_mutex_lock(&r->lock);
 	for (int space = 0; space < STK_SPACES; space++) {
-		if (r->held[space].looked == SIZE_MAX)
+		if (r->kept_memory[space].measured_bytes == SIZE_MAX)
 			continue;
-		r->held[space].looked = r->held[space].bytes;
-		r->held[space].limit = r->held[space].bytes / 2 + available[space] / 2 + 1;
+		r->kept_memory[space].measured_bytes = r->kept_memory[space].bytes;
+		r->kept_memory[space].limit = r->kept_memory[space].bytes / 2 + available[space] / 2 + 1;
 	}
 	pthread_mutex_unlock(&r->lock);
 }
@@ -86,8 +87,8 @@ static void keep_block(struct stk_ring *r, struct stk_slot *s, int32_t v, const 
 	b->slot = NULL;
 	b->kept_bytes = bytes;
 	s->values[v].block = NULL;
-	r->held[b->space].bytes += bytes;
-	r->values[v].kept++;
+	r->kept_memory[b->space].bytes += bytes;
+	r->values[v].n_kept_blocks++;
 	r->values[v].kept_bytes += bytes;
 	atomic_fetch_sub(&r->bytes, b->capacity);
 	atomic_fetch_add(&r->refs, 1);
@@ -104,12 +105,12 @@ static bool release_held_parts(struct stk_ring *r, struct stk_slot *s)
 	for (int32_t v = 0; v < r->n_values; v++)
 		if (atomic_load(&s->values[v].block->holds))
 			keep_block(r, s, v, &uses);
-	if (s->face->held) {
+	if (s->face->consumer_holds) {
 		s->face->slot = NULL;
 		s->face = NULL;
 		atomic_fetch_add(&r->refs, 1);
 	}
-	s->laid = false;
+	s->laid_out = false;
 	return true;
 }
 
@@ -140,10 +141,10 @@ static int32_t slots_needed(const struct stk_ring *r)
 /* Returns whether one more slot may be made because the consumer's streams still read the free ones. */
 static bool may_add_slot(const struct stk_ring *r)
 {
-	if (r->made >= r->limit || r->made >= slots_needed(r))
+	if (r->n_slots >= r->limit || r->n_slots >= slots_needed(r))
 		return false;
 	size_t bytes = atomic_load(&r->bytes);
-	return !r->enough || !r->made || bytes + bytes / (size_t)r->made <= r->enough;
+	return !r->enough || !r->n_slots || bytes + bytes / (size_t)r->n_slots <= r->enough;
 }
 
 /* Takes a free slot that no stream reads any more. If streams still read all free slots, returns NULL if a new slot may be made, so that a consumer whose
@@ -155,7 +156,7 @@ static struct stk_slot *take_free(struct stk_ring *r)
 		if (!stk__uses_note(r->source.dev, &(*at)->uses))
 			continue;
 		found = at;
-		if (stk__slot_at_rest(*at))
+		if (stk__slot_streams_done(*at))
 			break;
 	}
 	bool reads = found && !*at;
@@ -171,39 +172,39 @@ static struct stk_slot *take_free(struct stk_ring *r)
 /* The outcome of one attempt of stk__ring_take. */
 struct choice {
 	struct stk_slot *slot;
-	bool make, ask;
-	enum stk_ring_lack lack;
-	struct stk_slot *surplus; /* this slot and the blocks in `old` are to be freed */
-	struct stk_block *old;
+	bool make, must_measure;
+	enum stk_ring_lack reason;
+	struct stk_slot *to_free; /* this slot and the blocks in `old_blocks` are to be freed */
+	struct stk_block *old_blocks;
 };
 
-/* Returns the first-delivered one of the slots whose parts the consumer holds, if the memory limits allow the ring to let go of its held parts;
- * otherwise NULL. If `small` is set, considers only slots for which large_blocks_free returns true. Also sets c->ask, and c->lack unless `small` is set. */
-static struct stk_slot *oldest_delivered(struct stk_ring *r, bool small, bool looked, struct choice *c)
+/* Returns the first-delivered one of the slots whose parts the consumer holds, if the memory limits allow the ring to let go of its held parts; otherwise NULL.
+ * If `small` is set, considers only slots for which large_blocks_free returns true. Also sets c->must_measure, and c->reason unless `small` is set. */
+static struct stk_slot *oldest_delivered(struct stk_ring *r, bool small, bool measured, struct choice *c)
 {
 	struct stk_slot *oldest = NULL;
 	for (struct stk_slot *s = r->all; s; s = s->next)
 		if (s->state == STK_SLOT_OUT && (!oldest || s->delivered < oldest->delivered) && (!small || large_blocks_free(s)))
 			oldest = s;
-	enum verdict verdict = oldest ? may_keep_held(r, oldest, looked) : MAY_KEEP;
-	c->ask |= verdict == UNKNOWN;
+	enum verdict verdict = oldest ? may_keep_held(r, oldest, measured) : MAY_KEEP;
+	c->must_measure |= verdict == UNKNOWN;
 	if (!small)
-		c->lack = oldest && verdict == OVER_LIMIT ? STK_RING_HELD : STK_RING_ALL_OUT;
+		c->reason = oldest && verdict == OVER_LIMIT ? STK_RING_HELD : STK_RING_ALL_OUT;
 	return verdict == MAY_KEEP ? oldest : NULL;
 }
 
-static void choose(struct stk_ring *r, bool looked, struct choice *c)
+static void choose(struct stk_ring *r, bool measured, struct choice *c)
 {
 	struct stk_slot *out;
 	if ((c->slot = take_free(r)))
 		return;
-	if ((out = oldest_delivered(r, true, looked, c)) && release_held_parts(r, out))
+	if ((out = oldest_delivered(r, true, measured, c)) && release_held_parts(r, out))
 		c->slot = out;
-	if (c->slot || c->ask)
+	if (c->slot || c->must_measure)
 		return;
-	c->make = r->made < r->limit;
-	c->lack = STK_RING_ALL_OUT;
-	if (!c->make && !r->hard && (out = oldest_delivered(r, false, looked, c)) && release_held_parts(r, out))
+	c->make = r->n_slots < r->limit;
+	c->reason = STK_RING_ALL_OUT;
+	if (!c->make && !r->limit_is_hard && (out = oldest_delivered(r, false, measured, c)) && release_held_parts(r, out))
 		c->slot = out;
 }
 
@@ -219,23 +220,23 @@ static void trim(struct stk_ring *r, struct choice *c)
 		r->last_peak = r->window_peak;
 		r->window_peak = r->out;
 		for (int32_t v = 0; v < r->n_values; v++)
-			stk__take_spare_blocks(r, v, &c->old);
+			stk__take_spare_blocks(r, v, &c->old_blocks);
 	}
 	struct stk_slot **last = &r->free;
 	while (*last && (*last)->next_free)
 		last = &(*last)->next_free;
-	if (!*last || r->made <= slots_needed(r) || !stk__slot_at_rest(*last))
+	if (!*last || r->n_slots <= slots_needed(r) || !stk__slot_streams_done(*last))
 		return;
-	c->surplus = *last;
+	c->to_free = *last;
 	*last = NULL;
 	struct stk_slot **at = &r->all;
-	while (*at != c->surplus)
+	while (*at != c->to_free)
 		at = &(*at)->next;
-	*at = c->surplus->next;
-	r->made--;
+	*at = c->to_free->next;
+	r->n_slots--;
 	for (int32_t v = 0; v < r->n_values; v++)
-		if (c->surplus->values[v].block) /* NULL if memory was short when the slot was laid out */
-			atomic_fetch_sub(&r->bytes, c->surplus->values[v].block->capacity);
+		if (c->to_free->values[v].block) /* NULL if memory was short when the slot was laid out */
+			atomic_fetch_sub(&r->bytes, c->to_free->values[v].block->capacity);
 }
 
 /* Marks the slot as FILLING, copies the expected shapes and room to it, and gives it spare blocks for those that it lacks. It belongs to the caller from here
@@ -246,15 +247,15 @@ static void begin_filling(struct stk_ring *r, struct stk_slot *s)
 	for (int32_t v = 0; v < r->n_values; v++) {
 		struct stk_slot_value *val = &s->values[v];
 		val->extra_bytes = r->values[v].extra_bytes;
-		if (!s->laid)
+		if (!s->laid_out)
 			val->expected = r->values[v].expected;
 		if (!val->block)
 			val->block = take_spare_block(r, v);
 	}
 }
 
-/* Makes a slot that is FILLING. The caller has counted it in `made`, `out` and `refs`; if memory is short, takes that back and returns NULL. Call without the
- * lock. */
+/* Makes a slot that is FILLING. The caller has counted it in `n_slots`, `out` and `refs`; if memory is short, takes that back and returns NULL. Call without
+ * the lock. */
 static struct stk_slot *add_slot(struct stk_ring *r)
 {
 	struct stk_slot *s = stk__slot_make(r);
@@ -264,7 +265,7 @@ static struct stk_slot *add_slot(struct stk_ring *r)
 		r->all = s;
 		begin_filling(r, s);
 	} else {
-		r->made--;
+		r->n_slots--;
 		atomic_fetch_sub(&r->out, 1);
 	}
 	pthread_mutex_unlock(&r->lock);
@@ -273,10 +274,10 @@ static struct stk_slot *add_slot(struct stk_ring *r)
 	return s;
 }
 
-static void settle_choice(struct stk_ring *r, struct choice *c)
+static void carry_out_choice(struct stk_ring *r, struct choice *c)
 {
 	if (c->make) {
-		r->made++;
+		r->n_slots++;
 		atomic_fetch_add(&r->out, 1);
 		atomic_fetch_add(&r->refs, 1);
 	}
@@ -285,27 +286,27 @@ static void settle_choice(struct stk_ring *r, struct choice *c)
 	if (c->slot || c->make)
 		trim(r, c);
 	else
-		atomic_store(&r->wanted, true);
+		atomic_store(&r->taker_waits, true);
 }
 
 struct stk_slot *stk__ring_take(struct stk_ring *r, enum stk_ring_lack *lack)
 {
 	struct choice c = {0};
-	for (bool looked = false;; looked = true) {
+	for (bool measured = false;; measured = true) {
 		c = (struct choice){0};
 		pthread_mutex_lock(&r->lock);
-		choose(r, looked, &c);
-		if (!c.ask || c.slot || c.make)
-			settle_choice(r, &c);
+		choose(r, measured, &c);
+		if (!c.must_measure || c.slot || c.make)
+			carry_out_choice(r, &c);
 		pthread_mutex_unlock(&r->lock);
-		if (!c.ask || c.slot || c.make)
+		if (!c.must_measure || c.slot || c.make)
 			break;
 		update_memory_limits(r);
 	}
-	if (c.surplus)
-		stk__slot_destroy(c.surplus);
-	stk__blocks_free(r, c.old);
-	*lack = c.lack;
+	if (c.to_free)
+		stk__slot_destroy(c.to_free);
+	stk__blocks_free(r, c.old_blocks);
+	*lack = c.reason;
 	if (!c.slot && !c.make)
 		return NULL;
 	*lack = STK_RING_LACKS_NOTHING;
@@ -320,12 +321,12 @@ struct stk_slot *stk__ring_take(struct stk_ring *r, enum stk_ring_lack *lack)
 
 enum stk_ring_lack stk__ring_lacks(struct stk_ring *r)
 {
-	struct choice c = {.lack = STK_RING_ALL_OUT};
+	struct choice c = {.reason = STK_RING_ALL_OUT};
 	pthread_mutex_lock(&r->lock);
-	bool any =
-		r->free || r->made < r->limit || oldest_delivered(r, true, true, &c) || (!r->hard && oldest_delivered(r, false, true, &c));
+	bool any = r->free || r->n_slots < r->limit || oldest_delivered(r, true, true, &c) ||
+		   (!r->limit_is_hard && oldest_delivered(r, false, true, &c));
 	pthread_mutex_unlock(&r->lock);
-	return any ? STK_RING_LACKS_NOTHING : c.lack;
+	return any ? STK_RING_LACKS_NOTHING : c.reason;
 }
 
 struct stk_desc stk__ring_largest(struct stk_ring *r)
@@ -344,18 +345,18 @@ struct stk_desc stk__ring_largest(struct stk_ring *r)
 	return largest;
 }
 
-bool stk__ring_at_most(struct stk_ring *r, int32_t n)
+bool stk__ring_out_at_most(struct stk_ring *r, int32_t n)
 {
 	if (atomic_load(&r->out) <= n)
 		return true;
-	atomic_store(&r->wanted, true);
-	return atomic_load(&r->out) <= n; /* a slot may have come back before `wanted` was set */
+	atomic_store(&r->taker_waits, true);
+	return atomic_load(&r->out) <= n; /* a slot may have come back before `taker_waits` was set */
 }
 
-void stk__ring_held(struct stk_ring *r, int32_t v, int32_t *blocks, size_t *bytes)
+void stk__ring_held_blocks(struct stk_ring *r, int32_t v, int32_t *blocks, size_t *bytes)
 {
 	pthread_mutex_lock(&r->lock);
-	*blocks = r->values[v].kept;
+	*blocks = r->values[v].n_kept_blocks;
 	*bytes = r->values[v].kept_bytes;
 	for (const struct stk_slot *s = r->all; s; s = s->next) {
 		const struct stk_block *b = s->values[v].block;
@@ -367,11 +368,11 @@ void stk__ring_held(struct stk_ring *r, int32_t v, int32_t *blocks, size_t *byte
 	pthread_mutex_unlock(&r->lock);
 }
 
-size_t stk__ring_kept(struct stk_ring *r, enum stk_space space, size_t *limit)
+size_t stk__ring_kept_bytes(struct stk_ring *r, enum stk_space space, size_t *limit)
 {
 	pthread_mutex_lock(&r->lock);
-	size_t bytes = r->held[space].bytes;
-	*limit = r->held[space].limit;
+	size_t bytes = r->kept_memory[space].bytes;
+	*limit = r->kept_memory[space].limit;
 	pthread_mutex_unlock(&r->lock);
 	return bytes;
 }

@@ -100,8 +100,8 @@ static bool complete(struct stk_slot *s)
 	if (!ok)
 		return false;
 	s->face->slot = s;
-	s->face->held = true;
-	s->held = r->n_values + 1;
+	s->face->consumer_holds = true;
+	s->held_parts = r->n_values + 1;
 	return true;
 }
 
@@ -139,13 +139,13 @@ bool stk__slot_lay_out(struct stk_slot *s)
 {
 	if (!complete(s))
 		return false;
-	if (s->laid)
+	if (s->laid_out)
 		return true;
 	s->bytes[STK_SPACE_HOST] = s->bytes[STK_SPACE_GPU] = 0;
 	for (int32_t v = 0; v < s->ring->n_values; v++)
 		if (!lay_out_value(s, v))
 			return false;
-	s->laid = s->ring->fixed;
+	s->laid_out = s->ring->fixed;
 	if (s->ring->fixed)
 		place_all(s);
 	return true;
@@ -153,12 +153,12 @@ bool stk__slot_lay_out(struct stk_slot *s)
 
 /* ---- order of writers and readers ---- */
 
-bool stk__slot_at_rest(struct stk_slot *s)
+bool stk__slot_streams_done(struct stk_slot *s)
 {
 	return stk__uses_over(s->ring->source.dev, &s->uses);
 }
 
-enum stk_status stk__slot_rest(struct stk_slot *s, struct stk_error *err)
+enum stk_status stk__slot_wait_streams(struct stk_slot *s, struct stk_error *err)
 {
 	enum stk_status status = stk__gpu_enter(s->ring->source.dev, err);
 	if (status)
@@ -248,7 +248,7 @@ bool stk__slot_place(struct stk_slot *s, int32_t v, int32_t i, const struct stk_
 		return true;
 	}
 	int64_t bytes = stk_desc_bytes(desc);
-	t->data = bytes < 0 ? NULL : stk__block_room(&s->ring->source, val->block, (size_t)bytes);
+	t->data = bytes < 0 ? NULL : stk__block_take(&s->ring->source, val->block, (size_t)bytes);
 	return t->data != NULL;
 }
 
@@ -289,7 +289,7 @@ static bool make_dense(struct stk_slot *s, int32_t v, int32_t n, void **dense)
 		lies = (uint8_t *)val->samples[i].data == (uint8_t *)val->samples[0].data + (size_t)i * bytes;
 	if (!lies) {
 		bool fits = has_region(val, &val->samples[0].desc);
-		uint8_t *to = fits ? val->region : stk__block_room(&s->ring->source, val->block, bytes * (size_t)n);
+		uint8_t *to = fits ? val->region : stk__block_take(&s->ring->source, val->block, bytes * (size_t)n);
 		if (!to || !move_samples(s, val, n, to, bytes))
 			return false;
 	}
@@ -300,7 +300,7 @@ static bool make_dense(struct stk_slot *s, int32_t v, int32_t n, void **dense)
 /* Updates how much room the value gets in later slots. Grows at once and shrinks slowly. Call with the ring's lock held. */
 static void learn_extra_bytes(struct stk_ring_value *of, const struct stk_block *b)
 {
-	size_t used = atomic_load(&b->room_used), wanted = used + used / 8;
+	size_t used = atomic_load(&b->extra_used), wanted = used + used / 8;
 	if (wanted > of->extra_bytes)
 		of->extra_bytes = wanted;
 	else if (wanted < of->extra_bytes / 4)
@@ -314,7 +314,7 @@ void stk__slot_learn(struct stk_slot *s, int32_t v)
 	pthread_mutex_unlock(&s->ring->lock);
 }
 
-bool stk__slot_settle(struct stk_slot *s, int32_t v, int32_t n, void **dense)
+bool stk__slot_make_dense(struct stk_slot *s, int32_t v, int32_t n, void **dense)
 {
 	struct stk_slot_value *val = &s->values[v];
 	struct stk_ring *r = s->ring;

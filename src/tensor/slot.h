@@ -51,7 +51,7 @@ struct stk_slot_value {
 struct stk_face {
 	struct stk_ring *ring;
 	struct stk_slot *slot;       /* NULL: the face is kept */
-	bool held;                   /* guarded by the ring's lock */
+	bool consumer_holds;         /* guarded by the ring's lock */
 	struct stk_tensor **samples; /* indexed by value, then by sample; one allocation */
 	void *owner_data;            /* data that the ring's owner attaches to the batch; freed by on_free */
 };
@@ -62,15 +62,15 @@ struct stk_slot {
 	struct stk_ring *ring;
 	struct stk_slot *next, *next_free;
 	enum stk_slot_state state;
-	int32_t held;      /* number of held parts */
-	int64_t delivered; /* number of the delivery, counted from 1 */
+	int32_t held_parts; /* number of held parts */
+	int64_t delivered;  /* number of the delivery, counted from 1 */
 	struct stk_slot_value *values;
 	struct stk_face *face;
 	size_t bytes[STK_SPACES]; /* bytes of the slot's blocks in each space */
 	struct stk_uses uses;
 	stk_gpu_event written; /* recorded by stk__slot_written after the writer's work; NULL if never */
 	bool writing;          /* the work that `written` records may not have ended yet */
-	bool laid;             /* the samples have their final addresses; only in a ring after stk__ring_fix */
+	bool laid_out;         /* the samples have their final addresses; only in a ring after stk__ring_fix */
 };
 
 enum { STK_RING_SPARES = 2 };
@@ -90,7 +90,7 @@ struct stk_ring_value {
 	bool on_gpu;
 	struct stk_block *spare_blocks;
 	int32_t n_spare_blocks;
-	int32_t kept; /* number of blocks that the ring has let go of and that are still held */
+	int32_t n_kept_blocks; /* number of blocks that the ring has let go of and that are still held */
 	size_t kept_bytes;
 };
 
@@ -99,21 +99,21 @@ struct stk_ring {
 	pthread_mutex_t lock;
 	struct stk_slot *all, *free;
 	struct stk_ring_value *values;
-	int32_t batch, n_values, limit, made;
-	bool hard; /* `limit` is hard: the ring lets go only of small blocks */
+	int32_t batch, n_values, limit, n_slots;
+	bool limit_is_hard; /* `limit` is hard: the ring lets go only of small blocks */
 	int64_t takes, delivered;
 	int32_t peak_out, window_peak, last_peak; /* maximum of `out`: ever, in this window of takes, in the window before */
 	_Atomic int32_t out;                      /* number of slots that are being filled or held */
-	_Atomic bool wanted;                      /* no slot was available for a taker: call on_return at the next drop */
+	_Atomic bool taker_waits;                 /* no slot was available for a taker: call on_return at the next drop */
 	_Atomic bool pinned;                      /* the ring has let go of a block that is not small */
 	_Atomic size_t bytes;                     /* bytes of all slots' blocks and of spare blocks */
 	size_t sample_limit;                      /* bytes of an expected sample above which no region is made for it; 0: no limit */
 	size_t enough;                            /* limit of `bytes` for slots made because the consumer lags; 0: no limit */
 	struct {
-		size_t bytes;  /* bytes of kept blocks */
-		size_t limit;  /* most bytes of kept blocks */
-		size_t looked; /* `bytes` when the limit was last computed from free memory; SIZE_MAX: the limit was given */
-	} held[STK_SPACES];
+		size_t bytes;          /* bytes of kept blocks */
+		size_t limit;          /* most bytes of kept blocks */
+		size_t measured_bytes; /* `bytes` when the limit was last computed from free memory; SIZE_MAX: the limit was given */
+	} kept_memory[STK_SPACES];
 	struct stk_block_source source;
 	bool fixed;            /* stk__ring_fix */
 	stk_gpu_stream stream; /* stream that moves samples next to each other, and downloads */
@@ -127,14 +127,14 @@ struct stk_ring {
 
 /* Creates a ring.
  * values: the known part of each kept value's shape.
- * limit: number of slots to make before the ring lets go of those that are out; if `hard`, it only lets go of small blocks.
+ * limit: number of slots to make before the ring lets go of those that are out; if `limit_is_hard`, it only lets go of small blocks.
  * held_limit: bytes of kept blocks allowed in each space; 0: half of the free memory, measured when needed. */
 struct stk_ring *stk__ring_create(
 	const struct stk_desc *values, int32_t n_values, int32_t batch, int32_t limit, bool hard, size_t held_limit);
 /* Puts the chosen values on a GPU. Call before the first slot is taken. The ring keeps a reference to the device. */
 STK_MUST_USE enum stk_status stk__ring_on_gpu(struct stk_ring *ring, struct stk_gpu_device *dev, const bool *on_gpu, struct stk_error *err);
 /* Declares that all samples have the known shapes, which must be complete, and that no sample is ever left out. A slot is then laid out once, and the
- * addresses of its samples never change. Call before the first slot is taken; stk__slot_place and stk__slot_settle have nothing to do afterwards. */
+ * addresses of its samples never change. Call before the first slot is taken; stk__slot_place and stk__slot_make_dense have nothing to do afterwards. */
 void stk__ring_fix(struct stk_ring *ring);
 /* Drops one reference. The ring is freed when no reference is left; slots that are out and kept parts have references too. */
 void stk__ring_unref(struct stk_ring *ring);
@@ -149,11 +149,11 @@ enum stk_ring_lack stk__ring_lacks(struct stk_ring *ring);
 /* Returns the expected shape of the value of which a batch takes most memory. Its ndim is -1 if no shape is known. For the message about a lack of memory. */
 struct stk_desc stk__ring_largest(struct stk_ring *ring);
 /* Returns whether at most n slots are being filled or held. If not, on_return is called when the next slot or kept block is dropped. */
-bool stk__ring_at_most(struct stk_ring *ring, int32_t n);
+bool stk__ring_out_at_most(struct stk_ring *ring, int32_t n);
 /* Reports how much of a value is held: the number of blocks, both kept ones and those of slots that are out, and their bytes. */
-void stk__ring_held(struct stk_ring *ring, int32_t value, int32_t *blocks, size_t *bytes);
+void stk__ring_held_blocks(struct stk_ring *ring, int32_t value, int32_t *blocks, size_t *bytes);
 /* Returns the bytes of kept blocks in a space, and the limit for them (0: not yet computed). */
-size_t stk__ring_kept(struct stk_ring *ring, enum stk_space space, size_t *limit);
+size_t stk__ring_kept_bytes(struct stk_ring *ring, enum stk_space space, size_t *limit);
 
 /* ---- holds of the consumer ---- */
 
@@ -175,9 +175,9 @@ STK_MUST_USE enum stk_status stk__ring_download(struct stk_ring *ring, void *to,
 /* ---- writing ---- */
 
 /* Returns whether the consumer's streams have passed their last use of the slot. */
-bool stk__slot_at_rest(struct stk_slot *slot);
+bool stk__slot_streams_done(struct stk_slot *slot);
 /* Blocks the calling thread until the consumer's streams have passed their last use of the slot. */
-STK_MUST_USE enum stk_status stk__slot_rest(struct stk_slot *slot, struct stk_error *err);
+STK_MUST_USE enum stk_status stk__slot_wait_streams(struct stk_slot *slot, struct stk_error *err);
 /* Makes `stream` wait until the consumer's streams have passed their last use of the slot, and until the writing of an earlier batch that was not delivered
  * has ended; for a writer with a single stream. (Each stream that waits for another keeps a channel of the GPU polling. With several of those, every kernel
  * of the consumer starts a microsecond later.) Call inside stk__gpu_enter. */
@@ -201,6 +201,6 @@ void stk__slot_learn(struct stk_slot *slot, int32_t v);
 /* Call after a batch of n samples. If all samples of v have one shape, makes them lie dense in one allocation, which may move them, sets *dense to their
  * address and returns true. Sets *dense to NULL and returns false if shapes differ, if moving fails, or if n is 0. Records the shape and room to expect
  * next. */
-bool stk__slot_settle(struct stk_slot *slot, int32_t v, int32_t n, void **dense);
+bool stk__slot_make_dense(struct stk_slot *slot, int32_t v, int32_t n, void **dense);
 
 #endif

@@ -14,7 +14,7 @@ struct work {
 	pthread_mutex_t lock; /* guards all fields below */
 	pthread_cond_t change;
 	int32_t next, done, bad; /* bad: index of the first item that failed, or count */
-	bool given_up;
+	bool gave_up;
 	int running; /* number of threads that have not ended */
 	struct stk_error error;
 };
@@ -23,7 +23,7 @@ static void *run(void *user)
 {
 	struct work *w = user;
 	pthread_mutex_lock(&w->lock);
-	while (!w->given_up && w->bad == w->crew->count && w->next < w->crew->count) {
+	while (!w->gave_up && w->bad == w->crew->count && w->next < w->crew->count) {
 		int32_t i = w->next++;
 		struct stk_error err = {.sample = -1, .epoch = -1, .offset = -1};
 		pthread_mutex_unlock(&w->lock);
@@ -43,7 +43,7 @@ static void *run(void *user)
 }
 
 /* Reports progress until all threads have ended. If the caller's function returns false, sets its flag `stop`, and no further item is started. */
-static void tell_progress(struct work *w)
+static void report_progress(struct work *w)
 {
 	pthread_mutex_lock(&w->lock);
 	while (w->running) {
@@ -59,7 +59,7 @@ static void tell_progress(struct work *w)
 		if (!on)
 			atomic_store(w->crew->stop, true);
 		pthread_mutex_lock(&w->lock);
-		w->given_up |= !on;
+		w->gave_up |= !on;
 	}
 	pthread_mutex_unlock(&w->lock);
 }
@@ -80,14 +80,14 @@ enum stk_status stk__crew_run(const struct stk_crew *crew, struct stk_error *err
 	w.running = w.running - (wanted > n ? wanted - n : 0) + (crew->progress && n ? 0 : 1);
 	pthread_mutex_unlock(&w.lock);
 	if (crew->progress && n)
-		tell_progress(&w);
+		report_progress(&w);
 	else
 		run(&w);
 	while (n)
 		stk__thread_join(threads[--n]);
 	pthread_cond_destroy(&w.change);
 	pthread_mutex_destroy(&w.lock);
-	if (w.given_up)
+	if (w.gave_up)
 		return stk__fail(err, STK_CANCELLED, "the work was given up");
 	if (w.bad < crew->count && err)
 		*err = w.error;

@@ -15,14 +15,14 @@ void stk__duty_init(struct stk_duty *d, int32_t threads, int64_t now)
 }
 
 /* Adds up the time of awake threads, and changes their number. A thread that should rest counts until it has finished its unit of work. */
-static void change(struct stk_duty *d, int32_t awake, int64_t now)
+static void set_awake(struct stk_duty *d, int32_t awake, int64_t now)
 {
 	d->awake_ns += d->awake * (now - d->last_ns);
 	d->last_ns = now;
 	d->awake += awake;
 }
 
-static void note_whether_all_are_awake(struct stk_duty *d, int64_t now)
+static void update_all_awake_since(struct stk_duty *d, int64_t now)
 {
 	bool all = d->awake >= atomic_load(&d->on);
 	if (!all || !atomic_load(&d->since_ns))
@@ -31,14 +31,14 @@ static void note_whether_all_are_awake(struct stk_duty *d, int64_t now)
 
 void stk__duty_wakes(struct stk_duty *d, int64_t now)
 {
-	change(d, 1, now);
-	note_whether_all_are_awake(d, now);
+	set_awake(d, 1, now);
+	update_all_awake_since(d, now);
 }
 
 /* If a window of time has passed, sends threads to rest that were not needed in it. Only stk__duty_raise puts them back on duty. */
 void stk__duty_sleeps(struct stk_duty *d, int64_t now)
 {
-	change(d, -1, now);
+	set_awake(d, -1, now);
 	int64_t window = now - d->window_ns;
 	if (window >= STK_DUTY_WINDOW_NS) {
 		atomic_store(&d->load, (int32_t)(100 * d->awake_ns / (window * d->most)));
@@ -49,7 +49,7 @@ void stk__duty_sleeps(struct stk_duty *d, int64_t now)
 		d->window_ns = now;
 		d->awake_ns = 0;
 	}
-	note_whether_all_are_awake(d, now);
+	update_all_awake_since(d, now);
 }
 
 bool stk__duty_full(const struct stk_duty *d)

@@ -20,11 +20,11 @@ struct pool_thread {
 
 struct stk_pool {
 	pthread_mutex_t lock;
-	pthread_cond_t work, rest,
-		left; /* threads on duty wait for `work`, resting threads for `rest`, and a caller that removes a client for `left` */
+	pthread_cond_t work_cond, resting_cond,
+		removal_cond;            /* waited for by threads on duty, by resting threads, and by a caller that removes a client */
 	struct stk_pool_client *clients; /* a list in the order in which the clients joined */
-	_Atomic uint64_t wakes;   /* counts calls of stk__pool_wake, so that a wake between a worker's search and its sleep is not lost */
-	_Atomic int32_t sleepers; /* threads that sleep on `work` and that a wake reaches; resting threads are not counted */
+	_Atomic uint64_t wakes; /* counts calls of stk__pool_wake, so that a wake between a worker's search and its sleep is not lost */
+	_Atomic int32_t sleeping_threads; /* threads that wait for `work_cond` and that a wake reaches; resting threads are not counted */
 	struct stk_duty duty;
 	bool stop;
 	int32_t n_threads;
@@ -32,7 +32,7 @@ struct stk_pool {
 };
 
 /* Asks every client for one unit of work, and returns whether any client had some. The list cannot change at a client that is busy. */
-static bool look_round(struct stk_pool *pool, int32_t worker)
+static bool ask_clients(struct stk_pool *pool, int32_t worker)
 {
 	bool worked = false;
 	pthread_mutex_lock(&pool->lock);
@@ -43,7 +43,7 @@ static bool look_round(struct stk_pool *pool, int32_t worker)
 			worked |= c->work(c, worker);
 			pthread_mutex_lock(&pool->lock);
 			if (--c->busy == 0 && c->leaving)
-				pthread_cond_broadcast(&pool->left);
+				pthread_cond_broadcast(&pool->removal_cond);
 		}
 		c = c->next;
 	}
@@ -64,26 +64,26 @@ int32_t stk__pool_load(const struct stk_pool *pool)
 	return stk__duty_load(&pool->duty, stk__clock_ns());
 }
 
-static bool rests(const struct pool_thread *t)
+static bool must_rest(const struct pool_thread *t)
 {
 	return t->index >= atomic_load(&t->pool->duty.on);
 }
 
 /* Waits until there may be work, or as long as the thread is not on duty. seen: the number of wakes before the worker searched for work. Returns false if the
  * pool ends. */
-static bool sleep_or_rest(const struct pool_thread *t, uint64_t seen)
+static bool wait_for_work(const struct pool_thread *t, uint64_t seen)
 {
 	struct stk_pool *pool = t->pool;
 	pthread_mutex_lock(&pool->lock);
 	stk__duty_sleeps(&pool->duty, stk__clock_ns());
-	if (rests(t)) {
-		while (!pool->stop && rests(t))
-			pthread_cond_wait(&pool->rest, &pool->lock);
+	if (must_rest(t)) {
+		while (!pool->stop && must_rest(t))
+			pthread_cond_wait(&pool->resting_cond, &pool->lock);
 	} else {
-		atomic_fetch_add(&pool->sleepers, 1);
+		atomic_fetch_add(&pool->sleeping_threads, 1);
 		while (!pool->stop && atomic_load(&pool->wakes) == seen)
-			pthread_cond_wait(&pool->work, &pool->lock);
-		atomic_fetch_sub(&pool->sleepers, 1);
+			pthread_cond_wait(&pool->work_cond, &pool->lock);
+		atomic_fetch_sub(&pool->sleeping_threads, 1);
 	}
 	stk__duty_wakes(&pool->duty, stk__clock_ns());
 	bool on = !pool->stop;
@@ -95,7 +95,7 @@ static void call_others(struct stk_pool *pool)
 {
 	pthread_mutex_lock(&pool->lock);
 	stk__duty_raise(&pool->duty, stk__clock_ns());
-	pthread_cond_broadcast(&pool->rest);
+	pthread_cond_broadcast(&pool->resting_cond);
 	pthread_mutex_unlock(&pool->lock);
 }
 
@@ -104,14 +104,14 @@ static void *run(void *arg)
 	const struct pool_thread *t = arg;
 	for (bool on = true; on;) {
 		uint64_t seen = atomic_load(&t->pool->wakes);
-		bool worked = look_round(t->pool, t->index);
+		bool worked = ask_clients(t->pool, t->index);
 		if (worked && stk__duty_full(&t->pool->duty) && stk__duty_busy(&t->pool->duty, stk__clock_ns()))
 			call_others(t->pool);
-		if (worked && !rests(t))
+		if (worked && !must_rest(t))
 			continue;
 		if (worked)
 			stk__pool_wake_one(t->pool); /* the unit of work may have created more work, for which no other worker was woken */
-		on = sleep_or_rest(t, seen);
+		on = wait_for_work(t, seen);
 	}
 	return NULL;
 }
@@ -120,8 +120,8 @@ static void stop_threads(struct stk_pool *pool)
 {
 	pthread_mutex_lock(&pool->lock);
 	pool->stop = true;
-	pthread_cond_broadcast(&pool->work);
-	pthread_cond_broadcast(&pool->rest);
+	pthread_cond_broadcast(&pool->work_cond);
+	pthread_cond_broadcast(&pool->resting_cond);
 	pthread_mutex_unlock(&pool->lock);
 	for (int32_t i = 0; i < pool->n_threads; i++)
 		stk__thread_join(pool->threads[i].handle);
@@ -134,9 +134,9 @@ enum stk_status stk__pool_create(int32_t threads, struct stk_pool **out, struct 
 	if (!pool)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a pool of %d threads", threads);
 	pthread_mutex_init(&pool->lock, NULL);
-	pthread_cond_init(&pool->work, NULL);
-	pthread_cond_init(&pool->rest, NULL);
-	pthread_cond_init(&pool->left, NULL);
+	pthread_cond_init(&pool->work_cond, NULL);
+	pthread_cond_init(&pool->resting_cond, NULL);
+	pthread_cond_init(&pool->removal_cond, NULL);
 	stk__duty_init(&pool->duty, threads, stk__clock_ns());
 	for (; pool->n_threads < threads; pool->n_threads++) {
 		struct pool_thread *t = &pool->threads[pool->n_threads];
@@ -159,9 +159,9 @@ void stk__pool_destroy(struct stk_pool *pool)
 	if (!pool)
 		return;
 	stop_threads(pool);
-	pthread_cond_destroy(&pool->left);
-	pthread_cond_destroy(&pool->rest);
-	pthread_cond_destroy(&pool->work);
+	pthread_cond_destroy(&pool->removal_cond);
+	pthread_cond_destroy(&pool->resting_cond);
+	pthread_cond_destroy(&pool->work_cond);
 	pthread_mutex_destroy(&pool->lock);
 	stk__free(pool);
 }
@@ -198,7 +198,7 @@ void stk__pool_leave(struct stk_pool *pool, struct stk_pool_client *client)
 	pthread_mutex_lock(&pool->lock);
 	client->leaving = true;
 	while (client->busy)
-		pthread_cond_wait(&pool->left, &pool->lock);
+		pthread_cond_wait(&pool->removal_cond, &pool->lock);
 	struct stk_pool_client **p = &pool->clients;
 	while (*p != client)
 		p = &(*p)->next;
@@ -218,7 +218,7 @@ bool stk__pool_leave_within(struct stk_pool *pool, struct stk_pool_client *clien
 	pthread_mutex_lock(&pool->lock);
 	client->leaving = true;
 	for (int late = 0; client->busy && !late;)
-		late = pthread_cond_timedwait(&pool->left, &pool->lock, &until);
+		late = pthread_cond_timedwait(&pool->removal_cond, &pool->lock, &until);
 	const bool left = !client->busy;
 	pthread_mutex_unlock(&pool->lock);
 	return left;
@@ -226,10 +226,10 @@ bool stk__pool_leave_within(struct stk_pool *pool, struct stk_pool_client *clien
 
 /* Counts a wake, and returns whether a worker sleeps. A worker that is about to sleep either sees the new count, or is asleep after the lock has been taken
  * and released. */
-static bool someone_sleeps(struct stk_pool *pool)
+static bool count_wake(struct stk_pool *pool)
 {
 	atomic_fetch_add(&pool->wakes, 1);
-	if (atomic_load(&pool->sleepers) == 0)
+	if (atomic_load(&pool->sleeping_threads) == 0)
 		return false;
 	pthread_mutex_lock(&pool->lock);
 	pthread_mutex_unlock(&pool->lock);
@@ -238,12 +238,12 @@ static bool someone_sleeps(struct stk_pool *pool)
 
 void stk__pool_wake(struct stk_pool *pool)
 {
-	if (someone_sleeps(pool))
-		pthread_cond_broadcast(&pool->work);
+	if (count_wake(pool))
+		pthread_cond_broadcast(&pool->work_cond);
 }
 
 void stk__pool_wake_one(struct stk_pool *pool)
 {
-	if (someone_sleeps(pool))
-		pthread_cond_signal(&pool->work);
+	if (count_wake(pool))
+		pthread_cond_signal(&pool->work_cond);
 }

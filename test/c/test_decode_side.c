@@ -16,7 +16,7 @@ struct machine {
 static const double READ = 0.00006, DECODE = 0.0006;
 
 /* Returns what a time window at this level would show. *rate: set to the images per second in the window. */
-static struct stk_window_seen window(const struct machine *m, int32_t level, double *rate)
+static struct stk_window_load window(const struct machine *m, int32_t level, double *rate)
 {
 	double share = level > 0 ? level / 100.0 : 0, cost = READ + share * DECODE, free = m->cores - m->others - m->loop;
 	double by_cores = free / cost, by_gpu = share < 1 ? m->gpu_rate / (1 - share) : INFINITY, most = fmin(by_cores, by_gpu);
@@ -25,8 +25,10 @@ static struct stk_window_seen window(const struct machine *m, int32_t level, dou
 	bool core_bound = by_cores < m->rate && by_cores <= by_gpu;
 	double got =
 		core_bound ? (m->cores - m->others) / m->cores : 1; /* our threads get only the cores' time that other programs leave */
-	return (struct stk_window_seen){
-		.busy = used / m->cores, .decoding = *rate * share * DECODE / m->cores, .got = got, .late = core_bound ? 0.5 : 0};
+	return (struct stk_window_load){.busy = used / m->cores,
+		.decoding = *rate * share * DECODE / m->cores,
+		.cpu_share = got,
+		.waited_share = core_bound ? 0.5 : 0};
 }
 
 struct course {
@@ -41,7 +43,7 @@ static struct course follow(const struct machine *m, struct stk_decode_level fro
 	struct course c = {.least = STK_LEVEL_MOST, .most = STK_LEVEL_LEAST, .level = from};
 	for (int k = 0; k < windows; k++) {
 		double rate;
-		const struct stk_window_seen seen = window(m, c.level.level, &rate);
+		const struct stk_window_load seen = window(m, c.level.level, &rate);
 		if (k >= windows - last) {
 			c.least = c.level.level < c.least ? c.level.level : c.least;
 			c.most = c.level.level > c.most ? c.level.level : c.most;
@@ -59,7 +61,7 @@ static struct course follow(const struct machine *m, struct stk_decode_level fro
 static struct stk_decode_level level_of(int32_t level)
 {
 	struct stk_decode_level l = START;
-	l.level = l.settled = level;
+	l.level = l.last_good_level = level;
 	return l;
 }
 
@@ -87,7 +89,7 @@ static void test_the_gpu_decodes_where_the_cores_do_not_suffice(void **state)
 		int tries = 0;
 		for (int k = 0; k < 1000; k++) {
 			double rate;
-			const struct stk_window_seen seen = window(&m, c.level.level, &rate);
+			const struct stk_window_load seen = window(&m, c.level.level, &rate);
 			tries += c.level.level > 0;
 			c.level = stk__decode_level_next(c.level, &seen);
 		}
@@ -138,8 +140,8 @@ static void test_cores_that_are_taken_away(void **state)
 	int late = 0;
 	for (int k = 0; k < 1000; k++) {
 		double rate;
-		const struct stk_window_seen seen = window(&m, c.level.level, &rate);
-		late += seen.late > 0;
+		const struct stk_window_load seen = window(&m, c.level.level, &rate);
+		late += seen.waited_share > 0;
 		c.level = stk__decode_level_next(c.level, &seen);
 	}
 	assert_true(late <= 25); /* the policy seldom tries again */
@@ -162,8 +164,8 @@ static void test_ranks_leave_baseline_files_to_the_gpu(void **state)
 static void test_single_disturbances_change_nothing(void **state)
 {
 	(void)state;
-	const struct stk_window_seen idle = {.busy = 0.3, .decoding = 0.2, .got = 1},
-				     late = {.busy = 0.3, .decoding = 0.2, .got = 0.2, .late = 0.9};
+	const struct stk_window_load idle = {.busy = 0.3, .decoding = 0.2, .cpu_share = 1},
+				     late = {.busy = 0.3, .decoding = 0.2, .cpu_share = 0.2, .waited_share = 0.9};
 	struct stk_decode_level l = level_of(40);
 	for (int k = 0; k < 60; k++)
 		l = stk__decode_level_next(l, k % 5 ? &idle : &late);
@@ -175,7 +177,7 @@ static void test_between_the_thresholds_nothing_moves(void **state)
 {
 	(void)state;
 	struct stk_decode_level l = level_of(60);
-	const struct stk_window_seen seen = {.busy = 0.85, .decoding = 0.3, .got = 0.95, .late = 0.05};
+	const struct stk_window_load seen = {.busy = 0.85, .decoding = 0.3, .cpu_share = 0.95, .waited_share = 0.05};
 	for (int k = 0; k < 100; k++)
 		l = stk__decode_level_next(l, &seen);
 	assert_int_equal(l.level, 60);

@@ -33,10 +33,10 @@ static bool make_sounds(void)
 		struct test_wav_file f = test_wav_make(&w, (uint64_t)i);
 		snprintf(name, sizeof name, "%s/a/%d.wav", sounds, i);
 		FILE *file = fopen(name, "wb");
-		bool good = file && fwrite(f.data, 1, f.size, file) == f.size;
-		good &= file && fclose(file) == 0;
+		bool ok = file && fwrite(f.data, 1, f.size, file) == f.size;
+		ok &= file && fclose(file) == 0;
 		free(f.data);
-		if (!good)
+		if (!ok)
 			return false;
 	}
 	return true;

@@ -248,7 +248,7 @@ static void test_objects_over_a_limit_are_refused(void **state)
 				gate_init(&g);
 				struct stk_request r = {.uri = path_of("limited"),
 					.length = mode & 2 ? (int64_t)sizes[i] : -1,
-					.most = sizes[i] - (size_t)over,
+					.max_bytes = sizes[i] - (size_t)over,
 					.done = gate_done,
 					.user = &g,
 					.error = &err};

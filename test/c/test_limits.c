@@ -240,12 +240,12 @@ static void test_a_png_of_100_000_by_100_000(void **state)
 static void test_policies(void **state)
 {
 	(void)state;
-	char bad[256], good[2][256];
+	char bad[256], ok[2][256];
 	snprintf(bad, sizeof bad, "%s/class0/bad.jpg", folder);
 	write_file(bad, hostile_jpeg(16384, 16384));
-	file_path(folder, 0, good[0], sizeof good[0]);
-	file_path(folder, 1, good[1], sizeof good[1]);
-	const char *files[] = {good[0], bad, good[1]};
+	file_path(folder, 0, ok[0], sizeof ok[0]);
+	file_path(folder, 1, ok[1], sizeof ok[1]);
+	const char *files[] = {ok[0], bad, ok[1]};
 	struct setting s = {.limit = 64 * MIB, .batch = 3};
 	assert_int_equal(run(files, 3, &s).status, STK_LIMIT);
 	s.on_error = STK_ON_ERROR_SKIP;

@@ -547,10 +547,10 @@ static void test_replacement_is_another_sample(void **state)
 static void test_check_refuses(void **state)
 {
 	(void)state;
-	const struct stk_order good = {.size = 10, .batch = 2, .ranks = 2};
+	const struct stk_order ok = {.size = 10, .batch = 2, .ranks = 2};
 	struct stk_order bad[9];
 	for (int i = 0; i < 9; i++)
-		bad[i] = good;
+		bad[i] = ok;
 	bad[0].size = 0;
 	bad[1].batch = 0;
 	bad[2].rank = 2;
@@ -560,7 +560,7 @@ static void test_check_refuses(void **state)
 	bad[6].contiguous = true, bad[6].ranks = 11;
 	bad[7].tail = STK_TAIL_DROP, bad[7].batch = 6;
 	bad[8].start_position = -1;
-	assert_int_equal(stk__order_check(&good, NULL), STK_OK);
+	assert_int_equal(stk__order_check(&ok, NULL), STK_OK);
 	for (int i = 0; i < 9; i++) {
 		struct stk_error err = {0};
 		assert_int_equal(stk__order_check(&bad[i], &err), STK_INVALID);

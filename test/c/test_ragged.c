@@ -103,9 +103,9 @@ static void gather_and_back(int64_t elements)
 	for (int64_t i = 0; i < b * count; i++) { /* also compares with the definition, for the first outer index and the first element */
 		int64_t s = i / count, j = i % count, v = ((const int64_t *)g.index.data)[i], size = g.source_sizes[s];
 		v = v < 0 ? v + size : v;
-		bool good = j < g.index.sizes[s] && v >= 0 && v < size;
+		bool ok = j < g.index.sizes[s] && v >= 0 && v < size;
 		const uint8_t *from = (const uint8_t *)g.source + (s * p * items + v) * inner * element;
-		assert_memory_equal(want + (s * p * count + j) * inner * element, good ? from : g.filler, (size_t)element);
+		assert_memory_equal(want + (s * p * count + j) * inner * element, ok ? from : g.filler, (size_t)element);
 	}
 	free((void *)g.source), free((void *)g.source_sizes), free((void *)g.index.data), free((void *)g.index.sizes), free(want),
 		free(got);

@@ -50,11 +50,11 @@ static void fill_batch(struct stk_gpu_device *dev, struct stk_slot *s, struct st
 	}
 	if (dev)
 		ok(stk__gpu_stream_sync(dev, NULL, &err));
-	assert_true(stk__slot_settle(s, 0, n, &dense));
+	assert_true(stk__slot_make_dense(s, 0, n, &dense));
 	for (int32_t i = 0; i < n; i++)
 		assert_ptr_equal(s->values[0].samples[i].data, (uint8_t *)dense + (size_t)i * bytes);
 	check_samples(dev, s, dense, bytes, n);
-	assert_true(stk__slot_settle(s, 0, n, &again)); /* settling again, as for a value that is two outputs, must change nothing */
+	assert_true(stk__slot_make_dense(s, 0, n, &again)); /* settling again, as for a value that is two outputs, must change nothing */
 	assert_ptr_equal(again, dense);
 }
 
@@ -116,7 +116,7 @@ static struct stk_ring *two_values(struct stk_gpu_device *dev, int32_t limit, bo
 static size_t kept_bytes(struct stk_ring *r)
 {
 	size_t limit;
-	return stk__ring_kept(r, STK_SPACE_HOST, &limit) + stk__ring_kept(r, STK_SPACE_GPU, &limit);
+	return stk__ring_kept_bytes(r, STK_SPACE_HOST, &limit) + stk__ring_kept_bytes(r, STK_SPACE_GPU, &limit);
 }
 
 /* Delivers a batch, and keeps the blocks of both of its values. */
@@ -145,7 +145,7 @@ static void labels_pin_nothing(struct stk_gpu_device *dev)
 		assert_true(deliver(r, held[k], &lack));
 		stk__block_drop(held[k][0]);
 	}
-	assert_int_equal(r->made, 1);
+	assert_int_equal(r->n_slots, 1);
 	assert_int_equal(kept_bytes(r), (KEPT - 1) * SMALL);
 	assert_false(atomic_load(&r->pinned));
 	for (int k = 0; k < KEPT; k++)
@@ -173,7 +173,7 @@ static void what_is_held_has_a_limit(struct stk_gpu_device *dev)
 	assert_int_equal(stk__ring_lacks(r), STK_RING_HELD);
 	int32_t blocks;
 	size_t bytes;
-	stk__ring_held(r, 0, &blocks, &bytes);
+	stk__ring_held_blocks(r, 0, &blocks, &bytes);
 	assert_int_equal(blocks, LIMIT + MORE);
 	assert_int_equal(bytes, (size_t)(LIMIT + MORE) * LARGE);
 	stk__block_drop(held[0][0]); /* the first blocks were released */
@@ -190,7 +190,7 @@ static void what_is_held_has_a_limit(struct stk_gpu_device *dev)
 		stk__block_drop(none[0]);
 		stk__block_drop(none[1]);
 	}
-	assert_in_range(r->made, 1, 3);
+	assert_in_range(r->n_slots, 1, 3);
 	assert_in_range(atomic_load(&r->bytes), LARGE, 3 * (LARGE + SMALL));
 	stk__ring_release_owner(r);
 }
@@ -266,7 +266,7 @@ static void a_stream_goes_before_its_batch(struct stk_gpu_device *dev)
 		stk__block_drop(held[1]);
 	}
 	stk__gpu_leave(dev);
-	assert_int_equal(r->made, 1);
+	assert_int_equal(r->n_slots, 1);
 	stk__ring_release_owner(r);
 }
 

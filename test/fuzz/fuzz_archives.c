@@ -54,7 +54,7 @@ static enum stk_status fuzz_archive(enum stk_archive_kind kind, const struct stk
 	stk__archive_index_put(&out, &x, "fuzz");
 	stk__put_hash(&out);
 	if (stk__archive_index_parse(kind, out.data, out.n, "fuzz", &back, &count, NULL) || count != 1 || back->members != x.members ||
-		back->seal != x.seal || back->last != x.last || !stk__archive_index_fits(kind, back, f))
+		back->header_hash != x.header_hash || back->last != x.last || !stk__archive_index_fits(kind, back, f))
 		abort();
 	if (kind == STK_ARCHIVE_TAR)
 		s = stk__webdataset_add(o, 0, back, t, &have, err);

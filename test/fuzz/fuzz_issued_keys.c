@@ -23,8 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		struct stk_text answer = {0};
 		for (size_t i = 0; i < size && data[i]; i++) /* a response is a text, so it ends at the first NUL */
 			stk__text_add(&answer, "%c", data[i]);
-		const bool good = takes[k](&keys, &answer);
-		if (good && (!keys.key || !*keys.key || !keys.secret || !*keys.secret))
+		const bool ok = takes[k](&keys, &answer);
+		if (ok && (!keys.key || !*keys.key || !keys.secret || !*keys.secret))
 			abort();
 		stk__aws_fresh_clear(&keys);
 		stk__text_free(&answer);

@@ -107,7 +107,7 @@ static void decode(const struct stk_video_index *x, const struct stk_media_input
 	if (stk__video_decoder_create(&limits, &d, &err))
 		abort();
 	for (int i = 0; i < 3; i++) {
-		const struct stk_video_wanted wanted = {.frames = &some[i], .count = 1, .place = place_frame, .user = in->user};
+		const struct stk_video_wanted wanted = {.frames = &some[i], .count = 1, .destination = place_frame, .user = in->user};
 		err = (struct stk_error){0};
 		if (stk__video_decode(d, x, in, &wanted, &err) && !strstr(err.message, "frame "))
 			abort();

@@ -13,7 +13,7 @@
 
 enum { TABLES = 10 };
 
-static const char *const good[TABLES][2] = {
+static const char *const ok[TABLES][2] = {
 	{"calibrated_sensor",
 		"[{\"token\":\"c0\",\"sensor_token\":\"s0\",\"translation\":[1,0,1.5],\"rotation\":[0.5,-0.5,0.5,-0.5],\"camera_intrinsic\":[[100,0,50]"
 		",[0,100,40],[0,0,1]]},{\"token\":\"c1\",\"sensor_token\":\"s1\",\"translation\":[0,0,2],\"rotation\":[1,0,0,0],\"camera_intrinsic\":[]"
@@ -63,7 +63,7 @@ static void remove_set(void)
 {
 	char path[320];
 	for (int i = 0; i < TABLES; i++) {
-		snprintf(path, sizeof path, "%s/v/%s.json", root, good[i][0]);
+		snprintf(path, sizeof path, "%s/v/%s.json", root, ok[i][0]);
 		unlink(path);
 	}
 	snprintf(path, sizeof path, "%s/v", root);
@@ -80,7 +80,7 @@ static void make_set(void)
 	if (!mkdtemp(root) || snprintf(path, sizeof path, "%s/v", root) < 0 || mkdir(path, 0700))
 		abort();
 	for (int i = 0; i < TABLES; i++)
-		write_table(good[i][0], good[i][1], strlen(good[i][1]));
+		write_table(ok[i][0], ok[i][1], strlen(ok[i][1]));
 	atexit(remove_set);
 }
 
@@ -118,7 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	if (!root[0])
 		make_set();
-	const char *const *table = good[data[0] % TABLES];
+	const char *const *table = ok[data[0] % TABLES];
 	write_table(table[0], data + 1, size - 1);
 	if (stk__nuscenes_view_open(&o, &v, &err)) {
 		if (!err.message[0])

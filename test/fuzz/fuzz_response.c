@@ -18,9 +18,9 @@ static void check(const struct stk_response_reader *p)
 {
 	if (p->says.length < -1 || p->says.first < -1 || p->says.last < p->says.first || p->says.size < -1)
 		abort();
-	if (p->state == STK_RESPONSE_IN_CONTENT && (p->left < -1 || p->left == 0))
+	if (p->state == STK_RESPONSE_IN_CONTENT && (p->content_left < -1 || p->content_left == 0))
 		abort();
-	if (p->state == STK_RESPONSE_BAD ? !p->why || p->keep : p->why != NULL)
+	if (p->state == STK_RESPONSE_BAD ? !p->reason || p->keep : p->reason != NULL)
 		abort();
 	if (p->state != STK_RESPONSE_IN_HEAD && p->state != STK_RESPONSE_BAD && (p->says.status < 200 || p->says.status > 999))
 		abort();
@@ -35,7 +35,7 @@ static void read_all(const uint8_t *data, size_t size, size_t step, uint32_t see
 		size_t n = size - o->taken, piece = step ? 1 + (seed = seed * 1664525 + 1013904223) % step : n;
 		n = piece < n ? piece : n;
 		if (p->state == STK_RESPONSE_IN_CONTENT) {
-			n = p->left >= 0 && (uint64_t)p->left < n ? (size_t)p->left : n;
+			n = p->content_left >= 0 && (uint64_t)p->content_left < n ? (size_t)p->content_left : n;
 			for (size_t i = 0; i < n; i++)
 				o->hash = (o->hash ^ data[o->taken + i]) * 1099511628211u;
 			stk__response_took(p, n);

@@ -570,9 +570,9 @@ void s3_server_posted(struct s3_server *s, char *out, size_t capacity)
 bool s3_server_set(struct s3_server *s, const char *settings)
 {
 	pthread_mutex_lock(&s->lock);
-	bool good = set_knobs(s, settings);
+	bool ok = set_knobs(s, settings);
 	pthread_mutex_unlock(&s->lock);
-	return good;
+	return ok;
 }
 
 struct s3_counts s3_server_counts(struct s3_server *s)

@@ -113,7 +113,8 @@ static struct stk_request read_range(struct stk_io *io, const char *uri, int64_t
 {
 	struct gate g = GATE;
 	*err = (struct stk_error){0};
-	struct stk_request r = {.uri = uri, .offset = offset, .length = length, .most = most, .done = gate_done, .user = &g, .error = err};
+	struct stk_request r = {
+		.uri = uri, .offset = offset, .length = length, .max_bytes = most, .done = gate_done, .user = &g, .error = err};
 	assert_false(stk__io_try(io, &r));
 	stk__io_submit(io, &r);
 	gate_wait(&g, 1);

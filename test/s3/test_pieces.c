@@ -34,7 +34,7 @@ static struct stk_request read_range(struct stk_io *io, int64_t offset, int64_t 
 	struct stk_request r = {.uri = "s3://b/large",
 		.offset = offset,
 		.length = length,
-		.most = most,
+		.max_bytes = most,
 		.done = request_ended,
 		.user = &ended,
 		.error = err};
@@ -131,7 +131,7 @@ static void test_neighbours_are_joined(void **state)
 		r[i] = (struct stk_request){.uri = cases[i].uri,
 			.offset = cases[i].offset,
 			.length = cases[i].length,
-			.most = cases[i].most,
+			.max_bytes = cases[i].most,
 			.http.unjoinable = cases[i].alone,
 			.deadline = i};
 		stk__queue_push(&queue, &r[i]);

@@ -50,7 +50,7 @@ struct stk_jpeg_gpu_batch {
 	struct part *parts;
 	int n_parts, parts_capacity, items_capacity;
 	const uint32_t **flag; /* for each item, the address of its image's flag; NULL if the GPU does not decode the item */
-	uint32_t *place;       /* for each item, the offset of its file in the stream's raw bytes; NONE: the CPU decodes it */
+	uint32_t *file_offset; /* for each item, the offset of its file in the stream's raw bytes; NONE: the CPU decodes it */
 	bool measure;
 };
 
@@ -226,7 +226,7 @@ void stk__jpeg_gpu_batch_destroy(struct stk_jpeg_gpu_batch *b)
 	}
 	stk__free(b->parts);
 	stk__free(b->flag);
-	stk__free(b->place);
+	stk__free(b->file_offset);
 	stk__free(b);
 }
 
@@ -260,8 +260,8 @@ static struct part *add_part(struct stk_jpeg_gpu_batch *b, int first)
 	return p;
 }
 
-/* Makes the streams' memory large enough for the batch, and marks files that are too large for any stream with NONE in b->place. *share: set to the number of
- * bytes that a part should need, which is about the same for all parts and at most the size of a stream's memory; 0 if no file is left. */
+/* Makes the streams' memory large enough for the batch, and marks files that are too large for any stream with NONE in b->file_offset. *share: set to the
+ * number of bytes that a part should need, which is about the same for all parts and at most the size of a stream's memory; 0 if no file is left. */
 static enum stk_status choose_share(
 	const struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_gpu_item *items, int n, size_t *share, struct stk_error *err)
 {
@@ -269,7 +269,7 @@ static enum stk_status choose_share(
 	size_t most = stk__jpeg_gpu_streams_most(b->decoder->streams), largest = 0;
 	for (int i = 0; i < n; i++) {
 		size_t bytes = stk__jpeg_gpu_bytes(&items[i].need);
-		b->place[i] = bytes <= most ? 0 : STK_JPEG_GPU_NONE;
+		b->file_offset[i] = bytes <= most ? 0 : STK_JPEG_GPU_NONE;
 		if (bytes > most)
 			continue;
 		largest = bytes > largest ? bytes : largest;
@@ -297,7 +297,7 @@ static enum stk_status cut(struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_g
 	b->n_parts = 0;
 	for (int i = 0; i < n && !s; i++) {
 		b->flag[i] = NULL;
-		if (b->place[i] == STK_JPEG_GPU_NONE)
+		if (b->file_offset[i] == STK_JPEG_GPU_NONE)
 			continue;
 		struct stk_jpeg_gpu_limits with = items[i].need;
 		if (p)
@@ -316,8 +316,8 @@ static enum stk_status cut(struct stk_jpeg_gpu_batch *b, const struct stk_jpeg_g
 
 /* ---- the work of one part ---- */
 
-/* Copies the files' bytes to the stream's memory, and sets b->place to each file's offset there. Leaves out files that are marked with NONE, and marks those
- * for which no space is left. */
+/* Copies the files' bytes to the stream's memory, and sets b->file_offset to each file's offset there. Leaves out files that are marked with NONE, and marks
+ * those for which no space is left. */
 static enum stk_status copy_files(const struct stk_jpeg_gpu_batch *b, const struct part *p, const struct stk_jpeg_gpu_stream *stream,
 	const struct stk_jpeg_gpu_item *items, struct stk_error *err)
 {
@@ -325,17 +325,17 @@ static enum stk_status copy_files(const struct stk_jpeg_gpu_batch *b, const stru
 	for (int i = p->first, j, end = p->first + p->count; i < end; i = j) {
 		const uint8_t *from = items[i].data, *to = from + items[i].size;
 		size_t room = p->sizes.files.raw - RAW_SLACK - used;
-		if (b->place[i] == STK_JPEG_GPU_NONE || items[i].size > room) {
-			b->place[i] = STK_JPEG_GPU_NONE;
+		if (b->file_offset[i] == STK_JPEG_GPU_NONE || items[i].size > room) {
+			b->file_offset[i] = STK_JPEG_GPU_NONE;
 			j = i + 1;
 			continue;
 		}
 		for (j = i + 1; j < end && items[j].data >= to && items[j].data - to <= STK_JPEG_GPU_GAP &&
-				(size_t)(items[j].data - from) + items[j].size <= room && b->place[j] != STK_JPEG_GPU_NONE;
+				(size_t)(items[j].data - from) + items[j].size <= room && b->file_offset[j] != STK_JPEG_GPU_NONE;
 			j++)
 			to = items[j].data + items[j].size;
 		for (int k = i; k < j; k++)
-			b->place[k] = (uint32_t)(used + (size_t)(items[k].data - from));
+			b->file_offset[k] = (uint32_t)(used + (size_t)(items[k].data - from));
 		enum stk_status s = stk__gpu_upload(
 			b->decoder->dev, stream->cuda, (stk_gpu_ptr)(uintptr_t)p->view.raw + used, from, (size_t)(to - from), err);
 		if (s)
@@ -351,7 +351,7 @@ static struct stk_jpeg_gpu_file file_of(const struct stk_jpeg_gpu_item *it, uint
 }
 
 /* Returns whether the pass can read the decoded image: it must read uint8, with as many channels as the image type has. */
-static bool suits(const struct stk_jpeg_gpu_item *it)
+static bool pass_can_read(const struct stk_jpeg_gpu_item *it)
 {
 	return it->header && it->pass && it->pass->in_dtype == STK_UINT8 && it->pass->in_c == (it->type == STK_GRAY ? 1 : 3) &&
 	       stk__pass_gpu_supports(it->pass);
@@ -360,7 +360,7 @@ static bool suits(const struct stk_jpeg_gpu_item *it)
 bool stk__jpeg_gpu_need(const struct stk_jpeg_gpu_item *it, struct stk_jpeg_gpu_limits *sum)
 {
 	struct stk_jpeg_gpu_file file = file_of(it, 0);
-	if (!suits(it) || !stk__jpeg_gpu_plan_need(&file, &sum->files))
+	if (!pass_can_read(it) || !stk__jpeg_gpu_plan_need(&file, &sum->files))
 		return false;
 	struct stk_pass_gpu_limits passes = {0, sum->taps};
 	stk__pass_gpu_need(it->pass, &passes);
@@ -389,9 +389,9 @@ static void plan_items(
 	struct stk_pass_gpu_limits passes = pass_limits(&p->need);
 	stk__pass_gpu_begin(p->passes, &passes, stream->memory + aligned(p->sizes.decode.tables), p->work + aligned(p->sizes.decode.work));
 	for (int i = p->first; i < p->first + p->count; i++) {
-		uint32_t index, at = b->place[i];
+		uint32_t index, at = b->file_offset[i];
 		struct stk_jpeg_gpu_file file = file_of(&items[i], at);
-		bool taken = at != STK_JPEG_GPU_NONE && suits(&items[i]) && stk__jpeg_gpu_plan_add(p->plan, &file, &index) &&
+		bool taken = at != STK_JPEG_GPU_NONE && pass_can_read(&items[i]) && stk__jpeg_gpu_plan_add(p->plan, &file, &index) &&
 			     plan_pass(p, &items[i], index);
 		b->flag[i] = taken ? &p->flags[index] : NULL;
 	}
@@ -483,8 +483,8 @@ static enum stk_status grow_parts(struct stk_jpeg_gpu_batch *b, int n, struct st
 		return STK_OK;
 	const uint32_t **flag = stk__realloc(b->flag, (size_t)n * sizeof *flag);
 	b->flag = flag ? flag : b->flag;
-	uint32_t *place = stk__realloc(b->place, (size_t)n * sizeof *place);
-	b->place = place ? place : b->place;
+	uint32_t *place = stk__realloc(b->file_offset, (size_t)n * sizeof *place);
+	b->file_offset = place ? place : b->file_offset;
 	if (!flag || !place)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory");
 	b->items_capacity = n;

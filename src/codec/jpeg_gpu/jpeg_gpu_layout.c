@@ -26,7 +26,7 @@ struct layout {
 	uint64_t base, used;
 };
 
-static void *place(struct layout *l, uint64_t size)
+static void *allocate(struct layout *l, uint64_t size)
 {
 	uint64_t at = l->base + l->used;
 	l->used += (size + 255) & ~(uint64_t)255;
@@ -36,18 +36,18 @@ static void *place(struct layout *l, uint64_t size)
 uint64_t stk__jpeg_gpu_place_tables(struct stk_jpeg_gpu_view *v, uint64_t base, uint64_t lut)
 {
 	struct layout l = {base, 0};
-	v->flags = place(&l, sizeof *v->flags * v->n_images);
-	v->n_stragglers = place(&l, sizeof *v->n_stragglers);
-	v->marker = place(&l, sizeof *v->marker * v->n_bitstreams);
-	v->images = place(&l, sizeof *v->images * v->n_images);
-	v->bitstreams = place(&l, sizeof *v->bitstreams * v->n_bitstreams);
-	v->sets = place(&l, sizeof *v->sets * v->n_images);
-	v->lut = place(&l, sizeof *v->lut * lut);
-	v->quant = place(&l, sizeof *v->quant * 64 * 3 * v->n_images);
-	v->sync_work = place(&l, sizeof *v->sync_work * v->n_sync_work);
-	v->coefficient_work = place(&l, sizeof *v->coefficient_work * v->n_coefficient_work);
-	v->progressive = place(&l, sizeof *v->progressive * v->n_progressive);
-	v->scans = place(&l, sizeof *v->scans * v->n_scans);
+	v->flags = allocate(&l, sizeof *v->flags * v->n_images);
+	v->n_stragglers = allocate(&l, sizeof *v->n_stragglers);
+	v->marker = allocate(&l, sizeof *v->marker * v->n_bitstreams);
+	v->images = allocate(&l, sizeof *v->images * v->n_images);
+	v->bitstreams = allocate(&l, sizeof *v->bitstreams * v->n_bitstreams);
+	v->sets = allocate(&l, sizeof *v->sets * v->n_images);
+	v->lut = allocate(&l, sizeof *v->lut * lut);
+	v->quant = allocate(&l, sizeof *v->quant * 64 * 3 * v->n_images);
+	v->sync_work = allocate(&l, sizeof *v->sync_work * v->n_sync_work);
+	v->coefficient_work = allocate(&l, sizeof *v->coefficient_work * v->n_coefficient_work);
+	v->progressive = allocate(&l, sizeof *v->progressive * v->n_progressive);
+	v->scans = allocate(&l, sizeof *v->scans * v->n_scans);
 	return l.used;
 }
 
@@ -56,18 +56,18 @@ uint64_t stk__jpeg_gpu_place_work(struct stk_jpeg_gpu_view *v, uint64_t base, co
 	/* Arrays share memory with arrays of later phases: planes overwrite all arrays before the coefficients, pixels overwrite the coefficients, and
 	 * coefficients overwrite the files. */
 	struct layout l = {base, 0}, planes = l;
-	v->kept = place(&l, sizeof *v->kept * c->chunks);
-	v->bits = place(&l, (uint64_t)c->subsequences * (STK_JPEG_GPU_SUBSEQUENCE / 8) + TAIL);
-	v->bit_length = place(&l, sizeof *v->bit_length * c->bitstreams);
-	v->checkpoints = place(&l, sizeof *v->checkpoints * STK_JPEG_GPU_ROWS * STK_JPEG_GPU_PER_SUBSEQUENCE * c->subsequences);
-	v->match = place(&l, sizeof *v->match * c->subsequences);
-	v->stragglers = place(&l, sizeof *v->stragglers * c->subsequences);
-	v->cover = place(&l, sizeof *v->cover * c->subsequences);
-	v->starts = place(&l, sizeof *v->starts * STK_JPEG_GPU_PIECES * c->subsequences);
-	v->planes = place(&planes, c->planes);
+	v->kept = allocate(&l, sizeof *v->kept * c->chunks);
+	v->bits = allocate(&l, (uint64_t)c->subsequences * (STK_JPEG_GPU_SUBSEQUENCE / 8) + TAIL);
+	v->bit_length = allocate(&l, sizeof *v->bit_length * c->bitstreams);
+	v->checkpoints = allocate(&l, sizeof *v->checkpoints * STK_JPEG_GPU_ROWS * STK_JPEG_GPU_PER_SUBSEQUENCE * c->subsequences);
+	v->match = allocate(&l, sizeof *v->match * c->subsequences);
+	v->stragglers = allocate(&l, sizeof *v->stragglers * c->subsequences);
+	v->cover = allocate(&l, sizeof *v->cover * c->subsequences);
+	v->starts = allocate(&l, sizeof *v->starts * STK_JPEG_GPU_PIECES * c->subsequences);
+	v->planes = allocate(&planes, c->planes);
 	l.used = l.used > planes.used ? l.used : planes.used;
-	v->coef = place(&l, c->coef);
+	v->coef = allocate(&l, c->coef);
 	v->rgb = (uint8_t *)v->coef;
-	v->dc = place(&l, sizeof *v->dc * c->dc);
+	v->dc = allocate(&l, sizeof *v->dc * c->dc);
 	return l.used;
 }

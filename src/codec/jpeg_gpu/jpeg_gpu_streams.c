@@ -10,7 +10,7 @@ enum { MOST = STK_JPEG_GPU_STREAMS };
 struct stk_jpeg_gpu_streams {
 	struct stk_gpu_device *dev;
 	pthread_mutex_t lock;
-	pthread_cond_t given;
+	pthread_cond_t returned_cond;
 	size_t most, part;
 	int n_made, n_allowed; /* number of streams that have memory, and of streams that may get memory */
 	int64_t turns;
@@ -29,7 +29,7 @@ enum stk_status stk__jpeg_gpu_streams_create(
 	for (int i = 0; i < MOST; i++)
 		all->stream[i].number = i;
 	pthread_mutex_init(&all->lock, NULL);
-	pthread_cond_init(&all->given, NULL);
+	pthread_cond_init(&all->returned_cond, NULL);
 	enum stk_status s = STK_OK;
 	/* Creates all streams first and their events later: streams that are created one after the other get different hardware queues. */
 	for (int i = 0; i < MOST && !s; i++)
@@ -67,7 +67,7 @@ void stk__jpeg_gpu_streams_destroy(struct stk_jpeg_gpu_streams *all)
 		stk__gpu_event_destroy(all->dev, all->stream[i].done);
 		stk__gpu_stream_destroy(all->dev, all->stream[i].cuda);
 	}
-	pthread_cond_destroy(&all->given);
+	pthread_cond_destroy(&all->returned_cond);
 	pthread_mutex_destroy(&all->lock);
 	stk__free(all);
 }
@@ -108,10 +108,10 @@ static size_t wanted(const struct stk_jpeg_gpu_streams *all, size_t batch, size_
 	return least(largest_of(part, largest), all->most);
 }
 
-static bool any_taken(const struct stk_jpeg_gpu_streams *all)
+static bool any_in_use(const struct stk_jpeg_gpu_streams *all)
 {
 	for (int i = 0; i < MOST; i++)
-		if (all->stream[i].taken)
+		if (all->stream[i].in_use)
 			return true;
 	return false;
 }
@@ -125,8 +125,8 @@ enum stk_status stk__jpeg_gpu_streams_fit(
 	pthread_mutex_lock(&all->lock);
 	/* A batch that is only a little larger is cut into one more part instead of larger parts. */
 	while (all->part < largest || all->part < least(batch, all->most / MOST) / 2) {
-		if (any_taken(all)) {
-			pthread_cond_wait(&all->given, &all->lock);
+		if (any_in_use(all)) {
+			pthread_cond_wait(&all->returned_cond, &all->lock);
 			continue;
 		}
 		for (int i = 0; i < MOST; i++)
@@ -163,7 +163,7 @@ static struct stk_jpeg_gpu_stream *oldest(struct stk_jpeg_gpu_streams *all)
 {
 	struct stk_jpeg_gpu_stream *found = NULL;
 	for (int i = 0; i < all->n_made; i++)
-		if (!all->stream[i].taken && (!found || all->stream[i].turn < found->turn))
+		if (!all->stream[i].in_use && (!found || all->stream[i].return_number < found->return_number))
 			found = &all->stream[i];
 	return found;
 }
@@ -187,10 +187,10 @@ struct stk_jpeg_gpu_stream *stk__jpeg_gpu_streams_take(struct stk_jpeg_gpu_strea
 		}
 		if (stream)
 			break;
-		pthread_cond_wait(&all->given, &all->lock);
+		pthread_cond_wait(&all->returned_cond, &all->lock);
 	}
 	if (stream)
-		stream->taken = true;
+		stream->in_use = true;
 	pthread_mutex_unlock(&all->lock);
 	return stream;
 }
@@ -199,9 +199,9 @@ enum stk_status stk__jpeg_gpu_streams_give(struct stk_jpeg_gpu_streams *all, str
 {
 	enum stk_status s = stk__gpu_event_record(all->dev, stream->done, stream->cuda, err);
 	pthread_mutex_lock(&all->lock);
-	stream->taken = false;
-	stream->turn = ++all->turns;
-	pthread_cond_broadcast(&all->given);
+	stream->in_use = false;
+	stream->return_number = ++all->turns;
+	pthread_cond_broadcast(&all->returned_cond);
 	pthread_mutex_unlock(&all->lock);
 	return s;
 }

@@ -23,9 +23,9 @@ struct stk_jpeg_gpu_stream {
 	int number;
 	stk_gpu_stream cuda;
 	stk_gpu_ptr memory;
-	stk_gpu_event done; /* event that is recorded after the last kernel of the last part */
-	bool taken;         /* a thread is submitting work to it */
-	int64_t turn;       /* increases each time a stream is given back; orders the streams by the time of their return */
+	stk_gpu_event done;    /* event that is recorded after the last kernel of the last part */
+	bool in_use;           /* a thread is submitting work to it */
+	int64_t return_number; /* increases each time a stream is given back; orders the streams by the time of their return */
 };
 
 struct stk_jpeg_gpu_streams;

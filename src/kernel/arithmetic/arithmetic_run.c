@@ -72,14 +72,14 @@ struct operand {
 	union block block;
 };
 
-static void open_operand(struct operand *o, const struct stk_job_source *source, enum stk_dtype dtype, int held)
+static void open_operand(struct operand *o, const struct stk_job_source *source, enum stk_dtype dtype, int register_kind)
 {
 	o->dtype = dtype;
 	o->source = source;
-	o->as = held == HELD_FLOAT         ? STK_FLOAT
-		: held == STK_ARITH_DOUBLE ? STK_FLOAT64
-		: o->dtype == STK_UINT64   ? STK_UINT64 /* keeps all bits; the usual conversion would saturate */
-					   : STK_INT64;
+	o->as = register_kind == HELD_FLOAT         ? STK_FLOAT
+		: register_kind == STK_ARITH_DOUBLE ? STK_FLOAT64
+		: o->dtype == STK_UINT64            ? STK_UINT64 /* keeps all bits; the usual conversion would saturate */
+						    : STK_INT64;
 	o->values = NULL;
 }
 
@@ -104,10 +104,14 @@ static void load(struct operand *o, const struct stk_job *job, int k, int64_t at
 		((type *)y)[i] = (type)r->u[i];                                                                                            \
 	break
 
-static void store(const union block *r, int held, void *y, enum stk_dtype to, int n)
+static void store(const union block *r, int register_kind, void *y, enum stk_dtype to, int n)
 {
-	if (held == HELD_FLOAT || held == STK_ARITH_DOUBLE || to == STK_BOOL) {
-		stk__convert(y, to, r, held == HELD_FLOAT ? STK_FLOAT : held == STK_ARITH_DOUBLE ? STK_FLOAT64 : STK_UINT64, n);
+	if (register_kind == HELD_FLOAT || register_kind == STK_ARITH_DOUBLE || to == STK_BOOL) {
+		stk__convert(y, to, r,
+			register_kind == HELD_FLOAT         ? STK_FLOAT
+			: register_kind == STK_ARITH_DOUBLE ? STK_FLOAT64
+							    : STK_UINT64,
+			n);
 		return;
 	}
 	switch (stk__job_size(to)) {
@@ -145,7 +149,7 @@ static void compare_by_value(struct operand *a, struct operand *b, int n)
 	b->values = &b->block;
 }
 
-static int held_as(const struct stk_job_arithmetic *a)
+static int register_kind_of(const struct stk_job_arithmetic *a)
 {
 	return a->domain == STK_ARITH_DOUBLE && a->meet != STK_FLOAT64 ? HELD_FLOAT : a->domain;
 }
@@ -156,16 +160,16 @@ enum stk_status stk__arithmetic_run(const struct stk_job *job, struct stk_error 
 	struct stk_job_source sources[STK_JOB_SOURCES];
 	struct operand o[STK_JOB_SOURCES], *a = &o[0], *b = &o[op->operands - 1];
 	union block result;
-	int held = held_as(op);
-	loop *run = loops[op->op][held];
+	int register_kind = register_kind_of(op);
+	loop *run = loops[op->op][register_kind];
 	for (int k = 0; k < op->operands; k++) {
 		sources[k] = stk__job_source(job, k, stk__job_size(job->src_dtype[k]));
-		open_operand(&o[k], &sources[k], (enum stk_dtype)job->src_dtype[k], held);
+		open_operand(&o[k], &sources[k], (enum stk_dtype)job->src_dtype[k], register_kind);
 	}
 	int block = stk__job_block(sources, op->operands);
 	int32_t size = stk__job_size(job->dst_dtype);
 	static const int32_t types[HELD] = {STK_INT64, STK_UINT64, STK_FLOAT64, STK_FLOAT};
-	bool direct = job->dst_dtype == types[held];
+	bool direct = job->dst_dtype == types[register_kind];
 	for (int64_t at = 0; at < job->n; at += block) {
 		int n = job->n - at < block ? (int)(job->n - at) : block;
 		void *y = job->dst + at * size;
@@ -177,7 +181,7 @@ enum stk_status stk__arithmetic_run(const struct stk_job *job, struct stk_error 
 			compare_by_value(a, b, n);
 		run(direct ? y : &result, a->values, b->values, n);
 		if (!direct)
-			store(&result, held, y, (enum stk_dtype)job->dst_dtype, n);
+			store(&result, register_kind, y, (enum stk_dtype)job->dst_dtype, n);
 		if (op->by_value)
 			a->values = b->values = NULL; /* they point into this block's copies */
 	}

@@ -18,8 +18,8 @@ struct run {
 	bool wide;           /* rows are filtered along the width before they enter the ring */
 	int32_t kept;        /* number of rows in the ring for each input row: one, or one for each term */
 	int64_t width;       /* number of values in a row of the ring */
-	int64_t slots;       /* number of slots in the ring; slot r % slots contains row r of the volume if `held` has that row's number */
-	int64_t *held;
+	int64_t slots; /* number of slots in the ring; slot r % slots contains row r of the volume if `row_numbers` has that row's number */
+	int64_t *row_numbers;
 	float *ring, *extended, *outside, *result;
 	const float **taps, **row_taps; /* addresses of the taps of the current sum, and of those of a sum along a row */
 	float *weights;                 /* weights of the taps of the last phase */
@@ -85,9 +85,9 @@ static bool take_scratch(struct run *r, struct stk_arena *arena)
 	r->weights = take(arena, taps);
 	r->taps = stk__arena_take(arena, (size_t)taps * sizeof *r->taps);
 	r->row_taps = stk__arena_take(arena, (size_t)row_taps * sizeof *r->row_taps);
-	r->held = stk__arena_take(arena, (size_t)r->slots * sizeof *r->held);
+	r->row_numbers = stk__arena_take(arena, (size_t)r->slots * sizeof *r->row_numbers);
 	r->sets = sets ? take(arena, f->n_terms * stk__filter_volume(f, f->out)) : NULL;
-	if (!r->ring || !r->extended || !r->outside || !r->result || !r->weights || !r->taps || !r->row_taps || !r->held ||
+	if (!r->ring || !r->extended || !r->outside || !r->result || !r->weights || !r->taps || !r->row_taps || !r->row_numbers ||
 		(sets && !r->sets))
 		return false;
 	for (int64_t i = 0; f->border == STK_BORDER_FILL && i < extended; i++)
@@ -159,8 +159,8 @@ static const float *kept_row(const struct run *r, const uint8_t *volume, int64_t
 	const struct stk_filter *f = r->f;
 	int64_t slot = row % r->slots;
 	float *at = r->ring + slot * r->kept * r->width;
-	if (r->held[slot] != row) {
-		r->held[slot] = row;
+	if (r->row_numbers[slot] != row) {
+		r->row_numbers[slot] = row;
 		extend(r, r->wide ? r->extended : at, volume + row * f->in[2] * f->channels * r->d->src_size);
 		if (r->wide)
 			run_width(r, at);
@@ -246,7 +246,7 @@ static void run_volume(const struct run *r, const uint8_t *volume, int64_t first
 	const float *dense = r->d->weights;
 	int64_t width = (int64_t)f->out[2] * f->channels;
 	for (int64_t i = 0; i < r->slots; i++)
-		r->held[i] = -1;
+		r->row_numbers[i] = -1;
 	for (int32_t z = 0; z < f->out[0]; z++)
 		for (int32_t y = 0; y < f->out[1]; y++) {
 			int64_t row = ((int64_t)z * f->out[1] + y) * width;

@@ -67,14 +67,14 @@ template <int SIZE> static __device__ __forceinline__ bool rows_hold(const colum
 /* ---- columns ---- */
 
 /* Which word of outputs a thread makes: the strip of rows, counted over all images, and the index of the word in a row. */
-struct place {
+struct block_start {
 	uint32_t strip;
 	int32_t word;
 };
 
 /* Returns the strip and word of thread i. The words at the ends of rows, whose windows exceed the rows, are first, for all strips. So few warps contain such
  * words; in the order of positions, two warps of each row would. */
-static __device__ __forceinline__ place find_place(const stk_filter &f, uint32_t i)
+static __device__ __forceinline__ block_start find_place(const stk_filter &f, uint32_t i)
 {
 	const stk_filter_window &w = f.window[0][2];
 	const int32_t across = (int32_t)stk__filter_words_across(&f), span = 3 * w.size + 1;
@@ -90,7 +90,7 @@ static __device__ __forceinline__ place find_place(const stk_filter &f, uint32_t
 /* Returns the column of the job's thread i. exists: set to whether the column has outputs. */
 static __device__ __forceinline__ column find_column(const stk_filter &f, const stk_filter_data &d, uint32_t i, bool &exists)
 {
-	const place at = find_place(f, i);
+	const block_start at = find_place(f, i);
 	const stk_filter_window *w = f.window[0];
 	const uint32_t strips = stk__filter_words_strips(&f), outer = at.strip / strips;
 	const int32_t y = (int32_t)(at.strip - outer * strips) * STK_FILTER_WORDS_ROWS, left = 4 * at.word;

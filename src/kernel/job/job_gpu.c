@@ -132,7 +132,7 @@ static size_t find_shared(const struct stk_job_gpu *b, const void *constants, ui
 }
 
 /* Assigns the job its memory on the device. Writes its constants to the tables, at the offset where the device will read them. */
-static void place(struct stk_job_gpu *b, struct stk_job *job, const struct stk_job_kind *kind, uint64_t constants, uint64_t work)
+static void assign_memory(struct stk_job_gpu *b, struct stk_job *job, const struct stk_job_kind *kind, uint64_t constants, uint64_t work)
 {
 	const void *given = job->constants;
 	const bool shares = !kind->place && job->constant_bytes >= LEAST_SHARED && constants == job->constant_bytes;
@@ -264,7 +264,7 @@ static struct stk_job_gpu_item *open_item(struct stk_job_gpu *b, const struct st
 	close_item(b);
 	struct stk_job_gpu_item *it = &b->items[b->n_items++];
 	stk__job_clone(&it->job, job);
-	place(b, &it->job, kind, constants, work);
+	assign_memory(b, &it->job, kind, constants, work);
 	b->run = (struct run){may_run(job), job->dst, {job->src[0], job->src[1]}, 0, {0, 0}};
 	b->closed = false;
 	b->may_fail |= kind->may_fail && kind->may_fail(job);

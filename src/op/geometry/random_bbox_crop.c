@@ -67,7 +67,7 @@ static int32_t random_bbox_crop_outputs(const void *args)
 
 /* Which coordinate the k-th value of a box is: 0 to ndim - 1 are the beginnings along each dim, and ndim + d is the end along dim d, or the extent. */
 struct box_layout {
-	int32_t ndim, place[2 * STK_BBOX_DIMS];
+	int32_t ndim, coordinate[2 * STK_BBOX_DIMS];
 	bool extents;
 };
 
@@ -80,8 +80,8 @@ static enum stk_status read_layout(const struct random_bbox_crop *a, int32_t ndi
 	unsigned seen = 0;
 	for (int32_t k = 0; k < 2 * ndim && (int32_t)strlen(layout) == 2 * ndim; k++) {
 		const char *at = strchr(order, layout[k]);
-		out->place[k] = at ? (int32_t)(at - order) : 0;
-		seen |= at ? 1u << out->place[k] : 0;
+		out->coordinate[k] = at ? (int32_t)(at - order) : 0;
+		seen |= at ? 1u << out->coordinate[k] : 0;
 	}
 	if (seen != (1u << 2 * ndim) - 1)
 		return stk__fail(err, STK_INVALID, "bbox_layout \"%s\" must have the letters of %s or %s, each once", layout,
@@ -93,7 +93,7 @@ static enum stk_status read_box(const struct box_layout *l, const float *v, int6
 {
 	float *ends[2] = {out->lo, out->hi};
 	for (int32_t k = 0; k < 2 * l->ndim; k++)
-		ends[l->place[k] >= l->ndim][l->place[k] % l->ndim] = v[k];
+		ends[l->coordinate[k] >= l->ndim][l->coordinate[k] % l->ndim] = v[k];
 	for (int32_t d = 0; d < l->ndim; d++) {
 		const float slack = 1e-5f; /* how far a sum of coordinates may exceed 1 */
 		out->hi[d] += l->extents ? out->lo[d] : 0;
@@ -110,8 +110,8 @@ static enum stk_status read_box(const struct box_layout *l, const float *v, int6
 static void write_box(const struct box_layout *l, const struct stk_span_box *box, float *v)
 {
 	for (int32_t k = 0; k < 2 * l->ndim; k++) {
-		int32_t d = l->place[k] % l->ndim;
-		bool end = l->place[k] >= l->ndim;
+		int32_t d = l->coordinate[k] % l->ndim;
+		bool end = l->coordinate[k] >= l->ndim;
 		v[k] = !end ? box->lo[d] : l->extents ? box->hi[d] - box->lo[d] : box->hi[d];
 	}
 }

@@ -81,7 +81,7 @@ int32_t stk__axes_of(struct stk_ints axes, const char *names, const struct stk_d
 
 /* One side of a window along an axis: a number of elements, or a fraction of the extent. */
 struct bound {
-	bool given, relative;
+	bool is_set, relative;
 	double value;
 	bool wide; /* a fraction from an input: DALI multiplies those in double, and those from arguments in float32 (.51 of 50 is 25.5) */
 };
@@ -167,22 +167,22 @@ static double resolve(struct bound b, int64_t extent)
 
 static enum stk_status resolve_window(const struct bounds *b, int64_t extent, int64_t *start, int64_t *size, struct stk_error *err)
 {
-	bool relative = (b->start.given && b->start.relative) || (b->end.given            ? b->end.relative
-									 : b->shape.given ? b->shape.relative
-											  : true);
+	bool relative = (b->start.is_set && b->start.relative) || (b->end.is_set            ? b->end.relative
+									  : b->shape.is_set ? b->shape.relative
+											    : true);
 	*size = -1;
 	if (extent < 0 && relative) {
-		if (b->shape.given && !b->shape.relative)
+		if (b->shape.is_set && !b->shape.relative)
 			*size = (int64_t)b->shape.value;
 		return STK_OK;
 	}
-	double from = b->start.given ? resolve(b->start, extent) : 0, to = (double)extent;
-	if (b->end.given)
+	double from = b->start.is_set ? resolve(b->start, extent) : 0, to = (double)extent;
+	if (b->end.is_set)
 		to = resolve(b->end, extent);
-	else if (b->start.given && b->start.relative && b->shape.given && b->shape.relative)
+	else if (b->start.is_set && b->start.relative && b->shape.is_set && b->shape.relative)
 		to = (b->start.value + b->shape.value) *
 		     (double)extent; /* adds before it multiplies, which rounds once less: .3 + .7 is 1 */
-	else if (b->shape.given)
+	else if (b->shape.is_set)
 		to = from + resolve(b->shape, extent);
 	if (!(fabs(from) <= 0x1p40 && fabs(to) <= 0x1p40))
 		return stk__fail(err, STK_INVALID, "a window from %g to %g is out of bounds for every tensor", from, to);

@@ -83,9 +83,9 @@ static enum stk_status pad_ragged_lower_jobs(const struct stk_call *call, struct
 		int64_t inner = 1;
 		for (int32_t d = 1; d < in->ndim; d++)
 			inner *= in->shape[d];
-		const int64_t have = in->shape[0] * inner, want = out->shape[0] * inner;
-		const struct stk_copy_dim all = {.size = want, .step = 1, .limit = have, .dst = 1, .src = 1};
-		s = stk__job_copy(jobs, &call->in[k], &call->out[k], &all, 1, have < want ? zero : NULL, false, err);
+		const int64_t in_size = in->shape[0] * inner, out_size = out->shape[0] * inner;
+		const struct stk_copy_dim all = {.size = out_size, .step = 1, .limit = in_size, .dst = 1, .src = 1};
+		s = stk__job_copy(jobs, &call->in[k], &call->out[k], &all, 1, in_size < out_size ? zero : NULL, false, err);
 		/* this copy reads no element: it only writes the fill value */
 		const struct stk_copy_dim none = {.size = 1, .step = 1, .limit = 0, .dst = 1, .src = 1};
 		if (s == STK_OK)

@@ -90,9 +90,9 @@ void stk__reader_samples_object(const void *shared, int64_t uri, struct stk_know
 }
 
 enum stk_status stk__tar_part_check(
-	const char *tar, const struct stk_sample_part *part, uint32_t seal, const uint8_t *header, struct stk_error *err)
+	const char *tar, const struct stk_sample_part *part, uint32_t header_hash, const uint8_t *header, struct stk_error *err)
 {
-	if (seal ? stk__header_seal(header, STK_TAR_HEADER) == seal : stk__tar_header_fits(header, part->length))
+	if (header_hash ? stk__header_hash(header, STK_TAR_HEADER) == header_hash : stk__tar_header_fits(header, part->length))
 		return STK_OK;
 	return stk__fail(err, STK_IO,
 		"%.200s: at byte %lld is another file than the index of the tar says: the tar was changed or replaced: start again, with a "
@@ -104,7 +104,7 @@ enum stk_status stk__reader_samples_check(const void *shared, int64_t id, int32_
 {
 	const struct stk_samples *t = shared;
 	const int64_t k = id * t->parts_each + part;
-	return stk__tar_part_check(t->archives[t->places[id].archive], &t->parts[k], t->seals[k], header, err);
+	return stk__tar_part_check(t->archives[t->places[id].archive], &t->parts[k], t->header_hashes[k], header, err);
 }
 
 size_t stk__reader_samples_part_uri(const void *shared, int64_t part, char *uri, size_t capacity)

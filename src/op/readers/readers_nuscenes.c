@@ -124,7 +124,7 @@ struct nuscenes {
 	struct stk_streams *streams; /* NULL: the samples are not read as streams */
 	int32_t images;              /* number of camera files that are read for a sample */
 	bool points;
-	struct given {
+	struct output_field {
 		int32_t field, camera; /* camera: 0 if the field does not belong to a camera */
 	} * outputs;
 	int32_t n_outputs;
@@ -167,7 +167,7 @@ static enum stk_status list_outputs(const struct readers_nuscenes *a, struct nus
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a reader");
 	for (int32_t k = 0; k < field_count(a); k++)
 		for (int32_t field = field_at(a, k), camera = 0; camera < outputs_of(a, field); camera++)
-			n->outputs[n->n_outputs++] = (struct given){field, camera};
+			n->outputs[n->n_outputs++] = (struct output_field){field, camera};
 	return STK_OK;
 }
 

@@ -118,13 +118,13 @@ enum stk_status stk__clip_check(const struct stk_clip_style *style, struct stk_e
 }
 
 struct entry {
-	int32_t frame, place;
+	int32_t frame, index;
 };
 
 static int by_frame(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
-	return x->frame != y->frame ? (x->frame > y->frame) - (x->frame < y->frame) : (x->place > y->place) - (x->place < y->place);
+	return x->frame != y->frame ? (x->frame > y->frame) - (x->frame < y->frame) : (x->index > y->index) - (x->index < y->index);
 }
 
 struct stk_video_done stk__video_done(const struct stk_video_decoder *cores, const struct stk_video_gpu *gpu)
@@ -145,9 +145,10 @@ void stk__video_tally(struct stk_video_tally *t, const struct stk_video_done *be
 struct clip {
 	uint8_t *bytes; /* with `gpu` an address of the GPU */
 	struct stk_video_gpu *gpu;
-	const char *only_cores;   /* as in stk__video_gpu_decode */
-	uint8_t *filled;          /* with `gpu`: a frame of the constant in host memory; NULL before the first one */
-	int32_t *frames, *places; /* frames: numbers in ascending order, each once; places: index in the clip at which each one is stored */
+	const char *only_cores; /* as in stk__video_gpu_decode */
+	uint8_t *filled;        /* with `gpu`: a frame of the constant in host memory; NULL before the first one */
+	int32_t *frames,
+		*indices; /* frames: numbers in ascending order, each once; places: index in the clip at which each one is stored */
 	int32_t height, width;
 };
 
@@ -160,7 +161,7 @@ static struct stk_image place_frame(void *user, int32_t k, int32_t width, int32_
 {
 	const struct clip *c = user;
 	if (width == c->width && height == c->height)
-		return stk__image_hwc(c->bytes + (size_t)c->places[k] * frame_bytes(c), STK_UINT8, width, height, 3);
+		return stk__image_hwc(c->bytes + (size_t)c->indices[k] * frame_bytes(c), STK_UINT8, width, height, 3);
 	(void)!stk__fail(err, STK_SHAPE, "frame %d has %d x %d pixels, and the video %d x %d: frames of one tensor have one size",
 		c->frames[k], width, height, c->width, c->height);
 	return (struct stk_image){0};
@@ -219,10 +220,10 @@ static enum stk_status decode_once(const struct stk_call *call, struct clip *c, 
 	for (int32_t i = 0; i < count; i++)
 		if (entries[i].frame >= 0 && (i == 0 || entries[i].frame != entries[i - 1].frame)) {
 			c->frames[unique] = entries[i].frame;
-			c->places[unique++] = entries[i].place;
+			c->indices[unique++] = entries[i].index;
 		}
 	const struct stk_video_wanted wanted = {
-		.frames = c->frames, .count = unique, .place = place_frame, .user = c, .cancel = call->tools->cancel};
+		.frames = c->frames, .count = unique, .destination = place_frame, .user = c, .cancel = call->tools->cancel};
 	if (s)
 		return s;
 	const struct stk_video_done before = stk__video_done(t->decoder, c->gpu);
@@ -232,9 +233,9 @@ static enum stk_status decode_once(const struct stk_call *call, struct clip *c, 
 	stk__video_tally(&call->tools->videos, &before, &after);
 	for (int32_t i = 0; i < count && !s; i++)
 		if (entries[i].frame < 0)
-			s = fill_frame(call, c, entries[i].place, style->fill, err);
+			s = fill_frame(call, c, entries[i].index, style->fill, err);
 		else if (i > 0 && entries[i].frame == entries[i - 1].frame)
-			s = copy_frame(c, entries[i].place, entries[i - 1].place, err);
+			s = copy_frame(c, entries[i].index, entries[i - 1].index, err);
 	return s;
 }
 
@@ -300,9 +301,9 @@ enum stk_status stk__clip_decode(const struct stk_call *call, const struct stk_v
 	const size_t total = frame_bytes(&c) * (size_t)count;
 	struct entry *entries = stk__arena_take(arena, (size_t)count * sizeof *entries);
 	c.frames = stk__arena_take(arena, (size_t)count * sizeof *c.frames);
-	c.places = stk__arena_take(arena, (size_t)count * sizeof *c.places);
+	c.indices = stk__arena_take(arena, (size_t)count * sizeof *c.indices);
 	size_t library = stk__video_decode_memory(x);
-	if (!entries || !c.frames || !c.places)
+	if (!entries || !c.frames || !c.indices)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a clip of %d frames", count);
 	if (call->gpu) {
 		enum stk_status begun = begin_on_gpu(call, &c, x, style, out, total, &library, err);

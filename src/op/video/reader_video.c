@@ -33,7 +33,7 @@ enum stk_status stk__reader_video_open(const struct stk_reader_video *r, const s
 	*shared = NULL;
 	enum stk_status s = stk__clip_check(&r->style, err);
 	if (!s)
-		s = stk__video_set_open(&r->files, &r->cut, access, &set, err);
+		s = stk__video_set_open(&r->files, &r->window, access, &set, err);
 	if (s)
 		return s;
 	if ((s = stk__reader_check(args, set->count, err))) {
@@ -56,13 +56,13 @@ enum stk_status stk__reader_video_infer(const struct stk_call *call, const struc
 	const struct stk_video_index *x = call->bytes ? set->indexes[set->clips[call->place.sample].file] : NULL;
 	int32_t k = 0;
 	(void)err;
-	call->out[k++].desc = stk__clip_desc(x, r->cut.length, r->style.dtype);
+	call->out[k++].desc = stk__clip_desc(x, r->window.length, r->style.dtype);
 	if (has_labels(r))
 		call->out[k++].desc = (struct stk_desc){STK_INT32, 1, {1}, ""};
 	if (has_numbers(r))
-		call->out[k++].desc = (struct stk_desc){STK_INT32, 1, {strcmp(r->frame_num, "scalar") == 0 ? 1 : r->cut.length}, ""};
+		call->out[k++].desc = (struct stk_desc){STK_INT32, 1, {strcmp(r->frame_num, "scalar") == 0 ? 1 : r->window.length}, ""};
 	if (r->times)
-		call->out[k++].desc = (struct stk_desc){STK_FLOAT64, 1, {r->cut.length}, ""};
+		call->out[k++].desc = (struct stk_desc){STK_FLOAT64, 1, {r->window.length}, ""};
 	if (call->bytes && !is_wanted(call, 0))
 		call->out[0].data = (void *)(uintptr_t)unread;
 	return STK_OK;
@@ -72,7 +72,7 @@ enum stk_status stk__reader_video_run(const struct stk_call *call, const struct 
 {
 	const struct stk_video_set *set = call->shared;
 	const struct stk_video_clip *clip = &set->clips[call->place.sample];
-	const int32_t length = (int32_t)r->cut.length;
+	const int32_t length = (int32_t)r->window.length;
 	int32_t *frames = stk__arena_take(call->tools->arena, (size_t)length * sizeof *frames), k = 1;
 	if (!frames)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a clip");

@@ -8,7 +8,7 @@
 /* The arguments that both readers of videos have, besides those of all readers. */
 struct stk_reader_video {
 	struct stk_video_files files;
-	struct stk_video_cut cut;
+	struct stk_video_cut window;
 	struct stk_clip_style style;
 	const char *frame_num; /* "none", "scalar" or "sequence" */
 	bool times;

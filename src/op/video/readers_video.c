@@ -62,7 +62,7 @@ static struct stk_reader_video video_of(const void *args)
 {
 	const struct readers_video *a = args;
 	return (struct stk_reader_video){.files = {.root = a->file_root, .list = a->file_list, .names = a->filenames, .labels = a->labels},
-		.cut =
+		.window =
 			{
 				.length = a->sequence_length,
 				.step = a->step,

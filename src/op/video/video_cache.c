@@ -342,7 +342,7 @@ static enum stk_status read_frame(struct stk_video_cache *c, struct video *v, co
 	if (s)
 		return s;
 	const struct stk_video_wanted wanted = {
-		.frames = &frame, .count = 1, .next = true, .place = place_frame, .user = placed, .cancel = r->cancel};
+		.frames = &frame, .count = 1, .next = true, .destination = place_frame, .user = placed, .cancel = r->cancel};
 	if (r->gpu && !d->gpu)
 		s = stk__video_gpu_create(r->gpu->nvdec, &d->gpu, err);
 	const struct stk_video_done before = stk__video_done(d->decoder, d->gpu);

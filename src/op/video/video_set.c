@@ -141,7 +141,7 @@ struct opening {
 	_Atomic bool stop;
 };
 
-static bool is_given_up(void *user)
+static bool is_cancelled(void *user)
 {
 	return atomic_load(&((struct opening *)user)->stop);
 }
@@ -173,7 +173,7 @@ static enum stk_status open_file(void *user, int32_t i, struct stk_error *err)
 {
 	struct opening *o = user;
 	char path[MOST_PATH];
-	const struct stk_access access = {.storage = o->access ? o->access->storage : NULL, .interrupted = is_given_up, .user = o};
+	const struct stk_access access = {.storage = o->access ? o->access->storage : NULL, .interrupted = is_cancelled, .user = o};
 	stk__file_list_path(o->set->files, i, path, sizeof path);
 	struct stk_media_source *source;
 	const enum stk_status status = stk__video_open(path, &access, -1, &o->set->indexes[i], &source, NULL, err);
