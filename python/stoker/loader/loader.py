@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from stoker import _html, _needs, _numbers, _ranks
 from stoker._settings import PassedOn, takes
@@ -32,7 +32,7 @@ from stoker.loader._known import Listed, is_stream, known
 from stoker.loader._lower import Recipe
 from stoker.loader._mixture import Mixture
 from stoker.loader._one_thread import OneThread
-from stoker.loader._order import BatchOrder, make_order
+from stoker.loader._order import BatchOrder, Order, make_order
 from stoker.loader._run import Run
 from stoker.loader._saved import Saved, is_whole
 from stoker.loader._sources import FilesByIndex, FileSource, Source, from_folder, from_list
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from stoker.loader._robot_loader import RobotLoader
 
 _STATE = 1
+_LARGE_PARTS = ("shards", "groups")  # values of the argument `shuffle` that shuffle tars or row groups
 
 
 @takes(PassedOn, rest="dataloader_arguments", brief=("source", "batch_size", "transforms", "shuffle", "device"))
@@ -157,91 +158,28 @@ class Loader(metaclass=BriefHelp):
         **more: Unpack[_options.Arguments],
     ) -> None:
         given = dict(locals())
-        source = _options.source_of(source, more)
-        sounds, main = None, ""
-        if has_sound(fields):
-            from stoker.loader import _sounds
-
-            taken = _sounds.taken(source, given)
-            source, fields, sounds, main, ragged = taken.source, taken.fields, taken.sounds, taken.main, taken.ragged
-            transforms = taken.transforms
-        source, fields, video = taken_as_clips(source, {**given, "fields": fields})
-        signature = inspect.signature(Loader.__init__)
-        settings = _options.take_more(more, list(signature.parameters))
-        by_shards, by_groups = (isinstance(shuffle, str) and shuffle == large for large in ("shards", "groups"))
-        shuffle = True if by_shards or by_groups else shuffle
-        _options.check_flags(shuffle=shuffle, drop_last=drop_last, pin_memory=pin_memory, exif_orientation=exif_orientation)
-        if shuffle and sampler is not None:
-            raise InvalidArgumentError("Loader: shuffle and sampler exclude each other: the sampler makes the order")
-        if batch_sampler is not None:
-            _options.refuse_with_batch_sampler(given)
-        if isinstance(source, Pipeline):
-            _options.refuse_what_a_pipeline_has(signature, {**locals(), **more})
-        place = _options.shard_of_pipeline(source, shard) if isinstance(source, Pipeline) else _ranks.resolve(shard)
+        parts = _separate_sounds_and_clips(_options.source_of(source, more), given)
+        settings = _options.take_more(more, list(inspect.signature(Loader.__init__).parameters))
+        _check_arguments(parts, given)
+        place = _options.shard_of_pipeline(parts.source, shard) if isinstance(parts.source, Pipeline) else _ranks.resolve(shard)
         pads = _pad.checked(pad)
-        fields, self._fields_of_padded = _pad.taken(pads, fields)
+        fields, self._fields_of_padded = _pad.taken(pads, parts.fields)
         kinds = kinds_of(fields)
-        self._main = main or main_of(kinds)
-        self._names = _fields.internal(_fields.names_of(fields), self._main)
-        self._given = object_of(source)
-        asked = Asked(
-            self._names,
-            internal(kinds),
-            (ragged,) if isinstance(ragged, str) else tuple(ragged),
-            _options.workers_of(python_workers),
-            _options.processes_of(more.get("multiprocessing_context")) if python_workers else None,
-            _layout.checked(layout),
-            self._main,
-            _fields.place_of(self._names) if self._main != "image" else 0,
-            sounds if main else None,
-        )
-        floats = asked.kinds is not None and "image" in asked.kinds and asked.kinds["image"].name == FLOATS
-        source, images = _understood(source, split, more.get("storage"), asked)
+        asked = self._dataset_arguments(fields, kinds, parts, given)
+        self._given = object_of(parts.source)
+        source, images = _understood(parts.source, split, more.get("storage"), asked)
         if isinstance(source, Table) and source.plain:
             _options.refuse_of_images(given, self._fields_of_padded)
             asked.of_columns(source.image, None if pads is None else pads["Image"])
             self._names, self._main, pads = asked.names, source.image, None
         self._classes, self._class_to_idx = classes_of(source)
-        self._spec = Spec(
-            batch=1
-            if isinstance(source, Pipeline) or batch_sampler is not None
-            else _options.batch_of(batch_size, global_batch_size, place),
-            shard=place,
-            shuffle=bool(shuffle),
-            seed=_options.seed_of(seed, place),
-            last_batch=_options.tail_of(last_batch, drop_last),
-            views=_recipes(_views(views, _transforms(images, transforms)), dtype, memory_format, floats),
-            orientation=bool(exif_orientation) or turned(source) or (isinstance(source, Table) and source.turned),
-            settings=_options.checked_settings(
-                {
-                    "num_threads": _ranks.threads(place) if num_threads == "auto" else num_threads,
-                    "device_id": _options.device_id_of(device),
-                    "prefetch_queue_depth": prefetch,
-                    **settings,
-                }
-            ),
-            by_shards=by_shards,
-            floats=floats,
-            pad=pads,
-            batches=batch_sampler is not None,
-            video=video,
-            sound=sounds,
-            as_given=dtype is None and not transforms and views is None and batch_transforms is None,
-            by_groups=by_groups,
-        )
-        _check_shuffle(by_shards, by_groups, source)
-        order = make_order(sampler, self._spec.seed) if batch_sampler is None else BatchOrder(batch_sampler)
+        self._spec = _spec_of(source, images, asked, parts, given, place, pads, settings)
+        _check_shuffle(self._spec.by_shards, self._spec.by_groups, source)
         gpu = self._spec.settings["device_id"]
         if isinstance(source, Pipeline) and device != "cpu" and source.device_id != gpu:
             raise InvalidArgumentError(f"Loader: device={device!r}, but the pipeline was made with device_id={source.device_id}")
         self._device = None if gpu is None else f"cuda:{gpu}"
-        opened = _open(source, images, split, asked)
-        if batch_sampler is not None:
-            opened = _by_batches(opened, asked)
-        if bucket_by is not None:
-            _check_buckets(sampler is not None or batch_sampler is not None or by_shards or by_groups, opened)
-            order = make_buckets(bucket_by, opened, self._spec.orientation, self._spec.batch * place.world, bool(shuffle), self._spec.seed)
-            self._spec.shuffle = False
+        opened, order = _open_in_order(source, images, asked, self._spec, given)
         self._kinds, self._may_list = asked.kinds, self._may_list_images(opened, given, asked)
         self._listed = False  # whether the images of each batch are a list, although the user has not said so
         if isinstance(opened, DatasetSource):
@@ -253,24 +191,45 @@ class Loader(metaclass=BriefHelp):
         self._generation = 0
         self._untouched = False  # whether an iteration has begun from which no batch was taken
         self._one_thread = OneThread()
-        self._batches: Any = None  # made with the first batch
         self._narrowed_was_noticed = self._asks_dataset = False
-        self._pin = bool(pin_memory)
-        self._collate = _collate.checked(collate_fn)
-        self._mix: BatchTransforms | None = None
-        self._lists = lists_of(asked.kinds)
-        self._boxes = next(((name, kind.format) for name, kind in (kinds or {}).items() if kind.name == BOXES), None)
-        if "image" in self._lists:
-            _check_lists(pads is not None, batch_transforms is not None)
-        if batch_transforms is not None:
-            from stoker.loader._mix import BatchTransforms
-
-            self._mix = BatchTransforms(batch_transforms, lambda: len(self.classes))
-        self._several = views is not None or self._spec.images > 1
+        self._set_batch_options(kinds, pads, given)
         self._check(order is not None, asked)
         self._run.agree()
         if isinstance(shard, str) and place.world > 1:
             self._check_divided(asked)
+
+    def _dataset_arguments(self, fields: Any, kinds: Any, parts: _Separated, given: dict[str, Any]) -> Asked:
+        """Returns the arguments about a Dataset's samples, and sets the names of the fields. kinds: the kinds of `fields`. given: all arguments."""
+        self._main = parts.main or main_of(kinds)
+        self._names = _fields.internal(_fields.names_of(fields), self._main)
+        ragged, processes = parts.ragged, given["python_workers"]
+        return Asked(
+            self._names,
+            internal(kinds),
+            (ragged,) if isinstance(ragged, str) else tuple(ragged),
+            _options.workers_of(processes),
+            _options.processes_of(given["more"].get("multiprocessing_context")) if processes else None,
+            _layout.checked(given["layout"]),
+            self._main,
+            _fields.place_of(self._names) if self._main != "image" else 0,
+            parts.sounds if parts.main else None,
+        )
+
+    def _set_batch_options(self, kinds: Any, pads: dict[str, float] | None, given: dict[str, Any]) -> None:
+        """Sets the attributes that determine how batches are made from the pipeline's outputs. given: all arguments."""
+        self._batches: Any = None  # made with the first batch
+        self._pin = bool(given["pin_memory"])
+        self._collate = _collate.checked(given["collate_fn"])
+        self._mix: BatchTransforms | None = None
+        self._lists = lists_of(self._kinds)
+        self._boxes = next(((name, kind.format) for name, kind in (kinds or {}).items() if kind.name == BOXES), None)
+        if "image" in self._lists:
+            _check_lists(pads is not None, given["batch_transforms"] is not None)
+        if given["batch_transforms"] is not None:
+            from stoker.loader._mix import BatchTransforms
+
+            self._mix = BatchTransforms(given["batch_transforms"], lambda: len(self.classes))
+        self._several = given["views"] is not None or self._spec.images > 1
 
     def _may_list_images(self, opened: Source | Pipeline, given: dict[str, Any], asked: Asked) -> bool:
         """Returns whether the images of each batch become a list if the images of the data set differ in size, although the user has not said so."""
@@ -608,7 +567,7 @@ class Loader(metaclass=BriefHelp):
         samples = run.counted()
         if samples is None:
             who = "IterableDataset" if self._run.order is None else "sampler"
-            raise TypeError(f"this Loader has no length: its {who} does not log how many samples it gives")
+            raise TypeError(f"this Loader has no length: its {who} does not tell how many samples it gives")
         return self._spec.steps(samples, run.per_rank)
 
     # ---- state ----
@@ -789,6 +748,107 @@ def _sequential() -> type[Sampler]:
     from torch.utils.data import SequentialSampler
 
     return type("InOrder", (Sampler, SequentialSampler), {"__module__": __name__, "__doc__": _sequential.__doc__})
+
+
+class _Separated(NamedTuple):
+    """The arguments of a Loader after those about sounds and clips of videos were separated from the others. main: the user's name of the sounds, if samples
+    have sounds instead of images; else ""."""
+
+    source: Any
+    fields: Any
+    ragged: Any
+    transforms: Any
+    sounds: Any
+    main: str
+    video: Any
+
+
+def _separate_sounds_and_clips(source: Any, given: dict[str, Any]) -> _Separated:
+    """Separates the arguments about sounds and clips. given: all arguments of the Loader."""
+    fields, ragged, transforms, sounds, main = given["fields"], given["ragged"], given["transforms"], None, ""
+    if has_sound(fields):
+        from stoker.loader import _sounds
+
+        taken = _sounds.taken(source, given)
+        source, fields, sounds, main, ragged = taken.source, taken.fields, taken.sounds, taken.main, taken.ragged
+        transforms = taken.transforms
+    source, fields, video = taken_as_clips(source, {**given, "fields": fields})
+    return _Separated(source, fields, ragged, transforms, sounds, main, video)
+
+
+def _check_arguments(parts: _Separated, given: dict[str, Any]) -> None:
+    """Raises errors about arguments that are not flags, that exclude each other, or that have no effect on a Pipeline. given: all arguments of the Loader."""
+    shuffle = given["shuffle"]
+    shuffle = True if isinstance(shuffle, str) and shuffle in _LARGE_PARTS else shuffle
+    flags = {name: given[name] for name in ("drop_last", "pin_memory", "exif_orientation")}
+    _options.check_flags(shuffle=shuffle, **flags)
+    if shuffle and given["sampler"] is not None:
+        raise InvalidArgumentError("Loader: shuffle and sampler exclude each other: the sampler makes the order")
+    if given["batch_sampler"] is not None:
+        _options.refuse_with_batch_sampler(given)
+    if isinstance(parts.source, Pipeline):
+        changed = {"transforms": parts.transforms, "ragged": parts.ragged}
+        _options.refuse_what_a_pipeline_has(inspect.signature(Loader.__init__), {**given, **changed, **given["more"]})
+
+
+def _spec_of(
+    source: Any,
+    images: Listed | Arrays | None,
+    asked: Asked,
+    parts: _Separated,
+    given: dict[str, Any],
+    shard: _ranks.Shard,
+    pads: dict[str, float] | None,
+    settings: dict[str, Any],
+) -> Spec:
+    """Makes the Spec of a Loader. images: the source's files or arrays, if they are known. given: all arguments. settings: those of the pipeline."""
+    by_batches = given["batch_sampler"] is not None
+    floats = asked.kinds is not None and "image" in asked.kinds and asked.kinds["image"].name == FLOATS
+    if isinstance(source, Pipeline) or by_batches:
+        batch = 1
+    else:
+        batch = _options.batch_of(given["batch_size"], given["global_batch_size"], shard)
+    return Spec(
+        batch=batch,
+        shard=shard,
+        shuffle=bool(given["shuffle"]),
+        seed=_options.seed_of(given["seed"], shard),
+        last_batch=_options.tail_of(given["last_batch"], given["drop_last"]),
+        views=_recipes(_views(given["views"], _transforms(images, parts.transforms)), given["dtype"], given["memory_format"], floats),
+        orientation=bool(given["exif_orientation"]) or turned(source) or (isinstance(source, Table) and source.turned),
+        settings=_options.checked_settings(
+            {
+                "num_threads": _ranks.threads(shard) if given["num_threads"] == "auto" else given["num_threads"],
+                "device_id": _options.device_id_of(given["device"]),
+                "prefetch_queue_depth": given["prefetch"],
+                **settings,
+            }
+        ),
+        by_shards=given["shuffle"] == "shards",
+        by_groups=given["shuffle"] == "groups",
+        floats=floats,
+        pad=pads,
+        batches=by_batches,
+        video=parts.video,
+        sound=parts.sounds,
+        as_given=all(given[name] is None for name in ("dtype", "views", "batch_transforms")) and not parts.transforms,
+    )
+
+
+def _open_in_order(
+    source: Any, images: Listed | Arrays | None, asked: Asked, spec: Spec, given: dict[str, Any]
+) -> tuple[Source | Pipeline, Order | None]:
+    """Opens the source. Returns it with the order that the user gives, or None. given: all arguments of the Loader."""
+    sampler, batch_sampler, bucket_by = given["sampler"], given["batch_sampler"], given["bucket_by"]
+    order = make_order(sampler, spec.seed) if batch_sampler is None else BatchOrder(batch_sampler)
+    opened = _open(source, images, given["split"], asked)
+    if batch_sampler is not None:
+        opened = _by_batches(opened, asked)
+    if bucket_by is not None:
+        _check_buckets(sampler is not None or batch_sampler is not None or spec.by_shards or spec.by_groups, opened)
+        order = make_buckets(bucket_by, opened, spec.orientation, spec.batch * spec.shard.world, spec.shuffle, spec.seed)
+        spec.shuffle = False
+    return opened, order
 
 
 def _check_buckets(ordered: bool, opened: Any) -> None:
