@@ -95,7 +95,7 @@ def kinds_of_batches(loader):
 @pytest.fixture
 def notices(monkeypatch):
     lines = []
-    monkeypatch.setattr("stoker.loader.loader.tell", lines.append)
+    monkeypatch.setattr("stoker.loader.loader.log", lines.append)
     return lines
 
 
