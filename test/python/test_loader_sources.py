@@ -652,3 +652,20 @@ def test_tables_may_hold_uris(tmp_path):
     table.write_text("path,label\n" + "".join(f"{uri.rpartition('/')[2]},{k}\n" for k, uri in enumerate(bucket) if k % 2 == 0))
     with Loader.from_csv(table, 3, root="mine://a", storage=storage) as loader:
         assert [round(float(x.mean() * 255)) for x in next(iter(loader)).image] == [0, 40, 80]
+
+
+def test_derived_loaders_that_pass_arguments_on(tree, tmp_path):
+    """from_csv and the others looked for arguments in the derived class's constructor alone, and refused those that it passes on as **named."""
+
+    class Mine(stoker.Loader):
+        def __init__(self, *given, alpha=0, **named):
+            super().__init__(*given, **named)
+            self.alpha = alpha
+
+    files = sorted(tree.glob("*/*.jpg"))
+    (tmp_path / "t.csv").write_text("path,label\n" + "".join(f"{path},{k}\n" for k, path in enumerate(files)))
+    more = {"batch_size": 4, "path": "path", "targets": "label", "transforms": [T.Resize((8, 8))]}
+    mine = Mine.from_csv(tmp_path / "t.csv", alpha=3, shuffle=False, **more)
+    assert mine.alpha == 3 and sum(len(batch.label) for batch in mine) == len(files)
+    with pytest.raises(TypeError, match="there is no argument 'shufle'; did you mean 'shuffle'"):
+        Mine.from_csv(tmp_path / "t.csv", shufle=True, **more)

@@ -96,10 +96,11 @@ def _unknown(name: str, names: Sequence[str]) -> TypeError:
     return TypeError(f"Loader: there is no argument '{name}'" + (f"; {hint}" if hint else ""))
 
 
-def refuse_unknown(arguments: Mapping[str, Any], *functions: Callable[..., Any]) -> None:
-    """Raises an error for an argument of one of Loader's class methods that does not exist, before files are opened. functions: the method and the
-    constructor."""
-    own = [name for function in functions for name in inspect.signature(function).parameters]
+def refuse_unknown(arguments: Mapping[str, Any], method: Callable[..., Any], cls: type) -> None:
+    """Raises an error for an argument of one of Loader's class methods that does not exist, before files are opened. cls: Loader, or a user's class that is
+    derived from it, whose constructor may pass arguments on to Loader's as **named."""
+    constructors = [vars(base)["__init__"] for base in cls.__mro__ if base is not object and "__init__" in vars(base)]
+    own = [name for function in (method, *constructors) for name in inspect.signature(function).parameters]
     known = {*own, "dataset", "multiprocessing_context", *table(PassedOn), *_IGNORED, *_REFUSED}
     for name in arguments:
         if name not in known:

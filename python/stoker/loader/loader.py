@@ -334,7 +334,7 @@ class Loader(metaclass=BriefHelp):
         **arguments: Unpack[_options.LoaderArguments],
     ) -> Loader:
         """Makes a Loader from a DataFrame or a CSV file that lists images."""
-        _options.refuse_unknown(arguments, cls.from_csv, cls.__init__)
+        _options.refuse_unknown(arguments, cls.from_csv, cls)
         from stoker.loader._csv import from_table, rows_of  # it imports the module csv
 
         kinds = kinds_of(arguments.get("fields"))
@@ -356,7 +356,7 @@ class Loader(metaclass=BriefHelp):
         **arguments: Unpack[_options.LoaderArguments],
     ) -> Loader:
         """Makes a Loader from tars. components: {"image": "jpg", "text": "txt"}."""
-        _options.refuse_unknown(arguments, cls.from_tars, cls.__init__)
+        _options.refuse_unknown(arguments, cls.from_tars, cls)
         paths = [os.fsdecode(t) for t in ([tars] if isinstance(tars, (str, os.PathLike)) else tars)]
         indexes = [index_paths] if isinstance(index_paths, str) else index_paths
         endings: dict[str, Any] = {"endings": VIDEO_ENDINGS} if wants_clips(arguments) else {}
@@ -381,7 +381,7 @@ class Loader(metaclass=BriefHelp):
         **arguments: Unpack[_options.LoaderArguments],
     ) -> Loader:
         """Makes a Loader from Parquet files (doc/tables.md)."""
-        _options.refuse_unknown(arguments, cls.from_parquet, cls.__init__)
+        _options.refuse_unknown(arguments, cls.from_parquet, cls)
         fields, sound = arguments.get("fields"), None
         if has_sound(fields):
             from stoker.loader import _sounds
