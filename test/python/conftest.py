@@ -56,7 +56,9 @@ LAYERS = {
         "test_transforms_places test_gpu_loader test_loader_parity"
     ),
     "iterators": "test_gpu_structured test_dali test_iterators test_iterators_restored test_iterators_parity test_use_cases test_structured test_structured_steps",
-    "command": "test_advise test_command test_table_pack test_getting_started test_papers test_progress test_sheet test_top test_view_sound",
+    "command": (
+        "test_advise test_command test_table_pack test_getting_started test_pages test_papers test_progress test_sheet test_top test_view_sound"
+    ),
     "ragged": "batching",
     "examples": "test_examples test_notebooks test_nuscenes_made test_ported test_streampetr",
     "tools": "test_environment test_hangs test_hardening test_instructions test_packaging test_release test_setting_up test_site",

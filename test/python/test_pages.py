@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs in the pages of doc/ that other tests do not run. test_papers.py, test_getting_started.py, test_metrics.py and test_tables.py run the others.
+
+A page's programs run in order, as a reader would type them. Only folders, addresses, devices, sizes of batches and counts of epochs are replaced."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import textwrap
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+import stoker  # noqa: E402
+from stoker import Loader  # noqa: E402
+from stoker import transforms as T  # noqa: E402
+from storage import KEYS, Store  # noqa: E402
+from support import tar_of  # noqa: E402
+
+DOC = Path(__file__).resolve().parents[2] / "doc"
+SMALL = [T.RandomResizedCrop(16), T.RandomHorizontalFlip(), T.ToTensor()]
+# Programs that do not run here, by a line of theirs, and the reason.
+LEFT_OUT = {
+    "cost = class_cost(": "the code before",
+    "from accvlab.batching_helpers import": "the code before",
+    "dataset = wds.WebDataset(": "the code before, with one line after it, which test_from_others runs",
+    "import stoker.video.accvlab as nvc": "test_video_accvlab.py runs these calls",
+    "set_stream(torch.cuda.Stream(": "a GPU",
+    "init_process_group(": "several processes",
+    "lightning.Trainer(": "lightning; test_metrics.py runs it where it is installed",
+    'learn.save("run")': "fastai",
+    "web, 0.7": "test_mixture.py runs such mixtures",
+    'Loader("tokens/*.parquet"': "test_tables.py runs such tables",
+    "rand_augment.rand_augment(": "the body ends in ...",
+    'Loader("clips/train"': "test_clips_with_sound.py runs such Loaders",
+    "get_samples_played_in_range(": "test_clips_with_sound.py runs these calls",
+}
+ELSEWHERE = {"getting-started", "recipes", "from-dali", "from-torchvision", "audio", "structured", "tables", "metrics"}
+HERE = {"batching", "from-others", "loader", "robots", "storage", "training", "video"}
+
+
+def programs(page: str) -> Iterator[str]:
+    """Yields the Python programs of a page: those in fences, and those that are indented by four spaces and are no part of a list."""
+    lines = (DOC / f"{page}.md").read_text().splitlines()
+    at, in_list = 0, False
+    while at < len(lines):
+        line, end = lines[at], at + 1
+        if line.startswith("```"):
+            while not lines[end].startswith("```"):
+                end += 1
+            if line == "```python":
+                yield "\n".join(lines[at + 1 : end]) + "\n"
+            end += 1
+        elif line.startswith("    ") and not lines[at - 1] and not in_list:
+            while end < len(lines) and (lines[end].startswith("    ") or not lines[end]):
+                end += 1
+            code = textwrap.dedent("\n".join(lines[at:end])).strip() + "\n"
+            if re.search(r"^(import|from|video = ) ?", code, re.M):
+                yield code
+        elif line and not line.startswith(" "):
+            in_list = bool(re.match(r"[-*] |\d+\. ", line))
+        at = end
+
+
+def left_out(code: str) -> bool:
+    return any(line in code for line in LEFT_OUT)
+
+
+def run(page: str, names: dict[str, Any], replaced: dict[str, str] | None = None) -> dict[str, Any]:
+    count = 0
+    for code in programs(page):
+        if left_out(code):
+            continue
+        for old, new in (replaced or {}).items():
+            code = code.replace(old, new)
+        code = re.sub(r"(batch_size=|, |^    )(256|64|8)(?=[,)])", r"\g<1>4", code, flags=re.M)
+        code = code.replace("[...]", "SMALL").replace('device="cuda"', 'device="cpu"').replace(".epoch, 90", ".epoch, 2")
+        exec(compile(code, f"doc/{page}.md, program {count}", "exec"), names)
+        count += 1
+    assert count
+    return names
+
+
+def names_of(**more: Any) -> dict[str, Any]:
+    return {"torch": torch, "stoker": stoker, "Loader": Loader, "T": T, "SMALL": SMALL, **more}
+
+
+def test_every_page_with_programs_has_a_test() -> None:
+    pages = {path.stem for path in DOC.glob("*.md") if any(programs(path.stem))}
+    assert pages == ELSEWHERE | HERE
+    everything = [code for page in sorted(pages) for code in programs(page)]
+    for line in LEFT_OUT:
+        assert sum(line in code for code in everything) == 1, f"no program has this line any more: {line}"
+
+
+def test_loader(tree: Path) -> None:
+    names = run("loader", names_of(), {'"data/train"': repr(str(tree))})
+    assert names["images"].shape[1:] == (3, 224, 224) and names["labels"].dtype is torch.int64 and names["epoch"] == 1
+
+
+def test_batching() -> None:
+    given = {
+        "logits": torch.randn(2, 3, 5, 4, requires_grad=True),
+        "boxes": torch.rand(2, 3, 5, 4, requires_grad=True),
+        "list_of_boxes": [torch.rand(n, 4) for n in (2, 0, 3)],
+        "list_of_labels": [torch.randint(4, (n,)) for n in (2, 0, 3)],
+    }
+    names = run("batching", names_of(**given))
+    assert names["loss"].isfinite()
+    assert torch.equal(names["polylines"].lengths(names["lanes"]), torch.tensor([8.0]))
+    places = names["polylines"].interpolate(names["lanes"], torch.tensor([[0.5, 0.75]]), relative=True)
+    assert torch.allclose(places, torch.tensor([[[4.0, 0.0], [4.0, 2.0]]]))
+
+
+def test_training(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(3, 3))
+    given = {
+        "train": Loader(
+            (np.zeros((400, 16, 16, 3), np.uint8), np.zeros(400, np.int64)), batch_size=1, transforms=[T.ToTensor()]
+        ),  # a trial of advise takes 289 steps
+        "step": lambda images, labels: torch.zeros(1),
+        "model": model,
+        "cross_entropy": torch.nn.functional.cross_entropy,
+        "images": torch.rand(4, 3, 16, 16),
+        "labels": torch.tensor([0, 1, 2, 0]),
+    }
+    names = run("training", names_of(**given), {'"data/train"': repr(str(tree)), 'autocast("cuda"': 'autocast("cpu"'})
+    assert (tmp_path / "wait.json").exists() and (tmp_path / "wait.png").exists()
+    assert names["loss"].isfinite() and next(iter(names["train"])).image.dtype is torch.bfloat16
+
+
+@pytest.fixture
+def store(tree: Path, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """Yields a store that has the pages' bucket: a folder of classes, and two tars with parts of several kinds."""
+    bucket = tmp_path / "store" / "bucket"
+    shutil.copytree(tree, bucket / "train")
+    array = tmp_path / "one.npy"
+    np.save(array, np.arange(4, dtype=np.float32))
+    for t in range(2):
+        members: list[tuple[str, bytes]] = []
+        for k in range(4):
+            picture = files[4 * t + k].read_bytes()
+            parts = {"jpg": picture, "cls": b"%d" % k, "txt": b"text", "json": b"{}", "npy": array.read_bytes(), "bin": b"\1\2"}
+            members += [(f"{k}.{ending}", data) for ending, data in parts.items()]
+        for name in (f"shards-{t:06d}.tar", f"train-{t:06d}.tar"):
+            (bucket / name).write_bytes(tar_of(members))
+    server = Store(tmp_path / "store")
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    yield server
+    server.close()
+
+
+def test_storage(store: Store, tree: Path, tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    pytest.importorskip("fsspec.implementations.memory")
+    bucket = tmp_path / "store" / "bucket"
+
+    def my_fetch(uri: str, offset: int, length: int | None) -> bytes:
+        data = (bucket / uri.removeprefix("my://bucket/")).read_bytes()
+        return data[offset : None if length is None else offset + length]
+
+    def my_list(uri: str) -> list[tuple[str, int]]:
+        return [(f"my://bucket/{p.relative_to(bucket)}", p.stat().st_size) for p in sorted(bucket.rglob("*")) if p.is_file()]
+
+    class Blobs(fsspec.implementations.memory.MemoryFileSystem):
+        @classmethod
+        def _strip_protocol(cls, path: str) -> str:
+            return super()._strip_protocol(path.removeprefix("az://"))
+
+    memory = Blobs()
+    for path in tree.glob("*/*.jpg"):
+        memory.pipe(f"/container/train/{path.relative_to(tree)}", path.read_bytes())
+    given = {
+        "KEY": KEYS["AWS_ACCESS_KEY_ID"],
+        "SECRET": KEYS["AWS_SECRET_ACCESS_KEY"],
+        "adlfs": types.SimpleNamespace(AzureBlobFileSystem=lambda account_name: memory),
+        "my_fetch": my_fetch,
+        "my_list": my_list,
+    }
+    replaced = {
+        "https://minio.example.org:9000": store.url,
+        "000127": "000001",
+        "/nvme/stoker": str(tmp_path / "cache"),
+        "200GB": "1GB",
+    }
+    loaders: list[Loader] = []
+
+    class Seen(Loader):
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named)
+            loaders.append(self)
+
+    names = names_of(**given)
+    names["Loader"] = Seen
+    replaced["from stoker import Loader, transforms as T"] = "from stoker import transforms as T"
+    try:
+        run("storage", names, replaced)
+        counts = [sum(len(batch[1]) for batch in loader) for loader in loaders]
+    finally:
+        memory.rm("/container", recursive=True)
+    assert sorted(counts) == [8, 8, 8, 21, 21, 21, 21], counts
+    assert any((tmp_path / "cache").iterdir())
+
+
+def test_from_others(store: Store) -> None:
+    (line,) = re.findall(r"^# after\n(loader = .*)\n", (DOC / "from-others.md").read_text(), re.M)
+    names = names_of()
+    exec(line.replace("[...]", "SMALL").replace("000127", "000001").replace("256", "4"), names)
+    assert sum(len(labels) for _images, labels in names["loader"]) == 8
+
+
+def test_robots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    robots = pytest.importorskip("robots")
+    robots.make(tmp_path / "data" / "pusht", (40, 50))
+    monkeypatch.chdir(tmp_path)
+    names = run("robots", names_of(), {"train.epoch, 10": "train.epoch, 2"})
+    count = len(names["task"])
+    assert names["state"].shape == (count, 2, 4) and names["action"].shape == (count, 16, 2) and names["padded"].shape == (count, 16)
+    assert names["mean"].shape == (2,) and names["std"].shape == (2,)
+
+
+def test_video(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import videos
+
+    if not shutil.which("ffmpeg"):
+        pytest.skip("there is no ffmpeg program")
+    film = tmp_path / "walk.mp4"
+    videos.ffmpeg("-f lavfi -i", "testsrc2=size=96x64:rate=25:duration=13", videos.H264, film)
+    for label in ("walk", "run"):
+        (tmp_path / "train" / label).mkdir(parents=True)
+        for k in range(2):
+            shutil.copy(film, tmp_path / "train" / label / f"{k}.mp4")
+    monkeypatch.chdir(tmp_path)
+    places = {"/data/kinetics/train": str(tmp_path / "train"), "/data/train": str(tmp_path / "train")}
+    names = run("video", names_of(), places)
+    assert names["clips"] is not None and names["loss"].isfinite() and names["batch"].data.shape == (3, 3, 64, 96)
+    clip, label = names["clips"]().run()
+    assert clip.as_array().shape == (4, 16, 3, 224, 224) and len(label) == 4
