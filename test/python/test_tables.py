@@ -329,6 +329,66 @@ def test_names_of_columns_that_python_does_not_have(tmp_path, rng, name):
     assert batch.label.tolist() == list(range(5)) and tuple(batch.image.shape) == (5, 3, 16, 16)
 
 
+def test_columns_that_are_left_out_are_named(tmp_path, rng, capfd):
+    columns = {**rows_of(rng, 3), "my label": [1, 2, 3], "class": [1, 2, 3], "price": pa.array([1, 2, 3], pa.decimal128(5, 2))}
+    loader = Loader(write(tmp_path / "t.parquet", columns), 3, transforms=SMALL)
+    assert next(iter(loader))._fields == ("image", "label", "caption")
+    said = capfd.readouterr().err
+    assert "columns without a form in batches are left out: price;" in said
+    assert "whose names cannot be attributes of a batch: my label, class: rename those that you want" in said
+
+
+@pytest.mark.parametrize("type", [pa.float64(), pa.list_(pa.float64())])
+def test_floats_that_float32_cannot_hold_are_refused(tmp_path, type):
+    """Infinity itself is a value of float32, and so is a number that is rounded to 0."""
+    values = [float("inf"), 1e-300, 3e38, float("nan")]
+    nested = type != pa.float64()
+    fine = write(tmp_path / "fine.parquet", {"x": pa.array([[v] if nested else v for v in values], type)})
+    found = next(iter(Loader(fine, 4))).x.flatten().tolist()
+    assert found[:2] == [float("inf"), 0.0] and found[2] == np.float32(3e38) and np.isnan(found[3])
+    bad = write(tmp_path / "bad.parquet", {"x": pa.array([[1e300] if nested else 1e300], type)})
+    with pytest.raises(CorruptError, match=r"bad.parquet: row group 0: column x: floats are float32, and 1e\+300 is larger"):
+        next(iter(Loader(bad, 1)))
+
+
+def test_bytes_of_one_length_are_no_images(tmp_path, rng):
+    ids = pa.array([bytes(range(16))] * 3, pa.binary(16))
+    assert next(iter(Loader(write(tmp_path / "a.parquet", {"id": ids}), 3))).id.tolist() == [list(range(16))] * 3
+    both = write(tmp_path / "b.parquet", {"id": ids, "picture": pa.array([jpeg(rng)] * 3)})
+    assert next(iter(Loader(both, 3, transforms=SMALL))).image.shape == (3, 3, 16, 16)
+
+
+@pytest.mark.parametrize("value", [0, "x", None, [[1, 2]], ["a", "b"]])
+def test_nulls_of_lists_are_filled_by_lists(tmp_path, value):
+    table = write(tmp_path / "t.parquet", {"x": pa.array([[1, 2], None], pa.list_(pa.int8()))})
+    for fill in ([7, 8], (7, 8), np.array([7, 8])):
+        assert next(iter(Loader.from_parquet(table, 2, nulls={"x": fill}))).x.tolist() == [[1, 2], [7, 8]]
+    with pytest.raises(InvalidArgumentError, match=r"nulls\['x'\] is .* and the column holds list<.*int8>: give such a list of numbers"):
+        Loader.from_parquet(table, 2, nulls={"x": value})
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_a_path_that_leads_nowhere_names_its_row(tmp_path, rng, first):
+    images = [{"bytes": jpeg(rng), "path": None}] * first + [{"bytes": None, "path": "gone.jpg"}]
+    table = write(tmp_path / "t.parquet", {"image": pa.array(images, IMAGES)})
+    with pytest.raises(FileNotFoundError, match=rf"in .*t.parquet\[row group 0, row {first}\]\): 'gone.jpg'"):
+        list(Loader(table, 1, transforms=SMALL))
+
+
+def test_lists_that_are_no_tensor_say_what_to_do(tmp_path):
+    table = write(tmp_path / "t.parquet", {"polygons": pa.array([[[1.0, 2.0], [3.0]]])})
+    with pytest.raises(ValueError, match=r"column 'polygons': its lists have different lengths, 2, 1, .* write each one as a struct"):
+        next(iter(Loader(table, 1)))
+    other = write(tmp_path / "u.parquet", {"polygons": pa.array([{"points": [[1.0, 2.0], [3.0]]}])})
+    assert next(iter(Loader(other, 1))).polygons == [{"points": [[1.0, 2.0], [3.0]]}]
+
+
+def test_the_column_of_a_damaged_image_is_named(tmp_path):
+    table = write(tmp_path / "t.parquet", {"photo": pa.array([b"words"])})
+    with pytest.raises(CorruptError, match=r"t.parquet\[row group 0, row 0, column 'photo'\]: not a JPEG"):
+        next(iter(Loader(table, 1, transforms=SMALL)))
+
+
 @pytest.mark.parametrize("name", ["az://b/x.parquet", "az://b/x-*.parquet", "abfss://b/x.parquet"])
 def test_azure_says_what_to_use_instead(name):
     with pytest.raises(StokerError, match=r"Azure.*AzureBlobFileSystem.*azcopy"):

@@ -58,8 +58,12 @@ def converted(samples: Samples, item: Any, index: int | None, where: str) -> Fet
     except (MemoryError, RecursionError):
         raise
     except Exception as e:
+        row = getattr(item, "where", None)  # of a table's row: its file, row group and number
+        where = where if row is None else f"in {row}"
         if len(e.args) == 1 and isinstance(e.args[0], str):
             e.args = (f"{e.args[0]} ({where})",)
+        elif row is not None and isinstance(e, OSError) and e.strerror:
+            e.strerror = f"{e.strerror} ({where})"
         e.add_note(where)
         return Fetched(None, index, path, e)
 

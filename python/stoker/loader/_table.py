@@ -18,7 +18,7 @@ from stoker.errors import CorruptError, InvalidArgumentError, StateError
 from stoker.loader import _fields
 from stoker.loader._fetch import Threads
 from stoker.loader._kinds import MASK, Kind
-from stoker.loader._table_columns import ARRAY, IMAGE, Column, NullError, column_of, fill_of, is_bytes, looks_like_images, values_of
+from stoker.loader._table_columns import ARRAY, IMAGE, Column, NullError, column_of, fill_of, looks_like_images, may_hold_files, values_of
 from stoker.loader._table_files import NO_VALUE, TableFile, find, is_remote, partition_of, read_footers, read_group, span_of
 
 if TYPE_CHECKING:
@@ -125,14 +125,15 @@ class Table:
             if name not in schema.names and name not in ("image", *_fields.FROM_SAMPLES):
                 raise InvalidArgumentError(f"fields: the table has no column '{name}'; it has {', '.join(schema.names)}")
         self.columns: list[Column] = []
-        left_out = []
+        left_out: list[str] = []
+        unnamed: list[str] = []
         for name in wanted:
             is_image = (name == self.image and not self.plain) or name in masks or looks_like_images(schema.field(name).type)
             column = column_of(name, schema.field(name).type, is_image)
             if column is not None and (names is not None or name == self.image or (_fields.is_name(name) and name != "image")):
                 self.columns.append(column)
             elif names is None:
-                left_out.append(name)
+                (left_out if column is None else unnamed).append(name)
             else:
                 raise InvalidArgumentError(
                     f"fields: the column '{name}' holds {schema.field(name).type}, which has no form in a batch: convert it when the table is written, or leave "
@@ -146,6 +147,11 @@ class Table:
         if left_out:
             notice(
                 f"{self.files[0].short}: columns without a form in batches are left out: {', '.join(left_out)}; fields= names those that you want"
+            )
+        if unnamed:
+            notice(
+                f"{self.files[0].short}: columns are left out whose names cannot be attributes of a batch: {', '.join(unnamed)}: rename those that you "
+                "want when the table is written"
             )
         for f in self.files[1:]:
             self._check_schema(f)
@@ -182,8 +188,9 @@ class Table:
             return there[0]
         there = [n for n in schema.names if has_form(n)]
         if not there:
+            types = ", ".join(f"{f.name}: {f.type}" for f in schema)
             raise InvalidArgumentError(
-                f"Loader: {self.files[0].name} has no column that has a form in a batch ({', '.join(map(str, schema))}): rename or convert columns when the table "
+                f"Loader: {self.files[0].name} has no column that has a form in a batch ({types}): rename or convert columns when the table "
                 "is written"
             )
         return "image" if "image" in there else there[0]
@@ -200,7 +207,7 @@ class Table:
         what, other = ("Image", "Audio") if self.sound is None else ("Audio", "Image")
         types = {n: self.features.get(n, {}).get("_type") for n in schema.names}
         typed = [n for n in schema.names if types[n] == what or (types[n] != other and looks_like_images(schema.field(n).type))]
-        found = typed or [n for n in schema.names if is_bytes(schema.field(n).type)]
+        found = typed or [n for n in schema.names if may_hold_files(schema.field(n).type)]
         found = [n for n in found if kinds.get(n, Kind()).name != MASK]
         if self.sound is None and self._wants_none(found, names, kinds) and (names is not None or other not in types.values()):
             return None
@@ -407,7 +414,7 @@ class Table:
             except (ValueError, OverflowError) as e:
                 raise ValueError(f"{self.where(i)}, column '{column.name}': {e}{self._advice(column, e)}") from e
             values[column.name] = value
-        where = self.where(i) if self.sound is None else f"{self.where(i)[:-1]}, column '{self.image}']"
+        where = self.where(i) if self.sound is None and self.image == "image" else f"{self.where(i)[:-1]}, column '{self.image}']"
         return Row({"image": values.pop(self.image), **values}, where)
 
     def _advice(self, column: Column, e: Exception) -> str:

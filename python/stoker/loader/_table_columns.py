@@ -117,8 +117,12 @@ def looks_like_images(type: Any) -> bool:
     return bool(t.is_struct(plain) and {plain.field(k).name for k in range(plain.num_fields)} == {"bytes", "path"})
 
 
-def is_bytes(type: Any) -> bool:
-    return _is_binary(plain_type(type))
+def may_hold_files(type: Any) -> bool:
+    """Returns whether the values can be bytes of files. Bytes of a fixed length, such as UUIDs, are not, because files differ in length."""
+    import pyarrow.types as t
+
+    plain = plain_type(type)
+    return _is_binary(plain) and not t.is_fixed_size_binary(plain)
 
 
 def is_text(type: Any) -> bool:
@@ -221,7 +225,11 @@ def _flat(array: Any, dtype: str) -> Any:
     made = array.to_numpy(zero_copy_only=False)
     if made.dtype == np.uint64 and len(made) and made.max() >= 2**63:
         raise OverflowError(f"whole numbers are int64, and {int(made.max())} is larger")
-    made = made.astype(dtype, copy=False)
+    given = made
+    with np.errstate(over="ignore"):
+        made = made.astype(dtype, copy=False)
+    if given.dtype == np.float64 and made.dtype == np.float32 and (over := np.isinf(made) & np.isfinite(given)).any():
+        raise OverflowError(f"floats are float32, and {given[over][0]:g} is larger")
     made.flags.writeable = False
     return made
 
@@ -246,7 +254,11 @@ def _arrays(array: Any, dtype: str) -> Values:
             if any(r is None for r in rows):
                 raise NullError("a list in it is null")
             if len({r.shape for r in rows}) > 1:
-                raise ValueError(f"its lists have different lengths: {', '.join(str(len(r)) for r in rows[:8])}")
+                lengths = ", ".join(str(len(r)) for r in rows[:8])
+                raise ValueError(
+                    f"its lists have different lengths, {lengths}, so that they are no tensor: write each one as a struct, such as {{'points': [...]}}, which "
+                    "batches hold as Python objects, or as one list with a column of lengths"
+                )
             return np.stack(rows) if rows else np.zeros((0, 0), dtype)
 
         return nested
@@ -280,7 +292,25 @@ def _list_of(array: Any) -> tuple[Any, Any, Any]:
 def fill_of(name: str, given: Mapping[str, Any], column: Column) -> Any:
     """Returns the value that the user gave for rows without a value, in the form that a row's value has. Raises an error if its type does not fit."""
     value = given[name]
+    if column.kind == ARRAY:
+        return _filling_list(name, value, column)
     wrong = (column.kind == TEXT) != isinstance(value, str) or (str(column.type) == "bool" and value not in (0, 1))
     if value is None or wrong:
         raise InvalidArgumentError(f"nulls[{name!r}] is {value!r}, and the column holds {column.type}: give a value of that type")
     return json.dumps(value) if column.kind == OBJECT else value
+
+
+def _filling_list(name: str, value: Any, column: Column) -> Any:
+    """Returns the list that the user gave for rows without a value as an array."""
+    import numpy as np
+
+    try:
+        made = np.asarray(value if isinstance(value, (list, tuple, np.ndarray)) else None, column.dtype)
+    except (TypeError, ValueError, OverflowError):
+        made = np.asarray(0)
+    depth, type = 0, plain_type(column.type)
+    while hasattr(type, "value_type"):
+        depth, type = depth + 1, plain_type(type.value_type)
+    if made.ndim != (len(column.shape) or depth):
+        raise InvalidArgumentError(f"nulls[{name!r}] is {value!r}, and the column holds {column.type}: give such a list of numbers")
+    return made

@@ -17,7 +17,7 @@ from stoker import _files
 from stoker._storage import Storage
 from stoker.errors import InvalidArgumentError, StokerError
 from stoker.loader import _table_columns as columns
-from stoker.loader._table_columns import Column, column_of, is_bytes, is_text, looks_like_images, plain_type, values_of
+from stoker.loader._table_columns import Column, column_of, is_text, looks_like_images, may_hold_files, plain_type, values_of
 from stoker.loader._table_rows import Rows
 
 Bytes = bytes | memoryview
@@ -66,7 +66,7 @@ def ending_of(data: Bytes, path: Callable[[], str | None]) -> str | None:
 
 @dataclass(frozen=True)
 class Member:
-    """What a column becomes. ending: the ending of the file's name. In a column of images or sounds each file has its own ending, which follows this one."""
+    """What a column becomes. ending: the ending of the file's name. Each file of a column of images or sounds has an ending of its own, which follows this one."""
 
     column: Column
     ending: str
@@ -123,7 +123,7 @@ def _main(rows: Rows, wanted: Sequence[str] | None) -> str:
     types = {n: rows.features.get(n, {}).get("_type") for n in rows.schema.names}
     there = [n for n in rows.schema.names if wanted is None or n in wanted]
     found = [n for n in there if types[n] in ("Image", "Audio") or looks_like_images(rows.schema.field(n).type)]
-    found = found or [n for n in there if is_bytes(rows.schema.field(n).type)]
+    found = found or [n for n in there if may_hold_files(rows.schema.field(n).type)]
     for usual in ("image", "audio"):
         if usual in found:
             return usual
