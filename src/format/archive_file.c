@@ -27,13 +27,13 @@ static enum stk_status open_object(struct stk_archive_file *f, size_t least, str
 		s = stk__listed_size(f->access, f->io, f->path, &f->object.size, err);
 	f->size = f->object.size;
 	if (s == STK_CORRUPT)
-		s = stk__fail(err, STK_CORRUPT, "%.*s: it has fewer than %zu bytes, which no archive has: it is empty or cut short",
-			stk__uri_shown(f->path), f->path, least);
+		s = stk__fail(err, STK_CORRUPT, "%.*s: it has fewer than %zu bytes: it is empty or cut short", stk__uri_shown(f->path),
+			f->path, least);
 	if (s == STK_OK && f->size < 0)
 		s = stk__fail(err, STK_UNSUPPORTED,
-			"%.*s: its size is unknown, but is needed to search it for its members: a fetch function needs a list as well "
-			"(stoker.Storage(fetch=..., list=...)), or give index_paths",
-			stk__uri_shown(f->path), f->path);
+			"%.*s: its size is unknown, but is needed to read parts of it: a fetch function needs a list as well "
+			"(stoker.Storage(fetch=..., list=...))%s",
+			stk__uri_shown(f->path), f->path, least > 1 ? ", or give index_paths" : "");
 	return s;
 }
 

@@ -71,12 +71,7 @@ static bool has_come(struct stk_archive_stream *s, struct stk_ahead *p, struct s
 			err->code = p->request.status;
 		return false;
 	}
-	if (strcmp(p->object.version, s->object.version) == 0 &&
-		(p->object.size < 0 || s->object.size < 0 || p->object.size == s->object.size))
-		return true;
-	enum stk_status changed = stk__fail(err, STK_IO, "%.*s: it changed while it was searched: its %s was %s, and is now %s",
-		stk__uri_shown(s->uri), s->uri, stk__version_word(s->object.version), s->object.version, p->object.version);
-	return changed == STK_OK;
+	return stk__check_same_object(s->uri, "searched", &s->object, &p->object, err) == STK_OK;
 }
 
 /* ---- reads ---- */

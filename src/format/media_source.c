@@ -49,14 +49,17 @@ static enum stk_status read_part(
 	struct stk_object now = {.size = -1};
 	s->requests++;
 	enum stk_status status = stk__read_object(&s->access, stk__storage_io(s->storage), s->path, offset, n, 0, bytes, size, &now, err);
-	if (status || !s->version.known ||
-		(strncmp(now.version, s->version.version, sizeof s->version.version - 1) == 0 &&
-			(now.size < 0 || now.size == s->version.size)))
+	if (status)
 		return status;
-	stk__free(*bytes);
-	*bytes = NULL;
-	return stk__fail(err, STK_IO, "%.*s: it changed while it was read: its %s was %s, and is now %s", stk__uri_shown(s->path), s->path,
-		stk__version_word(s->version.version), s->version.version, now.version);
+	struct stk_object was = {.size = s->version.size};
+	_Static_assert(sizeof was.version == sizeof s->version.version, "both hold the same text");
+	memcpy(was.version, s->version.known ? s->version.version : now.version, sizeof was.version);
+	status = stk__check_same_object(s->path, "read", &was, &now, err);
+	if (status) {
+		stk__free(*bytes);
+		*bytes = NULL;
+	}
+	return status;
 }
 
 /* Returns the block that holds the byte at `offset`; reads it from the store, in place of the block that was unused for longest, if it is not kept. NULL:

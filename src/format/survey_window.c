@@ -200,11 +200,7 @@ static bool is_good(const struct stk_stretch *t, const struct stk_piece *p, stru
 			s = stk__fail(err, s, "%.*s: reading at byte %lld", stk__uri_shown(t->uri), t->uri, (long long)p->begin);
 		return false;
 	}
-	if (strcmp(p->object.version, t->object.version) == 0 && (p->object.size < 0 || p->object.size == t->object.size))
-		return true;
-	s = stk__fail(err, STK_IO, "%.*s: it changed while it was searched: its %s was %s, and is now %s", stk__uri_shown(t->uri), t->uri,
-		stk__version_word(t->object.version), t->object.version, p->object.version);
-	return s == STK_OK;
+	return stk__check_same_object(t->uri, "searched", &t->object, &p->object, err) == STK_OK;
 }
 
 static struct stk_piece *find(const struct stk_stretch *t, int64_t offset)

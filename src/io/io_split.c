@@ -47,13 +47,9 @@ static enum stk_status check_versions(const struct stk_split *s, struct stk_erro
 	const struct stk_request *r = s->whole;
 	const struct stk_object *first = &s->pieces[0].object;
 	for (int i = 1; i < s->count; i++) {
-		const struct stk_object *other = &s->pieces[i].object;
-		if (strcmp(other->version, first->version) != 0)
-			return stk__fail(err, STK_IO, "%.*s: it changed while it was read: its %s was %s, and is now %s",
-				stk__uri_shown(r->uri), r->uri, stk__version_word(first->version), first->version, other->version);
-		if (other->size >= 0 && first->size >= 0 && other->size != first->size)
-			return stk__fail(err, STK_IO, "%.*s: it changed while it was read: it had %lld bytes, and has %lld",
-				stk__uri_shown(r->uri), r->uri, (long long)first->size, (long long)other->size);
+		const enum stk_status status = stk__check_same_object(r->uri, "read", first, &s->pieces[i].object, err);
+		if (status)
+			return status;
 	}
 	return STK_OK;
 }

@@ -2,6 +2,7 @@
 #include "io/version.h"
 
 #include "base/xxhash.h"
+#include "io/io.h"
 #include "io/time_text.h"
 
 #include <string.h>
@@ -26,4 +27,17 @@ uint64_t stk__file_version_hash(int64_t size, int64_t modified_ns)
 	const int64_t marks[] = {size, modified_ns};
 	const uint64_t h = stk__xxh64(marks, sizeof marks, 0);
 	return h ? h : 1;
+}
+
+enum stk_status stk__check_same_object(
+	const char *uri, const char *verb, const struct stk_object *was, const struct stk_object *now, struct stk_error *err)
+{
+	if (strcmp(was->version, now->version) != 0)
+		return stk__fail(err, STK_IO, "%.*s: it changed while it was %s: its %s was %s, and is now %s", stk__uri_shown(uri), uri,
+			verb, stk__version_word(was->version[0] ? was->version : now->version), was->version[0] ? was->version : "missing",
+			now->version[0] ? now->version : "missing");
+	if (was->size >= 0 && now->size >= 0 && was->size != now->size)
+		return stk__fail(err, STK_IO, "%.*s: it changed while it was %s: it had %lld bytes, and has %lld", stk__uri_shown(uri), uri,
+			verb, (long long)was->size, (long long)now->size);
+	return STK_OK;
 }

@@ -4,7 +4,11 @@
 #ifndef STK_IO_VERSION_H
 #define STK_IO_VERSION_H
 
+#include "base/error.h"
+
 #include <stdint.h>
+
+struct stk_object;
 
 /* Returns a 64-bit hash of an ETag without its quotes and marks; 0 for no ETag. */
 uint64_t stk__etag_hash(const char *etag);
@@ -15,5 +19,9 @@ uint64_t stk__file_version_hash(int64_t size, int64_t modified_ns);
 
 /* Returns the name for an object's version in messages: "ETag", or "Last-Modified" if the server sends nothing better. */
 const char *stk__version_word(const char *version);
+
+/* Fails if two answers about an object are of different versions of it, or of different sizes. verb: what was done meanwhile: "read", "searched". */
+STK_MUST_USE enum stk_status stk__check_same_object(
+	const char *uri, const char *verb, const struct stk_object *was, const struct stk_object *now, struct stk_error *err);
 
 #endif

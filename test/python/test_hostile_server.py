@@ -4,6 +4,7 @@
 import contextlib
 import ctypes
 import gc
+import http.server
 import io
 import os
 import random
@@ -21,7 +22,7 @@ import pytest
 from stoker import AudioDecoder, Loader, Pipeline, Storage, VideoDecoder, fn
 from stoker._catalog import find
 from stoker._operator import call as catalog_call
-from stoker.errors import StokerError
+from stoker.errors import ReadError, StokerError
 from storage import make_certificates
 from support import NO_AWS, SEED, tar_of
 
@@ -522,8 +523,8 @@ def test_a_hostile_server(way, certificate, tmp_path, monkeypatch):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 << 10  # 300 MiB, in KiB
 
 
-def sound_file(r):
-    samples = np.frombuffer(r.randbytes(2 * r.choice([400, 4000, 60_000])), "<i2")
+def sound_file(r, count=None):
+    samples = np.frombuffer(r.randbytes(2 * (count or r.choice([400, 4000, 60_000]))), "<i2")
     form = struct.pack("<IHHIIHH", 16, 1, 1, 8000, 16000, 2, 16)
     return (
         b"RIFF"
@@ -584,6 +585,46 @@ def test_a_hostile_server_of_media(kind, tmp_path):
             assert got == want, f"seed {SEED}, {kind}, draw {k}: {hostile.drawn}"
             right += 1
     print(f"{right} times the right bytes")
+
+
+class Growing(http.server.BaseHTTPRequestHandler):
+    """Answers ranges of the server's body, to which it appends after `same` answers. etag: a header, or None."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        server = self.server
+        server.answered += 1
+        body = server.body + (bytes(1000) if server.answered > server.same else b"")
+        first, _, last = self.headers.get("Range", "bytes=0-")[6:].partition("-")
+        part = body[int(first) : int(last or len(body) - 1) + 1]
+        self.send_response(206)
+        self.send_header("Content-Range", f"bytes {first}-{int(first) + len(part) - 1}/{len(body)}")
+        self.send_header("Content-Length", str(len(part)))
+        if server.etag:
+            self.send_header("ETag", server.etag)
+        self.end_headers()
+        self.wfile.write(part)
+
+
+@pytest.mark.parametrize("etag", ['"one"', None])
+@pytest.mark.parametrize("same", [1, 2, 3])
+def test_an_object_that_grows_between_its_parts(etag, same):
+    """Parts of objects of different sizes do not belong together, even if the server names no version, or always the same one."""
+    body = sound_file(random.Random(1), 200_000)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Growing) as server:
+        server.body, server.etag, server.same, server.answered = body, etag, same, 0
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            with pytest.raises(ReadError, match=rf"it changed while it was read: it had {len(body)} bytes, and has {len(body) + 1000}"):
+                AudioDecoder(f"http://127.0.0.1:{server.server_port}/x.wav", storage=Storage(retries=0, hedging=False)).get_all_samples()
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def read_listed(uri, **storage):
