@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT_EXCEPTIONS = 64 };
+enum { KEPT_EXCEPTIONS = 64, MANY_EXCEPTIONS = 4 };
 
 struct source_link {
 	atomic_int refs;
@@ -231,16 +231,56 @@ static void fed_free(struct fed *fed)
 	free(fed);
 }
 
+/* Returns the index of the kept exception that makes room for one more: the last one of the batch that has most of them, since a batch raises one of its
+ * first; or the oldest one if no batch has many, whose sample was probably skipped. KEPT_EXCEPTIONS: the new one itself is to be dropped. -1 with an
+ * exception. */
+static Py_ssize_t exception_to_drop(PyObject *errors, const struct stk_feed_request *rq, int64_t position)
+{
+	enum { N = KEPT_EXCEPTIONS };
+	int64_t epochs[N + 1], batches[N + 1], positions[N + 1];
+	Py_ssize_t most = 0, drop = 0;
+
+	for (Py_ssize_t i = 0; i < N; i++) {
+		PyObject *entry = PyList_GetItem(errors, i);
+		epochs[i] = entry ? PyLong_AsLongLong(PyTuple_GetItem(entry, 0)) : 0;
+		batches[i] = entry ? PyLong_AsLongLong(PyTuple_GetItem(entry, 1)) : 0;
+		positions[i] = entry ? PyLong_AsLongLong(PyTuple_GetItem(entry, 2)) : 0;
+		if (PyErr_Occurred())
+			return -1;
+	}
+	epochs[N] = rq->epoch;
+	batches[N] = rq->batch;
+	positions[N] = position;
+	for (Py_ssize_t i = 0; i <= N; i++) {
+		Py_ssize_t count = 0, last = i;
+		for (Py_ssize_t k = 0; k <= N; k++) {
+			const bool same = epochs[k] == epochs[i] && batches[k] == batches[i];
+			count += same;
+			last = same && positions[k] > positions[last] ? k : last;
+		}
+		if (count > most) {
+			most = count;
+			drop = last;
+		}
+	}
+	return most > MANY_EXCEPTIONS ? drop : 0;
+}
+
 static bool keep_error(struct source_object *self, const struct stk_feed_request *rq, Py_ssize_t i, PyObject *error)
 {
-	PyObject *entry = Py_BuildValue("LLLiO", (long long)rq->epoch, (long long)rq->batch, (long long)(rq->position + i),
-		(int)(rq->index < 0 ? i : rq->index), error);
-	bool ok = entry != NULL;
+	PyObject *entry;
+	bool ok;
 
-	if (ok && PyList_Size(self->errors) >= KEPT_EXCEPTIONS)
-		ok = PyList_SetSlice(self->errors, 0, 1, NULL) ==
-		     0; /* the consumer never asked for the oldest one: its sample was skipped */
-	ok = ok && PyList_Append(self->errors, entry) == 0;
+	if (PyList_Size(self->errors) >= KEPT_EXCEPTIONS) {
+		const Py_ssize_t drop = exception_to_drop(self->errors, rq, rq->position + i);
+		if (drop == KEPT_EXCEPTIONS)
+			return true;
+		if (drop < 0 || PyList_SetSlice(self->errors, drop, drop + 1, NULL) < 0)
+			return false;
+	}
+	entry = Py_BuildValue("LLLiO", (long long)rq->epoch, (long long)rq->batch, (long long)(rq->position + i),
+		(int)(rq->index < 0 ? i : rq->index), error);
+	ok = entry && PyList_Append(self->errors, entry) == 0;
 	Py_XDECREF(entry);
 	return ok;
 }

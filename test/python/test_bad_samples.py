@@ -300,6 +300,21 @@ def test_a_dataset_that_gives_nothing_at_all_raises_what_it_raised():
         next(iter(Loader(Data(8, lambda i: _fails(i, i)), 2, **SKIP)))
 
 
+@pytest.mark.parametrize("size", [50, 200, 500])
+@pytest.mark.parametrize("first", [4, 500, 990])
+def test_an_exception_keeps_its_class_in_a_batch_of_many_bad_samples(size, first):
+    """A loop that catches what its Dataset raises must catch it, however many samples of the batches that are made ahead fail."""
+    image = np.zeros((8, 8, 3), np.uint8)
+
+    def sample(i):
+        if i >= first:
+            raise KeyError(f"no sample {i}")
+        return image, i
+
+    with Loader(Data(1000, sample), size, prefetch=4) as loader, pytest.raises(KeyError, match=f"no sample {first}'"):
+        list(loader)
+
+
 def test_ranks_over_a_dataset_keep_to_their_positions(listed):
     pairs = listed(12, (5,))
     source = Data(12, lambda i: (None if i == 0 else pairs[i][0], i))
