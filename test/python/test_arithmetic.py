@@ -37,7 +37,7 @@ BINARY = {
 
 @pytest.mark.parametrize("name", BINARY)
 @pytest.mark.parametrize(("left", "right"), list(itertools.product(["uint8", "int16", "int32", "float32"], repeat=2)))
-def test_binary(name, left, right, rng):
+def test_binary_operators_equal_numpy(name, left, right, rng):
     a, b = rng.integers(0, 11, (3, 4)).astype(left), rng.integers(1, 11, (3, 4)).astype(right)
     value, dtype = evaluate(BINARY[name], a, b)
     want = BINARY[name](a.astype(np.float64), b.astype(np.float64))
@@ -106,7 +106,7 @@ def test_scalars_spread(rng):
     np.testing.assert_allclose(evaluate(lambda x, y: x * y, a, s)[0], a * 2.5, rtol=1e-6)
 
 
-def test_functions(rng):
+def test_functions_equal_numpy(rng):
     a = rng.uniform(0.1, 3, (4, 5)).astype(np.float32)
     for name in ("sqrt", "exp", "log", "floor", "ceil", "sin", "cos", "abs"):
         value, _ = evaluate(lambda x, name=name: getattr(smath, name)(x), a)
@@ -137,7 +137,7 @@ KEYS = [
 
 
 @pytest.mark.parametrize("key", KEYS, ids=str)
-def test_slicing(key, rng):
+def test_slices_equal_numpy(key, rng):
     a = rng.integers(0, 255, (5, 4, 3), dtype=np.uint8)
     value, dtype = evaluate(lambda x: x[key], a)
     assert dtype is types.UINT8
@@ -153,7 +153,7 @@ def test_slices_that_cannot_be():
         evaluate(lambda x: x[7], a)
 
 
-def test_shape(tree, files):
+def test_shape_is_that_of_each_sample(tree, files):
     @pipeline_def(batch_size=4, num_threads=2, device_id=None)
     def define():
         data, _ = fn.readers.file(file_root=str(tree))
@@ -170,7 +170,7 @@ def test_shape(tree, files):
     assert a.dtype is types.INT64 and b.dtype is types.INT32
 
 
-def test_constants():
+def test_constants_are_outputs_with_their_values():
     @pipeline_def(batch_size=2, num_threads=1, device_id=None)
     def define():
         return (

@@ -96,7 +96,7 @@ def numbers(pipe, batches):
     return got
 
 
-def test_utterances(manifest):
+def test_utterances_come_in_order_with_their_texts(manifest):
     path, want = manifest
     pipe = reader(path, 11)
     audio, rates, _, ids = pipe.run()
@@ -116,7 +116,7 @@ def test_shards_are_disjoint_and_complete(manifest, shuffle):
         assert [k for shard in got for k in shard] != list(range(11))
 
 
-def test_resuming(manifest):
+def test_a_resumed_reader_gives_the_rest(manifest):
     path, _ = manifest
     pipe = reader(path, random_shuffle=True, shuffle_seed=3)
     numbers(pipe, 2)
@@ -189,7 +189,7 @@ def test_many_channels(rng):
 # ---- windows of decoders.audio ----
 
 
-def test_windows(rng):
+def test_windows_are_parts_of_the_whole_sound(rng):
     files = [pcm16(rng, n, 2) for n in (1600, 800, 3200)]
     want = [samples_of(f).reshape(-1, 2) for f in files]
     for got, whole in zip(decode(files, start=0.04, duration=0.01)[0], want, strict=True):

@@ -117,7 +117,7 @@ def test_short_vorbis_has_no_padding(frames, rate, tmp_path):
     assert run([tmp_path / "a.ogg"], {"downmix": True})[0][0][0].shape == (frames,)
 
 
-def test_resampling(folder):
+def test_resampled_sounds_equal_audio_resample(folder):
     files = [folder / "source.wav", folder / "a.flac"]
     (plain, low, padded, short), rates = run(
         files,
@@ -291,7 +291,7 @@ def test_not_a_sound(folder):
             stoker.audiodecode(data)
 
 
-def test_loader(folder, tmp_path):
+def test_loader_reads_every_codec(folder, tmp_path):
     pytest.importorskip("torch")
     from stoker import Audio, Loader
 

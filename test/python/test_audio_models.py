@@ -71,7 +71,7 @@ def close(got, want, part):
 
 
 @pytest.mark.parametrize("bands", [80, 128])
-def test_whisper(functions, sound, bands):
+def test_features_of_whisper_equal_its_definition(functions, sound, bands):
     path, samples = sound
     padded = np.concatenate([samples, np.zeros(30 * RATE - len(samples))])
     mel = slaney_filters(bands, 400) @ powers(padded, 400, torch.hann_window(400))[:, :-1]
@@ -80,12 +80,12 @@ def test_whisper(functions, sound, bands):
     close(made(path, lambda audio: functions["whisper"](audio, bands), duration=30.0, pad=True), want, 2e-5)
 
 
-def test_wav2vec2(functions, sound):
+def test_features_of_wav2vec2_equal_its_definition(functions, sound):
     path, samples = sound
     close(made(path, functions["wav2vec2"]), (samples - samples.mean()) / np.sqrt(samples.var() + 1e-7), 1e-6)
 
 
-def test_nemo(functions, sound):
+def test_features_of_nemo_equal_its_definition(functions, sound):
     path, samples = sound
     filtered = np.concatenate([samples[:1], samples[1:] - 0.97 * samples[:-1]])
     log = np.log(slaney_filters(80, 512) @ powers(filtered, 512, torch.hann_window(400, periodic=False)) + 2.0**-24)
@@ -124,7 +124,7 @@ def fbank(samples: np.ndarray, bands: int, low: float, high: float) -> np.ndarra
 
 
 @pytest.mark.parametrize(("bands", "low", "high"), ((80, 20.0, 8000.0), (23, 20.0, 8000.0), (40, 64.0, 7600.0)))
-def test_kaldi(kaldi, sound, bands, low, high):
+def test_features_of_kaldi_equal_its_definition(kaldi, sound, bands, low, high):
     path, samples = sound
     close(made(path, lambda audio: kaldi(audio, bands, low, high)), fbank(samples, bands, low, high), 5e-5)
 

@@ -45,7 +45,7 @@ def test_values_and_types(stereo):
 
 
 @pytest.mark.parametrize(("start", "duration"), ((0, None), (0.5, None), (0.25, 0.75), (2, 100), (100_000 / 44100, None), (1, 0)))
-def test_windows(stereo, start, duration):
+def test_windows_are_parts_of_the_whole_sound(stereo, start, duration):
     path, data, stored = stereo
     first = round(start * 44100)
     end = len(stored) if duration is None else first + round(duration * 44100)
@@ -101,7 +101,7 @@ def test_bad_files(rng, tmp_path):
         stoker.audiodecode(None)
 
 
-def test_threads(rng):
+def test_threads_may_read_at_once(rng):
     files = [pcm16(rng, 5000 + i, 2) for i in range(8)]
     want = [stoker.audiodecode(f)[0] for f in files]
     wrong = []

@@ -134,7 +134,7 @@ def test_constants_are_made_once_and_still_come_out():
 # ---- the Loader ----
 
 
-def test_positions_that_fixed_point_cannot_tell_are_refused():
+def test_positions_beyond_fixed_point_are_refused():
     """Positions that are too large for fixed point once wrapped around, so that pixels came from anywhere."""
 
     def sheared(by, interpolation):
@@ -466,7 +466,7 @@ def test_timms_lists_are_taken():
     )
 
 
-def test_timms_own():
+def test_transforms_made_by_timm_run_in_c():
     """Tests transforms that timm itself makes, if timm is installed."""
     data = pytest.importorskip("timm.data")
     image = photograph(np.random.default_rng(SEED), 80, 90)

@@ -42,7 +42,7 @@ def padded(x: np.ndarray, extents: Sequence[int], fill: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize("trial", range(TRIALS))
-def test_pad(trial: int) -> None:
+def test_padded_batches_equal_numpy(trial: int) -> None:
     rng = np.random.default_rng([SEED, trial])
     ndim = int(rng.integers(1, 5))
     xs = arrays(rng, ndim, rng.choice([np.uint8, np.float32, np.int64]))

@@ -105,7 +105,7 @@ def decoded(path, arguments, **more):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_windows(films, name):
+def test_sounds_have_the_window_of_their_clip(films, name):
     film, frames = films[name], len(films[name].begins)
     for first, count, stride in ((0, 5, 1), (7, 4, 3), (frames - 3, 3, 1), (frames - 2, 6, 2), (12, 1, 1)):
         clip, window, sound, rate = decoded(
@@ -164,7 +164,7 @@ NAMES = ["aac.mp4", "flac.mkv", "late.mkv", "stereo.mov"]
 
 
 @pytest.mark.parametrize("ragged", [(), ("audio",)])
-def test_loader(files, films, ragged):
+def test_loader_gives_each_clip_its_sound(files, films, ragged):
     paths = [str(files / name) for name in NAMES]
     fields = {"audio": Audio(), "clip": Video(4, stride=2), "path": None, "rate": None}
     loader = Loader(paths, 2, fields=fields, shuffle=True, seed=7, ragged=ragged)
@@ -198,7 +198,7 @@ def test_loader_with_one_length_labels_and_resuming(files):
         assert torch.equal(a.clip, b.clip) and torch.equal(a.audio, b.audio)
 
 
-def test_sources(files, films, tmp_path):
+def test_other_sources_give_the_clips_of_files(files, films, tmp_path):
     """Tars, tables and Datasets of videos give the same clips and sounds as files."""
     data = {name: (files / name).read_bytes() for name in NAMES}
     with tarfile.open(tmp_path / "films.tar", "w") as tar:

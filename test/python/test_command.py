@@ -79,7 +79,7 @@ def bad_folder(folder, tmp_path):
     return tmp_path
 
 
-def test_usage():
+def test_wrong_commands_show_the_usage():
     assert "usage" in stoker(code=2).stderr
     assert stoker("frobnicate", code=2).stderr == 'stoker: no command "frobnicate" (stoker --help lists all)\n'
     for spelling in ("--version", "-V", "version"):
@@ -609,7 +609,7 @@ def test_run_without_fusion_explains_more_steps(folder):
     assert json.loads(stoker("explain", folder, "--json").stdout)
 
 
-def test_ops():
+def test_ops_lists_and_describes_operators():
     names = {op["name"] for op in json.loads(stoker("ops", "--json").stdout)}
     assert {"readers.file", "decoders.image", "resize", "crop_mirror_normalize"} <= names
     one = json.loads(stoker("ops", "resize", "--json").stdout)
@@ -620,7 +620,7 @@ def test_ops():
     assert "did you mean" not in stoker("ops", "", code=1).stderr
 
 
-def test_doctor():
+def test_doctor_reports_the_machine():
     facts = json.loads(stoker("doctor", "--json", STOKER_CPU="c").stdout)
     assert facts["kernels"] == "c" and facts["threads"] >= 1
     assert any("plain C" in a["text"] for a in facts["advice"])
@@ -690,7 +690,7 @@ def test_damaged_pipelines(tmp_path, text):
         assert f"stoker {command}: {path}: " in stoker(command, path, code=1).stderr
 
 
-def test_bench(folder):
+def test_bench_reports_the_shares_of_the_time(folder):
     facts = json.loads(stoker("bench", folder, "--json", "--seconds", "0.5", "-t", "1", "-b", "8", "--size", "32").stdout)
     assert facts["files"] == 21 and facts["rounds"] == 5
     assert all(s is None or s > 0 for s in facts["shares"]) and 0 <= facts["waited_for_cores"] <= 1

@@ -329,7 +329,7 @@ class Derived(Definition):
         return x
 
 
-def test_methods() -> None:
+def test_methods_are_rewritten_too() -> None:
     for cls, more in ((Definition, [0] * N), (Derived, OTHER)):
         (out,) = cls().run()
         for i in range(N):

@@ -67,7 +67,7 @@ def test_classification_without_random_draws(tree):
 
 
 @pytest.mark.parametrize("output_type", ["RGB", "BGR", "GRAY", "YCbCr"])
-def test_decoders(tree, output_type):
+def test_decoders_equal_those_of_dali(tree, output_type):
     compare(
         lambda lib: lib.fn.decoders.image(lib.fn.readers.file(file_root=str(tree))[0], output_type=getattr(lib.types, output_type)),
         tolerance=1,
@@ -85,7 +85,7 @@ def test_decoders(tree, output_type):
         {"resize_y": 200},
     ],
 )
-def test_resize(tree, arguments):
+def test_resize_equals_that_of_dali(tree, arguments):
     compare(lambda lib: lib.fn.resize(lib.fn.decoders.image(lib.fn.readers.file(file_root=str(tree))[0]), **arguments), tolerance=1)
 
 
@@ -211,7 +211,7 @@ PAIRS = ["uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "float3
 
 
 @pytest.mark.parametrize("left", PAIRS)
-def test_promotion(left):
+def test_types_are_promoted_as_in_dali(left):
     def program(library):
         result = {}
         for right in [*PAIRS, "int", "float"]:

@@ -92,7 +92,7 @@ def test_the_seed_of_torch_is_the_default(tree):
 
 
 @pytest.mark.parametrize("raw", [False, True])
-def test_accelerate(tree, raw):
+def test_accelerate_trains_with_a_loader(tree, raw):
     accelerate = pytest.importorskip("accelerate")
     accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=4)
     model = torch.nn.Linear(3 * 16 * 16, 3)

@@ -250,7 +250,7 @@ def continued(draw, whole, make, orders, workers):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("part", range(4))
-def test_arguments(part, folder, monkeypatch):
+def test_loaders_agree_for_drawn_arguments(part, folder, monkeypatch):
     monkeypatch.setenv("STOKER_QUIET", "1")
     found = [item for case in range(part * CASES // 4, (part + 1) * CASES // 4) for item in compare(case, folder)]
     assert any(not isinstance(item, (Exception, str)) for item in found)

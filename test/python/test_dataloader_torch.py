@@ -380,7 +380,7 @@ def test_subclasses_that_make_samples_themselves_run_as_python(folder):
     assert len(found) == 3 and found[2][0].endswith(".jpg")
 
 
-def test_streams(folder):
+def test_streams_are_divided_into_batches(folder):
     class Stream(data.IterableDataset):
         def __iter__(self):
             return iter(range(10))
@@ -486,7 +486,7 @@ def test_a_worker_init_fn_that_does_more_is_called(folder):
 
 
 @pytest.mark.parametrize("persistent", [False, True])
-def test_workers(make, persistent):
+def test_samples_of_workers_are_those_of_torch(make, persistent):
     torch.manual_seed(4)
     loader = DataLoader(make(), 4, shuffle=True, num_workers=2, persistent_workers=persistent, prefetch_factor=3, timeout=60)
     given = [ids(loader) for _ in range(3)]
@@ -548,7 +548,7 @@ def _count(loader, wanted):
 # ---- copies ----
 
 
-def test_copies(make):
+def test_copies_are_loaders_of_the_same_samples(make):
     loader = DataLoader(make(), 4, num_workers=1, persistent_workers=True)
     next(iter(loader))
     for again in (copy.copy(loader), copy.deepcopy(loader)):

@@ -106,7 +106,7 @@ def test_cifar_reports_a_lower_accuracy(tmp_path):
     assert done.returncode == 1 and "NOT EQUAL" in done.stdout, done.stdout + done.stderr
 
 
-def test_lightning(images, tmp_path, monkeypatch):
+def test_lightning_counts_each_validation_image(images, tmp_path, monkeypatch):
     pytest.importorskip("lightning")
     monkeypatch.chdir(tmp_path)
     for devices in (1, 2):
@@ -116,14 +116,14 @@ def test_lightning(images, tmp_path, monkeypatch):
         assert "of 21 validation images" in output, output
 
 
-def test_ray(images, tmp_path):
+def test_ray_trains_on_two_ranks(images, tmp_path):
     pytest.importorskip("ray")
     output = run("ray/train.py", images, "--epochs", 1, "--size", 32, "--batch-size", 8, "--storage", tmp_path)
     assert "rank 0 of 2" in output and "of 21 validation images" in output, output
 
 
 @pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="espeak-ng is not installed")
-def test_audio(tmp_path):
+def test_the_network_learns_words(tmp_path):
     assert "30 recordings of 2 words" in run("audio/make_speech.py", tmp_path, "--words", "yes,stop", "--each", 12)
     output = run("audio/train.py", tmp_path, "--epochs", 3, "--batch", 8)
     right = [float(x) for x in re.findall(r"([0-9.]+)% of the test's words are right", output)]
@@ -149,14 +149,14 @@ def test_nuscenes_from_videos(tmp_path, monkeypatch):
 
 
 @videos.needs_video
-def test_video(tmp_path):
+def test_the_network_trains_on_clips(tmp_path):
     said = run("video/train.py", tmp_path, "--epochs", 1, "--videos", 2)
     assert re.search(r"epoch 0: loss \d\.\d+, \d of 8 clips right", said), said
 
 
 @videos.needs_video
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="the ffmpeg program is not installed")
-def test_lerobot(tmp_path):
+def test_the_policy_learns(tmp_path):
     pytest.importorskip("pyarrow")
     assert re.search(r"20 episodes, \d+ frames of 2 cameras", run("lerobot/make_dataset.py", tmp_path, "--episodes", 20))
     said = run("lerobot/train.py", tmp_path, "--epochs", 3, "--batch", 16)

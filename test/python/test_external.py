@@ -80,7 +80,7 @@ def batches(n, size=3):
 
 
 @pytest.mark.parametrize("cycle", [None, "quiet", "raise"])
-def test_iterables(cycle):
+def test_iterables_cycle_or_end(cycle):
     once = [[[k, i] for i in range(3)] for k in range(2)]
     pipe = pipeline(list(batches(2)), cycle=cycle)
     if cycle == "quiet":
@@ -91,7 +91,7 @@ def test_iterables(cycle):
     assert until_end(pipe) == (once if cycle == "raise" else [])
 
 
-def test_generators():
+def test_generators_end_and_generator_functions_start_again():
     assert len(until_end(pipeline(batches(4)))) == 4
     pipe = pipeline(lambda: next(running))
     running = batches(2)

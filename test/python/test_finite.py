@@ -114,7 +114,7 @@ def test_lists_of_samples_tell_where(define: Callable[..., Any]) -> None:
         run(define)
 
 
-def test_frames() -> None:
+def test_nan_for_a_frame_is_refused() -> None:
     pipe = Pipeline(batch_size=2, num_threads=1, device_id=None)
     with pipe:
         clips = fn.external_source(lambda: [np.stack([IMAGE, IMAGE])] * 2, layout="FHWC")
@@ -183,7 +183,7 @@ FILLS: dict[str, tuple[Callable[..., Any], str]] = {
 
 
 @pytest.mark.parametrize("name", FILLS)
-def test_fills(name: str) -> None:
+def test_fills_of_nan_need_a_float_type(name: str) -> None:
     """Floats take NaN, as in DALI; integers do not hold it, whether their type is known when the graph is built or not."""
     define, arg = FILLS[name]
     as_float = IMAGE.astype(np.float32)

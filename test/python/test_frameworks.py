@@ -89,7 +89,7 @@ def in_order():
 
 @KINDS
 @pytest.mark.parametrize("after", [STEPS, STEPS + 2])
-def test_fastai(make, after, folder, tmp_path):
+def test_fastai_continues_with_the_batches_that_were_left(make, after, folder, tmp_path):
     """A Learner that stops after some batches, and another one that loads its model and its DataLoader's state, do what one Learner does."""
     learners = pytest.importorskip("fastai.learner")
     pytest.importorskip("fastai.callback.progress")  # adds no_bar() to Learner
@@ -129,7 +129,7 @@ def test_fastai(make, after, folder, tmp_path):
 
 
 @KINDS
-def test_ignite(make, folder):
+def test_ignite_continues_with_the_batches_that_were_left(make, folder):
     engines = pytest.importorskip("ignite.engine")
 
     def run(loader, **arguments):
@@ -151,7 +151,7 @@ def test_ignite(make, folder):
 @KINDS
 @pytest.mark.parametrize("after", [STEPS - 2, STEPS + 2])
 @pytest.mark.filterwarnings("ignore")
-def test_lightning(make, after, folder, tmp_path):
+def test_lightning_continues_with_the_batches_that_were_left(make, after, folder, tmp_path):
     lightning = pytest.importorskip("lightning")
     callbacks = pytest.importorskip("lightning.pytorch.callbacks")
 
@@ -191,7 +191,7 @@ def test_lightning(make, after, folder, tmp_path):
 
 
 @KINDS
-def test_accelerate(make, folder):
+def test_accelerate_continues_with_the_batches_that_were_left(make, folder):
     accelerator = pytest.importorskip("accelerate").Accelerator(cpu=True)
     train, valid = accelerator.prepare(make(folder), make(folder, False))
     seen = [numbers(images) for _ in range(2) for images, _ in train]

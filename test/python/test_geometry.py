@@ -115,7 +115,7 @@ def bilinear(image: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("origin", ["corner", "center"])
 @pytest.mark.parametrize("frames", [0, 2])
-def test_remap(origin: str, frames: int) -> None:
+def test_remap_equals_bilinear_sampling(origin: str, frames: int) -> None:
     rng = np.random.default_rng(SEED)
     lead = (frames,) if frames else ()
     images = [rng.uniform(0, 1, (*lead, 15, 21, 3)).astype(np.float32) for _ in range(2)]

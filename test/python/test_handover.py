@@ -38,7 +38,7 @@ SHAPES = [
 
 @pytest.mark.parametrize(("shape", "layout"), SHAPES)
 @pytest.mark.parametrize("view", [AS_IT_LIES, CHANNELS_FIRST, NUMBERS])
-def test_views(shape, layout, view):
+def test_views_have_the_shape_and_strides_of_torch(shape, layout, view):
     rng = np.random.default_rng(len(shape))
     arrays = [rng.integers(0, 255, shape, dtype=np.uint8).reshape(shape) for _ in range(BATCH)]
     batch = of_arrays(arrays, layout)._next()

@@ -108,7 +108,7 @@ def _bmp(rng: np.random.Generator) -> tuple[bytes, np.ndarray]:
 
 
 @pytest.mark.essential
-def test_bitmaps(rng: np.random.Generator) -> None:
+def test_bitmaps_are_read_as_by_pillow(rng: np.random.Generator) -> None:
     for i in range(FILES):
         data, want = _bmp(rng)
         np.testing.assert_array_equal(stoker.imdecode(data), want, err_msg=f"file {i}: {data[:64]!r}")
@@ -175,7 +175,7 @@ def _png(rng: np.random.Generator, color: int, bits: int, interlaced: bool) -> t
 @pytest.mark.filterwarnings("ignore")  # Pillow warns about some of the files
 @pytest.mark.parametrize("interlaced", [False, True])
 @pytest.mark.parametrize("color", CHANNELS)
-def test_pngs(rng: np.random.Generator, color: int, interlaced: bool) -> None:
+def test_pngs_are_read_as_by_their_peers(rng: np.random.Generator, color: int, interlaced: bool) -> None:
     for bits in {0: (1, 2, 4, 8, 16), 3: (1, 2, 4, 8)}.get(color, (8, 16)):
         for _ in range(FILES // 20):
             data, want = _png(rng, color, bits, interlaced)
@@ -190,7 +190,7 @@ def test_pngs(rng: np.random.Generator, color: int, interlaced: bool) -> None:
 
 @pytest.mark.essential
 @pytest.mark.parametrize("kind", range(1, 7))
-def test_netpbm(rng: np.random.Generator, kind: int) -> None:
+def test_netpbm_files_are_read_as_by_their_peers(rng: np.random.Generator, kind: int) -> None:
     for _ in range(FILES // 4):
         height, width, channels = int(rng.integers(1, 9)), int(rng.integers(1, 20)), 3 if kind in (3, 6) else 1
         most = 1 if kind in (1, 4) else int(rng.choice([1, 2, 7, 100, 254, 255, 256, 1000, 4095, 65535]))
@@ -224,7 +224,7 @@ KINDS: dict[str, tuple[int, dict[str, Any]]] = {
 @pytest.mark.essential
 @pytest.mark.filterwarnings("ignore")  # Pillow warns about some of the files
 @pytest.mark.parametrize("kind", KINDS)
-def test_tiffs(rng: np.random.Generator, kind: str) -> None:
+def test_tiffs_are_read_as_by_their_peers(rng: np.random.Generator, kind: str) -> None:
     """Strips, tiles, planes, either order of bytes, BigTIFF and deflate with its predictor give the pixels that tifffile wrote."""
     samples, how = KINDS[kind]
     for _ in range(FILES // 5):
@@ -338,7 +338,7 @@ def test_a_palette_of_8_bits_in_a_tiff(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"progressive": True}, {"keep_rgb": True}, {"subsampling": 0}])
-def test_jpegs(rng: np.random.Generator, options: dict[str, Any]) -> None:
+def test_jpegs_are_read_as_by_pillow(rng: np.random.Generator, options: dict[str, Any]) -> None:
     """Stoker truncates values of CMYK files where Pillow rounds."""
     for mode, channels in (("L", 1), ("RGB", 3), ("CMYK", 4)):
         for _ in range(FILES // 20):

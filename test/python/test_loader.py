@@ -295,7 +295,7 @@ def test_a_pipeline(tree):
 
 
 @pytest.mark.parametrize("kind", ["plain", "dataset", "own order"])
-def test_step(tree, files, kind):
+def test_step_counts_across_a_resume(tree, files, kind):
     """`step` counts the steps of the epoch also across a resume, even with another number of ranks, as a learning-rate schedule needs it."""
     source = {"dataset": type("Set", (), {"__len__": lambda s: 21, "__getitem__": lambda s, i: (str(files[i]), i)})()}.get(kind, tree)
     arguments = {"sampler": (lambda epoch: list(range(21)))} if kind == "own order" else {"shuffle": True}
@@ -353,7 +353,7 @@ def test_ranks_that_differ_are_reported(tree, script):
     assert done.returncode == 0, done.stderr
 
 
-def test_repr(tree):
+def test_repr_shows_the_arguments(tree):
     text = repr(make(tree, shuffle=True, seed=7, shard=(1, 2)))
     for part in (str(tree), "rank 1 of 2", "of 21 samples", "seed 7", "batches of 4", "epoch 0"):
         assert part in text, text

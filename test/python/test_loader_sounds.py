@@ -96,7 +96,7 @@ def test_sounds_of_one_duration(folder, crop):
         assert all(abs(p - {"start": 0, "center": 0.5}[crop]) < 0.01 for p in places)
 
 
-def test_channels(folder):
+def test_channels_and_types_are_kept(folder):
     loader = Loader(
         [str(p) for p in paths_of(folder) if int(p.stem) % 2], 3, fields={"audio": Audio(mono=False, dtype="int16"), "rate": None}
     )
@@ -118,7 +118,7 @@ def manifest(folder):
     return folder / "train.json"
 
 
-def test_manifests(folder, manifest):
+def test_manifests_give_sounds_with_their_texts(folder, manifest):
     loader = Loader(manifest, 4, fields={"audio": Audio(rate=16000), "text": None}, ragged="audio")
     texts = [t for batch in loader for t in batch.text]
     assert texts == [f"word {p.parent.name} é {p.stem}" for p in paths_of(folder)]
@@ -135,7 +135,7 @@ def test_manifests(folder, manifest):
             assert np.abs(got[:n] - want[first : first + n]).max() < 1e-6 and not got[n:].any()
 
 
-def test_tables(folder):
+def test_tables_give_sounds_with_their_columns(folder):
     rows = ["path,speaker,score"] + [f"{p.relative_to(folder)},s{k},{k / 2}" for k, p in enumerate(paths_of(folder))]
     (folder / "table.csv").write_text("\n".join(rows))
     fields = {"audio": Audio(rate=16000, duration=0.02), "speaker": None, "score": None}
@@ -223,7 +223,7 @@ def test_float_files(tmp_path):
 # ---- torchaudio's transforms ----
 
 
-def test_torchaudio(folder):
+def test_transforms_of_torchaudio_give_its_values(folder):
     transforms = pytest.importorskip("torchaudio.transforms")
     plain = Audio(rate=16000, duration=0.05)
     sounds = torch.cat([b.audio for b in Loader(folder, 7, fields={"audio": plain})])
@@ -292,7 +292,7 @@ def test_spectra_of_different_lengths(folder):
         assert (got - want).abs().max() < 1e-4 * want.max()
 
 
-def test_masking(folder):
+def test_masks_cover_one_stretch(folder):
     T = pytest.importorskip("torchaudio.transforms")
     fields, spectrum = {"audio": Audio(rate=16000, duration=0.08)}, T.Spectrogram(n_fft=128, hop_length=16)
     plain = torch.cat([b.audio for b in Loader(folder, 7, fields=fields, transforms=[spectrum])])
@@ -468,7 +468,7 @@ def tars(folder, tmp_path_factory):
     return [str(root / "0.tar"), str(root / "1.tar")]
 
 
-def test_tars(folder, tars):
+def test_tars_give_sounds_with_their_labels(folder, tars):
     paths = [*paths_of(folder)[::2], *paths_of(folder)[1::2]]
     loader = Loader(tars, 4, fields={"audio": Audio(rate=16000), "label": None})
     seen = []

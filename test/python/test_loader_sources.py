@@ -86,7 +86,7 @@ def test_cifar_pickles(tmp_path, rng, fine):
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_mnist(tmp_path, rng, packed):
+def test_mnist_gives_its_images_and_labels(tmp_path, rng, packed):
     raw = tmp_path / "MNIST" / "raw"
     raw.mkdir(parents=True)
     images, labels = rng.integers(0, 256, (7, 28, 28), dtype=np.uint8), rng.integers(0, 10, 7, dtype=np.uint8)
@@ -106,7 +106,7 @@ def test_mnist(tmp_path, rng, packed):
         Loader(tmp_path, 3)
 
 
-def test_arrays(rng):
+def test_arrays_give_their_images_and_targets(rng):
     images, labels = rng.integers(0, 256, (11, 12, 9, 3), dtype=np.uint8), rng.normal(size=11)
     for targets, dtype in ((labels, torch.float32), (list(range(11)), torch.int64), (torch.arange(22).reshape(11, 2), torch.int64)):
         (batch,) = Loader((torch.from_numpy(images), targets), 11, dtype=torch.uint8)
@@ -261,7 +261,7 @@ class Stream(torch.utils.data.IterableDataset):
             yield str(f), 100 * epoch + k
 
 
-def test_streams(files):
+def test_streams_give_each_epoch_in_their_order(files):
     source = Stream(files)
     loader = Loader(source, 4, transforms=SMALL)
     for epoch in range(3):
@@ -503,7 +503,7 @@ def test_random_numbers_of_samples():
         stoker.sample_rng()
 
 
-def test_processes():
+def test_processes_give_the_samples_of_threads():
     arguments = {"shuffle": True, "seed": 5, "last_batch": "keep"}
     torch.manual_seed(1)
     before = torch.get_rng_state()

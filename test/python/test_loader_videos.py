@@ -161,7 +161,7 @@ def nearest(path, fps, numbers):
 
 @pytest.mark.parametrize("name", ["h264.mp4", "vfr.mp4", "late.mkv"])
 @pytest.mark.parametrize("fps", [25, 12.5, 10, 7.3, 24, 30, 50])
-def test_rates(tmp_path_factory, name, fps):
+def test_frames_at_a_rate_are_the_nearest_ones(tmp_path_factory, name, fps):
     path = videos.make(tmp_path_factory.mktemp("rates"), name)
     loader = stoker.Loader([path], 1, fields={"clip": Video(6, 2, "first", fps=fps)}, dtype=torch.uint8)
     assert numbers(next(iter(loader)).clip[0], path) == nearest(path, fps, range(0, 12, 2))

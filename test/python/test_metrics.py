@@ -137,7 +137,7 @@ def test_silent_clients_lose_their_connections(monkeypatch):
                 assert client.recv(100) == b""
 
 
-def test_opentelemetry(monkeypatch):
+def test_opentelemetry_observes_the_counters(monkeypatch):
     with loader() as train:
         next(iter(train))
         monkeypatch.setitem(sys.modules, "opentelemetry", None)

@@ -83,7 +83,7 @@ def test_draws_follow_from_seed_epoch_and_batch():
     assert kinds == {True, False}  # under CutMix pixels outside of the window keep their values; under MixUp few do
 
 
-def test_labels(tree):
+def test_labels_are_mixed_as_vectors(tree):
     """The Loader knows the number of classes; vectors are mixed directly; functions get images and labels; a batch that RandomApply skips keeps its labels."""
     images, labels = next(iter(Loader(tree, 4, transforms=[T.Resize((8, 8))], batch_transforms=T.MixUp())))
     assert labels.shape == (4, len(Loader(tree, 4).classes)) and labels.dtype is torch.float32

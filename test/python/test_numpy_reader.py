@@ -61,7 +61,7 @@ def test_every_type_order_and_version(dtype, rng, tmp_path):
 
 @pytest.mark.parametrize("shape", [(), (0, 3), (1,), (2, 1, 3, 1, 2, 1, 1, 2)])
 @pytest.mark.parametrize("order", "CF")
-def test_shapes(shape, order, rng, tmp_path):
+def test_arrays_of_any_shape_are_read_unchanged(shape, order, rng, tmp_path):
     for k, dtype in enumerate(["float32", "bool"]):
         a = np.asarray(rng.integers(0, 2, shape).astype(dtype), order=order)
         got = read([save(tmp_path / f"{k}.npy", a)])[0]

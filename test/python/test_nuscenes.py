@@ -299,7 +299,7 @@ def test_index_follows_the_tables(root, tmp_path):
         read(index=str(tmp_path / "none/here.index"))
 
 
-def test_arguments(root):
+def test_wrong_arguments_are_refused(root):
     for message, arguments in {
         "CAM_TOP is not a camera of .*; there are CAM_FRONT, CAM_FRONT_RIGHT": {"cameras": ["CAM_TOP"]},
         "cameras has CAM_BACK twice": {"cameras": ["CAM_BACK", "CAM_BACK"]},

@@ -76,7 +76,7 @@ def test_same_seed_same_files(root, tmp_path):
     assert {row["channel"] for row in table(other, "sensor")} == {"CAM_BACK", "LIDAR_TOP"}
 
 
-def test_refused(tmp_path):
+def test_wrong_arguments_are_refused(tmp_path):
     with pytest.raises(ValueError, match="CAM_TOP is not a camera of NuScenes; there are CAM_FRONT"):
         make_nuscenes(tmp_path, cameras=["CAM_TOP"])
     with pytest.raises(ValueError, match="holds no photographs"):

@@ -201,7 +201,7 @@ def test_info_files_make_nothing_else(root, tmp_path, bad):
         NuScenes(root, infos=tmp_path / "bad.pkl")
 
 
-def test_inspect(root, tmp_path):
+def test_inspect_counts_samples_and_objects(root, tmp_path):
     shutil.copytree(root, tmp_path / "set")
     command = str(Path(os.environ.get("STOKER_BUILD", "build")) / "cli/stoker")
 

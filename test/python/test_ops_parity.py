@@ -121,7 +121,7 @@ RESIZES = [
 
 
 @pytest.mark.parametrize("arguments", RESIZES, ids=ident)
-def test_resize(arguments: dict[str, Any]) -> None:
+def test_resize_equals_that_of_dali(arguments: dict[str, Any]) -> None:
     compare(op("resize", **arguments), INPUTS["HWC"], share=0.03)
     compare(op("resize", **arguments, dtype="FLOAT"), INPUTS["HWC"], relative=2e-5)
 
@@ -182,7 +182,7 @@ CROPS = [
 
 @pytest.mark.parametrize("arguments", CROPS, ids=ident)
 @pytest.mark.parametrize("name", list(INPUTS))
-def test_crop(name: str, arguments: dict[str, Any]) -> None:
+def test_crop_equals_that_of_dali(name: str, arguments: dict[str, Any]) -> None:
     compare(op("crop", **arguments), INPUTS[name])
 
 
@@ -214,7 +214,7 @@ SLICES = [
 
 @pytest.mark.parametrize("arguments", SLICES, ids=ident)
 @pytest.mark.parametrize("name", ["HWC", "CHW", "FHWC", "DHWC", "float", "int32"])
-def test_slice(name: str, arguments: dict[str, Any]) -> None:
+def test_slice_equals_that_of_dali(name: str, arguments: dict[str, Any]) -> None:
     compare(op("slice", **arguments), INPUTS[name])
 
 
@@ -237,13 +237,13 @@ def test_slice_by_inputs(anchor: np.ndarray, shape: np.ndarray, arguments: dict[
      dict(axis_names="HW", shape=[40, 60], fill_value=3.0), dict(axis_names="C", shape=[4]), dict(shape=[60])],
     ids=ident,
 )  # fmt: skip
-def test_pad(arguments: dict[str, Any]) -> None:
+def test_pad_equals_that_of_dali(arguments: dict[str, Any]) -> None:
     for name in ("HWC", "CHW", "float", "int32"):
         compare(op("pad", **arguments), INPUTS[name])
 
 
 @pytest.mark.parametrize("arguments", [dict(), dict(vertical=1), dict(horizontal=0, vertical=1)], ids=ident)
-def test_flip(arguments: dict[str, Any]) -> None:
+def test_flip_equals_that_of_dali(arguments: dict[str, Any]) -> None:
     for name in ("HWC", "CHW", "FHWC", "FCHW", "DHWC", "float", "int32"):
         compare(op("flip", **arguments), INPUTS[name])
     compare(op("flip", depthwise=1, **arguments), INPUTS["DHWC"])
@@ -261,7 +261,7 @@ COLOURS = [
 
 
 @pytest.mark.parametrize(("name", "arguments"), COLOURS, ids=ident)
-def test_colour(name: str, arguments: dict[str, Any]) -> None:
+def test_colour_operators_equal_those_of_dali(name: str, arguments: dict[str, Any]) -> None:
     for kind in ("HWC", "FHWC", "float"):
         compare(op(name, **arguments), INPUTS[kind], share=0.01)
 
@@ -279,7 +279,7 @@ def test_color_space_conversion(image_type: str, output_type: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["UINT8", "INT8", "INT16", "UINT16", "INT32", "INT64", "FLOAT", "FLOAT16", "FLOAT64"])
-def test_cast(dtype: str) -> None:
+def test_cast_equals_that_of_dali(dtype: str) -> None:
     edges = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 300, -300, 1e20, -1e20, np.inf])  # no NaN: DALI casts it to int32 -2^31, Stoker to 0
     for given in (INPUTS["HWC"], INPUTS["float"], INPUTS["int16"], INPUTS["int32"], edges, np.array([True, False])):
         # DALI rounds halves away from zero when it converts integers to float16.
@@ -291,7 +291,7 @@ def test_cast(dtype: str) -> None:
     [dict(perm=[2, 0, 1]), dict(perm=[1, 0, 2], transpose_layout=False), dict(), dict(perm=[1, 2, 0], output_layout="HWC")],
     ids=ident,
 )
-def test_transpose(arguments: dict[str, Any]) -> None:
+def test_transpose_equals_that_of_dali(arguments: dict[str, Any]) -> None:
     for name in ("HWC", "CHW", "none", "int32", "float"):
         compare(op("transpose", **arguments), INPUTS[name])
     compare(op("transpose", perm=[0, 3, 1, 2]), INPUTS["FHWC"])
@@ -304,7 +304,7 @@ def test_transpose(arguments: dict[str, Any]) -> None:
      dict(mean=2.0), dict(stddev=3.0, epsilon=0.7), dict(scale=30.0, shift=120.0, dtype="UINT8"), dict(axis_names="HW")],
     ids=ident,
 )  # fmt: skip
-def test_normalize(arguments: dict[str, Any]) -> None:
+def test_normalize_equals_that_of_dali(arguments: dict[str, Any]) -> None:
     for name in ("HWC", "float", "int16"):
         compare(op("normalize", **arguments), INPUTS[name], share=0.01, relative=2e-4)
 
@@ -322,13 +322,13 @@ def test_one_hot(given: Any) -> None:
      dict(rel_shape=[0.5, 1.0, 2.0], src_dims=[2, 0, 1]), dict(shape=[-1, 3])],
     ids=ident,
 )  # fmt: skip
-def test_reshape(arguments: dict[str, Any]) -> None:
+def test_reshape_equals_that_of_dali(arguments: dict[str, Any]) -> None:
     if "rel_shape" in arguments and len(arguments["rel_shape"]) == 3:
         arguments = {**arguments, "rel_shape": [1.0, 1.0, 1.0]}
     compare(op("reshape", **arguments), RGB)
 
 
-def test_generic() -> None:
+def test_stack_copy_and_others_equal_those_of_dali() -> None:
     for axis in (0, 1, 3, -1):
         compare(op("stack", axis=axis), INPUTS["HWC"], INPUTS["HWC"])
     compare(op("copy"), INPUTS["HWC"])
@@ -401,7 +401,7 @@ def compare_many(graphs: dict[str, Any], *arrays: np.ndarray) -> None:
 
 @pytest.mark.parametrize("a", TYPES, ids=lambda t: t.__name__)
 @pytest.mark.parametrize("b", TYPES, ids=lambda t: t.__name__)
-def test_binary(a: Any, b: Any) -> None:
+def test_binary_operators_equal_those_of_dali(a: Any, b: Any) -> None:
     r = np.random.default_rng(SEED)
     x, y = values(a, r), values(b, r)
     y[y == 0] = 1  # avoids integer division by 0
@@ -421,7 +421,7 @@ def test_binary(a: Any, b: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", TYPES[1:], ids=lambda t: t.__name__)
-def test_unary(dtype: Any) -> None:
+def test_unary_functions_equal_those_of_dali(dtype: Any) -> None:
     x = values(dtype, np.random.default_rng(SEED))
     x[x == 0] = 1
     small = [n for n in UNARY if n not in ("sin", "cos", "tan")]
@@ -435,7 +435,7 @@ def test_unary(dtype: Any) -> None:
     compare_many({n: mathematics(n) for n in ("sin", "cos", "tan")}, (x % 7).astype(dtype))
 
 
-def test_subscripts() -> None:
+def test_subscripts_equal_those_of_dali() -> None:
     x = np.arange(6 * 5 * 4, dtype=np.int16).reshape(6, 5, 4)
     keys = (
         np.s_[2],
@@ -454,7 +454,7 @@ def test_subscripts() -> None:
 
 
 @pytest.mark.parametrize(("a", "b"), [((2, 3), (3,)), ((2, 3), (2, 1)), ((2, 3), ()), ((1, 3), (2, 1)), ((4, 1, 3), (2, 1))])
-def test_broadcasting(a: tuple[int, ...], b: tuple[int, ...]) -> None:
+def test_broadcasting_equals_that_of_dali(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     x, y = (np.arange(np.prod(s, dtype=int), dtype=np.int32).reshape(s) for s in (a, b))
     compare(lambda side, p, q: p - q, x, y)
 
@@ -495,7 +495,7 @@ FILES = {
      dict(dtype="INT16"), dict(dtype="INT8"), dict(adjust_orientation=False)],
     ids=ident,
 )  # fmt: skip
-def test_decode(file: str, arguments: dict[str, Any]) -> None:
+def test_decoded_images_equal_those_of_dali(file: str, arguments: dict[str, Any]) -> None:
     # DALI truncates if it converts a PNG's colours to gray; otherwise it rounds, as Stoker does.
     truncated = arguments.get("output_type") == "GRAY" and file in ("png", "png-alpha")
     compare(op("decoders.image", **arguments), FILES[file], share=1.0 if truncated else 0.02)
@@ -523,7 +523,7 @@ def chain(side: SimpleNamespace, x: Any) -> Any:
 
 
 @pytest.mark.parametrize("file", list(FILES))
-def test_chain(file: str) -> None:
+def test_chains_of_operators_equal_those_of_dali(file: str) -> None:
     theirs, ours = run(DALI, chain, [FILES[file]]), run(STOKER, chain, [FILES[file]])
     assert_same(ours[0], theirs[0], "normalised", 0, 0.02)  # 0.02: one step of a byte, divided by the deviation of 57
     assert_same(ours[1], theirs[1], "cast", 0, 1.5)

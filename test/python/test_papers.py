@@ -38,7 +38,7 @@ def run(page, tree, folder, monkeypatch, given=None):
     return steps, names
 
 
-def test_readme(tree, tmp_path, monkeypatch):
+def test_programs_of_the_readme_run(tree, tmp_path, monkeypatch):
     import_torchvision()
     _steps, names = run("README.md", tree, tmp_path, monkeypatch)
     assert names["images"].shape[1:] == (3, 224, 224) and names["images"].dtype is torch.float32 and names["labels"].dtype is torch.int64
@@ -62,7 +62,7 @@ def test_from_torchvision(tree, tmp_path, monkeypatch):
     assert images.shape == (4, 3, 224, 224) and labels.shape == (4,) and names["train"].__class__.__name__ == "Loader"
 
 
-def test_audio(tree, tmp_path, monkeypatch):
+def test_programs_of_the_audio_page_run(tree, tmp_path, monkeypatch):
     _steps, names = run("doc/audio.md", tree, tmp_path, monkeypatch)
     assert names["samples"].shape == (12000, 1) and names["mono"].shape == (12000,) and names["rate"] == 16000
     assert [type(b.audio).__name__ for b in names["ragged"]] == ["RaggedBatch"] * 2
@@ -71,7 +71,7 @@ def test_audio(tree, tmp_path, monkeypatch):
     assert len(first.splitlines()) <= 20 and {tuple(b.audio.shape) for b in names["train"]} == {(4, 8000)}
 
 
-def test_structured(tree, tmp_path, monkeypatch):
+def test_programs_of_the_structured_page_run(tree, tmp_path, monkeypatch):
     _steps, names = run("doc/structured.md", tree, tmp_path, monkeypatch)
     first = next(b for b in blocks("doc/structured.md", "python"))
     assert "for batch in train" in first
@@ -135,7 +135,7 @@ def desk(tree, tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_recipes(desk):
+def test_recipes_run_in_order(desk):
     """Runs all recipes in order, and checks the variables that each one sets."""
     import_torchvision()
     names, count = {}, 0
@@ -224,7 +224,7 @@ def test_the_table_of_transforms_is_torchvisions():
         T.flatten([torchvision.transforms.v2.SanitizeKeyPoints()])
 
 
-def test_losses():
+def test_the_program_of_the_losses_page_runs():
     """Runs the one block that is a whole program. The other blocks show code that it replaces, or need a package that is not installed."""
     code = next(b for b in blocks("doc/batching.md", "python") if "detection_cost(" in b)
     layers, samples, queries, classes = 2, 3, 5, 4
@@ -239,7 +239,7 @@ def test_losses():
     assert names["loss"].isfinite() and names["logits"].grad.abs().sum() > 0
 
 
-def test_commands(tree, tmp_path):
+def test_commands_of_the_readme_run(tree, tmp_path):
     command = Path(os.environ.get("STOKER_BUILD", "build")).resolve() / "cli" / "stoker"
     lines = [x.split("#")[0].split() for block in blocks("README.md", "sh") for x in block.splitlines() if x.startswith("stoker ")]
     lines = [x for x in lines if not any("://" in a for a in x)]  # the tests cannot reach addresses in a store

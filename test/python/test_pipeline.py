@@ -236,7 +236,7 @@ def test_changed_folders_are_named(tmp_path, files):
         folder(checkpoint=state).build()
 
 
-def test_serialize(tree, tmp_path):
+def test_a_deserialised_pipeline_gives_the_same_batches(tree, tmp_path):
     pipe = training(tree)
     data = pipe.serialize(filename=tmp_path / "p.json")
     assert isinstance(data, bytes)
@@ -294,7 +294,7 @@ def test_keeping_every_batch_is_an_error_that_says_so(tree):
     pipe.run()
 
 
-def test_tensors(tree):
+def test_outputs_are_lists_of_tensors(tree):
     import torch
 
     pipe = training(tree)
@@ -351,7 +351,7 @@ def test_unequal_shapes_name_both(tree):
         np.array(images)
 
 
-def test_bfloat16(tree):
+def test_bfloat16_goes_to_torch(tree):
     import torch
 
     @pipeline_def(batch_size=3, num_threads=1, device_id=None)
@@ -519,7 +519,7 @@ def test_one_thread_at_a_time(tree):
     pipe.run()
 
 
-def test_closing(tree):
+def test_a_closed_pipeline_refuses_calls(tree):
     pipe = training(tree)
     pipe.run()
     pipe.close()
@@ -528,7 +528,7 @@ def test_closing(tree):
         pipe.run()
 
 
-def test_insight(tree, tmp_path):
+def test_explain_and_counters_describe_the_run(tree, tmp_path):
     pipe = training(tree, trace=str(tmp_path / "trace.json"))
     pipe.run()
     assert "decoders.image_random_crop" in pipe.explain()

@@ -131,7 +131,7 @@ def test_the_interpreter_ends_in_another_threads_wait(tree, script):
 
 
 @pytest.mark.essential
-def test_fork(tree, script):
+def test_pipelines_work_in_a_forked_child(tree, script):
     done = check(
         script,
         """

@@ -145,7 +145,7 @@ def tls(store, tmp_path_factory):
         yield door
 
 
-def test_certificates(tls, tree, monkeypatch):
+def test_only_a_trusted_certificate_is_accepted(tls, tree, monkeypatch):
     """The program, AWS's variable or OpenSSL's variable names the certificate authority; without one the connection is refused."""
     url, authority = tls
     want = run(tree)

@@ -67,7 +67,7 @@ def test_chosen_episodes(tmp_path, version):
 
 
 @pytest.mark.parametrize("version", [3, 2])
-def test_statistics(tmp_path, version):
+def test_statistics_are_those_of_the_columns(tmp_path, version):
     data = make(tmp_path, version=version)
     stats = Loader.from_lerobot(tmp_path, 4).stats
     for key in ("action", "observation.state", "grid"):
@@ -91,7 +91,7 @@ def test_images_in_tables(tmp_path):
 
 
 @pytest.mark.parametrize("version", [3, 2])
-def test_videos(tmp_path, version):
+def test_samples_hold_the_frames_of_videos(tmp_path, version):
     import videos
 
     if not videos.can_decode():

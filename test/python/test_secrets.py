@@ -370,7 +370,7 @@ def test_files_and_bad_samples_hold_no_secret(url, tmp_path, capfd):
         "http://me:a/{}@h:1",
     ],
 )
-def test_proxies(monkeypatch, proxy, via):
+def test_messages_hide_the_password_of_a_proxy(monkeypatch, proxy, via):
     proxy = proxy.format(MARK)
     for scheme in ("http", "https"):
         if via == "environment":
@@ -441,7 +441,7 @@ def test_arguments_of_the_command_are_not_repeated_with_their_secrets(url, tmp_p
     assert checked > 150
 
 
-def test_representations():
+def test_repr_and_pickles_hold_no_secret():
     endpoint = f"https://me:{MARK}@store.example:9000"
     keys = {"access_key": f"{MARK}a", "secret_key": f"{MARK}b", "session_token": f"{MARK}c"}
     store = Storage(**keys, proxy=f"http://me:{MARK}@h:1")

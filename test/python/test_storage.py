@@ -72,7 +72,7 @@ def test_names_that_sort_otherwise(store):
     assert classes[0] == classes[1] == sorted(["a", "a-b", "a b", "Z", "\u00e9", "a+%41"], key=lambda s: s.encode())
 
 
-def test_lists(store):
+def test_lists_of_objects_give_the_same_samples(store):
     @pipeline_def(batch_size=7, num_threads=2)
     def pipe(**arguments):
         return fn.readers.file(**arguments)
@@ -281,7 +281,7 @@ def put(url, path, data=b"", method="PUT", query=""):
         return answer.read(), answer.headers
 
 
-def test_moto(moto, tree, files, tmp_path, monkeypatch):
+def test_a_server_of_another_project_gives_the_same_samples(moto, tree, files, tmp_path, monkeypatch):
     """Lists and reads names of all kinds, a long key and a multipart upload, on a server that this project did not write."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", moto)
     put(moto, "bucket")

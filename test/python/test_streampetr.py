@@ -207,7 +207,7 @@ def test_memory_follows_the_car(example):
     assert not any(getattr(moved, name)[1].any() for name in ("features", "points", "velocities", "motion", "age"))
 
 
-def test_picture(example, nuscenes, tmp_path):
+def test_the_picture_shows_six_cameras(example, nuscenes, tmp_path):
     train = example("train")
     train.main([str(nuscenes), *TINY, "--picture", str(tmp_path / "six.png")])
     from PIL import Image

@@ -158,7 +158,7 @@ def test_shuffled_shards(shards):
         Loader([(str(shards / "x.jpg"), 0)], 1, shuffle="shards")
 
 
-def test_components(shards, tmp_path):
+def test_components_have_the_kinds_of_their_endings(shards, tmp_path):
     """Reads numbers, texts, JSON, bytes and arrays; without `components`, the Loader chooses the components from the files in the tars."""
     parts = {"image": "jpg", "caption": "txt", "meta": "json", "raw": ("cls", "bytes"), "label": "cls"}
     batch = next(iter(Loader.from_tars(str(shards), 3, components=parts, transforms=SMALL)))
@@ -457,7 +457,7 @@ def contents(folder):
     return {p.name: p.read_bytes() for p in folder.iterdir()}
 
 
-def test_packing(tmp_path, monkeypatch):
+def test_packed_tars_hold_every_sample(tmp_path, monkeypatch):
     """Packs the samples of the folder with tarfile and with Loader. The bytes are the same for either, however often packing was interrupted."""
     root, packed = tmp_path / "store" / "photos", tmp_path / "packed"
     write_tree(root, np.random.default_rng(SEED), 3, 7)

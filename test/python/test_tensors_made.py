@@ -74,7 +74,7 @@ def test_squeeze_layout_and_type_in_place():
     assert sample.squeeze() and sample.shape() == [3] and sample.layout() == "W" and out.shape() == [(1, 3)] * 2
 
 
-def test_lists(rng):
+def test_lists_are_made_of_arrays(rng):
     array = rng.integers(0, 100, (2, 3, 4), dtype=np.uint8)
     batch = TensorListCPU(array, "HW")
     assert (batch.shape(), len(batch), batch.layout(), batch.is_dense_tensor(), batch.dtype) == ([(3, 4)] * 2, 2, "HW", True, types.UINT8)

@@ -76,7 +76,7 @@ def test_batches_that_are_written_to_change_no_other(tree, device):
         batch[0].fill_(7)
 
 
-def test_compile(tree, device):
+def test_a_compiled_network_is_compiled_once(tree, device):
     """A compiled network takes the batches, and is not compiled again for each of them."""
     plain = network(device)
     compiled = torch.compile(copy.deepcopy(plain), backend="aot_eager")

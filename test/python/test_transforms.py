@@ -53,7 +53,7 @@ def test_resize_to_height_and_width(varied):
 
 
 @pytest.mark.parametrize("mode", ["bicubic", "lanczos"])
-def test_interpolation(varied, mode):
+def test_interpolations_equal_those_of_pillow(varied, mode):
     from torchvision.transforms import InterpolationMode
 
     given = InterpolationMode(mode)
@@ -63,7 +63,7 @@ def test_interpolation(varied, mode):
     check(varied, T.Resize((41, 60), interpolation=T.InterpolationMode(mode)), reference, levels=3)
 
 
-def test_nearest(varied):
+def test_nearest_equals_that_of_pillow_but_at_edges(varied):
     """Pillow and DALI compute the nearest pixel in different arithmetic, and may differ if a position falls on an edge."""
     equal = total = 0
     for image, path in ours(varied, T.Resize((41, 60), interpolation="nearest")):

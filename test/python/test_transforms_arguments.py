@@ -126,7 +126,7 @@ def test_an_attribute_that_is_set_later_is_checked_too() -> None:
 
 @pytest.mark.parametrize("size", [-4, 0, (4, -1), (0, 4), 4.5, "4", (1, 2, 3), None])
 @pytest.mark.parametrize("name", ["Resize", "CenterCrop", "RandomCrop", "RandomResizedCrop", "FiveCrop"])
-def test_sizes(name: str, size: Any) -> None:
+def test_wrong_sizes_are_refused(name: str, size: Any) -> None:
     with pytest.raises(ValueError, match=rf"{name}: size is a whole number from 1 on, or \(height, width\) of such, not "):
         getattr(T, name)(size)
 

@@ -91,7 +91,7 @@ def test_same_as_torchvision(name, capfd):
     ],
     ids=str,
 )
-def test_never(transform):
+def test_a_probability_of_0_changes_nothing(transform):
     assert torch.equal(made([transform]), torch.from_numpy(PICTURES).permute(0, 3, 1, 2))
 
 
@@ -148,7 +148,7 @@ def test_random_crop_pads_where_that_is_needed():
 
 
 @pytest.mark.parametrize("where", ["before", "normalized", "uint8"])
-def test_erasing(where):
+def test_erasing_fills_one_window(where):
     """The window's area and aspect are within the bounds, and the fill uses the scale of the images at that step."""
     white = np.full((300, 50, 40, 3), 255, np.uint8)
     erasing = T.RandomErasing(0.7, scale=(0.05, 0.2), ratio=(0.5, 2), value=(0.2, 0.4, 0.6) if where != "uint8" else (51, 102, 153))
@@ -208,7 +208,7 @@ def test_advice_about_tensors_is_not_shown_as_a_setting():
     assert "of_tensors" not in repr(T.flatten([resize]))
 
 
-def test_functions(capfd):
+def test_functions_get_repeatable_random_numbers(capfd):
     """Functions run for each sample, with repeatable random numbers, and their results are checked."""
     capfd.readouterr()
 
@@ -256,7 +256,7 @@ def pairs_of(pairs):
     return Pairs()
 
 
-def test_views(tree):
+def test_each_view_has_its_own_draws(tree):
     """Each view has its own draws, over one decoded image."""
     large, small = [T.RandomResizedCrop(32), T.RandomHorizontalFlip()], [T.Resize((8, 9)), T.RandomVerticalFlip(1)]
     loader = Loader(tree, 5, views=[(2, large), (3, small)], fields=("image", "label", "index"), dtype=torch.uint8)

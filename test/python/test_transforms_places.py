@@ -21,7 +21,7 @@ PLAIN = torch.from_numpy(PICTURES).permute(0, 3, 1, 2)
 
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear"])
-def test_perspective(mode):
+def test_perspective_moves_corners_inwards(mode):
     t = T.RandomPerspective(0.6, 1, mode, fill=9)
 
     @pipeline_def(batch_size=20, seed=SEED % 1000)
@@ -47,7 +47,7 @@ def test_perspective(mode):
     assert np.mean(near) > (0.99 if mode == "nearest" else 0.999) and len(inside) > 60, near
 
 
-def test_elastic():
+def test_elastic_displacements_are_those_of_torchvision():
     """The displacements have torchvision's spread, and torchvision makes the same image with them."""
     large = np.stack([photograph(np.random.default_rng(SEED), 120, 140)] * 4)
     t, shape = T.ElasticTransform((60, 30), 3.0, fill=20), large.shape[1:3]

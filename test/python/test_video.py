@@ -104,7 +104,7 @@ def test_the_plan_decodes_what_frames_need(clips):
 
 
 @pytest.mark.parametrize("order", ["NCHW", "NHWC"])
-def test_methods(clips, order):
+def test_methods_of_torchcodec_give_the_frames(clips, order):
     path = clips("h264.mp4")
     want = videos.frames(path)
     want = want if order == "NHWC" else want.transpose(0, 3, 1, 2)
@@ -215,7 +215,7 @@ def test_arguments_that_are_wrong(clips):
 # ---- sources ----
 
 
-def test_sources(clips, tmp_path):
+def test_every_kind_of_source_gives_the_frames(clips, tmp_path):
     import torch
 
     path = clips("h264.mp4")
@@ -663,7 +663,7 @@ except KeyboardInterrupt:
     assert done.stdout.startswith("interrupted"), done.stderr
 
 
-def test_inspect(clips, tmp_path):
+def test_inspect_reports_the_stream_and_failed_frames(clips, tmp_path):
     """The command reports the stream, and names each frame that fails."""
     data = clips("front.mp4").read_bytes()
     bad = tmp_path / "cut.mp4"
@@ -688,7 +688,7 @@ def command(*words):
     return subprocess.run([program, *map(str, words)], capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_view(clips, tmp_path):
+def test_view_draws_frames_at_equal_distances(clips, tmp_path):
     """The sheet shows frames at equal distances with their numbers and times. Frames that fail are crossed out."""
     done = command("view", clips("h264.mp4"), "-o", tmp_path / "a.png", "-b", 5, "--json")
     said = json.loads(done.stdout)
@@ -722,7 +722,7 @@ def test_containers_that_hold_only_sound(tmp_path, name):
     assert command("inspect", tmp_path / name).returncode == 1
 
 
-def test_bench(clips, tmp_path):
+def test_bench_reports_the_shares_of_the_time(clips, tmp_path):
     """The command reports the shares of a folder's time, and counts damaged videos."""
     for i in range(2):
         shutil.copy(clips("h264.mp4"), tmp_path / f"{i}.mp4")

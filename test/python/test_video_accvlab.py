@@ -116,7 +116,7 @@ def test_kept_groups(files):
             nvc.CreateGopDecoder(1, gopCacheCapacity=wrong)
 
 
-def test_streams(files):
+def test_readers_of_streams_continue_where_they_stopped(files):
     reader = nvc.CreateSampleReader(num_of_set=1, num_of_file=4)
     for n in range(6):
         check(reader.DecodeN12ToRGB(files, [n] * 4), files, [n] * 4)

@@ -89,7 +89,7 @@ def run(clip, *names):
 
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("first", ["stoker", "other"])
-def test_pairs(clip, other, first):
+def test_both_packages_decode_in_either_order(clip, other, first):
     run(clip, *(("stoker", other) if first == "stoker" else (other, "stoker")))
 
 

@@ -94,7 +94,7 @@ def test_frame_numbers_as_a_flag(pair):
     assert len(samples(fn.readers.video, enable_frame_num=False, **arguments)[0]) == 1
 
 
-def test_floats(pair):
+def test_float_frames_are_the_scaled_bytes(pair):
     whole = samples(fn.readers.video, filenames=pair[0], sequence_length=3, count=1)[0][0]
     plain = samples(fn.readers.video, filenames=pair[0], sequence_length=3, count=1, dtype=types.FLOAT)[0][0]
     unit = samples(fn.readers.video, filenames=pair[0], sequence_length=3, count=1, dtype=types.FLOAT, normalized=True)[0][0]
@@ -158,7 +158,7 @@ def test_every_kind_of_file(clips, name):
         assert np.array_equal(clip, want[numbers])
 
 
-def test_uniform(pair):
+def test_uniform_clips_span_the_video(pair):
     got = numbered(filenames=pair, sequence_length=7, uniform_sample=True)
     assert [n.tolist() for _, n in got] == [np.floor(np.linspace(0, n - 1, 7) + 0.5).astype(int).tolist() for n in (50, 48)]
     assert np.array_equal(got[1][0], frames_of(pair[1], got[1][1]))
@@ -188,7 +188,7 @@ def numbers_of(decoded, path):
         ({"start_frame": 46, "sequence_length": 4, "stride": 3, "pad_mode": "reflect_101"}, [46, 49, 46, 43]),
     ],
 )
-def test_decoder(pair, arguments, want):
+def test_decoded_sequences_have_their_frames(pair, arguments, want):
     def read():
         data, _ = fn.readers.file(files=pair[:1])
         return fn.experimental.decoders.video(data, **arguments)

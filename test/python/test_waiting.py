@@ -20,7 +20,7 @@ def spent(**kwargs):
     )
 
 
-def test_cores():
+def test_the_notice_names_the_cores():
     assert line(spent(), MACHINE) == "waited 18%; bound by cores: 2 usable (cgroup quota) of 64; with 3 the wait would be 0%"
     assert line(spent(wait=66.0), MACHINE) == "waited 66%; bound by cores: 2 usable (cgroup quota) of 64; with 6 the wait would be 0%"
     nothing_else = line(spent(wait=99.0), MACHINE)
@@ -79,7 +79,7 @@ def test_no_line():
     assert line(spent(wait=99.89, batches=100), MACHINE) is not None
 
 
-def test_machine():
+def test_the_machine_is_described():
     machine = _core.machine()
     assert set(machine) == set(MACHINE)
     assert 1 <= machine["cpus_allowed"] <= machine["cpus_online"] and machine["threads"] >= 1

@@ -97,7 +97,7 @@ def test_equals_scipy(device, kind, dtype):
 
 
 @pytest.mark.parametrize("shape", [(900, 300), (300, 900), (1, 1), (1, 700), (700, 1), (257, 256), (64, 64), (1500, 20)], ids=str)
-def test_sizes(device, shape):
+def test_costs_of_any_size_are_assigned_as_by_scipy(device, shape):
     rng = np.random.default_rng(shape)
     for kind in (uniform, ties, negative):
         cost = kind(rng, *shape).astype(np.float32)

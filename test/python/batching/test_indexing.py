@@ -58,7 +58,7 @@ def equal(a, b):
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("index_dtype", [torch.int32, torch.int64], ids=str)
-def test_against_loops(device, dtype, index_dtype):
+def test_functions_equal_loops_over_samples(device, dtype, index_dtype):
     for seed in range(12):
         c = Case(seed, device, dtype, index_dtype, duplicates=seed % 2 == 1)
         filler = 1 if seed % 3 else 0
@@ -84,7 +84,7 @@ def test_against_loops(device, dtype, index_dtype):
 
 
 @pytest.mark.parametrize("duplicates", [False, True])
-def test_gradients(device, duplicates):
+def test_gradients_of_first_and_second_order_are_right(device, duplicates):
     for seed in range(6):
         c = Case(seed, device, duplicates=duplicates)
         source, target = c.ragged(c.source_index, c.sizes), c.ragged(c.target_index, c.sizes)
@@ -184,7 +184,7 @@ def test_write_in_later_dims_equals_transposed(device):
 @pytest.mark.parametrize(
     "make", [lambda d: torch.zeros(0, 4, 2, device=d), lambda d: torch.zeros(3, 4, 0, device=d), lambda d: torch.zeros(3, 0, 2, device=d)]
 )
-def test_empty(device, make):
+def test_empty_batches_give_empty_results_and_zero_gradients(device, make):
     data = make(device).requires_grad_()
     index = sb.RaggedBatch(
         torch.zeros(data.shape[0], 5, dtype=torch.int64, device=device),
@@ -226,7 +226,7 @@ def test_bad_indices(device):
     sb.check()
 
 
-def test_messages(device):
+def test_wrong_arguments_raise_with_a_message(device):
     data, sizes = torch.zeros(2, 3, 4, device=device), torch.ones(2, dtype=torch.int64, device=device)
     index = sb.RaggedBatch(torch.zeros(2, 5, dtype=torch.int64, device=device), sample_sizes=sizes)
     short = sb.RaggedBatch(index.tensor.int(), sample_sizes=sizes)
@@ -258,7 +258,7 @@ def test_messages(device):
                 call()
 
 
-def test_masks(device):
+def test_masks_and_indices_convert_to_each_other(device):
     for seed in range(20):
         torch.manual_seed(seed)
         b, n = int(torch.randint(1, 4, ())), int(torch.randint(0, 300, ()))

@@ -188,7 +188,7 @@ def draw_reference(heatmap, centers, radii, labels, sizes, factor, k):
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
-def test_heatmaps(device, dtype):
+def test_heatmaps_equal_the_reference(device, dtype):
     for seed in range(6):
         torch.manual_seed(seed)
         b, t, classes, h, w = 3, 7, 2, 9, 14
@@ -246,7 +246,7 @@ def test_gaussian_radius(device):
     assert sb.gaussian_radius(h, w, o, variant="centernet") == pytest.approx(min(r1, r2, r3))
 
 
-def test_autocast(device):
+def test_losses_are_float32_under_autocast(device):
     logits, boxes, labels, targets = scene(device)
     with torch.autocast(device, dtype=torch.bfloat16):
         projected = functional.linear(logits, torch.eye(4, device=device))

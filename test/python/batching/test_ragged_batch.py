@@ -36,7 +36,7 @@ def test_mask_and_sizes(device):
     assert child.mask is lazy.mask  # both share one mask, although the child derived it first
 
 
-def test_constructors(device):
+def test_constructors_set_shape_mask_and_sizes(device):
     b = sb.RaggedBatch.FromOversizeTensor(torch.zeros(3, 9, 2, device=device), sample_sizes=SIZES.to(device))
     assert b.shape == (3, 3, 2)
     b = sb.RaggedBatch.FromOversizeTensor(torch.zeros(3, 2, 4, device=device), mask=batch(device).mask, non_uniform_dim=2)
@@ -70,13 +70,13 @@ def test_constructors(device):
         (lambda t: sb.RaggedBatch.Empty(3, 1, "cpu", 1, (2,)), "not both"),
     ],
 )
-def test_errors(make, text):
+def test_wrong_arguments_raise_shape_errors(make, text):
     with pytest.raises(stoker.ShapeError, match=text) as error:
         make(torch.zeros(3, 4, 2))
     assert isinstance(error.value, AssertionError) and isinstance(error.value, RuntimeError)
 
 
-def test_padding(device):
+def test_padding_is_replaced_and_entries_stay(device):
     b = batch(device)
     filled = b.with_padded_set_to(-1.0)
     assert torch.equal(filled.tensor, torch.where(b.mask[..., None], b.tensor, torch.full_like(b.tensor, -1)))
@@ -197,7 +197,7 @@ def test_pickle_and_repr():
     assert all(word in text for word in ("tensor=", "mask=", "sample_sizes=tensor([2, 0, 3])", "non_uniform_dim=1"))
 
 
-def test_reductions(device):
+def test_sums_and_means_leave_out_padding(device):
     x = torch.randn(3, 4, 2, dtype=torch.float64, device=device)
     x[0, 3] = float("nan")  # padding may hold any value, and must not count
     x[1] = float("inf")
@@ -227,7 +227,7 @@ def test_apply_mask(device):
         sb.apply_mask_to_tensor(data, mask[0, :2])
 
 
-def test_compact(device):
+def test_compact_lists_hold_the_masked_items(device):
     mask = batch(device).mask.flip(1)
     fields = namedtuple("fields", "a name b")
     a, b = torch.randn(3, 4, device=device), torch.randn(3, 4, 2, 2, dtype=torch.float64, device=device, requires_grad=True)
@@ -239,7 +239,7 @@ def test_compact(device):
     assert sb.get_compact_lists(torch.zeros(3, 4, dtype=torch.bool, device=device), [a])[0].shape == (3, 0)
 
 
-def test_combine(device):
+def test_combined_samples_are_those_that_were_given(device):
     samples = [torch.randn(n, 2, device=device) for n in (2, 0, 5)]
     got = sb.combine_data(samples)
     assert got.shape == (3, 5, 2) and got.device.type == device and got.sample_sizes.tolist() == [2, 0, 5]

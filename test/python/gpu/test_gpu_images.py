@@ -131,7 +131,7 @@ def test_extremes_of_words(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(8))
-def test_medians(number: int) -> None:
+def test_medians_equal_those_of_the_cores(number: int) -> None:
     rng = np.random.default_rng([SEED, number, 4])
     batch = images(rng, pick(rng, [np.uint8, np.float32, np.uint16]), int(pick(rng, [1, 3, 4])), tall=40, wide=90)
     size = [[3, 3], [5, 5], [7, 3], [3, 3]][number % 4]
@@ -152,7 +152,7 @@ def sample(rng: np.random.Generator, x: Any, kind: str, interp: Any, fill: float
 
 @pytest.mark.parametrize("kind", ["water", "sphere", "jitter", "warp_perspective"])
 @pytest.mark.parametrize("number", range(4))
-def test_samples(kind: str, number: int) -> None:
+def test_sampled_images_equal_those_of_the_cores(kind: str, number: int) -> None:
     rng = np.random.default_rng([SEED, number, 5, len(kind)])
     layout = "HWC"
     batch = images(rng, pick(rng, [np.uint8, np.float32] if kind != "jitter" else [np.uint8]), int(pick(rng, [1, 3, 3, 4])), layout)
@@ -241,7 +241,7 @@ def test_a_fill_of_negative_zero(kind: str, interp: Any) -> None:
 
 
 @pytest.mark.parametrize("number", range(8))
-def test_resizes(number: int) -> None:
+def test_resized_images_equal_those_of_the_cores(number: int) -> None:
     rng = np.random.default_rng([SEED, number, 7])
     batch = images(rng, pick(rng, [np.float32, np.float32, np.int16, np.uint8]), int(pick(rng, [1, 3, 4, 6])))
     size = [int(v) for v in rng.integers(1, 120, 2)]
@@ -250,7 +250,7 @@ def test_resizes(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(8))
-def test_colours(number: int) -> None:
+def test_colours_equal_those_of_the_cores(number: int) -> None:
     rng = np.random.default_rng([SEED, number, 8])
     batch = images(rng, pick(rng, [np.uint8, np.uint8, np.float32]), 3)
     out = pick(rng, [types.UINT8, types.FLOAT, types.INT16, types.FLOAT16])
@@ -276,7 +276,7 @@ def test_jpeg_distortion(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_noise(number: int) -> None:
+def test_noise_equals_that_of_the_cores(number: int) -> None:
     rng = np.random.default_rng([SEED, number, 10])
     layout = pick(rng, ["HWC", "CHW"])
     batch = images(rng, pick(rng, [np.uint8, np.uint8, np.float32, np.int16]), int(pick(rng, [1, 3, 4])), layout)
@@ -291,7 +291,7 @@ def test_noise(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_debayer(number: int) -> None:
+def test_debayered_images_equal_those_of_the_cores(number: int) -> None:
     rng = np.random.default_rng([SEED, number, 11])
     batch = [
         np.ascontiguousarray(i[: i.shape[0] // 2 * 2 or 1, : i.shape[1] // 2 * 2 or 1])

@@ -72,7 +72,7 @@ def test_pipelines_make_the_same(tree: Path, recipe: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.uint8])
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_loader(torch_cuda, tree: Path, recipe: str, memory_format: Any, dtype: Any) -> None:
+def test_loader_gives_the_batches_of_the_cores_on_the_gpu(torch_cuda, tree: Path, recipe: str, memory_format: Any, dtype: Any) -> None:
     if dtype == torch.uint8 and any(isinstance(t, T.Normalize) for t in RECIPES[recipe]):
         pytest.skip("normalised numbers are no uint8")
     sides = [loader(tree, d, recipe, dtype=dtype, memory_format=memory_format) for d in ("cpu", "cuda")]
@@ -162,7 +162,7 @@ def assert_same_batches(sides: list[Any], batches: int) -> None:
 @pytest.mark.parametrize("split", ["train", "test"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.uint8])
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
-def test_cifar(cifar: Path, memory_format: Any, dtype: Any, split: str) -> None:
+def test_cifar_gives_the_batches_of_the_cores(cifar: Path, memory_format: Any, dtype: Any, split: str) -> None:
     """The data set lies on the GPU, and a batch is one kernel."""
     steps = AUGMENTED if split == "train" else AUGMENTED[2:]
     steps = steps[:-1] if dtype == torch.uint8 else steps
@@ -232,7 +232,7 @@ class Items:
 
 
 @pytest.mark.parametrize("arrays", [False, True])
-def test_datasets(files: list[Path], arrays: bool) -> None:
+def test_datasets_give_the_batches_of_the_cores(files: list[Path], arrays: bool) -> None:
     sides = [loader(Items(files, arrays), d, "validation").pipeline for d in ("cpu", "cuda:0")]
     for _ in range(4):
         for a, b in zip(*(p.run() for p in sides), strict=True):
@@ -240,7 +240,7 @@ def test_datasets(files: list[Path], arrays: bool) -> None:
 
 
 @pytest.mark.parametrize(("whole", "dtype"), [(True, "uint8"), (False, "uint8"), (False, "float32")])
-def test_planes(whole: bool, dtype: str) -> None:
+def test_planes_give_the_batches_of_the_cores(whole: bool, dtype: str) -> None:
     """Channels come first, in one array or as a Dataset's tensors, for any number of channels."""
     rng = np.random.default_rng(SEED)
     for channels in (1, 3, int(rng.integers(5, 40))):
@@ -271,7 +271,7 @@ def test_as_dataloader(torch_cuda, tree: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", LastBatchPolicy)
-def test_iterators(torch_cuda, tree: Path, policy: LastBatchPolicy) -> None:
+def test_iterators_give_the_batches_of_the_cores(torch_cuda, tree: Path, policy: LastBatchPolicy) -> None:
     sides = []
     for device in (None, 0):
         pipe = make(tree, device, graph={"pad_last_batch": True}, batch_size=4)

@@ -22,7 +22,7 @@ def raw_values(output: Output) -> list[int]:
     return [data[0] for data in output.data]
 
 
-def test_kinds(tree: Path) -> None:
+def test_outputs_on_the_gpu_have_the_classes_of_the_gpu(tree: Path) -> None:
     images, labels = make(tree).run()
     for output in (images, labels):
         assert isinstance(output, TensorListGPU) and isinstance(output, types.TensorListGPU) and isinstance(output, backend.TensorListGPU)

@@ -217,7 +217,7 @@ def test_a_gpu_without_an_engine(clips, monkeypatch, words):
 
 
 @pytest.mark.parametrize("given", [{"frames": 3, "stride": 2}, {"fields": {"clip": Video(4, fps=10, clips=2), "label": None}}])
-def test_loader(clips, tmp_path, given):
+def test_loader_gives_the_clips_of_the_cores(clips, tmp_path, given):
     for k, name in enumerate(("h264.mp4", "hevc_open.mp4", "mpeg4.avi", "h264_open.mp4")):
         (tmp_path / f"c{k % 2}").mkdir(exist_ok=True)
         (tmp_path / f"c{k % 2}" / name).symlink_to(clips(name))

@@ -49,7 +49,7 @@ def _epochs(lib: Any, files: list[str], policy: str, padded: bool, shards: int, 
 @pytest.mark.parametrize("auto_reset", (True, False))
 @pytest.mark.parametrize("padded", (True, False))
 @pytest.mark.parametrize("policy", ("FILL", "PARTIAL", "DROP"))
-def test_policies(numbers: list[str], policy: str, padded: bool, by_name: bool, auto_reset: bool) -> None:
+def test_policies_give_the_batches_of_dali(numbers: list[str], policy: str, padded: bool, by_name: bool, auto_reset: bool) -> None:
     dali, ours = (_epochs(lib, numbers, policy, padded, 1, by_name, auto_reset, 4) for lib in libraries())
     assert ours == dali
     RECORDS.append(Record("iterators", f"{policy}, padded={padded}, reader_name={by_name}", 0, 1, 1, True, "equal", ""))

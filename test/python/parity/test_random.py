@@ -47,7 +47,7 @@ CONTINUOUS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("op", "kwargs"), CONTINUOUS)
-def test_continuous(op: str, kwargs: dict[str, Any]) -> None:
+def test_continuous_distributions_are_those_of_dali(op: str, kwargs: dict[str, Any]) -> None:
     dali, ours = (_drawn(lib, lambda l: l.operator(op)(**kwargs)) for lib in libraries())
     assert (ours.shape, ours.dtype) == (dali.shape, dali.dtype)
     _note(op, str(kwargs), stats.ks_2samp(ours.ravel(), dali.ravel()).pvalue)
@@ -67,7 +67,7 @@ DISCRETE: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("op", "inputs", "kwargs"), DISCRETE)
-def test_discrete(op: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def test_discrete_distributions_are_those_of_dali(op: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     def build(lib: Library) -> Any:
         return lib.operator(op)(*inputs, **{k: lib.resolve(v) for k, v in kwargs.items()})
 
@@ -109,7 +109,7 @@ def _windows(lib: Library, extent: tuple[int, int], kwargs: dict[str, Any]) -> n
 
 
 @pytest.mark.parametrize(("extent", "kwargs"), WINDOWS)
-def test_windows(extent: tuple[int, int], kwargs: dict[str, Any]) -> None:
+def test_windows_have_the_distribution_of_dali(extent: tuple[int, int], kwargs: dict[str, Any]) -> None:
     dali, ours = (_windows(lib, extent, kwargs) for lib in libraries())
     for what, of in (
         ("left", lambda w: w[:, 0]),
@@ -153,7 +153,7 @@ def test_torchvisions_windows() -> None:
     _note("random_resized_crop", "torchvision: width", stats.ks_2samp(ours[:, 2].round(), sizes[:, 0]).pvalue)
 
 
-def test_errors() -> None:
+def test_both_libraries_refuse_the_same_arguments() -> None:
     from harness import check
 
     check(Case("random.choice", (), {"p": [0.5, 0.5]}, build=lambda l: l.fn.random.choice(3, p=[0.5, 0.5]), error=True))
@@ -178,7 +178,7 @@ NOISES: list[tuple[str, str, int, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("op", "dtype", "value", "kwargs"), NOISES)
-def test_noise(op: str, dtype: str, value: int, kwargs: dict[str, Any]) -> None:
+def test_noise_has_the_distribution_of_dali(op: str, dtype: str, value: int, kwargs: dict[str, Any]) -> None:
     image = np.full((40, 50, 3), value, dtype)
 
     def build(lib: Library) -> Any:

@@ -69,12 +69,12 @@ def _shards() -> Iterator[tuple[int, int, bool, bool]]:
 
 
 @pytest.mark.parametrize(("shards", "shard", "pad", "stick"), list(_shards()))
-def test_orders(folder: Path, shards: int, shard: int, pad: bool, stick: bool) -> None:
+def test_shards_and_epochs_have_the_order_of_dali(folder: Path, shards: int, shard: int, pad: bool, stick: bool) -> None:
     _same(file_root=str(folder), num_shards=shards, shard_id=shard, pad_last_batch=pad, stick_to_shard=stick)
 
 
 @pytest.mark.parametrize("batch", (1, 2, 5, 11, 16))
-def test_batches(folder: Path, batch: int) -> None:
+def test_batches_of_any_size_are_those_of_dali(folder: Path, batch: int) -> None:
     for pad in (False, True):
         _same(batch, 9, file_root=str(folder), pad_last_batch=pad)
 
@@ -89,11 +89,11 @@ def test_batches(folder: Path, batch: int) -> None:
         {"dir_filters": ["b", "e*"], "file_filters": ["?.jpg"]},
     ),
 )
-def test_filters(folder: Path, kwargs: dict[str, Any]) -> None:
+def test_filters_choose_the_files_of_dali(folder: Path, kwargs: dict[str, Any]) -> None:
     _same(file_root=str(folder), **kwargs)
 
 
-def test_lists(folder: Path, tmp_path: Path) -> None:
+def test_lists_of_files_are_read_as_by_dali(folder: Path, tmp_path: Path) -> None:
     names = ["b/2.jpg", "a/x.png", "e/3.tiff", "b/1.JPEG"]
     paths = [str(folder / n) for n in names]
     _same(files=paths)
@@ -107,7 +107,7 @@ def test_lists(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "kwargs", ({}, {"files": ["a.jpg"], "labels": [1, 2]}, {"file_root": "/nonexistent"}, {"num_shards": 2, "shard_id": 2}, {"files": []})
 )
-def test_errors(folder: Path, kwargs: dict[str, Any]) -> None:
+def test_both_libraries_refuse_the_same_readers(folder: Path, kwargs: dict[str, Any]) -> None:
     if "num_shards" in kwargs:
         kwargs = {**kwargs, "file_root": str(folder)}
     for lib in libraries():
@@ -117,7 +117,7 @@ def test_errors(folder: Path, kwargs: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("shards", (1, 3))
-def test_meta(folder: Path, shards: int) -> None:
+def test_metadata_are_those_of_dali(folder: Path, shards: int) -> None:
     found = []
     for lib in libraries():
         pipe = lib.Pipeline(batch_size=4, num_threads=1, device_id=None)

@@ -54,7 +54,7 @@ def groups(module: str) -> list[str]:
 
 
 @pytest.mark.parametrize("module", [g for m in MODULES for g in (groups(m) if m in (".fn", ".ops") else [m])])
-def test_names(module: str) -> None:
+def test_every_name_of_dali_exists_or_has_advice(module: str) -> None:
     theirs = importlib.import_module(f"nvidia.dali{module}")
     if module.rpartition(".")[2] == "hidden":
         return
@@ -88,7 +88,7 @@ def methods(path: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("cls", "method"), signatures())
-def test_arguments(cls: str, method: str) -> None:
+def test_methods_take_the_arguments_of_dali(cls: str, method: str) -> None:
     try:
         theirs = inspect.signature(getattr(found("nvidia.dali", cls), method)).parameters
     except (AttributeError, ValueError):

@@ -27,7 +27,7 @@ def run(op: str, batch: Batch, **kwargs: Any) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("op", ["dilate", "erode"])
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16", "float32"])
-def test_morphology(op: str, dtype: str) -> None:
+def test_dilate_and_erode_equal_scipy(op: str, dtype: str) -> None:
     rng = rng_of("morphology", dtype)
     extreme = ndimage.maximum_filter if op == "dilate" else ndimage.minimum_filter
     for border, mode in [*BORDERS.items(), ("constant", "constant")]:
@@ -45,7 +45,7 @@ def test_morphology(op: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16", "float32"])
-def test_median(dtype: str) -> None:
+def test_medians_equal_scipy(dtype: str) -> None:
     rng = rng_of("median", dtype)
     for layout in ("HWC", "HW"):
         for size in (1, 3, [5, 3], [3, 7], 11):
@@ -80,7 +80,7 @@ def test_nans_of_either_sign_are_the_largest_of_a_window(dtype: str) -> None:
         ("erode", {"iterations": 0}),
     ],
 )
-def test_errors(op: str, bad: dict[str, Any]) -> None:
+def test_wrong_windows_are_refused(op: str, bad: dict[str, Any]) -> None:
     from stoker.errors import StokerError
 
     with pytest.raises((StokerError, ValueError)):
