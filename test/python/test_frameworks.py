@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frameworks that take a DataLoader train with stoker.DataLoader and with as_dataloader(), and continue saved runs with the batches that were left.
 
-A framework that is not installed is skipped. To run all: pip install fastai pytorch-ignite lightning accelerate transformers.
+A framework that is not installed is skipped. To run all: pip install fastai pytorch-ignite lightning accelerate transformers mosaicml.
 """
 
 import contextlib
+import importlib.util
 import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -188,6 +194,32 @@ def test_lightning_continues_with_the_batches_that_were_left(make, after, folder
     assert whole.checked == in_order() * 2
     assert fit(tmp_path / f"at{after}.ckpt").net.seen == whole.net.seen[after:]
     assert len(fit(limit_train_batches=3, max_epochs=1).net.seen) == 3
+
+
+def _with_composer(folder, out, kind):
+    environment = {**os.environ, "TMPDIR": str(out), "OMP_NUM_THREADS": "1"}
+    out.mkdir()
+    command = [sys.executable, str(Path(__file__).with_name("composer_runs.py")), str(folder), str(out), kind]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("kind", ["own:0", "own:1", "wrapped"])
+def test_composer(kind, folder, tmp_path):
+    """A Trainer trains with halves of batches and evaluates each sample once. Composer continues a run by passing over batches. With a generator and workers,
+    that gives other batches in torch's DataLoader, and the same ones here."""
+    if importlib.util.find_spec("composer") is None:
+        pytest.skip("Composer is not installed")
+    runs = _with_composer(folder, tmp_path / "runs", kind)
+    check_epochs(runs["whole"], 2)
+    assert runs["checked"] == in_order() * 2
+    if kind != "own:1":
+        for after in (STEPS, STEPS + 2):
+            first, rest = runs[f"after {after}"]
+            assert first + rest == runs["whole"]
+    if kind != "wrapped":
+        assert runs == _with_composer(folder, tmp_path / "of torch", kind.replace("own", "torch"))
 
 
 @KINDS
