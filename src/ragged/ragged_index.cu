@@ -61,7 +61,7 @@ STK_DEVICE int64_t gather_item(const struct stk_gather *g, const struct row_posi
 #define GATHER(unit)                                                                                                                       \
 	STK_KERNEL void ragged_gather_##unit(struct stk_gather_launch a)                                                                   \
 	{                                                                                                                                  \
-		struct place at = find_row(a.rows, a.g.outer, a.g.index.count, a.lanes_log2);                                              \
+		struct row_position at = find_row(a.rows, a.g.outer, a.g.index.count, a.lanes_log2);                                       \
 		if (!at.inside)                                                                                                            \
 			return;                                                                                                            \
 		int64_t item = gather_item(&a.g, &at), inner = a.inner, step = 1 << a.lanes_log2;                                          \
@@ -82,7 +82,7 @@ STK_FOR_UNITS(GATHER)
 #define KEEP(unit)                                                                                                                         \
 	STK_KERNEL void ragged_keep_##unit(struct stk_keep_launch a)                                                                       \
 	{                                                                                                                                  \
-		struct place at = find_row(a.rows, a.k.outer, a.k.items, a.lanes_log2);                                                    \
+		struct row_position at = find_row(a.rows, a.k.outer, a.k.items, a.lanes_log2);                                             \
 		if (!at.inside)                                                                                                            \
 			return;                                                                                                            \
 		int64_t inner = a.inner, step = 1 << a.lanes_log2;                                                                         \
@@ -197,7 +197,7 @@ STK_KERNEL void ragged_scatter_source(struct stk_scatter_launch a)
 	STK_KERNEL void ragged_scatter_add_##name(struct stk_sum_launch a)                                                                 \
 	{                                                                                                                                  \
 		int64_t groups = (a.s.items + ROWS - 1) / ROWS;                                                                            \
-		struct place at = find_row(a.s.batch * a.s.outer * groups, a.s.outer, groups, 5);                                          \
+		struct row_position at = find_row(a.s.batch * a.s.outer * groups, a.s.outer, groups, 5);                                   \
 		if (!at.inside)                                                                                                            \
 			return;                                                                                                            \
 		int64_t used = stk__size_of(a.s.index.sizes, at.b, a.s.index.count), size = stk__size_of(a.s.sizes, at.b, a.s.items);      \
