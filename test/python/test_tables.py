@@ -18,7 +18,7 @@ import pytest
 import stoker
 from stoker import Loader, Pipeline, Storage, fn
 from stoker import transforms as T
-from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, StateError, StokerError
+from stoker.errors import CorruptError, InvalidArgumentError, LimitError, NotFoundError, StateError, StokerError
 from storage import KEYS, Store
 from support import SEED
 from tables import IMAGES, all_labels, jpeg, labels_of, pa, pq, rows_of, write, write_table
@@ -40,9 +40,9 @@ def groups_read(monkeypatch):
 
     read, real = [], _table.read_group
 
-    def spy(file, group, columns, storage):
+    def spy(file, group, *more):
         read.append((file.short, group))
-        return real(file, group, columns, storage)
+        return real(file, group, *more)
 
     monkeypatch.setattr(_table, "read_group", spy)
     return read
@@ -225,7 +225,7 @@ def test_images_are_not_read_where_fields_names_none(table, tmp_path, monkeypatc
     shutil.copytree(table, tmp_path / "own")
     asked, real = set(), _table.read_group
     monkeypatch.setattr(
-        _table, "read_group", lambda f, g, columns, s: (str(tmp_path) in f.name and asked.update(columns)) or real(f, g, columns, s)
+        _table, "read_group", lambda f, g, columns, *more: (str(tmp_path) in f.name and asked.update(columns)) or real(f, g, columns, *more)
     )
     loader = Loader(f"{tmp_path}/own/*.parquet", 64, fields=("caption", "label", "index"))
     batch = next(iter(loader))
@@ -891,6 +891,91 @@ def test_damaged_bytes_of_an_image_name_the_row(tmp_path, rng):
         list(Loader(tmp_path / "t.parquet", 4, transforms=SMALL, fields=WANTED))
     skipping = Loader(tmp_path / "t.parquet", 4, transforms=SMALL, fields=WANTED, on_error="skip", max_errors=2)
     assert all_labels(skipping) == [i for i in range(12) if i != 7]
+
+
+REPEATED = 1 << 19  # bytes of a value that many rows repeat
+
+
+@pytest.mark.parametrize("form", ["text", "bytes", "image", "struct", "categories"])
+def test_long_values_that_rows_repeat_are_kept_once(tmp_path, rng, form):
+    """A dictionary of the file holds the value once. With a copy for each of the 400 rows, the group would take 200 MB."""
+    picture = jpeg(rng) + bytes(REPEATED)
+    value = {"text": "\u00e9" * (REPEATED // 2), "categories": "x" * REPEATED}.get(form, picture)
+    values = [None if i == 7 else value if i % 3 else value[:5] if form in ("text", "categories") else picture[:-5] for i in range(400)]
+    if form == "struct":
+        column = pa.array([{"bytes": v, "path": None} for v in values], IMAGES)
+    else:
+        column = pa.array(values, pa.string() if isinstance(value, str) else pa.binary()).dictionary_encode()
+        column = column if form == "categories" else column.dictionary_decode()
+    write(tmp_path / "t.parquet", {"v": column, "label": range(400)}, 400, dictionary_pagesize_limit=64 << 20, write_statistics=False)
+    del column
+    image = "v" if form in ("image", "struct") else None
+    fields = {"v": "Image" if image else None, "label": None}
+    table = importlib.import_module("stoker.loader._table").Table(
+        [str(tmp_path / "t.parquet")], names=("v", "label"), kinds={}, image=image
+    )
+    group = table._read(0)
+    assert group.bytes < 8 * REPEATED
+    for row in (0, 1, 2, 399):
+        found = group.values["v"](row)
+        assert (found if isinstance(found, str) else bytes(found)) == values[row]
+    assert group.values["v"](7) is None
+    del group
+    table.close()
+    if form in ("text", "categories"):
+        loader = Loader(tmp_path / "t.parquet", 2, fields=fields, on_error="skip", prefetch=1)
+        batches = iter(loader)
+        assert [text for _ in range(5) for text in next(batches).v] == [v for v in values[:10] if v is not None]
+        loader.close()
+
+
+def test_headers_of_dictionaries():
+    parse = importlib.import_module("stoker.loader._table_files")._dictionary_page
+    whole = bytes.fromhex("150415984e15e8034c150215001200008c271088")  # by pyarrow
+    checked = bytes.fromhex("150415984e15e80315e2d4c38b0a3c15021500120000")
+    assert parse(whole) == parse(checked) == (5004, 1)
+    for head in (whole, checked):
+        for n in range(len(head)):
+            assert parse(head[:n]) in ((0, 1), (5004, 1))
+    for head in (b"", b"\x15", b"\xff" * 64, b"\x15\x04" + b"\xff" * 62, bytes(64), b"\x15\x00" + whole[2:]):
+        assert parse(head) == (0, 1)
+
+
+def test_rows_over_the_memory_limit(tmp_path, groups_read):
+    """A group whose mean row is over the limit is refused without being read; of other groups, only the rows over the limit are."""
+    sizes = [10, 20_000, 30, 3_000_000, 40, 50]
+    columns = {"text": ["x" * n for n in sizes], "label": range(len(sizes))}
+    path = write(tmp_path / "t.parquet", columns, 3, use_dictionary=False)
+    with pytest.raises(LimitError, match=r"t\.parquet\[row group 0, row 1\]: it takes 20000 bytes, over memory_limit, 10000 bytes a row"):
+        list(Loader(path, 1, memory_limit=10_000))
+    loader = Loader(path, 1, memory_limit="10kB", on_error="skip", max_errors=4)
+    assert [batch.label.tolist() for batch in loader] == [[0], [2]]
+    assert set(groups_read) == {("t.parquet", 0)}
+    with pytest.raises(LimitError, match="its row group has 3 rows that take 3000"):
+        list(Loader(path, 1, memory_limit="10kB", on_error="skip", max_errors=3))
+    assert [batch.label.tolist() for batch in Loader(path, 1, memory_limit="2MB", on_error="skip", max_errors=1)] == [
+        [0],
+        [1],
+        [2],
+        [4],
+        [5],
+    ]
+    assert len(list(Loader(path, 1))) == 6
+
+
+def test_a_long_text_is_decoded_in_one_piece(tmp_path):
+    import tracemalloc
+
+    targets = importlib.import_module("stoker.loader._targets")
+    text = "a\u00e9\udc80" * (1 << 18)
+    torch = pytest.importorskip("torch")
+    encoded = torch.from_numpy(targets.text(text).copy())
+    tracemalloc.start()
+    try:
+        assert targets.texts([encoded, encoded[-1:]]) == [text, ""]
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_another_type_in_one_file(tmp_path, rng):

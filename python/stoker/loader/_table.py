@@ -14,16 +14,29 @@ from typing import TYPE_CHECKING, Any
 
 from stoker._storage import Storage, common
 from stoker._where import notice
-from stoker.errors import CorruptError, InvalidArgumentError, StateError
+from stoker.errors import CorruptError, InvalidArgumentError, LimitError, StateError
 from stoker.loader import _fields
 from stoker.loader._fetch import Threads
 from stoker.loader._kinds import MASK, Kind
-from stoker.loader._table_columns import ARRAY, IMAGE, Column, NullError, column_of, fill_of, looks_like_images, may_hold_files, values_of
+from stoker.loader._table_columns import (
+    ARRAY,
+    BYTES,
+    IMAGE,
+    TEXT,
+    Column,
+    NullError,
+    column_of,
+    fill_of,
+    looks_like_images,
+    may_hold_files,
+    values_of,
+)
 from stoker.loader._table_files import NO_VALUE, TableFile, find, is_remote, partition_of, read_footers, read_group, span_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+SAMPLE_MEMORY = 2 << 30  # default of memory_limit, in bytes
 MEMORY = 256 << 20  # default limit, in bytes, for the row groups that are kept in memory
 _MOST_COLUMNS = 900  # the most columns of a batch; the library limits the number of tensors of a sample, some of which are not columns
 _WINDOW_SHARE = 3  # shuffle="groups" has up to three windows in memory: one whose batches end, the current one, and the next one
@@ -79,6 +92,7 @@ class Table:
         sound: str | None = None,
     ) -> None:
         self.storage, self.memory, self.sound = storage or common(), memory, sound
+        self.limit = SAMPLE_MEMORY  # the largest number of bytes of a row; the Loader sets it to its memory_limit
         files = read_footers(find(patterns, self.storage), self.storage)
         self.files = [f for f in files if f.footer.num_rows]
         if not self.files:
@@ -277,6 +291,11 @@ class Table:
         file, number = self.groups[group]
         return sum(max(0, c.total_uncompressed_size) for c in file.chunks(number, {c.name for c in self.columns}))
 
+    def _is_too_large(self, group: int) -> bool:
+        """Returns whether the mean row of a group is over the limit, so that at least one of its rows is. Such a group is not read, and all its rows are refused,
+        because the rows of a group are read together."""
+        return self.group_bytes(group) > self.limit * self.rows[group]
+
     def window(self) -> int:
         """Returns the number of groups whose rows shuffle="groups" mixes at a time."""
         mean = max(1, sum(map(self.group_bytes, range(len(self.groups)))) // len(self.groups))
@@ -310,12 +329,12 @@ class Table:
         """Starts to read the groups that are not in memory, in this order, and marks the others as recently used. ahead: groups that are needed later. They are
         read, one after the other, as soon as they fit into `memory`, for which groups that are not pinned are dropped; or as soon as only the groups of this
         call are still kept."""
-        needed = list(groups)
+        needed = [g for g in groups if not self._is_too_large(g)]
         for group in needed:
             self._future(group)
         with self._lock:
             self._needed = frozenset(needed)
-            self._ahead.update(dict.fromkeys(g for g in ahead if g not in self._kept))
+            self._ahead.update(dict.fromkeys(g for g in ahead if g not in self._kept and not self._is_too_large(g)))
         self._read_ahead()
 
     def pin(self, groups: frozenset[int]) -> None:
@@ -362,7 +381,8 @@ class Table:
         try:
             inside = [c for c in self.columns if c.name not in self.partitions]
             with self._large_reads if large else nullcontext():
-                made = Group(read_group(file, number, [c.name for c in inside], self.storage), inside)
+                encoded = {c.name for c in inside if c.kind in (IMAGE, BYTES, TEXT)}
+                made = Group(read_group(file, number, [c.name for c in inside], self.storage, encoded), inside)
             for name, values in self.partitions.items():
                 made.values[name] = functools.partial(_constant, values[file.name])
         except CorruptError as e:
@@ -397,6 +417,10 @@ class Table:
     def many(self, ids: Sequence[int]) -> list[Row]:
         """Returns the rows with these numbers. Rows are numbered through all files."""
         at = [self.group_of(i) for i in ids]
+        for g in dict.fromkeys(at):
+            if self._is_too_large(g):
+                what = f"its row group has {self.rows[g]} rows that take" if self.rows[g] > 1 else "it takes"
+                raise self._too_large(ids[at.index(g)], what, self.group_bytes(g))
         groups = {g: self._future(g) for g in dict.fromkeys(at)}
         return [self._row(groups[g].result(), g, i) for g, i in zip(at, ids, strict=True)]
 
@@ -414,8 +438,17 @@ class Table:
             except (ValueError, OverflowError) as e:
                 raise ValueError(f"{self.where(i)}, column '{column.name}': {e}{self._advice(column, e)}") from e
             values[column.name] = value
+        if group.bytes > self.limit:
+            taken = sum(_bytes_of(value) for value in values.values())
+            if taken > self.limit:
+                raise self._too_large(i, "it takes", taken)
         where = self.where(i) if self.sound is None and self.image == "image" else f"{self.where(i)[:-1]}, column '{self.image}']"
         return Row({"image": values.pop(self.image), **values}, where)
+
+    def _too_large(self, row: int, what: str, size: int) -> LimitError:
+        return LimitError(
+            f'{self.where(row)}: {what} {size} bytes, over memory_limit, {self.limit} bytes a row; raise that, or leave such rows out (on_error="skip")'
+        )
 
     def _advice(self, column: Column, e: Exception) -> str:
         if not isinstance(e, NullError):
@@ -443,6 +476,10 @@ class Table:
     def __repr__(self) -> str:
         first = self.files[0].name
         return first if len(self.files) == 1 else f"{first} and {len(self.files) - 1} more"
+
+
+def _bytes_of(value: Any) -> int:
+    return value.nbytes if hasattr(value, "nbytes") else len(value) if isinstance(value, (str, bytes)) else 0
 
 
 def _constant(value: Any, row: int) -> Any:

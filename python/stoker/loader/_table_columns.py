@@ -12,6 +12,7 @@ from typing import Any
 
 from stoker.errors import InvalidArgumentError
 
+DENSE = 64 << 20  # bytes of repeated texts or bytes above which they stay encoded by a dictionary
 IMAGE, BYTES, TEXT, NUMBER, ARRAY, OBJECT = "image", "bytes", "text", "number", "array", "object"
 
 
@@ -163,9 +164,24 @@ def _without_encoding(part: Any, column: Column) -> Any:
     """Returns an array without extension types and dictionaries."""
     plain = plain_type(column.type)
     part = getattr(part, "storage", part)
+    if column.kind in (IMAGE, BYTES, TEXT) and _repeats(part):
+        return part
     if part.type != plain:
         part = part.dictionary_decode() if hasattr(part, "dictionary_decode") else part.cast(plain)
     return getattr(part, "storage", part)
+
+
+def _repeats(part: Any) -> bool:
+    """Returns whether texts or bytes, or a field of a struct of them, are encoded by a dictionary and would take much more memory without it."""
+    import pyarrow.compute as pc
+    import pyarrow.types as t
+
+    if t.is_struct(part.type):
+        return any(_repeats(field) for field in part.flatten())
+    if not t.is_dictionary(part.type) or not (_is_binary(part.type.value_type) or _is_text(part.type.value_type)):
+        return False
+    lengths = pc.binary_length(part.dictionary)
+    return (pc.max(lengths).as_py() or 0) * len(part) > DENSE and (pc.sum(lengths.take(part.indices)).as_py() or 0) > DENSE
 
 
 def _nulls(array: Any) -> Any:
@@ -179,6 +195,10 @@ def _buffers(array: Any, text: bool) -> Values:
     import pyarrow as pa
     import pyarrow.types as t
 
+    if t.is_dictionary(array.type):
+        entry, missing = _buffers(array.dictionary, text), _nulls(array)
+        indices = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        return lambda row: None if missing is not None and missing[row] else entry(indices[row])
     if not (t.is_binary(array.type) or t.is_large_binary(array.type) or t.is_string(array.type) or t.is_large_string(array.type)):
         array = array.cast(pa.large_string() if text else pa.large_binary())
     wide = t.is_large_binary(array.type) or t.is_large_string(array.type)

@@ -22,6 +22,7 @@ from stoker._storage import Storage
 from stoker._where import notice
 from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, ReadError, StokerError, UnsupportedError
 from stoker.loader._fetch import Threads
+from stoker.loader._table_columns import DENSE
 from stoker.loader._table_kept import Kept, keep, load
 
 PARTITION = re.compile("([^=/]+)=([^/]*)")  # the name of a folder that defines the value of a column, as Hive and Spark write it
@@ -32,6 +33,7 @@ _MOST_FOOTER = 1 << 30
 _MAGIC = b"PAR1"
 _LARGE_CHUNK = 4 << 20  # bytes of a local column chunk above which its pages are read one after the other
 _PAGES = 1 << 20  # buffer size for reading page by page; the buffer grows to the size of a page
+_UNUSUAL = 16 << 20  # bytes of a dictionary that no usual program writes; their limit is about 1 MiB
 _SLICE = 32 << 20  # a group that takes more than twice this many bytes is decoded in slices of this size
 _PATIENCE = 10  # seconds to wait for pyarrow's threads
 
@@ -446,8 +448,9 @@ class _Given(io.RawIOBase):
         return data
 
 
-def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Storage) -> Any:
-    """Reads columns of a row group, and returns them as a pyarrow.Table."""
+def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Storage, encoded: Collection[str] = ()) -> Any:
+    """Reads columns of a row group, and returns them as a pyarrow.Table. encoded: columns of texts or bytes that may be returned encoded by a dictionary; that
+    is done if the values would take much more memory than the file's pages, because long values are repeated."""
     import pyarrow as pa
 
     pq = parquet()
@@ -464,7 +467,11 @@ def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Sto
     rows = max(1, footer.num_rows * _SLICE // size) if size > 2 * _SLICE else footer.num_rows
 
     def whole(source: Any) -> Any:
-        with pq.ParquetFile(source, metadata=file.footer, pre_buffer=False, buffer_size=pages, page_checksum_verification=True) as reader:
+        repeated = [c.path_in_schema for c in file.chunks(group, encoded) if _repeats(source, c, footer.num_rows)] if encoded else []
+        more: dict[str, Any] = {"read_dictionary": repeated} if repeated else {}
+        with pq.ParquetFile(
+            source, metadata=file.footer, pre_buffer=False, buffer_size=pages, page_checksum_verification=True, **more
+        ) as reader:
             if rows == footer.num_rows:
                 return reader.read_row_group(group, columns=list(columns), use_threads=False)
             slices = list(reader.iter_batches(batch_size=rows, row_groups=[group], columns=list(columns), use_threads=False))
@@ -482,6 +489,57 @@ def read_group(file: TableFile, group: int, columns: Sequence[str], storage: Sto
     if table.num_rows != footer.num_rows:
         raise CorruptError(f"{where}: it holds {table.num_rows} rows, and its footer says {footer.num_rows}: the file is damaged")
     return table
+
+
+def _repeats(source: Any, chunk: Any, rows: int) -> bool:
+    """Returns whether the values of a column chunk of texts or bytes have to stay encoded by the chunk's dictionary, because a copy of its value for each row
+    would take far more memory than the chunk's pages."""
+    path, _, leaf = chunk.path_in_schema.rpartition(".")
+    if chunk.physical_type != "BYTE_ARRAY" or (path and leaf not in ("bytes", "path")) or rows * chunk.total_uncompressed_size <= DENSE:
+        return False
+    begin, _ = span_of(chunk)
+    if begin == chunk.data_page_offset:
+        return False
+    source.seek(begin)
+    size, count = _dictionary_page(bytes(source.read(64)))
+    mean = size / count
+    return rows * mean > max(DENSE, 4 * chunk.total_uncompressed_size) or (size >= _UNUSUAL and rows > 4 * count)
+
+
+def _dictionary_page(head: bytes) -> tuple[int, int]:
+    """Returns the number of bytes of a dictionary and the number of its values, from the first bytes of its page; (0, 1) if they are not such a header. The
+    header is a struct in Thrift's compact protocol: the type of the page, two sizes, perhaps a checksum, and a struct whose first field is the number of
+    values."""
+    at = 0
+
+    def number() -> int:
+        nonlocal at
+        value = shift = 0
+        while at < len(head) and shift < 35:
+            byte = head[at]
+            at, value, shift = at + 1, value | (byte & 127) << shift, shift + 7
+            if byte < 128:
+                break
+        return value >> 1 ^ -(value & 1)
+
+    def follows(mark: int) -> bool:
+        nonlocal at
+        found = at < len(head) and head[at] == mark
+        at += found
+        return found
+
+    if not (follows(0x15) and number() == 2 and follows(0x15)):  # fields of 32 bits; 2 is the type of a dictionary's page
+        return 0, 1
+    size = number()
+    if not follows(0x15):
+        return 0, 1
+    number()  # the size of the compressed page
+    nested = 0x4C
+    if follows(0x15):
+        number()  # the checksum
+        nested = 0x3C
+    count = number() if follows(nested) and follows(0x15) else 0
+    return (size, count) if size > 0 and count > 0 else (0, 1)
 
 
 def _reopened(file: TableFile, storage: Storage) -> Any:

@@ -212,5 +212,7 @@ def text(value: str) -> Any:
 
 def texts(values: Any) -> list[str]:
     """Decodes a batch of strings that `text` encoded: a tensor, or a list of tensors."""
-    # A tensor of a batch with only empty strings has lost its last dimension.
-    return [bytes(v.reshape(-1).tolist()[:-1]).decode(errors="surrogatepass") for v in values]
+    import numpy as np
+
+    # The last byte is the zero of `text`. A tensor of a batch with only empty strings has lost its last dimension.
+    return [np.asarray(v.cpu() if hasattr(v, "cpu") else v).tobytes()[:-1].decode(errors="surrogatepass") for v in values]
