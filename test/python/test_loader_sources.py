@@ -535,9 +535,11 @@ def test_processes_give_the_samples_of_threads():
         Loader(Noisy(), 1, python_workers=-1)
 
 
+@pytest.mark.parametrize("to", ["process", "thread"])
 @pytest.mark.parametrize("workers", [0, 1])
-def test_no_python_is_waited_for_after_ctrl_c(script, workers):
-    """The calls that are queued or running at the end would take days."""
+def test_no_python_is_waited_for_after_ctrl_c(script, workers, to):
+    """The calls that are queued or running at the end would take days. A signal to another thread does not end a wait of the main thread, and neither does
+    one that arrives just before the wait."""
     done = script(
         """
         import os, signal, sys, threading, time
@@ -555,7 +557,11 @@ def test_no_python_is_waited_for_after_ctrl_c(script, workers):
                 return np.zeros((4, 4, 3), np.uint8), i
         def interrupt():
             started.wait(None if sys.argv[1] == "0" else 2)
-            os.kill(os.getpid(), signal.SIGINT)
+            if sys.argv[2] == "thread":
+                time.sleep(1)  # the main thread is in its wait by then
+                signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+            else:
+                os.kill(os.getpid(), signal.SIGINT)
         threading.Thread(target=interrupt, daemon=True).start()
         try:
             for batch in Loader(Slow(), 8, python_workers=int(sys.argv[1])):
@@ -564,6 +570,7 @@ def test_no_python_is_waited_for_after_ctrl_c(script, workers):
             print("interrupted")
         """,
         str(workers),
+        to,
         timeout=60,
     )
     assert done.stdout == "interrupted\n", done.stderr

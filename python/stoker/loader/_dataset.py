@@ -23,7 +23,7 @@ from stoker.errors import InvalidArgumentError, StalledError, StateError, Unsupp
 from stoker.loader import _fields, _targets
 from stoker.loader._coordinates import POINTS as PLACES
 from stoker.loader._coordinates import Remove
-from stoker.loader._fetch import Fetch, Fetched, FetchMany, Item, ProcessWorkers, Workers
+from stoker.loader._fetch import Fetch, Fetched, FetchMany, Item, ProcessWorkers, Workers, unfinished
 from stoker.loader._finish import Finish, Finishing, Keep, Lists, Planes, by_value
 from stoker.loader._follow import Field, Followers
 from stoker.loader._kinds import BOXES, FLOATS, IMAGE, LIST, MASK, OTHER, PICTURES, POINTS, VECTORS, Kind
@@ -352,8 +352,6 @@ class DatasetSource(Source):
 
     def _sizes_of_some(self, spec: Spec) -> list[tuple[int, int]]:
         """Fetches some samples, which are the same ones on all ranks and in all runs, and returns the sizes of their images."""
-        from concurrent.futures import wait
-
         workers = self.workers
         if workers is None or self.samples_of.several:
             return []
@@ -361,7 +359,7 @@ class DatasetSource(Source):
         try:
             with same_generators():
                 asked = [workers.submit([(i, (spec.seed, 0, i, 0))]) for i in spread(self.size or 0, _COMPARED)]
-                late = wait(asked, limit).not_done
+                late = unfinished(asked, limit)
             if late:
                 raise StalledError(f"no batch for {limit:g} s: the dataset has not returned its first samples")
             rows = [

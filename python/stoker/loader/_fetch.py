@@ -6,6 +6,7 @@ from __future__ import annotations
 import queue
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -24,6 +25,8 @@ from stoker.loader._shared import Watch, open_file, owned
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+
+_WAIT = 0.2  # seconds of one step of a wait
 
 Item = tuple[int, Place]  # a sample's id, and the place that seeds its random numbers
 
@@ -169,6 +172,21 @@ class Threads:
 def _stop(jobs: queue.SimpleQueue[Any], count: int) -> None:
     for _ in range(count):
         jobs.put(None)
+
+
+def unfinished(futures: Sequence[Future[Any]], limit: float | None = None) -> set[Future[Any]]:
+    """Waits for all futures, at most `limit` seconds. Returns those that have not finished. Waits in steps: a signal that arrives while the thread enters a wait
+    does not end that wait, so Ctrl-C would have no effect before a second one."""
+    from concurrent.futures import wait
+
+    end = None if limit is None else time.monotonic() + limit
+    late = set(futures)
+    while late:
+        left = _WAIT if end is None else min(_WAIT, end - time.monotonic())
+        late = wait(late, max(0.0, left)).not_done
+        if left <= 0:
+            break
+    return late
 
 
 class Workers:

@@ -12,7 +12,7 @@ from stoker import _ranks
 from stoker._same_data import WAY_OUT
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _options
-from stoker.loader._fetch import Threads
+from stoker.loader._fetch import Threads, unfinished
 from stoker.loader._robots import Robots
 from stoker.loader._saved import MOST_EPOCHS, MOST_SAMPLES, is_whole, whole_of
 from stoker.loader._table_source import permutation
@@ -129,6 +129,8 @@ class RobotLoader:
                 ask += self._together
             if not waiting:
                 break
+            if not waiting[0].done():
+                unfinished([waiting[0]])
             batch = waiting.popleft().result()
             self._check_generation(generation)
             self._done += self._together

@@ -22,7 +22,7 @@ from stoker import _core, _files
 from stoker._progress import ProgressLine
 from stoker._storage import Storage, common
 from stoker.errors import InvalidArgumentError, StokerError
-from stoker.loader._fetch import Threads
+from stoker.loader._fetch import Threads, unfinished
 from stoker.loader._table_files import names_tables, tables_of
 from stoker.loader._table_members import Plan, Sample, null_notes, plan_of, samples
 from stoker.loader._table_rows import Part, Rows, is_saved, rows_of
@@ -276,6 +276,7 @@ class _Packing:
                 if not ahead:
                     return
                 part, skipped, future = ahead.pop(0)
+                unfinished([future])
                 yield from samples(self.plan, future.result(), part.where, skipped, self.nulls, self.storage)
                 del future
         finally:
