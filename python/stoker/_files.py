@@ -106,21 +106,21 @@ def read_text(path: str | bytes | os.PathLike[str]) -> str:
 def write(path: str | os.PathLike[str], data: bytes | str) -> None:
     name, whole = local_path(path), data.encode() if isinstance(data, str) else data
     try:
-        there: os.stat_result | None = os.lstat(name)
+        present: os.stat_result | None = os.lstat(name)
     except FileNotFoundError:
-        there = None
+        present = None
     if _is_special(name) and os.path.exists(name) and not os.path.isfile(name):
         with open(os.open(name, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC), "wb") as f:
             f.write(whole)
         return
-    if there is not None and not stat.S_ISLNK(there.st_mode):
-        _refuse_others(there.st_mode, name)
+    if present is not None and not stat.S_ISLNK(present.st_mode):
+        _refuse_others(present.st_mode, name)
     part = f"{name}.{os.urandom(8).hex()}.part"
     fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
         with open(fd, "wb") as f:
-            if there is not None and stat.S_ISREG(there.st_mode) and there.st_uid == os.geteuid():
-                os.fchmod(fd, there.st_mode & 0o777)
+            if present is not None and stat.S_ISREG(present.st_mode) and present.st_uid == os.geteuid():
+                os.fchmod(fd, present.st_mode & 0o777)
             f.write(whole)
         os.replace(part, name)
     except BaseException:

@@ -101,8 +101,8 @@ class Liveness:
             return self.loops[-1][0]
         if isinstance(s, ast.Continue):
             return self.loops[-1][1]
-        gone = frozenset() if isinstance(s, ast.Delete) else frozenset(writes(s))
-        return (after - gone) | reads(s)
+        written = frozenset() if isinstance(s, ast.Delete) else frozenset(writes(s))
+        return (after - written) | reads(s)
 
     def _loop(self, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt], after: Names, test: Names, targets: Names) -> Names:
         head = self._block(orelse, after) | test

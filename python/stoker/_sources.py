@@ -135,11 +135,11 @@ class Source(KeptErrors):
         return [self._samples(part, count, dtype) for part, dtype in zip(parts, self.dtypes, strict=True)]
 
     def _samples(self, part: Any, count: int, dtype: int | None) -> Any:
-        there = gpu_samples(part, count, self.device_id, self.copy) if self.device_id is not None else None
-        items = samples_of(part, count, self.copy) if there is None else there.samples
+        on_gpu = gpu_samples(part, count, self.device_id, self.copy) if self.device_id is not None else None
+        items = samples_of(part, count, self.copy) if on_gpu is None else on_gpu.samples
         for item in items if isinstance(items, list) else [items]:
             with_dtype(item, dtype)
-        return items if there is None else there
+        return items if on_gpu is None else on_gpu
 
     def take(self, epoch: int, batch: int, index: int, count: int, position: int) -> Any:
         """Returns the user's data: a batch, or with by_sample its sample `index`. Raises StopIteration at the end of the epoch."""

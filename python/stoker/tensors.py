@@ -120,11 +120,11 @@ class TensorCPU(_Tensor):
         if dim is not None and not -len(shape) <= dim < len(shape):
             raise InvalidArgumentError(f"squeeze: axis {dim} of a tensor with {len(shape)} dimensions")
         axes = range(len(shape)) if dim is None else [dim % len(shape)]
-        gone = [d for d in axes if shape[d] == 1]
-        layout = "".join(letter for d, letter in enumerate(self.layout()) if d not in gone)
-        if gone:
-            self._use_memory(self._array().squeeze(tuple(gone)), layout)
-        return bool(gone)
+        removed = [d for d in axes if shape[d] == 1]
+        layout = "".join(letter for d, letter in enumerate(self.layout()) if d not in removed)
+        if removed:
+            self._use_memory(self._array().squeeze(tuple(removed)), layout)
+        return bool(removed)
 
     def set_layout(self, layout: str | None) -> None:
         """Sets the names of the axes ("HWC")."""

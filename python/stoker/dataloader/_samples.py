@@ -177,8 +177,8 @@ def _of_arrays(dataset: Any, name: str) -> Reader | None:
         images = images[..., None]
     if name == "STL10" and dataset.labels is None:
         return None
-    held = dataset.labels if name in ("SVHN", "STL10") else dataset.targets
-    return ArrayReader(dataset, images, held.__getitem__ if name == "CIFAR10" else lambda index: int(held[index]))
+    labels = dataset.labels if name in ("SVHN", "STL10") else dataset.targets
+    return ArrayReader(dataset, images, labels.__getitem__ if name == "CIFAR10" else lambda index: int(labels[index]))
 
 
 # ---- tensors ----
@@ -187,8 +187,8 @@ def _of_arrays(dataset: Any, name: str) -> Reader | None:
 class Gather:
     """A TensorDataset, or a tensor by itself: a batch is one indexing of each tensor. parts: the indices of Subsets around it, the innermost first."""
 
-    def __init__(self, tensors: Sequence[Any], alone: bool, summary: str) -> None:
-        self._tensors, self._is_single, self.summary = tensors, alone, summary
+    def __init__(self, tensors: Sequence[Any], single: bool, summary: str) -> None:
+        self._tensors, self._is_single, self.summary = tensors, single, summary
         self.parts: list[Any] = []
 
     def batch(self, indices: Sequence[Any]) -> Any:
@@ -214,13 +214,13 @@ def gather(dataset: Any) -> Gather | None:
             whole.parts.append(dataset.indices)
         return whole
     if _is(dataset, "torch.utils.data.dataset", "TensorDataset"):
-        tensors, alone = list(dataset.tensors), False
+        tensors, single = list(dataset.tensors), False
     elif type(dataset) is torch.Tensor and dataset.ndim > 0:
-        tensors, alone = [dataset], True
+        tensors, single = [dataset], True
     else:
         return None
     for tensor in tensors:
         plain = type(tensor) is torch.Tensor and tensor.layout is torch.strided and not tensor.is_nested
         if not plain or tensor.device.type != "cpu" or tensor.requires_grad or tensor.is_quantized or tensor.is_conj() or tensor.is_neg():
             return None
-    return Gather(tensors, alone, f"{type(dataset).__name__} of {len(tensors[0])}") if tensors else None
+    return Gather(tensors, single, f"{type(dataset).__name__} of {len(tensors[0])}") if tensors else None

@@ -95,7 +95,7 @@ def replaced(sample: Any, image_of: Any) -> Any:
     return sample
 
 
-def same_attributes(thing: Any, before: dict[str, Any]) -> bool:
+def same_attributes(value: Any, before: dict[str, Any]) -> bool:
     """Returns whether an object's attributes are the same objects as before."""
-    now = vars(thing)
+    now = vars(value)
     return len(now) == len(before) and all(name in before and before[name] is value for name, value in now.items())

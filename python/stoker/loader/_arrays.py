@@ -130,8 +130,8 @@ def _refuse_type(images: Any, tensor: bool) -> None:
         "int": f"give X{as_bytes} where all of them are 0 to 255",
         "complex": "give real numbers from 0 to 255",
     }
-    way = next((w for part, w in ways.items() if part in name), "give numbers from 0 to 255")
-    raise InvalidArgumentError(f"images in an array are uint8, and these are {name}: {way}")
+    advice = next((w for part, w in ways.items() if part in name), "give numbers from 0 to 255")
+    raise InvalidArgumentError(f"images in an array are uint8, and these are {name}: {advice}")
 
 
 # ---- files that hold arrays ----
@@ -160,10 +160,10 @@ def _load_pickle(path: Path) -> Any:
 
 
 def _unpickle(path: Path) -> dict[Any, Any]:
-    held = _load_pickle(path)
-    if not isinstance(held, dict) or "data" not in held:
+    loaded = _load_pickle(path)
+    if not isinstance(loaded, dict) or "data" not in loaded:
         raise InvalidArgumentError(f"{path}: no pickle of CIFAR: it has no entry 'data'")
-    return held
+    return loaded
 
 
 def _of_cifar(paths: Sequence[Path]) -> Arrays:
@@ -171,12 +171,12 @@ def _of_cifar(paths: Sequence[Path]) -> Arrays:
 
     images, labels = [], []
     for path in paths:
-        held = _unpickle(path)
-        data = held["data"]
+        loaded = _unpickle(path)
+        data = loaded["data"]
         if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != 3072:
             raise InvalidArgumentError(f"{path}: no pickle of CIFAR: its data is not uint8 of the shape (N, 3072)")
         images.append(data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
-        labels += held.get("labels", held.get("fine_labels", []))
+        labels += loaded.get("labels", loaded.get("fine_labels", []))
     return Arrays.of(np.ascontiguousarray(np.concatenate(images)), labels, layout="HWC")
 
 

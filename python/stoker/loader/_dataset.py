@@ -552,8 +552,8 @@ class DatasetSource(Source):
                 stack.numbers, stack.column = numbers, followers.column_of(geometry[at])
         keep = self._keep(followers, numbers)
         rows = self._rows_of_boxes(followers) if keep is not None else set()
-        there = {name for k, name in shown.items() if k}
-        finishes: dict[str, Finish] = {**{name: Lists(False) for name in rows & there}, **self.finishing.finish}
+        names = {name for k, name in shown.items() if k}
+        finishes: dict[str, Finish] = {**{name: Lists(False) for name in rows & names}, **self.finishing.finish}
         self.finishing = replace(self.finishing, finish=finishes)
         for name, finish in finishes.items():
             if isinstance(finish, Planes):

@@ -253,11 +253,11 @@ class Workers:
 
 def _at_once(fetch: Fetch, count: int, forked: bool) -> int:
     """Returns how many calls of the Dataset may run at once: `count`, or 1 if the Dataset holds an open file."""
-    held = open_file(fetch.dataset, forked) if count > 1 else None
-    if held is None:
+    attribute = open_file(fetch.dataset, forked) if count > 1 else None
+    if attribute is None:
         return count
     notice(
-        f"{held} is an open file, and calls that run at once would move its position under each other: the dataset is called one at a time. Open the file in "
+        f"{attribute} is an open file, and calls that run at once would move its position under each other: the dataset is called one at a time. Open the file in "
         "__getitem__, or with python_workers=N in the first call of each process"
     )
     return 1

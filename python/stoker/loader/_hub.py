@@ -167,14 +167,14 @@ def _is_sound(feature: Any) -> bool:
 
 def _sound_column(source: Any, name: str) -> str:
     """Returns the column of sounds: the one of this name, or else the only one."""
-    there = _columns(source)
-    if name in there:
+    columns = _columns(source)
+    if name in columns:
         return name
-    sounds = [c for c in there if _is_sound(source.features[c])]
+    sounds = [c for c in columns if _is_sound(source.features[c])]
     if len(sounds) == 1:
         return sounds[0]
     raise InvalidArgumentError(
-        f"Loader: the data set has {'several columns' if sounds else 'no column'} of sounds ({', '.join(sounds or there)}): call the field of the Audio by the "
+        f"Loader: the data set has {'several columns' if sounds else 'no column'} of sounds ({', '.join(sounds or columns)}): call the field of the Audio by the "
         "name of the column"
     )
 

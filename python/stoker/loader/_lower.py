@@ -624,19 +624,19 @@ class Recipe:
             return recipe
         return recipe._with_tail([_lower_tail.function_of(t) for t in tail if type(t) is not T.Identity], values.dtype, dtype)
 
-    def _with_tail(self, tail: list[_lower_tail.Tail], said: types.DALIDataType | None, asked: types.DALIDataType | None) -> Recipe:
-        """Returns this recipe with the tail set. said: the type that the transforms before the tail set, or None for float32; the tail gets images of this
+    def _with_tail(self, tail: list[_lower_tail.Tail], declared: types.DALIDataType | None, asked: types.DALIDataType | None) -> Recipe:
+        """Returns this recipe with the tail set. declared: the type that the transforms before the tail set, or None for float32; the tail gets images of this
         type. asked: the Loader's argument dtype, to which the tail's results are converted."""
         if not tail:
             return self
-        said = types.FLOAT if said is None else said
-        if asked is not None and asked not in FLOATS and said != types.UINT8:
+        declared = types.FLOAT if declared is None else declared
+        if asked is not None and asked not in FLOATS and declared != types.UINT8:
             raise InvalidArgumentError(
                 f"{tail[0].name} gets floats and gives numbers of its own: leave out dtype=torch.{types.dtype_name(asked)}"
             )
-        self.tail, self.half = tail, said == types.BFLOAT16
+        self.tail, self.half = tail, declared == types.BFLOAT16
         self.after_tail = types.BFLOAT16 if self.half and asked is None else asked
-        self.dtype = types.FLOAT if self.half else said
+        self.dtype = types.FLOAT if self.half else declared
         return self
 
     @property

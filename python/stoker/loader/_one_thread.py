@@ -24,9 +24,9 @@ class OneThread:
     def __enter__(self) -> None:
         if not self._lock.acquire(False):
             here = threading.current_thread().name
-            there = next((t.name for t in threading.enumerate() if t.ident == self._inside), "?")
+            other = next((t.name for t in threading.enumerate() if t.ident == self._inside), "?")
             raise StateError(
-                f"this Loader is in use by the thread {there!r}, and {here!r} came in as well: one thread at a time. "
+                f"this Loader is in use by the thread {other!r}, and {here!r} came in as well: one thread at a time. "
                 "Give each thread a Loader of its own, as with shard=(i, n), or let one thread take the batches and hand them on"
             )
         self._inside = threading.get_ident()

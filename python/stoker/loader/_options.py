@@ -234,9 +234,9 @@ def shard_of_pipeline(pipeline: Pipeline, shard: Any) -> Shard:
         return own
     if shard != "auto":
         reads = f"its reader reads shard {own.rank} of {own.world}" if meta else "it has no reader, and its sources give what they give"
-        way = "give the reader" if meta else "let a function that makes the pipeline's sources divide their samples; for readers,"
+        advice = "give the reader" if meta else "let a function that makes the pipeline's sources divide their samples; for readers,"
         raise InvalidArgumentError(
-            f"Loader: shard=({wanted.rank}, {wanted.world}) would have no effect on a Pipeline ({reads}): {way} num_shards={wanted.world}, "
+            f"Loader: shard=({wanted.rank}, {wanted.world}) would have no effect on a Pipeline ({reads}): {advice} num_shards={wanted.world}, "
             f"shard_id={wanted.rank}"
         )
     if meta and own.world == 1:

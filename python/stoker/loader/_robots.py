@@ -247,12 +247,12 @@ class Robots:
         wanted = np.concatenate([np.arange(e.begin, e.end) for e in self.episodes])
         episode = np.repeat([e.number for e in self.episodes], lengths)
         place = np.arange(len(wanted)) - np.repeat(self._begins, lengths)
-        for name, said in (("index", wanted), ("episode_index", episode), ("frame_index", place)):
-            differs = np.flatnonzero(rows[name] != said)
+        for name, want in (("index", wanted), ("episode_index", episode), ("frame_index", place)):
+            differs = np.flatnonzero(rows[name] != want)
             if len(differs):
                 k = differs[0]
                 raise CorruptError(
-                    f"{self.root}: frame {place[k]} of episode {episode[k]} has the {name} {rows[name][k]}, and meta says {said[k]}: the rows are in another order, "
+                    f"{self.root}: frame {place[k]} of episode {episode[k]} has the {name} {rows[name][k]}, and meta says {want[k]}: the rows are in another order, "
                     "or of another data set"
                 )
         times = rows["timestamp"]

@@ -237,8 +237,8 @@ class Samples:
             raise TypeError(f"the dataset gave a dict with the entries {entries}, and none is called {self.main!r}: {advice}")
         for name in self.shown or ():
             if name not in item and name not in _fields.OF_DATASETS:
-                there = ", ".join(["image", *(str(k) for k in item if k != "image")])
-                raise InvalidArgumentError(f"fields: the dataset's dicts have no '{name}'; they have {there}")
+                keys = ", ".join(["image", *(str(k) for k in item if k != "image")])
+                raise InvalidArgumentError(f"fields: the dataset's dicts have no '{name}'; they have {keys}")
         for key in item if self.shown is None else ():
             if not _fields.is_name(key):
                 raise InvalidArgumentError(

@@ -26,16 +26,18 @@ def _may_change(row: tuple[Any, ...], number: int) -> bool:
     """Returns whether the Dataset may still write to the memory of a part. Memory that is marked as read-only counts as safe."""
     import numpy as np
 
-    held = sys.getrefcount(row[number]) > 2  # the references of the row and of the argument
+    referenced = sys.getrefcount(row[number]) > 2  # the references of the row and of the argument
     part = row[number]
     if isinstance(part, np.ndarray):
         while isinstance(part.base, np.ndarray):
-            held = held or sys.getrefcount(part.base) > 2  # the references of the view and of the argument
+            referenced = referenced or sys.getrefcount(part.base) > 2  # the references of the view and of the argument
             part = part.base
-        return bool(part.flags.writeable and (held or part.base is not None))
+        return bool(part.flags.writeable and (referenced or part.base is not None))
     if isinstance(part, memoryview):
         return not part.readonly
-    return held if isinstance(part, bytearray) else hasattr(part, "permute")  # other references to a tensor's memory cannot be counted
+    return (
+        referenced if isinstance(part, bytearray) else hasattr(part, "permute")
+    )  # other references to a tensor's memory cannot be counted
 
 
 class Watch:
@@ -120,7 +122,7 @@ def open_file(dataset: Any, forked: bool) -> str | None:
     on threads."""
     for part in _parts(dataset):
         for name, value in getattr(part, "__dict__", {}).items():
-            if any(_moves(held, forked) for held in (value, _first(value))):
+            if any(_moves(one, forked) for one in (value, _first(value))):
                 return f"{type(part).__name__}.{name}"
     return None
 

@@ -126,7 +126,9 @@ class Table:
         found = self._image_column(schema, names, kinds, image)
         self.plain = found is None
         self.image = found if found is not None else self._first_column(schema, names)
-        if self.sound is not None and ((held := column_of(self.image, schema.field(self.image).type, True)) is None or held.kind != IMAGE):
+        if self.sound is not None and (
+            (column := column_of(self.image, schema.field(self.image).type, True)) is None or column.kind != IMAGE
+        ):
             raise InvalidArgumentError(
                 f"fields: the column '{self.image}' holds {schema.field(self.image).type}: a column of sounds holds the bytes of their files, paths, or the struct "
                 "of both that `datasets` writes"
@@ -196,18 +198,18 @@ class Table:
             return _fields.is_name(name) and column_of(name, type, looks_like_images(type)) is not None
 
         if names is not None:
-            there = [n for n in names if n in schema.names]
-            if not there:
+            present = [n for n in names if n in schema.names]
+            if not present:
                 raise InvalidArgumentError(f"fields: the table has no column '{names[0]}'; it has {', '.join(schema.names)}")
-            return there[0]
-        there = [n for n in schema.names if has_form(n)]
-        if not there:
+            return present[0]
+        present = [n for n in schema.names if has_form(n)]
+        if not present:
             types = ", ".join(f"{f.name}: {f.type}" for f in schema)
             raise InvalidArgumentError(
                 f"Loader: {self.files[0].name} has no column that has a form in a batch ({types}): rename or convert columns when the table "
                 "is written"
             )
-        return "image" if "image" in there else there[0]
+        return "image" if "image" in present else present[0]
 
     def _image_column(self, schema: Any, names: tuple[str, ...] | None, kinds: Mapping[str, Kind], given: str | None) -> str | None:
         """Returns the column of images or sounds. Returns None if images are not wanted, or if the table has none. Raises an error if the column cannot be
@@ -231,9 +233,9 @@ class Table:
             return "image"
         if len(found) == 1:
             return found[0]
-        there = ", ".join(found) if found else ", ".join(schema.names)
+        columns = ", ".join(found) if found else ", ".join(schema.names)
         raise InvalidArgumentError(
-            f"Loader: {self.files[0].name} has {'several columns' if found else 'no column'} of {'images' if self.sound is None else 'sounds'} ({there}): "
+            f"Loader: {self.files[0].name} has {'several columns' if found else 'no column'} of {'images' if self.sound is None else 'sounds'} ({columns}): "
             "Loader.from_parquet(table, ..., image=COLUMN) says which one"
         )
 
@@ -491,12 +493,12 @@ def partitions_of(files: Sequence[TableFile]) -> dict[str, dict[str, Any]]:
     """Returns the columns that the names of folders define: from the name of a column to a dict from the name of a file to the column's value in it. Values
     are whole numbers if all are, else strings; None for Hive's null. A column that the names of some files lack, or that the files themselves have, is left
     out."""
-    said = [partition_of(f.name) for f in files]
+    parts = [partition_of(f.name) for f in files]
     found: dict[str, dict[str, Any]] = {}
-    for key in said[0]:
-        if key in files[0].schema.names or not all(key in s for s in said):
+    for key in parts[0]:
+        if key in files[0].schema.names or not all(key in s for s in parts):
             continue
-        texts = {f.name: None if s[key] == NO_VALUE else s[key] for f, s in zip(files, said, strict=True)}
+        texts = {f.name: None if s[key] == NO_VALUE else s[key] for f, s in zip(files, parts, strict=True)}
         whole = all(t is None or (t.removeprefix("-").isdecimal() and t.isascii() and str(int(t)) == t) for t in texts.values())
         found[key] = {name: int(t) if whole and t is not None else t for name, t in texts.items()}
     return found

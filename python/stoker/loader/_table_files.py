@@ -132,9 +132,9 @@ def read_footers(files: Sequence[Listed], storage: Storage) -> list[TableFile]:
     parquet()
     threads = min(128 if any(is_remote(f.name) for f in files) else 4, len(files) or 1)
     found = _side_by_side(threads, [(_read_footer, f, storage) for f in files])
-    lost = [file.name for file, kept in found if not kept]
-    if lost:
-        notice(f"{lost[0].partition('?')[0]}: its footer could not be kept in ~/.cache/stoker: the next start reads it again")
+    not_kept = [file.name for file, kept in found if not kept]
+    if not_kept:
+        notice(f"{not_kept[0].partition('?')[0]}: its footer could not be kept in ~/.cache/stoker: the next start reads it again")
     return [file for file, _ in found]
 
 

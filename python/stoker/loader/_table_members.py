@@ -60,8 +60,8 @@ def ending_of(data: Bytes, path: Callable[[], str | None]) -> str | None:
             return ending
     if found := _PNM.match(head):
         return _PNM_ENDINGS[found[1]]
-    said = os.path.splitext(path() or "")[1][1:].lower()
-    return said if len(data) and said.isascii() and said.isalnum() and len(said) <= 5 and said not in _NOT_FILES else None
+    ending = os.path.splitext(path() or "")[1][1:].lower()
+    return ending if len(data) and ending.isascii() and ending.isalnum() and len(ending) <= 5 and ending not in _NOT_FILES else None
 
 
 @dataclass(frozen=True)
@@ -121,27 +121,27 @@ def plan_of(rows: Rows, image: str | None, label: str | None, wanted: Sequence[s
 def _main(rows: Rows, wanted: Sequence[str] | None) -> str:
     """Returns the column of images or sounds."""
     types = {n: rows.features.get(n, {}).get("_type") for n in rows.schema.names}
-    there = [n for n in rows.schema.names if wanted is None or n in wanted]
-    found = [n for n in there if types[n] in ("Image", "Audio") or looks_like_images(rows.schema.field(n).type)]
-    found = found or [n for n in there if may_hold_files(rows.schema.field(n).type)]
+    columns = [n for n in rows.schema.names if wanted is None or n in wanted]
+    found = [n for n in columns if types[n] in ("Image", "Audio") or looks_like_images(rows.schema.field(n).type)]
+    found = found or [n for n in columns if may_hold_files(rows.schema.field(n).type)]
     for usual in ("image", "audio"):
         if usual in found:
             return usual
     if len(found) == 1:
         return found[0]
     raise InvalidArgumentError(
-        f"{rows.files[0]}: {'several columns' if found else 'no column'} of images or sounds ({', '.join(found or there)}): --image names the one that gives each "
+        f"{rows.files[0]}: {'several columns' if found else 'no column'} of images or sounds ({', '.join(found or columns)}): --image names the one that gives each "
         "sample its file"
     )
 
 
 def _label(rows: Rows, wanted: Sequence[str] | None, main: str) -> str | None:
     """Returns the column of labels: the only ClassLabel, or a column of whole numbers that is called label, labels or cls."""
-    there = [n for n in rows.schema.names if n != main and (wanted is None or n in wanted)]
-    classes = [n for n in there if rows.features.get(n, {}).get("_type") == "ClassLabel"]
+    columns = [n for n in rows.schema.names if n != main and (wanted is None or n in wanted)]
+    classes = [n for n in columns if rows.features.get(n, {}).get("_type") == "ClassLabel"]
     if len(classes) == 1:
         return classes[0]
-    return next((n for n in ("label", "labels", "cls") if n in there and _is_whole(rows.schema.field(n).type)), None)
+    return next((n for n in ("label", "labels", "cls") if n in columns and _is_whole(rows.schema.field(n).type)), None)
 
 
 def _is_whole(type: Any) -> bool:
@@ -230,9 +230,9 @@ def samples(plan: Plan, table: Any, where: str, first: int, nulls: dict[str, int
                         f"it is no image, sound or video of a known format: its {len(data)} bytes begin with {bytes(data[:8])!r}"
                     )
             except (ValueError, OverflowError, OSError, StokerError) as e:
-                said = f"{e.strerror}: {e.filename}" if isinstance(e, OSError) and e.strerror else str(e)
+                reason = f"{e.strerror}: {e.filename}" if isinstance(e, OSError) and e.strerror else str(e)
                 rest = "" if member.is_main else " (--columns leaves columns out)"
-                raise InvalidArgumentError(f"{where}, row {row}], column '{name}': {said}{rest}") from e
+                raise InvalidArgumentError(f"{where}, row {row}], column '{name}': {reason}{rest}") from e
             sample.append((ending, data))
         yield sample
 

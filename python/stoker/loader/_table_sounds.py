@@ -34,9 +34,9 @@ def _of_column(table: Table, group: int) -> list[float]:
     field = file.schema.field(LENGTHS) if LENGTHS in file.schema.names else None
     column = column_of(LENGTHS, field.type, False) if field is not None else None
     if column is None or column.kind != NUMBER or column.dtype == "bool":
-        held = "there is no such column" if field is None else f"it holds {field.type}"
+        fault = "there is no such column" if field is None else f"it holds {field.type}"
         raise InvalidArgumentError(
-            f"{file.name}: bucket_by reads the lengths from the column '{LENGTHS}', and {held}: write numbers of seconds into it, or give bucket_by a list "
+            f"{file.name}: bucket_by reads the lengths from the column '{LENGTHS}', and {fault}: write numbers of seconds into it, or give bucket_by a list "
             "with one key for each sample"
         )
     value = values_of(column, read_group(file, number, [LENGTHS], table.storage).column(LENGTHS))

@@ -111,12 +111,14 @@ class Target:
         if "str" in (dtype, self.like):
             raise TypeError(f"the dataset gave strings and other things as {self.what}: it is the same for all samples")
         both = {dtype, self.like}
-        way = (
+        advice = (
             "float(value)"
             if both == {"int64", "float32"}
             else f"numpy.asarray(value, numpy.{'float32' if 'float' in ''.join(both) else 'int64'})"
         )
-        raise TypeError(f"the dataset gave {dtype} as {self.what}, and {self.like} in its first sample: give all of one type, as by {way}")
+        raise TypeError(
+            f"the dataset gave {dtype} as {self.what}, and {self.like} in its first sample: give all of one type, as by {advice}"
+        )
 
     def _array(self, value: Any) -> Any:
         import numpy as np

@@ -97,15 +97,15 @@ def peek(tars: Sequence[str], storage: Any) -> tuple[int, dict[str, int]]:
         return _core.tar_unindexed([os.fsencode(t) for t in tars], lambda *_: check_leaving(), core)
 
 
-def _default(there: Mapping[str, int], tars: Sequence[str], images: Sequence[str]) -> dict[str, Any]:
-    """Returns the default components: the image and, if there is one, the label. there: the endings in the tars and their numbers."""
-    if not any(ending.lower() in images for ending in there):
+def _default(endings: Mapping[str, int], tars: Sequence[str], images: Sequence[str]) -> dict[str, Any]:
+    """Returns the default components: the image and, if there is one, the label. endings: the endings in the tars and their numbers."""
+    if not any(ending.lower() in images for ending in endings):
         what = "image" if tuple(images) == IMAGE_ENDINGS else "sound" if "wav" in images else "video"
         raise InvalidArgumentError(
-            f"Loader: the samples of {_short(tars)} have no {what} ({', '.join(images)}); they have {', '.join(there) or 'nothing'}: say which "
+            f"Loader: the samples of {_short(tars)} have no {what} ({', '.join(images)}); they have {', '.join(endings) or 'nothing'}: say which "
             'component it is: Loader.from_tars(tars, ..., components={"image": "..."})'
         )
-    label = next((ending for ending in _LABELS if ending in there), None)
+    label = next((ending for ending in _LABELS if ending in endings), None)
     return {"image": ";".join(images), **({"label": label} if label else {})}
 
 
@@ -146,9 +146,9 @@ class TarSource(Source):
         wanted = [_understood(n, c)[0] for n, c in self._given.items()] if isinstance(self._given, Mapping) else [";".join(self.images)]
         return all(endings & {e.lower() for e in ending.split(";")} for ending in wanted)
 
-    def _understand(self, there: Mapping[str, int]) -> None:
-        """Sets the components, and their endings and kinds. there: the endings in the tars and their numbers; {} if they are not known."""
-        given = _default(there, self.tars, self.images) if self._given is None else self._given
+    def _understand(self, endings: Mapping[str, int]) -> None:
+        """Sets the components, and their endings and kinds. endings: the endings in the tars and their numbers; {} if they are not known."""
+        given = _default(endings, self.tars, self.images) if self._given is None else self._given
         if not isinstance(given, Mapping) or "image" not in given:
             raise InvalidArgumentError(
                 f'Loader: components is a dict with an image, as {{"image": "jpg;png", "label": "cls"}}, not {given!r}'
@@ -163,11 +163,11 @@ class TarSource(Source):
             vectors=False,
             as_list="components={{..., {0!r}: (its ending, 'list')}} gives a list of tensors in each batch",
         )
-        for name, ending in zip(self.components, self.endings, strict=True) if there else ():
-            if not {e.lower() for e in ending.split(";")} & {e.lower() for e in there}:
+        for name, ending in zip(self.components, self.endings, strict=True) if endings else ():
+            if not {e.lower() for e in ending.split(";")} & {e.lower() for e in endings}:
                 called = "the sound" if name == "image" and "wav" in self.images else name
                 raise InvalidArgumentError(
-                    f"Loader: no sample of {_short(self.tars)} has a component {ending!r} ({called}); there are {', '.join(there) or 'none'}"
+                    f"Loader: no sample of {_short(self.tars)} has a component {ending!r} ({called}); there are {', '.join(endings) or 'none'}"
                 )
 
     def settle(self, spec: Spec, own_order: bool) -> None:

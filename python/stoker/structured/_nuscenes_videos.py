@@ -32,9 +32,9 @@ class Videos:
         self._scenes: dict[int, str] = {}  # number of a scene in the tables -> its name
         for i in range(samples):
             scene, frame, token = tables.scene(i), _number(tables, i, "frame"), tables.field(i, 0, "sample_token")[0].decode()
-            there = known.get(scene)
-            if there is None or frame >= len(there) or there[frame] != token:
-                what = "is not in the index" if there is None else f"does not have the sample {token} as frame {frame}"
+            tokens = known.get(scene)
+            if tokens is None or frame >= len(tokens) or tokens[frame] != token:
+                what = "is not in the index" if tokens is None else f"does not have the sample {token} as frame {frame}"
                 raise ValueError(f"{name}: the videos are of another data set: {scene} {what}")
             self._scenes[_number(tables, i, "scene")] = scene
 

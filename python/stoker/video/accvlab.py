@@ -241,8 +241,8 @@ class PyNvGopDecoder:
         for path, frame in zip(filepaths, frame_ids, strict=True):
             fitting = [g for g in groups.get(os.fspath(path), []) if g.first <= frame < g.first + g.count]
             if not fitting:
-                held = [f"frames {g.first} to {g.first + g.count - 1} of {g.path}" for gs in groups.values() for g in gs]
-                raise ValueError(f"frame {frame} of {path} is not in the data, which holds {', '.join(held) or 'nothing'}")
+                available = [f"frames {g.first} to {g.first + g.count - 1} of {g.path}" for gs in groups.values() for g in gs]
+                raise ValueError(f"frame {frame} of {path} is not in the data, which holds {', '.join(available) or 'nothing'}")
             made.append(_frame(np.asarray(fitting[0].decoder()[int(frame)]), as_bgr))
         return made
 

@@ -145,13 +145,13 @@ class BoundingBoxToHeatmapConverter(PipelineStepBase):
             size = self._image if self._image is not None else self._hw_field
             assert size is not None
             if not parent.has_child(size):
-                there = ", ".join(map(str, parent.contained_top_level_field_names))
-                raise KeyError(f"For annotation in path '{path_text(path)}', no sibling field '{size}' was found; there are: {there}")
+                names = ", ".join(map(str, parent.contained_top_level_field_names))
+                raise KeyError(f"For annotation in path '{path_text(path)}', no sibling field '{size}' was found; there are: {names}")
             if not isinstance(group, SampleDataGroup):
                 raise ValueError(f"'{path_text(path)}' is a data field, where an annotation is a group of fields")
             for name in [self._boxes, *(n for k, n in self._inputs.items() if n is not None and k != "with_valid")]:
                 if not group.has_child(name):
-                    there = ", ".join(map(str, group.contained_top_level_field_names))
-                    raise KeyError(f"Inside annotation in path '{path_text(path)}', no field '{name}' was found; there are: {there}")
+                    names = ", ".join(map(str, group.contained_top_level_field_names))
+                    raise KeyError(f"Inside annotation in path '{path_text(path)}', no field '{name}' was found; there are: {names}")
             self._add_fields(group, path)
         return data_empty
