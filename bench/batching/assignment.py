@@ -53,7 +53,7 @@ def on_cpu(cost, reference, row):
 
 def on_gpu(cost, reference, row):
     tensor = torch.from_numpy(cost).cuda()
-    turned = tensor.transpose(1, 2).contiguous().transpose(1, 2)  # the memory layout of detection_cost's result
+    turned = tensor.transpose(1, 2).contiguous().transpose(1, 2)  # detection_cost returns tensors of this memory layout
     functions = {"ours": lambda: sb.linear_sum_assignment(tensor), "ours_query_dense": lambda: sb.linear_sum_assignment(turned)}
     try:
         import torch_linear_assignment as tla

@@ -167,7 +167,7 @@ class StreamPETR(nn.Module):
         # These replace the points of the propagated queries at the start of a scene.
         self.start_points = nn.Parameter(torch.rand(sizes.propagated, 3))
         self.query_place = mlp(3 * (d // 2), d, d)
-        self.motion = mlp(15, d, 2 * d)  # scale and offset of memory entries, from age, velocity and the car's motion
+        self.motion = mlp(15, d, 2 * d)  # makes scale and offset of memory entries from age, velocity and the car's motion
         self.still = nn.LayerNorm(d, elementwise_affine=False)
         self.layers = nn.ModuleList(Layer(d, sizes.heads) for _ in range(sizes.layers))
         self.classify = nn.ModuleList(mlp(d, d, sizes.classes) for _ in range(sizes.layers))

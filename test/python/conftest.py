@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures: small photograph-like JPEGs in folders of classes, made once a session with a seed that is printed."""
+"""Fixtures: small photograph-like JPEGs in folders of classes, made once in each run of the tests, with a seed that is printed."""
 
 from __future__ import annotations
 

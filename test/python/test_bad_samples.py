@@ -421,7 +421,7 @@ def test_max_errors_of_0_tolerates_none(listed, policy, form):
 
 @pytest.mark.parametrize("how", ["skip", "raise", "first", "stream"])
 def test_a_dataset_that_fails_keeps_no_pipeline_alive(how):
-    """The kept exception once led to the Loader through its traceback, so that a dropped Loader's threads stayed for ever."""
+    """The library keeps the exception, whose traceback once referred to the Loader. A Loader that was dropped was then never freed, and its threads stayed."""
     picture = np.zeros((8, 8, 3), np.uint8)
     bad = {"skip": 2, "raise": 2, "first": 0, "stream": 0}[how]
 

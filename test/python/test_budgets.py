@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits on a whole process while it reads from a store that answers late: its descriptors, threads, memory and requests, as the documents promise them."""
+"""Limits on a whole process while it reads from a store that answers late: its descriptors, threads, memory and requests, which stay below the limits that the
+documents promise."""
 
 from __future__ import annotations
 

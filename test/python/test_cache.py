@@ -83,7 +83,7 @@ def test_the_second_run_asks_for_nothing(store, tree, tmp_path):
 
 @pytest.mark.parametrize("indexed", [False, True])
 def test_what_has_changed_is_fetched_again(store, tree, tmp_path, indexed):
-    """Changes show by the ETag in a listing or an index, because the sizes are the same."""
+    """The ETag in a listing or an index shows that an object has changed; the sizes are the same."""
     source = tmp_path / "train.stoker" if indexed else TRAIN
 
     def look():

@@ -248,7 +248,7 @@ def test_chosen_shuffled_and_resumed(data):
     got = epoch(build(root, images=names))
     assert [int(s[0].tobytes().split()[1]) for s in got] == [i["id"] for i in whole["images"]][7:2:-1]
     options = {"enable_checkpointing": True}
-    given = {"random_shuffle": True, "shuffle_seed": SEED, "save_img_ids": True, "batch": 5}  # DALI's older name of image_ids
+    given = {"random_shuffle": True, "shuffle_seed": SEED, "save_img_ids": True, "batch": 5}  # DALI's older name of the argument image_ids
     first = build(root, options=options, **given)
     expected = [[int(x) for x in np.concatenate([np.asarray(o.at(i)) for i in range(5)])] for o in (first.run()[3] for _ in range(6))]
     second = build(root, options=options, **given)

@@ -190,7 +190,7 @@ def test_completion_of_other_shells_and_the_manual(shell, check, tmp_path):
         pytest.skip(f"{check[0]} is not installed")
     (file := tmp_path / "script").write_text(text)
     env = {**os.environ, "MANPAGER": "cat"}
-    env.pop("LD_PRELOAD", None)  # a preloaded sanitizer would report errors of these programs
+    env.pop("LD_PRELOAD", None)  # a sanitizer that LD_PRELOAD names would report errors of these programs
     done = subprocess.run([*check, file], capture_output=True, text=True, timeout=60, env=env)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -87,7 +87,7 @@ def test_the_seed_of_torch_is_the_default(tree):
         assert epoch() == found[seed] and epoch(seed=7) == epoch(seed=7)
     assert found[1] != found[2] != found[-5]
     assert found[1] == epoch(seed=1)
-    torch.manual_seed(2**40 + 5)  # if a program sets no seed, torch draws one of this size
+    torch.manual_seed(2**40 + 5)  # torch draws a seed of this size if the program sets none
     assert epoch() == epoch(seed=0)
 
 

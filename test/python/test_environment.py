@@ -40,7 +40,8 @@ def _read_in_sources() -> dict[str, set[str]]:
 
 
 def _library() -> tuple[dict[str, tuple[str, list[str]]], list[str]]:
-    """Reads the checks from src/base/environment.c: the largest number or the allowed words of each name, and the prefixes of tools' names."""
+    """Reads from src/base/environment.c what the library checks: the largest number or the allowed words of each variable, and the prefixes of variables that
+    only tools read."""
     text = (ROOT / "src" / "base" / "environment.c").read_text()
     table, rest = text[text.index("known[] =") :].split("enum { KNOWN", 1)
     known = {

@@ -533,7 +533,7 @@ def test_fed_input_resumes_with_the_next_fed_batch():
 
 
 def test_tensors_that_are_views_of_another_sign():
-    """torch keeps a conjugate or a negation as a flag; NumPy would refuse to share it."""
+    """torch stores a conjugate or negated tensor as a flag over the original memory, which NumPy refuses to share."""
     torch = pytest.importorskip("torch")
     opposite = torch._neg_view(torch.arange(3.0))
     assert values(pipeline(lambda: [opposite] * 3).run()) == [[0.0, -1.0, -2.0]] * 3

@@ -206,7 +206,7 @@ def test_pixels_are_those_that_were_stored(name: str) -> None:
     shape = decode(data, fn.eager.peek_image_shape, image_type=types.ANY_DATA)
     assert tuple(shape) == stored.shape
     eight = narrowed(stored)
-    if name == "ppm 16, up to 1000":  # this file's values are truncated, as in DALI
+    if name == "ppm 16, up to 1000":  # values of this file are truncated when they become 8 bits, as in DALI
         eight = (np.frombuffer(data[-stored.size * 2 :], ">u2").astype(int) * 255 // 1000).astype(np.uint8).reshape(stored.shape)
     colours = np.repeat(eight[..., :1], 3, -1) if stored.shape[2] < 3 else eight[..., :3]
     np.testing.assert_array_equal(stoker.imdecode(data), colours)

@@ -28,7 +28,7 @@ STEPS = SAMPLES // BATCH
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Photographs of one colour each, so that a batch shows which samples it holds."""
+    """Writes images of one colour each, so that a batch shows which samples it holds."""
     root = tmp_path_factory.mktemp("colours")
     for k in range(SAMPLES):
         path = root / f"c{k % 2}" / f"{k:02d}.png"

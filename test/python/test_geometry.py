@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Geometry that the comparison with DALI cannot test, or has no room for."""
+"""Operators on the geometry of images, in cases that the comparison with DALI (parity/) does not cover."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_a_batch_that_is_ready_is_taken_without_giving_up_the_interpreter(tree):
     sys.setswitchinterval(60.0)
     try:
         begin.set()
-        until = time.perf_counter() + 0.05  # in this time the other thread wakes up and waits for the interpreter
+        until = time.perf_counter() + 0.05  # gives the other thread time to wake up and to wait for the interpreter's lock
         while time.perf_counter() < until:
             pass
         lapped = laps[0]

@@ -27,7 +27,7 @@ def _values(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.
 
 
 def _tiff(pixels: np.ndarray, **options: Any) -> bytes:
-    """pixels: HWC. Up to two bands, and from three on with photometric="minisblack", are gray."""
+    """Returns a TIFF file. pixels: HWC. One or two bands are gray; three and more are gray only with photometric="minisblack"."""
     out = io.BytesIO()
     options = {"photometric": "minisblack", "planarconfig": "contig"} | options
     stored = np.ascontiguousarray(np.moveaxis(pixels, -1, 0)) if options["planarconfig"] == "separate" else pixels

@@ -79,7 +79,8 @@ def test_length(files):
 
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_an_epoch_of_which_all_would_be_dropped_is_an_error(files, shuffle):
-    """No rank has two of seven samples for five ranks. An iterator that silently gives nothing would mean training that does nothing."""
+    """Of seven samples for five ranks, some ranks have only one, so that no rank may return a batch of two. If the iterators returned nothing, the program
+    would train nothing without an error."""
 
     def made(**kwargs):
         pipe = seven(files, num_shards=5, random_shuffle=shuffle)

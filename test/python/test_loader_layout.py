@@ -163,7 +163,7 @@ def test_all_images_of_a_data_set_have_one_layout(draws):
         batches(Set([wide, narrow]), 1)
     strip = draws.integers(0, 256, (3, 9, 3), dtype=np.uint8)
     assert torch.equal(batches(Set([wide.numpy(), strip]), 1)[1].image[0], torch.from_numpy(strip).permute(2, 0, 1))
-    # Arrays and tensors have rules of their own. This is so even if one data set has both, whichever comes first.
+    # There is one rule for arrays and another for tensors, also if one data set has both, in either order.
     for order in ((0, 1), (1, 0)):
         both = [tall, tall.permute(1, 2, 0).numpy()]
         got = images(Set([both[k] for k in order]), 2)

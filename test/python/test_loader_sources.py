@@ -662,7 +662,7 @@ def test_tables_may_hold_uris(tmp_path):
 
 
 def test_derived_loaders_that_pass_arguments_on(tree, tmp_path):
-    """from_csv and the others looked for arguments in the derived class's constructor alone, and refused those that it passes on as **named."""
+    """from_csv and the others looked for arguments only in the constructor of the derived class, and refused those that it passes on as **named."""
 
     class Mine(stoker.Loader):
         def __init__(self, *given, alpha=0, **named):

@@ -27,7 +27,7 @@ def loader(count=32):
 
 
 def parsed(text):
-    """Returns name -> labels -> value, and name -> kind."""
+    """Returns two dicts: from a metric's name to a dict from labels to the value, and from the name to the kind."""
     values, kinds = {}, dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M))
     for line in text.splitlines():
         if not line.startswith("#"):

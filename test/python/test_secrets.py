@@ -484,7 +484,7 @@ def test_control_characters_are_shown_as_text(url, tmp_path):
     ],
 )
 def test_the_functions_agree(text, safe):
-    """Compares the package's own function with the library's."""
+    """The package and the library each have a function that removes secrets from a text. Both give the same text."""
     assert safe_text(text) == safe
     assert safe_text(safe) == safe
     assert str(StokerError(text)) == safe

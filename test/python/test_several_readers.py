@@ -103,7 +103,7 @@ def test_the_iterator_names_the_leading_reader(roots):
     loader.reset()
     batch = next(loader)[0]
     images = [int(x) for x in batch["image"].flatten()[::3]]
-    assert images == [12, 14, 16]  # the reader that does not decide the epoch has not started over
+    assert images == [12, 14, 16]  # the reader that does not decide the epoch continues where it was
     with pytest.raises(stoker.errors.StokerError, match='no reader "nobody"; it has "images", "small"'):
         torch_plugin.DALIGenericIterator([pipeline(roots, ["images", "small"])], ["a", "b"], reader_name="nobody")
     begun = pipeline(roots, ["images", "small"])

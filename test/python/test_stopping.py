@@ -277,7 +277,7 @@ def test_a_loader_is_closed_while_another_thread_iterates(tmp_path):
         time.sleep(draw.uniform(0, 0.05))
         loader.close()
         thread.join(0.2)
-        while thread.is_alive():  # if the close came between two epochs, the thread has begun the next one
+        while thread.is_alive():  # if close() was called between two epochs, the thread has begun the next one
             loader.close()
             thread.join(0.2)
         state = loader.state_dict()

@@ -32,7 +32,7 @@ def folder(monkeypatch):
 
 
 def top(*arguments, code=0):
-    env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # the command is linked with its own sanitizer
+    env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # the command has a sanitizer of its own
     done = subprocess.run([COMMAND, "top", *arguments], capture_output=True, text=True, timeout=60, env=env)
     assert done.returncode == code, done.stderr
     return done

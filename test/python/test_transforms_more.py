@@ -199,7 +199,7 @@ def test_erasing_by_noise(module):
 
 
 def test_a_random_order_of_one():
-    """A single transform has only one order. So a transform is accepted even if it cannot be enabled for some samples only."""
+    """RandomOrder of a single transform always applies it. So it accepts a transform that cannot be switched on and off for each sample."""
     assert torch.equal(made([T.RandomOrder([T.CenterCrop(24)])]), made([T.CenterCrop(24)]))
 
 

@@ -486,7 +486,7 @@ def test_a_function_of_the_users(store, tmp_path, no_index):
 
 def test_indexes_next_to_their_tars(spoiled):
     def harm(folder):
-        labels_of(made([str(p) for p in sorted(folder.glob("*.tar"))]))  # leaves an index next to each
+        labels_of(made([str(p) for p in sorted(folder.glob("*.tar"))]))  # reading the tars makes an index next to each
 
     assert labels_of(made(spoiled(harm=harm))) == labels_of(_indexed(made, spoiled()))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small hostile inputs are decoded, read or refused within seconds of processor time, like honest inputs of their size.
 
-Without the limits these inputs take from a minute to hours, so the bound here may be generous. The tests also check each result, and
+Without the library's limits these inputs would take from a minute to hours, so a generous bound is enough. The tests also check each result, and
 test_codec.c and test_coco_mask.c check counts of operations.
 """
 

@@ -339,7 +339,7 @@ class _Answers:
 
     def put(self, answer: tuple[Any, Any]) -> None:
         number, data = answer
-        begins = isinstance(number, _ResumeIteration)  # the first answer of an epoch, before its batches
+        begins = isinstance(number, _ResumeIteration)  # whether this is the answer that begins an epoch, before its batches
         if begins:
             self._last = b""
         # The loop may have left an epoch after the last state that it got, so an epoch begins with a state, unless each batch brings one.

@@ -50,7 +50,7 @@ class Mixture:
         self._leader = None if steps is not None else self._number(0 if epoch is None else epoch)
         self._largest = max(map(self._batch, range(len(pairs))))  # samples of the largest batch, also in the runs that this one continues
         self._taken = [0] * len(pairs)  # samples taken from each source by all ranks together; each batch counts as a full one
-        self._begun = list(self._taken)  # the values of _taken at the start of the epoch
+        self._begun = list(self._taken)  # the values of _taken at the beginning of the epoch
         self._running: list[Iterator[Any] | None] = [None] * len(pairs)
         self._epoch, self._step, self._inside = 0, 0, False
         self._resumed = self._closed = False

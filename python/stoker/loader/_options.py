@@ -82,8 +82,8 @@ _REFUSED = {
 
 
 def source_of(source: Any, more: Arguments) -> Any:
-    """Returns the source of a Loader: the first argument, or `dataset=` as in torch's DataLoader. A Loader that cannot make its tensors raises here, before it
-    looks at the source."""
+    """Returns the source of a Loader: the first argument, or `dataset=` as in torch's DataLoader. Raises an error here, before the source is read, if torch is
+    not installed."""
     _needs.torch("Loader")
     named = more.get("dataset")
     if (source is None) == (named is None):

@@ -224,7 +224,7 @@ def test_ten_thousand_batches_do_not_grow(tree: Path) -> None:
 
     gpu_free()  # gpu_free imports torch, if it is installed; this has to happen before memory is measured
     alone = "PYTEST_XDIST_WORKER" not in os.environ  # if pytest runs several workers, other tests take GPU memory at the same time
-    # A batch takes longer on the emulated driver, so there are fewer.
+    # Fewer batches run on the emulated driver, because a batch takes longer there.
     warm, count, stretches = (300, 700, 5) if emulated() else (2000, 8000, 5)
     # A batch gives memory back after a calm period and allocates it again later. If others use the GPU too, this happens more often, but memory does not grow.
     most = {"allocations": count // (20 if alone else 5), "resident": 256 * count, "on the GPU": 4 << 20}

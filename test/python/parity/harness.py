@@ -21,7 +21,7 @@ SEED = 20240917
 
 @dataclass(frozen=True)
 class Name:
-    """A name of `types`, in either library."""
+    """The name of a constant of the module `types`, which is looked up in the library that runs the case."""
 
     name: str
 
