@@ -1022,9 +1022,10 @@ def test_a_file_that_changes_while_it_is_read(tmp_path, rng, change):
     else:
         write(tmp_path / "part-001.parquet", rows_of(rng, 21))
     taken = []
-    with pytest.raises(Exception, match="part-001"):
+    with pytest.raises(Exception, match="part-001") as caught:
         for labels in labels_of(loader):
             taken += labels
+    assert str(caught.value).count("part-001.parquet: ") == 1
     assert taken == list(range(len(taken))) and len(taken) <= 20
 
 

@@ -280,9 +280,8 @@ class _opening:
     """A context that turns errors of pyarrow and of the system into Stoker's errors, with the file's name in the message."""
 
     def __init__(self, name: str, detail: str = "") -> None:
-        self.name = (
-            name.partition("?")[0] if is_remote(name) else name
-        ) + detail  # the library's messages leave out the query of a URL too
+        self.file = name.partition("?")[0] if is_remote(name) else name  # the library's messages leave out the query of a URL too
+        self.name = self.file + detail
 
     def __enter__(self) -> None:
         return None
@@ -291,7 +290,7 @@ class _opening:
         if e is None or isinstance(e, (MemoryError, InvalidArgumentError)) or (isinstance(e, StokerError) and self.name in str(e)):
             return
         if isinstance(e, StokerError):
-            raise type(e)(f"{self.name}: {e}") from e
+            raise type(e)(f"{self.name}: {str(e).removeprefix(f'{self.file}: ')}") from e
         if isinstance(e, FileNotFoundError):
             raise NotFoundError(f"{self.name}: {e.strerror or e}") from e
         if isinstance(e, OSError):
