@@ -325,6 +325,8 @@ static bool pack_video(struct packing *p, int64_t scene, int32_t camera)
 	}
 	if (mkdir(folder, 0777) && errno != EEXIST)
 		return refuse(p, "%s: %s", folder, strerror(errno));
+	if (lstat(folder, &st) || !S_ISDIR(st.st_mode))
+		return refuse(p, "%s: it is not a folder, but a link or a file: remove it", folder);
 	/* ffmpeg gets the opened file and not its name, at which another process could place a link meanwhile. */
 	if (unlink(part) && errno != ENOENT)
 		return refuse(p, "%s: %s", part, strerror(errno));

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -85,6 +86,19 @@ def test_codecs_keep_what_they_can(root, tmp_path, codec):
     want, got = batches(data, count=1)[0], batches(packed, count=1)[0]
     errors = [np.abs(np.asarray(a, float) - np.asarray(b, float)).mean() for a, b in zip(want, got, strict=True)]
     assert max(errors) < 6, errors
+
+
+def test_a_link_in_place_of_a_scenes_folder_is_refused(root, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / ".CAM_FRONT.mp4.part").write_text("precious")
+    folder = tmp_path / "v"
+    pack(root, "-o", folder, "--codec", "h264", "--gop", 2)
+    index = json.loads((folder / "index.json").read_text())
+    (folder / "index.json").write_text(json.dumps({**index, "complete": False}))
+    shutil.rmtree(folder / "scene-0103")
+    (folder / "scene-0103").symlink_to(tmp_path / "elsewhere")
+    assert "scene-0103: it is not a folder, but a link" in pack(root, "-o", folder, "--codec", "h264", "--gop", 2, code=1).stderr
+    assert os.listdir(tmp_path / "elsewhere") == [".CAM_FRONT.mp4.part"]
 
 
 def test_packing_continues_where_it_stopped(root, tmp_path):

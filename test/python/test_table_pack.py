@@ -250,6 +250,26 @@ def test_an_interrupted_run_leaves_no_half_pack_and_continues(tmp_path, rng, how
     assert not list(out.glob("*.part"))
 
 
+@pytest.mark.parametrize("how", ["link", "files", "left"])
+def test_other_files_where_tars_are_made_are_neither_removed_nor_packed(tmp_path, rng, how):
+    """The tars are made in DIR.part. Somebody may have placed a link there, or a folder with files of the user."""
+    table = write(tmp_path / "t.parquet", rows_of(rng, 5))
+    folder, part = tmp_path / "elsewhere", tmp_path / "out.part"
+    folder.mkdir()
+    (part.symlink_to(folder) if how == "link" else folder.rename(part))
+    if how == "left":
+        (part / f"shards-000000.tar.{'0' * 16}.part").write_bytes(b"half")  # a run that was killed leaves such a file
+        pack(table, "-o", tmp_path / "out")
+        assert len(members(tmp_path / "out")) == 5 * len(rows_of(rng, 1)) and not list((tmp_path / "out").glob("*.part"))
+        return
+    names = {"film.mp4.part", "shards-000000.tar.x.part", "notes.txt"}
+    for name in names:
+        (part / name).write_text("precious")
+    said = pack(table, "-o", tmp_path / "out", code=1).stderr
+    assert ("no folder of this user" if how == "link" else "such as film.mp4.part") in said
+    assert set(os.listdir(part)) == names and not (tmp_path / "out").exists()
+
+
 def test_a_saved_folder_of_datasets(tmp_path, rng):
     """The layout of save_to_disk, written by hand, so that the package is not needed."""
     columns = rows_of(rng, 10)

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 import sys
 import tarfile
 from collections.abc import Iterator, Sequence
@@ -35,6 +36,7 @@ _MOST_TARS = 1_000_000
 _SHARD_BYTES = 256_000_000
 _PLAN = "packing.txt"  # by this file, which stk_pack writes too, a later run recognises the data set and the options of the tars
 _TAR = "shards-{:06d}.tar"
+_LEFT = re.compile(r"(shards-\d{6}\.tar(\.stoker)?|packing\.txt|classes\.txt)\.[0-9a-f]+\.part")  # files that a run left which was killed
 
 
 class _UsageError(Exception):
@@ -195,11 +197,14 @@ class _Packing:
                 )
             return self._facts(self.final, len(_tars(self.final)))
         part = f"{self.final}.part"
-        os.makedirs(part, exist_ok=True)
+        _make_own_folder(part)
         with _locked(part, self.folder):
             found = _text(os.path.join(part, _PLAN))
-            if found is None and _tars(part):
-                raise InvalidArgumentError(f"{part}: it holds tars of another source: remove this folder")
+            others = [name for name in os.listdir(part) if not _LEFT.fullmatch(name)]
+            if found is None and others:
+                raise InvalidArgumentError(
+                    f"{part}: it holds files that this command has not made, such as {min(others)}: remove this folder"
+                )
             if found not in (None, mark):
                 raise InvalidArgumentError(
                     f"{part}: it holds tars that an earlier run made from another source or with other options: remove this folder"
@@ -229,7 +234,7 @@ class _Packing:
     def _kept(self, part: str) -> tuple[int, int]:
         """Returns the number of complete tars that an earlier run has left, and the number of the row after them. Removes half tars."""
         for name in os.listdir(part):
-            if name.endswith(".part"):
+            if _LEFT.fullmatch(name) and os.path.isfile(os.path.join(part, name)):
                 os.unlink(os.path.join(part, name))
         kept = row = 0
         while os.path.isfile(path := os.path.join(part, _TAR.format(kept))):
@@ -337,10 +342,21 @@ def _text(path: str) -> str | None:
         return None
 
 
+def _make_own_folder(path: str) -> None:
+    """Makes a folder, or accepts one of this user. Files behind a link, or in another user's folder, must neither be removed nor become part of the tars."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        there = os.lstat(path)
+        if not stat.S_ISDIR(there.st_mode) or there.st_uid != os.geteuid():
+            raise InvalidArgumentError(f"{path}: it is no folder of this user, and this command makes its tars there: remove it") from None
+
+
 @contextlib.contextmanager
 def _locked(part: str, folder: str) -> Iterator[None]:
     """A context in which no other run of the command writes into the folder."""
-    fd = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
