@@ -85,7 +85,10 @@ static enum stk_status open_file(struct stk_audio *a, struct stk_error *err)
 
 /* ---- objects of stores ---- */
 
-enum { LEAST = 1 << 15, LEAST_FLAC = 1 << 18 }; /* bytes of a request: blocks of FLAC are found by reading on */
+enum {
+	LEAST = 1 << 15,
+	LEAST_FLAC = 1 << 18
+}; /* least bytes of a request; FLAC needs more, because its blocks are found by searching the bytes */
 
 static bool is_interrupted(void *user)
 {

@@ -96,7 +96,7 @@ enum stk_status stk_gpu_info(int32_t i, struct stk_gpu_info *out, struct stk_err
 	struct stk_device_cores cores = {0};
 	if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
 		stk__device_cores("", facts.pci, &allowed, &cores);
-	out->cpus_near = cores.all;
+	out->cpus_near = cores.n_near;
 	memcpy(out->cpus, cores.list, sizeof out->cpus);
 	return STK_OK;
 }

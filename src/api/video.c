@@ -283,7 +283,7 @@ static struct stk_image place_frame(void *user, int32_t k, int32_t width, int32_
 	return r->planar ? stk__image_chw(to, STK_UINT8, width, height, 3) : stk__image_hwc(to, STK_UINT8, width, height, 3);
 }
 
-/* Copies each frame that was asked for several times from its first place to the others. `asked` is sorted by frame. */
+/* Copies each frame that was asked for several times from its first position in the output to the others. `asked` is sorted by frame. */
 static enum stk_status copy_frames(const struct reading *r, const struct asked *asked, struct stk_error *err)
 {
 	const size_t size = frame_bytes(r);
@@ -457,5 +457,5 @@ size_t stk_video_counters(const struct stk_video *v, struct stk_counter *out, si
 
 const char *stk_video_why_on_cores(const struct stk_video *v)
 {
-	return v && v->gpu ? stk__video_gpu_why(v->gpu) : "";
+	return v && v->gpu ? stk__video_gpu_reason(v->gpu) : "";
 }

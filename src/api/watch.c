@@ -49,7 +49,7 @@ static void try_connect(struct asked *a, const char *folder, int folder_fd)
 		if (a->connected)
 			return;
 	} else if (n < (int)sizeof address.sun_path && (errno == EAGAIN || errno == EINTR)) {
-		return; /* as many others wait for an answer as its queue holds */
+		return; /* its queue of waiting connections is full */
 	} else if (errno == ECONNREFUSED && kill((pid_t)a->pid, 0) && errno == ESRCH) {
 		unlinkat(folder_fd, a->name, 0);
 	}

@@ -47,8 +47,8 @@ static bool is(const uint8_t *type, const char *name)
 	return memcmp(type, name, 4) == 0;
 }
 
-/* Finds the chunks of pixels, which must be whole and followed by the end. Returns their number, 0 if they are not; sets `*first` to the place of the first,
- * and `*total` to the bytes in all of them. */
+/* Finds the chunks of pixels and returns their number. Sets `*first` to the offset of the first one and `*total` to the bytes in all of them. Returns 0 if a
+ * chunk is incomplete, or if the end chunk does not follow them. */
 static size_t find_pixels(struct bytes file, size_t *first, size_t *total)
 {
 	const uint8_t *type;
@@ -119,7 +119,7 @@ static void undo_paeth_bytes(uint8_t *row, const uint8_t *above, size_t size, si
 }
 
 #ifdef __SSE2__
-/* The same for pixels of 3 or 4 bytes, all bytes of a pixel at once. Reads of 4 bytes may go past the end of a row, where memory is readable. */
+/* Filters for pixels of 3 or 4 bytes, which compute all bytes of a pixel at once. They may read past the end of a row, where memory is readable. */
 
 static inline __m128i load_pixel(const uint8_t *p)
 {

@@ -188,7 +188,7 @@ enum stk_status stk__batch_check(const struct stk_pipeline *p, const struct stk_
 			if (err && (p->program->nodes[v->node].def->flags & STK_OP_MERGES))
 				name_sides(p->program, &p->program->nodes[v->node], err);
 			if (err)
-				stk__name_sample(p, &r->samples[i], p->program->lead, err);
+				stk__name_sample(p, &r->samples[i], p->program->leading_reader, err);
 			return s;
 		}
 	}

@@ -10,7 +10,7 @@
 static enum stk_status name_sample(const struct stk_chain_run *run, int32_t origin, struct stk_call *call, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];
-	int32_t reader = origin < 0 ? run->pipeline->program->lead : origin;
+	int32_t reader = origin < 0 ? run->pipeline->program->leading_reader : origin;
 	size_t n = stk__reader_uri(run->pipeline, reader, &run->record->samples[run->sample].place, uri, sizeof uri);
 	n = n < sizeof uri ? n : sizeof uri - 1;
 	char *name = stk__arena_take(&run->worker->arena, n + 1);
@@ -122,7 +122,7 @@ enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index
 		call->bytes = bytes;
 	}
 	if (n->cloned && run->chain >= 0)
-		call->wanted = g->levels[run->level].chains[run->chain].wants + n->first_value;
+		call->wanted = g->levels[run->level].chains[run->chain].is_read + n->first_value;
 	for (int32_t k = 0; k < call->n_out; k++)
 		if (!call->wanted || call->wanted[k])
 			call->out[k] = (struct stk_tensor){0};
@@ -165,7 +165,7 @@ enum stk_status stk__branch_taken(
 		const struct stk_tensor *t = &run->worker->values[when[k].value];
 		if (t->desc.dtype != STK_BOOL || t->desc.ndim != 0)
 			return stk__fail(err, STK_SHAPE, "its condition is not a scalar of type bool for this sample");
-		*taken = *(const bool *)t->data == when[k].wanted;
+		*taken = *(const bool *)t->data == when[k].expected;
 	}
 	return STK_OK;
 }

@@ -94,7 +94,7 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 	const struct stk_chain_run run = {p, w, r, level, index, sample};
 	enum stk_status s = STK_OK;
 	for (int32_t k = 0; k < chain->n_kept; k++)
-		load_kept(&run, chain->kept[k]);
+		load_kept(&run, chain->kept_values[k]);
 	stk__arena_limit(&w->arena, p->config.memory_limit);
 	if (chain->reads && !stk__arena_charge(&w->arena, stk__fetch_bytes(&r->samples[sample], chain)))
 		s = STK_NO_MEMORY;

@@ -99,7 +99,7 @@ static void add_place(struct stk_text *t, const struct stk_reader_def *reader, c
 			end - begin > 1 ? " or before it" : "");
 }
 
-enum stk_status stk__changes_tell(const struct stk_pipeline *p, int64_t was, const char *runs, struct stk_error *err)
+enum stk_status stk__changes_describe(const struct stk_pipeline *p, int64_t was, const char *runs, struct stk_error *err)
 {
 	const void *shared;
 	const struct stk_reader_def *reader = reader_of(p, &shared);

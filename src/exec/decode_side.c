@@ -30,7 +30,7 @@ static int32_t lowering_step(int32_t level, const struct stk_window_load *seen)
 	if (level <= 0)
 		return STEP;
 	int32_t fall = at_least(level / (late ? 2 : 4), 1);
-	if (full && seen->decoding > 0) /* lowers the level so far that all other work takes the share AIM of the cores */
+	if (full && seen->decoding > 0) /* lowers the level until the rest of the work takes the fraction AIM of the cores */
 		fall = at_least(fall, (int32_t)(level * (seen->busy - AIM) / seen->decoding) + 1);
 	return at_most(fall, level);
 }

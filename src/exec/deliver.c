@@ -83,7 +83,7 @@ static void describe_stall(struct stk_pipeline *p, int64_t waited_ms, char *text
 	snprintf(text, capacity,
 		"no batch for %g s: batch %lld waits for %s%s%.700s; %d reads are under way, %d batches are held by the consumer",
 		(double)(waited_ms / 100) / 10, (long long)p->flight.next_deliver, stage, uri[0] ? ": " : "", uri,
-		stk__fetch_counts(p).in_flight, p->ring->out - (int32_t)(p->flight.next_open - p->flight.next_deliver));
+		stk__fetch_counts(p).in_flight, p->ring->n_out - (int32_t)(p->flight.next_open - p->flight.next_deliver));
 }
 
 /* Fails if there is neither a free slot nor a batch under way, because the wait would never end. Call with the lock held. */
@@ -95,7 +95,7 @@ static enum stk_status check_starved(struct stk_pipeline *p, struct stk_error *e
 	return lack ? stk__held_batches_error(p, lack, err) : STK_OK;
 }
 
-static void wait_slice(struct stk_pipeline *p, int64_t until_ns)
+static void wait_at_most(struct stk_pipeline *p, int64_t until_ns)
 {
 	enum { SLICE_NS = 50000000 };
 	int64_t now = stk__clock_ns(), end = now + SLICE_NS;
@@ -112,7 +112,7 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 	                                                                              * yet */
 	char text[1000];
 	if (p->parts.device)
-		stk__device_follow(p, ms != 0);
+		stk__device_adapt_batches(p, ms != 0);
 	if (!p->parts.delivery->waited_since_ns)
 		p->parts.delivery->waited_since_ns = begin;
 	for (;;) {
@@ -151,7 +151,7 @@ static enum stk_status wait_done(struct stk_pipeline *p, int64_t ms, struct stk_
 		if (on_its_way)
 			p->callbacks->wait(p, now - begin);
 		else
-			wait_slice(p, until);
+			wait_at_most(p, until);
 	}
 }
 
@@ -161,14 +161,15 @@ enum stk_status stk_pipeline_end_within(struct stk_pipeline *p, int64_t ms, stru
 		return STK_INVALID;
 	const int64_t until = stk__clock_after_ms(stk__clock_ns(), ms > 0 ? ms : 0);
 	enum stk_status s = stk__context_check(p->ctx, err);
-	if (s || stk__feed_is_me(p) || stk__pool_is_me(p->ctx->pool)) /* the caller is itself part of this pipeline's work, so the wait
+	if (s || stk__feed_is_calling(p) ||
+		stk__pool_is_worker(p->ctx->pool)) /* the caller is itself part of this pipeline's work, so the wait
 	                                                               * would never end */
 		return s;
 	stk_pipeline_cancel(p);
 	pthread_mutex_lock(&p->lock);
 	p->run.stopping = true;
 	while (stk__feed_calls(p) && stk__clock_ns() < until)
-		wait_slice(p, until);
+		wait_at_most(p, until);
 	bool calls = stk__feed_calls(p);
 	pthread_mutex_unlock(&p->lock);
 	const int64_t left = (until - stk__clock_ns()) / 1000000;
@@ -262,13 +263,13 @@ static bool next_batch_is_coming(const struct stk_pipeline *p, const struct stk_
 bool stk__deliver_ends_next(struct stk_pipeline *p)
 {
 	enum { PATIENCE_NS = 1000000000 };
-	if (stk__feed_is_me(p)) /* the caller is a source of this pipeline, so the wait would never end */
+	if (stk__feed_is_calling(p)) /* the caller is a source of this pipeline, so the wait would never end */
 		return false;
 	const int64_t until = stk__clock_ns() + PATIENCE_NS;
 	pthread_mutex_lock(&p->lock);
 	const struct stk_record *r = stk__record(p, p->flight.next_deliver);
 	while (r->state != STK_BATCH_FINISHED && next_batch_is_coming(p, r) && stk__clock_ns() < until)
-		wait_slice(p, until);
+		wait_at_most(p, until);
 	const bool ends = r->state == STK_BATCH_FINISHED && r->result.kind == STK_RESULT_END;
 	pthread_mutex_unlock(&p->lock);
 	return ends;
@@ -358,7 +359,7 @@ enum stk_status stk_pipeline_skip_epoch(struct stk_pipeline *p, struct stk_error
 	enum stk_status s = stk__context_check(p->ctx, err);
 	if (s)
 		return s;
-	if (stk__feed_is_me(p))
+	if (stk__feed_is_calling(p))
 		return stk__fail(err, STK_STATE, "a source can't end the epoch of the pipeline that calls it");
 	bool between = p->parts.delivery->end_pending || (p->at.last && p->at.step >= 0) || (p->at.step < 0 && p->flight.next_deliver == 0);
 	p->parts.delivery->end_pending = false;

@@ -31,9 +31,9 @@ static enum stk_status make_batch(struct stk_pipeline *p, struct stk_device_batc
 	b->tables = stk__calloc((size_t)g->n_steps + 1, sizeof *b->tables);
 	b->decodes.jobs = stk__calloc(decodes, sizeof(struct stk_device_job *));
 	b->decodes.items = stk__calloc(decodes, sizeof *b->decodes.items);
-	b->verdicts.list = stk__calloc(batch, sizeof *b->verdicts.list);
+	b->gpu_verdicts.list = stk__calloc(batch, sizeof *b->gpu_verdicts.list);
 	if (!b->jobs.first || !b->jobs.pending || !b->jobs.submitted || !b->mirrors.staged || !b->mirrors.sent || !b->tables ||
-		!b->decodes.jobs || !b->decodes.items || !b->verdicts.list)
+		!b->decodes.jobs || !b->decodes.items || !b->gpu_verdicts.list)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for batches of %zu on the GPU", batch);
 	enum stk_status s = p->parts.device->jpeg ? stk__jpeg_gpu_batch_create(p->parts.device->jpeg, &b->decodes.jpeg, err) : STK_OK;
 	if (!s && b->decodes.jpeg)
@@ -50,7 +50,7 @@ static void free_batch(struct stk_pipeline *p, struct stk_device_batch *b, bool 
 		return;
 	if (entered) {
 		stk__jpeg_gpu_batch_destroy(b->decodes.jpeg);
-		stk__device_trace_free(dev, &b->marks);
+		stk__device_trace_free(dev, &b->traced_events);
 		for (int32_t k = 0; b->tables && k < p->program->n_steps; k++)
 			stk__device_tables_free(dev, &b->tables[k]);
 		stk__gpu_event_destroy(dev, b->done);
@@ -67,7 +67,7 @@ static void free_batch(struct stk_pipeline *p, struct stk_device_batch *b, bool 
 	stk__free(b->tables);
 	stk__free(b->decodes.jobs);
 	stk__free(b->decodes.items);
-	stk__free(b->verdicts.list);
+	stk__free(b->gpu_verdicts.list);
 	stk__free(b->uploads.jobs);
 	pthread_mutex_destroy(&b->lock);
 }
@@ -92,10 +92,10 @@ void stk__device_batch_clean(struct stk_pipeline *p, struct stk_device_batch *b)
 
 struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct stk_record *r)
 {
-	struct stk_device_batch *b = p->parts.device->free;
+	struct stk_device_batch *b = p->parts.device->free_batches;
 	if (!b)
 		return NULL;
-	p->parts.device->free = b->next;
+	p->parts.device->free_batches = b->next;
 	b->next = NULL;
 	b->record = r;
 	b->turn.k = r->k;
@@ -108,8 +108,8 @@ struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct s
 void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b)
 {
 	b->record = NULL;
-	b->next = p->parts.device->free;
-	p->parts.device->free = b;
+	b->next = p->parts.device->free_batches;
+	p->parts.device->free_batches = b;
 }
 
 /* Returns how many bytes are needed for decoding, for `depth` batches under way and for the consumer's batch; 0 if this is not known before the first
@@ -134,7 +134,7 @@ static void explain_videos(const struct stk_pipeline *p, struct stk_text *t)
 {
 	char why[200];
 	const int64_t frames = atomic_load(&p->counters.video_frames), on_gpu = atomic_load(&p->counters.video_frames_on_gpu);
-	stk__nvdec_why(p->parts.device->nvdec, why, sizeof why);
+	stk__nvdec_load_error(p->parts.device->nvdec, why, sizeof why);
 	stk__text_add(t, "the GPU's video decoder has made %lld of %lld frames\n", (long long)on_gpu, (long long)frames);
 	if (why[0])
 		stk__text_add(t, "the cores decoded the others, the last of them because of this: %s\n", why);
@@ -187,7 +187,7 @@ static void update_surplus(struct stk_pipeline *p)
 	s->deliveries = 0;
 }
 
-void stk__device_follow(struct stk_pipeline *p, bool waits)
+void stk__device_adapt_batches(struct stk_pipeline *p, bool waits)
 {
 	enum { MOST = 1024 };
 	struct stk_device_surplus *s = &p->parts.device->surplus;
@@ -217,7 +217,7 @@ static void append(struct stk_device_stage *d, struct stk_device_list *l, struct
 	pthread_cond_signal(&d->work);
 }
 
-static struct stk_device_batch *pop(struct stk_device_list *l)
+static struct stk_device_batch *take_first(struct stk_device_list *l)
 {
 	struct stk_device_batch *b = l->first;
 	if (b && !(l->first = b->next))
@@ -225,7 +225,7 @@ static struct stk_device_batch *pop(struct stk_device_list *l)
 	return b;
 }
 
-void stk__device_ready(struct stk_pipeline *p, struct stk_record *r)
+void stk__device_queue(struct stk_pipeline *p, struct stk_record *r)
 {
 	stk__record_enter(r, STK_BATCH_ON_GPU);
 	r->device->resting = !stk__slot_streams_done(r->slot);
@@ -241,9 +241,9 @@ void stk__device_submitted(struct stk_pipeline *p, struct stk_record *r)
 	append(p->parts.device, &p->parts.device->submitted, r->device);
 }
 
-bool stk__device_works(const struct stk_device_stage *d)
+bool stk__device_has_work(const struct stk_device_stage *d)
 {
-	return d->submitted.first || d->resting.first || d->busy;
+	return d->submitted.first || d->resting.first || d->processing;
 }
 
 /* Returns the operator whose jobs a step runs. */
@@ -277,10 +277,10 @@ static const struct stk_error *division_error(const struct stk_program *g, struc
 
 static void add_verdict(struct stk_device_batch *b, int32_t sample, const struct stk_error *failed)
 {
-	for (int32_t k = 0; k < b->verdicts.n; k++)
-		if (b->verdicts.list[k].sample == sample)
+	for (int32_t k = 0; k < b->gpu_verdicts.n; k++)
+		if (b->gpu_verdicts.list[k].sample == sample)
 			return;
-	b->verdicts.list[b->verdicts.n++] = (struct stk_gpu_verdict){sample, failed};
+	b->gpu_verdicts.list[b->gpu_verdicts.n++] = (struct stk_gpu_verdict){sample, failed};
 }
 
 static void add_flag_verdicts(const struct stk_pipeline *p, struct stk_device_batch *b, int32_t step)
@@ -305,7 +305,7 @@ static void add_flag_verdicts(const struct stk_pipeline *p, struct stk_device_ba
 static void collect_verdicts(const struct stk_pipeline *p, struct stk_device_batch *b)
 {
 	const struct stk_level *l = &p->program->levels[b->record->level];
-	b->verdicts.n = 0;
+	b->gpu_verdicts.n = 0;
 	for (int32_t k = l->first_step; k < l->first_step + l->n_steps; k++)
 		add_flag_verdicts(p, b, k);
 	for (int32_t i = 0; i < b->decodes.n; i++)
@@ -331,10 +331,10 @@ static bool last_level_here(const struct stk_program *g, int32_t level)
 static void batch_done(struct stk_pipeline *p, struct stk_device_batch *b, enum stk_status s, const struct stk_error *err)
 {
 	struct stk_record *r = b->record;
-	b->verdicts.n = 0;
+	b->gpu_verdicts.n = 0;
 	if (s == STK_OK)
 		collect_verdicts(p, b);
-	bool over = s == STK_OK && !b->verdicts.n && last_level_here(p->program, r->level);
+	bool over = s == STK_OK && !b->gpu_verdicts.n && last_level_here(p->program, r->level);
 	if (over)
 		stk__device_batch_clean(p, b);
 	pthread_mutex_lock(&p->lock);
@@ -342,7 +342,7 @@ static void batch_done(struct stk_pipeline *p, struct stk_device_batch *b, enum 
 		r->device = NULL;
 		stk__device_batch_give(p, b);
 	}
-	stk__on_gpu_done(r, b->verdicts.list, over ? 0 : b->verdicts.n, s ? err : NULL);
+	stk__on_gpu_done(r, b->gpu_verdicts.list, over ? 0 : b->gpu_verdicts.n, s ? err : NULL);
 	pthread_mutex_unlock(&p->lock);
 	stk__pool_wake(p->ctx->pool);
 }
@@ -407,17 +407,17 @@ static void *wait_thread(void *arg)
 	for (;;) {
 		while (!d->submitted.first && !d->resting.first && !d->ending)
 			pthread_cond_wait(&d->work, &p->lock);
-		struct stk_device_batch *b = pop(d->submitted.first ? &d->submitted : &d->resting);
+		struct stk_device_batch *b = take_first(d->submitted.first ? &d->submitted : &d->resting);
 		if (!b)
 			break;
-		d->busy = true;
+		d->processing = true;
 		pthread_mutex_unlock(&p->lock);
 		if (b->resting)
 			wait_for_readers(p, b);
 		else
 			finish_submitted(p, b);
 		pthread_mutex_lock(&p->lock);
-		d->busy = false;
+		d->processing = false;
 		if (p->run.stopping)
 			pthread_cond_broadcast(&p->delivered);
 	}
@@ -444,10 +444,10 @@ static enum stk_status make_batches(struct stk_pipeline *p, struct stk_error *er
 	if (s || (s = stk__job_gpu_kernels_load(d->dev, &d->job_kernels, err)) || (s = stk__gpu_memory_free(d->dev, &available, err)))
 		return s;
 	d->memory_limit = stk__device_memory_limit(p, available);
-	p->ring->enough = d->memory_limit;
+	p->ring->lag_limit = d->memory_limit;
 	if (p->program->n_decodes) { /* what remains is for batches */
 		s = stk__jpeg_gpu_create(d->dev, d->memory_limit / 2, &d->jpeg, err);
-		p->ring->enough -= d->memory_limit / 2;
+		p->ring->lag_limit -= d->memory_limit / 2;
 	}
 	int32_t streams = d->jpeg ? 1 : d->n_batches < STK_DEVICE_STREAMS ? d->n_batches : STK_DEVICE_STREAMS;
 	for (int32_t i = 0; i < streams && s == STK_OK; i++)

@@ -84,7 +84,7 @@ struct stk_device_marks {
 		stk_gpu_event event;
 		const char *name; /* a constant string; NULL if no span ends here */
 		enum stk_span_kind kind;
-	} * mark;
+	} * events;
 	int32_t count, capacity;
 };
 
@@ -147,8 +147,8 @@ struct stk_device_batch {
 	struct stk_device_decodes decodes;
 	struct stk_device_uploads uploads;
 	struct stk_device_need need;
-	struct stk_device_verdicts verdicts;
-	struct stk_device_marks marks;
+	struct stk_device_verdicts gpu_verdicts;
+	struct stk_device_marks traced_events;
 	bool used;    /* a record has taken the batch, and it has not been cleaned since */
 	bool resting; /* its jobs wait until no stream uses its slot; written with the pipeline's lock held */
 	struct stk_device_turn {
@@ -173,13 +173,13 @@ struct stk_device_stage {
 	stk_gpu_stream streams[STK_DEVICE_STREAMS]; /* the streams of batches, ending with NULL; only one if files are decoded */
 	struct stk_pass_gpu_kernels pass_kernels;
 	struct stk_job_gpu_kernels job_kernels;
-	struct stk_device_batch *batches, *free;
+	struct stk_device_batch *batches, *free_batches;
 	int32_t n_batches;
 	struct stk_device_list submitted, resting; /* lists for the waiting thread, which processes `submitted` first */
 	pthread_cond_t work;                       /* signalled when the thread has work or must end */
 	pthread_t thread;
 	bool runs, ending;
-	bool busy;                 /* the thread is processing a batch that it took from a list */
+	bool processing;           /* the thread is processing a batch that it took from a list */
 	struct stk_jpeg_gpu *jpeg; /* shared by all batches; NULL if the program decodes no files */
 	struct stk_nvdec *nvdec;   /* NULL if no operator decodes videos on the GPU */
 	size_t memory_limit;       /* maximum number of bytes for decoding and for batches under way, both of which are faster with
@@ -214,15 +214,15 @@ void stk__device_batch_clean(struct stk_pipeline *p, struct stk_device_batch *b)
 void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b);
 
 /* Returns whether the waiting thread has work. Call with the lock held. */
-bool stk__device_works(const struct stk_device_stage *d);
+bool stk__device_has_work(const struct stk_device_stage *d);
 /* Called when the consumer asks for a batch. waits: whether the consumer must wait. Adapts the number of batches under way: if the consumer must wait for a
  * batch that is on the GPU, allows one more, as far as memory permits; if more batches than needed have been ready for a while, allows fewer. Call with the
  * lock held. */
-void stk__device_follow(struct stk_pipeline *p, bool waits);
+void stk__device_adapt_batches(struct stk_pipeline *p, bool waits);
 /* Appends to `t` how much memory the stage may use and, if the run has shown it, what more memory would gain. */
 void stk__device_explain(struct stk_pipeline *p, struct stk_text *t);
 /* Queues the record's jobs for submission, which happens as soon as no stream reads its slot any more. Call with the lock held. */
-void stk__device_ready(struct stk_pipeline *p, struct stk_record *r);
+void stk__device_queue(struct stk_pipeline *p, struct stk_record *r);
 /* Gives the record to the waiting thread, until its level ends or some of its samples run again. Call with the lock held. */
 void stk__device_submitted(struct stk_pipeline *p, struct stk_record *r);
 

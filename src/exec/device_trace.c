@@ -7,20 +7,20 @@
 
 void stk__device_mark(struct stk_pipeline *p, struct stk_device_batch *b, enum stk_span_kind kind, const char *name)
 {
-	struct stk_device_marks *m = &b->marks;
+	struct stk_device_marks *m = &b->traced_events;
 	if (!p->trace)
 		return;
 	if (m->count == m->capacity) {
 		int32_t capacity = m->capacity ? 2 * m->capacity : 8;
-		struct stk_device_mark *more = stk__realloc(m->mark, (size_t)capacity * sizeof *more);
+		struct stk_device_mark *more = stk__realloc(m->events, (size_t)capacity * sizeof *more);
 		if (!more)
 			return;
 		for (int32_t i = m->capacity; i < capacity; i++)
 			more[i] = (struct stk_device_mark){0};
-		m->mark = more;
+		m->events = more;
 		m->capacity = capacity;
 	}
-	struct stk_device_mark *k = &m->mark[m->count];
+	struct stk_device_mark *k = &m->events[m->count];
 	k->kind = kind;
 	k->name = name;
 	if ((k->event || !stk__gpu_event_create(p->parts.device->dev, true, &k->event, NULL)) &&
@@ -90,15 +90,15 @@ static void trace_part(const struct stk_pipeline *p, const struct stk_device_bat
 
 void stk__device_trace(struct stk_pipeline *p, struct stk_device_batch *b)
 {
-	const struct stk_device_marks *m = &b->marks;
+	const struct stk_device_marks *m = &b->traced_events;
 	if (!p->trace || !set_clock(p->parts.device->dev, &p->parts.device->clock))
 		return;
 	for (int part = 0; b->decodes.n && part < stk__jpeg_gpu_parts(b->decodes.jpeg); part++)
 		trace_part(p, b, part);
 	for (int32_t i = 1; i < m->count; i++) {
-		const struct stk_device_mark *k = &m->mark[i];
+		const struct stk_device_mark *k = &m->events[i];
 		int64_t begin, end;
-		if (k->name && time_of(p->parts.device, m->mark[i - 1].event, &begin) && time_of(p->parts.device, k->event, &end))
+		if (k->name && time_of(p->parts.device, m->events[i - 1].event, &begin) && time_of(p->parts.device, k->event, &end))
 			add(p, b, STK_ROW_STEPS, k->kind, k->name, begin, end);
 	}
 }
@@ -106,8 +106,8 @@ void stk__device_trace(struct stk_pipeline *p, struct stk_device_batch *b)
 void stk__device_trace_free(struct stk_gpu_device *dev, struct stk_device_marks *marks)
 {
 	for (int32_t i = 0; i < marks->capacity; i++)
-		stk__gpu_event_destroy(dev, marks->mark[i].event);
-	stk__free(marks->mark);
+		stk__gpu_event_destroy(dev, marks->events[i].event);
+	stk__free(marks->events);
 	*marks = (struct stk_device_marks){0};
 }
 

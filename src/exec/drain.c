@@ -18,7 +18,7 @@ void stk__drain(struct stk_pipeline *p)
 	stk__fetch_end(p);
 	stk__surveyed_end(p); /* only now, after all reads have ended, since they copy bytes that the search of tars has read */
 	pthread_mutex_lock(&p->lock);
-	while (p->parts.device && stk__device_works(p->parts.device))
+	while (p->parts.device && stk__device_has_work(p->parts.device))
 		pthread_cond_wait(&p->delivered, &p->lock);
 	pthread_mutex_unlock(&p->lock);
 	for (int32_t i = 0; i < p->flight.n; i++)

@@ -21,7 +21,7 @@ static void begin_sample(struct stk_record *r, int32_t i)
 	s->failed_by = -1;
 	s->chains_left = level->n_chains;
 	for (int32_t c = 0; c < level->n_chains; c++)
-		if (!stk__fetch_waits(s, c))
+		if (!stk__fetch_is_reading(s, c))
 			stk__ready_chain(r, c, i);
 }
 
@@ -45,7 +45,7 @@ void stk__sample_fails(struct stk_record *r, int32_t i, int32_t chain, const str
 		set_failure(s, chain, stk__chain_reader(r->pipeline->program, r->level, chain), err);
 }
 
-/* Returns whether an error is raised whatever the policy for bad samples is. A single object that cannot be read is a bad sample; many in a row are an error
+/* Returns whether an error is raised even if on_error allows bad samples. A single object that cannot be read is a bad sample; many in a row are an error
  * (stk__bad_check_row). */
 static bool is_fatal(const struct stk_pipeline *p, const struct stk_sample_state *s, const struct stk_error *err)
 {
@@ -157,7 +157,7 @@ void stk__level_part_done(struct stk_record *r)
 		return;
 	if (p->program->levels[r->level].n_steps &&
 		r->result.kind != STK_RESULT_END) /* also after an error: the GPU may report an error of an earlier sample */
-		stk__device_ready(r->pipeline, r);
+		stk__device_queue(r->pipeline, r);
 	else
 		stk__level_over(r);
 }
@@ -169,13 +169,13 @@ static void apply_feed_reports(struct stk_record *r)
 	struct stk_pipeline *p = r->pipeline;
 	for (int32_t i = 0; i < r->count; i++) {
 		struct stk_sample_state *s = &r->samples[i];
-		s->fed = stk__feed_says(r, i);
+		s->fed = stk__feed_sample_report(r, i);
 		if (!s->fed || !s->fed->failure || s->dropped)
 			continue;
 		struct stk_error err = {.code = STK_USER, .sample = -1, .epoch = -1, .offset = -1};
 		snprintf(err.message, sizeof err.message, "%s", s->fed->failure);
 		if (p->program->reader >= 0) { /* a replacement would get the source's data for the sample that it replaces */
-			stk__name_sample(p, s, p->program->lead, &err);
+			stk__name_sample(p, s, p->program->leading_reader, &err);
 			stk__record_error(r, &err, p->program->n_nodes + i);
 			continue;
 		}
@@ -186,7 +186,7 @@ static void apply_feed_reports(struct stk_record *r)
 			s->failed_by = -1;
 		}
 		if (s->failed_by < 0)
-			set_failure(s, 0, p->program->lead, &err);
+			set_failure(s, 0, p->program->leading_reader, &err);
 		if (!runs)
 			stk__sample_part_done(r, i);
 	}

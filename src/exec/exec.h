@@ -126,7 +126,7 @@ struct stk_record {
 	struct stk_batch_place at;
 	int32_t placed; /* number of samples whose places were computed, which is all or none (stk_batch_maker.places) */
 	int32_t count, level,
-		unfinished; /* count: number of samples; level: the current level; todo: number of its unfinished samples, gathers and
+		unfinished; /* count: number of samples; level: the current level; unfinished: number of its unfinished samples, gathers and
 		       * callbacks */
 	struct stk_ready ready;
 	struct stk_slot *slot;
@@ -296,7 +296,7 @@ static inline struct stk_record *stk__record(struct stk_pipeline *p, int64_t k)
 /* Returns the place in `reader` that corresponds to the leading reader's `place`. */
 static inline struct stk_place stk__reader_place(const struct stk_pipeline *p, int32_t reader, const struct stk_place *place)
 {
-	return reader == p->program->lead ? *place : stk__order_follow(&p->orders[reader], &p->order, place);
+	return reader == p->program->leading_reader ? *place : stk__order_follow(&p->orders[reader], &p->order, place);
 }
 
 /* schedule.c */
@@ -345,7 +345,7 @@ bool stk__surveyed_notice(struct stk_pipeline *p, char text[400]);
 /* orders.c */
 STK_MUST_USE enum stk_status stk__orders_create(struct stk_pipeline *p, struct stk_error *err);
 /* Returns a copy of the run's order, whose size may not be known yet. Call without the lock. */
-struct stk_order stk__order_now(struct stk_pipeline *p);
+struct stk_order stk__order_copy(struct stk_pipeline *p);
 /* Returns the position in the global sequence at which a step begins, where a step is one batch of each rank. For pipelines without a reader. Steps are
  * counted from the epoch's start, even if the run began in the middle of the epoch. */
 int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t step);
@@ -445,7 +445,7 @@ void stk__changes_free(struct stk_pipeline *p);
 /* Appends the size of the list of files and its digests to a state: `, "files": N, "runs": "..."`. Appends nothing if the reader has no digest. */
 void stk__changes_save(struct stk_pipeline *p, struct stk_text *t);
 /* Returns an error that describes how the list has changed since a state with these entries was saved, or STK_OK if that is unknown. */
-STK_MUST_USE enum stk_status stk__changes_tell(const struct stk_pipeline *p, int64_t files, const char *runs, struct stk_error *err);
+STK_MUST_USE enum stk_status stk__changes_describe(const struct stk_pipeline *p, int64_t files, const char *runs, struct stk_error *err);
 
 /* batch.c */
 enum stk_status stk__batch_check(const struct stk_pipeline *p, const struct stk_record *r,

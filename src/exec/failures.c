@@ -38,7 +38,7 @@ size_t stk__reader_uri(const struct stk_pipeline *p, int32_t reader, const struc
 int32_t stk__chain_reader(const struct stk_program *g, int32_t level, int32_t chain)
 {
 	uint64_t reads = g->levels[level].chains[chain].reads;
-	return reads && (reads & (reads - 1)) == 0 ? __builtin_ctzll(reads) : g->lead;
+	return reads && (reads & (reads - 1)) == 0 ? __builtin_ctzll(reads) : g->leading_reader;
 }
 
 void stk__set_error(struct stk_error **to, const struct stk_error *from)

@@ -75,7 +75,7 @@ void stk__feed_release(struct stk_record *r)
 	}
 }
 
-const struct stk_fed_sample *stk__feed_says(const struct stk_record *r, int32_t i)
+const struct stk_fed_sample *stk__feed_sample_report(const struct stk_record *r, int32_t i)
 {
 	const struct stk_pipeline *p = r->pipeline;
 	const struct stk_fed_sample *found = NULL;
@@ -232,7 +232,7 @@ static enum stk_status publish(struct stk_pipeline *p, struct stk_record *r, int
 			if (s || (s = check_alike(n->node->name, &fed_of(r, c)->tensors[o * p->config.batch_size], &t, err)) ||
 				(s = check_steady(&p->parts.feed->first_tensor[n->first_value + o], n->node->name, &t, err))) {
 				stk__error_set_op(err, "external_source");
-				stk__name_sample(p, &r->samples[i], p->program->lead, err);
+				stk__name_sample(p, &r->samples[i], p->program->leading_reader, err);
 				return s;
 			}
 			if (v->desc.layout[0])
@@ -415,7 +415,7 @@ bool stk__feed_calls(const struct stk_pipeline *p)
 	return p->parts.feed && p->parts.feed->calls;
 }
 
-bool stk__feed_is_me(const struct stk_pipeline *p)
+bool stk__feed_is_calling(const struct stk_pipeline *p)
 {
 	return p->parts.feed && p->parts.feed->started && pthread_equal(p->parts.feed->thread, pthread_self());
 }

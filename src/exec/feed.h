@@ -24,7 +24,7 @@ bool stk__feed_calls(const struct stk_pipeline
 /* Sets the step of the epoch from which the sources continue. tell: also calls their reset functions. Call it after stk__feed_stop. */
 void stk__feed_begin_at(struct stk_pipeline *p, int64_t epoch, int64_t step, bool tell);
 
-bool stk__feed_is_me(const struct stk_pipeline *p); /* whether the caller runs inside a callback of the pipeline's sources */
+bool stk__feed_is_calling(const struct stk_pipeline *p); /* whether the caller runs inside a callback of the pipeline's sources */
 /* Makes the thread call `destroy` after the current callback returns. Call it inside a callback. */
 void stk__feed_abandon(struct stk_pipeline *p, void (*destroy)(struct stk_pipeline *p));
 
@@ -33,7 +33,7 @@ bool stk__feed_on_gpu(const struct stk_record *r, int32_t value);
 
 /* Returns the name or the failure that a source has reported for sample i, or NULL. If one source reported a name and another a failure, returns the
  * failure. Valid until stk__feed_release. */
-const struct stk_fed_sample *stk__feed_says(const struct stk_record *r, int32_t i);
+const struct stk_fed_sample *stk__feed_sample_report(const struct stk_record *r, int32_t i);
 
 /* Releases the data that sources gave for the batch. Call without the lock. */
 void stk__feed_release(struct stk_record *r);

@@ -8,7 +8,7 @@
 
 /* ---- a worker's own try ---- */
 
-bool stk__fetch_waits(struct stk_sample_state *s, int32_t chain)
+bool stk__fetch_is_reading(struct stk_sample_state *s, int32_t chain)
 {
 	const struct stk_chain *c = stk__sample_chain(s, chain);
 	for (int32_t k = 0; c->reads && k < stk__fetch_of(s)->n; k++)
@@ -31,11 +31,11 @@ enum stk_fetch_turn stk__fetch_order_next(struct stk_sample_state *s, int32_t ch
 	}
 	if (idle || !c->reads)
 		return STK_FETCH_TAKE;
-	if (tried || stk__fetch_waits(s, chain)) { /* a worker in another chain reads it */
+	if (tried || stk__fetch_is_reading(s, chain)) { /* a worker in another chain reads it */
 		s->waiting |= 1ull << chain;
 		return STK_FETCH_WAITS;
 	}
-	if (fresh && f->ahead && f->in_flight && stk__fetch_is_full(s->record->pipeline)) {
+	if (fresh && f->may_read_ahead && f->in_flight && stk__fetch_is_full(s->record->pipeline)) {
 		f->some_read_postponed = true;
 		return STK_FETCH_LATER;
 	}
@@ -54,10 +54,10 @@ static void count_miss(struct stk_pipeline *p, const struct stk_record *r)
 	struct stk_fetch *f = p->parts.fetch;
 	f->cached_in_a_row = 0;
 	f->misses += MISS;
-	if (f->ahead || f->misses < MANY)
+	if (f->may_read_ahead || f->misses < MANY)
 		return;
 	f->misses = 0;
-	f->ahead = true;
+	f->may_read_ahead = true;
 	f->read_k = r->k;
 	f->read_i = f->read_j = 0;
 }
@@ -126,7 +126,7 @@ static void account(struct stk_pipeline *p, struct stk_read *read, const bool *a
 	f->some_read_ready = true;
 	stk__read_ended(p, read);
 	if (read == read->sample->record->samples->reads && ++f->cached_in_a_row >= 2)
-		f->ahead = false;
+		f->may_read_ahead = false;
 }
 
 /* Tries to read all parts without blocking. Returns true if that worked. */
@@ -192,7 +192,7 @@ bool stk__fetch_source_down(const struct stk_pipeline *p)
 struct stk_fetch_counts stk__fetch_counts(const struct stk_pipeline *p)
 {
 	const struct stk_fetch *f = p->parts.fetch;
-	return (struct stk_fetch_counts){.in_flight = f->in_flight, .early = f->early, .read_bytes = f->read_bytes};
+	return (struct stk_fetch_counts){.in_flight = f->in_flight, .early = f->complete_early, .read_bytes = f->read_bytes};
 }
 
 /* ---- making and ending ---- */

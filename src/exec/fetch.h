@@ -36,7 +36,7 @@ enum stk_fetch_turn {
 /* Decides what a worker does with the chain's sample. idle: the worker will not run the chain, since another chain of the sample has failed. */
 enum stk_fetch_turn stk__fetch_order_next(struct stk_sample_state *s, int32_t chain, bool idle);
 /* Returns whether the chain's bytes are being read. If so, the chain becomes ready when they have arrived. */
-bool stk__fetch_waits(struct stk_sample_state *s, int32_t chain);
+bool stk__fetch_is_reading(struct stk_sample_state *s, int32_t chain);
 /* Tries to read without blocking, after STK_FETCH_TAKE. Returns false if some bytes would have blocked; the chain then waits for them. Call without the
  * lock. */
 bool stk__fetch_now(struct stk_exec_worker *w, struct stk_sample_state *s, int32_t chain);

@@ -196,7 +196,7 @@ bool stk__fetch_is_full(const struct stk_pipeline *p)
 	const struct stk_fetch *f = p->parts.fetch;
 	int64_t expected = f->admitted + (int64_t)f->unknown * (f->mean_bytes > 0 ? f->mean_bytes : 1);
 	/* a single object may exceed the window */
-	return (f->in_flight || f->held) && (f->in_flight >= p->config.read_requests || expected >= (int64_t)p->config.read_bytes);
+	return (f->in_flight || f->complete) && (f->in_flight >= p->config.read_requests || expected >= (int64_t)p->config.read_bytes);
 }
 
 /* ---- admission of requests ---- */
@@ -278,7 +278,7 @@ static bool is_too_early(const struct stk_pipeline *p, const struct stk_record *
 static struct stk_read *next_ahead(struct stk_pipeline *p)
 {
 	struct stk_fetch *f = p->parts.fetch;
-	if (!f->ahead || p->run.stopping || stk__fetch_is_full(p))
+	if (!f->may_read_ahead || p->run.stopping || stk__fetch_is_full(p))
 		return NULL;
 	for (;; f->read_k++, f->read_i = f->read_j = 0) {
 		if (f->read_k < p->flight.next_deliver) {
@@ -287,7 +287,7 @@ static struct stk_read *next_ahead(struct stk_pipeline *p)
 		}
 		if (f->read_k >= p->flight.next_deliver + p->flight.n)
 			return NULL;
-		if ((f->read_k >= p->flight.next_open && f->early + f->in_flight >= 2 * p->config.read_requests) ||
+		if ((f->read_k >= p->flight.next_open && f->complete_early + f->in_flight >= 2 * p->config.read_requests) ||
 			!stk__create_records(p, f->read_k + 1))
 			return NULL;
 		struct stk_record *r = stk__record(p, f->read_k);
@@ -326,14 +326,14 @@ void stk__fetch_ahead(struct stk_pipeline *p)
 
 bool stk__fetch_runs_ahead(const struct stk_pipeline *p)
 {
-	return p->parts.fetch->ahead;
+	return p->parts.fetch->may_read_ahead;
 }
 
 void stk__fetch_restart(struct stk_pipeline *p)
 {
 	p->parts.fetch->read_k = p->flight.next_deliver;
 	p->parts.fetch->read_i = p->parts.fetch->read_j = 0;
-	p->parts.fetch->early = 0;
+	p->parts.fetch->complete_early = 0;
 	p->parts.fetch->deadline = 0;
 }
 

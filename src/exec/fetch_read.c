@@ -212,7 +212,7 @@ static void release(struct stk_pipeline *p, struct stk_read *read)
 	struct stk_fetch *f = p->parts.fetch;
 	if (stk__read_under_way(read))
 		return;
-	f->held -= stk__read_has_buffers(read);
+	f->complete -= stk__read_has_buffers(read);
 	f->over_limit = f->over_limit == read->sample ? NULL : f->over_limit;
 	for (int32_t q = 0; q < read->n_requests; q++) {
 		struct stk_read_request *request = &read->requests[q];
@@ -292,9 +292,9 @@ void stk__fetch_again(struct stk_sample_state *s)
 void stk__fetch_opened(struct stk_record *r)
 {
 	struct stk_fetch *f = r->pipeline->parts.fetch;
-	for (int32_t i = 0; f->early && i < r->count; i++)
+	for (int32_t i = 0; f->complete_early && i < r->count; i++)
 		for (int32_t k = 0; k < f->n; k++)
-			f->early -= stk__read_has_buffers(&r->samples[i].reads[k]);
+			f->complete_early -= stk__read_has_buffers(&r->samples[i].reads[k]);
 }
 
 /* ---- a read has ended ---- */
@@ -333,13 +333,13 @@ void stk__read_ended(struct stk_pipeline *p, struct stk_read *read)
 	struct stk_sample_state *s = read->sample;
 	bool wanted = stk__record_under_way(s->record) && read->state != STK_READ_STALE;
 	read->state = STK_READ_DONE;
-	p->parts.fetch->held += stk__read_has_buffers(read);
+	p->parts.fetch->complete += stk__read_has_buffers(read);
 	if (!wanted) {
 		release(p, read);
 		read->state = STK_READ_NONE;
 	}
 	if (s->record->state < STK_BATCH_OPEN) {
-		p->parts.fetch->early += stk__read_has_buffers(read);
+		p->parts.fetch->complete_early += stk__read_has_buffers(read);
 		return;
 	}
 	for (uint64_t left = s->waiting; left; left &= left - 1) {

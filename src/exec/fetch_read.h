@@ -51,12 +51,12 @@ struct stk_read {
 };
 
 struct stk_fetch {
-	bool ahead;     /* reading ahead is on: requests are submitted in order of need, before workers begin their samples (fetch.h) */
-	int64_t read_k; /* number of the batch in which the search for the next read continues */
+	bool may_read_ahead; /* reading ahead is on: requests are submitted in order of need, before workers begin their samples (fetch.h) */
+	int64_t read_k;      /* number of the batch in which the search for the next read continues */
 	int32_t read_i, read_j;
-	int32_t in_flight, in_callbacks, held; /* numbers of: requests under way; threads inside request_done; reads whose bytes are in
+	int32_t in_flight, in_callbacks, complete; /* numbers of: requests under way; threads inside request_done; reads whose bytes are in
 	                                        * memory */
-	int32_t early;                         /* those of `held` that belong to batches that are not open yet */
+	int32_t complete_early;                    /* those of `complete` that belong to batches that are not open yet */
 	struct stk_admission admission;
 	struct stk_pipeline *pipeline;
 	int64_t admitted;                          /* total bytes of all reads' buffers, complete or being filled */
@@ -65,7 +65,7 @@ struct stk_fetch {
 	const struct stk_sample_state *over_limit; /* the sample whose requests were admitted although they exceed the limit; NULL: none */
 	int64_t read_bytes, mean_bytes; /* mean_bytes: mean size of recent objects; before the first object a large guess, so that few
 	                                 * objects are requested */
-	/* sized: number of objects that the mean is made of, at most 16; expected: number of objects requested before the first has arrived */
+	/* mean_count: number of objects that the mean is made of, at most 16; first_requests: number of objects requested before the first has arrived */
 	int32_t mean_count, first_requests;
 	int32_t cached_in_a_row, missing_in_a_row, misses;
 	int64_t last_success_ns;           /* time at which a read last succeeded */
@@ -73,7 +73,7 @@ struct stk_fetch {
 	bool some_read_postponed;          /* whether a worker has postponed a read until a request ends */
 	int64_t last_delivery_ns, pace_ns; /* time at which the consumer took its last batch; nanoseconds per sample between its batches */
 	int64_t deadline;                  /* deadline of the latest request that was submitted ahead */
-	struct stk_read *reads;            /* [(place of the batch * batch + sample) * n + k] */
+	struct stk_read *reads;            /* [(index of the record * batch + sample) * n + k] */
 	int32_t n;                         /* number of reads of one sample */
 	int32_t *readers;                  /* [k]: index of the reader whose bytes a sample's read k fetches */
 	int32_t *index;                    /* [reader]: k of its read, or STK_FETCHES_NOTHING */

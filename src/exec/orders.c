@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-struct stk_order stk__order_now(struct stk_pipeline *p)
+struct stk_order stk__order_copy(struct stk_pipeline *p)
 {
 	pthread_mutex_lock(&p->lock);
 	struct stk_order order = p->order;
@@ -76,7 +76,7 @@ enum stk_status stk__orders_create(struct stk_pipeline *p, struct stk_error *err
 				"and num_shards",
 				g->nodes[g->readers[i].node].node->name, p->orders[i].rank, p->orders[i].ranks,
 				g->nodes[g->readers[0].node].node->name, p->orders[0].rank, p->orders[0].ranks);
-	return set_leading_reader(p, g->lead, err);
+	return set_leading_reader(p, g->leading_reader, err);
 }
 
 enum stk_status stk_pipeline_lead(struct stk_pipeline *p, const char *reader, struct stk_error *err)
@@ -85,7 +85,7 @@ enum stk_status stk_pipeline_lead(struct stk_pipeline *p, const char *reader, st
 		return STK_INVALID;
 	int32_t lead;
 	enum stk_status s = stk__program_reader(p->program, reader, &lead, err);
-	if (s || lead == p->program->lead)
+	if (s || lead == p->program->leading_reader)
 		return s;
 	if (p->run.started || p->flight.next_deliver || p->run.restored)
 		return stk__fail(err, STK_STATE,

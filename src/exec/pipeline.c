@@ -336,11 +336,11 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 {
 	if (!p || stk__context_check(p->ctx, NULL)) /* the workers do not exist in a forked child, so nothing is touched */
 		return;
-	if (stk__feed_is_me(p)) { /* a garbage collector may destroy the pipeline inside a callback of the pipeline's own source */
+	if (stk__feed_is_calling(p)) { /* a garbage collector may destroy the pipeline inside a callback of the pipeline's own source */
 		stk__feed_abandon(p, stk_pipeline_destroy);
 		return;
 	}
-	if (stk__pool_is_me(p->ctx->pool)) {
+	if (stk__pool_is_worker(p->ctx->pool)) {
 		destroy_from_worker(p);
 		return;
 	}
@@ -437,7 +437,8 @@ enum stk_status stk_pipeline_destroy_within(struct stk_pipeline *p, int64_t ms, 
 {
 	if (!p || stk__context_check(p->ctx, NULL))
 		return STK_OK;
-	bool inside = stk__feed_is_me(p) || stk__pool_is_me(p->ctx->pool); /* inside its own callback or worker, the destruction must
+	bool inside =
+		stk__feed_is_calling(p) || stk__pool_is_worker(p->ctx->pool); /* inside its own callback or worker, the destruction must
 	                                                                    * not wait */
 	struct ending *e = inside ? NULL : start_ending(p);
 	if (!e) {

@@ -39,7 +39,7 @@ enum stk_status stk_pipeline_reader_meta(struct stk_pipeline *p, const char *nam
 	if (s)
 		return s;
 	const struct stk_program_node *n = reader_node(g, i);
-	const struct stk_order lead = stk__order_now(p), *o = i == g->lead ? &lead : &p->orders[i];
+	const struct stk_order lead = stk__order_copy(p), *o = i == g->leading_reader ? &lead : &p->orders[i];
 	int64_t epoch = p->at.step < 0 ? o->start_epoch : p->at.epoch + p->at.last;
 	int64_t shard = (o->size + o->ranks - 1) / o->ranks;
 	bool known = o->size != STK_ORDER_UNKNOWN;
@@ -160,7 +160,7 @@ size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, si
 			{"scratch_bytes", (double)scratch_bytes(p)},
 		{"core_share", p->parts.device ? stk__decode_side_share(p) / 100.0 : 0},
 		{"slots", p->ring->n_slots},
-		{"slots_out", p->ring->out},
+		{"slots_out", p->ring->n_out},
 		{"slots_peak", p->ring->peak_out},
 		{"slot_bytes", (double)p->ring->bytes},
 		{"held_bytes", (double)held},

@@ -97,7 +97,7 @@ static enum outcome do_sample(struct stk_pipeline *p, struct stk_exec_worker *w,
 }
 
 /* Announces the next sample to the readers, so that they can prefetch its bytes into the caches. */
-static void hint(const struct stk_pipeline *p, const struct stk_sample_state *s)
+static void prefetch_next_sample(const struct stk_pipeline *p, const struct stk_sample_state *s)
 {
 	for (int32_t i = 0; i < p->program->n_readers; i++) {
 		const struct stk_program_node *reader = &p->program->nodes[p->program->readers[i].node];
@@ -116,7 +116,7 @@ static void do_chain(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t 
 	for (int32_t k = 0; k < u->count; k++) {
 		int32_t i = u->samples[k];
 		if (k + 1 < u->count)
-			hint(p, &r->samples[u->samples[k + 1]]);
+			prefetch_next_sample(p, &r->samples[u->samples[k + 1]]);
 		enum outcome o = u->failed[k] ? DONE : do_sample(p, w, u, i);
 		if (stk__cancelled(&p->run.halt))
 			break; /* the run was cancelled or is being abandoned */
@@ -185,7 +185,7 @@ static void do_gather(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 		stk__error_set_op(&w->error, title);
 		w->error.sample = -1;
 		if (blamed >= 0)
-			stk__name_sample(p, &r->samples[blamed], p->program->lead, &w->error);
+			stk__name_sample(p, &r->samples[blamed], p->program->leading_reader, &w->error);
 		stk__record_error(r, &w->error, u->node);
 	}
 	stk__level_part_done(r);

@@ -63,7 +63,7 @@ static bool sources_have_ended(struct stk_pipeline *p)
 /* Computes the run's position: the epoch, and how many samples of the epoch's global sequence all ranks together have consumed. */
 static void position(struct stk_pipeline *p, int64_t *epoch, int64_t *consumed)
 {
-	const struct stk_order order = stk__order_now(p);
+	const struct stk_order order = stk__order_copy(p);
 	*epoch = order.start_epoch;
 	*consumed = order.start_position;
 	if (p->at.step < 0)
@@ -288,7 +288,7 @@ static enum stk_status check_data(const struct stk_pipeline *p, const struct sav
 	if (v->as_met && !same)
 		return stk__fail(
 			err, STK_STATE, "the tars are not those of the state: their names, or their number, changed" STK_STATE_WAY_OUT);
-	enum stk_status s = same ? STK_OK : stk__changes_tell(p, v->files, v->runs, err);
+	enum stk_status s = same ? STK_OK : stk__changes_describe(p, v->files, v->runs, err);
 	if (s)
 		return s;
 	if (!same && v->size == p->order.size)

@@ -335,7 +335,7 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 {
 	struct stk_device_batch *b = r->device;
 	const struct stk_level *level = &p->program->levels[r->level];
-	b->marks.count = 0;
+	b->traced_events.count = 0;
 	b->steps_stream = b->stream;
 	stk__device_mark(p, b, STK_SPAN_COPY, NULL);
 	enum stk_status s = upload(p, b, err);

@@ -109,7 +109,7 @@ static enum stk_status run_all(struct opening *o, bool objects, struct stk_error
 		.progress = o->watch && o->watch->progress ? report_progress : NULL,
 		.user = o,
 		.stop = &o->stop};
-	o->pace.ahead = PIECES / (at_a_time + 1) > 2 ? PIECES / (at_a_time + 1) : 2;
+	o->pace.max_requests = PIECES / (at_a_time + 1) > 2 ? PIECES / (at_a_time + 1) : 2;
 	o->pace.jump = jump_of_all / (at_a_time + 1);
 	pthread_mutex_init(&o->lock, NULL);
 	enum stk_status s = stk__crew_run(&crew, err);

@@ -33,7 +33,7 @@ enum stk_status stk__archive_stream_create(struct stk_io *io, const char *uri, c
 	s->uri = uri;
 	s->object = *object;
 	s->pace = pace;
-	s->pace.ahead = pace.ahead < MOST_AHEAD ? pace.ahead : MOST_AHEAD;
+	s->pace.max_requests = pace.max_requests < MOST_AHEAD ? pace.max_requests : MOST_AHEAD;
 	s->stride = -1;
 	return STK_OK;
 }
@@ -82,7 +82,7 @@ static bool has_come(struct stk_archive_stream *s, struct stk_ahead *p, struct s
 static void look_ahead(struct stk_archive_stream *s)
 {
 	bool dense = s->stride >= 0 && s->stride <= s->pace.jump;
-	int most = dense ? s->pace.ahead : 1;
+	int most = dense ? s->pace.max_requests : 1;
 	while (s->pieces.count < most && s->next < s->object.size) {
 		request_piece(s, dense ? LARGE : (int64_t)SMALL << (s->run < MOST_DOUBLED ? s->run : MOST_DOUBLED));
 		s->run++;

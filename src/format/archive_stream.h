@@ -8,8 +8,8 @@
 
 /* Settings that depend on how many archives are read at a time. */
 struct stk_archive_pace {
-	int ahead;    /* number of requests of 1 MiB that may be in flight: at least 1; above 16 it counts as 16 */
-	int64_t jump; /* headers whose average distance is larger than this are requested one by one */
+	int max_requests; /* number of requests of 1 MiB that may be in flight: at least 1; above 16 it counts as 16 */
+	int64_t jump;     /* headers whose average distance is larger than this are requested one by one */
 };
 
 struct stk_archive_stream;

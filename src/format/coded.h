@@ -28,7 +28,7 @@ struct stk_coded_in {
 	bool failed;
 };
 uint64_t stk__take_coded(struct stk_coded_in *in);
-/* Reads a text and appends it to the `used` bytes that are already in `name`, with a NUL. room: size of `name`. Sets in->failed if there is no whole text,
+/* Reads a text and appends it to the `used` bytes that are already in `name`, with a NUL. capacity: size of `name`. Sets in->failed if there is no whole text,
  * or if it contains a zero byte or does not fit. */
 void stk__take_text(struct stk_coded_in *in, char *name, size_t used, size_t capacity);
 /* Reads a name that stk__put_name wrote; `name` must contain the previous name. */

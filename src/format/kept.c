@@ -23,7 +23,8 @@ bool stk__kept_name(const char *path, char out[PATH_MAX])
 	return realpath(path, out) != NULL;
 }
 
-/* Returns whether only this user and root can put files into the folder, or it does not exist yet. Others could plant an index that names wrong places. */
+/* Returns whether only this user and root can put files into the folder, or it does not exist yet. Otherwise another user could store an index with wrong
+ * offsets there. */
 static bool is_private(const char *folder)
 {
 	struct stat st;

@@ -33,8 +33,8 @@ struct whole {
 	const char *prefix;
 	struct stretch *first;
 	int64_t under_way, pages; /* requests in flight; pages that have arrived */
-	bool plain;               /* must not be cut: the store returned keys out of order or ignored start-after */
-	bool spoilt;              /* `plain` was set after the prefix had been cut: the prefix is listed again without cuts */
+	bool whole_listing;       /* must not be cut: the store returned keys out of order or ignored start-after */
+	bool spoilt;              /* `whole_listing` was set after the prefix had been cut: the prefix is listed again without cuts */
 	bool seen[128];           /* [character]: occurs in a name of this prefix */
 };
 
@@ -236,7 +236,7 @@ static bool cut(struct stretch *t)
 	struct run *r = t->run;
 	int64_t most = AT_A_TIME - r->under_way - r->n_waiting, by_pages = t->whole->pages * CUTS_A_PAGE;
 	most = most < by_pages ? most : by_pages;
-	if (t->whole->plain || r->begun < r->count || most < 1 || !t->last.length)
+	if (t->whole->whole_listing || r->begun < r->count || most < 1 || !t->last.length)
 		return true; /* no last key: all pages so far were empty, as after deletions, so no key shows where to cut */
 	char(*cuts)[STK_S3_LONGEST_KEY + 2] = stk__alloc(MOST_CUTS * sizeof *cuts);
 	if (!cuts)
@@ -432,7 +432,7 @@ static enum stk_status take_page(struct stretch *t, struct stk_error *err)
 	t->whole->pages++;
 	t->ended |= !t->token.length;
 	if (t->disorder) {
-		t->whole->plain = true;
+		t->whole->whole_listing = true;
 		t->whole->spoilt |= t->whole->first->right != NULL;
 		t->ended =
 			!t->token.length; /* a key after `until` does not end the stretch, since smaller keys may follow it; only the last page does */

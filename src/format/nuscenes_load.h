@@ -22,7 +22,7 @@ struct stk_load_sample {
 };
 
 /* An annotation, indexed by the number of its token. row: in its table. prev, next: token numbers of the same object's annotations before and after it; -1:
- * none. given: its own row was read. */
+ * none. has_row: its own row was read. */
 struct stk_load_object {
 	int64_t row, prev, next;
 	int32_t sample;

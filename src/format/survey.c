@@ -16,7 +16,7 @@
 enum { OPENERS = 4, OPEN_AHEAD = 16, MOST_PARTS = 64, SLACK = 64, NOTICES = 8 };
 
 /* A tar in the order of the search. */
-struct turn {
+struct searched_tar {
 	int32_t tar;
 	bool open, kept; /* kept: the tar has an index, so it need not be searched */
 	enum stk_status status;
@@ -31,23 +31,23 @@ struct stk_survey {
 	struct stk_storage *storage; /* NULL: no tar is remote */
 	struct stk_components *components;
 	pthread_mutex_t lock; /* guards all fields below */
-	pthread_cond_t opened;
+	pthread_cond_t opened_cond;
 	struct stk_samples table;
 	struct stk_survey_plan plan;
-	int32_t *turn_of; /* [tar]: its index in `turns` */
-	struct turn *turns;
+	int32_t *search_index; /* [tar]: its index in `search_order` */
+	struct searched_tar *search_order;
 	struct stk_window window;
 	struct stk_collect *collect; /* collects the samples of the tar that is searched */
 	struct stk_survey_known known;
 	struct stk_error error; /* the reason why the search failed */
 	int64_t wanted;         /* number of samples that a caller waits for; 0: no caller waits */
-	int32_t next_open, swept;
+	int32_t next_open, n_searched;
 	char notices[NOTICES]
 		    [400]; /* notices that were not given yet, the oldest first; if there are more than NOTICES, the rest is dropped */
 	int32_t notice_count;
 	pthread_t searcher, openers[OPENERS];
 	int openers_count;
-	bool begun, searches;
+	bool begun, is_searching;
 	_Atomic bool stop;
 };
 
@@ -57,12 +57,12 @@ enum stk_status stk__survey_create(const struct stk_webdataset_options *o, struc
 	if (!s)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for %d tars", o->path_count);
 	pthread_mutex_init(&s->lock, NULL);
-	pthread_cond_init(&s->opened, NULL);
+	pthread_cond_init(&s->opened_cond, NULL);
 	s->components = stk__calloc(1, sizeof *s->components);
-	s->turn_of = stk__calloc((size_t)o->path_count, sizeof *s->turn_of);
-	s->turns = stk__calloc((size_t)o->path_count, sizeof *s->turns);
+	s->search_index = stk__calloc((size_t)o->path_count, sizeof *s->search_index);
+	s->search_order = stk__calloc((size_t)o->path_count, sizeof *s->search_order);
 	enum stk_status status = stk__survey_window_init(&s->window, &s->lock, o->path_count, err);
-	if (!status && (!s->components || !s->turn_of || !s->turns))
+	if (!status && (!s->components || !s->search_index || !s->search_order))
 		status = stk__fail(err, STK_NO_MEMORY, "out of memory for %d tars", o->path_count);
 	if (!status)
 		status = stk__samples_init(&s->table, o->paths, o->path_count, o->part_count, err);
@@ -86,15 +86,15 @@ void stk__survey_destroy(struct stk_survey *s)
 		return;
 	stk__survey_end(s);
 	stk__survey_window_free(&s->window);
-	for (int32_t i = 0; s->turns && i < s->o.path_count; i++)
-		stk__archive_index_free(&s->turns[i].index);
+	for (int32_t i = 0; s->search_order && i < s->o.path_count; i++)
+		stk__archive_index_free(&s->search_order[i].index);
 	stk__samples_free(&s->table);
 	stk_storage_unref(&s->storage);
 	stk__free(s->plan.order);
-	stk__free(s->turns);
-	stk__free(s->turn_of);
+	stk__free(s->search_order);
+	stk__free(s->search_index);
 	stk__free(s->components);
-	pthread_cond_destroy(&s->opened);
+	pthread_cond_destroy(&s->opened_cond);
 	pthread_mutex_destroy(&s->lock);
 	stk__free(s);
 }
@@ -130,7 +130,7 @@ static bool is_cancelled(void *user)
 	return atomic_load(&((struct stk_survey *)user)->stop);
 }
 
-static enum stk_status open_turn(struct stk_survey *s, struct turn *t, struct stk_object *object)
+static enum stk_status open_turn(struct stk_survey *s, struct searched_tar *t, struct stk_object *object)
 {
 	const char *path = s->table.archives[t->tar];
 	const struct stk_archive_watch watch = {.notice = take_notice, .user = s};
@@ -138,7 +138,7 @@ static enum stk_status open_turn(struct stk_survey *s, struct turn *t, struct st
 	struct stk_io *io = stk__is_object(path) ? stk__storage_io(s->storage) : NULL;
 	struct stk_archive_file f;
 	enum stk_status status = stk__archive_open(
-		&f, path, io, &access, (struct stk_archive_pace){.ahead = 1}, stk__archive_least(STK_ARCHIVE_TAR), &t->error);
+		&f, path, io, &access, (struct stk_archive_pace){.max_requests = 1}, stk__archive_least(STK_ARCHIVE_TAR), &t->error);
 	if (status)
 		return status;
 	t->size = f.size;
@@ -155,23 +155,23 @@ static void *open_tars(void *user)
 	pthread_mutex_lock(&s->lock);
 	while (!atomic_load(&s->stop) && s->next_open < s->o.path_count) {
 		if (s->next_open > s->window.at + OPEN_AHEAD) {
-			pthread_cond_wait(&s->opened, &s->lock);
+			pthread_cond_wait(&s->opened_cond, &s->lock);
 			continue;
 		}
 		int32_t i = s->next_open++;
-		struct turn *t = &s->turns[i];
+		struct searched_tar *t = &s->search_order[i];
 		struct stk_object object = {.size = -1};
 		pthread_mutex_unlock(&s->lock);
 		enum stk_status status = open_turn(s, t, &object);
 		pthread_mutex_lock(&s->lock);
 		struct stk_stretch *stretch = &s->window.tars[i];
 		*stretch = (struct stk_stretch){
-			.uri = s->table.archives[t->tar], .object = object, .asks = !status && !t->kept && object.size >= 0};
+			.uri = s->table.archives[t->tar], .object = object, .may_request = !status && !t->kept && object.size >= 0};
 		s->table.objects[t->tar] =
 			(struct stk_samples_object){.size = object.size > 0 ? object.size : 0, .tag = stk__etag_hash(object.version)};
 		t->status = status;
 		t->open = true;
-		pthread_cond_broadcast(&s->opened);
+		pthread_cond_broadcast(&s->opened_cond);
 		stk__survey_window_wake(&s->window); /* the tar may be read ahead now */
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -217,7 +217,7 @@ static const uint8_t *read_window(void *user, int64_t offset, size_t n, struct s
 }
 
 /* Finds the samples by a search of the tar itself; its index is kept. */
-static enum stk_status search(struct stk_survey *s, struct turn *t, struct stk_error *err)
+static enum stk_status search(struct stk_survey *s, struct searched_tar *t, struct stk_error *err)
 {
 	const struct stk_archive_watch watch = {.notice = take_notice, .user = s};
 	struct stk_archive_file f = {.path = s->table.archives[t->tar],
@@ -227,7 +227,7 @@ static enum stk_status search(struct stk_survey *s, struct turn *t, struct stk_e
 		.read = read_window,
 		.read_user = &s->window};
 	enum stk_status status = STK_OK;
-	if (!s->window.tars[s->window.at].asks)
+	if (!s->window.tars[s->window.at].may_request)
 		status = stk__archive_open(&f, f.path, NULL, NULL, (struct stk_archive_pace){0}, stk__archive_least(STK_ARCHIVE_TAR), err);
 	if (status)
 		return status;
@@ -243,7 +243,7 @@ static enum stk_status search(struct stk_survey *s, struct turn *t, struct stk_e
 	return STK_OK;
 }
 
-static enum stk_status search_turn(struct stk_survey *s, struct turn *t, struct stk_error *err)
+static enum stk_status search_turn(struct stk_survey *s, struct searched_tar *t, struct stk_error *err)
 {
 	char text[400];
 	enum stk_status status = stk__collect_begin(&s->o, t->tar, &s->table, s->components, &s->collect, err);
@@ -273,15 +273,15 @@ static enum stk_status search_turn(struct stk_survey *s, struct turn *t, struct 
 }
 
 /* Waits until the next tar is open. Returns NULL if the search was cancelled. */
-static struct turn *wait_open(struct stk_survey *s, int32_t i)
+static struct searched_tar *wait_open(struct stk_survey *s, int32_t i)
 {
 	pthread_mutex_lock(&s->lock);
 	s->window.at = i;
-	pthread_cond_broadcast(&s->opened);
-	while (!s->turns[i].open && !atomic_load(&s->stop))
-		pthread_cond_wait(&s->opened, &s->lock);
+	pthread_cond_broadcast(&s->opened_cond);
+	while (!s->search_order[i].open && !atomic_load(&s->stop))
+		pthread_cond_wait(&s->opened_cond, &s->lock);
 	pthread_mutex_unlock(&s->lock);
-	return atomic_load(&s->stop) ? NULL : &s->turns[i];
+	return atomic_load(&s->stop) ? NULL : &s->search_order[i];
 }
 
 static void *search_tars(void *user)
@@ -291,7 +291,7 @@ static void *search_tars(void *user)
 	char text[400];
 	enum stk_status status = STK_OK;
 	for (int32_t i = 0; i < s->o.path_count && !status; i++) {
-		struct turn *t = wait_open(s, i);
+		struct searched_tar *t = wait_open(s, i);
 		if (!t)
 			status = stk__fail(&err, STK_CANCELLED, "the search of tars was given up");
 		else if ((status = t->status))
@@ -324,8 +324,8 @@ enum stk_status stk__survey_begin(struct stk_survey *s, const struct stk_survey_
 	s->window.requests.io = s->storage ? stk__storage_io(s->storage) : NULL;
 	s->window.limit = plan->bytes;
 	for (int32_t i = 0; i < s->o.path_count; i++) {
-		s->turns[i].tar = plan->order[i];
-		s->turn_of[plan->order[i]] = i;
+		s->search_order[i].tar = plan->order[i];
+		s->search_index[plan->order[i]] = i;
 	}
 	int openers = s->o.path_count < OPENERS ? s->o.path_count : OPENERS;
 	enum stk_status status = STK_OK;
@@ -333,7 +333,7 @@ enum stk_status stk__survey_begin(struct stk_survey *s, const struct stk_survey_
 		status = stk__thread_start(&s->openers[s->openers_count], "stoker-tars", open_tars, s, err);
 	if (!status)
 		status = stk__thread_start(&s->searcher, "stoker-survey", search_tars, s, err);
-	s->searches = !status;
+	s->is_searching = !status;
 	if (!status)
 		return STK_OK;
 	stk__survey_end(s);
@@ -350,15 +350,15 @@ void stk__survey_end(struct stk_survey *s)
 	pthread_mutex_lock(&s->lock);
 	atomic_store(&s->stop, true);
 	s->window.stop = true;
-	pthread_cond_broadcast(&s->opened);
+	pthread_cond_broadcast(&s->opened_cond);
 	stk__survey_window_wake(&s->window);
 	pthread_mutex_unlock(&s->lock);
 	for (int i = 0; i < s->openers_count; i++)
 		stk__thread_join(s->openers[i]);
-	if (s->searches)
+	if (s->is_searching)
 		stk__thread_join(s->searcher);
 	s->openers_count = 0;
-	s->searches = s->begun = false;
+	s->is_searching = s->begun = false;
 	stk__survey_window_end(&s->window);
 }
 
@@ -384,14 +384,14 @@ void stk__survey_passed(struct stk_survey *s, int64_t sample)
 	pthread_mutex_lock(&s->lock);
 	sample = sample < s->known.samples ? sample : s->known.samples;
 	if (sample > 0) {
-		int32_t turn = s->turn_of[s->table.places[sample - 1].archive];
+		int32_t turn = s->search_index[s->table.places[sample - 1].archive];
 		int64_t end = 0;
 		for (int32_t k = 0; k < s->table.parts_each; k++) {
 			const struct stk_sample_part *part = &s->table.parts[(sample - 1) * s->table.parts_each + k];
 			end = part->offset + part->length > end ? part->offset + part->length : end;
 		}
-		for (; s->swept < turn; s->swept++)
-			stk__survey_window_sweep(&s->window, s->swept, INT64_MAX);
+		for (; s->n_searched < turn; s->n_searched++)
+			stk__survey_window_sweep(&s->window, s->n_searched, INT64_MAX);
 		stk__survey_window_sweep(&s->window, turn, end);
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -473,7 +473,7 @@ bool stk__survey_read(struct stk_survey *s, int64_t id, struct stk_request *r)
 	if (!io || r->before || r->length < 0 || (r->max_bytes && (uint64_t)r->length > r->max_bytes))
 		return false;
 	pthread_mutex_lock(&s->lock);
-	int32_t turn = s->turn_of[s->table.places[id].archive], n = parts_of(s, id, r, parts);
+	int32_t turn = s->search_index[s->table.places[id].archive], n = parts_of(s, id, r, parts);
 	struct stk_piece *held = stk__survey_window_pin(&s->window, turn, r->offset, r->length);
 	pthread_mutex_unlock(&s->lock);
 	if (!held)

@@ -23,7 +23,8 @@ struct stk_piece {
 
 enum stk_status stk__survey_window_init(struct stk_window *w, pthread_mutex_t *lock, int32_t count, struct stk_error *err)
 {
-	*w = (struct stk_window){.lock = lock, .count = count, .ahead = FIRST_AHEAD, .tars = stk__calloc((size_t)count, sizeof *w->tars)};
+	*w = (struct stk_window){
+		.lock = lock, .count = count, .max_under_way = FIRST_AHEAD, .tars = stk__calloc((size_t)count, sizeof *w->tars)};
 	stk__requests_init(&w->requests, NULL);
 	return w->tars ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for %d tars", count);
 }
@@ -49,7 +50,7 @@ static void note_ended(struct stk_window *w, struct stk_request *r)
 	struct stk_piece *p = (struct stk_piece *)((char *)r - offsetof(struct stk_piece, request));
 	p->ended = true;
 	w->under_way--;
-	w->ahead += w->ahead < MOST_AHEAD ? 2 : 0;
+	w->max_under_way += w->max_under_way < MOST_AHEAD ? 2 : 0;
 }
 
 /* Notes all requests that have ended since the last call. */
@@ -178,8 +179,8 @@ static bool look_ahead(struct stk_window *w)
 {
 	for (int32_t i = w->at; i < w->count; i++) {
 		struct stk_stretch *t = &w->tars[i];
-		while (t->asks && t->requested_to < t->object.size) {
-			if (w->stop || w->under_way >= w->ahead || !has_capacity(w))
+		while (t->may_request && t->requested_to < t->object.size) {
+			if (w->stop || w->under_way >= w->max_under_way || !has_capacity(w))
 				return true;
 			if (!request_piece(w, t))
 				return false;

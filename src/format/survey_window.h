@@ -18,7 +18,7 @@ struct stk_piece;
 struct stk_stretch {
 	const char *uri;
 	struct stk_object object; /* the object's size and version when the tar was opened */
-	bool asks;                /* bytes of this tar may be requested: it is open, remote, and must be searched */
+	bool may_request;         /* bytes of this tar may be requested: it is open, remote, and must be searched */
 	struct stk_piece *first;  /* pieces in the order of their offsets; the bytes between two pieces were not kept */
 	int64_t requested_to;     /* offset up to which bytes were requested */
 	int64_t cursor;           /* offset that the search has reached */
@@ -30,12 +30,12 @@ struct stk_window {
 	/* The requests for pieces in flight. The searching thread waits for one to end; it is woken if a piece was released, if a caller wants more samples,
 	 * or when the window ends. */
 	struct stk_requests requests;
-	struct stk_stretch *tars; /* in the order in which they are read */
-	int32_t count, at;        /* number of tars, and index of the one that is being searched */
-	size_t bytes, limit;      /* bytes of pieces that have arrived or were requested, and their limit */
-	int32_t under_way, ahead; /* requests in flight, and their limit, which grows with the bytes that arrive */
-	int64_t deadline;         /* deadline of the latest request; later pieces get later ones */
-	bool blocked;             /* no bytes will be released before the search has made progress */
+	struct stk_stretch *tars;         /* in the order in which they are read */
+	int32_t count, at;                /* number of tars, and index of the one that is being searched */
+	size_t bytes, limit;              /* bytes of pieces that have arrived or were requested, and their limit */
+	int32_t under_way, max_under_way; /* requests in flight, and their limit, which grows with the bytes that arrive */
+	int64_t deadline;                 /* deadline of the latest request; later pieces get later ones */
+	bool blocked;                     /* no bytes will be released before the search has made progress */
 	bool stop;
 	uint8_t *joined; /* buffer for a read that spans several pieces */
 };

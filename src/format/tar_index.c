@@ -162,7 +162,8 @@ static int32_t first_without(const struct stk_names *tars)
 static enum stk_status open_tar(
 	const char *tar, struct stk_io *io, const struct stk_access *access, struct stk_archive_file *f, struct stk_error *err)
 {
-	return stk__archive_open(f, tar, io, access, (struct stk_archive_pace){.ahead = 1}, stk__archive_least(STK_ARCHIVE_TAR), err);
+	return stk__archive_open(
+		f, tar, io, access, (struct stk_archive_pace){.max_requests = 1}, stk__archive_least(STK_ARCHIVE_TAR), err);
 }
 
 static enum stk_status look(const struct stk_tar_index_options *o, const struct stk_access *access, const struct stk_names *tars,

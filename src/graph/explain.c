@@ -46,7 +46,7 @@ static void when_text(const struct stk_program *p, const struct stk_group *g, st
 	for (int32_t k = 0; k < g->n_when; k++) {
 		char title[96];
 		stk__node_title(p->nodes[p->values[g->when[k].value].node].node, title, sizeof title);
-		stk__text_add(t, "%s%s%s", k ? " and " : ", when ", g->when[k].wanted ? "" : "not ", title);
+		stk__text_add(t, "%s%s%s", k ? " and " : ", when ", g->when[k].expected ? "" : "not ", title);
 	}
 }
 
@@ -56,7 +56,7 @@ static void when_json(const struct stk_program *p, const struct stk_group *g, st
 	for (int32_t k = 0; k < g->n_when; k++) {
 		const struct stk_program_node *n = &p->nodes[p->values[g->when[k].value].node];
 		stk__text_add(t, "%s{\"operator\": \"%s\", \"ordinal\": %d, \"wanted\": %s}", k ? ", " : "", n->def->name,
-			(int)(n - p->nodes), g->when[k].wanted ? "true" : "false");
+			(int)(n - p->nodes), g->when[k].expected ? "true" : "false");
 	}
 	stk__text_add(t, "]");
 }

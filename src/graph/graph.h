@@ -50,7 +50,7 @@ struct stk_graph {
 
 struct stk_graph *stk__graph_ref(struct stk_graph *g);
 
-/* Enlarges an array that has `count` elements of `size` bytes, if needed, so that one more fits. *room: the number of elements that fit, updated. Returns
+/* Enlarges an array that has `count` elements of `size` bytes, if needed, so that one more fits. *capacity: the number of elements that fit, updated. Returns
  * false if memory is short; the array is then unchanged. */
 bool stk__grow(void **array, size_t count, size_t *capacity, size_t size);
 /* Returns zeroed memory that lives as long as the graph, or NULL if memory is short. stk__graph_strdup copies a string to such memory. */

@@ -110,7 +110,7 @@ enum stk_status stk__node_infer(const struct stk_graph *g, struct stk_graph_node
 		.n_in = node->n_inputs,
 		.n_out = node->n_outputs,
 		.state = state};
-	size_t offsets[64]; /* an operator has at most 64 arguments: stk_graph_node.given */
+	size_t offsets[64]; /* an operator has at most 64 arguments: stk_graph_node.args_set */
 	bool shapes = false;
 	for (int32_t i = 0; i < node->n_varying; i++) {
 		offsets[i] = node->varying[i].def.offset;

@@ -172,7 +172,7 @@ static const struct stk_graph_node *reader_node(const struct stk_program *p, int
 
 int32_t stk__program_reader_at(const struct stk_program *p, int32_t i)
 {
-	return i == 0 ? p->lead : i <= p->lead ? i - 1 : i;
+	return i == 0 ? p->leading_reader : i <= p->leading_reader ? i - 1 : i;
 }
 
 enum stk_status stk__program_reader(const struct stk_program *p, const char *name, int32_t *out, struct stk_error *err)
@@ -194,7 +194,7 @@ enum stk_status stk__program_reader(const struct stk_program *p, const char *nam
 
 void stk__program_lead(struct stk_program *p, int32_t reader)
 {
-	p->lead = reader;
+	p->leading_reader = reader;
 	p->reader = p->readers[reader].node;
 }
 
@@ -446,17 +446,17 @@ static bool chain_uses(const struct stk_program *p, const struct stk_chain *c, i
 	return false;
 }
 
-/* Sets c->kept to the values of earlier levels that the chain reads from the slot. In a program with branches these are all of them, since chains then also
- * read predicates that are not their operators' inputs. */
+/* Sets c->kept_values to the values of earlier levels that the chain reads from the slot. In a program with branches these are all of them, since chains then
+ * also read predicates that are not their operators' inputs. */
 static enum stk_status find_kept(struct stk_program *p, int32_t level, struct stk_chain *c, struct stk_error *err)
 {
-	c->kept = stk__program_alloc(p, (size_t)p->n_slot_values, sizeof *c->kept);
-	if (!c->kept)
+	c->kept_values = stk__program_alloc(p, (size_t)p->n_slot_values, sizeof *c->kept_values);
+	if (!c->kept_values)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a chain");
 	for (int32_t k = 0; k < p->n_slot_values; k++) {
 		int32_t v = p->slot_values[k];
 		if (p->nodes[p->values[v].node].level < level && (p->branches || chain_uses(p, c, v)))
-			c->kept[c->n_kept++] = k;
+			c->kept_values[c->n_kept++] = k;
 	}
 	return STK_OK;
 }
@@ -464,15 +464,15 @@ static enum stk_status find_kept(struct stk_program *p, int32_t level, struct st
 /* Finds which values the clones must make in this chain: a reader of many fields stands in many chains, each of which reads a few of them. */
 static enum stk_status find_wanted(struct stk_program *p, int32_t level, int32_t index, struct stk_chain *c, struct stk_error *err)
 {
-	c->wants = stk__program_alloc(p, (size_t)p->n_values, sizeof *c->wants);
-	if (!c->wants)
+	c->is_read = stk__program_alloc(p, (size_t)p->n_values, sizeof *c->is_read);
+	if (!c->is_read)
 		return stk__fail(err, STK_NO_MEMORY, "out of memory for a chain");
 	for (int32_t i = 0; i < c->n_nodes; i++) {
 		const struct stk_program_node *n = &p->nodes[c->nodes[i]];
 		for (int32_t k = 0; k < stk__program_sources(n); k++)
-			c->wants[stk__program_source(n, k)] = true;
+			c->is_read[stk__program_source(n, k)] = true;
 		for (int32_t v = n->first_value; v < n->first_value + n->node->n_outputs && n->level == level && n->chain == index; v++)
-			c->wants[v] |= p->values[v].slot >= 0;
+			c->is_read[v] |= p->values[v].slot >= 0;
 	}
 	return STK_OK;
 }

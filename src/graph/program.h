@@ -29,10 +29,10 @@ struct stk_program_varying {
 	int32_t value;
 };
 
-/* A branch's condition: the predicate's value must equal `wanted`. */
+/* A branch's condition: the predicate's value must equal `expected`. */
 struct stk_program_condition {
 	int32_t value;
-	bool wanted;
+	bool expected;
 };
 
 struct stk_program_node {
@@ -77,10 +77,10 @@ struct stk_chain {
 	int32_t n_nodes;
 	struct stk_group *groups;
 	int32_t n_groups;
-	uint64_t reads; /* readers whose bytes it needs, one bit each */
-	int32_t *kept;  /* slot indices of the earlier levels' values that it reads; of all of them if the program has branches */
+	uint64_t reads;       /* readers whose bytes it needs, one bit each */
+	int32_t *kept_values; /* slot indices of the earlier levels' values that it reads; of all of them if the program has branches */
 	int32_t n_kept;
-	bool *wants; /* for each value: whether a node of this chain reads it, or it is kept and made here; cloned nodes make only these values */
+	bool *is_read; /* for each value: whether a node of this chain reads it, or it is kept and made here; cloned nodes make only these values */
 };
 
 enum { STK_MAX_READERS = 64, STK_MAX_CHAINS = 64 };
@@ -119,10 +119,10 @@ struct stk_program {
 	int32_t n_decodes;       /* steps that begin with encoded files */
 	struct stk_program_reader *readers;
 	int32_t n_readers;
-	int32_t reader; /* node of the leading reader, which defines the epoch; -1: no reader */
-	int32_t lead;   /* index of the leading reader */
-	bool reads;     /* bytes are fetched for samples */
-	bool branches;  /* some operators run only for some samples, or values are merged */
+	int32_t reader;         /* node of the leading reader, which defines the epoch; -1: no reader */
+	int32_t leading_reader; /* index of the leading reader */
+	bool reads;             /* bytes are fetched for samples */
+	bool branches;          /* some operators run only for some samples, or values are merged */
 	bool fused;
 	bool on_gpu;       /* operators may run on the GPU */
 	int32_t max_nodes; /* number of nodes in the longest chain */
@@ -193,7 +193,7 @@ static inline bool stk__program_same_branch(const struct stk_program_node *a, co
 {
 	bool same = a->node->n_when == b->node->n_when;
 	for (int32_t k = 0; k < a->node->n_when && same; k++)
-		same = a->when[k].value == b->when[k].value && a->when[k].wanted == b->when[k].wanted;
+		same = a->when[k].value == b->when[k].value && a->when[k].expected == b->when[k].expected;
 	return same;
 }
 

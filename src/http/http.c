@@ -122,7 +122,7 @@ static void facts(void *source, struct stk_source_facts *out)
 {
 	struct stk_http_source *s = source;
 	pthread_mutex_lock(&s->lock);
-	out->hedges += s->hedged;
+	out->hedges += s->hedged_requests;
 	out->slowdowns += s->slowdowns;
 	out->limit +=
 		s->settings.google && !s->loop_count ? 0 : s->limit; /* gs:// has a source of its own, which most programs never use */

@@ -431,7 +431,7 @@ void stk__connections_close(struct stk_http_loop *l)
 
 /* ---- use by a transfer ---- */
 
-static ssize_t moved(CURLcode code, size_t n)
+static ssize_t bytes_or_failure(CURLcode code, size_t n)
 {
 	return code == CURLE_OK ? (ssize_t)n : code == CURLE_AGAIN ? STK_WOULD_BLOCK : STK_BROKEN;
 }
@@ -441,7 +441,7 @@ ssize_t stk__connection_send(struct stk_connection *c, const void *bytes, size_t
 	size_t sent = 0;
 	if (c->tls) {
 		CURLcode code = c->loop->source->curl.curl_easy_send(c->dialer->curl_handle, bytes, n, &sent);
-		return moved(code, sent);
+		return bytes_or_failure(code, sent);
 	}
 	ssize_t done = send(c->fd, bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT);
 	return done >= 0 ? done : errno == EAGAIN || errno == EINTR ? STK_WOULD_BLOCK : STK_BROKEN;
@@ -457,7 +457,8 @@ ssize_t stk__connection_recv(struct stk_connection *c, void *bytes, size_t n)
 			stk__curl_expect_close(curl, c->dialer->curl_handle);
 		c->strict = true;
 		CURLcode code = curl->curl_easy_recv(c->dialer->curl_handle, bytes, n, &got);
-		return code == CURLE_OK && !got && n && !stk__curl_tls_ended(curl, c->dialer->curl_handle) ? STK_CUT : moved(code, got);
+		return code == CURLE_OK && !got && n && !stk__curl_tls_ended(curl, c->dialer->curl_handle) ? STK_CUT
+													   : bytes_or_failure(code, got);
 	}
 	ssize_t done = recv(c->fd, bytes, n, MSG_DONTWAIT);
 	return done >= 0 ? done : errno == EAGAIN || errno == EINTR ? STK_WOULD_BLOCK : STK_BROKEN;

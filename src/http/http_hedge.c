@@ -12,7 +12,7 @@ enum {
 };
 enum { LATE = 4, LATE_AND_NEEDED = 3 }; /* numbers of mean deviations above the mean, from which on an answer is late */
 
-static double hedge_delay_ns(const struct stk_http_answers *a, int deviations)
+static double hedge_delay_ns(const struct stk_http_statistics *a, int deviations)
 {
 	double late = a->first_ns + deviations * a->spread_ns;
 	return late > LEAST_NS ? late : LEAST_NS;
@@ -20,9 +20,9 @@ static double hedge_delay_ns(const struct stk_http_answers *a, int deviations)
 
 /* Updates the mean and the deviation by an answer. Caps its time at twice the time from which answers are late, so that a few slow answers do not raise that
  * time much. */
-void stk__hedge_learn(struct stk_http_source *s, int64_t first_byte_ns)
+void stk__hedge_add_time(struct stk_http_source *s, int64_t first_byte_ns)
 {
-	struct stk_http_answers *a = &s->answers;
+	struct stk_http_statistics *a = &s->statistics;
 	pthread_mutex_lock(&s->lock);
 	double x = (double)first_byte_ns, most = 2 * hedge_delay_ns(a, LATE),
 	       weight = a->count < ENOUGH ? 1.0 / (a->count + 1) : 1.0 / ENOUGH;
@@ -34,18 +34,18 @@ void stk__hedge_learn(struct stk_http_source *s, int64_t first_byte_ns)
 	pthread_mutex_unlock(&s->lock);
 }
 
-void stk__hedge_know(struct stk_http_loop *l)
+void stk__hedge_copy_statistics(struct stk_http_loop *l)
 {
 	pthread_mutex_lock(&l->source->lock);
-	l->answers = l->source->answers;
+	l->statistics = l->source->statistics;
 	pthread_mutex_unlock(&l->source->lock);
 }
 
 bool stk__hedge_due(const struct stk_http_loop *l, const struct stk_transfer *t, int64_t now)
 {
 	int64_t latest = t->twin && t->twin->window_ns > t->window_ns ? t->twin->window_ns : t->window_ns;
-	if (t->response_begun || t->resumes || l->answers.count != ENOUGH || t->hedges >= MOST_HEDGES)
+	if (t->response_begun || t->resumes || l->statistics.count != ENOUGH || t->hedges >= MOST_HEDGES)
 		return false;
-	const double late = hedge_delay_ns(&l->answers, t->r->deadline < now ? LATE_AND_NEEDED : LATE);
+	const double late = hedge_delay_ns(&l->statistics, t->r->deadline < now ? LATE_AND_NEEDED : LATE);
 	return (double)(now - latest) > late * (double)(1 << t->hedges);
 }

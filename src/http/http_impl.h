@@ -40,7 +40,7 @@ struct stk_http_region {
 };
 
 /* Statistics of the time until answers begin. */
-struct stk_http_answers {
+struct stk_http_statistics {
 	double first_ns, spread_ns; /* mean time to the first byte, and mean deviation from it */
 	int count;                  /* number of answers in these means */
 };
@@ -68,8 +68,8 @@ struct stk_http_loop {
 	_Atomic int waiting_for_memory; /* transfers that wait until their bytes are admitted */
 	_Atomic bool can_admit;         /* some of the transfers that are held back may be admitted now */
 	struct stk_http_signer signer;
-	struct stk_http_answers answers; /* copy of the source's statistics, made whenever the loop looks over its transfers */
-	bool sleeping;                   /* the loop waits and would take a request; guarded by the source's lock */
+	struct stk_http_statistics statistics; /* copy of the source's statistics, made whenever the loop looks over its transfers */
+	bool sleeping;                         /* the loop waits and would take a request; guarded by the source's lock */
 };
 
 struct stk_http_source {
@@ -91,7 +91,7 @@ struct stk_http_source {
 	/* the servers' clock minus ours, by which requests are signed; 0 until a server refuses a request because the two differ */
 	int64_t skew_s;
 	double limit;                  /* limit of the requests under way */
-	bool steady;                   /* the limit has once been too high: since then it is adjusted instead of doubled */
+	bool limit_was_exceeded;       /* the limit has once been too high: since then it is adjusted instead of doubled */
 	int64_t slowed_ns, changed_ns; /* when the limit was last halved, or last set */
 	struct stk_http_window {
 		int count;
@@ -100,14 +100,15 @@ struct stk_http_source {
 		bool limited;      /* other requests were waiting while these ran */
 	} window;
 	double base_ns, base_size; /* ns that a request takes if it waits for no other request; mean size of such requests */
-	/* limit and requests per ns of the last window, if the limit was lowered after it; `before` is 0 otherwise */
-	double before, before_rate;
-	unsigned windows; /* number of windows since `steady` was set */
-	struct stk_http_answers answers;
-	int under_way, hedges;             /* requests under way; second transfers for them */
-	uint64_t asked, hedged, slowdowns; /* totals: requests, second transfers for them, and how often a server asked for fewer */
-	_Atomic int64_t clock_s;           /* the servers' clock minus ours, by the last answer; INT64_MIN: no answer had a date */
-	_Atomic uint64_t endpoint_hash;    /* hash of the current account's endpoint */
+	/* limit and requests per ns of the last window, if the limit was lowered after it; `last_limit` is 0 otherwise */
+	double last_limit, last_limit_rate;
+	unsigned windows; /* number of windows since `limit_was_exceeded` was set */
+	struct stk_http_statistics statistics;
+	int under_way, hedges; /* requests under way; second transfers for them */
+	uint64_t requests, hedged_requests,
+		slowdowns;              /* totals: requests, second transfers for them, and how often a server asked for fewer */
+	_Atomic int64_t clock_s;        /* the servers' clock minus ours, by the last answer; INT64_MIN: no answer had a date */
+	_Atomic uint64_t endpoint_hash; /* hash of the current account's endpoint */
 	_Atomic bool
 		heard; /* some server has answered before, so a server that does not answer is probably out of order and not a mistake in the user's settings */
 	/* Most retries of a request while no server has answered yet: of one that could not be sent or got an invalid answer, and of one that timed out. */
@@ -135,7 +136,7 @@ struct stk_transfer {
 	uint8_t hedges;        /* number of second transfers for its request */
 	bool response_begun;   /* the first byte of this response has been received */
 	bool has_body_memory;  /* the response's header was read, and memory was requested for its body */
-	bool eager;            /* the rest of the body is read piece by piece (http_rest.c) */
+	bool piecewise;        /* the rest of the body is read piece by piece (http_rest.c) */
 	bool complete;         /* all bytes have been received; further ones would be too many */
 	bool waits_for_memory; /* the body is not read until its bytes are admitted; body bytes that arrived with the header are in `text` */
 	bool starved;          /* no descriptor was free for its connection */
@@ -190,38 +191,38 @@ void stk__transfer_ended(struct stk_transfer *t, CURLcode code, const char *why)
 /* Notes that the transfer's connection delivers nothing more. how: 0, STK_BROKEN or STK_CUT. */
 void stk__transfer_disconnected(struct stk_transfer *t, ssize_t how);
 /* Asks again whether the bytes of a transfer that is held back are admitted, and continues if so. Returns false if they are not. */
-bool stk__transfer_go_on(struct stk_transfer *t);
+bool stk__transfer_continue(struct stk_transfer *t);
 /* Abandons the transfer and its connection. */
 void stk__transfer_stop(struct stk_transfer *t);
 
 /* The next four functions (http_rest.c) make a loop read the rest of a body in few pieces. They are called on the loop's thread.
  * stk__rest_pause returns the time in ns for which the loop waits between two reads so that more bytes arrive; 0: it does not wait.
- * stk__rest_is_worth_awaiting returns whether bytes that have arrived may stay unread during such a pause. stk__rest_await is called after a read: it sets
- * the number of bytes from which the socket counts as readable. stk__rest_look sets that number to 1 again if the body arrives slowly. */
+ * stk__rest_is_worth_waiting returns whether bytes that have arrived may stay unread during such a pause. stk__rest_wait is called after a read: it sets
+ * the number of bytes from which the socket counts as readable. stk__rest_check sets that number to 1 again if the body arrives slowly. */
 int64_t stk__rest_pause(const struct stk_http_loop *l);
-bool stk__rest_is_worth_awaiting(const struct stk_transfer *t);
-void stk__rest_await(struct stk_transfer *t);
-void stk__rest_look(struct stk_transfer *t, int64_t now);
+bool stk__rest_is_worth_waiting(const struct stk_transfer *t);
+void stk__rest_wait(struct stk_transfer *t);
+void stk__rest_check(struct stk_transfer *t, int64_t now);
 
 /* http_verdict.c: decides the result of a response that has ended. STK_OK with *resume: the transfer begins again. */
 STK_MUST_USE enum stk_status stk__http_verdict(struct stk_transfer *t, bool *resume);
 /* Fills in the error of an answer that did not begin in time. */
-STK_MUST_USE enum stk_status stk__http_say_silent(struct stk_transfer *t);
+STK_MUST_USE enum stk_status stk__http_fail_silent(struct stk_transfer *t);
 /* Returns whether a failure of the source seems to concern only this object: some server has answered before, this request was sent, and the answer is no
  * redirect and no refusal (300 to 499, except 408 and 429). */
 bool stk__http_object_fails(const struct stk_transfer *t);
 /* Returns STK_CORRUPT: the object ends before the last requested byte. */
-STK_MUST_USE enum stk_status stk__http_say_short(const struct stk_transfer *t);
+STK_MUST_USE enum stk_status stk__http_fail_short(const struct stk_transfer *t);
 
 /* http_loop.c: start a loop with its thread, wake it, and wait for its end. */
 STK_MUST_USE enum stk_status stk__http_loop_start(struct stk_http_loop *l, struct stk_http_source *s, struct stk_error *err);
 void stk__http_loop_wake(struct stk_http_loop *l);
 void stk__http_loop_join(struct stk_http_loop *l); /* call after `ending` was set */
 
-/* http_hedge.c: second transfers for requests with late answers, on the loop's thread. stk__hedge_learn adds the time to an answer's first byte to the
+/* http_hedge.c: second transfers for requests with late answers, on the loop's thread. stk__hedge_add_time adds the time to an answer's first byte to the
  * source's statistics. */
-void stk__hedge_learn(struct stk_http_source *s, int64_t first_byte_ns);
-void stk__hedge_know(struct stk_http_loop *l); /* copies the statistics that all loops have gathered */
+void stk__hedge_add_time(struct stk_http_source *s, int64_t first_byte_ns);
+void stk__hedge_copy_statistics(struct stk_http_loop *l); /* copies the statistics that all loops have gathered */
 /* Returns whether t's request should get another second transfer: the answer of t, and of its twin if there is one, is late, enough answers were measured to
  * judge that, and the request has not had its most second transfers yet. */
 bool stk__hedge_due(const struct stk_http_loop *l, const struct stk_transfer *t, int64_t now);
@@ -242,7 +243,7 @@ void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, cons
 struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_loop *l);
 /* Puts requests that found no free descriptor back into the queue. A request that has waited for longer than the limit for an answer ends
  * with an error. */
-void stk__http_put_back(struct stk_http_source *s, struct stk_http_loop *l, struct stk_request *r, int64_t now);
+void stk__http_requeue(struct stk_http_source *s, struct stk_http_loop *l, struct stk_request *r, int64_t now);
 /* Returns whether one more second transfer may begin: in all at most four plus a twentieth of the requests so far, at a time at most two plus a twentieth of
  * those under way, and none in the five seconds after a server has asked for fewer requests. Counts the transfer. After true, call stk__http_end_hedge once. */
 bool stk__http_begin_hedge(struct stk_http_source *s, int64_t now);

@@ -78,7 +78,7 @@ static bool requeue(struct stk_http_source *s, struct stk_request *r)
 
 void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, const uint8_t *data, enum stk_status status)
 {
-	const bool hopeless = r->no_retry, of_one = r->http.joined && status && status != STK_CANCELLED && !stk__io_source_failed(status);
+	const bool no_retry = r->no_retry, of_one = r->http.joined && status && status != STK_CANCELLED && !stk__io_source_failed(status);
 	const int64_t first = r->offset, whole = r->got_size;
 	const uint64_t tag = r->got_tag;
 	const bool etag = r->got_etag, object_fails = r->object_fails;
@@ -88,7 +88,7 @@ void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, cons
 	for (struct stk_request *next; r; r = next) {
 		next = r->http.joined; /* read it before r ends, because its owner may reuse r then */
 		r->http.joined = NULL;
-		r->no_retry = hopeless;
+		r->no_retry = no_retry;
 		r->got_size = whole;
 		r->got_tag = tag;
 		r->got_etag = etag;

@@ -52,7 +52,7 @@ static void end(struct stk_transfer *t, enum stk_status status)
 	struct stk_http_source *s = l->source;
 	struct stk_request *r = t->r;
 	const struct stk_http_end e = {.well = !status,
-		.slow = t->response.says.status == 503 || t->response.says.status == 429,
+		.slow = t->response.message.status == 503 || t->response.message.status == 429,
 		.begun_ns = t->begun_ns,
 		.now_ns = stk__clock_ns(),
 		.bytes = t->used};
@@ -163,7 +163,7 @@ static void handle_ended(struct stk_http_loop *l)
 		if (t->starved) {
 			struct stk_request *r = t->r;
 			retire(t);
-			stk__http_put_back(l->source, l, r, stk__clock_ns());
+			stk__http_requeue(l->source, l, r, stk__clock_ns());
 			continue;
 		}
 		bool again = false;
@@ -183,7 +183,7 @@ static bool check_transfer(struct stk_http_loop *l, struct stk_transfer *t, int6
 {
 	struct stk_request *r = t->r;
 	enum stk_status status = STK_OK;
-	stk__rest_look(t, now);
+	stk__rest_check(t, now);
 	if (which == ALL || (which == SOME && stk__http_all_cancelled(r)))
 		status = stk__request_cancelled(r);
 	else
@@ -216,7 +216,7 @@ static void retry_admission(struct stk_http_loop *l)
 		bool waits = false;
 		for (int k = 0; k < callers; k++)
 			waits |= refused[k] == waiting[i]->r->admission;
-		if (!waits && !stk__transfer_go_on(waiting[i]) && callers < CALLERS)
+		if (!waits && !stk__transfer_continue(waiting[i]) && callers < CALLERS)
 			refused[callers++] = waiting[i]->r->admission;
 	}
 }
@@ -225,7 +225,7 @@ static void retry_admission(struct stk_http_loop *l)
 static void check_transfers(struct stk_http_loop *l, enum cancelled which)
 {
 	int64_t now = stk__clock_ns();
-	stk__hedge_know(l);
+	stk__hedge_copy_statistics(l);
 	for (struct stk_transfer *t = l->active; t;)
 		t = check_transfer(l, t, now, which) ? l->active : t->next;
 }

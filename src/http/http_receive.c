@@ -24,7 +24,7 @@ void stk__transfer_ended(struct stk_transfer *t, CURLcode code, const char *why)
 	if (*why)
 		snprintf(t->reason, sizeof t->reason, "%s", why);
 	if (t->connection)
-		stk__connection_leave(t->connection, !code && t->response.state == STK_RESPONSE_ENDED && t->response.keep);
+		stk__connection_leave(t->connection, !code && t->response.state == STK_RESPONSE_ENDED && t->response.keep_alive);
 	t->next_ended = l->ended;
 	l->ended = t;
 }
@@ -122,7 +122,7 @@ static const char *version_of(const struct stk_response *p)
 
 static enum stk_status fail_changed(const struct stk_transfer *t)
 {
-	const struct stk_response *p = &t->response.says;
+	const struct stk_response *p = &t->response.message;
 	if (strcmp(t->etag, version_of(p)) == 0)
 		return stk__fail(stk__request_error(t->r), STK_IO,
 			"%.*s: it changed while it was read: it had %lld bytes, and after %zu of them has %lld", SHOWN(t),
@@ -147,7 +147,7 @@ static const char *asked_for(const struct stk_transfer *t, char text[64])
 
 static enum stk_status fail_other_part(const struct stk_transfer *t)
 {
-	const struct stk_response *p = &t->response.says;
+	const struct stk_response *p = &t->response.message;
 	char asked[64], sent[96] = "a part without saying which";
 	char size[32] = "*";
 	if (p->size >= 0)
@@ -164,7 +164,7 @@ static enum stk_status fail_other_part(const struct stk_transfer *t)
  * 206 must too. */
 static bool is_part_asked(const struct stk_transfer *t)
 {
-	const struct stk_response *p = &t->response.says;
+	const struct stk_response *p = &t->response.message;
 	const int64_t end = t->length > 0 ? t->first + t->length : p->size; /* offset after the last requested byte */
 	const int64_t at = t->first + (int64_t)t->used;
 	if ((t->length <= 0 && !at) || p->multipart || p->first != at || end < 0 ||
@@ -175,7 +175,7 @@ static bool is_part_asked(const struct stk_transfer *t)
 
 static enum stk_status check_part(const struct stk_transfer *t)
 {
-	const struct stk_response *p = &t->response.says;
+	const struct stk_response *p = &t->response.message;
 	if (!is_part_asked(t))
 		return fail_other_part(t);
 	if (p->length >= 0 && p->length != p->last - p->first + 1) {
@@ -183,7 +183,7 @@ static enum stk_status check_part(const struct stk_transfer *t)
 			(long long)p->length, (long long)p->first, (long long)p->last);
 	}
 	if (!t->resumes && t->length > 0 && p->size >= 0 && p->size < t->first + t->length)
-		return stk__http_say_short(t);
+		return stk__http_fail_short(t);
 	return STK_OK;
 }
 
@@ -191,7 +191,7 @@ static enum stk_status check_part(const struct stk_transfer *t)
  * ranges sends the whole body again. */
 static enum stk_status continue_body(struct stk_transfer *t)
 {
-	const struct stk_response *p = &t->response.says;
+	const struct stk_response *p = &t->response.message;
 	const bool resized = t->object_size >= 0 && size_given(p) >= 0 && size_given(p) != t->object_size;
 	if (resized || (t->etag[0] && strcmp(t->etag, version_of(p)) != 0))
 		return fail_changed(t);
@@ -210,7 +210,7 @@ static enum stk_status fail_encoded(const struct stk_transfer *t)
 /* Begins the first body of an object: records the object's properties, checks its size, and allocates memory for its bytes. */
 static enum stk_status begin_object(struct stk_transfer *t)
 {
-	const struct stk_response *p = &t->response.says;
+	const struct stk_response *p = &t->response.message;
 	const struct stk_request *r = t->r;
 	memcpy(t->etag, version_of(p), strlen(version_of(p)) + 1); /* both arrays have the same size */
 	t->object_size = size_given(p);
@@ -226,7 +226,7 @@ static enum stk_status begin_object(struct stk_transfer *t)
 		return status;
 	int64_t there = p->status == 206 ? p->last - p->first + 1 : p->length < 0 ? -1 : p->length > t->skip ? p->length - t->skip : 0;
 	if (p->status == 200 && t->length >= 0 && there >= 0 && there < t->length)
-		return stk__http_say_short(t);
+		return stk__http_fail_short(t);
 	t->expected = t->length >= 0 ? t->length : there;
 	status = check_size(t, t->expected > 0 ? (uint64_t)t->expected : 0);
 	return status ? status : reserve(t, t->expected >= 0 ? (size_t)t->expected : FIRST_SIZE);
@@ -235,7 +235,7 @@ static enum stk_status begin_object(struct stk_transfer *t)
 /* Checks the header of a 200 or 206, and prepares the transfer and its memory for the body. */
 static enum stk_status begin_body(struct stk_transfer *t)
 {
-	const struct stk_response *p = &t->response.says;
+	const struct stk_response *p = &t->response.message;
 	enum stk_status status = p->encoded ? fail_encoded(t) : p->status == 206 ? check_part(t) : STK_OK;
 	if (status)
 		return status;
@@ -254,7 +254,7 @@ static enum stk_status begin_body(struct stk_transfer *t)
 /* Returns whether the body's bytes are bytes of the object, and not for example an error's text. */
 static bool is_object_data(const struct stk_transfer *t)
 {
-	return t->response.says.status == 200 || t->response.says.status == 206;
+	return t->response.message.status == 200 || t->response.message.status == 206;
 }
 
 /* Grows the buffer of a body of unknown length. There is always room for another piece, or reading stops. The buffer grows by half, up to the request's
@@ -273,7 +273,7 @@ static enum stk_status grow_text(struct stk_transfer *t)
 /* Returns the error for a part of unknown length that continues after the end that its Content-Range gives. */
 static enum stk_status fail_too_long(const struct stk_transfer *t)
 {
-	const struct stk_response *p = &t->response.says;
+	const struct stk_response *p = &t->response.message;
 	return stk__fail(stk__request_error(t->r), STK_IO, "%.*s: the server sends more than the bytes from %lld to %lld that it announced",
 		SHOWN(t), (long long)p->first, (long long)p->last);
 }
@@ -304,7 +304,7 @@ static bool take_content(struct stk_transfer *t, const char *bytes, size_t n)
 	t->skip -= (int64_t)skip;
 	take -= skip;
 	const bool over = t->end_used >= 0 && take > (size_t)t->end_used - t->used;
-	if (over && t->response.says.status == 206) {
+	if (over && t->response.message.status == 206) {
 		t->failed = fail_too_long(t);
 		return false;
 	}
@@ -321,7 +321,7 @@ static bool take_content(struct stk_transfer *t, const char *bytes, size_t n)
 static bool has_enough(const struct stk_transfer *t)
 {
 	/* for a part in chunks, the last chunk must still be read, to check that it ends where the part ends */
-	const bool bounded = t->response.says.status == 200 || t->response.content_left < 0;
+	const bool bounded = t->response.message.status == 200 || t->response.content_left < 0;
 	return is_object_data(t) && bounded && t->has_body_memory && t->expected >= 0 && t->used == (size_t)t->expected &&
 	       t->response.state == STK_RESPONSE_IN_CONTENT;
 }
@@ -339,7 +339,7 @@ static bool take_bytes(struct stk_transfer *t, const char *bytes, size_t n)
 			continue;
 		}
 		if (p->state == STK_RESPONSE_ENDED) { /* the server has sent bytes after the end of its response */
-			p->keep = false;
+			p->keep_alive = false;
 			return true;
 		}
 		take = stk__response_read(p, bytes, n);
@@ -362,7 +362,7 @@ static bool take_bytes(struct stk_transfer *t, const char *bytes, size_t n)
 /* Called at the first byte of a response: records how long the answer took, and stops the twin, if there is one, while this transfer continues. */
 static void first_byte(struct stk_transfer *t)
 {
-	stk__hedge_learn(t->loop->source, stk__clock_ns() - t->window_ns);
+	stk__hedge_add_time(t->loop->source, stk__clock_ns() - t->window_ns);
 	if (t->twin && t->twin->connection) /* a twin without a connection has already ended */
 		stk__transfer_ended(t->twin, CURLE_ABORTED_BY_CALLBACK, "the other answer was first");
 	t->response_begun = true;
@@ -446,7 +446,7 @@ static bool read_piece(struct stk_transfer *t)
 		first_byte(t);
 	if (!take_piece(t, to, (size_t)n, direct))
 		return false;
-	return t->connection->tls || ((size_t)n == capacity && (direct || !stk__rest_is_worth_awaiting(t)));
+	return t->connection->tls || ((size_t)n == capacity && (direct || !stk__rest_is_worth_waiting(t)));
 }
 
 void stk__transfer_receive(struct stk_transfer *t)
@@ -457,7 +457,7 @@ void stk__transfer_receive(struct stk_transfer *t)
 		if (t->window_bytes - before > TURN && !t->connection->tls)
 			break; /* other transfers wait; the loop reports the socket as readable again */
 	if (t->connection && !t->waits_for_memory)
-		stk__rest_await(t);
+		stk__rest_wait(t);
 }
 
 /* Allocates the memory that was not admitted when begin_body asked for it. */
@@ -466,7 +466,7 @@ static enum stk_status allocate_body(struct stk_transfer *t)
 	return t->data ? grow_text(t) : reserve(t, t->expected >= 0 ? (size_t)t->expected : FIRST_SIZE);
 }
 
-bool stk__transfer_go_on(struct stk_transfer *t)
+bool stk__transfer_continue(struct stk_transfer *t)
 {
 	char came[STK_HTTP_TEXT];
 	const size_t n = t->text_size;

@@ -16,30 +16,30 @@ enum { RECORD = 24 << 10 }; /* more than the size of a TLS record: bytes of the 
  * long to answer, a pause of a twentieth of that time measurably affects neither the first batch nor the rate. */
 int64_t stk__rest_pause(const struct stk_http_loop *l)
 {
-	const int64_t longest_ns = 8000000, shortest_ns = 100000, part = (int64_t)(l->answers.first_ns / 20);
+	const int64_t longest_ns = 8000000, shortest_ns = 100000, part = (int64_t)(l->statistics.first_ns / 20);
 	return part < shortest_ns ? 0 : part < longest_ns ? part : longest_ns;
 }
 
-bool stk__rest_is_worth_awaiting(const struct stk_transfer *t)
+bool stk__rest_is_worth_waiting(const struct stk_transfer *t)
 {
-	return t->response.state == STK_RESPONSE_IN_CONTENT && t->response.content_left >= LEAST && !t->eager && !t->connection->tls &&
+	return t->response.state == STK_RESPONSE_IN_CONTENT && t->response.content_left >= LEAST && !t->piecewise && !t->connection->tls &&
 	       stk__rest_pause(t->loop);
 }
 
-void stk__rest_await(struct stk_transfer *t)
+void stk__rest_wait(struct stk_transfer *t)
 {
 	struct stk_connection *c = t->connection;
 	int64_t left = t->response.content_left - (c->tls ? RECORD : 0);
-	if (t->response.state != STK_RESPONSE_IN_CONTENT || t->eager || t->response.content_left < 0)
+	if (t->response.state != STK_RESPONSE_IN_CONTENT || t->piecewise || t->response.content_left < 0)
 		return;
 	stk__connection_await(c, left < LEAST ? 1 : left > MOST ? MOST : (int)left);
 	t->awaited_ns = stk__clock_ns();
 }
 
-void stk__rest_look(struct stk_transfer *t, int64_t now)
+void stk__rest_check(struct stk_transfer *t, int64_t now)
 {
 	if (!t->has_body_memory || now - t->awaited_ns < PATIENCE_NS || !t->connection || t->connection->low <= 1)
 		return;
-	t->eager = true;
+	t->piecewise = true;
 	stk__connection_await(t->connection, 1);
 }

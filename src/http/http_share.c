@@ -92,7 +92,7 @@ struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_lo
 	if (r)
 		stk__http_join(&s->queue, r);
 	s->under_way += r != NULL;
-	s->asked += r != NULL;
+	s->requests += r != NULL;
 	l->count += r != NULL;
 	l->sleeping = !r && may;
 	pthread_mutex_unlock(&s->lock);
@@ -109,7 +109,7 @@ static bool may_requeue(struct stk_http_source *s, struct stk_request *r, int64_
 	return on;
 }
 
-void stk__http_put_back(struct stk_http_source *s, struct stk_http_loop *l, struct stk_request *r, int64_t now)
+void stk__http_requeue(struct stk_http_source *s, struct stk_http_loop *l, struct stk_request *r, int64_t now)
 {
 	struct stk_request *ended = NULL;
 	pthread_mutex_lock(&s->lock);
@@ -142,10 +142,10 @@ bool stk__http_begin_hedge(struct stk_http_source *s, int64_t now)
 {
 	const int64_t calm_ns = 5000000000;
 	pthread_mutex_lock(&s->lock);
-	bool may = !s->settings.no_hedging && s->hedged < HEDGES_AT_FIRST + s->asked / REQUESTS_A_HEDGE &&
+	bool may = !s->settings.no_hedging && s->hedged_requests < HEDGES_AT_FIRST + s->requests / REQUESTS_A_HEDGE &&
 		   s->hedges * REQUESTS_A_HEDGE < s->under_way + 40 && (!s->slowed_ns || now - s->slowed_ns > calm_ns);
 	s->hedges += may;
-	s->hedged += may;
+	s->hedged_requests += may;
 	pthread_mutex_unlock(&s->lock);
 	return may;
 }
@@ -176,14 +176,14 @@ static double next_factor(struct stk_http_source *s, double mean, double rate)
 {
 	const double ahead = 4.0 / 3, least = 0.5, probe = 0.75;
 	double factor = ahead * s->base_ns / mean;
-	s->steady |= factor < 1;
-	if (factor > 1.25 && !s->steady)
+	s->limit_was_exceeded |= factor < 1;
+	if (factor > 1.25 && !s->limit_was_exceeded)
 		return 2;
-	if (s->steady && ++s->windows % PROBE == 0 && mean > 1.15 * s->base_ns)
+	if (s->limit_was_exceeded && ++s->windows % PROBE == 0 && mean > 1.15 * s->base_ns)
 		factor = factor < probe ? factor : probe;
 	if (factor < 0.9) {
-		s->before = s->limit;
-		s->before_rate = rate;
+		s->last_limit = s->limit;
+		s->last_limit_rate = rate;
 	}
 	return factor < least ? least : factor;
 }
@@ -197,8 +197,8 @@ static void end_window(struct stk_http_source *s, int64_t now)
 	const struct stk_http_window w = s->window;
 	double mean = (double)w.ns / w.count, size = (double)w.bytes / w.count, rate = w.count / (double)(now - w.begun_ns + 1);
 	bool other = size > 2 * s->base_size || size < s->base_size / 2;
-	bool missed = s->before > 0 && rate < s->before_rate * (1 + s->limit / s->before) / 2;
-	s->before = 0;
+	bool missed = s->last_limit > 0 && rate < s->last_limit_rate * (1 + s->limit / s->last_limit) / 2;
+	s->last_limit = 0;
 	if (!s->base_ns || other || missed || mean < s->base_ns) {
 		s->base_ns = mean;
 		s->base_size = size;
@@ -217,7 +217,7 @@ static void adapt_limit(struct stk_http_source *s, const struct stk_http_end *e)
 		set_limit(s, s->limit / 2, e->now_ns);
 		s->slowed_ns = e->now_ns;
 		s->slowdowns++;
-		s->steady = true;
+		s->limit_was_exceeded = true;
 	}
 	if (!e->well || e->begun_ns < s->changed_ns)
 		return;

@@ -163,7 +163,7 @@ enum stk_status stk__transfer_begin(struct stk_transfer *t)
 	t->reason[0] = 0;
 	t->code = CURLE_OK;
 	t->failed = STK_OK;
-	t->complete = t->response_begun = t->has_body_memory = t->eager = t->stale = t->starved = false;
+	t->complete = t->response_begun = t->has_body_memory = t->piecewise = t->stale = t->starved = false;
 	t->skip = 0;
 	t->end_used = -1;
 	t->window_bytes = 0;
@@ -233,7 +233,7 @@ enum stk_status stk__transfer_check_pace(struct stk_transfer *t, int64_t now)
 	if (now - t->window_ns < limit)
 		return STK_OK;
 	if (!t->response_begun)
-		return stk__http_say_silent(t);
+		return stk__http_fail_silent(t);
 	if (t->window_bytes < STALL_BYTES)
 		return stk__fail(stk__request_error(t->r), STK_TIMEOUT, "%.*s: %zu bytes in %lld ms, after %zu bytes in all", SHOWN(t),
 			t->window_bytes, (long long)set->stall_ms, t->used);

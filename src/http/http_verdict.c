@@ -37,7 +37,7 @@ static bool learn_region(struct stk_transfer *t, const char *code)
 {
 	struct stk_http_source *s = t->loop->source;
 	char known[64] = "", region[64];
-	snprintf(region, sizeof region, "%s", t->response.says.region);
+	snprintf(region, sizeof region, "%s", t->response.message.region);
 	if (!region[0] && strcmp(code, "AuthorizationHeaderMalformed") == 0)
 		find_element(t, "Region", region, sizeof region);
 	if (!region[0] || !t->target.bucket[0])
@@ -52,7 +52,7 @@ static bool learn_region(struct stk_transfer *t, const char *code)
 static bool correct_settings(struct stk_transfer *t, const char *code)
 {
 	struct stk_http_source *s = t->loop->source;
-	const struct stk_response *p = &t->response.says;
+	const struct stk_response *p = &t->response.message;
 	if (learn_region(t, code))
 		return true;
 	if (strcmp(code, "ExpiredToken") == 0 && t->account && stk__http_keys_refused(s, t->account))
@@ -67,7 +67,8 @@ static bool correct_settings(struct stk_transfer *t, const char *code)
 /* Returns whether a server reports that it expects TLS and got a plain request. */
 static bool wants_tls(const struct stk_transfer *t)
 {
-	return t->response.says.status == 400 && strncmp(t->target.url.s, "http://", 7) == 0 && memmem(t->text, t->text_size, "HTTPS", 5);
+	return t->response.message.status == 400 && strncmp(t->target.url.s, "http://", 7) == 0 &&
+	       memmem(t->text, t->text_size, "HTTPS", 5);
 }
 
 /* Returns advice on a store's own error codes. */
@@ -138,14 +139,14 @@ static uint64_t root_bit(const char *uri)
 /* Returns whether access to only this object is denied: the same keys read other objects there, and two retries had the same result. */
 static bool denied_object(const struct stk_transfer *t, const char *code)
 {
-	const bool denied = t->response.says.status == 403 && (!*code || strcmp(code, "AccessDenied") == 0);
+	const bool denied = t->response.message.status == 403 && (!*code || strcmp(code, "AccessDenied") == 0);
 	return denied && !stk__s3_is_listing(t->r->uri) && t->r->retries >= 2 &&
 	       (atomic_load(&t->loop->source->read_well) & root_bit(t->r->uri));
 }
 
 static enum stk_status status_failed(struct stk_transfer *t)
 {
-	const int status = t->response.says.status;
+	const int status = t->response.message.status;
 	char code[64], message[512];
 	find_element(t, "Code", code, sizeof code);
 	find_element(t, "Message", message, sizeof message);
@@ -161,13 +162,13 @@ static enum stk_status status_failed(struct stk_transfer *t)
 
 bool stk__http_object_fails(const struct stk_transfer *t)
 {
-	const int status = t->response.says.status;
+	const int status = t->response.message.status;
 	const bool sent = t->request.length && t->sent == t->request.length,
 		   refused = status >= 300 && status < 500 && status != 408 && status != 429;
 	return atomic_load(&t->loop->source->heard) && sent && !refused;
 }
 
-enum stk_status stk__http_say_short(const struct stk_transfer *t)
+enum stk_status stk__http_fail_short(const struct stk_transfer *t)
 {
 	return stk__fail(stk__request_error(t->r), STK_CORRUPT,
 		"%.*s: it ends before byte %lld, where %lld bytes from byte %lld were asked for", SHOWN(t),
@@ -178,7 +179,7 @@ enum stk_status stk__http_say_short(const struct stk_transfer *t)
  * STK_HTTP_RESUMES times. */
 static bool may_resume(struct stk_transfer *t)
 {
-	bool ok = t->response.says.status == 200 || t->response.says.status == 206;
+	bool ok = t->response.message.status == 200 || t->response.message.status == 206;
 	if (!ok || !t->data || t->expected < 0 || !t->window_bytes || !t->used || t->resumes == STK_HTTP_RESUMES)
 		return false;
 	t->resumes++;
@@ -204,7 +205,7 @@ static const char *no_answer_hint(const struct stk_transfer *t)
 		       : "; check the endpoint (AWS_ENDPOINT_URL, stoker.Storage(endpoint=)), the region, the network and the proxy";
 }
 
-enum stk_status stk__http_say_silent(struct stk_transfer *t)
+enum stk_status stk__http_fail_silent(struct stk_transfer *t)
 {
 	const double seconds = (double)t->loop->source->settings.first_byte_ms / 1000;
 	return stk__fail(stk__request_error(t->r), STK_TIMEOUT, "%.*s: no answer within %g s%s", SHOWN(t), seconds,
@@ -274,15 +275,16 @@ static void set_object(struct stk_transfer *t)
 static enum stk_status body_ended(struct stk_transfer *t, bool *resume)
 {
 	bool cut = t->expected >= 0 && t->used < (size_t)t->expected;
-	if (cut && t->response.says.status == 200 && t->response.says.length < 0) /* without a length the object ends where the body ends */
-		return stk__http_say_short(t);
+	if (cut && t->response.message.status == 200 &&
+		t->response.message.length < 0) /* without a length the object ends where the body ends */
+		return stk__http_fail_short(t);
 	if (cut) {
 		*resume = may_resume(t);
 		return *resume ? STK_OK
 			       : stk__fail(stk__request_error(t->r), STK_IO, "%.*s: the server sent %zu bytes of %lld", SHOWN(t), t->used,
 					 (long long)t->expected);
 	}
-	if (!t->r->bare)
+	if (!t->r->exact_size)
 		memset(t->data + t->used, 0, STK_HTTP_SLACK);
 	set_object(t);
 	if (!stk__s3_is_listing(t->r->uri))
@@ -305,7 +307,7 @@ static enum stk_status empty(struct stk_transfer *t)
  * so is an answer that contradicts itself. */
 static enum stk_status range_after_end(struct stk_transfer *t)
 {
-	const int64_t at = t->first + (int64_t)t->used, size = t->response.says.size;
+	const int64_t at = t->first + (int64_t)t->used, size = t->response.message.size;
 	if (t->resumes)
 		return stk__fail(stk__request_error(t->r), STK_IO,
 			"%.*s: the server said that it has %lld bytes, and has no more than %lld", SHOWN(t),
@@ -322,7 +324,7 @@ static enum stk_status range_after_end(struct stk_transfer *t)
 			(long long)at, (long long)size);
 	}
 	if (t->length > 0)
-		return stk__http_say_short(t);
+		return stk__http_fail_short(t);
 	return empty(t);
 }
 
@@ -331,13 +333,13 @@ static enum stk_status range_after_end(struct stk_transfer *t)
 /* Returns whether to follow a redirect. A request to a store is signed for one host, so it is sent nowhere else. */
 static bool redirects(const struct stk_transfer *t)
 {
-	const int status = t->response.says.status;
+	const int status = t->response.message.status;
 	return (moved_for_good(status) || status == 307) && strncmp(t->r->uri, "http", 4) == 0;
 }
 
 static enum stk_status fail_location(struct stk_transfer *t)
 {
-	const struct stk_response *p = &t->response.says;
+	const struct stk_response *p = &t->response.message;
 	t->r->no_retry = true; /* a retry would bring the same answer */
 	return stk__fail(stk__request_error(t->r), STK_IO, "%.*s: the server answers %d, a redirect, %s: give the URL of the object itself",
 		SHOWN(t), p->status, p->long_location ? "to a URL that is too long" : "without a Location that says where");
@@ -351,7 +353,7 @@ static bool find_location(struct stk_transfer *t, bool *weaker)
 	CURLU *url = c->curl_url();
 	char *to = NULL;
 	bool ok = url && !c->curl_url_set(url, CURLUPART_URL, t->target.url.s, CURLU_PATH_AS_IS) &&
-		  !c->curl_url_set(url, CURLUPART_URL, t->response.says.location, CURLU_PATH_AS_IS | CURLU_URLENCODE) &&
+		  !c->curl_url_set(url, CURLUPART_URL, t->response.message.location, CURLU_PATH_AS_IS | CURLU_URLENCODE) &&
 		  !c->curl_url_get(url, CURLUPART_URL, &to, 0);
 	ok = ok && (strncmp(to, "http://", 7) == 0 || strncmp(to, "https://", 8) == 0) && stk__uri_shown(to) >= 9;
 	*weaker = ok && strncmp(t->target.url.s, "https:", 6) == 0 && strncmp(to, "http:", 5) == 0;
@@ -384,9 +386,9 @@ static enum stk_status follow(struct stk_transfer *t, bool *again)
 
 enum stk_status stk__http_verdict(struct stk_transfer *t, bool *resume)
 {
-	const int status = t->response.says.status;
-	if (t->response.says.date)
-		atomic_store(&t->loop->source->clock_s, t->response.says.date - (int64_t)time(NULL));
+	const int status = t->response.message.status;
+	if (t->response.message.date)
+		atomic_store(&t->loop->source->clock_s, t->response.message.date - (int64_t)time(NULL));
 	if (status)
 		atomic_store(&t->loop->source->heard, true);
 	*resume = false;
@@ -399,7 +401,7 @@ enum stk_status stk__http_verdict(struct stk_transfer *t, bool *resume)
 	if (t->code && !t->complete)
 		return transfer_failed(t, resume);
 	if (redirects(t))
-		return t->response.says.location[0] ? follow(t, resume) : fail_location(t);
+		return t->response.message.location[0] ? follow(t, resume) : fail_location(t);
 	if (status == 200 || status == 206)
 		return body_ended(t, resume);
 	if (status == 412 && t->resumes)

@@ -59,7 +59,7 @@ static bool wrong(struct stk_response_reader *p, const char *why)
 {
 	p->state = STK_RESPONSE_BAD;
 	p->reason = why;
-	p->keep = false;
+	p->keep_alive = false;
 	return false;
 }
 
@@ -79,12 +79,12 @@ static bool read_status(struct stk_response_reader *p, const char *line, size_t 
 		return wrong(p, "it does not begin like an HTTP/1.1 response");
 	if (!digit(line[9]) || !digit(line[10]) || !digit(line[11]) || (n > 12 && line[12] != ' '))
 		return wrong(p, "its status is not a number");
-	forget(&p->says);
-	p->says.status = (line[9] - '0') * 100 + (line[10] - '0') * 10 + line[11] - '0';
-	if (p->says.status < 100 || p->says.status == 101)
+	forget(&p->message);
+	p->message.status = (line[9] - '0') * 100 + (line[10] - '0') * 10 + line[11] - '0';
+	if (p->message.status < 100 || p->message.status == 101)
 		return wrong(p, "its status does not answer a request");
-	p->old = line[7] == '0';
-	p->keep = !p->old;
+	p->is_http_1_0 = line[7] == '0';
+	p->keep_alive = !p->is_http_1_0;
 	p->next = STK_FIELD;
 	return true;
 }
@@ -114,15 +114,15 @@ static bool take_length(struct stk_response_reader *p, const char *value, size_t
 	int64_t length = read_length(value, n);
 	if (length < 0)
 		return wrong(p, "its Content-Length is not a number");
-	if (p->says.length >= 0 && p->says.length != length)
+	if (p->message.length >= 0 && p->message.length != length)
 		return wrong(p, "it has two lengths");
-	p->says.length = length;
+	p->message.length = length;
 	return true;
 }
 
 static bool take_coding(struct stk_response_reader *p, const char *value, size_t n)
 {
-	if (p->chunked || p->old || n != 7 || strncasecmp(value, "chunked", 7) != 0)
+	if (p->chunked || p->is_http_1_0 || n != 7 || strncasecmp(value, "chunked", 7) != 0)
 		return wrong(p, "its Transfer-Encoding is not chunked");
 	p->chunked = true;
 	return true;
@@ -131,19 +131,19 @@ static bool take_coding(struct stk_response_reader *p, const char *value, size_t
 static bool take_connection(struct stk_response_reader *p, const char *value, size_t n)
 {
 	if (has_word(value, n, "close"))
-		p->keep = false;
-	else if (p->old && has_word(value, n, "keep-alive"))
-		p->keep = true;
+		p->keep_alive = false;
+	else if (p->is_http_1_0 && has_word(value, n, "keep-alive"))
+		p->keep_alive = true;
 	return true;
 }
 
 static bool take_range(struct stk_response_reader *p, const char *value, size_t n)
 {
-	const int64_t first = p->says.first, last = p->says.last, size = p->says.size;
-	const bool again = p->says.ranged;
-	p->says.first = p->says.last = p->says.size = -1;
-	read_range(&p->says, value, n);
-	if (again && (first != p->says.first || last != p->says.last || size != p->says.size))
+	const int64_t first = p->message.first, last = p->message.last, size = p->message.size;
+	const bool again = p->message.ranged;
+	p->message.first = p->message.last = p->message.size = -1;
+	read_range(&p->message, value, n);
+	if (again && (first != p->message.first || last != p->message.last || size != p->message.size))
 		return wrong(p, "it has two ranges");
 	return true;
 }
@@ -158,7 +158,7 @@ static bool is_plain_encoding(const char *value, size_t n)
 /* Handles a field of the header. whole: false if `value` is only the beginning of the field's value. */
 static bool take_field(struct stk_response_reader *p, const char *name, size_t size, const char *value, size_t n, bool whole)
 {
-	struct stk_response *r = &p->says;
+	struct stk_response *r = &p->message;
 #define IS(text) (size == sizeof text - 1 && strncasecmp(name, text, size) == 0)
 	const bool frames =
 		IS("content-length") || IS("transfer-encoding") || IS("connection") || IS("content-range") || IS("content-encoding");
@@ -227,23 +227,23 @@ static void end(struct stk_response_reader *p)
 
 static bool header_ended(struct stk_response_reader *p)
 {
-	const int status = p->says.status;
+	const int status = p->message.status;
 	if (status < 200) { /* another response follows */
 		p->next = STK_STATUS_LINE;
 		return !p->chunked || wrong(p, "it announces a body where none is allowed");
 	}
 	p->line_bytes = 0;
-	if (p->chunked && p->says.length >= 0)
+	if (p->chunked && p->message.length >= 0)
 		return wrong(p, "it has both a length and chunks");
-	if (status == 204 || status == 304 || (!p->chunked && p->says.length == 0)) {
+	if (status == 204 || status == 304 || (!p->chunked && p->message.length == 0)) {
 		end(p);
 	} else if (p->chunked) {
 		p->state = STK_RESPONSE_IN_FRAME;
 		p->next = STK_CHUNK_SIZE;
 	} else {
 		p->state = STK_RESPONSE_IN_CONTENT;
-		p->content_left = p->says.length;
-		p->keep &= p->content_left >= 0;
+		p->content_left = p->message.length;
+		p->keep_alive &= p->content_left >= 0;
 	}
 	return true;
 }
@@ -310,9 +310,9 @@ void stk__response_begin(struct stk_response_reader *p)
 {
 	p->state = STK_RESPONSE_IN_HEAD;
 	p->next = STK_STATUS_LINE;
-	forget(&p->says);
+	forget(&p->message);
 	p->reason = NULL;
-	p->keep = p->chunked = p->old = false;
+	p->keep_alive = p->chunked = p->is_http_1_0 = false;
 	p->line_bytes = p->line_size = 0;
 	p->content_left = 0;
 }
@@ -355,7 +355,7 @@ void stk__response_took(struct stk_response_reader *p, size_t n)
 
 bool stk__response_closed(struct stk_response_reader *p)
 {
-	p->keep = false;
+	p->keep_alive = false;
 	if (p->state == STK_RESPONSE_IN_CONTENT && p->content_left < 0)
 		end(p);
 	return p->state == STK_RESPONSE_ENDED;

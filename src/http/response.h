@@ -38,13 +38,13 @@ enum stk_response_state { STK_RESPONSE_IN_HEAD, STK_RESPONSE_IN_CONTENT, STK_RES
 
 struct stk_response_reader {
 	enum stk_response_state state;
-	bool keep;            /* the connection can serve another request after this response */
+	bool keep_alive;      /* the connection can serve another request after this response */
 	int64_t content_left; /* in state CONTENT: bytes that are left of the body or of its current chunk; -1: until the connection ends */
 	const char *reason;   /* in state BAD: what is wrong with the response, as the end of a sentence */
-	struct stk_response says;
+	struct stk_response message;
 	/* private to response.c */
 	enum { STK_STATUS_LINE, STK_FIELD, STK_CHUNK_SIZE, STK_CHUNK_END, STK_TRAILER } next; /* the kind of the next line */
-	bool chunked, old;                                                                    /* old: HTTP/1.0 */
+	bool chunked, is_http_1_0;                                                            /* old: HTTP/1.0 */
 	size_t line_bytes; /* bytes so far of the header, of the lines around a chunk, or of the trailer */
 	size_t line_size;  /* size so far of the incomplete line whose beginning is in `line` */
 	char line[STK_RESPONSE_LINE];

@@ -45,7 +45,7 @@ struct stk_cache {
 	struct stk_io *io;
 	struct stk_cache_disk disk;
 	_Atomic bool disk_full,
-		broken; /* nothing more is stored in this run, because there is no room, or because the disk refuses writes */
+		write_failed; /* nothing more is stored in this run, because there is no room, or because the disk refuses writes */
 	_Atomic uint64_t hits, hit_bytes, misses, kept, kept_bytes, left_out, damaged, stale, waits, pending;
 	_Atomic int notice_state; /* state of `notice`, one of enum telling */
 	char notice[512];
@@ -125,7 +125,7 @@ static bool is_good(const struct stk_request *r, const struct entry *e, uint64_t
 /* Marks the entry as used in this run, on the first hit. */
 static void mark_used(struct stk_cache *c, int fd, const struct stat *st)
 {
-	if (c->disk.fd >= 0 && st->st_mtime < c->disk.begun)
+	if (c->disk.fd >= 0 && st->st_mtime < c->disk.begin_sec)
 		futimens(fd, NULL); /* fails for an entry of another user, which then ages as if it were unused */
 }
 
@@ -157,15 +157,15 @@ static bool is_as_large(int fd, uint64_t size, uint64_t around)
 	return size < LARGE || (pread(fd, &h, sizeof h, 0) == sizeof h && h.bytes == size - around);
 }
 
-/* Returns whether the buffer of a whole object is admitted, and sets r->retry.wanted to its size. A range was admitted before it was submitted. */
+/* Returns whether the buffer of a whole object is admitted, and sets r->retry.refused_bytes to its size. A range was admitted before it was submitted. */
 static bool admit(struct stk_request *r, size_t size)
 {
-	r->retry.wanted = stk__buffer_rounded(size);
-	return r->length >= 0 || r->allocate || !r->admission || r->admission->admit(r->admission, r, r->retry.wanted);
+	r->retry.refused_bytes = stk__buffer_rounded(size);
+	return r->length >= 0 || r->allocate || !r->admission || r->admission->admit(r->admission, r, r->retry.refused_bytes);
 }
 
 /* Looks r up in the folder, and fills it in on HIT. BLOCKED, only if may_block is false: reading could block. REFUSED, only if may_block is true:
- * r->retry.wanted bytes were not admitted. */
+ * r->retry.refused_bytes bytes were not admitted. */
 static enum look look_up(struct stk_cache *c, struct stk_request *r, bool may_block)
 {
 	char name[STK_CACHE_NAME];
@@ -272,7 +272,7 @@ static void set_notice(struct stk_cache *c, const char *text)
 static bool keeps(const struct stk_cache *c)
 {
 	return !c->disk.read_only && !atomic_load_explicit(&c->disk_full, memory_order_relaxed) &&
-	       !atomic_load_explicit(&c->broken, memory_order_relaxed);
+	       !atomic_load_explicit(&c->write_failed, memory_order_relaxed);
 }
 
 static void write_entry(struct stk_cache *c, struct keep *k)
@@ -286,7 +286,7 @@ static void write_entry(struct stk_cache *c, struct keep *k)
 		atomic_store(&c->disk_full, true);
 		count(&c->left_out, 1);
 	} else if (stk__cache_write(&c->disk, &k->head, stk__buffer_data(k->bytes), k->uri, &err)) {
-		atomic_store(&c->broken, true);
+		atomic_store(&c->write_failed, true);
 		snprintf(text, sizeof text, "%.400s; nothing more is added to it in this run", err.message);
 		set_notice(c, text);
 		count(&c->left_out, 1);
@@ -359,12 +359,12 @@ static void take(void *cache, struct stk_request *r, enum stk_status status)
 /* Makes r look again later, since another request is fetching the object. Returns false if r has waited MOST_WAITS times or cannot wait. */
 static bool wait_for_it(struct stk_cache *c, struct stk_request *r)
 {
-	int shift = r->cache.waits < 4 ? r->cache.waits : 4;
+	int shift = r->cache.cache_waits < 4 ? r->cache.cache_waits : 4;
 	int64_t ms = (int64_t)FIRST_WAIT_MS << shift;
-	count(&c->waits, r->cache.waits == 0);
-	if (r->cache.waits++ == MOST_WAITS)
+	count(&c->waits, r->cache.cache_waits == 0);
+	if (r->cache.cache_waits++ == MOST_WAITS)
 		return false;
-	return stk__io_later(c->io, r, stk__clock_ns() + (ms < LONGEST_WAIT_MS ? ms : LONGEST_WAIT_MS) * 1000000);
+	return stk__io_submit_at(c->io, r, stk__clock_ns() + (ms < LONGEST_WAIT_MS ? ms : LONGEST_WAIT_MS) * 1000000);
 }
 
 static void serve(struct stk_cache *c, struct stk_request *r)
@@ -374,7 +374,7 @@ static void serve(struct stk_cache *c, struct stk_request *r)
 	enum look look = look_up(c, r, true);
 	bool claimed = false;
 	if (look == REFUSED) {
-		if (!stk__io_await_admission(c->io, r, r->retry.wanted, admission_changes))
+		if (!stk__io_await_admission(c->io, r, r->retry.refused_bytes, admission_changes))
 			stk__io_finish(c->io, r, stk__request_cancelled(r));
 		return;
 	}
@@ -386,7 +386,7 @@ static void serve(struct stk_cache *c, struct stk_request *r)
 			cancel_claim(c, key);
 			claimed = false;
 		}
-		if (look == REFUSED && stk__io_await_admission(c->io, r, r->retry.wanted, admission_changes))
+		if (look == REFUSED && stk__io_await_admission(c->io, r, r->retry.refused_bytes, admission_changes))
 			return;
 	}
 	if (look == HIT) {

@@ -278,7 +278,7 @@ static bool write_page(const struct stk_cache_disk *d, const struct page *p)
 /* Counts the entries again, because the page is new, or was removed, truncated or overwritten. */
 static void recount(const struct stk_cache_disk *d, struct page *p)
 {
-	*p = (struct page){.begun = d->begun, .begun_last = d->begun_last};
+	*p = (struct page){.begun = d->begin_sec, .begun_last = d->last_begin_sec};
 	memcpy(p->magic, STATE_MAGIC, 8);
 	stk__cache_walk(d, add_size, &p->used);
 }
@@ -413,15 +413,15 @@ static void begin_run(struct stk_cache_disk *d)
 	uint64_t reserved = remove_unfinished(d);
 	/* after a power failure the page may be older than the entries and count too little */
 	const bool known = read_page(d, &p);
-	d->begun_last = known ? p.begun : 0;
-	d->begun = (int64_t)time(NULL);
+	d->last_begin_sec = known ? p.begun : 0;
+	d->begin_sec = (int64_t)time(NULL);
 	if (!known || reserved > p.used) {
 		recount(d, &p);
 		reserved = 0;
 	}
 	p.used -= reserved;
-	p.begun = d->begun;
-	p.begun_last = d->begun_last;
+	p.begun = d->begin_sec;
+	p.begun_last = d->last_begin_sec;
 	d->read_only |= !write_page(d, &p);
 }
 
@@ -432,8 +432,8 @@ static void join_run(struct stk_cache_disk *d)
 	const int64_t now = (int64_t)time(NULL);
 	if (!read_page(d, &p))
 		return;
-	d->begun = p.begun < now ? p.begun : now;
-	d->begun_last = p.begun_last < d->begun ? p.begun_last : d->begun;
+	d->begin_sec = p.begun < now ? p.begun : now;
+	d->last_begin_sec = p.begun_last < d->begin_sec ? p.begun_last : d->begin_sec;
 }
 
 static uint64_t default_limit(const struct stk_cache_disk *d)
@@ -533,9 +533,9 @@ void stk__cache_disk_close(struct stk_cache_disk *d)
 
 /* ---- keys ---- */
 
-struct stk_cache_key stk__cache_key(const char *uri, int64_t offset, int64_t length, uint64_t place)
+struct stk_cache_key stk__cache_key(const char *uri, int64_t offset, int64_t length, uint64_t store_hash)
 {
-	const int64_t range[3] = {offset, length, (int64_t)place};
+	const int64_t range[3] = {offset, length, (int64_t)store_hash};
 	const uint64_t seed = stk__xxh64(range, sizeof range, 0);
 	const size_t n = strlen(uri);
 	return (struct stk_cache_key){stk__xxh64(uri, n, seed), stk__xxh64(uri, n, ~seed)};
@@ -633,7 +633,7 @@ bool stk__cache_reserve(struct stk_cache_disk *d, uint64_t bytes)
 	if (atomic_load(&d->scanned))
 		return false;
 	uint64_t wanted = bytes > d->limit / 20 ? bytes : d->limit / 20;
-	if (remove_old(d, d->begun_last, wanted) < wanted)
+	if (remove_old(d, d->last_begin_sec, wanted) < wanted)
 		atomic_store(&d->scanned, true);
 	return reserve_bytes(d, bytes);
 }

@@ -54,8 +54,8 @@ struct stk_cache_disk {
 	char dir[STK_CACHE_DIR];
 	int folder, tmp;
 	int fd; /* descriptor of `state`; -1: `state` cannot be written */
-	int64_t begun,
-		begun_last; /* when this run and the previous one began, in seconds since 1970; constant while any process has the cache open */
+	int64_t begin_sec,
+		last_begin_sec; /* when this run and the previous one began, in seconds since 1970; constant while any process has the cache open */
 	uint64_t limit;
 	_Atomic bool read_only, no_openat2;
 	_Atomic bool scanned; /* a search of this process found too few old entries to remove, so it does not search again */
@@ -74,8 +74,8 @@ STK_MUST_USE enum stk_status stk__cache_disk_open(
 STK_MUST_USE enum stk_status stk__cache_disk_look(struct stk_cache_disk *d, const char *dir, struct stk_error *err);
 void stk__cache_disk_close(struct stk_cache_disk *d);
 
-/* Returns the key of an object's range. place: hash of the object's store, which the URI does not name. */
-struct stk_cache_key stk__cache_key(const char *uri, int64_t offset, int64_t length, uint64_t place);
+/* Returns the key of an object's range. store_hash: hash of the object's store, which the URI does not name. */
+struct stk_cache_key stk__cache_key(const char *uri, int64_t offset, int64_t length, uint64_t store_hash);
 /* Writes the name of the key's file in the folder. */
 void stk__cache_name(struct stk_cache_key key, char name[STK_CACHE_NAME]);
 /* Opens the file of this name, which may be anything but a link, so the caller must fstat it. cached: if opening could block, returns -1 with EAGAIN; has no

@@ -173,7 +173,7 @@ static void record_end(struct stk_io *io, struct stk_request *r, enum stk_status
 		r->data = NULL;
 		r->size = 0;
 		stk__error_set_sample(r->error, r->uri, -1, -1);
-	} else if (!r->bare) { /* pieces are counted with the whole request */
+	} else if (!r->exact_size) { /* pieces are counted with the whole request */
 		add(&io->bytes, r->size);
 	}
 }
@@ -187,7 +187,7 @@ void stk__io_use_cache(struct stk_io *io, const struct stk_io_cache_ops *ops, vo
 }
 
 /* Returns whether a request may use the cache. Listings must be current, so they may not. */
-static bool may_be_kept(const struct stk_io *io, const struct stk_request *r, int source)
+static bool may_use_cache(const struct stk_io *io, const struct stk_request *r, int source)
 {
 	return io->cache_ops && !r->uncached && source >= 0 && io->sources[source].ops->remote && !is_listing(r->uri);
 }
@@ -215,7 +215,7 @@ static bool try_cache(struct stk_io *io, struct stk_request *r, int source)
 	return true;
 }
 
-bool stk__io_later(struct stk_io *io, struct stk_request *r, int64_t due_ns)
+bool stk__io_submit_at(struct stk_io *io, struct stk_request *r, int64_t due_ns)
 {
 	return stk__retry_at(&io->retry, r, due_ns);
 }
@@ -225,7 +225,7 @@ bool stk__io_later(struct stk_io *io, struct stk_request *r, int64_t due_ns)
 bool stk__io_try(struct stk_io *io, struct stk_request *r)
 {
 	int i = find_source(io, r->uri);
-	if (may_be_kept(io, r, i))
+	if (may_use_cache(io, r, i))
 		return try_cache(io, r, i);
 	if (i < 0 || !io->sources[i].ops->try_now || !io->sources[i].ops->try_now(io->sources[i].source, io, r))
 		return false;
@@ -262,7 +262,7 @@ static void fetch_request(void *user, struct stk_request *r)
 {
 	struct stk_io *io = user;
 	r->buffer = NULL;
-	if (r->cache.state == STK_CACHE_UNASKED && may_be_kept(io, r, find_source(io, r->uri)))
+	if (r->cache.state == STK_CACHE_UNASKED && may_use_cache(io, r, find_source(io, r->uri)))
 		io->cache_ops->submit(io->cache, r);
 	else
 		stk__io_fetch(io, r);
@@ -300,12 +300,12 @@ void stk__io_submit(struct stk_io *io, struct stk_request *r)
 	int i = find_source(io, r->uri);
 	add(&io->requests, 1);
 	r->cache.state = STK_CACHE_UNASKED;
-	r->cache.waits = 0;
+	r->cache.cache_waits = 0;
 	r->begun_ns = r->http.starved_ns = r->got_size = 0;
 	r->got_etag = r->object_fails = false;
 	r->got_tag = 0;
 	r->asked_ns = i > 0 ? stk__clock_ns() : 0;
-	r->cache.store = may_be_kept(io, r, i) ? place_of(io, r->uri, i) : 0;
+	r->cache.store = may_use_cache(io, r, i) ? place_of(io, r->uri, i) : 0;
 	pthread_mutex_lock(&io->lock);
 	if (!io->under_way++ && r->asked_ns) { /* no request was under way for a while, and that time says nothing about the speed of
 	                                        * the store */

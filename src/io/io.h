@@ -49,9 +49,9 @@ struct stk_request {
 	uint8_t *(*allocate)(void *allocate_user, size_t size);
 	void *allocate_user;
 	struct stk_admission *admission; /* asked before memory is taken; NULL: memory is taken without asking */
-	bool bare;     /* only with `allocate`: the source must not write past `size`, since the memory there is in use; for the pieces of
+	bool exact_size; /* only with `allocate`: the source must not write past `size`, since the memory there is in use; for the pieces of
 	            * io_split.c */
-	bool uncached; /* neither read from a cache nor stored in one */
+	bool uncached;   /* neither read from a cache nor stored in one */
 	struct stk_object *object; /* filled by remote sources, with the bytes; nullable */
 	/* The version that the caller expects: the object's size and the hash of its ETag if known, else 0. A cached entry that differs from either is
 	 * stale. */
@@ -90,12 +90,12 @@ struct stk_request {
 	struct stk_split *split;  /* the pieces of a large request; used by io_split.c */
 	struct {                  /* used by cache.c */
 		enum stk_cached { STK_CACHE_UNASKED, STK_CACHE_MISSED, STK_CACHE_CLAIMED, STK_CACHE_LEFT_OUT } state;
-		int32_t waits;
+		int32_t cache_waits;
 		uint64_t store; /* hash of the store that holds the object */
 	} cache;
-	struct {                /* used by retry.c */
-		int64_t due_ns; /* when the next try starts */
-		size_t wanted;  /* bytes that were not admitted */
+	struct {                      /* used by retry.c */
+		int64_t due_ns;       /* when the next try starts */
+		size_t refused_bytes; /* bytes that were not admitted */
 	} retry;
 	struct {                            /* used by the source of http:// and s3:// */
 		int64_t starved_ns;         /* since when no descriptor has been free for it; 0: not waiting for one */
@@ -243,10 +243,10 @@ void stk__io_use_cache(struct stk_io *io, const struct stk_io_cache_ops *ops, vo
 /* Passes r to its source; for caches. */
 void stk__io_fetch(struct stk_io *io, struct stk_request *r);
 /* Submits r again at that time. Returns false if r cannot wait because it is cancelled or io ends. */
-bool stk__io_later(struct stk_io *io, struct stk_request *r, int64_t due_ns);
+bool stk__io_submit_at(struct stk_io *io, struct stk_request *r, int64_t due_ns);
 
 /* For requests whose admission refused `bytes`: submits r again when they are admitted. admission_changes: the result of stk__io_admission_changes before the
- * refusal, so that a change in the meantime is not missed. Returns false like stk__io_later. */
+ * refusal, so that a change in the meantime is not missed. Returns false like stk__io_submit_at. */
 bool stk__io_await_admission(struct stk_io *io, struct stk_request *r, size_t bytes, uint64_t admission_changes);
 uint64_t stk__io_admission_changes(struct stk_io *io);
 

@@ -23,7 +23,8 @@ struct stk_split {
 	struct stk_request *whole;
 	struct stk_buffer *buffer; /* NULL if the whole request gives the memory */
 	uint8_t *data;
-	int pieces_left, refs; /* left: number of pieces that have not ended, plus one until stk__split_begin ends; refs: number of users of
+	int pieces_left,
+		refs; /* pieces_left: number of pieces that have not ended, plus one until stk__split_begin ends; refs: number of users of
 		       * this struct; both guarded by the lock */
 	enum stk_status status;  /* status of the first piece that failed */
 	bool object_fails;       /* object_fails of the first piece that failed */
@@ -151,7 +152,7 @@ static struct stk_split *make_split(struct stk_io *io, pthread_mutex_t *lock, st
 			.user = p,
 			.allocate = piece_memory,
 			.allocate_user = p,
-			.bare = true,
+			.exact_size = true,
 			.uncached = true, /* a piece is not cached; the whole request may be */
 			.object = &p->object};
 	}
@@ -160,7 +161,7 @@ static struct stk_split *make_split(struct stk_io *io, pthread_mutex_t *lock, st
 
 bool stk__split_begin(struct stk_io *io, pthread_mutex_t *lock, struct stk_request *r)
 {
-	bool large = r->length > SMALLEST && !r->bare && (!r->max_bytes || (uint64_t)r->length <= r->max_bytes);
+	bool large = r->length > SMALLEST && !r->exact_size && (!r->max_bytes || (uint64_t)r->length <= r->max_bytes);
 	struct stk_split *s = large ? make_split(io, lock, r) : NULL;
 	if (!s)
 		return false;

@@ -29,7 +29,7 @@ static void ask_parked(struct stk_retry *t)
 			waits |= refused[i] == r->admission;
 		if (!waits) {
 			pthread_mutex_unlock(&t->lock);
-			waits = !atomic_load(&r->cancelled) && !r->admission->admit(r->admission, r, r->retry.wanted);
+			waits = !atomic_load(&r->cancelled) && !r->admission->admit(r->admission, r, r->retry.refused_bytes);
 			if (!waits)
 				t->retry(t->user, r);
 			pthread_mutex_lock(&t->lock);
@@ -112,7 +112,7 @@ bool stk__retry_park(struct stk_retry *t, struct stk_request *r, size_t bytes, u
 	const bool waits = may_wait(t, r);
 	if (waits) {
 		const bool first = !t->parked.root;
-		r->retry.wanted = bytes;
+		r->retry.refused_bytes = bytes;
 		stk__queue_push(&t->parked, r);
 		if (first || admission_changes != t->admission_changes)
 			pthread_cond_signal(&t->wake);

@@ -37,8 +37,8 @@ struct stk_fetched {
 struct job {
 	struct job *next;
 	struct stk_request *r; /* NULL if the request was cancelled */
-	bool whole;            /* the call asks for a whole object */
-	struct stk_fetched got;
+	bool is_whole_object;  /* the call asks for a whole object */
+	struct stk_fetched fetched;
 };
 
 struct user_source {
@@ -142,10 +142,10 @@ static enum stk_status take_failure(struct stk_request *r, enum stk_status statu
  * them. Call with the lock held. */
 static void update_mean_size(struct user_source *s, const struct job *job)
 {
-	const int64_t size = (int64_t)job->got.size;
-	if (job->whole && job->got.data)
+	const int64_t size = (int64_t)job->fetched.size;
+	if (job->is_whole_object && job->fetched.data)
 		s->mean_bytes = s->mean_bytes ? s->mean_bytes + (size - s->mean_bytes) / 8 : size + 1;
-	s->whole_jobs -= job->whole;
+	s->whole_jobs -= job->is_whole_object;
 }
 
 /* Returns whether another call for a whole object may begin although no object has arrived yet. Call with the lock held. */
@@ -171,18 +171,18 @@ static void release_unsized(struct user_source *s)
  * released meanwhile. */
 static void run_job(struct user_source *s, struct stk_request *r)
 {
-	struct job job = {.next = s->jobs, .r = r, .whole = r->length < 0}, **at;
+	struct job job = {.next = s->jobs, .r = r, .is_whole_object = r->length < 0}, **at;
 	struct stk_error why = {0};
 	char *uri = stk__strdup(r->uri);
-	struct stk_fetch_call call = {.uri = uri, .offset = r->offset, .length = r->length, .out = &job.got};
+	struct stk_fetch_call call = {.uri = uri, .offset = r->offset, .length = r->length, .out = &job.fetched};
 	enum stk_status status = STK_NO_MEMORY;
 	s->jobs = &job;
-	s->whole_jobs += job.whole;
+	s->whole_jobs += job.is_whole_object;
 	r->begun_ns = stk__clock_ns();
 	pthread_mutex_unlock(&s->served.lock);
 	if (uri)
 		status = s->fetch(s->user, &call, &why);
-	if (!status && !job.got.data) {
+	if (!status && !job.fetched.data) {
 		snprintf(why.message, sizeof why.message, "the fetch function gave no bytes");
 		status = STK_INVALID;
 	}
@@ -194,8 +194,8 @@ static void run_job(struct user_source *s, struct stk_request *r)
 	r = job.r;
 	pthread_mutex_unlock(&s->served.lock);
 	if (r)
-		stk__io_finish(s->io, r, status ? take_failure(r, status, &why) : take_answer(s->io, r, &job.got));
-	drop(&job.got);
+		stk__io_finish(s->io, r, status ? take_failure(r, status, &why) : take_answer(s->io, r, &job.fetched));
+	drop(&job.fetched);
 	stk__free(uri);
 	pthread_mutex_lock(&s->served.lock);
 	release_unsized(s);

@@ -14,7 +14,7 @@ struct stk_object;
 uint64_t stk__etag_hash(const char *etag);
 
 /* Returns a 64-bit hash, never 0, that differs between versions of a local file. `modified_ns`: time of the last change of its bytes. The number of the inode
- * takes no part, because file systems in user space (FUSE) may give a file another number at each opening. */
+ * is not hashed, because file systems in user space (FUSE) may give a file another number at each opening. */
 uint64_t stk__file_version_hash(int64_t size, int64_t modified_ns);
 
 /* Returns the name for an object's version in messages: "ETag", or "Last-Modified" if the server sends nothing better. */

@@ -219,7 +219,7 @@ static enum stk_status take_frames(struct decoding *n)
 			return STK_OK;
 		}
 		d->latest = d->frame->pts > d->latest ? d->frame->pts : d->latest;
-		const int32_t k = stk__place_of(n->frames, n->count, d->frame->pts);
+		const int32_t k = stk__index_of_number(n->frames, n->count, d->frame->pts);
 		if (d->frame->decode_error_flags & ~FF_DECODE_ERROR_MISSING_REFERENCE && n->damaged < 0) {
 			const int64_t frame = d->frame->pts;
 			n->damaged = frame >= 0 && frame < n->x->table.frames ? n->x->packet_of[frame] : d->next - 1;
@@ -310,7 +310,7 @@ static enum stk_status send_up_to(struct decoding *n, int32_t last)
 		if (x->times[packet] < x->times[d->first])
 			continue;
 		const int64_t frame = frame_of(x, packet);
-		if ((s = send_packet(n, packet, frame, stk__place_of(n->frames, n->count, frame) >= 0 || n->wanted->next)) ||
+		if ((s = send_packet(n, packet, frame, stk__index_of_number(n->frames, n->count, frame) >= 0 || n->wanted->next)) ||
 			(s = take_frames(n)))
 			return s;
 	}

@@ -176,7 +176,7 @@ struct stk_video_gpu_counters stk__video_gpu_counters(const struct stk_video_gpu
 	return (struct stk_video_gpu_counters){0};
 }
 
-const char *stk__video_gpu_why(const struct stk_video_gpu *g)
+const char *stk__video_gpu_reason(const struct stk_video_gpu *g)
 {
 	(void)g;
 	return "";

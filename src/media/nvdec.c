@@ -46,7 +46,7 @@ struct stk_nvdec_session {
 	int32_t n_pending, packets;
 	/* These members describe the packet that is being parsed. */
 	int32_t decoded_surface, shown_surface; /* surface of the packet's last picture, and of the picture that it shows; -1: none */
-	bool skip, dirty;                       /* dirty: packets have been sent since the last end of stream */
+	bool skip, unflushed;                   /* dirty: packets have been sent since the last end of stream */
 	bool broken;                            /* a call of the decoder has failed */
 	enum stk_status status;                 /* the failure of a callback of the parser, since callbacks cannot return it */
 	struct stk_error *err;
@@ -57,7 +57,7 @@ struct stk_nvdec {
 	struct stk_gpu *gpu;
 	struct stk_gpu_device *dev;
 	struct stk_cuvid cuvid;
-	struct stk_error missing; /* the reason why NVIDIA's decoder library could not be loaded */
+	struct stk_error load_error; /* the reason why NVIDIA's decoder library could not be loaded */
 	stk_gpu_kernel to_rgb;
 	pthread_mutex_t lock;           /* guards all members below */
 	struct stk_nvdec_session *idle; /* list of idle sessions; the one that was used last is first */
@@ -79,7 +79,7 @@ static enum stk_status open_nvdec(int32_t ordinal, struct stk_nvdec *n, struct s
 		s = stk__gpu_kernel(n->dev, "yuv_gpu", "yuv_to_rgb", 0, &n->to_rgb, err);
 		stk__gpu_leave(n->dev);
 	}
-	if (!s && stk__cuvid_load(&n->cuvid, &n->missing))
+	if (!s && stk__cuvid_load(&n->cuvid, &n->load_error))
 		n->cuvid.library = NULL;
 	return s;
 }
@@ -134,7 +134,7 @@ void stk__nvdec_note(struct stk_nvdec *n, const char *why)
 	pthread_mutex_unlock(&n->lock);
 }
 
-void stk__nvdec_why(struct stk_nvdec *n, char *out, size_t size)
+void stk__nvdec_load_error(struct stk_nvdec *n, char *out, size_t size)
 {
 	pthread_mutex_lock(&n->lock);
 	snprintf(out, size, "%s", n->reason);
@@ -485,7 +485,7 @@ enum stk_status stk__nvdec_take(struct stk_nvdec *n, enum stk_cuvid_codec codec,
 {
 	*out = NULL;
 	if (!n->cuvid.library)
-		return stk__fail(err, STK_UNSUPPORTED, "%.200s", n->missing.message);
+		return stk__fail(err, STK_UNSUPPORTED, "%.200s", n->load_error.message);
 	struct stk_nvdec_session *spare = NULL;
 	pthread_mutex_lock(&n->lock);
 	const bool full = n->in_use >= STK_NVDEC_SESSIONS;
@@ -552,11 +552,11 @@ enum stk_status stk__nvdec_begin(
 	enum stk_status status = STK_OK;
 	s->run = *run;
 	forget_surfaces(s); /* pictures of the previous run are no longer wanted */
-	if (s->dirty)
+	if (s->unflushed)
 		status = parse(s, &(struct stk_cuvid_packet){.flags = CUVID_PACKET_END_OF_STREAM}, err);
 	forget_surfaces(s);
 	s->packets = 0;
-	s->dirty = true;
+	s->unflushed = true;
 	if (!status && size)
 		status = parse(s, &(struct stk_cuvid_packet){.size = size, .data = head}, err);
 	return status;

@@ -23,7 +23,7 @@ void stk__nvdec_close(struct stk_nvdec
 struct stk_gpu_device *stk__nvdec_device(const struct stk_nvdec *n);
 /* note stores the reason why frames were decoded on the cores. why copies the latest such reason, or "" if all frames were decoded on the GPU. Any thread. */
 void stk__nvdec_note(struct stk_nvdec *n, const char *why);
-void stk__nvdec_why(struct stk_nvdec *n, char *out, size_t size);
+void stk__nvdec_load_error(struct stk_nvdec *n, char *out, size_t size);
 
 /* Queues the conversion of a picture in GPU memory to an image, whose `data` is a device address. Call inside stk__gpu_enter. */
 STK_MUST_USE enum stk_status stk__nvdec_to_rgb(

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "media/plan.h"
 
-int32_t stk__place_of(const int32_t *numbers, int32_t count, int64_t number)
+int32_t stk__index_of_number(const int32_t *numbers, int32_t count, int64_t number)
 {
 	int32_t low = 0, high = count;
 	while (low < high) {

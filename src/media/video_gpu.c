@@ -69,7 +69,7 @@ struct stk_video_gpu_counters stk__video_gpu_counters(const struct stk_video_gpu
 	return g->counters;
 }
 
-const char *stk__video_gpu_why(const struct stk_video_gpu *g)
+const char *stk__video_gpu_reason(const struct stk_video_gpu *g)
 {
 	return g->reason;
 }
@@ -163,7 +163,7 @@ enum stk_status stk__video_gpu_decode(struct stk_video_gpu *g, struct stk_video_
 		const int32_t count = join_segments(segments, stk__plan(&x->table, wanted->frames, wanted->count, segments));
 		s = wait_before(g, after, err);
 		if (only_cores)
-			stk__video_gpu_note_why(&n, only_cores);
+			stk__video_gpu_set_reason(&n, only_cores);
 		for (int32_t i = 0; i < count && !s && !only_cores && !(g->refuses && g->refused == x->serial); i++)
 			s = stk__video_gpu_try_segment(&n, &segments[i], err);
 		g->latest = wanted->frames[wanted->count - 1];

@@ -18,7 +18,7 @@ STK_MUST_USE enum stk_status stk__video_gpu_create(struct stk_nvdec *nvdec, stru
 void stk__video_gpu_destroy(struct stk_video_gpu *g); /* accepts NULL */
 struct stk_gpu_device *stk__video_gpu_device(const struct stk_video_gpu *g);
 
-/* Decodes like stk__video_decode, except that `place` returns images whose `data` is a device address. The images must be dense: width x height x 3 bytes
+/* Decodes like stk__video_decode, except that `destination` returns images whose `data` is a device address. The images must be dense: width x height x 3 bytes
  * without gaps. When the function returns, all frames have been written. after: frames are not written before the work that is queued on this stream has
  * finished. cores: decodes the frames that the engine does not decode. only_cores: why the cores must decode all frames; may be NULL. */
 STK_MUST_USE enum stk_status stk__video_gpu_decode(struct stk_video_gpu *g, struct stk_video_decoder *cores,
@@ -39,6 +39,6 @@ struct stk_video_gpu_counters {
 };
 struct stk_video_gpu_counters stk__video_gpu_counters(const struct stk_video_gpu *g);
 /* Returns why frames were last decoded on the cores, or "" if that has not happened. */
-const char *stk__video_gpu_why(const struct stk_video_gpu *g);
+const char *stk__video_gpu_reason(const struct stk_video_gpu *g);
 
 #endif

@@ -58,12 +58,12 @@ struct stk_video_gpu_call {
 	const struct stk_video_index *x;
 	const struct stk_media_input *in;
 	const struct stk_video_wanted *wanted;
-	bool *written;      /* [wanted frame]: whether it has been written */
-	int32_t *number_of; /* [packet - base]: index of the packet's frame in the list of wanted frames, or STK_NVDEC_UNWANTED */
-	int32_t base, last; /* number_of is for packets base to last */
-	int32_t missing;    /* number of wanted frames of the segment that have not been written yet */
+	bool *written;       /* [wanted frame]: whether it has been written */
+	int32_t *number_of;  /* [packet - base]: index of the packet's frame in the list of wanted frames, or STK_NVDEC_UNWANTED */
+	int32_t base, last;  /* number_of is for packets base to last */
+	int32_t n_unwritten; /* number of wanted frames of the segment that have not been written yet */
 	enum stk_status
-		status; /* a failure that ends the call: `place` refused a frame, a kernel failed, or the user interrupted. After other
+		status; /* a failure that ends the call: `destination` refused a frame, a kernel failed, or the user interrupted. After other
 		         * failures the cores decode the remaining frames */
 	/* The following members are for frames that the cores decode. */
 	const int32_t *unwritten; /* [frame that the cores decode]: its index in the list of wanted frames */
@@ -96,7 +96,7 @@ STK_MUST_USE enum stk_status stk__video_gpu_send_up_to(struct stk_video_gpu_call
 /* Ends the run, and gives its session back to stk_nvdec. */
 void stk__video_gpu_end_run(struct stk_video_gpu *g);
 /* Stores the reason why the cores decode frames. */
-void stk__video_gpu_note_why(struct stk_video_gpu_call *n, const char *why);
+void stk__video_gpu_set_reason(struct stk_video_gpu_call *n, const char *why);
 /* Decodes one segment as far as the engine can. Fails only if the GPU itself fails. After any other failure the cores decode the remaining frames. */
 STK_MUST_USE enum stk_status stk__video_gpu_try_segment(
 	struct stk_video_gpu_call *n, const struct stk_segment *segment, struct stk_error *err);

@@ -43,7 +43,7 @@ static void note_written(struct stk_video_gpu_call *n, int32_t number, const str
 {
 	n->g->layout = *at;
 	n->written[number] = true;
-	n->missing--;
+	n->n_unwritten--;
 	n->g->counters.on_gpu++;
 }
 
@@ -137,7 +137,7 @@ static bool can_continue(const struct stk_video_gpu_call *n, const struct stk_se
 		return false;
 	for (int32_t i = 0; i < segment->n_wanted; i++) {
 		const int32_t packet = n->x->packet_of[n->wanted->frames[segment->wanted + i]];
-		const int32_t sent = packet < g->next ? stk__place_of(g->sent, g->n_sent, packet) : -1;
+		const int32_t sent = packet < g->next ? stk__index_of_number(g->sent, g->n_sent, packet) : -1;
 		const struct stk_video_ahead *a = find_ahead(g, packet);
 		if (packet < g->next && !(a && a->has_picture) && (sent < 0 || !stk__nvdec_holds(g->session, sent)))
 			return false;
@@ -202,7 +202,7 @@ static void plan_ahead(struct stk_video_gpu_call *n, const struct stk_segment *s
 		struct stk_video_ahead *a = &g->ahead[i];
 		if (a->frame < 0 || (n->wanted->next && a->frame > done && a->frame < end))
 			continue;
-		const int32_t sent = stk__place_of(g->sent, g->n_sent, a->packet);
+		const int32_t sent = stk__index_of_number(g->sent, g->n_sent, a->packet);
 		if (sent >= 0 && !a->has_picture && stk__video_gpu_find_number(n, a->packet) == STK_NVDEC_UNWANTED)
 			(void)stk__nvdec_renumber(g->session, sent, STK_NVDEC_UNWANTED);
 		a->frame = -1;
@@ -258,7 +258,7 @@ static enum stk_status decode_segment(struct stk_video_gpu_call *n, const struct
 		s = begin(n, segment, &run, err);
 	for (int32_t i = 0; i < segment->n_wanted && !s; i++) {
 		const int32_t number = segment->wanted + i, packet = n->x->packet_of[n->wanted->frames[number]];
-		const int32_t sent = packet < g->next ? stk__place_of(g->sent, g->n_sent, packet) : -1;
+		const int32_t sent = packet < g->next ? stk__index_of_number(g->sent, g->n_sent, packet) : -1;
 		bool held = false;
 		if (sent >= 0 && !n->written[number] && !stk__nvdec_renumber(g->session, sent, number))
 			s = stk__nvdec_take_if_decoded(g->session, sent, number, &held, err);
@@ -282,7 +282,7 @@ static enum stk_status decode_segment(struct stk_video_gpu_call *n, const struct
 	return s;
 }
 
-void stk__video_gpu_note_why(struct stk_video_gpu_call *n, const char *why)
+void stk__video_gpu_set_reason(struct stk_video_gpu_call *n, const char *why)
 {
 	const struct stk_video_facts *f = &n->x->facts;
 	char with_codec[200];
@@ -311,7 +311,7 @@ enum stk_status stk__video_gpu_try_segment(struct stk_video_gpu_call *n, const s
 		return stk__video_no_memory(err);
 	n->base = segment->first;
 	n->last = segment->last;
-	n->missing = segment->n_wanted;
+	n->n_unwritten = segment->n_wanted;
 	for (int32_t i = 0; i < span; i++)
 		n->number_of[i] = STK_NVDEC_UNWANTED;
 	for (int32_t i = 0; i < segment->n_wanted; i++)
@@ -319,8 +319,8 @@ enum stk_status stk__video_gpu_try_segment(struct stk_video_gpu_call *n, const s
 	enum stk_status s = decode_segment(n, segment, &why);
 	stk__free(n->number_of);
 	n->number_of = NULL;
-	if (s && n->missing)
-		stk__video_gpu_note_why(n, why.message);
+	if (s && n->n_unwritten)
+		stk__video_gpu_set_reason(n, why.message);
 	/* Only a failure of the GPU itself fails the call. After any other failure the cores decode the remaining frames. */
 	if (n->status || s == STK_CUDA) {
 		if (err)

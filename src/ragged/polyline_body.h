@@ -37,8 +37,8 @@ static STK_BOTH double stk__segment_length(const struct stk_polyline *p, int64_t
 	return sqrt(sum);
 }
 
-/* Returns the last point of 0 .. n-2 that is not farther than `distance`; 0 if all are. along: the distances of the n points, which never decrease. Each step
- * adds a masked offset instead of branching, because no processor predicts where a search goes. */
+/* Returns the last point of 0 .. n-2 that is not farther than `distance`; 0 if all of them are farther. along: the distances of the n points, which never
+ * decrease. Each step adds a masked offset instead of branching, because a processor cannot predict the branches of a search. */
 static STK_BOTH int64_t stk__segment_of(const double *along, int64_t n, double distance)
 {
 	int64_t low = 0;

@@ -21,11 +21,11 @@ size_t stk__whole_lines(size_t bytes)
 bool stk__uses_add(struct stk_uses *u, stk_gpu_stream stream)
 {
 	for (int32_t i = 0; i < u->n_uses; i++)
-		if (u->of[i].stream == stream)
+		if (u->uses[i].stream == stream)
 			return true;
 	if (u->n_uses == STK_SLOT_STREAMS)
 		return false;
-	u->of[u->n_uses++].stream = stream;
+	u->uses[u->n_uses++].stream = stream;
 	return true;
 }
 
@@ -39,7 +39,7 @@ static void note_stream(struct stk_gpu_device *dev, stk_gpu_stream stream, stk_g
 	}
 }
 
-bool stk__uses_note(struct stk_gpu_device *dev, struct stk_uses *u)
+bool stk__uses_record(struct stk_gpu_device *dev, struct stk_uses *u)
 {
 	if (!u->n_uses)
 		return true;
@@ -47,9 +47,9 @@ bool stk__uses_note(struct stk_gpu_device *dev, struct stk_uses *u)
 		return true;
 	bool free = true;
 	for (int32_t i = 0; i < u->n_uses && free; i++)
-		free = !stk__gpu_stream_captures(dev, u->of[i].stream);
+		free = !stk__gpu_stream_captures(dev, u->uses[i].stream);
 	for (int32_t i = 0; i < u->n_uses && free; i++)
-		note_stream(dev, u->of[i].stream, &u->of[i].event);
+		note_stream(dev, u->uses[i].stream, &u->uses[i].event);
 	stk__gpu_leave(dev);
 	if (free) {
 		u->n_waits = u->n_uses;
@@ -58,13 +58,13 @@ bool stk__uses_note(struct stk_gpu_device *dev, struct stk_uses *u)
 	return free;
 }
 
-bool stk__uses_over(struct stk_gpu_device *dev, struct stk_uses *u)
+bool stk__uses_ended(struct stk_gpu_device *dev, struct stk_uses *u)
 {
 	bool done = true;
 	if (!u->n_waits || stk__gpu_enter(dev, NULL))
 		return true;
 	for (int32_t i = 0; i < u->n_waits && done; i++)
-		if (u->of[i].event && stk__gpu_event_query(dev, u->of[i].event, &done, NULL))
+		if (u->uses[i].event && stk__gpu_event_query(dev, u->uses[i].event, &done, NULL))
 			done = false; /* the error is reported by the later wait for the event */
 	stk__gpu_leave(dev);
 	if (done)
@@ -76,11 +76,11 @@ void stk__uses_free(struct stk_gpu_device *dev, struct stk_uses *u)
 {
 	bool any = false;
 	for (int i = 0; i < STK_SLOT_STREAMS; i++)
-		any |= u->of[i].event != NULL;
+		any |= u->uses[i].event != NULL;
 	if (!any || stk__gpu_enter(dev, NULL))
 		return;
 	for (int i = 0; i < STK_SLOT_STREAMS; i++)
-		stk__gpu_event_destroy(dev, u->of[i].event);
+		stk__gpu_event_destroy(dev, u->uses[i].event);
 	stk__gpu_leave(dev);
 }
 
@@ -233,9 +233,9 @@ static void give_chunks(struct stk_block_source *from, struct stk_block *b)
 	}
 }
 
-bool stk__block_resize(struct stk_block_source *from, struct stk_block *b, size_t fixed, size_t room)
+bool stk__block_resize(struct stk_block_source *from, struct stk_block *b, size_t fixed, size_t extra_bytes)
 {
-	size_t need = fixed + room;
+	size_t need = fixed + extra_bytes;
 	give_chunks(from, b);
 	b->fixed = fixed;
 	atomic_store(&b->extra_used, 0);
@@ -280,9 +280,9 @@ uint8_t *stk__block_take(struct stk_block_source *from, struct stk_block *b, siz
 	return data;
 }
 
-static bool is_inside(const uint8_t *at, size_t size, const uint8_t *begin, size_t room)
+static bool is_inside(const uint8_t *at, size_t size, const uint8_t *begin, size_t extra_bytes)
 {
-	return begin && at >= begin && at < begin + room && size <= (size_t)(begin + room - at);
+	return begin && at >= begin && at < begin + extra_bytes && size <= (size_t)(begin + extra_bytes - at);
 }
 
 bool stk__block_has_piece(const struct stk_block *b, const uint8_t *at, size_t size)

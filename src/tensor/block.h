@@ -31,7 +31,7 @@ struct stk_uses {
 	struct {
 		stk_gpu_stream stream;
 		stk_gpu_event event; /* recorded on the stream when the consumer returned the memory, after all work queued there by then */
-	} of[STK_SLOT_STREAMS];
+	} uses[STK_SLOT_STREAMS];
 	int32_t n_uses, n_waits; /* number of streams that read the memory now; number of events that the next writer waits for */
 };
 
@@ -40,10 +40,10 @@ bool stk__uses_add(struct stk_uses *u, stk_gpu_stream stream);
 /* Records an event on each stream in use, for which the next writer then waits, and marks the streams as no longer in use. Returns false, and does nothing, if
  * one of the streams is being captured into a CUDA graph, since the graph must not contain the event: try again later. Waits for a stream if its event cannot
  * be created. A failure to record is ignored, and true is returned if the device cannot be used. */
-bool stk__uses_note(struct stk_gpu_device *dev, struct stk_uses *u);
+bool stk__uses_record(struct stk_gpu_device *dev, struct stk_uses *u);
 /* Returns whether the streams have passed all recorded events, or there are none, or the device cannot be used. If they have passed, the next writer no longer
  * waits for them. */
-bool stk__uses_over(struct stk_gpu_device *dev, struct stk_uses *u);
+bool stk__uses_ended(struct stk_gpu_device *dev, struct stk_uses *u);
 void stk__uses_free(struct stk_gpu_device *dev, struct stk_uses *u);
 
 /* ---- GPU memory that small blocks share ---- */
@@ -86,10 +86,10 @@ struct stk_block_source {
 	struct stk_shared_pool shared;
 };
 
-/* Prepares the block for the next batch: gives it a region of `fixed` bytes and `room` bytes more, and releases its chunks. Keeps the present memory if it is
+/* Prepares the block for the next batch: gives it a region of `fixed` bytes and `extra_bytes` more, and releases its chunks. Keeps the present memory if it is
  * large enough and not much larger. Returns false if memory is short; the block then has no memory. May free and allocate, which on a GPU may wait for the
  * device. */
-bool stk__block_resize(struct stk_block_source *from, struct stk_block *b, size_t fixed, size_t room);
+bool stk__block_resize(struct stk_block_source *from, struct stk_block *b, size_t fixed, size_t extra_bytes);
 /* Returns `size` bytes of the block's room, or of a new chunk if the room is used up; NULL if memory is short. Safe from several threads at once. */
 uint8_t *stk__block_take(struct stk_block_source *from, struct stk_block *b, size_t size);
 /* Adds memory that other code has filled to the block as a chunk. Calls `release` with `owner`, on any thread, when the block is used again or freed.

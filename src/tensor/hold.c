@@ -28,9 +28,9 @@ struct dropped {
 static void free_slot(struct stk_ring *r, struct stk_slot *s)
 {
 	s->state = STK_SLOT_FREE;
-	s->next_free = r->free;
-	r->free = s;
-	atomic_fetch_sub(&r->out, 1);
+	s->next_free = r->free_slots;
+	r->free_slots = s;
+	atomic_fetch_sub(&r->n_out, 1);
 }
 
 /* Calls the ring's on_return callback if a slot is wanted. Call with the lock held: stk__ring_release_owner then waits until the callback has returned. */
@@ -69,7 +69,7 @@ static void drop_block(struct stk_ring *r, struct stk_block *b, struct dropped *
 /* Makes a block that its last holder has dropped a spare block, or frees it. */
 static void recycle(struct stk_ring *r, struct stk_block *b)
 {
-	bool noted = stk__uses_note(r->source.dev, &b->uses);
+	bool noted = stk__uses_record(r->source.dev, &b->uses);
 	pthread_mutex_lock(&r->lock);
 	struct stk_ring_value *val = &r->values[b->value];
 	bool spare = noted && !r->disowned && val->n_spare_blocks < STK_RING_SPARES;
@@ -88,7 +88,7 @@ static void recycle(struct stk_ring *r, struct stk_block *b)
 static void return_to_ring(struct stk_ring *r, struct dropped *d)
 {
 	if (d->slot) {
-		stk__uses_note(r->source.dev, &d->slot->uses);
+		stk__uses_record(r->source.dev, &d->slot->uses);
 		pthread_mutex_lock(&r->lock);
 		free_slot(r, d->slot);
 		call_on_return(r);

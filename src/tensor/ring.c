@@ -65,10 +65,10 @@ void stk__ring_unref(struct stk_ring *r)
 {
 	if (!r || atomic_fetch_sub(&r->refs, 1) > 1)
 		return;
-	while (r->all) {
-		struct stk_slot *next = r->all->next;
-		stk__slot_destroy(r->all);
-		r->all = next;
+	while (r->slots) {
+		struct stk_slot *next = r->slots->next;
+		stk__slot_destroy(r->slots);
+		r->slots = next;
 	}
 	for (int32_t v = 0; v < r->n_values; v++)
 		stk__blocks_free(r, r->values[v].spare_blocks);

@@ -13,7 +13,7 @@ static struct stk_block *take_spare_block(struct stk_ring *r, int32_t v)
 	struct stk_ring_value *val = &r->values[v];
 	for (struct stk_block **at = &val->spare_blocks; *at; at = &(*at)->next) {
 		struct stk_block *b = *at;
-		if (!stk__uses_over(r->source.dev, &b->uses))
+		if (!stk__uses_ended(r->source.dev, &b->uses))
 			continue;
 		*at = b->next;
 		val->n_spare_blocks--;
@@ -83,7 +83,7 @@ static void keep_block(struct stk_ring *r, struct stk_slot *s, int32_t v, const 
 	struct stk_block *b = s->values[v].block;
 	size_t bytes = stk__block_bytes(b);
 	for (int32_t i = 0; i < uses->n_uses; i++)
-		stk__uses_add(&b->uses, uses->of[i].stream);
+		stk__uses_add(&b->uses, uses->uses[i].stream);
 	b->slot = NULL;
 	b->kept_bytes = bytes;
 	s->values[v].block = NULL;
@@ -100,7 +100,7 @@ static void keep_block(struct stk_ring *r, struct stk_slot *s, int32_t v, const 
 static bool release_held_parts(struct stk_ring *r, struct stk_slot *s)
 {
 	struct stk_uses uses = s->uses; /* a copy of the streams for the kept blocks; events stay with the slot */
-	if (!stk__uses_note(r->source.dev, &s->uses))
+	if (!stk__uses_record(r->source.dev, &s->uses))
 		return false;
 	for (int32_t v = 0; v < r->n_values; v++)
 		if (atomic_load(&s->values[v].block->holds))
@@ -144,7 +144,7 @@ static bool may_add_slot(const struct stk_ring *r)
 	if (r->n_slots >= r->limit || r->n_slots >= slots_needed(r))
 		return false;
 	size_t bytes = atomic_load(&r->bytes);
-	return !r->enough || !r->n_slots || bytes + bytes / (size_t)r->n_slots <= r->enough;
+	return !r->lag_limit || !r->n_slots || bytes + bytes / (size_t)r->n_slots <= r->lag_limit;
 }
 
 /* Takes a free slot that no stream reads any more. If streams still read all free slots, returns NULL if a new slot may be made, so that a consumer whose
@@ -152,8 +152,8 @@ static bool may_add_slot(const struct stk_ring *r)
 static struct stk_slot *take_free(struct stk_ring *r)
 {
 	struct stk_slot **at, **found = NULL;
-	for (at = &r->free; *at; at = &(*at)->next_free) {
-		if (!stk__uses_note(r->source.dev, &(*at)->uses))
+	for (at = &r->free_slots; *at; at = &(*at)->next_free) {
+		if (!stk__uses_record(r->source.dev, &(*at)->uses))
 			continue;
 		found = at;
 		if (stk__slot_streams_done(*at))
@@ -164,7 +164,7 @@ static struct stk_slot *take_free(struct stk_ring *r)
 		return NULL;
 	struct stk_slot *s = *found;
 	*found = s->next_free;
-	atomic_fetch_add(&r->out, 1);
+	atomic_fetch_add(&r->n_out, 1);
 	atomic_fetch_add(&r->refs, 1);
 	return s;
 }
@@ -183,7 +183,7 @@ struct choice {
 static struct stk_slot *oldest_delivered(struct stk_ring *r, bool small, bool measured, struct choice *c)
 {
 	struct stk_slot *oldest = NULL;
-	for (struct stk_slot *s = r->all; s; s = s->next)
+	for (struct stk_slot *s = r->slots; s; s = s->next)
 		if (s->state == STK_SLOT_OUT && (!oldest || s->delivered < oldest->delivered) && (!small || large_blocks_free(s)))
 			oldest = s;
 	enum verdict verdict = oldest ? may_keep_held(r, oldest, measured) : MAY_KEEP;
@@ -208,28 +208,28 @@ static void choose(struct stk_ring *r, bool measured, struct choice *c)
 		c->slot = out;
 }
 
-/* Counts a take and updates the peaks of `out`. Moves what is no longer needed to *c, for the caller to free: all spare blocks once every WINDOW takes, and a
+/* Counts a take and updates the peaks of `n_out`. Moves what is no longer needed to *c, for the caller to free: all spare blocks once every WINDOW takes, and a
  * free slot that no stream reads if there are more than slots_needed. */
 static void trim(struct stk_ring *r, struct choice *c)
 {
-	if (r->out > r->peak_out)
-		r->peak_out = r->out;
-	if (r->out > r->window_peak)
-		r->window_peak = r->out;
-	if (++r->takes % WINDOW == 0) {
+	if (r->n_out > r->peak_out)
+		r->peak_out = r->n_out;
+	if (r->n_out > r->window_peak)
+		r->window_peak = r->n_out;
+	if (++r->n_takes % WINDOW == 0) {
 		r->last_peak = r->window_peak;
-		r->window_peak = r->out;
+		r->window_peak = r->n_out;
 		for (int32_t v = 0; v < r->n_values; v++)
 			stk__take_spare_blocks(r, v, &c->old_blocks);
 	}
-	struct stk_slot **last = &r->free;
+	struct stk_slot **last = &r->free_slots;
 	while (*last && (*last)->next_free)
 		last = &(*last)->next_free;
 	if (!*last || r->n_slots <= slots_needed(r) || !stk__slot_streams_done(*last))
 		return;
 	c->to_free = *last;
 	*last = NULL;
-	struct stk_slot **at = &r->all;
+	struct stk_slot **at = &r->slots;
 	while (*at != c->to_free)
 		at = &(*at)->next;
 	*at = c->to_free->next;
@@ -254,19 +254,19 @@ static void begin_filling(struct stk_ring *r, struct stk_slot *s)
 	}
 }
 
-/* Makes a slot that is FILLING. The caller has counted it in `n_slots`, `out` and `refs`; if memory is short, takes that back and returns NULL. Call without
+/* Makes a slot that is FILLING. The caller has counted it in `n_slots`, `n_out` and `refs`; if memory is short, takes that back and returns NULL. Call without
  * the lock. */
 static struct stk_slot *add_slot(struct stk_ring *r)
 {
 	struct stk_slot *s = stk__slot_make(r);
 	pthread_mutex_lock(&r->lock);
 	if (s) {
-		s->next = r->all;
-		r->all = s;
+		s->next = r->slots;
+		r->slots = s;
 		begin_filling(r, s);
 	} else {
 		r->n_slots--;
-		atomic_fetch_sub(&r->out, 1);
+		atomic_fetch_sub(&r->n_out, 1);
 	}
 	pthread_mutex_unlock(&r->lock);
 	if (!s)
@@ -278,7 +278,7 @@ static void carry_out_choice(struct stk_ring *r, struct choice *c)
 {
 	if (c->make) {
 		r->n_slots++;
-		atomic_fetch_add(&r->out, 1);
+		atomic_fetch_add(&r->n_out, 1);
 		atomic_fetch_add(&r->refs, 1);
 	}
 	if (c->slot)
@@ -323,7 +323,7 @@ enum stk_ring_lack stk__ring_lacks(struct stk_ring *r)
 {
 	struct choice c = {.reason = STK_RING_ALL_OUT};
 	pthread_mutex_lock(&r->lock);
-	bool any = r->free || r->n_slots < r->limit || oldest_delivered(r, true, true, &c) ||
+	bool any = r->free_slots || r->n_slots < r->limit || oldest_delivered(r, true, true, &c) ||
 		   (!r->limit_is_hard && oldest_delivered(r, false, true, &c));
 	pthread_mutex_unlock(&r->lock);
 	return any ? STK_RING_LACKS_NOTHING : c.reason;
@@ -347,10 +347,10 @@ struct stk_desc stk__ring_largest(struct stk_ring *r)
 
 bool stk__ring_out_at_most(struct stk_ring *r, int32_t n)
 {
-	if (atomic_load(&r->out) <= n)
+	if (atomic_load(&r->n_out) <= n)
 		return true;
 	atomic_store(&r->taker_waits, true);
-	return atomic_load(&r->out) <= n; /* a slot may have come back before `taker_waits` was set */
+	return atomic_load(&r->n_out) <= n; /* a slot may have come back before `taker_waits` was set */
 }
 
 void stk__ring_held_blocks(struct stk_ring *r, int32_t v, int32_t *blocks, size_t *bytes)
@@ -358,7 +358,7 @@ void stk__ring_held_blocks(struct stk_ring *r, int32_t v, int32_t *blocks, size_
 	pthread_mutex_lock(&r->lock);
 	*blocks = r->values[v].n_kept_blocks;
 	*bytes = r->values[v].kept_bytes;
-	for (const struct stk_slot *s = r->all; s; s = s->next) {
+	for (const struct stk_slot *s = r->slots; s; s = s->next) {
 		const struct stk_block *b = s->values[v].block;
 		if (s->state == STK_SLOT_OUT && atomic_load(&b->holds)) {
 			++*blocks;

@@ -155,7 +155,7 @@ bool stk__slot_lay_out(struct stk_slot *s)
 
 bool stk__slot_streams_done(struct stk_slot *s)
 {
-	return stk__uses_over(s->ring->source.dev, &s->uses);
+	return stk__uses_ended(s->ring->source.dev, &s->uses);
 }
 
 enum stk_status stk__slot_wait_streams(struct stk_slot *s, struct stk_error *err)
@@ -164,8 +164,8 @@ enum stk_status stk__slot_wait_streams(struct stk_slot *s, struct stk_error *err
 	if (status)
 		return status;
 	for (int32_t i = 0; i < s->uses.n_waits && !status; i++)
-		if (s->uses.of[i].event)
-			status = stk__gpu_event_sync(s->ring->source.dev, s->uses.of[i].event, err);
+		if (s->uses.uses[i].event)
+			status = stk__gpu_event_sync(s->ring->source.dev, s->uses.uses[i].event, err);
 	stk__gpu_leave(s->ring->source.dev);
 	if (!status)
 		s->uses.n_waits = 0;
@@ -176,8 +176,8 @@ enum stk_status stk__slot_wait(struct stk_slot *s, stk_gpu_stream stream, struct
 {
 	enum stk_status status = STK_OK;
 	for (int32_t i = 0; i < s->uses.n_waits && !status; i++)
-		if (s->uses.of[i].event)
-			status = stk__gpu_stream_wait(s->ring->source.dev, stream, s->uses.of[i].event, err);
+		if (s->uses.uses[i].event)
+			status = stk__gpu_stream_wait(s->ring->source.dev, stream, s->uses.uses[i].event, err);
 	if (!status && s->writing) /* kernels may still write the slot for a batch that was never delivered */
 		status = stk__gpu_stream_wait(s->ring->source.dev, stream, s->written, err);
 	if (!status) /* after a failure the events stay, so that the next thread that takes the slot waits for them */

@@ -97,18 +97,18 @@ struct stk_ring_value {
 struct stk_ring {
 	_Atomic int refs; /* one for the owner, for each slot that is out and for each kept part */
 	pthread_mutex_t lock;
-	struct stk_slot *all, *free;
+	struct stk_slot *slots, *free_slots;
 	struct stk_ring_value *values;
 	int32_t batch, n_values, limit, n_slots;
 	bool limit_is_hard; /* `limit` is hard: the ring lets go only of small blocks */
-	int64_t takes, delivered;
-	int32_t peak_out, window_peak, last_peak; /* maximum of `out`: ever, in this window of takes, in the window before */
-	_Atomic int32_t out;                      /* number of slots that are being filled or held */
+	int64_t n_takes, delivered;
+	int32_t peak_out, window_peak, last_peak; /* maximum of `n_out`: ever, in this window of takes, in the window before */
+	_Atomic int32_t n_out;                    /* number of slots that are being filled or held */
 	_Atomic bool taker_waits;                 /* no slot was available for a taker: call on_return at the next drop */
 	_Atomic bool pinned;                      /* the ring has let go of a block that is not small */
 	_Atomic size_t bytes;                     /* bytes of all slots' blocks and of spare blocks */
 	size_t sample_limit;                      /* bytes of an expected sample above which no region is made for it; 0: no limit */
-	size_t enough;                            /* limit of `bytes` for slots made because the consumer lags; 0: no limit */
+	size_t lag_limit;                         /* limit of `bytes` for slots made because the consumer lags; 0: no limit */
 	struct {
 		size_t bytes;          /* bytes of kept blocks */
 		size_t limit;          /* most bytes of kept blocks */

@@ -19,7 +19,7 @@ static void read_list(const char *text, const cpu_set_t *allowed, struct stk_dev
 		if (*end == '-')
 			last = strtoul(end + 1, &end, 10);
 		for (unsigned long cpu = first; cpu <= last && cpu < CPU_SETSIZE; cpu++) {
-			out->all++;
+			out->n_near++;
 			if (CPU_ISSET(cpu, allowed))
 				CPU_SET(cpu, &out->cpus);
 		}

@@ -51,7 +51,7 @@ static bool ask_clients(struct stk_pool *pool, int32_t worker)
 	return worked;
 }
 
-bool stk__pool_is_me(const struct stk_pool *pool)
+bool stk__pool_is_worker(const struct stk_pool *pool)
 {
 	for (int32_t i = 0; i < pool->n_threads; i++)
 		if (pthread_equal(pool->threads[i].handle, pthread_self()))

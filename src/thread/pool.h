@@ -35,7 +35,7 @@ void stk__pool_leave(struct stk_pool *pool, struct stk_pool_client *client);
 bool stk__pool_leave_within(struct stk_pool *pool, struct stk_pool_client *client, int64_t ms);
 
 /* Returns whether the calling thread is one of the pool's workers. */
-bool stk__pool_is_me(const struct stk_pool *pool);
+bool stk__pool_is_worker(const struct stk_pool *pool);
 
 /* Returns how many workers per hundred were awake on average lately (duty.h). Any thread. */
 int32_t stk__pool_load(const struct stk_pool *pool);

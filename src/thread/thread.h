@@ -38,7 +38,7 @@ double stk__cgroup_quota(const char *root);
 struct stk_device_cores {
 	cpu_set_t cpus; /* cores near the device that this process may use */
 	int count;      /* number of cores in cpus */
-	int all;        /* number of cores near the device, including those that this process may not use; 0: the machine does not say */
+	int n_near;     /* number of cores near the device, including those that this process may not use; 0: the machine does not say */
 	char list[96];  /* cpus as "0-15,32-47"; ends in "..." if the text does not fit */
 };
 

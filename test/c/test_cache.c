@@ -150,7 +150,7 @@ static void test_what_two_runs_have_not_used_makes_room(void **state)
 	age(&d, "b", 2000);
 	age(&d, "c", 500);
 	open_disk(&beside, 3 * each + 10); /* simulates another process of the same run */
-	beside.begun_last = time(NULL) - 1000;
+	beside.last_begin_sec = time(NULL) - 1000;
 	assert_true(keep(&beside, "d", 1000)); /* evicts a, the oldest */
 	assert_true(!there(&d, "a") && there(&d, "b") && there(&d, "c") && there(&d, "d"));
 	assert_true(keep(&beside, "e", 1000));  /* evicts b */

@@ -184,7 +184,7 @@ static void what_is_held_has_a_limit(struct stk_gpu_device *dev)
 		for (int v = 0; v < 2; v++)
 			stk__block_drop(held[k][v]);
 	assert_int_equal(kept_bytes(r), 0);
-	assert_int_equal(r->out, 0);
+	assert_int_equal(r->n_out, 0);
 	for (int k = 0; k < 600; k++) { /* during these batches the ring frees the memory that was only needed once */
 		assert_true(deliver(r, none, &lack));
 		stk__block_drop(none[0]);
@@ -240,7 +240,7 @@ static void threads_drop(struct stk_gpu_device *dev)
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	drop_what_is_given(&d);
-	assert_int_equal(r->out, 0);
+	assert_int_equal(r->n_out, 0);
 	assert_int_equal(kept_bytes(r), 0);
 	stk__ring_release_owner(r);
 }

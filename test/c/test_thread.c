@@ -351,7 +351,7 @@ static void assert_near(const char *pci, const cpu_set_t *allowed, const char *l
 	struct stk_device_cores cores;
 	stk__device_cores(root, pci, allowed, &cores);
 	assert_string_equal(cores.list, list);
-	assert_true(cores.count == count && cores.all == all && CPU_COUNT(&cores.cpus) == count);
+	assert_true(cores.count == count && cores.n_near == all && CPU_COUNT(&cores.cpus) == count);
 }
 
 static void test_cores_near_a_device(void **state)

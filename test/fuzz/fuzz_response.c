@@ -16,13 +16,13 @@ struct outcome {
 
 static void check(const struct stk_response_reader *p)
 {
-	if (p->says.length < -1 || p->says.first < -1 || p->says.last < p->says.first || p->says.size < -1)
+	if (p->message.length < -1 || p->message.first < -1 || p->message.last < p->message.first || p->message.size < -1)
 		abort();
 	if (p->state == STK_RESPONSE_IN_CONTENT && (p->content_left < -1 || p->content_left == 0))
 		abort();
-	if (p->state == STK_RESPONSE_BAD ? !p->reason || p->keep : p->reason != NULL)
+	if (p->state == STK_RESPONSE_BAD ? !p->reason || p->keep_alive : p->reason != NULL)
 		abort();
-	if (p->state != STK_RESPONSE_IN_HEAD && p->state != STK_RESPONSE_BAD && (p->says.status < 200 || p->says.status > 999))
+	if (p->state != STK_RESPONSE_IN_HEAD && p->state != STK_RESPONSE_BAD && (p->message.status < 200 || p->message.status > 999))
 		abort();
 }
 
@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(&whole, 0, sizeof whole);
 	read_all(data, size, 0, 0, &whole);
 	for (size_t step = 1; step < 4096; step *= 7) {
-		const struct stk_response *a = &whole.reader.says, *b = &parts.reader.says;
+		const struct stk_response *a = &whole.reader.message, *b = &parts.reader.message;
 		memset(&parts, 0, sizeof parts);
 		read_all(data, size, step, seed, &parts);
 		bool same = whole.reader.state == parts.reader.state && whole.content == parts.content && whole.hash == parts.hash &&

@@ -58,11 +58,11 @@ enum stk_status stk__job_copy(struct stk_jobs *jobs, const struct stk_tensor *in
 	stk__job_begin(&job, STK_JOB_copy, in, out, 1);
 	job.src[1] = NULL;
 	int64_t to = stk__job_size(job.dst_dtype), from = stk__job_size(job.src_dtype[0]), skipped = 0;
-	copy->fills = false;
+	copy->has_unset_outputs = false;
 	for (int k = 0; k < ndim; k++) {
 		int64_t first, last;
 		find_inside(&dims[k], &first, &last);
-		copy->fills |= first > 0 || last < dims[k].size;
+		copy->has_unset_outputs |= first > 0 || last < dims[k].size;
 		skipped += dims[k].start * dims[k].src;
 		job.n *= dims[k].size;
 		stk__job_append_dim(
@@ -147,7 +147,8 @@ static const struct stk_job_launch launches[] = {
 /* Returns whether the two copies may run as one. Only source 0 is compared, since copies have no source 1. */
 static bool joins(const struct stk_job *job, const struct stk_job *next)
 {
-	return STK_PARAMS(stk_job_copy, job).element == STK_PARAMS(stk_job_copy, next).element && !STK_PARAMS(stk_job_copy, next).fills;
+	return STK_PARAMS(stk_job_copy, job).element == STK_PARAMS(stk_job_copy, next).element &&
+	       !STK_PARAMS(stk_job_copy, next).has_unset_outputs;
 }
 
 static int32_t flat(const struct stk_job *job, bool *dense)
@@ -155,7 +156,7 @@ static int32_t flat(const struct stk_job *job, bool *dense)
 	const struct stk_job_copy *copy = &STK_PARAMS(stk_job_copy, job);
 	*dense = copy->element != 0;
 	if (copy->element)
-		return copy->fills ? 0 : copy->element;
+		return copy->has_unset_outputs ? 0 : copy->element;
 	return stk__in_float(job->src_dtype[0]) && stk__in_float(job->dst_dtype) ? stk__job_size(job->dst_dtype) : 0;
 }
 

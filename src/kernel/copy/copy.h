@@ -6,9 +6,9 @@
 #include "kernel/job/job.h"
 
 struct stk_job_copy {
-	uint8_t fill[8]; /* an element of the output's type */
-	int32_t element; /* bytes of an element that is moved unchanged; 0: converts from the source's type to the output's */
-	bool fills;      /* some outputs have no source */
+	uint8_t fill[8];        /* an element of the output's type */
+	int32_t element;        /* bytes of an element that is moved unchanged; 0: converts from the source's type to the output's */
+	bool has_unset_outputs; /* some outputs have no source */
 };
 STK_PARAMS_FIT(stk_job_copy);
 

@@ -87,7 +87,7 @@ static void join_elements(struct copy *c)
 	bool together = inner->dst == c->element && inner->src[0] == c->element && inner->begin == 0 && inner->end == inner->size;
 	if (c->converts || !together || bytes > (int64_t)sizeof c->fill)
 		return;
-	for (int32_t i = c->element; STK_PARAMS(stk_job_copy, c->job).fills && i < bytes; i++)
+	for (int32_t i = c->element; STK_PARAMS(stk_job_copy, c->job).has_unset_outputs && i < bytes; i++)
 		c->fill[i] = c->fill[i - c->element];
 	c->element = (int32_t)bytes;
 	c->ndim--;
@@ -101,7 +101,7 @@ void stk__copy_run(const struct stk_job *job)
 		stk__job_copy_one(job, &(struct stk_job_place){job->dst, {job->src[0], NULL}, true});
 		return;
 	}
-	if (STK_PARAMS(stk_job_copy, job).fills)
+	if (STK_PARAMS(stk_job_copy, job).has_unset_outputs)
 		memcpy(c.fill, STK_PARAMS(stk_job_copy, job).fill, sizeof STK_PARAMS(stk_job_copy, job).fill);
 	if (c.ndim > 1)
 		join_elements(&c);

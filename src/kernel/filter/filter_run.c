@@ -14,10 +14,10 @@ struct run {
 	const struct stk_filter *f;
 	const struct stk_filter_data *d;
 	const struct stk_filter_kernels *k;
-	int32_t left, right; /* number of positions that are added at each end of a row */
-	bool wide;           /* rows are filtered along the width before they enter the ring */
-	int32_t kept;        /* number of rows in the ring for each input row: one, or one for each term */
-	int64_t width;       /* number of values in a row of the ring */
+	int32_t left, right;      /* number of positions that are added at each end of a row */
+	bool filters_width_first; /* rows are filtered along the width before they enter the ring */
+	int32_t kept;             /* number of rows in the ring for each input row: one, or one for each term */
+	int64_t width;            /* number of values in a row of the ring */
 	int64_t slots; /* number of slots in the ring; slot r % slots contains row r of the volume if `row_numbers` has that row's number */
 	int64_t *row_numbers;
 	float *ring, *extended, *outside, *result;
@@ -43,12 +43,12 @@ static void measure(struct run *r)
 		const struct stk_filter_window *w = f->window[t];
 		r->left = larger(r->left, -w[2].first);
 		r->right = larger(r->right, f->out[2] - 1 + w[2].first + w[2].size - f->in[2]);
-		r->wide |= !f->dense && w[2].size > 1;
+		r->filters_width_first |= !f->dense && w[2].size > 1;
 		height = larger(height, w[1].size);
 		deep |= f->dense && w[0].size > 1;
 	}
-	r->kept = r->wide ? f->n_terms : 1;
-	r->width = (r->wide ? (int64_t)f->out[2] : (int64_t)r->left + f->in[2] + r->right) * f->channels;
+	r->kept = r->filters_width_first ? f->n_terms : 1;
+	r->width = (r->filters_width_first ? (int64_t)f->out[2] : (int64_t)r->left + f->in[2] + r->right) * f->channels;
 	bool whole = f->border == STK_BORDER_WRAP || height > f->in[1];
 	r->slots = deep ? (int64_t)f->in[0] * f->in[1] : whole ? f->in[1] : height;
 }
@@ -161,11 +161,11 @@ static const float *kept_row(const struct run *r, const uint8_t *volume, int64_t
 	float *at = r->ring + slot * r->kept * r->width;
 	if (r->row_numbers[slot] != row) {
 		r->row_numbers[slot] = row;
-		extend(r, r->wide ? r->extended : at, volume + row * f->in[2] * f->channels * r->d->src_size);
-		if (r->wide)
+		extend(r, r->filters_width_first ? r->extended : at, volume + row * f->in[2] * f->channels * r->d->src_size);
+		if (r->filters_width_first)
 			run_width(r, at);
 	}
-	return r->wide ? at + t * r->width : at + (int64_t)r->left * f->channels;
+	return r->filters_width_first ? at + t * r->width : at + (int64_t)r->left * f->channels;
 }
 
 static void store(const struct run *r, const float *row, int64_t index, int64_t n)

@@ -36,7 +36,7 @@ static __device__ int32_t nearest(const stk_filter_axis &a, bool summed, int32_t
 	float at = a.start + 0.5f * a.scale;
 	for (int32_t k = 0; k < output; k++)
 		at += a.scale;
-	return stk__taps_clamp(stk__taps_floor(stk__taps_near(at)), 0, a.in_size - 1);
+	return stk__taps_clamp(stk__taps_floor(stk__taps_limit(at)), 0, a.in_size - 1);
 }
 
 /* Computes the taps of all images. Each image has two thread blocks, one for each axis. */

@@ -22,9 +22,9 @@ struct tile {
 	enum lane_type type;
 	int element;        /* the type of LANE_ELEMENT lanes */
 	int lanes, columns; /* lane l of column c is at l * columns + c */
-	bool squares, about;
+	bool squares, centred;
 	_Alignas(64) uint8_t lane[8 * ROOM];
-	double mean[ROOM]; /* if `about` is set: for each lane, the mean of its column */
+	double mean[ROOM]; /* if `centred` is set: for each lane, the mean of its column */
 };
 
 /* ---- add n elements, `step` apart, to n lanes ---- */
@@ -130,7 +130,7 @@ static void take(struct tile *t, int64_t first, const uint8_t *src, int64_t step
 			add_squares(lanes, converted(buffer, from == STK_UINT64 ? STK_UINT64 : STK_INT64, src, step, n, from), 1, n);
 		else
 			add64[from](lanes, src, step, n);
-	} else if (t->about) {
+	} else if (t->centred) {
 		add_distances(t, first, converted(buffer, STK_FLOAT64, src, step, n, from), n);
 	} else {
 		double *lanes = (double *)(void *)t->lane + first;
@@ -179,7 +179,7 @@ static void set_lanes(struct tile *t, uint32_t group)
 	} else {
 		memset(t->lane, 0, (size_t)n * (t->type == LANE_INT32 || t->type == LANE_UINT32 ? 4 : 8));
 	}
-	for (int c = 0; t->about && c < t->columns; c++) {
+	for (int c = 0; t->centred && c < t->columns; c++) {
 		t->mean[c] = stk__job_reduce_mean(job, group + (uint32_t)c);
 		for (int l = 1; l < t->lanes; l++)
 			t->mean[l * t->columns + c] = t->mean[c];
@@ -274,7 +274,7 @@ void stk__reduce_run(const struct stk_job *job)
 	int from = job->src_dtype[0];
 	struct tile t;
 	t.job = job;
-	t.about = r->op == STK_REDUCE_VARIANCE || r->op == STK_REDUCE_STD_DEV;
+	t.centred = r->op == STK_REDUCE_VARIANCE || r->op == STK_REDUCE_STD_DEV;
 	t.squares = r->op == STK_REDUCE_MEAN_SQUARE || r->op == STK_REDUCE_RMS;
 	t.type = lane_type_of(job, t.squares);
 	t.element = from == STK_FLOAT16 || from == STK_BFLOAT16 ? STK_FLOAT : from;

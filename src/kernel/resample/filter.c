@@ -77,7 +77,7 @@ void stk__filter_nearest(const struct stk_filter_axis *a, bool summed, int32_t c
 {
 	float at = a->start + 0.5f * a->scale;
 	for (int32_t k = 0; k < count; k++, at += a->scale)
-		pixels[k] = summed ? stk__taps_clamp(stk__taps_floor(stk__taps_near(at)), 0, a->in_size - 1) : stk__filter_first(a, k);
+		pixels[k] = summed ? stk__taps_clamp(stk__taps_floor(stk__taps_limit(at)), 0, a->in_size - 1) : stk__filter_first(a, k);
 }
 
 int32_t stk__filter_summed(const struct stk_filter_axis *a, int32_t output)
@@ -85,7 +85,7 @@ int32_t stk__filter_summed(const struct stk_filter_axis *a, int32_t output)
 	float at = a->start + 0.5f * a->scale;
 	for (int32_t k = 0; k < output; k++)
 		at += a->scale;
-	return stk__taps_clamp(stk__taps_floor(stk__taps_near(at)), 0, a->in_size - 1);
+	return stk__taps_clamp(stk__taps_floor(stk__taps_limit(at)), 0, a->in_size - 1);
 }
 
 int32_t stk__filter_taps(const struct stk_filter_axis *a, int32_t output, float *weights)

@@ -23,7 +23,7 @@ STK_HD int32_t stk__taps_ceil(float x)
 }
 
 /* Limits a position so that it fits int32. All positions beyond the limit read the edge. */
-STK_HD float stk__taps_near(float x)
+STK_HD float stk__taps_limit(float x)
 {
 	x = x > -0x1p30f ? x : -0x1p30f;
 	return x < 0x1p30f ? x : 0x1p30f;
@@ -46,8 +46,8 @@ STK_HD float stk__taps_curve(const struct stk_filter_axis *a, float x)
 STK_HD int32_t stk__taps_first(const struct stk_filter_axis *a, int32_t output)
 {
 	if (!a->curve)
-		return stk__taps_clamp(stk__taps_floor(stk__taps_near(a->start + ((float)output + 0.5f) * a->scale)), 0, a->in_size - 1);
-	return stk__taps_clamp(stk__taps_ceil(stk__taps_near((float)output * a->scale + a->start)), 0, a->in_size - a->n);
+		return stk__taps_clamp(stk__taps_floor(stk__taps_limit(a->start + ((float)output + 0.5f) * a->scale)), 0, a->in_size - 1);
+	return stk__taps_clamp(stk__taps_ceil(stk__taps_limit((float)output * a->scale + a->start)), 0, a->in_size - a->n);
 }
 
 /* Computes the weights of an output, and returns their sum, in the most frequent case: all taps are inside, and the curve is a triangle, whose samples are
@@ -91,7 +91,7 @@ STK_HD int32_t stk__taps_make(const struct stk_filter_axis *a, int32_t output, f
 		weights[0] = 1;
 		return stk__taps_first(a, output);
 	}
-	float x = stk__taps_near((float)output * a->scale + a->start);
+	float x = stk__taps_limit((float)output * a->scale + a->start);
 	int32_t ideal = stk__taps_ceil(x), first = stk__taps_clamp(ideal, 0, a->in_size - a->n);
 	float at = ((float)ideal - x) * a->density;
 	bool simple = a->curve_size == 3 && first == ideal && a->n == a->support;

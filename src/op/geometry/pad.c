@@ -60,7 +60,7 @@ static enum stk_status check_counts(const struct stk_call *call, int32_t n, stru
 }
 
 /* Returns the extent that the argument shape gives for the i-th axis; -1: the batch's largest extent. */
-static int64_t asked(const struct pad *a, int32_t i)
+static int64_t extent_of_axis(const struct pad *a, int32_t i)
 {
 	int64_t extent = a->shape.count <= 0 ? -1 : a->shape.v[a->shape.count == 1 ? 0 : i];
 	return extent > 0 ? extent : -1;
@@ -69,7 +69,7 @@ static int64_t asked(const struct pad *a, int32_t i)
 /* Returns the padded extent. largest: the batch's largest; unknown extents (-1) stay unknown. */
 static int64_t padded(const struct pad *a, int32_t i, int64_t extent, int64_t largest)
 {
-	int64_t want = asked(a, i) < 0 ? largest : asked(a, i), to = want > extent ? want : extent;
+	int64_t want = extent_of_axis(a, i) < 0 ? largest : extent_of_axis(a, i), to = want > extent ? want : extent;
 	int64_t align = a->align.count <= 0 ? 1 : a->align.v[a->align.count == 1 ? 0 : i];
 	return extent < 0 ? -1 : (to + align - 1) / align * align;
 }
@@ -121,7 +121,7 @@ static bool pad_gathers(const struct stk_call *call)
 	int32_t axes[STK_MAX_DIMS], n = known ? pad_axes(a, in, axes, NULL) : a->shape.count > 1 ? a->shape.count : 1;
 	bool needs = false;
 	for (int32_t i = 0; i < n; i++)
-		needs |= (!known || in->shape[axes[i]] < 0) && (stk__varies(call, &a->shape) || asked(a, i) < 0);
+		needs |= (!known || in->shape[axes[i]] < 0) && (stk__varies(call, &a->shape) || extent_of_axis(a, i) < 0);
 	return needs;
 }
 

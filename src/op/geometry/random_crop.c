@@ -45,7 +45,7 @@ static struct margins margins_of(const struct random_crop *a)
 	return (struct margins){{v[0], v[1]}, {v[2], v[3]}};
 }
 
-/* Returns how many places the window can take along an axis of `n` pixels with margins around it. A window that is larger than that has one place, at the
+/* Returns how many positions the window can have along an axis of `n` pixels with margins around it. A window that is larger than that has one place, at the
  * beginning. */
 static uint32_t places_of(const struct margins *m, int axis, int64_t n, int64_t extent)
 {

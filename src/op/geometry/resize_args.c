@@ -259,7 +259,7 @@ static void complete(const struct request *r, const float *extent, float *size)
 	}
 }
 
-/* Rounds extents that follow from others down to whole pixels. In exact arithmetic, since a quotient of floats may be just below a whole number. */
+/* Rounds extents that follow from others down to whole pixels. Computes in exact arithmetic, since a quotient of floats may be just below a whole number. */
 static void cut_extents(const struct request *r, const float *extent, float *size)
 {
 	for (int32_t d = 0; d < r->n; d++) {

@@ -148,7 +148,7 @@ struct clip {
 	const char *only_cores; /* as in stk__video_gpu_decode */
 	uint8_t *filled;        /* with `gpu`: a frame of the constant in host memory; NULL before the first one */
 	int32_t *frames,
-		*indices; /* frames: numbers in ascending order, each once; places: index in the clip at which each one is stored */
+		*indices; /* frames: numbers in ascending order, each once; indices: index in the clip at which each one is stored */
 	int32_t height, width;
 };
 

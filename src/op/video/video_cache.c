@@ -209,7 +209,7 @@ static void forget(struct kept_decoder *d)
 
 /* Returns how well a kept decoder fits the frame: 2 if the last frame that it decoded is an earlier one of this video; 1 if it has decoded no video, or this
  * video up to the frame or beyond; 0 if it has decoded another video, for which its state may still be useful. */
-static int fit(const struct kept_decoder *d, const struct video *v, int32_t frame)
+static int fit_of_decoder(const struct kept_decoder *d, const struct video *v, int32_t frame)
 {
 	return d->video == v && d->frame < frame ? 2 : !d->video || d->video == v;
 }
@@ -221,12 +221,12 @@ static struct kept_decoder *choose_decoder(const struct stk_video_cache *c, cons
 	for (struct kept_decoder *d = c->decoders; d; d = d->next) {
 		if (d->busy)
 			continue;
-		const int mine = fit(d, v, frame), theirs = best ? fit(best, v, frame) : -1;
+		const int mine = fit_of_decoder(d, v, frame), theirs = best ? fit_of_decoder(best, v, frame) : -1;
 		const bool nearer = mine == 2 ? best && d->frame > best->frame : best && d->used < best->used;
 		if (mine > theirs || (mine == theirs && nearer))
 			best = d;
 	}
-	return best && (fit(best, v, frame) > 0 || c->decoder_count >= c->most_decoders) ? best : NULL;
+	return best && (fit_of_decoder(best, v, frame) > 0 || c->decoder_count >= c->most_decoders) ? best : NULL;
 }
 
 static enum stk_status take_decoder(struct stk_video_cache *c, struct video *v, int32_t frame, const struct stk_video_limits *limits,
