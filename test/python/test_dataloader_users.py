@@ -4,6 +4,7 @@
 import collections
 import os
 import random
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -616,6 +617,77 @@ def test_images_that_are_returned_as_they_are(root):
 
     (x, image), *_ = next(iter(DataLoader(Both(root), 2, collate_fn=list)))
     assert x.shape == (3, 20, 24) and isinstance(image, Image.Image)
+
+
+# ---- calls ----
+
+
+def calls_of(function, run):
+    """Returns how often `run` calls the code of a function on this thread."""
+    calls = 0
+
+    def count(frame, event, _):
+        nonlocal calls
+        calls += event == "call" and frame.f_code is function.__code__
+
+    sys.setprofile(count)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize("kind", ["Subset", "ConcatDataset", "Tokens"])
+def test_samples_that_were_looked_at_are_kept_for_workers(root, kind):
+    """The samples that are looked at before an epoch are not computed again, if workers would have had the Dataset as it was then."""
+    dataset = Tokens(root)
+    if kind == "Subset":
+        dataset = data.Subset(dataset, range(15))
+    elif kind == "ConcatDataset":
+        dataset = data.ConcatDataset([dataset])
+    loader = DataLoader(dataset, 4, num_workers=1, shuffle=True)
+    assert "run in C" in loader.explain()
+    assert calls_of(tokens, lambda: list(loader)) == 15
+    assert calls_of(tokens, lambda: list(loader)) == 15
+
+
+def test_calls_of_a_dataset_that_has_effects(root):
+    """Stoker calls such a Dataset once for each sample, in the sampler's order, and never before an epoch."""
+    dataset, seen = Appends(root), []
+    dataset.seen = seen
+    loader = DataLoader(dataset, 4)
+    loader.explain()
+    assert not seen
+    list(loader)
+    assert len(seen) == 15
+
+
+def test_a_loop_that_changes_a_list_before_the_first_batch(root):
+    def run(kind):
+        dataset = Files(root)
+        iterator = iter(kind(dataset, 4))
+        dataset.names.reverse()
+        return list(iterator)
+
+    same(run(data.DataLoader), run(DataLoader))
+
+
+@pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.parametrize("of", [lambda dataset: dataset, lambda dataset: data.Subset(dataset, range(15))], ids=["whole", "part"])
+def test_slow_python_stays_in_workers(root, slow, of, monkeypatch):
+    monkeypatch.setattr("stoker.dataloader._user._SLOW_S", -1.0 if slow else float("inf"))
+    explained = DataLoader(of(Files(root)), 4, num_workers=1).explain()
+    assert ("workers run it next to the loop" in explained) == slow
+    assert "run in C" in DataLoader(of(Files(root)), 4).explain()
+    compare(lambda: of(Files(root)), 1)
+    compare(lambda: of(Files(root)), 1, num_workers=1)
+
+
+def test_the_first_batch_does_not_wait_for_the_python_of_others(root, monkeypatch):
+    monkeypatch.setattr("stoker.dataloader._user._SLOW_S", -1.0)
+    iterator = iter(DataLoader(Tokens(root), 4))
+    assert calls_of(tokens, lambda: next(iterator)) == 4
 
 
 # ---- changes and failures while a loop runs ----

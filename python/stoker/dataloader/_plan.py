@@ -60,6 +60,10 @@ def plan(loader: DataLoader[Any]) -> Plan:
         if found is not None:
             return Plan(gather=found)
         read = reader(loader.dataset)
+        if read.slow and loader.num_workers:
+            raise InPython(f"{read.python} takes so much time that it would hold up the loop, and workers run it next to the loop")
+        if not loader.num_workers:
+            read.forget()
         made = compiled(read.transform)
         if made.draws:
             _check_generator(loader)

@@ -78,10 +78,14 @@ class SubsetReader(Reader):
     def __init__(self, whole: Reader, indices: Any) -> None:
         self._whole, self._indices = whole, indices
         self.transform, self.files, self.channels, self.python = whole.transform, whole.files, whole.channels, whole.python
+        self.slow = whole.slow
         self.summary = f"{len(indices)} of {whole.summary}"
 
     def sample(self, index: Any) -> tuple[Any, list[Placeholder]]:
         return self._whole.sample(self._indices[index])
+
+    def forget(self) -> None:
+        self._whole.forget()
 
     def unchanged(self) -> bool:
         return self._whole.unchanged()
@@ -95,6 +99,7 @@ class ConcatReader(Reader):
         first = parts[0]
         self.transform, self.files, self.channels = first.transform, first.files, first.channels
         self.python = next((part.python for part in parts if part.python), "")
+        self.slow = any(part.slow for part in parts)
         self.summary = " and ".join(part.summary for part in parts)
 
     def sample(self, index: Any) -> tuple[Any, list[Placeholder]]:
@@ -104,6 +109,10 @@ class ConcatReader(Reader):
             index += self._ends[-1]
         part = bisect.bisect_right(self._ends, index)
         return self._parts[part].sample(index if part == 0 else index - self._ends[part - 1])
+
+    def forget(self) -> None:
+        for part in self._parts:
+            part.forget()
 
     def unchanged(self) -> bool:
         return all(part.unchanged() for part in self._parts)

@@ -54,9 +54,13 @@ class Reader:
     channels = 3
     summary = ""
     python = ""  # names the user's Python that runs for each sample
+    slow = False  # whether that Python takes much CPU time
 
     def sample(self, index: Any) -> tuple[Any, list[Placeholder]]:
         raise NotImplementedError
+
+    def forget(self) -> None:
+        """Drops the samples that were read before the epoch, because the loop may change the Dataset until they are due."""
 
     def unchanged(self) -> bool:
         """Returns whether the Dataset's attributes are those that it had when the epoch began."""

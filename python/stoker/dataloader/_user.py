@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import time
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,7 +18,9 @@ from stoker.dataloader._code import Code, cells_of, changes_when_read, is_defaul
 from stoker.dataloader._reasons import InPython
 from stoker.dataloader._undone import NeedsPython, Opaque, Placeholder, Reader, readable, replaced, same_attributes
 
-_PROBES = 8  # samples that are looked at before the first epoch
+_PROBES = 8  # samples that are looked at before an epoch
+# CPU time of a sample's Python from which on it is slow, and the number of samples that are looked at to find that out.
+_SLOW_S, _SLOW_PROBES = 0.02, 3
 # A Dataset that holds an object of these packages stays in torch's workers: they read and decode at the same time, and the loop's single thread would be
 # slower.
 _SLOW = ("datasets", "h5py", "lmdb", "netCDF4", "pyarrow", "sqlite3", "tables", "zarr")
@@ -184,12 +187,20 @@ class UserReader(Reader):
         copy = _Copy(self._call, reader_of)
         self._copy, self._inner, self._globals = copy.of(dataset), copy.inner, copy.globals
         self._first: Any = None  # the source of the first image
+        self._looked_at: dict[int, tuple[Any, list[Placeholder]]] = {}  # samples that were read before the epoch, and not used yet
         length = len(dataset)
+        quickest = float("inf")
         try:
             for index in sorted({k * (length - 1) // (_PROBES - 1) for k in range(_PROBES)} if length else ()):
-                _, (undone, *_) = self.sample(index)
-                self._first = undone.source
-        except (NeedsPython, ValueError) as e:
+                began = time.thread_time()
+                sample, undone = self.sample(index)
+                quickest = min(quickest, time.thread_time() - began)
+                self._first = undone[0].source
+                self._looked_at[index] = sample, undone
+                self.slow = quickest > _SLOW_S
+                if self.slow and len(self._looked_at) == _SLOW_PROBES:
+                    break
+        except (NeedsPython, IndexError) as e:
             hint = (
                 f" ({type(e.__cause__).__name__}: {e.__cause__})"
                 if isinstance(e.__cause__, Exception) and not isinstance(e.__cause__, NeedsPython)
@@ -202,11 +213,18 @@ class UserReader(Reader):
         self.files = isinstance(self._first, str)
         self.channels = 3 if self.files else self._first.shape[-1]
 
+    def forget(self) -> None:
+        self._looked_at.clear()
+        for reader in self._inner:
+            reader.forget()
+
     def unchanged(self) -> bool:
         same = all(space.get(name) is value for space, name, value in self._globals)
         return same and same_attributes(self._dataset, self._attributes) and all(reader.unchanged() for reader in self._inner)
 
     def sample(self, index: Any) -> tuple[Any, list[Placeholder]]:
+        if type(index) is int and index in self._looked_at:
+            return self._looked_at.pop(index)
         self._call.undone = []
         try:
             sample = self._copy[index]
