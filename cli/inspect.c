@@ -479,6 +479,9 @@ static int run_inspect(const struct settings *s)
 			       ? inspect_nuscenes(s->args[1], s->json)
 			       : usage_error(
 					 &command_inspect, "one folder at a time; \"nuscenes ROOT\" is the only form with two arguments");
+	struct stat st;
+	if (strcmp(s->args[0], "nuscenes") == 0 && stat(s->args[0], &st) != 0)
+		return usage_error(&command_inspect, "nuscenes: name the folder of the data set, as in `stoker inspect nuscenes ROOT`");
 	if (!is_tree(s->args[0]) && stk_audio_named(s->args[0]))
 		return inspect_sound(s->args[0], s->json);
 	if (is_video_name(s->args[0]))

@@ -9,6 +9,7 @@
 #include "io/cache.h"
 #include "io/user.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
@@ -60,7 +61,7 @@ static enum stk_status check(const struct stk_storage_config *c, struct stk_erro
 			return stk__fail(err, STK_INVALID, "storage: %s is %lld; it must be from %lld to %lld", numbers[i].name,
 				(long long)numbers[i].value, (long long)numbers[i].least, (long long)numbers[i].most);
 	if (c->ca_bundle && access(c->ca_bundle, R_OK))
-		return bad_string("ca_bundle", "names a file that cannot be read", err);
+		return stk__fail_errno(err, errno, "storage: ca_bundle: %s: cannot read it", c->ca_bundle);
 	const char *scheme = c->cache ? strstr(c->cache, "://") : NULL;
 	if (scheme && !memchr(c->cache, '/', (size_t)(scheme - c->cache)))
 		return bad_string("cache", "is a folder of this machine, not a URI", err);

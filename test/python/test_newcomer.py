@@ -190,6 +190,8 @@ def test_troubleshooting_quotes_real_messages(data, monkeypatch):
         (["explain", "{}/text.jpg"], 1, "neither a folder of images nor a pipeline"),
         (["run", "{}/text.jpg"], 1, "neither a folder of images nor a pipeline"),
         (["run", "{}/text.jpg"], 1, "give one that Pipeline.serialize wrote, or a folder, tar, index or s3:// prefix"),
+        (["inspect", "nuscenes"], 2, "name the folder of the data set, as in `stoker inspect nuscenes ROOT`"),
+        (["bench", "{}/ok", "--ca-bundle", "/no/such.pem"], 1, "ca_bundle: /no/such.pem: cannot read it: No such file or directory"),
         (["bench", "file:/no/such"], 1, "URIs of local files are written as in file:///data/train"),
         (["ops", "resze"], 1, 'did you mean "resize"'),
         (["cache", "list", "{}/ok"], 1, "it is not a Stoker cache"),
