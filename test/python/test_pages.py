@@ -5,8 +5,10 @@ A page's programs run in order, as a reader would type them. Only folders, addre
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import subprocess
 import textwrap
 import types
 from collections.abc import Iterator
@@ -244,3 +246,53 @@ def test_video(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert names["clips"] is not None and names["loss"].isfinite() and names["batch"].data.shape == (3, 3, 64, 96)
     clip, label = names["clips"]().run()
     assert clip.as_array().shape == (4, 16, 3, 224, 224) and len(label) == 4
+
+
+# Examples that do not run here, by words in them, and the reason.
+EXAMPLES_LEFT_OUT = {"pack-video": "test_pack_video.py packs videos", ".parquet": "test_table_pack.py packs tables"}
+
+
+def test_the_examples_of_the_commands_help(store: Store, tree: Path, tmp_path: Path) -> None:
+    """Each `stoker COMMAND --help` ends with an example, which is run with a small data set."""
+    command = Path(os.environ.get("STOKER_BUILD", "build")).resolve() / "cli" / "stoker"
+    desk = tmp_path / "desk"
+    (desk / "data").mkdir(parents=True)
+    (desk / "data" / "train").symlink_to(tree)
+
+    @stoker.pipeline_def(batch_size=4, num_threads=1, device_id=None)
+    def define() -> Any:
+        data, label = stoker.fn.readers.file(file_root=str(tree))
+        return stoker.fn.resize(stoker.fn.decoders.image(data), size=(8, 8)), label
+
+    (desk / "pipeline.json").write_bytes(define().serialize())
+    places = {
+        "/data/train": str(tree),
+        "/nvme/stoker": "cache",
+        "200GB": "1GB",
+        "source <(stoker completion bash)": "stoker completion bash",
+    }
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    environment["PATH"] = f"{command.parent}:{environment['PATH']}"
+
+    def said(line: str) -> str:
+        done = subprocess.run(["bash", "-c", line], cwd=desk, env=environment, capture_output=True, text=True, timeout=200)
+        assert done.returncode == 0, f"{line}: {done.returncode} {done.stdout} {done.stderr}"
+        return done.stdout
+
+    commands = re.findall(r"^  ([a-z][a-z-]*) ", said("stoker --help").split("commands:")[1].split("exit codes")[0], re.M)
+    examples = [(name, line) for name in commands for line in said(f"stoker {name} --help").split("\nexample:\n")[1].strip().splitlines()]
+    assert len(commands) > 10 and {name for name, _ in examples} == set(commands)
+    assert all(any(words in line for _, line in examples) for words in EXAMPLES_LEFT_OUT)
+    for name, line in examples:
+        assert f"stoker {name}" in line
+        if any(words in line for words in EXAMPLES_LEFT_OUT):
+            continue
+        for old, new in places.items():
+            line = line.replace(old, new)
+        if name == "bench":
+            line += " --seconds 0.5"
+        if name in ("top", "doctor"):  # top runs until Ctrl-C; the status depends on what runs on the machine
+            line = f"{line.partition('#')[0]} --steps 1 || true" if name == "top" else f"{line} || true"
+        said(line)
+    assert (desk / "batch.png").exists() and (desk / "report.json").exists() and list((desk / "packed").glob("*.tar"))
+    assert sum(len(batch[1]) for batch in Loader(str(desk / "train.stoker"), 4, transforms=SMALL)) == 21
