@@ -88,7 +88,7 @@ LAYERS = {
         "_transforms_elsewhere",
         "_transforms_base",
         "_transforms_batch",
-        "_transforms_places",
+        "_transforms_geometry",
         "_transforms_policies",
         "_transforms_timm",
         "_transforms_values",

@@ -15,43 +15,43 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _shown: set[str] = set()
 
 
-class _Places(threading.local):
+class _Location(threading.local):
     def __init__(self) -> None:
         self.steps: list[str] = []  # names of the current steps of a structured pipeline, outermost first
         self.paths: list[str] = []  # paths in the sample's tree; each begins where the one before it ends
         self.silent = False  # whether notices of this thread are dropped
 
 
-_places = _Places()
+_location = _Location()
 
 
 @contextmanager
 def in_step(name: str) -> Iterator[None]:
     """Makes operators that are added within the `with` block belong to a step of a structured pipeline, which their errors name."""
-    _places.steps.append(name)
+    _location.steps.append(name)
     try:
         yield
     finally:
-        _places.steps.pop()
+        _location.steps.pop()
 
 
 @contextmanager
 def at_path(path: str) -> Iterator[None]:
     """Makes operators that are added within the `with` block belong to a path in the sample's tree, which their errors name."""
-    _places.paths.append(path)
+    _location.paths.append(path)
     try:
         yield
     finally:
-        _places.paths.pop()
+        _location.paths.pop()
 
 
 def users_line() -> str:
     """Returns the user's line as text, such as "train.py:31": that of the innermost frame outside this package. Within a step of a structured pipeline, the
     text also has the step's name and the path in the sample's tree."""
     line = _line()
-    if _places.steps:
-        line += f", {_places.steps[-1]}"
-    return f"{line} at {'.'.join(_places.paths)}" if _places.paths else line
+    if _location.steps:
+        line += f", {_location.steps[-1]}"
+    return f"{line} at {'.'.join(_location.paths)}" if _location.paths else line
 
 
 def _line() -> str:
@@ -89,16 +89,16 @@ def warn(text: str) -> None:
 @contextmanager
 def without_notices() -> Iterator[None]:
     """Drops the notices of this thread within the `with` block. The package uses it where it calls its own functions in ways that it advises users against."""
-    before, _places.silent = _places.silent, True
+    before, _location.silent = _location.silent, True
     try:
         yield
     finally:
-        _places.silent = before
+        _location.silent = before
 
 
 def notice(text: str) -> None:
     """Logs a line, once in each process. It is for arguments that are accepted although they have no effect, or another effect than their name says."""
-    if text not in _shown and not _places.silent:
+    if text not in _shown and not _location.silent:
         _shown.add(text)
         log(text)
 

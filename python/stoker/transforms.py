@@ -20,8 +20,8 @@ from stoker._transform_arguments import InterpolationMode
 from stoker._transforms_base import Filled, Group, Transform
 from stoker._transforms_batch import CutMix, MixUp
 from stoker._transforms_batch import Mixing as Mixing
-from stoker._transforms_places import Crops as Crops
-from stoker._transforms_places import (
+from stoker._transforms_geometry import Crops as Crops
+from stoker._transforms_geometry import (
     ElasticTransform,
     FiveCrop,
     FixedSizeCrop,
@@ -36,7 +36,7 @@ from stoker._transforms_places import (
     ScaleJitter,
     TenCrop,
 )
-from stoker._transforms_places import Padded as Padded
+from stoker._transforms_geometry import Padded as Padded
 from stoker._transforms_policies import AugMix, AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide
 from stoker._transforms_values import (
     JPEG,

@@ -122,36 +122,36 @@ def refused(define: Callable[[], Any], *says: str) -> StokerError:
 
 
 def line(define: Callable[[], Any], mark: str) -> str:
-    """Returns "test_conditionals.py:31" for the line of a function that ends in a comment."""
+    """Returns "test_conditionals.py:31" for the line of a function that ends in the comment "# line: MARK"."""
     import inspect
 
     lines, first = inspect.getsourcelines(define)
-    return f"test_conditionals.py:{first + next(i for i, text in enumerate(lines) if text.rstrip().endswith('# ' + mark))}"
+    return f"test_conditionals.py:{first + next(i for i, text in enumerate(lines) if text.rstrip().endswith('# line: ' + mark))}"
 
 
 def test_branches_that_differ_name_both_lines() -> None:
     def types_differ() -> Any:
         if flags():
-            x = fn.random.uniform(range=(0, 1))  # yes
+            x = fn.random.uniform(range=(0, 1))  # line: yes
         else:
-            x = fn.random.coin_flip()  # no
+            x = fn.random.coin_flip()  # line: no
         return x
 
     def dims_differ() -> Any:
         x = 3
-        if flags():  # if
-            x = types.Constant([1, 2], device="cpu")  # yes
+        if flags():  # line: if
+            x = types.Constant([1, 2], device="cpu")  # line: yes
         return x
 
     def found_when_it_runs() -> Any:
         if flags():
-            x = given(RAMP)  # yes
+            x = given(RAMP)  # line: yes
         else:
-            x = given([np.float32(1)] * N)  # no
+            x = given([np.float32(1)] * N)  # line: no
         return x
 
     def returns_differ() -> Any:
-        if flags():  # if
+        if flags():  # line: if
             return fn.random.uniform(range=(0, 1))
         return fn.random.coin_flip()
 
@@ -164,8 +164,8 @@ def test_branches_that_differ_name_both_lines() -> None:
 
 def test_variables_and_returns_that_are_missing_are_named() -> None:
     def one_branch() -> Any:
-        if flags():  # if
-            value = 5  # yes
+        if flags():  # line: if
+            value = 5  # line: yes
         return value
 
     def other_branch() -> Any:

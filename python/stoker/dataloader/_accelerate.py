@@ -30,7 +30,7 @@ class Rebuilt(metaclass=_AnyDataLoader):
         known = next((loader for loader in _known if loader.dataset is dataset), None)
         if known is None:
             return TorchDataLoader(dataset, *arguments, **named)
-        made = known._made_again(dataset, *arguments, **named)
+        made = known._rebuilt(dataset, *arguments, **named)
         _known.add(made)
         return made
 

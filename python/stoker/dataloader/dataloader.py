@@ -96,7 +96,7 @@ class DataLoader(TorchDataLoader[_T]):
         _accelerate.expect(self)
         return False
 
-    def _made_again(self, *arguments: Any, **named: Any) -> Any:
+    def _rebuilt(self, *arguments: Any, **named: Any) -> Any:
         """Makes a DataLoader of this class with other arguments. It continues from the state that this one has loaded, if any."""
         made = type(self)(*arguments, **{"snapshot_every_n_steps": self.snapshot_every_n_steps, **named})
         if self._stoker_resume is not None:

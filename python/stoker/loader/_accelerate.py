@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 
-class Asked(Protocol):
+class AcceleratorAnswers(Protocol):
     """The object that Accelerate asks: it reads these attributes."""
 
     end_of_dataloader: bool
@@ -26,14 +26,14 @@ class Counting(Protocol):
     def _samples_of_last_step(self) -> int: ...
 
 
-def reported(asked: Asked, loader: Counting, epoch: Iterator[Any]) -> Iterator[Any]:
+def reported(asked: AcceleratorAnswers, loader: Counting, epoch: Iterator[Any]) -> Iterator[Any]:
     """Returns an iterator over the epoch. If the program has made an Accelerator, the iterator registers `asked` with Accelerate and keeps its attributes up to
     date; otherwise it is `epoch` itself."""
     state = getattr(sys.modules.get("accelerate.state"), "GradientState", None)
     return epoch if state is None or not state._shared_state else _reporting(state(), asked, loader, epoch)
 
 
-def _reporting(state: Any, asked: Asked, loader: Counting, epoch: Iterator[Any]) -> Iterator[Any]:
+def _reporting(state: Any, asked: AcceleratorAnswers, loader: Counting, epoch: Iterator[Any]) -> Iterator[Any]:
     asked.end_of_dataloader, asked.remainder = False, loader._samples_of_last_step()
     state._add_dataloader(asked)
     try:

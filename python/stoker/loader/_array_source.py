@@ -8,7 +8,7 @@ from typing import Any
 
 from stoker._same_data import digest_of_targets
 from stoker.loader._arrays import Arrays
-from stoker.loader._dataset import Asked, DatasetSource
+from stoker.loader._dataset import DatasetArguments, DatasetSource
 from stoker.loader._layout import Layout
 from stoker.loader._samples import column
 from stoker.loader._spec import Spec
@@ -20,7 +20,7 @@ class ArraySource(DatasetSource):
     unchanging = True
     by_sample = False  # no sample has to be fetched early: all images of an array have one size
 
-    def __init__(self, arrays: Arrays, asked: Asked, name: str, dataset: Any = None, in_memory: bool = False) -> None:
+    def __init__(self, arrays: Arrays, asked: DatasetArguments, name: str, dataset: Any = None, in_memory: bool = False) -> None:
         super().__init__(arrays, asked)
         self.arrays, self.name, self.in_memory = arrays, name, in_memory
         self.samples_of.layout = Layout(arrays.layout)

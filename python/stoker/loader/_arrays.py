@@ -42,14 +42,14 @@ class Arrays:
             )
         if 0 in images.shape[1:]:
             raise InvalidArgumentError(f"images of the shape {images.shape} have no pixels")
-        if images.ndim == 3 and _layout.looks_single(images.shape):
+        if images.ndim == 3 and _layout.looks_like_one_image(images.shape):
             raise InvalidArgumentError(
                 f"images of the shape {images.shape} look like one image: give x[None] for that, and x[..., None] for {len(images)} gray images"
             )
-        order = "HWC" if images.ndim == 3 else layout or _layout.shown(images.shape[1:], tensor)
+        order = "HWC" if images.ndim == 3 else layout or _layout.shown_layout(images.shape[1:], tensor)
         if order is None:
-            looks = "look like NCHW" if _layout.looks(images.shape[1:]) else "may be NCHW as well as NHWC"
-            raise InvalidArgumentError(f"images of the shape {images.shape} {looks}: {_layout.ways_out(images.shape[1:])}")
+            looks = "look like NCHW" if _layout.looks_like_chw(images.shape[1:]) else "may be NCHW as well as NHWC"
+            raise InvalidArgumentError(f"images of the shape {images.shape} {looks}: {_layout.advice(images.shape[1:])}")
         images = images[..., None] if images.ndim == 3 else images
         if len(images) == 0:
             raise InvalidArgumentError("the array holds no images")
@@ -78,7 +78,7 @@ class Arrays:
 
     def _in_layout(self, layout: str) -> Any:
         """Returns the images in a layout."""
-        return self.images if self.layout == layout else _layout.turned(self.images, self.layout)
+        return self.images if self.layout == layout else _layout.transposed(self.images, self.layout)
 
     def joined(self, others: Sequence[Arrays]) -> Arrays:
         import numpy as np

@@ -67,7 +67,7 @@ class Changes:
             self._marks, self._kept = {}, []
 
 
-class Turns:
+class SerializedCalls:
     """Wraps a function that several threads call. If its calls change attributes, they run one at a time."""
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
@@ -76,7 +76,7 @@ class Turns:
         self._lock, self._begun = threading.Lock(), False
 
     def __reduce__(self) -> Any:
-        return Turns, (self._function, self._name)
+        return SerializedCalls, (self._function, self._name)
 
     def __call__(self, argument: Any) -> Any:
         if self._begun and not (self._changes.counting or self._changes.serial):

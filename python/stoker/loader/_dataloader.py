@@ -92,7 +92,7 @@ class StokerDataLoader(DataLoader[Any]):
     @_is_accelerate_prepared.setter
     def _is_accelerate_prepared(self, _: bool) -> None: ...
 
-    def _made_again(self, *_: Any, **__: Any) -> Any:
+    def _rebuilt(self, *_: Any, **__: Any) -> Any:
         """Makes another object of this class for the same Loader, when skip_first_batches() of Accelerate rebuilds this DataLoader. Here a sample of the data
         set is a whole batch, and a plain DataLoader would join several of them to a batch of batches."""
         return type(self)(self.loader)

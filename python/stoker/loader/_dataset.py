@@ -54,7 +54,7 @@ def forget_frames(error: BaseException | None) -> None:
 
 
 @dataclass
-class Asked:
+class DatasetArguments:
     """The user's arguments about a Dataset's samples and about fetching them."""
 
     names: tuple[str, ...] | None = None
@@ -102,7 +102,7 @@ class DatasetSource(Source):
         None  # heights and widths of some images, which are the same images on all ranks; None: they were not compared
     )
 
-    def __init__(self, dataset: Any, asked: Asked) -> None:
+    def __init__(self, dataset: Any, asked: DatasetArguments) -> None:
         self.dataset, self.asked = dataset, asked
         sound = asked.sound is not None
         self.samples_of = Samples(asked.names, asked.kinds, Layout(asked.layout), False, asked.main, asked.place, sound, asked.plain)

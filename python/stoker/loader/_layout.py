@@ -19,7 +19,7 @@ def checked(layout: Any) -> str | None:
     raise InvalidArgumentError(f"Loader: layout is 'HWC', 'CHW' or None, as one image lies, without the N of several, not {layout!r}")
 
 
-def shown(shape: Sequence[int], tensor: bool) -> str | None:
+def shown_layout(shape: Sequence[int], tensor: bool) -> str | None:
     """Returns the layout that an image's shape shows; None if both are possible. A torch tensor may be CHW or HWC, and the end with few channels decides. An
     array is HWC by convention, so its shape can only confirm HWC. Two or four rows of RGB pixels count as HWC, because a CHW image three columns wide is
     unlikely."""
@@ -29,24 +29,24 @@ def shown(shape: Sequence[int], tensor: bool) -> str | None:
     return "HWC" if last and not tensor and shape[2] == 3 and shape[0] not in (1, 3) else None
 
 
-def ways_out(shape: Sequence[int]) -> str:
+def advice(shape: Sequence[int]) -> str:
     """Explains, for an error message, how each value of layout= would read an image of this shape."""
     a, b, c = shape
     return f"Loader(..., layout='CHW') means {a} channels of {b} x {c} pixels, layout='HWC' {c} channels of {a} x {b}"
 
 
-def looks(shape: Sequence[int]) -> bool:
+def looks_like_chw(shape: Sequence[int]) -> bool:
     """Returns whether an array whose layout is not certain is most probably CHW."""
     return shape[0] <= _FEW < shape[2]
 
 
-def looks_single(shape: Sequence[int]) -> bool:
+def looks_like_one_image(shape: Sequence[int]) -> bool:
     """Returns whether an array of three dimensions is most probably one color image. Read as several gray images, these would be three or four columns
     wide."""
     return shape[2] in (3, 4) and min(shape[0], shape[1]) > 2 * _FEW
 
 
-def turned(images: Any, layout: str) -> Any:
+def transposed(images: Any, layout: str) -> Any:
     """Returns a view of one image, or of an array of images, in the other layout."""
     *outer, a, b, c = range(images.ndim)
     return images.transpose(*outer, c, a, b) if layout == "HWC" else images.transpose(*outer, b, c, a)
@@ -59,7 +59,7 @@ def in_memory_order(images: Any, layout: str) -> tuple[Any, str]:
     if hasattr(images, "strides") and images.shape[channels] > 1 and images.shape[columns] > 1:
         pixels = abs(images.strides[channels]) < abs(images.strides[columns])
         if pixels != (layout == "HWC"):
-            return turned(images, layout), _OTHER[layout]
+            return transposed(images, layout), _OTHER[layout]
     return images, layout
 
 
@@ -92,7 +92,7 @@ class Layout:
         if self.common is None:
             image, self.common = in_memory_order(image, layout)
             return image
-        return image if layout == self.common else turned(image, layout)
+        return image if layout == self.common else transposed(image, layout)
 
     def extent(self, image: Any) -> tuple[int, int]:
         """Returns height and width of an image that `to_common` returned."""
@@ -103,7 +103,7 @@ class Layout:
         return int(image.shape[0 if self.common == "CHW" else 2])
 
     def _of(self, shape: tuple[int, ...], tensor: bool) -> str:
-        seen, found = shown(shape, tensor), self._found.get(tensor)
+        seen, found = shown_layout(shape, tensor), self._found.get(tensor)
         if found is None and seen is not None:
             found = self._found.setdefault(tensor, (seen, shape[0 if seen == "CHW" else 2]))
         if found is not None and seen == found[0]:
@@ -115,7 +115,7 @@ class Layout:
             )
         if found is not None and max(shape[0], shape[2]) <= _FEW and shape[0 if found[0] == "CHW" else 2] == found[1]:
             return found[0]  # the shape of so small an image shows nothing, so it gets the layout of the earlier images
-        raise _refusal(shape, tensor, f"{'looks like CHW' if looks(shape) else 'may be CHW as well as HWC'}: {ways_out(shape)}")
+        raise _refusal(shape, tensor, f"{'looks like CHW' if looks_like_chw(shape) else 'may be CHW as well as HWC'}: {advice(shape)}")
 
 
 def _refusal(shape: Sequence[int], tensor: bool, why: str) -> TypeError:

@@ -16,7 +16,7 @@ from stoker._branches import either
 from stoker._transforms_timm import LevelledAugment
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError, UnsupportedError
-from stoker.loader import _lower_affine, _lower_boxes, _lower_places, _lower_tail, _lower_values, _lower_views
+from stoker.loader import _lower_affine, _lower_boxes, _lower_geometry, _lower_tail, _lower_values, _lower_views
 from stoker.loader._follow import Field, Followers, as_size, resized
 from stoker.loader._kinds import IMAGE, MASK
 from stoker.loader._lower_colors import COLORS, OF_FLOATS, gray_floats, where
@@ -149,23 +149,23 @@ def _pad(image: Image, t: T.Pad) -> Image:
 
 def _zoom_out(image: Image, t: T.RandomZoomOut, gate: DataNode | None) -> Image:
     followers = image.followers or Followers(image.size())
-    before, after = _lower_places.zoomed_out(t, followers.extent, gate)
+    before, after = _lower_geometry.zoomed_out(t, followers.extent, gate)
     return image.moved(followers.pad(image.node, t, before, after), None)
 
 
 def _random_extent(image: Image, t: Any) -> Image:
     followers = image.followers or Followers(image.size())
     filters: dict[str, Any] = {"interp_type": t.interpolation, "antialias": t.antialias, "border": "drop", "subpixel_scale": False}
-    followers.resize_to(_lower_places.EXTENTS[type(t)](t, followers.extent), filters)
+    followers.resize_to(_lower_geometry.EXTENTS[type(t)](t, followers.extent), filters)
     return image.moved(fn.resize(image.node, size=as_size(followers.extent), **filters), None)
 
 
 def _perspective(image: Image, t: T.RandomPerspective, gate: DataNode | None) -> Image:
     gate = gate if t.p == 1 else _coin(t.p, gate)
-    matrix = _lower_places.corners(t, image.size() if image.followers is None else image.followers.extent, gate)
+    matrix = _lower_geometry.corners(t, image.size() if image.followers is None else image.followers.extent, gate)
 
     def see(node: DataNode, interpolation: Any, kind: str, floats: bool) -> DataNode:
-        return where(gate, node, lambda n: _lower_places.perspective(n, matrix, interpolation, t.fill_of(kind)[0], floats))
+        return where(gate, node, lambda n: _lower_geometry.perspective(n, matrix, interpolation, t.fill_of(kind)[0], floats))
 
     if image.followers is not None:
         image.followers.perspective(repr(t), matrix, lambda field: see(field.node, _interpolation(field, t), field.kind, _in_floats(field)))
@@ -185,15 +185,17 @@ def _elastic(image: Image, t: T.ElasticTransform, gate: DataNode | None) -> Imag
     extent = image.size() if image.followers is None else image.followers.extent
 
     def displacements() -> tuple[DataNode, DataNode]:
-        return _lower_places.displacements(t, extent, image.node.device == "gpu")
+        return _lower_geometry.displacements(t, extent, image.node.device == "gpu")
 
     if image.followers is None:  # only the image needs the draws, so they are made in its branch
-        made = where(gate, image.node, lambda n: _lower_places.elastic(n, displacements(), t.interpolation, t.fill_of(IMAGE), image.floats))
+        made = where(
+            gate, image.node, lambda n: _lower_geometry.elastic(n, displacements(), t.interpolation, t.fill_of(IMAGE), image.floats)
+        )
         return image.moved(made, image.extent)
     moved = displacements()
 
     def change(node: DataNode, interpolation: Any, kind: str, floats: bool) -> DataNode:
-        return where(gate, node, lambda n: _lower_places.elastic(n, moved, interpolation, t.fill_of(kind), floats))
+        return where(gate, node, lambda n: _lower_geometry.elastic(n, moved, interpolation, t.fill_of(kind), floats))
 
     image.followers.displace(repr(t), lambda field: change(field.node, _interpolation(field, t), field.kind, _in_floats(field)))
     return image.moved(change(image.node, t.interpolation, IMAGE, image.floats), image.extent)
@@ -257,7 +259,7 @@ _CROPS: dict[type[T.Transform], Any] = {
     T.CenterCrop: _center_crop,
     T.FixedSizeCrop: _fixed_size_crop,
     T.RandomCrop: _random_crop,
-    **dict.fromkeys(_lower_places.EXTENTS, _random_extent),
+    **dict.fromkeys(_lower_geometry.EXTENTS, _random_extent),
 }
 
 

@@ -12,7 +12,7 @@ from stoker import fn, types
 from stoker import transforms as T
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
-from stoker.loader._changes import Turns
+from stoker.loader._changes import SerializedCalls
 from stoker.loader._lower_values import name_of, notice_python_transform, seeds
 from stoker.loader._random import random_numbers
 
@@ -62,7 +62,7 @@ class _Call:
 
     def __init__(self, tail: Sequence[Tail], channels_last: bool, half: bool) -> None:
         self.tail, self.channels_last, self.half = tail, channels_last, half
-        self._functions = [Turns(part.function, part.name) for part in tail]
+        self._functions = [SerializedCalls(part.function, part.name) for part in tail]
 
     def __call__(self, image: Any, seeds: Any) -> Any:
         import numpy as np

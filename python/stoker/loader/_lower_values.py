@@ -10,7 +10,7 @@ from stoker import fn, types
 from stoker import transforms as T
 from stoker._where import notice
 from stoker.data_node import DataNode
-from stoker.loader._changes import Turns
+from stoker.loader._changes import SerializedCalls
 from stoker.loader._random import random_numbers
 
 Gate = Any  # a node, or 1
@@ -108,7 +108,7 @@ class _Call:
     """Wraps the user's function so that it takes and returns an array."""
 
     def __init__(self, function: Callable[[Any], Any], takes: str, name: str) -> None:
-        self.function, self.takes, self.name = Turns(function, name), takes, name
+        self.function, self.takes, self.name = SerializedCalls(function, name), takes, name
 
     def __call__(self, image: Any, seeds: Any, gate: Any = 1) -> Any:
         if not int(gate):

@@ -17,7 +17,7 @@ from stoker import fn, types
 from stoker import transforms as T
 from stoker.data_node import DataNode
 from stoker.errors import InvalidArgumentError
-from stoker.loader._changes import Turns
+from stoker.loader._changes import SerializedCalls
 from stoker.loader._lower_values import name_of, notice_python_transform, seeds
 from stoker.loader._random import random_numbers
 
@@ -98,7 +98,7 @@ class _Call:
 
     def __init__(self, views: Views, channels_last: bool) -> None:
         self.views, self.channels_last = views, channels_last
-        self._function = Turns(views.function, views.name)
+        self._function = SerializedCalls(views.function, views.name)
 
     def __call__(self, image: Any, seeds: Any) -> tuple[Any, ...]:
         from PIL import Image

@@ -35,7 +35,7 @@ def checked(pad: Any) -> dict[str, float] | None:
     return {kind: float(values.get(kind, 0.0)) for kind in _KINDS}
 
 
-def taken(values: Mapping[str, float] | None, fields: Any) -> tuple[Any, tuple[str, ...] | None]:
+def without_own_fields(values: Mapping[str, float] | None, fields: Any) -> tuple[Any, tuple[str, ...] | None]:
     """Returns the fields that the data set must give, and the names of all fields if the user named one that padding adds, else None."""
     if values is None or fields is None or not {*FIELDS} & {*fields}:
         return fields, None

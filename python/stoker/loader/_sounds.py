@@ -40,7 +40,7 @@ _DTYPES = {"float32": types.FLOAT, "int16": types.INT16, "int32": types.INT32}
 
 
 @dataclass
-class Wanted:
+class SoundField:
     """The user's field of sounds. name: its name. audio: its Audio. names: the names of all fields, in order."""
 
     name: str
@@ -48,7 +48,7 @@ class Wanted:
     names: tuple[str, ...]
 
 
-def _sound_field(fields: Mapping[str, Any], clips: bool = False) -> Wanted:
+def _sound_field(fields: Mapping[str, Any], clips: bool = False) -> SoundField:
     """Returns the field that is an Audio, with the names of all fields. clips: samples are clips of videos, so other fields may have kinds."""
     sounds = {name: given for name, given in fields.items() if isinstance(given, Audio) or given is Audio}
     if len(sounds) > 1:
@@ -59,7 +59,7 @@ def _sound_field(fields: Mapping[str, Any], clips: bool = False) -> Wanted:
             f"fields: next to a sound, fields are None, as they come from the data; {', '.join(f'{n!r} is {g!r}' for n, g in others.items())}"
         )
     ((name, audio),) = sounds.items()
-    return Wanted(name, audio if isinstance(audio, Audio) else Audio(), tuple(fields))
+    return SoundField(name, audio if isinstance(audio, Audio) else Audio(), tuple(fields))
 
 
 OF_IMAGES = ("dtype", "memory_format", "layout", "views", "batch_transforms", "exif_orientation", "pad")
@@ -87,7 +87,7 @@ def components_of(fields: Any, components: Mapping[str, Any] | None) -> Mapping[
 
 
 @dataclass
-class Taken:
+class Separated:
     """The arguments of a Loader after those about sounds were removed. fields: the fields without those that the sounds add. sounds: None if the source makes
     the sounds itself. main: the user's name of the sounds, if rows have sounds instead of images; else "". ragged: the ragged fields that are not sounds.
     transforms: the transforms of images."""
@@ -100,30 +100,30 @@ class Taken:
     transforms: Any = None
 
 
-def taken(source: Any, given: Mapping[str, Any]) -> Taken:
+def separated(source: Any, given: Mapping[str, Any]) -> Separated:
     """Separates the sounds from the other arguments of a Loader. given: all arguments of the Loader."""
     if wants_clips(given):
-        return _taken_with_clips(source, given)
+        return _separated_with_clips(source, given)
     wanted = _sound_field(given["fields"])
     ragged = (given["ragged"],) if isinstance(given["ragged"], str) else tuple(given["ragged"])
     rows = _holds_rows(source)
     refuse_arguments_of_images(given, rows)
     if rows:
         sounds = Sounds(wanted, wanted.name in ragged, given["transforms"])
-        return Taken(source, sounds.names, sounds, wanted.name, tuple(name for name in ragged if name != wanted.name))
+        return Separated(source, sounds.names, sounds, wanted.name, tuple(name for name in ragged if name != wanted.name))
     tars = None if isinstance(source, FileSource) else tars_of(source)
     if tars is not None:
         source = TarSource(tars, storage=given["more"].get("storage"), endings=SOUND_ENDINGS)
     _refuse_ragged(wanted, ragged)
     if isinstance(source, TarSource):
         sounds = Sounds(wanted, bool(ragged), given["transforms"])
-        return Taken(source, sounds.names, sounds, wanted.name, ())
+        return Separated(source, sounds.names, sounds, wanted.name, ())
     made = _source_of(wanted, source, ragged, given["transforms"])
-    return Taken(made, wanted.names, None, "", ())
+    return Separated(made, wanted.names, None, "", ())
 
 
-def _taken_with_clips(source: Any, given: Mapping[str, Any]) -> Taken:
-    """Does the work of `taken` for a Loader of videos, in which each sample has the sound of its clip."""
+def _separated_with_clips(source: Any, given: Mapping[str, Any]) -> Separated:
+    """Does the work of `separated` for a Loader of videos, in which each sample has the sound of its clip."""
     wanted = _sound_field(given["fields"], True)
     ragged = (given["ragged"],) if isinstance(given["ragged"], str) else tuple(given["ragged"])
     if wanted.audio.crop != "start":
@@ -135,13 +135,13 @@ def _taken_with_clips(source: Any, given: Mapping[str, Any]) -> Taken:
     sounds = Sounds(wanted, wanted.name in ragged, [step for step in steps if is_of_sounds(step)], True)
     fields = {name: kind for name, kind in given["fields"].items() if name not in (wanted.name, "rate", sounds.lengths)}
     images = [step for step in steps if not is_of_sounds(step)] if isinstance(all_steps, (list, tuple)) or sounds.steps else all_steps
-    return Taken(source, fields, sounds, "", tuple(name for name in ragged if name != wanted.name), images)
+    return Separated(source, fields, sounds, "", tuple(name for name in ragged if name != wanted.name), images)
 
 
 def names_of_rows(arguments: Mapping[str, Any]) -> tuple[str | None, Any]:
     """Returns the name of the column of sounds, or None if the table has videos with sounds, and the fields that the table must give."""
     if wants_clips(arguments):
-        return None, _taken_with_clips(None, {"transforms": None, "ragged": (), **arguments}).fields
+        return None, _separated_with_clips(None, {"transforms": None, "ragged": (), **arguments}).fields
     wanted = _sound_field(arguments["fields"])
     return wanted.name, Sounds(wanted, False, None).names
 
@@ -155,12 +155,12 @@ def _holds_rows(source: Any) -> bool:
     return hasattr(source, "__iter__") or hasattr(source, "__getitem__")
 
 
-def _refuse_ragged(given: Wanted, ragged: Sequence[str]) -> None:
+def _refuse_ragged(given: SoundField, ragged: Sequence[str]) -> None:
     if any(name != given.name for name in ragged):
         raise InvalidArgumentError(f"Loader: ragged={ragged!r}: of sounds only {given.name!r} can be ragged")
 
 
-def _source_of(given: Wanted, source: Any, ragged: Sequence[str], transforms: Any) -> AudioSource:
+def _source_of(given: SoundField, source: Any, ragged: Sequence[str], transforms: Any) -> AudioSource:
     """Makes the source for a folder, a list, one or several manifests, or a FileSource of Loader.from_csv."""
     rest = (given, bool(ragged), transforms)
     if isinstance(source, FileSource):
@@ -243,7 +243,7 @@ class Sounds:
     those of clips of videos; otherwise samples have sounds instead of images.
     """
 
-    def __init__(self, given: Wanted, ragged: bool, transforms: Any, clips: bool = False) -> None:
+    def __init__(self, given: SoundField, ragged: bool, transforms: Any, clips: bool = False) -> None:
         self.given, self.ragged, self.audio, self.clips = given, ragged, given.audio, clips
         self.steps = list(transforms) if isinstance(transforms, (list, tuple)) else [] if transforms is None else [transforms]
         self.padded = False  # whether sounds have different lengths
@@ -346,7 +346,7 @@ class AudioSource(FileSource):
 
     holds = "sound"
 
-    def __init__(self, files: Any, manifests: list[str] | None, given: Wanted, ragged: bool, transforms: Any) -> None:
+    def __init__(self, files: Any, manifests: list[str] | None, given: SoundField, ragged: bool, transforms: Any) -> None:
         self.root, self.paths, self.labels, self.columns = files.root, files.paths, files.labels, files.columns
         self.manifests, self.given, self.sounds = manifests, given, Sounds(given, ragged, transforms)
         self._others: Mapping[str, Finish] = files.finishing.finish

@@ -10,7 +10,7 @@ from typing import Any
 
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
-from stoker.loader._dataset import Asked, DatasetSource, forget_frames
+from stoker.loader._dataset import DatasetArguments, DatasetSource, forget_frames
 from stoker.loader._fetch import Fetched, converted
 from stoker.loader._random import random_numbers
 from stoker.loader._saved import Facts
@@ -27,7 +27,7 @@ class StreamSource(DatasetSource):
     per_rank = True
     by_sample = False
 
-    def __init__(self, dataset: Any, asked: Asked) -> None:
+    def __init__(self, dataset: Any, asked: DatasetArguments) -> None:
         self._iterator: Iterator[Any] | None = None
         self._at = (-1, 0)  # epoch and position of the next sample
         self._kept: deque[Fetched] = deque()  # samples from that position on that were already taken from the iterator

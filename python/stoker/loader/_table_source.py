@@ -16,7 +16,7 @@ from stoker import _numbers
 from stoker._where import notice
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _targets
-from stoker.loader._dataset import Asked, DatasetSource
+from stoker.loader._dataset import DatasetArguments, DatasetSource
 from stoker.loader._fetch import Item
 from stoker.loader._finish import Finish, by_value, padded
 from stoker.loader._kinds import Kind
@@ -134,7 +134,7 @@ class TableSource(DatasetSource):
     unchanging = True
     by_sample = False  # fetching a row early would read its whole row group
 
-    def __init__(self, table: Table, asked: Asked) -> None:
+    def __init__(self, table: Table, asked: DatasetArguments) -> None:
         if asked.python_workers:
             raise InvalidArgumentError("Loader: python_workers is for the Python of a Dataset; rows of a table are read without any")
         self.table = table

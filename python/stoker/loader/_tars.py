@@ -138,15 +138,17 @@ class TarSource(Source):
         self._given, self._storage = components, storage
         self._unindexed, first = peek(self.tars, storage) if index_paths is None else (0, {})
         self.one_epoch = self._unindexed > 0 and self._are_there(first)
-        self._understand(first if self.one_epoch else {} if index_paths is not None else make_indexes(self.tars, storage))
+        self._set_components(first if self.one_epoch else {} if index_paths is not None else make_indexes(self.tars, storage))
 
     def _are_there(self, first: Mapping[str, int]) -> bool:
         """Returns whether the first sample has all components that the user wants. first: the endings in it."""
         endings = {e.lower() for e in first}
-        wanted = [_understood(n, c)[0] for n, c in self._given.items()] if isinstance(self._given, Mapping) else [";".join(self.images)]
+        wanted = (
+            [_parsed_component(n, c)[0] for n, c in self._given.items()] if isinstance(self._given, Mapping) else [";".join(self.images)]
+        )
         return all(endings & {e.lower() for e in ending.split(";")} for ending in wanted)
 
-    def _understand(self, endings: Mapping[str, int]) -> None:
+    def _set_components(self, endings: Mapping[str, int]) -> None:
         """Sets the components, and their endings and kinds. endings: the endings in the tars and their numbers; {} if they are not known."""
         given = _default(endings, self.tars, self.images) if self._given is None else self._given
         if not isinstance(given, Mapping) or "image" not in given:
@@ -155,7 +157,7 @@ class TarSource(Source):
             )
         self.components = {"image": given["image"], **given}
         _fields.names_of(tuple(self.components))
-        self.endings, self.kinds = zip(*(_understood(name, c) for name, c in self.components.items()), strict=True)
+        self.endings, self.kinds = zip(*(_parsed_component(name, c) for name, c in self.components.items()), strict=True)
         finish = {name: _FINISH[kind] for name, kind in zip(self.components, self.kinds, strict=True) if kind in _FINISH}
         self.finishing = Finishing(
             finish,
@@ -188,7 +190,7 @@ class TarSource(Source):
     def index(self) -> None:
         """Makes the index of the tars, so that samples are read by index from now on. Call it before the first batch."""
         self.one_epoch = False
-        self._understand(make_indexes(self.tars, self._storage))
+        self._set_components(make_indexes(self.tars, self._storage))
 
     def count(self, spec: Spec) -> int:
         make_indexes(self.tars, self._storage)
@@ -239,7 +241,7 @@ class TarSource(Source):
         return _short(self.tars)
 
 
-def _understood(name: str, given: Any) -> tuple[str, str]:
+def _parsed_component(name: str, given: Any) -> tuple[str, str]:
     """Returns the endings of a component and the kind of its bytes: "image", "int", "text", "json", "array" (.npy), "list" (arrays of different shapes) or
     "bytes"."""
     endings, kind = given if isinstance(given, (tuple, list)) and len(given) == 2 else (given, None)

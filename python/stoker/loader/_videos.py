@@ -143,7 +143,7 @@ def _opened(source: Any, storage: Any) -> Any:
 _OF_IMAGES = ("exif_orientation", "bucket_by", "layout", "memory_format")
 
 
-def taken_as_clips(source: Any, given: Mapping[str, Any]) -> tuple[Any, Any, Video | None]:
+def separated_clips(source: Any, given: Mapping[str, Any]) -> tuple[Any, Any, Video | None]:
     """Returns the source and the fields in the form for a Loader without videos, and the Video that the user wants, or None. given: all arguments of the
     Loader."""
     fields, video = _clip_field(given["fields"], given["frames"], given["stride"])

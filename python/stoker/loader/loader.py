@@ -22,7 +22,7 @@ from stoker.loader._accelerate import reported
 from stoker.loader._array_source import ArraySource
 from stoker.loader._arrays import Arrays, in_folder
 from stoker.loader._buckets import make_buckets
-from stoker.loader._dataset import Asked, DatasetSource
+from stoker.loader._dataset import DatasetArguments, DatasetSource
 from stoker.loader._described import Listing, classes_of, object_of
 from stoker.loader._epoch import END, Epoch, call
 from stoker.loader._finish import Finishing
@@ -42,7 +42,7 @@ from stoker.loader._table import MEMORY, Table
 from stoker.loader._table_files import tables_of
 from stoker.loader._table_source import TableSource
 from stoker.loader._tars import TarSource, tars_of
-from stoker.loader._videos import VIDEO_ENDINGS, as_images, taken_as_clips, wants_clips
+from stoker.loader._videos import VIDEO_ENDINGS, as_images, separated_clips, wants_clips
 from stoker.pipeline import Pipeline
 from stoker.transforms import Transform, flatten
 
@@ -163,11 +163,11 @@ class Loader(metaclass=BriefHelp):
         _check_arguments(parts, given)
         place = _options.shard_of_pipeline(parts.source, shard) if isinstance(parts.source, Pipeline) else _ranks.resolve(shard)
         pads = _pad.checked(pad)
-        fields, self._fields_of_padded = _pad.taken(pads, parts.fields)
+        fields, self._fields_of_padded = _pad.without_own_fields(pads, parts.fields)
         kinds = kinds_of(fields)
         asked = self._dataset_arguments(fields, kinds, parts, given)
         self._given = object_of(parts.source)
-        source, images = _understood(parts.source, split, more.get("storage"), asked)
+        source, images = _known_source(parts.source, split, more.get("storage"), asked)
         if isinstance(source, Table) and source.plain:
             _options.refuse_of_images(given, self._fields_of_padded)
             asked.of_columns(source.image, None if pads is None else pads["Image"])
@@ -198,12 +198,12 @@ class Loader(metaclass=BriefHelp):
         if isinstance(shard, str) and place.world > 1:
             self._check_divided(asked)
 
-    def _dataset_arguments(self, fields: Any, kinds: Any, parts: _Separated, given: dict[str, Any]) -> Asked:
+    def _dataset_arguments(self, fields: Any, kinds: Any, parts: _Separated, given: dict[str, Any]) -> DatasetArguments:
         """Returns the arguments about a Dataset's samples, and sets the names of the fields. kinds: the kinds of `fields`. given: all arguments."""
         self._main = parts.main or main_of(kinds)
         self._names = _fields.internal(_fields.names_of(fields), self._main)
         ragged, processes = parts.ragged, given["python_workers"]
-        return Asked(
+        return DatasetArguments(
             self._names,
             internal(kinds),
             (ragged,) if isinstance(ragged, str) else tuple(ragged),
@@ -231,7 +231,7 @@ class Loader(metaclass=BriefHelp):
             self._mix = BatchTransforms(given["batch_transforms"], lambda: len(self.classes))
         self._several = given["views"] is not None or self._spec.images > 1
 
-    def _may_list_images(self, opened: Source | Pipeline, given: dict[str, Any], asked: Asked) -> bool:
+    def _may_list_images(self, opened: Source | Pipeline, given: dict[str, Any], asked: DatasetArguments) -> bool:
         """Returns whether the images of each batch become a list if the images of the data set differ in size, although the user has not said so."""
         spec, sampler = self._spec, given["sampler"]
         arranged = any(given[name] is not None for name in ("batch_sampler", "bucket_by", "batch_transforms", "views", "pad"))
@@ -274,7 +274,7 @@ class Loader(metaclass=BriefHelp):
             )
         return len(shapes) > 1
 
-    def _check(self, ordered: bool, asked: Asked) -> None:
+    def _check(self, ordered: bool, asked: DatasetArguments) -> None:
         """Raises errors in files and arguments that can be found before the first batch."""
         if isinstance(self._run.source, DatasetSource):
             self._run.source.check(self._spec, ordered)
@@ -285,7 +285,7 @@ class Loader(metaclass=BriefHelp):
         self._fields_of(self._run.source)
         self._notice_skipped_files()
 
-    def _check_divided(self, asked: Asked) -> None:
+    def _check_divided(self, asked: DatasetArguments) -> None:
         """Raises an error if each rank has another part of the Dataset, which the Loader would divide again."""
         source = self._run.source
         if isinstance(source, DatasetSource) and not self._run.per_rank:
@@ -769,10 +769,10 @@ def _separate_sounds_and_clips(source: Any, given: dict[str, Any]) -> _Separated
     if has_sound(fields):
         from stoker.loader import _sounds
 
-        taken = _sounds.taken(source, given)
-        source, fields, sounds, main, ragged = taken.source, taken.fields, taken.sounds, taken.main, taken.ragged
-        transforms = taken.transforms
-    source, fields, video = taken_as_clips(source, {**given, "fields": fields})
+        rest = _sounds.separated(source, given)
+        source, fields, sounds, main, ragged = rest.source, rest.fields, rest.sounds, rest.main, rest.ragged
+        transforms = rest.transforms
+    source, fields, video = separated_clips(source, {**given, "fields": fields})
     return _Separated(source, fields, ragged, transforms, sounds, main, video)
 
 
@@ -794,7 +794,7 @@ def _check_arguments(parts: _Separated, given: dict[str, Any]) -> None:
 def _spec_of(
     source: Any,
     images: Listed | Arrays | None,
-    asked: Asked,
+    asked: DatasetArguments,
     parts: _Separated,
     given: dict[str, Any],
     shard: _ranks.Shard,
@@ -836,7 +836,7 @@ def _spec_of(
 
 
 def _open_in_order(
-    source: Any, images: Listed | Arrays | None, asked: Asked, spec: Spec, given: dict[str, Any]
+    source: Any, images: Listed | Arrays | None, asked: DatasetArguments, spec: Spec, given: dict[str, Any]
 ) -> tuple[Source | Pipeline, Order | None]:
     """Opens the source. Returns it with the order that the user gives, or None. given: all arguments of the Loader."""
     sampler, batch_sampler, bucket_by = given["sampler"], given["batch_sampler"], given["bucket_by"]
@@ -912,7 +912,7 @@ def _views(views: Any, transforms: list[Transform]) -> list[list[Transform]]:
     return [flatten(given) for count, given in pairs for _ in range(count)]
 
 
-def _understood(source: Any, split: str, storage: Any, asked: Asked) -> tuple[Any, Listed | Arrays | None]:
+def _known_source(source: Any, split: str, storage: Any, asked: DatasetArguments) -> tuple[Any, Listed | Arrays | None]:
     """Converts the user's source to one of Stoker's types if it is a table, tars or a data set of `datasets`. Also returns the files or arrays of a source
     whose samples can be made without its Python code, else None."""
     if (hasattr(source, "columns") and hasattr(source, "iloc")) or (
@@ -948,7 +948,7 @@ def _understood(source: Any, split: str, storage: Any, asked: Asked) -> tuple[An
     return source, known(source) if sound is None else None
 
 
-def _open(source: Any, found: Listed | Arrays | None, split: str, asked: Asked) -> Source | Pipeline:
+def _open(source: Any, found: Listed | Arrays | None, split: str, asked: DatasetArguments) -> Source | Pipeline:
     opened = source if isinstance(source, Pipeline) else _open_source(source, found, split, asked)
     others = [kind.name for name, kind in (asked.kinds or {}).items() if name != "image"]
     if not isinstance(opened, DatasetSource) and (asked.ragged or any(name not in (OTHER, IMAGE) for name in others)):
@@ -964,7 +964,7 @@ def _open(source: Any, found: Listed | Arrays | None, split: str, asked: Asked) 
     return opened
 
 
-def _by_batches(opened: Source | Pipeline, asked: Asked) -> DatasetSource:
+def _by_batches(opened: Source | Pipeline, asked: DatasetArguments) -> DatasetSource:
     """Returns a source that supports a batch_sampler, whose batches may differ in size, or raises an error."""
     if isinstance(opened, StreamSource):
         raise InvalidArgumentError(
@@ -981,7 +981,7 @@ def _by_batches(opened: Source | Pipeline, asked: Asked) -> DatasetSource:
     )
 
 
-def _open_source(source: Any, found: Listed | Arrays | None, split: str, asked: Asked) -> Source:
+def _open_source(source: Any, found: Listed | Arrays | None, split: str, asked: DatasetArguments) -> Source:
     if isinstance(found, Arrays):
         name = (
             os.fspath(source)
