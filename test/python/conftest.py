@@ -50,10 +50,10 @@ LAYERS = {
         "test_dataloader_users test_frameworks "
         "test_loader test_loader_adopted test_loader_detection test_loader_fields test_loader_follow test_loader_layout test_loader_meaning test_loader_sources "
         "test_to_device test_loader_sounds test_loader_sound_windows test_loader_sound_rows test_clips_with_sound test_help test_types test_newcomer "
-        "test_loops test_state_data "
+        "test_loops test_state_data test_state_extremes "
         "test_loader_shared test_loader_state test_mix test_tables test_tars test_unindexed test_training test_augment test_transforms test_transforms_arguments "
         "test_hub_streams test_tables_damaged test_transforms_more test_unknown_arguments test_without_packages "
-        "test_transforms_places test_gpu_loader test_loader_parity"
+        "test_transforms_geometry test_gpu_loader test_loader_parity"
     ),
     "iterators": "test_gpu_structured test_dali test_iterators test_iterators_restored test_iterators_parity test_use_cases test_structured test_structured_steps",
     "command": (
