@@ -104,13 +104,12 @@ def main(arguments: Sequence[str]) -> int:
         done = f"{packing.done} of {packing.total} rows packed: start the command again to continue" if packing else "nothing was packed"
         print(f"stoker pack: interrupted: {done}", file=sys.stderr)
         return 130
-    except (StokerError, OSError) as e:
-        print(
-            f"stoker pack: {e.filename}: {e.strerror}"
-            if isinstance(e, OSError) and e.filename
-            else f"stoker pack: {str(e).removeprefix('Loader: ')}",
-            file=sys.stderr,
-        )
+    except StokerError as e:
+        print(f"stoker pack: {str(e).removeprefix('Loader: ')}", file=sys.stderr)
+        return 1
+    except OSError as e:
+        where = e.filename or (packing.folder if packing else "")
+        print(f"stoker pack: {where}: {e.strerror or e}", file=sys.stderr)
         return 1
     print(json.dumps(facts) if options.get("json") else _line(packing.folder, facts))
     for note in packing.notes:
@@ -190,6 +189,8 @@ class _Packing:
     def run(self) -> dict[str, Any]:
         """Makes the tars, unless they are there already. Returns the facts that the command prints."""
         mark = self._mark()
+        if os.path.exists(self.final) and not os.path.isdir(self.final):
+            raise InvalidArgumentError(f"{self.folder}: it is a file, and the tars need a folder")
         if os.path.isdir(self.final) and os.listdir(self.final):
             if _text(os.path.join(self.final, _PLAN)) != mark:
                 raise InvalidArgumentError(
