@@ -143,6 +143,17 @@ def test_samples_with_names():
         first(Set([{"pixel_values": PICTURE}] * 2))
 
 
+def test_a_loop_that_reads_dicts():
+    """A segmentation Dataset of dicts gives its loop dicts equal to torch's, in each batch."""
+    samples = [{"image": torch.rand(3, 6, 8), "mask": torch.arange(48).reshape(6, 8) % 2} for _ in range(5)]
+    loader = Loader(Set(samples), 2, collate_fn=lambda batch: batch._asdict())
+    whole = list(torch.utils.data.DataLoader(Set(samples), 2))
+    assert len(whole) == len(loader)
+    for a, b in zip(loader, whole, strict=True):
+        assert type(a) is dict and list(a) == list(b)
+        assert all(a[name].dtype == b[name].dtype and torch.equal(a[name], b[name]) for name in b)
+
+
 def test_fields_that_are_not_wanted_are_not_converted():
     nested = {"image": PICTURE, "label": 1, "meta": {"a": [None]}, "class": object()}
     assert first(Set([nested] * 2), fields=("image", "label")).label.tolist() == [1, 1]
