@@ -20,8 +20,8 @@ const char encoder_codecs[] = "hevc h264 av1 vp9";
 
 struct encoder {
 	pid_t child;
-	int pipe;   /* the child's standard input */
-	FILE *said; /* file that receives the child's standard error */
+	int pipe;           /* the child's standard input */
+	FILE *child_stderr; /* file that receives the child's standard error */
 	size_t picture;
 };
 
@@ -117,8 +117,8 @@ static void add_codec(struct words *w, const struct encoder_settings *s)
 static struct encoder *cannot(struct encoder *e, struct encoder_error *err, const char *what, int code)
 {
 	snprintf(err->text, sizeof err->text, "%s: %s", what, strerror(code));
-	if (e && e->said)
-		fclose(e->said);
+	if (e && e->child_stderr)
+		fclose(e->child_stderr);
 	free(e);
 	return NULL;
 }
@@ -129,7 +129,7 @@ struct encoder *encoder_start(const struct encoder_settings *s, int32_t width, i
 	struct encoder *e = calloc(1, sizeof *e);
 	int ends[2];
 	char size[40];
-	if (!e || !(e->said = tmpfile()))
+	if (!e || !(e->child_stderr = tmpfile()))
 		return cannot(e, err, "cannot start ffmpeg", errno);
 	if (pipe2(ends, O_CLOEXEC))
 		return cannot(e, err, "cannot start ffmpeg", errno);
@@ -145,8 +145,8 @@ struct encoder *encoder_start(const struct encoder_settings *s, int32_t width, i
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_adddup2(&actions, out, OUTPUT);
 	posix_spawn_file_actions_adddup2(&actions, ends[0], 0);
-	posix_spawn_file_actions_adddup2(&actions, fileno(e->said), 1);
-	posix_spawn_file_actions_adddup2(&actions, fileno(e->said), 2);
+	posix_spawn_file_actions_adddup2(&actions, fileno(e->child_stderr), 1);
+	posix_spawn_file_actions_adddup2(&actions, fileno(e->child_stderr), 2);
 	/* The child gets its own process group, so that Ctrl-C reaches only this program, which then ends the child. */
 	posix_spawnattr_init(&attributes);
 	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
@@ -164,8 +164,8 @@ struct encoder *encoder_start(const struct encoder_settings *s, int32_t width, i
 static void take_words(const struct encoder *e, int status, struct encoder_error *err)
 {
 	char line[600], last[600] = "";
-	rewind(e->said);
-	while (fgets(line, sizeof line, e->said)) {
+	rewind(e->child_stderr);
+	while (fgets(line, sizeof line, e->child_stderr)) {
 		line[strcspn(line, "\n")] = '\0';
 		if (line[0])
 			memcpy(last, line, sizeof last);
@@ -212,7 +212,7 @@ static void free_encoder(struct encoder *e)
 {
 	if (e->pipe >= 0)
 		close(e->pipe);
-	fclose(e->said);
+	fclose(e->child_stderr);
 	free(e);
 }
 

@@ -34,7 +34,7 @@ struct packing {
 	uint8_t *pixels;
 	int32_t width, height; /* size of the video that is being written; 0: not known yet */
 	int64_t images, videos, kept, bytes;
-	bool said; /* a failure has occurred and its reason has been printed */
+	bool failure_printed; /* a failure has occurred and its reason has been printed */
 };
 
 static bool refuse(struct packing *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -47,18 +47,18 @@ static bool refuse(struct packing *p, const char *fmt, ...)
 	vsnprintf(text, sizeof text, fmt, list);
 	va_end(list);
 	progress_end(&p->bar);
-	if (!p->said)
+	if (!p->failure_printed)
 		fail_text("pack-video", "%s", text);
-	p->said = true;
+	p->failure_printed = true;
 	return false;
 }
 
 static bool failed(struct packing *p, const struct stk_error *err)
 {
 	progress_end(&p->bar);
-	if (!p->said)
+	if (!p->failure_printed)
 		fail("pack-video", err);
-	p->said = true;
+	p->failure_printed = true;
 	return false;
 }
 
@@ -158,7 +158,7 @@ static bool write_index(struct packing *p, bool complete)
 	const bool ok = text && write_file(path, text, strlen(text));
 	const int code = errno;
 	free(text);
-	return !p->said && (ok || refuse(p, "%s: %s", path, strerror(code)));
+	return !p->failure_printed && (ok || refuse(p, "%s: %s", path, strerror(code)));
 }
 
 /* Reads the index that an earlier run has written. NULL after a message. */
@@ -184,7 +184,7 @@ static bool check_index(struct packing *p, json_t *there)
 	static const char *const keys[] = {"format", "tables", "codec", "gop", "quality", "cameras", "scenes"};
 	json_t *mine = index_json(p, false);
 	bool same = true;
-	for (size_t i = 0; i < sizeof keys / sizeof *keys && same && !p->said; i++) {
+	for (size_t i = 0; i < sizeof keys / sizeof *keys && same && !p->failure_printed; i++) {
 		json_t *a = json_object_get(there, keys[i]), *b = json_object_get(mine, keys[i]);
 		if (json_equal(a, b))
 			continue;
@@ -197,7 +197,7 @@ static bool check_index(struct packing *p, json_t *there)
 		free(now);
 	}
 	json_decref(mine);
-	return same && !p->said;
+	return same && !p->failure_printed;
 }
 
 /* Returns whether this is the name of an index that an interrupted run was writing. */

@@ -23,7 +23,7 @@ struct session {
 
 /* The variants of the standard graph, by their outputs. */
 enum graph_kind {
-	GRAPH_TRAIN, /* random crop, 224 x 224, random flip, normalised float CHW. Of a folder of sounds: 80 log-mel bands */
+	GRAPH_TRAIN, /* random crop, 224 x 224, random flip, normalised float CHW; for a folder of sounds: 80 log-mel bands */
 	GRAPH_VIEW,  /* the same, then the file's shape, the anchor and shape of the drawn window, and the flip. Bad samples are skipped */
 	GRAPH_BYTES, /* the files' bytes and labels, in order */
 	GRAPH_DECODE_CHECK /* every pixel decoded, in order, shrunk to a stamp; labels; the files' bytes. Bad samples are skipped and counted */

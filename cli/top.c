@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 /* The answers of all processes at one time. */
-struct look {
+struct snapshot {
 	json_t *processes;
 	double at; /* seconds */
 };
 
-/* The work of one pipeline between two looks. Rates are per second. */
+/* The work of one pipeline between two snapshots. Rates are per second. */
 struct row {
 	int64_t pid, context, id, epoch, bad_samples;
 	const char *rank; /* NULL: the process has none */
@@ -28,10 +28,10 @@ struct row {
 	double memory;     /* bytes */
 	double in_flight;  /* number of reads and requests in flight */
 	const char *waits_for;
-	const json_t *pipeline; /* the pipeline's entry in the later look */
+	const json_t *pipeline; /* the pipeline's entry in the later snapshot */
 };
 
-static bool take_look(int64_t pid, struct look *l, struct stk_error *err)
+static bool take_snapshot(int64_t pid, struct snapshot *l, struct stk_error *err)
 {
 	char *text = NULL;
 	if (stk_watch(pid, &text, err) != STK_OK)
@@ -54,8 +54,8 @@ static double counter(const json_t *pipeline, const char *name)
 	return number(json_object_get(pipeline, "counters"), name);
 }
 
-/* Returns the pipeline of the earlier look that is the same as `pipeline` of `process`, or NULL. */
-static const json_t *find_earlier(const struct look *before, const json_t *process, const json_t *pipeline)
+/* Returns the pipeline of the earlier snapshot that is the same as `pipeline` of `process`, or NULL. */
+static const json_t *find_earlier(const struct snapshot *before, const json_t *process, const json_t *pipeline)
 {
 	size_t i, k;
 	json_t *other, *candidate;
@@ -87,7 +87,7 @@ static const char *waits_for(const struct row *r, double source_share)
 	return number(r->pipeline, "device") >= 0 ? "GPU" : "cores";
 }
 
-/* Fills a row from a pipeline's entries in two looks. `earlier` is NULL if the pipeline was not in the first look. */
+/* Fills a row from a pipeline's entries in two snapshots. `earlier` is NULL if the pipeline was not in the first snapshot. */
 static void fill_row(struct row *r, const json_t *process, const json_t *earlier, const json_t *pipeline, double seconds)
 {
 	const double decodes = counter(pipeline, "decodes") - counter(earlier, "decodes");
@@ -126,7 +126,7 @@ static int compare_rows(const void *a, const void *b)
 }
 
 /* Returns the rows of all pipelines, to be freed by the caller; NULL if there are none, or memory is short. */
-static struct row *make_rows(const struct look *before, const struct look *after, size_t *count)
+static struct row *make_rows(const struct snapshot *before, const struct snapshot *after, size_t *count)
 {
 	size_t i, k, most = 0;
 	json_t *process, *pipeline;
@@ -140,7 +140,7 @@ static struct row *make_rows(const struct look *before, const struct look *after
 		json_array_foreach (json_object_get(process, "pipelines"), k, pipeline) {
 			if (!json_is_object(json_object_get(pipeline, "counters")))
 				continue; /* not the answer of a pipeline: another program may have made the socket */
-			/* find_earlier returns NULL for a pipeline that began between the looks; fill_row then counts from its beginning. */
+			/* find_earlier returns NULL for a pipeline that began between the snapshots; fill_row then counts from its beginning. */
 			fill_row(&rows[(*count)++], process, find_earlier(before, process, pipeline), pipeline, after->at - before->at);
 		}
 	}
@@ -251,19 +251,19 @@ static int run_top(const struct settings *s)
 	const int64_t pid = wanted_process(s);
 	const bool terminal = isatty(STDOUT_FILENO) && !s->json;
 	const int64_t tables = s->steps ? s->steps : terminal ? INT64_MAX : 1;
-	struct look before = {0}, after = {0};
+	struct snapshot before = {0}, after = {0};
 	struct stk_error err = {0};
 	int code = EXIT_FINE;
 	if (pid < 0)
 		return usage_error(&command_top, "\"%s\" is not the id of a process", s->args[0]);
 	if (s->json && s->steps > 1)
 		return usage_error(&command_top, "--json prints one document; ask again for another");
-	if (!take_look(pid, &before, &err))
+	if (!take_snapshot(pid, &before, &err))
 		return fail("top", &err);
 	for (int64_t i = 0; code == EXIT_FINE && i < tables; i++) {
 		size_t count;
 		wait_seconds(s->seconds > 0 ? s->seconds : 1);
-		if (!take_look(pid, &after, &err)) {
+		if (!take_snapshot(pid, &after, &err)) {
 			code = fail("top", &err); /* the process that was asked for has ended */
 			break;
 		}

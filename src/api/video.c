@@ -220,10 +220,10 @@ enum stk_status stk_video_range(
 
 struct reading {
 	struct stk_video *v;
-	int32_t *frames;         /* ascending, each once */
-	int64_t *output_indices; /* of each of them: where its first copy goes in the answer */
+	int32_t *frames;         /* numbers of the frames to decode, in ascending order, each once */
+	int64_t *output_indices; /* for each of `frames`: index in the output of its first copy */
 	int32_t count;
-	int64_t total; /* with copies */
+	int64_t total; /* number of frames in the output, which may contain a frame several times */
 	int32_t width, height;
 	bool planar;
 	/* on a GPU: */

@@ -11,7 +11,7 @@ struct stk_aws_profile {
 	char *credentials, *config;
 	const char *name;
 	char section[256]; /* name of the section in config; in credentials the section is called `name` */
-	/* a web identity in the environment takes precedence over the files; false if the program has named the profile */
+	/* whether a web identity in the environment takes precedence over the files, as it does unless the program has named the profile */
 	bool environment;
 };
 

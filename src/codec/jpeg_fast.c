@@ -66,7 +66,7 @@ static bool prepare_blocks(struct stk_jpeg_fast *f, const struct stk_jpeg_tables
 		f->wanted += c < f->rows.planes;
 		const uint16_t *quant = t->quant[f->scan.component[c].quant];
 		for (int i = 0; i < 64; i++)
-			f->quant[b / 2][f->kernels->place[i] + half] = quant[i];
+			f->quant[b / 2][f->kernels->position_of[i] + half] = quant[i];
 	}
 	return true;
 }

@@ -93,7 +93,7 @@ static bool describe_plane(struct plane *plane, const struct stk_jpeg_kernels *k
 	*plane = (struct plane){.width = (component->width + 7) / 8, .height = (component->height + 7) / 8};
 	const uint16_t *quant = h->tables.quant[component->quant];
 	for (int i = 0; i < 64; i++)
-		plane->quant[k->place[i]] = plane->quant[k->place[i] + 8] = quant[i];
+		plane->quant[k->position_of[i]] = plane->quant[k->position_of[i] + 8] = quant[i];
 	return true;
 }
 

@@ -18,8 +18,8 @@ struct stk_tiff_unpacker {
 	struct stk_arena *scratch;
 	const struct stk_cancel *cancel;
 	uint64_t size, read,
-		made; /* size of the file; numbers of bytes that all chunks so far have read and made, where bytes that several chunks
-		       * share are counted for each */
+		made; /* size: bytes of the file; read, made: bytes that the chunks so far have read from it and unpacked; bytes that
+		       * several chunks share count once for each chunk */
 	struct lzw lzw;
 };
 

@@ -19,7 +19,7 @@ static int32_t at_most(int32_t value, int32_t most)
 	return value < most ? value : most;
 }
 
-/* Returns by how much the level falls, if this window showed that the cores have too much to do; otherwise 0. */
+/* Returns how much to lower the level if this window showed too much work for the cores; otherwise returns 0. */
 static int32_t lowering_step(int32_t level, const struct stk_window_load *seen)
 {
 	const double FULL = 0.93, AIM = 0.85, CONTENDED = 0.85, LATE = 0.1;

@@ -122,7 +122,7 @@ static size_t memory_at(const struct stk_pipeline *p, int32_t depth)
 }
 
 /* Returns whether the memory limit allows one more batch under way. */
-static bool has_room(const struct stk_pipeline *p)
+static bool may_add_batch(const struct stk_pipeline *p)
 {
 	size_t more = memory_at(p, p->flight.depth + 1);
 	if (more > p->parts.device->memory_limit)
@@ -199,7 +199,7 @@ void stk__device_adapt_batches(struct stk_pipeline *p, bool waits)
 	if (!waits)
 		return;
 	s->deliveries = 0;
-	if (r->state != STK_BATCH_ON_GPU || r->device->resting || p->flight.depth >= p->flight.most_depth || !has_room(p))
+	if (r->state != STK_BATCH_ON_GPU || r->device->resting || p->flight.depth >= p->flight.most_depth || !may_add_batch(p))
 		return;
 	p->flight.depth++;
 	if (s->lowered) /* the number was lowered too far or too soon, so it takes longer until it is lowered again */

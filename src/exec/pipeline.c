@@ -54,8 +54,8 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 	return stk__environment_check(err);
 }
 
-/* Sets the defaults for reads. Object stores answer out of order, some requests a second late. Answers that arrive before a late one occupy buffers; there
- * must be so many buffers that enough requests stay under way. */
+/* Sets the defaults for reads. Object stores answer out of order, some requests a second late. Answers that arrive before a late one occupy
+ * buffers, so there must be enough buffers for further requests. */
 static enum stk_status prepare_reads(struct stk_pipeline *p, const struct stk_access *access, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];

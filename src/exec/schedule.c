@@ -101,8 +101,8 @@ static void prefetch_next_sample(const struct stk_pipeline *p, const struct stk_
 {
 	for (int32_t i = 0; i < p->program->n_readers; i++) {
 		const struct stk_program_node *reader = &p->program->nodes[p->program->readers[i].node];
-		if (reader->def->reader->soon)
-			reader->def->reader->soon(reader->shared, stk__reader_place(p, i, &s->place).sample);
+		if (reader->def->reader->prefetch)
+			reader->def->reader->prefetch(reader->shared, stk__reader_place(p, i, &s->place).sample);
 	}
 }
 

@@ -207,7 +207,7 @@ static bool see_object(
 	const double *row = to_camera->turn + 6, *place = o->pose.at;
 	double middle[3];
 	if (!(row[0] * place[0] + row[1] * place[1] + row[2] * place[2] + to_camera->at[2] >
-		    0)) /* half of all objects are not in front of the camera */
+		    0)) /* the object is not in front of the camera; this quick test leaves out half of all objects */
 		return false;
 	stk__rigid_apply(to_camera, place, middle);
 	if (!may_be_seen(v, middle, o->size))

@@ -156,16 +156,16 @@ static void key_of(int64_t file, const char *path, bool twice, char out[PATH_MAX
 		*c = *c == '.' ? '_' : *c;
 }
 
-struct shelf { /* the files that begin with one stem and a dot; they are neighbours in the list */
+struct stem_group { /* the files that begin with one stem and a dot; they are neighbours in the list */
 	int64_t first, end;
 	bool twice; /* several images have this stem */
 };
 
 /* Finds all files that begin with the image's stem and a dot. They are neighbours, since a folder's files are sorted by name. */
-static struct shelf shelf_of(const struct planning *g, int64_t file, const char *path)
+static struct stem_group shelf_of(const struct planning *g, int64_t file, const char *path)
 {
 	char other[PATH_MAX];
-	struct shelf s = {file, file + 1, false};
+	struct stem_group s = {file, file + 1, false};
 	size_t stem = stem_of(path);
 	for (bool on = path[stem]; on && s.first > 0; s.first -= on) {
 		path_of(g, s.first - 1, other);
@@ -180,11 +180,11 @@ static struct shelf shelf_of(const struct planning *g, int64_t file, const char 
 	return s;
 }
 
-/* Returns whether another image of the shelf with a longer stem fits the file: "a.v2.json" belongs to "a.v2.jpg" rather than to "a.jpg". */
-static bool fits_better(const struct planning *g, const struct shelf *shelf, const char *path, const char *file)
+/* Returns whether another image of the group with a longer stem fits the file: "a.v2.json" belongs to "a.v2.jpg" rather than to "a.jpg". */
+static bool fits_better(const struct planning *g, const struct stem_group *stem_group, const char *path, const char *file)
 {
 	char other[PATH_MAX];
-	for (int64_t i = shelf->first; i < shelf->end; i++) {
+	for (int64_t i = stem_group->first; i < stem_group->end; i++) {
 		path_of(g, i, other);
 		size_t stem = stem_of(other);
 		if (stem > stem_of(path) && other[stem] && has_stem(file, other, stem) && is_image(g, other))
@@ -218,15 +218,15 @@ static enum stk_status add_sample(const struct planning *g, int64_t file)
 	char path[PATH_MAX], other[PATH_MAX], key[PATH_MAX + 32];
 	int32_t label = stk__file_list_label(g->plan->list, file);
 	path_of(g, file, path);
-	struct shelf shelf = shelf_of(g, file, path);
-	key_of(file, path, shelf.twice, key);
+	struct stem_group stem_group = shelf_of(g, file, path);
+	key_of(file, path, stem_group.twice, key);
 	const char *dot = strrchr(path, '.');
 	enum stk_status s = add_file(g, file, key, dot ? dot + 1 : "", label);
 	if (!s)
 		s = add_label(g, key, label);
-	for (int64_t i = shelf.first; i < shelf.end && s == STK_OK; i++) {
+	for (int64_t i = stem_group.first; i < stem_group.end && s == STK_OK; i++) {
 		path_of(g, i, other);
-		if (is_image(g, other) || fits_better(g, &shelf, path, other))
+		if (is_image(g, other) || fits_better(g, &stem_group, path, other))
 			continue;
 		const char *component = other + stem_of(path) + 1;
 		if (strcasecmp(component, "cls") == 0)

@@ -52,7 +52,7 @@ struct stk_ahead {
 bool stk__ahead_init(struct stk_read_ahead *a, struct stk_io *io, const struct stk_access *access, int capacity);
 /* Drops all requests. */
 void stk__ahead_destroy(struct stk_read_ahead *a);
-/* Submits a copy of `like` after the others; there must be room. Sets done, user and object of the copy. */
+/* Submits a copy of `like` after the others. Fewer than `capacity` requests must be in flight. Sets done, user and object of the copy. */
 void stk__ahead_submit(struct stk_read_ahead *a, const struct stk_request *like);
 /* Returns request k, where 0 is the first. */
 struct stk_ahead *stk__ahead_at(const struct stk_read_ahead *a, int k);

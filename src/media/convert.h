@@ -15,12 +15,12 @@
 
 #include <stdint.h>
 
-/* The integers in these formulas. */
+/* The integer factors and zero levels of the formulas above. */
 struct stk_yuv_matrix {
 	int32_t luma, red_v, green_u, green_v, blue_u; /* times 2^16 */
 	int32_t luma_zero, chroma_zero;
 };
-/* Computes the integers. red, blue: weights of red and blue in luma. full: samples use all values (JPEG's range); otherwise luma is in 16..235 and chroma in
+/* Computes these integers. red, blue: weights of red and blue in luma. full: samples use all values (JPEG's range); otherwise luma is in 16..235 and chroma in
  * 16..240, times 2^(bits-8). */
 struct stk_yuv_matrix stk__yuv_matrix(double red, double blue, bool full, int bits);
 

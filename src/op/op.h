@@ -203,7 +203,7 @@ struct stk_reader_def {
 	/* Returns where the decoded values of an output are in host memory, for all samples: sample id is at the result + id * *stride, as long as `shared`
 	 * lives. Returns NULL if they are not in memory. Nullable. In a reader that has this function, a sample's other outputs cost next to nothing. */
 	const uint8_t *(*resident)(const void *shared, int32_t output, size_t *stride);
-	void (*soon)(const void *shared, int64_t id); /* hints that sample id comes next, so that a cache can prefetch it; nullable */
+	void (*prefetch)(const void *shared, int64_t id); /* hints that sample id comes next, so that a cache can prefetch it; nullable */
 	/* Writes the name of a sample and returns its length. NULL: samples have no names. Without `parts`, the name is the URI of an object that is the
 	 * sample's only part. */
 	size_t (*uri)(const void *shared, int64_t id, char *uri, size_t capacity);

@@ -25,13 +25,13 @@ static const struct stk_jpeg_kernels *kernels_of(int level)
 static void lay_out(int level, int16_t natural[2][64], int16_t *pair)
 {
 	for (int i = 0; i < 128; i++)
-		pair[kernels[level].place[i % 64] + 8 * (i / 64)] = natural[i / 64][i % 64];
+		pair[kernels[level].position_of[i % 64] + 8 * (i / 64)] = natural[i / 64][i % 64];
 }
 
 static void take_out(int level, const int16_t *pair, int16_t natural[2][64])
 {
 	for (int i = 0; i < 128; i++)
-		natural[i / 64][i % 64] = pair[kernels[level].place[i % 64] + 8 * (i / 64)];
+		natural[i / 64][i % 64] = pair[kernels[level].position_of[i % 64] + 8 * (i / 64)];
 }
 
 /* ---- unstuffing ---- */
@@ -256,7 +256,7 @@ static void test_entropy_decoding(void **state)
 			for (int b = 0; b < BLOCKS; b++) {
 				bool has_ac = false;
 				for (int i = 0; i < 64; i++) {
-					assert_int_equal(coefficients[blocks[b].at + kernels_of(level)->place[i]], want[b][i]);
+					assert_int_equal(coefficients[blocks[b].at + kernels_of(level)->position_of[i]], want[b][i]);
 					has_ac |= i && want[b][i];
 				}
 				if (has_ac && !(mask >> b & 1))

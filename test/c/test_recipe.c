@@ -51,8 +51,8 @@ static void draw_window(struct action *a, const struct stk_pass *p, bool inside)
 		int32_t after = inside ? 0 : between(0, 6);
 		w->before[axis] = inside ? 0 : between(0, 6);
 		extent[axis] = between(1, inside ? size[axis] : size[axis] + 8);
-		int32_t places = w->before[axis] + size[axis] + after - extent[axis] + 1;
-		w->places[axis] = (uint32_t)(places > 1 ? places : 1);
+		int32_t positions = w->before[axis] + size[axis] + after - extent[axis] + 1;
+		w->positions[axis] = (uint32_t)(positions > 1 ? positions : 1);
 		w->draw[axis] = axis ^ order;
 	}
 	w->w = extent[0];
@@ -101,7 +101,7 @@ static void act(const struct action *a, struct stk_pass *p, int64_t epoch, int64
 		r.key = a->window.key;
 		for (int k = 0; k < 2; k++) { /* draws in the order of the operator's random stream */
 			int axis = a->window.draw[0] == k ? 0 : 1;
-			drawn[axis] = stk__random_below(&r, a->window.places[axis]);
+			drawn[axis] = stk__random_below(&r, a->window.positions[axis]);
 			start[axis] = drawn[axis] - a->window.before[axis];
 		}
 		stk__pass_window(
@@ -335,7 +335,7 @@ static void test_what_has_no_place_in_a_recipe(void **state)
 	struct stk_recipe r;
 	struct stk_pass variants[STK_RECIPE_VARIANTS];
 	const float weights[3] = {0.3f, 0.6f, 0.1f}, fill[3] = {0};
-	const struct stk_recipe_window outside = {.w = 9, .h = 8, .before = {1, 0}, .places = {1, 1}};
+	const struct stk_recipe_window outside = {.w = 9, .h = 8, .before = {1, 0}, .positions = {1, 1}};
 	stk__recipe_begin(&r, 8, 8, 3);
 	stk__recipe_next(&r, &variants[0]);
 	stk__pass_gray(&variants[0], weights, STK_UINT8);

@@ -310,7 +310,7 @@ static struct stk_jpeg_gpu_image describe(
 	im.rgb_pitch = (((im.x & 7) + im.w + 7) / 8 * 8 * im.channels + 15) & ~15u;
 	for (int b = 0; b < scan->blocks; b++) {
 		im.pairs |= pair_of[scan->block_component[b]] << 2 * b;
-		im.places |= (uint32_t)scan->block_component[b] << 2 * b;
+		im.block_components |= (uint32_t)scan->block_component[b] << 2 * b;
 	}
 	return im;
 }

@@ -158,7 +158,7 @@ static bool idle(struct stk_jpeg_gpu_streams *all, const struct stk_jpeg_gpu_str
 	return !stk__gpu_event_query(all->dev, stream->done, &done, NULL) && done;
 }
 
-/* Returns the free stream that was given back first, or NULL if all streams are taken. Call it with the lock held. */
+/* Returns the free stream that was given back first, or NULL if all streams are in use. Call it with the lock held. */
 static struct stk_jpeg_gpu_stream *oldest(struct stk_jpeg_gpu_streams *all)
 {
 	struct stk_jpeg_gpu_stream *found = NULL;

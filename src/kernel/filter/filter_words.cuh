@@ -44,7 +44,7 @@ static __device__ __forceinline__ int32_t row_of(const stk_filter &f, int32_t he
 }
 
 /* Returns the index in a row from which value v is read, or a negative number if the fill value is read. v may be outside of the row. */
-static __device__ __noinline__ int32_t place_of(const stk_filter &f, int32_t v)
+static __device__ __noinline__ int32_t source_index(const stk_filter &f, int32_t v)
 {
 	int32_t p = v >= 0 ? v / 3 : -((2 - v) / 3), x = stk__border_index(p, f.in[2], border_of(f));
 	return x < 0 ? -1 : 3 * x + v - 3 * p;
@@ -55,7 +55,7 @@ static __device__ __forceinline__ void find_places(const stk_filter &f, const co
 {
 #pragma unroll
 	for (int m = 0; m < window<SIZE>::SPAN; m++)
-		at[m] = place_of(f, c.left + m);
+		at[m] = source_index(f, c.left + m);
 }
 
 /* Returns whether all windows of the column lie within the rows of the input. */

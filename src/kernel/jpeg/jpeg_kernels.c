@@ -8,7 +8,7 @@ static const uint8_t place[64] = {STK_JPEG_NATURAL(STK_JPEG_PLACE_C)};
 void stk__jpeg_kernels_init(struct stk_jpeg_kernels *k, unsigned cpu)
 {
 	*k = (struct stk_jpeg_kernels){
-		.place = place,
+		.position_of = place,
 		.unstuff = stk__jpeg_unstuff_c,
 		.decode = stk__jpeg_decode_c,
 		.skip = stk__jpeg_skip_c,

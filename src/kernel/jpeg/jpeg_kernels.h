@@ -7,7 +7,7 @@
 
 #include "kernel/jpeg/jpeg_tables.h"
 
-/* Coefficients are stored in pairs of blocks, in the layout of stk_jpeg_kernels.place. Each pair is followed by unused memory, to which values are stored
+/* Coefficients are stored in pairs of blocks, in the layout of stk_jpeg_kernels.position_of. Each pair is followed by unused memory, to which values are stored
  * that must not have an effect. */
 enum {
 	STK_JPEG_PAIR = 144, /* distance between pairs, in int16_t */
@@ -54,9 +54,9 @@ struct stk_jpeg_unstuffed {
 };
 
 struct stk_jpeg_kernels {
-	/* Maps the index of a coefficient in natural order to its position in a pair of blocks. Coefficients of the second block are at 8 more
+	/* Maps the index of a coefficient in natural order to its position in a pair of blocks. The second block's coefficient is 8 positions later
 	 * (jpeg_layout.h). */
-	const uint8_t *place;
+	const uint8_t *position_of;
 
 	/* Copies entropy-coded bytes without the 0 that follows each FF [B.1.1.5], until `capacity` bytes are written, or a marker or the end is reached. May
 	 * write up to 32 more bytes. */

@@ -125,9 +125,9 @@ struct stk_jpeg_gpu_plane {
 
 struct stk_jpeg_gpu_image {
 	uint32_t set;
-	uint32_t blocks_mcu; /* blocks of an MCU */
-	uint32_t pairs;      /* 2 bits for each block of an MCU: its pair of tables */
-	uint32_t places;     /* 2 bits for each block of an MCU: its component */
+	uint32_t blocks_mcu;       /* blocks of an MCU */
+	uint32_t pairs;            /* 2 bits for each block of an MCU: its pair of tables */
+	uint32_t block_components; /* 2 bits for each block of an MCU: its component */
 	uint32_t components, color, h_max, v_max;
 	uint32_t mcus_x;
 	uint32_t mcu_x0, mcu_y0, mcu_x1, mcu_y1; /* the window, in MCUs */

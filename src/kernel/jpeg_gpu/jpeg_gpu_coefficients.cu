@@ -196,7 +196,7 @@ extern "C" __global__ void __launch_bounds__(DC_THREADS) jpeg_gpu_dc(const __gri
 	__shared__ int32_t sums[COMPONENTS][DC_THREADS / 32];
 	const stk_jpeg_gpu_bitstream &s = v.bitstreams[blockIdx.x];
 	const stk_jpeg_gpu_image &image = v.images[s.image];
-	uint32_t blocks = image.blocks_mcu, places = image.places, mcus = s.blocks / blocks;
+	uint32_t blocks = image.blocks_mcu, block_components = image.block_components, mcus = s.blocks / blocks;
 	int16_t *dc = v.dc + image.dc0 + (size_t)s.mcu0 * blocks;
 	int32_t carry[COMPONENTS] = {};
 	bool outside = false;
@@ -209,7 +209,7 @@ extern "C" __global__ void __launch_bounds__(DC_THREADS) jpeg_gpu_dc(const __gri
 				difference[b] = dc[(size_t)mcu * blocks + b];
 #pragma unroll
 				for (int c = 0; c < COMPONENTS; c++)
-					sum[c] += (places >> 2 * b & 3) == c ? difference[b] : 0;
+					sum[c] += (block_components >> 2 * b & 3) == c ? difference[b] : 0;
 			}
 		scan(sum, carry, sums);
 #pragma unroll
@@ -218,7 +218,7 @@ extern "C" __global__ void __launch_bounds__(DC_THREADS) jpeg_gpu_dc(const __gri
 				int32_t value = 0;
 #pragma unroll
 				for (int c = 0; c < COMPONENTS; c++) {
-					bool it = (places >> 2 * b & 3) == c;
+					bool it = (block_components >> 2 * b & 3) == c;
 					sum[c] += it ? difference[b] : 0;
 					value = it ? sum[c] : value;
 				}

@@ -79,7 +79,7 @@ STK_HD uint32_t stk__jpeg_gpu_divide(uint32_t n, uint32_t d)
 STK_HD struct stk_jpeg_gpu_block stk__jpeg_gpu_block(const struct stk_jpeg_gpu_image *im, uint32_t b)
 {
 	uint32_t blocks = im->blocks_mcu, wide = im->mcu_x1 - im->mcu_x0, mcu = stk__jpeg_gpu_divide(b, blocks), part = b - mcu * blocks;
-	uint32_t row = stk__jpeg_gpu_divide(mcu, wide), column = mcu - row * wide, component = im->places >> 2 * part & 3;
+	uint32_t row = stk__jpeg_gpu_divide(mcu, wide), column = mcu - row * wide, component = im->block_components >> 2 * part & 3;
 	/* The blocks of an MCU are sorted by component, and within a component row by row. */
 	uint32_t inner = part;
 	inner -= component > 0 ? im->plane[0].h * im->plane[0].v : 0;

@@ -253,7 +253,7 @@ void stk__jpeg_gpu_dc(const struct stk_jpeg_gpu_view *v, uint32_t bitstream)
 	int16_t *dc = v->dc + image->dc0 + s->mcu0 * image->blocks_mcu;
 	int32_t sum[3] = {0};
 	for (uint32_t b = 0; b < s->blocks; b++) {
-		int32_t *component = &sum[image->places >> 2 * (b % image->blocks_mcu) & 3];
+		int32_t *component = &sum[image->block_components >> 2 * (b % image->blocks_mcu) & 3];
 		*component += dc[b];
 		if (*component != (int16_t)*component)
 			v->flags[s->image] |= STK_JPEG_GPU_DC_RANGE;

@@ -67,14 +67,14 @@ bool stk__recipe_window(struct stk_recipe *r, const struct stk_recipe_window *w,
 	const int32_t extent[2] = {w->w, w->h}, size[2] = {made.w, made.h};
 	bool inside = true;
 	for (int a = 0; a < 2; a++)
-		inside &= w->before[a] == 0 && (int64_t)(w->places[a] ? w->places[a] - 1 : 0) + extent[a] <= size[a];
+		inside &= w->before[a] == 0 && (int64_t)(w->positions[a] ? w->positions[a] - 1 : 0) + extent[a] <= size[a];
 	struct stk_recipe_move *m = &r->moves[r->n_moves];
 	*m = (struct stk_recipe_move){.fills = !inside, .key = w->key};
 	if (!inside && r->pass.has_fill)
 		return false;
 	for (int a = 0; a < 2; a++) {
 		m->map[0][a] = (struct stk_axis_map){.first = -w->before[a], .step = 1, .low = 0, .high = size[a]};
-		m->places[a] = w->places[a];
+		m->positions[a] = w->positions[a];
 		m->draw[a] = w->draw[a];
 	}
 	/* Adds a window of the same extents, which is inside of the image only if all random windows are. The recipe only uses its extents and its fill. */

@@ -37,7 +37,7 @@ struct stk_recipe_coin {
 };
 
 /* The geometry of one operator. For each outcome of its coins (the first coin is bit 0), `map` says from which position of the input position k of the
- * output comes. The start of a random window is increased by a random number from 0 to places - 1, which comes from draw number `draw` (0 .. 3) of the
+ * output comes. The start of a random window is increased by a random number from 0 to positions - 1, which comes from draw number `draw` (0 .. 3) of the
  * stream. */
 struct stk_recipe_move {
 	struct stk_axis_map map[STK_RECIPE_VARIANTS][2]; /* if `fills` is set, positions outside of low .. high - 1 get the fill value */
@@ -45,7 +45,7 @@ struct stk_recipe_move {
 	int32_t n_coins;
 	int32_t fills;
 	uint64_t key;
-	uint32_t places[2]; /* 0: not random; index 0 is x, 1 is y */
+	uint32_t positions[2]; /* 0: not random; index 0 is x, 1 is y */
 	int32_t draw[2];
 };
 
@@ -61,8 +61,8 @@ void stk__recipe_begin(struct stk_recipe *r, int32_t w, int32_t h, int32_t c);
 struct stk_recipe_window {
 	uint64_t key;
 	int32_t w, h;
-	int32_t before[2]; /* the window begins at (a random number from 0 to places - 1) - before */
-	uint32_t places[2];
+	int32_t before[2]; /* the window begins at (a random number from 0 to positions - 1) - before */
+	uint32_t positions[2];
 	int32_t draw[2];
 };
 /* Adds a random window. fill: one value per channel, for positions outside of the image. Returns false if the recipe has STK_RECIPE_MOVES moves already, or

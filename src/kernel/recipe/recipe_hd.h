@@ -55,10 +55,10 @@ STK_HD void stk__recipe_place(const struct stk_recipe *r, uint32_t epoch, uint64
 		int32_t variant = 0, start[2] = {0, 0};
 		for (int32_t k = 0; k < m->n_coins; k++)
 			variant |= (stk__unit_hd(stk__recipe_draws(m->coin[k].key, epoch, position).v[0]) < m->coin[k].chance) << k;
-		if (m->places[0] || m->places[1]) {
+		if (m->positions[0] || m->positions[1]) {
 			struct stk_philox_block block = stk__recipe_draws(m->key, epoch, position);
 			for (int a = 0; a < 2; a++)
-				start[a] = m->places[a] ? (int32_t)stk__below_hd(block.v[m->draw[a]], m->places[a]) : 0;
+				start[a] = m->positions[a] ? (int32_t)stk__below_hd(block.v[m->draw[a]], m->positions[a]) : 0;
 		}
 		for (int a = 0; a < 2; a++)
 			stk__recipe_apply(&pre[a], &m->map[variant][a], start[a], m->fills);

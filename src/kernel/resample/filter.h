@@ -18,7 +18,7 @@ struct stk_filter_axis {
 	int32_t curve_size;
 	int32_t n;       /* number of taps of an output, at most in_size */
 	int32_t support; /* number of taps before the border is applied */
-	/* this number of consecutive taps outside of the image is evaluated as one; 1 except for regions much larger than the image */
+	/* number of consecutive taps outside of the image that are computed as one tap; above 1 only for regions much larger than the image */
 	int32_t stride;
 	int32_t in_size;
 	float scale;   /* source pixels per output pixel; negative if the axis is flipped */

@@ -55,7 +55,7 @@ enum stk_status stk__job_spectrum(struct stk_jobs *jobs, const struct stk_spectr
 	job.constants = tables;
 	job.constant_bytes = sizeof *tables * (size_t)(p->fft.floats + p->window);
 	if (jobs->keep) {
-		job.work_bytes = stk__spectrum_spilled(&STK_PARAMS(stk_spectrum, &job), job.n);
+		job.work_bytes = stk__spectrum_work_bytes(&STK_PARAMS(stk_spectrum, &job), job.n);
 		return jobs->keep(jobs, &job, err);
 	}
 	job.work = stk__arena_take(jobs->arena, stk__spectrum_scratch(p));

@@ -54,7 +54,7 @@ STK_HD uint32_t stk__spectrum_blocks(const struct stk_spectrum *p, int64_t frame
 }
 
 /* Returns how many bytes of work memory a job needs. */
-static inline uint64_t stk__spectrum_spilled(const struct stk_spectrum *p, int64_t frames)
+static inline uint64_t stk__spectrum_work_bytes(const struct stk_spectrum *p, int64_t frames)
 {
 	return p->together ? 0 : (uint64_t)stk__spectrum_room(p) * stk__spectrum_blocks(p, frames);
 }

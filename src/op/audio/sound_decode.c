@@ -79,7 +79,7 @@ static enum stk_status find_window(const struct stk_sound_want *want, int64_t fr
 	return STK_OK;
 }
 
-enum stk_status stk__sound_place(const struct stk_sound_want *want, struct stk_sound_state *state, struct stk_error *err)
+enum stk_status stk__sound_find_frames(const struct stk_sound_want *want, struct stk_sound_state *state, struct stk_error *err)
 {
 	return find_window(want, state->info.frames, state, err);
 }

@@ -35,7 +35,8 @@ struct stk_sound_want {
 	/* 0 to 1: where in the file the window lies, from its beginning to its end; used instead of `start`; below 0: `start` is used */
 	double position;
 	const double
-		/* begin and end as timestamps of the file, used instead of start and position; if `duration` is given, it determines the end; NULL: not given */
+		/* begin and end as timestamps of the file, used instead of start and position; if `duration` is given, it determines the end; NULL: not given
+		 * */
 		*window;
 };
 
@@ -50,7 +51,8 @@ STK_MUST_USE enum stk_status stk__sound_run(const struct stk_call *call, struct 
 	const struct stk_sound_bytes *bytes, const struct stk_sound_state *state, const struct stk_tensor *out, struct stk_error *err);
 
 /* Finds the frames of a file to decode, from its header in state->info. */
-STK_MUST_USE enum stk_status stk__sound_place(const struct stk_sound_want *want, struct stk_sound_state *state, struct stk_error *err);
+STK_MUST_USE enum stk_status stk__sound_find_frames(
+	const struct stk_sound_want *want, struct stk_sound_state *state, struct stk_error *err);
 
 /* Returns the rate of the output in Hz. */
 static inline float stk__sound_rate(const struct stk_sound_want *want, const struct stk_sound_state *state)

@@ -45,12 +45,12 @@ static struct margins margins_of(const struct random_crop *a)
 	return (struct margins){{v[0], v[1]}, {v[2], v[3]}};
 }
 
-/* Returns how many positions the window can have along an axis of `n` pixels with margins around it. A window that is larger than that has one place, at the
+/* Returns how many positions the window can have along an axis of `n` pixels with margins around it. A window that is larger than that has one position, at the
  * beginning. */
-static uint32_t places_of(const struct margins *m, int axis, int64_t n, int64_t extent)
+static uint32_t position_count(const struct margins *m, int axis, int64_t n, int64_t extent)
 {
-	int64_t places = m->before[axis] + n + m->after[axis] - extent + 1;
-	return places > 1 ? (uint32_t)places : 1;
+	int64_t positions = m->before[axis] + n + m->after[axis] - extent + 1;
+	return positions > 1 ? (uint32_t)positions : 1;
 }
 
 static enum stk_status check_room(const struct random_crop *a, const struct margins *m, int64_t h, int64_t w, struct stk_error *err)
@@ -95,7 +95,8 @@ static enum stk_status random_crop_infer(const struct stk_call *call, struct stk
 	struct stk_random random = call->random;
 	for (int axis = 1; axis >= 0; axis--) { /* y is drawn first */
 		int32_t d = dim[axis];
-		s->window.start[d] = stk__random_below(&random, places_of(&m, axis, s->in.shape[d], s->window.extent[d])) - m.before[axis];
+		s->window.start[d] =
+			stk__random_below(&random, position_count(&m, axis, s->in.shape[d], s->window.extent[d])) - m.before[axis];
 	}
 	return STK_OK;
 }
@@ -120,7 +121,7 @@ static bool random_crop_recipe(const struct stk_call *call, struct stk_recipe *r
 		.w = (int32_t)w,
 		.h = (int32_t)h,
 		.before = {(int32_t)m.before[0], (int32_t)m.before[1]},
-		.places = {places_of(&m, 0, s->in.shape[dims.w], w), places_of(&m, 1, s->in.shape[dims.h], h)},
+		.positions = {position_count(&m, 0, s->in.shape[dims.w], w), position_count(&m, 1, s->in.shape[dims.h], h)},
 		.draw = {1, 0}};
 	float fill[STK_PASS_MAX_CHANNELS];
 	if (stk__per_channel("fill_values", a->fill_values, r->pass.c, fill, NULL))
@@ -131,7 +132,7 @@ static bool random_crop_recipe(const struct stk_call *call, struct stk_recipe *r
 const struct stk_op_def stk__op_random_crop = {
 	.name = "random_crop",
 	.doc = "Crops a window of fixed extent at a random place.\n\n"
-	       "All places at which the window lies inside the image and its padding have the same chance. The part outside the image "
+	       "All positions at which the window lies inside the image and its padding have the same chance. The part outside the image "
 	       "is filled, even if\n"
 	       "the window is larger than image and padding.",
 	.inputs = {1, 1},

@@ -59,7 +59,8 @@ static enum stk_status choice_infer(const struct stk_call *call, struct stk_erro
 		out->ndim = -1;
 		return STK_OK;
 	}
-	if (in->layout[0] && out->ndim < 2) /* several elements have the input's layout, one element has the rest of it */
+	if (in->layout[0] &&
+		out->ndim < 2) /* draws of several elements have the input's layout; a single draw has it without the first dim */
 		memcpy(out->layout, in->layout + 1 - out->ndim, (size_t)(in->ndim - 1 + out->ndim));
 	if (in->ndim == 0 && in->dtype != STK_NO_DTYPE &&
 		(!stk__dtype_whole(in->dtype) || in->dtype == STK_BOOL || stk__dtype_enumeration(in->dtype)))

@@ -93,7 +93,7 @@ static const uint8_t *readers_cifar_resident(const void *shared, int32_t output,
 }
 
 /* Prefetches an image. Shuffled images are spread over memory, and most of a crop's time would be spent waiting for them. */
-static void readers_cifar_soon(const void *shared, int64_t id)
+static void readers_cifar_prefetch(const void *shared, int64_t id)
 {
 	enum { LINE = 64 };
 	const uint8_t *pixels = stk__cifar_pixels(shared, id);
@@ -106,7 +106,7 @@ static const struct stk_reader_def readers_cifar_reader = {
 	.fingerprint = readers_cifar_fingerprint,
 	.order = readers_cifar_order,
 	.resident = readers_cifar_resident,
-	.soon = readers_cifar_soon,
+	.prefetch = readers_cifar_prefetch,
 };
 
 const struct stk_op_def stk__op_readers_cifar = {

@@ -44,7 +44,7 @@ struct stk_video_done {
 struct stk_video_done stk__video_done(const struct stk_video_decoder *cores, const struct stk_video_gpu *gpu);
 void stk__video_tally(struct stk_video_tally *t, const struct stk_video_done *before, const struct stk_video_done *after);
 
-/* Decodes frames, in any order, also several times the same, to the tensor `out`; with call->gpu to GPU memory. */
+/* Decodes frames to the tensor `out`, which is in GPU memory if call->gpu is set. The frames may be in any order, and a frame may occur several times. */
 STK_MUST_USE enum stk_status stk__clip_decode(const struct stk_call *call, const struct stk_video_index *x,
 	const struct stk_media_input *in, const int32_t *frames, int32_t count, const struct stk_clip_style *style,
 	const struct stk_tensor *out, struct stk_error *err);

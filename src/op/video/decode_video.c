@@ -208,11 +208,13 @@ static enum stk_status list_clips(const struct stk_call *call, int64_t stride, i
 {
 	const struct decode_video *a = call->args;
 	struct stk_random random = call->random;
-	const int64_t spare = frames - (a->sequence_length - 1) * stride, places = spare < 1 ? 1 : spare;
+	const int64_t window_positions = frames - (a->sequence_length - 1) * stride,
+		      n_positions = window_positions < 1 ? 1 : window_positions;
 	enum stk_status s = take_list(call, a->sequence_length, state, err);
 	for (int64_t k = 0; k < a->clips && !s; k++) {
-		const int64_t regular = a->clips == 1 ? (places - 1) / 2 : (k * (places - 1) + (a->clips - 1) / 2) / (a->clips - 1);
-		const int64_t first = *a->position == 'c' || places == 1 ? regular : stk__random_below(&random, (uint32_t)places);
+		const int64_t regular =
+			a->clips == 1 ? (n_positions - 1) / 2 : (k * (n_positions - 1) + (a->clips - 1) / 2) / (a->clips - 1);
+		const int64_t first = *a->position == 'c' || n_positions == 1 ? regular : stk__random_below(&random, (uint32_t)n_positions);
 		s = list_range(call, first, a->sequence_length, stride, frames, state, err);
 	}
 	return s;
