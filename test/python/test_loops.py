@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""50 epochs, and 50 openings, of sounds, clips of videos and tables: memory, threads and descriptors stay as they are."""
+"""50 epochs, and 50 openings, of sounds, videos, tables, robots' recordings and mixtures: memory, threads and descriptors stay as they are."""
 
 import io
 import json
@@ -13,6 +13,7 @@ from PIL import Image
 
 pytest.importorskip("torch")
 pytest.importorskip("pyarrow")
+import robots  # noqa: E402
 import tables  # noqa: E402
 import videos  # noqa: E402
 
@@ -23,7 +24,7 @@ import gc, json, os, sys
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
-from stoker import Audio, Loader
+from stoker import Audio, Loader, Pipeline, fn
 from stoker import transforms as T
 kind, loop, root = sys.argv[1], sys.argv[2], Path(sys.argv[3])
 
@@ -41,7 +42,38 @@ def clips():
 def table(**more):
     return Loader(sorted(root.glob("**/a.parquet")), 8, transforms=[T.Resize((128, 128))], num_threads=2, **more)
 
-make = {"sounds": sounds, "clips": clips, "table": table, "groups": lambda: table(shuffle="groups")}[kind]
+class Videos:
+    # An iteration is one epoch of fn.readers.video.
+
+    def __init__(self):
+        self.pipe = Pipeline(4, 2, None)
+        with self.pipe:
+            files = [str(f) for f in sorted(root.glob("*.mp4"))]
+            self.pipe.set_outputs(fn.readers.video(filenames=files, sequence_length=8, step=8, device="cpu", name="r"))
+        self.pipe.build()
+        self.steps = -(-self.pipe.epoch_size("r") // 4)
+        self.close = self.pipe.close
+
+    def __iter__(self):
+        for _ in range(self.steps):
+            yield self.pipe.run()
+
+def robot():
+    times = {key: [k / 10 for k in range(16)] for key in ("observation.images.cam0", "observation.state")}
+    return Loader.from_lerobot(root / "robot", 8, shuffle=True, delta_timestamps=times if (root / "robot" / "videos").exists() else None)
+
+def mixture():
+    return Loader.mix({"table": (table(), 0.5), "sounds": (sounds(), 0.5)})
+
+make = {
+    "sounds": sounds,
+    "clips": clips,
+    "table": table,
+    "groups": lambda: table(shuffle="groups"),
+    "reader": Videos,
+    "robot": robot,
+    "mixture": mixture,
+}[kind]
 
 def epoch(loader):
     count = sum(1 for batch in loader)
@@ -100,15 +132,21 @@ def media(tmp_path_factory):
         "label": tables.pa.array(range(64)),
     }
     tables.write(root / "table" / "a.parquet", table)
+    robots.make(root / "robot", (16, 24), cameras=int(videos.can_decode()))
     return root
 
 
-CASES = {"epochs": ["sounds", "clips", "table"], "openings": ["sounds", "clips", "groups"], "left": ["sounds"], "states": ["sounds"]}
+CASES = {
+    "epochs": ["sounds", "clips", "table", "reader", "robot", "mixture"],
+    "openings": ["sounds", "clips", "groups", "reader", "robot", "mixture"],
+    "left": ["sounds", "robot", "mixture"],
+    "states": ["sounds", "robot", "mixture"],
+}
 
 
 @pytest.mark.parametrize(("loop", "kind"), [(loop, kind) for loop, kinds in CASES.items() for kind in kinds])
 def test_loops_stay_flat(media, kind, loop):
-    if kind == "clips" and not videos.can_decode():
+    if kind in ("clips", "reader") and not videos.can_decode():
         pytest.skip("needs the ffmpeg program, and a build with video")
     command = [sys.executable, "-c", LOOP, kind, loop, str(media)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
