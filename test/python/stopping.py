@@ -92,7 +92,7 @@ def make_media(folder: Path) -> None:
     pq.write_table(pa.table({"image": [data] * 400, "label": list(range(400))}), folder / "table.parquet", row_group_size=20)
     import robots
 
-    robots.make(folder / "robot", (40, 60))
+    robots.make(folder / "robot", (40, 60), cameras=int(bool(shutil.which("ffmpeg"))))
 
 
 # ---- kinds of work ----
@@ -262,6 +262,52 @@ def photographs(folder: Path) -> Work:
     return Work(piped(lambda: fn.resize(decoded(fn.readers.file(file_root=str(folder / "tree"))[0]), size=(64, 64)), 8))
 
 
+class Fed(Work):
+    """Feeds a video to fn.experimental.inputs.video whenever its sequences have ended."""
+
+    def __init__(self, video: Path) -> None:
+        super().__init__(piped(lambda: fn.experimental.inputs.video(name="video", sequence_length=8)))
+        self.thing.build()
+        self.video, self.left = video.read_bytes(), 0
+
+    def step(self) -> None:
+        if not self.left:
+            self.thing.feed_input("video", self.video)
+            self.left = 20
+        self.left -= 1
+        self.thing.run()
+
+
+class Drawn:
+    """A Dataset whose samples need no file. Torch's DataLoader cannot end a worker whose sample hangs in less than 5 s, so none does."""
+
+    def __len__(self) -> int:
+        return 512
+
+    def __getitem__(self, i: int) -> Any:
+        return np.full((64, 64, 3), i % 256, np.uint8), i
+
+
+class OfTorch(Work):
+    """Iterates over a stoker.DataLoader. It has no close(), so close() ends the iteration before the next batch."""
+
+    closed = False
+
+    def step(self) -> None:
+        for _ in self.thing:
+            if self.closed:
+                raise StopIteration
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def of_torch(workers: int) -> Work:
+    from stoker import DataLoader
+
+    return OfTorch(DataLoader(Drawn(), 4, num_workers=workers))
+
+
 def media(folder: Path, kind: str) -> Work:
     """Returns the work of a Loader over a newer source. If the package or program that makes the source is missing, the Loader reads a folder of images."""
     from stoker import Audio
@@ -271,6 +317,14 @@ def media(folder: Path, kind: str) -> Work:
     video, table = folder / "long.mp4", folder / "table.parquet"
     if kind == "sounds":
         return Work(Loader([(str(folder / "long.wav"), i) for i in range(64)], 4, fields=audio, num_threads=2), True)
+    if kind == "mixture of media":
+        parts = {name: (media(folder, name).thing, 1 / 3) for name in ("sounds", "clips", "robot")}
+        return Work(Loader.mix(parts, steps=10_000), True)
+    if kind == "frames of a robot" and (folder / "robot" / "videos").exists():
+        times = {"observation.images.cam0": [k / 10 for k in range(16)]}
+        return Work(Loader.from_lerobot(folder / "robot", 4, shuffle=True, delta_timestamps=times), True)
+    if kind == "video that is fed" and video.exists():
+        return Fed(video)
     if kind == "mixture":
         return Work(Loader.mix({k: (local_loader(folder).thing, share) for k, share in (("a", 0.7), ("b", 0.3))}, steps=10_000), True)
     if kind == "clips" and video.exists():
@@ -280,7 +334,9 @@ def media(folder: Path, kind: str) -> Work:
     if kind == "table" and table.exists():
         return Work(Loader(str(table), 4, shuffle="groups", transforms=small, num_threads=2), True)
     if kind == "robot" and table.exists():
-        return Work(Loader.from_lerobot(folder / "robot", 4, shuffle=True, delta_timestamps={"action": [0.0, 0.1]}), True)
+        return Work(
+            Loader.from_lerobot(folder / "robot", 4, shuffle=True, delta_timestamps={"action": [0.0, 0.1]}, columns=["action"]), True
+        )
     return local_loader(folder)
 
 
@@ -295,7 +351,7 @@ def remote_media(folder: Path, ending: str) -> Work:
     return work
 
 
-MEDIA = ("sounds", "mixture", "clips", "reader of videos", "table", "robot")
+MEDIA = ("sounds", "mixture", "clips", "reader of videos", "table", "robot", "frames of a robot", "mixture of media", "video that is fed")
 READS = ("imread", "audioread", "VideoDecoder", "table of a store", "bucket of Google's")
 KINDS = {
     **{f"decode {name}": lambda folder, name=name: decode(folder, name) for name in IMAGES},
@@ -321,11 +377,18 @@ KINDS = {
     "loader of a silent server": remote_loader,
     "iterator of the plugin": plugin,
     **{kind: lambda folder, kind=kind: media(folder, kind) for kind in MEDIA},
+    "DataLoader": lambda folder: of_torch(2),
     "clips of a silent server": lambda folder: remote_media(folder, "mp4"),
     "sounds of a silent server": lambda folder: remote_media(folder, "wav"),
 }
 PROCESSES = ("external_source by fork", "external_source by forkserver", "external_source by spawn", "python_workers")
 WAYS = ("interrupt", "close", "drop", "exit", "kill")
+
+
+def ways_of(kind: str) -> tuple[str, ...]:
+    """Returns the ways to stop a kind of work. If a daemon thread calls torch while the interpreter exits, torch's C++ may abort the process, also without
+    Stoker, so a DataLoader is not left running."""
+    return tuple(way for way in WAYS if kind != "DataLoader" or way not in ("drop", "exit"))
 
 
 # ---- ways to stop ----

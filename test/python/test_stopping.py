@@ -28,7 +28,7 @@ CASES = [
         (kind, way)
         for kind in stopping.KINDS
         if kind not in stopping.READS
-        for way in (stopping.WAYS if LONG else [_draw.choice(stopping.WAYS)])
+        for way in (stopping.ways_of(kind) if LONG else [_draw.choice(stopping.ways_of(kind))])
     ),
     *((kind, "interrupt") for kind in stopping.READS),
     *((kind, way) for kind in stopping.PROCESSES for way in ("kill", "stop")),
