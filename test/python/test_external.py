@@ -463,7 +463,7 @@ def _batch_of(info):
 
 
 def _drawing(source, batch_size=3, checkpoint=None, **kwargs):
-    """Returns a pipeline of the source's values and a draw: a resumed run must have both."""
+    """Returns a pipeline whose outputs are the source's values and random numbers. A resumed run has to repeat both."""
 
     @pipeline_def(batch_size=batch_size, num_threads=2, device_id=None, seed=None if checkpoint else 12, checkpoint=checkpoint)
     def define():

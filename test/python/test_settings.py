@@ -12,7 +12,7 @@ from stoker import Loader, Pipeline, fn, types
 from stoker._settings import SETTINGS, ByName, PassedOn, Settings, table
 
 KEPT = [name for name, setting in SETTINGS.items() if setting.kept]
-# Values for settings for which neither "the other truth value" nor "7" is valid. The outputs are those of make().
+# Values for settings for which neither "the other truth value" nor "7" is valid. Settings about outputs describe the outputs of the pipeline that make() makes.
 OTHERS = {
     "device_id": 0,
     "on_error": "replace",

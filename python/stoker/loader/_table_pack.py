@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _BLOCK, _END = 512, 1024  # bytes of a block of a tar, and of the zeros at its end
 _MOST_TARS = 1_000_000
 _SHARD_BYTES = 256_000_000
-_PLAN = "packing.txt"  # by this file, which stk_pack writes too, a later run recognises the data set and the options of the tars
+_PLAN = "packing.txt"  # describes the data set and the options, so that a later run knows whose tars these are; stk_pack writes it too
 _TAR = "shards-{:06d}.tar"
 _LEFT = re.compile(r"(shards-\d{6}\.tar(\.stoker)?|packing\.txt|classes\.txt)\.[0-9a-f]+\.part")  # files that a run left which was killed
 
@@ -344,7 +344,7 @@ def _text(path: str) -> str | None:
 
 
 def _make_own_folder(path: str) -> None:
-    """Makes a folder, or accepts one of this user. Files behind a link, or in another user's folder, must neither be removed nor become part of the tars."""
+    """Makes a folder, or accepts one of this user. Files that a link leads to, or in another user's folder, must neither be removed nor become part of the tars."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     try:
         os.mkdir(path)

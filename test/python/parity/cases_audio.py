@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on signals."""
+"""Cases of operators on signals."""
 
 from __future__ import annotations
 

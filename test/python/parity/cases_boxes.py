@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""box_encoder, segmentation.select_masks; also random_bbox_crop, roi_random_crop and segmentation.random_* with inputs that leave nothing to draw."""
+"""Cases of box_encoder and segmentation.select_masks, and of random_bbox_crop, roi_random_crop and segmentation.random_* with inputs that leave nothing to
+draw."""
 
 from __future__ import annotations
 

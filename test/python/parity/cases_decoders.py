@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""decoders.image, image_crop, image_slice and peek_image_shape, over every kind of file."""
+"""Cases of decoders.image, image_crop, image_slice and peek_image_shape, over every kind of file."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that read windows of images (gaussian_blur, laplacian, filter), and operators that replace values: erase, lookup_table, grid_mask."""
+"""Cases of operators that read windows of images (gaussian_blur, laplacian, filter), and operators that replace values: erase, lookup_table, grid_mask."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments with one value per frame, for operators on sequences: per_frame, and layouts that begin with F."""
+"""Cases of arguments with one value per frame, for operators on sequences: per_frame, and layouts that begin with F."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cast, reshape, transpose, copy, constant, stack, one_hot; arithmetic, comparison and slicing of nodes."""
+"""Cases of cast, reshape, transpose, copy, constant, stack, one_hot; arithmetic, comparison and slicing of nodes."""
 
 from __future__ import annotations
 

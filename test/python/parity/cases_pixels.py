@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""crop_mirror_normalize, normalize, the colour operators, color_space_conversion."""
+"""Cases of crop_mirror_normalize, normalize, the colour operators and color_space_conversion."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""reductions.*: every type and dtype, axes by number and name, layouts, long and short groups, empty inputs."""
+"""Cases of reductions.*: every type and dtype, axes by number and name, layouts, long and short groups, empty inputs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""resize and resize_crop_mirror of volumes, resize with save_attrs, tensor_resize.
+"""Cases of resize and resize_crop_mirror of volumes, resize with save_attrs, tensor_resize.
 
 Two things are not compared. Gaussian filters along any dim but the last: DALI's differ from its own resize of images by up to 1.5% of the range. Modes of
 tensor_resize with axes: DALI treats dims that are not listed as if their sizes had been requested.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""decoders.audio over every kind of WAV."""
+"""Cases of decoders.audio over every kind of WAV."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on the shape, type and device of tensors: cat, stack, squeeze, expand_dims, reinterpret, shapes, full and similar, sequences, permute_batch."""
+"""Cases of operators on the shape, type and device of tensors: cat, stack, squeeze, expand_dims, reinterpret, shapes, full and similar, sequences,
+permute_batch."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""experimental.warp_perspective, sphere, water, resize_crop_mirror, paste, bbox_paste, multi_paste."""
+"""Cases of experimental.warp_perspective, sphere, water, resize_crop_mirror, paste, bbox_paste, multi_paste."""
 
 from __future__ import annotations
 
