@@ -35,57 +35,53 @@ static int32_t lowering_step(int32_t level, const struct stk_window_load *seen)
 	return at_most(fall, level);
 }
 
-/* Returns by how much the level rises, if this window showed that the cores have time; otherwise 0. Assumes that each further point of the level costs as
- * much as the average of the present ones, and rises only as far as the cores have time. */
-static int32_t raising_step(int32_t level, const struct stk_window_load *seen)
+/* Returns by how much the level rises, if this window showed that the cores have time; otherwise 0. From 0 it rises to 100 at once, and only if the cores
+ * have time for all files. Above, assumes that each further point of the level costs as much as the average of the present ones. */
+static int32_t raising_step(const struct stk_decode_level *now, const struct stk_window_load *seen)
 {
 	const double FREE = 0.8, IN_TIME = 0.02;
-	enum { STEP = 10, FIRST = 2 };
+	enum { STEP = 10 };
 	if (seen->busy > FREE || seen->waited_share > IN_TIME)
 		return 0;
-	if (level < 0)
-		return at_most(STEP, -level);
-	if (level == 0 || seen->decoding <= 0)
-		return FIRST;
-	double fits = level * (FREE - seen->busy) / seen->decoding;
+	if (now->level < 0)
+		return at_most(STEP, -now->level);
+	if (now->level == 0)
+		return seen->all_files >= 0 && seen->busy + seen->all_files <= FREE ? STK_LEVEL_MOST : 0;
+	if (seen->decoding <= 0)
+		return 0;
+	double fits = now->level * (FREE - seen->busy) / seen->decoding;
 	return fits < STEP ? (int32_t)fits : STEP;
-}
-
-/* Returns whether this window shows that the cores could not decode all files. If the cores decode only a few files of each batch, the GPU takes nearly as
- * long as for all files, and the training loop waits for both: this costs the loop more time than it saves. So the cores decode a few files only while the
- * level rises to whole batches. */
-static bool is_too_much(int32_t level, const struct stk_window_load *seen)
-{
-	const double FITS = 0.9;
-	return level > 0 && level < STK_LEVEL_BATCHES && seen->decoding > 0 &&
-	       seen->busy - seen->decoding + seen->decoding * STK_LEVEL_MOST / level > FITS;
 }
 
 enum {
 	FIRST_PATIENCE = 16,
 	MOST_PATIENCE = 128,
-	FIRST_PROBE = 2, /* how far the limit rises when a higher level is tried for the first time */
-	SETTLED = 8,     /* a level that was kept for this number of windows counts as one that works */
-	SURE = 2,        /* number of windows in a row that must show too much work before the level falls: a single one may be an
+	RANKS_PATIENCE = 64, /* factor of both if ranks wait for each other, since a level that is too high costs all of them time */
+	FIRST_PROBE = 2,     /* how far the limit rises when a higher level is tried for the first time */
+	STEADY = 4,          /* number of windows in a row that must show time for all files before the cores take them */
+	SETTLED = 8,         /* a level that was kept for this number of windows counts as one that works */
+	SURE = 2,            /* number of windows in a row that must show too much work before the level falls: a single one may be an
 	                  * accident */
-	REST = 8,        /* number of windows after a fall in which the level does not rise, since the effect of the fall shows late */
+	REST = 8,            /* number of windows after a fall in which the level does not rise, since the effect of the fall shows late */
 };
 
-/* Lowers a level that was too high. If it had been raised from a level that worked, lowers it to that one, otherwise by a large amount. Lowers the limit
- * too, so that the level does not soon rise again. */
+/* Lowers a level that was too high: to the one that worked, if it had been raised from there, otherwise by a large amount. Levels that are too low for
+ * whole batches become 0, and so do all levels of ranks that wait for each other. Lowers the limit too, so that the level does not soon rise again. */
 static void lower_level(struct stk_decode_level *now, int32_t by)
 {
 	int32_t to = now->level - by;
 	bool raised = now->level > 0 && now->level > now->last_good_level;
 	if (raised && to < now->last_good_level)
 		to = now->last_good_level;
-	if (raised)
-		now->idle_windows_needed = at_most(2 * now->idle_windows_needed, MOST_PATIENCE);
+	if (to > 0 && (to < STK_LEVEL_BATCHES || now->many_ranks))
+		to = 0;
+	if (raised || now->many_ranks)
+		now->idle_windows_needed = at_most(2 * now->idle_windows_needed, MOST_PATIENCE * (now->many_ranks ? RANKS_PATIENCE : 1));
 	if (now->level > 0)
-		now->limit = at_least(to, now->level - at_least(now->level / 10, 1));
+		now->limit = now->many_ranks ? 0 : at_least(to, now->level - at_least(now->level / 10, 1));
 	now->limit_step = FIRST_PROBE;
 	now->hold_windows = now->level > 0 ? REST : 0;
-	now->idle_windows = now->windows_at_level = 0;
+	now->idle_windows = now->windows_at_level = now->steady_windows = 0;
 	now->last_good_level = at_most(now->last_good_level, to);
 	now->level = at_least(to, STK_LEVEL_LEAST);
 }
@@ -96,18 +92,18 @@ static void raise_limit(struct stk_decode_level *now)
 	now->idle_windows = 0;
 	if (now->limit_step > FIRST_PROBE)
 		now->idle_windows_needed = at_least(now->idle_windows_needed / 2, FIRST_PATIENCE);
-	now->limit = at_most(now->limit + now->limit_step, now->max_limit);
+	now->limit = now->many_ranks ? STK_LEVEL_MOST : at_most(at_least(now->limit + now->limit_step, STK_LEVEL_BATCHES), STK_LEVEL_MOST);
 	now->limit_step *= 2;
 }
 
 struct stk_decode_level stk__decode_level_start(int local_ranks)
 {
-	const int32_t most = local_ranks > 1 ? 0 : STK_LEVEL_MOST;
+	bool ranks = local_ranks > 1;
 	return (struct stk_decode_level){.level = STK_LEVEL_LEAST,
-		.limit = most,
-		.max_limit = most,
+		.many_ranks = ranks,
+		.limit = STK_LEVEL_MOST,
 		.last_good_level = STK_LEVEL_LEAST,
-		.idle_windows_needed = FIRST_PATIENCE,
+		.idle_windows_needed = FIRST_PATIENCE * (ranks ? RANKS_PATIENCE : 1),
 		.limit_step = FIRST_PROBE};
 }
 
@@ -129,14 +125,12 @@ struct stk_decode_level stk__decode_level_next(struct stk_decode_level now, cons
 		now.hold_windows--;
 		return now;
 	}
-	if (is_too_much(now.level, seen)) {
-		lower_level(&now, now.level);
-		now.limit = 0;
-		return now;
-	}
-	int32_t rise = raising_step(now.level, seen);
-	if (rise && now.level >= now.limit && now.limit < now.max_limit && ++now.idle_windows >= now.idle_windows_needed)
+	int32_t rise = raising_step(&now, seen);
+	if (rise && now.level >= now.limit && now.limit < STK_LEVEL_MOST && ++now.idle_windows >= now.idle_windows_needed)
 		raise_limit(&now);
+	now.steady_windows = rise && now.level == 0 ? now.steady_windows + 1 : 0;
+	if (now.level == 0 && (now.steady_windows < STEADY || now.limit < STK_LEVEL_BATCHES))
+		return now;
 	int32_t to = at_most(now.level + rise, now.limit);
 	if (to > now.level) {
 		now.level = to;
@@ -162,18 +156,29 @@ static int64_t count_of(_Atomic int64_t *counter)
 
 static struct stk_side_totals totals(struct stk_pipeline *p)
 {
-	return (struct stk_side_totals){
-		cpu_ns(), count_of(&p->counters.core_decode_ns), count_of(&p->counters.core_decode_cpu_ns), count_of(&p->counters.late_ns)};
+	return (struct stk_side_totals){cpu_ns(), count_of(&p->counters.core_decode_ns), count_of(&p->counters.core_decode_cpu_ns),
+		count_of(&p->counters.late_ns), count_of(&p->counters.core_decodes), count_of(&p->parts.device->side.files)};
 }
 
-static struct stk_window_load seen_since(
-	const struct stk_decode_side *s, const struct stk_side_totals *now, int32_t pool_load, int64_t wall_ns)
+/* Returns the mean CPU time in nanoseconds of a file that the cores decode, or 0 if they have decoded none yet. Later windows count more than earlier ones. */
+static double file_ns(struct stk_decode_side *s, const struct stk_side_totals *now)
+{
+	int64_t files = now->core_files - s->last.core_files;
+	if (files > 0) {
+		double each = (double)(now->core_cpu_ns - s->last.core_cpu_ns) / (double)files;
+		s->file_ns += (each - s->file_ns) / (s->file_ns > 0 ? 8 : 1);
+	}
+	return s->file_ns;
+}
+
+static struct stk_window_load seen_since(struct stk_decode_side *s, const struct stk_side_totals *now, int32_t pool_load, int64_t wall_ns)
 {
 	double wall = (double)wall_ns, all = wall * s->cores, decoding = (double)(now->core_cpu_ns - s->last.core_cpu_ns),
 	       took = (double)(now->core_ns - s->last.core_ns), busy = (double)(now->cpu_ns - s->last.cpu_ns) / all,
-	       pool = pool_load / 100.0;
+	       pool = pool_load / 100.0, each = file_ns(s, now);
 	return (struct stk_window_load){.busy = busy > pool ? busy : pool,
 		.decoding = decoding / all,
+		.all_files = each > 0 ? each * (double)(now->files - s->last.files) / all : -1,
 		.cpu_share = took > 0 ? decoding / took : 1,
 		.waited_share = (double)(now->late_ns - s->last.late_ns) / wall};
 }
@@ -183,9 +188,19 @@ static const struct stk_window_load *smoothed(struct stk_decode_side *s, const s
 {
 	s->mean.busy += (seen->busy - s->mean.busy) / 2;
 	s->mean.decoding += (seen->decoding - s->mean.decoding) / 2;
+	s->mean.all_files = s->mean.all_files < 0 || seen->all_files < 0 ? seen->all_files : (s->mean.all_files + seen->all_files) / 2;
 	s->mean.cpu_share = seen->cpu_share;
 	s->mean.waited_share = seen->waited_share;
 	return &s->mean;
+}
+
+/* Lets the cores decode the next baseline file, which shows how long one takes. They do so in each of the first windows, and seldom later. */
+static void sample_cost(struct stk_decode_side *s)
+{
+	enum { FIRST = 32, SELDOM = 64 };
+	s->until_sample = s->samples < FIRST ? 1 : SELDOM;
+	s->samples++;
+	atomic_store_explicit(&s->sample, true, memory_order_relaxed);
 }
 
 /* Ends the window if its time is over. Windows in which the consumer paused are ignored, and so are those after a pause, in which batches are made ahead,
@@ -208,6 +223,8 @@ static void end_window_if_over(struct stk_pipeline *p)
 		else
 			s->now = stk__decode_level_next(s->now, smoothed(s, &seen));
 		s->last = t;
+		if (s->now.level <= 0 && --s->until_sample <= 0)
+			sample_cost(s);
 		atomic_store_explicit(&s->level, s->now.level, memory_order_relaxed);
 		atomic_store_explicit(&s->window_ns, now, memory_order_relaxed);
 	}
@@ -224,6 +241,7 @@ void stk__decode_side_init(struct stk_decode_side *s)
 	if (budget.quota > 0 && budget.quota < budget.cpus)
 		s->cores = budget.quota / budget.local_world_size;
 	s->now = stk__decode_level_start(budget.local_world_size);
+	s->mean.all_files = -1;
 	atomic_store(&s->level, s->now.level);
 	atomic_store(&s->window_ns, stk__clock_ns());
 	s->last.cpu_ns = cpu_ns();
@@ -239,32 +257,24 @@ static bool takes_progressive(struct stk_pipeline *p, size_t size, int32_t level
 	return progressive * FEW < all || 100.0 * (double)size * (double)progressive > -level * (double)bytes;
 }
 
-/* Returns whether the cores should decode this baseline file, at a level above 0. A file that is much larger than the others is left to the GPU, where many
- * threads decode it; a core would take long. */
-static bool takes_baseline(struct stk_decode_side *s, enum stk_batch_side side, size_t size, int32_t level)
+/* Returns whether the cores should decode this baseline file. A file that is much larger than the others is left to the GPU, where many threads decode it; a
+ * core would take long. */
+static bool takes_baseline(struct stk_decode_side *s, enum stk_batch_side side, size_t size)
 {
-	enum { LARGE = 8, WHOLE = 100 };
+	enum { LARGE = 8 };
 	int64_t files = atomic_fetch_add_explicit(&s->files, 1, memory_order_relaxed) + 1;
 	int64_t bytes = atomic_fetch_add_explicit(&s->bytes, (int64_t)size, memory_order_relaxed) + (int64_t)size;
-	if (level <= 0 || (double)size * (double)files > (double)LARGE * (double)bytes)
+	if ((double)size * (double)files > (double)LARGE * (double)bytes)
 		return false;
-	if (side != STK_BATCH_BY_FILE)
-		return side == STK_BATCH_BY_CORES;
-	int32_t due = atomic_fetch_add_explicit(&s->files_due, level, memory_order_relaxed) + level;
-	if (due < WHOLE)
-		return false;
-	atomic_fetch_sub_explicit(&s->files_due, WHOLE, memory_order_relaxed);
-	return true;
+	return side == STK_BATCH_BY_CORES || (atomic_load_explicit(&s->sample, memory_order_relaxed) &&
+						     atomic_exchange_explicit(&s->sample, false, memory_order_relaxed));
 }
 
 enum stk_batch_side stk__decode_side_of_batch(struct stk_pipeline *p)
 {
 	enum { WHOLE = 100 };
 	struct stk_decode_side *s = &p->parts.device->side;
-	int32_t level = atomic_load_explicit(&s->level, memory_order_relaxed);
-	if (level < STK_LEVEL_BATCHES)
-		return STK_BATCH_BY_FILE;
-	s->due_batches += level;
+	s->due_batches += at_least(atomic_load_explicit(&s->level, memory_order_relaxed), 0);
 	if (s->due_batches < WHOLE)
 		return STK_BATCH_BY_GPU;
 	s->due_batches -= WHOLE;
@@ -278,7 +288,7 @@ bool stk__decode_side_is_cores(struct stk_pipeline *p, const struct stk_device_b
 		return p->config.decode == STK_DECODE_CORES;
 	end_window_if_over(p);
 	int32_t level = atomic_load_explicit(&s->level, memory_order_relaxed);
-	return progressive ? takes_progressive(p, size, level) : takes_baseline(s, b->turn.side, size, level);
+	return progressive ? takes_progressive(p, size, level) : takes_baseline(s, b->turn.side, size);
 }
 
 int32_t stk__decode_side_share(const struct stk_pipeline *p)

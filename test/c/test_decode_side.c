@@ -27,6 +27,7 @@ static struct stk_window_load window(const struct machine *m, int32_t level, dou
 		core_bound ? (m->cores - m->others) / m->cores : 1; /* our threads get only the cores' time that other programs leave */
 	return (struct stk_window_load){.busy = used / m->cores,
 		.decoding = *rate * share * DECODE / m->cores,
+		.all_files = *rate * DECODE / m->cores,
 		.cpu_share = got,
 		.waited_share = core_bound ? 0.5 : 0};
 }
@@ -150,14 +151,51 @@ static void test_cores_that_are_taken_away(void **state)
 	assert_true(c.least > 80);
 }
 
-/* Ranks that share a host never try to decode baseline files on the cores, however much time the cores have. Progressive files are still decoded there. */
-static void test_ranks_leave_baseline_files_to_the_gpu(void **state)
+/* Ranks that share a host leave baseline files to the GPU if the cores would have little time left. Progressive files are still decoded on the cores. */
+static void test_ranks_with_few_cores_leave_baseline_files_to_the_gpu(void **state)
 {
 	(void)state;
-	const struct machine m = {.cores = 16, .rate = 1000, .loop = 1, .gpu_rate = 50000};
-	const struct course c = follow(&m, stk__decode_level_start(4), 5000, 4900);
-	assert_int_equal(c.least, 0);
-	assert_int_equal(c.most, 0);
+	static const double cores[] = {2, 4, 8, 10};
+	for (size_t i = 0; i < sizeof cores / sizeof *cores; i++) {
+		const struct machine m = {.cores = cores[i], .rate = 12000, .loop = 1, .gpu_rate = 50000};
+		const struct course c = follow(&m, stk__decode_level_start(4), 5000, 4900);
+		assert_int_equal(
+			c.least, cores[i] > 2 ? 0 : STK_LEVEL_LEAST); /* progressive files: with two cores the GPU decodes them too */
+		assert_int_equal(c.most, cores[i] > 2 ? 0 : STK_LEVEL_LEAST);
+	}
+}
+
+/* If the cores of each rank have time for all files, they decode whole batches, without a level between. When other programs take the cores, the GPU decodes
+ * again, and the cores do not try for minutes. */
+static void test_ranks_with_many_cores_decode_on_them(void **state)
+{
+	(void)state;
+	struct machine m = {.cores = 16, .rate = 12000, .loop = 1, .gpu_rate = 50000};
+	struct stk_decode_level l = stk__decode_level_start(2);
+	for (int k = 0; k < 200; k++) {
+		double rate;
+		const struct stk_window_load seen = window(&m, l.level, &rate);
+		l = stk__decode_level_next(l, &seen);
+		assert_true(l.level <= 0 || l.level == STK_LEVEL_MOST);
+	}
+	assert_int_equal(l.level, STK_LEVEL_MOST);
+	m.others = 9;
+	assert_int_equal(follow(&m, l, 5, 1).level.level, 0);
+	l = follow(&m, l, 5, 1).level;
+	m.others = 0;
+	assert_int_equal(follow(&m, l, 1000, 1000).most, 0);
+	assert_int_equal(follow(&m, l, 10000, 1).level.level, STK_LEVEL_MOST);
+}
+
+/* No file is decoded on the cores before it is known how long one takes. */
+static void test_unknown_cost(void **state)
+{
+	(void)state;
+	const struct stk_window_load seen = {.busy = 0.1, .all_files = -1, .cpu_share = 1};
+	struct stk_decode_level l = stk__decode_level_start(1);
+	for (int k = 0; k < 100; k++)
+		l = stk__decode_level_next(l, &seen);
+	assert_int_equal(l.level, 0);
 }
 
 /* A single late or disturbed window among many is an accident, which changes nothing. */
@@ -166,7 +204,7 @@ static void test_single_disturbances_change_nothing(void **state)
 	(void)state;
 	const struct stk_window_load idle = {.busy = 0.3, .decoding = 0.2, .cpu_share = 1},
 				     late = {.busy = 0.3, .decoding = 0.2, .cpu_share = 0.2, .waited_share = 0.9};
-	struct stk_decode_level l = level_of(40);
+	struct stk_decode_level l = level_of(60);
 	for (int k = 0; k < 60; k++)
 		l = stk__decode_level_next(l, k % 5 ? &idle : &late);
 	assert_int_equal(l.level, STK_LEVEL_MOST);
@@ -192,7 +230,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_the_gpu_decodes_if_the_cores_are_the_bound),
 		cmocka_unit_test(test_a_slow_consumer_does_not_matter),
 		cmocka_unit_test(test_cores_that_are_taken_away),
-		cmocka_unit_test(test_ranks_leave_baseline_files_to_the_gpu),
+		cmocka_unit_test(test_ranks_with_few_cores_leave_baseline_files_to_the_gpu),
+		cmocka_unit_test(test_ranks_with_many_cores_decode_on_them),
+		cmocka_unit_test(test_unknown_cost),
 		cmocka_unit_test(test_single_disturbances_change_nothing),
 		cmocka_unit_test(test_between_the_thresholds_nothing_moves),
 	};

@@ -162,7 +162,7 @@ static struct device_run run_at_level(const struct device_graph *g, int32_t leve
 static void test_levels_between_the_sides(void **state)
 {
 	(void)state;
-	static const int32_t levels[] = {STK_LEVEL_LEAST, -100, 0, 30, 49, 50, 80, STK_LEVEL_MOST};
+	static const int32_t levels[] = {STK_LEVEL_LEAST, -100, 0, STK_LEVEL_BATCHES, 80, STK_LEVEL_MOST};
 	need_device();
 	const struct device_graph *g = device_graph("the usual");
 	const struct device_settings on_cores = {.device = -1};

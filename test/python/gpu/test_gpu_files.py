@@ -121,8 +121,8 @@ def test_the_gpu_decodes_progressive_files_where_they_are_many(tmp_path: Path, e
     left = counters["decodes"] - counters["gpu_decodes"]
     assert counters["progressive"] > 0 and counters["gpu_refused"] == 0
     assert left == counters["core_decodes"]
-    if every == 40:  # if every fourth file is progressive, the cores also take other files, depending on the load
-        assert left == counters["progressive"], counters
+    if every == 40:  # the cores also decode a baseline file now and then, to measure how long one takes
+        assert left >= counters["progressive"], counters
 
 
 def files_of(folder: Path, progressive: bool) -> Callable[[], Any]:
