@@ -41,7 +41,7 @@ struct bench {
 	int rounds;
 	bool interrupted; /* the user has interrupted the command; `rounds` rounds were complete */
 	struct progress progress;
-	struct store_look begin, end; /* at the begin and the end of all rounds */
+	struct store_snapshot begin, end; /* when the first round begins, and when the last one ends */
 };
 
 static int64_t page_faults(void)
@@ -133,7 +133,7 @@ static enum stk_status run_ours(struct bench *b, double seconds, struct slice *s
 	int64_t faults = page_faults();
 	enum stk_status status = take_images(b, seconds, &slice->images, err);
 	/* Does not wait for idle workers if there is a store: the store would answer during the wait, in time that is not counted. */
-	slice->wall = (store_look(b->session.pipeline).requests > 0 ? wall_seconds() : wait_idle()) - wall;
+	slice->wall = (store_snapshot(b->session.pipeline).requests > 0 ? wall_seconds() : wait_idle()) - wall;
 	slice->cpu = cpu_seconds() - cpu;
 	slice->made = samples_made(b->session.pipeline) - made;
 	slice->page_faults = page_faults() - faults;
@@ -211,7 +211,7 @@ static enum stk_status run_rounds(struct bench *b, double seconds, bool quiet, s
 		status = run_ours(b, 0, &warm, err);
 	if (b->has_ceiling)
 		run_theirs(b, warm_up, &warm);
-	b->begin = store_look(b->session.pipeline);
+	b->begin = store_snapshot(b->session.pipeline);
 	const double began = wall_seconds();
 	for (b->rounds = 0; status == STK_OK && b->rounds < (int)rounds;) {
 		struct slice *ours = &b->ours[b->rounds], *theirs = &b->theirs[b->rounds];
@@ -226,7 +226,7 @@ static enum stk_status run_rounds(struct bench *b, double seconds, bool quiet, s
 		progress_update(&b->progress, ++b->rounds);
 	}
 	progress_end(&b->progress);
-	b->end = store_look(b->session.pipeline);
+	b->end = store_snapshot(b->session.pipeline);
 	b->interrupted = status == STK_CANCELLED && b->rounds > 0;
 	return b->interrupted ? STK_OK : status;
 }

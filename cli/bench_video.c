@@ -24,7 +24,7 @@ static struct {
 	int32_t count, others;
 } found; /* results of the walk over a folder; global, because ftw's callback takes no argument */
 
-static int look(const char *path, const struct stat *st, int kind)
+static int count_file(const char *path, const struct stat *st, int kind)
 {
 	(void)st;
 	if (kind != FTW_F)
@@ -41,7 +41,7 @@ bool holds_videos(const char *path)
 	if (is_video_name(path))
 		return (found.videos[found.count++] = strdup(path));
 	if (!strstr(path, "://"))
-		ftw(path, look, 16);
+		ftw(path, count_file, 16);
 	return found.count > found.others;
 }
 

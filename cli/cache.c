@@ -77,7 +77,7 @@ static int print_facts(const struct settings *s, const struct stk_cache_facts *f
 	return print_json(o);
 }
 
-static int look(const struct settings *s, const char *what)
+static int show_cache(const struct settings *s, const char *what)
 {
 	const bool lists = !strcmp(what, "list"), verifies = !strcmp(what, "verify");
 	struct stk_cache_facts facts = {.size = sizeof(facts)};
@@ -218,7 +218,7 @@ static int run_cache(const struct settings *s)
 		return warm(s);
 	const bool known = !strcmp(what, "list") || !strcmp(what, "verify") || !strcmp(what, "clear");
 	if (known && s->arg_count >= 2 && (s->arg_count == 2 || !strcmp(what, "clear")))
-		return look(s, what);
+		return show_cache(s, what);
 	return usage_error(&command_cache, "it is list DIR, verify DIR, clear DIR [PREFIX] or warm URI|INDEX|LIST --cache DIR");
 }
 

@@ -91,7 +91,7 @@ static void print_fish(const struct command *const *commands)
 	}
 }
 
-/* Prints text for troff, a paragraph a line of the text. */
+/* Prints text for troff. Each line of the text becomes a paragraph. */
 static void print_troff(const char *text)
 {
 	for (bool begin = true; *text; text++) {

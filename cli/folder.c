@@ -24,7 +24,7 @@ static struct {
 	int32_t sounds, others;
 } seen; /* results of the walk over a folder; global, because ftw's callback takes no argument */
 
-static int look(const char *path, const struct stat *st, int kind)
+static int count_file(const char *path, const struct stat *st, int kind)
 {
 	enum { ENOUGH = 200 };
 	(void)st;
@@ -38,7 +38,7 @@ static int look(const char *path, const struct stat *st, int kind)
 bool holds_sounds(const char *folder)
 {
 	seen.sounds = seen.others = 0;
-	return is_folder(folder) && ftw(folder, look, 16) >= 0 && seen.sounds > seen.others;
+	return is_folder(folder) && ftw(folder, count_file, 16) >= 0 && seen.sounds > seen.others;
 }
 
 bool file_begins(const char *path, const char *magic)

@@ -24,12 +24,12 @@ double counter_value(const struct stk_counter *all, size_t n, const char *name)
 	return 0;
 }
 
-struct store_look store_look(struct stk_pipeline *p)
+struct store_snapshot store_snapshot(struct stk_pipeline *p)
 {
 	struct stk_counter all[128];
 	size_t n = stk_pipeline_counters(p, all, 128);
 	n = n < 128 ? n : 128;
-	return (struct store_look){.at = wall_seconds(),
+	return (struct store_snapshot){.at = wall_seconds(),
 		.requests = counter_value(all, n, "storage_requests"),
 		.bytes = counter_value(all, n, "storage_bytes"),
 		.retries = counter_value(all, n, "storage_retries"),
@@ -46,7 +46,7 @@ struct store_look store_look(struct stk_pipeline *p)
 
 /* Decides what limits the rate. If requests wait longer than an answer takes, while nearly as many as allowed are under way, the network is the limit: the
  * storage would have raised its own limit if more requests brought more bytes. */
-static enum bound bound_of(const struct store_look *a, const struct store_look *b, int32_t threads)
+static enum bound bound_of(const struct store_snapshot *a, const struct store_snapshot *b, int32_t threads)
 {
 	const double seconds = b->at - a->at, requests = b->requests - a->requests;
 	const double under_way =
@@ -58,7 +58,7 @@ static enum bound bound_of(const struct store_look *a, const struct store_look *
 	return b->wait_ms > b->latency_ms && under_way > 0.8 * b->limit ? BOUND_NETWORK : BOUND_LATENCY;
 }
 
-void store_print(const struct store_look *a, const struct store_look *b, int32_t threads)
+void store_print(const struct store_snapshot *a, const struct store_snapshot *b, int32_t threads)
 {
 	const double seconds = b->at - a->at, requests = b->requests - a->requests;
 	if (b->hits + b->misses > a->hits + a->misses)
@@ -71,7 +71,7 @@ void store_print(const struct store_look *a, const struct store_look *b, int32_t
 	printf("What bounds it is %s.\n", advice[bound_of(a, b, threads)]);
 }
 
-json_t *store_json(const struct store_look *a, const struct store_look *b, int32_t threads)
+json_t *store_json(const struct store_snapshot *a, const struct store_snapshot *b, int32_t threads)
 {
 	const double seconds = b->at - a->at;
 	json_t *o = json_object();

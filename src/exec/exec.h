@@ -111,7 +111,7 @@ struct stk_result {
 		STK_RESULT_BATCH,
 		STK_RESULT_END,    /* the source had no more samples: an end of epoch instead of a batch */
 		STK_RESULT_MISFIT, /* the outputs of its samples do not fit together; an exceeded max_errors is reported first */
-		STK_RESULT_ERROR,  /* fatal for the batch, whatever the policy */
+		STK_RESULT_ERROR,  /* fatal for the batch, even if on_error allows bad samples */
 	} kind;
 	struct stk_error error; /* for the last two kinds; it is stored here since allocating it could fail */
 	int64_t rank;           /* of several errors the one with the lowest rank is reported; nodes that gather have lower ranks than

@@ -147,8 +147,8 @@ static struct stk_bytes bytes_of(const struct stk_read *read, const struct stk_r
 	return b;
 }
 
-/* Plans requests for parts that only the bytes read so far show. All requests so far must have ended. Returns whether there are new requests; they are
- * numbers *first to read->n_requests - 1. */
+/* Plans requests for further parts, whose positions are in the bytes read so far. All requests so far must have ended. Returns whether there are new requests;
+ * they are numbers *first to read->n_requests - 1. */
 bool stk__read_plan_more(struct stk_read *read, void (*done)(struct stk_request *q), int32_t *first)
 {
 	const struct stk_pipeline *p = read->sample->record->pipeline;

@@ -113,8 +113,8 @@ void stk__read_ended(struct stk_pipeline *p, struct stk_read *read);
 
 /* Determines the sample's parts and the requests for them; submits nothing. */
 void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), struct stk_error *err);
-/* Plans requests for parts that only the bytes read so far show; all requests so far must have ended. Returns whether there are new requests, which begin
- * with number *first. Call with the lock held. */
+/* Plans requests for further parts, whose positions are in the bytes read so far; all requests so far must have ended. Returns whether there are new requests,
+ * which begin with number *first. Call with the lock held. */
 bool stk__read_plan_more(struct stk_read *read, void (*done)(struct stk_request *q), int32_t *first);
 
 /* fetch_ahead.c */

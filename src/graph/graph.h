@@ -66,8 +66,8 @@ void stk__frame_of_sequence(struct stk_tensor *t, int64_t k);
 enum stk_status stk__sequence_of_frames(struct stk_desc *frame, int64_t count, struct stk_error *err);
 /* Fails unless d, which describes input 0, is allowed for an operator that runs once for each frame. */
 enum stk_status stk__check_sequence(const struct stk_op_def *def, const struct stk_desc *d, struct stk_error *err);
-/* Sets node->by_frame, and fails if an argument is a sequence and takes only one value a sample, or if input 0 must be a sequence and is not. Call it after
- * inputs and arguments are set. */
+/* Sets node->by_frame, and fails if an argument is a sequence and takes only one value for each sample, or if input 0 must be a sequence and is not. Call it
+ * after inputs and arguments are set. */
 enum stk_status stk__node_by_frame(const struct stk_graph *g, struct stk_graph_node *node, struct stk_error *err);
 /* Sets *count to the number of frames of d, if d is a sequence and the number is known. *count was set by earlier calls for the same node, or is -1. Fails if
  * it is another number; `name` is what the message calls d. */

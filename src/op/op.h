@@ -214,9 +214,9 @@ struct stk_reader_def {
 	int32_t (*part_count)(const void *args);
 	void (*parts)(const void *shared, int64_t id, struct stk_part *out);
 	size_t (*part_uri)(const void *shared, int64_t part, char *uri, size_t capacity);
-	/* For parts that only the bytes of other parts show, as for a window of a sound, whose place follows from the header: called when all parts so far
-	 * have arrived, and names further ones. bytes: of all parts; those that were not fetched have size 0. out: an entry for each part, of which those
-	 * that were fetched keep length 0. Returns false if there is no further part. random: the operator's stream for the sample. Called with the
+	/* For parts whose positions are in the bytes of other parts, as for a window of a sound, whose position follows from the header: called when all parts
+	 * so far have arrived, and names further ones. bytes: of all parts; those that were not fetched have size 0. out: an entry for each part, of which
+	 * those that were fetched keep length 0. Returns false if there is no further part. random: the operator's stream for the sample. Called with the
 	 * pipeline's lock held, so it must neither wait nor take long. Nullable; only together with parts. */
 	bool (*more)(const void *args, const void *shared, int64_t id, struct stk_random random, const struct stk_bytes *bytes,
 		struct stk_part *out);
