@@ -223,7 +223,8 @@ def test_an_interrupted_run_leaves_no_half_pack_and_continues(tmp_path, rng, how
     wanted = {p.name: p.read_bytes() for p in (tmp_path / "whole").glob("*.tar")}
     out, half = tmp_path / "out", tmp_path / "out.part"
     program = (
-        "import os, sys, threading\n"
+        "import signal, sys, threading\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a job in the background of a shell ignores the signal
         "from stoker.loader import _table_pack as p\n"
         "end, ended = p._Writer.end, []\n"
         "def slow(self):\n"
