@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/system.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,6 +84,7 @@ static size_t least(size_t a, size_t b, size_t c)
 	return m < c ? m : c;
 }
 
+/* Counts the letters to insert, leave out or replace; small and capital letters are the same. */
 static size_t edit_distance(const char *a, const char *b)
 {
 	size_t row[LONGEST_NAME + 1], m = strlen(a), n = strlen(b);
@@ -95,7 +97,8 @@ static size_t edit_distance(const char *a, const char *b)
 		row[0] = i;
 		for (size_t j = 1; j <= n; j++) {
 			size_t above = row[j];
-			row[j] = least(above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
+			row[j] = least(above + 1, row[j - 1] + 1,
+				diagonal + (tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1])));
 			diagonal = above;
 		}
 	}

@@ -194,6 +194,7 @@ def test_troubleshooting_quotes_real_messages(data, monkeypatch):
         (["bench", "{}/ok", "--ca-bundle", "/no/such.pem"], 1, "ca_bundle: /no/such.pem: cannot read it: No such file or directory"),
         (["bench", "file:/no/such"], 1, "URIs of local files are written as in file:///data/train"),
         (["ops", "resze"], 1, 'did you mean "resize"'),
+        (["ops", "RESIZE"], 1, 'did you mean "resize"'),
         (["cache", "list", "{}/ok"], 1, "it is not a Stoker cache"),
         (["cache", "warm", "{}/ok", "--cache", "{}/cache"], 1, "lies on this host"),
         (["top", "abc"], 2, "is not the id of a process"),
