@@ -16,7 +16,8 @@ struct magic {
 };
 
 #define TO_PNG(ending) "convert it to PNG: magick in." ending " out.png"
-#define FRAMES(ending) "take pictures from it: ffmpeg -i in." ending " %06d.jpg"
+#define FRAMES(ending) "read clips of it with Loader(frames=N) or readers.video, or take pictures from it: ffmpeg -i in." ending " %06d.jpg"
+#define SOUND "it holds no picture; read it with Loader(fields={\"audio\": Audio(...)}) or decoders.audio"
 #define MAGIC(at, bytes) at, sizeof(bytes) - 1, bytes
 static const char again[] = "copy or download it again";
 
@@ -55,10 +56,9 @@ static const struct magic magics[] = {
 	{MAGIC(0, "\0\0\1\xba"), {"a video (MPEG)", FRAMES("mpg"), true, true}},
 	{MAGIC(0, "\0\0\1\xb3"), {"a video (MPEG)", FRAMES("mpg"), true, true}},
 	{MAGIC(0, "FLV\1"), {"a video (FLV)", FRAMES("flv"), true, true}},
-	{MAGIC(8, "AVI LIST"), {"a video (AVI)", FRAMES("avi"), true, true}},
-	{MAGIC(8, "WAVEfmt "), {"a sound (WAV)", "it holds no picture", false, true}},
+	{MAGIC(8, "AVI LIST"), {"a video (AVI)", FRAMES("avi"), true, true}}, {MAGIC(8, "WAVEfmt "), {"a sound (WAV)", SOUND, false, true}},
 	{MAGIC(0, "OggS"), {"an Ogg file (sound or video)", FRAMES("ogv"), true, true}},
-	{MAGIC(0, "ID3"), {"a sound (MP3)", "it holds no picture", false, true}},
+	{MAGIC(0, "fLaC"), {"a sound (FLAC)", SOUND, false, true}}, {MAGIC(0, "ID3"), {"a sound (MP3)", SOUND, false, true}},
 	{MAGIC(0, "\x1f\x8b"), {"compressed by gzip", "unpack it first: gunzip FILE.gz", false}},
 	{MAGIC(0, "BZh"), {"compressed by bzip2", "unpack it first: bunzip2 FILE.bz2", false}},
 	{MAGIC(0, "\xfd"

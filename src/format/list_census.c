@@ -139,17 +139,29 @@ static void list_endings(const struct stk_list_census *c, char *text, size_t cap
 		}
 }
 
+/* Names the files that a list looks for: "images", or another kind by its first pattern. */
+static void name_wanted(const struct stk_file_list_options *o, char *text, size_t capacity)
+{
+	bool images = !o->file_filters;
+	for (size_t i = 0; i < o->filter_count && !images; i++)
+		images = stk__glob_match(o->file_filters[i], "a.jpg", o->case_sensitive);
+	if (images || !o->filter_count)
+		snprintf(text, capacity, "images");
+	else
+		snprintf(text, capacity, "files that match %s%s", o->file_filters[0], o->filter_count > 1 ? " or another pattern" : "");
+}
+
 enum stk_status stk__list_end_class(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_list_census *c,
 	int64_t first, const char *name, struct stk_error *err)
 {
 	stk__list_sort(l, first, o->nested);
 	c->empty += l->size == first;
 	if (o->nested && !o->everything && l->size == first) {
-		char endings[240] = "";
+		char endings[240] = "", wanted[120];
 		list_endings(c, endings, sizeof endings);
-		return stk__fail(err, STK_INVALID,
-			"%s%s%s: a class folder without images: remove it, or give a list of files and labels%s%s", l->root,
-			slash_behind(l->root), name, c->files ? "; endings seen: " : "", endings);
+		name_wanted(o, wanted, sizeof wanted);
+		return stk__fail(err, STK_INVALID, "%s%s%s: a class folder without %s: remove it, or give a list of files and labels%s%s",
+			l->root, slash_behind(l->root), name, wanted, c->files ? "; endings seen: " : "", endings);
 	}
 	return STK_OK;
 }

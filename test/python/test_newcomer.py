@@ -59,6 +59,16 @@ WRONG = {
         lambda d: Loader(d / "without", 4),
         "a class folder without images: remove it, or give a list of files and labels",
     ),
+    "clips of images": (lambda d: Loader(d / "ok", 4, frames=4), r"without files that match \*\.mp4.*endings seen: \.jpg"),
+    "sounds of images": (
+        lambda d: Loader(d / "ok", 4, fields={"audio": stoker.Audio(rate=8000), "label": None}),
+        r"without files that match \*\.wav.*endings seen: \.jpg",
+    ),
+    "image of a video": (
+        lambda d: imdecode(b"\0\0\0\x20ftypisom" + bytes(100)),
+        r"it is a video \(MP4\); read clips of it with Loader\(frames=N\)",
+    ),
+    "image of a sound": (lambda d: imdecode(b"fLaC\0\0\0\x22" + bytes(100)), r"it is a sound \(FLAC\).*Audio\(\.\.\.\)"),
     "file for folder": (lambda d: Loader(d / "ok/a/0.jpg", 4), "a file, not a folder of class folders; files are given as a list"),
     "misspelt": (lambda d: Loader(d / "ok", batchsize=4), "there is no argument 'batchsize'; did you mean 'batch_size'?"),
     "text for number": (lambda d: Loader(d / "ok", "4"), "a batch size is a whole number, not '4'"),
