@@ -14,7 +14,7 @@
 struct stk_cancel_poll {
 	bool (*interrupted)(void *user); /* nullable */
 	void *user;
-	int64_t next;         /* time of the next call; 0: the first check only sets this */
+	int64_t next;         /* time of the next call of `interrupted`; 0: not set yet, so the first check sets it and does not call */
 	bool has_interrupted; /* `interrupted` has returned true */
 };
 

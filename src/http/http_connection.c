@@ -97,8 +97,8 @@ static int on_timer(CURLM *multi, long ms, void *user)
 	return 0;
 }
 
-/* Notes that the name is resolved, or that resolving has stopped. */
-static void looked_up(struct stk_dialer *d)
+/* Records that a thread of curl no longer resolves the name, because it has finished or was stopped. */
+static void end_lookup(struct stk_dialer *d)
 {
 	d->loop->looking_up -= d->looks_up;
 	d->looks_up = false;
@@ -110,7 +110,7 @@ static curl_socket_t open_socket(void *user, curlsocktype purpose, struct curl_s
 {
 	struct stk_dialer *d = user;
 	struct stk_http_loop *l = d->loop;
-	looked_up(d);
+	end_lookup(d);
 	curl_socket_t fd = stk__curl_open_socket(NULL, purpose, address);
 	const int why = errno;
 	if (fd >= l->source->last_fd && l->connections > FEW) {
@@ -188,7 +188,7 @@ static struct stk_dialer *take_dialer(struct stk_http_loop *l)
 static void close_dialer(struct stk_http_loop *l, struct stk_dialer *d)
 {
 	l->source->curl.curl_multi_remove_handle(d->multi, d->curl_handle);
-	looked_up(d);
+	end_lookup(d);
 	d->connection = NULL;
 	d->next = l->dialers;
 	l->dialers = d;

@@ -26,7 +26,7 @@ enum stk_bounds stk__bounds(const struct stk_bounds_args *a);
 struct stk_window stk__window_full(const struct stk_desc *desc);
 
 /* Applies the policy to a window that reaches outside of a tensor of `desc`: fails and names the dim, leaves the window as it is, or trims it. Unknown extents
- * pass. */
+ * are not checked. */
 enum stk_status stk__window_bound(struct stk_window *w, const struct stk_desc *desc, enum stk_bounds bounds, struct stk_error *err);
 
 /* Returns whether the window lies inside the tensor. */

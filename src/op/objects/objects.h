@@ -24,7 +24,8 @@ enum stk_status stk__objects_values(const struct stk_call *call, int32_t k, cons
 
 /* Reads height and width, the first two values of input k: a size (h, w), or the shape of an image. STK_SHAPE unless both are above 0 and below 2^28. */
 enum stk_status stk__objects_size(const struct stk_call *call, int32_t k, double hw[2], struct stk_error *err);
-/* Checks the desc of an input for stk__objects_size: returns STK_SHAPE unless it is a vector of at least two values. What is not known yet passes. */
+/* Checks the desc of an input for stk__objects_size: returns STK_SHAPE unless it is a vector of at least two values. Returns STK_OK as long as the shape is not
+ * known. */
 enum stk_status stk__objects_size_check(const struct stk_desc *desc, struct stk_error *err);
 
 /* Draws a number from lo up to, but not including, hi; returns lo if they are equal. Always takes one draw. */

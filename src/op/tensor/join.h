@@ -14,7 +14,7 @@ bool stk__join_known(const struct stk_call *call);
 /* Returns the extent of dim d, which is the same in all inputs; -1: it is not known for any input yet. */
 int64_t stk__join_extent(const struct stk_call *call, int32_t d);
 
-/* Returns STK_INVALID unless name is one letter. NULL (not given) passes. */
+/* Returns STK_INVALID unless name is one letter. NULL: the user gave no name, which is valid. */
 enum stk_status stk__check_axis_name(const char *name, struct stk_error *err);
 
 #endif
