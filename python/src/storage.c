@@ -194,26 +194,31 @@ static PyObject *storage_counters(PyObject *object, PyObject *unused)
 	return out;
 }
 
-/* read(uri, offset, length): returns (bytes, size, version). STK_STORAGE_SLACK undefined bytes follow the ones read; size is the whole object's in bytes, -1
- * if unknown. */
+/* read(uri, offset, length, size=-1, version=None): returns (bytes, size, version). STK_STORAGE_SLACK undefined bytes follow the ones read; size is the whole
+ * object's in bytes, -1 if unknown. If a version is given, it is that of an earlier read, and a cache on disk may answer. */
 static PyObject *storage_read(PyObject *object, PyObject *args)
 {
-	struct stk_storage_object info = {.size = sizeof info};
+	struct stk_storage_object info = {.size = sizeof info}, known = {.size = sizeof known};
 	struct stk_error err = {0};
 	struct stk_storage *s;
 	PyObject *uri, *bytes;
-	long long offset;
+	long long offset, size = -1;
 	Py_ssize_t length;
-	const char *name;
+	const char *name, *version = NULL;
 	enum stk_status status;
 
-	if (!PyArg_ParseTuple(args, "OLn:read", &uri, &offset, &length) || !core_storage_get(object, &s) || !(name = core_text_of(uri)))
+	if (!PyArg_ParseTuple(args, "OLn|Lz:read", &uri, &offset, &length, &size, &version) || !core_storage_get(object, &s) ||
+		!(name = core_text_of(uri)))
 		return NULL;
 	bytes = PyBytes_FromStringAndSize(NULL, length + STK_STORAGE_SLACK);
 	if (!bytes)
 		return NULL;
 	char *data = PyBytes_AsString(bytes);
-	Py_BEGIN_ALLOW_THREADS status = stk_storage_read(s, name, offset, (size_t)length, data, &info, &err);
+	known.bytes = size;
+	if (version)
+		PyOS_snprintf(known.version, sizeof known.version, "%s", version);
+	Py_BEGIN_ALLOW_THREADS status = version ? stk_storage_read_again(s, name, offset, (size_t)length, data, &known, &info, &err)
+						: stk_storage_read(s, name, offset, (size_t)length, data, &info, &err);
 	Py_END_ALLOW_THREADS if (status == STK_OK) return Py_BuildValue("(NLs)", bytes, (long long)info.bytes, info.version);
 	Py_DECREF(bytes);
 	return core_raise(status, &err);
@@ -266,7 +271,7 @@ static PyObject *storage_tag(PyObject *unused, PyObject *version)
 
 static PyMethodDef storage_methods[] = {
 	{"read", storage_read, METH_VARARGS,
-		"read(uri, offset, length)\n--\n\n(bytes, size of the whole object or -1, its version). Waits for the bytes, which have 64 undefined ones after them."},
+		"read(uri, offset, length, size=-1, version=None)\n--\n\n(bytes, size of the whole object or -1, its version). Waits for the bytes, which have 64 undefined ones after them."},
 	{"find", storage_find, METH_VARARGS,
 		"find(paths)\n--\n\nThe names that braces and globs stand for, as (bytes, size of the object or -1, tag of its version or 0)."},
 	{"tag", storage_tag, METH_O | METH_STATIC, "tag(version)\n--\n\nThe tag that find gives to an object of this version."},

@@ -23,15 +23,21 @@ static uint8_t *callers_memory(void *user, size_t size)
 	return size <= room->length ? room->data : NULL;
 }
 
-enum stk_status stk_storage_read(struct stk_storage *s, const char *uri, int64_t offset, size_t length, void *data,
-	struct stk_storage_object *object, struct stk_error *err)
+static enum stk_status check_object(const struct stk_storage_object *o, struct stk_error *err)
 {
+	if (!o || o->size == sizeof *o)
+		return STK_OK;
+	return stk__fail(err, STK_INVALID, "stk_storage_object.size is %zu; this library expects %zu", o->size, sizeof *o);
+}
+
+/* Reads as stk_storage_read_again does. known: NULL: the store is asked, since entries of a cache do not have the text of a version. */
+static enum stk_status read_part(struct stk_storage *s, const char *uri, int64_t offset, size_t length, void *data,
+	const struct stk_storage_object *known, struct stk_storage_object *object, struct stk_error *err)
+{
+	static const char untouched[] = "\1"; /* a cache leaves `found` as it is */
 	struct stk_object found = {.size = -1};
 	if (STK_NEED(err, s, uri, data))
 		return STK_INVALID;
-	if (object && object->size != sizeof *object)
-		return stk__fail(
-			err, STK_INVALID, "stk_storage_object.size is %zu; this library expects %zu", object->size, sizeof *object);
 	if (offset < 0 || length > INT64_MAX / 2 || offset > INT64_MAX / 2)
 		return stk__fail(
 			err, STK_INVALID, "%.*s: no object has %zu bytes at %lld", stk__uri_shown(uri), uri, length, (long long)offset);
@@ -46,7 +52,10 @@ enum stk_status stk_storage_read(struct stk_storage *s, const char *uri, int64_t
 		.allocate = callers_memory,
 		.allocate_user = &room,
 		.object = &found,
+		.object_tag = known ? stk__etag_hash(known->version) : 0,
+		.uncached = object && !known,
 		.error = err};
+	memcpy(found.version, untouched, sizeof untouched);
 	stk__io_wait(io, &r, NULL);
 	if (!err)
 		stk__free(r.error);
@@ -55,6 +64,13 @@ enum stk_status stk_storage_read(struct stk_storage *s, const char *uri, int64_t
 	stk__buffer_release(r.buffer);
 	if (r.status || !object)
 		return r.status;
+	if (strcmp(found.version, untouched) == 0) {
+		if (known) {
+			*object = *known;
+			return STK_OK;
+		}
+		found.version[0] = '\0';
+	}
 	const struct stk_access access = {.storage = s};
 	enum stk_status status = STK_OK;
 	if (found.size < 0)
@@ -62,6 +78,23 @@ enum stk_status stk_storage_read(struct stk_storage *s, const char *uri, int64_t
 	object->bytes = found.size;
 	memcpy(object->version, found.version, sizeof object->version);
 	return status;
+}
+
+enum stk_status stk_storage_read(struct stk_storage *s, const char *uri, int64_t offset, size_t length, void *data,
+	struct stk_storage_object *object, struct stk_error *err)
+{
+	const enum stk_status status = check_object(object, err);
+	return status ? status : read_part(s, uri, offset, length, data, NULL, object, err);
+}
+
+enum stk_status stk_storage_read_again(struct stk_storage *s, const char *uri, int64_t offset, size_t length, void *data,
+	const struct stk_storage_object *known, struct stk_storage_object *object, struct stk_error *err)
+{
+	if (STK_NEED(err, known, object))
+		return STK_INVALID;
+	enum stk_status status = check_object(known, err);
+	status = status ? status : check_object(object, err);
+	return status ? status : read_part(s, uri, offset, length, data, known, object, err);
 }
 
 /* Returns the length of "SCHEME://BUCKET" at the beginning of a URI; 0 for a local path. */

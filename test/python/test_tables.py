@@ -1111,6 +1111,26 @@ def test_errors_of_a_server_keep_their_class_and_name_the_file_once(tmp_path):
         server.close()
 
 
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("source", [GLOB, NAMES, "http"])
+def test_a_cache_on_disk_serves_later_runs_of_a_table(store, tmp_path, rng, source):
+    """Entries of a cache do not hold the text of an object's version, so a later run found another version in mid-table, or no size."""
+    files = tmp_path / "store" / "bucket" / "table"
+
+    def run(epochs):
+        kept = stoker.Storage(cache=tmp_path / "cache", retries=0)
+        with Loader.from_parquet(source, 4, fields=("label",), memory=1, storage=kept) as loader:
+            return [all_labels(loader) for _ in range(epochs)], kept.counters()["cache_hits"]
+
+    want = [x for f in sorted(files.glob("*.parquet")) for x in pq.read_table(f).column("label").to_pylist()]
+    with contextlib.closing(Store(tmp_path / "store", key="")) as admits_all:
+        if source == "http":
+            source = [f"{admits_all.url}/bucket/table/part-{k:03d}.parquet" for k in range(3)]
+        for _ in range(2):
+            rows, hits = run(2)
+            assert rows == [want] * 2 and hits >= 4
+
+
 def test_a_footer_that_promises_other_rows(tmp_path, monkeypatch, rng):
     from stoker.loader import _table_files
 

@@ -354,7 +354,7 @@ class _Ranges(io.RawIOBase):
             self._parts = [(m[0], self._fetch(m[0], m[1] - m[0])) for m in merged]
 
     def _fetch(self, offset: int, length: int) -> memoryview:
-        data, size, version = self._core.read(self.name, offset, length)
+        data, size, version = self._core.read(self.name, offset, length, self.size, self.version)
         if self.version is None:  # only the size from the listing is known so far
             if size >= 0 and size != self.size:
                 raise _Changed

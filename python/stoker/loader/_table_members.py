@@ -15,7 +15,7 @@ from typing import Any
 
 from stoker import _files
 from stoker._storage import Storage
-from stoker.errors import InvalidArgumentError, StokerError
+from stoker.errors import InvalidArgumentError, ReadError, StokerError
 from stoker.loader import _table_columns as columns
 from stoker.loader._table_columns import Column, column_of, is_text, looks_like_images, may_hold_files, plain_type, values_of
 from stoker.loader._table_rows import Rows
@@ -242,10 +242,13 @@ def _read(path: str, storage: Storage) -> Bytes:
     if "://" not in path:
         return _files.read_bytes(path)
     core = storage.core()
-    _, size, _ = core.read(path, 0, 4)
+    _, size, version = core.read(path, 0, 4)
     if size < 0:
         raise ValueError(f"{path}: its size is unknown")
-    return memoryview(core.read(path, 0, size)[0])[:size]
+    data, *now = core.read(path, 0, size, size, version)
+    if now != [size, version]:
+        raise ReadError(f"{path}: it was replaced while it was read")
+    return memoryview(data)[:size]
 
 
 def _paths(chunked: Any) -> Callable[[int], str | None]:
