@@ -489,6 +489,15 @@ static void test_storages(void **state)
 	REFUSED(stk_storage_read(s, "s3://b/k", -1, 1, bytes, NULL, &err), "-1");
 	REFUSED(stk_storage_read(s, "s3://b/k", 0, 1, bytes, &object, &err), "stk_storage_object.size");
 	assert_int_equal(stk_storage_read(s, "/tmp", 0, 1, bytes, NULL, &err), STK_UNSUPPORTED);
+	struct stk_storage_object known = {.size = sizeof known}, now = known;
+	REFUSED(stk_storage_read_again(NULL, "s3://b/k", 0, 1, bytes, &known, &now, &err), "s is NULL");
+	REFUSED(stk_storage_read_again(s, NULL, 0, 1, bytes, &known, &now, &err), "uri is NULL");
+	REFUSED(stk_storage_read_again(s, "s3://b/k", 0, 1, NULL, &known, &now, &err), "data is NULL");
+	REFUSED(stk_storage_read_again(s, "s3://b/k", 0, 1, bytes, NULL, &now, &err), "known is NULL");
+	REFUSED(stk_storage_read_again(s, "s3://b/k", 0, 1, bytes, &known, NULL, &err), "object is NULL");
+	REFUSED(stk_storage_read_again(s, "s3://b/k", 0, 1, bytes, &object, &now, &err), "stk_storage_object.size");
+	REFUSED(stk_storage_read_again(s, "s3://b/k", 0, 1, bytes, &known, &object, &err), "stk_storage_object.size");
+	assert_int_equal(stk_storage_read_again(s, "/tmp", 0, 1, bytes, &known, &now, &err), STK_UNSUPPORTED);
 	REFUSED(stk_storage_find(NULL, NULL, 0, NULL, NULL, &err), "s is NULL");
 	REFUSED(stk_storage_find_entries(NULL, NULL, 0, NULL, NULL, &err), "s is NULL");
 	VALUE(stk_storage_tag(NULL), 0);
