@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 import stoker
 from sound_files import tone, wav
-from stoker import Pipeline, fn, types
+from stoker import Audio, Loader, Pipeline, fn, types
 from stoker.errors import StokerError
 from support import SEED
 
@@ -307,3 +308,19 @@ def test_loader_reads_every_codec(folder, tmp_path):
     manifest.write_text("".join(json.dumps({"audio_filepath": str(folder / n), "text": n, "offset": 0.5, "duration": 0.5}) for n in names))
     (batch,) = Loader(manifest, len(names), fields={"audio": Audio(rate=16000), "text": None})
     assert batch.text == names and batch.audio_lengths.tolist() == [8000] * len(names)
+
+
+@pytest.mark.skipif(not os.environ.get("STOKER_LONG"), reason="takes 1.5 GB of memory; STOKER_LONG=1 runs it")
+def test_a_window_of_hours_of_sound_takes_little_memory(tmp_path):
+    """Ogg does not state its length first, so the window in the middle is known only after the file was decoded once."""
+    path = tmp_path / "hours.ogg"
+    source = "sine=frequency=440:beep_factor=4:sample_rate=8000:duration=8500"
+    words = ["ffmpeg", "-nostdin", "-v", "error", "-f", "lavfi", "-i", source, "-c:a", "libvorbis", "-q:a", "0", str(path)]
+    if not shutil.which("ffmpeg") or subprocess.run(words, capture_output=True, timeout=200, check=False).returncode:
+        pytest.skip("needs the ffmpeg program with libvorbis")
+    fields = {"audio": Audio(rate=8000, duration=0.5, crop="center"), "label": None}
+    with contextlib.closing(Loader([(str(path), 0)], 1, fields=fields, num_threads=1, memory_limit="900MiB")) as loader:
+        found = next(iter(loader)).audio[0].numpy()
+    whole = stoker.audioread(path, mono=True)[0].reshape(-1)
+    first = (len(whole) - 4000 + 1) // 2
+    assert np.array_equal(found, whole[first : first + 4000]) and found.any()

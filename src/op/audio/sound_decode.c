@@ -114,6 +114,10 @@ static size_t frame_size(const struct stk_sound_want *want, const struct stk_sou
 	return (size_t)(want->mono ? 1 : state->info.channels) * stk_dtype_size(decoded_type(want, state));
 }
 
+enum {
+	MOST_KEPT = 256 << 20
+}; /* bytes of a file whose length is found by decoding it; of a longer file, the window is decoded once more */
+
 /* A buffer of decoded samples, which grows while `collect` adds to it, since their number is not known beforehand. */
 struct collected {
 	const struct stk_sound_want *want;
@@ -121,6 +125,7 @@ struct collected {
 	struct stk_arena *arena;
 	uint8_t *data;
 	int64_t frames, capacity;
+	size_t most; /* frames beyond this number of bytes are counted, and not kept; 0: all are kept */
 };
 
 static enum stk_status collect(void *user, const uint8_t *samples, int64_t frames, struct stk_error *err)
@@ -128,9 +133,15 @@ static enum stk_status collect(void *user, const uint8_t *samples, int64_t frame
 	enum { FIRST = 1 << 15 };
 	struct collected *c = user;
 	const size_t size = frame_size(c->want, c->state);
+	if (c->most && (size_t)(c->frames + frames) * size > c->most) {
+		c->frames += frames;
+		return STK_OK;
+	}
 	if (c->frames + frames > c->capacity) {
 		int64_t capacity = 2 * c->capacity + FIRST > c->frames + frames ? 2 * c->capacity + FIRST : c->frames + frames;
 		capacity = c->frames == 0 && c->state->count < (int64_t)1 << 40 && c->state->count > frames ? c->state->count : capacity;
+		if (c->most && (size_t)capacity * size > c->most)
+			capacity = (int64_t)(c->most / size);
 		uint8_t *data = stk__arena_take(c->arena, (size_t)capacity * size);
 		if (!data)
 			return stk__fail(err, STK_NO_MEMORY, "out of memory for %lld frames of a sound", (long long)capacity);
@@ -155,10 +166,18 @@ static enum stk_status decode_stream(const struct stk_call *call, struct stk_sou
 	enum stk_status s;
 	state->resampled = want->rate > 0 && want->rate != (float)state->info.rate;
 	if (want->position >= 0 && state->info.frames < 0) { /* where the window begins depends on the file's length */
+		c.most = MOST_KEPT;
 		if ((s = stk__stream_decode(stream, 0, -1, collect, &c, cancel, err)) || (s = find_window(want, c.frames, state, err)))
 			return s;
-		state->decoded = c.data + (size_t)state->first * frame_size(want, state);
-		return STK_OK;
+		if ((size_t)c.frames * frame_size(want, state) <= MOST_KEPT) {
+			state->decoded = c.data + (size_t)state->first * frame_size(want, state);
+			return STK_OK;
+		}
+		c = (struct collected){.want = want, .state = state, .arena = call->tools->arena};
+		s = stk__stream_decode(stream, state->first, state->count, collect, &c, cancel, err);
+		state->decoded = c.data;
+		state->count = c.frames;
+		return s;
 	}
 	if ((s = find_window(want, state->info.frames, state, err)) ||
 		(s = stk__stream_decode(
