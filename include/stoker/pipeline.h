@@ -182,7 +182,7 @@ STK_API bool stk_pipeline_bad_sample(struct stk_pipeline *p, int64_t i, struct s
  * stk_decoding), in "core_decode_ns". The counters of a storage that has received requests follow (stk_storage_counters). */
 STK_API size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter *out, size_t n);
 
-/* Spans recorded so far, newest last, when tracing is on (config.trace, "" to record without a file). */
+/* A span of the trace: some work of one thread. Spans are recorded if config.trace is set ("": without a file). */
 struct stk_span {
 	const char *
 		name; /* "read", "chain", "batch", "callback", "wait", "submit" (to the GPU), "gpu" (from there to its end); of what the GPU
@@ -193,6 +193,8 @@ struct stk_span {
 	int32_t first, count; /* the span's samples: `count` of them, from number `first` of the batch on */
 	int64_t begin_ns, end_ns;
 };
+/* Copies at most n spans to `out`, thread by thread, the oldest of each thread first. A thread keeps a limited number of spans, so the oldest ones may be lost.
+ * Returns the number of spans that it copied; if `out` is NULL or n is 0, the number that there are. */
 STK_API size_t stk_pipeline_spans(struct stk_pipeline *p, struct stk_span *out, size_t n);
 
 #ifdef __cplusplus

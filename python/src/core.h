@@ -41,11 +41,12 @@ PyTypeObject *core_nuscenes_type(PyObject *module);
 PyTypeObject *core_video_type(PyObject *module);
 PyTypeObject *core_video_device_type(PyObject *module);
 
-/* Return the library's object that a Python object wraps. NULL with TypeError if the object is of another type, or with another exception if it cannot
- * be used (it is closed, or was made in another process). */
+/* Return the library's object that a Python object wraps, or NULL with TypeError if the object is of another type. core_context_get also returns NULL, with
+ * RuntimeError, if the context was made in another process. */
 struct stk_context *core_context_get(PyObject *object);
 struct stk_graph *core_graph_get(PyObject *object);
 struct stk_batch *core_batch_get(PyObject *object);
+/* Returns whether an object is a Batch. Sets no exception. */
 bool core_is_batch(PyObject *object);
 /* Sets *out to the wrapped storage, or to NULL for None. false with an exception. */
 bool core_storage_get(PyObject *object, struct stk_storage **out);

@@ -61,7 +61,8 @@ size_t stk__jpeg_memory(const struct stk_jpeg_header *h);
  * files see jpeg_progressive.h), CMYK, fractional sampling, tables that are missing or invalid, and others. end: from stk__jpeg_find_eoi. */
 bool stk__jpeg_scan_plan(const struct stk_jpeg_header *h, size_t end, struct stk_jpeg_scan *scan);
 
-/* Describes only the geometry of a progressive file. The caller must check the tables and the scans. */
+/* Describes only the frame's geometry, of sequential and progressive files, and not the tables and scans, which the caller must check. Returns false if the
+ * fast decoders do not support the components or their sampling. */
 bool stk__jpeg_frame_plan(const struct stk_jpeg_header *h, struct stk_jpeg_scan *scan);
 
 /* Changes the scan to one that is decoded at 1/denom of its size (1, 2, 4 or 8) by libjpeg's rules. Extents are rounded up. Blocks of components that would

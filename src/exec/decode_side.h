@@ -35,7 +35,7 @@ struct stk_window_load {
 	double busy;      /* fraction of the cores' time that this process's threads used, or the pool's threads if that is more */
 	double decoding;  /* fraction of the same time in which the cores decoded baseline files for the GPU */
 	double all_files; /* fraction of the same time in which the cores could decode all baseline files of the window; -1 if not known */
-	double cpu_share; /* CPU time divided by elapsed time of that decoding. Below 1, other programs or the control group's quota took the
+	double cpu_share; /* CPU time divided by elapsed time of the decoding that `decoding` counts. Below 1, other programs or the control group's quota took the
 	             * cores away. 1 if nothing was decoded */
 	double waited_share; /* fraction of the window in which the consumer waited for a batch that the cores had not finished */
 };

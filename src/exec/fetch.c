@@ -67,7 +67,8 @@ static bool is_ready(struct stk_pipeline *p, struct stk_read *read, struct stk_r
 	return stk__surveyed_read(p, read->sample->place.sample, &q->io) || stk__io_try(p->io, &q->io);
 }
 
-/* Prepares a read of one part whose bytes go directly to pinned memory. */
+/* Tries, without waiting, to read the bytes of a read of one part directly into the batch's pinned memory. Returns whether the request is complete; it may
+ * have failed. */
 static bool try_pinned(struct stk_exec_worker *w, struct stk_read *read, struct stk_read_request *q, struct stk_device_batch *b)
 {
 	stk__file_buffer_begin(w, b, &q->io);

@@ -12,12 +12,12 @@
 
 enum { STRING = 1 << 16 }; /* the longest string with escapes */
 
-/* One entry while its object is read. Strings with escapes are copied to the rooms, others are views of the manifest. */
+/* The fields of one entry while it is parsed. `path` and `text` point into the manifest, or into path_buffer and text_buffer if the string has escapes. */
 struct reading {
 	const char *path, *text;
 	size_t path_size, text_size;
 	double offset, duration;
-	char *path_capacity, *text_capacity;
+	char *path_buffer, *text_buffer;
 };
 
 static enum stk_status take_string(struct stk_json *j, char *buffer, const char **out, size_t *size)
@@ -37,9 +37,9 @@ static enum stk_status take_entry(struct stk_json *j, const char *key, void *use
 {
 	struct reading *r = user;
 	if (strcmp(key, "audio_filepath") == 0)
-		return take_string(j, r->path_capacity, &r->path, &r->path_size);
+		return take_string(j, r->path_buffer, &r->path, &r->path_size);
 	if (strcmp(key, "text") == 0)
-		return take_string(j, r->text_capacity, &r->text, &r->text_size);
+		return take_string(j, r->text_buffer, &r->text, &r->text_size);
 	if (strcmp(key, "offset") == 0)
 		return take_seconds(j, &r->offset);
 	if (strcmp(key, "duration") == 0)
@@ -76,11 +76,11 @@ static enum stk_status append(struct stk_nemo *n, const struct reading *r, int64
 }
 
 static enum stk_status read_entries(
-	struct stk_nemo *n, const struct stk_nemo_limits *limits, struct stk_json *j, char *path_capacity, char *text_capacity)
+	struct stk_nemo *n, const struct stk_nemo_limits *limits, struct stk_json *j, char *path_buffer, char *text_buffer)
 {
 	int64_t index = 0;
 	for (stk__json_blanks(j); j->at < j->end; stk__json_blanks(j)) {
-		struct reading r = {.offset = -1, .duration = -1, .path_capacity = path_capacity, .text_capacity = text_capacity};
+		struct reading r = {.offset = -1, .duration = -1, .path_buffer = path_buffer, .text_buffer = text_buffer};
 		if (*j->at != '{')
 			return stk__json_bad(
 				j, "an entry must begin with {: a manifest is one JSON object a line, without commas or a list");

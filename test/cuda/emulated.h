@@ -107,6 +107,8 @@ int emulated_enter(const char *function, bool needs_context, int *device);
 /* Does the same for functions that free: they free even if the device is lost or the call is chosen to fail. Returns the result that the caller must return
  * in the end. */
 int emulated_enter_to_free(const char *function, int *device);
+/* Makes every later call fail with this error. Call with the lock held. */
+void emulated_lose(int error, const char *why);
 
 /* ---- capture.c; call with the lock held ---- */
 
@@ -114,9 +116,6 @@ int emulated_enter_to_free(const char *function, int *device);
 int emulated_check_capture(const char *function);
 /* Returns whether the stream is being captured. */
 bool emulated_captures(const void *stream);
-
-/* Makes every later call fail with this error. Call with the lock held. */
-void emulated_lose(int error, const char *why);
 
 /* ---- memory.c; call all but the last two with the lock held ---- */
 

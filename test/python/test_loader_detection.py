@@ -65,7 +65,7 @@ class Scenes:
 
 
 def _window(image: torch.Tensor) -> tuple[int, int, int, int]:
-    """Returns the window of the picture that an image shows."""
+    """Returns (top, left, height, width) of the crop `image` in its scene's picture. Channels 0 and 1 of a pixel are its row and column there."""
     return int(image[0, 0, 0]), int(image[1, 0, 0]), image.shape[1], image.shape[2]
 
 

@@ -312,7 +312,7 @@ def test_a_bad_sound_among_lengths_from_headers(tmp_path, sounds):
 
 
 def test_one_frame(tmp_path):
-    """A batch of sounds of one frame keeps its shape."""
+    """Sounds of one frame give a batch of shape (3, 1): the axis of length 1 is kept."""
     data = pcm16(np.random.default_rng(1), 1)
     write(tmp_path / "t.parquet", {"audio": pa.array([data] * 3)})
     (tmp_path / "1.wav").write_bytes(data)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States as text: damaged fields are refused by name, seeds and epochs of any size survive, and each version of the order keeps its sequence."""
+"""Saved states of pipelines and Loaders: damaged fields are refused by name, any 64-bit seed and epochs below 2**32 survive, and each version of the order
+keeps its sequence."""
 
 import json
 

@@ -147,7 +147,7 @@ def test_resuming_with_other_ranks(shards):
 
 
 def test_shuffled_shards(shards):
-    """Every sample comes once an epoch. Runs of neighbouring samples stay together; their order and borders change between epochs."""
+    """shuffle="shards" gives every sample once, in few runs of neighbours, and in another order for another seed. It is refused for files."""
     seen = [[k for _, _, k in run(str(shards), shuffle="shards", seed=s)] for s in (1, 2)]
     for ids in seen:
         assert sorted(ids) == list(range(37))

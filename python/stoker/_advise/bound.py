@@ -25,7 +25,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Facts:
-    """Measurements of all live blocks together."""
+    """Measurements summed over the live blocks: the stretches of steps with the loader's own batches and not kept ones."""
 
     batches: int
     wait_share: float  # time that the loop waited for data, as a share of the step

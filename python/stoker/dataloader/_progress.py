@@ -85,7 +85,7 @@ def _tensor(state: str) -> torch.Tensor:
 
 
 def order_by_default(loader: Any) -> bool:
-    """Returns whether torch's default generator makes the order: the sampler could have a generator, and has none."""
+    """Returns whether the order comes from torch's default generator: the sampler's `generator` is None, and no sampler saves a state of its own."""
     sampler = getattr(loader.batch_sampler, "sampler", loader.sampler)
     return getattr(sampler, "generator", loader) is None and not _stateful(loader)
 

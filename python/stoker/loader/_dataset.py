@@ -89,8 +89,8 @@ def spread(total: int, most: int) -> list[int]:
 
 
 class DatasetSource(Source):
-    """Reads samples from dataset[i]: an image, or (image, target, ...), or a dict with an entry "image". The image is a path, bytes, array, tensor or PIL
-    image."""
+    """Reads samples from dataset[i]: an image, or a tuple or dict that holds one; DatasetArguments says where. The image is a path, bytes, array, tensor or PIL
+    image. Samples may have a sound instead of an image, or neither."""
 
     per_rank = False  # whether each rank has its own sequence of samples
     many = False  # whether the dataset has many(ids), which fetches several samples faster than separate calls

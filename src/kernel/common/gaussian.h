@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Draws Gaussians into heatmaps on the CPU. Since exp(-(dx^2 + dy^2) / s) = exp(-dx^2 / s) exp(-dy^2 / s), a Gaussian of radius r needs only r + 1
- * exponentials. */
+ * exponentials, up to a radius of 127. */
 #ifndef STK_KERNEL_GAUSSIAN_H
 #define STK_KERNEL_GAUSSIAN_H
 

@@ -53,7 +53,8 @@ static void measure(struct run *r)
 	r->slots = deep ? (int64_t)f->in[0] * f->in[1] : whole ? f->in[1] : height;
 }
 
-/* Returns the maximum number of taps in a sum. *row: set to the maximum number in a sum along a row. */
+/* Returns the maximum number of taps in a sum: of the whole window, or along the height and the depth, where one sum has the taps of all terms. *row: set to
+ * the maximum number of taps along a row, where each term has a sum of its own. */
 static int64_t count_taps(const struct stk_filter *f, int64_t *row)
 {
 	int64_t places = 0, height = 0, depth = 0;
