@@ -4,8 +4,8 @@
 
 usage: small_arrays.py FOLDER [--version v1.0-mini] [--batch N] [--samples N] [--rounds N]
 
-Uses one thread. The time includes reading rows of the tables, transforming matrices and boxes, computing masks, removing the boxes that they rule out, passing batches to
-Python, and the Python code that takes them.
+Uses one thread. The time includes reading rows of the tables, transforming matrices and boxes, computing masks, removing the boxes that they rule out,
+passing batches to Python, and the Python code that takes them.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@
 
 struct stk_jpeg_memory {
 	struct jpeg_memory_mgr base; /* libjpeg's own functions, still used for the permanent pool */
-	struct stk_arena *arena;     /* its owner resets it between images, after jpeg_abort or jpeg_finish */
+	struct stk_arena *arena;     /* its owner resets it between images, after jpeg_abort_decompress */
 	jvirt_barray_ptr arrays;     /* arrays that libjpeg has requested and that have no memory yet */
 	size_t permanent;            /* bytes requested from libjpeg's permanent pool */
 };

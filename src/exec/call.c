@@ -25,12 +25,12 @@ static enum stk_status name_sample(const struct stk_chain_run *run, int32_t orig
 /* Sets the result of gather in the call. For a node in a branch, call->index and call->batch then count only the samples that take the branch. */
 static void set_gathered(const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call)
 {
-	const struct stk_gather_readers *takers = &run->record->gather_readers[n->gathers];
+	const struct stk_gather_readers *readers = &run->record->gather_readers[n->gathers];
 	call->gathered = run->record->gathered[n->gathers].data;
 	if (!n->node->n_when)
 		return;
-	call->index = takers->rank[run->sample];
-	call->batch = takers->count;
+	call->index = readers->rank[run->sample];
+	call->batch = readers->count;
 }
 
 /* Returns a value of the sample, or of its current frame. */

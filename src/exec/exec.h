@@ -87,7 +87,7 @@ enum stk_batch_state {
 	STK_BATCH_FREE,      /* not in use */
 	STK_BATCH_PLANNED,   /* its samples are known, and bytes may be asked for; it has no slot */
 	STK_BATCH_OPEN,      /* chains, gathers and users' sources of its level are ready, run, or wait for bytes */
-	STK_BATCH_ON_GPU,    /* jobs wait until the slot is unused or a worker is free, or are submitted; todo is 0 */
+	STK_BATCH_ON_GPU,    /* jobs wait until the slot is unused or a worker is free, or are submitted; unfinished is 0 */
 	STK_BATCH_ENDING,    /* its samples hold no bytes any more; belongs to the thread that makes the consumer's object */
 	STK_BATCH_FINISHED,  /* waits to be delivered */
 	STK_BATCH_DELIVERED, /* belongs to the consumer's thread, which releases its resources */

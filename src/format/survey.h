@@ -48,7 +48,7 @@ bool stk__survey_notice(struct stk_survey *s, char text[400]);
 
 size_t stk__survey_uri(struct stk_survey *s, int64_t id, char *uri, size_t capacity);
 size_t stk__survey_tar(struct stk_survey *s, int64_t tar, char *uri, size_t capacity);
-/* Writes the places of the sample's parts, the seals of their headers (nullable), and the tar's number to *tar. Returns the number of parts. */
+/* Writes the places of the sample's parts, the hashes of their headers (nullable), and the tar's number to *tar. Returns the number of parts. */
 int32_t stk__survey_parts(struct stk_survey *s, int64_t id, struct stk_sample_part *out, uint32_t *header_hashes, int32_t *tar);
 struct stk_samples_object stk__survey_object(struct stk_survey *s, int64_t tar);
 /* Fills in r, a request for parts of sample id, from bytes that the survey keeps, like stk__io_try; returns false if they must come from the source. */

@@ -175,7 +175,7 @@ static void handle_ended(struct stk_http_loop *l)
 	}
 }
 
-/* Which transfers may belong to cancelled requests. If none does, look_at need not read the requests, which lie elsewhere in memory. */
+/* Which transfers may belong to cancelled requests. If none does, check_transfer need not read the requests, which lie elsewhere in memory. */
 enum cancelled { NONE, SOME, ALL };
 
 /* Ends a transfer that was cancelled or has waited for too long; gives a late one a twin. Returns true if a transfer has ended. */

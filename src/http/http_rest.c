@@ -4,7 +4,7 @@
  *
  * A body arrives in pieces as small as the network's packets, and each would wake the loop. So the socket is made readable only from SO_RCVLOWAT
  * bytes on, when all or much of the rest has arrived. The kernel provides room for that many bytes, and reports an end or a reset at once. A body
- * that takes longer than PATIENCE is read piece by piece, so that stalls and slow bodies are still detected. */
+ * that takes longer than PATIENCE_NS is read piece by piece, so that stalls and slow bodies are still detected. */
 #include "http/http_connection.h"
 
 #include "base/clock.h"

@@ -44,7 +44,7 @@ struct stk_response_reader {
 	struct stk_response message;
 	/* private to response.c */
 	enum { STK_STATUS_LINE, STK_FIELD, STK_CHUNK_SIZE, STK_CHUNK_END, STK_TRAILER } next; /* the kind of the next line */
-	bool chunked, is_http_1_0;                                                            /* old: HTTP/1.0 */
+	bool chunked, is_http_1_0;
 	size_t line_bytes; /* bytes so far of the header, of the lines around a chunk, or of the trailer */
 	size_t line_size;  /* size so far of the incomplete line whose beginning is in `line` */
 	char line[STK_RESPONSE_LINE];

@@ -160,7 +160,7 @@ static bool get_waiting(int fd, struct waiting *w)
 	return !ioctl(fd, FIONREAD, &w->in) && !ioctl(fd, SIOCOUTQ, &w->out);
 }
 
-/* A pair of Unix sockets that libcurl has made. poke(c, of) writes a byte to one end; no thread reads that byte. */
+/* A pair of Unix sockets that libcurl has made. write_byte(c, of) writes a byte to one end; no thread reads that byte. */
 struct pair {
 	const struct stk_curl *c;
 	void (*write_byte)(const struct stk_curl *c, void *of);
@@ -168,7 +168,7 @@ struct pair {
 	int ends_left; /* number of ends that are still to be found */
 };
 
-/* Returns whether `fd` is an end of the pair: it has one more byte waiting after each poke, and no more if there was no poke. The pattern of pokes is random,
+/* Returns whether `fd` is an end of the pair: it has one more byte waiting after each byte that was written, and no more otherwise. When bytes are written is random,
  * so a socket that another thread uses at the same moment does not pass. The directions count separately, because libcurl's thread may write meanwhile. */
 static bool is_end(const struct pair *p, int fd)
 {

@@ -46,7 +46,7 @@ struct stk_nvdec_session {
 	int32_t n_pending, packets;
 	/* These members describe the packet that is being parsed. */
 	int32_t decoded_surface, shown_surface; /* surface of the packet's last picture, and of the picture that it shows; -1: none */
-	bool skip, unflushed;                   /* dirty: packets have been sent since the last end of stream */
+	bool skip, unflushed;                   /* unflushed: packets have been sent since the last end of stream */
 	bool broken;                            /* a call of the decoder has failed */
 	enum stk_status status;                 /* the failure of a callback of the parser, since callbacks cannot return it */
 	struct stk_error *err;

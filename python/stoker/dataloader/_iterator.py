@@ -24,9 +24,9 @@ from torch.utils.data import (
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
 
 from stoker.dataloader._machine import Machine
+from stoker.dataloader._placeholder import NeedsPython, Placeholder, replaced
 from stoker.dataloader._plan import Plan, is_default
 from stoker.dataloader._reasons import InPython
-from stoker.dataloader._undone import NeedsPython, Placeholder, replaced
 from stoker.errors import StalledError, StokerError
 from stoker.loader._random import mix
 

@@ -12,8 +12,8 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from stoker.dataloader._placeholder import DECODED, NeedsPython, Placeholder, Reader, readable, same_attributes
 from stoker.dataloader._reasons import InPython
-from stoker.dataloader._undone import DECODED, NeedsPython, Placeholder, Reader, readable, same_attributes
 from stoker.dataloader._user import UserReader
 from stoker.loader._known import _IN_MEMORY, _LISTING_FILES, _default_loader, _is, _same_transform
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from stoker.dataloader._code import Code, cells_of, changes_when_read, is_default_loader
+from stoker.dataloader._placeholder import NeedsPython, Opaque, Placeholder, Reader, readable, replaced, same_attributes
 from stoker.dataloader._reasons import InPython
-from stoker.dataloader._undone import NeedsPython, Opaque, Placeholder, Reader, readable, replaced, same_attributes
 
 _PROBES = 8  # samples that are looked at before an epoch
 # CPU time of a sample's Python from which on it is slow, and the number of samples that are looked at to find that out.

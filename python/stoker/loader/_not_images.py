@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from stoker import _core
 from stoker.loader import _fields
 
 ELSEWHERE = "stoker.DataLoader takes Datasets of any other samples, with torch's arguments"
@@ -18,7 +19,7 @@ _CLIPS = (
     "a Loader makes clips itself, from the paths of videos, with fields={'clip': Video(frames=16)}; clips that a Dataset makes go through stoker.DataLoader, "
     "or follow an image as a target"
 )
-_ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm")
+_ENDINGS = tuple(glob.removeprefix("*") for glob in _core.image_globs())
 
 
 def _looks_like_image(value: Any) -> bool:

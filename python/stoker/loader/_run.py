@@ -35,7 +35,7 @@ class Run:
         self.epoch = 0
         self.inside = False  # whether an epoch has begun and has not ended
         self.base = 0  # number of the epoch that `pipe` counts as its epoch 0
-        self.resumed: dict[str, Any] | None = None  # state from which the next pipeline continues this epoch; None: from the epoch's first sample
+        self.resumed: dict[str, Any] | None = None  # state from which the next pipeline continues this epoch; None: from its first sample
         self.data: dict[str, Any] | None = None  # facts about the data, for states that are saved while there is no pipeline
         self.unchecked: dict[str, Any] | None = None  # facts about the data in a loaded state; the next pipeline compares them with its own
         self.indices: array[int] | None = None  # the user's order for the epoch `drawn`

@@ -73,11 +73,11 @@ static enum stk_status check(const void *shared, int64_t id, int32_t part, const
 {
 	char tar[4096];
 	struct stk_sample_part parts[STK_MAX_PARTS];
-	uint32_t seals[STK_MAX_PARTS];
+	uint32_t header_hashes[STK_MAX_PARTS];
 	int32_t number;
-	stk__survey_parts(survey_of(shared), id, parts, seals, &number);
+	stk__survey_parts(survey_of(shared), id, parts, header_hashes, &number);
 	stk__survey_tar(survey_of(shared), number, tar, sizeof tar);
-	return stk__tar_part_check(tar, &parts[part], seals[part], header, err);
+	return stk__tar_part_check(tar, &parts[part], header_hashes[part], header, err);
 }
 
 static size_t part_uri(const void *shared, int64_t tar, char *out, size_t capacity)
