@@ -22,11 +22,11 @@ struct stk_dialer {
 	CURL *curl_handle;
 	struct stk_connection *connection;
 	struct stk_http_loop *loop;
-	int64_t timer_ns; /* when curl wants to be called next; -1: never */
-	bool looks_up;    /* a thread of curl resolves a name */
-	int owned_socket; /* a socket that now belongs to a connection, so that curl must not close it; -1: none */
-	bool starved;     /* no descriptor was free for a socket */
-	char reason[CURL_ERROR_SIZE];
+	int64_t timer_ns;             /* when curl wants to be called next; -1: never */
+	bool looks_up;                /* a thread of curl resolves a name */
+	int owned_socket;             /* a socket that now belongs to a connection, so that curl must not close it; -1: none */
+	bool starved;                 /* no descriptor was free for a socket */
+	char reason[CURL_ERROR_SIZE]; /* why the connection could not be opened, by curl; "" if curl has not said */
 };
 
 /* Events of a connection that its transfer handles. */

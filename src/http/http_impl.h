@@ -50,6 +50,7 @@ struct stk_http_loop {
 	pthread_t thread;
 	int epoll, event; /* event: written to wake the loop */
 	int64_t round_ns; /* when epoll_wait last returned */
+	/* active, idle: transfers that have a request, and those without one; ended: active transfers whose responses have ended and are still to be judged */
 	struct stk_transfer *active, *idle, *ended;
 	struct stk_certificates *certificates;
 	CURLSH *curl_share;                                /* caches of DNS names and TLS sessions */
@@ -130,14 +131,14 @@ struct stk_transfer {
 	struct stk_request *r;             /* the request; if several were joined, the first (r->http.joined is the next) */
 	struct stk_connection *connection; /* NULL: the transfer has no connection */
 	struct stk_http_loop *loop;
-	int64_t window_ns;  /* when `window_bytes` began to count: a stall is measured in windows */
-	int64_t awaited_ns; /* since when the transfer waits for more than one byte of the body */
-	uint8_t resumes;
+	int64_t window_ns;     /* when `window_bytes` began to count: a stall is measured in windows */
+	int64_t awaited_ns;    /* since when the transfer waits for more than one byte of the body */
+	uint8_t resumes;       /* how often the rest of a cut body was requested */
 	uint8_t hedges;        /* number of second transfers for its request */
 	bool response_begun;   /* the first byte of this response has been received */
 	bool has_body_memory;  /* the response's header was read, and memory was requested for its body */
 	bool piecewise;        /* the rest of the body is read piece by piece (http_rest.c) */
-	bool complete;         /* all bytes have been received; further ones would be too many */
+	bool complete;         /* no more bytes are needed: all requested ones have been received, or `text` is full with an error's body */
 	bool waits_for_memory; /* the body is not read until its bytes are admitted; body bytes that arrived with the header are in `text` */
 	bool starved;          /* no descriptor was free for its connection */
 	bool stale; /* the server may have closed the idle connection before the request arrived: it is sent again on a new one */
@@ -162,11 +163,11 @@ struct stk_transfer {
 	struct stk_http_target target;
 	struct stk_route route;
 	struct stk_text redirect_url; /* URL to which a redirect has led; "" if there was no redirect */
-	int moves;
-	char etag[128]; /* the ETag in the first response, or the date of the last change if it has none */
+	int moves;                    /* number of redirects that were followed */
+	char etag[128];               /* the ETag in the first response, or the date of the last change if it has none */
 	/* How the transfer ended. */
 	struct stk_transfer *next_ended;
-	CURLcode code;
+	CURLcode code;            /* CURLE_OK: the response has ended as it should */
 	enum stk_status failed;   /* the failure; its error is filled in, and the rest of the response is not read */
 	char text[STK_HTTP_TEXT]; /* the beginning of an error's body, or the received part of a body that is held back */
 	size_t text_size;
@@ -178,7 +179,7 @@ struct stk_transfer *stk__transfer_create(struct stk_http_loop *l);
 void stk__transfer_destroy(struct stk_transfer *t);
 /* Requests the object, or the rest of its bytes. stk__transfer_ended is called once later, unless stk__transfer_stop is called before. */
 STK_MUST_USE enum stk_status stk__transfer_begin(struct stk_transfer *t);
-/* Releases the transfer's resources for its request, and the bytes unless they were handed over. */
+/* Detaches the transfer from its request: releases the account, the texts, and the buffer unless end() in http_loop.c has moved it to the request. */
 void stk__transfer_clear(struct stk_transfer *t);
 /* Fills in the error and returns STK_TIMEOUT if the answer has not begun within first_byte_ms, or if fewer than 4 KiB of it have arrived in the last
  * stall_ms. A transfer that is held back is never late. */
@@ -223,8 +224,8 @@ void stk__http_loop_join(struct stk_http_loop *l); /* call after `ending` was se
  * source's statistics. */
 void stk__hedge_add_time(struct stk_http_source *s, int64_t first_byte_ns);
 void stk__hedge_copy_statistics(struct stk_http_loop *l); /* copies the statistics that all loops have gathered */
-/* Returns whether t's request should get another second transfer: the answer of t, and of its twin if there is one, is late, enough answers were measured to
- * judge that, and the request has not had its most second transfers yet. */
+/* Returns whether t's request should get another second transfer: this is the first response of t, no byte of it has been received, the answers of t and of its
+ * twin, if there is one, are late, enough answers were measured to judge that, and the request has not had its most second transfers yet. */
 bool stk__hedge_due(const struct stk_http_loop *l, const struct stk_transfer *t, int64_t now);
 
 /* http_join.c: joins requests for neighbouring bytes of one object that are next in the queue. */
@@ -238,8 +239,8 @@ bool stk__http_all_cancelled(const struct stk_request *r);
  * again one by one. */
 void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, const uint8_t *data, enum stk_status status);
 
-/* http_share.c: the source's shared state; takes its lock. Returns the next request for a loop, with the requests joined to it, or NULL:
- * then the loop sleeps until it is woken for the next one. */
+/* http_share.c: the source's shared state; takes its lock. Returns the next request for a loop, with the requests joined to it. NULL: none may begin now. The
+ * loop then counts as sleeping, so that it is woken for the next request, unless it has no room for another one itself. */
 struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_loop *l);
 /* Puts requests that found no free descriptor back into the queue. A request that has waited for longer than the limit for an answer ends
  * with an error. */

@@ -185,7 +185,8 @@ static void issue_keys(struct stk_http_source *s, struct stk_http_account *a, co
 		a->error = (struct stk_error){0};
 }
 
-/* Reads the environment again and uses its settings from now on. If memory is short, the settings stay as they were. */
+/* Reads the environment again and uses its settings from now on. For a URI of a store whose keys must be issued, first gets such keys, which may take seconds,
+ * unless the present ones are still valid. If memory is short, the settings stay as they were. */
 void stk__http_refresh(void *source, const char *uri, const struct stk_access *access)
 {
 	struct stk_http_source *s = source;

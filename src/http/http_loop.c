@@ -24,7 +24,7 @@ static void unlink_active(struct stk_transfer *t)
 		t->next->before = t->before;
 }
 
-/* Ends the transfer's part in its request and makes it idle. Its twin, if there is one, continues. */
+/* Detaches the transfer from its request and makes it idle. Its twin, if there is one, continues. */
 static void retire(struct stk_transfer *t)
 {
 	if (t->twin) {

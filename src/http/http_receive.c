@@ -289,7 +289,8 @@ static enum stk_status check_growth(struct stk_transfer *t, size_t more)
 	return status;
 }
 
-/* Stores n bytes of the body's content. Returns false if the transfer needs no more bytes. */
+/* Stores n bytes of the body's content: in the object's memory, or in t->text if they belong to an error's body. Returns false if the transfer needs no more
+ * bytes or has failed (t->failed). */
 static bool take_content(struct stk_transfer *t, const char *bytes, size_t n)
 {
 	size_t take = n, capacity = sizeof t->text - 1 - t->text_size;
@@ -326,7 +327,8 @@ static bool has_enough(const struct stk_transfer *t)
 	       t->response.state == STK_RESPONSE_IN_CONTENT;
 }
 
-/* Handles bytes that were read into the scratch buffer. Returns false if the transfer needs no more bytes. */
+/* Handles bytes that were read into the scratch buffer, or were held back in t->text. Returns false if the transfer needs no more bytes, has failed (t->failed),
+ * or got an invalid response. */
 static bool take_bytes(struct stk_transfer *t, const char *bytes, size_t n)
 {
 	struct stk_response_reader *p = &t->response;

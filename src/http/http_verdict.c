@@ -264,7 +264,7 @@ static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
 		advise(t, code, why));
 }
 
-/* Sets the object's size and ETag in the request, for the cache. */
+/* Sets the object's size, and the hash of its ETag or else of its date, in the request, for the cache. */
 static void set_object(struct stk_transfer *t)
 {
 	t->r->got_size = t->object_size > 0 ? t->object_size : 0;

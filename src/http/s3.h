@@ -24,7 +24,8 @@ struct stk_http_target {
 	struct stk_http_signer *signer; /* the signer of earlier requests on the same thread; nullable */
 };
 
-/* Fills in the request for an s3:// or s3list:// URI. region: the bucket's region if it is known to differ from the settings; else NULL. */
+/* Fills in the request for a URI of a store (stk__s3_is_store), and signs it unless the settings are anonymous. t: as stk__http_target_reset leaves it. now:
+ * seconds since 1970 by the servers' clock. region: the bucket's region if it is known to differ from the settings; else NULL. STK_IO: there are no keys. */
 STK_MUST_USE enum stk_status stk__s3_target(struct stk_http_target *t, const struct stk_aws_settings *s, const char *region,
 	const char *uri, time_t now, struct stk_error *err);
 /* Makes the texts empty and keeps their memory. */

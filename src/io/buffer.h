@@ -15,12 +15,12 @@ struct stk_buffer_pool {
 	struct stk_buffer *newest[STK_BUFFER_CLASSES],
 		*oldest[STK_BUFFER_CLASSES]; /* idle buffers of a class, sorted by the time of release */
 	size_t held, peak_held;              /* bytes of all buffers, in use or idle: now, and at most so far */
-	size_t in_use;
-	size_t window_peak, last_peak; /* peak of in_use in this window of takes and in the previous one */
-	unsigned count, window_count;  /* buffers in use, and their peak in this window */
-	unsigned takes;
-	uint64_t gives;
-	bool closed; /* its io was destroyed: released buffers are freed, and the last release frees the pool */
+	size_t in_use;                       /* bytes of the buffers in use */
+	size_t window_peak, last_peak;       /* peak of in_use in this window of takes and in the previous one */
+	unsigned count, window_count;        /* buffers in use, and their peak in this window */
+	unsigned takes;                      /* number of takes in this window */
+	uint64_t gives;                      /* number of releases so far */
+	bool closed;                         /* its io was destroyed: released buffers are freed, and the last release frees the pool */
 };
 
 struct stk_buffer_pool *stk__buffer_pool_create(void); /* NULL: out of memory */

@@ -19,7 +19,7 @@ struct tour {
 	struct stk_cache_facts facts;
 	stk_cache_visit visit;
 	void *user;
-	const char *prefix; /* prefix of the URIs of entries to remove */
+	const char *prefix; /* prefix of the URIs of entries to remove; NULL: all entries */
 	bool removes, verifies;
 };
 

@@ -57,7 +57,7 @@ static int open_plain(int at, const char *name, int flags)
 	return openat(at, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0666);
 }
 
-/* Opens the folder of an entry. makes: creates it if needed. */
+/* Opens the folder that holds the entry of this name, "3f" for "3f/9a01...". makes: creates it if needed. */
 static int open_part(const struct stk_cache_disk *d, const char *name, bool makes)
 {
 	char part[3] = {name[0], name[1], 0};
@@ -606,7 +606,8 @@ static int by_use(const void *a, const void *b)
 	return (x->used > y->used) - (x->used < y->used);
 }
 
-/* Removes entries that were last used before `before`, the oldest first, until enough bytes are free. Returns the number of bytes removed. */
+/* Removes entries that were last used before `before`, in seconds since 1970, the oldest first, until they have had `wanted` bytes together. Returns the number
+ * of bytes of these entries. */
 static uint64_t remove_old(struct stk_cache_disk *d, int64_t before, uint64_t wanted)
 {
 	struct olds o = {.before = before};

@@ -6,8 +6,8 @@
  *   DIR/3f/9a01...       an entry: a header, the bytes, the object's name
  *   DIR/tmp/PID-N-SIZE   an entry that is being written; it gets its name when it is complete
  *
- * An entry is found by a hash of the object's URI and range, and holds the URI, the object's ETag and size and a checksum, which each read verifies. So a
- * crash, a full disk or a flipped bit costs a download and nothing else, and nothing is ever synced to the disk.
+ * An entry is found by a hash of the object's store, URI and range. It holds the URI, a hash of the object's ETag, the object's size, and a checksum that each
+ * read verifies. So a crash, a full disk or a flipped bit costs a download and nothing else, and nothing is ever synced to the disk.
  *
  * A run lasts as long as any process has the cache open; each holds a shared lock (flock) on `state`. When room is needed, entries that neither this run
  * nor the one before has used are removed. Other entries stay, and an object without room is not stored. So a data set that is larger than the cache, and is
@@ -58,16 +58,16 @@ struct stk_cache_disk {
 		last_begin_sec; /* when this run and the previous one began, in seconds since 1970; constant while any process has the cache open */
 	uint64_t limit;
 	_Atomic bool read_only, no_openat2;
-	_Atomic bool scanned; /* a search of this process found too few old entries to remove, so it does not search again */
-	_Atomic uint64_t number;
-	pthread_mutex_t lock; /* guards the contents of `state` among threads, and all members below */
-	bool no_locks;
-	int recounts;
+	_Atomic bool scanned;    /* a search of this process found too few old entries to remove, so it does not search again */
+	_Atomic uint64_t number; /* number of the next unfinished entry, for its name in tmp */
+	pthread_mutex_t lock;    /* guards the contents of `state` among threads, and all members below */
+	bool no_locks; /* `state` is changed without a lock, because the file system has none or another program never releases it */
+	int recounts;  /* how often this process has counted the entries again because `state` was damaged */
 };
 
-/* Opens a cache and creates its folder if needed. limit 0: four fifths of the disk's free space and the bytes of the cache together. STK_INVALID: the folder
- * cannot be created, contains other files, or belongs to another user while every user can write to it. *notice: a message to log once, or ""; a folder that
- * cannot be written is still read. */
+/* Opens a cache and creates its folder if needed. dir "memory": a folder of this user's in /dev/shm. limit 0: four fifths of the disk's free space and the
+ * bytes of the cache together. STK_INVALID: the folder cannot be created, contains other files, or belongs to another user while every user can write to it.
+ * *notice: a message to log once, or ""; a folder that cannot be written is still read. */
 STK_MUST_USE enum stk_status stk__cache_disk_open(
 	struct stk_cache_disk *d, const char *dir, uint64_t limit, char notice[512], struct stk_error *err);
 /* Opens an existing cache for inspection, without counting as a run or as a process that uses it. STK_INVALID: the folder is not a cache. */

@@ -53,7 +53,7 @@ static void *open_library(const char *name)
 }
 
 /* Finds the file of trusted authorities. Distributions keep it in different places: Debian and relatives, Fedora and relatives, openSUSE,
- * older RHEL, Alpine. A libcurl that was built for all of them knows none of these places. */
+ * older RHEL, Alpine. The libcurl of a wheel was built for all of them, and looks in none of these places itself. */
 static const char *find_certificates(void)
 {
 	static const char *const places[] = {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
@@ -160,7 +160,7 @@ static bool get_waiting(int fd, struct waiting *w)
 	return !ioctl(fd, FIONREAD, &w->in) && !ioctl(fd, SIOCOUTQ, &w->out);
 }
 
-/* A pair of Unix sockets that libcurl has made. write_byte(c, of) writes a byte to one end; no thread reads that byte. */
+/* A pair of Unix sockets that libcurl has made. write_byte(c, user) makes a byte be written to one end; no thread reads that byte. */
 struct pair {
 	const struct stk_curl *c;
 	void (*write_byte)(const struct stk_curl *c, void *of);
@@ -168,8 +168,9 @@ struct pair {
 	int ends_left; /* number of ends that are still to be found */
 };
 
-/* Returns whether `fd` is an end of the pair: it has one more byte waiting after each byte that was written, and no more otherwise. When bytes are written is random,
- * so a socket that another thread uses at the same moment does not pass. The directions count separately, because libcurl's thread may write meanwhile. */
+/* Returns whether `fd` is an end of the pair. Writes bytes at random steps, and checks that one more byte waits at the socket after each step with a write, and
+ * no more after the others, so that a socket which another thread uses at the same moment does not pass. The two directions are checked separately, because
+ * libcurl's thread may write meanwhile; one of them must pass. */
 static bool is_end(const struct pair *p, int fd)
 {
 	enum { STEPS = 16 };

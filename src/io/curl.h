@@ -60,7 +60,7 @@ struct stk_curl {
 #undef STK_CURL_SLOT
 };
 
-/* Loads libcurl. STK_UNSUPPORTED if it is not installed; the message says what to install. */
+/* Loads libcurl. STK_UNSUPPORTED: it is not installed, too old, or lacks a function; the message says which. */
 STK_MUST_USE enum stk_status stk__curl_load(struct stk_curl *c, struct stk_error *err);
 void stk__curl_unload(struct stk_curl *c);
 

@@ -22,7 +22,7 @@ struct stk_file_habits {
 /* Reads r's file if its path and bytes are cached, and sets *status; returns false, with r unchanged, if that could block. After many
  * misses in a row (a cold cache, or a file system without RWF_NOWAIT) most calls return false at once. */
 bool stk__file_read_now(struct stk_file_habits *h, struct stk_io *io, struct stk_request *r, enum stk_status *status);
-/* Reads r's file, and sets *refused to 0. If the bytes are not admitted, reads nothing, and sets *refused to their number. */
+/* Reads r's file, and sets *refused to 0. If its buffer is not admitted, reads nothing, sets *refused to the bytes of that buffer, and returns STK_OK. */
 STK_MUST_USE enum stk_status stk__file_read(struct stk_file_habits *h, struct stk_io *io, struct stk_request *r, size_t *refused);
 
 /* Adds the source of local files as the first source. `threads` is the maximum number of its threads; one is started when more requests wait than threads

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads one file with few system calls: open, preadv2, a second preadv2 that meets the end, close. It calls fstat only if the first buffer was too
- * small or the read may block anyway. It never uses mmap, because a mapped file that is truncated ends the process with SIGBUS. */
+ * small, if the read may block anyway, if a read has failed, or if the caller expects a version of the file. It never uses mmap, because a mapped file that is
+ * truncated ends the process with SIGBUS. */
 #include "io/file.h"
 
 #include "base/error.h"
@@ -33,7 +34,7 @@ struct file_read {
 	const char *path;
 	int fd;
 	bool may_block, blocked;   /* blocked: the read would have blocked, which was not allowed, or its bytes were not admitted */
-	size_t refused;            /* the bytes that were not admitted */
+	size_t refused;            /* bytes of the buffer that was not admitted; 0: none was refused */
 	struct stk_buffer *buffer; /* NULL if the request supplies the memory */
 	uint8_t *data;
 	size_t capacity, used;
@@ -63,7 +64,8 @@ static int open_cached(struct stk_file_habits *h, const char *path)
 	return open_plain(path);
 }
 
-/* Sets the error of a failed open. If it concerns only this path, the sample is bad; the file system has not failed. */
+/* Fills the error of a failed open, and returns its status. An error that concerns only this path gets the status of a bad sample instead of that of a file
+ * system that has failed. */
 static enum stk_status open_failed(struct file_read *f, int e)
 {
 	enum stk_status s = stk__fail_errno(f->r->error, e, "%s: cannot open it%s", f->path, stk__file_uri_hint(f->r->uri));

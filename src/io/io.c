@@ -124,7 +124,7 @@ static bool serves(const char *schemes, const char *scheme, size_t n)
 	return false;
 }
 
-/* Returns whether the URI is "s3list://...", a page of a listing. */
+/* Returns whether the URI names a page of a listing: its scheme ends in "list", as in "s3list://...". */
 static bool is_listing(const char *uri)
 {
 	size_t n = scheme_length(uri);
@@ -397,7 +397,7 @@ static void measure_pace(struct stk_io *io, int64_t now)
 	pthread_mutex_unlock(&io->lock);
 }
 
-/* Records the latency and queueing time of a remote request. Cache hits are not remote requests. */
+/* Counts a successful remote request and its bytes, and records its latency and queueing time. Cache hits are not remote requests. */
 static void measure(struct stk_io *io, const struct stk_request *r)
 {
 	if (!r->begun_ns || !r->asked_ns)
@@ -410,7 +410,7 @@ static void measure(struct stk_io *io, const struct stk_request *r)
 	stk__histogram_add(&io->wait, r->begun_ns - r->asked_ns);
 }
 
-/* Ends a request whose object changed after it was indexed, so that offsets into it are no longer valid. */
+/* Releases the bytes of an object that has changed since it was indexed, so that offsets into it are no longer valid. Fills r->error and returns STK_IO. */
 static enum stk_status refuse_changed(struct stk_request *r)
 {
 	stk__buffer_release(r->buffer);

@@ -39,7 +39,7 @@ struct stk_request {
 	/* the bytes that the caller asks for */
 	const char *uri;        /* path or scheme://...; must live until done */
 	int64_t offset, length; /* length -1: to the end; an object that ends before offset + length is an error (STK_CORRUPT) */
-	size_t max_bytes; /* limit of the object's bytes: a larger one is not read, and the request ends with STK_LIMIT; 0: no limit */
+	size_t max_bytes; /* most bytes that may be read: if the object or the range has more, the request ends with STK_LIMIT; 0: no limit */
 	int64_t deadline; /* when the bytes are needed, by stk__clock_ns: the earliest of all callers' requests starts first */
 	void (*done)(struct stk_request *r); /* called on any thread, also inside submit; must not block; may free r */
 	void *user;
@@ -58,8 +58,9 @@ struct stk_request {
 	int64_t object_size;
 	uint64_t object_tag;
 	bool pinned; /* an object with another object_tag is an error, not a newer version; also for local files that have a tag */
-	/* Checks the bytes; if it returns an error, the request fails with that error. Nullable. `before`: for local files, how many bytes before `offset` are
-	 * read too, for `check` only: at most STK_IO_BEFORE, and `offset`. For remote objects it must be 0. */
+	/* check: checks the bytes; if it returns an error for bytes of the source, the request fails with that error; for bytes of the cache, they are read from
+	 * the source instead. Nullable. before: for local files, how many bytes before `offset` are read too, for `check` only: at most STK_IO_BEFORE, and at
+	 * most `offset`. For remote objects it must be 0. */
 	size_t before;
 	enum stk_status (*check)(const struct stk_request *r, const uint8_t *before, const uint8_t *data, struct stk_error *err);
 
@@ -170,15 +171,15 @@ enum { STK_IO_RETRIES = 3 };
 /* Returns whether a failure is one of the source and not of the object. Such a request is tried again, and its sample is never skipped. */
 bool stk__io_source_failed(enum stk_status status);
 
-/* Returns STK_IO if got_size differs from object_size, the size from a listing or an index. If the ETag also differs, the object has been
- * replaced and may have any size. */
+/* Returns STK_IO if got_size differs from object_size, the size from a listing or an index. Returns STK_OK if object_size is not known, or if the ETag also
+ * differs: then the object has been replaced and may have any size. */
 STK_MUST_USE enum stk_status stk__io_check_size(struct stk_request *r, struct stk_error *err);
 /* Runs r->check on the bytes that were read. If it refuses them, fills r->error and releases r->buffer. */
 STK_MUST_USE enum stk_status stk__io_check_bytes(struct stk_request *r);
 
-/* Ends a request, for sources: sets the status, updates the counters and calls r->done. On failure the source has filled r->error and
- * released its buffer. A failure of the source is retried first, as its ops specify. Any other failure is retried once if r had no error to
- * fill, to learn the reason. */
+/* Ends a request, for sources: checks the object's size and version and the bytes as the request demands, sets the status, updates the counters and calls
+ * r->done. On failure the source has filled r->error and released its buffer. A failure of the source is retried first, as its ops specify. Any other failure
+ * is retried once if r had no error to fill, to learn the reason. */
 void stk__io_finish(struct stk_io *io, struct stk_request *r, enum stk_status status);
 
 /* Creates an io with a source for local files. `threads` bounds its threads for blocking reads, which start on first need. */

@@ -16,8 +16,8 @@ void stk__retry_init(struct stk_retry *t, void (*again)(void *user, struct stk_r
 	pthread_mutex_init(&t->lock, NULL);
 }
 
-/* Calls `retry` for the parked requests that are admitted now. If an admission refuses a request, its later requests are not tried. Call with the lock held;
- * it is released meanwhile. */
+/* Calls `retry` for the parked requests that are admitted now, and for those that were cancelled. If an admission refuses a request, its requests with later
+ * deadlines are not tried; after CALLERS admissions have refused one, no request is. Call with the lock held; it is released meanwhile. */
 static void ask_parked(struct stk_retry *t)
 {
 	struct stk_request_queue rest = {0};

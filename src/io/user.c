@@ -95,7 +95,8 @@ void *stk_fetch_room(const struct stk_fetch_call *fetch, size_t size)
 
 /* ---- an answer ---- */
 
-/* Moves the bytes to the request, and frees those of the call at once, so that two copies of a large object exist only for a short time. */
+/* Checks the number of bytes, copies them to the request, and frees those of the call at once, so that two copies of a large object exist only for a short
+ * time. */
 static enum stk_status take_answer(struct stk_io *io, struct stk_request *r, struct stk_fetched *got)
 {
 	const int shown = stk__uri_shown(r->uri);
@@ -222,8 +223,8 @@ static enum stk_status push(struct user_source *s, struct stk_request *r)
 	return status;
 }
 
-/* Asks whether the bytes of a whole object, as many as are expected, are admitted; this must be done before the call, which cannot be stopped. Returns false
- * if r waits or has ended. */
+/* Asks whether the bytes of a whole object are admitted: as many as a listing says, or else as recent objects had. This must be done before the call, which
+ * cannot be stopped. If neither number is known, admits up to BLIND requests at a time without asking. Returns false if r waits or has ended. */
 static bool admit(struct user_source *s, struct stk_request *r)
 {
 	pthread_mutex_lock(&s->served.lock);
@@ -304,7 +305,8 @@ static void destroy(void *source)
 	unref(s);
 }
 
-/* Copies the schemes that the user's function reads. Adds the schemes of listings if the function also lists objects. */
+/* Copies the names of the schemes that the user's function reads; "*" if it named none. Adds the schemes of listings if schemes were named and the function also
+ * lists objects. NULL: out of memory. */
 static char *copy_schemes(const struct stk_storage_config *c)
 {
 	struct stk_text out = {0};

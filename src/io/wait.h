@@ -50,7 +50,7 @@ struct stk_ahead {
 
 /* `capacity` is the maximum number of requests in flight. `access` may be NULL, and its address is kept. Returns false if memory runs out. */
 bool stk__ahead_init(struct stk_read_ahead *a, struct stk_io *io, const struct stk_access *access, int capacity);
-/* Drops all requests. */
+/* Cancels and drops all requests, and frees the slots. */
 void stk__ahead_destroy(struct stk_read_ahead *a);
 /* Submits a copy of `like` after the others. Fewer than `capacity` requests must be in flight. Sets done, user and object of the copy. */
 void stk__ahead_submit(struct stk_read_ahead *a, const struct stk_request *like);
@@ -58,7 +58,7 @@ void stk__ahead_submit(struct stk_read_ahead *a, const struct stk_request *like)
 struct stk_ahead *stk__ahead_at(const struct stk_read_ahead *a, int k);
 /* Waits until s has ended. Returns false if the user has interrupted. */
 bool stk__ahead_wait(struct stk_read_ahead *a, struct stk_ahead *s);
-/* Waits for the first request, and frees its bytes and its slot. If the user interrupts, the request is cancelled. */
+/* Waits for the first request, and frees its bytes, its error and its slot. If the user interrupts, the request is cancelled. */
 void stk__ahead_drop(struct stk_read_ahead *a);
 /* Cancels all requests and drops them. */
 void stk__ahead_drop_all(struct stk_read_ahead *a);
