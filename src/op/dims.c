@@ -55,7 +55,7 @@ enum stk_status stk__dims_of_rows(const struct stk_desc *desc, struct stk_dims *
 	return s;
 }
 
-/* Returns the product of extents begin .. end - 1. */
+/* Returns the product of extents begin .. end - 1, or INT32_MAX if it is larger; -1 if one of them is not known. */
 static int64_t product(const struct stk_desc *desc, int32_t begin, int32_t end)
 {
 	int64_t n = 1;

@@ -202,8 +202,8 @@ static enum stk_status find_end(struct stk_flac_decoder *d, struct stk_sound_inf
 	return stk__fail(err, STK_CORRUPT, "a FLAC whose last %d blocks are damaged", TAIL_TRIES);
 }
 
-/* Sets info->frames and info->missing by a search for the file's end. promised: the number of frames in the header, or 0 if it has none. STK_CORRUPT: the file
- * is cut off, and `lenient` is false. */
+/* Sets info->frames and info->missing by a search for the file's end. promised: the number of frames in the header, or 0 if it has none. STK_CORRUPT: find_end
+ * fails, or the file is cut off and `lenient` is false. */
 static enum stk_status count_frames(
 	const struct stk_sound_bytes *bytes, bool lenient, int64_t promised, struct stk_sound_info *info, struct stk_error *err)
 {

@@ -67,8 +67,9 @@ void stk__flac_finish(struct stk_flac_decoder *d);
 STK_MUST_USE enum stk_status stk__flac_find(
 	const struct stk_sound_bytes *bytes, const uint8_t *head, size_t n, uint64_t *at, struct stk_error *err);
 
-/* Does what stk__sound_peek does, for a FLAC file whose signature is at `at`. If the file is cut off, or if its header does not say how long it is, searches
- * for its end, which decodes some blocks. If bytes->costly, the length in the header is not checked. */
+/* Does what stk__sound_peek does, for a FLAC file whose signature is at `at`. Checks the length in the file's header by
+ * the last block's header. If that is not possible or they differ, if the header has no length, or if `lenient`, searches for the file's end, which decodes
+ * some blocks, or all if they do not say where in time they are. If bytes->costly, the length in the header is not checked. */
 STK_MUST_USE enum stk_status stk__flac_peek(
 	const struct stk_sound_bytes *bytes, uint64_t at, bool lenient, struct stk_sound_info *info, struct stk_error *err);
 

@@ -222,7 +222,8 @@ int32_t stk__flac_max_blocks(const struct stk_flac_decoder *d)
 	return wide || d->info->channels > STK_FLAC_TOGETHER / 2 ? 1 : STK_FLAC_TOGETHER / d->info->channels;
 }
 
-/* Makes the planes of all blocks that may be held large enough for this block, and moves the blocks that are held to the new planes. */
+/* Makes the planes of all blocks that may be held large enough for this block, and moves the blocks that are held to the new planes. Also makes d->side large
+ * enough, if this block has a side of 33 bits. */
 static enum stk_status allocate_planes(struct stk_flac_decoder *d)
 {
 	const size_t n = (size_t)d->block.frames, channels = (size_t)d->info->channels;

@@ -18,7 +18,7 @@ struct stk_sound_bytes {
 	enum stk_status (*read)(void *user, uint64_t at, size_t n, const uint8_t **out, struct stk_error *err);
 	void *user;
 	uint64_t size;       /* bytes of the file */
-	const uint8_t *data; /* all bytes, if they are in memory */
+	const uint8_t *data; /* all bytes, if they are in memory; else NULL */
 	bool costly; /* bytes come from a store: stk__sound_peek reads few of them, and does not check that a FLAC has the end that its header names */
 };
 enum { STK_SOUND_READ = 1 << 16 };
@@ -28,7 +28,7 @@ struct stk_sound_bytes stk__sound_memory(const uint8_t *data, size_t size);
 
 /* FLAC only: facts from the metadata blocks and from the first block's header, by which windows are found. */
 struct stk_sound_blocks {
-	uint64_t seek_table; /* offset of the seek table */
+	uint64_t seek_table; /* offset of the seek table, if seek_points is not 0 */
 	uint32_t seek_points;
 	int32_t least, most; /* frames of a block, as the header says; the last block may have fewer */
 	uint64_t first;      /* number in the first block's header: 0, unless the file was cut out of another one; 0 if it is damaged */
@@ -37,8 +37,8 @@ struct stk_sound_blocks {
 
 /* Facts about a sound file from its header. */
 struct stk_sound_info {
-	const char *format; /* "wav", "flac" */
-	const char *coding; /* "pcm", "float", "alaw", "mulaw", "flac" */
+	const char *format; /* "wav", "flac"; from stk__stream_open also others, such as "ogg" */
+	const char *coding; /* "pcm", "float", "alaw", "mulaw", "flac"; from stk__stream_open also others, such as "vorbis" */
 	enum stk_pcm pcm;
 	int32_t rate; /* frames per second, at least 1 */
 	int32_t channels, bits;
@@ -52,7 +52,7 @@ struct stk_sound_info {
 
 enum { STK_SOUND_MAX_CHANNELS = 1024 };
 
-/* Reads the header; reads no samples and allocates nothing, except to find the end of a FLAC file that is cut off or does not say how long it is. A file that
+/* Reads the header; reads no samples and allocates nothing, except to find the end of a FLAC file (flac.h says when). A file that
  * ends before its header says is STK_CORRUPT, or with `lenient` has `missing` frames.
  * STK_CORRUPT: not a sound file, or damaged. STK_UNSUPPORTED: a sound of a kind that is not decoded; the message says how to convert it. STK_LIMIT: more
  * than STK_SOUND_MAX_CHANNELS channels. */

@@ -151,7 +151,8 @@ static int preroll(const struct stk_sound_stream *s)
 	return !exact ? -1 : id == AV_CODEC_ID_FLAC ? 0 : id == AV_CODEC_ID_MP3 ? MP3_PREROLL : -1;
 }
 
-/* Returns whether `s->packet` need not be decoded for a window from frame `first` on: at least `packets` packets of its duration fit between the two. */
+/* Returns whether `s->packet` need not be decoded for a window from frame `first` on: at least `packets` packets of its duration fit between its end
+ * and `first`. */
 static bool is_before(const struct stk_sound_stream *s, int64_t first, int packets)
 {
 	const AVPacket *p = s->packet;
@@ -320,7 +321,8 @@ static int64_t flac_frames(const AVCodecParameters *p)
 	return n ? n : -1;
 }
 
-/* Returns a name that stays valid after FFmpeg's libraries are unloaded, unlike FFmpeg's own names. */
+/* Returns a short name for a container whose name in FFmpeg is `name`; "media" for unknown ones. It stays valid after FFmpeg's libraries are unloaded, unlike
+ * FFmpeg's own names. */
 static const char *format_of(const char *name)
 {
 	static const char *const names[] = {"flac", "ogg", "mp3", "mp4", "matroska", "aac", "wav", "aiff", "au", "caf", "mpegts", "avi"};

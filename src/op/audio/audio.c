@@ -36,7 +36,7 @@ int64_t stk__audio_inner(const struct stk_desc *desc, int32_t axis)
 	return product(desc, axis + 1, desc->ndim);
 }
 
-/* Returns the table for a key, or NULL, and counts the tables in the list. */
+/* Returns the table for a key, or NULL. Sets *count to the number of tables before it in the list; if there is none, to the number of all tables. */
 static const struct stk_audio_table *find(struct stk_audio_table *first, int64_t key, int *count)
 {
 	*count = 0;

@@ -13,7 +13,7 @@ enum stk_status stk__audio_floats(const struct stk_call *call, struct stk_error 
 /* Resolves an axis: from 0, or from the end if it is below 0. Fails if the tensor has no such dimension. */
 enum stk_status stk__audio_axis(int64_t axis, const struct stk_desc *in, int32_t *out, struct stk_error *err);
 
-/* Returns the products of the extents before and after a dimension. */
+/* Return the products of the extents before (outer) and after (inner) a dimension. */
 int64_t stk__audio_outer(const struct stk_desc *desc, int32_t axis);
 int64_t stk__audio_inner(const struct stk_desc *desc, int32_t axis);
 

@@ -35,7 +35,7 @@ static const struct stk_arg_def mel_filter_bank_args[] = {
 /* The edges of all bands in Hz: band i rises from edge i to edge i + 1, and falls to edge i + 2. */
 struct shared {
 	struct stk_audio_tables tables;
-	double bin; /* distance of bins in Hz, times (bins - 1) */
+	double bin; /* frequency of the last bin in Hz: the distance of two bins times (bins - 1) */
 	int64_t nfilter;
 	bool normalize;
 	double edges[];
@@ -84,7 +84,7 @@ static void mel_filter_bank_teardown(void *shared)
 	stk__free(shared);
 }
 
-/* Finds the dimension of frequencies: the one that the layout calls f or, without a layout, the last but one. */
+/* Finds the dimension of frequencies: the one that the layout calls f or, without a layout, the last but one, or the only one. */
 static enum stk_status axis_of(const struct stk_desc *in, int32_t *axis, struct stk_error *err)
 {
 	if (in->ndim == 0)
@@ -123,7 +123,7 @@ static int64_t most_weights(int64_t bins)
 	return 2 * bins;
 }
 
-/* Fills in the bands for `key` bins. */
+/* Fills the table for spectra of `key` bins: a struct stk_band for each filter, then the weights of their bins. */
 static enum stk_status fill_bands(const void *user, int64_t key, void *table, struct stk_error *err)
 {
 	const struct shared *s = user;

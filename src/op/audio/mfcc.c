@@ -77,7 +77,7 @@ static double entry(const struct mfcc *a, int64_t k, int64_t i, int64_t n)
 	}
 }
 
-/* Fills in the matrix for `key` bands, one row for each coefficient. */
+/* Fills the table for `key` bands: a struct stk_band for each coefficient, then the rows of the matrix, which include the factor of the lifter. */
 static enum stk_status fill_matrix(const void *user, int64_t key, void *table, struct stk_error *err)
 {
 	const struct mfcc *a = user;

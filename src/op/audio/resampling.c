@@ -14,7 +14,8 @@ double stk__resampling_length(const struct stk_resampling *r, int64_t n)
 	return n ? ceil((double)n * (r->out / r->in)) : 0;
 }
 
-/* Sets p->up and p->phases if the ratio of the rates has few phases. */
+/* Sets p->up and p->phases to the ratio in / out in lowest terms, if a table with one row for each of the p->phases positions of the filter is small enough.
+ * Otherwise leaves both unchanged. */
 static void find_phases(double in, double out, struct stk_sinc *p)
 {
 	enum { MOST_WEIGHTS = 1 << 16 };

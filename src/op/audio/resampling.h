@@ -18,7 +18,7 @@ int32_t stk__resampling_lobes(float quality);
 /* Returns the number of samples that n samples become. */
 double stk__resampling_length(const struct stk_resampling *r, int64_t n);
 
-/* Makes the job. in and out: of 1 dimension, or of 2 with channels last. tables: tables made for this number of lobes. */
+/* Adds the job that resamples `in` to `out` to `jobs`. in and out: of 1 dimension, or of 2 with channels last. tables: tables made for this number of lobes. */
 STK_MUST_USE enum stk_status stk__resampling_job(const struct stk_resampling *r, struct stk_audio_tables *tables, struct stk_arena *arena,
 	struct stk_jobs *jobs, const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 

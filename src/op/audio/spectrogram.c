@@ -81,7 +81,7 @@ static int64_t frames_of(const struct spectrogram *a, int64_t n)
 	return n + a->window_step <= a->window_length ? 0 : (n - a->window_length) / a->window_step + 1;
 }
 
-/* Finds the number of samples: the only extent above 1. *n: -1 if it is not known. */
+/* Sets *n to the number of samples, which is the only extent above 1: 1 if there is none, 0 if an extent is 0, -1 if it is not known. */
 static enum stk_status length_of(const struct stk_desc *in, int64_t *n, struct stk_error *err)
 {
 	int64_t longest = 1;

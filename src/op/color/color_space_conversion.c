@@ -40,7 +40,7 @@ static enum stk_status csc_infer(const struct stk_call *call, struct stk_error *
 	return STK_OK;
 }
 
-/* A colour space as a linear map of RGB, rgb -> M rgb + b, and its inverse. Luma weights are BT.601's. */
+/* A linear map of colours, x -> M x + b: from RGB to a colour space, or back. Luma weights are BT.601's. */
 struct space {
 	double m[9], b[3];
 };

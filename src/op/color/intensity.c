@@ -3,7 +3,6 @@
 
 const char stk__intensity_dtype_doc[] = "Type of the output, to which values are rounded. Default: the input's.";
 
-/* Returns the largest value of a type of pixels, or 0 if the type is not one. */
 double stk__intensity_range(enum stk_dtype dtype)
 {
 	switch (dtype) {

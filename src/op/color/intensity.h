@@ -16,7 +16,7 @@ struct stk_intensity {
 enum stk_status stk__intensity_infer(const struct stk_call *call, int32_t dtype, struct stk_error *err);
 void stk__intensity_lower(const struct stk_intensity *i, int32_t dtype, struct stk_pass *pass);
 
-/* Returns the default of stk_intensity.center: half of the type's range. */
+/* Returns the default of stk_intensity.center: 0.5 for floats, half of the largest value plus 1 for other types. */
 double stk__intensity_center(enum stk_dtype in);
 /* Returns the largest value of a type of pixels, which is 1 for floats; 0 if the type is not one. */
 double stk__intensity_range(enum stk_dtype out);

@@ -4,7 +4,7 @@
 #define STK_OP_PHOTOMETRIC_H
 
 enum {
-	STK_PHOTOMETRIC_APPLIED, /* bits, in the order of the changes below */
+	STK_PHOTOMETRIC_APPLIED, /* which changes are applied: a sum of STK_PHOTOMETRIC_HAS_* */
 	STK_PHOTOMETRIC_CONTRAST_FIRST,
 	STK_PHOTOMETRIC_BRIGHTNESS,
 	STK_PHOTOMETRIC_CONTRAST,

@@ -62,7 +62,7 @@ static enum values values_of(const struct stk_decode_args *a)
 	return strcmp(a->values, "kept") == 0 ? VALUES_KEPT : strcmp(a->values, "pictures") == 0 ? VALUES_OF_PICTURES : VALUES_SCALED;
 }
 
-/* Checks that the file's values can be converted to the output's type. */
+/* Checks what the argument `values` demands: of a picture, that its values are colours or gray; if values are kept, that the output's type holds them. */
 static enum stk_status check_values(const struct stk_decode_args *a, const struct stk_image_info *info, struct stk_error *err)
 {
 	enum stk_dtype to = (enum stk_dtype)a->dtype;

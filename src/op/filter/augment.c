@@ -103,7 +103,8 @@ static bool keeps(struct step step)
 	return step.operation == IDENTITY || (step.operation >= BRIGHTNESS && step.operation <= SHARPNESS && step.magnitude == 1);
 }
 
-/* While the graph is built, no sample has drawn its operation: checks all of them. */
+/* Checks the operation that `row` chooses and, if it changes nothing, makes the output a view of the input. While the graph is built and rows differ by sample,
+ * checks all operations of the lists; checks nothing if the lists differ by sample too. */
 static enum stk_status infer_step(const struct stk_call *call, struct stk_error *err)
 {
 	const struct augment *a = call->args;
@@ -137,7 +138,7 @@ static enum stk_status augment_infer(const struct stk_call *call, struct stk_err
 	return infer_step(call, err);
 }
 
-/* Rounds to 15 decimals, as Pillow does, so that angles of whole quarters are exact. */
+/* Rounds to 15 decimals, as Pillow does, so that multiples of 90 degrees are exact. */
 static double decimals(double x)
 {
 	return round(x * 1e15) / 1e15;

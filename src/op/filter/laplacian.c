@@ -81,7 +81,8 @@ static enum stk_status laplacian_infer(const struct stk_call *call, struct stk_e
 	return check_sizes(a, &dims, err);
 }
 
-/* Fills a window with binomial coefficients: size - 1 convolutions with (1, 1). For a derivative there are size - 3 of them, and two with (-1, 1). */
+/* Fills a window with binomial coefficients: size - 1 convolutions with (1, 1). For a derivative there are size - 3 of them, and two with (-1, 1).
+ * Each coefficient is multiplied by `scale`. */
 static void fill_window(float *to, int32_t size, bool derivative, double scale)
 {
 	double w[MOST + 1] = {1};
@@ -89,7 +90,7 @@ static void fill_window(float *to, int32_t size, bool derivative, double scale)
 	for (int32_t k = 0; k < (derivative ? size - 3 : size - 1); k++, n++)
 		for (int32_t i = n; i > 0; i--)
 			w[i] += w[i - 1];
-	for (int32_t k = 0; derivative && k < 2; k++, n++) /* the two with (-1, 1) */
+	for (int32_t k = 0; derivative && k < 2; k++, n++)
 		for (int32_t i = n; i >= 0; i--)
 			w[i] = (i ? w[i - 1] : 0) - w[i];
 	for (int32_t i = 0; i < size; i++)

@@ -40,7 +40,8 @@ static enum stk_status salt_and_pepper_infer(const struct stk_call *call, struct
 	return stk__noise_infer(call, err);
 }
 
-/* Integer types drop the fraction, as in DALI. The default exceeds the limits of all of them, and saturates. */
+/* Converts a value to an element of type `dtype`. Whole types drop the fraction, as in DALI. If no value is given, stores `limit` for types of floats, and for
+ * whole types the least or largest value by the sign of `limit`, since a number outside of all their ranges saturates. */
 static void store_value(uint8_t to[8], float given, double limit, enum stk_dtype dtype)
 {
 	bool whole = stk__dtype_whole(dtype);

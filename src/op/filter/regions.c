@@ -81,7 +81,7 @@ static void fill_bounds(const struct stk_regions *a, int32_t i, int64_t extent, 
 	bounds[1] = bound_of(start + size, extent);
 }
 
-/* Integer types drop the fraction, as in DALI. */
+/* Converts a fill value to an element of type `dtype` at `to`. Whole types except bool drop the fraction, as in DALI. */
 static void store_fill(uint8_t *to, enum stk_dtype dtype, float value)
 {
 	value = stk__dtype_whole(dtype) && dtype != STK_BOOL ? truncf(value) : value;

@@ -9,7 +9,7 @@
  * or odd like that of the image's axis nearest to it in direction, so that the centre stays at a pixel's centre or edge. This is DALI's rule. */
 void stk__canvas(const struct stk_affine *rotation, const int64_t *in, int64_t *out);
 
-/* Converts an angle to radians in float32, as the rule needs: at 45 degrees that rounding decides. */
+/* Converts degrees to radians, rounded to float32 as in DALI: at 45 degrees this rounding decides which axis is nearest. */
 static inline double stk__canvas_radians(float degrees)
 {
 	return (double)(degrees * (float)(3.14159265358979323846 / 180));

@@ -150,7 +150,7 @@ static enum stk_status read_regions(const struct stk_call *call, const struct st
 	return s;
 }
 
-/* Finds the extents that all images share, which are the canvas's if output_size is not given. */
+/* Returns STK_SHAPE unless all images have the extents of `out`, which are the canvas's if output_size is not given. */
 static enum stk_status common_extents(const struct stk_call *call, struct stk_desc *out, struct stk_error *err)
 {
 	int32_t n = by_ids(call) ? call->batch : call->n_in, h = out->ndim - 3;

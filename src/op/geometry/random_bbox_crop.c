@@ -261,7 +261,7 @@ static enum stk_status random_bbox_crop_infer(const struct stk_call *call, struc
 	return STK_OK;
 }
 
-/* Converts a box to the window's coordinates. */
+/* Converts a box to coordinates relative to the window, cut off at its edges. A window that is the whole space leaves the box unchanged. */
 static void into_window(const struct cropped *c, struct stk_span_box *box)
 {
 	const struct stk_span_box *w = &c->found.window;

@@ -28,7 +28,7 @@ static const struct stk_arg_def remap_args[] = {
 	STK_ARG_END,
 };
 
-/* The dims of height and width in a map, and whether the map has frames. */
+/* The dim of a map's height, which the dim of its width follows, and 1 if the map has frames, else 0. */
 struct map_dims {
 	int32_t h, frames;
 };

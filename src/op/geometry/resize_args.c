@@ -199,7 +199,8 @@ static enum stk_status read_region(
 	return STK_OK;
 }
 
-/* Returns the scale that all axes share, in the modes that keep the aspect ratio and fit the image into or around the given extents. */
+/* Returns the scale that all axes share, in the modes that keep the aspect ratio and fit the image into or around the given extents. No
+ * output extent then exceeds its limit. */
 static double common_scale(const struct request *r, const double *scale, const bool *given, const float *extent)
 {
 	double common = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The arguments of crop, crop_mirror_normalize and decoders.image_crop that define the window to keep. */
+ * The arguments of crop, crop_mirror_normalize, resize_crop_mirror and decoders.image_crop that define the window to keep. */
 #ifndef STK_OP_WINDOW_ARGS_H
 #define STK_OP_WINDOW_ARGS_H
 

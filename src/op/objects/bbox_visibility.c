@@ -77,7 +77,7 @@ static bool covered(const struct cell_box *b, const struct cell_box *over, int64
 	return all;
 }
 
-/* Rounds boxes to the whole pixels that painting them would fill. */
+/* Rounds boxes to the whole pixels that painting them would fill. A box with a NaN becomes empty. STK_INVALID: a depth is NaN. */
 static enum stk_status read_boxes(
 	const double *v, const double *depths, int64_t n, const double hw[2], struct cell_box *out, struct stk_error *err)
 {

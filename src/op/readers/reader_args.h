@@ -10,7 +10,7 @@ struct stk_reader_args {
 	int64_t num_shards, shard_id, shuffle_seed;
 	const char *tail;
 	struct stk_ints indices;
-	/* accepted for compatibility with DALI, without effect */
+	/* `seed` is DALI's name of shuffle_seed, which is used if both are given. The others are accepted for compatibility with DALI, without effect. */
 	int64_t seed, initial_fill, prefetch_queue_depth, tensor_init_bytes, shuffle_after_epoch_seed;
 	bool read_ahead, lazy_init, skip_cached_images, dont_use_mmap;
 };

@@ -61,7 +61,7 @@ static int32_t field_count(const struct readers_nuscenes *a)
 	return a->fields.count < 0 ? 1 : a->fields.count;
 }
 
-/* Returns the field of output k; -1: the user's name for it is not a field. */
+/* Returns the k-th field in the argument `fields`, or the images' field without it; -1: the name is not a field. */
 static int32_t field_at(const struct readers_nuscenes *a, int32_t k)
 {
 	return a->fields.count < 0 ? STK_NUSC_IMAGE : stk__nuscenes_field_find(a->fields.v[k]);
@@ -352,7 +352,8 @@ static size_t readers_nuscenes_part_uri(const void *shared, int64_t part, char *
 	return stk__nuscenes_path(n->view, part / count, k < n->images ? k : -1, uri, capacity);
 }
 
-/* Writes "scene-0061, sample TOKEN, CAM_BACK (samples/CAM_BACK/NAME.jpg)". */
+/* Writes "scene-0061, sample TOKEN, CAM_BACK (samples/CAM_BACK/NAME.jpg)", or LIDAR_TOP and its file for the last part; only scene and sample if no file is
+ * read. */
 static size_t readers_nuscenes_part_name(const void *shared, int64_t id, int32_t part, char *name, size_t capacity)
 {
 	const struct nuscenes *n = shared;

@@ -18,7 +18,7 @@ static const struct stk_arg_def cat_args[] = {
 	STK_ARG_END,
 };
 
-/* Finds the layout that the inputs share. */
+/* Sets *layout to the layout of those inputs that have one, or to "" if none has. STK_INVALID: they have different layouts. */
 static enum stk_status common_layout(const struct stk_call *call, const char **layout, struct stk_error *err)
 {
 	*layout = "";

@@ -18,7 +18,7 @@ static const struct stk_arg_def expand_dims_args[] = {
 	STK_ARG_END,
 };
 
-/* Returns the new dims of the output, one bit each, or 0 and *err if the axes are wrong. */
+/* Sets *dims to the new dims of the output, which has ndim dims in all; one bit each. */
 static enum stk_status new_dims(const struct expand_dims *a, int32_t ndim, uint32_t *dims, struct stk_error *err)
 {
 	*dims = 0;

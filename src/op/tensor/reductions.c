@@ -39,7 +39,7 @@ static const struct stk_arg_def deviation_args[] = {
 
 /* ---- types ---- */
 
-/* Returns the type that holds sums: the widest of its kind. */
+/* Returns the type that holds sums: int64 or uint64 for whole types, float64 for float64, and float32 for the other floats. */
 static enum stk_dtype wide(enum stk_dtype t)
 {
 	bool with_sign = t == STK_INT8 || t == STK_INT16 || t == STK_INT32 || t == STK_INT64;

@@ -56,7 +56,7 @@ struct range {
 	bool open;
 };
 
-/* Reads the value of input k, which is one whole number. */
+/* Reads the value of input k, which is one whole number. While the graph is built, sets *open instead. */
 static enum stk_status read_input(const struct stk_call *call, int64_t k, int64_t *value, bool *open, struct stk_error *err)
 {
 	if (k < 1 || k >= call->n_in)

@@ -137,7 +137,7 @@ static void find_window(const struct decode_video *a, struct state *state)
 					: stk__video_time(x, last) + stk__video_duration(x, last);
 }
 
-/* Replaces frame numbers that count at the rate fps by those of the video's frames that begin nearest to the same times. */
+/* If the argument fps is given, replaces frame numbers, which count at that rate, by those of the video's frames that begin nearest to the same times. */
 static void find_nearest(const struct decode_video *a, struct state *state)
 {
 	const struct stk_video_index *x = state->index;
@@ -166,7 +166,8 @@ static enum stk_status take_list(const struct stk_call *call, int64_t count, str
 	return state->frames ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a clip");
 }
 
-/* Adds first, first + stride, ... before end. */
+/* Adds the `count` frames first, first + stride, ... of a video of `frames` frames, padded at both ends as the argument pad_mode says. Without padding, stops at
+ * the video's end, and fails for a frame before its start. */
 static enum stk_status list_range(const struct stk_call *call, int64_t first, int64_t count, int64_t stride, int64_t frames,
 	struct state *state, struct stk_error *err)
 {
