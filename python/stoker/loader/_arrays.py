@@ -181,7 +181,8 @@ def _of_cifar(paths: Sequence[Path]) -> Arrays:
 
 
 def _cifar_files(folder: Path, split: str) -> list[Path]:
-    """Finds the files of one split, in the folder or in the subfolder that the archive unpacks to; [] if there are none."""
+    """Returns the paths of CIFAR's files of one split, in the folder or in the subfolder that the archive unpacks to; [] if neither holds a file of CIFAR.
+    Some of the paths may not exist, if only the other split was copied."""
     for place in (folder, folder / "cifar-10-batches-py", folder / "cifar-100-python"):
         names = [f"data_batch_{k}" for k in range(1, 6)] if split == "train" else ["test_batch"]
         if (place / "data_batch_1").is_file() or (place / "test_batch").is_file():
@@ -212,7 +213,8 @@ def _read_idx(path: Path) -> Any:
 
 
 def _idx_files(folder: Path, split: str) -> list[Path]:
-    """Finds the images and the labels of one split, in the folder or in the subfolder where torchvision stores them; [] if there are none."""
+    """Returns the paths of the images and of the labels of one split, in the folder or in the subfolder where torchvision stores them; [] if there are no idx
+    files of images. Raises an error if only the files of this split are missing."""
     prefix = {"train": "train", "test": "t10k"}[split]
     places = [p for p in (folder, folder / "raw", *sorted(folder.glob("*/raw"))) if any(p.glob("*-images-idx3-ubyte*"))]
     if len(places) > 1:
@@ -229,7 +231,8 @@ def _idx_files(folder: Path, split: str) -> list[Path]:
 
 
 def in_folder(folder: Path, split: str) -> Arrays | None:
-    """Reads a folder with CIFAR's pickles or MNIST's idx files. Returns None if it has neither, or if there is no such split."""
+    """Reads a folder with CIFAR's pickles or MNIST's idx files. Returns None if it has neither, or if `split` is neither "train" nor "test". Raises an error
+    if a file of the split is missing."""
     if split not in ("train", "test"):
         return None
     cifar = _cifar_files(folder, split)

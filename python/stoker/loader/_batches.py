@@ -134,7 +134,8 @@ class Batches:
         }
 
     def _uneven(self, batch: _core.Batch, output: int) -> Any:
-        """Returns an output whose samples differ in shape as a list of tensors. Raises an error for images, unless the user asked for lists of images."""
+        """Returns an output whose samples differ in shape as a list of tensors. Raises an error if the user did not ask for a list, unless the field may be a
+        tensor in one batch and a list in another; then it is a list in all later batches."""
         data = tensor_list(batch, output)
         if output in self._images:
             if output not in self._lists:

@@ -22,7 +22,7 @@ from stoker.loader._tars import TarSource
 
 _HEAD = 64 << 10  # bytes read from the start of a file; nearly every image header fits in them
 _RATIOS = tuple(2 ** (k / 3) for k in range(-3, 4))  # the edges of the groups of aspect ratios in torchvision's references
-_POOL = 64  # number of steps whose samples are sorted by size in one go
+_POOL = 64  # number of steps whose samples are sorted by size or duration in one go
 _ADVICE = "give bucket_by a list with one key for each sample, as [height // 64 for height in heights]"
 
 Size = tuple[int, int]  # height, width
@@ -32,8 +32,8 @@ class BucketOrder(Order):
     """Orders samples so that each step of all ranks has samples of one bucket, or of similar sizes. Depends only on the seed and the epoch, so that ranks agree
     and a run can be resumed. Samples that do not fill a step come last.
 
-    keys: the bucket of each sample; buckets must be sortable. sorted_pool: keys are sizes, and samples that are neighbours in sorted order form a step.
-    together: samples in a step of all ranks.
+    keys: the bucket of each sample; buckets must be sortable. sorted_pool: the keys are sizes or durations instead, and samples that are neighbours in
+    sorted order form a step. together: samples in a step of all ranks.
     """
 
     repeated = "give the bucket_by, the batch size and the data of that run"
@@ -102,7 +102,8 @@ def _counted(sizes: Iterable[Size], total: int) -> list[Size]:
 
 
 def _sizes(source: Any, oriented: bool) -> list[Size]:
-    """Returns the height and width of each image: from the Dataset, or from the headers of its files."""
+    """Returns the height and width of each image: from the Dataset's get_height_and_width(i), or from the headers of its files. Raises an error if there is
+    neither."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(16) as pool:

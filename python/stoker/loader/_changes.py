@@ -29,11 +29,11 @@ DATASET = ("the dataset", "With python_workers=N calls run at once, in processes
 
 
 class Changes:
-    """Compares the attributes of a Dataset, and of the objects in it, before and after calls.
+    """Compares the attributes of a Dataset or of a transform's function, and of the objects in it, before and after calls.
 
     counting: the first calls are still being compared, so calls must run one at a time. serial: an attribute has changed, so calls must run one at a time for
-    ever. Call begin() after the first call, which often opens files, and compare() after each further call. what: the Dataset's name in the notice to the user;
-    way_out: what the user can do.
+    ever. Call begin() after the first call, which often opens files, and compare() after each further call. what: the name of the Dataset or the
+    transform in the notice to the user; way_out: what the user can do.
     """
 
     def __init__(self, what: str, way_out: str) -> None:
@@ -49,7 +49,8 @@ class Changes:
         self._left = _CALLS
 
     def compare(self, dataset: Any) -> None:
-        """Compares the attributes with those at `begin`. No other call of the Dataset may run at the same time."""
+        """Compares the attributes with those at `begin`. Does nothing after the first _CALLS comparisons. No other call of the Dataset may run at the same
+        time."""
         if not self.counting:
             return
         marks, kept = _marks_of(dataset)
@@ -98,8 +99,8 @@ def _differ(old: Any, new: Any) -> bool:
 
 
 def _marks_of(dataset: Any) -> tuple[Marks, list[Any]]:
-    """Returns a dict with the attributes of all objects that are reachable from a Dataset: (id of the object, name) -> the value, or the value's id if it is
-    not plain. Also returns the objects that have these ids."""
+    """Returns a dict with the attributes of the objects that are reachable from a Dataset in at most _DEPTH steps, about _MOST objects at most: (id of the
+    object, name) -> the value, or the value's id if it is not plain. Also returns the objects that have these ids."""
     marks: Marks = {}
     kept: list[Any] = []
     seen: set[int] = set()
@@ -122,7 +123,9 @@ def _marks_of(dataset: Any) -> tuple[Marks, list[Any]]:
 
 
 def _attributes(one: Any) -> list[tuple[str | None, Any]]:
-    """Returns the attributes of an object, and the elements of a container under the name None."""
+    """Returns (name, value) for each attribute of an object. The name is None for values that are searched for further objects but not compared: elements of
+    a container, the object of a bound method, the objects that a function uses, and the attributes of an object of a module in _HOLDERS. Returns [] for
+    classes, modules, descriptors and objects of the packages in _OTHERS."""
     if isinstance(one, dict):  # calls the methods of dict, list and tuple themselves, because those of a subclass may run other code
         return [(None, value) for value in list(dict.values(one))[:_FIRST]]
     if isinstance(one, (list, tuple)):
@@ -146,7 +149,8 @@ def _attributes(one: Any) -> list[tuple[str | None, Any]]:
 
 
 def _objects_used_by(function: types.FunctionType) -> list[Any]:
-    """Returns the objects that a function of the program uses by name: variables of enclosing functions and of its module."""
+    """Returns the objects that a function of the program uses by name: variables of enclosing functions and of its module. Returns [] for functions of the
+    packages in _OTHERS."""
     if function.__module__ is not None and function.__module__.partition(".")[0] in _OTHERS:
         return []
     found = []

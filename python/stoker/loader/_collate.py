@@ -15,7 +15,8 @@ _WAY = "stoker.DataLoader gives it the list"
 
 
 def checked(collate_fn: Any) -> Any:
-    """Returns the collate_fn. Raises an error if it was certainly written for a list of samples, because it is default_collate or calls zip(*batch)."""
+    """Returns the collate_fn. Raises an error if it is not callable, or if it was certainly written for a list of samples, because it is torch's
+    default_collate or default_convert, or calls zip(*batch)."""
     if collate_fn is None:
         return None
     if not callable(collate_fn):

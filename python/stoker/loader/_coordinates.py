@@ -76,7 +76,8 @@ class Coordinates:
         v[which] = turned[which]
 
     def warp(self, matrix: list[torch.Tensor]) -> None:
-        """Applies the inverse of the matrix, which maps the output to the image. A box becomes the smallest box around its four moved corners."""
+        """Applies the inverse of the matrix, which maps the output to the image. A box becomes the smallest box around its four moved corners, clipped to the
+        image."""
         a, b, x, c, d, y = (number.double() for number in matrix)
         area = a * d - b * c
 
@@ -86,7 +87,8 @@ class Coordinates:
         self._map(moved)
 
     def project(self, matrix: list[torch.Tensor]) -> None:
-        """Applies a perspective matrix, row by row, which maps the image to the output."""
+        """Applies a perspective matrix, which maps the image to the output. matrix: its nine numbers, row by row. A box becomes the smallest box around its
+        four moved corners, clipped to the image."""
         m = [number.double() for number in matrix]
 
         def moved(px: torch.Tensor, py: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -93,8 +93,8 @@ def _of_frame(table: Any) -> dict[str, list[Any]]:
 
 
 def _columns_of_fields(targets: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    """Returns a dict from the name of each field to its column. If a column's name cannot be the name of a field, characters other than letters and digits
-    become _: the field of the column "Patient Age" is Patient_Age."""
+    """Returns a dict from the name of each field to its column. A mapping gives both. Without one, a field is named like its column, or, if that cannot be
+    the name of a field, with _ in place of characters other than letters and digits: the field of the column "Patient Age" is Patient_Age."""
     if isinstance(targets, Mapping):
         return {str(field): str(column) for field, column in targets.items()}
     fields: dict[str, str] = {}
@@ -183,7 +183,8 @@ def _columns(file: TextIO, path: str, delimiter: str, strict: bool) -> dict[str,
 
 
 def _typed(name: str, column: str, values: list[Any]) -> list[Any]:
-    """Returns the values of a column in one type: whole numbers if possible, else floats, else strings. True and False become 1 and 0."""
+    """Returns the values of a column in one type. Texts become whole numbers if possible, else floats, else they stay strings; the texts in _TRUTH become 1
+    and 0. A column without any text, as a DataFrame may have, is returned unchanged. Raises an error if a number is missing."""
     if not any(isinstance(v, str) for v in values):
         _check_missing(name, column, values)
         return _checked(name, column, values)

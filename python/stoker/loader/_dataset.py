@@ -154,7 +154,7 @@ class DatasetSource(Source):
         self.let_begin(2**62)
 
     def _wait_for(self, epoch: int) -> None:
-        """Waits on the callback thread until the consumer has begun this epoch. Raises StopIteration if the source was closed."""
+        """Called on the callback thread: waits until the consumer has begun this epoch. Raises StopIteration if the source was closed."""
         with self._begun:
             self._begun.wait_for(lambda: self._closed or epoch <= self._epoch)
             if self._closed:
@@ -351,7 +351,8 @@ class DatasetSource(Source):
         raise failed
 
     def _sizes_of_some(self, spec: Spec) -> list[tuple[int, int]]:
-        """Fetches some samples, which are the same ones on all ranks and in all runs, and returns the sizes of their images."""
+        """Fetches some samples, which are the same ones on all ranks and in all runs, and returns height and width of their images. Leaves out bad samples.
+        Returns [] if samples have several images."""
         workers = self.workers
         if workers is None or self.samples_of.several:
             return []

@@ -26,7 +26,8 @@ class Listing:
 
 
 def object_of(source: Any) -> Any:
-    """Returns the source if it can serve as `loader.dataset`, that is, if its len() is the number of samples; None for a name or a tuple of arrays."""
+    """Returns the source if it can serve as `loader.dataset`: a list of tuples or lists, one per sample, or an object of another class with __getitem__.
+    Returns None for any other source, such as a name, a list of paths, or a tuple of arrays, whose len() is not the number of samples."""
     listed = isinstance(source, list) and all(isinstance(s, (list, tuple)) for s in source)
     return source if listed or (hasattr(source, "__getitem__") and not isinstance(source, (str, bytes, tuple, list))) else None
 

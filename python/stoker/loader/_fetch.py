@@ -229,7 +229,8 @@ class Workers:
         return self._called(items)
 
     def _called(self, items: Sequence[Item]) -> list[Fetched]:
-        """Fetches samples at the same time as other threads, or one thread at a time if the Dataset cannot be called from several at once."""
+        """Fetches samples at the same time as other threads. Only one thread runs at a time during the first calls, whose effects on attributes are compared,
+        and later if the Dataset cannot be called from several threads at once. Copies the samples if the Dataset may reuse their buffers."""
         changes = self._changes
         if not (self._watch.copies or changes.counting or changes.serial):
             return self._fetch(items)

@@ -37,7 +37,7 @@ def internal(names: tuple[str, ...] | None, main: str) -> tuple[str, ...] | None
 
 
 def place_of(names: tuple[str, ...] | None) -> int:
-    """Returns the image's number among the parts of a Dataset's tuples, which the names list in order."""
+    """Returns the image's number among the parts of a Dataset's tuples, which the names list in order; 0 if the names do not contain the image."""
     parts = [name for name in names or () if name not in OF_DATASETS]
     return parts.index("image") if "image" in parts else 0
 
@@ -64,8 +64,8 @@ def of_table(fields: tuple[str, ...] | None, columns: tuple[str, ...]) -> dict[s
 
 
 def of_known(fields: tuple[str, ...] | None, outputs: dict[str, int]) -> dict[str, int | None]:
-    """Returns the fields that the user wants, each with the number of its output; None if it comes from a sample's metadata. outputs: from the name of each
-    field of the source to the number of its output."""
+    """Returns the fields that the user wants, by default all of `outputs`, each with the number of its output; None if it comes from a sample's metadata.
+    outputs: from the name of each field of the source to the number of its output."""
     known = {**outputs, **dict.fromkeys(FROM_SAMPLES)}
     for name in fields or ():
         if name not in known:
@@ -75,9 +75,9 @@ def of_known(fields: tuple[str, ...] | None, outputs: dict[str, int]) -> dict[st
 
 
 def of_dataset(fields: tuple[str, ...] | None, targets: int, keys: tuple[str, ...] | None) -> dict[str, int | None]:
-    """Returns the fields of a Dataset, each with the number of its part. "image" is part 0, at whichever position it stands among the names; the other names
-    are the other parts, in order. keys: the keys of samples that are dicts, in the order of their parts; a field is then the part with its name. None:
-    samples are tuples."""
+    """Returns the fields of a Dataset, each with the number of its part; None if it comes from a sample's metadata. "image" is part 0, at whichever position it
+    stands among the names; the other names are the other parts, in order. keys: the keys of samples that are dicts, in the order of their parts; a field is
+    then the part with its name. None: samples are tuples."""
     if keys is not None:
         return {f: keys.index(f) if f in keys else None for f in (keys if fields is None else fields)}
     given = fields if fields is not None else default(targets)

@@ -33,7 +33,7 @@ def by_value(function: Callable[[Any], Any]) -> Finish:
 
 
 def padded(fill: float) -> Finish:
-    """Makes a Finish that pads tensors of one dim at the end to the longest of their batch, and makes one tensor of them."""
+    """Makes a Finish that pads tensors of one dimension at the end to the longest of their batch, and makes one tensor of them, on the batch's device."""
 
     def finish(outputs: Outputs, number: int) -> Any:
         from torch.nn.utils.rnn import pad_sequence
@@ -67,9 +67,9 @@ class Keep:
 
 @dataclass
 class Lists:
-    """Makes a list of tensors, one per sample, or with `ragged` one RaggedBatch. moves, format: the moves of the image, and the format of the field's boxes or
-    points. numbers: the output with the numbers of these moves; None: the field does not move. keep: for a field with a row for each box, finds the rows that
-    remain; None: all rows remain. what: the field's name in messages."""
+    """Makes a list of tensors, one per sample, or with `ragged` one RaggedBatch, on the batch's device. moves, format: the moves of the image, and the format
+    of the field's boxes or points. numbers: the output with the numbers of these moves; None: the field does not move. keep: for a field with a row for each
+    box, finds the rows that remain; None: all rows remain. what: the field's name in messages."""
 
     ragged: bool
     moves: Sequence[Move] = ()

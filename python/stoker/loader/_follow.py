@@ -86,7 +86,7 @@ class Followers:
 
     def __init__(self, size: Any, fields: Sequence[Field] = (), boxes: tuple[DataNode, str] | None = None) -> None:
         self.boxes = boxes
-        self.labels: list[str] = []  # names of the fields that lose rows with the boxes; "default" stands for the labels
+        self.labels: list[str] = []  # fields that lose rows with the boxes; "default" stands for the labels, and "" for no field
         self.extent: Extent = (size[0], size[1])
         self.fields = list(fields)
         self._shared = 0  # number of calls of same_draws, so that each call has its own seeds
@@ -200,7 +200,8 @@ class Followers:
         self.labels += t.labels_getter if isinstance(t.labels_getter, list) else [t.labels_getter or ""]
 
     def _window_around(self, node: DataNode, t: T.Padded, before: Extent, end: Extent) -> DataNode:
-        """Cuts out a window that begins `before` pixels above and to the left of the image and ends at `end`."""
+        """Cuts out a window of the fields and of the image, and returns the image's node. before: how many pixels above and to the left of the image the
+        window begins. end: the row and the column of the image where it ends. Pixels outside of the image are filled by the padding mode of t."""
         window: dict[str, Any] = {"axes": [0, 1], "start": _pair(0 - before[0], 0 - before[1]), "end": _pair(*end)}
         if t.padding_mode != "constant":
             self.only_masks = f"{type(t).__name__} with padding_mode={t.padding_mode!r}"
@@ -302,8 +303,7 @@ class Followers:
 
     def perspective(self, what: str, matrix: DataNode, change: Callable[[Field], DataNode]) -> None:
         """Applies a perspective map to the fields. matrix: a node; it maps points of the image to points of the output. change: returns the warped node of a
-        field.
-        what: the transform's name, for an error message."""
+        field. what: the transform's name, for an error message."""
         self._refuse_vectors(what)
         self._each(change)
         self.moves.append(Perspective(tuple(self._column(matrix[k]) for k in range(9))))

@@ -55,7 +55,7 @@ class _Rows:
         self.raw = plain
 
     def sample(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Makes a sample from a row. The image's entry is named "image", whatever the name of its column."""
+        """Makes a sample from a row. The entry of the image, or of the sound, is named "image", whatever the name of its column."""
         if not self.column:
             self.column = self._found(row)
         shown = (name for name in row if self._names is None or name in self._names or name == self.column)

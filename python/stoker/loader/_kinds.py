@@ -17,8 +17,8 @@ FORMATS = ("XYXY", "XYWH", "CXCYWH")
 
 @dataclass(frozen=True)
 class Kind:
-    """name: one of the constants above. format: one of FORMATS for boxes; "list" for images and masks of which a batch holds a list; "vectors" for some maps;
-    else empty."""
+    """name: one of the constants above. format: one of FORMATS for boxes; "list" for images, masks and maps of which a batch holds a list;
+    "vectors" for some maps; else empty."""
 
     name: str = OTHER
     format: str = ""
@@ -30,7 +30,8 @@ class Kind:
 
     @property
     def is_list(self) -> bool:
-        """Returns whether a batch always holds a list of tensors for this field."""
+        """Returns whether every field of this name of a kind is a list of tensors in a batch. It is False for an image, a mask or a map, even with the format
+        "list"."""
         return self.name in (BOXES, POINTS, LIST)
 
 
@@ -40,8 +41,8 @@ def has_sound(fields: Any) -> bool:
 
 
 def kind_of(field: str, given: Any) -> Kind:
-    """Parses the kind that the user gave for a field: a name, a class of tv_tensors, ("BoundingBoxes", "XYWH"), ("Mask", list), ("FloatMap", "vectors"), list,
-    or None for a field that does not change."""
+    """Parses the kind that the user gave for a field: a name, a class of tv_tensors, ("BoundingBoxes", "XYWH"), ("FloatMap", "vectors"), (name, list) for an
+    image, a mask or a map, list, or None for a field that does not change."""
     format = ""
     if isinstance(given, (tuple, list)) and len(given) == 2:
         given, format = given[0], LIST if given[1] is list else str(getattr(given[1], "value", given[1]))
@@ -91,7 +92,8 @@ def several(kinds: dict[str, Kind] | None) -> bool:
 
 
 def lists_of(kinds: dict[str, Kind] | None) -> set[str]:
-    """Returns the names of images and masks of which the user wants lists. If images are a list, each of its own size, masks and maps are one too."""
+    """Returns the names of images, masks and maps of which the user wants lists. If the field "image" is a list of images, each of its own size, masks and
+    maps are lists too."""
     if kinds is None:
         return set()
     images = "image" in kinds and kinds["image"].format == LIST

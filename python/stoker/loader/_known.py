@@ -43,7 +43,7 @@ def is_stream(source: Any) -> bool:
 
 def known(source: Any) -> Listed | Arrays | None:
     """Returns the files or arrays of a torchvision data set, or of a Subset or ConcatDataset of torchvision data sets; None if the source's own Python must
-    make the samples."""
+    make the samples. Raises an error if a torchvision data set has a target_transform."""
     if _is(source, "torch.utils.data.dataset", "Subset"):
         whole = known(source.dataset)
         return whole and whole.part([int(i) for i in source.indices])

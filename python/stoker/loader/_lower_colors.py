@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles transforms of colours. A transform that is not applied to a sample does not run for it."""
+"""Compiles transforms of colours. A transform that is not applied to a sample does not run for it, except for a ColorJitter of brightness only, which then
+multiplies by 1."""
 
 from __future__ import annotations
 

@@ -173,7 +173,8 @@ def _spec_augment(step: Any, sound: Sound) -> Sound:
 
 
 def _add_noise(step: AddNoise, sound: Sound, spec: Spec) -> Sound:
-    """Adds a random stretch of a noise file, scaled so that the signal-to-noise ratio is the one that is drawn for the sample."""
+    """Adds a random stretch of a noise file, followed by zeros if the noise is shorter than the sound, scaled so that the signal-to-noise ratio is the one that
+    is drawn for the sample."""
     if sound.ndim != 1 or sound.rate_hz is None:
         raise InvalidArgumentError(
             "Loader: AddNoise takes sounds of one channel and one rate, before they are spectra: give Audio(rate=...)"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles the user's functions and the transforms that change values. Each has a gate: a node that is 1 if the transform is applied, else 0."""
+"""Compiles the user's functions and the transforms that change values. A gate is a node that is 1 for samples to which the transform is applied, else 0; or the
+number 1, or None, if it is applied to all."""
 
 from __future__ import annotations
 
@@ -65,8 +66,8 @@ def blur(node: DataNode, t: T.GaussianBlur, gate: DataNode | None) -> DataNode:
 
 
 def erase(node: DataNode, t: T.RandomErasing, extent: tuple[Any, Any], gate: Gate) -> DataNode:
-    """Erases a random window. extent: the image's height and width. t.ratio is height / width, as in torchvision; fn.random_crop_generator takes width /
-    height."""
+    """Replaces a random window by t.value, by random pixels (t.noise is "values"), or by one random color (any other t.noise). extent: the image's height and
+    width. t.ratio is height / width, as in torchvision; fn.random_crop_generator takes width / height."""
     size = types.Constant(list(extent), dtype=types.INT32) if isinstance(extent[0], int) else fn.stack(*extent)
     low, high = t.ratio
     anchor, shape = fn.random_crop_generator(size, random_area=list(t.scale), random_aspect_ratio=[1 / high, 1 / low])

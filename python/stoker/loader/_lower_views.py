@@ -47,7 +47,8 @@ class Views:
 
 
 def views_of(t: T.Transform, asked: types.DALIDataType | None) -> Views | None:
-    """Returns the Views of a transform if it is a function of a PIL image that returns several tensors, else None. asked: the Loader's dtype."""
+    """Returns the Views of a transform if it is a function of a PIL image that returns several tensors; None if it is not, or if it fails for the image of
+    noise. asked: the Loader's dtype; uint8 is refused if the function returns floats."""
     if not isinstance(t, T.Lambda) or t.takes != "PIL":
         return None
     try:

@@ -79,8 +79,8 @@ class Mixture:
     # ---- iteration ----
 
     def __iter__(self) -> Iterator[Any]:
-        """Iterates over one epoch. Other sources than the one whose epochs count continue at their positions. They begin their next epoch when
-        one ends."""
+        """Iterates over a new epoch, or over the rest of one that was restored or closed. If the last iteration was left early, its epoch ends, and the source
+        whose epochs count begins its next epoch. All other sources continue at their positions, and begin their next epoch when one ends."""
         self._generation += 1
         if self._inside and not self._resumed:
             self._next_epoch()

@@ -30,7 +30,7 @@ class Order:
         raise NotImplementedError
 
     def more(self) -> array[int]:
-        """Returns the next ids of the epoch, or none if it has ended."""
+        """Returns the next ids of the epoch, at most `most`; an empty array if the epoch has ended. Sets `rest` to None after the last ids."""
         assert self.rest is not None
         ids = array("q", map(operator.index, itertools.islice(self.rest, self.most)))
         if len(ids) < self.most:

@@ -132,7 +132,7 @@ def _files_under(folder: str, endings: Sequence[str]) -> Iterator[str]:
 
 
 def lists_for(source: Any, kinds: dict[str, Kind] | None) -> set[str]:
-    """Returns the names of the fields that become lists with the images."""
+    """Returns the names of the fields that become lists together with the images. Also makes the stacks of masks of a DatasetSource lists."""
     found: dict[str, Kind] = dict(kinds or {})
     if isinstance(source, DatasetSource):
         found.update(zip(source.samples_of.names_of_parts(), source.samples_of.kinds or (), strict=False))

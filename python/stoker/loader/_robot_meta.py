@@ -190,7 +190,8 @@ def _joined(stats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def column_of(chunked: Any, feature: Mapping[str, Any], where: str) -> Any:
-    """Returns a column of a row group as an array of the feature's type and shape; strings and images as lists."""
+    """Returns a column of a row group as an array of the feature's type, of shape (rows, *the feature's shape), or (rows) if that shape is (1). Strings and
+    images are returned as lists."""
     import numpy as np
     import pyarrow as pa
 

@@ -51,7 +51,8 @@ class Robots:
     delta_timestamps: from a key to times in seconds, relative to the frame. A sample then has the key's value at each of these times. A time before or after
     the episode gets its first or last value, and is true in KEY_is_pad. episodes: the numbers of the episodes to read; None: all. tolerance_s: the largest
     difference in seconds between a time and that of the nearest frame. image_transforms: a function that is applied to each camera's frames, float32 on the
-    scale 0..1, of shape (C, H, W), or (times, C, H, W) for a key of delta_timestamps. columns: the keys to read; None: all.
+    scale 0..1, of shape (C, H, W), or (times, C, H, W) for a key of delta_timestamps. columns: the keys to read besides those in STANDARD, which are always
+    read; None: all keys.
     """
 
     def __init__(
@@ -313,8 +314,7 @@ class Robots:
         return path_of(template, values, f"{self.root}/meta/info.json: {'video_path' if key else 'data_path'}")
 
     def _chosen(self, file: TableFile, group: int, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Returns a list with one dict of Arrow arrays: the columns of a row group, with only the rows of chosen episodes. The list is empty if there are no
-        such rows."""
+        """Returns the columns of a row group, with only the rows of chosen episodes, as a list with one dict of Arrow arrays; [] if there are no such rows."""
         import pyarrow as pa
 
         table = read_group(file, group, list(dict.fromkeys([*names, "episode_index"])), storage())

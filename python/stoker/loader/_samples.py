@@ -49,7 +49,7 @@ class Samples:
         self.names = _fields.targets_of(shown)  # names of the targets of tuples, in order; None: they have no names
         self.keys: tuple[str, ...] | None = None  # keys of a dict, "image" first; None: samples are not dicts
         self.kinds: list[Kind] | None = None  # kinds of the parts after the image; None: no sample has been seen
-        self.follow = False  # whether a part (masks, boxes, points) must follow the image's transforms
+        self.follow = False  # whether a part (further image, mask, map, boxes, points) must follow the image's transforms
         self.stacks: list[int] = []  # numbers of the parts that hold one or several masks
         self.pictures: list[int] = []  # numbers of the parts that are further images, or maps of floats
         self.floats = (given or {}).get("image", Kind()).name == FLOATS  # whether the image is a map of floats
@@ -147,8 +147,8 @@ class Samples:
         self.follow, self.stacks, self.pictures, self._converters = False, [], [], []
 
     def _geometry(self, image: Any, rest: list[Any]) -> Any:
-        """Returns the image's height and width, then the number of masks in each stack. An empty stack gets one mask, which is dropped when the batch is
-        made."""
+        """Returns the image's height and width, then the number of masks in each stack. Gives each empty stack in `rest` one mask, which is dropped when the
+        batch is made. Raises an error if a mask or a further image differs in size from the image."""
         import numpy as np
 
         height, width = extent = height_and_width(image, self.layout, self.oriented) or (

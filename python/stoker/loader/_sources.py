@@ -22,9 +22,10 @@ IMAGE_ENDINGS = tuple(glob.removeprefix("*.") for glob in _core.image_globs())
 
 
 class Source:
-    """Adds the operators that read samples to a graph. Its outputs are the finished image, then the label and the other parts of a sample."""
+    """Adds the operators that read samples to a graph. Its outputs are the finished image or sound, then the targets, then further views of the image and other
+    nodes that a source needs."""
 
-    targets = 1  # number of nodes after the image
+    targets = 1  # number of outputs that are targets; they follow the image
     finishing = Finishing()  # `nodes` may replace it
     one_epoch = False  # whether the nodes read only one epoch, whose number of samples is known at its end; later epochs need a new graph
 

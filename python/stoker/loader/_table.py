@@ -41,7 +41,7 @@ MEMORY = 256 << 20  # default limit, in bytes, for the row groups that are kept 
 _MOST_COLUMNS = 900  # the most columns of a batch; the library limits the number of tensors of a sample, some of which are not columns
 _WINDOW_SHARE = 3  # shuffle="groups" has up to three windows in memory: one whose batches end, the current one, and the next one
 _READ_SHARE = (
-    8  # local groups that take more than this part of the memory are read one at a time, because a read needs twice a group's bytes
+    8  # local groups that take more than 1 / _READ_SHARE of the memory are read one at a time, because a read needs twice a group's bytes
 )
 
 
@@ -134,7 +134,7 @@ class Table:
                 "of both that `datasets` writes"
             )
         masks = {name for name, kind in kinds.items() if kind.name == MASK}
-        # A column with the same value for all files comes from a common parent folder. It is read only if the user names it.
+        # A column that folder names define, and that has one value in all files, comes from a common parent folder. It is read only if the user names it.
         alike = {n for n, values in self.partitions.items() if len(set(values.values())) == 1}
         wanted = [n for n in schema.names if n == self.image or n in (names or ()) or (names is None and n not in alike)]
         for name in names or ():

@@ -161,7 +161,7 @@ def _values(column: Column, array: Any) -> Values:
 
 
 def _without_encoding(part: Any, column: Column) -> Any:
-    """Returns an array without extension types and dictionaries."""
+    """Returns an array without extension types and dictionaries. Texts and bytes that would take much more memory without their dictionary keep it."""
     plain = plain_type(column.type)
     part = getattr(part, "storage", part)
     if column.kind in (IMAGE, BYTES, TEXT) and _repeats(part):

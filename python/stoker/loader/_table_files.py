@@ -318,7 +318,8 @@ class _Changed(Exception):
 
 
 class _Ranges(io.RawIOBase):
-    """A remote object as a file. `load` reads ranges into memory. A read outside of these ranges makes a request of its own.
+    """A remote object as a file. `load` reads ranges into memory, in place of those of its last call. A read outside of these ranges makes a request of its
+    own.
 
     version: the version that every answer of the store must have. None: the version of the first answer is used.
     """

@@ -73,7 +73,7 @@ class Member:
     is_main: bool = False
 
     def name(self, data: Bytes, path: Callable[[], str | None]) -> str | None:
-        """Returns the ending of one row's file. None: the row holds no file of a known format, and the ending would not show that."""
+        """Returns the ending of one row's file. If the file is of no known format, returns None for the main column, and an ending in "bin" for others."""
         if self.column.kind != columns.IMAGE:
             return self.ending
         own = ending_of(data, path)
@@ -252,7 +252,7 @@ def _read(path: str, storage: Storage) -> Bytes:
 
 
 def _paths(chunked: Any) -> Callable[[int], str | None]:
-    """Returns the function from a row to its path, for a column of structs of bytes and path."""
+    """Returns the function from a row to its path. It returns None for each row unless the column holds structs with a text `path`."""
     import pyarrow.compute as pc
     import pyarrow.types as t
 

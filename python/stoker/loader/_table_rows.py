@@ -21,7 +21,8 @@ _STATE, _SPLITS = "state.json", "dataset_dict.json"  # files that `datasets` wri
 
 @dataclass
 class Part:
-    """Some successive rows. read(columns): returns them as a pyarrow.Table. where: the file and row group, for messages."""
+    """Some successive rows. read(columns): returns them as a pyarrow.Table. where: the file and its row group or record batch, as "a.parquet[row group 3"; a
+    message appends ", row 5]"."""
 
     rows: int
     where: str

@@ -78,8 +78,9 @@ class _Table:
 
 
 class Target:
-    """Converts one target of a Dataset's samples to arrays. All have the type that the first sample's target has. Whole numbers become int64, as in torch's
-    default_collate, and Python floats float32; arrays and tensors keep their type.
+    """Converts one target of a Dataset's samples to arrays; strings are returned unchanged. Whole numbers become int64, as in torch's default_collate; Python
+    floats, scalars of numpy.float64 and lists of floats become float32. Arrays and tensors keep their type, but floats of more than 64 bits become float64. A
+    value of another type than the first sample's is refused, except that Python's whole numbers become floats if the first value was one.
 
     what: the target's name in messages. width: the number of coordinates in a row, for boxes and points, of which a sample may have none; None for other
     targets.

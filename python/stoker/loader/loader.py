@@ -447,7 +447,7 @@ class Loader(metaclass=BriefHelp):
         return reported(self, self, self._begin())
 
     def _begin(self) -> Epoch:
-        """Begins an epoch without a report to Accelerate."""
+        """Begins an epoch, or continues a restored one, without a report to Accelerate."""
         with self._one_thread:
             self._generation += 1
             self._run.begin()
@@ -524,7 +524,7 @@ class Loader(metaclass=BriefHelp):
         return [padded for _, padded in facts], [i for i, _ in facts]
 
     def _reorders(self) -> bool:
-        """Returns whether epochs differ in their order."""
+        """Returns whether epochs may differ in their order: the Loader shuffles, or the user gives the order."""
         return self._spec.shuffle or self._run.order is not None
 
     def _at_last(self) -> bool:
@@ -532,7 +532,8 @@ class Loader(metaclass=BriefHelp):
         return self._run.last or (self._run.samples() is not None and self._run.step == len(self))
 
     def _samples_of_last_step(self) -> int:
-        """Returns how many samples of an epoch's last step, over all ranks, are not repeats; 0 if no sample of it is a repeat."""
+        """Returns how many samples of an epoch's last step, over all ranks, are not repeats; 0 if none of them is a repeat, as always without
+        last_batch="pad"."""
         return (self._run.samples() or 0) % (self.batch_size * self._spec.shard.world) if self._spec.last_batch == "pad" else 0
 
     @property
@@ -777,7 +778,8 @@ def _separate_sounds_and_clips(source: Any, given: dict[str, Any]) -> _Separated
 
 
 def _check_arguments(parts: _Separated, given: dict[str, Any]) -> None:
-    """Raises errors about arguments that are not flags, that exclude each other, or that have no effect on a Pipeline. given: all arguments of the Loader."""
+    """Raises errors about flags that are neither True nor False, and about arguments that exclude each other or have no effect on a Pipeline. given: all
+    arguments of the Loader."""
     shuffle = given["shuffle"]
     shuffle = True if isinstance(shuffle, str) and shuffle in _LARGE_PARTS else shuffle
     flags = {name: given[name] for name in ("drop_last", "pin_memory", "exif_orientation")}
