@@ -30,7 +30,7 @@ class Statistics:
         import torch
 
         x = torch.as_tensor(pixels)
-        if x.dtype == torch.uint8:  # only this peer gives uint8: it leaves normalising to the GPU
+        if x.dtype == torch.uint8:  # only the side with simplejpeg gives uint8: it leaves normalising to the GPU
             mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (peers.MEAN255, peers.STD255))
             x = (x.float() - mean) / std
         self.n += x.numel()
@@ -58,7 +58,7 @@ def check_statistics(ours: Iterator[Any], theirs: Iterator[Any], batches: int) -
 
 
 def check_epoch(files: list[Path], batch: int, threads: int) -> None:
-    """Checks that an epoch delivers every file once: here the labels are the files' indices."""
+    """Checks that the full batches of an epoch hold no file twice. Here the labels are the files' indices. Ends the program if one does."""
     import stoker
 
     pipeline = peers.dali_pipeline(stoker, files, batch, threads)

@@ -57,7 +57,7 @@ def with_progress(batches: Iterable[Any], what: str, total: int) -> Iterator[Any
 
 
 def timed(what: str, loader: Any, epochs: int, images: int) -> measure.Slice:
-    """Times epochs over a loader. One batch is taken before the clock starts, so that starting workers and imports do not count."""
+    """Times epochs over a loader, from the request of the first batch on. A DataLoader's workers must have been started before."""
     wall, cpu, done = time.perf_counter(), measure.cpu_seconds(), 0
 
     def batches() -> Iterator[Any]:

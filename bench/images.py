@@ -85,8 +85,8 @@ class Images:
 
 
 def awkward(folder: Path) -> list[str]:
-    """Writes files that occur in data sets and that some decoders refuse: CMYK, a PNG that is named .JPEG, a file whose end is missing, one with bytes
-    after its end, gray, 4:1:1."""
+    """Writes files that occur in data sets and that some decoders refuse: CMYK, a PNG that is named .JPEG, gray, progressive, a file whose end is missing,
+    and one with bytes after its end. Returns their paths."""
     from PIL import Image
 
     rng = np.random.default_rng(3)

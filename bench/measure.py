@@ -40,7 +40,8 @@ def children() -> list[int]:
 
 
 def cpu_seconds(workers: list[int] | None = None) -> float:
-    """Returns user and system time of this process and its children, including those that still run."""
+    """Returns the seconds of user and system time of this process and its children, including those that still run. workers: the ids of the latter, if the
+    caller knows them."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     total = time.process_time() + ended.ru_utime + ended.ru_stime
     for pid in children() if workers is None else workers:
@@ -53,7 +54,8 @@ def cpu_seconds(workers: list[int] | None = None) -> float:
 
 
 def wait_idle(limit: float = 60) -> float:
-    """Waits until this process and its children have not used the CPU for a moment. Returns the time at which that moment began."""
+    """Waits until this process and its children have not used the CPU for a moment, for at most `limit` seconds. Returns the time (perf_counter) at which that
+    moment began."""
     workers = children()
     began, before, quiet = time.perf_counter(), cpu_seconds(workers), 0
     end = began + limit

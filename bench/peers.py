@@ -86,7 +86,7 @@ def load_with_torchvision() -> Callable[[bytes], Any]:
 
 
 def load_with_simplejpeg() -> Callable[[bytes], Any]:
-    """Returns a function that decodes to uint8 tensors, which the GPU would normalise."""
+    """Returns a function that decodes, crops and flips to uint8 tensors, which the GPU would normalise."""
     import simplejpeg
     import torch
 

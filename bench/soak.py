@@ -3,13 +3,13 @@
 """Soak test: checks that the memory, descriptors and threads of a process do not grow, however many epochs it runs.
 
 Each round runs an epoch of everything that lives as long as the program (a Loader, a pipeline with branches, structured samples, clips and frames of videos
-of different sizes with a memory_limit, a Loader over a bucket),
-then creates new ones, runs a part of an epoch with them and drops them. The test samples the resources of the process after each round, when nothing is in
-flight, and also every few seconds. Steady growth after the warm-up by more than the samples' noise is a fault: the last line reports it, and the exit status
-is 1.
+of different sizes with a memory_limit, a Loader over a bucket), then creates new ones, runs a part of an epoch with them and drops them. The
+test samples the resources of the process after each round, when nothing is in flight, and also every few seconds. Steady growth after the warm-up by more than
+the samples' noise is a fault: the last line reports it, and the exit status is 1.
 
 usage: soak.py [--build DIR] [--seconds N] [--device N] [--plant memory|descriptors|threads|gpu]
---device: uses this GPU and checks its memory too, without the bucket; takes 400 seconds    --plant: leaks a little in each round, to prove that leaks are found
+--device: uses this GPU and checks its memory too, without the bucket; takes 400 seconds
+--plant: leaks a little in each round, to prove that leaks are found
 """
 
 from __future__ import annotations
@@ -334,7 +334,8 @@ def soak(
 
 
 def serve(folder: Path, build: Path) -> Any:
-    """Starts an object store over a folder. Some of its requests fail, so that clients have to retry."""
+    """Starts an object store over a folder, and sets the environment variables by which clients find it. Some of its requests fail, so that clients have to
+    retry. Returns the store, for the caller to stop."""
     os.environ["STOKER_BUILD"] = str(build.resolve())
     sys.path.insert(0, str(ROOT / "test" / "python"))
     store = runpy.run_path(str(ROOT / "test" / "python" / "storage.py"))["Store"](

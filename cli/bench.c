@@ -58,7 +58,8 @@ static double samples_made(struct stk_pipeline *p)
 	return counter_value(all, n < 128 ? n : 128, "samples");
 }
 
-/* Returns whether another thread of the process runs, is ready to run or waits for a disk. *waited is the seconds that all threads have waited for a core. */
+/* Returns whether another thread of the process runs, is ready to run or waits for a disk. Sets *waited to the sum of
+ * the seconds for which each thread, the caller included, has waited for a core since it started. */
 static bool look_at_threads(double *waited)
 {
 	DIR *d = opendir("/proc/self/task");

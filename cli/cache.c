@@ -14,7 +14,8 @@
 struct visit {
 	struct progress progress;
 	int64_t seen;
-	bool prints, removed; /* removed: damaged entries were deleted */
+	bool prints,
+		removed; /* prints: entries are printed as text, not JSON; removed: the command is `verify`, which deletes damaged entries */
 	json_t *list;
 };
 

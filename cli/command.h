@@ -25,10 +25,10 @@ struct settings {
 	const char *output, *device, *shard_size, *codec, *tables;
 	const char *image_column, *label_column, *only_columns; /* of `stoker pack` for tables, which runs in Python */
 	const char *storage_uri;
-	int32_t retries; /* tries of a storage; 0: the storage's default. Set by commands, not by an option */
+	int32_t retries; /* number of retries of a request; 0: the storage's default. Set by commands, not by an option */
 	const char *endpoint, *region, *profile, *ca_bundle, *cache, *cache_limit; /* OPTION_STORAGE */
-	bool anonymous, path_style;
-	const char *const *args; /* arguments that are not options */
+	bool anonymous, path_style;                                                /* OPTION_STORAGE */
+	const char *const *args;                                                   /* arguments that are not options */
 	int32_t arg_count;
 	const struct command *const *commands; /* all commands, ended by NULL */
 };
@@ -129,7 +129,7 @@ const char *size_text(int64_t bytes, char text[32]);
 /* Returns `one` if n is 1, else `many`. */
 const char *noun(int64_t n, const char *one, const char *many);
 
-/* Parses the name of a device: "1", "cuda" and "cuda:1" are GPUs; "cpu" and NULL give -1. Returns false for any other text. */
+/* Parses the name of a device: "1", "cuda" (the GPU 0) and "cuda:1" are GPUs; "cpu" and NULL give -1. Returns false for any other text. */
 bool device_of(const char *text, int32_t *device_id);
 
 void print_command_help(const struct command *command);
@@ -150,8 +150,8 @@ int stopped_text(const char *command, const char *fmt, ...) __attribute__((forma
 /* Prints a message, of each URL in it only what uri_shown allows: the user may have given a URL with a signature where none belongs. */
 void print_without_secrets(FILE *to, const char *fmt, va_list list) __attribute__((format(printf, 2, 0)));
 
-/* Returns how many bytes of a URI may be printed. For http:// and https:// that excludes the query, which may hold a signature; if there is a user name or a
- * password before the host, only the scheme is printed. */
+/* Returns how many bytes of a URI may be printed. For http:// and https:// that excludes the query, which may hold a signature, and the
+ * fragment; if there is a user name or a password before the host, only the scheme is printed. */
 static inline int uri_shown(const char *uri)
 {
 	if (strncasecmp(uri, "http://", 7) != 0 && strncasecmp(uri, "https://", 8) != 0)

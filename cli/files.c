@@ -16,7 +16,8 @@ static bool is_special(const char *path)
 	return (strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/shm/", 9) != 0) || strncmp(path, "/proc/", 6) == 0;
 }
 
-/* Opens a regular file that another program holds a lease on, and waits until that program has given it up. */
+/* Opens a regular file that another program holds a lease on, and waits until that program has given it up. Returns -1 with errno set if that fails: EAGAIN
+ * if it is no regular file. */
 static int open_leased(const char *path)
 {
 	struct stat st;

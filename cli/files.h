@@ -9,10 +9,12 @@
 
 /* Opens a regular file for reading, and sets *st to its properties. Returns -1 with errno set: EISDIR for a folder, EINVAL for a FIFO, a socket or a device. */
 int open_regular(const char *path, struct stat *st);
-/* The same, but also opens a pipe or terminal that is named in /dev or /proc, as /dev/stdin or the /dev/fd/63 of a shell. */
+/* Opens a file as open_regular does, but does not return its properties. Also opens pipes and terminals if their names are in /dev (except /dev/shm) or in
+ * /proc, such as /dev/stdin or the /dev/fd/63 of a shell. */
 int open_text(const char *path);
-/* Writes a file under a random name next to `path` and then renames it. Devices and pipes of /dev and /proc are written to directly. On
- * failure, returns false with errno set. */
+/* Writes a file under a random name next to `path` and then renames it, which replaces a regular file or a link of that name. A replaced file of this user
+ * keeps its permissions. Devices and pipes of /dev and /proc are written to directly. On failure, returns false with errno set: EISDIR for a folder, EINVAL
+ * for other things that are neither a file nor a link. */
 bool write_file(const char *path, const void *data, size_t size);
 
 #endif

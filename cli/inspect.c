@@ -429,8 +429,8 @@ static int open_file(const char *path, int64_t *bytes, struct stk_error *err)
 	return -1;
 }
 
-/* Reads the header from the first 64 KiB of a file, or from more where the header is longer (large EXIF or colour profiles). Only errors inside a
- * header have an offset, so a file that is not an image is not read further. */
+/* Sets *bytes to the size of a file, and reads its header from its first 64 KiB, or from up to MAX_HEADER bytes if the header is longer (large EXIF data or
+ * colour profiles). Only errors inside a header have an offset, so a file that is not an image is not read further. */
 static enum stk_status read_header(const char *path, int64_t *bytes, struct stk_image_header *header, struct stk_error *err)
 {
 	int fd = open_file(path, bytes, err);

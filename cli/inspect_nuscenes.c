@@ -124,7 +124,7 @@ static json_t *as_json(const struct nuscenes_census *c, const struct stk_nuscene
 	return object;
 }
 
-/* Inspects one version. Adds the results to `found`, or prints text if it is NULL. */
+/* Inspects one version of the data set. Adds the results to the array `found`, or prints them as text if it is NULL. Returns an enum exit_code. */
 static int inspect_version(const char *root, const char *version, json_t *found)
 {
 	const struct stk_nuscenes_options o = {.size = sizeof o, .root = root, .version = version};

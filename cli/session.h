@@ -14,7 +14,7 @@ struct session {
 	struct stk_pipeline *pipeline;
 	int32_t device_id;      /* of the GPU that the pipeline runs on; -1: only cores */
 	double mean[3], std[3]; /* the standard graph normalises with these, in units of 0..255 */
-	bool standard;          /* the graph is the standard one */
+	bool standard;          /* the graph is the standard one for images, neither from a file nor for sounds */
 	bool sounds;            /* the source is a folder of sounds, and the graph makes log-mel bands of them */
 	bool flat;              /* the source is a folder that holds the images itself */
 	bool tars, labels;      /* tars: the source is tars; labels: their samples have labels (cls) */
@@ -23,14 +23,15 @@ struct session {
 
 /* The variants of the standard graph, by their outputs. */
 enum graph_kind {
-	GRAPH_TRAIN, /* random crop, 224 x 224, random flip, normalised float CHW; for a folder of sounds: 80 log-mel bands */
+	GRAPH_TRAIN, /* random crop, resized to --size (224 x 224), random flip, normalised float CHW; labels. For a folder of sounds: 80 log-mel bands */
 	GRAPH_VIEW,  /* the same, then the file's shape, the anchor and shape of the drawn window, and the flip. Bad samples are skipped */
 	GRAPH_BYTES, /* the files' bytes and labels, in order */
 	GRAPH_DECODE_CHECK /* every pixel decoded, in order, shrunk to a stamp; labels; the files' bytes. Bad samples are skipped and counted */
 };
 
-/* Opens a source (a folder of classes, tars, or one image) with the standard graph of that kind, or the JSON of a pipeline. On an error, prints it and
- * returns false. Call close_session in either case. */
+/* Makes the pipeline of a JSON file, or the standard pipeline of that kind over another source: a folder of classes, of images or of sounds, an index, tars, a
+ * prefix of a bucket's keys, one image or, for GRAPH_BYTES, a text file that lists images. On an error, prints it and returns false.
+ * Call close_session in either case. */
 bool open_session(struct session *session, const char *command, const char *source, enum graph_kind kind, const struct settings *s);
 void close_session(struct session *session);
 

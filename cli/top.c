@@ -71,8 +71,8 @@ static const json_t *find_earlier(const struct snapshot *before, const json_t *p
 	return NULL;
 }
 
-/* Names the part of the pipeline that the training loop waited for: the part that was busy; "-" if the loop waited for less than 2% of the time.
- * source_share: the share of the time in which a Python source ran. */
+/* Names the part of the pipeline that the training loop waited for: the first of a Python source, the cores and the reads that was busy, or else the GPU if the
+ * pipeline has one. "-" if the loop waited for less than 2% of the time. source_share: the share of the time in which a Python source ran. */
 static const char *waits_for(const struct row *r, double source_share)
 {
 	const double threads = number(r->pipeline, "threads");

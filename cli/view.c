@@ -32,7 +32,8 @@ static struct sheet_scale scale_of(const struct session *session, const struct s
 	return scale;
 }
 
-/* Returns element `at` of a sample of an output in host memory; 0 if the output or the element does not exist. */
+/* Returns element `at`, which must exist, of a sample of an output. Returns 0 if there is no such output or sample, if the output is on a GPU, or if its
+ * numbers are neither int32 nor int64. */
 static int64_t number_at(const struct stk_batch *batch, int32_t output, int32_t sample, int32_t at)
 {
 	const struct stk_tensor_list *list = output < stk_batch_outputs(batch) ? stk_batch_output(batch, output) : NULL;
@@ -84,7 +85,7 @@ static int32_t geometry_letters(const struct session *session, const struct stk_
 	return most;
 }
 
-/* Writes the captions of a sample: class and file, then the geometry. */
+/* Writes the captions of a sample: class and file, then, for the standard graph, the geometry. */
 static void write_captions(struct sheet *sheet, int32_t cell, const struct session *session, const struct stk_batch *batch, int32_t i)
 {
 	char text[160];

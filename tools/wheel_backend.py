@@ -166,7 +166,7 @@ def needed(binary: Path) -> list[str]:
 
 
 def place(name: str, binary: Path) -> Path | None:
-    """Returns the path at which the dynamic loader finds a library that a binary of this machine names."""
+    """Returns the path at which the dynamic loader finds a library that a binary of this machine names, or None if it does not find it."""
     found = re.search(rf"^\s*{re.escape(name)} => (/\S+)", run("ldd", binary), re.M)
     return Path(found[1]).resolve() if found else None
 
@@ -196,7 +196,8 @@ def own_name(name: str, library: Path) -> str:
 
 
 def bundle(binaries: list[Path], folder: Path) -> dict[str, Path]:
-    """Copies third-party libraries under unique names, and makes every binary look for these names. Returns the original files."""
+    """Copies third-party libraries to the folder under unique names, renames libstoker in the same way, and makes every binary look for these names. Returns
+    the third-party libraries: the names that they had, and their original files."""
     libraries = third_party(binaries)
     names = {name: own_name(name, path) for name, path in libraries.items()}
     ours = next(b for b in binaries if b.name.startswith("libstoker"))

@@ -12,7 +12,7 @@ import stoker.batching as sb
 
 
 def places(index, sizes, extent):
-    """Returns (ok, safe): which indices are valid, and the indices changed so that each can be read safely."""
+    """Returns (ok, wrapped): which indices are valid, and all indices, with the negative ones counted from the end. Invalid ones may be out of range."""
     wrapped = torch.where(index < 0, index + extent, index)
     ok = (torch.arange(index.shape[1], device=index.device) < sizes[:, None]) & (wrapped >= 0) & (wrapped < extent)
     return ok, wrapped

@@ -122,7 +122,7 @@ def median(values: list[float]) -> float:
 
 
 def best_setting(row: Row, a: argparse.Namespace) -> Setting | None:
-    """Finds DALI's best setting for this row by running a short slice with each."""
+    """Finds DALI's best setting for this row by running a short slice with each. Returns None if DALI runs with none of them."""
     rates = {}
     for setting in row.sweep if a.sweep else row.settings:
         try:

@@ -177,6 +177,7 @@ class Batches(PipelineStepBase):
 class Loader:
     """Endless batches of this rank. No Python code runs for a sample.
 
+    batch: number of samples in a batch of all ranks together.
     state: the result of state() in the run that this one continues. images=False: all fields except images, as if every frame had NuScenes' size.
     video_root: a folder that `stoker pack-video` made, from which to read the cameras' frames.
     """

@@ -199,7 +199,8 @@ def collate(samples: list[Arrays]) -> dict[str, Any]:
 
 
 class Loader:
-    """Endless batches of this rank from a PyTorch DataLoader. state: the result of state() in the run that this one continues."""
+    """Endless batches of this rank from a PyTorch DataLoader. batch: number of samples in a batch of all ranks together. state: the result of state() in the
+    run that this one continues."""
 
     def __init__(
         self, root: Path, version: str, config: Config, batch: int, seed: int = 0, *, workers: int = 2, state: str | None = None,

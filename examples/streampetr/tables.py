@@ -227,7 +227,8 @@ class Tables:
         return Camera(self.root / row["filename"], size, 1e-6 * row["timestamp"], intrinsics, extrinsics, intrinsics @ extrinsics, seen)
 
     def _seen(self, global2camera: np.ndarray, intrinsics: np.ndarray, size: tuple[int, int], known: list[tuple[Row, int]]) -> Boxes2d:
-        """Returns for each box the hull of its corners in front of the camera, cut at the image's borders."""
+        """Returns the boxes in space that the camera sees, as rectangles in its image: each bounds the hull of the corners in front of the camera, cut at the
+        image's borders. Leaves out boxes whose centre is not in front of the camera, or that are outside the image."""
         found = []
         for box, label in known:
             dims = np.array(box["size"])[[1, 0, 2]]

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cifar_recipes.h"
 
-/* Casts the labels to int64 on the GPU. */
+/* Casts the labels to int64 on the cores, and copies them to the GPU. */
 static struct value labels_there(struct cifar in)
 {
 	struct value cast = ADD(in.g, "cast", .in = {in.label}, .args = {stk_arg_int("dtype", 7)});

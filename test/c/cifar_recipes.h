@@ -13,7 +13,7 @@ struct cifar {
 struct recipe {
 	const char *what;
 	void (*add)(struct cifar in); /* adds the operators after the reader, and the outputs */
-	bool resident, on_cores;
+	bool resident, on_cores; /* whether recipes (kernel/recipe) make its batches: on a GPU that stores the data set, and on the cores */
 };
 
 enum { RECIPES = 12 };

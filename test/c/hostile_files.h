@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Makes small files whose decoding would need much memory. */
+ * Makes small files whose decoding would need much memory, and changes the structure of image files at random. */
 #ifndef STK_TEST_HOSTILE_FILES_H
 #define STK_TEST_HOSTILE_FILES_H
 
@@ -15,8 +15,8 @@ struct test_file hostile_png(uint32_t width, uint32_t height, bool interlaced);
 /* Inserts a chunk of `size` bytes after IHDR: the header of a big-endian TIFF, then zeros. */
 void hostile_png_insert(struct test_file *f, const char *type, size_t size);
 
-/* Makes one more random change to the file's structure, in place: dimensions, sampling factors, lengths, tables, markers, restart intervals. The buffer must
- * have space for 64 more bytes. */
+/* Makes a random change to the structure of a JPEG or PNG file, in place: dimensions, sampling factors, lengths, tables, markers, restart intervals. The
+ * buffer must have space for 64 more bytes. */
 void hostile_mutate(struct test_file *f, uint64_t *seed);
 
 #endif

@@ -34,8 +34,7 @@ struct test_jpeg {
 struct test_file test_jpeg_make(const struct test_jpeg *j);
 
 /* Decodes the whole image to one of libjpeg's colour spaces (a J_COLOR_SPACE), without padding. Returns NULL if libjpeg-turbo refuses the file; free the
- * result with free. *lossy: set if libjpeg-turbo warned that data was lost, which it replaces by guesses. Damage after the last row is only noticed if
- * `finish` is set. */
+ * result with free. *lossy: set if libjpeg-turbo warned that data was lost, which it replaces by guesses. */
 uint8_t *test_jpeg_reference(struct test_file f, int space, int *width, int *height, bool *lossy);
 /* Does the same at 1/denom of the size: 1, 2, 4 or 8. */
 uint8_t *test_jpeg_reference_scaled(struct test_file f, int space, int denom, int *width, int *height, bool *lossy);

@@ -31,7 +31,8 @@ struct call {
 extern uint8_t *space; /* SPACE bytes, which the test allocates before it opens calls */
 extern size_t used;    /* bytes of `space` that are in use */
 
-/* Draws a call and runs it on the CPU, which sets `status` and `want`. Returns false if the operator's infer function refused the call. */
+/* Draws a call and runs it on the CPU, which sets `status` and `want`. Returns false if the operator's infer function
+ * refused the call, or made the output a view of the input, so that nothing has to run. */
 bool call_open(struct call *c);
 void call_close(struct call *c);
 

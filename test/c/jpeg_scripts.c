@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-/* A group of coefficients whose precision the scans raise. Scans have sent the bits from the highest down to bit `low`; 10: none yet. */
+/* A group of coefficients. Its first scan sends the bits from the highest down to bit `first_low`, and each later scan one more bit. `next` is the next scan;
+ * begun: there was a scan before it. */
 struct part {
 	jpeg_scan_info next;
 	int first_low;

@@ -24,7 +24,8 @@ struct options {
 	double max_errors;
 };
 
-/* readers.file -> decoders.image_random_crop -> resize 32x24 -> crop_mirror_normalize, and the label. Asserts success. */
+/* Makes the pipeline readers.file -> decoders.image_random_crop (with `whole`, decoders.image) -> resize 32x24 -> crop_mirror_normalize, and the label. Asserts
+ * success. */
 struct stk_pipeline *open_pipeline(const char *folder, const struct options *o, struct stk_context **ctx);
 void close_pipeline(struct stk_pipeline *p, struct stk_context *ctx);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A source for tests, "reverse://NAME", whose requests complete in waves: `latency` after the first request of a wave, a timer thread completes all requests
- * that were submitted by then, latest first. Any number may be in flight. The bytes of an object depend only on its uri (reverse_fill). */
+ * that were submitted by then, latest first. Any number may be in flight. The bytes of an object depend only on its uri (reverse_size, reverse_byte). */
 #ifndef STK_TEST_REVERSE_SOURCE_H
 #define STK_TEST_REVERSE_SOURCE_H
 

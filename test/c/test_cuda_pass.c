@@ -120,7 +120,7 @@ static void add_hole(struct stk_pass *p)
 	stk__pass_hole(p, draw_window(p->w, p->h), value);
 }
 
-/* Draws filters that are too wide for the usual kernel's shared memory, and images of one row or column. */
+/* Draws filters that are too wide for the usual kernel's shared memory, and images of one to four rows or columns. */
 static void draw_wide(struct stk_pass *p, enum stk_dtype dtype)
 {
 	int wide = 1 + (int)draw(20000), other = 1 + (int)draw(4);
@@ -297,7 +297,7 @@ static void bench_destroy(struct stk_gpu_device *dev, struct bench *b)
 	stk__free(b->want);
 }
 
-/* Writes the part of the source that a job needs to `data`, as a decoder would. */
+/* Describes the part of the source that a job needs, with the address `data` and the layout in which a decoder would write it. */
 static struct stk_image source_of(const struct job *j, uint64_t data)
 {
 	enum stk_dtype dtype = (enum stk_dtype)j->pass.in_dtype;

@@ -25,7 +25,7 @@ static void write_file(const char *folder, int i, const uint8_t *data, size_t si
 	fclose(f);
 }
 
-/* Damages some bytes of a file's scan, or cuts the file off. */
+/* Writes file i as a JPEG in which up to three bytes after the first third of the file are random. Half of these files are also cut off. */
 static void damage(const char *folder, int i, uint64_t *seed)
 {
 	struct test_jpeg j = {.width = 90 + i, .height = 70, .components = 3, .quality = 85, .noise = 0.3, .seed = (uint64_t)i};

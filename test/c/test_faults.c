@@ -445,7 +445,8 @@ static int64_t calm(struct slow_source *s)
 	return now;
 }
 
-/* Takes batches, and skips those that fail because memory runs out. */
+/* Takes `count` batches that are not shuffled, and skips those that fail because memory runs out. Stores the batches in `kept`, or releases them if
+ * it is NULL. */
 static void expect_batches(struct stk_pipeline *p, int count, struct stk_batch **kept)
 {
 	for (int k = 0; k < count; k++) {

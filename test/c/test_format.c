@@ -58,7 +58,7 @@ static void put(const char *path, const char *text)
 	fclose(f);
 }
 
-/* "path label|path label" */
+/* Lists the files and compares the list with `want`, a text such as "a/1.jpg 0|b/2.jpg 1": each file's path and label, in order. */
 static void assert_list(const struct stk_file_list_options *o, const char *want)
 {
 	struct stk_file_list *l;

@@ -101,7 +101,8 @@ static struct stk_io *make_io(int threads)
 
 static _Thread_local int32_t retries; /* number of retries of this thread's last read_one */
 
-/* Reads on the calling thread if possible, otherwise on another thread, and compares the bytes with those from `offset` on. */
+/* Reads on the calling thread if `try` is set and that is possible, otherwise on another thread. After a success, checks that it read `want` bytes, that these
+ * are the bytes from `offset` on, and that 64 zeros follow them. */
 static enum stk_status read_one(
 	struct stk_io *io, const char *uri, int64_t offset, int64_t length, bool try, int64_t want, struct stk_error *err)
 {

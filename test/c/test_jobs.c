@@ -117,7 +117,8 @@ static double sum_of(const struct stk_job *job, uint32_t group, double mean, boo
 	return g->count < STK_JOB_SERIAL ? sum : sums[0];
 }
 
-/* Allocates the job's work memory, for the caller to free. */
+/* Allocates the job's work memory, for the caller to free. For a normalization, stores the mean and the factor of each group in it, and makes job->src[1] refer
+ * to them. */
 static double *measure(struct stk_job *job)
 {
 	double *stats = malloc(job->work_bytes + 1);
@@ -309,7 +310,7 @@ static bool run_image(struct stk_job *job)
 	}
 }
 
-/* Returns false if integers are divided by 0. */
+/* Runs a job on the calling thread, one output at a time or, for the kinds of run_image, phase by phase. Returns false if integers are divided by 0. */
 static bool run_one_by_one(struct stk_job *job)
 {
 	bool right = true;

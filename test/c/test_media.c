@@ -230,7 +230,7 @@ static uint8_t *make_avi(size_t *size)
 	return avi;
 }
 
-/* Opens the video and reads frames. Returns the first error. */
+/* Opens the video from `path` or, if that is NULL, from memory, and reads frames. Returns the first error. */
 static enum stk_status use_video(const uint8_t *avi, size_t size, const char *path, uint64_t *hash, struct stk_error *err)
 {
 	struct stk_video_request request = {

@@ -68,7 +68,7 @@ static void picture_randomize(struct picture *p)
 			}
 }
 
-/* Checks that both images have equal pixels, and that nothing but pixels was written. */
+/* Returns whether both images have equal pixels; if not, prints the first difference. */
 static bool same(const struct picture *a, const struct picture *b)
 {
 	size_t size = stk_dtype_size(a->image.dtype);

@@ -24,8 +24,8 @@ static int threads_now(void)
 	return n;
 }
 
-/* Called after a request has ended. The pipeline submits the next request in the same call, so the number in flight does not depend on timing: it equals the
- * window, unless the maximum number of samples has been read ahead. */
+/* What look_at_window counts. The source calls it after a request has ended, and after the pipeline has submitted the next request in the same call. So the
+ * number in flight does not depend on timing: it equals the window, unless the maximum number of samples has been read ahead. */
 struct window {
 	struct stk_pipeline *pipeline;
 	int least;

@@ -46,7 +46,7 @@ static double law(int tag, unsigned v)
 	return (v & 0x80 ? -value : value) * 4;
 }
 
-/* Returns the sample as -1 <= x < 1, exactly. */
+/* Returns the exact value of the sample at p: -1 <= x < 1, except for floats, which may have any value. */
 static double reference(const struct test_wav *w, const uint8_t *p)
 {
 	int width = (w->bits + 7) / 8;

@@ -336,8 +336,8 @@ static void test_callbacks_may_ask_the_pipeline(void **state)
 
 /* ---- functions ---- */
 
-/* Adds 1 to each byte of the input, in new memory that `release` frees. Also returns each sample's position in the batch. Fails in the way that `fault`
- * names. */
+/* A user's function (call_function). It adds 1 to each byte of the input, in new memory that release_function frees, and also returns each sample's position in
+ * the batch. It fails in the way that `fault` names. */
 struct function {
 	bool by_batch;
 	enum fault fault;

@@ -47,10 +47,11 @@ void emulated_sync_block(void);
  * Returns the values of the 32 lanes, 0 for a lane that has returned; they are valid until this lane's next call. */
 const uint64_t *emulated_exchange(const char *what, uint64_t mine);
 
-/* Does the same with one bit of each lane. */
+/* Does the same with one bit of each lane: whether `set` is not 0. Returns the bits of all lanes, with lane 0's as the lowest. */
 unsigned emulated_vote(const char *what, int set);
 
-/* Implement asynchronous copies to shared memory (kernel/common/cuda.cuh). Odd blocks copy as late as is allowed, even blocks as early as possible. */
+/* Implement asynchronous copies to shared memory (kernel/common/cuda.cuh). emulated_copy_commit ends a group of copies, and emulated_copy_wait waits until at
+ * most `groups` of the groups that have ended are incomplete. Blocks with an odd blockIdx.x copy as late as is allowed, the others at once. */
 void emulated_copy(void *to, const void *from, unsigned size);
 void emulated_copy_commit(void);
 void emulated_copy_wait(unsigned groups);

@@ -302,8 +302,8 @@ int cuCtxGetStreamPriorityRange(int *least, int *greatest)
 
 /* ---- modules and launches ---- */
 
-/* Returns the name in an image "emulated CUDA module NAME
- * ", as src/gpu/images makes it. The start of machine code or PTX stands for all kernels. */
+/* Returns the name, up to the end of the line, in an image "emulated CUDA module NAME", as src/gpu/images makes it. Returns "", which stands for all kernels,
+ * if the image is machine code or PTX, and NULL if it is anything else. The caller frees the name. */
 static char *name_of_image(const void *image)
 {
 	static const char mark[] = "emulated CUDA module ";

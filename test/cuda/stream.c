@@ -115,7 +115,7 @@ static void touch_memory(const struct operation *op, bool alone)
 	emulated_close_memory();
 }
 
-/* Executes the operation and frees it. Call without the lock. */
+/* Executes the operation, unless it is a copy, a fill or a kernel and the device is lost, and frees it. Call without the lock. */
 static void execute(struct stream *s, struct operation *op)
 {
 	emulated_lock();

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Parameter sets and packets of H.264 and HEVC, and headers of key frames of VP8 and VP9, as files contain them. The first byte chooses the codec and where the
- * header ends. The converted packet must fit into the room that was computed for it, and a start code
- * must precede each of its units. */
+ * header ends. The converted packet must fit into the room that was computed for it, and a start code must precede each of its units. */
 #include "fuzz.h"
 
 #include "media/annex_b.h"

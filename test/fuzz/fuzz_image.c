@@ -55,7 +55,8 @@ static void decode_both(struct stk_decode rq, bool is_lenient, bool whole)
 		if (scratch.peak > stk__image_memory(&rq) + rq.info->optional_memory)
 			complain("it takes more memory than its header tells", &rq, &err[0], &err[1]);
 	}
-	/* Our decoder reads the scans of a progressive image down to the window's last row, libjpeg-turbo down to the image's last row: it may find more damage. */
+	/* Our decoder reads the scans of a progressive image down to the window's last row, libjpeg-turbo down to the image's last row. So libjpeg-turbo
+	 * may find more damage. */
 	bool unseen = rq.info->progressive && !whole && !status[0] && status[1];
 	if (status[0] != status[1] && !unseen)
 		complain("the verdicts differ", &rq, &err[0], &err[1]);

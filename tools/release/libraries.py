@@ -288,7 +288,8 @@ class Builder:
         return [f"grep -q '{line}' lib/mprintf.c", f"sed -i 's/{line}/va_arg(arglist, double)/' lib/mprintf.c"]
 
     def curl_lines(self, prefix: Path) -> list[str]:
-        """Links libcurl and OpenSSL to one shared library that exports only the functions that src/io/curl.h calls. Internal calls stay inside (-Bsymbolic)."""
+        """Returns commands that link libcurl and OpenSSL to one shared library, which exports only the functions that src/io/curl.h calls. Internal calls stay
+        inside (-Bsymbolic)."""
         header = (HERE.parent.parent / "src" / "io" / "curl.h").read_text()
         names = re.findall(r"^\tX\(((?:curl|SSL)_\w+),", header, re.M)
         version = prefix / "lib" / "libcurl-stoker.map"
@@ -301,7 +302,7 @@ class Builder:
         ]
 
     def dav1d_lines(self, prefix: Path) -> list[str]:
-        """Builds the decoder for AV1 that FFmpeg calls."""
+        """Returns commands that build dav1d, the decoder for AV1 that FFmpeg calls."""
         rows = ["[binaries]", "c = 'cc'", "ar = 'ar'", "ranlib = 'ranlib'", "[host_machine]", "system = 'linux'", "endian = 'little'"]
         rows += [f"cpu_family = '{self.machine}'", f"cpu = '{self.machine}'"]
         parts = " ".join(f"-D{name}=false" for name in ("enable_tools", "enable_examples", "enable_tests"))
@@ -314,8 +315,9 @@ class Builder:
         ]
 
     def ffmpeg_lines(self, root: Path, prefix: Path) -> list[str]:
-        """Builds FFmpeg's libraries under names that no other library in a process has. Their symbols also get versions of their own, so that they never bind
-        to another FFmpeg, even if a program has loaded that one with RTLD_GLOBAL. The command line is part of the libraries: it names no folder."""
+        """Returns commands that build FFmpeg's libraries under names that no other library in a process has. Their symbols also get versions of their own, so
+        that they never bind to another FFmpeg, even if a program has loaded that one with RTLD_GLOBAL. The command line is part of the
+        libraries, so it names no folder."""
         compile_args = self.compile.replace("-fvisibility=hidden ", "") + " -Ineeded/include"  # lib*.v list the visible symbols
         link = "-Lneeded/lib -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--gc-sections"
         parts = [f"--enable-{kind}={name}" for kind, names in FFMPEG_PARTS.items() for name in names.split()]
