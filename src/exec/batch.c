@@ -1,5 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 The consumer's batch (struct stk_batch), whose data is in the blocks of a slot. The struct is stored with the slot's face
- * and reused for later batches. There are two kinds of references to a batch; `refs` counts both. A whole reference keeps the face and all blocks in use;
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The consumer's batch (struct stk_batch), whose data is in the blocks of a slot. The struct is stored with the slot's face and reused for later batches. A copy
+ * (stk_batch_to_host), or a list of the caller's tensors (stk_batch_wrap), is a batch without a slot.
+ *
+ * There are two kinds of references to a batch; `refs` counts both. A whole reference keeps the face and all blocks in use;
  * `whole_batch_refs` counts these. Any other reference keeps the face and the block of one output in use. A DLPack tensor refers only to its block. */
 #include "exec/exec.h"
 
@@ -10,7 +14,7 @@
 
 struct stk_batch {
 	_Atomic int refs, whole_batch_refs;
-	struct stk_face *face;     /* NULL: the batch is a copy with memory of its own */
+	struct stk_face *face;     /* NULL: the batch has no slot */
 	struct stk_block **blocks; /* one block for each of the slot's values; a block is valid as long as it is referenced */
 	int32_t *values;           /* index in `blocks` of each output */
 	int32_t n_values;
@@ -102,7 +106,7 @@ static struct stk_sample sample_of(const struct stk_place *place, int32_t attemp
 		.replaced = attempt};
 }
 
-/* Closes the gaps that dropped samples leave: moves later samples forward, in order. */
+/* Fills in the batch's samples, in order, without those that were dropped. Closes the gaps that these leave in the slot by moving later samples forward. */
 static void close_gaps(struct stk_pipeline *p, struct stk_record *r, struct stk_batch *b)
 {
 	int32_t n = 0;

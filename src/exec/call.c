@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Sets call->uri to the sample's name in the reader `origin`, from which the node's input comes, or if that is negative in the leading reader. */
+/* Sets call->uri to the sample's name in the reader `origin`, from which the node's input comes. If origin is negative, the leading reader names the sample. */
 static enum stk_status name_sample(const struct stk_chain_run *run, int32_t origin, struct stk_call *call, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];
@@ -80,7 +80,7 @@ static enum stk_status set_args(
 	return STK_OK;
 }
 
-/* Prepares the call of one operator for this sample: its arguments, inputs, outputs and random stream. */
+/* Sets all members of the call for this sample. Its outputs have no types and no data yet: infer sets the types, and stk__value_place the data. */
 enum stk_status stk__call_prepare(const struct stk_chain_run *run, int32_t index, struct stk_call *call, struct stk_error *err)
 {
 	struct stk_exec_worker *w = run->worker;
@@ -210,7 +210,7 @@ static bool refer_to_read_bytes(const struct stk_chain_run *run, const struct st
 }
 
 /* Sets the address of an inferred value: in the slot or in scratch memory. A view, whose data is already set, keeps its address unless the value must be in
- * the slot. */
+ * the slot: then its bytes are copied there, or the slot refers to io's buffer if that holds exactly these bytes. */
 enum stk_status stk__value_place(const struct stk_chain_run *run, int32_t value, struct stk_error *err)
 {
 	struct stk_tensor *t = &run->worker->values[value];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs one sample through one chain: operators in order, with values in the worker's scratch or in the slot. */
+ * Runs one sample through one chain: operators in order, with values in the worker's scratch or in the slot. Runs the gather of one node over the samples of
+ * a batch. */
 #include "exec/device.h"
 #include "exec/fetch.h"
 #include "exec/resident.h"
@@ -71,7 +72,7 @@ static void skip(const struct stk_chain_run *run, const struct stk_group *group)
 		stk__device_skip(run, group);
 }
 
-/* If memory ran out because of memory_limit, and not because the system has no more, replaces the error by one that says so. */
+/* Replaces the error of an allocation that memory_limit refused by one that names the limit. */
 static enum stk_status over_limit(const struct stk_arena *a, struct stk_error *err)
 {
 	const struct stk_error refused = *err;
@@ -99,7 +100,7 @@ enum stk_status stk__chain_run(struct stk_pipeline *p, struct stk_exec_worker *w
 	if (chain->reads && !stk__arena_charge(&w->arena, stk__fetch_bytes(&r->samples[sample], chain)))
 		s = STK_NO_MEMORY;
 	w->tools.cpu_jobs.held = NULL;            /* an earlier sample that failed may have left a job here */
-	bool recipes = p->parts.resident != NULL; /* not for resident data sets on the GPU, which need no chains */
+	bool recipes = p->parts.resident != NULL; /* the data set is resident in host memory; one on the GPU has no chains */
 	if (recipes && s == STK_OK)
 		s = stk__resident_sample(&run, err);
 	for (int32_t g = 0; g < chain->n_groups && !recipes && s == STK_OK; g++) {
@@ -141,8 +142,8 @@ static enum stk_status begin_gather_readers(const struct stk_pipeline *p, struct
 	return t->rank ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a branch's samples");
 }
 
-/* Runs a node's gather over the samples of the record. Leaves out samples whose arguments cannot be computed: their chain will fail for the same reason, and
- * on_error applies to them there. */
+/* Runs a node's gather over the samples of the record. Leaves out samples that are dropped or do not take the node's branch. Also leaves out samples whose
+ * arguments cannot be computed: their chain will fail for the same reason, and on_error applies to them there. */
 enum stk_status stk__gather_run(
 	struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_record *r, int32_t node, int32_t *blamed, struct stk_error *err)
 {

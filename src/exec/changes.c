@@ -106,7 +106,8 @@ enum stk_status stk__changes_describe(const struct stk_pipeline *p, int64_t was,
 	if (!reader || !runs || was < 1)
 		return STK_OK;
 	int j = first_change(reader, shared, was, runs);
-	if (j == STK_STATE_RUNS && was == reader->size(shared)) /* an empty class folder was added or removed */
+	if (j == STK_STATE_RUNS &&
+		was == reader->size(shared)) /* the files are the same; only an empty class folder was added or removed */
 		return STK_OK;
 	struct stk_text t = {0};
 	long long size_now = (long long)reader->size(shared), gone = (long long)was - size_now, count = gone < 0 ? -gone : gone;

@@ -34,10 +34,11 @@ struct stk_context {
 	struct stk_gpu *gpu;             /* NULL until a pipeline asks for a device */
 	struct stk_gpu_device **devices; /* [ordinal]: the device; NULL until a pipeline uses it */
 	struct stk_device_cores pinned;  /* the cores near the devices in use; empty if all cores are near */
-	int32_t bound;                   /* workers that are pinned to those cores */
+	int32_t bound;                   /* number of workers that are pinned to those cores */
 	struct stk_watch watch;
 };
 
+/* Passes a message to the context's log function, if it has one. Only one thread at a time calls that function. */
 void stk__notify(struct stk_context *ctx, enum stk_log_level level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* Returns STK_STATE in a forked child of the process that made the context. */

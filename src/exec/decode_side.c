@@ -19,7 +19,8 @@ static int32_t at_most(int32_t value, int32_t most)
 	return value < most ? value : most;
 }
 
-/* Returns how much to lower the level if this window showed too much work for the cores; otherwise returns 0. */
+/* Returns how much to lower the level if this window showed too much work for the cores: they were full, other programs took them away, or the consumer waited
+ * for them. Otherwise returns 0. */
 static int32_t lowering_step(int32_t level, const struct stk_window_load *seen)
 {
 	const double FULL = 0.93, AIM = 0.85, CONTENDED = 0.85, LATE = 0.1;
@@ -35,8 +36,8 @@ static int32_t lowering_step(int32_t level, const struct stk_window_load *seen)
 	return at_most(fall, level);
 }
 
-/* Returns by how much the level rises, if this window showed that the cores have time; otherwise 0. From 0 it rises to 100 at once, and only if the cores
- * have time for all files. Above, assumes that each further point of the level costs as much as the average of the present ones. */
+/* Returns by how much the level rises, if this window showed that the cores have time; otherwise 0. Below 0 it rises by up to 10, but not above 0. From 0 it
+ * rises to 100 at once, and only if the cores have time for all files. Above 0 it rises by up to 10, and this function assumes that each further point of the level costs as much as the average of the present ones. */
 static int32_t raising_step(const struct stk_decode_level *now, const struct stk_window_load *seen)
 {
 	const double FREE = 0.8, IN_TIME = 0.02;
@@ -86,7 +87,8 @@ static void lower_level(struct stk_decode_level *now, int32_t by)
 	now->level = at_least(to, STK_LEVEL_LEAST);
 }
 
-/* Raises the limit to try a higher level, after the level has been at the limit long enough. Each success makes the next try larger and earlier. */
+/* Raises the limit to try a higher level, after the level has been at the limit long enough. Each success makes the next try larger and earlier. With several
+ * ranks the limit rises to its maximum at once. */
 static void raise_limit(struct stk_decode_level *now)
 {
 	now->idle_windows = 0;
@@ -247,7 +249,8 @@ void stk__decode_side_init(struct stk_decode_side *s)
 	s->last.cpu_ns = cpu_ns();
 }
 
-/* Returns whether the cores should decode this progressive file, at a level below 0. A batch waits for its largest file, so the cores decode the larger
+/* Counts a progressive file, and returns whether the cores should decode it. From level 0 on they decode all such files; below 0, only those above a size, or
+ * all of them if they are few. A batch waits for its largest file, so the cores decode the larger
  * files and the GPU the smaller ones. */
 static bool takes_progressive(struct stk_pipeline *p, size_t size, int32_t level)
 {
@@ -257,7 +260,7 @@ static bool takes_progressive(struct stk_pipeline *p, size_t size, int32_t level
 	return progressive * FEW < all || 100.0 * (double)size * (double)progressive > -level * (double)bytes;
 }
 
-/* Returns whether the cores should decode this baseline file. A file that is much larger than the others is left to the GPU, where many threads decode it; a
+/* Counts a baseline file, and returns whether the cores should decode it: because they decode the whole batch, or to measure what a file costs. A file that is much larger than the others is left to the GPU, where many threads decode it; a
  * core would take long. */
 static bool takes_baseline(struct stk_decode_side *s, enum stk_batch_side side, size_t size)
 {

@@ -106,8 +106,8 @@ static enum stk_status upload(
 	return STK_OK;
 }
 
-/* Allocates GPU memory for a value of a sample. sent: the cores compute the value. Its samples in scratch memory are then adjacent, so that one copy can
- * send all of them. */
+/* Allocates GPU memory for a value of a sample, in the slot or in scratch memory. sent: the cores compute the value. Its samples in scratch memory are then
+ * adjacent if the value has a known size, so that one copy can send all of them. */
 static enum stk_status allocate_value(const struct stk_chain_run *run, int32_t value, bool sent, struct stk_error *err)
 {
 	struct stk_device_batch *b = run->record->device;
@@ -149,8 +149,8 @@ static enum stk_status send(
 	return upload(run, step, staged, to, bytes, err);
 }
 
-/* Stages the host values that the first operator of a group reads, and makes the worker's values point to the copies on the GPU. kept: receives the original
- * addresses. */
+/* Stages the host values that the first operator of a group reads on the GPU, and makes the worker's values point to the copies there. kept: receives the
+ * original addresses, which keep_inputs restores. */
 static enum stk_status send_inputs(
 	const struct stk_chain_run *run, const struct stk_program_node *head, int32_t step, void **kept, struct stk_error *err)
 {
@@ -218,7 +218,7 @@ const uint8_t *stk__file_buffer_end(struct stk_exec_worker *w, size_t used)
 	return at;
 }
 
-/* Returns whether the GPU can decode the window that the pass reads. */
+/* Returns whether the GPU can decode the window that the pass reads. Then `d` describes the decoding, except for the address of the file. */
 static bool gpu_can_decode(
 	const struct stk_chain_run *run, const struct stk_encoded *e, const struct stk_pass *pass, struct stk_decode_job *d)
 {
@@ -654,7 +654,7 @@ static enum stk_status describe_frame(
 	return call.def->lower_jobs(&call, &kept_jobs.jobs, err);
 }
 
-/* Runs the frames on the cores, since all inputs are host values, and copies the result to the output's address on the GPU. */
+/* Runs the frames on the cores, if all inputs are host values and the operator has no GPU version, and copies the result to the output's address on the GPU. */
 static enum stk_status frames_on_cores(
 	const struct stk_chain_run *run, const struct stk_group *group, int32_t value, const struct stk_tensor *out, struct stk_error *err)
 {

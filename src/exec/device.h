@@ -203,7 +203,8 @@ struct stk_device_stage {
 /* device.c */
 enum stk_status stk__device_create(struct stk_pipeline *p, struct stk_error *err); /* on config.device_id */
 void stk__device_destroy(struct stk_pipeline *p);                                  /* after the drain */
-/* Returns how many bytes a pipeline may use for speed. available: number of free bytes. */
+/* Returns how many bytes of the GPU's memory a pipeline may use for decoding and batches under way, or for a resident data set. available: number of free
+ * bytes of the GPU. */
 size_t stk__device_memory_limit(const struct stk_pipeline *p, size_t available);
 /* Sets in the ring which values are in GPU memory. */
 STK_MUST_USE enum stk_status stk__device_place_values(struct stk_pipeline *p, struct stk_gpu_device *dev, struct stk_error *err);
@@ -211,7 +212,7 @@ STK_MUST_USE enum stk_status stk__device_place_values(struct stk_pipeline *p, st
 struct stk_device_batch *stk__device_batch_take(struct stk_pipeline *p, struct stk_record *r);
 /* Prepares the batch for another record. Call without the lock, after the GPU has finished its work. */
 void stk__device_batch_clean(struct stk_pipeline *p, struct stk_device_batch *b);
-void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b);
+void stk__device_batch_give(struct stk_pipeline *p, struct stk_device_batch *b); /* frees it for another record; with the lock held */
 
 /* Returns whether the waiting thread has work. Call with the lock held. */
 bool stk__device_has_work(const struct stk_device_stage *d);

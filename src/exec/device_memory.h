@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0 Memory for one batch on the GPU path, taken in pieces and released all at once. It is pinned host memory from which
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory for one batch on the GPU path, taken in pieces and released all at once. It is pinned host memory from which
  * copies are made, or device memory for values between two steps. After the first batches all pieces come from one block: when a batch has needed more, the
  * next block has that size. The batches of a pipeline share the size (`largest_batch`), since allocating pinned memory is slow; so later batches begin with a
  * block that is large enough. Pieces do not touch, and pieces of two blocks are further apart than STK_JPEG_GPU_GAP, so pieces that are closer together belong

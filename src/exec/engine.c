@@ -61,8 +61,8 @@ static void forget_sample(struct stk_sample_state *s)
 	s->error = NULL;
 }
 
-/* Applies the policy to a failed sample, after all chains of the level have ended. Returns true if the sample was replaced and starts again, or false if it
- * was dropped. */
+/* Applies on_error to a failed sample, after all chains of the level have ended. Returns true if the sample was replaced and starts again, or false if it was
+ * dropped. If on_error does not allow the failure, also fails the batch. */
 static bool replace_or_drop(struct stk_record *r, int32_t i)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -104,7 +104,7 @@ void stk__sample_part_done(struct stk_record *r, int32_t i)
 
 /* ---- levels ---- */
 
-/* Ends the work on the batch's samples. */
+/* Ends the work on the batch's samples, frees their bytes, and queues the batch for stk__end_records. */
 static void end_batch(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;
@@ -204,7 +204,8 @@ void stk__on_fed(struct stk_record *r, enum stk_status status, const struct stk_
 	stk__end_records(r->pipeline);
 }
 
-/* Makes the cores decode a file that the GPU refused: the chains of that sample run again, and the level ends after these chains and their copies. */
+/* A sample whose GPU job failed becomes a bad sample. If the GPU refused a sample's file, the sample's chains run again and the cores decode the file; the level
+ * ends after these chains and their copies. */
 static void apply_verdict(struct stk_record *r, const struct stk_gpu_verdict *v)
 {
 	struct stk_sample_state *s = &r->samples[v->sample];
@@ -319,7 +320,8 @@ void stk__record_error(struct stk_record *r, const struct stk_error *err, int64_
 	r->result = (struct stk_result){STK_RESULT_ERROR, *err, rank};
 }
 
-/* Makes the consumer's object, so that the consumer's thread does not have to. Call without any lock, since samples may have to be moved in memory. */
+/* Checks the outputs of a batch that has not failed, and makes the consumer's object, so that the consumer's thread does not have to. Sets r->result if the
+ * outputs of the samples do not fit together. Call without any lock, since samples may have to be moved in memory. */
 static void make_batch(struct stk_record *r)
 {
 	struct stk_pipeline *p = r->pipeline;

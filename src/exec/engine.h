@@ -13,9 +13,11 @@
 
 /* fetch: the bytes that this sample's chain waited for have arrived, or could not be read. */
 void stk__on_bytes(struct stk_sample_state *s, int32_t chain);
-/* feed: all sources have returned for the batch. STK_END: they have no more samples in this epoch; otherwise err describes their failure. */
+/* feed: all sources have returned for the batch. status: STK_OK, or STK_END if they have no more samples in this epoch; any other status is a failure, which
+ * err describes. */
 void stk__on_fed(struct stk_record *r, enum stk_status status, const struct stk_error *err);
-/* The GPU has finished the level's jobs, or has failed. Samples that it refused run again on the cores; samples whose jobs failed are bad. */
+/* device: the GPU has finished the level's jobs, or has failed. err: the failure of the whole batch, or NULL. Samples that the GPU refused run again on the cores;
+ * samples whose jobs failed are bad. */
 struct stk_gpu_verdict {
 	int32_t sample;
 	const struct stk_error *failed; /* NULL: the sample runs again on the cores */
@@ -31,13 +33,13 @@ extern const struct stk_batch_maker stk__made_by_workers;
 void stk__record_open(struct stk_record *r, bool no_memory);
 void stk__record_error(
 	struct stk_record *r, const struct stk_error *err, int64_t rank); /* fails the batch, unless it has an error of lower rank */
-void stk__level_part_done(struct stk_record *r);
-void stk__level_over(struct stk_record *r); /* called when the chains and GPU steps of a level have ended: begins the next level */
+void stk__level_part_done(struct stk_record *r);                          /* one sample, gather or callback of the level has finished */
+void stk__level_over(struct stk_record *r); /* the chains and GPU steps of a level have ended: begins the next level, or ends the batch */
 /* Makes the consumer's objects of batches that have ended, and releases the lock meanwhile. A function that may have ended a batch calls this before it
  * releases the lock. */
 void stk__end_records(struct stk_pipeline *p);
 void stk__record_return(struct stk_record *r); /* gives up what the batch has from sources, the ring and the GPU; call without the lock */
-void stk__record_reset(struct stk_record *r);  /* call after stk__record_return */
+void stk__record_reset(struct stk_record *r);  /* makes it FREE; call after stk__record_return, with the lock held */
 
 /* ---- a sample ---- */
 

@@ -4,9 +4,11 @@
  *
  *   record   a batch in flight: its samples, their progress and its slot. Records form a ring, by batch number; reads may begin before a record has a slot.
  *   sample   its origin, its bytes, and the number of unfinished chains of the level
- *   unit     the work that a worker takes at once: a run of samples of one chain of one record, 50 to 200 us by measured cost
+ *   unit     the work that a worker takes at once: samples of one chain of one record, about 100 us by measured cost; or one
+ *            node's gather; or the submission of a level's jobs to the GPU
  *
- * Each pipeline has one lock, which guards records and the queues of ready work. It is held only for bookkeeping, never during reads, decoding or calls.
+ * Each pipeline has one lock, which guards records and the queues of ready work. It is held only for bookkeeping, never during reads, decoding, or calls of
+ * operators and of users' functions.
  *
  *   schedule.c  picks the next unit, and finishes it                 chain.c    one sample through one chain
  *   call.c      one operator's call, and its values' memory          by_frame.c arguments for each frame
@@ -73,8 +75,8 @@ struct stk_resident;
 
 /* States of a batch in flight. stk__record_enter makes each transition, and asserts that the table has it.
  *
- *   FREE      -> PLANNED    its record is unused, and no read of the record's previous batch is under way
- *   PLANNED   -> OPEN       it has a slot
+ *   FREE      -> PLANNED    no read of the record's previous batch is under way, and it is known whether the batch exists
+ *   PLANNED   -> OPEN       it has a slot, or there is no memory for one, so that it ends with an error
  *   OPEN      -> ON_GPU     all chains of its level have run
  *   ON_GPU    -> OPEN       samples run again, or the next level begins
  *   OPEN      -> ENDING     its last level has ended, or it has failed
@@ -215,7 +217,7 @@ struct stk_run {
 	struct stk_cancel halt; /* makes workers abandon their work, because the pipeline is cancelled or drained */
 };
 
-/* The position of the run: its last delivered batch. step is -1 if no batch of the epoch was delivered yet. */
+/* The position of the run: its last delivered batch. step: -1 if no batch was delivered yet; last: whether the epoch ends after that batch. */
 struct stk_position {
 	int64_t epoch, step;
 	bool last;
@@ -245,7 +247,9 @@ struct stk_pipeline {
 	struct stk_order order;   /* the leading reader's order */
 	struct stk_order *orders; /* each reader's order, indexed like program->readers */
 	pthread_mutex_t lock;
-	pthread_cond_t delivered; /* signalled when a record is done or the run was cancelled */
+	pthread_cond_t
+		delivered; /* signalled when a batch is FINISHED; while the run stops, also when a source's callback, a callback of io
+	                           * or the thread that waits for the GPU has ended some work. stk_pipeline_cancel does not signal it */
 	struct stk_flight flight;
 	struct stk_ring *ring;
 	struct stk_run run;
@@ -302,7 +306,8 @@ static inline struct stk_place stk__reader_place(const struct stk_pipeline *p, i
 /* schedule.c */
 bool stk__exec_work(struct stk_pool_client *client, int32_t worker); /* without the lock */
 
-/* open.c: opens the next batch. Returns false if no further batch may be opened. Call with the lock held; it is released in between. */
+/* open.c: opens the next batch. Returns false if no further batch may be opened, no slot is free, or it is not known yet whether the batch exists. Call with
+ * the lock held; it is released in between. */
 bool stk__open_next(struct stk_pipeline *p);
 STK_MUST_USE enum stk_status stk__open_create(struct stk_pipeline *p, struct stk_error *err);
 void stk__open_destroy(struct stk_pipeline *p);
@@ -330,8 +335,9 @@ void stk__ready_submit(struct stk_record *r); /* queues the GPU jobs of its leve
 
 /* survey.c: runs whose samples become known only while they are read; in other runs these functions have no effect. plans: returns whether it is known if batch
  * k exists; threads that open batches are woken when this becomes known. has: returns whether the batch exists; if not, r->result holds the result to deliver
- * instead. delivered: frees the batch's samples, which no thread reads any more. read: like stk__io_try, from the bytes that the search has read. delivered,
- * read, end and notice are called without the lock. */
+ * instead. begin: starts the search for samples; end: ends it. delivered: frees the batch's samples, which no thread reads any more. read: if the search has
+ * already read the sample's bytes, completes the request with them and returns true. notice: copies the next warning of the search to `text`; returns false if
+ * there is none. begin, delivered, read, end and notice are called without the lock. */
 STK_MUST_USE enum stk_status stk__surveyed_create(struct stk_pipeline *p, struct stk_error *err); /* after the orders */
 STK_MUST_USE enum stk_status stk__surveyed_begin(struct stk_pipeline *p, struct stk_error *err);
 void stk__surveyed_end(struct stk_pipeline *p);
@@ -411,12 +417,14 @@ enum stk_status stk__by_frame_run(const struct stk_chain_run *run, const struct 
 struct stk_tensor stk__by_frame_part(const struct stk_tensor *out, int64_t k);
 /* Returns whether the call for one frame is a pass. */
 bool stk__by_frame_passes(const struct stk_call *frame);
-/* Returns whether a pass can process this node's input; otherwise the node's lower_jobs is used. Called for each sample if the graph could not decide it. */
+/* Returns whether a pass can process this node's input; otherwise the node runs as a single operator. Looks at the sample's input only if the graph does not
+ * know the input's type and dims. */
 bool stk__pass_serves(const struct stk_chain_run *run, int32_t index);
 /* Returns the error for a group on the GPU whose first operator cannot process this input in a pass. */
 STK_MUST_USE enum stk_status stk__pass_group_refuse(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err);
 
-/* The parts of stk__pass_group_run: `infer` computes the effect of a group on a sample's image, `cores` carries it out. */
+/* A group's pass for one sample's image. The parts of stk__pass_group_run: `infer` infers the operators and computes the pass, `cores` runs it on the CPU.
+ * `lower` computes the pass of another plane. */
 struct stk_pass_group {
 	const struct stk_group *group;
 	struct stk_call *calls; /* one call for each operator, already inferred; memory of the worker */
@@ -444,7 +452,8 @@ void stk__warn_of_held_batches(
 void stk__changes_free(struct stk_pipeline *p);
 /* Appends the size of the list of files and its digests to a state: `, "files": N, "runs": "..."`. Appends nothing if the reader has no digest. */
 void stk__changes_save(struct stk_pipeline *p, struct stk_text *t);
-/* Returns an error that describes how the list has changed since a state with these entries was saved, or STK_OK if that is unknown. */
+/* Returns an error that describes how the list has changed since a state with these entries (`files` and `runs`) was saved. Returns STK_OK if no change is
+ * found, or if the state or the reader has no digests. */
 STK_MUST_USE enum stk_status stk__changes_describe(const struct stk_pipeline *p, int64_t files, const char *runs, struct stk_error *err);
 
 /* batch.c */

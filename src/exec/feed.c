@@ -36,7 +36,7 @@ struct stk_feed_stage {
 	void (*destroy)(struct stk_pipeline *p); /* called after the thread's current callback has returned; may be NULL */
 	int64_t k;                               /* number of the next batch to request from the sources */
 	int64_t epoch, step;                     /* the position of batch k */
-	struct fed *fed_values;                  /* [(place of the batch) * sources + source] */
+	struct fed *fed_values;                  /* [(index of the batch's record) * sources + source] */
 	struct first_tensor *first_tensor;       /* indexed by program value */
 };
 
@@ -89,7 +89,7 @@ const struct stk_fed_sample *stk__feed_sample_report(const struct stk_record *r,
 	return found;
 }
 
-/* Checks that a tensor has the type and number of dims for which the graph was built. */
+/* Checks that a tensor has the type, number of dims and layout for which the graph was built, a possible shape, and data. */
 static enum stk_status check_tensor(const struct stk_value *v, const char *name, const struct stk_tensor *t, struct stk_error *err)
 {
 	if (t->desc.dtype < 0 || t->desc.dtype >= STK_DTYPE_COUNT || t->desc.ndim < 0 || t->desc.ndim > STK_MAX_DIMS)
@@ -116,7 +116,7 @@ static enum stk_status check_tensor(const struct stk_value *v, const char *name,
 	return STK_OK;
 }
 
-/* Checks that all samples of a batch have the type and number of dims of the first. */
+/* Checks that a sample has the type, layout and number of dims of the first sample of its batch. */
 static enum stk_status check_alike(const char *name, const struct stk_tensor *first, const struct stk_tensor *t, struct stk_error *err)
 {
 	if (t->desc.dtype != first->desc.dtype)
@@ -131,7 +131,7 @@ static enum stk_status check_alike(const char *name, const struct stk_tensor *fi
 	return STK_OK;
 }
 
-/* Checks that all batches of a source have the same type, as in DALI: operators, and often the consumer's code, are made for one type. */
+/* Checks that a tensor has the type and number of dims of the source's first batch, which the first call stores. So does DALI: operators, and often the consumer's code, are made for one type. */
 static enum stk_status check_steady(struct first_tensor *first, const char *name, const struct stk_tensor *t, struct stk_error *err)
 {
 	if (!first->known)
@@ -215,7 +215,7 @@ static enum stk_status pull(struct stk_pipeline *p, struct stk_record *r, int32_
 	return s;
 }
 
-/* Gives the data to the chains: as views, or as copies if a value is itself an output. */
+/* Checks a source's data, and gives it to the chains: as views, or as copies if a value is itself an output. */
 static enum stk_status publish(struct stk_pipeline *p, struct stk_record *r, int32_t c, struct stk_error *err)
 {
 	const struct stk_program_node *n = &p->program->nodes[first_level(p)->callbacks[c]];
@@ -286,7 +286,8 @@ static enum stk_status check_counts(const struct stk_pipeline *p, const struct s
 	return STK_OK;
 }
 
-/* Requests one batch from all sources. STK_END: the epoch has ended. *last: set if this batch ends the epoch. */
+/* Requests one batch from all sources, and gives it to the chains. Returns STK_END if the epoch has ended and there is no batch. *last: set to true if this
+ * batch is the epoch's last, which is only known without a reader. */
 static enum stk_status feed_record(struct stk_pipeline *p, struct stk_record *r, bool *last, struct stk_error *err)
 {
 	int32_t n = first_level(p)->n_callbacks;

@@ -31,7 +31,7 @@ enum stk_fetch_turn stk__fetch_order_next(struct stk_sample_state *s, int32_t ch
 	}
 	if (idle || !c->reads)
 		return STK_FETCH_TAKE;
-	if (tried || stk__fetch_is_reading(s, chain)) { /* a worker in another chain reads it */
+	if (tried || stk__fetch_is_reading(s, chain)) { /* a worker in another chain tries to read it, or requests are under way */
 		s->waiting |= 1ull << chain;
 		return STK_FETCH_WAITS;
 	}
@@ -104,7 +104,8 @@ static bool try_request(struct stk_pipeline *p, struct stk_exec_worker *w, struc
 	return at_hand;
 }
 
-/* Counts the outcome of a try. Bytes that would have blocked are requested from io later. */
+/* Counts the outcome of a try, and ends the read if all its requests are complete. Otherwise marks the other requests, which would have blocked, as under way;
+ * the caller submits them. at_hand: [request]: whether it is complete. */
 static void account(struct stk_pipeline *p, struct stk_read *read, const bool *at_hand)
 {
 	struct stk_fetch *f = p->parts.fetch;
@@ -130,7 +131,8 @@ static void account(struct stk_pipeline *p, struct stk_read *read, const bool *a
 		f->may_read_ahead = false;
 }
 
-/* Tries to read all parts without blocking. Returns true if that worked. */
+/* Tries to read all parts without blocking. Returns true if that worked. Otherwise submits the requests that would have blocked, and lets the chain wait for
+ * them. */
 static bool try_read(struct stk_pipeline *p, struct stk_exec_worker *w, struct stk_read *read, int32_t chain)
 {
 	bool at_hand[STK_MAX_PARTS] = {false}, all = true;

@@ -2,7 +2,7 @@
  *
  * Submits the requests of reads, and reads ahead. At most `read_requests` requests are under way; together with ended requests whose batches are not open
  * yet, at most twice as many. No request is submitted if the buffers in use or expected exceed `read_bytes`; an object that turns out to be larger than
- * expected waits until buffers are released. After some reads that did not block, the first sample of each batch is left for a worker to try; if two such
+ * expected waits until buffers are released. Once a read has succeeded without blocking, the first sample of each batch is left for a worker to try; if two such
  * tries in a row do not block, reading ahead ends. */
 #include "exec/fetch_read.h"
 
@@ -274,7 +274,7 @@ static bool is_too_early(const struct stk_pipeline *p, const struct stk_record *
 	return r->at.epoch > p->at.epoch + 1;
 }
 
-/* Returns the next read that the window allows, or NULL. */
+/* Returns the next read that the window allows, or NULL. Its requests are marked as under way, and the caller submits them. */
 static struct stk_read *next_ahead(struct stk_pipeline *p)
 {
 	struct stk_fetch *f = p->parts.fetch;

@@ -48,7 +48,7 @@ static void describe(
 }
 
 /* Extends a request so that the headers of its parts can be checked. Returns false if they are not to be checked. For a local file, the first header is read
- * separately; a request for a remote object begins with that header, so that it is in the cache too. */
+ * separately, and *before is set to its size; otherwise *before is 0, and a request for a remote object begins with that header, so that it is in the cache too. */
 static bool add_header(const struct stk_reader_def *reader, const struct stk_known_object *known, struct stk_part *at, size_t *before)
 {
 	const bool checks = reader->check && at->offset >= (int64_t)reader->header && !(known->remote && known->tag);
@@ -206,7 +206,7 @@ void stk__read_admit(struct stk_fetch *f, struct stk_read_request *q, size_t byt
 	}
 }
 
-/* Releases a read's bytes. Requests under way, and their errors, belong to io. */
+/* Releases a read's bytes and errors. Does nothing while its requests are under way, since these belong to io. */
 static void release(struct stk_pipeline *p, struct stk_read *read)
 {
 	struct stk_fetch *f = p->parts.fetch;
@@ -327,7 +327,8 @@ void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q)
 	STK_COUNT(p, bytes_read, (int64_t)q->io.size);
 }
 
-/* Makes the chains that waited for the read ready. The bytes are not needed if the batch has ended or has no slot, or if the sample was replaced. */
+/* Ends a read, and makes the chains that waited for it ready. Releases the bytes if the batch is not under way any more, or if the sample was replaced. A batch
+ * without a slot keeps the bytes, and has no chains that wait. */
 void stk__read_ended(struct stk_pipeline *p, struct stk_read *read)
 {
 	struct stk_sample_state *s = read->sample;
@@ -369,7 +370,7 @@ void stk__name_part(const struct stk_sample_state *s, int32_t reader, int32_t pa
 		n->def->reader->part_name(n->shared, stk__reader_place(p, reader, &s->place).sample, part, err->uri, sizeof err->uri);
 }
 
-/* Adds to the error the operator with its line, and the file that lists the missing object. */
+/* Adds to the error the operator with its line and, if an object is missing, the file that lists the object. */
 static void blame_reader(const struct stk_program_node *n, struct stk_error *err)
 {
 	char title[STK_MAX_TITLE];

@@ -105,7 +105,7 @@ static inline const struct stk_chain *stk__sample_chain(const struct stk_sample_
 	return &s->record->pipeline->program->levels[s->record->level].chains[chain];
 }
 
-/* fetch_read.c; call with the lock held. count: counts the bytes of a request that has ended. ended: a read has ended; makes the chains that waited for it
+/* fetch_read.c; call with the lock held. has_buffers: returns whether a read has ended and holds io's buffers. count: counts the bytes of a request that has ended. ended: a read has ended; makes the chains that waited for it
  * ready. */
 bool stk__read_has_buffers(const struct stk_read *read);
 void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q);
@@ -124,6 +124,7 @@ void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q);  /* ma
 void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q); /* submits it afterwards; call without the lock */
 void stk__read_admit(
 	struct stk_fetch *f, struct stk_read_request *q, size_t bytes); /* sets the size of its buffers; call with the lock held */
+/* Called by io, without the lock, before it takes buffers of `bytes` for a request. Returns whether the request may proceed now. */
 bool stk__fetch_admit(struct stk_admission *a, struct stk_request *io, size_t bytes);
 bool stk__fetch_is_full(const struct stk_pipeline *p); /* whether no more requests should be submitted; call with the lock held */
 

@@ -9,7 +9,7 @@
 struct stk_frames {
 	struct stk_image image; /* of the first frame */
 	int32_t count;
-	ptrdiff_t stride;
+	ptrdiff_t stride; /* bytes from one frame to the next */
 };
 
 /* Returns false if an extent, or the number of frames, is larger than passes support. The tensor must have a layout of images, or "". */

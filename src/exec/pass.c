@@ -12,7 +12,7 @@
 /* Slots larger than this are written past the caches. They do not fit into a core's caches, so loading their lines before overwriting them would be useless. */
 enum { STREAM_SLOT = 2 << 20 };
 
-/* Decodes the part that the pass reads into scratch. */
+/* Decodes the part of the image that the pass reads into scratch memory. *part: set to that part; *at: set to its position in the whole image. */
 static enum stk_status fetch(const struct stk_chain_run *run, const struct stk_call *call, const struct stk_pass *pass,
 	const struct stk_image *whole, struct stk_image *part, struct stk_rect *at, struct stk_error *err)
 {
@@ -32,7 +32,8 @@ static enum stk_status fetch(const struct stk_chain_run *run, const struct stk_c
 	return s;
 }
 
-/* Checks the properties of an input that the graph did not know: it must be an image that the operator supports, and not too large to count. */
+/* Infers the call. Checks the properties of its images that the graph did not know: the input must have a layout that the operator supports, and no image may be
+ * larger than passes support. */
 static enum stk_status infer_image(const struct stk_chain_run *run, int32_t node, struct stk_call *call, struct stk_error *err)
 {
 	const struct stk_op_def *def = call->def;
@@ -245,7 +246,8 @@ bool stk__pass_serves(const struct stk_chain_run *run, int32_t index)
 	return stk__lowers(n->def, &in) && stk__op_classes(n->def, n->node->args, &in) != STK_CLASS_NEVER;
 }
 
-/* Returns the error for such a group. On the cores its operators could run separately. On the GPU they cannot, since the jobs of a step have no order. */
+/* Returns the error for a group on the GPU whose input a pass cannot process. On the cores the group's operators could run separately. On the GPU they cannot,
+ * since the jobs of a step have no order. */
 enum stk_status stk__pass_group_refuse(const struct stk_chain_run *run, const struct stk_group *group, struct stk_error *err)
 {
 	const struct stk_program *g = run->pipeline->program;

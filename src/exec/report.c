@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reports a pipeline's readers, counters, spans and bad samples. */
+ * Reports a pipeline's readers and outputs, an explanation of its program, its counters and its spans. */
 #include "exec/device.h"
 #include "exec/fetch.h"
 #include "exec/resident.h"
@@ -131,7 +131,7 @@ enum stk_status stk_pipeline_explain(struct stk_pipeline *p, bool json, char **o
 
 /* ---- counters and spans ---- */
 
-/* Returns the largest scratch memory that any worker has used for one sample. */
+/* Returns the largest number of bytes of scratch memory that any worker has used at once, for one sample or for a gather. */
 static size_t scratch_bytes(const struct stk_pipeline *p)
 {
 	size_t most = 0;

@@ -338,7 +338,7 @@ static bool fits(const struct plan *plan, size_t available)
 	return bytes * (size_t)plan->samples <= limit;
 }
 
-/* Opens the GPU and allocates memory on it. *fit: set to whether there is enough memory. */
+/* Opens the GPU and uploads the data set, if it fits. *fit: set to whether it fits into the memory limit. */
 static enum stk_status open_device(struct plan *plan, bool *fit, struct stk_error *err)
 {
 	struct stk_resident *d = plan->d;

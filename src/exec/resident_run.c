@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes a batch of a resident data set, from its number to its slot. */
+ * Makes the batches of a resident data set: on the GPU with one launch for each view, on the cores sample by sample. */
 #include "exec/resident.h"
 
 #include "base/clock.h"

@@ -193,7 +193,7 @@ static void do_gather(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* Submits the batch's jobs. From here on the batch belongs to the thread that waits for the GPU. */
+/* Submits the batch's jobs. If that succeeds, the batch then belongs to the thread that waits for the GPU; otherwise it ends with the error. */
 static void do_submit(struct stk_pipeline *p, struct stk_exec_worker *w, int32_t worker, const struct stk_unit *u)
 {
 	struct stk_record *r = u->record;

@@ -91,7 +91,7 @@ static void add_seed(struct stk_text *t, const char *name, uint64_t seed)
 	stk__text_add(t, "\"%s\": %s%llu%s, ", name, quote, (unsigned long long)seed, quote);
 }
 
-/* Writes the name of an operator: letters, digits and a few signs; other characters are escaped as in JSON. */
+/* Writes the name of an operator as a JSON string. */
 static void add_name(struct stk_text *t, const char *name)
 {
 	json_t *j = json_string(name);

@@ -317,7 +317,7 @@ static enum stk_status collect(struct stk_pipeline *p, struct stk_record *r, str
 	return s;
 }
 
-/* If the pipeline decodes files, continues on the decoder stream of the last part. If another stream waited for that one, it would block all streams that
+/* Lets the steps run on a decoder stream: that of the last part of the batch's files, or of the batch's turn if it has no files. If another stream waited for that one, it would block all streams that
  * share its hardware queue, including decoder streams. The copies on the stage's stream are complete by then. */
 static enum stk_status leave_copies(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
 {
@@ -381,7 +381,7 @@ enum stk_status stk__device_submit(struct stk_pipeline *p, struct stk_record *r,
 	return s;
 }
 
-/* ---- samples that run again on the cores ---- */
+/* ---- values on the GPU that a gather on the cores reads ---- */
 
 enum stk_status stk__device_fetch(
 	struct stk_pipeline *p, struct stk_record *r, int32_t node, struct stk_call *calls, int32_t count, struct stk_error *err)

@@ -85,8 +85,8 @@ static int64_t position_of(const struct stk_pipeline *p, int64_t k)
 	return p->order.start_position + k * p->order.batch;
 }
 
-/* Returns whether batch k can be planned: the search has ended, or the samples of another whole batch after it are known, so that it is not the epoch's
- * last. */
+/* Returns whether batch k can be planned: the search has ended or failed, or the samples of another whole batch after it are known, so that it is not the
+ * epoch's last, and at least STK_ORDER_FIRST samples are known. */
 bool stk__surveyed_plans(struct stk_pipeline *p, int64_t k)
 {
 	struct stk_surveyed *v = p->parts.surveyed;
