@@ -11,7 +11,7 @@ struct pipeline_object {
 	struct stk_pipeline *p; /* NULL after close */
 	pid_t pid;
 	bool busy;        /* a call is inside the library without the GIL; guarded by the GIL */
-	bool closing;     /* closed while busy: the call inside destroys it when it leaves */
+	bool closing;     /* close was called: it destroys the pipeline or, if another call is inside, that call does when it leaves */
 	bool interrupted; /* waits for a batch end early until this is false again; guarded by the GIL */
 };
 

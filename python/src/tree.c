@@ -250,7 +250,8 @@ static const struct dlpack_exchange *exchange_of(PyObject *type)
 	return table && table->major == 1 && table->describe ? table : NULL;
 }
 
-/* Fills in the extents of a key. Returns whether tensors of this shape can be in a group. */
+/* Sets the extents of a key whose item and dims are set, and *rows to the first extent, or to 1 for a tensor without dimensions. Returns whether tensors of this
+ * shape can be in a group. */
 static bool set_extents(struct group_key *key, const int64_t *shape, int64_t *rows)
 {
 	*rows = key->dims ? shape[0] : 1;
@@ -369,7 +370,7 @@ static int add_to_group(PyObject *tuple, PyObject *tensor, Py_ssize_t index, int
 	return append(g.members, -1);
 }
 
-/* Returns the group of a key from the dict of all groups: a borrowed reference. */
+/* Returns the group of a key from the dict of all groups, to which it adds a new group if there is none: a borrowed reference. NULL with an exception. */
 static PyObject *group_of(PyObject *groups, const struct group_key *key, Py_ssize_t align)
 {
 	size_t size = offsetof(struct group_key, extents) + (key->dims > 1 ? (size_t)(key->dims - 1) * sizeof(key->extents[0]) : 0);

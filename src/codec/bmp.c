@@ -42,7 +42,8 @@ static struct field field_of(uint32_t mask)
 	return f;
 }
 
-/* Reads the bit fields. They follow a header of 40 bytes, or are at the same offset inside a longer header. */
+/* Sets the bit fields: those of an uncompressed image have fixed places; others are read from the file, where they follow a header of 40 bytes, or are at the
+ * same offset inside a longer header. */
 static enum stk_status read_fields(struct bmp *b, const uint8_t *data, size_t size, uint32_t header, struct stk_error *err)
 {
 	static const uint32_t of16[] = {0x7c00, 0x3e0, 0x1f}, of32[] = {0xff0000, 0xff00, 0xff};
@@ -239,7 +240,8 @@ static bool put_run(struct runs *r, int count, uint8_t even, uint8_t odd)
 	return true;
 }
 
-/* Writes pixels that are stored directly, two per byte if they have 4 bits. *after: set to the byte after them. Returns false if they exceed the data. */
+/* Writes pixels that are stored directly, two per byte if they have 4 bits. *after: set to the byte after them, which are padded to
+ * an even number of bytes. Returns false if they exceed the data or begin outside of the image. */
 static bool put_literal(struct runs *r, const uint8_t *data, const uint8_t *end, int count, const uint8_t **after)
 {
 	bool four = r->b->compression == RLE4;

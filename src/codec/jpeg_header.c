@@ -66,8 +66,8 @@ static unsigned get16(const uint8_t *p)
 	return (unsigned)p[0] << 8 | p[1];
 }
 
-/* Moves past the next marker and returns its code, or -1 at the end of the data. Skips bytes that belong to no segment as libjpeg does: everything up to an
- * FF, further FFs, and then a code that is not 0. */
+/* Moves past the next marker and returns its code, or -1 at the end of the data. As libjpeg does, skips bytes that belong to no segment, and
+ * counts them in h->stray: everything up to an FF, and an FF before a 0. Further FFs before the code are fill bytes, which are not counted. */
 static int next_marker(struct parser *p)
 {
 	size_t at = p->at;

@@ -48,7 +48,7 @@ static bool is(const uint8_t *type, const char *name)
 }
 
 /* Finds the chunks of pixels and returns their number. Sets `*first` to the offset of the first one and `*total` to the bytes in all of them. Returns 0 if a
- * chunk is incomplete, or if the end chunk does not follow them. */
+ * chunk is incomplete, if a checksum is wrong, or if an empty end chunk does not follow them. */
 static size_t find_pixels(struct bytes file, size_t *first, size_t *total)
 {
 	const uint8_t *type;

@@ -111,7 +111,7 @@ static enum stk_status pnm_peek(const uint8_t *data, size_t size, struct stk_ima
 	return STK_OK;
 }
 
-/* Converts a row of the file to row y of the output. Values have 16 bits if the maximum is above 255. */
+/* Converts row y of the image to its row of the output, if the window has it. Values have 16 bits if the maximum is above 255. */
 static void put_row(const struct pnm *p, const void *row, const struct stk_decode *rq, int y)
 {
 	const struct stk_rect *w = &rq->window;
@@ -145,7 +145,7 @@ static void put_value(const struct pnm *p, uint8_t *row, size_t i, uint32_t valu
 		row[i] = (uint8_t)v;
 }
 
-/* Reads the next pixel of P1, in which no blanks are needed between digits. */
+/* Reads the next pixel of P1, in which no blanks are needed between digits. Sets *value to 1 for the digit 0, which is white, and to 0 for 1. */
 static bool take_bit(struct text *t, uint32_t *value)
 {
 	skip_blanks(t);

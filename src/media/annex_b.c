@@ -92,7 +92,7 @@ static bool each_unit(const uint8_t *at, size_t size, bool (*on_unit)(void *user
 	return begin < size && on_unit(user, at + begin, size - begin);
 }
 
-/* Reads the number of temporal layers if the unit is a sequence parameter set. */
+/* If the unit is a sequence parameter set of HEVC, reads the number of temporal layers to *user, and returns true. */
 static bool find_layers(void *user, const uint8_t *unit, size_t size)
 {
 	enum { SPS = 33 };

@@ -459,7 +459,8 @@ static enum stk_status make(struct stk_nvdec *n, enum stk_cuvid_codec codec, str
 	return status;
 }
 
-/* Removes an idle session from the list and returns it: one for this codec, if possible of this size; if codec is -1, the one that has been idle longest. */
+/* Removes an idle session from the list and returns it: one for this codec, if possible of this size; if codec is -1, the one that has been idle longest.
+ * NULL: there is none. */
 static struct stk_nvdec_session *remove_idle(struct stk_nvdec *n, int codec, int32_t width, int32_t height)
 {
 	struct stk_nvdec_session **best = NULL, **p;

@@ -21,7 +21,8 @@ struct stk_nvdec *stk__nvdec_ref(struct stk_nvdec *n); /* adds a reference, and 
 void stk__nvdec_close(struct stk_nvdec
 		*n); /* drops a reference; accepts NULL. All sessions must have been given back before the last reference is dropped. */
 struct stk_gpu_device *stk__nvdec_device(const struct stk_nvdec *n);
-/* note stores the reason why frames were decoded on the cores. why copies the latest such reason, or "" if all frames were decoded on the GPU. Any thread. */
+/* stk__nvdec_note stores the reason why frames were decoded on the cores. stk__nvdec_load_error copies the latest such reason to `out`, which has `size` bytes,
+ * or "" if all frames were decoded on the GPU. Any thread. */
 void stk__nvdec_note(struct stk_nvdec *n, const char *why);
 void stk__nvdec_load_error(struct stk_nvdec *n, char *out, size_t size);
 

@@ -107,7 +107,7 @@ static enum stk_status locate(struct listing *l, struct stk_packet *packet, cons
 	return keep_copy(l->out, packet, got->data, err);
 }
 
-/* Returns whether the packet contains a frame that is decoded but not shown. */
+/* Returns whether the packet contains a frame that is decoded but not shown. Only VP8 marks such packets in a way that is read here. */
 static bool is_hidden(const struct listing *l, const AVPacket *packet)
 {
 	return l->parameters->codec_id == AV_CODEC_ID_VP8 && packet->size > 0 && !(packet->data[0] & 0x10);
@@ -120,7 +120,8 @@ static bool is_mpeg(enum AVCodecID id)
 	return id == AV_CODEC_ID_MPEG4 || id == AV_CODEC_ID_MPEG1VIDEO || id == AV_CODEC_ID_MPEG2VIDEO;
 }
 
-/* Parses the packet to find its picture order count or, for MPEG, the type of its picture. */
+/* Sets *picture to the packet's picture order count or, for MPEG, to the type of its picture (1: bidirectional); without a parser, to the packet's number. Also
+ * marks the packet as a key packet if the parser says so. */
 static void parse(struct listing *l, const AVPacket *packet, struct stk_packet *out, int32_t *picture)
 {
 	uint8_t *unit;

@@ -18,11 +18,11 @@ enum stk_packet_flags {
 };
 
 struct stk_packet {
-	int64_t pts; /* time of presentation, in time bases */
-	int64_t duration;
-	int64_t position;
-	int32_t size;
-	int32_t flags; /* enum stk_packet_flags */
+	int64_t pts;      /* time of presentation, in time bases */
+	int64_t duration; /* in time bases */
+	int64_t position; /* offset of its bytes in the file, or in `kept` */
+	int32_t size;     /* bytes */
+	int32_t flags;    /* enum stk_packet_flags */
 };
 
 struct stk_packets {

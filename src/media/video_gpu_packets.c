@@ -94,7 +94,8 @@ int32_t stk__video_gpu_find_number(const struct stk_video_gpu_call *n, int32_t p
 	return packet >= n->base && packet <= n->last ? n->number_of[packet - n->base] : STK_NVDEC_UNWANTED;
 }
 
-/* Returns the number of the frame that a packet contains, if this call or the next one wants that frame. */
+/* Returns the caller's number for the frame that a packet contains, as for stk__nvdec_send: its index in the list of wanted frames, STK_VIDEO_AHEAD_NUMBER + i
+ * for a frame ahead, or STK_NVDEC_UNWANTED. */
 static int32_t number_of(const struct stk_video_gpu_call *n, int32_t packet)
 {
 	const int32_t number = stk__video_gpu_find_number(n, packet);

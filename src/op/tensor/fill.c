@@ -39,7 +39,7 @@ static const struct stk_arg_def like_args[] = {
 
 static const struct stk_arg_def full_like_args[] = {STK_ARG_END};
 
-/* Sets shape and layout from the arguments or, if they give none, from `otherwise`. */
+/* Sets the output's shape from the argument or, if it is not given, from `otherwise`; and its layout, if that argument is given. */
 static enum stk_status shape_of(const struct stk_call *call, const struct stk_desc *otherwise, struct stk_error *err)
 {
 	const struct fill *a = call->args;

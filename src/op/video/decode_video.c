@@ -166,8 +166,8 @@ static enum stk_status take_list(const struct stk_call *call, int64_t count, str
 	return state->frames ? STK_OK : stk__fail(err, STK_NO_MEMORY, "out of memory for a clip");
 }
 
-/* Adds the `count` frames first, first + stride, ... of a video of `frames` frames, padded at both ends as the argument pad_mode says. Without padding, stops at
- * the video's end, and fails for a frame before its start. */
+/* Adds the `count` frames first, first + stride, ... of a video of `frames` frames, padded at both ends as the argument pad_mode says. Without padding, stops
+ * at the video's end, and fails for a frame before its start. */
 static enum stk_status list_range(const struct stk_call *call, int64_t first, int64_t count, int64_t stride, int64_t frames,
 	struct state *state, struct stk_error *err)
 {

@@ -334,8 +334,8 @@ static int by_number(const void *a, const void *b)
 	return (*(const int32_t *)a > *(const int32_t *)b) - (*(const int32_t *)a < *(const int32_t *)b);
 }
 
-/* Finds the byte ranges that a clip needs, and returns their number. Joins ranges that are at most 64 KiB apart; the last one also includes all ranges for which
- * there is no room in STK_VIDEO_PARTS. If memory is short, the only range is the whole file (length -1). */
+/* Finds the byte ranges that a clip needs, and returns their number. Joins ranges that are at most 64 KiB apart; the last one also includes all ranges for
+ * which there is no room in STK_VIDEO_PARTS. If memory is short, the only range is the whole file (length -1). */
 static int32_t find_ranges(const struct stk_video_set *s, int64_t id, int64_t offsets[STK_VIDEO_PARTS], int64_t lengths[STK_VIDEO_PARTS])
 {
 	const int32_t length = (int32_t)s->cut.length;
