@@ -12,8 +12,7 @@
  *     stk__gpu_launch(dev, stream, kernel, (struct stk_gpu_grid){.blocks = {n}, .threads = {256}}, (void *[]){&p, &count}, err);
  *     stk__gpu_leave(dev);                                 // ... until here
  *
- * Threads: any thread may call these functions. All functions that take a device, except open, ref and close, must be called between stk__gpu_enter and
- * stk__gpu_leave. Asynchronous functions may report errors of earlier calls, as the driver does. No function waits for the GPU unless its comment says so. */
+ * Threads: any thread may call these functions. Functions that take a device must be called between stk__gpu_enter and stk__gpu_leave, except those that reference, close or describe the device. Asynchronous functions may report errors of earlier calls, as the driver does. No function waits for the GPU unless its comment says so. */
 #ifndef STK_GPU_GPU_H
 #define STK_GPU_GPU_H
 
@@ -32,7 +31,7 @@ typedef uint64_t stk_gpu_ptr;                         /* address of device memor
 
 /* ---- driver and devices ---- */
 
-/* Loads the driver. STK_NOT_FOUND: no driver, or one that lacks a function; STK_CUDA: the driver does not start. Any thread. */
+/* Loads the driver and counts its GPUs. STK_NOT_FOUND: no driver, one that lacks a function, or no GPU; STK_STATE: the process was forked from one that had used CUDA; STK_CUDA: the driver does not start. Any thread. */
 STK_MUST_USE enum stk_status stk__gpu_open(struct stk_gpu **out, struct stk_error *err);
 void stk__gpu_close(struct stk_gpu *gpu); /* open devices remain usable; accepts NULL */
 
@@ -85,12 +84,12 @@ void stk__gpu_free(struct stk_gpu_device *dev, stk_gpu_ptr p); /* waits for the 
 /* Allocates pinned host memory, which kernels of every device can access at the same address. Takes milliseconds. */
 STK_MUST_USE enum stk_status stk__gpu_host_alloc(struct stk_gpu_device *dev, size_t size, void **out, struct stk_error *err);
 void stk__gpu_host_free(struct stk_gpu_device *dev, void *p);
-/* Returns whether kernels can access an address: memory of a device, or pinned host memory. For checks that find mistakes; returns true if the driver does
- * not know. */
+/* Returns false if CUDA does not know the memory at an address, so that kernels cannot access it; otherwise, and if the driver reports another error, returns true. For checks that find mistakes in stoker. */
 bool stk__gpu_reaches(struct stk_gpu_device *dev, stk_gpu_ptr at);
+/* Sets *available to the number of bytes of device memory that are not in use. */
 STK_MUST_USE enum stk_status stk__gpu_memory_free(struct stk_gpu_device *dev, size_t *available, struct stk_error *err);
 
-/* The copies are asynchronous if the host memory is pinned. */
+/* Queue a copy, or set `size` bytes to `byte`. Copies to and from the host are asynchronous only if the host memory is pinned. */
 STK_MUST_USE enum stk_status stk__gpu_upload(
 	struct stk_gpu_device *dev, stk_gpu_stream stream, stk_gpu_ptr to, const void *from, size_t size, struct stk_error *err);
 STK_MUST_USE enum stk_status stk__gpu_download(
@@ -120,7 +119,7 @@ STK_MUST_USE enum stk_status stk__gpu_event_sync(struct stk_gpu_device *dev, stk
 bool stk__gpu_stream_captures(struct stk_gpu_device *dev, stk_gpu_stream stream);
 /* Sets *done to whether all work before the event has finished. An event that was never recorded counts as finished. */
 STK_MUST_USE enum stk_status stk__gpu_event_query(struct stk_gpu_device *dev, stk_gpu_event event, bool *done, struct stk_error *err);
-/* Measures the time between two events that were created with timing. */
+/* Measures the time between two events that were created with timing and have finished. */
 STK_MUST_USE enum stk_status stk__gpu_event_elapsed(
 	struct stk_gpu_device *dev, stk_gpu_event from, stk_gpu_event to, float *milliseconds, struct stk_error *err);
 

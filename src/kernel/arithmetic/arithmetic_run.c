@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Arithmetic on the CPU, block by block of the output: operands are converted to the type `meet`, one of the loops of arithmetic_ops.h computes the result,
- * and the result is stored. Functions that call libm (the inverse and some hyperbolic ones) may differ between machines in the last bit. */
+ * and the result is stored. Functions that call libm (kernel/job/job.h lists them) may differ between machines in the last bit. */
 #include "kernel/arithmetic/arithmetic_run.h"
 
 #include "base/error.h"
@@ -98,7 +98,7 @@ static void load(struct operand *o, const struct stk_job *job, int k, int64_t at
 	o->values = &o->block;
 }
 
-/* Stores the lowest bytes of integers, so that they wrap around to the type of the result. */
+/* The loop of store() for integers: stores their lowest bytes, so that they wrap around to the type of the result. */
 #define STORE_LOW(type)                                                                                                                    \
 	for (int i = 0; i < n; i++)                                                                                                        \
 		((type *)y)[i] = (type)r->u[i];                                                                                            \

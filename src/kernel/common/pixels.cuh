@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Stores pixels that the lanes of a warp hold to adjacent addresses. */
+ * Converts values to bytes, and stores pixels that the lanes of a warp hold to adjacent addresses. */
 #ifndef STK_KERNEL_PIXELS_CUH
 #define STK_KERNEL_PIXELS_CUH
 

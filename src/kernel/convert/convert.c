@@ -96,7 +96,7 @@ static void from_double(void *dst, enum stk_dtype dtype, const double *restrict 
 		((int64_t *)dst)[i] = ((const type *)src)[i];                                                                              \
 	break
 
-/* Converts to int64, which holds all integers but those of uint64. */
+/* Converts to int64 from the integer types that it holds, which are all but uint64. Returns false for other types. */
 static bool widen(void *restrict dst, const void *restrict src, enum stk_dtype from, int64_t n)
 {
 	switch (from) {
@@ -125,7 +125,7 @@ static bool widen(void *restrict dst, const void *restrict src, enum stk_dtype f
 	}                                                                                                                                  \
 	break
 
-/* Converts from int64. */
+/* Converts from int64 to smaller integers, saturating. Returns false for other types. */
 static bool narrow(void *restrict dst, enum stk_dtype to, const void *restrict src, int64_t n)
 {
 	switch (to) {
@@ -147,6 +147,7 @@ static bool narrow(void *restrict dst, enum stk_dtype to, const void *restrict s
 	return true;
 }
 
+/* Converts with a direct loop. Returns false if this pair of types has none. */
 static bool direct(void *restrict dst, enum stk_dtype to, const void *restrict src, enum stk_dtype from, int64_t n)
 {
 	if (to == from && to != STK_BOOL)

@@ -144,7 +144,7 @@ static const struct stk_job_launch launches[] = {
 	[FLAT_CONVERT] = {"copy_gpu_flat", "job_convert_flat", 0},
 };
 
-/* Returns whether the two copies may run as one. Only source 0 is compared, since copies have no source 1. */
+/* Returns whether copies that differ only in their addresses may run as one. Copies with outputs that have no source may not. */
 static bool joins(const struct stk_job *job, const struct stk_job *next)
 {
 	return STK_PARAMS(stk_job_copy, job).element == STK_PARAMS(stk_job_copy, next).element &&

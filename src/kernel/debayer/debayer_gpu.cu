@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Demosaicing on the GPU: one pixel per thread; or four, read as words, for BILINEAR on bytes if rows are whole words. */
+ * Demosaicing on the GPU. A thread makes one pixel at a time; or four, read as words, for BILINEAR on bytes if rows are whole words. */
 #include "kernel/debayer/debayer.h"
 #include "kernel/job/job_find.cuh"
 
@@ -23,7 +23,7 @@ static __device__ __forceinline__ uint32_t average(uint32_t a, uint32_t b)
 	return (a | b) - ((a ^ b) >> 1 & 0x7f7f7f7f);
 }
 
-/* Returns (a + b + c + d + 2) / 4 for bytes 0 and 2 of the four words, after a shift to the right by `shift` bits. The other bytes of the result are 0. */
+/* Returns (a + b + c + d + 2) / 4 for two bytes of the four words: bytes 0 and 2 if shift is 0, bytes 1 and 3 if it is 8. The other bytes of the result are 0. */
 static __device__ __forceinline__ uint32_t average(uint32_t a, uint32_t b, uint32_t c, uint32_t d, int shift)
 {
 	const uint32_t two = 0x00ff00ff;
@@ -46,7 +46,7 @@ static __device__ __forceinline__ void mix_words(const row_words &n, const row_w
 	rgb[2] = line ? own : other;
 }
 
-/* Makes four pixels of an image of at least 3 x 3 pixels whose rows are whole words. */
+/* Makes pixels i to i + 3, counted over all frames, of an image of at least 3 x 3 pixels whose rows are whole words. */
 static __device__ __forceinline__ void make_four(const stk_debayer &b, const uint8_t *src, uint8_t *dst, uint32_t i)
 {
 	uint32_t row = i / (uint32_t)b.width, frame = row / (uint32_t)b.height;

@@ -3,8 +3,7 @@
  * Changes colours and sharpness exactly like Pillow (ImageEnhance), which torchvision's transforms use for PIL images. Each step except hue mixes the image
  * with a degenerate version: black, its mean luma, its luma, or the smoothed image. Values are bytes between steps.
  *
- * Contrast needs the mean luma of the whole image after the steps before it. So there are two phases: a sum over each frame, and then the pixels. On the GPU
- * the first phase has a thread block per frame, and the second a thread per pixel. Sums are integers, so their order does not matter. */
+ * Contrast needs the mean luma of the whole image after the steps before it. So there are two phases: a sum over each frame, and then the pixels. On the GPU, jobs over images of one or three channels run in shared launches (kernel/image/image.h), and enhance_gpu.cu sharpens images with other numbers of channels. Sums are integers, so their order does not matter. */
 #ifndef STK_KERNEL_ENHANCE_H
 #define STK_KERNEL_ENHANCE_H
 
@@ -117,7 +116,7 @@ STK_HD void stk__enhance_pixel(int32_t p[3], const struct stk_enhance_step *step
 		p[c] = stk__enhance_mix(degenerate, p[c], step->factor);
 }
 
-/* Loads a pixel and applies its first `end` steps. A single channel is treated as grey: the luma of three equal values is that value. */
+/* Loads a pixel and applies the first `end` steps. A single channel is treated as grey: the luma of three equal values is that value. */
 STK_HD void stk__enhance_load(const struct stk_enhance *e, const uint8_t *pixel, int32_t end, int32_t mean, int32_t p[3])
 {
 	for (int c = 0; c < 3; c++)

@@ -18,7 +18,7 @@ STK_HD int64_t stk__equalize_tables(const struct stk_equalize *e)
 	return stk__equalize_planes(e) * (e->tiles_x ? e->tiles_x * e->tiles_y : 1);
 }
 
-/* Returns the number of values that the second phase makes: outputs, or pixels. */
+/* Returns the number of values that the second phase makes: outputs, or pixels if only the lightness is equalised. */
 STK_HD int64_t stk__equalize_outputs(const struct stk_equalize *e)
 {
 	return e->outer * e->height * e->width * (e->lightness ? 1 : e->channels);
@@ -161,7 +161,7 @@ STK_HD uint8_t stk__equalize_blend(uint8_t top_left, uint8_t top_right, uint8_t 
 	return stk__equalize_round(top * (1 - down) + bottom * down);
 }
 
-/* Maps a value at (x, y) by the tables of the four nearest tiles, mixed by distance. */
+/* Maps a value at (x, y) by the tables of the four nearest tiles, mixed by distance; or by the plane's only table if there are no tiles. */
 STK_HD uint8_t stk__equalize_mix(
 	const struct stk_equalize *e, const struct stk_equalize_data *d, int64_t plane, uint8_t value, int32_t x, int32_t y)
 {

@@ -89,7 +89,7 @@ static void make_tables(const struct stk_equalize *e, const struct plane *p, uin
 	}
 }
 
-/* Data about a few columns that are the same for all rows: the tables of the tiles to the left and right, and the weight of the right one. */
+/* Data about a few columns that are the same for all rows: the offsets of the tables of the tiles to the left and right, and the weight of the right one. */
 enum { COLUMNS = 256 };
 struct columns {
 	int32_t left[COLUMNS], right[COLUMNS];

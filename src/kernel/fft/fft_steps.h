@@ -214,7 +214,7 @@ STK_FFT_INLINE int32_t stk__fft_partner(const struct stk_fft *f, int32_t k)
 	return f->n % 2 || other == k ? -1 : other;
 }
 
-/* Computes the squared magnitudes of bin k and of its partner. x: the result of the complex transform. */
+/* Computes the squared magnitudes of bin k and of its partner. If bin k has no partner, *second is not meaningful. x: the result of the complex transform. */
 STK_FFT_INLINE void stk__fft_powers(
 	const struct stk_fft *f, const float *tables, const stk_fft_complex *x, int32_t k, stk_fft_value *first, stk_fft_value *second)
 {

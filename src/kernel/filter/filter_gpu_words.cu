@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Dense filters of RGB bytes on the GPU, in columns of words (kernel/filter/filter_words.h). */
+ * Weighted sums over dense windows of RGB bytes on the GPU, in columns of words (kernel/filter/filter_words.h). */
 #include "kernel/common/pixels.cuh"
 #include "kernel/filter/filter_element.h"
 #include "kernel/filter/filter_words.cuh"

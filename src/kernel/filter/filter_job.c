@@ -49,7 +49,7 @@ enum stk_status stk__job_filter(struct stk_jobs *jobs, const struct stk_filter *
 
 /* ---- on the GPU ---- */
 
-/* The launches, counted from STK_LAUNCH_filter. PHASES and following: filters with one output per thread, one launch for each phase. TILES and following:
+/* The launches, counted from STK_LAUNCH_filter. PHASES and following: filters that compute each output by itself, one launch for each phase. TILES and following:
  * filters in tiles, one launch for each tiling. WORDS and WORD_EXTREMES: filters of bytes in columns of words. */
 enum { PHASES, TILES = PHASES + STK_FILTER_PHASES, WORDS = TILES + STK_FILTER_TILINGS, WORD_EXTREMES };
 static const struct stk_job_launch launches[] = {
@@ -64,7 +64,7 @@ static const struct stk_job_launch launches[] = {
 	[WORD_EXTREMES] = {"filter_gpu_extremes", "job_filter_word_extremes", 0},
 };
 
-/* Computes the size of a job's work memory. Filters in tiles need none. */
+/* Computes the size of a job's work memory. Filters in tiles need none; for others, *work already is the size that the job states. */
 static void memory(const struct stk_job *job, uint64_t *constants, uint64_t *work)
 {
 	(void)constants;

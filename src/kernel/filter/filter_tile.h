@@ -2,7 +2,7 @@
  *
  * How the GPU divides filters of images into tiles. A thread block loads the input that a tile's windows cover into shared memory once, as float32 and
  * including the border, and makes all outputs of the tile from it. For separable windows it stores the results of the rows in shared memory too, and then
- * processes their columns. Volumes, very wide windows and medians of other windows are filtered value by value (filter_element.h). Both give the same bits. */
+ * processes their columns. Other filters are computed value by value (filter_element.h): among them those of volumes, of more than 32 channels, with windows that need too much shared memory, and medians of windows other than 3 x 3 and 5 x 5. Both ways give the same bits. */
 #ifndef STK_KERNEL_FILTER_TILE_H
 #define STK_KERNEL_FILTER_TILE_H
 
@@ -39,7 +39,7 @@ struct stk_filter_tiles {
 	int32_t width, height; /* positions in a tile */
 	uint32_t across, down; /* tiles in an image */
 	int32_t pitch;         /* floats of an input row, including padding for alignment */
-	uint32_t shared;       /* bytes of shared memory; if more than STK_FILTER_TILE_SHARED, the windows are too wide for tiles */
+	uint32_t shared;       /* bytes of shared memory; if more than STK_FILTER_TILE_SHARED, the windows are too large for tiles */
 };
 
 STK_HD struct stk_filter_cover stk__filter_cover(const struct stk_filter *f, int axis)
