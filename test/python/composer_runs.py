@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains with Composer in a process of its own, because Composer leaves temporary files and keeps its last Trainer until the process ends.
 
-composer_runs.py FOLDER OUT KIND: prints, as JSON, the samples of the batches of a whole run, of two runs that stop and of the runs that load their checkpoints.
+composer_runs.py FOLDER OUT KIND: prints, as JSON, the samples of the batches of a whole run, those of its evaluation, and those of two runs that
+stop and of the runs that load their checkpoints.
 KIND: "torch" (torch's DataLoader), "own" (stoker.DataLoader), each with the number of workers after a colon, or "wrapped" (as_dataloader()).
 """
 
@@ -60,7 +61,8 @@ def make(folder, kind, shuffle):
 
 
 def fit(folder, kind, duration, path=None, **saving):
-    """Returns the model, and the samples of each batch that it was trained with. Composer gives it each batch in two halves."""
+    """Trains for `duration`, from the checkpoint `path` if it is given. Returns the model, and the samples of each batch that it was trained with. Composer gives
+    the model each batch in two halves, which are joined here."""
     model = Model()
     trainer = composer.Trainer(
         model=model,

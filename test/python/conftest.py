@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures: small photograph-like JPEGs in folders of classes, made once in each run of the tests, with a seed that is printed."""
+"""Settings of all tests: the layer of each file as a marker, the seed in the header, failures printed at once, and fixtures: a random generator, small JPEGs
+in folders of classes, programs in separate processes, and videos."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ LAYERS = {
 
 
 def layers_of(path: Path) -> list[str]:
-    """Returns the layers of a file of tests."""
+    """Returns the layers of a file of tests, named by the file or by its folder."""
     return [layer for layer, names in LAYERS.items() if {path.stem, path.parent.name} & set(names.split())]
 
 

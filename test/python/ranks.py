@@ -80,7 +80,8 @@ class Ended:
 
 
 def launch(body: str, *args: object, world: int = 2, timeout: float = 30, **env: str) -> list[Ended]:
-    """Runs `body` on each rank, with RANK, WORLD and ARGS. timeout: seconds that the process group waits for a rank."""
+    """Runs the code `body` on each rank, with RANK, WORLD, ARGS and the helpers of _PARENT. Returns the exit code and the output of each rank, in their order.
+    timeout: seconds that the process group waits for a rank."""
     import json
 
     done = run_script(_PARENT, str(world), str(timeout), textwrap.dedent(body), *map(str, args), timeout=100, **env)

@@ -21,7 +21,8 @@ TASKS = ["pick the cube", "place the cube", "pour water \u00e9"]
 def make(
     root: Path, lengths: tuple[int, ...] = (7, 12, 5), version: int = 3, cameras: int = 0, images: int = 0, seed: int = 3
 ) -> dict[str, np.ndarray]:
-    """Writes a data set, and returns its columns. cameras: features that are videos; images: features that are images in the tables."""
+    """Writes a data set, and returns its columns by name; an image is the bytes of a PNG. lengths: frames of each episode. version: 3 for format 3.0, otherwise
+    2.1. cameras: number of features that are videos, which the ffmpeg program makes; images: number of features that are images in the tables."""
     rng = np.random.default_rng(seed)
     total = sum(lengths)
     episode = np.repeat(np.arange(len(lengths)), lengths)
@@ -93,7 +94,7 @@ def _table(data: dict[str, np.ndarray], stills: dict[str, list[bytes]], rows: sl
 
 
 def _write_v3(root: Path, data: Any, stills: Any, lengths: Any, ends: Any, cameras: int) -> None:
-    """Writes a data set of version 3: two episodes in each file of the tables, and all of them in one video."""
+    """Writes the tables and statistics of format 3.0: two episodes in each file of data, and a list of episodes, in which all share one video for each camera."""
     files = [list(range(i, min(i + 2, len(lengths)))) for i in range(0, len(lengths), 2)]
     rows = []
     for number, episodes in enumerate(files):
@@ -123,6 +124,7 @@ def _write_v3(root: Path, data: Any, stills: Any, lengths: Any, ends: Any, camer
 
 
 def _write_v21(root: Path, data: Any, stills: Any, lengths: Any, ends: Any) -> None:
+    """Writes the tables and statistics of format 2.1: one file of data for each episode."""
     lines, stats = [], []
     for e, n in enumerate(lengths):
         rows = slice(int(ends[e]) - n, int(ends[e]))
@@ -148,7 +150,7 @@ def _write_v21(root: Path, data: Any, stills: Any, lengths: Any, ends: Any) -> N
 
 
 def _write_videos(root: Path, key: str, lengths: Any, version: int) -> None:
-    """Writes videos whose frames differ in brightness. Version 3 has one video for all episodes."""
+    """Writes a camera's videos, in which each frame is brighter than the one before it. Format 3.0 has one video for all episodes, 2.1 one for each."""
     if version == 3:
         videos = [(root / "videos" / key / "chunk-000" / "file-000.mp4", sum(lengths))]
     else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes WAV files of every kind for tests, without a library."""
+"""Makes WAV files of every kind for tests in memory, without a library."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ def wav(
     odd_chunk: bool = False,
     promise: int | None = None,
 ) -> bytes:
-    """Makes the file of an array (frames, channels) or (frames,) whose type is the stored one; 24-bit samples are uint8 of shape (frames, channels, 3)."""
+    """Makes the file of an array (frames, channels) or (frames,) whose type is the stored one; 24-bit samples are uint8 of shape (frames, channels, 3).
+
+    extensible: the header of WAVE_FORMAT_EXTENSIBLE. wide: RF64, with 64-bit sizes. fmt_last: the format follows the samples. odd_chunk: a chunk of an odd
+    size before the format. promise: the number of bytes of samples that the header states, if it is not the right one.
+    """
     channels = 1 if samples.ndim == 1 else samples.shape[1]
     packed = samples.ndim == 3  # the three bytes of 24-bit samples
     bits = 24 if packed else 8 * samples.dtype.itemsize
@@ -42,7 +46,7 @@ def wav(
 
 
 def tone(rng: np.random.Generator, frames: int, channels: int = 1) -> np.ndarray:
-    """Makes noise and a sine in -1..1, of shape (frames, channels)."""
+    """Makes a sine with noise, float64 in -1..1, of shape (frames, channels)."""
     t = np.arange(frames)[:, None] + rng.uniform(0, 100, (1, channels))
     return np.clip(0.6 * np.sin(t * rng.uniform(0.01, 0.3)) + 0.2 * rng.standard_normal((frames, channels)), -1, 1)
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that works until it is stopped, for test_stopping.py: stopping.py KIND WAY SECONDS FOLDER.
 
-It prints "ready" when its work begins. WAY says how the work is ended, SECONDS later. "interrupt" and "kill": the parent process sends the signal.
+KIND is the kind of work, a key of KINDS, and FOLDER holds the files that make_files wrote.
+
+The program prints "ready" when its work begins. WAY says how the work is ended, SECONDS later. "interrupt" and "kill": the parent process sends the signal.
 "close": another thread closes the work. "drop": the last reference to the work goes away. "exit": the main thread ends while other threads work.
 "stop": a worker process gets SIGSTOP, and then the work is closed.
 """
@@ -38,7 +40,7 @@ SIZE = 7000
 
 
 def make_files(folder: Path) -> None:
-    """Makes images that take long to decode, small ones, a tar of many members, and annotations of COCO."""
+    """Writes images that take long to decode, small images, a tar of many members, annotations of COCO, and the files of make_media."""
     import json
     import tarfile
 
@@ -75,7 +77,7 @@ def make_files(folder: Path) -> None:
 
 
 def make_media(folder: Path) -> None:
-    """Makes sounds, a video of one long group of pictures, a table and a robot's recordings, if this machine has the programs and packages that make them."""
+    """Writes a long sound; and a video of one long group of pictures, a table and a robot's recordings, if this machine has the program or package for them."""
     samples = np.zeros((8000 * 600, 8), "<i2").tobytes()
     form = struct.pack("<IHHIIHH", 16, 1, 8, 8000, 128000, 16, 16)
     head = b"RIFF" + struct.pack("<I", 36 + len(samples)) + b"WAVEfmt " + form + b"data" + struct.pack("<I", len(samples))
@@ -138,7 +140,7 @@ def hang(*_: Any) -> Any:
 
 
 class Hangs:
-    """A source or a dataset whose tenth sample hangs."""
+    """A source of fn.external_source, or a Dataset, whose tenth sample hangs."""
 
     def __len__(self) -> int:
         return 64
@@ -171,7 +173,7 @@ def named(folder: Path) -> Work:
 
 
 class Reading:
-    """Reads a file of a store, which no other thread can end."""
+    """Reads or lists files of a store by a function or constructor, whose call no other thread can end."""
 
     def __init__(self, kind: str = "imread") -> None:
         self.server, self.kind = Silent(), kind
@@ -309,7 +311,8 @@ def of_torch(workers: int) -> Work:
 
 
 def media(folder: Path, kind: str) -> Work:
-    """Returns the work of a Loader over a newer source. If the package or program that makes the source is missing, the Loader reads a folder of images."""
+    """Returns the work of a Loader or a Pipeline over sounds, videos, tables, a robot's recordings or mixtures. If the file of the kind is missing, because this
+    machine cannot make it, a Loader reads a folder of images instead."""
     from stoker import Audio
     from stoker import transforms as T
 
@@ -409,7 +412,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def run(work: list[Work]) -> None:
-    """Works until another thread closes the work, which raises an exception here."""
+    """Works until another thread closes the work, which raises an exception here, or until the list is emptied."""
     try:
         while work:
             work[0].step()

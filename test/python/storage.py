@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An object store for tests: the project's own server (test/s3), as a program."""
+"""An object store for tests: the project's own server (test/s3), as a program, also over TLS; and the samples of a Loader and the `stoker` command, with
+which tests compare stores and folders."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ KEYS = {"AWS_ACCESS_KEY_ID": "AKIATESTTESTTEST", "AWS_SECRET_ACCESS_KEY": "sEcRe
 
 
 class Store:
-    """Serves ROOT/BUCKET/KEY on loopback until it is closed. An empty key admits every client."""
+    """Serves ROOT/BUCKET/KEY on loopback until it is closed. `settings` are faults, as in set(). An empty key admits every client. `environment` has what a
+    client needs to find the store and to sign requests. Skips the test if the build has no server."""
 
     def __init__(self, root: Path, settings: str = "", key: str = KEYS["AWS_ACCESS_KEY_ID"]) -> None:
         if not PROGRAM.exists():
@@ -82,8 +84,8 @@ def make_certificates(folder: Path) -> ssl.SSLContext:
 
 @contextlib.contextmanager
 def tls_door(store: Store, folder: Path, size=lambda: 1 << 16):
-    """Serves the store over TLS, with a certificate from an authority that no system trusts. Yields (URL, path of the authority's certificate). size: the
-    largest size of the next record."""
+    """Serves the store over TLS, with a certificate from an authority that no system trusts. Yields (URL, path of the authority's certificate). size: returns
+    the most bytes that the next TLS record may carry."""
     context = make_certificates(folder)
 
     class Door(socketserver.BaseRequestHandler):
@@ -111,7 +113,7 @@ def tls_door(store: Store, folder: Path, size=lambda: 1 << 16):
 
 
 def hashes(source, epochs: int = 1, **more) -> list[tuple[str, int, int]]:
-    """Returns hashes of the samples with their labels and ids, in order."""
+    """Returns (hash of the image, label, id) of each sample that a shuffled Loader over the source gives in some epochs, in order. `more`: arguments of Loader."""
     arguments = {"fields": ("image", "label", "index"), "shuffle": True, "seed": 5, "last_batch": "keep", **more}
     loader = Loader(source, 4, transforms=SMALL, **arguments)
     out = []
@@ -123,7 +125,7 @@ def hashes(source, epochs: int = 1, **more) -> list[tuple[str, int, int]]:
 
 
 def stoker(*args, code: int = 0) -> str:
-    """Runs the command and returns its output, stdout and then stderr."""
+    """Runs the `stoker` command, asserts that its exit code is `code`, and returns its output, stdout and then stderr."""
     done = subprocess.run([str(BUILD / "cli" / "stoker"), *map(str, args)], capture_output=True, text=True, timeout=60)
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers that tests share: the seed, photographs made from it, tars and parts of PNG files, programs run as separate processes, and
-torchvision or a skip."""
+"""Helpers that tests share: the seed, photographs, NuScenes data and tars, chunks of PNG files, a JPEG that takes much memory, programs run as separate
+processes, and the import of torchvision or a skip."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SEED = int(os.environ.get("STOKER_TEST_SEED", "20240917"))
 
 
 def photograph(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
-    """Makes an image with edges and gradients, unlike noise and unlike one colour."""
+    """Returns an RGB image of uint8, (height, width, 3), like a photograph: gradients, the edges of a rectangle, and a little noise."""
     y, x = np.mgrid[0:height, 0:width].astype(np.float32)
     image = np.zeros((height, width, 3), np.float32)
     for channel in range(3):
@@ -50,6 +50,7 @@ def make_nuscenes(*args: Any, **kwargs: Any) -> Path:
 
 
 def write_tree(root: Path, rng: np.random.Generator, classes: int, per_class: int, low: int = 60, high: int = 160) -> list[Path]:
+    """Writes JPEGs as ROOT/classC/III.jpg and returns their paths, sorted. Each side has low to high - 1 pixels; the chroma sampling differs too."""
     paths = []
     for c in range(classes):
         folder = root / f"class{c}"
@@ -93,7 +94,8 @@ def hostile_jpeg(width: int, height: int) -> bytes:
 
 
 def run_script(text: str, *args: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
-    """Runs Python code in a separate process, because the code ends the interpreter, is interrupted, or counts imports."""
+    """Runs Python code in a separate process, because the code ends the interpreter, is interrupted, or counts imports. `env` is added to the environment.
+    Returns the ended process with its output; a code other than 0 raises no exception."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(text), *args], capture_output=True, text=True, timeout=timeout, env={**os.environ, **env}
     )
@@ -118,7 +120,8 @@ def child_process(command: list[str], **more: Any) -> Iterator[subprocess.Popen[
 
 
 def import_torchvision():
-    """Imports torchvision, or skips the test. A torchvision for another torch lacks its box operators. They are declared here; transforms do not use them."""
+    """Returns torchvision with its datasets and transforms.v2. Skips the test, or the file if called while it is imported, if torch or torchvision is missing.
+    The import of a torchvision for another torch fails, because its box operators are missing. It works once they are declared; transforms do not use them."""
     torch = pytest.importorskip("torch")
     try:
         import torchvision

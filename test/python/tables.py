@@ -27,7 +27,7 @@ def jpeg(rng: np.random.Generator, side: int = 24) -> bytes:
 
 
 def rows_of(rng: np.random.Generator, count: int, first: int = 0) -> dict[str, Any]:
-    """Returns columns of images, ids and captions."""
+    """Returns the columns image, label and caption. The labels are the numbers of the rows, from `first` on."""
     return {
         "image": pa.array([{"bytes": jpeg(rng), "path": f"{first + i}.jpg"} for i in range(count)], IMAGES),
         "label": pa.array([first + i for i in range(count)], pa.int64()),
@@ -36,7 +36,7 @@ def rows_of(rng: np.random.Generator, count: int, first: int = 0) -> dict[str, A
 
 
 def write(path: Path, columns: dict[str, Any], group: int = 10, features: dict[str, Any] | None = None, **options: Any) -> Path:
-    """Writes a file. features: as `datasets` keeps them in the schema."""
+    """Writes a Parquet file and returns its path. group: rows of a row group. features: written into the schema's metadata, as the package `datasets` does."""
     table = pa.table(columns)
     if features is not None:
         table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
@@ -46,7 +46,7 @@ def write(path: Path, columns: dict[str, Any], group: int = 10, features: dict[s
 
 
 def write_table(root: Path, rng: np.random.Generator, sizes: tuple[int, ...] = (25, 31, 8), group: int = 10, **options: Any) -> Path:
-    """Writes one file for each number of rows. The labels are the numbers of the rows, through all files."""
+    """Writes one file for each number of rows, and returns the folder. The labels are the numbers of the rows, counted through all files."""
     first = 0
     for number, size in enumerate(sizes):
         write(root / f"part-{number:03d}.parquet", rows_of(rng, size, first), group, **options)

@@ -52,7 +52,7 @@ class Slow:
 
 
 def run(watched, hand, step, least=0):
-    """Loops until the trial is over."""
+    """Takes batches until the trial is over and at least `least` have come, with `step` seconds of the clock for each. Returns the batches."""
     seen = []
     while not watched.done or len(seen) < least:
         for batch in watched:

@@ -11,7 +11,7 @@ from stoker.errors import InvalidArgumentError, StokerError
 
 
 def evaluate(build, *arrays):
-    """Evaluates an expression over nodes that hold these arrays."""
+    """Evaluates an expression over nodes that hold these arrays. Returns the values and their type in the pipeline."""
 
     @pipeline_def(batch_size=1, num_threads=1, device_id=None)
     def define():

@@ -185,7 +185,8 @@ def test_times_that_are_no_numbers(stereo):
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    """Yields a store that anybody may read, with a WAV and a FLAC of two minutes, and an MP3."""
+    """Yields a store that anybody may read, with a WAV of two minutes and, if the ffmpeg program is there, the same as FLAC and its first 2 s as MP3. The
+    environment names the store."""
     rng = np.random.default_rng(SEED)
     folder = tmp_path / "root" / "sounds"
     folder.mkdir(parents=True)

@@ -34,7 +34,7 @@ class Data:
 
 @pytest.fixture
 def listed(tmp_path):
-    """Makes a list of (path, number). The files of the numbers in `bad` are not images."""
+    """Returns a function that writes images and returns a list of (path, number). The files of the numbers in `bad` are not images."""
 
     def make(count, bad=()):
         pairs = []

@@ -92,7 +92,7 @@ def films(files):
 
 
 def decoded(path, arguments, **more):
-    """Returns a clip, its window and its sound."""
+    """Returns a clip, its window, its sound and the sound's rate."""
     pipe = Pipeline(1, num_threads=1)
     with pipe:
         data, _ = fn.readers.file(files=[str(path)])
@@ -142,7 +142,7 @@ def test_a_rate_of_frames(films):
 
 
 def check(batches, films, paths, stride, frames, names=("clip", "audio")):
-    """Checks that each sound is that of its clip. Returns the clips' first frames."""
+    """Checks that each sound is that of its clip. Returns the numbers of the clips' first frames."""
     starts = []
     for batch in batches:
         for i, path in enumerate(batch.path):

@@ -122,7 +122,7 @@ PATTERN = (
 
 
 def annotated(root, segments, height=12, width=17):
-    """Writes one image with an object for each (label, segmentation), and its mask."""
+    """Writes annotations of one image with an object for each (label, segmentation), and a file in place of the image. Returns their folder."""
     notes = [
         {"id": k, "image_id": 1, "bbox": [0, 0, 9, 9], "category_id": label, "iscrowd": int(isinstance(s, dict)), "segmentation": s}
         for k, (label, s) in enumerate(segments)
@@ -385,7 +385,7 @@ def test_an_image_with_a_box_takes_less_than_a_hundred_bytes(tmp_path):
 
 
 def one(**image):
-    """Writes annotations of one image and one object."""
+    """Returns annotations of one image and one object."""
     note = {"id": 5, "image_id": image.get("id", 1), "bbox": [1, 2, 3, 4], "category_id": 1, "segmentation": [[1, 1, 3, 1, 3, 3]]}
     given = {"id": 1, "file_name": "a.jpg", "height": 9, "width": 9, **image}
     return {"images": [given], "annotations": [note], "categories": [{"id": 1}]}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `stoker` command: its exit codes, its JSON, and its messages."""
+"""The `stoker` command: its exit codes, its JSON, its messages, its pictures, and the completion of its options in shells."""
 
 import json
 import os

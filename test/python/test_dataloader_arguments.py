@@ -30,7 +30,8 @@ class Odd(Exception):
 
 
 class Drawing(data.Dataset):
-    """Samples with numbers from the generators of the process, from its worker, and from an attribute that a worker_init_fn may set."""
+    """Samples with numbers from the generators of the process, from its worker, and from an attribute that a worker_init_fn may set. Some samples raise an
+    error."""
 
     def __init__(self, raises=(), error=ValueError):
         self.raises, self.error, self.offset = raises, error, 0
@@ -47,7 +48,7 @@ class Drawing(data.Dataset):
 
 
 class Plain(Drawing):
-    """Samples that depend on their index only."""
+    """Samples that depend on their index only, or raise an error."""
 
     def __getitem__(self, index):
         if index in self.raises:
@@ -177,7 +178,8 @@ def made(kind, make, orders, workers):
 
 
 def taken(loader, count):
-    """Returns the batches of some epochs with errors in the place of batches. The loop goes on after an error, as long as the iterator does."""
+    """Returns the batches of some epochs, with errors in the place of batches and "the end" after each epoch. The loop goes on after an error, as long as the
+    iterator does."""
     found = []
     for _ in range(count):
         try:

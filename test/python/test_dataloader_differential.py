@@ -90,7 +90,7 @@ class StreamOfLength(Stream):
 
 
 def in_memory(kind, transform, target_transform):
-    """Returns a CIFAR or MNIST object made without files."""
+    """Returns a CIFAR10, MNIST or SVHN object of torchvision's, made without files."""
     rng = np.random.default_rng(3)
     made = object.__new__({"cifar": datasets.CIFAR10, "mnist": datasets.MNIST, "svhn": datasets.SVHN}[kind])
     made.transform, made.target_transform, made.root, made.train = transform, target_transform, "", True
@@ -104,7 +104,7 @@ def in_memory(kind, transform, target_transform):
 
 
 def undrawn(draw, gray):
-    """Returns a list of transforms that draw no random numbers, and the distance from torchvision's values that is allowed."""
+    """Returns transforms that draw no random numbers, and the distance from torchvision's values that is allowed."""
     size = draw.choice([24, (20, 30), 33])
     mean, std = ([0.5], [0.25]) if gray or draw.random() < 0.3 else ([0.4, 0.5, 0.6], [0.2, 0.25, 0.3])
     geometry = draw.choice(["none", "resize", "crop", "resize_crop", "pad"])
@@ -143,7 +143,7 @@ def undrawn(draw, gray):
 
 
 def drawn(draw):
-    """Returns a list of transforms that draw random numbers. Their values are not compared."""
+    """Returns transforms that draw random numbers, and None in place of an allowed distance, because their values are not compared."""
     options = [
         v1.RandomResizedCrop(24),
         v1.Compose([v1.RandomCrop(30, padding=2), v1.RandomHorizontalFlip()]),
@@ -155,7 +155,7 @@ def drawn(draw):
 
 
 def images(draw, folders):
-    """Returns a data set of images of one of torchvision's classes."""
+    """Returns a function that makes a data set of images of one of torchvision's classes, and the allowed distance as in drawn() and undrawn()."""
     kind = draw.choice(["sizes", "sizes", "one_size", "modes", "cifar", "mnist", "svhn"])
     transform, tolerance = undrawn(draw, kind == "mnist") if draw.random() < 0.75 else drawn(draw)
     target = draw.choice([None, None, lambda y: -y, lambda y: torch.eye(10)[y], str])
@@ -256,7 +256,8 @@ def collates(draw):
 
 
 def epochs(kind, make, arguments, count):
-    """Returns the samples of `count` epochs, the error that ended one, and the generator's state afterwards."""
+    """Returns the length of a loader of class `kind`, its batches in `count` epochs and the error that ended one, as one list; then the state of torch's
+    generator, and the generator that the loader got."""
     torch.manual_seed(SEED)
     made = make()
     given = arguments(made)

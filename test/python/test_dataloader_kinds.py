@@ -218,7 +218,7 @@ def dataset(draw, base=None):
 
 
 def around(draw, make, what):
-    """Wraps a data set in others, such as Subset, at random."""
+    """Wraps a data set in others, such as Subset, at random. Returns a function that makes it, and its description."""
     for _ in range(draw.choice([0, 0, 1, 1, 2])):
         made = make()
         if isinstance(made, data.IterableDataset):
@@ -270,7 +270,7 @@ class Refusal(Exception):
 
 
 def taken(kind, make, arguments, count=2):
-    """Returns all that a loop gets in some epochs, with errors in the place of batches, and the state of torch's generator afterwards."""
+    """Returns all that a loop gets in some epochs, each ended by "the end" or an error, and the state of torch's generator afterwards."""
     torch.manual_seed(SEED)
     given = dict(arguments)
     if "generator" in given:

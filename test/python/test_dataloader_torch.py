@@ -55,7 +55,8 @@ class Numbers(data.Dataset):
 
 @pytest.fixture(params=["images", "numbers", "tensors"])
 def make(request, folder):
-    """Makes a Dataset that is compiled, one that is not, and one that is indexed by batches. The second part of a sample is its index."""
+    """Returns a function that makes a Dataset of 20 samples: of images, which is compiled, of tensors, or of random numbers, whose Python runs for each sample.
+    The second part of a sample is its index."""
 
     if request.param == "images":
 

@@ -65,7 +65,8 @@ class Bucket(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def doctor(monkeypatch):
-    """Runs the doctor on a made bucket. Returns the advice about problems, the facts about the store, and other advice."""
+    """Returns a function that runs the doctor on a Bucket, and returns the advice about problems, the facts about the store, and other advice. The function
+    asserts that the exit code is 1 if there are problems, and otherwise 0."""
     servers = []
 
     def ask(uri="s3://b/train", refuses=lambda asked: None, late=0.0, path=""):

@@ -102,7 +102,7 @@ IN_WORDS = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 48\r\nConnection: close
 
 
 def answering(data):
-    """Sends `data` after the request has come."""
+    """Returns an `answer` of server() that sends `data` after the request has come, and then closes the connection."""
 
     def answer(connection):
         connection.settimeout(5)

@@ -22,7 +22,7 @@ ENV = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(PLACE
 
 
 def run(name, *args, ranks=1, ok=True):
-    """Returns an example's output."""
+    """Runs an example and returns its stdout, and its stderr too if ok is False, which lets the example fail."""
     with tempfile.TemporaryDirectory() as logs:
         launcher = [*TORCHRUN, f"--log-dir={logs}", f"--nproc-per-node={ranks}"] if ranks > 1 else []
         done = subprocess.run(

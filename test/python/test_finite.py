@@ -18,7 +18,7 @@ FLOATS = [(op, arg) for op in operators().values() for arg in op.args if arg.kin
 
 
 def add(op: Op, arg: Arg, value: float) -> str:
-    """Returns the library's message about the operator with this one argument."""
+    """Returns the library's message if it refuses the operator with this one argument, and otherwise ""."""
     graph = _core.Graph()
     inputs = [graph.add("external_source", (), ()) for _ in range(op.min_inputs)]
     given = (arg.name, ValueKind.FLOATS, [0.5, value]) if arg.kind == ArgKind.FLOATS else (arg.name, ValueKind.FLOAT, value)

@@ -239,7 +239,7 @@ def page(keys=(), token=None, folders=()):
 
 
 def listing_server(pages, objects=None):
-    """Gives pages(prefix, token, number of the request) to listings."""
+    """Returns a Server that answers listings with pages(prefix, token, number of the request), and other requests with the bytes in `objects`, or b"x"."""
 
     def answer(c, request):
         path = request.split()[1]

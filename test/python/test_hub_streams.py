@@ -44,7 +44,7 @@ def _one_thread_a_pool():
 
 @pytest.fixture(scope="module")
 def stream(tmp_path_factory, _one_thread_a_pool):
-    """A function that makes the stream over six files."""
+    """Returns a function that makes a stream over six files of ten images each."""
     from PIL import Image
 
     root, kind = tmp_path_factory.mktemp("stream"), pa.struct([("bytes", pa.binary()), ("path", pa.string())])

@@ -27,7 +27,7 @@ def _values(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> np.
 
 
 def _tiff(pixels: np.ndarray, **options: Any) -> bytes:
-    """Returns a TIFF file. pixels: HWC. One or two bands are gray; three and more are gray only with photometric="minisblack"."""
+    """Returns a TIFF file. pixels: (height, width, bands). options: of tifffile.imwrite; without them the bands are gray levels that lie next to each other."""
     out = io.BytesIO()
     options = {"photometric": "minisblack", "planarconfig": "contig"} | options
     stored = np.ascontiguousarray(np.moveaxis(pixels, -1, 0)) if options["planarconfig"] == "separate" else pixels

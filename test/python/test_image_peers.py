@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small random files of every kind of BMP, PNG, PNM and TIFF, read as Pillow, OpenCV and tifffile read them or as their specifications say."""
+"""Small random files of every kind of BMP, PNG, PNM and TIFF, and a few of JPEG, read as Pillow, OpenCV and tifffile read them or as their specifications
+say; and files that were cut."""
 
 from __future__ import annotations
 

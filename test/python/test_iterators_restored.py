@@ -42,7 +42,7 @@ def epoch(iterator):
 
 
 def check(make, from_start=False):
-    """Restores a run after each batch, and after each end of an epoch.
+    """Restores a run after each batch, and after each end of an epoch, and asserts that it continues like the run that was not interrupted.
 
     make: makes an iterator with auto_reset, from states or from None. from_start: its sources can only start at the beginning of an epoch."""
     whole, iterator, saved = [], make(None), []

@@ -253,7 +253,8 @@ def test_image_folder(tree):
 
 
 def write_cifar(root, rng):
-    """Writes the files of CIFAR. They are as large as the real ones, because the reader checks that, and all of them are the same."""
+    """Writes the files of CIFAR, and returns the labels and images of one. They are as large as the real files, because the reader checks that, and all are the
+    same."""
     records = rng.integers(0, 255, (10000, 3073), dtype=np.uint8)
     records[:, 0] %= 10
     root.mkdir(exist_ok=True)

@@ -312,7 +312,7 @@ def test_padding_of_files_floats_and_channels_last(tmp_path: Any) -> None:
 
 
 class Sized:
-    """Samples of which only the size is known."""
+    """Images of random sizes, with their numbers as targets. get_height_and_width returns the size of an image without making it."""
 
     def __init__(self, count: int) -> None:
         rng = np.random.default_rng(1)

@@ -23,7 +23,7 @@ def png(array, **kwargs):
 
 
 class Scenes:
-    """Pictures with a mask that numbers each pixel, some boxes (one sample has no boxes) and points."""
+    """Pictures with a mask that numbers each pixel, 0 to 3 boxes, and three points."""
 
     def __init__(self, count=6, format="XYXY", dtype=np.float32, encoded=True):
         rng = np.random.default_rng(SEED)
@@ -49,7 +49,8 @@ class Scenes:
 
 
 def window_of(mask, whole, size, flipped):
-    """Returns the only window of `whole`, an image of numbers, that is `mask` when it is resized by nearest neighbour and turned."""
+    """Returns the windows of `whole`, an image that numbers its pixels, that give `mask` when they are resized by nearest neighbour and, if `flipped`, mirrored:
+    a list of (top, height) and one of (left, width)."""
     mask = mask[:, ::-1] if flipped else mask
     h, w = whole.shape
     rows, columns = (mask[:, 0] - 2**33) // w, (mask[0] - 2**33) % w

@@ -172,7 +172,7 @@ def test_arrays_that_others_may_write_to_are_copied():
 
 
 class Records:
-    """Images in one file, read by seek and read. hold: the parts of the file that are kept."""
+    """Images in one file, read by seek and read. hold: makes the attribute `held` from the open file. late: the first sample opens the file, not __init__."""
 
     def __init__(self, path, hold=lambda file: file, late=False):
         self.path, self.hold = path, hold

@@ -226,7 +226,8 @@ MANY = 60
 
 @pytest.fixture(scope="module", params=("column", "headers", "paths"))
 def many(request, tmp_path_factory):
-    """Writes a table of 60 sounds of many lengths in groups of eight rows, whose lengths are in a column or only in the sounds' headers."""
+    """Writes a table of 60 sounds of many lengths in groups of eight rows. Their lengths are in a column, or only in the sounds' headers, which are in the table
+    or in files that the table names."""
     root, rng = tmp_path_factory.mktemp("many"), np.random.default_rng(SEED)
     data = [pcm16(rng, int(n)) for n in rng.integers(200, 9000, MANY)]
     more = {}

@@ -49,7 +49,8 @@ def write(path: Path, data: bytes) -> None:
 @pytest.fixture(scope="module")
 def sounds(tmp_path_factory):
     """Writes a bucket with a folder for each format, of 4 sounds of 90 s: WAVs with a plain header, WAVs with 2 KB in a chunk before the samples, FLACs without
-    and with a seek table. Gives the folder and the samples of each sound."""
+    and with a seek table. The bucket also has a folder of short WAVs, one of damaged WAVs and, if the ffmpeg program is there, one of AAC. Returns the folder
+    with the bucket, and the samples of each of the 4 sounds."""
     root = tmp_path_factory.mktemp("root")
     rng, stored = np.random.default_rng(SEED), []
     for i in range(SOUNDS):

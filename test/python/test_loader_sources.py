@@ -37,7 +37,8 @@ def flat(loader, field="label"):
 
 
 def cifar_pickles(root, rng, fine=False):
-    """Writes two pickles as CIFAR's archive has them. Returns the images and labels of the training part."""
+    """Writes the pickles of CIFAR-10's archive, or of CIFAR-100's if `fine`, with four images each. Returns their folder, and the images and labels of the
+    training part."""
     folder = root / ("cifar-100-python" if fine else "cifar-10-batches-py")
     folder.mkdir(parents=True)
     names = ["train", "test"] if fine else [f"data_batch_{k}" for k in range(1, 6)] + ["test_batch"]
@@ -244,7 +245,7 @@ def test_tables_that_csv_cannot_read(tmp_path, files):
 
 
 class Stream(torch.utils.data.IterableDataset):
-    """Counts how often it is iterated, and records which samples are asked for."""
+    """A stream of (path, 100 * epoch + number). Records the epochs that were set in `epochs`, and counts the samples that were asked for in `asked`."""
 
     def __init__(self, files, sized=False):
         self.files, self.epochs, self.asked = files, [], 0

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics for Prometheus and OpenTelemetry, against the counters that they show."""
+"""Metrics for Prometheus and OpenTelemetry, against the counters that they show; the dashboard; and values that a training loop logs, such as to TensorBoard
+or by Lightning."""
 
 import contextlib
 import gc

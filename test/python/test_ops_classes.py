@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.ops: operators as classes, and operators that are called outside of a pipeline definition."""
+"""stoker.ops: operators as classes, operators that are called outside of a pipeline definition, and DALI's older interfaces such as iter_setup."""
 
 import gc
 import inspect

@@ -48,7 +48,8 @@ HERE = {"batching", "from-others", "loader", "robots", "storage", "training", "v
 
 
 def programs(page: str) -> Iterator[str]:
-    """Yields the Python programs of a page: those in fences, and those that are indented by four spaces and are no part of a list."""
+    """Yields the Python programs of a page: those in fences, and blocks that are indented by four spaces, are no part of a list, and have a line that begins
+    like a program's."""
     lines = (DOC / f"{page}.md").read_text().splitlines()
     at, in_list = 0, False
     while at < len(lines):

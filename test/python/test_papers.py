@@ -29,7 +29,8 @@ def small(code, tree):
 
 
 def run(page, tree, folder, monkeypatch, given=None):
-    """Runs the page's blocks in order, as a reader would type them."""
+    """Runs the page's blocks in order, as a reader would type them, on the small folder `tree`. Returns the arguments of each call of step(), and the names that
+    the blocks have defined. given: names that exist before the first block."""
     steps = []
     names = {"step": lambda *batch: steps.append(batch), **(given or {})}
     monkeypatch.chdir(folder)

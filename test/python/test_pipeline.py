@@ -158,7 +158,8 @@ def test_a_changed_data_set_is_refused(files):
 
 
 def check_message(text, names, was):
-    """Compares the message with the lists: it must name the first change, and state nothing that is wrong about it."""
+    """Compares the message with the lists: it must name the first change, and state nothing that is wrong about it. Returns the number of equal names that the
+    message states."""
     found = re.search(r"the first (\d+) are the same, up to (\S+?)(;|:|$)", text)
     same = int(found[1]) if found else 0
     assert names[:same] == was[:same] and (not found or found[2] == names[same - 1]), text

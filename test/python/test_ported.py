@@ -205,7 +205,8 @@ def data_root(tmp_path_factory):
 
 
 def what_it_saw(name, root, workers, base):
-    """Runs a program. Returns (number of the loader, copy of the batch) for all batches, and for each loader whether it runs in C."""
+    """Runs a program. Returns (number of the loader, copy of the batch) for all batches, with "end" in place of a batch after each epoch, and for each loader
+    whether it runs in C."""
     batches, in_c = [], []
 
     class Recording(base):
@@ -231,7 +232,7 @@ def what_it_saw(name, root, workers, base):
 
 
 def compare(ours, theirs, drawn, where):
-    """Compares two batches. drawn: compiled transforms drew at random, so only shapes and types of images are compared."""
+    """Compares two batches. drawn: compiled transforms drew at random, so only shapes and types of images are compared, and only sums of soft labels."""
     assert type(ours) is type(theirs), where
     if isinstance(theirs, dict):
         assert list(ours) == list(theirs), where

@@ -38,7 +38,7 @@ class Terminal:
         self.text = ""
 
     def read(self, until=None, limit=LIMIT):
-        """Reads the terminal until a pattern is found, or the program ends."""
+        """Reads the terminal until a pattern is found, the program ends, or `limit` seconds have passed. Returns all text since the program began."""
         end = time.monotonic() + limit
         while time.monotonic() < end and not (until and re.search(until, self.text)):
             if select.select([self.master], [], [], 0.1)[0]:

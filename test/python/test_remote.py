@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.Storage: settings that the program passes, and the user's functions as sources."""
+"""stoker.Storage: settings that the program passes, TLS, the user's functions as sources, listings, and endpoints that do not answer."""
 
 import contextlib
 import io

@@ -292,7 +292,7 @@ CAMERA = "observation.images.cam0"
 
 
 def info(**changes):
-    """Changes meta/info.json; a value of None removes the key."""
+    """Returns a function that changes meta/info.json of a data set; a value of None removes the key."""
 
     def change(root):
         found = {**json.loads((root / INFO).read_text()), **changes}
@@ -302,7 +302,7 @@ def info(**changes):
 
 
 def feature(name, **changes):
-    """Changes a feature of meta/info.json; a value of None removes the key, and no change removes the feature."""
+    """Returns a function that changes a feature in meta/info.json; a value of None removes the key. Without changes the function removes the feature."""
 
     def change(root):
         found = json.loads((root / INFO).read_text())
@@ -314,7 +314,7 @@ def feature(name, **changes):
 
 
 def rows(path, change):
-    """Changes the rows of a table, which are dicts."""
+    """Returns a function that replaces the rows of a table of a data set by change(rows). Each row is a dict."""
 
     def apply(root):
         table = robots.pq.read_table(root / path)

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def tools(tmp_path):
-    """Makes a folder with tools/setup.sh, tools/build.sh and lists of packages, which a test may rewrite."""
+    """Makes a folder with tools/setup.sh, tools/step.sh, tools/build.sh and lists of packages, which a test may rewrite."""
     folder = tmp_path / "tools"
     folder.mkdir()
     for name in ("setup.sh", "step.sh", "build.sh"):

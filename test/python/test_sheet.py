@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.view and Loader.show: contact sheets of batches."""
+"""stoker.view and Loader.show: contact sheets of batches, boxes on their images, and drawings of pipelines."""
 
 import io
 

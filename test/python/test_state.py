@@ -103,7 +103,7 @@ def without(state, name):
 
 
 def damaged(state):
-    """Yields states in which a field is missing, has a wrong type or is out of range, and states with an unknown field."""
+    """Yields (state, name of the field) for states in which a field is missing, has a wrong type, is out of range or is unknown."""
     for name in [*FIELDS, "files", "runs"]:
         yield without(state, name), name
         for wrong in WRONG:
@@ -185,7 +185,7 @@ class Numbers:
 
 
 def loaders(files, size=54):
-    """Makes Loaders over `size` samples whose labels are their ids: over files and over a Dataset, each with and without a user's order."""
+    """Returns functions that make Loaders over `size` samples whose labels are their ids: over files and over a Dataset, each with and without a user's order."""
     pairs = [(str(files[i % len(files)]), i) for i in range(size)]
     order = {"sampler": lambda epoch: [(i + epoch) % size for i in range(size)]}
     settings = {"transforms": [T.Resize((8, 8))], "seed": 3}

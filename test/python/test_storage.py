@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data sets at s3:// and http:// give the same samples in the same order as the local tree, also if the store fails; no secret is printed."""
+"""Data sets at s3:// and http:// give the same samples in the same order as the local tree, also if the store fails or through an index; no secret is
+printed. Also commands on a bucket."""
 
 import hashlib
 import json
@@ -248,7 +249,7 @@ def test_plain_http(store, tree):
 
 @pytest.fixture(scope="module")
 def moto():
-    """Starts the moto server, if it is installed (pip install "moto[server]") or named by STOKER_MOTO."""
+    """Starts the moto server and yields its URL. Skips the test if moto is neither installed (pip install "moto[server]") nor named by STOKER_MOTO."""
     program = os.environ.get("STOKER_MOTO") or shutil.which("moto_server")
     if not program:
         pytest.skip('moto is not installed: pip install "moto[server]", or name its moto_server by STOKER_MOTO')

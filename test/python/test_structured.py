@@ -50,7 +50,8 @@ def jpeg(image: np.ndarray) -> np.ndarray:
 
 
 class Cameras(DataProvider):
-    """Two cameras with an image and boxes each; also a time, a token and a class. Sample i has i % 3 + 1 boxes in camera 0."""
+    """Two cameras with an image, boxes and a category for each box; also a time and a token. Sample i has i % 3 + 1 boxes in camera 0, and one more in camera
+    1."""
 
     def __init__(self, count: int = 7) -> None:
         rng = np.random.default_rng(SEED)

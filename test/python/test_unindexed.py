@@ -89,7 +89,7 @@ def environment(store, tmp_path, monkeypatch):
 
 @pytest.fixture
 def no_index(tmp_path):
-    """Deletes the stored indexes when it is called; its `kept()` counts them."""
+    """Returns a function that deletes the stored indexes; its attribute kept() counts them."""
 
     def forget():
         shutil.rmtree(tmp_path / "caches", ignore_errors=True)

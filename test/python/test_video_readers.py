@@ -38,7 +38,7 @@ def pipeline(read, batch=1, threads=2, **arguments):
 
 
 def samples(read, count=None, **arguments):
-    """Returns all samples of an epoch, as tuples of arrays."""
+    """Returns all samples of an epoch, or the first `count`, as tuples of arrays."""
     pipe = pipeline(read, name="r", **arguments)
     count = count or pipe.reader_meta("r")["epoch_size"]
     return [tuple(np.array(o[0]) for o in pipe.run()) for _ in range(count)]
@@ -165,7 +165,7 @@ def test_uniform_clips_span_the_video(pair):
 
 
 def numbers_of(decoded, path):
-    """Returns the number that each decoded frame has in the video; -1 for a constant frame."""
+    """Returns the number that each decoded frame has in the video; -1 for a frame that the video does not have, such as one of padding."""
     whole = stoker.VideoDecoder(path, dimension_order="NHWC")[:].numpy()
     return [next((i for i, w in enumerate(whole) if np.array_equal(w, f)), -1) for f in decoded]
 

@@ -67,7 +67,7 @@ def stems(path):
 
 
 def reference(path, endings):
-    """Returns the components of each sample."""
+    """Returns the bytes of each sample's components with these endings: of the first file with the ending, or b"" if there is none."""
     samples = [{} for _ in stems(path)]
     for sample, files in zip(samples, stems(path), strict=True):
         for ending, _, data in files:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs every test on the CPU, and on CUDA if there is a GPU. Tests with the marker `gpu` are skipped and counted on other machines."""
+"""Runs tests that use `device` on the CPU and on CUDA. Without a GPU, those on CUDA are skipped, and so are tests that use `cuda`."""
 
 import contextlib
 

@@ -35,7 +35,7 @@ def usable(device_id: int) -> str:
 
 @functools.cache
 def emulated() -> bool:
-    """Returns whether the driver is the emulated one of the tests."""
+    """Returns whether the CUDA driver of this process is the one that the tests emulate on the host."""
     name = ctypes.create_string_buffer(100)
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
@@ -45,6 +45,7 @@ def emulated() -> bool:
 
 
 def why_no_gpu() -> str:
+    """Returns why GPU 0 cannot be used; "" if it can be used."""
     return usable(0)
 
 
@@ -119,7 +120,8 @@ def _numbers(a: Output, x: bytes, y: bytes) -> str:
 def batches(
     define: Callable[[], Any], device_id: int | None, count: int, counters: dict[str, int] | None = None, **settings: Any
 ) -> Iterator[list[Output]]:
-    """Yields `count` batches of a pipeline, or fewer if its source ends. counters: receives the pipeline's counters at the end."""
+    """Yields `count` batches of a pipeline, or fewer if its source ends, and checks that each output lies where its node says. counters: receives the pipeline's
+    counters at the end."""
     pipe = Pipeline(**{"batch_size": 3, "num_threads": 2, "seed": SEED, **settings}, device_id=device_id)
     with pipe:
         nodes = define()
@@ -164,7 +166,7 @@ def training(root: Any, *, dtype: Any = types.FLOAT, layout: str = "CHW", size: 
 def make(
     root: Any, device_id: int | None = 0, define: Callable[..., Any] = training, graph: dict[str, Any] | None = None, **settings: Any
 ) -> Pipeline:
-    """Makes a pipeline over a folder."""
+    """Makes and builds a pipeline whose outputs are those of define(root, **graph). `settings`: of the Pipeline."""
     pipe = Pipeline(**{"batch_size": 4, "num_threads": 2, "seed": SEED, **settings}, device_id=device_id)
     with pipe:
         pipe.set_outputs(*define(root, **(graph or {})))

@@ -68,7 +68,8 @@ def bytes_of(tensor: Any) -> bytes:
 
 
 def announce(images: Any, stream: ctypes.c_void_p, how: str) -> Any:
-    """Announces that the stream reads the batch. The returned object has to live as long as the tensor."""
+    """Announces that the stream uses the batch; the array interface cannot name a stream. Returns the exported object, which has to live as long as the tensor,
+    or None for "read" and "write"."""
     if how == "dlpack":
         return images.__dlpack__(stream=stream.value, max_version=(1, 0))
     if how == "capsules":

@@ -16,7 +16,7 @@ DTYPES = [np.uint8, np.uint8, np.float32, np.int16, np.uint16]
 
 
 def images(rng: np.random.Generator, dtype: Any, channels: int, layout: str = "HWC", tall: int = 70, wide: int = 180) -> list[np.ndarray]:
-    """Returns three images, one of them narrow, one low."""
+    """Returns three images of random extents, or sequences of two frames for FHWC: the second is at most 5 pixels high, the third at most 5 wide."""
     made = []
     for i in range(3):
         h, w = int(rng.integers(1, 6 if i == 1 else tall)), int(rng.integers(1, 6 if i == 2 else wide))

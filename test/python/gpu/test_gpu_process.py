@@ -204,7 +204,7 @@ def resident() -> int:
 
 
 def gpu_free() -> int:
-    """Returns the free bytes on GPU 0, or 0 if torch is not installed."""
+    """Returns the free bytes on GPU 0, or 0 if torch is not installed or has no CUDA."""
     try:
         import torch
 
@@ -251,7 +251,7 @@ def test_ten_thousand_batches_do_not_grow(tree: Path) -> None:
 
 
 def command() -> list[str]:
-    """Returns the path of the command in the build folder, or of that of an installed package, whose folder need not be on PATH."""
+    """Returns the words that run the `stoker` command of the build folder, or else of the installed package. Skips the test if the package has none."""
     if build := os.environ.get("STOKER_BUILD"):
         return [str(Path(build) / "cli" / "stoker")]
     if not (program := Path(stoker.__file__).with_name("_bin") / "stoker").exists():

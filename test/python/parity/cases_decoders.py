@@ -46,7 +46,7 @@ def image() -> Iterator[Case]:
 
 
 def formats() -> Iterator[Case]:
-    """Decodes files of all formats in one batch."""
+    """Yields cases with files of all formats but JPEG and PNG in one batch."""
     names = list(others())
     for kwargs in ({}, {"output_type": T.YCbCr}, {"output_type": T.ANY_DATA, "dtype": T.UINT16}, {"dtype": T.FLOAT}):
         yield _case("decoders.image", *names, **kwargs)

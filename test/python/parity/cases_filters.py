@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of operators that read windows of images (gaussian_blur, laplacian, filter), and operators that replace values: erase, lookup_table, grid_mask."""
+"""Cases of operators that read windows of images (gaussian_blur, laplacian, filter), and of operators that replace values: erase, lookup_table, grid_mask,
+equalize, clahe, jpeg_compression_distortion and debayer."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.n
 
 
 def bound_of(dtype: str, scale: float = 1.0) -> dict[str, Any]:
-    """Returns the bound for a type. Integers of more than 16 bits may not fit float32 exactly, so their sums differ in the last bits."""
+    """Returns the arguments of a Case about the allowed difference for a type. Integers of more than 16 bits may not fit float32 exactly, so their sums differ
+    in the last bits; float16 differs as documented. For other types the defaults hold, and the dict is empty."""
     if dtype == "float16":
         return {"bound": scale * 2e-3, "differs": HALVES}
     return {"bound": scale * 4} if np.dtype(dtype).itemsize > 2 and np.dtype(dtype).kind in "iu" else {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of decoders.audio over every kind of WAV."""
+"""Cases of decoders.audio over every kind of WAV, and over FLAC and Ogg Vorbis files."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of operators on the shape, type and device of tensors: cat, stack, squeeze, expand_dims, reinterpret, shapes, full and similar, sequences,
-permute_batch."""
+"""Cases of operators on the shape, type and properties of tensors: cat, stack, squeeze, expand_dims, reinterpret, reshape, shapes, cast_like, full and similar,
+sequences, permute_batch, one_hot, get_property."""
 
 from __future__ import annotations
 

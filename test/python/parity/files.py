@@ -15,7 +15,7 @@ from stoker import _core
 
 
 def _jpeg(rng: np.random.Generator, sampling: str, progressive: bool = False, restart: int = 0) -> bytes:
-    """Encodes with libjpeg-turbo through OpenCV, for the chroma samplings that Pillow does not write."""
+    """Encodes a picture of random size with libjpeg-turbo through OpenCV, for the chroma samplings that Pillow does not write."""
     height, width = (int(v) for v in rng.integers(20, 90, 2))
     flags = [cv2.IMWRITE_JPEG_QUALITY, 88, cv2.IMWRITE_JPEG_SAMPLING_FACTOR, getattr(cv2, f"IMWRITE_JPEG_SAMPLING_FACTOR_{sampling}")]
     flags += [cv2.IMWRITE_JPEG_PROGRESSIVE, int(progressive), cv2.IMWRITE_JPEG_RST_INTERVAL, restart]
@@ -52,7 +52,7 @@ def _png16(rng: np.random.Generator, channels: int) -> bytes:
 
 @functools.cache
 def encoded() -> dict[str, bytes]:
-    """Returns a dict from a name to the bytes of an image file, for all formats and variants."""
+    """Returns a dict from a name to the bytes of a JPEG or PNG file, for all their variants."""
     rng = rng_of("files")
     made = {f"jpeg {s}": _jpeg(rng, s) for s in ("444", "422", "420", "440", "411")}
     made |= {f"jpeg {s} progressive": _jpeg(rng, s, progressive=True) for s in ("444", "422", "420", "440", "411")}
@@ -82,7 +82,7 @@ def _cv(rng: np.random.Generator, ending: str, channels: int, *flags: int) -> by
 
 @functools.cache
 def others() -> dict[str, bytes]:
-    """Returns files that are neither JPEG nor PNG."""
+    """Returns a dict from a name to the bytes of a file that is neither JPEG nor PNG. WebP is left out if the build cannot decode it."""
     rng = rng_of("other files")
     made = {f"{kind.lower()} {mode}": _pillow(_picture(rng, mode), kind) for kind in ("BMP", "PPM", "TIFF") for mode in ("L", "RGB")}
     palette = _picture(rng, "RGB").quantize(64)

@@ -61,13 +61,15 @@ class Case:
     build: Callable[..., Any] | None = None  # (library, *nodes) -> nodes, for calls that kwargs cannot express
     title: str = ""
     exact: bool = False
-    bound: float | None = None  # largest allowed difference; None: the default of the output's type
-    share: float | None = None  # share of the values that must be equal; None: 99% of integers, or any share if `bound` is given
+    bound: float | None = None  # largest allowed difference; None: 1 for integers, a small part of the largest value for floats
+    share: float | None = (
+        None  # share of the values that must be equal; None: 99% of integers, or any share of floats and if `bound` is given
+    )
     differs: str = ""
     error: bool = False  # DALI raises an error, and Stoker must too
 
     def needed(self, floats: bool) -> float:
-        """Returns the share of values that must be equal."""
+        """Returns the share of values that must be equal. floats: the output is of floats, whose share counts only if `bound` is given too."""
         if self.share is not None:
             return self.share if not floats or self.bound is not None else 0
         return 0.0 if floats or self.bound is not None else 0.99
@@ -162,7 +164,7 @@ def libraries() -> Iterator[Library]:
 
 
 def _differences(reference: Output, ours: Output) -> tuple[float, float, float]:
-    """Returns the largest absolute difference, the share of equal values, and the largest magnitude."""
+    """Returns the largest absolute difference, the share of equal values, and DALI's largest finite magnitude. Two NaNs are equal."""
     largest, equal, count, scale = 0.0, 0, 0, 0.0
     for a, b in zip(reference.samples, ours.samples, strict=True):
         assert a.shape == b.shape, f"shape {b.shape}, DALI's is {a.shape}"
@@ -179,6 +181,7 @@ def _differences(reference: Output, ours: Output) -> tuple[float, float, float]:
 
 
 def compare(case: Case, reference: Sequence[Output], ours: Sequence[Output], records: list[Record] = RECORDS) -> None:
+    """Asserts that types, shapes and layouts are equal and values are within the case's bounds. Adds a record for each output, also before a failure."""
     assert len(reference) == len(ours), f"{len(ours)} outputs, DALI has {len(reference)}"
     for a, b in zip(reference, ours, strict=True):
         assert b.dtype == a.dtype, f"type {b.dtype}, DALI's is {a.dtype}"
@@ -196,7 +199,8 @@ def compare(case: Case, reference: Sequence[Output], ours: Sequence[Output], rec
 
 
 def check(case: Case) -> None:
-    """Runs the case in both libraries. A failure shows the call and the shapes of its inputs."""
+    """Runs the case in both libraries, and asserts that the outputs agree or, for a case of an error, that both raise one. A failure shows the call and the
+    shapes of its inputs."""
     print(f"{case.name}; seed {SEED}; shapes {[[s.shape for s in b.samples] for b in case.inputs]}")
     for key, value in case.kwargs.items():
         if isinstance(value, Batch):

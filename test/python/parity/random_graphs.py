@@ -131,7 +131,7 @@ class Maker:
         return value
 
     def changed(self, value: Any) -> Any:
-        """Returns a number close to the value, or one such number for each sample."""
+        """Returns a number, or a list of numbers, close to the value, or one such value for each sample. Values that are no numbers are returned as they are."""
         numbers = value if isinstance(value, list) else [value]
         if not numbers or not all(type(v) in (int, float) for v in numbers):
             return value
@@ -162,7 +162,8 @@ class Maker:
         return {k: self.argument(v) for k, v in kwargs.items()}
 
     def case(self, value: Batch) -> tuple[Domain, Case]:
-        """Returns a call whose first input has the value's layout and dims. At least one case of the operator takes the value's type."""
+        """Returns a call, usually one whose first input has the value's layout and number of dims, of an operator of which some case takes the value's type. It may
+        also be a call that needs no input, and now and then any call, even one that both libraries refuse."""
         first, table = value.samples[0], domains()
         like = (str(first.dtype), first.ndim, value.layout)
         for _ in range(40):
@@ -298,7 +299,8 @@ def exact_outputs(program: Program, equal: set[str]) -> set[str]:
 
 
 def whole(program: Program, values: dict[str, Output], equal: set[str]) -> str:
-    """Runs the whole graph in both libraries, and describes the first difference from the values that Stoker made step by step."""
+    """Runs the whole graph in both libraries. Describes the first difference from the values that Stoker made step by step, or which library refuses the graph.
+    Returns "" if there is no difference, or if DALI's process died."""
     rounded, exact = outputs_of_floats(program, values), exact_outputs(program, equal)
     try:
         ours = ours_run(program, program.leaves())
@@ -401,7 +403,7 @@ def one(seed: int, tally: Tally) -> None:
 
 
 def whole_again(program: Program) -> str:
-    """Runs the steps of a program one by one, and then returns `whole` of it."""
+    """Runs the steps of a program one by one, and then returns `whole` of it. Returns "" if a step itself differs or ends DALI's process."""
     values, equal = dict[str, Output](), set[str]()
     for step in program.steps:
         fed = {r: program.sources[r] if r in program.sources else batches(values)[r] for r in step.refs()}

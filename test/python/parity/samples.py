@@ -11,7 +11,7 @@ COUNT = 3
 
 
 def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Makes values over the range of images of this type; floats are 0..1 and slightly beyond."""
+    """Makes random values over the whole range of the type; floats are from -0.1 to 1.1, like images of floats."""
     kind = np.dtype(dtype)
     if kind.kind == "f":
         return rng.uniform(-0.1, 1.1, shape).astype(kind)

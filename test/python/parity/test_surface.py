@@ -45,7 +45,7 @@ def of_dali(value: object) -> bool:
 
 
 def groups(module: str) -> list[str]:
-    """Returns a module of operators, and the groups in it."""
+    """Returns the names, after "nvidia.dali", of a module of operators and of all groups in it, at any depth."""
     found = importlib.import_module(f"nvidia.dali{module}")
     nested = [
         n for n, v in sorted(vars(found).items()) if isinstance(v, ModuleType) and v.__name__ == f"{found.__name__}.{n}" and n[0] != "_"
