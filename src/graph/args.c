@@ -79,7 +79,7 @@ static int32_t enum_count(const struct stk_arg_def *def)
 					     : STK_ANY_DATA + 1;
 }
 
-/* -1 (NO_TYPE) counts as not given if an argument may be left out and has no default of its own. */
+/* Returns whether the value -1 (NO_TYPE) means that the argument is not given: if it may be left out and has no default of its own. */
 static bool may_be_none(const struct stk_arg_def *def)
 {
 	return !def->fallback && !(def->flags & STK_REQUIRED);

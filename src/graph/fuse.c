@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Returns whether the pass that begins with this node runs over an image's planes, one after the other. */
+/* Returns whether the pass that begins with this node runs over an image's planes, one after the other: whether the layout has other dims after C. */
 static bool by_plane(const struct stk_program *p, const struct stk_program_node *head)
 {
 	const char *layout = head->node->n_inputs ? p->values[head->inputs[0]].desc.layout : "", *c = strchr(layout, 'C');
@@ -31,7 +31,7 @@ static bool joins(const struct stk_program *p, const struct stk_program_node *la
 	return between->consumers == 1 && between->slot < 0 && stk__pass_joins(sofar, next->classes);
 }
 
-/* Returns the step, of a group before group k in the chain, that makes the image of pass k and of no other reader. */
+/* Returns the GPU step that makes the image which pass k reads, if a single operator of the same chain makes it and nothing else reads it; otherwise -1. */
 static int32_t image_step(const struct stk_program *p, const struct stk_chain *chain, int32_t k)
 {
 	const struct stk_group *pass = &chain->groups[k];

@@ -255,7 +255,7 @@ enum stk_status stk_graph_add(struct stk_graph *g, const char *op, const struct 
 	*out = (struct stk_node){g->n_nodes, 0};
 	g->nodes[g->n_nodes++] = node;
 	if (options && options->device == STK_DEVICE_GPU && node->device == STK_DEVICE_CPU && node->n_outputs == 1) {
-		/* these operators (draws, constants) run on the cores even if the user asked for the GPU; a copy follows */
+		/* an operator that always runs on the cores, such as a draw or a constant: a copy moves its output to the GPU, for which the user asked */
 		const struct stk_graph_options moved = {
 			.where = options->where, .device = STK_DEVICE_GPU, .when = options->when, .n_when = options->n_when};
 		return stk_graph_add(g, "copy", out, 1, NULL, 0, &moved, out, err);
@@ -294,7 +294,9 @@ enum stk_status stk_graph_output(struct stk_graph *g, struct stk_node node, stru
 	if (s == STK_OK)
 		s = stk__when_always(g, node, err);
 	for (int32_t i = 0; s == STK_OK && i < g->n_outputs; i++)
-		if (g->outputs[i].op == node.op && g->outputs[i].output == node.output) /* outputs never alias */
+		if (g->outputs[i].op == node.op &&
+			g->outputs[i].output ==
+				node.output) /* a value that is an output already is copied, so that outputs do not share memory */
 			return (s = stk_graph_add(g, "copy", &node, 1, NULL, 0, NULL, &node, err)) ? s : stk_graph_output(g, node, err);
 	if (s)
 		return s;

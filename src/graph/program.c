@@ -107,7 +107,8 @@ static enum stk_status check_sides(const struct stk_program *p, const struct stk
 		on_gpu, on_cores);
 }
 
-/* Checks that no operator on the cores reads a value on the GPU, such as one on which a shape or an argument depends. */
+/* Checks that nothing which is read on the cores is on the GPU: inputs of operators on the cores, inputs that an operator on the GPU reads on the host, arguments
+ * and conditions. Also checks the sides of merges. */
 static enum stk_status check_places(const struct stk_program *p, struct stk_error *err)
 {
 	for (int32_t i = 0; i < p->n_nodes; i++) {
@@ -222,7 +223,7 @@ static enum stk_status find_readers(struct stk_program *p, struct stk_error *err
 	return STK_OK;
 }
 
-/* Finds sources whose data no output needs. They are not called, so that their failure does not end the run. But something must determine where epochs end:
+/* Finds sources whose data no output needs, and the operators that read them. The sources are not called, so that their failure does not end the run. But something must determine where epochs end:
  * without a reader and without a source that an output needs, all sources stay. The graph's order is a topological one. */
 static enum stk_status find_pruned(struct stk_program *p, struct stk_error *err)
 {
@@ -251,7 +252,8 @@ static bool is_chain_node(const struct stk_program_node *n)
 	return !n->cloned && !n->pruned && !(n->def->flags & STK_OP_CALLBACK);
 }
 
-/* Computes each node's level: one more than that of the nodes it must wait for, and two more if it gathers in between. */
+/* Computes each node's level: the highest level of the nodes that it reads, where a user's source counts one level more. For a node that gathers, two levels more
+ * than the nodes that it reads, since its gather runs in the level in between. */
 static void find_levels(struct stk_program *p)
 {
 	bool source_driven = false;
@@ -287,7 +289,7 @@ static int32_t find_root(int32_t *parent, int32_t i)
 	return i;
 }
 
-/* Finds out whether the chain of a root is worth a worker of its own: it decodes, processes images, calls a user's function, or waits for bytes. */
+/* Sets heavy[root] for each chain, which its root node identifies, that is worth a worker of its own: it decodes, processes images, calls a user's function, or waits for bytes. */
 static void find_heavy(const struct stk_program *p, int32_t *parent, bool *heavy)
 {
 	for (int32_t i = 0; i < p->n_nodes; i++) {
@@ -346,7 +348,8 @@ static enum stk_status find_chains(struct stk_program *p, struct stk_error *err)
 				parent[find_root(parent, i)] = find_root(parent, j);
 		}
 	}
-	for (int32_t i = 0, first = -1; i < p->n_nodes; i++) { /* operators that only describe are not worth a chain of their own */
+	for (int32_t i = 0, first = -1; i < p->n_nodes;
+		i++) { /* operators for which workers only describe GPU jobs are not worth a chain of their own */
 		const struct stk_program_node *n = &p->nodes[i];
 		if (!is_chain_node(n) || !n->on_gpu || n->def->fetch)
 			continue;

@@ -38,14 +38,14 @@ struct stk_program_condition {
 struct stk_program_node {
 	const struct stk_graph_node *node;
 	const struct stk_op_def *def;
-	void *shared;
-	bool set_up;
+	void *shared;        /* data that all calls share: what the reader's `open` or the operator's `setup` has made, or NULL */
+	bool set_up;         /* `open` or `setup` has succeeded, so that `teardown` must be called */
 	int32_t first_value; /* the node's outputs are the values first_value to first_value + n_outputs - 1 */
 	int32_t *inputs;     /* indices of the values that are its inputs */
 	struct stk_program_varying *varying;
 	struct stk_program_condition
-		*when; /* conditions of the branches that contain the node, outermost first; their number is node->n_when */
-	uint64_t stream, seed;
+		*when;                 /* conditions of the branches that contain the node, outermost first; their number is node->n_when */
+	uint64_t stream, seed;         /* of the node's random numbers; seed is the program's seed unless has_seed */
 	bool has_seed, cloned, lowers; /* lowers: makes a pass, or part of one */
 	bool pruned;                   /* an external source that no output needs, or an operator that reads one: never runs */
 	bool decides;                  /* is a predicate, or an input of one: runs before the rest of its chain */

@@ -50,7 +50,7 @@ enum stk_status stk__order_check(const struct stk_order *o, struct stk_error *er
 	return STK_OK;
 }
 
-/* Returns the first position of an epoch that this run takes; with STK_TAIL_WRAP, positions count from the start of start_epoch instead. */
+/* Returns the first position of an epoch that this run takes. Not for STK_TAIL_WRAP, with which a run's positions count on from start_epoch. */
 static int64_t first_position(const struct stk_order *o, int64_t epoch)
 {
 	return epoch == o->start_epoch ? o->start_position : 0;
@@ -109,7 +109,7 @@ struct stk_batch_place stk__order_batch(const struct stk_order *o, int64_t k)
 	return b;
 }
 
-/* Maps a position with blocks. In each epoch blocks are counted from another sample, so that their borders move. The few samples that fill no block come
+/* Returns the entry at a position of an epoch whose blocks are shuffled. In each epoch blocks are counted from another sample, so that their borders move. The few samples that fill no block come
  * last; they too differ between epochs. */
 static int64_t block_entry(const struct stk_order *o, int64_t epoch, int64_t position)
 {

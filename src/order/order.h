@@ -2,7 +2,7 @@
  *
  * Order: pure functions from (seed, epoch, position) to a sample. They keep no state, take O(1) time and memory, and may be called from any thread.
  *
- * A position is an index into the epoch's global sequence, which is the same for all ranks. With `shuffle`, or without both `shuffle` and `contiguous`, rank
+ * A position is an index into the epoch's global sequence, which is the same for all ranks. Without `contiguous`, rank
  * r of R at step k takes the positions (k*R + r)*B .. (k*R + r + 1)*B - 1, so that every rank has the same number of steps and the ranks together take the
  * whole sequence once. With `contiguous` (DALI's rules, without shuffle), rank r reads a contiguous shard, and shards rotate each epoch: then the order
  * depends on the number of ranks, and samples may come more than once. */
@@ -47,7 +47,7 @@ struct stk_order {
 	enum stk_tail tail;
 	const int64_t *indices; /* the user's list of sample ids (`size` entries), used instead of 0 .. size-1; or NULL */
 	const struct stk_streams *
-		streams; /* the order of the slots' sequences (order/streams.h), which replaces all other fields; needs STK_TAIL_WRAP; or NULL */
+		streams; /* the order of the slots' sequences (order/streams.h), which replaces `shuffle`, `block` and `indices`; needs STK_TAIL_WRAP; or NULL */
 	/* The start of this run, after a restore: the first epoch starts at `start_position` of its global sequence instead of 0. With STK_TAIL_WRAP it may lie
   * past the epoch's end: then the run starts that far into the next epochs. */
 	int64_t start_epoch, start_position;

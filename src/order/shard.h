@@ -7,14 +7,15 @@
 
 #include "order/order.h"
 
+/* stk__order_steps, stk__order_batch and stk__order_consumed for contiguous shards. */
 int64_t stk__shard_steps(const struct stk_order *o, int64_t epoch);
 struct stk_batch_place stk__shard_batch(const struct stk_order *o, int64_t k);
 /* Like stk__order_place, but `sample` is a position (the sample's own, or the one that it repeats): the user's indices are not applied yet. */
 struct stk_place stk__shard_place(const struct stk_order *o, int64_t k, int32_t i);
 int64_t stk__shard_consumed(const struct stk_order *o, int64_t epoch, int64_t step);
 
-/* STK_TAIL_KEEP, with contiguous shards or not: returns the number of samples in a batch of a rank that has `left` samples left, which may be 0 or
- * negative. */
+/* STK_TAIL_KEEP, with contiguous shards or not: returns the number of samples in a batch of a rank that has `left` samples left in the epoch. It is at least 1,
+ * even if `left` is 0 or negative. */
 int32_t stk__kept_count(int64_t left, int32_t batch);
 
 #endif

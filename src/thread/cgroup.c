@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Reads a whole small file; returns false if there is no such file. */
+/* Reads a file, up to capacity - 1 bytes, as a string. Returns false if the file cannot be opened or is empty. */
 static bool read_text(const char *path, char *text, size_t capacity)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -95,7 +95,8 @@ static bool find_group(const char *text, bool v2, char *group, size_t capacity)
 }
 
 /* Reads the quota of the mount in one line of /proc/self/mountinfo: "36 35 98:0 /root /mount options - type source superoptions". Inside a container the
- * mount's root is often the group itself; then nothing remains of the group's path below the root. */
+ * mount's root is often the group itself; then nothing remains of the group's path below the root. Returns 0 if there is
+ * no quota, or if the mount is none of a hierarchy that controls CPU time. */
 static double quota_of_mount(const char *line, const char *root, const char *cgroup)
 {
 	char inner[PATH_MAX], mount[PATH_MAX], type[32], super[512], group[PATH_MAX], full[PATH_MAX];

@@ -76,6 +76,6 @@ int32_t stk__duty_load(const struct stk_duty *d, int64_t now)
 {
 	int64_t since = atomic_load(&d->since_ns);
 	return since && atomic_load(&d->on) >= d->most && now - since >= STK_DUTY_WINDOW_NS
-		       ? 100
-		       : atomic_load(&d->load); /* no thread sleeps, so no window ends */
+		       ? 100 /* no thread sleeps, so no window ends and `load` is old */
+		       : atomic_load(&d->load);
 }
