@@ -45,7 +45,8 @@ def _path_of(path: Any) -> bytes:
 
 
 def _bytes_of(data: Any) -> Any:
-    """Returns the bytes of a file. Arrays of other types are refused, because they hold samples, which are decoded already."""
+    """Returns the bytes of a file. Arrays and tensors must have one dimension and elements of one byte; others hold samples that are decoded already, and are
+    refused."""
     if type(data).__module__.partition(".")[0] == "torch":
         data = data.numpy()
     kind, dims = getattr(data, "dtype", None), getattr(data, "ndim", 1)

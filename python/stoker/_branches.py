@@ -183,7 +183,7 @@ def compare(left: Any, *links: tuple[str, Callable[[], Any]]) -> Any:
 
 
 def loop(value: Any) -> Any:
-    """Returns the condition of `while`."""
+    """Returns the condition of `while`. Raises an error if it depends on data."""
     if _depends(value):
         raise UnsupportedError(
             f"`while` at {users_line()}: how often a loop runs cannot depend on data; repeat a fixed number of times, with an `if` inside"

@@ -177,7 +177,7 @@ _OLDER = {
 
 @functools.cache
 def aliases() -> dict[str, str]:
-    """Returns DALI's legacy names of the operators that exist here."""
+    """Returns a dict from DALI's legacy names to the names of the operators, for those that exist here."""
     ops = operators()
     older = {alias: name for alias, name in _OLDER.items() if name in ops and alias not in ops}
     return older | {op.alias: op.name for op in ops.values() if op.alias}

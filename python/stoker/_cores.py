@@ -8,8 +8,8 @@ from pathlib import Path
 
 
 def usable_cores() -> float:
-    """Returns the number of cores that the process may use, according to its affinity and the quota of its control group. Several ranks on a host share this
-    number."""
+    """Returns the number of cores that the process may use, according to its affinity and the quota of its control group, which may be a fraction of a core.
+    Several ranks on a host share this number."""
     usable = float(len(os.sched_getaffinity(0)))
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()[:2]

@@ -16,7 +16,7 @@ _ADVICE = {
 
 
 def advice(name: str) -> str:
-    """Returns advice to append to Python's message about a missing module; "" if the import is not in this package."""
+    """Returns advice to append to Python's message about a missing module; "" for modules that are not in _ADVICE, and for imports outside of this package."""
     if name not in _ADVICE:
         return ""
     frame = sys._getframe(1)

@@ -29,8 +29,8 @@ class _Array:
 
 def gpu_samples(batch: Any, limit: int, device_id: int, copy: bool) -> GpuSamples | None:
     """Returns the samples of a batch if all of them are on this GPU and can be read there without a copy; None otherwise, and for an empty batch. batch: a
-    list, or an array with the samples along its first axis. limit: the largest number of samples. copy: the samples are copied, on the GPU. Waits until queued
-    writes to the batch have ended."""
+    list, or an array with the samples along its first axis. limit: the largest number of samples; more raise InvalidArgumentError. copy: the samples are
+    copied, on the GPU. Waits until queued writes to the batch have ended."""
     if isinstance(batch, (list, tuple)):
         arrays = list(batch)
     elif hasattr(batch, "__len__"):

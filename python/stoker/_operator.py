@@ -73,8 +73,8 @@ _WITHOUT_EFFECT = {
 
 
 def _known_arguments(op: Op, kwargs: dict[str, Any]) -> Iterator[tuple[Arg, Any]]:
-    """Yields the given arguments that belong to the operator itself, with their values. Raises UnknownArgumentError for a name that no operator of this kind
-    has."""
+    """Yields the given arguments that belong to the operator itself, also those under an older name, with their values. Skips arguments whose value is None,
+    and those that all operators take or that have no effect. Raises UnknownArgumentError for any other name."""
     for name, value in kwargs.items():
         arg = op.by_name.get(name)
         if arg is None and _RENAMED.get(name) in op.by_name and kwargs.get(_RENAMED[name]) is None:

@@ -233,7 +233,7 @@ class Worker:
 
     @staticmethod
     def end(workers: Sequence[Worker], name: str, patience: float = PATIENCE) -> None:
-        """Waits for processes to end, and kills those that do not."""
+        """Waits up to `patience` seconds for processes to end, then kills the rest and logs that. Does not touch processes that another process started."""
         from multiprocessing.connection import wait
 
         # A forked child has copies of these objects and calls this too, but only the process that started the workers may end them.
@@ -297,7 +297,7 @@ class Processes:
 
     def batch(self, epoch: int, number: int) -> list[Any]:
         """Returns the callable's results for a batch, one entry for each argument. If the callable raised an exception, the last entry is Raised, and later
-        arguments have none. Raises RuntimeError if a worker process has ended."""
+        arguments have none. Raises RuntimeError if a worker process has ended, and StateError if this object was closed."""
         for key in [k for k in list(self._begun) if k[0] != epoch or k[1] < number]:
             self._reset_in_child(key)
         for k in range(number, number + self._ahead + 1):
@@ -319,7 +319,7 @@ class Processes:
         return results
 
     def _begin(self, epoch: int, number: int, arguments: list[Any]) -> list[Future[Any]]:
-        """Divides a batch among the workers."""
+        """Divides a batch among the workers. Returns a future for each part, in order; its result is that of _call."""
         from concurrent.futures import Future
 
         size = -(-len(arguments) // len(self._workers))

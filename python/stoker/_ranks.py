@@ -65,7 +65,7 @@ def resolve(shard: Any) -> Shard:
 
 
 def together(shard: Shard) -> Any:
-    """Returns the process group if the same ranks divide the data among them; else None."""
+    """Returns the process group if it has as many ranks as divide the data, and more than one; else None."""
     group = process_group()
     return group if group is not None and shard.world > 1 and group.get_world_size() == shard.world else None
 
@@ -97,7 +97,7 @@ def check_agreement(what: str, facts: dict[str, Any], shard: Shard) -> None:
 
 
 def share(what: str, value: str, shard: Shard) -> str:
-    """Returns rank 0's value on all ranks."""
+    """Returns rank 0's value on all ranks. Raises an error if there are several ranks without a common process group. what: the value's name in messages."""
     if shard.world == 1:
         return value
     group = together(shard)
@@ -128,7 +128,7 @@ class Meeting:
             raise self._no_answer(what, e) from None
 
     def receive(self, what: str, part: str, ranks: Iterable[int]) -> list[str]:
-        """Returns the messages of these ranks. Waits as long as the process group's timeout."""
+        """Returns the texts that these ranks have published under the name `part`, in their order. Waits as long as the process group's timeout."""
         keys = {r: self._key(part, r) for r in ranks}
         try:
             self._store.wait(list(keys.values()))

@@ -68,8 +68,8 @@ class Session:
         return batch
 
     def take(self) -> _core.Batch:
-        """Returns the next batch by the rules of DALI's pipelines. Raises StopIteration once a source has ended, until reset(). If the pipeline has only
-        readers, the next epoch follows without an end."""
+        """Returns the next batch by the rules of DALI's pipelines. Raises StopIteration once a source has ended or `before` has raised it, until reset(), and
+        NoDataError if an external_source was not fed. If the pipeline has only readers, the next epoch follows without an end."""
         if self._ended:
             raise StopIteration
         if self.before is not None:

@@ -83,8 +83,8 @@ _lock = threading.Lock()
 
 
 def start_in_background(tree: Any, device: Any, **how: Any) -> Copied:
-    """Starts a copy on a thread and a stream of its own. If the caller changes tensors of the tree after this call, the copy may or may not have the
-    changes."""
+    """Starts a copy to a GPU on a thread and a stream of its own. If the caller changes tensors of the tree after this call, the copy may or may not have the
+    changes. A copy to another device, or without CUDA, is started on this thread instead. how: further arguments of start()."""
     import torch
 
     global _pool

@@ -52,7 +52,7 @@ def _wrong(arg: Arg, value: Any) -> BadValue:
 
 
 def _plain(value: Any) -> Any:
-    """Converts values of NumPy and torch to Python numbers and lists."""
+    """Converts a ScalarConstant, and values of NumPy and torch, to Python numbers and lists. Returns other values unchanged."""
     if isinstance(value, types.ScalarConstant):
         return value.value
     if hasattr(value, "tolist") and not isinstance(value, (list, tuple, str, bytes, memoryview)):

@@ -48,7 +48,7 @@ _FIRST = 8  # number of elements that are examined in a container
 
 def changes_when_read(value: Any) -> bool:
     """Returns whether an object may change when it is read. This holds for an iterator, and for a dict with __missing__, because a defaultdict adds the keys
-    that are looked up."""
+    that are looked up; a Counter does not."""
     return hasattr(type(value), "__next__") or (hasattr(type(value), "__missing__") and type(value) is not collections.Counter)
 
 
@@ -143,7 +143,8 @@ def _only_reads(node: ast.Call) -> bool:
 
 
 class Code:
-    """Reads the source of a function. Raises InPython if the function may have an effect, or calls something unknown.
+    """Reads the source of a function. Raises InPython if the function may have an effect or calls something unknown, or if its source cannot be read or is
+    decorated.
 
     names: the global variables, and variables of enclosing functions, that the source reads. functions: those of them that are functions of the program and
     are called. methods: the Dataset's methods that are called. called_attributes: the Dataset's attributes that hold functions of the program and are called.

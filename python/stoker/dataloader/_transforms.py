@@ -100,7 +100,7 @@ def _name(part: Any) -> str:
 
 
 def _flat(transform: Any) -> list[Any]:
-    """Returns the transforms of a Compose, a Sequential or a preset, in order."""
+    """Returns the transforms of a Compose, a Sequential or a preset, in order, also of those inside it; any other transform alone in a list."""
     if transform is None:
         raise InPython("the dataset has no transform that makes a tensor of the image")
     kind = type(transform)
@@ -126,7 +126,8 @@ def _translated(part: Any) -> Transform | list[Transform]:
 
 
 def _follow(parts: list[Any], form: _Form, tv_image: bool) -> tuple[_Form, bool]:
-    """Returns the type of the image after these transforms. Raises InPython if one of them does not take such an image, or gives other values for it."""
+    """Returns the type of the image after these transforms, and whether it is an image of tv_tensors. form, tv_image: the same before them. Raises InPython if
+    one of them does not take such an image, or gives other values for it."""
     for part in parts:
         name = _name(part)
         if name == "ImageClassification":

@@ -501,7 +501,7 @@ def _length_of(sampler: Any) -> int | None:
 
 
 def _every(steps: Any) -> int:
-    """Checks the argument snapshot_every_n_steps."""
+    """Checks the argument snapshot_every_n_steps and returns it; 0 if it is None."""
     if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 0):
         raise InvalidArgumentError(
             f"DataLoader: snapshot_every_n_steps is a whole number of steps; 0 or None takes no snapshots; not {steps!r}"
