@@ -347,7 +347,8 @@ class Log:
 
 
 def _callback_class() -> type:
-    """Returns Lightning's class of callbacks: of the package that the program has imported, if both of its packages are installed."""
+    """Returns Lightning's class of callbacks, from lightning.pytorch or pytorch_lightning; if both are installed, from the one that the program has
+    imported."""
     names = sorted(("lightning.pytorch", "pytorch_lightning"), key=lambda name: name not in sys.modules)
     for name in names:
         try:

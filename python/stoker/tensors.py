@@ -443,7 +443,8 @@ def tensor_list(batch: _core.Batch, output: int) -> TensorList:
 
 
 def stream_handle(stream: Any) -> int:
-    """Returns the handle of a stream as a number, from torch's cuda_stream, CuPy's ptr, CUDA's __cuda_stream__, or a number. 0 is the legacy default stream."""
+    """Returns the handle of a stream as a number, from CUDA's __cuda_stream__, torch's cuda_stream, CuPy's ptr, the value of ctypes, or a number. 0 is the
+    legacy default stream."""
     if hasattr(stream, "__cuda_stream__"):
         version_and_handle = stream.__cuda_stream__
         return int((version_and_handle() if callable(version_and_handle) else version_and_handle)[1])

@@ -244,14 +244,15 @@ class RandomGrayscale(Transform):
 
 
 class RandomInvert(Transform):
-    """Replaces each value by 255 - value, with probability p."""
+    """Replaces each value by 255 - value, or by 1 - value in images of floats, with probability p."""
 
     def __init__(self, p: float = 0.5) -> None:
         self.p = arguments.probability("RandomInvert", p)
 
 
 class RandomSolarize(Transform):
-    """Replaces each value (0..255) that is at least the threshold by 255 - value, with probability p."""
+    """Replaces each value that is at least the threshold by 255 - value, or by 1 - value in images of floats, with probability p. The threshold is on the scale
+    of the images: 0..255, or that of the floats."""
 
     def __init__(self, threshold: float, p: float = 0.5) -> None:
         self.threshold = float(threshold)
@@ -317,7 +318,7 @@ class Lambda(Transform):
 
 
 class Normalize(Transform):
-    """Computes (value - mean) / std for each channel, on the scale 0..1."""
+    """Computes (value - mean) / std for each channel. mean and std are on the scale 0..1, or on the scale of the data set's floats."""
 
     def __init__(self, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> None:
         self.mean = arguments.channels("Normalize", "mean", mean)
@@ -668,8 +669,8 @@ def _translated(transform: Any, name: str) -> Transform:
 
 
 def translate(transform: Any, pil: bool = False) -> Transform:
-    """Translates a transform of torchvision or timm. Any other callable runs in Python: modules of torch get tensors, other functions arrays, or PIL images if
-    `pil` is true."""
+    """Translates a transform of torchvision or timm. Any other callable runs in Python: modules of torch and torchvision's LinearTransformation get tensors,
+    timm's other transforms PIL images, those of albumentations arrays, and other functions arrays, or PIL images if `pil` is true."""
     name, module = type(transform).__name__, type(transform).__module__
     if module.startswith("torch.nn.") and name == "Identity":
         return Identity()

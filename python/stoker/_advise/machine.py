@@ -14,7 +14,8 @@ _WORKER, _READER = "stoker-", "stoker-read"  # beginnings of the names of librar
 
 @dataclass
 class Used:
-    """The time that a group of threads used. threads: number of threads. cpu: seconds on a core. queued: seconds in the queue for a core."""
+    """The time that a group of threads used. threads: number of threads, or of processes in the group of child processes. cpu: seconds on a core. queued:
+    seconds in the queue for a core."""
 
     threads: int = 0
     cpu: float = 0.0
@@ -39,7 +40,7 @@ class Usage:
     workers: Used  # the library's threads, without those that only read
     children: Used  # processes that this one started
     loop: Used  # the thread of the training loop
-    others: Used
+    others: Used  # the other threads of this process, and the library's threads that only read
     read_bytes: int  # bytes read from storage, without those from the page cache
     wall: float = 0.0
     machine: float = 0.0  # seconds that all programs of the machine together computed, on all of its cores; 0: not known

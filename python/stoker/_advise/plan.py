@@ -66,8 +66,8 @@ class Block:
     """A run of successive steps of one kind."""
 
     kind: str  # "live" or "cached"
-    wanted: int
-    settle: int
+    wanted: int  # number of steps to record
+    settle: int  # number of steps that are still to pass before the first recorded one
     taken: list[Step] = field(default_factory=list)
     usage: Any = None  # machine.Usage during the block, after its first `settle` steps
     over: bool = False

@@ -100,7 +100,8 @@ def _name(part: Any) -> str:
 
 
 def _flat(transform: Any) -> list[Any]:
-    """Returns the transforms of a Compose, a Sequential or a preset, in order, also of those inside it; any other transform alone in a list."""
+    """Returns the transforms of a Compose, a Sequential or a preset, in order, also of those inside it; for any other transform, a list with only this
+    transform."""
     if transform is None:
         raise InPython("the dataset has no transform that makes a tensor of the image")
     kind = type(transform)

@@ -59,7 +59,8 @@ class Augmentation:
     """A function of (data, parameter, ...) that is called with the bin of a magnitude. The decorator @augmentation makes it.
 
     The magnitudes are num_magnitude_bins numbers from mag_range[0] to mag_range[1], or mag_range itself if it is an array. The parameter is
-    mag_to_param(magnitudes[magnitude_bin] * (-1) ** random_sign), which is looked up in a table of all parameters.
+    mag_to_param(magnitudes[magnitude_bin] * (-1) ** random_sign), without the sign unless randomly_negate is set. If a bin or a sign differs between samples,
+    it is looked up in a table of all parameters. Without mag_range the parameter is None.
     """
 
     def __init__(

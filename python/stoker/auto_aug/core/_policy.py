@@ -85,7 +85,8 @@ class Policy:
 
 
 def _with_names_of_their_own(sub_policies: Sequence[Sequence[Step]]) -> tuple[tuple[Step, ...], ...]:
-    """Puts numbers before the names of different augmentations with the same name, so that a printed policy distinguishes them."""
+    """Returns the sequences as tuples. If different augmentations have the same name, puts a number before the name of each augmentation, so that a printed
+    policy distinguishes them."""
     found = list(dict.fromkeys(augmentation for sub_policy in sub_policies for augmentation, _, _ in sub_policy))
     named = {a: a for a in found}
     if len({a.name for a in found}) < len(found):

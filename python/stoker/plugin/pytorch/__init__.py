@@ -121,7 +121,7 @@ class DALIGenericIterator(_TorchIterator):
     An epoch ends after `size` samples, or with the epoch of the reader whose `name` is reader_name. last_batch_policy: what the epoch's last batch contains;
     see LastBatchPolicy. After StopIteration, reset() begins the next epoch; with auto_reset=True it is called for you. channels_last (only in Stoker): images
     of the layout HWC are returned as (N,C,H,W) in torch's channels_last format. prepare_first_batch: whether the pipelines begin to work in the constructor.
-    dynamic_shape has no effect.
+    fill_last_batch: DALI's older form of last_batch_policy, which overrides it: True means FILL, False PARTIAL. dynamic_shape has no effect.
     """
 
     def __init__(
