@@ -123,7 +123,7 @@ static void *make_values(const struct stk_desc *d)
 	return to;
 }
 
-/* Sets the argument that `text` gives: "name=1,2" or "name=word". */
+/* Sets an argument. `text` begins with its value, such as "1,2" or "word", which ends at the first blank. */
 static void set_arg(struct ops_work *w, const struct stk_arg_def *a, const char *text, void *values)
 {
 	int64_t ints[STK_MAX_DIMS];

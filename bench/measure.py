@@ -24,7 +24,7 @@ IDLE_STEPS = 3  # number of consecutive idle steps to wait for: on a busy machin
 
 
 def children() -> list[int]:
-    """Returns the processes that this one started, and their children."""
+    """Returns the ids of the running processes that this one started, of their children, and so on."""
     found, wave = [], [os.getpid()]
     while wave:
         below: list[int] = []

@@ -98,7 +98,7 @@ def load_with_simplejpeg() -> Callable[[bytes], Any]:
 
 
 def load_with_pil() -> Callable[[bytes], Any]:
-    """Returns a function that does RandomResizedCrop, flip and normalise without torchvision, for machines that lack it."""
+    """Returns a function that does decode, RandomResizedCrop, flip and normalise without torchvision, for machines that lack it."""
     import math
     import random
 

@@ -129,7 +129,7 @@ def make_loader(root: Any, device: int | None) -> Any:
 
 
 def make_branches(root: Path, device: int | None) -> Callable[[], Iterable[Any]]:
-    """Builds a pipeline with conditionals, a source in Python and resizes to varying sizes."""
+    """Builds a pipeline with conditionals, random crops and a source in Python. Returns a function that runs an epoch of it."""
     from stoker import fn, pipeline_def
 
     @pipeline_def(batch_size=BATCH, num_threads=2, device_id=device, seed=3, enable_conditionals=True)
@@ -205,7 +205,8 @@ def write_videos(folder: Path) -> list[str]:
 
 
 def make_clips(paths: Sequence[str], device: int | None) -> Callable[[], Iterable[Any]]:
-    """Builds a pipeline over clips of videos that differ in size, with a limit of memory for a sample. Each epoch opens a decoder of each file, too."""
+    """Builds a pipeline over clips of videos that differ in size, with a limit of memory for a sample. Returns a function that runs an epoch of
+    it, and also opens a decoder of each file."""
     import stoker
     from stoker import fn, pipeline_def
 

@@ -102,7 +102,7 @@ def compare(row: Row, sites: list[Path], folder: Path, rounds: int, seconds: flo
 
 
 def startup(sites: list[Path], folder: Path, rounds: int) -> str:
-    """Measures milliseconds from a process's start to its first batch on the CPU, for old and new."""
+    """Returns a line with the milliseconds that a process takes to start, run one batch on the CPU, and end: medians and spreads of old and new."""
     code = f"""
 import sys; sys.path.insert(0, {str(HERE / "gpu")!r})
 import sides

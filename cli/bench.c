@@ -198,7 +198,7 @@ static double median_of(const struct slice *slices, int n, double (*value)(const
 }
 
 /* Warms both sides up, then alternates slices of the pipeline (ours) and of the ceiling (theirs). Each side gets half of the rounds' time if there is a
- * ceiling. */
+ * ceiling. An interruption after the first round is no error, and sets b->interrupted. */
 static enum stk_status run_rounds(struct bench *b, double seconds, bool quiet, struct stk_error *err)
 {
 	struct slice warm;

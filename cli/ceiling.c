@@ -60,7 +60,8 @@ static bool add_path(struct ceiling *c, const char *path)
 	return c->paths[c->count] && ++c->count;
 }
 
-/* Adds the JPEG files in a folder and in the folders below it. Links are followed and may lead in circles, so the depth is limited to DEEPEST. */
+/* Adds the JPEG files in a folder and in the folders below it. Links are followed and may lead in circles, so the depth is limited to DEEPEST.
+ * Returns false if memory is short, or if the outermost folder (depth 0) cannot be opened. */
 static bool add_folder(struct ceiling *c, const char *folder, int depth)
 {
 	enum { DEEPEST = 32 };

@@ -454,7 +454,7 @@ static enum stk_status read_header(const char *path, int64_t *bytes, struct stk_
 	return status;
 }
 
-/* Inspects one local file: prints its header, then decodes it. */
+/* Reads the header of one local file, and prints it, or why it cannot be read. With `json`, prints nothing and returns EXIT_FINE in any case. */
 static int inspect_file(const char *path, bool json)
 {
 	struct stk_image_header h = {.size = sizeof(h)};

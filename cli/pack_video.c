@@ -207,7 +207,8 @@ static bool is_part(const char *name)
 	return strncmp(name, "index.json.", 11) == 0 && n > 16 && strcmp(name + n - 5, ".part") == 0;
 }
 
-/* Makes the folder, or accepts one that an earlier run with the same settings has begun. */
+/* Makes the folder, unless it exists and is empty, and writes the index as incomplete. If the folder has an index already, only checks that an earlier run with
+ * the same settings has written it. */
 static bool prepare_folder(struct packing *p)
 {
 	char path[PATH];

@@ -271,7 +271,8 @@ static enum stk_status add_draws(
 	return status;
 }
 
-/* Builds the training graph. If the pipeline has a GPU, it decodes and transforms there, and delivers batches there. */
+/* Builds the graph of GRAPH_TRAIN or, with `view`, of GRAPH_VIEW. If the pipeline has a GPU, it decodes and transforms there, and delivers images there. Labels
+ * are also delivered there, except with `view`. */
 static enum stk_status build_train_graph(
 	struct stk_graph *g, struct session *session, const char *source, bool view, const struct settings *s, struct stk_error *err)
 {

@@ -47,8 +47,8 @@ static int64_t number_at(const struct stk_batch *batch, int32_t output, int32_t 
 
 enum { LABEL = 1, SHAPE, ANCHOR, WINDOW, COIN }; /* numbers of the standard graph's outputs; output 0 is the image */
 
-/* Writes a caption that names the class and the file. In folders these are the last two names of the path; in tars, where the URI is TAR:OFFSET:FILE, they
- * are the label and FILE. label: nullable. */
+/* Writes a caption that names the class and the file. In class folders these are the last two names of the path, and in a folder that holds the images itself
+ * there is only the file's name. In tars, where the URI is TAR:OFFSET:FILE, they are the label, if samples have one, and FILE. label: nullable. */
 static void write_name(struct sheet *sheet, int32_t cell, const struct session *session, const char *uri, const int64_t *label)
 {
 	const char *slash = strrchr(uri, '/'), *colon = strrchr(uri, ':');

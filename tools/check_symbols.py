@@ -102,7 +102,8 @@ def check_objects(archive: Path) -> list[str]:
 
 
 def calls_between_files(objects: list[Path]) -> dict[tuple[str, str], set[str]]:
-    """Returns for each pair of files the symbols that the first takes from the second, as their objects show. Files are named like their objects."""
+    """Returns for each pair of files the symbols that the first takes from the second, as their objects show. Leaves out the calls in UP. Files are
+    named like their objects."""
     owner: dict[str, str] = {}
     needs: list[tuple[str, str]] = []
     for path in sorted(objects):

@@ -186,7 +186,7 @@ def run_pinned(a: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_check(a: argparse.Namespace) -> dict[str, Any]:
-    """Checks on a sample of the files that results equal the CPU's byte for byte, and that the pixel statistics agree with DALI's."""
+    """Checks on a sample of the files that Stoker's results on the GPU equal those on the CPU byte for byte."""
     code = f"""
 import sys; sys.path.insert(0, {str(HERE)!r})
 import json, numpy as np, sides

@@ -149,7 +149,7 @@ def dataloader_arm(s: Setting) -> Arm:
 
 
 def make(names: list[str], s: Setting) -> tuple[list[Arm], dict[str, str]]:
-    """Returns the arms, the synthetic one first, and the reasons why others are missing."""
+    """Returns the arms (the synthetic one, Stoker's, and the other ones of `names`), and for each that cannot run the reason."""
     found, missing = [stoker_arm(s)], {}
     for name in names:
         kind, _, argument = name.partition(":")

@@ -246,7 +246,7 @@ static void begin_block(void)
 	run.returned = run.at_block = 0;
 }
 
-/* Runs the warp's lanes until all of them wait for other warps or have returned. Returns false if the whole warp has returned. */
+/* Runs the warp's lanes until all of them wait for other warps or have returned. Returns false if that was so already, and no lane was run. */
 static bool run_warp(unsigned w, bool backwards)
 {
 	bool moved = false;

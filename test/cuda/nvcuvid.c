@@ -169,7 +169,8 @@ static void take_frames(struct run *r, AVCodecContext *context, int packet)
 	av_frame_free(&frame);
 }
 
-/* Decodes the run's packets 0 .. last. Starts at the first packet each time, since a libavcodec decoder that was drained takes no more packets. */
+/* Decodes those of the run's packets 0 .. last that the user has decoded (cuvidDecodePicture). Starts at the first packet each time,
+ * since a libavcodec decoder that was drained takes no more packets. */
 static void decode(struct run *r, int last)
 {
 	enum AVCodecID id = AV_CODEC_ID_NONE;
@@ -225,7 +226,8 @@ int cuvidDestroyVideoParser(void *parser)
 	return 0;
 }
 
-/* Calls the user's sequence callback with the format of the run's first picture. */
+/* Calls the user's sequence callback with the format of the run's first picture, if that can be decoded. Returns FAILED if the callback refuses the format,
+ * else 0. */
 static int start(struct parser *p)
 {
 	struct packet *first = &p->run->v[0];

@@ -25,7 +25,7 @@ static void check_image(const struct stk_coco *c, const struct stk_coco_image *i
 	}
 }
 
-/* Paints into a buffer of exactly the mask's size, so that sanitizers detect a write outside of it. */
+/* Paints into a buffer of exactly the mask's size, so that sanitizers detect a write outside of it. Skips images of more than MOST pixels. */
 static void paint(const struct stk_coco *c, const struct stk_coco_image *image)
 {
 	enum { MOST = 1 << 16 };

@@ -75,7 +75,7 @@ static void compare(const struct stk_video_index *a, const struct stk_video_inde
 			abort();
 }
 
-/* Packs the index and unpacks it, first unchanged, then with a change at a place that `draw` determines. */
+/* Packs the index and unpacks it: first unchanged; then with a changed byte, which `draw` determines and the hash must reveal; then with the hash corrected. */
 static void pack(const struct stk_video_index *x, uint64_t draw)
 {
 	uint8_t *bytes;

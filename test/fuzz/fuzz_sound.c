@@ -32,7 +32,8 @@ static void decode(const struct stk_sound_bytes *bytes, const struct stk_sound_i
 
 /* ---- FLAC ---- */
 
-/* Reads a window of the file into memory that the caller frees. */
+/* Reads a window of the file into memory that the caller frees. Aborts on an error that a FLAC file must not give: any if `lenient`, else any but
+ * STK_CORRUPT. */
 static int32_t *decode_flac(const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, int64_t first, int64_t count,
 	unsigned cpu, bool lenient, enum stk_status *status)
 {
@@ -137,7 +138,8 @@ uint8_t *fuzz_seed(int i, size_t *size)
 	return f.data;
 }
 
-/* Changes bytes of a block of a FLAC file and corrects its checksums, so that decoding continues. Blocks are found by their headers. */
+/* Changes bytes of a block of a FLAC file and corrects its checksums, so that decoding continues. Blocks are found by their headers.
+ * Flips any bit of an input in which no block is found. */
 void fuzz_mutate(uint8_t *data, size_t *size, uint64_t *state)
 {
 	enum { MOST = 64 };

@@ -203,7 +203,8 @@ static struct data *new_data(struct maker *m, enum data_kind kind)
 	return d;
 }
 
-/* Adds sources: mostly of images; also of tensors of any type, empty tensors, and images of many channels. */
+/* Adds a source: with `passes` of images, mostly of bytes; else also of tensors with any number of dimensions. Rarely, tensors are empty or images have many
+ * channels. */
 static void add_tensors(struct maker *m)
 {
 	static const char *const layouts[] = {"HWC", "CHW", "HW", "FHWC", "FCHW", "DHWC", "C", "F", "NCDHW", "ABC"};
@@ -276,7 +277,8 @@ static const char *random_text(uint64_t *rng, const struct stk_arg_def *def, cha
 	return text;
 }
 
-/* Returns a value with one number per sample: an existing value, or a new source. */
+/* Returns an argument that is a node, with a number or, for arguments that are lists, a list for each sample: a new source or, less often, an
+ * existing value. */
 static struct stk_arg per_sample(struct maker *m, const struct stk_arg_def *def)
 {
 	struct stk_node node = m->values[test_random(&m->rng) % (uint32_t)m->n_values];
@@ -399,7 +401,8 @@ static void add_operator(struct maker *m)
 	}
 }
 
-/* Adds one or two branches of a coin, perhaps with a nested one, over the newest value. Merges their results if the types agree. */
+/* Adds both branches of a coin, each with up to two operators and perhaps nested branches. Merges their results or, if their types differ, one of them with the
+ * newest value from before the branches, if those types agree. */
 static void add_branches(struct maker *m)
 {
 	struct stk_node in[3], sides[2];
