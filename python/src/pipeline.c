@@ -22,7 +22,8 @@ static enum stk_status wait_for_calls(struct pipeline_object *self)
 }
 
 /* Closes the pipeline. If a call of another thread is inside, cancels its work, and that thread destroys the pipeline when it leaves. If a user's function does
- * not return in time, or Ctrl-C ends the wait for it, returns False, and a thread of the library waits on and destroys the pipeline then; otherwise True. */
+ * not return in time, or Ctrl-C ends the wait for it, a thread of the library waits on and destroys the pipeline then. Returns False if that function did not
+ * return in time, otherwise True; NULL with an exception after Ctrl-C or a failure of the log function. */
 static PyObject *pipeline_close(PyObject *object, PyObject *unused)
 {
 	struct pipeline_object *self = (struct pipeline_object *)object;

@@ -250,8 +250,8 @@ static const struct dlpack_exchange *exchange_of(PyObject *type)
 	return table && table->major == 1 && table->describe ? table : NULL;
 }
 
-/* Sets the extents of a key whose item and dims are set, and *rows to the first extent, or to 1 for a tensor without dimensions. Returns whether tensors of this
- * shape can be in a group. */
+/* Sets the extents of a key whose item and dims are set, and *rows to the first extent, or to 1 for a tensor without dimensions. Returns whether tensors of
+ * this shape can be in a group. */
 static bool set_extents(struct group_key *key, const int64_t *shape, int64_t *rows)
 {
 	*rows = key->dims ? shape[0] : 1;

@@ -18,8 +18,8 @@ struct stk_nvdec;
  * fails. */
 STK_MUST_USE enum stk_status stk__nvdec_open(int32_t ordinal, struct stk_nvdec **out, struct stk_error *err);
 struct stk_nvdec *stk__nvdec_ref(struct stk_nvdec *n); /* adds a reference, and returns `n` */
-void stk__nvdec_close(struct stk_nvdec
-		*n); /* drops a reference; accepts NULL. All sessions must have been given back before the last reference is dropped. */
+/* Drops a reference; accepts NULL. All sessions must have been given back before the last reference is dropped. */
+void stk__nvdec_close(struct stk_nvdec *n);
 struct stk_gpu_device *stk__nvdec_device(const struct stk_nvdec *n);
 /* stk__nvdec_note stores the reason why frames were decoded on the cores. stk__nvdec_load_error copies the latest such reason to `out`, which has `size` bytes,
  * or "" if all frames were decoded on the GPU. Any thread. */

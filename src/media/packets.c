@@ -224,7 +224,7 @@ static void order_mpeg(int32_t *picture, int32_t count)
 }
 
 /* Assigns times of presentation. The pictures between two key frames are presented in the order of their picture order counts, at the times at which packets
- * are decoded; if the file does not store these either, at the stream's frame rate. */
+ * are decoded; if the file does not store these either, at the stream's frame rate, or at 25 frames a second if that is not known. */
 static enum stk_status make_times(struct listing *l, AVRational rate, struct stk_error *err)
 {
 	struct stk_packets *p = l->out;

@@ -48,6 +48,7 @@ struct stk_flac_decoder {
 	size_t capacity, side_capacity; /* samples that fit in a plane, and in `side` */
 };
 
+/* Prepares *d; allocates nothing. `bytes`, `info` and `err`, which later calls set, must outlive it. cpu: features of the processor that loops may use. */
 void stk__flac_begin(struct stk_flac_decoder *d, const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, unsigned cpu,
 	struct stk_error *err);
 void stk__flac_end(struct stk_flac_decoder *d);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * plan_add collects files. plan_end sorts the bitstreams by their table sets, so that each thread block loads only one set, and writes all tables one after
+ * stk__jpeg_gpu_plan_add collects files. stk__jpeg_gpu_plan_end sorts the bitstreams by their table sets, so that each thread block loads only one set, and writes all tables one after
  * the other. */
 #include "codec/jpeg_gpu/jpeg_gpu_plan.h"
 
@@ -39,8 +39,8 @@ struct range {
 
 struct stk_jpeg_gpu_plan {
 	struct stk_jpeg_gpu_capacity cap; /* number of elements of each array in this batch */
-	uint8_t *tables;                  /* the caller's memory, to which plan_end writes */
-	/* what plan_add has collected */
+	uint8_t *tables;                  /* the caller's memory, to which stk__jpeg_gpu_plan_end writes */
+	/* what stk__jpeg_gpu_plan_add has collected */
 	struct stk_jpeg_gpu_image *images;
 	struct range *image_bitstreams;
 	struct stk_jpeg_gpu_bitstream *bitstreams; /* in the order of files */
@@ -52,7 +52,7 @@ struct stk_jpeg_gpu_plan {
 	uint16_t *quant;
 	uint32_t n_images, n_bitstreams, n_sets, n_lut, n_subsequences, n_chunks, n_progressive, n_scans;
 	uint64_t n_blocks, n_dc, n_idct, n_planes, n_rgb, n_rows;
-	/* made by plan_end, with the host's addresses of the tables and without those of the results; stk__jpeg_gpu_plan_view sets both to device addresses */
+	/* made by stk__jpeg_gpu_plan_end, with the host's addresses of the tables and without those of the results; stk__jpeg_gpu_plan_view sets both to device addresses */
 	struct stk_jpeg_gpu_view view;
 	struct cached_set *cache;
 	unsigned next_victim;
@@ -221,7 +221,7 @@ static bool add_bitstream(struct stk_jpeg_gpu_plan *p, struct stk_jpeg_gpu_bitst
 }
 
 /* Adds a bitstream for each restart interval down to the window's last row. Intervals above the window are decoded too, since the CPU would also report
- * damage in them. */
+ * damage in them. Returns false if the CPU must decode the file: intervals are tiny, restart markers are missing or out of order, or there is no space. */
 static bool add_intervals(struct stk_jpeg_gpu_plan *p, const struct stk_jpeg_gpu_file *f, const struct stk_jpeg_scan *scan,
 	const struct stk_jpeg_window *window, uint32_t image)
 {

@@ -34,10 +34,8 @@ struct stk_sound_want {
 	bool pad;               /* the output has the whole duration: zeros follow the file's end */
 	/* 0 to 1: where in the file the window lies, from its beginning to its end; used instead of `start`; below 0: `start` is used */
 	double position;
-	const double
-		/* begin and end as timestamps of the file, used instead of start and position; if `duration` is given, it determines the end; NULL: not given
-		 * */
-		*window;
+	/* begin and end as timestamps of the file, used instead of start and position; if `duration` is given, it determines the end; NULL: not given */
+	const double *window;
 };
 
 /* Sets the desc of an output of samples: (frames, channels), or (frames) with want->mono. bytes NULL: the graph is being built. Otherwise reads the file's

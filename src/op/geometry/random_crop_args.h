@@ -16,7 +16,7 @@ extern const struct stk_arg_def stk__random_crop_group[];
 enum stk_status stk__random_crop_check(const struct stk_random_crop_args *a, struct stk_error *err);
 
 /* Draws a window inside an image of w x h pixels (both > 0). Each attempt takes the stream's next two draws; the anchor takes the two draws after the last
- * attempt. The same stream and extents give the same window on every machine. */
+ * attempt. If no attempt could succeed, none is made. The same stream and extents give the same window on every machine. */
 struct stk_rect stk__random_crop(const struct stk_random_crop_args *a, struct stk_random *r, int32_t w, int32_t h);
 
 #endif
