@@ -162,7 +162,7 @@ static bool open_folder(struct stk_new_file *f, const char *path)
 }
 
 /* Checks the object that already has the file's name: a regular file may be replaced, and so may a link itself. Returns true also if there is none;
- * otherwise false, with errno set. Sets *mode to the mode of a file that belongs to this user. */
+ * otherwise false, with errno set. *keeps: set to whether a regular file of this user is replaced; *mode is then set to that file's mode. */
 static bool may_replace(const struct stk_new_file *f, mode_t *mode, bool *keeps)
 {
 	struct stat st;

@@ -87,6 +87,7 @@ STK_HD double stk__math_cos_series(double x)
 	return w + (((1 - w) - half) - half * t);
 }
 
+/* Returns sin(x + turn * pi/2), for |x| < STK__MATH_REDUCIBLE or x not finite. */
 STK_HD double stk__math_circular(double x, unsigned turn)
 {
 	if (!isfinite(x))

@@ -57,7 +57,7 @@ struct stk_arena {
 	size_t limit, charged,
 		refused; /* limit 0: no limit; bytes charged to the sample; total that the first refused take would have needed */
 	struct stk_arena_extra *extra;
-	unsigned calm;
+	unsigned calm; /* number of samples in a row that needed less than a quarter of the block */
 };
 
 void stk__arena_init(struct stk_arena *a);
@@ -89,6 +89,7 @@ size_t stk__arena_left(const struct stk_arena *a);
 /* For memory outside of arenas: returns true if STK_ARENA_SLACK bytes past `end` can be read without a fault, because they lie on the same page as the last
  * byte before `end`. Always false under sanitizers, which check allocations and not pages. */
 bool stk__readable_past(const void *end);
+/* Releases everything that was taken, for the next sample. */
 void stk__arena_reset(struct stk_arena *a);
 
 /* Releases everything that was taken since the mark, for nested use. Resets the arena if nothing else is in use. */

@@ -7,7 +7,8 @@
 #include <stddef.h>
 
 /* Changes a text in place, cut to `capacity` with its NUL:
- * - URLs lose user and password, and also query and fragment, unless these may be a part of a key, as in s3://;
+ * - URLs lose the password with the user's name, http URLs also a name without a password, and all lose query and fragment. URIs whose keys may contain
+ *   such characters, as of s3://, lose none of these;
  * - parameters with names such as X-Amz-Signature lose their values, also if the text is encoded as in URLs;
  * - control characters become \xNN, a line break \n.
  * A safe text stays as it is. */

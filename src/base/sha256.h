@@ -17,6 +17,7 @@ struct stk_sha256 {
 
 void stk__sha256_init(struct stk_sha256 *s);
 void stk__sha256_add(struct stk_sha256 *s, const void *data, size_t n);
+/* Writes the digest. The state cannot be used further until it is set again. */
 void stk__sha256_end(struct stk_sha256 *s, uint8_t digest[STK_SHA256_SIZE]);
 
 /* An HMAC key, prepared for many texts: the hash states after its two blocks. For each text: s = k->inner, then stk__sha256_add as often as needed, then
@@ -26,6 +27,7 @@ struct stk_hmac_sha256 {
 };
 
 void stk__hmac_sha256_key(struct stk_hmac_sha256 *k, const void *key, size_t n);
+/* Writes the HMAC of the text that was added to `s`, which cannot be used further. */
 void stk__hmac_sha256_end(const struct stk_hmac_sha256 *k, struct stk_sha256 *s, uint8_t digest[STK_SHA256_SIZE]);
 /* Computes the HMAC of one text. */
 void stk__hmac_sha256(const void *key, size_t key_size, const void *data, size_t n, uint8_t digest[STK_SHA256_SIZE]);

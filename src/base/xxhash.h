@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0 XXH64 (Yann Collet's xxHash, https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md): a checksum that is
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * XXH64 (Yann Collet's xxHash, https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md): a checksum that is
  * computed about as fast as memory can be read. Not for secrets. */
 #ifndef STK_BASE_XXHASH_H
 #define STK_BASE_XXHASH_H

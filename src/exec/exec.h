@@ -19,6 +19,8 @@
  *   batch.c     the consumer's batch                                 state.c    save and restore
  *   failures.c  errors of bad samples, and the list of them          held_batches.c  batches that the consumer keeps
  *   open.c      number of batches under way, and slots               changes.c  changes of the files since a state
+ *   orders.c    the readers' orders                                  survey.c   samples that become known while they are read
+ *   pipeline.c  creation and destruction                             report.c   counters, spans and the explanation
  *   engine.c    the life of a batch: levels, failed samples,         inflight.c its states, and its ready items
  *               events from the other parts */
 #ifndef STK_EXEC_EXEC_H
@@ -116,8 +118,8 @@ struct stk_result {
 		STK_RESULT_ERROR,  /* fatal for the batch, even if on_error allows bad samples */
 	} kind;
 	struct stk_error error; /* for the last two kinds; it is stored here since allocating it could fail */
-	int64_t rank;           /* of several errors the one with the lowest rank is reported; nodes that gather have lower ranks than
-	                         * samples */
+	int64_t rank;           /* of several errors the one with the lowest rank is reported. In ascending order: sources and the GPU,
+	                         * nodes that gather, samples, the submission to the GPU */
 };
 
 struct stk_record {
@@ -136,7 +138,7 @@ struct stk_record {
 	struct stk_device_batch *device; /* set as long as the record has work for the GPU */
 	struct stk_sample_state *samples;
 	int32_t reading;               /* number of requests under way for its samples; the record is not reused before they have ended */
-	struct stk_gathered *gathered; /* one for each node that gathers, by stk_program_node.gathers */
+	struct stk_gathered *gathered; /* one for each node that gathers, indexed by stk_program_node.gathers */
 	struct stk_gather_readers *gather_readers; /* indexed like `gathered` */
 	struct stk_bad *bads;                      /* its bad samples, including those that were replaced, in the order of the batch */
 	int32_t n_bad;
@@ -312,7 +314,7 @@ bool stk__open_next(struct stk_pipeline *p);
 STK_MUST_USE enum stk_status stk__open_create(struct stk_pipeline *p, struct stk_error *err);
 void stk__open_destroy(struct stk_pipeline *p);
 bool stk__open_waits_for_slot(const struct stk_pipeline *p); /* whether the last call of stk__open_next found no free slot */
-void stk__open_stop(struct stk_pipeline *p);                 /* frees prepared slots; call it after a drain */
+void stk__open_stop(struct stk_pipeline *p);                 /* frees the prepared slot; called by stk__drain with the lock held */
 
 /* deliver.c */
 STK_MUST_USE enum stk_status stk__deliver_create(struct stk_pipeline *p, struct stk_error *err);
@@ -359,8 +361,10 @@ int64_t stk__step_position(const struct stk_pipeline *p, int64_t epoch, int64_t 
 int64_t stk__steps_before(const struct stk_pipeline *p, int64_t epoch);
 
 /* failures.c */
-size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity); /* named by the leading reader */
-/* Writes the URI in `reader` that corresponds to the leading reader's `place`, or "" if there are no readers. */
+/* Writes the URI that the leading reader has for sample `id`, or "" if there is none. Returns the URI's length, which may be `capacity` or more: then the URI
+ * was cut. */
+size_t stk__sample_uri(const struct stk_program *g, int64_t id, char *uri, size_t capacity);
+/* Like stk__sample_uri, for the sample of `reader` that corresponds to the leading reader's `place`. */
 size_t stk__reader_uri(const struct stk_pipeline *p, int32_t reader, const struct stk_place *place, char *uri, size_t capacity);
 /* Returns the reader to name in a chain's errors: the one whose bytes the chain reads if there is only one, otherwise the leading one. */
 int32_t stk__chain_reader(const struct stk_program *g, int32_t level, int32_t chain);
@@ -440,7 +444,7 @@ enum stk_status stk__pass_group_lower(struct stk_pass_group *g, int32_t plane, s
 enum stk_status stk__pass_group_cores(
 	const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_tensor *out, struct stk_error *err);
 
-/* held_batches.c */
+/* held_batches.c: returns the error for a ring that has no slot for this reason, with the outputs that the consumer keeps. */
 enum stk_status stk__held_batches_error(struct stk_pipeline *p, enum stk_ring_lack lack, struct stk_error *err);
 size_t stk__held_batches_bytes(struct stk_pipeline *p); /* total size of the blocks that the ring no longer manages */
 void stk__warn_of_held_batches(
@@ -459,8 +463,9 @@ STK_MUST_USE enum stk_status stk__changes_describe(const struct stk_pipeline *p,
 /* batch.c */
 enum stk_status stk__batch_check(const struct stk_pipeline *p, const struct stk_record *r,
 	struct stk_error *err); /* checks that each output has the same type and number of dims in all samples */
-struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r); /* returns NULL if memory runs out */
-void stk__batch_deliver(struct stk_batch *batch);                                /* makes the consumer the owner */
+struct stk_batch *stk__batch_make(
+	struct stk_pipeline *p, struct stk_record *r); /* takes over the record's slot; returns NULL if memory runs out */
+void stk__batch_deliver(struct stk_batch *batch);      /* makes the consumer the owner */
 void stk__batch_free_data(void *batch);
 
 /* drain.c: waits for the work under way without starting more, then discards it. Call without the lock. */

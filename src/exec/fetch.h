@@ -20,7 +20,7 @@ int64_t stk__fetch_sample_bytes(const struct stk_pipeline *p); /* how many bytes
 
 /* ---- a batch ---- */
 
-/* Called when the batch is abandoned; reads that are not under way may then begin for another batch. */
+/* Called when the sample's record becomes free, after its batch was delivered or abandoned. Reads that are not under way may then begin for another batch. */
 void stk__fetch_forget(struct stk_sample_state *s);
 void stk__fetch_again(struct stk_sample_state *s); /* the sample was replaced: its reads restart */
 /* Called when the batch is opened; the bytes read for its samples no longer count as read early. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Linear assignment on the CPU: one thread for each problem, one shortest augmenting path for each row.
+ * Linear assignment on the CPU: each problem is solved by one thread, with one shortest augmenting path for each row.
  *
  * The search is Crouse's (see stoker/batching.h). SciPy keeps the columns that are still in the search in a list. The list starts in descending order, and a
  * column is taken out by moving the last one into its place; ties are decided by position in that list. Here costs and prices stay in column order, so that
@@ -74,7 +74,7 @@ static void solver_begin(struct solver *s, uint8_t *memory)
 	}
 }
 
-/* Takes a column out of the search. */
+/* Takes a column out of the search, and records in s->visits how end_search puts it back. */
 static void leave(struct solver *s, int32_t col)
 {
 	int32_t at = s->place[col], moved = s->list[s->cols - 1 - s->visited];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Functions that the CPU's loops and the CUDA kernels share: they read indices and numbers of any type. */
+ * Functions that the CPU's loops and the CUDA kernels share: they read indices, sizes and floats of any type, and convert 16-bit floats. */
 #ifndef STK_RAGGED_ITEMS_H
 #define STK_RAGGED_ITEMS_H
 

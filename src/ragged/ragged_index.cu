@@ -97,7 +97,7 @@ STK_FOR_UNITS(GATHER)
 	}
 STK_FOR_UNITS(KEEP)
 
-/* Returns the target of write j, or -1 if the target or the source is bad. *from: the source's item. */
+/* Returns the target item of write j, or -1 if the index of the target or of the source is out of range. *from: set to the source item. */
 STK_DEVICE int64_t scatter_target(const struct stk_scatter *s, int64_t b, int64_t j, int64_t size, int64_t source_size, int64_t *from)
 {
 	int64_t at = b * s->target.count + j, t = stk__resolve(stk__load_index(s->target.data, s->target.bytes, at), size);

@@ -7,7 +7,7 @@
 
 /* ---- spare blocks; call with the lock held ---- */
 
-/* Takes a spare block that no stream reads any more. NULL if every one is in use. */
+/* Takes a spare block that no stream reads any more. NULL if there is none. */
 static struct stk_block *take_spare_block(struct stk_ring *r, int32_t v)
 {
 	struct stk_ring_value *val = &r->values[v];
@@ -148,7 +148,8 @@ static bool may_add_slot(const struct stk_ring *r)
 }
 
 /* Takes a free slot that no stream reads any more. If streams still read all free slots, returns NULL if a new slot may be made, so that a consumer whose
- * kernels lag does not delay the next batch; otherwise takes the slot that was returned first. NULL also if no slot is free. */
+ * kernels lag does not delay the next batch; otherwise takes the slot that was returned first. Leaves out slots that a
+ * stream reads which is being captured into a CUDA graph. NULL also if no other slot is free. */
 static struct stk_slot *take_free(struct stk_ring *r)
 {
 	struct stk_slot **at, **found = NULL;

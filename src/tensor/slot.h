@@ -13,7 +13,7 @@
  *   FREE    -> FILLING   [stk__ring_take]    laid out again
  *   FILLING -> OUT       [stk__slot_deliver]
  *   FILLING -> FREE      [stk__slot_return]  the batch was not delivered
- *   OUT     -> FREE      [stk__face_release, stk__block_drop]  by the last holder of a part
+ *   OUT     -> FREE      [stk__face_release, stk__block_drop]  by the last holder of a part; FILLING until events are recorded on its readers' streams
  *   OUT     -> FILLING   [stk__ring_take]    the ring lets go of held parts, and the slot gets others
  *   FREE    -> (none)    [stk__ring_take]    there are more slots than the last batches needed
  *
