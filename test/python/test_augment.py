@@ -437,7 +437,8 @@ def near_shares(made, wanted):
 
 
 def test_timms_lists_are_taken():
-    """Transforms that the library lacks run in Python. Transforms that cannot run after the normalisation are refused."""
+    """Lists of timm's transforms run, with the three kinds of colours of RandomErasing. More than one erased rectangle is refused. RandAugment with weights and
+    operations that the library lacks run in Python."""
     image = photograph(np.random.default_rng(SEED), 40, 40)
     crop = timms(
         "RandomResizedCropAndInterpolation",

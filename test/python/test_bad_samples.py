@@ -153,7 +153,8 @@ def test_one_of_several_ranks_leaves_out_no_batch(listed, form):
 @pytest.mark.parametrize("form", ["files", "dataset", "pipeline"])
 @pytest.mark.parametrize("size", [9, 17])
 def test_ranks_without_samples_repeat_one_and_mark_it(listed, capfd, monkeypatch, form, size):
-    """A batch of no samples has no shape, and the mean of its loss is NaN."""
+    """A rank that has no sample left in the last step gets the last sample once more, marked as not valid, and a notice says so. A batch of no samples would
+    have no shape, and the mean of its loss would be NaN."""
     monkeypatch.setattr("stoker._where._shown", set())
     pairs = listed(size)
 

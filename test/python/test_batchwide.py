@@ -310,7 +310,7 @@ EMPTY: dict[str, tuple[Callable[[Any], Any], Callable[[np.ndarray], np.ndarray] 
 @pytest.mark.parametrize("shape", [(0, 5, 3), (4, 0, 3), (0, 0, 3)])
 @pytest.mark.parametrize("name", EMPTY)
 def test_empty_images(name: str, shape: tuple[int, ...]) -> None:
-    """An empty image next to one that is not empty: the operators give NumPy's results, or report that there is nothing to sample."""
+    """For an empty image, with or without a layout, the operators give NumPy's results, or report that there is nothing to sample."""
     build, reference = EMPTY[name]
     xs = [np.zeros(shape, np.uint8)]
     if reference is None:

@@ -128,7 +128,8 @@ def test_what_is_damaged_is_fetched_again(store, tmp_path):
 
 
 def test_it_is_filled_to_its_limit(store, tree, tmp_path):
-    """Entries stay while one data set is read again and again. Entries that two runs have not used are removed if their room is needed."""
+    """Entries stay while one data set is read again and again. Entries that two runs have not used are removed if their room is needed, and so are entries over
+    a limit that has become smaller."""
     folder, want = tmp_path / "cache", hashes(tree)
     limit = sum(p.stat().st_size + 200 for p in tree.glob("*/*.jpg")) // 2
     kept = []

@@ -25,7 +25,7 @@ def filled(image, layout, anchor, shape, value):
 @pytest.mark.parametrize("layout", ["HWC", "CHW", "HW", "FHWC"])
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32])
 def test_a_rectangle(layout, dtype):
-    """The rectangle by itself, and at the end of longer passes, gives the same as erase."""
+    """cutout gives NumPy's result by itself, after a flip, and before and between flips; erase gives the same as cutout by itself."""
     rng = np.random.default_rng(SEED)
     images = [rng.integers(0, 120, [EXTENTS[d] for d in layout]).astype(dtype) for _ in range(24)]
     anchors = [rng.uniform(-6, 30, 2).astype(np.float32) for _ in images]

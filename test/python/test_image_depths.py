@@ -121,7 +121,8 @@ def test_pngs_of_16_bits(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("bands", [3, 6, 20])
 def test_windows_of_bands_are_parts_of_the_whole(rng: np.random.Generator, dtype: Any, bands: int) -> None:
-    """Over 16 bands a pass runs plane by plane, also over the part of a file that it reads."""
+    """A crop of a file, followed by a flip, a resize or a cast, equals the same part of the pixels, or of each band by itself. Over 16 bands a pass runs plane by
+    plane, also over the part of a file that it reads."""
     pixels = _values(rng, (40, 50, bands), dtype)
     data = _tiff(pixels, rowsperstrip=7, compression="zlib")
     keep = {"dtype": types.to_dtype(dtype), "output_type": types.ANY_DATA, "values": "kept"}

@@ -325,7 +325,7 @@ def test_tiffs_that_are_refused_say_why_and_what_to_do() -> None:
 
 
 def test_a_palette_of_8_bits_in_a_tiff(rng: np.random.Generator) -> None:
-    """libtiff takes the colours of a palette for 8 bits if none is above 255, which OpenCV shows."""
+    """If no colour of the palette is above 255, the colours have 8 bits, as for libtiff, through which OpenCV reads the file. Otherwise they have 16."""
     pixels, table = rng.integers(0, 256, (9, 7), dtype=np.uint8), rng.integers(0, 256, (3, 256), dtype=np.uint16)
     data = _array_tiff(pixels, photometric="palette", colormap=table)
     want = table.T[pixels].astype(np.uint8)
@@ -340,7 +340,7 @@ def test_a_palette_of_8_bits_in_a_tiff(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"progressive": True}, {"keep_rgb": True}, {"subsampling": 0}])
 def test_jpegs_are_read_as_by_pillow(rng: np.random.Generator, options: dict[str, Any]) -> None:
-    """Stoker truncates values of CMYK files where Pillow rounds."""
+    """Values equal Pillow's. Those of CMYK files may differ by 1, because Stoker truncates where Pillow rounds."""
     for mode, channels in (("L", 1), ("RGB", 3), ("CMYK", 4)):
         for _ in range(FILES // 20):
             height, width = (int(n) for n in rng.integers(1, 40, 2))

@@ -90,7 +90,8 @@ def test_random_order_where_it_makes_no_difference(tree):
 
 
 def test_a_shard_of_a_pipeline_is_the_readers(files):
-    """A Loader refuses shard= for a pipeline whose reader does not divide its files, because shard= would have no effect."""
+    """The reader of a pipeline divides the files. A Loader refuses a shard= that its reader does not have, that differs from the reader's, or for a pipeline
+    without a reader, because shard= would have no effect."""
 
     @pipeline_def(batch_size=2, num_threads=1, device_id=None)
     def reads(**reader):
@@ -908,7 +909,7 @@ def test_streams_of_hugging_face(files):
 
 
 def test_images_of_different_sizes_are_refused_with_the_ways_out(tmp_path):
-    """This is for batches that the user has put together. The message names a list, padding and buckets."""
+    """A batch that the user has put together by batch_sampler= is refused if its images differ in size. The message names a list, padding and buckets."""
     for k, side in enumerate((8, 9)):
         Image.fromarray(np.zeros((side, 8, 3), np.uint8)).save(tmp_path / f"{k}.png")
     with pytest.raises(StokerError, match=r"fields=\{'image': list, .*pad='zeros'.*bucket_by='size'"):

@@ -63,7 +63,7 @@ SAMPLES = {
 @pytest.mark.parametrize("samples", SAMPLES)
 @pytest.mark.parametrize("kind", [Frames, Buffers])
 def test_buffers_that_are_filled_again(kind, samples):
-    """Samples of later batches are fetched before an earlier batch is read."""
+    """Each sample has its own pixels and label, although the Dataset fills its buffers again for later samples before the loop reads the batch."""
     for _ in range(3):
         loader = Loader(kind(SAMPLES[samples]), 2, dtype=torch.uint8)
         pairs = [(image.unique().tolist(), int(label)) for images, labels in loader for image, label in zip(images, labels, strict=True)]

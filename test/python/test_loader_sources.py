@@ -447,7 +447,7 @@ def test_hugging_face(files):
 
 
 def test_hugging_face_turns_images_as_their_exif_data_says(tmp_path):
-    """Images turn as they do when the package decodes them, and in a DataLoader over the table."""
+    """Images of a table of `datasets` turn as they do when the package decodes them, and in a DataLoader over the table. Those of a list of files do not turn."""
     pixels = np.zeros((24, 32, 3), np.uint8)
     pixels[:12], pixels[:, :8] = (255, 0, 0), (0, 0, 255)
     picture = Image.fromarray(pixels)

@@ -452,7 +452,7 @@ def test_a_long_listing_shows_progress(store, tmp_path, capsys):
 
 
 def test_a_small_data_set_is_asked_for_no_more_than_an_epoch_early(store):
-    """Consumes one epoch, as a validation pass does, and then pauses: the loader has requested the objects of this epoch and of the next one."""
+    """Consumes two epochs of six batches: the loader has requested the objects of these epochs, and at most those of one more."""
     given = Storage(endpoint=store.url, requests=64, retries=3, hedging=False, answer_timeout=30, **SECRETS)
     loader = Loader("s3://photos/train", 4, storage=given, transforms=[T.Resize((8, 8))], last_batch="keep")
     listed = given.counters()["storage_requests"]

@@ -75,7 +75,7 @@ def test_one_list_for_who_is_not_root(tools, tmp_path):
 
 
 def test_the_build_continues_without_some_libraries(tools, tmp_path):
-    """If the headers of a library are missing, the build leaves out s3:// or WebP, and still succeeds."""
+    """If the headers of a library are missing, the build leaves out http:// and s3://, WebP or video, says so, and still succeeds."""
     commands = tmp_path / "bin"
     commands.mkdir()
     for name in ("sh", "sed", "tr", "sort", "dirname"):
@@ -128,7 +128,8 @@ def backend(tmp_path, *, compiler, pkg_config="exit 1"):
 
 @pytest.mark.parametrize("compiler", [None, "echo cannot find crt1.o; exit 1"])
 def test_pip_names_all_packages_that_a_build_needs(tmp_path, compiler):
-    """Without a compiler or its C library, pip once showed a traceback and the first complaint of meson."""
+    """Without a compiler or its C library, pip prints one command that installs all packages that a build needs. It once showed a traceback and the first
+    complaint of meson."""
     done = backend(tmp_path, compiler=compiler)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     (line,) = [line for line in done.stderr.splitlines() if "sudo apt-get install" in line]

@@ -339,7 +339,7 @@ def test_errors_of_operators_name_field_and_place():
 
 
 def test_boxes_of_a_flipped_image_keep_the_order_of_their_corners():
-    """Each corner moves as a point, so that flipped boxes are not sorted again."""
+    """Points of a flipped image move one by one. Boxes (bbox_field_names) then have their lower corner first again; rows that hold no boxes are refused."""
     rng = np.random.default_rng(SEED + 21)
     low = rng.uniform(0, 40, (9, 2))
     given = np.hstack([low, low + rng.uniform(1, 20, (9, 2))]).astype(np.float32)

@@ -465,7 +465,8 @@ def test_errors_of_masks_and_conditions():
 
 @pytest.mark.parametrize("part", ["rotation", "scaling", "translation", "nothing"])
 def test_bev_augmentation_changes_only_what_its_parts_name(part):
-    """The test also uses angles beyond pi, and integers."""
+    """Rotation, scaling and translation each change the fields and the pose that they concern, and nothing else. Angles may lie beyond pi, and sizes may be
+    integers."""
     sample = {
         "points": np.array([[1, 2, 3]], np.float32),
         "speeds": np.array([[4, 5, 6]], np.float32),

@@ -765,7 +765,7 @@ def test_a_damaged_kept_footer_is_read_again(store, table, tmp_path, damage):
 
 @pytest.mark.parametrize("more", [-1000, -5, 5, 100_000])
 def test_a_listing_with_other_sizes_than_the_objects(store, table, monkeypatch, more):
-    """The sizes in the listing are wrong, as if the objects had been replaced since."""
+    """All rows come, even if the sizes and versions in the listing are wrong, as if the objects had been replaced since."""
     from stoker.loader import _table
 
     find = _table.find
@@ -1114,7 +1114,8 @@ def test_errors_of_a_server_keep_their_class_and_name_the_file_once(tmp_path):
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("source", [GLOB, NAMES, "http"])
 def test_a_cache_on_disk_serves_later_runs_of_a_table(store, tmp_path, rng, source):
-    """Entries of a cache do not hold the text of an object's version, so a later run found another version in mid-table, or no size."""
+    """Later runs read the table from the cache. Entries of a cache do not hold the text of an object's version, so that a later run once found another version
+    in mid-table, or no size."""
     files = tmp_path / "store" / "bucket" / "table"
 
     def run(epochs):

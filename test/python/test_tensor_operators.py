@@ -62,7 +62,7 @@ def test_reshape_drops_a_layout_that_does_not_fit() -> None:
 
 
 def test_nothing_fills_the_largest_shapes() -> None:
-    """Strides of tensors without elements may not fit 64 bits."""
+    """A tensor without elements may have extents whose strides do not fit 64 bits. It keeps its shape, and its sum is computed."""
     pipe = Pipeline(batch_size=3, num_threads=1, device_id=None)
     with pipe:
         wide = fn.full(given([np.int32(1)] * 3), shape=[0, 4294967301, 4294967296])

@@ -308,7 +308,7 @@ def test_images_shuffled_shared_and_resumed(tmp_path):
 
 
 def test_records_in_a_bucket(tmp_path, monkeypatch):
-    """Without an index the file is searched once. The search result is kept, but only for TFRecord files."""
+    """Without an index the file is searched once, by its name and by a glob. The index that is kept is one of TFRecord files, which readers.webdataset refuses."""
     (tmp_path / "b").mkdir()
     written = [example({"id": ("i", [k]), "text": ("s", [b"x" * (37 * k)])}) for k in range(60)]
     write(tmp_path / "b" / "a.tfrecord", written)

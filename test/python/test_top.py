@@ -64,7 +64,7 @@ def test_pipelines_of_a_process_are_listed(folder):
 
 
 def test_rates_and_bad_samples_of_another_process(folder, tmp_path):
-    """The other process reads seven good files and a bad one."""
+    """`stoker top` shows the rank, the rates and the bad samples of another process, which reads seven good files and a bad one, until that process is killed."""
     program = """
         import sys, time, stoker
         from pathlib import Path

@@ -132,7 +132,8 @@ def test_random_extents():
 
 
 def test_crops_in_fives_and_tens():
-    """All crops share the draw of the transform before them."""
+    """FiveCrop and TenCrop give torchvision's crops, as a list; all crops of an image share the draw of the transform before them. Masks, functions after the
+    crops, and RandomApply around them are refused."""
     for t, theirs in (
         (T.FiveCrop((20, 30)), tv.FiveCrop((20, 30))),
         (T.TenCrop(21), tv.TenCrop(21)),
@@ -181,7 +182,8 @@ def test_noise_and_channels():
 
 
 def test_photometric_distort():
-    """Each part takes effect for about half of the samples. If only the brightness has a factor other than 1, only the brightness changes."""
+    """Each part takes effect for about half of the samples. If only the brightness has a factor other than 1, only the brightness changes. With p=1 all parts
+    take effect, in either order of contrast and saturation."""
     many = np.stack([PICTURES[0]] * 200)
     images = made([T.RandomPhotometricDistort((0.5, 0.5), (1, 1), (1, 1), (0, 0))], many)
     dark = np.asarray(v2.adjust_brightness(Image.fromarray(PICTURES[0]), 0.5)).astype(int).sum()

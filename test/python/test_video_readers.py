@@ -88,7 +88,7 @@ def test_times_and_types(pair):
 
 
 def test_frame_numbers_as_a_flag(pair):
-    """DALI's enable_frame_num also takes True and False."""
+    """enable_frame_num also takes True and False, as in DALI."""
     arguments = {"filenames": pair, "sequence_length": 2, "count": 1}
     assert [a.tolist() for a in samples(fn.readers.video, enable_frame_num=True, **arguments)[0][1:]] == [[0]]
     assert len(samples(fn.readers.video, enable_frame_num=False, **arguments)[0]) == 1
@@ -448,7 +448,7 @@ def test_readers_keep_indexes(pair, tmp_path, monkeypatch):
     "arguments", [{"size": [40, 50]}, {"resize_shorter": 48, "interp_type": types.INTERP_CUBIC}, {"resize_x": 60, "antialias": False}]
 )
 def test_video_resize(pair, arguments):
-    """readers.video_resize is DALI's name for a reader and a resize in one."""
+    """readers.video_resize, DALI's name for a reader and a resize in one, gives what the two give; floats may be normalised."""
     read = {"filenames": pair, "sequence_length": 3, "enable_frame_num": "sequence", "labels": [], "count": 3}
     got = samples(fn.readers.video_resize, **read, **arguments)
 

@@ -53,7 +53,7 @@ def test_the_message_says_how_to_install(calls, hidden):
 
 
 def test_pipelines_run_without_packages(tmp_path):
-    """A Pipeline needs neither, and another package that misses NumPy gets Python's own message."""
+    """A Pipeline needs neither NumPy nor torch, and another package that misses NumPy gets Python's own message."""
     (tmp_path / "other.py").write_text("import numpy\n")
     program = """
 from stoker import Pipeline, fn

@@ -105,7 +105,8 @@ def test_every_kind_of_file(healthy: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("every", [4, 40])
 def test_the_gpu_decodes_progressive_files_where_they_are_many(tmp_path: Path, every: int) -> None:
-    """A progressive file in 40 is left to the cores. It is the last of the 40, so that the pipeline counts the others first."""
+    """The cores decode each file that the GPU does not decode, and the GPU refuses none. If one file in 40 is progressive, it is left to the cores; it is the
+    last of the 40, so that the pipeline counts the others first."""
     rng = np.random.default_rng([SEED, 9])
     (tmp_path / "only").mkdir()
     for i in range(40):
@@ -290,7 +291,8 @@ def test_memory_limit_gives_the_same_verdicts(healthy: Path, kind: str) -> None:
 
 
 def test_a_small_file_with_many_coefficients(tmp_path: Path) -> None:
-    """Also tests a file over the limit, which is not read into pinned memory."""
+    """A file of 370 bytes whose coefficients exceed memory_limit is a bad sample, with the same message on both sides, and so is a file that is itself larger
+    than the limit, which is not read into pinned memory."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "0.jpg").write_bytes(hostile_jpeg(16384, 16384))
     with open(tmp_path / "a" / "1.jpg", "wb") as f:

@@ -163,7 +163,7 @@ def assert_same_batches(sides: list[Any], batches: int) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.uint8])
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 def test_cifar_gives_the_batches_of_the_cores(cifar: Path, memory_format: Any, dtype: Any, split: str) -> None:
-    """The data set lies on the GPU, and a batch is one kernel."""
+    """The data set lies on the GPU, and its batches have the bytes that the cores make."""
     steps = AUGMENTED if split == "train" else AUGMENTED[2:]
     steps = steps[:-1] if dtype == torch.uint8 else steps
     wanted: dict[str, Any] = {"dtype": dtype, "memory_format": memory_format, "shuffle": split == "train", "split": split}
@@ -192,7 +192,7 @@ def test_cifar_shards_and_ends_of_epochs(cifar: Path, last_batch: str, shard: tu
 
 
 def test_cifar_by_operators(cifar: Path) -> None:
-    """The graph is written as a DALI user would write it."""
+    """A graph as a DALI user would write it gives the batches of the cores, over a data set that lies on the GPU."""
     from stoker import fn, pipeline_def
 
     def sides(steps: Any) -> list[Any]:

@@ -95,7 +95,7 @@ def test_a_value_as_image_and_as_argument() -> None:
 
 
 def test_bad_files_and_values_that_come_back(tree: Path, tmp_path: Path) -> None:
-    """A file that cannot be decoded is left out. A file that only the cores can decode is part of the batch."""
+    """A file that cannot be decoded is left out of every output: of images that came back to the cores, of labels and of permuted images."""
     files = sorted(tree.glob("*/*.jpg"))[:8]
     cut = tmp_path / "cut.jpg"
     cut.write_bytes(files[3].read_bytes()[:300])
