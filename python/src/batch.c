@@ -234,8 +234,8 @@ static PyObject *batch_use_stream(PyObject *object, PyObject *stream)
 	return status == STK_OK ? Py_NewRef(Py_None) : core_raise(status, &err);
 }
 
-/* capsules(views, stream): returns a tuple of what core_dlpack_output returns for the first outputs, one for each byte of `views`, an enum core_view. stream: the
- * consumer's CUDA stream, or 0. One call is cheaper for a consumer of every batch than a dozen calls. */
+/* capsules(views, stream): returns a tuple of what core_dlpack_output returns for the first outputs, one for each byte of `views`, an enum core_view. stream:
+ * the consumer's CUDA stream, or 0. One call is cheaper for a consumer of every batch than a dozen calls. */
 static PyObject *batch_capsules(PyObject *object, PyObject *args)
 {
 	struct stk_batch *batch = batch_of(object);

@@ -39,7 +39,8 @@ struct stk_codec_limits {
 	int64_t max_pixels; /* STOKER_MAX_IMAGE_SIZE; 0: the default, 2^28 */
 	int32_t max_scans;  /* STOKER_MAX_JPEG_SCANS; 0: the default, 256. It also limits how many blocks all scans visit
 	                     * (stk__jpeg_visits_allowed) */
-	/* strict=False: these are no errors: libjpeg's warnings about lost data, a JPEG without EOI, damage after the pixels of a PNG, a WebP that is cut off */
+	/* strict=False: these are no errors: libjpeg's warnings about lost data, a JPEG without EOI, damage after the pixels of a PNG, a WebP that is cut
+	 * off */
 	bool lenient;
 };
 

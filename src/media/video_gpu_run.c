@@ -167,8 +167,8 @@ static enum stk_status begin(
 	return s;
 }
 
-/* Copies a wanted frame to its destination, if an earlier call has converted it; otherwise does nothing. *on: set to false if it was converted to another layout;
- * the run must then begin again. */
+/* Copies a wanted frame to its destination, if an earlier call has converted it; otherwise does nothing. *on: set to false if it was converted to another
+ * layout; the run must then begin again. */
 static enum stk_status take_ahead(struct stk_video_gpu_call *n, int32_t number, bool *on, struct stk_error *err)
 {
 	struct stk_video_gpu *g = n->g;

@@ -243,25 +243,23 @@ enum stk_op_flags {
 	STK_OP_HIDDEN = 4,       /* the catalog marks the operator as hidden: only bindings add it to graphs */
 	STK_OP_CALLBACK = 8,     /* a user's source: the callback thread calls it and fills its outputs */
 	STK_OP_DESCRIBES = 32,   /* reads only in[].desc: runs on the CPU even if its inputs are on the GPU */
-	STK_OP_IMAGES =
-		64, /* in[0] is an image: without a layout it gets the one for its dims (HW, HWC, FHWC, FDHWC), and so do the outputs */
+	/* in[0] is an image: without a layout it gets the one for its dims (HW, HWC, FHWC, FDHWC), and so do the outputs */
+	STK_OP_IMAGES = 64,
 	STK_OP_OPTIONAL_OUTPUTS = 4096, /* each input beyond inputs.min adds an output */
 	STK_OP_FUNCTION = 128,          /* calls call->user */
-	STK_OP_FETCHES =
-		8192, /* with GATHERS_DATA: runs on the cores over values on the GPU, of which it sees only the copies that gather kept */
+	/* with GATHERS_DATA: runs on the CPU although its inputs are on the GPU; it sees only the copies of them that gather kept */
+	STK_OP_FETCHES = 8192,
 	STK_OP_NAMES = 16384, /* needs call->uri */
-	STK_OP_FEEDS =
-		/* its job can be kept back (struct stk_held_job) and run as part of the job of an operator that ABSORBS, if only that operator reads its
-		 * output */
-	512,
+	/* its job can be kept back (struct stk_held_job) and run as part of the job of an operator with STK_OP_ABSORBS, if only that operator reads its output */
+	STK_OP_FEEDS = 512,
 	STK_OP_ABSORBS = 1024, /* its job can include the job that makes its first input, if the two fit together (stk__jobs_settle) */
-	STK_OP_MERGES =
-		32768, /* inputs (predicate, a, b): the output is the memory of the one that the predicate chooses; the other need not exist */
+	/* inputs (predicate, a, b): the output is the memory of a or b, which the predicate chooses; the other one need not exist */
+	STK_OP_MERGES = 32768,
 	STK_OP_MOVES = 65536,  /* moves elements or casts them, and so takes values of enumerations too */
 	STK_OP_FIXED = 131072, /* with CLONED: infer gives every sample the same view of memory that setup has made */
 	STK_OP_VOLUMES = 256,  /* with IMAGES: 4 dims without layout are a volume, DHWC */
 	STK_OP_NVDEC = 262144, /* output 0 is frames of videos, which the operator can decode on a GPU: call->gpu */
-	STK_OP_CLONED = 16,    /* no tensor inputs and cheap: each chain that reads it runs its own (readers, constants, draws) */
+	STK_OP_CLONED = 16, /* no tensor inputs and cheap: each chain that reads its output runs a copy of it (readers, constants, draws) */
 };
 
 /* classify returns this if the operator cannot join a pass. */
@@ -275,9 +273,10 @@ struct stk_op_def {
 	} inputs;
 	int32_t outputs;                           /* number of outputs; 0 means one */
 	int32_t (*output_count)(const void *args); /* number of outputs, if it depends on the arguments; nullable */
-	uint64_t host_inputs; /* bit k: infer reads the data of input k, which stays in host memory; bit 63: also all further inputs */
-	uint64_t
-		host_outputs; /* bit k: output k stays in host memory if the operator runs on the GPU; only for operators without lower_jobs */
+	/* bit k: infer reads the data of input k, which stays in host memory; bit 63: also all further inputs */
+	uint64_t host_inputs;
+	/* bit k: output k stays in host memory if the operator runs on the GPU; only for operators without lower_jobs */
+	uint64_t host_outputs;
 	/* Bit k: if input k is a sequence (its layout begins with F), the operator runs once for each frame, as it also does if an argument is given for
 	 * each frame; bit 63: also all further inputs. Without bit 0, input 0 must be a sequence too. Inputs and arguments that are not sequences serve all
 	 * frames. */

@@ -41,8 +41,8 @@ struct stk_jpeg_gpu {
 	struct stk_pass_gpu_kernels pass_kernels;
 	struct stk_jpeg_gpu_streams *streams;
 	pthread_mutex_t lock;
-	struct stk_jpeg_gpu_limits
-		limits; /* the size of new tables: enough for the largest need of any part so far, and more (see grown) */
+	/* the size of new tables: enough for the largest need of any part so far, and more (see grown) */
+	struct stk_jpeg_gpu_limits limits;
 };
 
 struct stk_jpeg_gpu_batch {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * stk__jpeg_gpu_plan_add collects files. stk__jpeg_gpu_plan_end sorts the bitstreams by their table sets, so that each thread block loads only one set, and writes all tables one after
- * the other. */
+ * stk__jpeg_gpu_plan_add collects files. stk__jpeg_gpu_plan_end sorts the bitstreams by their table sets, so that each thread block loads only one set, and
+ * writes all tables one after the other. */
 #include "codec/jpeg_gpu/jpeg_gpu_plan.h"
 
 #include "base/memory.h"
@@ -52,7 +52,8 @@ struct stk_jpeg_gpu_plan {
 	uint16_t *quant;
 	uint32_t n_images, n_bitstreams, n_sets, n_lut, n_subsequences, n_chunks, n_progressive, n_scans;
 	uint64_t n_blocks, n_dc, n_idct, n_planes, n_rgb, n_rows;
-	/* made by stk__jpeg_gpu_plan_end, with the host's addresses of the tables and without those of the results; stk__jpeg_gpu_plan_view sets both to device addresses */
+	/* made by stk__jpeg_gpu_plan_end, with the host's addresses of the tables and without those of the results; stk__jpeg_gpu_plan_view sets both to device
+	 * addresses */
 	struct stk_jpeg_gpu_view view;
 	struct cached_set *cache;
 	unsigned next_victim;

@@ -58,8 +58,8 @@ static enum stk_status find_timed(const struct stk_sound_want *want, int64_t fra
 }
 
 /* Finds which frames to decode: sets state->first, count, lead and tail. A window that is not given in timestamps is cut at the end of the file. frames: number
- * of frames in the file; -1: not known, so that the window may end after the file. STK_INVALID: the window begins after the end of the file, or its timestamps are
- * no window. */
+ * of frames in the file; -1: not known, so that the window may end after the file. STK_INVALID: the window begins after the end of the file, or its timestamps
+ * are no window. */
 static enum stk_status find_window(const struct stk_sound_want *want, int64_t frames, struct stk_sound_state *state, struct stk_error *err)
 {
 	const int32_t rate = state->info.rate;

@@ -36,7 +36,8 @@ const struct stk_arg_def stk__window_group[] = {
 	STK_ARG_END,
 };
 
-/* Computes the window's start and extent along a dim of `size` elements (-1: not known). extent 0: the whole dim. pos: 0 to 1. The float32 pos is multiplied exactly, in double: 0.7f of 5 is just below 3.5, and is rounded to 3. */
+/* Computes the window's start and extent along a dim of `size` elements (-1: not known). extent 0: the whole dim. pos: 0 to 1. The float32 pos is multiplied
+ * exactly, in double: 0.7f of 5 is just below 3.5, and is rounded to 3. */
 static void resolve_axis(float extent, float pos, char rounding, int64_t size, int64_t *start, int64_t *out)
 {
 	if (extent > 0)

@@ -184,8 +184,8 @@ static enum stk_status normalize_gather(const struct stk_call *calls, int32_t co
 	return STK_OK;
 }
 
-/* Sets *given to the n->n_mean means and then the n->n_factor factors that gather measured or that the user gives: one for all groups, or one for each. A number
- * is 0 if its values must be measured on the sample; *given is NULL if both are 0. */
+/* Sets *given to the n->n_mean means and then the n->n_factor factors that gather measured or that the user gives: one for all groups, or one for each. A
+ * number is 0 if its values must be measured on the sample; *given is NULL if both are 0. */
 static enum stk_status given_stats(
 	const struct stk_call *call, const struct reduction *r, struct stk_job_normalize *n, const double **given, struct stk_error *err)
 {

@@ -13,8 +13,8 @@ struct stk_video_tool {
 	struct stk_video_index *index; /* index of the video in memory that was opened last */
 	const uint8_t *data;
 	size_t size;
-	struct stk_place
-		place; /* place of the sample to which the bytes belong: another sample's bytes may later lie at the same address */
+	/* place of the sample to which the bytes belong: another sample's bytes may later lie at the same address */
+	struct stk_place place;
 };
 
 void stk__video_tool_destroy(struct stk_video_tool *t)

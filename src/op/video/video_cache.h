@@ -26,7 +26,8 @@ struct stk_frame_request {
 	struct stk_video_tally *tally;  /* nullable */
 };
 
-/* Decodes a frame to memory of the arena, or of the GPU: `out` is an image of uint8 with 3 channels. Messages name the file. STK_INVALID: there is no such frame. */
+/* Decodes a frame to memory of the arena, or of the GPU: `out` is an image of uint8 with 3 channels. Messages name the file. STK_INVALID: there is no such
+ * frame. */
 STK_MUST_USE enum stk_status stk__video_cache_read(struct stk_video_cache *c, const struct stk_frame_request *request,
 	struct stk_arena *arena, struct stk_image *out, struct stk_error *err);
 
