@@ -14,7 +14,8 @@ extern "C" {
 #endif
 
 struct stk_cache_entry {
-	const char *uri;        /* the object's URI, without the query of a URL; valid during the call */
+	const char
+		*uri; /* the object's URI, without the query of a URL; "" if the entry is too damaged to have one; valid during the call */
 	int64_t offset, length; /* the requested range; length -1: to the object's end */
 	int64_t bytes;
 	int64_t used; /* when it was last used, in seconds since 1970; only the first use in a run is recorded */
@@ -22,8 +23,8 @@ struct stk_cache_entry {
 };
 
 struct stk_cache_facts {
-	size_t size; /* sizeof(struct stk_cache_facts), set by the caller */
-	int64_t entries, bytes;
+	size_t size;                    /* sizeof(struct stk_cache_facts), set by the caller */
+	int64_t entries, bytes;         /* undamaged entries that the call has not removed, and bytes of their files */
 	int64_t damaged;                /* number of damaged entries; stk_cache_verify has removed them */
 	int64_t removed, removed_bytes; /* numbers that stk_cache_clear has removed; entries that cannot be removed remain counted in
 	                                 * `entries` */

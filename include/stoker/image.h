@@ -21,8 +21,9 @@ STK_API void stk_image_decoder_destroy(struct stk_image_decoder *d);
 
 /* A request to decode an image. Zero-initialise it. `lenient` means the same as stk_pipeline_config.lenient. */
 struct stk_image_request {
-	size_t size;      /* sizeof(struct stk_image_request) */
-	const char *path; /* the file; NULL: `data` is given instead */
+	size_t size; /* sizeof(struct stk_image_request) */
+	const char
+		*path; /* path or URI of the file; NULL: `data` is given instead. Objects are read with the settings of the environment */
 	const void *data; /* the file's bytes, which must stay valid until the image has been read */
 	size_t bytes;
 	enum stk_image_type type;

@@ -26,7 +26,7 @@ struct stk_index_info {
 
 struct stk_index_options {
 	size_t size;                 /* sizeof(struct stk_index_options), set by the caller */
-	const char *root;            /* a folder or s3://BUCKET/PREFIX */
+	const char *root;            /* a folder, or a URI that can be listed: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX */
 	const char *path;            /* path of the index, which is written completely or not at all */
 	struct stk_storage *storage; /* NULL: the settings of the environment */
 	/* Called ten times per second on the caller's thread, while a bucket is listed, with the number of objects and folders so far. Returns false to stop

@@ -15,8 +15,9 @@ extern "C" {
 #endif
 
 struct stk_pack_options {
-	size_t size;         /* sizeof(struct stk_pack_options), set by the caller */
-	const char *source;  /* a folder of class folders, s3://BUCKET/PREFIX, or an index of one */
+	size_t size; /* sizeof(struct stk_pack_options), set by the caller */
+	const char
+		*source; /* a folder of class folders, local or in a bucket (s3://BUCKET/PREFIX, gs://BUCKET/PREFIX), or an index of one */
 	const char *folder;  /* folder for the tars; created if it does not exist */
 	int64_t shard_bytes; /* maximum size of a tar, unless a single sample is larger; 0: 256 MB */
 	int64_t seed;        /* seed of the random order of the samples; -1: keep the source's order */
@@ -37,7 +38,8 @@ struct stk_pack_info {
 };
 
 /* Writes shards-000000.tar and so on, each with its index in the same folder, and classes.txt, the names of the labels. A sample consists
- * of an image, its label as CLASS/NAME.cls, and the files of the same folder whose names differ from the image's only after the last dot.
+ * of an image, its label as CLASS/NAME.cls, and the files of the same folder whose names begin like the image's up to its last dot ("a.txt" and
+ * "a.v2.json" for "a.jpg"), unless they are images or fit an image with a longer name better.
  * An image whose name contains other dots, begins with one, or is not unique without its ending is called CLASS/NAME_ENDING_NUMBER, without
  * dots, because readers of WebDataset would skip it or join it to another sample. The same source gives the same bytes. Complete tars of an
  * earlier run with the same options are kept, so that an interrupted run can be continued. STK_INVALID: the folder has tars of another

@@ -185,7 +185,7 @@ STK_API size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter 
 /* A span of the trace: some work of one thread. Spans are recorded if config.trace is set ("": without a file). */
 struct stk_span {
 	const char *
-		name; /* "read", "chain", "batch", "callback", "wait", "submit" (to the GPU), "gpu" (from there to its end); of what the GPU
+		name; /* "read", "read ahead", "chain", "batch", "callback", "wait", "submit" (to the GPU), "gpu" (from there to its end); of what the GPU
 			     did: "upload", "passes", "arrays", "moves", and for files "copy", "count" .. "color", "pass" */
 	int32_t stage; /* number of the stage in stk_pipeline_explain; -1: none */
 	int32_t thread;

@@ -17,7 +17,8 @@ extern "C" {
 
 struct stk_storage;
 
-/* How a request names the bucket. STK_ADDRESSING_AUTO puts it into the host's name if no endpoint was given, otherwise into the path. */
+/* How a request names the bucket. STK_ADDRESSING_AUTO puts it into the host's name if no endpoint was given, otherwise into the path. A bucket whose name
+ * cannot be part of a host's name (capitals, or with TLS a dot) is always in the path, also with STK_ADDRESSING_VIRTUAL. */
 enum stk_addressing { STK_ADDRESSING_AUTO, STK_ADDRESSING_PATH, STK_ADDRESSING_VIRTUAL };
 
 /* The bytes that a call of stk_fetch_fn must return. length -1: all bytes from `offset` to the end. */
@@ -28,8 +29,8 @@ struct stk_fetch_call {
 };
 
 /* Fetches bytes of an object. Called on any of the storage's threads, several calls at a time. The function calls stk_fetch_room once and fills that memory.
- * STK_NOT_FOUND: the object does not exist, and its sample fails. STK_IO: the library tries again. Any other code: the library does not try again. On
- * failure the function sets err->message and no other member of err. */
+ * STK_NOT_FOUND: the object does not exist, and its sample fails. STK_IO, STK_TIMEOUT: the library tries again. Any other code: the library does not try again.
+ * On failure the function sets err->message and no other member of err. */
 typedef enum stk_status (*stk_fetch_fn)(void *user, const struct stk_fetch_call *fetch, struct stk_error *err);
 
 /* Returns memory for all bytes of the answer, or NULL if memory runs out. */
@@ -57,16 +58,16 @@ struct stk_storage_config {
 	bool no_hedging;       /* does not send a second request if an answer takes longer than nearly all others */
 	/* A folder in which objects are cached on this host, for all its processes; it is created if it does not exist. "memory": a folder in /dev/shm that
 	 * only this user can read. NULL: no cache. Many processes may use it at the same time. It is filled up to cache_limit bytes (0: four fifths of the
-	 * free space). After it has been opened, its failures are never errors. */
+	 * free space and the bytes of the cache together). After it has been opened, its failures are never errors. */
 	const char *cache;
 	int64_t cache_limit;
-	/* The user's function that reads all URIs of the schemes in fetch_schemes ("gs az"; NULL: all schemes that the library does not
-	 * read itself). */
+	/* The user's function that reads all URIs of the schemes in fetch_schemes ("gs az"; NULL: gs, and all schemes that the library does not read
+	 * itself). */
 	stk_fetch_fn fetch;
 	void *fetch_user;
 	void (*fetch_done)(void *user); /* called once, after the last call of fetch, even if stk_storage_create fails; may be NULL */
 	const char *fetch_schemes;
-	int32_t fetch_threads; /* maximum number of simultaneous calls of fetch, up to 4096; default 32 */
+	int32_t fetch_threads; /* maximum number of simultaneous calls of fetch: at most 4096, of which more than 512 count as 512; default 32 */
 	/* Whether fetch also answers listings. For SCHEME://ROOT/... it is then asked for the whole of
 	 * "SCHEMElist://ROOT?delimiter=%2F&encoding-type=url&list-type=2&prefix=..." and answers in XML, as an S3 store answers
 	 * ListObjectsV2. Folders, globs and sizes of such URIs need it. */
@@ -84,9 +85,9 @@ struct stk_counter {
 /* Copies the counters since the start, of all pipelines that share the storage: "storage_requests", "storage_bytes", "storage_retries",
  * "storage_hedges", "storage_in_flight", "storage_limit" (most requests in flight), "storage_slowdowns" (how often the store asked for
  * fewer). "storage_latency_ms" is the time from the beginning of a request to its end, "storage_wait_ms" the time before its beginning;
- * each also with "_p95" and "_p99". With a cache: "cache_hits", "cache_misses", "cache_kept", "cache_left_out", "cache_damaged",
- * "cache_stale", "cache_waits", "cache_pending_bytes", "cache_bytes", "cache_limit". Fills at most n entries and returns the number of
- * counters. Any thread. */
+ * each also with "_p95" and "_p99". With a cache: "cache_hits", "cache_hit_bytes", "cache_misses", "cache_kept", "cache_kept_bytes",
+ * "cache_left_out", "cache_damaged", "cache_stale", "cache_waits", "cache_pending_bytes", "cache_bytes", "cache_limit". Fills at most n
+ * entries and returns the number of counters. Any thread. */
 STK_API size_t stk_storage_counters(struct stk_storage *s, struct stk_counter *out, size_t n);
 
 /* The findings of stk_storage_probe about a store. */
@@ -96,7 +97,7 @@ struct stk_storage_report {
 	char keys[64];                  /* where the keys come from, for example "the environment"; "" if no keys are needed */
 	double first_ms, answer_ms;     /* time of the first request, including connecting, and median time of five others; 0: no
 	                                 * answer */
-	int64_t clock_s;                /* the store's clock minus this machine's clock; INT64_MIN: unknown */
+	int64_t clock_s;                /* the store's clock minus this machine's clock, in seconds; INT64_MIN: unknown */
 	bool listed;                    /* the bucket may be listed */
 	bool found;                     /* whether the object exists, or an object whose name begins with that prefix */
 };
@@ -124,7 +125,8 @@ STK_API STK_MUST_USE enum stk_status stk_storage_read(struct stk_storage *s, con
 STK_API STK_MUST_USE enum stk_status stk_storage_read_again(struct stk_storage *s, const char *uri, int64_t offset, size_t length,
 	void *data, const struct stk_storage_object *known, struct stk_storage_object *object, struct stk_error *err);
 /* Expands paths as shells do: "{train,val}-{000..127}.tar", and * ? [a-z] in local paths and, after the last slash, in the URIs of stores that can be
- * listed. Calls `found` once for each name, sorted within each pattern, on the caller's thread. Reads the environment again for the URIs.
+ * listed. Matches that are kept indexes (*.stoker) are left out. Calls `found` once for each name, sorted within each pattern, on the caller's thread. Reads
+ * the environment again for the URIs.
  * STK_NOT_FOUND: a pattern matches nothing. */
 STK_API STK_MUST_USE enum stk_status stk_storage_find(struct stk_storage *s, const char *const *paths, int32_t count,
 	void (*found)(void *user, const char *path), void *user, struct stk_error *err);

@@ -30,7 +30,8 @@ static enum stk_status check_object(const struct stk_storage_object *o, struct s
 	return stk__fail(err, STK_INVALID, "stk_storage_object.size is %zu; this library expects %zu", o->size, sizeof *o);
 }
 
-/* Reads as stk_storage_read_again does. known: NULL: the store is asked, since entries of a cache do not have the text of a version. */
+/* Reads as stk_storage_read_again does. known: nullable; without it a cache is not used if `object` is wanted, since entries of a cache do not have the text of
+ * a version. object: nullable. */
 static enum stk_status read_part(struct stk_storage *s, const char *uri, int64_t offset, size_t length, void *data,
 	const struct stk_storage_object *known, struct stk_storage_object *object, struct stk_error *err)
 {

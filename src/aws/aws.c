@@ -11,7 +11,7 @@
 #include <strings.h>
 
 /* Reads the keys. Keys from the program take precedence, then a profile named by the program, even over keys in the environment. The id, the secret and the
- * token are all read from the same place. */
+ * token are all read from the same place. If an issuer must be asked for keys, sets only s->issuer. */
 static enum stk_status read_keys(
 	struct stk_aws_settings *s, const struct stk_aws_profile *p, const struct stk_aws_given *g, struct stk_error *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sends requests to issuers of keys, and reads the keys in their answers. Used only by the files aws_*.c. */
+ * Sends requests to issuers of keys, and reads the keys in their answers. Used only by the files of this folder that obtain keys. */
 #ifndef STK_AWS_ASK_H
 #define STK_AWS_ASK_H
 
@@ -35,7 +35,8 @@ void stk__aws_fresh_clear(struct stk_aws_fresh *f);
 
 /* Returns whether the wait for keys should end, because the storage ends or the user has interrupted. Call on the asking thread. */
 bool stk__aws_is_over(const struct stk_aws_asking *how);
-/* Returns the HTTP status, or 0 if there was no answer. The answer replaces the contents of `out`. */
+/* Returns the HTTP status, or 0 if there was no answer, if it was longer than 1 MiB, or if stk__aws_is_over ended the wait. The answer replaces the contents
+ * of `out`. */
 long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_question *q, struct stk_text *out);
 /* Appends the token in a file, without trailing line ends; returns false if there is none. */
 bool stk__aws_read_token(const char *path, struct stk_text *out);
@@ -51,7 +52,8 @@ bool stk__aws_take_json(struct stk_aws_fresh *out, const struct stk_text *answer
 bool stk__aws_take_sts(struct stk_aws_fresh *out, const struct stk_text *answer);
 bool stk__aws_take_portal(struct stk_aws_fresh *out, const struct stk_text *answer);
 
-/* One function for each issuer. On failure the message names the issuer and never quotes its answer. */
+/* Functions that obtain keys, one for each issuer. answer: receives the issuer's answer, which the caller erases. On failure the message names the issuer and
+ * never quotes its answer. */
 typedef enum stk_status stk_aws_issue_fn(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
 	struct stk_aws_fresh *out, struct stk_error *err);
 stk_aws_issue_fn stk__aws_ask_web_identity, stk__aws_ask_sso, stk__aws_ask_process, stk__google_ask_user, stk__google_ask_service,

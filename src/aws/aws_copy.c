@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies, compares and erases settings of object stores: many strings, some of them secret, so that none stays in memory. */
+ * Copies and compares settings of object stores, and erases them from memory when they are freed, because some of their many strings are secret. */
 #include "aws/aws.h"
 
 #include "base/memory.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Obtains keys that expire from their issuer: STS, a program, or the metadata service of a container or an instance. */
+ * Obtains keys from the issuer that the settings name: STS, single sign-on, a program, the metadata service of a container or an instance, or Google's token
+ * endpoint or metadata server. */
 #ifndef STK_AWS_ISSUE_H
 #define STK_AWS_ISSUE_H
 

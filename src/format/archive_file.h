@@ -9,11 +9,11 @@
 
 struct stk_archive_file {
 	const char *path; /* path of the file or URI of the object; also used in messages */
-	int fd;           /* -1: the archive is an object, or all its `size` bytes are in `buffer` */
+	int fd;           /* -1: the archive is an object, `read` gives its bytes, or all its `size` bytes are in `buffer` */
 	int64_t size;
 	int64_t modified_ns; /* these three describe a local file; 0: not known */
 	int64_t changed_ns;
-	uint64_t inode;
+	uint64_t inode;           /* the inode's number without its lowest bit, so that it has 63 bits like all numbers of an index */
 	struct stk_object object; /* size and version of an object, as its store has reported them */
 	uint8_t *first;           /* for an object: its first bytes, as many as were requested when it was opened */
 	size_t first_size;

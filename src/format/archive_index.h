@@ -51,7 +51,8 @@ void stk__archive_index_begin(struct stk_coded_out *out, enum stk_archive_kind k
 void stk__archive_index_put(struct stk_coded_out *out, const struct stk_archive_index *x, const char *path);
 /* Returns whether the bytes begin like an index file. */
 bool stk__archive_index_is(const void *data, size_t n);
-/* Reads all archives of an index file: the caller frees *out with stk__free, and its `count` entries. name: the file's name in messages. */
+/* Reads all archives of an index file. The caller frees the `count` entries with stk__archive_index_free, and *out with stk__free. name: the file's name in
+ * messages. STK_INVALID: the index is of another kind. STK_UNSUPPORTED: it has another version. STK_CORRUPT: it is damaged. */
 STK_MUST_USE enum stk_status stk__archive_index_parse(enum stk_archive_kind kind, const uint8_t *data, size_t n, const char *name,
 	struct stk_archive_index **out, int32_t *count, struct stk_error *err);
 

@@ -27,10 +27,10 @@ struct opening {
 	int32_t count;
 	struct stk_io *io; /* NULL: all archives are local files */
 	struct stk_archive_pace pace;
-	const struct stk_archive_watch *watch; /* its functions are called with `lock` held */
-	struct stk_archive_watch locked;
-	pthread_mutex_t lock; /* held while functions of `watch` are called */
-	_Atomic int64_t members;
+	const struct stk_archive_watch *watch; /* the caller's functions; nullable */
+	struct stk_archive_watch locked;       /* passes notices of any thread on to `watch` */
+	pthread_mutex_t lock;                  /* held while watch->notice is called; progress is reported only by the caller's thread */
+	_Atomic int64_t members;               /* number of members that the searches have found so far */
 	_Atomic bool stop;
 };
 

@@ -34,7 +34,7 @@ struct stk_coco_shape {
 
 /* An object as the file lists it: the file has one list for the objects of all images. */
 struct stk_coco_annotation {
-	int64_t image, order; /* id of the image; position of the object in the file's list */
+	int64_t image, order; /* id of the image; a number that grows in the order of the file's list */
 	struct stk_coco_object object;
 	struct stk_coco_shape shape;
 };
@@ -51,10 +51,12 @@ struct stk_coco_list {
 };
 
 struct stk_coco_options {
-	float size_threshold;                           /* boxes that are narrower or lower than this many pixels are left out */
-	bool crowds, polygons, runs, remap, skip_empty; /* polygons, runs: these data of masks are read, otherwise skipped */
-	bool sizes;                                     /* sizes of images are read; an image without a size is refused */
-	const char *const *images;                      /* names of the images to read, in this order; NULL: all, by id */
+	float size_threshold; /* boxes that are narrower or lower than this many pixels are left out */
+	/* crowds: annotations with iscrowd are kept. polygons, runs: these data of masks are read, otherwise skipped. remap: a label is the position of its category
+	 * in the file's list, from 1 on, instead of the category's id. skip_empty: images without objects are left out. */
+	bool crowds, polygons, runs, remap, skip_empty;
+	bool sizes;                /* sizes of images are read; an image without a size is refused */
+	const char *const *images; /* names of the images to read, in this order; NULL: all, by id */
 	int32_t image_count;
 };
 
@@ -79,7 +81,7 @@ void stk__coco_free_names(struct stk_coco *c); /* frees only the names; call it 
 STK_MUST_USE enum stk_status stk__coco_read_json(
 	const struct stk_coco_options *o, const char *text, size_t size, const char *path, struct stk_coco *out, struct stk_error *err);
 
-/* The name of an annotation in messages: "annotation 42". */
+/* The name of an annotation in messages: "annotation 42", or "an annotation without an id". */
 struct stk_coco_title {
 	char text[48];
 };

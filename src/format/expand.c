@@ -137,7 +137,8 @@ static enum stk_status add_path(const struct stk_access *reach, const char *path
 
 static enum stk_status expand(const struct stk_access *reach, const char *path, struct stk_names *out, struct stk_error *err);
 
-/* Expands the part of `path` before `open`, then the n bytes of `piece`, then `tail`, which may have braces of its own. */
+/* Replaces a pair of braces by one of its alternatives and expands the result: the part of `path` before `open`, then the n bytes of `piece`, then `tail`, which
+ * may have braces of its own. */
 static enum stk_status expand_with(const struct stk_access *reach, const char *path, const char *open, const char *piece, size_t n,
 	const char *tail, struct stk_names *out, struct stk_error *err)
 {

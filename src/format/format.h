@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Data sets: a list of files with labels, from a folder tree, a list or the caller; and CIFAR's binary files, kept decoded. */
+ * Data sets: a list of files with labels, from a folder tree, a bucket, an index, a text or the caller; and CIFAR's binary files, kept decoded. */
 #ifndef STK_FORMAT_FORMAT_H
 #define STK_FORMAT_FORMAT_H
 
@@ -17,11 +17,12 @@ struct stk_list_object; /* format/list.h */
 /* file_list or files determine the files; both together are an error. Without them, file_root does. */
 struct stk_file_list_options {
 	const struct stk_access *access; /* nullable */
-	const char *file_root;           /* folder of class folders, or the folder to which file_list and files are relative; NULL: none */
+	/* folder or URI of class folders, or an index of them; with file_list or files: the folder to which these are relative. NULL: none */
+	const char *file_root;
 	/* text with "path label" a line, or an index; NULL: none. Its paths are relative to file_root, or else to its own folder */
 	const char *file_list;
 	const char *const *files; /* paths given by the caller, or NULL */
-	const int64_t *labels;    /* labels of `files`, as int32, may be negative; NULL: the index is the label */
+	const int64_t *labels;    /* labels of `files`, which must fit in an int32 and may be negative; NULL: a file's index is its label */
 	size_t file_count;
 	const char *const *file_filters; /* glob patterns of names: * ? [a-z] [!a-z] \; NULL: DALI's default list of image endings */
 	size_t filter_count;
@@ -55,7 +56,8 @@ uint64_t stk__file_list_old_fingerprint(const struct stk_file_list *list);
 /* Returns a fingerprint of `count` files from `first` on: if the fingerprints of two lists' parts are equal, so are, almost surely, their files and labels. */
 uint64_t stk__file_list_digest(const struct stk_file_list *list, int64_t first, int64_t count);
 
-/* Returns whether a name matches a glob pattern: * ? [a-z] [!a-z] and \ before a character, by bytes, ASCII case. */
+/* Returns whether a name matches a glob pattern: * ? [a-z] [!a-z] [^a-z] and \ before a character. Compares bytes; without case_sensitive, capitals of ASCII
+ * are equal to small letters. A star also matches slashes. */
 bool stk__glob_match(const char *glob, const char *name, bool case_sensitive);
 
 /* CIFAR-10 and CIFAR-100 binary files: all records in memory. Files hold planes, which are converted to pixels (HWC, 32x32x3 uint8). */

@@ -61,7 +61,7 @@ struct stretch {
 struct run {
 	struct stk_sweep *sweep;
 	struct whole *wholes;
-	int64_t count, begun;
+	int64_t count, begun;    /* number of prefixes, and how many of them have begun */
 	int64_t under_way;       /* requests in flight */
 	struct stretch *waiting; /* stretches whose next page has not been requested */
 	int64_t n_waiting;

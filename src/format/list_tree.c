@@ -33,7 +33,12 @@ struct walk {
 	struct stk_error *err;
 };
 
-enum kind { KIND_FILE, KIND_FOLDER, KIND_OTHER, KIND_LOST };
+enum kind {
+	KIND_FILE,
+	KIND_FOLDER,
+	KIND_OTHER,
+	KIND_LOST
+}; /* KIND_LOST: a link to a missing target, or an entry that has just been removed */
 
 static enum kind kind_of(int folder, const struct dirent64 *e)
 {

@@ -30,8 +30,8 @@ STK_MUST_USE enum stk_status stk__names_read_folder(
 	const char *folder, const char *glob, bool case_sensitive, struct stk_names *out, struct stk_error *err);
 
 /* Expands paths as shells do: "shard-{000..127}.tar", "{train,val}.tar", and * ? [a-z], whose matches are sorted, in local paths and after the last slash of
- * URIs that can be listed. A path that is the name of a local file is not expanded. STK_NOT_FOUND if a pattern matches nothing. Each name has a
- * stk__names_object. */
+ * URIs that can be listed. Kept indexes (stk__archive_is_kept) are left out of the matches, unless the pattern of a local path ends like their names. A path that
+ * is the name of a local file is not expanded. STK_NOT_FOUND if a pattern matches nothing. Each name has a stk__names_object. */
 STK_MUST_USE enum stk_status stk__names_expand(
 	const struct stk_access *access, const char *const *paths, int32_t count, struct stk_names *out, struct stk_error *err);
 

@@ -77,6 +77,7 @@ void stk__nuscenes_view_close(struct stk_nuscenes_view *v);
 size_t stk__nuscenes_name(const struct stk_nuscenes_view *v, int64_t id, char *out, size_t capacity);
 /* Writes the path of a camera's file, or of the lidar's (-1), including the root. */
 size_t stk__nuscenes_path(const struct stk_nuscenes_view *v, int64_t id, int32_t camera, char *out, size_t capacity);
+/* Returns a hash of `count` samples from `first` on: of their tokens and times, and of the poses, sizes and labels of their objects. */
 uint64_t stk__nuscenes_digest(const struct stk_nuscenes_view *v, int64_t first, int64_t count);
 
 /* ---- values ---- */

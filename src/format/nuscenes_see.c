@@ -166,7 +166,9 @@ static void project(const double *k, const double *p, double *out)
 struct view {
 	const double *k;
 	double width, height;
-	double normal[4][3], length[4]; /* a point p ahead of the camera is in the image if normal p >= 0 for each */
+	/* normal: a point p ahead of the camera is in the image if the product of each normal and p is at least 0. length: lengths of the normals; INFINITY: the
+	 * planes cannot be used to reject objects. */
+	double normal[4][3], length[4];
 };
 
 static struct view view_of(const double *k, double width, double height)

@@ -27,6 +27,8 @@ struct stk_pack_plan {
 	int64_t shard_count, shard_capacity;
 	char *names;
 	uint64_t names_size, names_capacity;
+	/* samples, files: numbers of samples and of the list's files that are members, where a file that belongs to several samples counts once; left_out: number of
+	 * the other files of the list */
 	int64_t samples, files, left_out;
 	uint64_t digest; /* hash of the names, sizes and labels of the members, and of the way in which they are divided into tars */
 };

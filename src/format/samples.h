@@ -37,8 +37,8 @@ STK_MUST_USE enum stk_status stk__samples_init(
 	struct stk_samples *t, const char *const *archives, int32_t count, int32_t parts_each, struct stk_error *err);
 void stk__samples_free(struct stk_samples *t);
 
-/* Appends a sample of an archive with empty parts, which the caller fills in at *out before the next call, along with the hashes of their headers. Returns STK_NO_MEMORY if
- * memory is short. */
+/* Appends a sample of an archive with empty parts, which the caller fills in at *out before the next call. The caller also sets the hashes of their headers in
+ * t->header_hashes. STK_NO_MEMORY: memory is short. */
 STK_MUST_USE enum stk_status stk__samples_add(
 	struct stk_samples *t, int32_t archive, const char *name, size_t n, struct stk_sample_part **out, struct stk_error *err);
 void stk__samples_drop_last(struct stk_samples *t);

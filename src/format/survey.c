@@ -41,6 +41,7 @@ struct stk_survey {
 	struct stk_survey_known known;
 	struct stk_error error; /* the reason why the search failed */
 	int64_t wanted;         /* number of samples that a caller waits for; 0: no caller waits */
+	/* next_open: index in `search_order` of the next tar to open; n_searched: stk__survey_passed has released all pieces of this many tars in `search_order` */
 	int32_t next_open, n_searched;
 	char notices[NOTICES]
 		    [400]; /* notices that were not given yet, the oldest first; if there are more than NOTICES, the rest is dropped */

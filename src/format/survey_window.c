@@ -212,8 +212,8 @@ static struct stk_piece *find(const struct stk_stretch *t, int64_t offset)
 	return p && p->begin <= offset ? p : NULL;
 }
 
-/* Skips bytes when the window is full and no reader will release any: continues at `offset`, and does not keep the bytes in between. Returns false if memory
- * is short. */
+/* Makes room when the window is full and no reader will release bytes: drops the newest piece that the search has passed, and requests the piece at `offset`
+ * without the bytes before it that were not requested yet. Returns false if memory is short. */
 static bool pass_over(struct stk_window *w, struct stk_stretch *t, int64_t offset)
 {
 	t->requested_to = offset > t->requested_to ? offset : t->requested_to;

@@ -17,10 +17,10 @@ enum { NAME = 0, SIZE = 124, SUM = 148, TYPE = 156, MAGIC = 257, PREFIX = 345 };
 
 struct scan {
 	struct stk_archive_file *file;
-	int64_t at; /* offset of the present entry's header */
-	char *name; /* name of the next member, from entries before it or from its header; NAME_ROOM bytes */
-	bool named; /* `name` comes from an entry before the member's header */
-	int64_t size;
+	int64_t at;   /* offset of the present entry's header */
+	char *name;   /* name of the next member, from entries before it or from its header; NAME_ROOM bytes */
+	bool named;   /* `name` comes from an entry before the member's header */
+	int64_t size; /* if `sized`: size of the next member, from the attributes before it, instead of the one in its header */
 	bool sized;
 	struct stk_error *err;
 };

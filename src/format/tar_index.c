@@ -110,7 +110,7 @@ enum stk_status stk_tar_index(const struct stk_tar_index_options *o, struct stk_
 	return s;
 }
 
-/* ---- tars without one ---- */
+/* ---- tars without an index ---- */
 
 struct first_sample {
 	struct stk_components components;
@@ -118,7 +118,7 @@ struct first_sample {
 	bool complete;                 /* the first sample is complete, because a second one has begun */
 };
 
-/* Collects the files of the first sample only. */
+/* Counts the files of the first sample by component. Ends the search with STK_CANCELLED at the first file of the second sample. */
 static enum stk_status count_member(void *user, const struct stk_archive_member *m, struct stk_error *err)
 {
 	struct first_sample *g = user;

@@ -12,7 +12,8 @@
 STK_MUST_USE enum stk_status stk__video_open(const char *path, const struct stk_access *access, int32_t stream,
 	struct stk_video_index **index, struct stk_media_source **source, bool *kept, struct stk_error *err);
 
-/* Finds the index of an open source of that path. */
+/* Loads the kept index of an open source of that path. If none is kept for its present version, makes the index, and keeps it if that is worthwhile. kept: as in
+ * stk__video_open. */
 STK_MUST_USE enum stk_status stk__video_find_index(const char *path, struct stk_media_source *source, int32_t stream,
 	struct stk_video_index **index, bool *kept, struct stk_error *err);
 

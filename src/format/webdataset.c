@@ -15,14 +15,14 @@ enum { BLOCK = 512, MOST_PARTS = 64 }; /* `found_parts` has a bit for each part 
 struct stk_collect {
 	const struct stk_webdataset_options *o;
 	struct stk_samples *t;
-	struct stk_components *there;
+	struct stk_components *there; /* counts the components that exist in the archives */
 	int32_t archive;
 	uint64_t found_parts;           /* a bit for each part that has been found, even if it is empty */
 	uint64_t ending_of[MOST_PARTS]; /* hash of the ending of each part */
-	bool open;
-	int64_t begin; /* offset of the last sample's first file */
-	struct stk_sample_part *parts;
-	const char *where; /* the index, in messages, with `line`; NULL: the archive */
+	bool open;                      /* the last sample may get further files */
+	int64_t begin;                  /* offset of the last sample's first file */
+	struct stk_sample_part *parts;  /* parts of the last sample, in the table */
+	const char *where;              /* the index, in messages, with `line`; NULL: the archive */
 	int64_t line;
 	struct stk_error *err;
 };

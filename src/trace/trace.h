@@ -27,7 +27,8 @@ struct stk_trace_span {
 	const char *name; /* a constant string; NULL: named after its kind and stage */
 	int64_t batch, begin_ns, end_ns;
 	int32_t first, count; /* samples of the batch that the work was for: number of the first one, and how many */
-	int16_t level, stage; /* stage: number of the chain in its level, or of a gather's node; -1: none */
+	int16_t level,
+		stage; /* level: number of the plan's level that the work belongs to; stage: number of the chain in its level, or of a gather's node; -1: none */
 	int16_t thread;
 	uint8_t kind;
 };
@@ -44,7 +45,7 @@ void stk__trace_name(struct stk_trace *t, int32_t row, const char *name);
 /* Adds a span to a row. Only one thread at a time may add to a row. */
 void stk__trace_add(struct stk_trace *t, int32_t row, const struct stk_trace_span *span);
 
-size_t stk__trace_count(const struct stk_trace *t);
+size_t stk__trace_count(const struct stk_trace *t); /* returns the number of spans that all rows keep now */
 /* Copies at most n spans, row by row, and returns how many it wrote. While threads still record, the newest spans may be missing. */
 size_t stk__trace_read(const struct stk_trace *t, struct stk_trace_span *out, size_t n);
 
