@@ -4,7 +4,8 @@
  * Reading: a path may lead to a FIFO, a device or an endless file of /proc. stk__file_open opens regular files only and never waits for a writer.
  *
  * Writing: a file is written under a random name next to its final one, and is renamed when it is complete. A link that stands at either name is replaced or
- * refused, and never followed. */
+ * refused, and never followed. Devices and pipes of /dev and /proc are written
+ * directly. */
 #ifndef STK_BASE_FILE_H
 #define STK_BASE_FILE_H
 
@@ -51,8 +52,8 @@ struct stk_new_file {
  * the old file's mode. Returns false and sets errno: EISDIR for a directory at `path`, EINVAL for a FIFO, socket or device. */
 bool stk__new_file_begin(struct stk_new_file *f, const char *path, mode_t mode);
 bool stk__new_file_write(struct stk_new_file *f, const void *data, size_t n);
-/* Closes the file, and renames it to its final name if `good`, or removes it otherwise. Returns whether the file now has its final name. Sets errno if
- * closing or renaming failed; leaves errno unchanged if good is false. */
+/* Closes the file, and renames it to its final name if `good`, or removes it otherwise. Returns whether the file is complete under its final name. Sets
+ * errno if closing or renaming failed; leaves errno unchanged if good is false. */
 bool stk__new_file_end(struct stk_new_file *f, bool good);
 
 /* Returns the error of a write that has just failed; reads errno. what: "index", ... */

@@ -22,7 +22,8 @@ struct stk_random {
 	struct stk_philox_block block; /* the block number draw / 4, valid if draw % 4 != 0 */
 };
 
-/* Returns the beginning of a stream. seed: the pipeline's seed; stream: the operator's, from stk__random_stream. */
+/* Returns the beginning of a stream for one sample. seed: the pipeline's seed, or the operator's own; stream: the operator's number, or stk__random_stream of a
+ * name. */
 struct stk_random stk__random(uint64_t seed, uint64_t stream, int64_t epoch, int64_t position);
 uint64_t stk__random_stream(const char *name);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The consumer's batch (struct stk_batch), whose data is in the blocks of a slot. The struct is stored with the slot's face and reused for later batches. A copy
- * (stk_batch_to_host), or a list of the caller's tensors (stk_batch_wrap), is a batch without a slot.
+ * The consumer's batch (struct stk_batch), whose data is in the blocks of a slot. The struct is stored with the slot's face and reused for later batches. A
+ * copy (stk_batch_to_host), or a list of the caller's tensors (stk_batch_wrap), is a batch without a slot.
  *
- * There are two kinds of references to a batch; `refs` counts both. A whole reference keeps the face and all blocks in use;
- * `whole_batch_refs` counts these. Any other reference keeps the face and the block of one output in use. A DLPack tensor refers only to its block. */
+ * There are two kinds of references to a batch; `refs` counts both. A whole reference keeps the face and all blocks in use; `whole_batch_refs` counts these.
+ * Any other reference keeps the face and the block of one output in use. A DLPack tensor refers only to its block. */
 #include "exec/exec.h"
 
 #include "exec/dlpack.h"

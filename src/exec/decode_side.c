@@ -37,7 +37,8 @@ static int32_t lowering_step(int32_t level, const struct stk_window_load *seen)
 }
 
 /* Returns by how much the level rises, if this window showed that the cores have time; otherwise 0. Below 0 it rises by up to 10, but not above 0. From 0 it
- * rises to 100 at once, and only if the cores have time for all files. Above 0 it rises by up to 10, and this function assumes that each further point of the level costs as much as the average of the present ones. */
+ * rises to 100 at once, and only if the cores have time for all files. Above 0 it rises by up to 10, and this function assumes that each further point of
+ * the level costs as much as the average of the present ones. */
 static int32_t raising_step(const struct stk_decode_level *now, const struct stk_window_load *seen)
 {
 	const double FREE = 0.8, IN_TIME = 0.02;
@@ -260,8 +261,8 @@ static bool takes_progressive(struct stk_pipeline *p, size_t size, int32_t level
 	return progressive * FEW < all || 100.0 * (double)size * (double)progressive > -level * (double)bytes;
 }
 
-/* Counts a baseline file, and returns whether the cores should decode it: because they decode the whole batch, or to measure what a file costs. A file that is much larger than the others is left to the GPU, where many threads decode it; a
- * core would take long. */
+/* Counts a baseline file, and returns whether the cores should decode it: because they decode the whole batch, or to measure what a file costs. A file that
+ * is much larger than the others is left to the GPU, where many threads decode it; a core would take long. */
 static bool takes_baseline(struct stk_decode_side *s, enum stk_batch_side side, size_t size)
 {
 	enum { LARGE = 8 };

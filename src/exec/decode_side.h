@@ -10,13 +10,14 @@
  *   50 to 100: the cores decode all progressive files and this percentage of the batches; the GPU decodes the other batches. It takes
  *              nearly as long for a few files as for a whole batch, so only batches in which it decodes no file save its time.
  *
- * The level rises from 0 to 100, or to its present limit, at once, if the cores have time for all files. To know that, the cores decode a file now and then, also at level 0.
+ * The level rises from 0 to 100, or to its present limit, at once, if the cores have time for all files. To know that, the cores decode a file now and then,
+ * also at level 0.
  *
  * Ranks that share a host wait for each other in each step, so one late batch costs all of them time. With several ranks the level therefore falls to 0 at
  * once if it was too high, and is seldom tried again.
  *
- * The level changes at most once per window of a tenth of a second or more, depending on measurements in the last windows. stk__decode_level_next is this policy, without
- * clocks or threads. */
+ * The level changes at most once per window of a tenth of a second or more, depending on measurements in the last windows. stk__decode_level_next is this
+ * policy, without clocks or threads. */
 #ifndef STK_EXEC_DECODE_SIDE_H
 #define STK_EXEC_DECODE_SIDE_H
 

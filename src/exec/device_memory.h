@@ -22,7 +22,8 @@ struct stk_device_memory {
 	size_t used;                     /* number of bytes used in the newest block */
 	size_t taken_bytes;              /* total bytes of all pieces since the last reset */
 	size_t total_bytes;              /* total bytes of all blocks */
-	_Atomic size_t *largest_batch;   /* the maximum number of bytes that a batch has taken; shared by the pipeline's batches */
+	_Atomic size_t *largest_batch;   /* the maximum number of bytes that a batch has taken, plus a quarter; shared by the pipeline's
+	                                  * batches */
 };
 
 void stk__device_memory_init(struct stk_device_memory *m, struct stk_gpu_device *dev, bool pinned, _Atomic size_t *usual);

@@ -204,8 +204,8 @@ void stk__on_fed(struct stk_record *r, enum stk_status status, const struct stk_
 	stk__end_records(r->pipeline);
 }
 
-/* A sample whose GPU job failed becomes a bad sample. If the GPU refused a sample's file, the sample's chains run again and the cores decode the file; the level
- * ends after these chains and their copies. */
+/* A sample whose GPU job failed becomes a bad sample. If the GPU refused a sample's file, the sample's chains run again and the cores decode the file; the
+ * level ends after these chains and their copies. */
 static void apply_verdict(struct stk_record *r, const struct stk_gpu_verdict *v)
 {
 	struct stk_sample_state *s = &r->samples[v->sample];

@@ -16,8 +16,8 @@ void stk__on_bytes(struct stk_sample_state *s, int32_t chain);
 /* feed: all sources have returned for the batch. status: STK_OK, or STK_END if they have no more samples in this epoch; any other status is a failure, which
  * err describes. */
 void stk__on_fed(struct stk_record *r, enum stk_status status, const struct stk_error *err);
-/* device: the GPU has finished the level's jobs, or has failed. err: the failure of the whole batch, or NULL. Samples that the GPU refused run again on the cores;
- * samples whose jobs failed are bad. */
+/* device: the GPU has finished the level's jobs, or has failed. err: the failure of the whole batch, or NULL. Samples that the GPU refused run again on the
+ * cores; samples whose jobs failed are bad. */
 struct stk_gpu_verdict {
 	int32_t sample;
 	const struct stk_error *failed; /* NULL: the sample runs again on the cores */

@@ -131,7 +131,8 @@ static enum stk_status check_alike(const char *name, const struct stk_tensor *fi
 	return STK_OK;
 }
 
-/* Checks that a tensor has the type and number of dims of the source's first batch, which the first call stores. So does DALI: operators, and often the consumer's code, are made for one type. */
+/* Checks that a tensor has the type and number of dims of the source's first batch, which the first call stores. So does DALI: operators, and often the
+ * consumer's code, are made for one type. */
 static enum stk_status check_steady(struct first_tensor *first, const char *name, const struct stk_tensor *t, struct stk_error *err)
 {
 	if (!first->known)

@@ -2,8 +2,8 @@
  *
  * Submits the requests of reads, and reads ahead. At most `read_requests` requests are under way; together with ended requests whose batches are not open
  * yet, at most twice as many. No request is submitted if the buffers in use or expected exceed `read_bytes`; an object that turns out to be larger than
- * expected waits until buffers are released. Once a read has succeeded without blocking, the first sample of each batch is left for a worker to try; if two such
- * tries in a row do not block, reading ahead ends. */
+ * expected waits until buffers are released. Once a read has succeeded without blocking, the first sample of each batch is left for a worker to try; if two
+ * such tries in a row do not block, reading ahead ends. */
 #include "exec/fetch_read.h"
 
 #include "base/clock.h"
@@ -244,7 +244,8 @@ void stk__fetch_batch_delivered(struct stk_pipeline *p)
 	}
 }
 
-/* Returns the batch's first read that has not begun. Continues where the last search ended. */
+/* Returns the batch's first read that has not begun, or NULL. Continues where the last search ended. Leaves out dropped samples and, once a read has succeeded
+ * without blocking, the batch's first sample, which a worker tries to read. */
 static struct stk_read *next_of(struct stk_fetch *f, struct stk_record *r)
 {
 	for (; f->read_i < r->count; f->read_i++, f->read_j = 0) {

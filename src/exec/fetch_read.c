@@ -48,7 +48,8 @@ static void describe(
 }
 
 /* Extends a request so that the headers of its parts can be checked. Returns false if they are not to be checked. For a local file, the first header is read
- * separately, and *before is set to its size; otherwise *before is 0, and a request for a remote object begins with that header, so that it is in the cache too. */
+ * separately, and *before is set to its size; otherwise *before is 0, and a request for a remote object begins with that header, so that it is in the cache
+ * too. */
 static bool add_header(const struct stk_reader_def *reader, const struct stk_known_object *known, struct stk_part *at, size_t *before)
 {
 	const bool checks = reader->check && at->offset >= (int64_t)reader->header && !(known->remote && known->tag);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Structures that only fetch.c, fetch_ahead.c and fetch_read.c use. */
+ * Structures and functions that only fetch.c, fetch_ahead.c and fetch_read.c use. */
 #ifndef STK_EXEC_FETCH_READ_H
 #define STK_EXEC_FETCH_READ_H
 
@@ -105,8 +105,8 @@ static inline const struct stk_chain *stk__sample_chain(const struct stk_sample_
 	return &s->record->pipeline->program->levels[s->record->level].chains[chain];
 }
 
-/* fetch_read.c; call with the lock held. has_buffers: returns whether a read has ended and holds io's buffers. count: counts the bytes of a request that has ended. ended: a read has ended; makes the chains that waited for it
- * ready. */
+/* fetch_read.c; call with the lock held. has_buffers: returns whether a read has ended and holds io's buffers. count: counts the bytes of a request that has
+ * ended. ended: a read has ended; makes the chains that waited for it ready. */
 bool stk__read_has_buffers(const struct stk_read *read);
 void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q);
 void stk__read_ended(struct stk_pipeline *p, struct stk_read *read);

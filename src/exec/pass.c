@@ -32,8 +32,8 @@ static enum stk_status fetch(const struct stk_chain_run *run, const struct stk_c
 	return s;
 }
 
-/* Infers the call. Checks the properties of its images that the graph did not know: the input must have a layout that the operator supports, and no image may be
- * larger than passes support. */
+/* Infers the call. Checks the properties of its images that the graph did not know: the input must have a layout that the operator supports, and no image
+ * may be larger than passes support. */
 static enum stk_status infer_image(const struct stk_chain_run *run, int32_t node, struct stk_call *call, struct stk_error *err)
 {
 	const struct stk_op_def *def = call->def;

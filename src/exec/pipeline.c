@@ -54,8 +54,8 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 	return stk__environment_check(err);
 }
 
-/* Sets the defaults for reads, and prepares io for a remote data set. Returns STK_CANCELLED if the user has interrupted this. Object stores answer out of order, some requests a second late. Answers that arrive before a late one occupy
- * buffers, so there must be enough buffers for further requests. */
+/* Sets the defaults for reads, and prepares io for a remote data set. Returns STK_CANCELLED if the user has interrupted this. Object stores answer out of
+ * order, some requests a second late. Answers that arrive before a late one occupy buffers, so there must be enough buffers for further requests. */
 static enum stk_status prepare_reads(struct stk_pipeline *p, const struct stk_access *access, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];
@@ -71,8 +71,8 @@ static enum stk_status prepare_reads(struct stk_pipeline *p, const struct stk_ac
 	return interrupted ? stk__fail(err, STK_CANCELLED, "making the pipeline was interrupted") : STK_OK;
 }
 
-/* Returns the byte of STOKER_POISON=BYTE, or -1 if memory is not to be filled. A byte also makes the library check the addresses of GPU jobs (submit.c). Builds without optimisation, which are
- * for finding mistakes, poison by default. */
+/* Returns the byte of STOKER_POISON=BYTE, or -1 if memory is not to be filled. A byte also makes the library check the addresses of GPU jobs (submit.c).
+ * Builds without optimisation, which are for finding mistakes, poison by default. */
 static int32_t poison_byte(void)
 {
 #ifdef __OPTIMIZE__

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs data sets of equally sized, decoded images that fit in memory, without work for each sample.
+ * Runs data sets of equally sized, decoded images that fit in memory, with little or no work for each sample.
  *
  * On the GPU, the images are uploaded when the pipeline is created, and one kernel (kernel/recipe/recipe.h) makes a batch, including its random draws.
  * resident.c decides once whether a program qualifies. The consumer's own thread launches the kernel when it asks for a batch (resident_run.c), so there are
@@ -10,9 +10,9 @@
  * small images.
  *
  * A program qualifies if it is one fused level with a reader whose images are in memory (stk_reader_def.resident), and if everything fits into the
- * pipeline's memory limit. All values in the slot must be on the GPU, or all on the cores. Each value must follow from the sample's id, so that a table can
- * be made of it, or be one pass over the reader's images, all of whose operators recipes support. Every other program takes the ordinary path, with the same
- * results. */
+ * pipeline's limit of GPU memory, where it runs on the GPU. All values in the slot must be on the GPU, or all on the cores. Each value must follow from the
+ * sample's id, so that a table can be made of it, or be one pass over the reader's images, all of whose operators recipes support. Every other program takes
+ * the ordinary path, with the same results. */
 #ifndef STK_EXEC_RESIDENT_H
 #define STK_EXEC_RESIDENT_H
 
@@ -21,7 +21,7 @@
 
 enum { STK_RESIDENT_STREAMS = 4, STK_RESIDENT_VIEWS = 4, STK_RESIDENT_PIECES = 2 * STK_RESIDENT_VIEWS + STK_RECIPE_TABLES + 1 };
 
-/* One launch per batch: the images of one value. */
+/* An output whose samples are images of the data set after a recipe. On the GPU one launch makes it for a whole batch. */
 struct stk_resident_view {
 	struct stk_recipe recipe;
 	struct stk_recipe_batch batch; /* the members that all batches share */

@@ -317,8 +317,8 @@ static enum stk_status collect(struct stk_pipeline *p, struct stk_record *r, str
 	return s;
 }
 
-/* Lets the steps run on a decoder stream: that of the last part of the batch's files, or of the batch's turn if it has no files. If another stream waited for that one, it would block all streams that
- * share its hardware queue, including decoder streams. The copies on the stage's stream are complete by then. */
+/* Lets the steps run on a decoder stream: that of the last part of the batch's files, or of the batch's turn if it has no files. If another stream waited
+ * for that one, it would block all streams that share its hardware queue, including decoder streams. The copies on the stage's stream are complete by then. */
 static enum stk_status leave_copies(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = p->parts.device->dev;

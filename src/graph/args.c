@@ -11,7 +11,7 @@
 static const char *const type_names[] = {
 	"a bool", "an int", "a float", "a string", "a dtype", "an image type", "an interpolation", "ints", "floats", "strings"};
 
-/* Returns the type's name in the singular, without its article. */
+/* Returns the type's name without its article. Not for types of lists, whose names have none. */
 static const char *bare_name(const struct stk_arg_def *def)
 {
 	return strchr(type_names[def->type], ' ') + 1;

@@ -83,8 +83,8 @@ enum stk_status stk__arg_set_default(struct stk_graph *g, const struct stk_arg_d
 enum stk_status stk__input_takes(const struct stk_op_def *def, int32_t i, enum stk_dtype dtype, struct stk_error *err);
 /* Checks whether values of this type may be given for the argument, sample by sample. Only arguments that are enumerations accept enumerations. */
 enum stk_status stk__arg_takes(const struct stk_arg_def *def, enum stk_dtype dtype, struct stk_error *err);
-/* Sets an argument for one sample from a tensor, which must not be a sequence of frames. A list takes a tensor of any shape, element by element; other arguments
- * take a tensor of one element. memory: the sample's arena, which holds lists. */
+/* Sets an argument for one sample from a tensor, which must not be a sequence of frames. A list takes a tensor of any shape, element by element; other
+ * arguments take a tensor of one element. memory: the sample's arena, which holds lists. */
 enum stk_status stk__arg_set_sample(
 	const struct stk_arg_def *def, const struct stk_tensor *value, void *args, struct stk_arena *memory, struct stk_error *err);
 

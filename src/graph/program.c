@@ -107,8 +107,8 @@ static enum stk_status check_sides(const struct stk_program *p, const struct stk
 		on_gpu, on_cores);
 }
 
-/* Checks that nothing which is read on the cores is on the GPU: inputs of operators on the cores, inputs that an operator on the GPU reads on the host, arguments
- * and conditions. Also checks the sides of merges. */
+/* Checks that nothing which is read on the cores is on the GPU: inputs of operators on the cores, inputs that an operator on the GPU reads on the host,
+ * arguments and conditions. Also checks the sides of merges. */
 static enum stk_status check_places(const struct stk_program *p, struct stk_error *err)
 {
 	for (int32_t i = 0; i < p->n_nodes; i++) {
@@ -223,8 +223,9 @@ static enum stk_status find_readers(struct stk_program *p, struct stk_error *err
 	return STK_OK;
 }
 
-/* Finds sources whose data no output needs, and the operators that read them. The sources are not called, so that their failure does not end the run. But something must determine where epochs end:
- * without a reader and without a source that an output needs, all sources stay. The graph's order is a topological one. */
+/* Finds sources whose data no output needs, and the operators that read them. The sources are not called, so that their failure does not end the run. But
+ * something must determine where epochs end: without a reader and without a source that an output needs, all sources stay. The graph's order is a
+ * topological one. */
 static enum stk_status find_pruned(struct stk_program *p, struct stk_error *err)
 {
 	bool *needed = stk__program_alloc(p, (size_t)p->n_nodes, sizeof *needed);
@@ -252,8 +253,8 @@ static bool is_chain_node(const struct stk_program_node *n)
 	return !n->cloned && !n->pruned && !(n->def->flags & STK_OP_CALLBACK);
 }
 
-/* Computes each node's level: the highest level of the nodes that it reads, where a user's source counts one level more. For a node that gathers, two levels more
- * than the nodes that it reads, since its gather runs in the level in between. */
+/* Computes each node's level: the highest level of the nodes that it reads, where a user's source counts one level more. For a node that gathers, two levels
+ * more than the nodes that it reads, since its gather runs in the level in between. */
 static void find_levels(struct stk_program *p)
 {
 	bool source_driven = false;
@@ -289,7 +290,8 @@ static int32_t find_root(int32_t *parent, int32_t i)
 	return i;
 }
 
-/* Sets heavy[root] for each chain, which its root node identifies, that is worth a worker of its own: it decodes, processes images, calls a user's function, or waits for bytes. */
+/* Sets heavy[root] for each chain, which its root node identifies, that is worth a worker of its own: it decodes, processes images, calls a user's function,
+ * or waits for bytes. */
 static void find_heavy(const struct stk_program *p, int32_t *parent, bool *heavy)
 {
 	for (int32_t i = 0; i < p->n_nodes; i++) {
@@ -331,8 +333,8 @@ static enum stk_status join_chains(struct stk_program *p, int32_t *parent, struc
 	return STK_OK;
 }
 
-/* Nodes of one level that pass values to each other form one chain, and light chains may be merged. Cloned nodes whose values no chain computes get a chain
- * of their own. */
+/* Finds the chain of each node that is not cloned. Nodes of one level that pass values to each other form one chain, and so do a level's nodes on the GPU
+ * that do not decode. Light chains may be merged. */
 static enum stk_status find_chains(struct stk_program *p, struct stk_error *err)
 {
 	int32_t *parent = stk__program_alloc(p, (size_t)p->n_nodes, sizeof *parent);

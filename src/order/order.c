@@ -109,8 +109,8 @@ struct stk_batch_place stk__order_batch(const struct stk_order *o, int64_t k)
 	return b;
 }
 
-/* Returns the entry at a position of an epoch whose blocks are shuffled. In each epoch blocks are counted from another sample, so that their borders move. The few samples that fill no block come
- * last; they too differ between epochs. */
+/* Returns the entry at a position of an epoch whose blocks are shuffled. In each epoch blocks are counted from another sample, so that their borders move.
+ * The few samples that fill no block come last; they too differ between epochs. */
 static int64_t block_entry(const struct stk_order *o, int64_t epoch, int64_t position)
 {
 	int64_t blocks = o->size / o->block, at = position;

@@ -47,7 +47,7 @@ struct stk_order {
 	enum stk_tail tail;
 	const int64_t *indices; /* the user's list of sample ids (`size` entries), used instead of 0 .. size-1; or NULL */
 	const struct stk_streams *
-		streams; /* the order of the slots' sequences (order/streams.h), which replaces `shuffle`, `block` and `indices`; needs STK_TAIL_WRAP; or NULL */
+		streams; /* the order of the slots' sequences (order/streams.h), instead of `shuffle`, `block` and `indices`; needs STK_TAIL_WRAP; or NULL */
 	/* The start of this run, after a restore: the first epoch starts at `start_position` of its global sequence instead of 0. With STK_TAIL_WRAP it may lie
   * past the epoch's end: then the run starts that far into the next epochs. */
 	int64_t start_epoch, start_position;

@@ -37,7 +37,8 @@ static int64_t start_step(const struct stk_order *o)
 	return o->start_position / ((int64_t)o->batch * o->ranks);
 }
 
-/* STK_TAIL_WRAP: returns the rank's number of samples from epoch 0 up to `epoch`. steps_before: returns the rank's first step in `epoch`, counted from epoch 0. */
+/* STK_TAIL_WRAP: returns the rank's number of samples from epoch 0 up to `epoch`. steps_before: returns the rank's first step in `epoch`, counted from epoch
+ * 0. */
 static int64_t samples_before(const struct stk_order *o, int64_t epoch)
 {
 	if (o->stick_to_shard)

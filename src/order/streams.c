@@ -7,7 +7,7 @@
 
 enum { MOST_CYCLES = 512, MOST_PIECES = 1 << 18 };
 
-/* A sequence in a slot, and how many samples of the slot come before it. */
+/* A sequence in a slot. begin: number of the slot's samples before it; first: its first sample. */
 struct piece {
 	int64_t begin;
 	int32_t first;

@@ -240,8 +240,8 @@ static void trim(struct stk_ring *r, struct choice *c)
 			atomic_fetch_sub(&r->bytes, c->to_free->values[v].block->capacity);
 }
 
-/* Marks the slot as FILLING, copies the expected shapes and extra_bytes to it, and gives it spare blocks for those that it lacks. It belongs to the caller from here
- * on. */
+/* Marks the slot as FILLING, copies the expected shapes and extra_bytes to it, and gives it spare blocks for those that it lacks. It belongs to the caller
+ * from here on. */
 static void begin_filling(struct stk_ring *r, struct stk_slot *s)
 {
 	s->state = STK_SLOT_FILLING;
