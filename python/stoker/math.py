@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mathematical functions of DataNodes, element by element; integers become float32."""
+"""Mathematical functions of DataNodes, element by element. abs, min, max, clamp and pow keep integers; the other functions convert them to float32."""
 
 from __future__ import annotations
 

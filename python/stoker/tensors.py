@@ -199,6 +199,7 @@ _T = TypeVar("_T", TensorCPU, TensorGPU)
 class _TensorList(Generic[_T]):
     """Methods that TensorListCPU and TensorListGPU share."""
 
+    # _about is the result of Batch.describe: (count, dense, dtype, shape, layout, device_id). An extent that differs between samples is -1.
     __slots__ = ("_about", "_batch", "_output")
     _tensor: type[_T]
     _device: str

@@ -35,7 +35,8 @@ CODES: dict[torch.dtype, int] = {
 }  # fmt: skip
 INDEX_BYTES: dict[torch.dtype, int] = {torch.int32: 4, torch.int64: 8}
 
-# The functions that count refused indices. The position in this tuple is that of the function's counter in Device.refused.
+# The functions that count refused indices. The position in this tuple is that of the function's counter in Device.refused. UNCOUNTED stands for a call whose
+# refused indices are not counted.
 KINDS = (
     "batched_indexing_access", "batched_inverse_indexing_access", "batched_indexing_write", "batched_index_mapping",
     "get_mask_from_indices", "draw_heatmap", "linear_sum_assignment", "detection_cost",

@@ -86,6 +86,7 @@ class Layout:
                 raise ShapeError(f"{name} is on {own.device}, tensor on {tensor.device}")
 
     def mask_of(self, extent: int) -> Tensor:
+        """Returns the mask, made from the sizes if there is none yet. extent: the extent of its last dim in that case."""
         if self.mask is None:
             places = torch.arange(extent, device=self.sizes.device)  # type: ignore[union-attr]
             self.mask = places < self.sizes.unsqueeze(-1)  # type: ignore[union-attr]
@@ -97,6 +98,7 @@ class Layout:
         return self.sizes
 
     def total(self) -> int:
+        """Returns the sum of the sizes. The first call waits for a GPU."""
         if self._total is None:
             self._total = int(self.sizes_of().sum())
         return self._total
@@ -108,4 +110,5 @@ class Layout:
         return self.changed(lambda t, _: t.to(device))
 
     def changed(self, change: Callable[[Tensor, int], Tensor]) -> Layout:
+        """Returns a Layout with the changed mask and sizes. change(tensor, dims): dims is 1 for the mask, which has one dim after the batch dims, else 0."""
         return Layout(None if self.mask is None else change(self.mask, 1), None if self.sizes is None else change(self.sizes, 0))

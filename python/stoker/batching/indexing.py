@@ -92,7 +92,7 @@ def batched_inverse_indexing_access(
     dim_to_index_in: int | None = None,
 ) -> Tensor:
     """Returns a tensor with result[i, output_indices[i, j]] = input_data[i, j] and filler_value in all other entries. Of several equal indices, the last is
-    used.
+    used. An index that is out of range raises IndexError on the CPU; on CUDA, its entry is left out.
     output_num_targets: the extent of the result in dim_to_index_in, which by default is the first dim after the batch dims."""
     _check_indices("output_indices", output_indices)
     data = _tensor(input_data)
@@ -125,9 +125,10 @@ def _check_rows(name: str, data: Tensor, indices_name: str, indices: RaggedBatch
 
 
 def batched_indexing_write(to_write: Data, output_indices: RaggedBatch, to_write_into: Data, dim_to_index_in: int | None = None) -> Data:
-    """Returns a copy of to_write_into with result[i, output_indices[i, j]] = to_write[i, j]. Of several equal indices, the last is used.
-    dim_to_index_in: by default the first dim after the batch dims. The gradient flows to the entries of to_write_into that were not replaced, and to the
-    entries of to_write that were used.
+    """Returns a copy of to_write_into with result[i, output_indices[i, j]] = to_write[i, j]. Of several equal indices, the last is used. An index that is out
+    of range raises IndexError on the CPU; on CUDA, its entry is left out.
+    dim_to_index_in: by default the first dim after the batch dims.
+    The gradient flows to the entries of to_write_into that were not replaced, and to the entries of to_write that were used.
     """
     _check_indices("output_indices", output_indices)
     data, base = _tensor(to_write), _tensor(to_write_into)
@@ -158,8 +159,8 @@ def batched_indexing_write(to_write: Data, output_indices: RaggedBatch, to_write
 def batched_index_mapping(source_data: Data, source_indices: RaggedBatch, target_indices: RaggedBatch, target_data: Data) -> Data:
     """Returns a copy of target_data with result[i, target_indices[i, j]] = source_data[i, source_indices[i, j]].
 
-    A tensor is indexed in the first dim after the batch dims, a RaggedBatch in its ragged dim. If one index of a pair is out of range, nothing is copied for
-    the pair; on the CPU, IndexError is raised.
+    A tensor is indexed in the first dim after the batch dims, a RaggedBatch in its ragged dim. If one index of a pair is out of range, the call raises
+    IndexError on the CPU; on CUDA, nothing is copied for the pair.
     """
     _check_indices("source_indices", source_indices)
     _check_indices("target_indices", target_indices)
@@ -192,7 +193,8 @@ def batched_index_mapping(source_data: Data, source_indices: RaggedBatch, target
 
 
 def get_mask_from_indices(mask_num_targets: int, indices: RaggedBatch) -> Tensor:
-    """Returns a bool mask (*batch, mask_num_targets) whose entries are true at the indices of each sample."""
+    """Returns a bool mask (*batch, mask_num_targets) whose entries are true at the indices of each sample. An index that is out of range raises IndexError on
+    the CPU, and is left out on CUDA."""
     _check_indices("indices", indices)
     return _ops.index_to_mask(indices.tensor, indices.sample_sizes, mask_num_targets, MASK)
 

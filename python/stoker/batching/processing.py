@@ -135,7 +135,8 @@ def combine_data(
     other_with_same_sample_sizes: a batch whose mask and sizes the result shares. device: that of the result; by default that of the first tensor.
     flatten_batch_dims: whether nested lists give one batch dim, in depth-first order, or one batch dim for each level.
 
-    Samples on the CPU, and their sizes, are copied to a CUDA device in one copy from pinned memory. The call does not wait for the copy.
+    Samples on the CPU, and their sizes, are copied to a CUDA device in one copy from pinned memory. The call does not wait for the copy. Samples on the CPU
+    that require a gradient are padded there first, and the call waits for their copy.
     """
     require(not isinstance(data_list, Tensor), "data_list is a Tensor: it holds one a sample; RaggedBatch.FromFullTensor takes all in one")
     samples = list(_walk(data_list))

@@ -348,7 +348,8 @@ class RaggedBatch:
     # ---- data ----
 
     def apply(self, proc_step: Callable[..., Tensor | tuple[Tensor, ...]]) -> RaggedBatch | tuple[RaggedBatch, ...]:
-        """Calls proc_step(tensor[, mask[, sample_sizes]]) with those arguments that it takes, and makes a batch from the result."""
+        """Calls proc_step(tensor[, mask[, sample_sizes]]) and makes a batch from the result, or a tuple of batches from a tuple. The arguments of proc_step
+        that have a default are not passed, except for the first one."""
         arguments = (lambda: self._tensor, lambda: self.mask, lambda: self.sample_sizes)
         result = proc_step(*(get() for get in arguments[: inspect_arity(proc_step)]))
         if isinstance(result, tuple):

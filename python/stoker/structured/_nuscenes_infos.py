@@ -103,7 +103,8 @@ def _rotation(quaternion: Sequence[float]) -> Any:
 
 
 class Infos:
-    """The samples of info files, sorted by timestamp as in mmdetection3d. A sample whose list of earlier sweeps is empty begins a sequence."""
+    """The samples of info files, sorted by timestamp as in mmdetection3d. A sample whose list of earlier sweeps is empty begins a sequence; each sequence is
+    then cut into at most `split` parts of equal length, of which the last may be shorter."""
 
     def __init__(
         self, paths: list[Path], root: Path, cameras: tuple[str, ...], classes: tuple[str, ...], split: int, fields: tuple[str, ...]

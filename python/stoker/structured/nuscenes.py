@@ -324,7 +324,7 @@ def _several(names: Sequence[str] | str) -> Sequence[str]:
 
 
 def _cycles(sampler: SequenceSampler) -> list[int]:
-    """Returns the sequences of a shuffling sampler's first cycles, in order."""
+    """Returns the sequences of a shuffling sampler's first cycles, in order: about _MOST_DRAWN sequences, but at least 2 cycles and at most 512."""
     count = len(sampler.sequence_lengths)
     rng = np.random.default_rng(seed=sampler.seed)
     return [int(i) for _ in range(max(2, min(512, _MOST_DRAWN // count))) for i in rng.permutation(count)]

@@ -492,7 +492,8 @@ def CreateGopDecoder(
 
 
 class _Background:
-    """A result that is computed in the background, and the request that asked for it."""
+    """A result that is computed in the background, and the request that asked for it. There is one at a time: start() waits for an earlier one and drops it.
+    take() waits for the result, hands it out once, and raises RuntimeError if it was started for another request."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1)

@@ -27,4 +27,4 @@ class CallableBase(ABC):
     @property
     @abstractmethod
     def length(self) -> int | None:
-        """Returns the number of samples in an epoch; None if it is not known."""
+        """Returns the number of batches in an epoch; None if it is not known."""

@@ -93,7 +93,8 @@ class StructuredBatches(EpochIterator):
         self._hand_over = Handover([AS_IT_LIES] * self._total, batch)
 
     def _uneven(self, batch: _core.Batch, k: int, name: str) -> Any:
-        """Pads a field whose samples differ in their first extent although the format did not say so, and returns it as a RaggedBatch."""
+        """Pads a field whose samples differ in their first extent although the format did not say so, and returns it as a RaggedBatch. Raises
+        InvalidArgumentError if they differ in another extent as well."""
         import torch
         from torch.utils.dlpack import from_dlpack
 
