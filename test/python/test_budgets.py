@@ -28,8 +28,9 @@ SIZE = 5000
 class Slow:
     """An HTTP server on loopback, with one thread and no limit of connections. Each answer begins `latency` seconds after its request.
 
-    answer(path, first, last) gives the bytes of an object. The request is for a range if first is a number. `asked` holds all (path, first, last) in
-    the order in which they came. stated: whether an answer states its length; None: it does not, and also has no end.
+    answer(path, first, last) returns the bytes of the whole object, or None for a request that never gets an answer. The request is for a range if first is a
+    number. `asked` holds all (path, first, last) in the order in which they came. context: TLS settings. stated: whether an answer states its length; None: it
+    does not, and also has no end.
     """
 
     def __init__(self, latency: float, answer=None, context=None, stated: bool | None = True) -> None:

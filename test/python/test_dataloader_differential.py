@@ -209,7 +209,7 @@ def dataset(draw, folders):
 
 
 def samplers(draw, made):
-    """Returns a function that makes the DataLoader's arguments which decide the order."""
+    """Returns a function that makes the DataLoader's arguments about the order from the data set, and the size of the batches."""
     length = len(made) if hasattr(made, "__len__") else 0
     if isinstance(made, data.IterableDataset) or length == 0:
         return lambda _: {"batch_size": draw_size}, (draw_size := draw.choice([1, 3, 4]))

@@ -23,7 +23,10 @@ SMALL = [T.Resize((8, 8))]
 
 
 class Google:
-    """The XML API of a store, its token endpoint, and the metadata server, on one port. token: what requests must carry; None: nothing."""
+    """The XML API of a store, its token endpoint, and the metadata server, on one port. token: the bearer token that requests for objects must carry, or None.
+
+    `seen` holds the Authorization header of each such request; `asked` holds the forms and paths of requests for a token.
+    """
 
     def __init__(self, root, token="ya29.tOkEn", lifetime=3600):
         self.root, self.token, self.lifetime, self.seen, self.asked = root, token, lifetime, [], []
@@ -80,7 +83,7 @@ class Google:
         self.url = f"http://{self.host}"
 
     def page(self, bucket, asked):
-        """Returns a listing of three keys a page."""
+        """Returns one page of a listing: at most three keys and prefixes, and the token of the next page."""
         prefix, delimiter, after = (
             asked["prefix"],
             asked.get("delimiter", ""),

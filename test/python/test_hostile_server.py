@@ -39,7 +39,7 @@ def nothing_else(monkeypatch):
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
-    """Returns TLS settings of a server on 127.0.0.1, and the path of the certificate of the authority that signed the server's."""
+    """Returns the TLS settings of a server on 127.0.0.1, and the path of its authority's certificate."""
     folder = tmp_path_factory.mktemp("tls")
     return make_certificates(folder), folder / "ca.pem"
 

@@ -122,7 +122,7 @@ def test_shuffled_epochs(root):
 
 
 def write_infos(root, path, protocol=4):
-    """Writes the info files of the converter, made from the reference implementation."""
+    """Writes an info file like those of StreamPETR's converter, from the values of Reference. Its samples are in reverse order."""
     reference = Reference(root)
     entries = []
     for i, sample in enumerate(reference.samples):

@@ -62,7 +62,7 @@ class Terminal:
         raise TimeoutError
 
     def end(self):
-        """Waits for the program. Returns its exit code, and its output."""
+        """Waits for the program. Returns its exit code, and what it wrote to stdout."""
         out, _ = self.process.communicate(timeout=LIMIT)
         self.read(limit=1)
         os.close(self.master)

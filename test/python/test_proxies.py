@@ -30,7 +30,8 @@ def _pass_on(client, target):
 
 
 class Proxy:
-    """Records its requests: ("CONNECT", "127.0.0.1:1") or ("GET", "http://...")."""
+    """A proxy for http and for tunnels. `asked` holds its requests: ("CONNECT", "127.0.0.1:1") or ("GET", "http://..."). wants_user: it refuses requests without
+    the name and password in USER."""
 
     def __init__(self, wants_user: bool = False) -> None:
         self.asked: list[tuple[str, str]] = []

@@ -97,8 +97,8 @@ def test_as_on_the_cores(case: Any) -> None:
 
 
 def random_chain(rng: np.random.Generator, root: Path) -> Any:
-    """Returns a graph of random operators with random arguments over the files of a folder. They are drawn before the graph is built, because it is built
-    twice."""
+    """Returns a function that builds a graph of random operators with random arguments over the files of a folder, and a description. All is drawn before the
+    graph is built, because it is built twice."""
     size = [int(v) for v in rng.integers(8, 90, 2)]
     filters = [
         types.INTERP_LINEAR,

@@ -220,7 +220,7 @@ def test_an_array_fed_from_a_gpu_may_be_written_to(no_copy: bool) -> None:
 
 
 class OnGpu:
-    """An array on the GPU, like CuPy's."""
+    """An array on the GPU with the interface of CuPy's arrays. It records each copy to the host, and overwrite() fills its memory with zeros."""
 
     drivers = threading.local()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of resize, random_resized_crop's filters, crop, slice, flip, crop_mirror_normalize of volumes, pad, warp_affine."""
+"""Cases of resize, crop, slice, flip, crop_mirror_normalize of volumes, pad, warp_affine, and rotate."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of reductions.*: every type and dtype, axes by number and name, layouts, long and short groups, empty inputs."""
+"""Cases of reductions.*: every type and dtype, axes by number and name, layouts, long and short groups, given means, empty inputs; and of normalize with a
+mean that a reduction computes."""
 
 from __future__ import annotations
 
