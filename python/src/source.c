@@ -76,7 +76,8 @@ static void link_drain(struct source_link *link)
 	}
 }
 
-/* Returns the buffers of one pull, on any thread. Takes the GIL only if the Source has died, since no other code would release the buffers then. */
+/* The library calls this, on any thread, when it no longer needs the buffers of one pull. Adds them to the link's list, from which a thread that has the GIL
+ * releases them. If the Source has died, no such thread will come, so this function takes the GIL and releases them itself. */
 static void fed_release(void *user)
 {
 	struct fed *fed = user;

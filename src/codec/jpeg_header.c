@@ -291,7 +291,8 @@ static enum stk_status read_scan(struct parser *p)
 	return STK_OK;
 }
 
-/* Guesses the colour space as libjpeg does (jdapimin.c): JFIF means YCbCr; otherwise Adobe's marker decides, otherwise the components' ids. */
+/* Guesses the colour space as libjpeg does (jdapimin.c). Three components: JFIF means YCbCr; otherwise Adobe's marker decides, otherwise the components' ids.
+ * One component is gray. Four are YCCK if Adobe's marker states a transform, otherwise CMYK. */
 static enum stk_jpeg_color guess_color(const struct stk_jpeg_header *h)
 {
 	const struct stk_jpeg_component *c = h->component;

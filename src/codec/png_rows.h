@@ -11,7 +11,7 @@ struct stk_png_shape {
 	size_t rows;
 };
 
-/* Returns the most bytes that stk__png_rows takes for a file of `size` bytes; 0 if it takes no such file. */
+/* Returns the maximum number of bytes of memory that stk__png_rows needs for a file of `size` bytes; 0 if it leaves such files to libspng. */
 size_t stk__png_rows_memory(size_t size, struct stk_png_shape shape);
 
 /* Inflates the pixels of a PNG with libdeflate, which is about twice as fast as zlib but needs memory for the whole image, and undoes the rows' filters.

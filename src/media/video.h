@@ -17,13 +17,13 @@
 
 /* Facts about the chosen stream. */
 struct stk_video_facts {
-	int32_t stream;
-	int32_t width, height; /* extents of frames as shown, after rotation */
-	int32_t rotation;      /* clockwise rotation that is applied to frames: 0, 90, 180 or 270 degrees */
-	int32_t frames, keys, packets;
-	double begin, end; /* time of the first frame, and time at which the last frame ends, in seconds */
-	double bit_rate;   /* bits per second of the stream's packets */
-	int64_t bytes;     /* total size of the packets */
+	int32_t stream;                /* its number in the file */
+	int32_t width, height;         /* extents of frames as shown, after rotation */
+	int32_t rotation;              /* clockwise rotation that is applied to frames: 0, 90, 180 or 270 degrees */
+	int32_t frames, keys, packets; /* numbers of frames, of packets at which decoding can begin, and of all packets */
+	double begin, end;             /* time of the first frame, and time at which the last frame ends, in seconds */
+	double bit_rate;               /* bits per second of the stream's packets */
+	int64_t bytes;                 /* total size of the packets */
 	char codec[32], container[64];
 };
 

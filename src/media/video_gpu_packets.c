@@ -55,7 +55,8 @@ static enum stk_status note_sent(struct stk_video_gpu *g, int32_t packet, struct
 	return STK_OK;
 }
 
-/* Reads a packet and converts it to the format that NVIDIA's parser reads. */
+/* Reads a packet and converts it to the format that NVIDIA's parser reads. Sets *out to its bytes in the decoder's memory, which the next call overwrites, and
+ * *size to their number. STK_CORRUPT: the packet is damaged or lies beyond the end of the file. */
 static enum stk_status read_packet(struct stk_video_gpu_call *n, int32_t packet, const uint8_t **out, size_t *size, struct stk_error *err)
 {
 	struct stk_video_gpu *g = n->g;

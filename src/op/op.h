@@ -136,7 +136,7 @@ struct stk_call {
 	/* While a graph is built: offsets in args of the arguments that will come sample by sample. Until then they hold their defaults. */
 	const size_t *varying;
 	int32_t n_varying;
-	const void *shared;            /* result of `setup`; NULL without setup */
+	const void *shared;            /* result of `setup`, or of a reader's `open`; NULL without both */
 	const struct stk_bytes *bytes; /* readers: the sample's parts, in the order of `parts`; NULL while a graph is built */
 	const void *gathered;          /* result of `gather` for the batch; NULL if gather was not called, and while a graph is built */
 	const struct stk_tensor *in;   /* while a graph is built: data is NULL and extents may be -1 */
@@ -230,8 +230,8 @@ struct stk_reader_def {
 	int32_t (*output_part)(const void *args, int32_t output);
 	/* Returns the file that names the samples' objects, for messages about a missing object, or NULL if no file names them. Nullable. */
 	const char *(*listed_in)(const void *args);
-	int64_t (*classes)(const void *shared);                       /* nullable */
-	const char *(*class_name)(const void *shared, int64_t label); /* nullable */
+	int64_t (*classes)(const void *shared);                       /* number of classes that labels stand for; nullable */
+	const char *(*class_name)(const void *shared, int64_t label); /* name of a label's class; nullable */
 	int64_t (*skipped)(const void *shared, const char **text);    /* nullable: counts files that are not samples; *text lists them */
 };
 
@@ -250,7 +250,8 @@ enum stk_op_flags {
 	/* with GATHERS_DATA: runs on the CPU although its inputs are on the GPU; it sees only the copies of them that gather kept */
 	STK_OP_FETCHES = 8192,
 	STK_OP_NAMES = 16384, /* needs call->uri */
-	/* its job can be kept back (struct stk_held_job) and run as part of the job of an operator with STK_OP_ABSORBS, if only that operator reads its output */
+	/* its job can be kept back (struct stk_held_job) and run as part of the job of an operator with STK_OP_ABSORBS, if only that operator reads its
+	 * output */
 	STK_OP_FEEDS = 512,
 	STK_OP_ABSORBS = 1024, /* its job can include the job that makes its first input, if the two fit together (stk__jobs_settle) */
 	/* inputs (predicate, a, b): the output is the memory of a or b, which the predicate chooses; the other one need not exist */

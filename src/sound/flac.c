@@ -422,12 +422,12 @@ static void store(const struct stk_flac_block_memory *block, const struct stk_so
 struct reading {
 	struct stk_flac_decoder d;
 	const struct stk_sound_window *window;
-	size_t frame_size;                       /* bytes of a frame in the output */
-	int64_t frame;                           /* the next frame to decode */
-	uint64_t at;                             /* offset of the next block */
-	uint64_t number;                         /* the number that the next block's header must have */
-	bool numbered;                           /* `number` is known */
-	bool after_jump;                         /* no block was decoded since `at` was found by the look of a header */
+	size_t frame_size; /* bytes of a frame in the output */
+	int64_t frame;     /* the next frame to decode */
+	uint64_t at;       /* offset of the next block */
+	uint64_t number;   /* the number that the next block's header must have */
+	bool numbered;     /* `number` is known */
+	bool after_jump;   /* `at` was found by a search for bytes that look like a header, and no block was decoded since */
 	int64_t first_frames[STK_FLAC_TOGETHER]; /* the first frames of the blocks that the decoder holds */
 };
 

@@ -20,7 +20,7 @@
 /* Limits of a batch. */
 struct stk_jpeg_gpu_plan_limits {
 	uint32_t images;
-	uint32_t bytes;  /* bytes of the files, or 1 KiB for each bitstream but one where that is more */
+	uint32_t bytes;  /* sum over the files: a file's size, or 1 KiB for each of its bitstreams but one, if that is more */
 	uint32_t blocks; /* blocks of 8x8 samples, as stk__jpeg_gpu_plan_need counts them */
 	uint32_t scans;  /* scans of progressive files */
 	uint32_t tables; /* entries of the table sets of baseline files, counted as if each file had its own set */

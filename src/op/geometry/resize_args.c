@@ -279,7 +279,8 @@ static double whole_extent(float size, char rounding)
 	return pixels < 1 ? 1 : pixels;
 }
 
-/* Computes one axis of the result. If the extent is rounded, the region is resized with it about one point: the one at x->alignment, or its centre. */
+/* Computes one axis of the result. exact_scale: if rounding changes the extent `size`, the region changes in the same ratio, about its point at x->alignment
+ * or, without that, about its centre; otherwise the whole region becomes the rounded extent. */
 static void finish(struct stk_extents *x, bool exact_scale, float size, const struct region *r, int32_t d, bool flip)
 {
 	double lo = r->lo[d], hi = r->hi[d], pixels = whole_extent(size, x->rounding);
