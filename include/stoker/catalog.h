@@ -57,11 +57,12 @@ enum stk_op_info_flags {
 };
 
 struct stk_op_info {
-	const char *name;      /* "decoders.image" */
-	const char *alias;     /* DALI's legacy name, or NULL */
-	const char *doc;       /* first line is a summary */
-	const char *layouts;   /* "HWC CHW" for example, or "" for any layout */
-	const char *tolerance; /* why it may differ from its reference by more than the rule, or NULL */
+	const char *name;    /* "decoders.image" */
+	const char *alias;   /* DALI's legacy name, or NULL */
+	const char *doc;     /* first line is a summary */
+	const char *layouts; /* "HWC CHW" for example, or "" for any layout */
+	const char *
+		tolerance; /* why its results may differ from those of the reference implementation by more than the usual tolerance; NULL: they do not */
 	uint32_t flags;
 	int32_t min_inputs, max_inputs;
 	int32_t outputs; /* -1: the number depends on arguments */
@@ -73,6 +74,7 @@ STK_API size_t stk_op_count(void);
 STK_API bool stk_op_info(size_t i, struct stk_op_info *out);
 /* Finds an operator by name or alias; returns false if it does not exist. */
 STK_API bool stk_op_find(const char *name, size_t *i);
+/* Describes argument number `arg` of operator number `op`; returns false if one of them is out of range. */
 STK_API bool stk_op_arg(size_t op, int32_t arg, struct stk_arg_info *out);
 /* Writes one sentence about an unknown operator name: "exists in DALI, not in Stoker yet", or "did you mean ...?". */
 STK_API void stk_op_explain_missing(const char *name, char *text, size_t capacity);

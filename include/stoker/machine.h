@@ -28,7 +28,7 @@ struct stk_machine {
 	int64_t open_files, open_files_max; /* RLIMIT_NOFILE, soft and hard */
 	int64_t locked_memory;              /* RLIMIT_MEMLOCK, soft, bytes */
 	bool cuda_built;                    /* CUDA kernels are in this build */
-	const char *cuda_archs;             /* architectures of those kernels, "75 80 90"; "" without */
+	const char *cuda_archs;             /* architectures of those kernels, "75 80 90"; "" if the build has none */
 	int32_t cuda_needed;                /* the CUDA version that a driver must support for them (12000 is 12.0); 0 without kernels */
 };
 
@@ -37,7 +37,7 @@ STK_API STK_MUST_USE enum stk_status stk_machine_probe(struct stk_machine *out, 
 /* The CUDA driver. Reading it starts CUDA in this process, after which a forked child cannot use CUDA. */
 struct stk_cuda_info {
 	size_t size;       /* sizeof(struct stk_cuda_info), set by the caller */
-	int32_t driver;    /* the CUDA version that it supports; 0: no driver works */
+	int32_t driver;    /* the CUDA version that the driver supports (12000 is 12.0); 0: no driver works */
 	int32_t gpus;      /* visible GPUs (CUDA_VISIBLE_DEVICES hides some) */
 	char problem[512]; /* the reason why no driver works, or "" */
 };

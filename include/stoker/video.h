@@ -61,7 +61,7 @@ struct stk_video_frame {
 	double begin, duration;
 	bool key;
 };
-/* STK_INVALID: there is no such frame. */
+/* Describes a frame. STK_INVALID: there is no such frame. */
 STK_API STK_MUST_USE enum stk_status stk_video_frame(
 	const struct stk_video *v, int64_t frame, struct stk_video_frame *out, struct stk_error *err);
 /* Returns the frame that is shown at a time: the last that begins at or before it; -1 before the first. The last frame is returned also after its end. */

@@ -24,8 +24,8 @@ bool stk__aws_profile_exists(const struct stk_aws_profile *p);
 
 /* Return copies, or NULL if there is no value or memory is short. An empty variable counts as missing. */
 char *stk__aws_env(const char *variable);
-char *stk__aws_secret_env(const char *variable); /* the copy is in memory of base/secret.h */
-bool stk__aws_env_says_yes(const char *variable);
+char *stk__aws_secret_env(const char *variable);  /* the copy is in memory of base/secret.h */
+bool stk__aws_env_says_yes(const char *variable); /* returns whether the variable is 1, or yes or true in any case of letters */
 /* Reads a value of the profile in the config file; with a parent, from the lines below the parent's line. */
 char *stk__aws_config(const struct stk_aws_profile *p, const char *parent, const char *key);
 /* Returns the endpoint of a service from the service's own variable, AWS_ENDPOINT_URL or the profile, in AWS's order of precedence. NULL: none is given, or

@@ -27,6 +27,7 @@ struct stk_coded_in {
 	const uint8_t *at, *end;
 	bool failed;
 };
+/* Reads a number of up to 63 bits. Returns 0 and sets in->failed if there is none. */
 uint64_t stk__take_coded(struct stk_coded_in *in);
 /* Reads a text and appends it to the `used` bytes that are already in `name`, with a NUL. capacity: size of `name`. Sets in->failed if there is no whole text,
  * or if it contains a zero byte or does not fit. */

@@ -54,7 +54,9 @@ STK_MUST_USE enum stk_status stk__load_known(
 	const struct stk_row *row, const struct stk_cell *cell, const struct stk_tokens *tokens, const char *what, int64_t *out);
 /* Returns the number of a token whose own row may come later; -1 if the token is empty. */
 STK_MUST_USE enum stk_status stk__load_later(struct stk_load *l, const struct stk_cell *cell, struct stk_tokens *tokens, int64_t *out);
+/* Appends a text to the set's texts, and sets *out to its offset there. */
 STK_MUST_USE enum stk_status stk__load_text(struct stk_load *l, const char *text, size_t n, uint32_t *out);
+/* Makes a pose from a cell with three coordinates and one with a quaternion. STK_CORRUPT: the quaternion has length 0. */
 STK_MUST_USE enum stk_status stk__load_take_pose(
 	const struct stk_row *row, const struct stk_cell *at, const struct stk_cell *turn, struct stk_pose *out);
 /* Fails with STK_CORRUPT: "scene-0061, sample TOKEN, CAM_FRONT: what". camera: a camera's index, STK_LIDAR, or STK_NO_CAMERA for a message that names no

@@ -33,6 +33,8 @@ struct stk_row {
 	const char *path;
 	struct stk_error *err;
 };
+/* Reads the table FOLDER/TABLE.json, and calls `take` for each row in order. Each row must have all `count` columns. Ends at the first failure of `take`, which
+ * it returns. STK_CORRUPT: the message names the row or the byte. STK_LIMIT: a row is longer than 1 MiB. */
 STK_MUST_USE enum stk_status stk__table_read(const char *folder, const char *table, const struct stk_column *columns, int32_t count,
 	enum stk_status (*take)(struct stk_row *row, void *user), void *user, struct stk_error *err);
 /* Fails with STK_CORRUPT: names the table, the row with its token, and what is wrong with it. text: a cell whose text is appended; nullable. */
@@ -50,6 +52,7 @@ struct stk_tokens {
 	uint64_t slots;
 };
 int64_t stk__tokens_find(const struct stk_tokens *t, const char *text, size_t n); /* -1: unknown token */
+/* Sets *out to the number of a token; an unknown token gets the next number. */
 STK_MUST_USE enum stk_status stk__tokens_number(struct stk_tokens *t, const char *text, size_t n, int64_t *out, struct stk_error *err);
 static inline const char *stk__tokens_text(const struct stk_tokens *t, int64_t i)
 {

@@ -46,6 +46,7 @@ bool stk__survey_notice(struct stk_survey *s, char text[400]);
 
 /* ---- samples that the search has found; any thread ---- */
 
+/* Write the name of a sample (stk__samples_name), or the path of a tar. Return the length without the NUL; if it is at least `capacity`, the text was cut. */
 size_t stk__survey_uri(struct stk_survey *s, int64_t id, char *uri, size_t capacity);
 size_t stk__survey_tar(struct stk_survey *s, int64_t tar, char *uri, size_t capacity);
 /* Writes the places of the sample's parts, the hashes of their headers (nullable), and the tar's number to *tar. Returns the number of parts. */

@@ -43,6 +43,7 @@ struct stk_webdataset_options {
 	const size_t *elements; /* for each part, the number of bytes of which its size must be a multiple */
 };
 
+/* Opens the tars, and fills *out with their samples, tar after tar. Passes notices for users to access->notice. */
 STK_MUST_USE enum stk_status stk__webdataset_open(const struct stk_webdataset_options *o, struct stk_samples *out, struct stk_error *err);
 
 /* Adds an archive's samples from its index to `t`, which was made for o's archives. `components`: collects the existing components, for messages. */

@@ -47,8 +47,8 @@ struct stk_connection {
 	struct stk_text key;
 	int fd; /* the socket; -1: not open yet */
 	bool tls;
-	bool used; /* has served a request, so the server may have closed the connection since */
-	bool writes;
+	bool used;       /* has served a request, so the server may have closed the connection since */
+	bool writes;     /* the transfer is notified when bytes can be written */
 	bool strict;     /* TLS: the TLS library requires a close_notify at the end */
 	int low;         /* number of received bytes from which the connection counts as readable */
 	int64_t idle_ns; /* when the connection became idle, by stk__clock_ns */

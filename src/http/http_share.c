@@ -188,10 +188,11 @@ static double next_factor(struct stk_http_source *s, double mean, double rate)
 	return factor < least ? least : factor;
 }
 
-/* Sets the limit after a window of requests that all began under the present limit. If these took longer than the shortest time that was measured, they have
- * only waited for each other (as in TCP Vegas). The new limit is the number of requests that delivers the full rate, plus a third, so that the network is never
- * idle. One window in PROBE has a lower limit, to measure the least time again. If fewer requests then delivered fewer bytes, the least time is taken to have
- * grown; it is measured again when objects have another size. */
+/* Sets the limit after a window of requests that all began under the present limit. If they took longer on average than s->base_ns, the shortest mean time so
+ * far, the rest of that time is spent waiting for each other (as in TCP Vegas). The new limit is the number of requests that delivers the full rate, plus a
+ * third, so that the network is never idle. One window in PROBE has a lower limit, to measure the shortest time again. If the lower limit also lowered the rate,
+ * s->base_ns was too short and is set to the present mean; so it is when the mean size of objects has doubled or halved. The limit stays as it is if no other
+ * request waited during the window. */
 static void end_window(struct stk_http_source *s, int64_t now)
 {
 	const struct stk_http_window w = s->window;

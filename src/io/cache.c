@@ -434,7 +434,7 @@ static void submit(void *cache, struct stk_request *r)
 	struct stk_cache *c = cache;
 	pthread_mutex_lock(&c->served.lock);
 	const bool taken = !c->ended && !atomic_load(&r->cancelled) &&
-			   !stk__served_push(&c->served, r, NULL); /* without any thread there is no cache */
+			   !stk__served_push(&c->served, r, NULL); /* if no thread can be started, the request goes to its source */
 	pthread_mutex_unlock(&c->served.lock);
 	if (taken)
 		return;

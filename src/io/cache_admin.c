@@ -109,7 +109,7 @@ static enum stk_status walk_folder(struct tour *t, const char *dir, struct stk_c
 		return status;
 	t->facts.size = sizeof t->facts;
 	stk__cache_walk(&t->disk, visit_file, t);
-	/* Only if no other process uses the cache: reserved room of other processes is not visible in files. */
+	/* The recorded size is corrected only if no other process uses the cache, because room that other processes have reserved is not visible in files. */
 	if (t->verifies && t->disk.fd >= 0 && !flock(t->disk.fd, LOCK_EX | LOCK_NB))
 		stk__cache_set_used(&t->disk, (uint64_t)t->facts.bytes);
 	stk__cache_disk_close(&t->disk);

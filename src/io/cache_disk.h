@@ -46,8 +46,8 @@ struct stk_cache_head {
 	int64_t object_size;    /* bytes of the whole object; 0: unknown */
 	uint64_t tag;           /* hash of the object's ETag; 0: unknown */
 	uint64_t bytes, uri;    /* sizes of the payload and of the URI, which follow this header */
-	uint64_t bytes_hash;
-	uint64_t head_hash; /* hash of the members above and of the URI */
+	uint64_t bytes_hash;    /* hash of the payload */
+	uint64_t head_hash;     /* hash of the members above and of the URI */
 };
 
 struct stk_cache_disk {
@@ -85,6 +85,7 @@ bool stk__cache_exists(const struct stk_cache_disk *d, const char *name);
 
 /* Returns whether the header and the URI after the payload agree with each other, with this key, and with this file size. */
 bool stk__cache_head_good(const struct stk_cache_head *h, const char *uri, struct stk_cache_key key, uint64_t file_size);
+/* Sets the header's magic, the URI's size and the header's hash. All other members must be set before. */
 void stk__cache_head_seal(struct stk_cache_head *h, const char *uri);
 
 /* Returns the bytes of finished entries and those reserved for unfinished ones; 0 if `state` cannot be read. */

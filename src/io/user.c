@@ -33,7 +33,7 @@ struct stk_fetched {
 	size_t size, mapped; /* mapped: size of the mapping that holds the bytes; 0: allocated memory does */
 };
 
-/* One call. */
+/* A call of the user's function that has not returned yet. */
 struct job {
 	struct job *next;
 	struct stk_request *r; /* NULL if the request was cancelled */

@@ -24,7 +24,7 @@ struct stk_storage {
 	struct stk_cache *cache; /* belongs to io; NULL: no cache */
 };
 
-/* ---- what is given ---- */
+/* ---- settings from the program ---- */
 
 static enum stk_status bad_string(const char *name, const char *why, struct stk_error *err)
 {

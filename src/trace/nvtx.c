@@ -7,7 +7,7 @@
 #define NVTX_SUPPORT_STATIC_INJECTION_LIBRARY 0
 #include <nvtx3/nvToolsExt.h>
 
-/* The domain's handle is all that is kept: without a tool it is NULL. */
+/* struct stk_ranges has no definition: a pointer to it is the domain's handle, which is NULL if no tool listens. */
 static nvtxDomainHandle_t domain_of(struct stk_ranges *r)
 {
 	return (nvtxDomainHandle_t)(void *)r;
