@@ -29,7 +29,8 @@ struct stk_gpu_device {
 	void **modules;       /* the loaded modules, indexed like stk__cuda_images; NULL for modules that have not been used yet */
 };
 
-/* Sets *out to the module of that name; loads it first if necessary. Call inside stk__gpu_enter, with the device's lock held. STK_NOT_FOUND: the build has no such module; STK_UNSUPPORTED: none of its images runs on this GPU. */
+/* Sets *out to the module of that name; loads it first if necessary. Call inside stk__gpu_enter, with the device's lock held. STK_NOT_FOUND: the build has no
+ * such module; STK_UNSUPPORTED: none of its images runs on this GPU. */
 STK_MUST_USE enum stk_status stk__gpu_module(struct stk_gpu_device *dev, const char *name, void **out, struct stk_error *err);
 
 /* While a thread captures a CUDA graph in the default (global) mode, calls of other threads that allocate, free, load or wait fail and invalidate the

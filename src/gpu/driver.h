@@ -103,7 +103,8 @@ struct stk_cuda_driver {
 #undef STK_CUDA_POINTER
 };
 
-/* Loads and initialises the driver. STK_NOT_FOUND: no driver is installed, it lacks a function, or it finds no GPU; STK_STATE: the process was forked from one that had used CUDA; STK_CUDA: the driver does not start. */
+/* Loads and initialises the driver. STK_NOT_FOUND: no driver is installed, it lacks a function, or it finds no GPU; STK_STATE: the process was forked from one
+ * that had used CUDA; STK_CUDA: the driver does not start. */
 STK_MUST_USE enum stk_status stk__cuda_driver_load(struct stk_cuda_driver *d, struct stk_error *err);
 void stk__cuda_driver_unload(struct stk_cuda_driver *d);
 

@@ -12,7 +12,9 @@
  *     stk__gpu_launch(dev, stream, kernel, (struct stk_gpu_grid){.blocks = {n}, .threads = {256}}, (void *[]){&p, &count}, err);
  *     stk__gpu_leave(dev);                                 // ... until here
  *
- * Threads: any thread may call these functions. Functions that take a device must be called between stk__gpu_enter and stk__gpu_leave, except those that reference, close or describe the device. Asynchronous functions may report errors of earlier calls, as the driver does. No function waits for the GPU unless its comment says so. */
+ * Threads: any thread may call these functions. Functions that take a device must be called between stk__gpu_enter and stk__gpu_leave, except those that
+ * reference, close or describe the device. Asynchronous functions may report errors of earlier calls, as the driver does. No function waits for the GPU unless
+ * its comment says so. */
 #ifndef STK_GPU_GPU_H
 #define STK_GPU_GPU_H
 
@@ -31,7 +33,8 @@ typedef uint64_t stk_gpu_ptr;                         /* address of device memor
 
 /* ---- driver and devices ---- */
 
-/* Loads the driver and counts its GPUs. STK_NOT_FOUND: no driver, one that lacks a function, or no GPU; STK_STATE: the process was forked from one that had used CUDA; STK_CUDA: the driver does not start. Any thread. */
+/* Loads the driver and counts its GPUs. STK_NOT_FOUND: no driver, one that lacks a function, or no GPU; STK_STATE: the process was forked from one that had
+ * used CUDA; STK_CUDA: the driver does not start. Any thread. */
 STK_MUST_USE enum stk_status stk__gpu_open(struct stk_gpu **out, struct stk_error *err);
 void stk__gpu_close(struct stk_gpu *gpu); /* open devices remain usable; accepts NULL */
 
@@ -84,7 +87,8 @@ void stk__gpu_free(struct stk_gpu_device *dev, stk_gpu_ptr p); /* waits for the 
 /* Allocates pinned host memory, which kernels of every device can access at the same address. Takes milliseconds. */
 STK_MUST_USE enum stk_status stk__gpu_host_alloc(struct stk_gpu_device *dev, size_t size, void **out, struct stk_error *err);
 void stk__gpu_host_free(struct stk_gpu_device *dev, void *p);
-/* Returns false if CUDA does not know the memory at an address, so that kernels cannot access it; otherwise, and if the driver reports another error, returns true. For checks that find mistakes in stoker. */
+/* Returns false if CUDA does not know the memory at an address, so that kernels cannot access it; otherwise, and if the driver reports another error, returns
+ * true. For checks that find mistakes in stoker. */
 bool stk__gpu_reaches(struct stk_gpu_device *dev, stk_gpu_ptr at);
 /* Sets *available to the number of bytes of device memory that are not in use. */
 STK_MUST_USE enum stk_status stk__gpu_memory_free(struct stk_gpu_device *dev, size_t *available, struct stk_error *err);

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <zlib.h>
 
-/* Returns whether an image runs on a GPU of this compute capability. Machine code runs on GPUs of its own generation (same major number, as 8.0 and 8.6) with the same or a higher minor number, PTX on all GPUs of the same or a higher capability, and an image of architecture 0 on every GPU. */
+/* Returns whether an image runs on a GPU of this compute capability. Machine code runs on GPUs of its own generation (same major number, as 8.0 and 8.6) with
+ * the same or a higher minor number, PTX on all GPUs of the same or a higher capability, and an image of architecture 0 on every GPU. */
 static bool runs_on(const struct stk_cuda_image *image, int capability)
 {
 	return image->arch <= capability && (image->ptx || !image->arch || image->arch / 10 == capability / 10);

@@ -6,7 +6,8 @@
 #include "kernel/arithmetic/arithmetic_op.h"
 #include "kernel/job/job.h"
 
-/* Operands are converted to the type `meet`, or to float32 if that is a 16-bit float, and kept in the representation `domain` (enum stk_arith_domain); the result is converted to the output's type. */
+/* Operands are converted to the type `meet`, or to float32 if that is a 16-bit float, and kept in the representation `domain` (enum stk_arith_domain); the
+ * result is converted to the output's type. */
 struct stk_job_arithmetic {
 	int32_t op, domain, meet;
 	int32_t operands;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Arithmetic on the GPU, with one output per thread. */
+ * Arithmetic on the GPU, with one output per thread at a time. */
 #include "kernel/arithmetic/arithmetic_one.h"
 #include "kernel/job/job_find.cuh"
 

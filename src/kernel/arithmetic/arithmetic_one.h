@@ -21,8 +21,7 @@ STK_HD union stk_job_value stk__job_load(const struct stk_job *job, const uint8_
 		stk__convert_one(&value, dtype == STK_UINT64 ? STK_UINT64 : STK_INT64, src, dtype);
 	} else {
 		stk__convert_one(&value, STK_FLOAT64, src, dtype);
-		if (a->meet !=
-			STK_FLOAT64) { /* float32 and 16-bit floats are computed on as float32, which rounds operands such as int32 */
+		if (a->meet != STK_FLOAT64) { /* rounds operands such as int32 to float32 */
 			float rounded;
 			stk__convert_one(&rounded, STK_FLOAT, src, dtype);
 			value.f = (double)rounded;
@@ -31,7 +30,8 @@ STK_HD union stk_job_value stk__job_load(const struct stk_job *job, const uint8_
 	return value;
 }
 
-/* Stores the result. Doubles are converted to the output's type. Integers wrap around: the lowest bytes of the value are stored. For a bool, stores whether the value is not 0. */
+/* Stores the result. Doubles are converted to the output's type. Integers wrap around: the lowest bytes of the value are stored. For a bool, stores whether the
+ * value is not 0. */
 STK_HD void stk__job_store(const struct stk_job *job, uint8_t *dst, union stk_job_value r)
 {
 	if (STK_PARAMS(stk_job_arithmetic, job).domain == STK_ARITH_DOUBLE && job->dst_dtype != STK_BOOL) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Makes tiles of interleaved images whose pixels are read at computed positions of another image. Kernels that warp and displace use it. A warp makes 32
  * pixels in each of a few rows. RGB bytes are read in aligned words, and the reads of all rows are issued before the first is waited for. If all positions
- * of these rows lie well inside the source, borders are not checked. If the border repeats the outermost pixels, positions are clamped to the source. Otherwise a row whose positions are all outside may get the fill value, and a function of the caller makes the pixels of the remaining rows. */
+ * of these rows lie well inside the source, borders are not checked. If the border repeats the outermost pixels, positions are clamped to the source. Otherwise
+ * a row whose positions are all outside may get the fill value, and a function of the caller makes the pixels of the remaining rows. */
 #ifndef STK_KERNEL_TEXELS_CUH
 #define STK_KERNEL_TEXELS_CUH
 
@@ -45,8 +46,8 @@ template <typename T, int C> static __device__ constexpr bool stk__texel_words()
 	return sizeof(T) == 1 && C > 1;
 }
 
-/* Returns whether all pixels that position (x, y) is interpolated from lie inside the image, and so do the words that contain them if pixels are read in words. x, y: position of the upper left one of these pixels, plus the
- * fractions. Returns false for NaN. */
+/* Returns whether all pixels that position (x, y) is interpolated from lie inside the image, and so do the words that contain them if pixels are read in words.
+ * x, y: position of the upper left one of these pixels, plus the fractions. Returns false for NaN. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ bool stk__texel_inside(const stk_texel_source &s, float x, float y)
 {
@@ -138,7 +139,8 @@ static __device__ __forceinline__ void stk__texel_load_clamped(
 	}
 }
 
-/* Turns the data read at column x into the two requested pixels. If either is outside of the image, both become the outermost pixel of the row on that side. Does nothing if the data are not words, since each pixel was then read from its clamped position. */
+/* Turns the data read at column x into the two requested pixels. If either is outside of the image, both become the outermost pixel of the row on that side.
+ * Does nothing if the data are not words, since each pixel was then read from its clamped position. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ void stk__texel_clamp(const stk_texel_source &, int32_t, stk_texel_patch<T, C, LINEAR, false> &)
 {
@@ -371,7 +373,9 @@ static __device__ __forceinline__ void stk__texel_make(const stk_texel_source &s
 		}
 }
 
-/* Makes the pixels of the ROWS rows from y on. place(column, row, at) computes the positions in the source that output pixels are read from; it can compute any number of positions at once. border(at) returns the output pixel for any position. fill: the pixel that is stored if s.fills and all positions of a row are outside. */
+/* Makes the pixels of the ROWS rows from y on. place(column, row, at) computes the positions in the source that output pixels are read from; it can compute any
+ * number of positions at once. border(at) returns the output pixel for any position. fill: the pixel that is stored if s.fills and all positions of a row are
+ * outside. */
 template <typename T, int C, bool LINEAR, int ROWS, typename PLACE, typename BORDER>
 static __device__ __forceinline__ void stk__texel_rows(
 	const stk_texel_source &s, const stk_texel_tile &t, const stk_texel<T, C> &fill, int32_t y, PLACE place, BORDER border)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Converts float16 and bfloat16 with integer arithmetic, rounding to nearest even. The functions for float16 give the same bits as F16C's instructions, including NaNs. */
+ * Converts float16 and bfloat16 with integer arithmetic, rounding to nearest even. The functions for float16 give the same bits as F16C's instructions,
+ * including NaNs. */
 #ifndef STK_KERNEL_HALF_H
 #define STK_KERNEL_HALF_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Copies elements to a tensor with other strides or another type, and fills outputs that have no source: transpositions, slices, paddings, stacks, flips, casts. */
+ * Copies elements to a tensor with other strides or another type, and fills outputs that have no source: transpositions, slices, paddings, stacks, flips,
+ * casts. */
 #ifndef STK_KERNEL_COPY_H
 #define STK_KERNEL_COPY_H
 
@@ -12,7 +13,8 @@ struct stk_job_copy {
 };
 STK_PARAMS_FIT(stk_job_copy);
 
-/* One dimension of a copy's output; the outermost is first. Its index i reads index start + step * i of a dimension of the source. If that index is outside of 0 .. limit - 1, the output gets the fill value. `src` is the stride of the source dimension, so the order of these strides expresses a transposition. */
+/* One dimension of a copy's output; the outermost is first. Its index i reads index start + step * i of a dimension of the source. If that index is outside of
+ * 0 .. limit - 1, the output gets the fill value. `src` is the stride of the source dimension, so the order of these strides expresses a transposition. */
 struct stk_copy_dim {
 	int64_t size;               /* extent in the output; may be 0 */
 	int64_t start, step, limit; /* step may be negative or 0 (repeats) */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Copies on the GPU, with one output per thread. */
+ * Copies on the GPU, with one output per thread at a time. */
 #include "kernel/copy/copy_one.h"
 #include "kernel/job/job_find.cuh"
 

@@ -7,8 +7,9 @@
 
 enum { PART = 512 }; /* pixels that are processed together */
 
-/* NAME_part makes output pixels begin .. begin + n - 1 of a row, NAME_of a row, and NAME an image. Pixels with (x & 1) == phase have the row's own colour in the sensor's data, the others have green.
- * own: index of the row's own colour in an output pixel; the third colour has index 2 - own. `sum` is a type that holds the sum of four values. */
+/* NAME_part makes output pixels begin .. begin + n - 1 of a row, NAME_of a row, and NAME an image. Pixels with (x & 1) == phase have the row's own colour in
+ * the sensor's data, the others have green. own: index of the row's own colour in an output pixel; the third colour has index 2 - own. `sum` is a type that
+ * holds the sum of four values. */
 #define ROW(name, type, sum)                                                                                                               \
 	static inline __attribute__((always_inline)) void name##_part(type *restrict out, const type *restrict north,                      \
 		const type *restrict row, const type *restrict south, int begin, int n, int phase, int own)                                \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Demosaicing: makes RGB or grey images from the data of a sensor with a Bayer filter, of whose three colours each pixel has one. The other two colours are means of
- * the nearest pixels that have them, with the weights and rounding of OpenCV, which DALI's operator uses. stk__debayer_one makes one pixel; for BILINEAR, the CPU makes rows (debayer.c), and the GPU makes four pixels at a time (debayer_gpu.cu). */
+ * Demosaicing: makes RGB or grey images from the data of a sensor with a Bayer filter, of whose three colours each pixel has one. The other two colours are
+ * means of the nearest pixels that have them, with the weights and rounding of OpenCV, which DALI's operator uses. stk__debayer_one makes one pixel; for
+ * BILINEAR, the CPU makes rows (debayer.c), and the GPU makes four pixels at a time (debayer_gpu.cu). */
 #ifndef STK_KERNEL_DEBAYER_H
 #define STK_KERNEL_DEBAYER_H
 

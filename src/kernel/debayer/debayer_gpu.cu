@@ -23,7 +23,7 @@ static __device__ __forceinline__ uint32_t average(uint32_t a, uint32_t b)
 	return (a | b) - ((a ^ b) >> 1 & 0x7f7f7f7f);
 }
 
-/* Returns (a + b + c + d + 2) / 4 for two bytes of the four words: bytes 0 and 2 if shift is 0, bytes 1 and 3 if it is 8. The other bytes of the result are 0. */
+/* Returns (a + b + c + d + 2) / 4 for two bytes of the four words: bytes 0 and 2 if shift is 0, bytes 1 and 3 if it is 8. Other bytes of the result are 0. */
 static __device__ __forceinline__ uint32_t average(uint32_t a, uint32_t b, uint32_t c, uint32_t d, int shift)
 {
 	const uint32_t two = 0x00ff00ff;

@@ -28,7 +28,8 @@ static const struct stk_job_launch launches[] = {
 	[OUTPUTS] = {"decibels_gpu", "job_decibels", 0},
 };
 
-/* Computes the sizes of a job's memory. If values are relative to the largest one, the constants are one word, which begins as 0 and receives the largest value that the device finds. */
+/* Computes the sizes of a job's memory. If values are relative to the largest one, the constants are one word, which begins as 0 and receives the largest value
+ * that the device finds. */
 static void memory(const struct stk_job *job, uint64_t *constants, uint64_t *work)
 {
 	*constants = STK_PARAMS(stk_decibels, job).reference == 0 ? sizeof(uint32_t) : 0;

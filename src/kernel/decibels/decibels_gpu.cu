@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Decibels on the GPU, with one output per thread, after a search for the largest value of each tensor. */
+ * Decibels on the GPU, with one output per thread at a time, after a search for the largest value of each tensor. */
 #include "kernel/decibels/decibels.h"
 #include "kernel/job/job_find.cuh"
 

@@ -71,7 +71,8 @@ static uint32_t sum_luma(const struct part *p)
 	return sum;
 }
 
-/* Runs steps begin .. end - 1 on a frame. Stores the result in dst unless there are no such steps. mean: the mean luma before the contrast step, if that is among these steps. Returns the sum of the luma of the result if a step remains after these, otherwise 0. */
+/* Runs steps begin .. end - 1 on a frame. Stores the result in dst unless there are no such steps. mean: the mean luma before the contrast step, if that is
+ * among these steps. Returns the sum of the luma of the result if a step remains after these, otherwise 0. */
 static uint64_t run_steps(const struct stk_enhance *e, const uint8_t *src, uint8_t *dst, int32_t begin, int32_t end, int32_t mean)
 {
 	int64_t pixels = (int64_t)e->width * e->height;

@@ -3,7 +3,9 @@
  * Changes colours and sharpness exactly like Pillow (ImageEnhance), which torchvision's transforms use for PIL images. Each step except hue mixes the image
  * with a degenerate version: black, its mean luma, its luma, or the smoothed image. Values are bytes between steps.
  *
- * Contrast needs the mean luma of the whole image after the steps before it. So there are two phases: a sum over each frame, and then the pixels. On the GPU, jobs over images of one or three channels run in shared launches (kernel/image/image.h), and enhance_gpu.cu sharpens images with other numbers of channels. Sums are integers, so their order does not matter. */
+ * Contrast needs the mean luma of the whole image after the steps before it. So there are two phases: a sum over each frame, and then the pixels. On the GPU,
+ * jobs over images of one or three channels run in shared launches (kernel/image/image.h), and enhance_gpu.cu sharpens images with other numbers of channels.
+ * Sums are integers, so their order does not matter. */
 #ifndef STK_KERNEL_ENHANCE_H
 #define STK_KERNEL_ENHANCE_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Sharpness on the GPU for images with a number of channels that the shared launches for images do not support (kernel/image/image.h): one value per thread. */
+ * Sharpness on the GPU for images with a number of channels that the shared launches for images do not support (kernel/image/image.h): one value per thread at
+ * a time. */
 #include "kernel/enhance/enhance.h"
 #include "kernel/job/job_find.cuh"
 

@@ -4,8 +4,9 @@
  * Gems IV, 1994). Adaptive equalisation cuts an image into tiles, makes a table for each tile, and mixes each pixel from the results of the four nearest
  * tiles. Tables and rounding are those of OpenCV (equalizeHist, CLAHE), which DALI's operators use.
  *
- * There are two phases: first a table for each tile, kept in work memory that the caller provides, then the pixels. On the GPU, images of one or three channels that are equalised without tiles run in shared launches (kernel/image/image.h). For others, the first phase has a thread block per table, and in the second a thread makes one value at a time, or one pixel if only its lightness is equalised (equalize_gpu.cu). All counts are integers, so their order does not
- * matter. */
+ * There are two phases: first a table for each tile, kept in work memory that the caller provides, then the pixels. On the GPU, images of one or three channels
+ * that are equalised without tiles run in shared launches (kernel/image/image.h). For others, the first phase has a thread block per table, and in the second a
+ * thread makes one value at a time, or one pixel if only its lightness is equalised (equalize_gpu.cu). Counts are integers, so their order does not matter. */
 #ifndef STK_KERNEL_EQUALIZE_H
 #define STK_KERNEL_EQUALIZE_H
 
@@ -41,7 +42,8 @@ struct stk_equalize_data {
 	const struct stk_lab_tables *lab; /* only with lightness */
 };
 
-/* Sets the number and the extents of the tiles, and the limit of counts. e->width and e->height must be set. clip_limit: maximum count of a bin, as a multiple of the mean count of a tile's bins; 0 or less: no maximum. */
+/* Sets the number and the extents of the tiles, and the limit of counts. e->width and e->height must be set. clip_limit: maximum count of a bin, as a multiple
+ * of the mean count of a tile's bins; 0 or less: no maximum. */
 void stk__equalize_tiles(struct stk_equalize *e, int32_t tiles_x, int32_t tiles_y, float clip_limit);
 
 /* Equalises all planes on the CPU. The caller provides the memory data->tables. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Equalisation on the GPU with a thread block per table, then one output or pixel per thread at a time: for adaptive equalisation, and for images with a number of
- * channels that the shared launches for images do not support (kernel/image/image.h). */
+ * Equalisation on the GPU with a thread block per table, then one output or pixel per thread at a time: for adaptive equalisation, and for images with a number
+ * of channels that the shared launches for images do not support (kernel/image/image.h). */
 #include "kernel/equalize/equalize_element.h"
 #include "kernel/job/job_find.cuh"
 #include "kernel/job/job_place.h"

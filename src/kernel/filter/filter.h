@@ -69,7 +69,8 @@ STK_HD int64_t stk__filter_volume(const struct stk_filter *f, const int32_t exte
 
 STK_PARAMS_FIT(stk_filter);
 
-/* Makes a filter job. f: complete, except that `outer` is 0 if `in` has no elements. weights: the n_weights weights of a sum over separable windows; NULL for other filters. A dense sum reads its weights from in[1]. */
+/* Makes a filter job. f: complete, except that `outer` is 0 if `in` has no elements. weights: the n_weights weights of a sum over separable windows; NULL for
+ * other filters. A dense sum reads its weights from in[1]. */
 STK_MUST_USE enum stk_status stk__job_filter(struct stk_jobs *jobs, const struct stk_filter *f, const float *weights, int32_t n_weights,
 	const struct stk_tensor *in, const struct stk_tensor *out, struct stk_error *err);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Computes one value of a filter (filter.h), in C and CUDA. The GPU uses these functions for filters that can run neither in tiles nor in columns of words (filter_gpu.cu), and tests compare the CPU's loops with them. */
+ * Computes one value of a filter (filter.h), in C and CUDA. The GPU uses these functions for filters that can run neither in tiles nor in columns of words
+ * (filter_gpu.cu), and tests compare the CPU's loops with them. */
 #ifndef STK_KERNEL_FILTER_ELEMENT_H
 #define STK_KERNEL_FILTER_ELEMENT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Filters on the GPU that can run neither in tiles (filter_tile.h) nor in columns of words (filter_words.h). Each thread computes one value at a time with the functions of
- * filter_element.h; there is one launch per phase. */
+ * Filters on the GPU that can run neither in tiles (filter_tile.h) nor in columns of words (filter_words.h). Each thread computes one value at a time with the
+ * functions of filter_element.h; there is one launch per phase. */
 #include "kernel/filter/filter_element.h"
 #include "kernel/job/job_find.cuh"
 

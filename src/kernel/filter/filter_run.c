@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Filters on the CPU, row by row. Each row of the input is converted to float32 once, extended beyond its ends by the border, and filtered along the width.
- * Rows that a window still needs stay in a ring buffer, which fits into a cache. The filter along the height or the depth, or over the positions of a dense window,
- * combines values at equal indices of several rows (taps), so one set of loops is enough (filter_loops.h). */
+ * Rows that a window still needs stay in a ring buffer, which fits into a cache. The filter along the height or the depth, or over the positions of a dense
+ * window, combines values at equal indices of several rows (taps), so one set of loops is enough (filter_loops.h). */
 #include "kernel/filter/filter_run.h"
 
 #include "base/memory.h"
@@ -20,8 +20,8 @@ struct run {
 	int64_t width;            /* number of values in a row of the ring */
 	int64_t slots; /* number of slots in the ring; slot r % slots contains row r of the volume if `row_numbers` has that row's number */
 	int64_t *row_numbers;
-	float *ring, *extended, *outside,
-		*result; /* extended: a row of the input with its border; outside: a row of fill values; result: a row of outputs */
+	/* extended: a row of the input with its border; outside: a row of fill values; result: a row of outputs */
+	float *ring, *extended, *outside, *result;
 	const float **taps, **row_taps; /* addresses of the taps of the current sum, and of those of a sum along a row */
 	float *weights;                 /* weights of the taps of the last phase */
 	/* if the last phase is along the depth: the results of the phase that precedes it, one volume for each term */

@@ -55,8 +55,8 @@ static __device__ __forceinline__ void load_bytes(float *to, const uint8_t *row,
 	}
 }
 
-/* Loads values begin .. end - 1 of row y, counted from the row's first value. src: index of the image's first value. Values outside of the row come from the border. `line` must have space for end
- * - begin + 3 floats. Returns the address of the first loaded value in it. All lanes of a warp must call this. */
+/* Loads values begin .. end - 1 of row y, counted from the row's first value. src: index of the image's first value. Values outside of the row come from the
+ * border. `line` must have space for end - begin + 3 floats. Returns the address of the first loaded value in it. All lanes of a warp must call this. */
 static __device__ __forceinline__ float *load_row(
 	const stk_filter &f, const stk_filter_data &d, int64_t src, int32_t y, int32_t begin, int32_t end, float fill, float *line)
 {

@@ -2,7 +2,8 @@
  *
  * How the GPU divides filters of images into tiles. A thread block loads the input that a tile's windows cover into shared memory once, as float32 and
  * including the border, and makes all outputs of the tile from it. For separable windows it stores the results of the rows in shared memory too, and then
- * processes their columns. Other filters are computed value by value (filter_element.h): among them those of volumes, of more than 32 channels, with windows that need too much shared memory, and medians of windows other than 3 x 3 and 5 x 5. Both ways give the same bits. */
+ * processes their columns. Other filters are computed value by value (filter_element.h): among them those of volumes, of more than 32 channels, with windows
+ * that need too much shared memory, and medians of windows other than 3 x 3 and 5 x 5. Both ways give the same bits. */
 #ifndef STK_KERNEL_FILTER_TILE_H
 #define STK_KERNEL_FILTER_TILE_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weighted sums over dense windows, and extremes (minima and maxima), of RGB bytes on the GPU without shared memory. A thread reads the rows of the input as words and makes a
- * column of outputs that is four bytes wide. It keeps the sums, or the extremes of rows, in registers while the window slides down. The bits equal those of
- * filter_element.h. Other windows, types and numbers of channels use tiles (filter_tile.h) or single values. */
+ * Weighted sums over dense windows, and extremes (minima and maxima), of RGB bytes on the GPU without shared memory. A thread reads the rows of the input as
+ * words and makes a column of outputs that is four bytes wide. It keeps the sums, or the extremes of rows, in registers while the window slides down. The bits
+ * equal those of filter_element.h. Other windows, types and numbers of channels use tiles (filter_tile.h) or single values. */
 #ifndef STK_KERNEL_FILTER_WORDS_H
 #define STK_KERNEL_FILTER_WORDS_H
 

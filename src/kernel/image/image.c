@@ -4,7 +4,8 @@
 
 #include "kernel/job/job_kind.h"
 
-/* The launches, counted from STK_LAUNCH_image: MEASURE measures frames, PIXELS makes pixels, and MIX makes the pixels of jobs for which stk__job_image_mixes is true. */
+/* The launches, counted from STK_LAUNCH_image: MEASURE measures frames, PIXELS makes pixels, and MIX makes the pixels of jobs for which stk__job_image_mixes is
+ * true. */
 enum { MEASURE, PIXELS, MIX };
 static const struct stk_job_launch launches[] = {
 	[MEASURE] = {"image_gpu", "job_image_measure", 0},
@@ -12,8 +13,8 @@ static const struct stk_job_launch launches[] = {
 	[MIX] = {"image_gpu", "job_image_mix", 0},
 };
 
-/* Computes the sizes of the memory of a job that measures frames. The constants have a word for each measured frame, in which its finished thread blocks are counted. The work memory
- * has the results of all frames, then the measurements of all thread blocks. */
+/* Computes the sizes of the memory of a job that measures frames. The constants have a word for each measured frame, in which its finished thread blocks are
+ * counted. The work memory has the results of all frames, then the measurements of all thread blocks. */
 static void memory(const struct stk_job *job, uint64_t *constants, uint64_t *work)
 {
 	struct stk_job_image im = stk__job_image(job);

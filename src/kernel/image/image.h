@@ -86,7 +86,8 @@ STK_HD bool stk__job_image_near(const struct stk_transform *t)
 	return near;
 }
 
-/* Returns whether the job is a transform for which stk__job_image_near is false, or enhances an image by a change of hue or with a number of steps other than one. Such jobs need more registers, so they have a launch of their own. */
+/* Returns whether the job is a transform for which stk__job_image_near is false, or enhances an image by a change of hue or with a number of steps other than
+ * one. Such jobs need more registers, so they have a launch of their own. */
 STK_HD bool stk__job_image_mixes(const struct stk_job *job)
 {
 	return (job->kind == STK_JOB_transform && !stk__job_image_near(&STK_PARAMS(stk_transform, job))) ||

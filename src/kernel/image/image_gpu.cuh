@@ -154,7 +154,8 @@ static __device__ __forceinline__ uint8_t sharp_value(int32_t around, int32_t mi
 	return (uint8_t)stk__enhance_mix(stk__enhance_smooth(around, middle), middle, factor);
 }
 
-/* Sharpens the four values of a word. word: its address in the frame; in_row: index of its first value in its row of `line` values. Also reads the words around it, in three rows, for the neighbouring pixels. Each sum of one value from each of the three rows is used for three outputs. */
+/* Sharpens the four values of a word. word: its address in the frame; in_row: index of its first value in its row of `line` values. Also reads the words around
+ * it, in three rows, for the neighbouring pixels. Each sum of one value from each of the three rows is used for three outputs. */
 template <int C> static __device__ __forceinline__ uint32_t sharpen_word(const uint32_t *word, int32_t line, int32_t in_row, float factor)
 {
 	int32_t column[12] = {}; /* sums of three rows for each of 12 bytes, from the four before the word on */

@@ -55,7 +55,7 @@ struct stk_job {
 
 /* Accesses the parameters of a job as the struct of its kind, for example STK_PARAMS(stk_debayer, job).width. */
 #define STK_PARAMS(type, job) (*(const struct type *)(const void *)(job)->params.bytes)
-/* The same, but writable. Used by the function that makes a job. */
+/* The same, but writable. Used by the function that makes a job, and by stk_job_kind.close. */
 #define STK_PARAMS_SET(type, job) (*(struct type *)(void *)(job)->params.bytes)
 /* Used in each kind's header: fails to compile if its parameters do not fit. */
 #define STK_PARAMS_FIT(type) typedef char type##_fits[sizeof(struct type) <= STK_JOB_PARAMS ? 1 : -1]
@@ -79,8 +79,8 @@ struct stk_held_job {
 	void (*run)(const struct stk_job *held);
 };
 
-/* The destination of an operator's jobs. keep: copies a job and its constants for the GPU. If it is NULL, each job runs on the CPU before the function that makes it
- * returns, with scratch memory from the arena. */
+/* The destination of an operator's jobs. keep: copies a job and its constants for the GPU. If it is NULL, each job runs on the CPU before the function that
+ * makes it returns, with scratch memory from the arena, unless it is left in `held`. */
 struct stk_jobs {
 	enum stk_status (*keep)(struct stk_jobs *jobs, const struct stk_job *job, struct stk_error *err);
 	struct stk_arena *arena;

@@ -25,6 +25,7 @@ struct stk_job_source {
 	enum stk_job_pattern pattern;
 	int64_t period; /* for REPEATED: at most STK_JOB_BLOCK; 1: one value for all outputs */
 };
+/* Describes how the elements of source k of a job, which have `element` bytes, correspond to its outputs. */
 struct stk_job_source stk__job_source(const struct stk_job *job, int k, int32_t element);
 
 /* Returns the number of outputs in a block: the largest number that is a multiple of the periods of all repeated sources. So each block reads the same

@@ -29,7 +29,7 @@ static __device__ __forceinline__ const stk_job_gpu_item &share_item(const stk_j
 }
 
 /* Returns true, in all threads, if the thread block is the last of `blocks` blocks to call this; the results that the others stored are visible to it then.
- * All threads must call this. */
+ * *arrived: counts the blocks; it must begin at 0. All threads must call this. */
 static __device__ __forceinline__ bool stk__comes_last(uint32_t *arrived, uint32_t blocks)
 {
 	__shared__ bool last;

@@ -244,7 +244,7 @@ template <typename To, typename S> static __device__ __forceinline__ void load_w
 	}
 }
 
-/* Loads values as float or double. float32 or int32 must hold all values of their type. */
+/* Loads values of any type that flat jobs support (job_flat.h) as float or double. */
 template <typename To, typename S> static __device__ __forceinline__ void load_reals(const stk_job_gpu_item &it, int k, const S &s, To *v)
 {
 	switch (it.job.src_dtype[k]) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Flat jobs: their outputs are contiguous, and each operand is contiguous too or repeats a row of elements. float32 or int32 must hold all values of their
- * types; any type is allowed if values are only moved or replaced (erase, grid_mask). On a GPU, a thread makes the outputs in one aligned piece of 16 bytes.
- * Other jobs use one thread per output. */
+ * Flat jobs: their outputs are contiguous, and each operand is contiguous too or repeats as in struct stk_job_repeat. Types are floats or integers of at most
+ * 32 bits; any type is allowed if values are only moved or replaced (erase, grid_mask). On a GPU, a thread makes the outputs in one aligned piece of 16 bytes.
+ * Jobs that are not flat run in other kernels of their kind. */
 #ifndef STK_KERNEL_JOB_FLAT_H
 #define STK_KERNEL_JOB_FLAT_H
 

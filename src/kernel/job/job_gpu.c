@@ -18,7 +18,7 @@ struct shared {
 /* A run of equal jobs whose addresses advance by a fixed step is stored as one item with an extra dimension. As long as jobs can join the run, the item
  * still holds only the first job. */
 struct run {
-	uint32_t jobs;                                 /* 0: the last item is not a run, or it is closed */
+	uint32_t jobs;                                 /* 0: no job can join the last item */
 	const uint8_t *dst, *src[STK_JOB_SOURCES];     /* addresses of the last job */
 	ptrdiff_t dst_step, src_step[STK_JOB_SOURCES]; /* distance between consecutive jobs; valid from the second job on */
 };

@@ -58,7 +58,7 @@ STK_MUST_USE enum stk_status stk__job_gpu_kernels_load(
 
 struct stk_job_gpu;
 /* Creates a batch. tables: host memory of sizes.tables bytes in which the batch prepares its tables; the caller owns it, and it must outlive the batch.
- * device_tables and device_work: device memory for the tables and for results. */
+ * device_tables and device_work: device memory of sizes.tables and sizes.work bytes, for the tables and for intermediate results. */
 STK_MUST_USE enum stk_status stk__job_gpu_create(const struct stk_job_gpu_limits *limits, void *tables, stk_gpu_ptr device_tables,
 	stk_gpu_ptr device_work, struct stk_job_gpu **out, struct stk_error *err);
 void stk__job_gpu_destroy(struct stk_job_gpu *batch);
@@ -76,7 +76,7 @@ bool stk__job_gpu_add_maker(struct stk_job_gpu *batch, const struct stk_job *job
 /* Ends the batch. Returns the bytes of tables to upload. */
 size_t stk__job_gpu_end(struct stk_job_gpu *batch);
 
-/* Returns the number of flags to check: one per job, or none if no job can fail. */
+/* Returns the number of flags to check: one per item, which may stand for several jobs, or none if no job can fail. */
 uint32_t stk__job_gpu_flags(const struct stk_job_gpu *batch);
 
 /* Launches the batch. Call inside stk__gpu_enter, after the upload. */

@@ -66,7 +66,7 @@ const struct stk_job_kind *stk__job_kind_of(const struct stk_job *job);
 	.n_launches = sizeof(list) / sizeof *list +                                                                                        \
 		      0 * sizeof(char[sizeof(list) / sizeof *list == STK_LAUNCH_LAST_##kind - STK_LAUNCH_##kind + 1 ? 1 : -1])
 
-/* Returns the number of thread blocks for one thread per output. */
+/* Returns the number of thread blocks if each makes STK_JOB_OUTPUTS outputs. */
 static inline uint32_t stk__job_blocks_of(int64_t outputs)
 {
 	return (uint32_t)((outputs + STK_JOB_OUTPUTS - 1) / STK_JOB_OUTPUTS);

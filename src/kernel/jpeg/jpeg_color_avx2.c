@@ -118,7 +118,7 @@ ALWAYS_INLINE struct offsets chroma_offsets(__m256i cb, __m256i cr)
 	return o;
 }
 
-/* Saturates 16-bit values to bytes, and stores them alternately from `even` and `odd`. */
+/* Saturates 16-bit values to bytes, and returns them alternately from `even` and `odd`. */
 ALWAYS_INLINE __m256i join(__m256i even, __m256i odd)
 {
 	const __m256i order = _mm256_setr_epi8(

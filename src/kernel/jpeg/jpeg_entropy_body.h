@@ -81,7 +81,7 @@ ALWAYS_INLINE bool decode_dc(struct stk_jpeg_bits *b, const struct stk_jpeg_dc_t
 	return true;
 }
 
-/* Decodes one symbol whose code may be longer than the `bits` of a lookup's index. Advances *k, and stores the symbol's value unless block is NULL. Returns
+/* Refills, and decodes one symbol whose code is longer than `bits` bits (0: any code). Advances *k, and stores the symbol's value unless block is NULL. Returns
  * false if the code does not exist. */
 NEVER_INLINE bool one_symbol_slowly(struct stk_jpeg_bits *b, const struct stk_jpeg_codes *codes, uint32_t bits, uint64_t *k, int16_t *block)
 {

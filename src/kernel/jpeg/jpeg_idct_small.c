@@ -12,7 +12,7 @@ static int16_t dequantised(const int16_t *coefficients, const uint16_t *quant, i
 	return stk__idct_wrap((int32_t)((uint32_t)(uint16_t)coefficients[at] * quant[at]));
 }
 
-/* Transforms x[0] to x[7] to four sums, scaled by 2^13 and rounded for the shift. x[4] does not affect them. */
+/* Transforms x[0] to x[7] to four outputs, which are rounded and shifted right by `shift` bits. x[4] does not affect them. */
 static void transform_4(const int16_t x[8], int shift, int32_t out[4])
 {
 	int32_t t0 = x[0] * 16384 + (1 << (shift - 1)), t2 = stk__idct_dot(C1_847, x[2], -C0_765, x[6]);
@@ -25,7 +25,7 @@ static void transform_4(const int16_t x[8], int shift, int32_t out[4])
 	out[3] = stk__idct_difference(t10, odd2) >> shift;
 }
 
-/* Returns whether no column has AC terms; libjpeg-turbo then shifts without saturating. */
+/* Returns whether no column has AC terms, apart from row 4, which has no effect; libjpeg-turbo then shifts without saturating. */
 static bool flat_4(const int16_t *coefficients)
 {
 	for (int y = 1; y < 8; y++)

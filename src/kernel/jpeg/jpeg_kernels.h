@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inner loops of JPEG decoding in plain C and AVX2. Both give the same bits as libjpeg-turbo (islow, triangle upsampling). They allocate nothing and do
- * not parse files; codec/jpeg_fast.c and codec/jpeg_progressive.c call them. */
+ * The inner loops of JPEG decoding in plain C and AVX2, which ARM processors run as NEON (kernel/common/avx2.h). Both give the same bits as libjpeg-turbo
+ * (islow, triangle upsampling). They allocate nothing and do not parse files; codec/jpeg_fast.c and codec/jpeg_progressive.c call them. */
 #ifndef STK_KERNEL_JPEG_KERNELS_H
 #define STK_KERNEL_JPEG_KERNELS_H
 

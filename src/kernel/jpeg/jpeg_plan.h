@@ -48,8 +48,9 @@ enum stk_jpeg_upsample {
 	STK_JPEG_UP_REPLICATE, /* integer factors */
 };
 
-/* A baseline or extended sequential Huffman scan with 8 bits that contains all components; the fast decoders accept only such scans. If the image is decoded
- * at a fraction of its size (stk__jpeg_scan_scale), all numbers of pixels and samples are those after scaling. */
+/* A baseline or extended sequential Huffman scan with 8 bits that contains all components; the fast decoders of sequential files accept only such scans.
+ * codec/jpeg_progressive.c describes the frame of a progressive file in the same struct. If the image is decoded at a fraction of its size
+ * (stk__jpeg_scan_scale), all numbers of pixels and samples are those after scaling. */
 struct stk_jpeg_scan {
 	int32_t width, height;
 	int32_t components;       /* 1 or 3 */

@@ -361,7 +361,8 @@ static __device__ __forceinline__ void color_rows(
 	}
 }
 
-/* Makes a row of pixels one by one, for other output types and rare sampling factors such as 3 and 4. A warp makes the row, four pixels per thread. */
+/* Makes a row of pixels one by one, for images that color_rows does not support: GRAY and YCBCR outputs, files that store RGB, and rare sampling factors such
+ * as 3 and 4. A warp makes the row, four pixels per thread. */
 static __device__ __noinline__ void color_row_slowly(const uint8_t *planes, const stk_jpeg_gpu_image &im, uint32_t line, uint8_t *row)
 {
 	const uint32_t first = im.x & ~7u, end = im.x + im.w;
@@ -388,7 +389,7 @@ extern "C" __global__ void __launch_bounds__(32 / WARP_ROWS * STK_JPEG_GPU_COLOR
 	__shared__ __align__(16) char shared[STK_JPEG_GPU_COLOR_ROWS / WARP_ROWS * WARP_BYTES];
 	uint32_t line = blockIdx.x * STK_JPEG_GPU_COLOR_ROWS + WARP_ROWS * (threadIdx.x / 32);
 	for (uint32_t i = threadIdx.x; blockIdx.x == 0 && i < v.n_images; i += blockDim.x)
-		v.host_flags[i] = v.flags[i]; /* flags do not change after phase dc */
+		v.host_flags[i] = v.flags[i]; /* flags do not change after phase decode_scans */
 	const stk_jpeg_gpu_image &im = v.images[stk__find_warp(&v.images->row0, sizeof *v.images, v.n_images, line)];
 	line -= im.row0;
 	int32_t pair = (int32_t)((im.y + line + 1) / 2);

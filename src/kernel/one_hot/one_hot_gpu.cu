@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One-hot vectors on the GPU, with one output per thread. */
+ * One-hot vectors on the GPU, with one output per thread at a time. */
 #include "kernel/job/job_find.cuh"
 #include "kernel/one_hot/one_hot_one.h"
 

@@ -49,7 +49,7 @@ static struct stk_axis_map *last_map(struct stk_pass *p, int axis)
 	return p->sampler ? &p->post[axis] : &p->pre[axis];
 }
 
-/* Adds a step. Returns NULL, and refuses the pass, if there are too many steps or channels. */
+/* Adds a step. Returns NULL if the pass was refused. Refuses it if there are too many steps or channels, or if it has a hole already. */
 static struct stk_step *add_step(struct stk_pass *p, enum stk_step_kind kind, enum stk_dtype dtype, int32_t channels)
 {
 	if (p->c > STK_PASS_MAX_CHANNELS || channels > STK_PASS_MAX_CHANNELS)

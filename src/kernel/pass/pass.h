@@ -4,12 +4,12 @@
  *     windows and mirrors -> at most one sampler (resize or warp) -> pointwise steps (colour, normalise, cast, fill) -> store in any layout -> at most one
  *       hole, which overwrites part of the output.
  *
- * Operators describe themselves by appending to a pass (op->lower). A chain of operators that fit together becomes one pass; a single operator is a pass of
- * one step. In both cases each step rounds and saturates to its declared type, so fusion changes no value. Windows and mirrors commute exactly with
- * pointwise steps, so they become part of the geometry wherever they are in the chain.
+ * Operators describe themselves by appending to a pass (op->lower). A chain of operators that fit together becomes one pass; a single operator is a pass of its
+ * own. In both cases each step rounds and saturates to its declared type, so fusion changes no value. Windows and mirrors commute exactly with pointwise steps,
+ * so they become part of the geometry wherever they are in the chain.
  *
- * Rows are made in blocks that stay in the first-level cache: the sampler writes a block of rows, each step changes it in place, and the store writes it to
- * the output. The struct is plain data, so that a GPU kernel can take an array of them.
+ * On the CPU, rows are made in blocks that stay in the first-level cache: the sampler writes a block of rows, each step changes it in place, and the store
+ * writes it to the output. The struct is plain data, so that a GPU kernel can take an array of them.
  *
  * Usage:
  *     stk__pass_begin(&p, STK_UINT8, w, h, 3);
@@ -86,7 +86,7 @@ enum stk_pass_refusal {
 	STK_PASS_FITS,
 	STK_PASS_CHANNELS, /* a step on more than STK_PASS_MAX_CHANNELS channels; run the pass plane by plane instead */
 	STK_PASS_STEPS,    /* more than STK_PASS_MAX_STEPS steps */
-	STK_PASS_EXTENT,   /* a window or an image exceeds STK_PASS_MAX_EXTENT */
+	STK_PASS_EXTENT,   /* an extent, or the distance of a window from the image, exceeds STK_PASS_MAX_EXTENT */
 	STK_PASS_MISUSED,  /* steps that cannot be combined: a mistake in stoker */
 };
 
@@ -169,15 +169,15 @@ void stk__pass_channels(struct stk_pass *p, int32_t channels, const float *value
  * type. */
 void stk__pass_hole(struct stk_pass *p, struct stk_rect at, const float *value);
 
-/* Returns whether the pass was not refused and can run on its type. Passes run on types that float32 holds exactly (uint8 int8 uint16 int16 float16 bfloat16
- * float32, bool). Without a sampler they also run on int32, whose values are rounded to float32 before steps. Pure geometry (no sampler or nearest
- * neighbour, no steps except fill) runs on every type. */
+/* Returns whether the pass was not refused and can run on its types and numbers of channels. Passes run on up to STK_PASS_MAX_CHANNELS channels and on types
+ * that float32 holds exactly (uint8 int8 uint16 int16 float16 bfloat16 float32, bool). Without a sampler they also run on int32, whose values are rounded to
+ * float32 before steps. Pure geometry (no sampler or nearest neighbour, no steps except fill) runs on every type and any number of channels. */
 bool stk__pass_supports(const struct stk_pass *p);
 
 /* Returns the part of the source that is read: the window and the pixels around it that filters need, clipped to the image. If nothing is read, w or h is 0. */
 struct stk_rect stk__pass_source(const struct stk_pass *p);
 
-/* Returns the size in bytes of the scratch memory for a run. Of the source's height it depends only on the number of taps that this causes. */
+/* Returns the size in bytes of the scratch memory for a run. The source's height affects it only through the number of taps of a vertical filter. */
 size_t stk__pass_scratch(const struct stk_pass *p);
 
 struct stk_pass_kernels; /* kernel/pass/pass_kernels.h */

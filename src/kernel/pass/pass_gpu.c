@@ -218,8 +218,8 @@ static bool make_axis(struct stk_pass_gpu *b, const struct stk_pass *p, const st
 	return true;
 }
 
-/* Returns whether the single affine step makes no NaN from finite values, that is, whether its parameters are finite. (The GPU's conversions would change
- * the bits of a NaN.) */
+/* Returns whether the single affine step makes no NaN from finite values, that is, whether its parameters and the fill of a warp are finite. (The GPU's
+ * conversions would change the bits of a NaN.) */
 static bool makes_no_nan(const struct stk_pass *p)
 {
 	const struct stk_step *step = &p->steps[0];
@@ -382,7 +382,7 @@ static bool fill_item(struct stk_pass_gpu *b, const struct stk_pass *p, const st
 	return true;
 }
 
-/* The source and destination of an item. The first pixel of src is pixel (x0, y0) of the whole source. */
+/* The source and destination of an item. The first pixel of src is pixel (x0, y0) of the whole source. maker: as in struct stk_pass_gpu_item. */
 struct ends {
 	const struct stk_image *src, *dst;
 	int32_t x0, y0;

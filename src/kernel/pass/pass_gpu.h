@@ -36,9 +36,10 @@ enum stk_pass_gpu_launch {
 	STK_PASS_GPU_LAUNCHES
 };
 #define STK_PASS_GPU_CHANNELS 4
-#define STK_PASS_GPU_ROWS 8 /* the outputs of a thread block: number of rows, and maximum number of columns */
+/* outputs of a thread block for resizes and in ANY_LAUNCH: number of rows, and maximum number of columns */
+#define STK_PASS_GPU_ROWS 8
 #define STK_PASS_GPU_COLUMNS 256
-#define STK_PASS_GPU_QUADS 1024   /* quads of pixels that a thread block makes in the launch for rows */
+#define STK_PASS_GPU_QUADS 1024   /* quads of pixels that a thread block makes in ROWS_LAUNCH and MADE_LAUNCH */
 #define STK_PASS_GPU_HOLE 2048    /* pixels of a hole that a thread block writes */
 #define STK_PASS_GPU_SHARED 47104 /* bytes of shared memory available for a thread block's intermediate values */
 
@@ -73,8 +74,8 @@ struct stk_pass_gpu_axis {
 	struct stk_axis_map pre, post;
 	int32_t begin, end; /* range of the outputs that come from the source; all others get the fill value */
 	int32_t size;       /* number of outputs */
-	/* where the taps of the outputs begin in the view's tables: output i has first[i] and weights[t * size + i], counted from here; PLAIN only uses
-	 * first */
+	/* where the taps of the outputs begin in the view's tables: output i has first[i] and weights[t * size + i], counted from here; PLAIN and COPY use only
+	 * first, for nearest resizes */
 	uint32_t first, weights;
 	int32_t bias;
 };
@@ -139,8 +140,8 @@ STK_MUST_USE enum stk_status stk__pass_gpu_create(
 	const struct stk_pass_gpu_limits *limits, void *tables, struct stk_pass_gpu **out, struct stk_error *err);
 void stk__pass_gpu_destroy(struct stk_pass_gpu *batch);
 
-/* Begins a batch. limits: what this batch may contain, at most the limits given to stk__pass_gpu_create. device_tables and device_work: device memory for
- * tables and results, of the sizes from stk__pass_gpu_sizes. */
+/* Begins a batch. limits: what this batch may contain, at most the limits given to stk__pass_gpu_create. device_tables and device_work: device memory for the
+ * tables and for the taps of filters, of the sizes from stk__pass_gpu_sizes. */
 void stk__pass_gpu_begin(
 	struct stk_pass_gpu *batch, const struct stk_pass_gpu_limits *limits, stk_gpu_ptr device_tables, stk_gpu_ptr device_work);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Passes on the GPU (pass_gpu.h) that do nothing but warp interleaved uint8 or float32 of 1, 3 or 4 channels, such as augmentations that only change
- * geometry. Pixels that are read inside the image are made by kernel/common/texels.cuh, the others as in pass_gpu_pixels.cu. */
+ * geometry. kernel/common/texels.cuh makes most pixels; those that it leaves to its caller are made as in pass_gpu_pixels.cu. */
 #include "kernel/common/texels.cuh"
 #include "kernel/pass/pass_gpu_warp.cuh"
 

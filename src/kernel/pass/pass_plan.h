@@ -45,7 +45,7 @@ struct stk_plan {
 
 void stk__plan_make(struct stk_plan *plan, const struct stk_pass *p);
 
-/* One run of a pass. Shared by the run loop (pass_run.c) and the code for resizes (pass_resize.c). */
+/* One run of a pass. Shared by the run loop (pass_run.c) and the code for resizes (pass_resize.c) and copies (pass_copy.c). */
 struct stk_run {
 	const struct stk_pass *p;
 	const struct stk_plan *plan;

@@ -13,8 +13,8 @@ enum finish { FINISH_BYTES, FINISH_AFFINE, FINISH_STEPS };
 
 struct stages {
 	enum finish finish;
-	int32_t leading_fill; /* 1 if the first step is the fill, which is then applied to the block before everything else */
-	bool fills_bytes;     /* the first step is the fill, and rows are still uint8 when it is applied */
+	int32_t leading_fill; /* 1 if the first step is the fill, otherwise 0 */
+	bool fills_bytes; /* the first step is the fill, and it is applied to the bytes of the block (fill_block, fill_behind), not by run_step */
 	struct stk_affine affine[STK_PASS_MAX_CHANNELS];
 	bool planar, interleaved; /* the layout of the output, if it is one of these */
 };
@@ -159,7 +159,8 @@ static void clamp(float *row, int32_t n, float lo, float hi)
 	}
 }
 
-/* Runs one step over a row. ch: the row's channels; x: the range of positions that come from the source. */
+/* Runs one step over a row. ch: the row's channels; *channels: their number, which the step may change; *x: the range of positions that have values, which
+ * becomes the whole row with the fill. */
 static void run_step(const struct stk_run *run, const struct stk_step *step, float *const *ch, int32_t *channels, struct stk_span *x)
 {
 	const struct stk_row_kernels *k = &run->k->rows;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Maps of points on the GPU, with one component per thread. */
+ * Maps of points on the GPU, with one component per thread at a time. */
 #include "kernel/job/job_find.cuh"
 #include "kernel/points/points_one.h"
 

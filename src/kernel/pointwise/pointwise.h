@@ -7,8 +7,9 @@
  * Random numbers come from Philox (base/philox.h), counted by position in the tensor: the draws of value i depend only on the sample's stream and on i, not
  * on the thread that makes it.
  *
- * On the GPU a thread makes one output (pointwise_element.h), or several that share a block of draws (pointwise_gpu_noise.cu). On the CPU, loops over rows
- * do the same (pointwise_run.c), with the same functions where these are fast enough. Both give the same bits. */
+ * On the GPU a thread makes one output at a time (pointwise_element.h), or several: those that share a block of draws (pointwise_gpu_noise.cu), a word of
+ * lookups (pointwise_gpu_lookup.cu), or a piece of 16 bytes (pointwise_gpu_mask.cu). On the CPU, loops over rows do the same (pointwise_run.c), with the same
+ * functions where these are fast enough. Both give the same bits. */
 #ifndef STK_KERNEL_POINTWISE_H
 #define STK_KERNEL_POINTWISE_H
 
@@ -54,12 +55,13 @@ struct stk_pointwise_grid {
 struct stk_pointwise_noise {
 	struct stk_random random; /* the sample's stream of random numbers, at its start */
 	float mean, stddev;       /* for POISSON, mean is the factor */
+	/* for SALT: the probability that a pixel is replaced, the share of replaced pixels that become salt, and both values, of the output's type */
 	float prob, salt_share;
 	uint8_t salt[8], pepper[8];
 	int64_t inner, channels; /* for SALT: outputs with equal i / inner / channels and equal i % inner form a pixel */
 };
 
-/* Plain data. */
+/* The function and its parameters: plain data. */
 struct stk_pointwise {
 	int32_t op;
 	union {
@@ -75,7 +77,7 @@ struct stk_pointwise_data {
 	uint8_t *dst;
 	const void *constants;
 	int64_t n;                                        /* number of outputs, and of inputs */
-	int32_t src_dtype, dst_dtype, src_size, dst_size; /* sizes in bytes; SALT, ERASE and GRID keep the type */
+	int32_t src_dtype, dst_dtype, src_size, dst_size; /* sizes in bytes; SALT, ERASE, ERASE_NORMAL and GRID keep the type */
 };
 
 /* Runs the whole function on the CPU. */

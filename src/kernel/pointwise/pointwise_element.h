@@ -288,7 +288,7 @@ STK_HD void stk__pointwise_one(const struct stk_pointwise *p, const struct stk_p
 	stk__pointwise_move(dst, from, d->dst_size);
 }
 
-/* Returns the parameters and memory of a job. */
+/* Returns the memory and the types of a job. */
 STK_HD struct stk_pointwise_data stk__job_pointwise_data(const struct stk_job *job)
 {
 	struct stk_pointwise_data d;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Pointwise functions on the GPU, with one output per thread, by the functions of pointwise_element.h. Lookups of bytes run as jobs over images
- * (kernel/image/image.h) or in their own kernel (pointwise_gpu_lookup.cu). */
+ * Pointwise functions on the GPU, one output per thread at a time, by the functions of pointwise_element.h. Lookups of bytes run as jobs over images
+ * (kernel/image/image.h) or in pointwise_gpu_lookup.cu, flat jobs that erase or mask in pointwise_gpu_mask.cu, and noise in pointwise_gpu_noise.cu. */
 #include "kernel/job/job_find.cuh"
 #include "kernel/pointwise/pointwise_element.h"
 

@@ -7,7 +7,7 @@
 #include "kernel/pointwise/pointwise_element.h"
 
 #define THREADS STK_JOB_THREADS
-#define SPAN STK_JOB_OUTPUTS /* number of values that a thread block makes; for salt and pepper, half the number of its pixels */
+#define SPAN STK_JOB_OUTPUTS /* number of values that a thread block makes; for salt and pepper, of pixels */
 
 /* Rounds to a byte like stk__store_double. */
 static __device__ __forceinline__ uint32_t nearest_byte(double x)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Pre-emphasis on the GPU, with one output per thread. */
+ * Pre-emphasis on the GPU, with one output per thread at a time. */
 #include "kernel/job/job_find.cuh"
 #include "kernel/preemphasis/preemphasis.h"
 

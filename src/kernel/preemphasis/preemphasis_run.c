@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Pre-emphasis on the CPU: float32 in blocks, with a loop that compilers vectorise; other types element by element. */
+ * Pre-emphasis on the CPU: in blocks of float32, to which other types are converted, with a loop that compilers vectorise; float64 element by element. */
 #include "kernel/convert/convert.h"
 #include "kernel/preemphasis/preemphasis.h"
 

@@ -75,8 +75,8 @@ bool stk__recipe_move(struct stk_recipe *r, const struct stk_recipe_coin *coins,
 /* Begins the pass of the next operator. It has the recipe's steps so far, but no geometry yet, and its source has the size of the recipe's output so far. */
 void stk__recipe_next(const struct stk_recipe *r, struct stk_pass *p);
 
-/* Returns whether the recipe can run: images of up to STK_RECIPE_CHANNELS channels, no sampler, steps that mix no channels, and an output of uint8, float16,
- * bfloat16 or float32. */
+/* Returns whether the recipe can run: images of up to STK_RECIPE_CHANNELS channels that are not too large for the kernel's divisions, no sampler, no hole,
+ * steps that mix no channels, and an output of uint8, float16, bfloat16 or float32. */
 bool stk__recipe_supports(const struct stk_recipe *r);
 
 /* Samples first .. first + count - 1 of a batch, as in struct stk_order_run (order/order.h), with the shuffle of its epoch. */
@@ -98,7 +98,7 @@ struct stk_recipe_divisor {
 	uint32_t n, factor; /* x / n equals x * factor >> 32 for all x that occur; factor 0 stands for n = 1 */
 };
 
-/* A batch. All pointers are host pointers, or all are device pointers, and the struct itself is in the same memory. */
+/* A batch. Pointers are host pointers for stk__recipe_run, and device pointers for stk__recipe_gpu_launch, which passes the struct itself by value. */
 struct stk_recipe_batch {
 	const struct stk_recipe *recipe; /* NULL: only tables */
 	const uint8_t *images;           /* interleaved uint8; image i begins at i * image_bytes; bytes past the end must be readable as for

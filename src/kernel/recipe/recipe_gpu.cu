@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Recipes on the GPU (recipe.h): a thread block finds its sample, draws its random numbers, and writes the image; a thread writes four adjacent elements at
- * a time. The arithmetic is that of passes (pass_gpu.cuh). */
+ * Recipes on the GPU (recipe.h): a thread block finds its sample, draws its random numbers, and writes the image; a thread writes four adjacent elements at a
+ * time, or the twelve of four pixels. The arithmetic is that of passes (pass_gpu.cuh). */
 #include "kernel/pass/pass_gpu.cuh"
 #include "kernel/recipe/recipe_hd.h"
 

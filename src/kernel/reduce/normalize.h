@@ -5,10 +5,10 @@
 
 #include "kernel/reduce/reduce.h"
 
-/* Computes (x - mean) * factor + shift, in double. factor is scale / sqrt(variance + epsilon), or 0 if all values are equal. Groups of bytes are measured by
+/* Computes (x - mean) * factor + shift, in double. factor is scale / sqrt(variance + epsilon), or 0 if variance + epsilon is 0. Groups of bytes are measured by
  * exact sums of values and of squares (stk__job_spread). The job's constants are n_mean means, followed by n_factor factors. n_mean and n_factor are each 1,
  * or the number of groups, or 0 if the mean or the factor is measured. Source 1 of the job is the pair of mean and factor for each output, in the job's work
- * memory. */
+ * memory, or on the GPU in its constants if nothing is measured. */
 struct stk_job_normalize {
 	int32_t n_mean, n_factor;
 	int64_t ddof;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Normalisation on the GPU: measures groups, then makes one output per thread. */
+ * Normalisation on the GPU: measures groups, then makes one output per thread at a time. */
 #include "kernel/job/job_find.cuh"
 #include "kernel/reduce/normalize_one.h"
 #include "kernel/reduce/reduce_blocks.h"

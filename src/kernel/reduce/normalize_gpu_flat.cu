@@ -23,7 +23,8 @@ static __device__ __forceinline__ float normalized(double x, const stats &s, dou
 
 template <typename T> struct normalizing {
 	enum { N = PIECE / sizeof(T) };
-	/* Returns whether all outputs belong to one group, or to three groups in turn, one per channel. */
+	/* Returns whether many pieces can be made together from output `first` on: their elements can be loaded together, and all outputs belong to one group,
+	 * or to three groups in turn, one per channel. */
 	static __device__ __forceinline__ bool serves(const stk_job_gpu_item &it, uint32_t first)
 	{
 		const stk_job_repeat &r = it.flat.of[1];

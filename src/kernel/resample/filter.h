@@ -44,6 +44,7 @@ int32_t stk__filter_first(const struct stk_filter_axis *a, int32_t output);
 /* Computes the nearest neighbours of outputs 0 .. count - 1. DALI multiplies to compute the positions of columns, but adds up those of rows; the results
  * differ if a position falls on a pixel's edge. summed: adds up. */
 void stk__filter_nearest(const struct stk_filter_axis *a, bool summed, int32_t count, int32_t *pixels);
+/* Returns the nearest neighbour of one output, as stk__filter_nearest computes it with `summed`. */
 int32_t stk__filter_summed(const struct stk_filter_axis *a, int32_t output);
 
 /* Convert weights to integers; the rounding error of their sum is added to the largest weight. narrow: the sum is 2^16 (a single weight of 1 becomes 2^16 -

@@ -37,13 +37,14 @@ struct stk_vertical {
 	const void *weights;
 };
 
-/* The parameters of the horizontal half: dst[c * plane + r * row + x] = sum over t of weights[x * n + t] * block[((first[x] + t * step) * channels + c) * 16
- * + r]. The output is uint8 or float. All 16 rows are written, and columns up to the next multiple of 16; first and weights must have entries for these too. */
+/* The parameters of the horizontal half: dst[c * plane + r * row + x] = sum over t of weights[x * n + t] * block[((first[x] - origin + t * step) * channels +
+ * c) * 16 + r]. The output is uint8 or float. All 16 rows are written, and columns up to the next multiple of 16; first and weights must have entries for these
+ * too. */
 struct stk_horizontal {
 	const void *block;
 	const int32_t *first;
 	const void *weights;
-	int32_t origin; /* source column of the block's first column, which is subtracted from first[x] */
+	int32_t origin; /* source column of the block's first column */
 	int32_t step, n, shift, channels, count;
 	uint16_t bias;
 	void *dst;

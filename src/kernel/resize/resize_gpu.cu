@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Resampling of tensors on the GPU, with one value per thread. */
+ * Resampling of tensors on the GPU, with one value per thread at a time. */
 #include "kernel/job/job_find.cuh"
 #include "kernel/resize/resize_one.h"
 

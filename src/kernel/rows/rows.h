@@ -34,8 +34,8 @@ struct stk_row_kernels {
 	void (*matrix)(float *row0, float *row1, float *row2, int32_t n, const float m[9], const float b[3]);
 	/* Sets row0 to (w0 x0 + w1 x1) + w2 x2, where x are the three rows. */
 	void (*gray)(float *row0, const float *row1, const float *row2, int32_t n, const float w[3]);
-	/* Rounds to the nearest value of the type. Integers: halves away from zero, saturating, NaN to 0. bool: whether the value is not 0. 16-bit floats:
-	 * halves to even. */
+	/* Rounds to the nearest value of the type. Integers: halves away from zero, saturating, NaN to 0. bool: whether the nearest integer is not 0. 16-bit
+	 * floats: halves to even. */
 	void (*round)(float *row, int32_t n, enum stk_dtype dtype);
 	/* Stores n values, which the type must represent exactly (see `round`). */
 	void (*store)(void *dst, const float *row, int32_t n, enum stk_dtype dtype);

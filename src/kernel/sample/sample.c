@@ -63,7 +63,7 @@ enum stk_status stk__job_sample(struct stk_jobs *jobs, const struct stk_job_samp
 
 /* ---- on the GPU ---- */
 
-/* The launches, counted from STK_LAUNCH_sample: VALUES makes one value per thread, PIXELS one pixel. */
+/* The launches, counted from STK_LAUNCH_sample: VALUES makes values one by one, PIXELS whole pixels in tiles. */
 enum { VALUES, PIXELS };
 static const struct stk_job_launch launches[] = {
 	[VALUES] = {"sample_gpu", "job_sample", 0},

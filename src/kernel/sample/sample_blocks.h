@@ -242,7 +242,8 @@ static inline void sample_blocks(const struct stk_job *job, mix_texels *mix_byte
 	}
 }
 
-/* Returns whether the image can be processed in blocks: it must have floats, or bytes with up to four adjacent channels, and offsets that fit int32. */
+/* Returns whether the job can be processed in blocks: images, not volumes, of floats or of bytes with up to four adjacent channels, of the output's type, with
+ * offsets that fit int32, and not interpolated by cubics. */
 static bool goes_in_blocks(const struct stk_job *job)
 {
 	const struct stk_job_sample *s = &STK_PARAMS(stk_job_sample, job);

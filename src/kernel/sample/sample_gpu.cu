@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Sampling on the GPU, with one value per thread. */
+ * Sampling on the GPU, with one value per thread at a time. */
 #include "kernel/job/job_find.cuh"
 #include "kernel/sample/sample_one.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Samples images on the GPU pixel by pixel (sample_pixels.h), with the arithmetic of sample_one.h. kernel/common/texels.cuh makes pixels that come from the
- * inside of the image. */
+ * Samples images on the GPU pixel by pixel (sample_pixels.h), with the arithmetic of sample_one.h. kernel/common/texels.cuh makes most pixels, and
+ * sample_anywhere those that it leaves to its caller. */
 #include "kernel/common/texels.cuh"
 #include "kernel/job/job_find.cuh"
 #include "kernel/sample/sample_one.h"

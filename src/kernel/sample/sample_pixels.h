@@ -7,7 +7,8 @@
 #include "kernel/common/texels.h"
 #include "kernel/sample/sample.h"
 
-/* Returns true for interleaved uint8 or float32 with 1, 3 or 4 channels, if the output has the same type and the interpolation is not cubic. */
+/* Returns true for images, not volumes, of interleaved uint8 or float32 with 1, 3 or 4 channels, if the output has the same type, the interpolation is not
+ * cubic, and stk__texel_fits holds for source and output. */
 STK_HD bool stk__job_sample_by_pixels(const struct stk_job *job)
 {
 	const struct stk_job_sample *s = &STK_PARAMS(stk_job_sample, job);

@@ -26,7 +26,7 @@ struct stk_spectrum {
 	int32_t window;    /* number of elements of a frame that are read; its other elements are 0 */
 	int32_t border;    /* enum stk_spectrum_border */
 	int32_t magnitude; /* whether outputs are magnitudes instead of their squares */
-	int32_t together;  /* number of frames that a thread block of the GPU transforms at once */
+	int32_t together; /* frames that a thread block of the GPU transforms at once; 0: not one fits into shared memory. Set by stk__job_spectrum */
 };
 STK_PARAMS_FIT(stk_spectrum);
 

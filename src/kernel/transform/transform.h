@@ -5,7 +5,7 @@
  *
  * Positions are fixed-point numbers, so that additions lead from one pixel of a row to the next, and each position can also be computed directly. NN has 16
  * bits of fraction like Pillow, and gives the same pixels. LINEAR and CUBIC have 32 bits where Pillow uses doubles, so values may differ by 1. Values are
- * truncated to integers, as in Pillow. On the CPU, loops process rows; on the GPU, a thread makes a pixel. Both give the same bytes. */
+ * truncated to integers, as in Pillow. On the CPU, loops process rows; on the GPU, a thread makes a pixel at a time. Both give the same bytes. */
 #ifndef STK_KERNEL_TRANSFORM_H
 #define STK_KERNEL_TRANSFORM_H
 

@@ -28,6 +28,7 @@ static void narrow(int64_t at, int64_t step, int64_t limit, int64_t *first, int6
 		*first = *end = 0;
 }
 
+/* A row of outputs, of which those from `first` to end - 1 are read inside the source. */
 struct walk {
 	int64_t x, y; /* position in the source of the row's first pixel */
 	int64_t first, end;

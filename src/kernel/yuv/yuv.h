@@ -11,12 +11,13 @@ enum { STK_YUV_PIXELS = 4, STK_YUV_THREADS = 128 };
 
 /* The argument of the kernel yuv_to_rgb. Samples have 8 bits, or 9 to 12 bits, which are the upper ones of 16. */
 struct stk_yuv_gpu {
-	uint64_t planes[3]; /* addresses of Y, Cb and Cr */
-	int32_t row[3];     /* distance in bytes from one row to the next */
-	int32_t step[3];    /* distance in bytes from one sample to the next */
-	int32_t bits, shift;
+	uint64_t planes[3];  /* addresses of Y, Cb and Cr */
+	int32_t row[3];      /* distance in bytes from one row to the next */
+	int32_t step[3];     /* distance in bytes from one sample to the next */
+	int32_t bits, shift; /* bits of a sample; shift: number of unused lower bits of a sample that is stored in 16 */
 	int32_t width, height;
 	int32_t sub_x, sub_y; /* log2 of the number of pixels that a chroma sample covers along each axis */
+	/* as in struct stk_yuv_matrix (media/convert.h) */
 	int32_t luma, red_v, green_u, green_v, blue_u, luma_zero, chroma_zero;
 	int32_t reserved;
 	uint64_t to; /* channel c of pixel (x, y) is stored at to + y*to_row + x*to_pixel + c*to_channel */
