@@ -203,7 +203,7 @@ class StreamPETR(nn.Module):
         return self.query_place(waves(points, self.sizes.dim // 2))
 
     def queries(self, memory: Memory, prev_exists: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Returns reference points and features of this frame's queries, then features and positions of the memory."""
+        """Returns reference points and features of this frame's queries, then features and positions of the rest of the memory."""
         n, batch = self.sizes.propagated, len(prev_exists)
         conditions = torch.cat([memory.age[..., None], memory.velocities, memory.motion.flatten(-2)], -1)
         scale, offset = self.motion(conditions).chunk(2, -1)

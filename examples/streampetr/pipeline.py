@@ -70,7 +70,10 @@ def image_steps(of: Any, config: Config, on_gpu: bool = False, images: bool = Tr
 
 
 def annotation_steps(of: Any, config: Config) -> list[Any]:
-    """Returns the steps that keep the visible 2-D boxes and the 3-D boxes within reach, and rotate, scale and move all boxes in space."""
+    """Returns the steps that select boxes, and rotate, scale and move the 3-D boxes.
+
+    Visible 2-D boxes and 3-D boxes of known classes within reach are kept, if lidar or radar has a point in them.
+    """
     h, w = config.hw
     seen = of.VisibleBboxSelector(
         bboxes_field_name="bboxes2d",

@@ -108,7 +108,7 @@ def visible(boxes: np.ndarray, depths: np.ndarray, hw: tuple[int, int], least: f
 
 
 def camera_boxes(seen: Boxes2d, transform: np.ndarray, config: Config) -> Arrays:
-    """Returns the 2-D boxes that are visible in the crop, in its pixels, with their labels."""
+    """Returns the 2-D boxes that are visible in the crop and have a point of lidar or radar, in its pixels, with their centres, depths and labels."""
 
     def points(given: np.ndarray) -> np.ndarray:
         return given @ transform[:2, :2].T + transform[:2, 2]

@@ -162,7 +162,7 @@ static long double value_of(const void *p, enum stk_dtype dtype)
 	}
 }
 
-/* long double represents all values of every type; roundl rounds halves away from zero. */
+/* Returns whether the value at p is x converted to dtype. long double represents all values of every type; roundl rounds halves away from zero. */
 static bool converted(long double x, const void *p, enum stk_dtype dtype)
 {
 	for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)

@@ -156,7 +156,8 @@ static void overrun(const struct gpu *g, stk_gpu_ptr p)
 	g->cu->cuModuleUnload(module);
 }
 
-/* Runs one action in a child process. */
+/* What a child process does, as end_of_child starts it: allocates memory on device 0, does what `what` names ("overrun", "touch", or "leak": does not free
+ * the memory), and closes the device. Returns the exit status. */
 static int act(const char *what, const char *options)
 {
 	struct gpu g = open_gpu(options, 0);
@@ -237,7 +238,7 @@ static void addresses_and_handles_of_nobody_are_errors(void **state)
 static void neighbours_are_two_allocations(void **state)
 {
 	(void)state;
-	enum { SIZE = 1536, PINNED = 8192 }; /* not a multiple of a page, so that two allocations share a page */
+	enum { SIZE = 1536, PINNED = 8192 }; /* SIZE is not a multiple of a page, so that two allocations share a page */
 	struct gpu g = open_gpu("strict adjacent", 0);
 	stk_gpu_ptr p[3], odd;
 	uint8_t *pinned[2], host[2 * SIZE];

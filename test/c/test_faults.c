@@ -176,7 +176,7 @@ static void count_release(void *user)
 	((struct outcome *)user)->released++;
 }
 
-/* A source of 7 tensors of 3 x 2 elements in each epoch; each tensor is filled with its position. */
+/* A source of 7 tensors of 3 x 2 elements in each epoch; each tensor is filled with its position plus 1. */
 static enum stk_status pull(void *user, const struct stk_feed_request *request, struct stk_feed *feed, struct stk_error *err)
 {
 	static uint8_t pixels[FILES][6];

@@ -89,7 +89,8 @@ static void test_unstuffing(void **state)
 
 /* ---- entropy decoding ---- */
 
-/* Makes a random prefix code for `symbols`, which are shuffled. Draws lengths by splitting the longest intervals at random. */
+/* Makes a random prefix code for `symbols`, which are shuffled. For each length from a random one to 16 bits, draws how
+ * many symbols get codes of that length. */
 static struct stk_jpeg_huffman random_code(uint64_t *r, uint8_t *symbols, int count)
 {
 	struct stk_jpeg_huffman h;

@@ -94,7 +94,8 @@ static void check_canaries(struct picture *p)
 			fail_msg("seed %llu: byte %zd outside the pixels is written", (unsigned long long)seed, (ptrdiff_t)i - CANARY);
 }
 
-/* Runs the pass on a copy of only that part of the source which the pass claims to read, with random bytes around it. */
+/* Runs the pass on a copy of only that part of the source which the pass claims to read, with random bytes after it. Checks that nothing after the
+ * scratch memory is written. */
 static void run(const struct stk_pass *p, unsigned cpu, const struct picture *src, const struct picture *dst)
 {
 	struct stk_rect need = stk__pass_source(p);

@@ -83,7 +83,8 @@ static cpu_set_t only(int cpu)
 	return set;
 }
 
-/* Uses GPUs 0 to n - 1, and counts the workers that are restricted to `cpus`; the others must be allowed on all cores of the program. */
+/* Uses GPUs 0 to n - 1. Then exactly `staying` workers must be restricted to `cpus`, of which `list` is the text, and the others must be allowed on all
+ * cores of the program. */
 static void check(int n, const cpu_set_t *cpus, int staying, const char *list)
 {
 	const struct stk_context_config c = {.size = sizeof c, .threads = WORKERS};

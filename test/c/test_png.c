@@ -90,7 +90,7 @@ static void test_png_conversions(void **state)
 	stk__decoder_destroy(d);
 }
 
-/* A file of a few bytes that claims 2^31 x 2^31 pixels must fail before the decoder allocates memory. */
+/* A small file that claims to be 2^31 - 1 pixels wide and high must be refused from its header. */
 static void test_bombs_are_refused_from_their_header(void **state)
 {
 	(void)state;

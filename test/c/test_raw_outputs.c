@@ -106,7 +106,7 @@ static const struct stk_tensor *sample_of(const struct stk_batch *b, int output,
 	return &stk_batch_output(b, output)->samples[i];
 }
 
-/* Returns whether all samples are where the source put them; checks that each output has the right bytes, and its own memory. */
+/* Returns how many samples of the first output are where the source put them; checks that each output has the right bytes, and its own memory. */
 static int check_batch(struct stk_batch *b, const struct given_source *s)
 {
 	int handed_over = 0;

@@ -278,7 +278,7 @@ static void test_ending_with_reads_under_way(void **state)
 	}
 }
 
-/* No request ever completes: the pipeline still ends, and cancels every request. */
+/* From some moment on, no request completes: the pipeline still ends, and cancels every request. */
 static void test_ending_waits_for_no_request_that_has_not_begun(void **state)
 {
 	(void)state;

@@ -119,7 +119,7 @@ static size_t kept_bytes(struct stk_ring *r)
 	return stk__ring_kept_bytes(r, STK_SPACE_HOST, &limit) + stk__ring_kept_bytes(r, STK_SPACE_GPU, &limit);
 }
 
-/* Delivers a batch, and keeps the blocks of both of its values. */
+/* Delivers and releases a batch, but keeps the blocks of both of its values. Returns false, and the reason in *lack, if the ring has no slot to give. */
 static bool deliver(struct stk_ring *r, struct stk_block *held[2], enum stk_ring_lack *lack)
 {
 	struct stk_slot *s = stk__ring_take(r, lack);

@@ -421,7 +421,7 @@ static void test_flac_loops(void **state)
 	}
 }
 
-/* Compares all types of samples, and means of channels, with those of a WAV that has the same samples. */
+/* Compares all types of samples, and means of channels, with those that stk__pcm_convert makes from the same samples. */
 static void test_flac_types(void **state)
 {
 	(void)state;
@@ -491,7 +491,7 @@ static void test_flac_cut(void **state)
 			int32_t *to = malloc(4 * 4000);
 			struct stk_sound_window w = {.dtype = STK_INT32, .to = to};
 			enum stk_status s = stk__sound_peek(&bytes, false, &info, &err);
-			if (!s) { /* the header does not state the length, so the cut cannot be noticed */
+			if (!s) { /* the header does not show the cut, but reading the samples may */
 				w.count = info.frames;
 				s = stk__sound_read(&bytes, &info, &w, &err);
 			}
@@ -521,7 +521,7 @@ static void test_flac_cut(void **state)
 	}
 }
 
-/* Changes a byte after the header. The file is an error or, with `lenient`, only the block with that byte becomes silent. */
+/* Changes a bit after the header. The file is an error or, with `lenient`, only the block with that bit becomes silent, or is missing if it is the last. */
 static void test_flac_damage(void **state)
 {
 	(void)state;
