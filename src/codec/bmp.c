@@ -75,8 +75,8 @@ static bool is_indexed(const struct bmp *b)
 }
 
 /* Checks the offset of the pixels, b->offset. The header ends at header_end and is followed by `bytes` bytes of colours or masks, of `each` bytes each. Some
- * programs do not count these and write the header's end, or 0, as the offset. As in Pillow, the pixels are then expected after the colours or masks. Any
- * other offset inside them is refused, unless it is after a whole colour of a palette: then the palette is shorter than the header says. */
+ * programs do not count the colours and write the header's end as the offset; some write 0. As in Pillow, the pixels are then expected after the colours or
+ * masks. Any other offset inside them is refused, unless it is after a whole colour of a palette: then the palette is shorter than the header says. */
 static enum stk_status place_pixels(struct bmp *b, uint64_t header_end, uint64_t bytes, uint32_t each, struct stk_error *err)
 {
 	bool palette = is_indexed(b);

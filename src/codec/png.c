@@ -187,7 +187,7 @@ static int decode_rows(spng_ctx *ctx, const struct source *s, const struct stk_d
 	return code == SPNG_EOI ? 0 : code;
 }
 
-/* Copies a row's samples of 16 bits, which lie anywhere and are big-endian, to aligned memory in the processor's order of bytes. */
+/* Copies a row's samples of 16 bits, which need not be aligned and are big-endian, to aligned memory in the processor's order of bytes. */
 static void copy_samples(uint8_t *to, const uint8_t *from, size_t size)
 {
 	for (size_t i = 0; i < size; i += 2) {

@@ -7,9 +7,10 @@
 
 enum {
 	STK_JPEG_GPU_MEAN_INTERVAL = 1024, /* assumed average size of a bitstream in bytes, which limits their number */
-	/* Bytes for each block of the limits. Coefficients, which pixels overwrite later, need 192 for gray images and 64 to 128 for others. DC coefficients
-	 * are also stored for rows above the window. */
+	/* Bytes for each block of the limits: a block's coefficients take 128. Pixels, which overwrite them later, take 192 if a gray image becomes RGB, and 64
+	 * to 128 in other images; stk__jpeg_gpu_plan_need counts more blocks for images that need more than 128. */
 	STK_JPEG_GPU_BLOCK_BYTES = 128,
+	/* DC coefficients for each block of the limits: more than one, since they are also stored for rows above the window */
 	STK_JPEG_GPU_BLOCK_DC = 4
 };
 
