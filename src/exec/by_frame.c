@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs an operator once for each frame of its sequences, because its arguments differ from frame to frame. The frames' outputs must agree in type and
- * shape, since they are stored one after the other. */
+ * Runs an operator once for each frame of its sequences, because an argument, or an input of def->frame_inputs, is given for each frame. The frames' outputs
+ * must agree in type and shape, since they are stored one after the other. */
 #include "exec/exec.h"
 
 #include "op/dims.h"

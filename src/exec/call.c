@@ -61,7 +61,7 @@ static enum stk_status set_inputs(
 	return STK_OK;
 }
 
-/* Sets the call's arguments: those of the graph, or a copy of them that includes the sample's own. */
+/* Sets the call's arguments to a copy of the graph's, with those replaced that come from values of the sample, or of its current frame. */
 static enum stk_status set_args(
 	const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call, struct stk_error *err)
 {

@@ -58,7 +58,7 @@ static void load_sources(const struct stk_chain_run *run, const struct stk_progr
 	const struct stk_program *g = run->pipeline->program;
 	for (int32_t k = 0; k < stk__program_sources(n); k++) {
 		const struct stk_value *v = &g->values[stk__program_source(n, k)];
-		/* gather runs while the previous level runs, whose values are not in the slot yet */
+		/* the node's gather runs one level before the node; only values of still earlier levels are in the slot by then */
 		if (v->slot >= 0 && g->nodes[v->node].level < run->level - 1)
 			load_kept(run, v->slot);
 	}

@@ -90,7 +90,7 @@ enum stk_batch_side stk__decode_side_of_batch(struct stk_pipeline *p);
 bool stk__decode_side_is_cores(struct stk_pipeline *p, const struct stk_device_batch *b, bool progressive, size_t size);
 /* Returns the percentage of baseline files that the cores decode at present. */
 int32_t stk__decode_side_share(const struct stk_pipeline *p);
-/* Appends a line that says which side decodes. */
+/* Appends a line with the setting `decode` and the share of baseline files that the cores decode at present. */
 void stk__decode_side_explain(const struct stk_pipeline *p, struct stk_text *t);
 
 #endif

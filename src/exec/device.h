@@ -4,11 +4,11 @@
  *
  * Workers turn the operators of each sample that run on the GPU into jobs of the program's steps (describe.c). When all chains of a level have run
  * and no stream reads the slot any more, one worker submits the batch's jobs, step by step (submit.c). A separate thread waits for the consumer's
- * streams and for the GPU to finish the jobs. It returns images that the GPU refused to the cores, and then lets the batch continue (device.c).
+ * streams and for the GPU to finish the jobs. It lets the cores decode the images that the GPU has refused, and then lets the batch continue (device.c).
  *
  * job: the work of one step on one sample; plain data over addresses of the GPU
- * batch: the jobs of a record and the memory that they need; there are a few of them, and a record has one from its opening to the end of its last
- * step
+ * batch: the jobs of a record and the memory that they need; there are a few of them, and a record has one from its opening to the end of the last
+ * level that uses the GPU
  *
  * The pipeline's lock guards the lists of batches. Otherwise a batch belongs to its record: the worker that runs a sample's chain writes the jobs of
  * that (step, sample), and they are read after all chains have run. */

@@ -82,8 +82,8 @@ struct stk_resident;
  *   OPEN      -> ON_GPU     all chains of its level have run
  *   ON_GPU    -> OPEN       samples run again, or the next level begins
  *   OPEN      -> ENDING     its last level has ended, or it has failed
- *   ENDING    -> FINISHED   the consumer's object has been made
- *   FINISHED  -> DELIVERED  it is the next batch to deliver
+ *   ENDING    -> FINISHED   the consumer's object has been made, or the batch has failed
+ *   FINISHED  -> DELIVERED  the consumer takes it, as the next batch in order
  *   DELIVERED -> FREE       it has released its resources; any state may go to FREE when the run is abandoned
  *
  * The outcome is not a state: `result` holds it, from ENDING on. */

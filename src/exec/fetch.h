@@ -68,7 +68,7 @@ bool stk__fetch_runs_ahead(const struct stk_pipeline *p);
 void stk__fetch_ahead(struct stk_pipeline *p); /* submits requests until the window is full; call without the lock */
 /* Cancels requests that have not begun and waits for the others. Call without the lock, when no more requests are submitted. */
 void stk__fetch_end(struct stk_pipeline *p);
-/* Returns whether enough requests in a row have failed to conclude that the source itself is down. */
+/* Returns whether so many requests in a row have failed that the source itself must be down. */
 bool stk__fetch_source_down(const struct stk_pipeline *p);
 /* Returns whether the sample failed because all tries to read its object failed, while the source answered other requests. */
 bool stk__fetch_object_failed(const struct stk_sample_state *s);

@@ -59,7 +59,8 @@ struct further {
 	int32_t first, count;
 };
 
-/* Begins such requests if the read is still wanted. Returns false if there are none to begin. Call with the lock held. */
+/* Plans further requests of a read whose requests have all ended, and marks them as under way, if the read is still wanted. Returns false if there are none.
+ * Call with the lock held. */
 static bool begin_new_requests(struct stk_pipeline *p, struct stk_read *read, struct further *out)
 {
 	int32_t first;
@@ -72,8 +73,8 @@ static bool begin_new_requests(struct stk_pipeline *p, struct stk_read *read, st
 	return true;
 }
 
-/* Records the end of a request. Returns whether a thread may be waiting for its bytes, which is only possible if the batch is open. further: set to the
- * requests that the caller must submit after it has released the lock; NULL if no requests can follow. Call with the lock held. */
+/* Records the end of a request. Returns whether to wake workers: a chain may wait for its bytes if the batch is open, or a worker may have postponed a read.
+ * further: set to the requests that the caller must submit after it has released the lock; NULL if no requests can follow. Call with the lock held. */
 static bool take_answer(struct stk_pipeline *p, struct stk_read_request *q, struct further *further)
 {
 	struct stk_fetch *f = p->parts.fetch;

@@ -24,8 +24,8 @@ static bool may_open(struct stk_pipeline *p)
 	return open < p->flight.depth || (behind && (stk__fetch_counts(p).in_flight > 0 || stk__ring_out_at_most(p->ring, most)));
 }
 
-/* Prepares a slot for the next batch. Only one thread at a time does this. Returns false if no slot is free. Call with the lock held; it is released while
- * memory is allocated. */
+/* Prepares a slot for the next batch. Only one thread at a time does this. Returns false if no slot is free, or if another thread is preparing one. If
+ * memory is short, returns true, and o->no_memory is set. Call with the lock held; it is released while memory is allocated. */
 static bool have_slot(struct stk_pipeline *p)
 {
 	struct stk_opening *o = p->parts.opening;

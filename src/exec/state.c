@@ -331,7 +331,7 @@ static enum stk_status restore_other_reader(struct stk_pipeline *p, int32_t read
 	return STK_OK;
 }
 
-/* Checks that the readers are the same as in the state, and that the same reader leads. */
+/* Checks that the readers are the same as in the state. Makes the reader lead that led when the state was saved, and restores the seeds of the others. */
 static enum stk_status restore_readers(struct stk_pipeline *p, const struct saved *v, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;

@@ -100,7 +100,7 @@ int32_t stk__order_runs(const struct stk_order *o, int64_t k, int32_t count, str
 /* Returns what a checkpoint keeps after `step` steps of `epoch` in this run: how many positions of the epoch's global sequence all ranks together have
  * consumed. Another run, even with another number of ranks, continues the same global sequence if it takes the values as start_epoch and start_position.
  * With STK_TAIL_WRAP, step 0 gives where the epoch's first step starts, and the last step may give more than `size`; both forms restore. Contiguous shards:
- * step * batch * ranks, which only a run with the same ranks can continue. */
+ * step * batch * ranks, plus start_position in the first epoch, which only a run with the same ranks can continue. */
 int64_t stk__order_consumed(const struct stk_order *o, int64_t epoch, int64_t step);
 
 /* Returns the place of the sample that replaces a bad one: another pure draw from (seed, epoch, position, attempt >= 1). It differs from the bad sample

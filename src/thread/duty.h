@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STK_DUTY_WINDOW_NS 100000000 /* length of the window in which awake threads are counted: some batches of a training loop */
+#define STK_DUTY_WINDOW_NS 100000000 /* least length of a window in which awake threads are counted: some batches of a training loop */
 
 struct stk_duty {
 	_Atomic int32_t on;       /* how many threads are on duty: those with the lowest numbers */
