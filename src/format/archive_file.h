@@ -17,8 +17,8 @@ struct stk_archive_file {
 	struct stk_object object; /* size and version of an object, as its store has reported them */
 	uint8_t *first;           /* for an object: its first bytes, as many as were requested when it was opened */
 	size_t first_size;
-	int64_t at; /* offset of the bytes in `buffer` */
-	size_t filled;
+	int64_t at;    /* offset of the bytes in `buffer` */
+	size_t filled; /* number of these bytes */
 	uint8_t *buffer;
 	struct stk_io *io;               /* reads an object; NULL for a local file; the caller owns it */
 	const struct stk_access *access; /* lets the user interrupt waits for the store; nullable */

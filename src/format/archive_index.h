@@ -21,11 +21,12 @@ enum stk_archive_kind { STK_ARCHIVE_TAR, STK_ARCHIVE_TFRECORD };
 
 struct stk_archive_index {
 	char *path; /* path or URI of the archive */
-	int64_t size, modified_ns, changed_ns;
+	int64_t size, modified_ns,
+		changed_ns; /* the archive's size, and of a local file the times and the inode as in stk_archive_file; 0: not known */
 	uint64_t inode;
-	char version[128];
-	uint64_t header_hash;
-	int64_t last; /* offset of the last header; -1: the archive has no member */
+	char version[128];    /* for an object: its ETag, or another text that differs between versions; "" if not known */
+	uint64_t header_hash; /* hash of the first and the last header */
+	int64_t last;         /* offset of the last header; -1: the archive has no member */
 	int64_t members;
 	struct stk_coded_out bytes; /* the members, coded as in the file */
 };

@@ -67,8 +67,9 @@ void stk__collect_end(struct stk_collect *c);               /* accepts NULL */
 /* With STK_MISSING_DEFAULT, checks that there is a file of each component. Call after all samples are known. */
 STK_MUST_USE enum stk_status stk__webdataset_check(
 	const struct stk_webdataset_options *o, const struct stk_components *components, struct stk_error *err);
-/* Write notices for users. doubles: false if there is nothing to report. unended: for a tar, and `more` such tars, or "". say_cut: adds to a message that
- * the tar may be cut off, which may be the cause of its failure. */
+/* Write notices for users: about files that were left out because their sample has one with the same ending already (returns false if there are none), and about
+ * a tar without the blocks of zeros at its end. more: " and 3 others" if there are more such tars; else "". stk__webdataset_say_cut adds to the message of a
+ * failure that the tar may be cut off, which may be the cause. */
 bool stk__webdataset_doubles(const struct stk_components *components, char text[400]);
 void stk__webdataset_unended(const char *tar, const char *more, char text[400]);
 void stk__webdataset_say_cut(struct stk_error *err);

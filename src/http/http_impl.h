@@ -141,12 +141,12 @@ struct stk_transfer {
 	bool complete;         /* no more bytes are needed: all requested ones have been received, or `text` is full with an error's body */
 	bool waits_for_memory; /* the body is not read until its bytes are admitted; body bytes that arrived with the header are in `text` */
 	bool starved;          /* no descriptor was free for its connection */
-	bool stale; /* the server may have closed the idle connection before the request arrived: it is sent again on a new one */
-	size_t window_bytes;
+	bool stale;          /* the server may have closed the idle connection before the request arrived: it is sent again on a new one */
+	size_t window_bytes; /* bytes received since `window_ns` */
 	struct stk_transfer *before;
 	/* The object, across all responses. */
 	uint8_t *data;
-	size_t capacity, used;
+	size_t capacity, used;     /* size of the memory at `data`, and bytes of the object that are there */
 	struct stk_buffer *buffer; /* NULL if the request's owner provides the memory */
 	int64_t first, length;     /* requested bytes; length -1: to the end */
 	int64_t expected;          /* bytes that the request receives in all; -1: not known before the body ends */
@@ -154,7 +154,7 @@ struct stk_transfer {
 	int64_t end_used;
 	int64_t skip;        /* bytes of this body before the requested ones */
 	int64_t object_size; /* bytes of the whole object, as the first response reported them; -1: unknown */
-	int64_t begun_ns;
+	int64_t begun_ns;    /* when a loop took the request, by stk__clock_ns */
 	/* The request and its response. */
 	struct stk_text request; /* the text of the request, which is sent */
 	size_t sent;             /* bytes of `request` that were sent */
@@ -252,9 +252,9 @@ void stk__http_end_hedge(struct stk_http_source *s);
 /* Notes that the loop is awake and asks for the next request itself. */
 void stk__http_awake(struct stk_http_source *s, struct stk_http_loop *l);
 struct stk_http_end {
-	bool well, slow; /* well: the request succeeded; slow: the server asked for fewer requests */
-	int64_t begun_ns, now_ns;
-	size_t bytes;
+	bool well, slow;          /* well: the request succeeded; slow: the server asked for fewer requests */
+	int64_t begun_ns, now_ns; /* when a loop took the request, and when the request ended */
+	size_t bytes;             /* bytes of the object that were received */
 };
 /* Notes that a request under way has ended: adapts the limit of requests under way, and wakes a sleeping loop if another request may begin. */
 void stk__http_ended(struct stk_http_source *s, struct stk_http_loop *l, const struct stk_http_end *e);

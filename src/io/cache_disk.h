@@ -52,15 +52,15 @@ struct stk_cache_head {
 
 struct stk_cache_disk {
 	char dir[STK_CACHE_DIR];
-	int folder, tmp;
-	int fd; /* descriptor of `state`; -1: `state` cannot be written */
+	int folder, tmp; /* descriptors of DIR and DIR/tmp */
+	int fd;          /* descriptor of `state`; -1: `state` cannot be written */
 	int64_t begin_sec,
 		last_begin_sec; /* when this run and the previous one began, in seconds since 1970; constant while any process has the cache open */
-	uint64_t limit;
-	_Atomic bool read_only, no_openat2;
-	_Atomic bool scanned;    /* a search of this process found too few old entries to remove, so it does not search again */
-	_Atomic uint64_t number; /* number of the next unfinished entry, for its name in tmp */
-	pthread_mutex_t lock;    /* guards the contents of `state` among threads, and all members below */
+	uint64_t limit;         /* most bytes of finished entries and those reserved for unfinished ones */
+	_Atomic bool read_only, no_openat2; /* nothing more is written to the folder; the system does not support openat2 */
+	_Atomic bool scanned;               /* a search of this process found too few old entries to remove, so it does not search again */
+	_Atomic uint64_t number;            /* number of the next unfinished entry, for its name in tmp */
+	pthread_mutex_t lock;               /* guards the contents of `state` among threads, and all members below */
 	bool no_locks; /* `state` is changed without a lock, because the file system has none or another program never releases it */
 	int recounts;  /* how often this process has counted the entries again because `state` was damaged */
 };
