@@ -81,7 +81,7 @@ static jvirt_barray_ptr request_barray(j_common_ptr cinfo, int pool, boolean zer
 	return a;
 }
 
-/* Allocates all coefficients of a progressive image, which are most of its memory, before anything is decoded. */
+/* Allocates all coefficients of an image of several scans, which are most of its memory, before anything is decoded. */
 static void realize_arrays(j_common_ptr cinfo)
 {
 	struct stk_jpeg_memory *m = memory_of(cinfo);

@@ -195,8 +195,8 @@ struct stk_reader_def {
 	/* For readers whose samples are counted while they are read (stk_order.as_met): returns the search. Nullable. */
 	struct stk_survey *(*survey)(const void *shared);
 	uint64_t (*fingerprint)(const void *shared);
-	uint64_t (*old_fingerprint)(
-		const void *shared); /* the one in states that earlier versions saved, if they computed it in another way; nullable */
+	/* The fingerprint in states that earlier versions saved, if they computed it in another way. Nullable. */
+	uint64_t (*old_fingerprint)(const void *shared);
 	/* Returns a digest of the names and labels of `count` samples from `first` on, to find where two data sets begin to differ. Nullable. */
 	uint64_t (*digest)(const void *shared, int64_t first, int64_t count);
 	/* Fills the order that the arguments ask for: seed, shards, tail. The pipeline sets the batch size and the start of the run. */

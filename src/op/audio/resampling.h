@@ -15,7 +15,7 @@ struct stk_resampling {
 /* Returns the lobes of the filter for a quality of 0 to 100, as in DALI. */
 int32_t stk__resampling_lobes(float quality);
 
-/* Returns the number of samples that n samples become. */
+/* Returns the number of samples that n samples become, rounded up to a whole number. */
 double stk__resampling_length(const struct stk_resampling *r, int64_t n);
 
 /* Adds the job that resamples `in` to `out` to `jobs`. in and out: of 1 dimension, or of 2 with channels last. tables: tables made for this number of lobes. */

@@ -57,7 +57,8 @@ static int32_t chunk_count(const struct inflate *a)
 	return a->chunk_sizes.count >= 0 ? a->chunk_sizes.count : a->chunk_offsets.count >= 0 ? a->chunk_offsets.count : 1;
 }
 
-/* Finds the bytes of chunk i. *at: where the previous chunk ends; used if no offsets are given. */
+/* Sets *at to the offset of chunk i, and *bytes to its size. *at must be the end of the previous chunk, where this one begins if no offsets are given. Without
+ * sizes, a chunk ends where the next one begins, and the last one at the end of the sample. */
 static enum stk_status place_chunk(const struct inflate *a, int32_t i, size_t size, size_t *at, size_t *bytes, struct stk_error *err)
 {
 	if (a->chunk_offsets.count >= 0)

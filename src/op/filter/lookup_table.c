@@ -27,7 +27,7 @@ static const struct stk_arg_def lookup_table_args[] = {
 	STK_ARG_END,
 };
 
-/* The entries for 0 .. count - 1, in the output's type. */
+/* The entries for 0 .. count - 1 and, in `other`, the one for all other values, in the output's type. bytes: size of `entries`. */
 struct table {
 	uint32_t count;
 	size_t bytes;
