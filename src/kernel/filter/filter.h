@@ -41,7 +41,7 @@ struct stk_filter {
 	/* for separable filters: the axis that is applied last, 0 or 1. Along axes that a term does not filter, its window has size 1 and weight 1 */
 	uint8_t last;
 	int32_t n_terms;
-	int32_t in[STK_FILTER_AXES], out[STK_FILTER_AXES];
+	int32_t in[STK_FILTER_AXES], out[STK_FILTER_AXES]; /* extents of a volume of the input and of the output */
 	int32_t channels;
 	int64_t outer;
 	/* the value that is read outside of the image for STK_BORDER_FILL. (Weighted sums over separable windows have other borders.) */

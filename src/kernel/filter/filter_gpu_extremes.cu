@@ -6,7 +6,8 @@
 #include "kernel/job/job_place.h"
 
 #define THREADS STK_JOB_THREADS
-#define TURN 8 /* rows of outputs per iteration of the unrolled loop; so the values of a window stay in the same registers */
+/* rows of outputs per iteration of the unrolled loop; also the length of the ring of rows, so that each entry stays in the same registers */
+#define TURN 8
 
 /* Four bytes as 16-bit numbers: bytes 0 and 2 are in `even`, bytes 1 and 3 in `odd`. */
 struct pairs {

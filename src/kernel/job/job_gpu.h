@@ -34,8 +34,8 @@ struct stk_job_gpu_view {
 	const struct stk_job_gpu_item *items;
 	uint32_t *flags; /* one per item */
 	uint32_t n_items;
-	uint32_t each; /* number of thread blocks of each item if all items have the same, otherwise 0 */
-	int32_t launch;
+	uint32_t each;  /* number of thread blocks of each item if all items have the same, otherwise 0 */
+	int32_t launch; /* number of this launch: STK_LAUNCH_... */
 };
 
 /* The capacity of a batch. To size a batch, add up what its jobs need with stk__job_gpu_need. */

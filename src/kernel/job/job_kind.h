@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The interface between a kind of job and the code that runs jobs of all kinds on the GPU (job_gpu.c): the kind's launches, and the memory and thread blocks
- * that its jobs need. A function may be NULL if its usual case applies. A kind is defined in its folder, next to the function that makes its jobs:
+ * that its jobs need. All functions but `blocks` may be NULL: jobs of the kind are then not flat, never join, never fail, need no completion, and claim no
+ * other jobs. A kind is defined in its folder, next to the function that makes its jobs:
  *
  *     static const struct stk_job_launch launches[] = {{"debayer_gpu", "job_debayer", 0}};
  *     static void blocks(const struct stk_job_gpu_item *it, struct stk_job_blocks *b)

@@ -62,6 +62,7 @@ enum stk_pass_gpu_finish {
 	STK_PASS_GPU_AFFINE, /* one affine step to a float type that produces no NaN */
 };
 
+/* How a pixel is made from the source: without a sampler or by a nearest resize (PLAIN, COPY), by a resize with weights, or by a warp. */
 enum stk_pass_gpu_mode {
 	STK_PASS_GPU_PLAIN,
 	STK_PASS_GPU_RESIZE,
@@ -110,8 +111,8 @@ struct stk_pass_gpu_view {
 	int32_t *first;
 	float *weights; /* floats; for NARROW they are integers, for WIDE the memory has int32 instead */
 	uint32_t n_items;
-	uint32_t each; /* number of thread blocks of each item in this launch if all items have the same, otherwise 0 */
-	int32_t launch;
+	uint32_t each;  /* number of thread blocks of each item in this launch if all items have the same, otherwise 0 */
+	int32_t launch; /* enum stk_pass_gpu_launch */
 };
 
 struct stk_pass_gpu_limits {

@@ -7,7 +7,7 @@
 
 /* Maps consecutive points of `in` components to points of `out` components. The job's constants are floats: `out` rows of `in` factors, then one number for
  * each row, which is added to the row's sum. Sums are float32, in this order. */
-enum { STK_POINT_COMPONENTS = 6 };
+enum { STK_POINT_COMPONENTS = 6 /* maximum number of components of a point */ };
 struct stk_job_points {
 	int32_t in, out;
 	bool boxes; /* each point is a pair of opposite corners: for each coordinate, the first corner gets the minimum and the second
