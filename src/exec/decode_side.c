@@ -251,8 +251,8 @@ void stk__decode_side_init(struct stk_decode_side *s)
 }
 
 /* Counts a progressive file, and returns whether the cores should decode it. From level 0 on they decode all such files; below 0, only those above a size, or
- * all of them if they are few. A batch waits for its largest file, so the cores decode the larger
- * files and the GPU the smaller ones. */
+ * all of them if they are few. A batch waits for its largest file, so the cores decode the larger files and the GPU the
+ * smaller ones. */
 static bool takes_progressive(struct stk_pipeline *p, size_t size, int32_t level)
 {
 	enum { FEW = 16 }; /* the cores decode all progressive files if these are at most one file in FEW */

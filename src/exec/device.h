@@ -153,7 +153,7 @@ struct stk_device_batch {
 	bool resting; /* its jobs wait until no stream uses its slot; written with the pipeline's lock held */
 	struct stk_device_turn {
 		enum stk_batch_side side;
-		int64_t begin_ns, k; /* time at which the record took this batch; number of the record's batch */
+		int64_t begin_ns, k; /* time of the last submission; number of the record's batch */
 		int64_t use;         /* number of records that have used this batch so far; unlike k, it never repeats when an epoch is
 		                      * abandoned */
 	} turn;

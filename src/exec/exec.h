@@ -13,7 +13,7 @@
  *   schedule.c  picks the next unit, and finishes it                 chain.c    one sample through one chain
  *   call.c      one operator's call, and its values' memory          by_frame.c arguments for each frame
  *   device.h    the GPU's steps                                      frames.c   image tensors as images
- *   resident.h  a data set in the GPU's memory
+ *   resident.h  a data set of decoded images in the memory of the GPU or the host
  *   fetch.h     reads bytes, at once or ahead                        pass.c     a group that makes one pass
  *   feed.c      users' sources, on the callback thread               deliver.c  the consumer's side
  *   batch.c     the consumer's batch                                 state.c    save and restore

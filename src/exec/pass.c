@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-/* Slots larger than this are written past the caches. They do not fit into a core's caches, so loading their lines before overwriting them would be useless. */
+/* Slots of at least this size are written past the caches. They do not fit into a core's caches, so loading their lines before overwriting them would be
+ * useless. */
 enum { STREAM_SLOT = 2 << 20 };
 
 /* Decodes the part of the image that the pass reads into scratch memory. *part: set to that part; *at: set to its position in the whole image. */

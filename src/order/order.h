@@ -2,10 +2,10 @@
  *
  * Order: pure functions from (seed, epoch, position) to a sample. They keep no state, take O(1) time and memory, and may be called from any thread.
  *
- * A position is an index into the epoch's global sequence, which is the same for all ranks. Without `contiguous`, rank
- * r of R at step k takes the positions (k*R + r)*B .. (k*R + r + 1)*B - 1, so that every rank has the same number of steps and the ranks together take the
- * whole sequence once. With `contiguous` (DALI's rules, without shuffle), rank r reads a contiguous shard, and shards rotate each epoch: then the order
- * depends on the number of ranks, and samples may come more than once. */
+ * A position is an index into the epoch's global sequence, which is the same for all ranks. Without `contiguous`, rank r of R at step k takes the positions
+ * (k*R + r)*B .. (k*R + r + 1)*B - 1, so that every rank has the same number of steps and the ranks together take the whole sequence once. With `contiguous`
+ * (DALI's rules, without shuffle), rank r reads a contiguous shard, and shards rotate each epoch: then the order depends on the number of ranks, and samples
+ * may come more than once. */
 #ifndef STK_ORDER_ORDER_H
 #define STK_ORDER_ORDER_H
 
