@@ -135,7 +135,8 @@ def test_constants_are_made_once_and_still_come_out():
 
 
 def test_positions_beyond_fixed_point_are_refused():
-    """Positions that are too large for fixed point once wrapped around, so that pixels came from anywhere."""
+    """A shear whose positions are too large for fixed point is refused; smaller ones fill the image. Positions once wrapped around, so that pixels came from
+    anywhere."""
 
     def sheared(by, interpolation):
         pipe = Pipeline(1, 1, device_id=None)

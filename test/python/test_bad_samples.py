@@ -200,7 +200,7 @@ def test_iterators_leave_out_a_batch_of_bad_samples(listed, policy, end, bad):
 @pytest.mark.parametrize("end", [{"reader_name": "R"}, {"size": 7}])
 @pytest.mark.parametrize("bad", [(6,), (0,), (2, 6), (1, 2, 3)])
 def test_bad_samples_do_not_move_the_end_of_an_iterators_epoch(listed, end, bad):
-    """Epochs have seven samples, so batches of three continue into the next epoch."""
+    """Each epoch of an iterator has its good samples once, although epochs have seven samples, so that batches of three continue into the next epoch."""
     pipe = _reading(listed(7, bad), 3)
     iterator = DALIGenericIterator(pipe, ["data", "label"], last_batch_policy=LastBatchPolicy.PARTIAL, auto_reset=True, **end)
     for _ in range(4):
@@ -395,7 +395,7 @@ def test_weights_of_the_wrong_length_are_named(listed):
 @pytest.mark.parametrize("policy", ["skip", "replace"])
 @pytest.mark.parametrize("form", ["files", "dataset", "iterator"])
 def test_max_errors_of_0_tolerates_none(listed, policy, form):
-    """A limit of 0 once meant the default, one in a hundred."""
+    """With max_errors=0 one bad sample is an error; with 1, or by default, it is not. A limit of 0 once meant the default, one in a hundred."""
     pairs = listed(8, (5,))
 
     def run(limit):

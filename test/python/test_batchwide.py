@@ -89,7 +89,7 @@ def test_pad_counts_what_does_not_differ(name: str, other: str) -> None:
 
 
 def test_pad_of_what_the_reader_gives(tmp_path: Path) -> None:
-    """Bytes and labels come from an operator that each chain runs for itself."""
+    """pad and one_hot over a whole batch take the bytes and labels of a reader, an operator that each chain of operators runs for itself."""
     paths = sorted(write_tree(tmp_path, np.random.default_rng(SEED), 2, 3))
     pipe = Pipeline(batch_size=6, num_threads=2, device_id=None)
     with pipe:

@@ -335,7 +335,7 @@ def test_the_command(store, tree, tmp_path):
 
 @pytest.mark.parametrize("line", ["{uri}\n", "{uri} 3\n", "  {uri}\t\r\n\n"])
 def test_a_list_is_warmed(store, tree, tmp_path, line):
-    """The help suggests these kinds of lists, which once were refused as local files."""
+    """`stoker cache warm` takes a list of URIs with or without labels, as its help suggests. It refuses lists of local files, and empty ones."""
     listed = tmp_path / "some.txt"
     uris = [f"{TRAIN}/{p.parent.name}/{p.name}" for p in sorted(tree.glob("*/*.jpg"))][:5]
     listed.write_text("".join(line.format(uri=uri) for uri in uris))
@@ -350,7 +350,7 @@ def test_a_list_is_warmed(store, tree, tmp_path, line):
 
 
 def test_what_cannot_be_removed_is_not_counted_as_removed(store, tmp_path):
-    """Runs `stoker cache clear` as a user who may not write to the cache."""
+    """`stoker cache clear` reports that it removed nothing, and fails, if its user may not write to the cache."""
     stoker("cache", "warm", TRAIN, "--cache", tmp_path / "cache")
     with tempfile.TemporaryDirectory(dir="/tmp") as public:
         os.chmod(public, 0o755)

@@ -213,7 +213,7 @@ def test_completion_of_an_unknown_shell():
 
 @pytest.mark.parametrize("columns", [None, 60, 100, 1, 10**9])
 def test_help_fits_the_terminal(columns):
-    """The help once had lines of 226 columns. Parts that cannot be broken, such as the example, may be longer."""
+    """Lines of the help fit the terminal, from 40 to 120 columns wide. Parts that cannot be broken, such as the example, may be longer."""
     environment = {} if columns is None else {"COLUMNS": str(columns)}
     width = min(max(columns or 80, 40), 120)
     for arguments in (["--help"], *([c, "--help"] for c in COMMANDS)):
@@ -350,7 +350,7 @@ def test_inspect_and_loader_take_the_same_endings(folder, tmp_path):
 
 
 def test_names_that_are_no_utf8(folder, tmp_path):
-    """JSON has all of these names, as os.fsencode understands them."""
+    """The JSON of inspect and view names files and classes whose names are no UTF-8, so that os.fsencode gives the bytes of the names."""
     bad = [b"a\xff\xfe", b"\xe4\xf6", b"\xed\xa0\x80", b"\xf4\x90\x80\x80\xc3", b"\xc0\x80"]
     names = [*bad, b"\x01ff", b"\\u0001ff", "клас".encode(), b'"\n\\']
     root = os.fsencode(tmp_path)
@@ -396,7 +396,8 @@ def test_what_was_meant(folder):
     ],
 )
 def test_settings_of_unknown_values_are_refused(folder, name, value, valid):
-    """These values were once ignored or misread: 1e9 pixels were read as 1."""
+    """The command refuses environment variables with values that it does not know, and names the valid ones. They once were ignored or misread: 1e9 was read as
+    1."""
     text = stoker("explain", folder, code=1, **{name: value}).stderr
     assert f'the environment variable {name} is "{value}"; it ' in text and valid in text
     assert not stoker("explain", folder, **{name: ""}).stderr
@@ -419,7 +420,7 @@ def test_inspect_bad(bad_folder):
 
 
 def test_inspect_of_files_that_ask_for_much(folder, tmp_path):
-    """The header or the size of such a file is enough to name it, so neither takes memory."""
+    """inspect names files that would take gigabytes, of coefficients, bytes or pixels, without taking the memory: their header or size is enough."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "coefficients.jpg").write_bytes(hostile_jpeg(16384, 16384))
     with open(tmp_path / "a" / "sparse.jpg", "wb") as f:
@@ -450,7 +451,7 @@ def test_inspect_of_files_that_ask_for_much(folder, tmp_path):
 
 
 def test_inspect_of_a_long_header(folder, tmp_path):
-    """If the header is longer, more than the first 64 KiB are read."""
+    """inspect finds the size of an image whose header is longer than the 64 KiB that are read first."""
     data = (folder / "class0" / "00.jpg").read_bytes()
     segment = b"\xff\xe5" + (60_002).to_bytes(2) + b"x" * 60_000
     (tmp_path / "long.jpg").write_bytes(data[:2] + 7 * segment + data[2:])
@@ -637,7 +638,7 @@ def advice(facts):
 
 
 def test_doctor_reports_gpus(tmp_path):
-    """The command reports about the driver exactly what the driver reports: no driver here, or the one of the tests."""
+    """doctor names the problem of a driver that cannot be loaded, once, and lists the GPUs of the driver that the tests emulate."""
     (tmp_path / "libcuda.so.1").write_text("no library")
     broken = json.loads(subprocess.run([COMMAND, "doctor", "--json"], env={"LD_LIBRARY_PATH": str(tmp_path)}, capture_output=True).stdout)
     assert (broken["cuda_driver"], broken["gpus"]) == (0, [])
@@ -673,7 +674,8 @@ def test_a_closed_stdout_is_a_failure(arguments):
 
 
 def test_a_file_does_not_take_the_place_of_a_closed_stdout(folder, tmp_path):
-    """The first file that was opened was once file 1, so that it also got what the command printed."""
+    """If stdout is closed, the command fails, and its picture is whole. The first file that was opened was once descriptor 1, so that it also got what the
+    command printed."""
     for closed, name in ((">&-", "out"), ("<&- >&- 2>&-", "all")):
         made = tmp_path / f"{name}.png"
         done = subprocess.run(["sh", "-c", f'exec "$@" {closed}', "-", COMMAND, "view", folder, "--output", made], timeout=120)

@@ -393,7 +393,7 @@ def seed_of(worker):
 
 @pytest.mark.parametrize("kind", ["map", "stream"])
 def test_workers_that_are_not_forks(kind):
-    """The Dataset is pickled, and so are the collate function and the function that begins a worker."""
+    """Workers that are spawned give torch's batches. The Dataset and the function that begins a worker are pickled for them."""
     make, arguments = {
         "map": (lambda: data.ConcatDataset([AtOnce(tagged, 5), Given(tagged, 4)]), {"worker_init_fn": seed_of, "shuffle": True}),
         "stream": (lambda: StreamOfLength(tagged, 7), {"persistent_workers": True}),

@@ -133,7 +133,7 @@ def test_it_makes_no_cache(tmp_path):
 
 
 def test_a_long_message_keeps_the_way_out(doctor):
-    """AWS writes long messages like this one: which role may not do which action on which resource."""
+    """The advice follows a long message of the store, and neither is cut. AWS writes such messages: which role may not do which action on which resource."""
     why = "User: arn:aws:sts::123456789012:assumed-role/" + "a-role-" * 30 + " is not authorized"
     (problem,), _, _ = doctor(refuses=lambda asked: denied("AccessDenied", f"<Message>{why}</Message>"))
     assert why in problem and problem.endswith("need no listing")

@@ -134,7 +134,7 @@ def test_the_other_scheme_is_named(scheme, answer, message):
 
 
 def test_a_store_that_uses_tls(tmp_path):
-    """A store with TLS, asked by the wrong scheme and without its authority."""
+    """Errors of a store that uses TLS say what to do if the URL has the wrong scheme, and if the authority of its certificate is not known."""
     store = Store(tmp_path)
     try:
         with tls_door(store, tmp_path) as (url, _):

@@ -533,7 +533,7 @@ def test_fed_input_resumes_with_the_next_fed_batch():
 
 
 def test_tensors_that_are_views_of_another_sign():
-    """torch stores a conjugate or negated tensor as a flag over the original memory, which NumPy refuses to share."""
+    """A tensor that torch stores as a flag over the memory of another one, here of the opposite sign, gives its own values. NumPy refuses to share such memory."""
     torch = pytest.importorskip("torch")
     opposite = torch._neg_view(torch.arange(3.0))
     assert values(pipeline(lambda: [opposite] * 3).run()) == [[0.0, -1.0, -2.0]] * 3

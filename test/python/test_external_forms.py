@@ -254,7 +254,7 @@ def test_a_source_that_cannot_restart_is_restored_only_at_the_beginning(kind):
 
 
 def test_a_state_does_not_wait_for_a_source_that_waits():
-    """The loop may feed the source, so its next batch may depend on the steps of the loop after the checkpoint."""
+    """A checkpoint is taken although the source's next batch is not there yet. The loop may feed the source, so that this batch may depend on later steps."""
     more = threading.Event()
 
     def source():
@@ -272,7 +272,7 @@ def test_a_state_does_not_wait_for_a_source_that_waits():
 
 @pytest.mark.parametrize("by_sample", [False, True])
 def test_a_source_that_ends_before_the_reader_is_refused_with_advice(files, by_sample):
-    """The reader's epochs are the pipeline's. If a source's end ended them, samples would be lost."""
+    """A source with fewer batches than the reader's epoch is an error, unless it cycles quietly. If its end ended the epoch, samples would be lost."""
 
     def source():
         for k in range(5 if by_sample else 2):

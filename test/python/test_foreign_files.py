@@ -128,7 +128,7 @@ def test_other_readers_name_them_too(name: str, tmp_path: Path) -> None:
 def test_a_folder_of_pictures_that_are_not_decoded(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DALI's readers.file takes .jp2 files; here they are counted, with what to do about them."""
+    """A Loader counts .jp2 files, which DALI's readers.file takes, and says what to do about them: in its error if there are no other files, else in a notice."""
     monkeypatch.setattr(_where, "_shown", set())
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "a.jp2").write_bytes(FILES["jpeg 2000"][0])
@@ -170,7 +170,7 @@ def test_a_file_whose_name_is_a_word_of_the_message(tmp_path: Path, monkeypatch:
 
 
 def test_folders_and_indexes_as_file_uris(tmp_path: Path) -> None:
-    """Single files, lists and tars could be given as file:// URIs; a folder was looked for under that name."""
+    """A folder may be given as a file:// URI, with the same samples and errors as its path. It once was looked for under the name "file:"."""
     (tmp_path / "set" / "one").mkdir(parents=True)
     for k in range(3):
         (tmp_path / "set" / "one" / f"{k}.png").write_bytes(_saved("PNG"))
@@ -191,7 +191,7 @@ def test_folders_and_indexes_as_file_uris(tmp_path: Path) -> None:
 
 
 def test_file_uris_that_name_this_host(tmp_path: Path) -> None:
-    """file://localhost/path is RFC 8089's name of a file of this machine; "localhost" was taken for a folder."""
+    """file://localhost/path, RFC 8089's name of a file of this machine, works for folders, tars, globs and lists. "localhost" once was taken for a folder."""
     (tmp_path / "set" / "one").mkdir(parents=True)
     for k in range(3):
         (tmp_path / "set" / "one" / f"{k}.png").write_bytes(_saved("PNG"))

@@ -325,7 +325,7 @@ def test_what_is_not_decoded_is_named(rng: np.random.Generator) -> None:
 
 
 def test_a_tiff_of_tiles_outside_the_image() -> None:
-    """A few bytes that all tiles share would take hours to unpack."""
+    """A TIFF with tiles that lie outside of the image is refused. Its few bytes, which all tiles share, would take hours to unpack."""
     tile, count = zlib.compress(bytes(1 << 24)), 64
     entries = [(256, 4, 1, count), (257, 4, 1, 1), (258, 3, 1, 8), (259, 3, 1, 8), (262, 3, 1, 1), (322, 4, 1, 1), (323, 4, 1, 1 << 24)]
     lists = 8 + 2 + 12 * (len(entries) + 2) + 4

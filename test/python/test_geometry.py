@@ -61,7 +61,7 @@ def test_matrices_are_refused_by_what_they_are() -> None:
 @pytest.mark.parametrize("name", ["paste_x", "paste_y"])
 @pytest.mark.parametrize("value", [-0.5, 1.5])
 def test_boxes_are_pasted_where_images_can_be(name: str, value: float) -> None:
-    """DALI takes 1.5 as 1 and keeps -0.5. Pasting the image refuses both, so pasting boxes does too."""
+    """bbox_paste refuses positions below 0 and above 1, as the pasting of an image does. DALI takes 1.5 as 1 and keeps -0.5."""
     boxes = [np.float32([[0.1, 0.2, 0.3, 0.4]])] * 2
     for position in (value, lambda: fn.external_source(source=lambda: [np.float32(value)] * 2)):
         with pytest.raises(StokerError, match=f'"{name}" is {value}; it must be from 0 to 1'):
@@ -90,7 +90,7 @@ def test_boxes_are_pasted_where_images_can_be(name: str, value: float) -> None:
     ],
 )
 def test_boxes_that_are_not_valid_are_refused(box: list[float], layout: str, message: str) -> None:
-    """Such a box once became a box of other corners, and NaN a box at 0."""
+    """bbox_rotate refuses boxes that end before they begin or are not finite. They once became boxes of other corners, and NaN a box at 0."""
     boxes = np.array([[0.1, 0.1, 0.2, 0.3], box], np.float32)
     with pytest.raises(StokerError, match=message):
         run(lambda: fn.bbox_rotate(fn.external_source(lambda: [boxes] * 2), angle=30.0, bbox_layout=layout, input_shape=[100, 200]))
@@ -220,7 +220,7 @@ def test_a_window_of_a_resized_image_may_be_empty(layout: str, name: str) -> Non
 
 
 def test_all_polygons_of_a_mask_are_selected() -> None:
-    """DALI gives only the last polygon."""
+    """segmentation.select_masks gives all polygons of a mask, and their vertices. DALI gives only the last polygon."""
     polygons = [np.int32([[1, 0, 3], [0, 3, 7], [1, 7, 10]])] * 2
     vertices = [np.arange(20, dtype=np.float32).reshape(10, 2)] * 2
 

@@ -80,7 +80,7 @@ def test_a_tensor_holds_its_batch():
 
 
 def test_a_batch_that_is_ready_is_taken_without_giving_up_the_interpreter(tree):
-    """Otherwise another Python thread could stop the loop's own thread for a switch interval with each batch."""
+    """Another Python thread gets no turn while a batch that is ready is taken. It could stop the loop's own thread for a switch interval with each batch."""
     pipe = Pipeline(BATCH, 2, None, 1, prefetch_queue_depth=2)
     with pipe:
         pipe.set_outputs(fn.readers.file(file_root=str(tree), name="Reader")[1])

@@ -773,7 +773,7 @@ def indexed_tar(sizes):
 @pytest.mark.parametrize("cached", [False, True])
 @pytest.mark.parametrize("how", ["replaced", "half", "half object", "whole object"])
 def test_a_tar_without_an_etag_that_changes(tmp_path, monkeypatch, how, cached, index):
-    """A member's header is read along with it, and compared with the index."""
+    """Samples of the old and the new tar are not mixed: each member's header is read along with it, and compared with the index or with what was found before."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     old, lines = indexed_tar([900, 900, 2000, 900, 900, 900])
     (tmp_path / "a.idx").write_text("\n".join([f"v1.2 {len(lines)}", *lines]) + "\n")

@@ -72,7 +72,7 @@ def test_tiffs_of_bands_are_read_as_tifffile_reads_them(rng: np.random.Generator
 @pytest.mark.parametrize("predictor", [2, 3])
 @pytest.mark.parametrize("compression", [5, 8])
 def test_predictors_of_floats(rng: np.random.Generator, tmp_path: Path, predictor: int, compression: int) -> None:
-    """The files are written by libtiff, through OpenCV."""
+    """TIFFs of floats with predictor 2 or 3, compressed by LZW or deflate, give the pixels that were stored. libtiff writes them, through OpenCV."""
     cv2 = pytest.importorskip("cv2")
     path = str(tmp_path / "a.tif")
     for shape in ((9, 7), (30, 41, 3)):

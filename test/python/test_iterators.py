@@ -216,7 +216,7 @@ def test_another_for_begins_the_next_epoch_as_in_dali(files, policy):
 @pytest.mark.parametrize("samples", [6, 7])
 @pytest.mark.parametrize("auto_reset", [False, True])
 def test_size_and_a_source_agree_on_the_end(samples, auto_reset):
-    """The source ends after the last batch. This end does not count as one more epoch."""
+    """If `size` and the end of the source agree, the end does not count as one more epoch. A list without cycle= does not start over."""
     iterator = DALIGenericIterator(counted(samples), ["label"], size=samples, auto_reset=auto_reset)
     for _ in range(4):
         assert [x for step in iterator for x in step[0]["label"].flatten().tolist()] == list(range(1, samples + 1))
@@ -430,7 +430,7 @@ def test_last_batches_of_several_ranks(files, policy):
 
 
 def test_any_framework_by_dlpack(files, monkeypatch):
-    """NumPy stands in for JAX and for any other framework."""
+    """DLPackIterator and the iterator for JAX give the batches of the PyTorch iterator, and refuse wrong arguments. NumPy stands in for JAX."""
     import sys
     from types import SimpleNamespace
 

@@ -189,7 +189,7 @@ def test_tensors_outlive_their_pipeline(files):
 
 
 def test_threads_drop_what_others_took(files):
-    """Tensors of one batch die in several threads while the next batches are made."""
+    """Batches keep their values while tensors of others are overwritten and freed, in an order of their own, by several threads."""
     loader = Loader(paths(files, 4 * 300), batch_size=4, transforms=[T.Resize((300, 300))])
     given, wrong = deque(), []
     done = threading.Event()

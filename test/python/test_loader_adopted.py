@@ -42,7 +42,8 @@ def first(source, batch=2, **arguments):
 
 
 def test_len_of_the_dataset_is_the_number_of_samples(tree, files):
-    """Users compute an accuracy as correct / len(loader.dataset)."""
+    """loader.dataset has the length, classes and class_to_idx of the data, whatever an epoch takes of it. Users compute an accuracy as correct /
+    len(loader.dataset)."""
     torchvision = import_torchvision()
     folder = torchvision.datasets.ImageFolder(tree)
     part = torch.utils.data.Subset(folder, [1, 2, 3])
@@ -170,7 +171,7 @@ def test_fields_that_are_not_wanted_are_not_converted():
 
 
 def test_a_path_is_what_the_dataset_says_it_is(files):
-    """The path once was a list of empty strings, whatever the Dataset gave."""
+    """The field "path" holds the value that the Dataset gives as path, and is refused if it gives none. It once was a list of empty strings in any case."""
     named = Set(4, lambda i: {"image": str(files[i]), "path": f"p{i}"})
     assert first(named, transforms=[T.Resize((8, 8))], fields=("image", "path")).path == ["p0", "p1"]
     assert first(Set(4, lambda i: (PICTURE, i, f"p{i}")), fields=("image", "label", "path")).path == ["p0", "p1"]
@@ -451,7 +452,7 @@ def test_parts_of_a_sum_have_the_transforms_that_they_have(tree):
 
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1), (2,)])
 def test_targets_keep_their_shape(shape):
-    """Targets of shape (N, 1) meet predictions of (N, 1). A loss would broadcast a vector to (N, N)."""
+    """Targets of any shape and type keep them, also (N, 1) for predictions of (N, 1): a loss would broadcast a vector to (N, N)."""
     for dtype in (np.float32, np.int64, np.uint64, np.int16, np.bool_):
         source = Set(5, lambda i, dtype=dtype: (PICTURE, np.full(shape, i % 2, dtype)))
         for made, want in zip(Loader(source, 2), torch.utils.data.DataLoader(range(5), 2), strict=True):
@@ -548,7 +549,8 @@ def test_targets_of_arrays():
 
 
 def test_links_that_lead_back_are_named(tmp_path):
-    """Two such links once were followed through all of their combinations, forever."""
+    """A link that leads back to a folder which holds it is refused by name; other links are followed. Two such links once were followed through all of their
+    combinations, forever."""
     (tmp_path / "a" / "b").mkdir(parents=True)
     Image.new("RGB", (4, 4)).save(tmp_path / "a" / "1.png")
     Image.new("RGB", (4, 4)).save(tmp_path / "elsewhere.png")
@@ -568,7 +570,8 @@ def test_links_that_lead_back_are_named(tmp_path):
 
 @pytest.mark.parametrize("antialias", [False, None])
 def test_resizing_tensors_without_a_filter_is_refused(antialias):
-    """torchvision antialiases PIL images always, but tensors only if `antialias` is True."""
+    """torchvision's Resize without antialias is refused for tensors, and taken for PIL images, which torchvision always antialiases. NEAREST_EXACT and
+    stoker's own Resize are taken for tensors too."""
     v2 = pytest.importorskip("torchvision.transforms.v2") if import_torchvision() else None
     images = torch.from_numpy(np.random.default_rng(SEED).integers(0, 256, (2, 3, 24, 32), np.uint8))
     tensors = torch.utils.data.TensorDataset(images, torch.arange(2))

@@ -141,7 +141,7 @@ def test_arrays_with_an_ambiguous_layout_are_refused(draws, case, form, dtype):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("channels", [3, 4])
 def test_one_image_is_not_taken_for_gray_ones(draws, form, channels):
-    """An image given as X once was read as many gray images, one a row, each three columns wide."""
+    """An array that looks like one image is refused as images, with both ways out. It once was read as many gray images, one a row, three columns wide."""
     x = FORMS[form](draws.integers(0, 256, (*draws.integers(9, 40, 2), channels), dtype=np.uint8))
     with pytest.raises(InvalidArgumentError, match=rf"look like one image: give x\[None\] for that, and x\[..., None\] for {len(x)} gray"):
         Loader((x, np.arange(len(x))), 1)
@@ -221,7 +221,7 @@ def test_transforms_of_many_channels(draws, layout):
 
 
 def test_colours_of_other_channels_are_refused_when_the_loader_is_made(draws):
-    """A permutation of channels once left out all but three of them."""
+    """Transforms of colours are refused for images of other numbers of channels. A permutation of channels once left out all but three of them."""
     for channels in (2, 4, 9):
         source = Set(planes(draws, 4, channels))
         for t, count in (
@@ -343,7 +343,7 @@ def test_layout_is_refused_where_it_would_have_no_effect(tree, files, draws):
 
 
 def test_files_in_tensors(files):
-    """The tensors are those of torchvision.io.read_file."""
+    """Tensors and arrays of the bytes of a file, as torchvision.io.read_file returns them, give the images of the files."""
     data = [np.frombuffer(f.read_bytes(), np.uint8).copy() for f in files[:4]]
     want = images([str(f) for f in files[:4]], transforms=[T.Resize((16, 20))])
     for form in FORMS.values():

@@ -146,7 +146,7 @@ def test_a_resumed_run_gets_lists_too(pictures, tmp_path, notices):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_ranks_decide_alike(kind, pictures, tmp_path, notices):
-    """Only one rank has images of another size in its first batch."""
+    """Batches of both ranks are lists, although only one rank has images of another size in its first batch."""
     source = source_of(kind, [pictures[0], pictures[0], pictures[1], pictures[2], *[pictures[0]] * 4], tmp_path)
     loaders = [Loader(source, 2, shard=(rank, 2), transforms=[T.PILToTensor()]) for rank in (0, 1)]
     assert [kinds_of_batches(loader) for loader in loaders] == [{list}, {list}]

@@ -51,7 +51,7 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize("mode", ["BOX", "HAMMING"])
 def test_filters_that_only_pillow_has(folder, mode):
-    """The library's resampler lacks these filters, so torchvision's code runs."""
+    """Resizing with filters that the library's resampler lacks gives torchvision's values, because torchvision's own code runs."""
     filters = tt.InterpolationMode[mode]
     v2 = torchvision.transforms.v2
     for resize in (tt.Resize((21, 17), filters), v2.Resize((21, 17), filters), tt.RandomResizedCrop(24, (1.0, 1.0), (1.25, 1.25), filters)):

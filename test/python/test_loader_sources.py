@@ -227,7 +227,7 @@ def test_from_csv(tmp_path, files):
 
 
 def test_tables_that_csv_cannot_read(tmp_path, files):
-    """The module csv names neither the file nor the line, and reads the rest of a file as one value after an open quote."""
+    """Errors about tables name the file and the line. Python's csv module names neither, and reads the rest of a file as one value after an open quote."""
     path, line = tmp_path / "some.csv", f"{files[0]},1\n"
     for text, number in (
         (f"path,label\n{line}{files[1]},{'x' * 140000}\n", 3),
@@ -595,7 +595,7 @@ def test_calls_that_come_while_threads_are_closed_are_answered():
 
 
 def test_type_checkers_know_arguments_and_batches(tmp_path):
-    """Uses a stub for torch, because mypy takes long to read torch itself."""
+    """mypy finds arguments that do not exist and wrong types of a batch's fields. It runs with a stub for torch, because it takes long to read torch itself."""
     pytest.importorskip("mypy")
     (tmp_path / "torch.pyi").write_text("class Tensor: ...\nclass dtype: ...\nclass memory_format: ...\n")
     (tmp_path / "use.py").write_text(

@@ -276,7 +276,8 @@ def after(loader, batches):
 @pytest.mark.parametrize("source", ["folder", "arrays"])
 @pytest.mark.parametrize("epoch", [0, 1])
 def test_an_order_that_does_not_come_again_is_refused(tree, source, kind, epoch):
-    """Continuing in another order would give some samples twice and others not at all."""
+    """A state in mid-epoch is refused if the sampler gives another order now, which would give some samples twice and others not at all. A state of a complete
+    epoch, or without "order", is loaded."""
     state = after(in_order_of(tree, source, ANEW[kind]()), 6 * epoch + 2)
     assert len(json.dumps(state)) < 1024
     loader = in_order_of(tree, source, ANEW[kind]())

@@ -305,7 +305,8 @@ def test_every_position_continues_over_every_kind_of_source(kinds, world):
     ],
 )
 def test_a_damaged_state_is_refused_and_changes_nothing(change):
-    """Counts that do not agree with the shares would make the mixture take batches of one source only, for ever."""
+    """A damaged state is refused, and the mixture continues where it was. Counts that do not agree with the shares would make it take batches of one source
+    only, for ever."""
     mixed = mixture(steps=7)
     iterator = iter(mixed)
     for _ in range(3):

@@ -432,7 +432,7 @@ def test_a_file_that_cannot_be_opened_is_a_bad_sample(files, tmp_path, kind):
 
 
 def test_a_trace_that_cannot_be_written_is_reported(files, tmp_path, capfd):
-    """A full disk shows only when the file is closed; the run continues."""
+    """A trace on a full disk, or in a folder that does not exist, is reported, and the run continues. A full disk may show only when the file is closed."""
 
     @pipeline_def(batch_size=4, num_threads=2, device_id=None)
     def labels():

@@ -118,7 +118,7 @@ def test_damage_is_refused(rng: np.random.Generator) -> None:
 
 
 def test_files_of_the_wide_kind(rng: np.random.Generator) -> None:
-    """The test uses rows of 5003 pixels, which are longer than a page of memory."""
+    """PNGs of all colour types with rows of 5003 pixels, which are longer than a page of memory, give their pixels."""
     for color in CHANNELS:
         pixels = rng.integers(0, 256, (7, 5003, CHANNELS[color])).astype(np.uint8)
         data = png(pixels, color, [4, 3, 2, 1, 0, 4, 4], [1000] * 5)

@@ -66,7 +66,8 @@ def test_torchvision_references(folder):
 
 
 def test_timm_train(folder, monkeypatch):
-    """The stand-in for timm 1.0's create_transform makes the same transforms, from classes with the same names."""
+    """timm_train.py trains without Python for a sample. timm 1.0's create_transform is replaced by one that makes the same transforms, from classes with the same
+    names."""
 
     def create_transform(size, is_training, auto_augment=None, interpolation="bilinear", re_prob=0.0, re_mode="const"):
         tv = torchvision.transforms
@@ -134,7 +135,7 @@ def test_detection_references(tree, tmp_path, augmentation):
 
 
 def test_airbench():
-    """Uses a few images instead of files with 60 000; the two classes are bright and dark."""
+    """airbench.py learns to tell bright from dark images. It gets 200 images instead of files with 60 000."""
     rng = np.random.default_rng(SEED)
     labels = np.arange(200) % 2
     images = np.clip(rng.normal(100 + 60 * labels[:, None, None, None], 30, (200, 32, 32, 3)), 0, 255).astype(np.uint8)
@@ -154,7 +155,7 @@ def test_open_clip_csv(tree, tmp_path, separator):
 
 
 def test_hf_trainer(files, monkeypatch):
-    """Stand-ins replace `transformers` and `load_dataset`; they provide only what the script uses."""
+    """hf_trainer.py trains with each batch of the table. Stand-ins for `transformers` and `load_dataset` provide only what the script uses."""
     pytest.importorskip("datasets") if importlib.util.find_spec("datasets") else None
     table = hub_table(files)
     datasets, transformers = types.ModuleType("datasets"), types.ModuleType("transformers")

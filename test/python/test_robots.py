@@ -445,7 +445,8 @@ def test_times_that_are_no_numbers(tmp_path, given):
     "path", ["{chunk_index:9999999999d}", "{chunk_index.real}", "../{file_index:03d}.parquet", "/{file_index:03d}.parquet"]
 )
 def test_templates_that_lead_elsewhere(tmp_path, path):
-    """str.format would make a name of ten billion digits out of such a template, or read attributes of objects."""
+    """Templates for names of files that hold more than plain numbers, or lead out of the folder, are refused. str.format would make a name of ten billion digits
+    out of one, or read attributes of objects."""
     make(tmp_path)
     info(data_path=path)(tmp_path)
     with pytest.raises(CorruptError, match="which is no template for names of files below this folder"):

@@ -262,7 +262,7 @@ def test_a_state_of_other_data_is_refused(tmp_path, kind, where):
 @pytest.mark.parametrize("where", ["inside", "between"])
 @pytest.mark.parametrize("kind", [folder, paths, dataset, arrays, table, robot, loader_of_torch])
 def test_a_state_without_facts_about_the_data_is_loaded(tmp_path, kind, where):
-    """Earlier versions did not save these facts."""
+    """A state without facts about its data, as earlier versions saved it, is loaded and continues."""
     loader = kind(tmp_path / "data", None)
     state, rest = state_after(loader, where)
     for name in ("data", "digest", "data_size", "data_digest"):

@@ -254,7 +254,8 @@ def test_an_interrupted_run_leaves_no_half_pack_and_continues(tmp_path, rng, how
 
 @pytest.mark.parametrize("how", ["link", "files", "left"])
 def test_other_files_where_tars_are_made_are_neither_removed_nor_packed(tmp_path, rng, how):
-    """The tars are made in DIR.part. Somebody may have placed a link there, or a folder with files of the user."""
+    """The tars are made in DIR.part. If that is a link or holds files that packing did not make, nothing is packed or removed; the rest of a killed run is
+    removed."""
     table = write(tmp_path / "t.parquet", rows_of(rng, 5))
     folder, part = tmp_path / "elsewhere", tmp_path / "out.part"
     folder.mkdir()
@@ -273,7 +274,7 @@ def test_other_files_where_tars_are_made_are_neither_removed_nor_packed(tmp_path
 
 
 def test_a_saved_folder_of_datasets(tmp_path, rng):
-    """The layout of save_to_disk, written by hand, so that the package is not needed."""
+    """A folder as save_to_disk of `datasets` writes it is packed. It is written by hand here, so that the package is not needed. A cut file is named."""
     columns = rows_of(rng, 10)
     schema = pa.table(columns).schema.with_metadata({"huggingface": json.dumps({"info": {"features": CLASSES}})})
     folder = tmp_path / "saved" / "train"
@@ -313,7 +314,8 @@ def test_a_saved_folder_that_datasets_wrote(tmp_path, rng):
 
 
 def test_folders_of_classes_are_for_the_program(tmp_path, rng):
-    """Also where a class has a name that the folder of a partition could have."""
+    """The Python code leaves folders of classes to the program, also if a class has a name that the folder of a partition could have. The program refuses tables
+    and their options."""
     from stoker.loader import _table_pack
 
     (tmp_path / "in" / "a=1").mkdir(parents=True)

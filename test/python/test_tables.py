@@ -271,7 +271,7 @@ def test_what_tables_without_images_refuse(tmp_path, rng, arguments, said):
 
 
 def test_files_and_groups_without_rows(tmp_path):
-    """Writers store 0 as the offset of a row group without rows."""
+    """A table without any rows is refused; files and row groups without rows among others are passed over. Writers store 0 as the offset of such a group."""
     write(tmp_path / "a.parquet", {"x": pa.array([], pa.int64())})
     with pytest.raises(InvalidArgumentError, match="the table has no rows"):
         Loader(tmp_path / "a.parquet", 2)
@@ -340,7 +340,7 @@ def test_columns_that_are_left_out_are_named(tmp_path, rng, capfd):
 
 @pytest.mark.parametrize("type", [pa.float64(), pa.list_(pa.float64())])
 def test_floats_that_float32_cannot_hold_are_refused(tmp_path, type):
-    """Infinity itself is a value of float32, and so is a number that is rounded to 0."""
+    """Numbers larger than float32 holds are refused. Infinity itself, NaN, and numbers that are rounded to 0 are accepted."""
     values = [float("inf"), 1e-300, 3e38, float("nan")]
     nested = type != pa.float64()
     fine = write(tmp_path / "fine.parquet", {"x": pa.array([[v] if nested else v for v in values], type)})
@@ -1144,7 +1144,7 @@ def test_a_footer_that_promises_other_rows(tmp_path, monkeypatch, rng):
 
 
 def test_binary_columns_in_several_chunks():
-    """Arrow gives columns of more than 2 GiB in several pieces."""
+    """Bytes and nulls are read from a column in several chunks, as Arrow gives columns of more than 2 GiB."""
     from stoker.loader._table_columns import column_of, values_of
 
     parts = [[b"a", None], [b"bc"]]

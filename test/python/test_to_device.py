@@ -58,7 +58,7 @@ def test_trees_are_copied(rng, device):
 
 
 def test_packing_keeps_values_and_alignment(rng):
-    """Packs on the CPU, into a buffer on the CPU."""
+    """Tensors that are packed into buffers, here on the CPU, keep their values, become contiguous, and begin at multiples of the alignment."""
     from stoker import _to_device
 
     leaves = [torch.from_numpy(rng.integers(0, 99, shape)) for shape in [(3,), (3,), (2, 5), (), (3,), (400,), (2, 5)]]
@@ -120,7 +120,7 @@ def test_tensors_that_cannot_be_packed_are_copied_one_by_one(rng):
 
 
 def test_groups_are_the_same_without_dlpacks_table(rng):
-    """An older torch has no table of functions; dtype and shape are read as attributes then."""
+    """Tensors are grouped alike by DLPack's table of functions and, as with an older torch that has none, by their attributes dtype and shape."""
     from stoker import _core
 
     class Like:

@@ -420,7 +420,7 @@ def test_cut_tars_are_reported(spoiled, capfd):
 
 
 def test_attributes_of_no_file_at_the_end(spoiled):
-    """The tar ends with a header of empty attributes; the reader used to wait for ever for their bytes."""
+    """All samples come of tars that end with a header of empty attributes. The reader once waited for ever for their bytes."""
 
     def harm(folder):
         header = bytearray(512)

@@ -509,14 +509,15 @@ def test_boxes_that_promise_too_much(clips):
 
 
 def test_a_size_that_only_the_codec_knows(clips):
-    """FFmpeg's demuxer leaves out the size of MPEG-4 in MP4."""
+    """Height and width are those of the frames even if only the codec knows them, because FFmpeg's demuxer leaves out the size of MPEG-4 in MP4."""
     facts = opened(clips("mpeg4.mp4")).metadata
     assert (facts.height, facts.width) == videos.frames(clips("mpeg4.mp4"))[0].shape[:2]
 
 
 @pytest.mark.parametrize("width", [-1, -(2**31)])
 def test_impossible_sizes(clips, width):
-    """Matroska's element PixelWidth (b0), of one byte, takes the place of PixelHeight (ba) too."""
+    """A file that states a width below zero is refused as damaged. A PixelWidth (b0) of four bytes is written over Matroska's PixelWidth of one byte and the
+    PixelHeight (ba) after it."""
     data = clips("vp9.webm").read_bytes()
     at = data.index(bytes([0xB0, 0x81, 176, 0xBA, 0x81]))
     with pytest.raises(stoker.StokerError, match="is damaged"):

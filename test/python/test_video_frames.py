@@ -66,7 +66,7 @@ def test_frames_by_time(clips):
 
 
 def test_videos_by_number_in_turn(clips):
-    """Reads several videos of different sizes in turn, with fewer decoders than videos."""
+    """Reads four videos of different sizes in turn, with fewer decoders than videos, and with more."""
     names = [str(clips(name)) for name in ("h264.mp4", "odd444.mp4", "hevc10.mkv", "mjpeg.avi")]
     want = [videos.frames(name) for name in names]
     samples = [(v, n) for n in range(12) for v in range(4)]
@@ -161,7 +161,7 @@ def test_a_file_that_is_replaced(clips, tmp_path):
 
 
 def test_a_file_that_is_replaced_by_one_of_equal_size(clips, tmp_path):
-    """Neither the size nor the time of change shows that it is another file."""
+    """Frames come from the new file after a replacement, although neither the size nor the time of change shows it."""
     path, other = tmp_path / "a.mp4", tmp_path / "b.mp4"
     data = [clips(name).read_bytes() for name in ("h264.mp4", "vfr.mp4")]
     size = max(map(len, data)) + 8

@@ -315,7 +315,7 @@ def test_shards_and_a_restart(pair):
 
 
 def test_operators_after_a_reader_take_its_sequences(pair):
-    """Operators after a reader take clips as sequences."""
+    """resize and crop_mirror_normalize after a reader take its clips as sequences of frames."""
 
     @pipeline_def(batch_size=2, num_threads=2, device_id=None)
     def define():
@@ -422,7 +422,7 @@ def test_the_index_of_an_object_is_kept(pair, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777, 0o700])
 def test_indexes_are_kept_only_where_no_one_else_can_write(pair, tmp_path, monkeypatch, mode):
-    """Another user could plant an index that names wrong places in a file."""
+    """No index is kept in, or read from, a folder to which other users may write: they could plant an index that names wrong places in a file."""
     from stoker import _core
 
     with serving(pair[0], tmp_path, monkeypatch):

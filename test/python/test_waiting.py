@@ -49,7 +49,7 @@ def test_other_bounds():
 
 
 def test_reading_is_not_named_where_nothing_was_read():
-    """A Dataset reads its files itself, and no counter of the library counts these bytes."""
+    """The notice says nothing about reading if the library has read no bytes, as for a Dataset that reads its files itself."""
     said = line(spent(busy=60.0, source=40.0, bytes_read=0.0), MACHINE)
     assert said.startswith("waited 18%: the cores were 30% busy, and the source's Python ran 40% of the time;") and "reading" not in said
     assert line(spent(busy=60.0, bytes_read=0.0, gpu=True), MACHINE).startswith("waited 18%; bound by the GPU: the cores were 30% busy")

@@ -346,7 +346,7 @@ def test_damage_is_named_by_archive_place_and_member(shards, tmp_path):
 
 
 def test_a_cut_image_ends_where_its_file_does(tmp_path):
-    """The bytes after the image in the archive came in the same request, but the decoder must not use them."""
+    """A cut image in an archive gives what it gives as a file. The bytes after it came in the same request, but the decoder must not use them."""
     whole = image(200, 64)
     cut = whole[: len(whole) * 2 // 3]
     write(tmp_path / "a.tar", [("0.jpg", cut), ("0.seg.jpg", whole)])

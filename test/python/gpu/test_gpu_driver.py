@@ -23,7 +23,8 @@ def emulator() -> None:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("how", ["read", "write", "dlpack", "capsules", "interface"])
 def test_streams_are_waited_for(tree: Path, how: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The emulated driver starts each operation late, as STOKER_EMULATED_CUDA says. A real GPU ignores this variable."""
+    """A consumer that uses the driver itself reads or writes its batches in the right order, even late. The emulated driver starts each operation late, as
+    STOKER_EMULATED_CUDA says; a real GPU ignores this variable."""
     if how == "interface" and emulated():
         pytest.skip("its default stream orders nothing but itself")
     monkeypatch.setenv("STOKER_EMULATED_CUDA", f"async delay=3000 seed={seed}")

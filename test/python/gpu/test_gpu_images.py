@@ -174,7 +174,7 @@ def test_affine_warps(number: int) -> None:
 @pytest.mark.parametrize("kind", ["water", "sphere", "jitter", "warp_perspective", "warp_affine", "rotate"])
 @pytest.mark.parametrize("number", range(4))
 def test_samples_of_narrow_and_wide_images(kind: str, number: int) -> None:
-    """Rows of any alignment, and images that are all border, next to those that are nearly all inside."""
+    """Samples images of few and of many pixels a row, so that rows have any alignment and some images are all border, others nearly none."""
     rng = np.random.default_rng([SEED, number, 13, len(kind)])
     channels, dtype = 1 + (number + len(kind)) % 4, [np.uint8, np.uint8, np.float32, np.uint8][int(rng.integers(4))]
     widths = [*rng.integers(1, 41, 8), *rng.integers(100, 240, 3)]

@@ -61,7 +61,7 @@ def loader(tree: Any, device: Any, recipe: str = "training", **kwargs: Any) -> L
 
 @pytest.mark.parametrize("recipe", [*RECIPES, *OTHERS])
 def test_pipelines_make_the_same(tree: Path, recipe: str) -> None:
-    """Runs the pipelines that a Loader makes, but without torch's CUDA."""
+    """The pipelines that a Loader makes for the CPU and for a GPU give the same images. They run by themselves, so that torch needs no CUDA."""
     cores, gpu = loader(tree, "cpu", recipe).pipeline, loader(tree, "cuda:0", recipe).pipeline
     for _ in range(8):
         (a, _), (b, label) = cores.run(), gpu.run()
@@ -175,7 +175,7 @@ def test_cifar_gives_the_batches_of_the_cores(cifar: Path, memory_format: Any, d
 @pytest.mark.parametrize("shard", [(0, 3), (2, 3)])
 @pytest.mark.parametrize("last_batch", ["keep", "drop", "pad"])
 def test_cifar_shards_and_ends_of_epochs(cifar: Path, last_batch: str, shard: tuple[int, int]) -> None:
-    """An epoch is 10 000 images in 3 shards: batches of 1 234 leave a rest."""
+    """Both sides give the same batches, also at the ends of epochs: 10 000 images, also in 3 shards, do not fill batches of 1 234."""
     sides = [s.pipeline for s in cifar_sides(cifar, split="test", shuffle=True, batch_size=1234, last_batch=last_batch, shard=shard)]
     seen: list[list[Any]] = [[], []]
     for side, into in zip(sides, seen, strict=True):
@@ -241,7 +241,7 @@ def test_datasets_give_the_batches_of_the_cores(files: list[Path], arrays: bool)
 
 @pytest.mark.parametrize(("whole", "dtype"), [(True, "uint8"), (False, "uint8"), (False, "float32")])
 def test_planes_give_the_batches_of_the_cores(whole: bool, dtype: str) -> None:
-    """Channels come first, in one array or as a Dataset's tensors, for any number of channels."""
+    """Images whose channels come first, in one array or as a Dataset's tensors, give the same batches on both sides for any number of channels."""
     rng = np.random.default_rng(SEED)
     for channels in (1, 3, int(rng.integers(5, 40))):
         height, width = (int(n) for n in rng.integers(20, 60, 2))

@@ -322,7 +322,7 @@ FUNCTIONS = "cuvidGetDecoderCaps cuvidCreateDecoder cuvidDecodePicture cuvidReco
 @pytest.mark.parametrize("function", FUNCTIONS.split())
 @pytest.mark.parametrize("at", [1, 7])
 def test_the_cores_step_in_when_the_engine_fails(clips, function, at, script):
-    """Runs in a separate process, in which other tests have left no session."""
+    """If a call of the emulated decoder fails, the cores give the right frames. Runs in a separate process, in which other tests have left no session."""
     lines = f"""
         import os, sys
         os.environ["STOKER_EMULATED_NVDEC"] = "fail={function}:{at}"
@@ -340,7 +340,7 @@ def test_the_cores_step_in_when_the_engine_fails(clips, function, at, script):
 
 @only_emulated
 def test_a_driver_without_video(clips, tmp_path, script):
-    """The driver has no libnvcuvid.so.1, only libcuda.so.1."""
+    """If the driver has no libnvcuvid.so.1, only libcuda.so.1, the cores decode the frames, and the reason is given."""
     folder = next(Path(f) for f in os.environ["LD_LIBRARY_PATH"].split(":") if (Path(f) / "libcuda.so.1").exists())
     shutil.copy(folder / "libcuda.so.1", tmp_path)
     lines = f"""

@@ -443,7 +443,7 @@ ORDER = """
 @only_emulated
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_streams_wait_for_each_other(clips, script, seed):
-    """The emulated streams start their work late, so that a missing wait between streams shows."""
+    """Frames are right although the emulated streams start their work late, so that a missing wait between streams would show."""
     folders = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
     done = script(ORDER, str(clips("h264.mp4")), *folders, STOKER_EMULATED_CUDA=f"strict async delay=2000 seed={seed}")
     assert "ended" in done.stdout, done.stdout + done.stderr

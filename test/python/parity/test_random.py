@@ -204,7 +204,7 @@ def test_noise_has_the_distribution_of_dali(op: str, dtype: str, value: int, kwa
 
 
 def test_shot_noise_of_factor_0_changes_nothing() -> None:
-    """DALI documents this, but its operator gives 0 everywhere."""
+    """Stoker's noise.shot returns the image unchanged, as DALI documents it. DALI's own operator gives 0 everywhere, so it is not compared."""
     ours = library("stoker")
     for dtype in (np.uint8, np.float32):
         image = np.arange(24, dtype=dtype).reshape(2, 4, 3)

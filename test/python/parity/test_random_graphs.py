@@ -42,7 +42,7 @@ def test_a_seed_makes_the_same_graph() -> None:
 
 
 def test_a_difference_is_found_shrunk_and_printed(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    """The test makes Stoker's `flip` wrong for images of more than 4 rows."""
+    """Makes Stoker's `flip` wrong for images of more than 4 rows. The graph that is printed has this operator and one sample, and runs as a program."""
     honest = random_graphs.ours_run
 
     def wrong(program: Program, outputs: tuple[str, ...] = ()) -> dict[str, Output]:
