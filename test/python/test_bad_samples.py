@@ -244,7 +244,8 @@ def _damaged(folder):
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_a_dataset_cannot_give_is_skipped_as_a_listed_file_is(listed, tmp_path, fault, first, workers):
-    """The first sample may be the bad one too, although it determines what all samples are like."""
+    """A sample that a Dataset cannot give is left out of its batch and reported with its number, or raised. The first sample may be the bad one too, although it
+    determines what all samples are like."""
     if fault == "a part less" and first:
         pytest.skip("the first sample says how many parts all have")
     make, said = FAULTS[fault]

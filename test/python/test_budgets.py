@@ -426,7 +426,7 @@ def write_config(folder, text):
 
 @pytest.mark.parametrize("command", ["sleep 1000", "trap '' INT TERM; sleep 1000 & wait; sleep 1000"], ids=["hangs", "ignores"])
 def test_an_interrupt_ends_a_credential_process(tmp_path, command):
-    """This holds even for a process that ignores the signal. It leaves no process running."""
+    """Ctrl-C ends a program that waits for its credential_process, even if that process ignores the signal. No process is left running."""
     environment = write_config(
         tmp_path, f"[default]\ncredential_process = echo $$ >> {tmp_path}/ids; ({command}) & echo $! >> {tmp_path}/ids; wait\n"
     )

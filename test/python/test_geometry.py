@@ -255,7 +255,8 @@ def test_dims_in_an_order_that_an_operator_has_no_loop_for(layout: str, call: An
 @pytest.mark.parametrize("interp", [types.INTERP_NN, types.INTERP_LINEAR])
 @pytest.mark.parametrize("extents", [(1, 1), (1, 2), (3, 2)])
 def test_planes_are_sampled_alike(extents: tuple[int, int], interp: Any) -> None:
-    """This includes planes of a single pixel: their seven bytes lie next to each other, like a pixel of more than four channels."""
+    """A warp of seven planes of one value gives that value everywhere. The bytes of planes of a single pixel lie next to each other, like a pixel of more than
+    four channels."""
     planes = [np.full((7, *extents), 201, np.uint8) for _ in range(2)]
     matrix = [0.3, -0.1, 0.2, 0.1, 0.4, 0.3, 0.0, 0.0, 1.0]
 

@@ -200,7 +200,7 @@ def test_an_epoch_that_ended_stays_so_until_reset_or_another_for(files, policy):
 
 @pytest.mark.parametrize("policy", [FILL, PARTIAL, DROP])
 def test_another_for_begins_the_next_epoch_as_in_dali(files, policy):
-    """This holds for both values of auto_reset, and gives the same batches as a call of reset()."""
+    """A further `for` over an iterator gives the batches that it gives after a call of reset(), for both values of auto_reset."""
     for kind, make in kinds_of_ends(files).items():
         left, called, automatic = (
             make(last_batch_policy=policy),

@@ -137,7 +137,7 @@ def arrays(shape):
 @pytest.mark.parametrize("shape", [(8,), (500, 500)])
 @pytest.mark.parametrize("held", [0, 1, 40])
 def test_nothing_is_allocated_for_a_batch(shape, held):
-    """The test holds labels, or with small batches whole ones, as a window slides. Only DLPack's own allocation for each tensor remains."""
+    """While the last few labels are held, or the last few whole batches if these are small, a batch costs no allocation but DLPack's own for each tensor."""
     pipe = arrays(shape)
     core = pipe._running()
     batch = pipe._next()

@@ -465,7 +465,8 @@ def test_hugging_face_turns_images_as_their_exif_data_says(tmp_path):
 
 
 class Noisy:
-    """Its samples are random numbers: the sample's own, and the global generators'."""
+    """A Dataset of random numbers: two of the sample's own generator and, unless `own_only`, one of each global generator; then the index and the process's
+    id."""
 
     def __init__(self, own_only=True):
         self.own_only = own_only

@@ -191,7 +191,7 @@ def test_wrong_states(tree):
 
 
 def test_a_closed_loader_stays_where_it_is(tree, files):
-    """Its state stays as it was before, and a new iteration continues from there."""
+    """The state of a closed Loader stays as it was before, and a new iteration continues from there."""
 
     class Paths:
         def __len__(self):

@@ -648,7 +648,7 @@ def test_tables_in_a_store(store, table, faults):
 
 
 def test_columns_whose_names_have_dots(request, tmp_path, rng, requests):
-    """Such a column is read with the group's other ranges, and not confused with a field of a struct."""
+    """A column whose name has a dot is read with the group's other ranges, and not confused with a field of a struct."""
     rows = rows_of(rng, 20)
     columns = {"photo": pa.array([{"jpg": b"no image"}] * 20), "photo.jpg": rows["image"], "label": rows["label"]}
     path = write(tmp_path / "store" / "bucket" / "dotted" / "part.parquet", columns, 10)

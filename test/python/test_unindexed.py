@@ -188,7 +188,7 @@ def heard(batches):
 
 
 def test_sounds_are_read_as_images_are(store, no_index):
-    """The first epoch needs no index, later ones have it, and a state continues in either."""
+    """The first epoch of sounds in tars of a store needs no index, later ones have it, and a state of the first epoch continues."""
     size = sum(p.stat().st_size for p in (store.root / "sounds").iterdir())
     storage = Storage()
     loader = sounds_of(storage=storage)
