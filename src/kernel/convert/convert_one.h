@@ -17,7 +17,7 @@ STK_HD double stk__nearest(double x, double low, double high)
 }
 
 /* Round to the nearest 64-bit integer. Doubles do not represent the largest ones, so values that reach a limit are set to it; smaller values are exact after
- * rounding. */
+ * rounding. NaN gives 0. */
 STK_HD int64_t stk__nearest_int64(double x)
 {
 	if (!(x == x))

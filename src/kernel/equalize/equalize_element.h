@@ -71,7 +71,7 @@ struct stk_equalize_range {
 	int32_t n, first, last, at_first, at_last;
 };
 
-/* Returns an entry by OpenCV's rule, which maps the smallest value to 0. */
+/* Returns an entry by OpenCV's rule, which maps the smallest value to 0; or i if all pixels have the same value. */
 STK_HD uint8_t stk__equalize_opencv(const struct stk_equalize_range *r, int32_t i, int32_t below, int32_t count)
 {
 	int32_t left = r->n - r->at_first;
@@ -79,7 +79,8 @@ STK_HD uint8_t stk__equalize_opencv(const struct stk_equalize_range *r, int32_t 
 	return left ? stk__equalize_round((float)(i > r->first ? below + count - r->at_first : 0) * scale) : (uint8_t)i;
 }
 
-/* Returns an entry by Pillow's rule: the sum of the counts before each value, in units of 1/255 of the pixels that do not have the largest value. */
+/* Returns an entry by Pillow's rule: the sum of the counts before each value, in units of 1/255 of the pixels that do not have the largest value; or i if there
+ * are fewer than 255 such pixels. */
 STK_HD uint8_t stk__equalize_pillow(const struct stk_equalize_range *r, int32_t i, int32_t below)
 {
 	int32_t step = (r->n - r->at_last) / 255, value = step ? (step / 2 + below) / step : i;

@@ -73,7 +73,7 @@ struct block_start {
 };
 
 /* Returns the strip and word of thread i. The words at the ends of rows, whose windows exceed the rows, are first, for all strips. So few warps contain such
- * words; in the order of positions, two warps of each row would. */
+ * words; if words were in the order of their positions, up to two warps of each row would. */
 static __device__ __forceinline__ block_start find_place(const stk_filter &f, uint32_t i)
 {
 	const stk_filter_window &w = f.window[0][2];

@@ -313,7 +313,7 @@ struct row_store {
 	uint32_t pitch, at, end[4]; /* end: number of bytes of each row, 0 if the row is not in the window */
 };
 
-/* Returns what the thread has to store. line: index in the window of the upper row of the warp's first pair. */
+/* Describes the units that this thread stores, and where. line: index in the window of the upper row of the warp's first pair. */
 static __device__ __forceinline__ row_store row_store_of(
 	const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &im, int32_t line, const uint4 *from)
 {

@@ -30,7 +30,8 @@ static __device__ __noinline__ closer_look look_at_table(const stk_jpeg_huffman 
 	return {scan_symbols::symbol_of(entry, ahead, !refinement), entry & 31, 0, 0};
 }
 
-/* Decodes the next symbol, which the loop over symbols cannot decode. length, leads: its number of bits, and its advance or run, from the lookup table. */
+/* Decodes the next symbol, which the loop over symbols cannot decode. length, leads: its number of bits, and its advance or run, from the lookup table. Sets
+ * w.end_run, and flags if the code does not exist. */
 static __device__ __forceinline__ closer_look look_closely(const stk_jpeg_gpu_scan &scan, scan_warp &w, uint32_t length, uint32_t leads)
 {
 	const uint32_t ahead = w.bits.ahead();
@@ -142,8 +143,8 @@ struct refined {
 		symbol = zero == to ? led : symbol;
 	}
 
-	/* Returns the new value, or 0 if the value does not change. from: number of the first zero coefficient that no symbol led to; rest: the bit where
-	 * the corrections of the coefficients from there on begin. */
+	/* Returns the new value, or 0 if the value does not change. from: number of the first zero coefficient that no symbol led to; rest: the bit where the
+	 * corrections of the coefficients from there on begin, minus the number of earlier corrections. */
 	__device__ __forceinline__ int32_t refine(const scan_bits &bits, bool inside, uint32_t from, uint32_t rest, int32_t step) const
 	{
 		const bool bit = bits.bit(!value ? at - 1 : set_before + (zero >= from ? rest : at)), found = symbol && !(symbol & 0x8000);

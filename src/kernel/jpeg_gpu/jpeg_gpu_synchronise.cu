@@ -90,9 +90,9 @@ extern "C" __global__ void __launch_bounds__(STK_JPEG_GPU_SYNC_THREADS)
 }
 
 /* Continues past the subsequence, into intervals `first` to end_interval - 1 after it; interval `first` is interval k of the bitstream. Returns the interval
- * of the bitstream in which the thread synchronised; BITSTREAM_END; or NONE. All threads of the warp must call this. theirs: two words of shared memory for
- * this thread, which receive row 0 of this and the next checkpoint. They are copied ahead of time, since a load by one thread would stall all threads of the
- * warp. */
+ * of the bitstream in which the thread synchronised; BITSTREAM_END if the bitstream ends first; or NONE if the thread did not synchronise. All threads of the
+ * warp must call this. theirs: two words of shared memory for this thread, which receive row 0 of this and the next checkpoint. They are copied ahead of time,
+ * since a load by one thread would stall all threads of the warp. */
 static __device__ __forceinline__ uint32_t overflow(const stk_jpeg_gpu_view &v, const thread_setup &l, bool run, cursor &at, uint32_t k,
 	uint32_t first, uint32_t end_interval, uint32_t *theirs)
 {

@@ -93,7 +93,7 @@ static __device__ __forceinline__ int32_t row_begin(const stk_pass_gpu_item &it,
 	return e.dtype != STK_UINT8 ? 0 : -(int32_t)((e.interleaved ? 0 - past : past) & 3);
 }
 
-/* Makes a thread's quads. Loads all of them before the first is stored. The last ones may be below the output. */
+/* Makes a thread's quads, all of which were loaded before the first is stored. Skips those below the output. */
 template <typename F> static __device__ __forceinline__ void make_each(const stk_pass_gpu_item &it, const quad (&q)[QUADS], F make)
 {
 #pragma unroll

@@ -87,7 +87,7 @@ struct stk_recipe_run {
 	struct stk_shuffle shuffle;
 };
 
-/* A table with data of each sample: `bytes` bytes at from + id * bytes. */
+/* A table with data of each sample: `bytes` bytes at from + id * bytes, which are copied to to + i * bytes for the batch's i-th sample. */
 struct stk_recipe_table {
 	const uint8_t *from;
 	uint8_t *to;

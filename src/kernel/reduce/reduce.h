@@ -45,8 +45,8 @@ struct stk_job_reduce {
 };
 STK_PARAMS_FIT(stk_job_reduce);
 
-/* Makes a reduction. out: dense, one element for each group. reduced: a mask of the dimensions of `in` that are reduced. mean: NULL, or a tensor with one
- * element or one for each group. `in` has at most STK_JOB_MOST elements. */
+/* Makes a reduction. out: dense, one element for each group. reduced: a mask of the dimensions of `in` that are reduced. mean: for VARIANCE and STD_DEV, a
+ * tensor with one element or one for each group; otherwise NULL. `in` has at most STK_JOB_MOST elements. */
 STK_MUST_USE enum stk_status stk__job_reduce(struct stk_jobs *jobs, enum stk_reduction op, int64_t ddof, const struct stk_tensor *in,
 	const struct stk_tensor *mean, const struct stk_tensor *out, uint32_t reduced, struct stk_error *err);
 
