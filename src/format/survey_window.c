@@ -53,11 +53,15 @@ static void note_ended(struct stk_window *w, struct stk_request *r)
 	w->max_under_way += w->max_under_way < MOST_AHEAD ? 2 : 0;
 }
 
-/* Notes all requests that have ended since the last call. */
+/* Notes all requests that have ended since the last call. Threads that read samples call this too, and the search may wait for a request that they have noted:
+ * so it wakes the search. */
 static void note_all_ended(struct stk_window *w)
 {
-	for (struct stk_request *r; (r = stk__requests_ended(&w->requests));)
+	bool any = false;
+	for (struct stk_request *r; (r = stk__requests_ended(&w->requests)); any = true)
 		note_ended(w, r);
+	if (any)
+		stk__survey_window_wake(w);
 }
 
 /* Waits until a request has ended or stk__survey_window_wake was called. Call with the lock held; it is released meanwhile. */

@@ -342,6 +342,16 @@ def test_little_memory(store, tmp_path, no_index, read_bytes):
         assert labels_of(made("s3://large/s-*.tar", seed=3, batch_size=batch_size, read_bytes=read_bytes)) == order
 
 
+def test_threads_that_read_samples_wake_the_search(store, tmp_path, no_index):
+    """Workers may notice the end of a request that the search waits for. An epoch hung in one of 30 tries when they did not wake the search."""
+    order = documented([60] * 6, 3, tmp_path)
+    for _ in range(30):
+        no_index()
+        loader = made("s3://large/s-*.tar", seed=3, batch_size=7, read_bytes=1 << 20, timeout=60)
+        assert labels_of(loader) == order
+        loader.close()
+
+
 # ---- damaged data ----
 
 
