@@ -299,7 +299,7 @@ class Processes:
         """Returns the callable's results for a batch, one entry for each argument. If the callable raised an exception, the last entry is Raised, and later
         arguments have none. Raises RuntimeError if a worker process has ended, and StateError if this object was closed."""
         for key in [k for k in list(self._begun) if k[0] != epoch or k[1] < number]:
-            self._reset_in_child(key)
+            self._cancel(key)
         for k in range(number, number + self._ahead + 1):
             if (epoch, k) not in self._begun:
                 self._begun[epoch, k] = self._begin(epoch, k, self._arguments(epoch, k))
@@ -315,7 +315,7 @@ class Processes:
                 break
         if results and isinstance(results[-1], Raised) and isinstance(results[-1].error, StopIteration):
             for key in list(self._begun):
-                self._reset_in_child(key)
+                self._cancel(key)
         return results
 
     def _begin(self, epoch: int, number: int, arguments: list[Any]) -> list[Future[Any]]:
@@ -337,7 +337,7 @@ class Processes:
                 return f"{worker.end_text()} in the call for {self._arguments(epoch, number)[index]!r}"
         return f"{worker.end_text()} before it was called: what it printed says why"
 
-    def _reset_in_child(self, key: tuple[int, int]) -> None:
+    def _cancel(self, key: tuple[int, int]) -> None:
         for part in self._begun.pop(key, ()):
             part.cancel()
 

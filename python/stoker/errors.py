@@ -46,10 +46,12 @@ def safe_text(text: str) -> str:
     while found := _SCHEME.search(text, at):
         at = found.end()
         scheme = found[0][:-3].lower()
-        if scheme in _PLAIN_KEYS:
-            continue
         word = _WORD.match(text, at)
         rest = word[0] if word else ""
+        if scheme in _PLAIN_KEYS:
+            if scheme != "file":  # a bucket's name has no @, but users write credentials there; keys may have an @
+                text = text[:at] + text[at + rest.partition("/")[0].rfind("@") + 1 :]
+            continue
         shown = _without_user(rest, scheme.startswith("http"))
         bare = shown.rstrip(_MARKS)
         query = re.search(r"(?i)[?#]|%3F", bare)

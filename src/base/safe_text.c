@@ -72,6 +72,17 @@ static void remove_user(char *host, bool any)
 		cut_out(host, host + end);
 }
 
+/* Removes all up to an @ before the first slash: a bucket's name has none, but users write credentials there. Keys may have an @. */
+static void remove_user_of_bucket(char *bucket)
+{
+	size_t n = word_size(bucket), end = strcspn(bucket, "/");
+	for (end = end < n ? end : n; end; end--)
+		if (bucket[end - 1] == '@') {
+			cut_out(bucket, bucket + end);
+			return;
+		}
+}
+
 /* Returns the offset of the query or the fragment, or the word's end if there is neither. */
 static size_t find_query(const char *url, size_t n)
 {
@@ -90,8 +101,11 @@ static void clean_urls(char *text)
 		if (scheme == at)
 			continue;
 		char *host = at + 3;
-		if (has_plain_keys(scheme, (size_t)(at - scheme)))
+		if (has_plain_keys(scheme, (size_t)(at - scheme))) {
+			if (strncasecmp(scheme, "file", 4) != 0)
+				remove_user_of_bucket(host);
 			continue;
+		}
 		remove_user(host, strncasecmp(scheme, "http", 4) == 0);
 		const size_t n = word_without_marks(host);
 		cut_out(host + find_query(host, n), host + n);

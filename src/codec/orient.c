@@ -4,13 +4,13 @@
 #include <string.h>
 
 /* Maps an oriented position (u, v) to a stored one (x, y): exchanges coordinates if `swap`, then counts them from the opposite side if `flip_x` or `flip_y`. */
-struct searched_tar {
+struct orientation {
 	bool swap, flip_x, flip_y;
 };
 
-static struct searched_tar turn_of(int orientation)
+static struct orientation turn_of(int orientation)
 {
-	static const struct searched_tar turns[9] = {[2] = {false, true, false},
+	static const struct orientation turns[9] = {[2] = {false, true, false},
 		[3] = {false, true, true},
 		[4] = {false, false, true},
 		[5] = {true, false, false},
@@ -27,7 +27,7 @@ bool stk__orient_swaps(int orientation)
 
 struct stk_rect stk__orient_rect(int orientation, int32_t width, int32_t height, struct stk_rect r)
 {
-	struct searched_tar t = turn_of(orientation);
+	struct orientation t = turn_of(orientation);
 	if (t.swap)
 		r = (struct stk_rect){r.y, r.x, r.h, r.w};
 	if (t.flip_x)
@@ -39,7 +39,7 @@ struct stk_rect stk__orient_rect(int orientation, int32_t width, int32_t height,
 
 struct stk_rect stk__orient_view(int orientation, int32_t width, int32_t height, struct stk_rect window, struct stk_image *im)
 {
-	struct searched_tar t = turn_of(orientation);
+	struct orientation t = turn_of(orientation);
 	struct stk_image from = *im;
 	im->data = (uint8_t *)from.data + (t.flip_x ? (from.width - 1) * from.pixel : 0) + (t.flip_y ? (from.height - 1) * from.row : 0);
 	im->pixel = t.flip_x ? -from.pixel : from.pixel;
@@ -65,7 +65,7 @@ static inline __attribute__((always_inline)) void copy_row(uint8_t *to, const ui
 
 void stk__orient_copy(int orientation, const struct stk_image *src, const struct stk_image *dst)
 {
-	struct searched_tar t = turn_of(orientation);
+	struct orientation t = turn_of(orientation);
 	ptrdiff_t along_x = t.flip_x ? -src->pixel : src->pixel, along_y = t.flip_y ? -src->row : src->row;
 	const uint8_t *origin =
 		(const uint8_t *)src->data + (t.flip_x ? (src->width - 1) * src->pixel : 0) + (t.flip_y ? (src->height - 1) * src->row : 0);

@@ -134,7 +134,7 @@ static void explain_videos(const struct stk_pipeline *p, struct stk_text *t)
 {
 	char why[200];
 	const int64_t frames = atomic_load(&p->counters.video_frames), on_gpu = atomic_load(&p->counters.video_frames_on_gpu);
-	stk__nvdec_load_error(p->parts.device->nvdec, why, sizeof why);
+	stk__nvdec_core_reason(p->parts.device->nvdec, why, sizeof why);
 	stk__text_add(t, "the GPU's video decoder has made %lld of %lld frames\n", (long long)on_gpu, (long long)frames);
 	if (why[0])
 		stk__text_add(t, "the cores decoded the others, the last of them because of this: %s\n", why);

@@ -134,7 +134,7 @@ void stk__nvdec_note(struct stk_nvdec *n, const char *why)
 	pthread_mutex_unlock(&n->lock);
 }
 
-void stk__nvdec_load_error(struct stk_nvdec *n, char *out, size_t size)
+void stk__nvdec_core_reason(struct stk_nvdec *n, char *out, size_t size)
 {
 	pthread_mutex_lock(&n->lock);
 	snprintf(out, size, "%s", n->reason);

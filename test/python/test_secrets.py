@@ -470,6 +470,8 @@ def test_control_characters_are_shown_as_text(url, tmp_path):
         ("http://h/a.jpg?sig=x: the server answers 404", "http://h/a.jpg: the server answers 404"),
         ("(https://h/a#b), then", "(https://h/a), then"),
         ("s3://bucket/a?b#c@d: it ends", "s3://bucket/a?b#c@d: it ends"),
+        ("s3://id:key@bucket/a@b, gs://key@c", "s3://bucket/a@b, gs://c"),
+        ("file://a@b/c", "file://a@b/c"),
         ("http://me:pw@h:80/x", "http://h:80/x"),
         ("http://me:p/w@h:80/x", "http://h:80/x"),
         ("http://token@h/x", "http://h/x"),

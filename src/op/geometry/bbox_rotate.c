@@ -49,12 +49,12 @@ struct kept_boxes {
 };
 
 /* The extents (x, y) before and after the rotation, and the map from one to the other. */
-struct searched_tar {
+struct box_rotation {
 	double in[2], out[2];
 	struct stk_affine map;
 };
 
-static enum stk_status read_turn(const struct bbox_rotate *a, struct searched_tar *t, struct stk_error *err)
+static enum stk_status read_turn(const struct bbox_rotate *a, struct box_rotation *t, struct stk_error *err)
 {
 	const char *h = strchr(a->shape_layout, 'H'), *w = strchr(a->shape_layout, 'W');
 	int64_t in[2], out[2];
@@ -79,14 +79,14 @@ static enum stk_status read_turn(const struct bbox_rotate *a, struct searched_ta
 	return STK_OK;
 }
 
-static void rotate_point(const struct searched_tar *t, double x, double y, double out[2])
+static void rotate_point(const struct box_rotation *t, double x, double y, double out[2])
 {
 	for (int i = 0; i < 2; i++)
 		out[i] = t->map.m[i][0] * (x - t->in[0] / 2) + t->map.m[i][1] * (y - t->in[1] / 2) + t->out[i] / 2;
 }
 
 /* Replaces a box by its rotated form; both are left, top, right, bottom in pixels. */
-static void rotate_box(const struct searched_tar *t, const char *mode, double box[4])
+static void rotate_box(const struct box_rotation *t, const char *mode, double box[4])
 {
 	double centre[2], half[2], fixed[2] = {(box[2] - box[0]) / 2, (box[3] - box[1]) / 2};
 	bool lies =
@@ -132,7 +132,7 @@ static enum stk_status refuse_box(const struct bbox_rotate *a, int64_t i, const 
 
 /* Rotates a box (left, top, right, bottom), cuts it off at the output's edges, and writes it to `to` in the user's layout and units; changes `box` too. Returns
  * false if too little of the rotated box lies in the output. */
-static bool turn_box(const struct bbox_rotate *a, const struct searched_tar *t, double box[4], float *to)
+static bool turn_box(const struct bbox_rotate *a, const struct box_rotation *t, double box[4], float *to)
 {
 	bool extents = gives_extents(a);
 	for (int i = 0; i < 4; i++)
@@ -169,7 +169,7 @@ static enum stk_status bbox_rotate_infer(const struct stk_call *call, struct stk
 {
 	const struct bbox_rotate *a = call->args;
 	struct kept_boxes *kept = call->state;
-	struct searched_tar t;
+	struct box_rotation t;
 	enum stk_status s = check_inputs(call, err);
 	for (int32_t k = 0; k < call->n_out; k++) {
 		struct stk_desc *out = &call->out[k].desc;
