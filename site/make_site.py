@@ -126,7 +126,7 @@ def command(out: Path, program: Path) -> None:
         done = subprocess.run([program, *arguments], check=True, capture_output=True, text=True, env={"COLUMNS": "100"})
         return f"```text\n{done.stdout.rstrip()}\n```\n"
 
-    names = re.findall(r"^  (\w+)  ", said("--help").split("commands:")[1].split("exit codes")[0], re.M)
+    names = re.findall(r"^  ([\w-]+)  ", said("--help").split("commands:")[1].split("exit codes")[0], re.M)
     parts = ["# The command\n", said("--help"), *(f"## stoker {name}\n\n{said(name, '--help')}" for name in names)]
     (out / "command.md").write_text("\n".join(parts))
 

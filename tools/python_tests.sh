@@ -1,51 +1,51 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs the Python tests, except those that compare with DALI, in two parallel processes, because most tests wait for servers, timers and other processes.
-# Each process is a complete pytest instead of a worker of one, because tests send signals to their process, fork it and look at its threads.
+# Runs the Python tests, except those that compare with DALI, in PARTS processes of which AT_ONCE run at the same time, because most tests wait for servers,
+# timers and other processes. Each process is a complete pytest instead of a worker of one, because tests send signals to their process, fork it and look at its
+# threads.
 #
 # A test that fails is run three more times, without other tests. If it passes each time, it is unsteady: it is listed with its failure but does not fail the
 # run, since a busy machine may be the reason. If more than MOST_UNSTEADY (3) tests fail, none is run again, and the run fails.
 #
-# usage: [BORDER=l] [MOST_UNSTEADY=n] tools/python_tests.sh COMMAND...      COMMAND: for example PYTHON -m pytest -q; the files are appended
-# BORDER: the first file of the second part, without test_, in the order of names. Set it to balance the parts if only some of the tests are chosen.
+# usage: [PARTS=n] [AT_ONCE=n] [MOST_UNSTEADY=n] tools/python_tests.sh COMMAND...      COMMAND: for example PYTHON -m pytest -q; the files are appended
 set -eu
+export PARTS="${PARTS:-6}"
+AT_ONCE=${AT_ONCE:-3}
 MOST_UNSTEADY=${MOST_UNSTEADY:-3}
 cd "$(dirname "$0")/.."
 
-# Prints the files of a part. With all tests both parts take about the same time.
+# Prints the files of a part: every PARTS-th in the order of names, so that all parts take about the same time.
 files() {
-	find test/python -name 'test_*.py' ! -path 'test/python/parity/*' ! -name test_ops_parity.py | sort | awk -F/ -v part="$1" -v border="${BORDER:-m}" '
-		{ first = substr($NF, 6) < border }
-		(part == "first") == first'
+	find test/python -name 'test_*.py' ! -path 'test/python/parity/*' ! -name test_ops_parity.py | sort | awk -v part="$1" -v parts="$PARTS" 'NR % parts + 1 == part'
 }
 
 if [ "$1" = --part ]; then
 	part=$2 log=$3
 	shift 3
 	# shellcheck disable=SC2046
-	"$@" $(files "$part") > "$log/$part" 2>&1 && code=0 || code=$?
-	echo "$code" > "$log/$part.code"
+	"$@" $(files "$part") > "$log/part-$part" 2>&1 && code=0 || code=$?
+	echo "$code" > "$log/code-$part"
 	exit "$code"
 fi
 log=$(mktemp -d)
 trap 'rm -rf "$log"' EXIT
 code=0
 # Uses xargs, because a process that a shell starts in the background ignores SIGINT, and so would the programs whose Ctrl-C is tested.
-printf '%s\n' first second | xargs -P 2 -I '{part}' "$0" --part '{part}' "$log" "$@" || code=$?
+seq "$PARTS" | xargs -P "$AT_ONCE" -I '{part}' "$0" --part '{part}' "$log" "$@" || code=$?
 # Returns whether each part either passed, or ended with failed tests (code 1) that it names.
 only_tests_failed() {
-	for part in first second; do
-		case $(cat "$log/$part.code") in
+	for part in $(seq "$PARTS"); do
+		case $(cat "$log/code-$part") in
 		0) ;;
-		1) grep -q '^FAILED ' "$log/$part" || return 1 ;;
+		1) grep -q '^FAILED ' "$log/part-$part" || return 1 ;;
 		*) return 1 ;;
 		esac
 	done
 }
 
 # The identifiers of failed tests. conftest.py prints each on a separate line.
-failed=$(sed -n 's/^FAILED \(.*::.*\) (\(setup\|call\|teardown\))$/\1/p' "$log/first" "$log/second" | sort -u)
+failed=$(sed -n 's/^FAILED \(.*::.*\) (\(setup\|call\|teardown\))$/\1/p' "$log"/part-* | sort -u)
 count=$(printf '%s' "$failed" | grep -c '' || :)
 if [ "$code" -ne 0 ] && [ "$count" -gt 0 ] && [ "$count" -le "$MOST_UNSTEADY" ] && only_tests_failed; then
 	code=0
@@ -56,8 +56,8 @@ if [ "$code" -ne 0 ] && [ "$count" -gt 0 ] && [ "$count" -le "$MOST_UNSTEADY" ] 
 		done
 		[ "$code" -eq 0 ] || break
 	done < "$log/failed"
-	[ "$code" -ne 0 ] || sed -i 's/\([0-9]*\) failed\(, .* in [0-9.]*s\)/\1 unsteady\2/' "$log/first" "$log/second"
+	[ "$code" -ne 0 ] || sed -i 's/\([0-9]*\) failed\(, .* in [0-9.]*s\)/\1 unsteady\2/' "$log"/part-*
 fi
-cat "$log/first" "$log/second"
+cat "$log"/part-*
 [ "$code" -ne 0 ] || [ "$count" -eq 0 ] || printf 'unsteady (failed once, then passed three times by itself):\n%s\n' "$failed"
 exit $code

@@ -38,5 +38,5 @@ export TSAN_OPTIONS=$TSAN_OPTIONS:report_mutex_bugs=0
 preload="$(${CC:-cc} -print-file-name=$runtime) $(${CC:-cc} -print-file-name=libstdc++.so.6)"
 # Tests that use threads in a forked child are left out: ThreadSanitizer refuses them, and with AddressSanitizer (before GCC 14) the child may wait for ever
 # for a lock of the allocator that another thread held at the fork.
-BORDER=l MOST_UNSTEADY=0 tools/python_tests.sh env LD_PRELOAD="$preload" STOKER_BUILD=$build PYTHONPATH=$build/python PYTHONMALLOC=malloc \
+PARTS=2 AT_ONCE=2 MOST_UNSTEADY=0 tools/python_tests.sh env LD_PRELOAD="$preload" STOKER_BUILD=$build PYTHONPATH=$build/python PYTHONMALLOC=malloc \
 	"$python" -m pytest -q -p no:cacheprovider --timeout 600 -m essential -k "not fork"

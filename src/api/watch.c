@@ -44,15 +44,15 @@ static void try_connect(struct asked *a, const char *folder, int folder_fd)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	const int n = snprintf(address.sun_path, sizeof address.sun_path, "%s/%s", folder, a->name);
-	if (n < (int)sizeof address.sun_path && !connect(a->fd, (const struct sockaddr *)&address, sizeof address)) {
-		a->connected = is_ours(a->fd);
-		if (a->connected)
-			return;
-	} else if (n < (int)sizeof address.sun_path && (errno == EAGAIN || errno == EINTR)) {
+	const bool fits = n < (int)sizeof address.sun_path;
+	const int failure = !fits ? ENAMETOOLONG : connect(a->fd, (const struct sockaddr *)&address, sizeof address) ? errno : 0;
+	if (failure == EAGAIN || failure == EINTR)
 		return; /* its queue of waiting connections is full */
-	} else if (errno == ECONNREFUSED && kill((pid_t)a->pid, 0) && errno == ESRCH) {
+	a->connected = !failure && is_ours(a->fd);
+	if (a->connected)
+		return;
+	if (failure == ECONNREFUSED && kill((pid_t)a->pid, 0) && errno == ESRCH)
 		unlinkat(folder_fd, a->name, 0);
-	}
 	close(a->fd);
 	a->fd = -1;
 }

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "format/list.h"
+#include "format/number.h"
 
 #include <errno.h>
 #include <math.h>
@@ -50,9 +51,8 @@ static char *next_word(char **at)
 
 static bool read_number(const char *word, double *out)
 {
-	char *end;
-	*out = strtod(word, &end);
-	return *end == '\0' && end != word && isfinite(*out);
+	const char *end = word + strlen(word);
+	return stk__take_real(&word, end, out) && word == end && isfinite(*out);
 }
 
 static bool read_label(const char *word, int64_t *out)

@@ -8,6 +8,7 @@ context stay, since the context is shared by all pipelines; those of contexts th
 from __future__ import annotations
 
 import gc
+import multiprocessing.util
 import os
 import shutil
 import tempfile
@@ -105,6 +106,7 @@ def _all() -> dict[str, str]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    multiprocessing.util.get_temp_dir()  # creates multiprocessing's folder here, which it removes when the process ends
     tmp_path_factory.getbasetemp()  # getbasetemp() creates pytest's own folder here, before TMPDIR changes
     before, folder = os.environ.get("TMPDIR"), tempfile.mkdtemp(prefix="stoker-tests-")
     os.environ["TMPDIR"] = tempfile.tempdir = folder
