@@ -11,8 +11,8 @@
 #include "kernel/jpeg/jpeg_kernels.h"
 
 struct stk_jpeg_fast;
-struct stk_jpeg_fast *stk__jpeg_fast_create(
-	const struct stk_jpeg_kernels *kernels); /* `kernels` must outlive the decoder; returns NULL if memory runs out */
+/* `kernels` must outlive the decoder; returns NULL if memory runs out. */
+struct stk_jpeg_fast *stk__jpeg_fast_create(const struct stk_jpeg_kernels *kernels);
 void stk__jpeg_fast_destroy(struct stk_jpeg_fast *f);
 
 /* Decodes a window. window and dst are as stored in the file, without orientation. end: from stk__jpeg_find_eoi. STK_UNSUPPORTED: this decoder does not

@@ -447,8 +447,8 @@ enum stk_status stk__pass_group_cores(
 /* held_batches.c: returns the error for a ring that has no slot for this reason, with the outputs that the consumer keeps. */
 enum stk_status stk__held_batches_error(struct stk_pipeline *p, enum stk_ring_lack lack, struct stk_error *err);
 size_t stk__held_batches_bytes(struct stk_pipeline *p); /* total size of the blocks that the ring no longer manages */
-void stk__warn_of_held_batches(
-	struct stk_pipeline *p); /* logs a notice when the ring first gives up blocks that the consumer keeps; call without the lock */
+/* Logs a notice when the ring first gives up blocks that the consumer keeps; call without the lock. */
+void stk__warn_of_held_batches(struct stk_pipeline *p);
 
 /* changes.c */
 /* The end of the errors about a state of other data. */
@@ -463,9 +463,9 @@ STK_MUST_USE enum stk_status stk__changes_describe(const struct stk_pipeline *p,
 /* batch.c */
 enum stk_status stk__batch_check(const struct stk_pipeline *p, const struct stk_record *r,
 	struct stk_error *err); /* checks that each output has the same type and number of dims in all samples */
-struct stk_batch *stk__batch_make(
-	struct stk_pipeline *p, struct stk_record *r); /* takes over the record's slot; returns NULL if memory runs out */
-void stk__batch_deliver(struct stk_batch *batch);      /* makes the consumer the owner */
+/* Takes over the record's slot; returns NULL if memory runs out. */
+struct stk_batch *stk__batch_make(struct stk_pipeline *p, struct stk_record *r);
+void stk__batch_deliver(struct stk_batch *batch); /* makes the consumer the owner */
 void stk__batch_free_data(void *batch);
 
 /* drain.c: waits for the work under way without starting more, then discards it. Call without the lock. */

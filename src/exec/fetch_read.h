@@ -122,8 +122,8 @@ void stk__request_done(struct stk_request *q); /* called by io, on any thread, w
 size_t stk__read_uri(const struct stk_read_request *q, char *uri, size_t capacity);
 void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q);  /* marks it as under way; call with the lock held */
 void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q); /* submits it afterwards; call without the lock */
-void stk__read_admit(
-	struct stk_fetch *f, struct stk_read_request *q, size_t bytes); /* sets the size of its buffers; call with the lock held */
+/* Sets the size of its buffers; call with the lock held. */
+void stk__read_admit(struct stk_fetch *f, struct stk_read_request *q, size_t bytes);
 /* Called by io, without the lock, before it takes buffers of `bytes` for a request. Returns whether the request may proceed now. */
 bool stk__fetch_admit(struct stk_admission *a, struct stk_request *io, size_t bytes);
 bool stk__fetch_is_full(const struct stk_pipeline *p); /* whether no more requests should be submitted; call with the lock held */

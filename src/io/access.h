@@ -18,8 +18,8 @@ struct stk_access {
 	void (*listed)(void *user,
 		int64_t entries); /* called ten times a second with the number of objects listed so far, on the same thread. Nullable */
 	void *user;
-	void (*notice)(
-		void *user, const char *text); /* reports behaviour that may be unexpected; called by one thread at a time. Nullable */
+	/* Reports behaviour that may be unexpected; called by one thread at a time. Nullable. */
+	void (*notice)(void *user, const char *text);
 	void *notice_user;
 	bool known; /* this storage has read the URI before, so keys and settings are not looked for again */
 };

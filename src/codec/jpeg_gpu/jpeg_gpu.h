@@ -76,8 +76,8 @@ size_t stk__jpeg_gpu_bytes(const struct stk_jpeg_gpu_limits *limits);
 STK_MUST_USE enum stk_status stk__jpeg_gpu_create(
 	struct stk_gpu_device *dev, size_t most, struct stk_jpeg_gpu **out, struct stk_error *err);
 void stk__jpeg_gpu_destroy(struct stk_jpeg_gpu *d); /* all its batches must have been destroyed; waits for work in flight; accepts NULL */
-size_t stk__jpeg_gpu_memory(
-	struct stk_jpeg_gpu *d); /* returns how many bytes of device memory the decoder uses once all its streams have been needed */
+/* Returns how many bytes of device memory the decoder uses once all its streams have been needed. */
+size_t stk__jpeg_gpu_memory(struct stk_jpeg_gpu *d);
 
 STK_MUST_USE enum stk_status stk__jpeg_gpu_batch_create(struct stk_jpeg_gpu *d, struct stk_jpeg_gpu_batch **out, struct stk_error *err);
 void stk__jpeg_gpu_batch_destroy(struct stk_jpeg_gpu_batch *b); /* the batch must not be in flight; accepts NULL */

@@ -13,8 +13,8 @@ struct stk_filter_kernels {
 	void (*sum)(float *restrict out, const float *const *taps, const float *weights, int n_taps, int n);
 	void (*least)(float *restrict out, const float *const *taps, int n_taps, int n);
 	void (*largest)(float *restrict out, const float *const *taps, int n_taps, int n);
-	void (*median)(
-		float *restrict out, const float *const *taps, int n_taps, int n); /* n_taps is odd, at most STK_FILTER_MOST_MEDIAN */
+	/* n_taps is odd, at most STK_FILTER_MOST_MEDIAN. */
+	void (*median)(float *restrict out, const float *const *taps, int n_taps, int n);
 };
 extern const struct stk_filter_kernels stk__filter_kernels_c, stk__filter_kernels_avx2;
 
