@@ -8,7 +8,8 @@ test samples the resources of the process after each round, when nothing is in f
 the samples' noise is a fault: the last line reports it, and the exit status is 1.
 
 usage: soak.py [--build DIR] [--seconds N] [--device N] [--plant memory|descriptors|threads|gpu]
---device: uses this GPU and checks its memory too, without the bucket; takes 400 seconds
+--seconds: the length of the run; default 3600
+--device: uses this GPU and also checks its memory, without the Loader over a bucket; needs about 400 seconds, since the driver's memory settles late
 --plant: leaks a little in each round, to prove that leaks are found
 """
 

@@ -16,7 +16,7 @@ struct stk_rect stk__orient_rect(int orientation, int32_t width, int32_t height,
  * Returns the window in oriented pixels. */
 struct stk_rect stk__orient_view(int orientation, int32_t width, int32_t height, struct stk_rect window, struct stk_image *image);
 
-/* Copies src (as stored) to dst (oriented). Both are interleaved and have the same type; their extents must match. */
+/* Copies src (as stored) to dst (oriented). Both are interleaved and have the same type; dst has the extents of src after the orientation. */
 void stk__orient_copy(int orientation, const struct stk_image *src, const struct stk_image *dst);
 
 #endif

@@ -23,7 +23,7 @@ struct stk_graph_node {
 	struct stk_node *inputs;
 	int32_t n_inputs, n_outputs;
 	void *args;
-	uint64_t args_set; /* bit k: the user gave argument k, counted over the operator's table with its groups */
+	uint64_t args_set; /* bit k: the user gave the argument with number k of stk__op_arg_at */
 	struct stk_varying *varying;
 	int32_t n_varying;
 	struct stk_desc *outputs;

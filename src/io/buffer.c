@@ -11,7 +11,7 @@ enum {
 	SLACK = 64,
 	SMALLEST = 4096,
 	WINDOW = 256,   /* minimum number of takes in a window */
-	TURNS = 8,      /* a window also has at least this many takes for each buffer of the largest number that was in use at once */
+	TURNS = 8,      /* a window also has at least TURNS * n takes, if at most n buffers were in use at once during it */
 	LARGER = 4,     /* an idle buffer is used if it is at most this many classes, a factor of two, larger */
 	SPARE = 8 << 20 /* bytes of idle buffers that may be kept in addition to the peak use */
 };

@@ -103,8 +103,8 @@ static void expect(const struct stk_container *c, int64_t offset, int64_t n)
 		c->in->expect(c->in->user, offset, n);
 }
 
-/* Returns whether an MP4 file lists all packets in its moov box, so that it has no fragments, whose lists are between the packets. Announces to the input
- * that the demuxer will read the moov box. */
+/* Returns whether the file is an MP4 file without fragments (moof boxes), so that its moov box lists all packets; false if in doubt. Also announces to the
+ * input what the demuxer will read: the moov box, and the bytes after each mdat box, where the moov box often is. */
 static bool is_listed(const struct stk_container *c)
 {
 	enum { MOST_BOXES = 1000, LAST = 16 << 20, SLACK = 4096 };

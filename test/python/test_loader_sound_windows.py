@@ -29,7 +29,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 import audio as bench  # noqa: E402
 
 RATE, SECONDS, SOUNDS = 16000, 90, 4
-EPOCHS = 3  # a Loader reads ahead into at most two later epochs
+EPOCHS = 3  # most epochs whose requests count: the one that a test reads, and two that the Loader may have begun
 FORMATS = ("wav", "listed.wav", "flac", "table.flac")
 
 

@@ -140,7 +140,7 @@ class TableSource(DatasetSource):
         self.table = table
         self._unmade: list[tuple[list[Future[Any]], set[int]]] = []  # futures of batches that were asked for, and their groups
         self._groups: tuple[int, Deal] | None = None  # window and deal of shuffle="groups"; None for other orders
-        self._kept: tuple[int, int, Deal] | None = None  # number, window and deal of a restored epoch, if the last two differ
+        self._kept: tuple[int, int, Deal] | None = None  # number, window and deal of the epoch that a state continues, as in the saved run
         self._loaded: Facts | None = None
         super().__init__(table, asked)
 

@@ -36,7 +36,7 @@ STK_HD int64_t stk__spectrum_room(const struct stk_spectrum *p)
 	return 2 * 2 * (int64_t)sizeof(float) * stk__spectrum_pitch(&p->fft) * (p->together ? p->together : 1);
 }
 
-/* Returns how many frames fit into shared memory together (a power of two), or 0 if not even one fits. */
+/* Returns how many frames a block transforms together: a power of two that fits into shared memory, or 0 if not even one frame fits. */
 STK_HD int32_t stk__spectrum_together(const struct stk_fft *f)
 {
 	int64_t each = 2 * 2 * (int64_t)sizeof(float) * stk__spectrum_pitch(f);
