@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""After resnet50/main.py of DALI's examples: dali_resnet50.py FOLDER [--batch-size 256]. FOLDER holds train/ and val/.
+"""A short port of resnet50/main.py of DALI's examples, with a small model and one process: dali_resnet50.py FOLDER [--batch-size 256]. FOLDER holds train/ and
+val/.
 
-Only the two import lines, which named nvidia.dali, have changed. device="mixed" selects stoker's GPU decoder, as it does in DALI.
+The pipeline and the iterators are those of DALI but for the two imports that name the package. device="mixed" selects stoker's GPU decoder, as it does in DALI.
 """
 
 from __future__ import annotations

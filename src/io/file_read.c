@@ -38,8 +38,8 @@ struct file_read {
 	struct stk_buffer *buffer; /* NULL if the request supplies the memory */
 	uint8_t *data;
 	size_t capacity, used;
-	/* Receives the r->before bytes of the file that precede the offset, for r->check; has room for STK_IO_BEFORE. before_used: how many were read so far.
-	 * */
+	/* Receives the r->before bytes of the file that precede the offset, for r->check; has room for STK_IO_BEFORE. before_used: how many were
+	 * read so far. */
 	uint8_t *before;
 	size_t before_used;
 	int64_t expected; /* number of bytes from the offset on according to fstat; -1: fstat has not been called */

@@ -100,7 +100,7 @@ struct stk_ring {
 	struct stk_slot *slots, *free_slots;
 	struct stk_ring_value *values;
 	int32_t batch, n_values, limit, n_slots;
-	bool limit_is_hard; /* `limit` is hard: the ring lets go only of small blocks */
+	bool limit_is_hard; /* if `limit` slots are out, none is taken back from its holders; only slots of which small blocks or the face are held are reused */
 	int64_t n_takes, delivered;
 	int32_t peak_out, window_peak, last_peak; /* maximum of `n_out`: ever, in this window of takes, in the window before */
 	_Atomic int32_t n_out;                    /* number of slots that are being filled or held */
@@ -127,7 +127,7 @@ struct stk_ring {
 
 /* Creates a ring.
  * values: the known part of each kept value's shape.
- * limit: number of slots to make before the ring lets go of those that are out; if `limit_is_hard`, it only lets go of small blocks.
+ * limit: number of slots to make before the ring lets go of those that are out; if `hard`, it only lets go of small blocks and faces.
  * held_limit: bytes of kept blocks allowed in each space; 0: half of the free memory, measured when needed. */
 struct stk_ring *stk__ring_create(
 	const struct stk_desc *values, int32_t n_values, int32_t batch, int32_t limit, bool hard, size_t held_limit);

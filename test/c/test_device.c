@@ -140,7 +140,7 @@ static void test_the_sides_that_decode(void **state)
 	}
 }
 
-/* Runs two epochs at a fixed level of the decode side. */
+/* Runs two epochs at a fixed level, the number that decides which files the cores decode and which the GPU (exec/decode_side.h). */
 static struct device_run run_at_level(const struct device_graph *g, int32_t level)
 {
 	const struct device_settings s = {.batch = 4, .threads = 3};

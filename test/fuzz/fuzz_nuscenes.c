@@ -71,7 +71,7 @@ static void remove_set(void)
 	rmdir(root);
 }
 
-/* Creates a temporary folder, in a file system in memory if the machine has one. */
+/* Writes a valid data set into a temporary folder, in a file system in memory if the machine has one, and has it removed at exit. */
 static void make_set(void)
 {
 	char path[320];

@@ -36,7 +36,7 @@ def sound():
 def test_spectrogram_of_librosa(sound, nfft, window, step, power):
     librosa = pytest.importorskip("librosa")
     made = run(sound, lambda x: fn.spectrogram(x, nfft=nfft, window_length=window, window_step=step, power=power))
-    # These operators use the values of DALI's Hann window, which is symmetric around half samples. librosa takes any window.
+    # The values of DALI's Hann window, which spectrogram uses, are taken at n + 0.5. librosa's own are taken at n, so it gets this window.
     hann = np.sin(np.pi * (np.arange(window) + 0.5) / window) ** 2
     want = np.abs(librosa.stft(sound, n_fft=nfft, win_length=window, hop_length=step, window=hann, pad_mode="reflect")) ** power
     close(made, want)

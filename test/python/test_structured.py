@@ -124,7 +124,7 @@ def test_a_pipeline_from_a_provider_to_tensors():
 
 
 def test_a_custom_step_draws_and_calls_numpy():
-    """One custom step uses fn with a condition on data, another passes arrays to a NumPy function."""
+    """One custom step has a branch on a random draw of fn, another computes a new field with a Python function on NumPy arrays."""
 
     class Shift(PipelineStepBase):
         def _process(self, data):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The loops of jobs that sample images and volumes, compiled for the processor that the including file selects. Images of bytes and floats are processed in
- * blocks of a row: first the positions, then the pixels, then the sums, each in a separate loop that compilers can vectorise. The sums are those of
- * stk__sample_float. All other sources are processed pixel by pixel. */
+ * The loops of jobs that sample images and volumes, compiled for the processor that the including file selects. Most images of bytes and floats (see
+ * goes_in_blocks) are processed in blocks of a row: first the positions, then the pixels, then the sums, each in a separate loop that compilers can vectorise.
+ * The results equal those of stk__sample_float, which computes all other pixels one by one. */
 #ifndef STK_KERNEL_SAMPLE_BLOCKS_H
 #define STK_KERNEL_SAMPLE_BLOCKS_H
 

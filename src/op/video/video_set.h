@@ -18,7 +18,7 @@ struct stk_video_cut {
 	int64_t length, step,
 		stride;        /* frames: in a clip; between the starts of clips (-1: clips follow each other); between frames of a clip */
 	enum stk_clip_pad pad; /* none: only whole clips */
-	bool uniform;          /* one clip of frames at equal distances from each range */
+	bool uniform;          /* each range gives one clip: `length` frames, spread evenly over it; step, stride and pad are not used */
 	bool by_number;        /* ranges are frame numbers, not seconds; negative ones count from the end */
 	bool start_up, end_up; /* a time between two frames is rounded to the later one */
 	bool include_end;      /* the end of a range in the list is its last frame, not the frame after it */
