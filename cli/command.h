@@ -150,15 +150,21 @@ int stopped_text(const char *command, const char *fmt, ...) __attribute__((forma
 /* Prints a message, of each URL in it only what uri_shown allows: the user may have given a URL with a signature where none belongs. */
 void print_without_secrets(FILE *to, const char *fmt, va_list list) __attribute__((format(printf, 2, 0)));
 
-/* Returns how many bytes of a URI may be printed. For http:// and https:// that excludes the query, which may hold a signature, and the
- * fragment; if there is a user name or a password before the host, only the scheme is printed. */
+/* Returns how many bytes of a URI may be printed. That excludes the query, which may hold a signature, and the fragment, where
+ * these are no parts of keys. If there is a user name, a key or a password before the host or bucket, only the scheme is printed. */
 static inline int uri_shown(const char *uri)
 {
-	if (strncasecmp(uri, "http://", 7) != 0 && strncasecmp(uri, "https://", 8) != 0)
+	const char *host = strstr(uri, "://");
+	if (!host || strncasecmp(uri, "file", 4) == 0)
 		return (int)strlen(uri);
-	const char *host = strstr(uri, "://") + 3;
-	const char *authority = host + strcspn(host, "/?#");
-	return (int)(memchr(host, '@', (size_t)(authority - host)) ? (size_t)(host - uri) : strcspn(uri, "?#"));
+	host += 3;
+	const size_t authority = strcspn(host, "/?#");
+	const char *colon = memchr(host, ':', authority);
+	const bool port = colon && strspn(colon + 1, "0123456789") == (size_t)(host + authority - colon - 1);
+	if (memchr(host, '@', authority) || (colon && !port && strchr(host, '@')))
+		return (int)(host - uri);
+	const bool plain_keys = strncasecmp(uri, "s3", 2) == 0 || strncasecmp(uri, "gs", 2) == 0;
+	return (int)(plain_keys ? strlen(uri) : strcspn(uri, "?#"));
 }
 
 #endif

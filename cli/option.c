@@ -16,12 +16,17 @@
 
 enum { DIGITS = 16 }; /* precision for printing limits: enough to print them without an exponent */
 
-/* Returns the first http:// or https:// URL in a text, or the end of the text. */
+/* Returns the first URL in a text, or the end of the text. */
 static char *find_url(char *text)
 {
-	while (*text && strncasecmp(text, "http://", 7) != 0 && strncasecmp(text, "https://", 8) != 0)
-		text++;
-	return text;
+	char *at = strstr(text, "://");
+	if (!at)
+		return text + strlen(text);
+	while (at > text && (isalnum((unsigned char)at[-1]) || strchr("+-.", at[-1])))
+		at--;
+	while (!isalpha((unsigned char)*at) && *at != ':')
+		at++;
+	return at;
 }
 
 void print_without_secrets(FILE *to, const char *fmt, va_list list)

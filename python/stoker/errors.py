@@ -34,6 +34,14 @@ def _without_user(rest: str, every: bool) -> str:
     return rest[max(end, encoded + 3 if encoded >= 0 else 0) :]
 
 
+def _credentials_size(rest: str) -> int:
+    """Returns the size of "ID:SECRET@" before the name of a bucket. The name has neither @ nor a colon, but users write credentials there; keys may have an @,
+    and secrets may have slashes."""
+    bucket = rest.partition("/")[0]
+    encoded = bucket.rfind("%40")
+    return max((rest if ":" in bucket else bucket).rfind("@") + 1, encoded + 3 if encoded >= 0 else 0)
+
+
 def _clean_parameter(found: re.Match[str]) -> str:
     more = found.string[found.end() : found.end() + 1] in ("&", ";", "%")
     return found[1] + ("" if more else found[2][len(found[2].rstrip(_MARKS)) :])
@@ -49,8 +57,8 @@ def safe_text(text: str) -> str:
         word = _WORD.match(text, at)
         rest = word[0] if word else ""
         if scheme in _PLAIN_KEYS:
-            if scheme != "file":  # a bucket's name has no @, but users write credentials there; keys may have an @
-                text = text[:at] + text[at + rest.partition("/")[0].rfind("@") + 1 :]
+            if scheme != "file":
+                text = text[:at] + text[at + _credentials_size(rest) :]
             continue
         shown = _without_user(rest, scheme.startswith("http"))
         bare = shown.rstrip(_MARKS)

@@ -72,15 +72,20 @@ static void remove_user(char *host, bool any)
 		cut_out(host, host + end);
 }
 
-/* Removes all up to an @ before the first slash: a bucket's name has none, but users write credentials there. Keys may have an @. */
+/* Removes all up to an @ before the first slash: a bucket's name has none, but users write credentials there. Keys may have an @. After a colon, which a
+ * bucket's name does not have either, the secret may contain slashes. */
 static void remove_user_of_bucket(char *bucket)
 {
-	size_t n = word_size(bucket), end = strcspn(bucket, "/");
-	for (end = end < n ? end : n; end; end--)
-		if (bucket[end - 1] == '@') {
-			cut_out(bucket, bucket + end);
-			return;
-		}
+	const size_t n = word_size(bucket), slash = strcspn(bucket, "/"), authority = slash < n ? slash : n;
+	const size_t look = memchr(bucket, ':', authority) ? n : authority;
+	size_t end = 0;
+	for (size_t i = 0; i < look; i++) {
+		if (bucket[i] == '@')
+			end = i + 1;
+		else if (strncasecmp(bucket + i, "%40", 3) == 0 && i < authority)
+			end = i + 3;
+	}
+	cut_out(bucket, bucket + end);
 }
 
 /* Returns the offset of the query or the fragment, or the word's end if there is neither. */

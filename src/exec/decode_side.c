@@ -77,15 +77,18 @@ static void lower_level(struct stk_decode_level *now, int32_t by)
 		to = now->last_good_level;
 	if (to > 0 && (to < STK_LEVEL_BATCHES || now->many_ranks))
 		to = 0;
-	if (raised || now->many_ranks)
+	to = at_least(to, STK_LEVEL_LEAST);
+	if (raised || (now->many_ranks && now->level > 0))
 		now->idle_windows_needed = at_most(2 * now->idle_windows_needed, MOST_PATIENCE * (now->many_ranks ? RANKS_PATIENCE : 1));
 	if (now->level > 0)
 		now->limit = now->many_ranks ? 0 : at_least(to, now->level - at_least(now->level / 10, 1));
+	if (now->limit < STK_LEVEL_BATCHES)
+		now->limit = 0; /* there are no levels between: raise_limit continues from here */
 	now->limit_step = FIRST_PROBE;
 	now->hold_windows = now->level > 0 ? REST : 0;
 	now->idle_windows = now->windows_at_level = now->steady_windows = 0;
 	now->last_good_level = at_most(now->last_good_level, to);
-	now->level = at_least(to, STK_LEVEL_LEAST);
+	now->level = to;
 }
 
 /* Raises the limit to try a higher level, after the level has been at the limit long enough. Each success makes the next try larger and earlier. With several
@@ -163,7 +166,8 @@ static struct stk_side_totals totals(struct stk_pipeline *p)
 		count_of(&p->counters.late_ns), count_of(&p->counters.core_decodes), count_of(&p->parts.device->side.files)};
 }
 
-/* Returns the mean CPU time in nanoseconds of a file that the cores decode, or 0 if they have decoded none yet. Later windows count more than earlier ones. */
+/* Returns the mean CPU time in nanoseconds of a file that the cores decode, or 0 if they have decoded none yet. Later windows count more than earlier ones.
+ * Progressive files count too and take longer, so where they are many the cores are tried later than they could be. */
 static double file_ns(struct stk_decode_side *s, const struct stk_side_totals *now)
 {
 	int64_t files = now->core_files - s->last.core_files;

@@ -23,14 +23,23 @@ bool stk__kept_name(const char *path, char out[PATH_MAX])
 	return realpath(path, out) != NULL;
 }
 
+static bool is_ours(const struct stat *st)
+{
+	return st->st_uid == geteuid() || st->st_uid == 0;
+}
+
 /* Returns whether only this user and root can put files into the folder, or it does not exist yet. Otherwise another user could store an index with wrong
- * offsets there. */
-static bool is_private(const char *folder)
+ * offsets there. base: the folder is that of all caches, where others may add files if they cannot replace ours: groups, and all users of a folder like /tmp. */
+static bool is_private(const char *folder, bool base)
 {
 	struct stat st;
-	if (stat(folder, &st))
+	if (lstat(folder, &st))
 		return errno == ENOENT;
-	return S_ISDIR(st.st_mode) && (st.st_uid == geteuid() || st.st_uid == 0) && !(st.st_mode & (S_IWGRP | S_IWOTH));
+	if (!is_ours(&st) || stat(folder, &st) || !S_ISDIR(st.st_mode) || !is_ours(&st))
+		return false;
+	if (base)
+		return !(st.st_mode & S_IWOTH) || (st.st_mode & S_ISVTX);
+	return !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
 /* Writes the path of the folder of indexes. Returns false if the environment does not name one, or others can write to it. */
@@ -41,7 +50,17 @@ static bool kept_folder(char out[PATH_MAX])
 
 	if (!given && !(home && home[0] == '/'))
 		return false;
-	return snprintf(out, PATH_MAX, "%s%s/stoker/indexes", given ? caches : home, given ? "" : "/.cache") < PATH_MAX && is_private(out);
+	const int base = snprintf(out, PATH_MAX, "%s%s", given ? caches : home, given ? "" : "/.cache");
+	if (base >= PATH_MAX || !is_private(out, true))
+		return false;
+	static const char *const under[] = {"/stoker", "/indexes"};
+	for (int k = 0, used = base; k < 2; k++) {
+		const int n = snprintf(out + used, (size_t)(PATH_MAX - used), "%s", under[k]);
+		if (n >= PATH_MAX - used || !is_private(out, false))
+			return false;
+		used += n;
+	}
+	return true;
 }
 
 enum stk_status stk_index_folder(char **out, struct stk_error *err)

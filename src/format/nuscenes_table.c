@@ -157,10 +157,10 @@ static enum stk_status take_row(struct table *t)
 	if (stk__json_take(j, '}'))
 		return stk__row_bad(&t->row, "it is empty", NULL);
 	do {
-		char capacity[STK_LONGEST_TEXT];
+		char buffer[STK_LONGEST_TEXT];
 		const char *key;
 		size_t n;
-		if ((s = stk__json_view(j, capacity, sizeof capacity, &key, &n)))
+		if ((s = stk__json_view(j, buffer, sizeof buffer, &key, &n)))
 			return s;
 		if (!stk__json_take(j, ':'))
 			return stk__json_bad(j, "a colon is expected");
@@ -211,10 +211,10 @@ enum stk_status stk__table_read(const char *folder, const char *table, const str
 	if (snprintf(path, sizeof path, "%s/%s.json", folder, table) >= (int)sizeof path)
 		return stk__fail(err, STK_INVALID, "%.200s: the path is too long", folder);
 	struct table *t = stk__calloc(1, sizeof *t);
-	char(*capacity)[STK_LONGEST_TEXT] = stk__alloc(STK_MOST_COLUMNS * sizeof *capacity);
+	char(*texts)[STK_LONGEST_TEXT] = stk__alloc(STK_MOST_COLUMNS * sizeof *texts);
 	enum stk_status s = STK_OK;
-	if (t && capacity) {
-		*t = (struct table){.json = {.path = path, .err = err}, .fd = -1, .columns = columns, .count = count, .texts = capacity};
+	if (t && texts) {
+		*t = (struct table){.json = {.path = path, .err = err}, .fd = -1, .columns = columns, .count = count, .texts = texts};
 		t->row.path = path;
 		t->row.err = err;
 		s = open_window(t, path);
@@ -229,7 +229,7 @@ enum stk_status stk__table_read(const char *folder, const char *table, const str
 	} else {
 		s = stk__fail(err, STK_NO_MEMORY, "out of memory for the table %s", table);
 	}
-	stk__free(capacity);
+	stk__free(texts);
 	stk__free(t);
 	return s;
 }

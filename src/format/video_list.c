@@ -52,6 +52,7 @@ static char *next_word(char **at)
 static bool read_number(const char *word, double *out)
 {
 	const char *end = word + strlen(word);
+	word += *word == '+' && word[1] != '-';
 	return stk__take_real(&word, end, out) && word == end && isfinite(*out);
 }
 

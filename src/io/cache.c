@@ -110,9 +110,8 @@ static enum look read_entry(struct stk_cache *c, int fd, struct stk_request *r, 
 /* Returns whether the cached object is another version than the reader expects. */
 static bool is_stale(const struct stk_request *r, const struct stk_cache_head *h)
 {
-	if (r->object &&
-		r->object_tag != h->tag) /* the caller joins the bytes with other ranges of the object, so their version must be known */
-		return true;
+	if (r->object && (!h->tag || r->object_tag != h->tag))
+		return true; /* the caller joins the bytes with other ranges of the object, so their version must be known */
 	return (r->object_size && h->object_size && r->object_size != h->object_size) ||
 	       (r->object_tag && h->tag && r->object_tag != h->tag);
 }

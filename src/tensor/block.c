@@ -280,9 +280,9 @@ uint8_t *stk__block_take(struct stk_block_source *from, struct stk_block *b, siz
 	return data;
 }
 
-static bool is_inside(const uint8_t *at, size_t size, const uint8_t *begin, size_t extra_bytes)
+static bool is_inside(const uint8_t *at, size_t size, const uint8_t *begin, size_t capacity)
 {
-	return begin && at >= begin && at < begin + extra_bytes && size <= (size_t)(begin + extra_bytes - at);
+	return begin && at >= begin && at < begin + capacity && size <= (size_t)(begin + capacity - at);
 }
 
 bool stk__block_has_piece(const struct stk_block *b, const uint8_t *at, size_t size)

@@ -131,7 +131,8 @@ static void test_safe_text(void **state)
 {
 	static const char *const cases[][2] = {{"http://h/a.jpg?sig=x: the server answers 404", "http://h/a.jpg: the server answers 404"},
 		{"(https://h/a#b), then", "(https://h/a), then"}, {"s3://bucket/a?b#c@d: it ends", "s3://bucket/a?b#c@d: it ends"},
-		{"s3://id:key@bucket/a@b, gs://key@c", "s3://bucket/a@b, gs://c"}, {"file://a@b/c", "file://a@b/c"},
+		{"s3://id:key@bucket/a, gs://key@c/a@b", "s3://bucket/a, gs://c/a@b"}, {"file://a@b/c", "file://a@b/c"},
+		{"s3://ID:ab/cd+S@bucket/k", "s3://bucket/k"}, {"s3://u%3As%40bucket/k", "s3://bucket/k"},
 		{"http://me:pw@h:80/x", "http://h:80/x"}, {"http://me:p/w@h:80/x", "http://h:80/x"}, {"http://token@h/x", "http://h/x"},
 		{"http://h:80/a@b.jpg", "http://h:80/a@b.jpg"}, {"HTTP://H/x%3FX-Amz-Signature%3Dabc", "HTTP://H/x"},
 		{"https%3A%2F%2Fh%2Fx%3FX-Amz-Signature%3Dabc%26b", "https%3A%2F%2Fh%2Fx%3FX-Amz-Signature%3D%26b"},

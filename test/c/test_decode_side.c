@@ -187,6 +187,37 @@ static void test_ranks_with_many_cores_decode_on_them(void **state)
 	assert_int_equal(follow(&m, l, 10000, 1).level.level, STK_LEVEL_MOST);
 }
 
+/* After two short stalls, which lower the level to 0, the cores get their work back. */
+static void test_stalls_are_forgotten(void **state)
+{
+	(void)state;
+	const struct machine m = {.cores = 16, .rate = 10000, .loop = 1.5, .gpu_rate = 150000};
+	const struct stk_window_load stalled = {.busy = 0.3, .decoding = 0.2, .all_files = 0.2, .cpu_share = 1, .waited_share = 0.5};
+	for (int ranks = 1; ranks <= 2; ranks++) {
+		struct stk_decode_level l = follow(&m, stk__decode_level_start(ranks), 100, 1).level;
+		assert_int_equal(l.level, STK_LEVEL_MOST);
+		for (int k = 0; k < 20 && l.level > 0; k++)
+			l = stk__decode_level_next(l, &stalled);
+		assert_int_equal(l.level, 0);
+		assert_true(follow(&m, l, ranks > 1 ? 10000 : 200, 1).level.level >= STK_LEVEL_BATCHES);
+	}
+}
+
+/* Windows at the start in which the ranks' cores are full do not count as a failed try. */
+static void test_full_cores_before_the_first_try(void **state)
+{
+	(void)state;
+	const struct machine m = {.cores = 16, .rate = 10000, .loop = 1.5, .gpu_rate = 150000};
+	const struct stk_window_load full = {.busy = 0.99, .all_files = 0.5, .cpu_share = 1};
+	struct stk_decode_level l = stk__decode_level_start(2);
+	const int32_t patience = l.idle_windows_needed;
+	for (int k = 0; k < 20; k++)
+		l = stk__decode_level_next(l, &full);
+	assert_int_equal(l.idle_windows_needed, patience);
+	assert_true(l.last_good_level >= STK_LEVEL_LEAST);
+	assert_int_equal(follow(&m, l, 100, 1).level.level, STK_LEVEL_MOST);
+}
+
 /* No file is decoded on the cores before it is known how long one takes. */
 static void test_unknown_cost(void **state)
 {
@@ -232,6 +263,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_cores_that_are_taken_away),
 		cmocka_unit_test(test_ranks_with_few_cores_leave_baseline_files_to_the_gpu),
 		cmocka_unit_test(test_ranks_with_many_cores_decode_on_them),
+		cmocka_unit_test(test_stalls_are_forgotten),
+		cmocka_unit_test(test_full_cores_before_the_first_try),
 		cmocka_unit_test(test_unknown_cost),
 		cmocka_unit_test(test_single_disturbances_change_nothing),
 		cmocka_unit_test(test_between_the_thresholds_nothing_moves),

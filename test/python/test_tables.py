@@ -1132,6 +1132,24 @@ def test_a_cache_on_disk_serves_later_runs_of_a_table(store, tmp_path, rng, sour
             assert rows == [want] * 2 and hits >= 4
 
 
+def test_a_cache_on_disk_joins_no_versions_that_nobody_names(tmp_path):
+    """A fetch function names no version, so a file that was replaced between two runs is read anew, and not joined with parts of the old one."""
+    path = tmp_path / "t.parquet"
+
+    def fetch(uri, offset, length):
+        data = path.read_bytes()
+        return data[offset:] if length < 0 else data[offset : offset + length]
+
+    for first in (0, 100):
+        pq.write_table(pa.table({"label": pa.array(range(first, first + 40), pa.int64())}), path, row_group_size=10, compression="none")
+        kept = tmp_path / "cache"
+        storage = stoker.Storage(
+            cache=kept, fetch=fetch, list=lambda _: [("mine://d/t.parquet", path.stat().st_size)], fetch_schemes=["mine"]
+        )
+        with Loader.from_parquet("mine://d/*.parquet", 4, fields=("label",), memory=1, storage=storage) as loader:
+            assert all_labels(loader) == list(range(first, first + 40))
+
+
 def test_a_footer_that_promises_other_rows(tmp_path, monkeypatch, rng):
     from stoker.loader import _table_files
 

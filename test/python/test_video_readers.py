@@ -436,6 +436,25 @@ def test_indexes_are_kept_only_where_no_one_else_can_write(pair, tmp_path, monke
         assert _core.index_folder() == (str(folder) if mode == 0o700 else None)
 
 
+def test_indexes_are_kept_under_no_folder_that_others_can_swap(tmp_path, monkeypatch):
+    """The folders above that of the indexes count too: who can write to them, or owns them, can put another folder in its place."""
+    from stoker import _core
+
+    caches = tmp_path / "caches"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(caches))
+    (caches / "stoker" / "indexes").mkdir(parents=True, mode=0o700)
+    for mode, parent in ((0o777, caches), (0o770, caches / "stoker"), (0o1777, caches / "stoker")):
+        before = parent.stat().st_mode & 0o7777
+        parent.chmod(mode)
+        assert _core.index_folder() is None, parent
+        parent.chmod(before)
+    caches.chmod(0o1777)  # as /tmp: others cannot replace what is ours
+    assert _core.index_folder() == str(caches / "stoker" / "indexes")
+    if os.geteuid() == 0:
+        os.chown(caches / "stoker", 12345, -1)
+        assert _core.index_folder() is None
+
+
 def test_readers_keep_indexes(pair, tmp_path, monkeypatch):
     with serving(pair[0], tmp_path, monkeypatch):
         for _ in range(2):

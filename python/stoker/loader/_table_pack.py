@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from stoker import _core, _files
 from stoker._progress import ProgressLine
 from stoker._storage import Storage, common
-from stoker.errors import InvalidArgumentError, StokerError
+from stoker.errors import InvalidArgumentError, StokerError, safe_text
 from stoker.loader._fetch import Threads, unfinished
 from stoker.loader._table_files import names_tables, tables_of
 from stoker.loader._table_members import Plan, Sample, null_notes, plan_of, samples
@@ -90,6 +90,10 @@ def _is_table(source: str) -> bool:
     return os.path.isdir(source) and (is_saved(source) or tables_of(source) is not None)
 
 
+def _say(text: str) -> None:
+    print(f"stoker pack: {safe_text(text)}", file=sys.stderr)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Packs a table. Returns the exit status."""
     packing: _Packing | None = None
@@ -98,22 +102,22 @@ def main(arguments: Sequence[str]) -> int:
         packing = _Packing(sources, options)
         facts = packing.run()
     except _UsageError as e:
-        print(f"stoker pack: {e}\nusage: stoker pack TABLE... -o DIR (--help says more)", file=sys.stderr)
+        _say(f"{e}\nusage: stoker pack TABLE... -o DIR (--help says more)")
         return 2
     except KeyboardInterrupt:
         done = f"{packing.done} of {packing.total} rows packed: start the command again to continue" if packing else "nothing was packed"
-        print(f"stoker pack: interrupted: {done}", file=sys.stderr)
+        _say(f"interrupted: {done}")
         return 130
     except StokerError as e:
-        print(f"stoker pack: {str(e).removeprefix('Loader: ')}", file=sys.stderr)
+        _say(str(e).removeprefix("Loader: "))
         return 1
     except OSError as e:
         where = e.filename or (packing.folder if packing else "")
-        print(f"stoker pack: {where}: {e.strerror or e}", file=sys.stderr)
+        _say(f"{where}: {e.strerror or e}")
         return 1
     print(json.dumps(facts) if options.get("json") else _line(packing.folder, facts))
     for note in packing.notes:
-        print(f"stoker pack: {note}", file=sys.stderr)
+        _say(note)
     return 0
 
 
@@ -218,8 +222,9 @@ class _Packing:
                 _files.write(os.path.join(part, "classes.txt"), "".join(f"{name}\n" for name in self.plan.classes))
             _core.tar_index([os.fsencode(os.path.join(part, name)) for name in _tars(part)], None, None, None)
             os.rename(part, self.final)
-        self.notes = null_notes(self.plan, self.nulls)
-        return self._facts(self.final, kept)
+        if not kept:  # otherwise an earlier run has read some of the rows
+            self.notes = null_notes(self.plan, self.nulls)
+        return self._facts(self.final, kept) | ({} if kept else {"nulls": self.nulls})
 
     def _mark(self) -> str:
         """Returns a text that differs if the source or an option that changes the tars does."""
@@ -229,8 +234,7 @@ class _Packing:
 
     def _facts(self, folder: str, kept: int) -> dict[str, Any]:
         tars = [os.path.join(folder, name) for name in _tars(folder)]
-        facts = {"tars": len(tars), "samples": self.total, "bytes": sum(os.path.getsize(t) for t in tars), "kept": kept, "left_out": 0}
-        return facts | {"nulls": self.nulls}
+        return {"tars": len(tars), "samples": self.total, "bytes": sum(os.path.getsize(t) for t in tars), "kept": kept, "left_out": 0}
 
     def _kept(self, part: str) -> tuple[int, int]:
         """Returns the number of complete tars that an earlier run has left, and the number of the row after them. Removes half tars."""
