@@ -228,11 +228,12 @@ _stack = _Stack()
 @contextmanager
 def building(builder: GraphBuilder) -> Iterator[GraphBuilder]:
     """Adds operators that are called inside the `with` block to this graph."""
-    _stack.builders.append(builder)
+    builders = _stack.builders  # of this thread: if the block never ends, another thread may collect it
+    builders.append(builder)
     try:
         yield builder
     finally:
-        _stack.builders.remove(builder)
+        builders.remove(builder)
 
 
 def current_builder(nodes_of: Iterable[GraphBuilder] = ()) -> GraphBuilder:

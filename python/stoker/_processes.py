@@ -304,7 +304,8 @@ class Processes:
             if (epoch, k) not in self._begun:
                 self._begun[epoch, k] = self._begin(epoch, k, self._arguments(epoch, k))
         results: list[Any] = []
-        if self._closed:  # another thread has closed this, perhaps before the calls above were begun
+        # Another thread has closed this, perhaps before the calls above were begun, or the pipeline was dropped, and the garbage collector has ended the workers.
+        if self._closed or not self._stop.alive:
             self._fail_all()
         for part in self._begun.pop((epoch, number), ()):
             try:

@@ -187,3 +187,18 @@ def test_functions_that_no_process_can_import_go_by_value(method):
     pipe = pipeline(lambda info: source(info), batch=False, settings={"py_start_method": method, "py_num_workers": 2})
     assert pipe.run()[0].as_array().tolist() == [[i * 3 + 24 + 1100, 9] for i in range(4)]
     pipe.close()
+
+
+@pytest.mark.timeout(60)
+def test_a_batch_of_workers_that_the_garbage_collector_has_ended():
+    """A pipeline that is dropped may ask for a batch after its workers were ended. It waited for ever: their threads read no more calls."""
+    from stoker._processes import Processes
+    from stoker.errors import StateError
+
+    made = Processes(lambda i: i, lambda epoch, number: [number], 1, "fork", None, 1)
+    assert made.batch(0, 0) == [0]
+    made._stop()  # as weakref.finalize calls it
+    with pytest.raises(StateError):
+        for number in (1, 2, 3):  # the first ones may have been begun before
+            made.batch(0, number)
+    made.close()

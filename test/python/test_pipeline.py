@@ -557,3 +557,22 @@ def test_operators_with_one_seed_draw_the_same():
         a, b, other, own, first, second, one, two = (o.as_array() for o in pipe.run())
         assert np.array_equal(a, b) and np.array_equal(first, second) and np.array_equal(2 * one, two)
         assert not np.array_equal(a, other) and not np.array_equal(a, own)
+
+
+def test_a_definition_that_another_thread_ends():
+    """A block that defines a pipeline and is never left may be collected by any thread, which must not look for it in a list of its own."""
+    from stoker._build import GraphBuilder, building
+
+    scope, errors = building(GraphBuilder(device_id=None)), []
+    scope.__enter__()
+
+    def end():
+        try:
+            scope.gen.close()
+        except ValueError as e:
+            errors.append(e)
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    thread.join()
+    assert not errors

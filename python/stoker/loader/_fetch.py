@@ -155,7 +155,8 @@ class Threads:
         self._waiting.add(future)
         future.add_done_callback(self._waiting.discard)
         self._jobs.put((future, function, arguments))
-        if self._closed:  # close() on another thread may have failed the waiting futures before this one was added
+        # close() on another thread may have failed the waiting futures before this one was added, or the garbage collector has ended the threads.
+        if self._closed or not self._stop.alive:
             self._answer()
         return future
 
