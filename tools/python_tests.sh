@@ -56,7 +56,7 @@ if [ "$code" -ne 0 ] && [ "$count" -gt 0 ] && [ "$count" -le "$MOST_UNSTEADY" ] 
 		done
 		[ "$code" -eq 0 ] || break
 	done < "$log/failed"
-	[ "$code" -ne 0 ] || sed -i 's/\([0-9]*\) failed\(, .* in [0-9.]*s\)/\1 unsteady\2/' "$log"/part-*
+	[ "$code" -ne 0 ] || sed -i '/^[0-9].* in [0-9.]*s/ s/\([0-9]*\) \(failed\|errors\{0,1\}\)\>/\1 unsteady/g' "$log"/part-*
 fi
 cat "$log"/part-*
 [ "$code" -ne 0 ] || [ "$count" -eq 0 ] || printf 'unsteady (failed once, then passed three times by itself):\n%s\n' "$failed"
