@@ -57,7 +57,7 @@ def signature(op: Op) -> inspect.Signature:
     for a in sorted(op.args, key=lambda a: not a.required):
         made = Quiet if a.accepted_only else p
         parameters.append(made(a.name, p.KEYWORD_ONLY, default=p.empty if a.required else a.default))
-    # Of the arguments that all operators take, help() shows the device, the name and, for random operators, the seed.
+    # help() shows only some arguments that all operators take: the device, the name and, for random operators, the seed.
     parameters += [
         (p if name in ("device", "name") or (name == "seed" and op.random) else Quiet)(name, p.KEYWORD_ONLY, default=None)
         for name in COMMON

@@ -49,6 +49,19 @@ static bool has_plain_keys(const char *scheme, size_t n)
 	return false;
 }
 
+/* Returns the offset after the last @ among the first `look` bytes, which may be encoded among the first `authority` bytes; 0 if these hold no @. */
+static size_t find_user_end(const char *host, size_t look, size_t authority)
+{
+	size_t end = 0;
+	for (size_t i = 0; i < look; i++) {
+		if (host[i] == '@')
+			end = i + 1;
+		else if (strncasecmp(host + i, "%40", 3) == 0 && i < authority)
+			end = i + 3;
+	}
+	return end;
+}
+
 /* Removes "user:password@" at `host`; if not `any`, only if there is a password. A password may contain a slash, at which the host seems to end: the text
  * after the colon is then not a port. */
 static void remove_user(char *host, bool any)
@@ -57,19 +70,13 @@ static void remove_user(char *host, bool any)
 	if (strncmp(host, ours, sizeof ours - 1) == 0)
 		return;
 	const size_t n = word_size(host);
-	size_t authority = strcspn(host, "/?#"), end = 0;
+	size_t authority = strcspn(host, "/?#");
 	authority = authority < n ? authority : n;
 	const char *colon = *host == '[' ? NULL : memchr(host, ':', authority);
 	const bool is_port = colon && strspn(colon + 1, "0123456789") == (size_t)(host + authority - colon - 1);
 	const size_t look = colon && !is_port && authority < n ? n : authority;
-	for (size_t i = 0; i < look; i++) {
-		if (host[i] == '@')
-			end = i + 1;
-		else if (strncasecmp(host + i, "%40", 3) == 0 && i < authority)
-			end = i + 3;
-	}
 	if (any || colon)
-		cut_out(host, host + end);
+		cut_out(host, host + find_user_end(host, look, authority));
 }
 
 /* Removes all up to an @ before the first slash: a bucket's name has none, but users write credentials there. Keys may have an @. After a colon, which a
@@ -78,14 +85,7 @@ static void remove_user_of_bucket(char *bucket)
 {
 	const size_t n = word_size(bucket), slash = strcspn(bucket, "/"), authority = slash < n ? slash : n;
 	const size_t look = memchr(bucket, ':', authority) ? n : authority;
-	size_t end = 0;
-	for (size_t i = 0; i < look; i++) {
-		if (bucket[i] == '@')
-			end = i + 1;
-		else if (strncasecmp(bucket + i, "%40", 3) == 0 && i < authority)
-			end = i + 3;
-	}
-	cut_out(bucket, bucket + end);
+	cut_out(bucket, bucket + find_user_end(bucket, look, authority));
 }
 
 /* Returns the offset of the query or the fragment, or the word's end if there is neither. */

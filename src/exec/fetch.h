@@ -68,7 +68,7 @@ bool stk__fetch_runs_ahead(const struct stk_pipeline *p);
 void stk__fetch_ahead(struct stk_pipeline *p); /* submits requests until the window is full; call without the lock */
 /* Cancels requests that have not begun and waits for the others. Call without the lock, when no more requests are submitted. */
 void stk__fetch_end(struct stk_pipeline *p);
-/* Returns whether so many requests in a row have failed that the source itself must be down. */
+/* Returns whether the source must be down: a long row of requests has failed, one after the other. */
 bool stk__fetch_source_down(const struct stk_pipeline *p);
 /* Returns whether the sample failed because all tries to read its object failed, while the source answered other requests. */
 bool stk__fetch_object_failed(const struct stk_sample_state *s);
