@@ -281,10 +281,11 @@ class Fed(Work):
 
 
 class Drawn:
-    """A Dataset whose samples need no file. Torch's DataLoader cannot end a worker whose sample hangs in less than 5 s, so none does."""
+    """A Dataset whose samples need no file. Torch's DataLoader cannot end a worker whose sample hangs in less than 5 s, so none does. It is so long that its
+    epoch does not end, because CPython loses a KeyboardInterrupt that comes while it forks the workers of the next epoch."""
 
     def __len__(self) -> int:
-        return 512
+        return 10**7
 
     def __getitem__(self, i: int) -> Any:
         return np.full((64, 64, 3), i % 256, np.uint8), i
@@ -304,10 +305,16 @@ class OfTorch(Work):
         self.closed = True
 
 
+def arrays(samples: list[Any]) -> Any:
+    """Collates to arrays. Torch sends a tensor of a worker as a descriptor over a socket, and if the main process stops meanwhile, a thread of the worker prints
+    a traceback about that socket, with torch's own DataLoader too."""
+    return [np.stack(part) for part in zip(*samples, strict=True)]
+
+
 def of_torch(workers: int) -> Work:
     from stoker import DataLoader
 
-    return OfTorch(DataLoader(Drawn(), 4, num_workers=workers))
+    return OfTorch(DataLoader(Drawn(), 4, num_workers=workers, collate_fn=arrays))
 
 
 def media(folder: Path, kind: str) -> Work:
