@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import robots
 from robots import FPS, TASKS, make
-from stoker import Loader
+from stoker import Loader, _core
 from stoker.errors import CorruptError, InvalidArgumentError, NotFoundError, StateError, UnsupportedError
 
 torch = pytest.importorskip("torch")
@@ -160,6 +160,19 @@ def test_padded_batches(tmp_path):
     loaders = [Loader.from_lerobot(tmp_path, 5, shard=(r, 2), last_batch="pad") for r in range(2)]
     seen = [i for loader in loaders for b in loader for i, v in zip(b["index"].tolist(), b["valid"].tolist(), strict=True) if v]
     assert sorted(seen) == list(range(24)) and all(len(loader) == 3 for loader in loaders)
+
+
+def test_threads_are_auto_or_a_number(tmp_path, monkeypatch):
+    data = make(tmp_path, (7, 12))
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    alone = Loader.from_lerobot(tmp_path, 4, num_threads="auto")
+    assert alone._count == _core.machine()["threads"]
+    assert torch.equal(torch.cat([b["action"] for b in alone]), torch.as_tensor(data["action"]))
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(10**6))
+    assert Loader.from_lerobot(tmp_path, 4, num_threads="auto")._count == 1
+    for given in ("all", 0, 257, True, None):
+        with pytest.raises(InvalidArgumentError, match='num_threads is "auto" or from 1 to 256, not'):
+            Loader.from_lerobot(tmp_path, 4, num_threads=given)
 
 
 def test_mixtures_of_robots(tmp_path):

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from stoker import _ranks
+from stoker import _core, _ranks
 from stoker._same_data import WAY_OUT
 from stoker.errors import InvalidArgumentError, StateError
 from stoker.loader import _options
@@ -18,7 +18,17 @@ from stoker.loader._saved import MOST_EPOCHS, MOST_SAMPLES, is_whole, whole_of
 from stoker.loader._table_source import permutation
 
 _STATE = 1
+_MOST_THREADS = 256
 _AHEAD = 3  # batches that are made before they are needed
+
+
+def _threads_of(given: Any, shard: _ranks.Shard) -> int:
+    """Returns the number of threads for the argument num_threads. "auto" is this rank's share of the cores, as for other Loaders."""
+    if given == "auto":
+        return min(_ranks.threads(shard) or _core.machine()["threads"], _MOST_THREADS)
+    if not is_whole(given) or not 1 <= given <= _MOST_THREADS:
+        raise InvalidArgumentError(f'Loader.from_lerobot: num_threads is "auto" or from 1 to {_MOST_THREADS}, not {given!r}')
+    return int(given)
 
 
 class RobotLoader:
@@ -36,7 +46,7 @@ class RobotLoader:
         last_batch: str | None,
         drop_last: bool | None,
         device: Any,
-        threads: int,
+        threads: int | str,
     ) -> None:
         _options.check_flags(shuffle=shuffle, drop_last=drop_last)
         self.dataset = dataset
@@ -44,9 +54,7 @@ class RobotLoader:
         self._batch = _options.batch_of(batch_size, global_batch_size, self._shard)
         self._shuffle, self._seed = bool(shuffle), _options.seed_of(seed, self._shard)
         self._last = _options.tail_of(last_batch, drop_last)
-        if not is_whole(threads) or not 1 <= threads <= 256:
-            raise InvalidArgumentError(f"Loader: num_threads is from 1 to 256, not {threads!r}")
-        self._device, self._count = device, threads
+        self._device, self._count = device, _threads_of(threads, self._shard)
         self._threads: Threads | None = None
         self._epoch, self._done, self._inside, self._resumed = 0, 0, False, False
         self._order: tuple[int, Any] | None = None

@@ -418,9 +418,9 @@ class Loader(metaclass=BriefHelp):
         last_batch: str | None = None,
         drop_last: bool | None = None,
         device: Any = "cpu",
-        num_threads: int = 2,
+        num_threads: int | str = 2,
     ) -> RobotLoader:
-        """Makes batches of a robot data set of LeRobot (doc/robots.md)."""
+        """Makes batches of a robot data set of LeRobot (doc/robots.md). num_threads: threads that make batches, or "auto" for this rank's share of the cores."""
         _needs.torch("Loader.from_lerobot")
         from stoker.loader._robot_loader import RobotLoader
         from stoker.loader._robots import Robots
