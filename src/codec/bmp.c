@@ -189,7 +189,7 @@ static enum stk_status read_bmp(struct bmp *b, const uint8_t *data, size_t size,
 		return read_palette(b, data, size, header, err);
 	if (b->bits != 24 && (s = read_fields(b, data, size, header, err)))
 		return s;
-	/* Masks that follow the header. A longer header contains them. */
+	/* The number of bytes of the masks that follow an INFO_HEADER. Longer headers contain the masks. */
 	uint64_t masks = header != INFO_HEADER ? 0 : b->compression == BIT_FIELDS ? 12 : b->compression == ALPHA_BIT_FIELDS ? 16 : 0;
 	return place_pixels(b, FILE_HEADER + (uint64_t)header, masks, 1, err);
 }

@@ -37,8 +37,8 @@ struct stk_jpeg_header {
  * decoder here supports the kind of coding or the precision. Any thread may call this; it allocates nothing and takes 0.2 us for a common file. */
 STK_MUST_USE enum stk_status stk__jpeg_header_parse(const uint8_t *data, size_t size, struct stk_jpeg_header *h, struct stk_error *err);
 
-/* Moves to the next scan. *at: the offset of the current scan's entropy-coded bytes, then of the next scan's. *h describes the next scan afterwards, with
- * the tables defined until then. */
+/* stk__jpeg_header_next moves to the next scan. *at: the offset of the current scan's entropy-coded bytes; set to that of the next scan's. *h describes the
+ * next scan afterwards, with the tables defined until then. */
 enum stk_jpeg_next {
 	STK_JPEG_NEXT_SCAN,
 	STK_JPEG_NEXT_END, /* EOI follows: there are no more scans */
@@ -46,8 +46,8 @@ enum stk_jpeg_next {
 };
 enum stk_jpeg_next stk__jpeg_header_next(const uint8_t *data, size_t size, struct stk_jpeg_header *h, size_t *at);
 
-/* Searches backwards for the last EOI after the scan's start. Returns false if there is none, so that the file is truncated. *end (may be NULL): set to the
- * EOI's offset, or to size. If a file has only one scan, its entropy-coded bytes end there or earlier. */
+/* Searches backwards for the last EOI after the scan's start. Returns false if it finds no EOI: the file is truncated. *end (may be NULL): set to the EOI's
+ * offset, or to `size` without EOI. If a file has only one scan, its entropy-coded bytes end there or earlier. */
 bool stk__jpeg_find_eoi(const uint8_t *data, size_t size, const struct stk_jpeg_header *h, size_t *end);
 
 /* Returns the first marker from `at` on, before `end`: FF and a byte that is neither 00 nor FF. Returns NULL if there is no marker, or if fill bytes (FF FF)

@@ -201,7 +201,7 @@ static void undo_bytes(enum filter filter, uint8_t *row, const uint8_t *above, s
 		undo_paeth_bytes(row, above, size, pixel);
 }
 
-/* Undoes the filter of a row whose pixels have 3 or 4 bytes. The size is a constant at each call, so that the compiler makes a function for each. */
+/* Undoes the filter of a row whose pixels have `pixel` bytes, 3 or 4. Callers pass a constant, so that the compiler makes a separate function for each. */
 static inline void undo_pixels(enum filter filter, uint8_t *row, const uint8_t *above, size_t size, size_t pixel)
 {
 #ifdef __SSE2__

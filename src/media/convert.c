@@ -8,8 +8,8 @@ struct stk_yuv_matrix stk__yuv_matrix(double red, double blue, bool full, int bi
 {
 	const double green = 1 - red - blue, one = 65536;
 	const double y = full ? one : one * 255 / 219,
-		     c = full ? one : one * 255 / 224; /* by how much a step of luma (or, in the second line, of chroma) changes R, G or B,
-			                          * times 2^16, for 8 bits */
+		     c = full ? one : one * 255 / 224; /* change of R, G or B for a step of luma (y) and of chroma (c), times 2^16, for
+			                          * 8 bits */
 	/* In full range the largest value is 2^bits - 1, which is not 255 times a power of two. */
 	const double wide = full ? 255.0 * (1 << (bits - 8)) / ((1 << bits) - 1) : 1;
 	return (struct stk_yuv_matrix){
@@ -108,7 +108,7 @@ static void convert_u8(const struct stk_picture *p, stk_yuv_row *row, const uint
 /* Number of pixels whose samples are unpacked at a time; even, so that pixels that share a chroma sample stay together. */
 enum { CHUNK = 512 };
 
-/* Unpacks samples x .. x + n - 1 of a row. */
+/* Unpacks samples x .. x + n - 1 of a row to 16 bits each. */
 static void unpack(const struct stk_plane *plane, int32_t row, int32_t x, int32_t n, int32_t bits, uint16_t *out)
 {
 	const uint8_t *from = plane->data + row * plane->row + (ptrdiff_t)x * plane->step;

@@ -46,9 +46,10 @@ struct stk_nvdec_session {
 	int32_t n_pending, packets;
 	/* These members describe the packet that is being parsed. */
 	int32_t decoded_surface, shown_surface; /* surface of the packet's last picture, and of the picture that it shows; -1: none */
-	bool skip, unflushed;                   /* unflushed: packets have been sent since the last end of stream */
-	bool broken;                            /* a call of the decoder has failed */
-	enum stk_status status;                 /* the failure of a callback of the parser, since callbacks cannot return it */
+	/* skip: the packet's picture is not decoded; unflushed: packets have been sent since the last end of stream */
+	bool skip, unflushed;
+	bool broken;            /* a call of the decoder has failed */
+	enum stk_status status; /* the failure of a callback of the parser, since callbacks cannot return it */
 	struct stk_error *err;
 };
 
@@ -460,7 +461,7 @@ static enum stk_status make(struct stk_nvdec *n, enum stk_cuvid_codec codec, str
 }
 
 /* Removes an idle session from the list and returns it: one for this codec, if possible of this size; if codec is -1, the one that has been idle longest.
- * NULL: there is none. */
+ * Returns NULL if the list has no such session. */
 static struct stk_nvdec_session *remove_idle(struct stk_nvdec *n, int codec, int32_t width, int32_t height)
 {
 	struct stk_nvdec_session **best = NULL, **p;

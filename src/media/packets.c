@@ -20,7 +20,7 @@ struct listing {
 	/* The parser, which finds the order in which pictures are presented if the file stores no times. */
 	AVCodecParserContext *parser;
 	AVCodecContext *context;
-	int32_t *picture; /* [packet]: picture order count, which is 0 at most key packets; for MPEG see order_mpeg */
+	int32_t *picture; /* [packet]: picture order count; most key packets have count 0; for MPEG see order_mpeg */
 	int64_t *dts;
 	uint8_t *compare; /* memory for bytes of the file, which are compared with those of a packet */
 	size_t compare_capacity;
@@ -156,7 +156,7 @@ static bool changes_parameters(const struct listing *l, const AVPacket *packet)
 	return false;
 }
 
-/* Returns whether a time is so small that the difference of two such times cannot overflow. */
+/* Returns whether a time is missing (AV_NOPTS_VALUE), or so small that the difference of two times cannot overflow. */
 static bool is_time(int64_t t)
 {
 	return t == AV_NOPTS_VALUE || (t >= -STK_MOST_TIME && t <= STK_MOST_TIME);

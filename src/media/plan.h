@@ -26,7 +26,7 @@ struct stk_segment {
 /* Returns the index of a number in an ascending list, or -1 if the list does not contain it. */
 int32_t stk__index_of_number(const int32_t *numbers, int32_t count, int64_t number);
 
-/* Returns the index in `keys` of the key packet from which a frame must be decoded: the last key packet that is not after the frame, neither in the file nor
+/* Returns the index in `keys` of the key packet from which a frame must be decoded: the last one that precedes the frame (or is the frame) both in the file and
  * in presentation. Frames that follow a key packet in the file but are presented before it may refer to frames before that packet (open groups of pictures).
  * Returns -1 if there is no such key packet. */
 int32_t stk__plan_key(const struct stk_frame_table *t, int32_t frame);

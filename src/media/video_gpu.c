@@ -125,7 +125,7 @@ static enum stk_status decode_rest(struct stk_video_gpu_call *n, struct stk_vide
 	return s;
 }
 
-/* Joins segments whose packets are consecutive, so that the engine does not have to wait between them. Returns the number of segments. */
+/* Joins segments whose packets are consecutive or overlap, so that the engine does not have to wait between them. Returns the remaining number of segments. */
 static int32_t join_segments(struct stk_segment *segments, int32_t count)
 {
 	int32_t n = 0;

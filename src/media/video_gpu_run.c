@@ -192,7 +192,8 @@ static enum stk_status take_ahead(struct stk_video_gpu_call *n, int32_t number, 
 	return STK_OK;
 }
 
-/* Removes frames from g->ahead that neither this call nor the next one wants. If `more`, adds the frames that follow the call's last one. */
+/* Removes frames from g->ahead that neither the rest of this call nor the next call wants. If `more`, and if the segment ends the call, adds the frames that
+ * follow the call's last one and whose packets have not been sent yet. */
 static void plan_ahead(struct stk_video_gpu_call *n, const struct stk_segment *segment, bool more)
 {
 	struct stk_video_gpu *g = n->g;

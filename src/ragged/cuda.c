@@ -325,7 +325,8 @@ static size_t turned_bytes(const struct stk_assign *a)
 	return is_turned(a) ? align_up((size_t)(a->problems * a->rows * a->cols) * stk_dtype_size(a->dtype)) : 0;
 }
 
-/* The maximum number of columns that a block keeps in registers, and of bytes for rows fetched ahead. */
+/* REGISTER_COLS: maximum number of columns of a problem whose state a thread block keeps in registers. RING_BYTES: maximum number of bytes of shared memory
+ * for costs that are fetched ahead. */
 #define REGISTER_COLS 8192
 #define RING_BYTES (64 << 10)
 

@@ -46,7 +46,7 @@ POLYLINE(polyline_any, job->p->dtype, job->p->dims)
 /* Returns the work of a call as the number of bytes that a plain copy moves in the same time, for stk__fork_threads: about 5 bytes a nanosecond. */
 static int64_t polyline_work(const struct stk_polyline *p)
 {
-	int steps = 4; /* of the search for a sample's segment, and what follows it */
+	int steps = 4; /* the interpolation of a sample costs four steps; the loop adds those of the search for the sample's segment */
 	for (int64_t n = p->points; n > 1; n /= 2)
 		steps++;
 	double work = (double)p->batch * ((double)p->points + (p->out ? (double)p->samples * steps : 0)) * (8 + 4 * (double)p->dims);

@@ -48,7 +48,8 @@ struct stk_flac_decoder {
 	size_t capacity, side_capacity; /* samples that fit in a plane, and in `side` */
 };
 
-/* Prepares *d; allocates nothing. `bytes`, `info` and `err`, which later calls set, must outlive it. cpu: features of the processor that loops may use. */
+/* Prepares *d; allocates nothing. `bytes`, `info` and `err` must outlive *d; later calls store their errors in `err`. cpu: features of the processor that loops
+ * may use. */
 void stk__flac_begin(struct stk_flac_decoder *d, const struct stk_sound_bytes *bytes, const struct stk_sound_info *info, unsigned cpu,
 	struct stk_error *err);
 void stk__flac_end(struct stk_flac_decoder *d);
@@ -56,8 +57,8 @@ void stk__flac_end(struct stk_flac_decoder *d);
 /* Reads the block at offset `at` to d->block, and as the last one of d->blocks, in which there must be room; sets *next to the offset of its end. STK_CORRUPT,
  * without a message: there is no block, or it is damaged. STK_END: the file ends in it. STK_NO_MEMORY, or the failure of reading, with a message. */
 STK_MUST_USE enum stk_status stk__flac_decode(struct stk_flac_decoder *d, uint64_t at, uint64_t *next);
-/* Returns how many blocks the decoder can hold: after so many, call stk__flac_finish. It is more than 1 for few channels, since up to STK_FLAC_TOGETHER
- * channels are predicted faster together than one by one. */
+/* Returns how many blocks the decoder can hold. When it holds this number of blocks, call stk__flac_finish. The number is above 1 for few channels, since up to
+ * STK_FLAC_TOGETHER channels are predicted faster together than one by one. */
 int32_t stk__flac_max_blocks(const struct stk_flac_decoder *d);
 /* Replaces the residuals in the planes of all held blocks by samples: predicts them, and makes left and right of a side channel. The caller then uses the
  * planes and sets block_count to 0. */

@@ -50,7 +50,7 @@ static const char *other_sound(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (size >= (size_t)kinds[i].at + kinds[i].length && !memcmp(data + kinds[i].at, kinds[i].bytes, kinds[i].length))
 			return kinds[i].name;
-	for (size_t before = 0, sync = 0x47; before <= 4; before += 4) /* packets of 188 bytes, each after 4 more in M2TS */
+	for (size_t before = 0, sync = 0x47; before <= 4; before += 4) /* packets have 188 bytes; in M2TS, 4 more precede each */
 		if (size > 2 * before + 188 && data[before] == sync && data[2 * before + 188] == sync)
 			return "an MPEG transport stream";
 	if (size >= 2 && data[0] == 0xff && (data[1] & 0xe0) == 0xe0 && data[1] != 0xff && data[1] != 0xfe)

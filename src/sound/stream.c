@@ -367,7 +367,8 @@ static enum stk_status find_vorbis_end(const struct stk_sound_stream *s, int64_t
 		if (memcmp(tail + at, "OggS", 4) != 0)
 			continue;
 		const int64_t position = (int64_t)stk__get64(tail + at + 6, true);
-		/* -1: no packet ends in the page. Another number: a stream that follows in the file ("chaining"). */
+		/* The last page counts only if it has the serial number of the first one; otherwise another stream follows in the file ("chaining").
+		 * position -1: no packet ends in the page. */
 		if (memcmp(tail + at + 14, first + 14, 4) == 0 && position >= 0 && position > s->start)
 			*end = position - s->start;
 		break;

@@ -382,7 +382,8 @@ static bool plan_pass(const struct part *p, const struct stk_jpeg_gpu_item *it, 
 	return stk__pass_gpu_add(p->passes, it->pass, &src, seen.x, seen.y, &it->dst);
 }
 
-/* Decides which of the part's items the GPU decodes, plans their decoding and their passes, and sets b->flag of all of them. */
+/* Decides which of the part's items the GPU decodes, and plans their decoding and their passes. Sets b->flag of all of the part's items: NULL if the GPU does
+ * not decode the item. */
 static void plan_items(
 	struct stk_jpeg_gpu_batch *b, struct part *p, const struct stk_jpeg_gpu_stream *stream, const struct stk_jpeg_gpu_item *items)
 {

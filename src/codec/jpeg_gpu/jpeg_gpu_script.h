@@ -14,8 +14,8 @@ struct stk_jpeg_gpu_script {
 	uint32_t mcu_rows; /* number of rows of MCUs that the window needs, from the top of the image */
 	/* Memory for MAX_SCANS scans, whose bitstreams are numbered from 0 for the file's first; NULL: scans are only counted. */
 	struct stk_jpeg_gpu_scan *scans;
-	/* Called for each bitstream in order, unless it is NULL. src and src_size are set; data: the bitstream's bytes. Returns false if there is no space
-	 * for more bitstreams. */
+	/* Called for each bitstream in order, unless it is NULL. Only src, src_size and last are set in `bitstream`. data: the bitstream's bytes. Returns
+	 * false if there is no space for more bitstreams; stk__jpeg_gpu_script_plan then returns false. */
 	bool (*add)(void *user, struct stk_jpeg_gpu_bitstream bitstream, const uint8_t *data);
 	void *user;
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Demosaicing on the GPU. A thread makes one pixel at a time; or four, read as words, for BILINEAR on bytes if rows are whole words. */
+ * Demosaicing on the GPU. A thread makes one pixel at a time. It makes four at a time, and reads words, for BILINEAR on bytes if rows are whole words. */
 #include "kernel/debayer/debayer.h"
 #include "kernel/job/job_find.cuh"
 
-/* Four pixels of a row of the source as the bytes of `own`, and the words with their left and right neighbours. */
+/* Four adjacent pixels of a row of the source. Byte i of `own` is pixel i; byte i of `west` and `east` is its left and right neighbour. */
 struct row_words {
 	uint32_t west, own, east;
 };

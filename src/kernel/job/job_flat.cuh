@@ -174,7 +174,7 @@ template <int N> static __device__ __forceinline__ bool read_together(const stk_
 	return dense ? ((uintptr_t)it.job.src[k] + (uint64_t)first * size) % step == 0 : read_one<N>(it, k, first);
 }
 
-/* Loads the elements that the outputs made together, from `first` on, read. All these outputs must exist. */
+/* Loads the elements of source k for the outputs that a thread makes together, from output `first` on. All these outputs must exist. */
 template <typename To, typename T, int N>
 static __device__ __forceinline__ void load_together(const stk_job_gpu_item &it, int k, uint32_t first, To *v)
 {

@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-/* Large constants, such as windows and twiddle factors, are stored once for all jobs that have equal ones: those of at least LEAST_SHARED bytes. */
+/* Jobs whose constants are equal share one copy of them in the tables, if these have at least LEAST_SHARED bytes, such as windows and twiddle factors. A new
+ * job's constants are compared with the last SHARED ones that were stored. */
 enum { SHARED = 4, LEAST_SHARED = 256 };
 struct shared {
 	size_t at; /* offset in the tables */

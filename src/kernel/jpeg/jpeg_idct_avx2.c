@@ -69,7 +69,7 @@ STK__IDCT_INLINE void store_columns(const __m256i x[8], uint8_t *const out[2], c
 		a[i] = _mm256_add_epi8(_mm256_packs_epi16(x[i], x[i + 4]), middle);
 	b[0] = _mm256_unpacklo_epi8(a[0], a[1]); /* columns 0 and 1, row by row */
 	b[1] = _mm256_unpacklo_epi8(a[2], a[3]);
-	b[2] = _mm256_unpackhi_epi8(a[0], a[1]); /* columns 4 5 */
+	b[2] = _mm256_unpackhi_epi8(a[0], a[1]); /* columns 4 and 5, row by row */
 	b[3] = _mm256_unpackhi_epi8(a[2], a[3]);
 	__m256i left_low = _mm256_unpacklo_epi16(b[0], b[1]),
 		left_high = _mm256_unpackhi_epi16(b[0], b[1]); /* columns 0..3 of 4 rows each */

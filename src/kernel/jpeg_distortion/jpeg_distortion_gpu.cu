@@ -29,7 +29,7 @@ struct tile_samples {
 	__align__(8) uint8_t chroma[2][HEIGHT / 2][WIDTH / 2];
 	int32_t coefficients[BLOCKS][8 * PITCH];
 	float2 step[2]
-		   [64]; /* steps of the quantisation of luma and of chroma: the reciprocal of 8 times a coefficient's step, and the step */
+		   [64]; /* [0: luma, 1: chroma][coefficient]: x is 1 / (8 * step) and y is step, where step is the step of quantisation */
 };
 
 /* Computes the steps once for all blocks of a thread block. The reciprocal may be a little too large, but never too small. */

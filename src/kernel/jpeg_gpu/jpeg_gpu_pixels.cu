@@ -57,7 +57,8 @@ static __device__ __forceinline__ idct_block find_block(const stk_jpeg_gpu_view 
 	return {v.dc[block.dc], block.sample, plane.pitch, 8 * plane.quant};
 }
 
-/* Transforms a column of values in zigzag order: x[0] to x[7] are at offsets `at` in shared memory. */
+/* Applies the inverse DCT to one column of a block, whose values are at byte offsets at[0..7] in shared memory. Returns the results as eight 16-bit numbers.
+ * coef, part: the lane's coefficients in zigzag order, as is_flat needs them. */
 static __device__ __forceinline__ uint4 transform_column(const idct_warp *shared, const uint32_t at[8], uint4 coef, uint32_t part)
 {
 	int32_t x[8];
@@ -130,8 +131,8 @@ extern "C" __global__ void __launch_bounds__(32 * STK_JPEG_GPU_IDCT_WARPS) jpeg_
 	}
 }
 
-/* The resolution of the two colour components. GRAY: there are none. FULL: one sample per pixel. TALL: one sample for two rows, between which rows are
- * mixed. WIDE: one sample for two columns, between which columns are mixed. WIDE_TALL: both. */
+/* The resolution of the two colour components. GRAY: the image has only luma. FULL: one sample per pixel. TALL: one sample for two rows of pixels, interpolated
+ * between rows. WIDE: one sample for two columns of pixels, interpolated between columns. WIDE_TALL: both. */
 enum chroma_kind { CHROMA_GRAY, CHROMA_FULL, CHROMA_TALL, CHROMA_WIDE, CHROMA_WIDE_TALL };
 
 /* The rows of samples from which the rows of pixels 2k - 1 and 2k are made. If two rows of pixels share a row of chroma samples, both mix the same two rows

@@ -47,8 +47,8 @@ STK_HD void stk__jpeg_gpu_idct8(int32_t x[8], int shift)
 	x[4] = (int32_t)(a3 - b0) >> shift;
 }
 
-/* Returns whether libjpeg-turbo's columns wrap instead of saturating, which changes a result only in damaged files. Applies to blocks whose coefficients
- * below the first row are all 0: each column is then its first value times 4, modulo 2^16. */
+/* Returns whether libjpeg-turbo wraps around a column that begins with `first`, instead of saturating it. It does so in blocks whose coefficients below the
+ * first row are all 0: every value of the column is then 4 * first modulo 2^16. Only damaged files have such large values. */
 STK_HD bool stk__jpeg_gpu_wraps(int32_t first)
 {
 	return first < -8192 || first > 8191;

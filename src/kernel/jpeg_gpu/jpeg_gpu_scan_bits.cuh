@@ -79,7 +79,7 @@ struct scan_bits {
 		word3 = word(i + 3);
 	}
 
-	/* Moves p to the next word and loads the words there. p keeps its position in the word. */
+	/* Moves p forward by one word, 32 bits, and the loaded words with it. */
 	__device__ __forceinline__ void step()
 	{
 		p += 32;

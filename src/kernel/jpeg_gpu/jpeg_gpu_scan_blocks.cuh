@@ -158,8 +158,8 @@ struct refined {
 #define ENDS_BLOCK 64
 #define NO_ZERO 255
 
-/* Stores the entry for the lane's coefficient at position `place` of the band, if it is zero. zeros, set_before: numbers of zero and set coefficients that
- * precede it; all_zeros, all_set: these numbers for the whole block. */
+/* Stores one entry of scan_shared.set_before for the lane's coefficient at position `place` of the band: its own entry if it is zero, otherwise NO_ZERO after
+ * the entries of all zeros. zeros, set_before: numbers of zero and set coefficients that precede it; all_zeros, all_set: these numbers for the whole block. */
 static __device__ __forceinline__ void store_set_before(
 	scan_shared &shared, bool zero, uint32_t place, uint32_t zeros, uint32_t set_before, uint32_t all_zeros, uint32_t all_set)
 {

@@ -158,7 +158,8 @@ bool stk__pass_gpu_add(struct stk_pass_gpu *batch, const struct stk_pass *p, con
  * pixel, and the pass must use it as a whole, not mirrored, and make floats. src: describes the image that the job would otherwise store. */
 bool stk__pass_gpu_takes_made(const struct stk_pass *p, const struct stk_image *src, const struct stk_image *dst);
 
-/* Adds a pass for which stk__pass_gpu_takes_made is true. maker: from stk__job_gpu_add_maker. The job's measurements must be launched before the pass. */
+/* Adds a pass for which stk__pass_gpu_takes_made is true. maker: from stk__job_gpu_add_maker. The job's measurements must be launched before the pass. Returns
+ * false as stk__pass_gpu_add does. */
 bool stk__pass_gpu_add_made(struct stk_pass_gpu *batch, const struct stk_pass *p, const struct stk_image *src,
 	const struct stk_job_gpu_item *maker, const struct stk_image *dst);
 

@@ -110,7 +110,7 @@ static __device__ __forceinline__ void sample_plain(const stk_pass_gpu_view &v, 
 		p[c] = load<ANY_TYPE>(from + c * it.src_channel, it.in_dtype);
 }
 
-/* Returns channel c of a pixel of the sampler's input, that is, after windows and mirrors. */
+/* Returns channel c of pixel (x, y) of the sampler's input: the source after windows and mirrors. Outside of it, returns the fill or the edge's value. */
 static __device__ __forceinline__ float warp_value(const stk_pass_gpu_item &it, int32_t x, int32_t y, int32_t c)
 {
 	int32_t ix = stk__warp_clamp(x, it.mid_w), iy = stk__warp_clamp(y, it.mid_h);
@@ -216,7 +216,7 @@ static __device__ __forceinline__ intermediate sum_column(
 	return sum;
 }
 
-/* The vertical half of a resize: all threads together make a chunk of output row y. */
+/* The vertical half of a resize: all threads together compute the intermediate values of a chunk of columns for output row y. */
 template <int KIND, int TYPE>
 static __device__ __forceinline__ void vertical(
 	const stk_pass_gpu_view &v, const stk_pass_gpu_item &it, int32_t y, chunk k, intermediate *to)
@@ -232,7 +232,7 @@ static __device__ __forceinline__ void vertical(
 
 /* The horizontal half of a resize for one value. It continues from chunk to chunk. */
 struct horizontal {
-	int32_t first, t, sum; /* the state before the next tap: its position, its number, and the sum so far */
+	int32_t first, t, sum; /* position of tap 0; number of the next tap; the sum so far, which is in `total` if weights are floats */
 	float total;
 };
 

@@ -157,7 +157,7 @@ STK_HD void stk__pointwise_add(
 	stk__store_double(dst, d->dst_dtype, x + ((double)n->mean + (double)n->stddev * (double)normal));
 }
 
-/* Stores only noise. */
+/* Stores noise instead of the input. normal: a normally distributed number. */
 STK_HD void stk__pointwise_put(const struct stk_pointwise_erase *e, const struct stk_pointwise_data *d, uint8_t *dst, float normal)
 {
 	stk__store_double(dst, d->dst_dtype, (double)e->mean + (double)e->stddev * (double)normal);

@@ -123,8 +123,8 @@ static __device__ __forceinline__ void make_tables(const stk_pointwise_noise &n,
 	__syncthreads();
 }
 
-/* Returns mean / k for k from 1 to 100, correctly rounded in two steps with the remainders that fused multiply-add provides (P. Markstein, "Computation of
- * elementary functions on the IBM RISC System/6000 processor", 1990). */
+/* Returns mean / k, correctly rounded. k: 1 to 100; reciprocal: 1 / k. Two steps correct the quotient by its remainder, which fused multiply-add computes
+ * exactly (P. Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). */
 static __device__ __forceinline__ double divide(double mean, int32_t k, double reciprocal)
 {
 	double divisor = (double)k, q = mean * reciprocal;

@@ -40,7 +40,7 @@ static __device__ __forceinline__ stretch stretch_of(const stk_job &job)
 	return s;
 }
 
-/* A thread's results, separately for each of POSITIONS consecutive bytes, or later for each column of the job. */
+/* A thread's results, separately for each of POSITIONS consecutive bytes, or later for each column of the job. For extremes, `sum` holds the largest byte. */
 struct found {
 	uint32_t sum[POSITIONS], squares[POSITIONS];
 };
@@ -55,8 +55,8 @@ template <what WHAT> static __device__ __forceinline__ void take(found &f, int p
 		f.sum[p] = max(f.sum[p], byte);
 }
 
-/* Processes the chunks of the thread block; each thread processes every 256th of them. 256 chunks are four bytes more than a multiple of POSITIONS bytes. So
- * three consecutive chunks of a thread begin at the positions 0, 4 and 8, relative to the first of them. */
+/* Processes the chunks of the thread block. Each thread takes every 256th chunk, three of them per turn of the loop. The length of 256 chunks is 4 modulo
+ * POSITIONS, so the three chunks begin at positions 0, 4 and 8, counted from the thread's first byte. */
 template <what WHAT> static __device__ __forceinline__ void take_chunks(const stretch &s, uint32_t block, found &f)
 {
 	const uint4 *from = (const uint4 *)(s.src + s.lead);

@@ -19,7 +19,7 @@ static __device__ __forceinline__ stk_job_value join_lanes(const stk_job &job, s
 	return parts[0];
 }
 
-/* The elements of a group that a thread processes: first, first + step, and so on. */
+/* The elements of a group that a thread processes: first, first + step, and so on. mean: a number that is subtracted from each element before it is added. */
 struct share {
 	const uint8_t *base;
 	uint32_t first, step;

@@ -28,7 +28,8 @@ struct stk_filter_axis stk__filter_axis(
 	struct stk_filter_axis a = {.in_size = in_size, .drop = drop, .scale = (end - begin) / (float)out_size};
 	float extent = begin < end ? end - begin : begin - end;
 	float shrink = antialias && extent > (float)out_size ? extent / (float)out_size : 1.0f;
-	/* A wider filter exceeds any image and gives half of its weight to each of the image's edges, whatever its width. Taps are counted in int32. */
+	/* Limits the filter's width, since taps are counted in int32. A filter of this width exceeds any image and gives half of its weight to each of the
+	 * image's edges, as a wider one would. */
 	shrink = shrink < 0x1p26f ? shrink : 0x1p26f;
 	float support = 2 * shrink;
 	switch (filter) {
@@ -43,8 +44,8 @@ struct stk_filter_axis stk__filter_axis(
 		break;
 	case STK_INTERP_GAUSSIAN:
 		a.curve = stk__filter_gaussian, a.curve_size = 65;
-		/* Computed by way of sigma = shrink / sqrt(8): if the support is close to an integer, the rounding of sigma decides whether there is one
-		 * more tap. */
+		/* The support is 2 * shrink, computed as sqrt(32) * sigma from a rounded sigma = shrink / sqrt(8): if it is close to an integer, the
+		 * rounding decides whether there is one more tap. */
 		support = 5.656854249f * (float)((double)(shrink * 0.5f) / 1.4142135623730951);
 		break;
 	case STK_INTERP_CUBIC:

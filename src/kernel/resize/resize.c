@@ -87,7 +87,8 @@ static void place_phase(
 		p->inner *= shape[k];
 }
 
-/* Computes the first source elements and the weights of each phase. Returns NULL if memory runs out. */
+/* Makes the table of weights in the arena: for each output of each phase, its first source element and its weights. Sets the phases' offsets in the table, and
+ * *bytes to its size. Returns NULL if the table is too large or memory runs out. */
 static uint32_t *make_taps(struct stk_jobs *jobs, struct stk_job_resize *r, const struct stk_filter_axis *const axes[], uint64_t *bytes)
 {
 	uint64_t words = 0;

@@ -67,7 +67,7 @@ static void find_positions(const struct stk_job_sample *s, struct block *b, int3
 		}
 		break;
 	case STK_SAMPLE_WATER:
-		stk__sample_water(m, 0, b->y, at); /* the position is 0 plus the shift of the row */
+		stk__sample_water(m, 0, b->y, at); /* at[0] is the horizontal shift of the row, since x is 0 */
 		for (int32_t k = 0; k < b->n; k++) {
 			b->at_x[k] = (float)(b->x + k) + at[0];
 			b->at_y[k] = (float)b->y + b->across[k];
@@ -99,7 +99,8 @@ static void find_floors(const float *at, float half, int32_t n, int32_t *floors,
 		rest[k] -= (float)floors[k];
 }
 
-/* Computes ix, iy, qx, qy, offset and outside from the block's positions. read: number of bytes that are read from the last of an output's pixels on. */
+/* Computes ix, iy, qx, qy, offset and outside from the block's positions. read: number of bytes that the loops read from the address of an output's last pixel
+ * on (the lower right one with linear interpolation); they must be inside the frame. */
 static void find_pixels(const struct stk_job_sample *s, struct block *b, int32_t read)
 {
 	bool linear = s->interp != STK_INTERP_NN;

@@ -176,7 +176,7 @@ STK_HD void stk__sample_cubic(float q, float w[4])
 			float x = p->at[i] - half;                                                                                         \
 			at[i] = stk__sample_floor(x);                                                                                      \
 			q[i] = x - (float)at[i];                                                                                           \
-			q[i] = q[i] >= 0 && q[i] < 1 ? q[i] : 0; /* x is NaN, or so large that its floor was limited */                    \
+			q[i] = q[i] >= 0 && q[i] < 1 ? q[i] : 0; /* 0 if x is NaN, or so large that at[i] was limited */                   \
 		}                                                                                                                          \
 		if (interp == STK_INTERP_NN)                                                                                               \
 			return name##_at(job, base, at[0], at[1], at[2], fill);                                                            \

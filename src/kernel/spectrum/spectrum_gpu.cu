@@ -56,7 +56,7 @@ static __device__ __forceinline__ void find_places(const stk_job &job, uint32_t 
 	__syncthreads();
 }
 
-/* Returns element k of frame f, weighted by the window. */
+/* Returns element k of frame f, weighted by the window: 0 past the window; outside of the signal as stk__spectrum_inside says. */
 static __device__ __forceinline__ float load_element(
 	const stk_job &job, const float *window, const frame_places &places, uint32_t f, uint32_t k)
 {

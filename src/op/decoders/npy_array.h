@@ -13,7 +13,7 @@ struct stk_npy_array {
 	const void *elements;     /* in the machine's byte order, at an address that is aligned for their type */
 };
 
-/* Parses the file. `data` must outlive the sample's chain. */
+/* Parses the file. out->elements points into `data`, which must outlive the sample's chain, or to a copy in the arena if bytes must be swapped or aligned. */
 STK_MUST_USE enum stk_status stk__npy_array_take(
 	const struct stk_call *call, const uint8_t *data, size_t size, struct stk_npy_array *out, struct stk_error *err);
 

@@ -35,7 +35,7 @@ static inline double stk__radians(double degrees)
 
 /* ---- operators that make one map ---- */
 
-/* Returns the dims of the map that is the operator's input: 0 without input, -1 if they are not known yet. */
+/* Returns the number of dims of the points of the map that is the operator's input: 0 without input, -1 if it is not known yet. */
 int32_t stk__affine_input_dims(const struct stk_call *call);
 
 /* Makes the operator's own map from its arguments. */

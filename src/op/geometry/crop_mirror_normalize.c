@@ -103,7 +103,8 @@ static enum stk_status check_dtype(const struct cmn *c, struct stk_error *err)
 	}
 }
 
-/* Finds the order of the output's dims: those of the input, plus the channels if the image has no such dim. */
+/* Writes the output's layout to `order`: output_layout or, if that is empty, the input's layout. It must contain the input's dims, and C if the image has none.
+ * A leading F is optional. STK_UNSUPPORTED: an order other than F and D as in the input, H directly before W, and C anywhere. */
 static enum stk_status order_of(
 	const struct cmn *c, const struct stk_desc *in, const struct stk_dims *dims, char order[STK_MAX_DIMS + 2], struct stk_error *err)
 {

@@ -45,7 +45,8 @@ static enum stk_status transform_matrix_infer(const struct stk_call *call, struc
 	return STK_OK;
 }
 
-/* Inverts by Gauss-Jordan elimination, over the matrix and the unit matrix to its right. Returns false if there is no inverse. */
+/* Inverts the first n rows and columns of h in place, by Gauss-Jordan elimination with the unit matrix to their right. Returns false and leaves h unchanged if
+ * there is no inverse. */
 static bool invert(double h[H][H], int32_t n)
 {
 	double m[H][2 * H], row[2 * H];
@@ -76,7 +77,7 @@ static bool invert(double h[H][H], int32_t n)
 	return true;
 }
 
-/* Reads the transform as a square matrix over homogeneous coordinates, or computes its inverse. */
+/* Reads the transform as a square matrix of *n rows, for homogeneous coordinates. Inverts it if the argument `inverse` is set. */
 static enum stk_status read_transform(const struct stk_call *call, double h[H][H], int32_t *n, struct stk_error *err)
 {
 	struct stk_affine a;

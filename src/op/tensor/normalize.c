@@ -241,8 +241,8 @@ static void normalize_lower(const struct stk_call *call, struct stk_pass *pass)
 	stk__pass_affine(pass, scale, bias, (enum stk_dtype)a->dtype);
 }
 
-/* Only 8-bit types use a pass if statistics are measured on the batch: other values may be close together and far from 0, and then x * a + b in float32
- * loses digits. */
+/* Lets a pass normalise images if mean and stddev are given or measured over the batch, and are the same for all values or for all values of a channel. If they
+ * are measured, only 8-bit types use a pass: other values may be close together and far from 0, and then x * a + b in float32 loses digits. */
 static unsigned normalize_classify(const void *args, const struct stk_desc *in)
 {
 	const struct normalize *a = args;

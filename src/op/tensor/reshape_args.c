@@ -136,7 +136,7 @@ static void take_layout(const struct stk_reshape_args *a, const struct stk_desc 
 		memcpy(out->layout, in->layout, sizeof out->layout);
 }
 
-/* If no shape is given, sets the innermost extent so that the output has as many bytes as the input. */
+/* Sets the innermost extent so that the output has as many bytes as the input. Call it if no shape is given. STK_SHAPE: that takes a fraction of an element. */
 static enum stk_status fit_innermost(const struct stk_desc *in, struct stk_desc *out, struct stk_error *err)
 {
 	int64_t from = (int64_t)stk_dtype_size(in->dtype), to = (int64_t)stk_dtype_size(out->dtype);

@@ -77,7 +77,8 @@ static int32_t frame_at(const struct stk_video_index *x, double seconds, bool up
 	return up && stk__video_time(x, shown) < seconds - slack ? shown + 1 : shown;
 }
 
-/* Finds the range of frames begin .. end - 1 of a line of the list. */
+/* Sets the range of frames begin .. end - 1 that a line of the list selects, by times or by frame numbers (below 0: from the end). The default, and the limit,
+ * is the whole file. */
 static void find_range(const struct stk_video_set *s, const struct stk_video_list *ranges, int64_t line, struct stk_video_clip *out)
 {
 	const struct stk_video_index *x = s->indexes[line];
