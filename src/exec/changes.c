@@ -27,7 +27,7 @@ static const struct stk_reader_def *reader_of(const struct stk_pipeline *p, cons
 	return n && n->def->reader->digest ? n->def->reader : NULL;
 }
 
-/* Returns the first file of run j of n files. */
+/* Divides n files into STK_STATE_RUNS runs of about equal length, and returns the first file of run j. */
 static int64_t run_begin(int64_t n, int j)
 {
 	return n / STK_STATE_RUNS * j + n % STK_STATE_RUNS * j / STK_STATE_RUNS;

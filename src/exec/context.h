@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The members of a context. */
+ * The members of struct stk_context, for the files that create contexts, pipelines and the watch server. */
 #ifndef STK_EXEC_CONTEXT_H
 #define STK_EXEC_CONTEXT_H
 

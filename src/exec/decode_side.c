@@ -167,7 +167,8 @@ static struct stk_side_totals totals(struct stk_pipeline *p)
 }
 
 /* Returns the mean CPU time in nanoseconds of a file that the cores decode, or 0 if they have decoded none yet. Later windows count more than earlier ones.
- * Progressive files count too and take longer. If there are many of them, the cores are tried later than they could be. */
+ * Progressive files count too and take longer, so if there are many of them, the estimate is too high, and the cores get baseline files later than they
+ * could. */
 static double file_ns(struct stk_decode_side *s, const struct stk_side_totals *now)
 {
 	int64_t files = now->core_files - s->last.core_files;

@@ -73,8 +73,8 @@ static struct stk_device_job *add_job(const struct stk_chain_run *run, int32_t s
 	return add_job_with(run, step, kind, 0, err);
 }
 
-/* Returns an address in `memory` for a sample of a value. If the value has a known size, its samples are adjacent, so that one copy can move all of them;
- * mirrors[value] is the address of the first sample. */
+/* Returns an address in `memory` for a sample of a value, or 0 with *err filled. If the value has a known size, its samples are adjacent, so that one copy can
+ * move all of them; mirrors[value] is the address of the first sample. */
 static uintptr_t allocate_sample(const struct stk_chain_run *run, struct stk_device_memory *memory, _Atomic uintptr_t *mirrors,
 	int32_t value, size_t bytes, struct stk_error *err)
 {
@@ -293,8 +293,8 @@ static enum stk_status describe_decode(
 	return STK_OK;
 }
 
-/* Returns pinned memory for a result that the cores compute for the GPU. If the cores compute many of a batch's results, these results are adjacent, so that
- * few copies move them to the GPU. */
+/* Returns pinned memory for a result that the cores compute for the GPU; NULL: *err is filled. If the cores decode many files that the GPU could decode
+ * (`spare`), their results are adjacent, so that few copies move them to the GPU. */
 static void *take_result(const struct stk_chain_run *run, int32_t value, size_t bytes, bool spare, struct stk_error *err)
 {
 	enum { MANY = 10 }; /* percentage of files from which on the results are placed together */
@@ -654,7 +654,7 @@ static enum stk_status describe_frame(
 	return call.def->lower_jobs(&call, &kept_jobs.jobs, err);
 }
 
-/* Runs the frames on the cores, if all inputs are host values and the operator has no GPU version, and copies the result to the output's address on the GPU. */
+/* Runs the frames on the cores, and copies the result to the output's address on the GPU. All inputs must be host values. */
 static enum stk_status frames_on_cores(
 	const struct stk_chain_run *run, const struct stk_group *group, int32_t value, const struct stk_tensor *out, struct stk_error *err)
 {

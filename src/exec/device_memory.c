@@ -93,7 +93,7 @@ uintptr_t stk__device_memory_take(struct stk_device_memory *m, size_t size, stru
 	return at;
 }
 
-/* Updates the largest number of bytes that any batch has taken, plus a reserve, and returns it. */
+/* Updates *largest_batch with the bytes that this batch has taken, and returns it. It is the most that any batch has taken, plus a quarter. */
 static size_t update_largest_batch(struct stk_device_memory *m)
 {
 	size_t wanted = m->taken_bytes + m->taken_bytes / 4, usual = atomic_load(m->largest_batch);

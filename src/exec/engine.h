@@ -38,7 +38,7 @@ void stk__level_over(struct stk_record *r); /* the chains and GPU steps of a lev
 /* Makes the consumer's objects of batches that have ended, and releases the lock meanwhile. A function that may have ended a batch calls this before it
  * releases the lock. */
 void stk__end_records(struct stk_pipeline *p);
-/* Drops the consumer's object, and what the batch has from sources, the ring and the GPU. Call without the lock. */
+/* Drops the consumer's object, the data that sources gave and the slot, and cleans the memory for the GPU. Call without the lock. */
 void stk__record_return(struct stk_record *r);
 void stk__record_reset(struct stk_record *r); /* makes it FREE; call after stk__record_return, with the lock held */
 

@@ -327,7 +327,8 @@ bool stk__create_records(struct stk_pipeline *p,
 	                 * way, or if the samples are not known yet */
 bool stk__record_under_way(const struct stk_record *r); /* whether it is planned and has not ended */
 void stk__record_enter(struct stk_record *r, enum stk_batch_state to);
-/* Numbers of a batch's ready items: chain * batch + sample, then nodes that gather, then the jobs for the GPU. */
+/* Items of a batch that become ready have numbers: chain * batch_size + sample, then one for each node, for its gather, then one for the jobs on the
+ * GPU. stk__ready_room returns how many numbers there are. */
 int32_t stk__ready_room(const struct stk_pipeline *p);
 int32_t stk__gather_item(const struct stk_pipeline *p, int32_t node);
 int32_t stk__device_item(const struct stk_pipeline *p);
@@ -370,8 +371,8 @@ size_t stk__reader_uri(const struct stk_pipeline *p, int32_t reader, const struc
 int32_t stk__chain_reader(const struct stk_program *g, int32_t level, int32_t chain);
 /* Adds the sample's place, and its name in this reader, to the error. Needs no lock. */
 void stk__name_sample(const struct stk_pipeline *p, const struct stk_sample_state *s, int32_t reader, struct stk_error *err);
-/* Adds the name of a part to the error, if the reader has names for parts. stk__name_input: names the part that the node's first input from
- * such a reader is a view of. */
+/* Adds the name of a part to the error, if the reader has names for parts. stk__name_input does so for the first input of `node` that is a part
+ * of a reader's sample. */
 void stk__name_part(const struct stk_sample_state *s, int32_t reader, int32_t part, struct stk_error *err);
 void stk__name_input(const struct stk_program *g, const struct stk_sample_state *s, int32_t node, struct stk_error *err);
 void stk__set_error(struct stk_error **to, const struct stk_error *from);
@@ -444,14 +445,14 @@ enum stk_status stk__pass_group_lower(struct stk_pass_group *g, int32_t plane, s
 enum stk_status stk__pass_group_cores(
 	const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_tensor *out, struct stk_error *err);
 
-/* held_batches.c: returns the error for a ring that has no slot for this reason, with the outputs that the consumer keeps. */
+/* held_batches.c: returns the error for a ring that has no slot for this reason. The message names the outputs that the consumer keeps. */
 enum stk_status stk__held_batches_error(struct stk_pipeline *p, enum stk_ring_lack lack, struct stk_error *err);
 size_t stk__held_batches_bytes(struct stk_pipeline *p); /* total size of the blocks that the ring no longer manages */
 /* Logs a notice when the ring first gives up blocks that the consumer keeps; call without the lock. */
 void stk__warn_of_held_batches(struct stk_pipeline *p);
 
 /* changes.c */
-/* The end of the errors about a state of other data. */
+/* The end of messages about a state that was saved with other data. */
 #define STK_STATE_WAY_OUT ": give the data of the run that was saved, or begin a new epoch of these without the state"
 void stk__changes_free(struct stk_pipeline *p);
 /* Appends the size of the list of files and its digests to a state: `, "files": N, "runs": "..."`. Appends nothing if the reader has no digest. */

@@ -131,8 +131,8 @@ static enum stk_status check_alike(const char *name, const struct stk_tensor *fi
 	return STK_OK;
 }
 
-/* Checks that a tensor has the type and number of dims of the source's first batch, which the first call stores. So does DALI: operators, and often the
- * consumer's code, are made for one type. */
+/* Checks that a tensor has the type and number of dims of the source's first batch, which the first call stores. DALI checks this too: operators, and often
+ * the consumer's code, are made for one type. */
 static enum stk_status check_steady(struct first_tensor *first, const char *name, const struct stk_tensor *t, struct stk_error *err)
 {
 	if (!first->known)
@@ -252,8 +252,8 @@ static enum stk_status publish(struct stk_pipeline *p, struct stk_record *r, int
 	return STK_OK;
 }
 
-/* Requests one batch from one source. STK_END: it has no more data in this epoch. In a pipeline with a reader that is an error, since samples of the reader
- * would be lost. */
+/* Requests one batch from the source with index c. Returns STK_END if the source has no more data in this epoch. In a pipeline with a reader, too few samples
+ * are an error, since samples of the reader would be lost. */
 static enum stk_status pull_batch(struct stk_pipeline *p, struct stk_record *r, int32_t c, struct stk_error *err)
 {
 	const struct stk_graph_node *node = p->program->nodes[first_level(p)->callbacks[c]].node;
@@ -370,7 +370,7 @@ static void feed_one(struct stk_pipeline *p, struct stk_record *r)
 	stk__pool_wake(p->ctx->pool);
 }
 
-/* Returns the next batch that waits for its sources. A batch without a slot does not wait yet. Call with the lock held. */
+/* Returns the next batch that waits for its sources, or NULL. A batch without a slot does not wait yet. Call with the lock held. */
 static struct stk_record *next_needing_data(struct stk_pipeline *p)
 {
 	for (; p->parts.feed->k < p->flight.next_open; p->parts.feed->k++)

@@ -13,8 +13,8 @@
 
 #include "exec/exec.h"
 
-STK_MUST_USE enum stk_status stk__fetch_create(struct stk_pipeline *p, struct stk_error *err); /* after the records */
-/* Call it after a drain, or after a failed create. */
+STK_MUST_USE enum stk_status stk__fetch_create(struct stk_pipeline *p, struct stk_error *err); /* call after the records were created */
+/* Call after a drain of the pipeline, or after stk__fetch_create has failed. */
 void stk__fetch_destroy(struct stk_pipeline *p);
 int64_t stk__fetch_sample_bytes(const struct stk_pipeline *p); /* how many bytes stk__fetch_create allocates for each sample in flight */
 

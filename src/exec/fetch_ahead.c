@@ -133,7 +133,7 @@ void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q)
 	end_at_once(p, q);
 }
 
-/* Estimates the size of objects from a request's size, as long as no object has arrived. */
+/* Updates the estimated mean size of objects with the size of a request whose size is known. Does nothing once an object has arrived. */
 static void expect(struct stk_fetch *f, const struct stk_request *r)
 {
 	int64_t size = r->length >= 0 ? r->length : r->object_size;

@@ -84,7 +84,8 @@ static void sort_parts(const struct stk_part *at, int32_t n, uint8_t *order)
 	}
 }
 
-/* Finds the sample's parts and plans requests for them. Parts without bytes need no request. Needs no lock. */
+/* Finds the sample's parts and plans requests for them, which call `done` and report errors to `err` (nullable). Parts without bytes need no request. Needs no
+ * lock. */
 void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), struct stk_error *err)
 {
 	const struct stk_pipeline *p = read->sample->record->pipeline;

@@ -132,8 +132,8 @@ static enum stk_status run_frames(const struct stk_chain_run *run, const struct 
 	return stk__cancelled(pass->cancel) ? stk__fail(err, STK_CANCELLED, "the pipeline was cancelled") : STK_OK;
 }
 
-/* Runs one plane after the other, each with the steps for its channel. Appended channels become planes too. src: the part of the source image that the pass
- * reads; at: the position of that part in the image. */
+/* Runs the pass over one plane after the other, each with the steps for its channel. Appended channels become planes too. src: the part of the source image
+ * that the pass reads; at: the position of that part in the image. */
 static enum stk_status run_planes(const struct stk_chain_run *run, struct stk_pass_group *g, const struct stk_frames *src,
 	struct stk_rect at, const struct stk_frames *dst, struct stk_error *err)
 {

@@ -382,7 +382,7 @@ void stk_pipeline_destroy(struct stk_pipeline *p)
 	stk__free(p);
 }
 
-/* The state of a destruction on a thread of its own. Two threads use it, and the last one frees it. */
+/* Shared by the caller of stk_pipeline_destroy_within and the thread that destroys the pipeline. The last of the two to leave frees it. */
 struct ending {
 	struct stk_pipeline *pipeline;
 	pthread_mutex_t lock;

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* The findings about the program while it is examined, on the host. */
+/* Collects what the functions of this file find out about the program. Its arrays are in host memory. */
 struct plan {
 	struct stk_pipeline *p;
 	struct stk_chain_run run; /* a sample of the first record, on the first worker; neither is in use yet */
@@ -304,7 +304,7 @@ static size_t table_bytes(const struct plan *plan, int32_t t)
 	return (size_t)stk_desc_bytes(&plan->p->program->values[plan->d->tables[t]].desc);
 }
 
-/* Call inside stk__gpu_enter. */
+/* Uploads the images, the order, and the recipes and tables of all views, and waits until they have arrived. Call inside stk__gpu_enter. */
 static enum stk_status upload_all(struct plan *plan, struct stk_error *err)
 {
 	struct stk_resident *d = plan->d;
@@ -338,7 +338,7 @@ static bool fits(const struct plan *plan, size_t available)
 	return bytes * (size_t)plan->samples <= limit;
 }
 
-/* Opens the GPU and uploads the data set, if it fits. *fit: set to whether it fits into the memory limit. */
+/* Opens the GPU. Sets *fit to whether the data set fits into the memory limit; if it does, creates the streams, loads the kernel and uploads the data set. */
 static enum stk_status open_device(struct plan *plan, bool *fit, struct stk_error *err)
 {
 	struct stk_resident *d = plan->d;

@@ -317,8 +317,9 @@ static enum stk_status collect(struct stk_pipeline *p, struct stk_record *r, str
 	return s;
 }
 
-/* Lets the steps run on a decoder stream: that of the last part of the batch's files, or of the batch's turn if it has no files. If another stream waited
- * for that one, it would block all streams that share its hardware queue, including decoder streams. The copies on the stage's stream are complete by then. */
+/* Chooses the stream on which the batch's steps run, and makes it wait for the copies on b->stream: the decoder stream of the last part of the batch's files,
+ * or, without files, the decoder stream whose turn it is. Another stream would have to wait for that one, and would block all streams that share its hardware
+ * queue, among them decoder streams. */
 static enum stk_status leave_copies(struct stk_pipeline *p, struct stk_device_batch *b, struct stk_error *err)
 {
 	struct stk_gpu_device *dev = p->parts.device->dev;
@@ -356,7 +357,7 @@ static enum stk_status submit_all(struct stk_pipeline *p, struct stk_record *r, 
 	return s ? s : stk__gpu_event_record(p->parts.device->dev, b->done, b->steps_stream, err);
 }
 
-/* Updates the estimate of how much memory another batch under way needs. */
+/* Raises the estimate of the GPU memory that one batch needs, if this batch holds more. */
 static void note_memory(struct stk_pipeline *p, const struct stk_record *r)
 {
 	size_t held = r->slot->bytes[STK_SPACE_GPU] + r->device->scratch.total_bytes, largest = atomic_load(&p->parts.device->largest);

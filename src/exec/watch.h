@@ -12,7 +12,7 @@
 
 struct stk_pipeline;
 
-/* The part of a context that answers such requests. */
+/* The part of a context that answers requests about its pipelines. */
 struct stk_watch {
 	pthread_mutex_t starting;       /* guards the server; taken before `lock`, and held while the server starts or ends */
 	pthread_mutex_t lock;           /* guards the list */
@@ -24,7 +24,7 @@ struct stk_watch {
 	int number; /* number of this context among the contexts of the process */
 };
 
-/* The part of a pipeline that is needed for answers; guarded by its context's lock. */
+/* A pipeline's entry in the list of struct stk_watch, guarded by the `lock` there. */
 struct stk_watched {
 	struct stk_pipeline *next;
 	int64_t id;       /* 0: not in the list */

@@ -38,8 +38,8 @@ struct stk_uses {
 /* Adds a stream that reads the memory. Returns false if STK_SLOT_STREAMS other streams are recorded already. */
 bool stk__uses_add(struct stk_uses *u, stk_gpu_stream stream);
 /* Records an event on each stream in use, for which the next writer then waits, and marks the streams as no longer in use. Returns false, and does nothing, if
- * one of the streams is being captured into a CUDA graph, since the graph must not contain the event: try again later. Waits for a stream if its event cannot
- * be created. A failure to record is ignored, and true is returned if the device cannot be used. */
+ * one of the streams is being captured into a CUDA graph, since the graph must not contain the event: try again later. If an event cannot be created, waits for
+ * its stream instead; if it cannot be recorded, ignores that. If the device cannot be used (a forked child, a lost device), does nothing and returns true. */
 bool stk__uses_record(struct stk_gpu_device *dev, struct stk_uses *u);
 /* Returns whether the streams have passed all recorded events, or there are none, or the device cannot be used. If they have passed, the next writer no longer
  * waits for them. */

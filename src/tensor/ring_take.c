@@ -138,7 +138,7 @@ static int32_t slots_needed(const struct stk_ring *r)
 	return (r->window_peak > r->last_peak ? r->window_peak : r->last_peak) + SPARE;
 }
 
-/* Returns whether one more slot may be made because the consumer's streams still read the free ones. */
+/* The consumer's streams still read all free slots: returns whether one more slot may be made, so that the caller need not wait for them. */
 static bool may_add_slot(const struct stk_ring *r)
 {
 	if (r->n_slots >= r->limit || r->n_slots >= slots_needed(r))

@@ -146,7 +146,7 @@ void stk__ring_release_owner(struct stk_ring *ring);
 struct stk_slot *stk__ring_take(struct stk_ring *ring, enum stk_ring_lack *lack);
 /* Reports why stk__ring_take would return no slot in the present state. STK_RING_LACKS_NOTHING: it would try to return one. */
 enum stk_ring_lack stk__ring_lacks(struct stk_ring *ring);
-/* Returns the expected shape of the value of which a batch takes most memory. Its ndim is -1 if no shape is known. For the message about a lack of memory. */
+/* Returns the expected shape of the value that takes the most memory in a batch, for a message about a lack of memory. ndim is -1 if no shape is known. */
 struct stk_desc stk__ring_largest(struct stk_ring *ring);
 /* Returns whether at most n slots are being filled or held. If not, on_return is called when the next slot or kept block is dropped. */
 bool stk__ring_out_at_most(struct stk_ring *ring, int32_t n);
@@ -163,7 +163,7 @@ void stk__slot_deliver(struct stk_slot *slot);
 void stk__slot_return(struct stk_slot *slot);
 /* Adds a hold for one more tensor on a block that the caller holds already. */
 void stk__block_hold(struct stk_block *block);
-/* These functions drop holds. In a forked child of the process that made the ring they do nothing, since the parts belong to the parent. Any thread. */
+/* The next two functions drop holds. In a forked child of the process that made the ring they do nothing, since the parts belong to the parent. Any thread. */
 void stk__block_drop(struct stk_block *block);
 /* Drops n blocks, and after them the face if `whole`. */
 void stk__face_release(struct stk_face *face, struct stk_block *const *blocks, int32_t n, bool whole);
