@@ -79,7 +79,7 @@ STK_MUST_USE enum stk_status stk__aws_settings_read(const struct stk_aws_given *
 STK_MUST_USE enum stk_status stk__aws_check_endpoint(const char *endpoint, const char *name, struct stk_error *err);
 void stk__aws_settings_clear(struct stk_aws_settings *s);
 
-/* Returns false if memory is short; the caller clears *to in either case. */
+/* Copies settings. Returns false if memory is short; the caller clears *to in either case. */
 bool stk__aws_settings_copy(const struct stk_aws_settings *from, struct stk_aws_settings *to);
 bool stk__aws_issuer_equal(const struct stk_aws_issuer *a, const struct stk_aws_issuer *b);
 void stk__aws_issuer_clear(struct stk_aws_issuer *i);

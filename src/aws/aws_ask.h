@@ -15,7 +15,7 @@ enum { STK_AWS_HEADERS = 6 };
 struct stk_aws_asking {
 	const struct stk_curl *curl;
 	const _Atomic bool *stop;
-	const struct stk_access *access; /* by this the user can interrupt the wait; nullable */
+	const struct stk_access *access; /* lets the user interrupt the wait; nullable */
 	const char *ca, *proxy;          /* file of certificates, and proxy; NULL: the system's */
 };
 
@@ -35,8 +35,8 @@ void stk__aws_fresh_clear(struct stk_aws_fresh *f);
 
 /* Returns whether the wait for keys should end, because the storage ends or the user has interrupted. Call on the asking thread. */
 bool stk__aws_is_over(const struct stk_aws_asking *how);
-/* Returns the HTTP status, or 0 if there was no answer, if it was longer than 1 MiB, or if stk__aws_is_over ended the wait. The answer replaces the contents
- * of `out`. */
+/* Sends the request `q` and waits for the answer, which replaces the contents of `out`. Returns the HTTP status, or 0 if there was no answer, if the answer was
+ * longer than 1 MiB, or if stk__aws_is_over ended the wait. */
 long stk__aws_ask(const struct stk_aws_asking *how, const struct stk_aws_question *q, struct stk_text *out);
 /* Appends the token in a file, without trailing line ends; returns false if there is none. */
 bool stk__aws_read_token(const char *path, struct stk_text *out);

@@ -26,7 +26,7 @@ static enum stk_status ask_container(const struct stk_aws_issuer *i, const struc
 	return STK_OK;
 }
 
-/* Requests a token, then the role's name, then its keys. */
+/* Asks the metadata service of an EC2 instance for a token, then for the role's name, then for the role's keys. */
 static enum stk_status ask_instance(const struct stk_aws_issuer *i, const struct stk_aws_asking *how, struct stk_text *answer,
 	struct stk_aws_fresh *out, struct stk_error *err)
 {

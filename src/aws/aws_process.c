@@ -52,7 +52,8 @@ static enum wait look(const struct stk_aws_asking *how, int64_t until_ns)
 	return stk__aws_is_over(how) ? GIVEN_UP : stk__clock_ns() >= until_ns ? TOO_LONG : ON;
 }
 
-/* Reads the program's output until it is closed or has LONGEST_ANSWER bytes, or until the wait for the program must end. */
+/* Appends the program's output to `answer` until the output is closed, cannot be read or has LONGEST_ANSWER bytes. Returns ON then, and another value if the
+ * wait for the program must end. */
 static enum wait collect(int fd, const struct stk_aws_asking *how, int64_t until_ns, struct stk_text *answer)
 {
 	char part[4096];

@@ -34,8 +34,8 @@ char *stk__aws_service_endpoint(const struct stk_aws_profile *p, const char *ser
 /* Stores the value in *slot if *slot is NULL and the value is not empty; otherwise frees the value. */
 void stk__aws_take(char **slot, char *value);
 
-/* Finds the issuer of keys when the environment has none, in the order of AWS's tools. STK_INVALID if a profile names a thing that does not exist;
- * STK_UNSUPPORTED if a role needs the code of a device. The caller clears *out, also on failure. */
+/* Finds the issuer of keys when the environment has no keys, in the order of AWS's tools. STK_INVALID if a profile's settings cannot give keys, for example
+ * because it names a missing profile; STK_UNSUPPORTED if a role requires the code of an MFA device. The caller clears *out, also on failure. */
 STK_MUST_USE enum stk_status stk__aws_choose_issuer(
 	const struct stk_aws_profile *p, const char *region, struct stk_aws_issuer *out, struct stk_error *err);
 

@@ -183,8 +183,8 @@ static struct stk_dialer *take_dialer(struct stk_http_loop *l)
 	return d;
 }
 
-/* Ends the dialer's work on its connection, and keeps it for another one, or frees one if more than KEPT_DIALERS are unused. curl closes the sockets that it
- * still has. */
+/* Ends the dialer's work on its connection, and keeps the dialer for another connection. Frees a dialer if more than KEPT_DIALERS are unused then. curl closes
+ * the sockets that it still has. */
 static void close_dialer(struct stk_http_loop *l, struct stk_dialer *d)
 {
 	l->source->curl.curl_multi_remove_handle(d->multi, d->curl_handle);

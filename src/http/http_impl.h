@@ -50,7 +50,7 @@ struct stk_http_loop {
 	pthread_t thread;
 	int epoll, event; /* event: written to wake the loop */
 	int64_t round_ns; /* when epoll_wait last returned */
-	/* active, idle: transfers that have a request, and those without one; ended: active transfers whose responses have ended and are still to be judged */
+	/* active, idle: transfers that have a request, and those without one; ended: active transfers whose response has ended, before its result is decided */
 	struct stk_transfer *active, *idle, *ended;
 	struct stk_certificates *certificates;
 	CURLSH *curl_share;                                /* caches of DNS names and TLS sessions */
@@ -225,7 +225,7 @@ void stk__http_loop_join(struct stk_http_loop *l); /* call after `ending` was se
 void stk__hedge_add_time(struct stk_http_source *s, int64_t first_byte_ns);
 void stk__hedge_copy_statistics(struct stk_http_loop *l); /* copies the statistics that all loops have gathered */
 /* Returns whether t's request should get another second transfer: this is the first response of t, no byte of it has been received, the answers of t and of its
- * twin, if there is one, are late, enough answers were measured to judge that, and the request has not had its most second transfers yet. */
+ * twin, if there is one, are late, enough answers were measured to judge that, and the request has had fewer second transfers than the limit. */
 bool stk__hedge_due(const struct stk_http_loop *l, const struct stk_transfer *t, int64_t now);
 
 /* http_join.c: joins requests for neighbouring bytes of one object that are next in the queue. */
@@ -239,8 +239,8 @@ bool stk__http_all_cancelled(const struct stk_request *r);
  * again one by one. */
 void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, const uint8_t *data, enum stk_status status);
 
-/* http_share.c: the source's shared state; takes its lock. Returns the next request for a loop, with the requests joined to it. NULL: none may begin now. The
- * loop then counts as sleeping, so that it is woken for the next request, unless it has no room for another one itself. */
+/* http_share.c: the source's shared state; these functions take its lock. stk__http_next returns the next request for a loop, with the requests joined to it.
+ * NULL: none may begin now. The loop then counts as sleeping and is woken for the next request, unless the reason is that the loop itself has no room. */
 struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_loop *l);
 /* Puts requests that found no free descriptor back into the queue. A request that has waited for longer than the limit for an answer ends
  * with an error. */

@@ -99,7 +99,8 @@ struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_lo
 	return r;
 }
 
-/* Returns whether a request may go back to the queue. False: it must end, because the source is ending, it was cancelled, or it has waited for too long. */
+/* Puts a request back into the queue. Returns false if the request must end instead: the source is ending, the request was cancelled, or it has waited for too
+ * long. */
 static bool may_requeue(struct stk_http_source *s, struct stk_request *r, int64_t now)
 {
 	r->http.starved_ns = r->http.starved_ns ? r->http.starved_ns : now;
@@ -190,9 +191,9 @@ static double next_factor(struct stk_http_source *s, double mean, double rate)
 
 /* Sets the limit after a window of requests that all began under the present limit. If they took longer on average than s->base_ns, the shortest mean time so
  * far, the rest of that time is spent waiting for each other (as in TCP Vegas). The new limit is the number of requests that delivers the full rate, plus a
- * third, so that the network is never idle. One window in PROBE has a lower limit, to measure the shortest time again. If the lower limit also lowered the rate,
- * s->base_ns was too short and is set to the present mean; so it is when the mean size of objects has doubled or halved. The limit stays as it is if no other
- * request waited during the window. */
+ * third, so that the network is never idle. One window in PROBE has a lower limit, to measure the shortest time again. If the lower limit also lowered the
+ * rate, s->base_ns was too short and is set to the present mean; so it is when the mean size of objects has doubled or halved. The limit stays as it is if no
+ * other request waited during the window. */
 static void end_window(struct stk_http_source *s, int64_t now)
 {
 	const struct stk_http_window w = s->window;

@@ -192,8 +192,8 @@ static bool take_field(struct stk_response_reader *p, const char *name, size_t s
 	return true;
 }
 
-/* Returns the length of a field's name: letters, digits and the marks that names may have. A blank in a name or before its colon is
- * refused, because servers disagree whether it belongs to the name. */
+/* Returns the length of the field's name before the colon, or 0 if the line does not begin with a valid name and a colon. A blank in a name or
+ * before its colon is refused, because servers disagree whether it belongs to the name. */
 static size_t name_size(const char *line, size_t n)
 {
 	size_t i = 0;

@@ -41,8 +41,8 @@ bool stk__s3_is_listing(const char *uri);
 bool stk__s3_bucket(const char *uri, char bucket[256]);
 
 /* Makes the URI of one page of a listing (ListObjectsV2), "SCHEMElist://BUCKET?...", whose content is XML. root: gives the scheme.
- * delimiter "": keys at any depth. token: from the previous page, or NULL. after: the first page begins with the first key after this one,
- * or NULL. */
+ * delimiter "": keys at any depth. token: from the previous page; NULL for the first page. after: the listing begins after this key; NULL: at
+ * the first key. */
 void stk__s3_list_uri(struct stk_text *out, const char *root, const char *bucket, const char *prefix, const char *delimiter,
 	const char *token, const char *after);
 

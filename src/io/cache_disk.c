@@ -366,7 +366,7 @@ static bool open_state(struct stk_cache_disk *d, char why[200])
 	return ok;
 }
 
-/* Returns whether the name is one that stk__cache_write makes: three numbers. *size: the last number. */
+/* Returns whether the name is one that stk__cache_write gives to an unfinished file: three numbers with "-" between them. *size: the last number. */
 static bool is_unfinished(const char *name, uint64_t *size)
 {
 	int dashes = 0;

@@ -58,16 +58,16 @@ struct stk_request {
 	int64_t object_size;
 	uint64_t object_tag;
 	bool pinned; /* an object with another object_tag is an error, not a newer version; also for local files that have a tag */
-	/* check: checks the bytes; if it returns an error for bytes of the source, the request fails with that error; for bytes of the cache, they are read from
-	 * the source instead. Nullable. before: for local files, how many bytes before `offset` are read too, for `check` only: at most STK_IO_BEFORE, and at
-	 * most `offset`. For remote objects it must be 0. */
+	/* check: checks the bytes; if it returns an error for bytes of the source, the request fails with that error; for bytes of the cache, they are read
+	 * from the source instead. Nullable. before: for local files, how many bytes before `offset` are read too, for `check` only: at most STK_IO_BEFORE, and
+	 * at most `offset`. For remote objects it must be 0. */
 	size_t before;
 	enum stk_status (*check)(const struct stk_request *r, const uint8_t *before, const uint8_t *data, struct stk_error *err);
 
 	/* the result */
 	enum stk_status status;
 	struct stk_buffer *buffer; /* released by the caller; NULL on failure, or if `allocate` returned the memory */
-	const uint8_t *data;       /* readable 64 bytes past size, which are zero */
+	const uint8_t *data;       /* `size` bytes, followed by 64 readable bytes */
 	size_t size;
 	/* Filled on failure, with the uri. If the caller set none and submitted the request, io allocates one, which the caller frees; NULL then means that
 	 * the request was cancelled or memory ran out. */
@@ -151,13 +151,13 @@ struct stk_source_ops {
 	 * nullable, reports whether the user has interrupted that. NULL: the source does not use the environment. */
 	void (*refresh)(void *source, const char *uri, const struct stk_access *access);
 	void (*allocate)(void *source);    /* retries requests that were not admitted; nullable */
-	uint64_t (*threads)(void *source); /* returns the number of threads for blocking reads started so far; nullable: none */
+	uint64_t (*threads)(void *source); /* returns how many threads for blocking reads were started so far; NULL: the source has none */
 	/* Returns a hash of the endpoint, which distinguishes stores in which the same URI names different objects. May be NULL, which stands for 0. */
 	uint64_t (*endpoint_hash)(void *source, const char *uri);
 	void (*describe)(void *source, const char *uri,
 		struct stk_storage_report *out); /* fills in the endpoint and region that requests like this one use; nullable */
 	void (*facts)(void *source, struct stk_source_facts *out); /* adds its statistics to *out; may be NULL */
-	/* After the last request has finished. */
+	/* Destroys the source. Called after the last request has finished. */
 	void (*destroy)(void *source);
 };
 
@@ -202,7 +202,7 @@ void stk__io_describe(struct stk_io *io, const char *uri, struct stk_storage_rep
 
 /* Returns advice about a scheme that no source reads, as the end of a message: ": ...". */
 const char *stk__scheme_hint(const char *uri);
-/* Returns the end of a message that advises what to use instead of a URI of Azure's; "" for other URIs. */
+/* Returns the end of a message that says what to use instead of a URI of Azure's storage; "" for other URIs. */
 const char *stk__azure_hint(const char *uri);
 
 /* Returns whether the source of a URI lists the objects below it in pages (stk__s3_list_uri). */

@@ -32,7 +32,7 @@ uint64_t stk__retry_admission_changes(struct stk_retry *t);
 void stk__retry_admission_changed(struct stk_retry *t);
 /* Removes r if it waits here; otherwise returns false. */
 bool stk__retry_remove(struct stk_retry *t, struct stk_request *r);
-/* Ends all waiting, now and later, and the thread. Returns the requests that waited, linked by `next`. */
+/* Ends the thread, so that no request can wait here any more. Returns the requests that waited, linked by `next`. */
 struct stk_request *stk__retry_end(struct stk_retry *t);
 void stk__retry_destroy(struct stk_retry *t);
 

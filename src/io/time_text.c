@@ -130,7 +130,7 @@ bool stk__http_date(const char *text, size_t n, int64_t *out)
 	return false;
 }
 
-/* Reads an offset, in seconds, from UTC. Returns false if the text continues with something else. */
+/* Reads an offset from UTC, in seconds: "+01:00", "-0800", "Z", "UTC", or the end of the text, which stands for Z. Returns false for anything else. */
 static bool take_offset(struct reader *r, int64_t *seconds)
 {
 	int hours, minutes;

@@ -6,7 +6,7 @@
 
 #include "io/io.h"
 
-/* Adds a source that reads bytes by a user's function. io owns it, also on failure; `schemes` as in struct stk_storage_config. */
+/* Adds a source that reads the URIs of config->fetch_schemes with the user's function config->fetch. If this fails, config->fetch_done has been called. */
 STK_MUST_USE enum stk_status stk__user_source_add(struct stk_io *io, const struct stk_storage_config *config, struct stk_error *err);
 
 #endif
