@@ -34,9 +34,9 @@ struct stk_archive_file {
 /* Returns whether an archive is an object of a store, and not a local file. */
 bool stk__is_object(const char *path);
 
-/* Opens an archive. The archive keeps the pointer `path`. For an object, `io` reads it, and `access`, if not NULL, lets the user interrupt the wait. `io` is
- * NULL for a local file. `least` is the number of bytes that any archive of this kind has at least; an object's are read at once, and it is an error if they
- * do not exist. `pace` is for objects. */
+/* Opens an archive. `path` must live as long as the archive. io: reads objects; NULL for a local file. access: lets the user interrupt waits for the store;
+ * nullable. least: size of the smallest valid archive of this kind; this number of bytes of an object is read at once, and it is an error if the object has
+ * fewer. pace: used only for objects. */
 struct stk_access;
 STK_MUST_USE enum stk_status stk__archive_open(struct stk_archive_file *f, const char *path, struct stk_io *io,
 	const struct stk_access *access, struct stk_archive_pace pace, size_t least, struct stk_error *err);

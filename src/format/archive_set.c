@@ -28,7 +28,7 @@ struct opening {
 	struct stk_io *io; /* NULL: all archives are local files */
 	struct stk_archive_pace pace;
 	const struct stk_archive_watch *watch; /* the caller's functions; nullable */
-	struct stk_archive_watch locked;       /* passes notices of any thread on to `watch` */
+	struct stk_archive_watch locked;       /* receives notices on any thread, and passes them on to `watch` */
 	pthread_mutex_t lock;                  /* held while watch->notice is called; progress is reported only by the caller's thread */
 	_Atomic int64_t members;               /* number of members that the searches have found so far */
 	_Atomic bool stop;

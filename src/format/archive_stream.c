@@ -96,7 +96,7 @@ static void update_stride(struct stk_archive_stream *s, int64_t offset)
 	s->last = offset;
 }
 
-/* Copies a read that spans several pieces. */
+/* Returns a copy of n bytes that span several pieces; the next call overwrites it. Waits for the pieces. NULL: *err is filled. */
 static const uint8_t *join(struct stk_archive_stream *s, int64_t offset, size_t n, struct stk_error *err)
 {
 	s->joined = s->joined ? s->joined : stk__alloc(LARGE);

@@ -14,8 +14,8 @@ struct stk_archive_pace {
 
 struct stk_archive_stream;
 
-/* object: the source's data about the archive, with which later answers must agree. access: lets the user interrupt waits; nullable. Keeps the addresses of uri
- * and access. */
+/* Creates a stream over an archive. object: size and version of the archive, with which all answers of the store must agree. access: lets the user interrupt
+ * waits; nullable. `uri` and `access` must live as long as the stream. */
 STK_MUST_USE enum stk_status stk__archive_stream_create(struct stk_io *io, const char *uri, const struct stk_object *object,
 	struct stk_archive_pace pace, const struct stk_access *access, struct stk_archive_stream **out, struct stk_error *err);
 /* Ends requests in flight. Accepts NULL. */

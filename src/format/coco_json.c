@@ -342,7 +342,7 @@ static enum stk_status take_runs(struct stk_json *j, struct annotation *a)
 	return s;
 }
 
-/* Reads polygons, or runs of pixels, which crowds have. null counts as no segmentation. */
+/* Reads polygons, or runs of pixels, which crowds have. Skips those that the options do not ask for. null counts as no segmentation. */
 static enum stk_status take_segmentation(struct stk_json *j, struct annotation *a)
 {
 	if (stk__json_null(j))

@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST = 1 << 20 }; /* limit of the names that one call makes */
+enum { MOST = 1 << 20 }; /* maximum number of names that one call finds */
 static const struct stk_list_object unlisted = {.size = -1};
 
 static int by_text(const void *a, const void *b)
@@ -137,8 +137,8 @@ static enum stk_status add_path(const struct stk_access *reach, const char *path
 
 static enum stk_status expand(const struct stk_access *reach, const char *path, struct stk_names *out, struct stk_error *err);
 
-/* Replaces a pair of braces by one of its alternatives and expands the result: the part of `path` before `open`, then the n bytes of `piece`, then `tail`, which
- * may have braces of its own. */
+/* Replaces a pair of braces by one of its alternatives and expands the result: the part of `path` before `open`, then the n bytes of `piece`, then `tail`,
+ * which may have braces of its own. */
 static enum stk_status expand_with(const struct stk_access *reach, const char *path, const char *open, const char *piece, size_t n,
 	const char *tail, struct stk_names *out, struct stk_error *err)
 {

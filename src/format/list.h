@@ -82,7 +82,7 @@ STK_MUST_USE enum stk_status stk__read_whole(const char *path, size_t limit, uin
 /* Like stk__read_whole, but with a pipeline's storage, while that pipeline is made. access: nullable. */
 STK_MUST_USE enum stk_status stk__access_read(
 	const struct stk_access *access, const char *path, size_t limit, uint8_t **out, size_t *size, struct stk_error *err);
-/* Writes a file completely or not at all: it writes a file of another name first and then renames that. `what` says in messages what is written, like
+/* Writes a file completely or not at all: writes a file of another name first, then renames it to `path`. what: a noun for the file in messages, such as
  * "index". */
 STK_MUST_USE enum stk_status stk__write_whole(const char *path, const void *data, size_t n, const char *what, struct stk_error *err);
 /* Hashes n bytes to 64 bits, chained with h: mixes 8 bytes at a time (SplitMix64's finaliser). */

@@ -118,7 +118,8 @@ static int ending_after(const struct stk_list_census *c, int at)
 	return next;
 }
 
-/* Writes ".txt (12), .npy (3), 1 without an ending". */
+/* Writes the endings of files that are no images, such as ".txt (12), .npy (3), 1 without an ending". Adds a hint if one of them is a kind of picture that
+ * Stoker does not decode. Cuts the text if it does not fit. */
 static void list_endings(const struct stk_list_census *c, char *text, size_t capacity)
 {
 	size_t used = 0;

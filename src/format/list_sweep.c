@@ -285,7 +285,7 @@ static enum stk_status cancel_run(struct run *r, struct stk_error *err)
 	return stk__fail(err, STK_CANCELLED, "%s: listing it was interrupted", r->sweep->root);
 }
 
-/* Returns the error of the request, with the name that the user gave. */
+/* Returns the error of the stretch's request with the name that the user gave, and frees the request's own error. */
 static enum stk_status page_failed(struct stretch *t, struct stk_error *err)
 {
 	struct stk_request *q = &t->request;

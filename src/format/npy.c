@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The header is a Python dict literal with three known keys. The parser accepts only such a literal and no other expression. */
+ * Parses the header of .npy files, a Python dict literal with three known keys. No other expression is accepted. */
 #include "format/npy.h"
 
 #include "base/error.h"

@@ -93,7 +93,8 @@ int32_t stk__nuscenes_see(const struct stk_nuscenes_view *v, int64_t id, int32_t
 /* Returns type and shape. count: the first extent, a number of objects, boxes or points, or of a file's bytes; -1: not known. Scalars and matrices ignore
  * it. */
 struct stk_desc stk__nuscenes_desc(enum stk_nuscenes_field f, int64_t count);
-/* Writes a field's values, except for IMAGE and POINTS, which are files. seen: the camera's, for a 2-D field. begins: the sample begins a sequence. */
+/* Writes the values of a field, which is not IMAGE or POINTS: these are files. seen: for a 2-D field, the objects that the camera sees. begins: the sample
+ * begins a sequence. */
 void stk__nuscenes_value(const struct stk_nuscenes_view *v, enum stk_nuscenes_field f, int64_t id, int32_t camera,
 	const struct stk_nuscenes_seen *seen, int32_t seen_count, bool begins, void *out);
 

@@ -97,8 +97,8 @@ static int find_hull(struct point *at, int n, struct point *out)
 	return count - 1;
 }
 
-/* Cuts a polygon of n points down to the part where sign times y (if `vertical`) or x is at least `limit` (Sutherland and Hodgman, 1974). Writes that part
- * to `to`, and returns the number of its points. */
+/* Clips a polygon of n points at a straight line (Sutherland and Hodgman, 1974): keeps the points where sign * y (if `vertical`) or sign * x (otherwise) is at
+ * least `limit`. Writes the clipped polygon to `to`, which may have one point more if the polygon is convex. Returns the number of its points. */
 static int cut(const struct point *from, int n, bool vertical, double sign, double limit, struct point *to)
 {
 	int count = 0;
@@ -166,8 +166,8 @@ static void project(const double *k, const double *p, double *out)
 struct view {
 	const double *k;
 	double width, height;
-	/* normal: a point p ahead of the camera is in the image if the product of each normal and p is at least 0. length: lengths of the normals; INFINITY: the
-	 * planes cannot be used to reject objects. */
+	/* normal: a point p ahead of the camera is in the image if the product of each normal and p is at least 0. length: lengths of the normals; INFINITY:
+	 * the planes cannot be used to reject objects. */
 	double normal[4][3], length[4];
 };
 

@@ -60,7 +60,8 @@ static size_t put_utf8(unsigned long c, char *out)
 	return n;
 }
 
-/* Reads an entity at s, "&amp;" or "&#x26;"; returns its length, or 0 if it is not an entity. */
+/* Decodes the entity at the start of s, such as "&amp;" or "&#x26;", to *written bytes of UTF-8 at `out`. Returns the entity's length, or 0 if s does not begin
+ * with an entity. */
 static size_t take_entity(struct span s, char *out, size_t *written)
 {
 	static const struct {
@@ -142,7 +143,7 @@ static enum stk_status take_key(const struct page *p, struct span in, const char
 	return status;
 }
 
-/* Reads an ETag, which is between quotes; the quotes may be entities. */
+/* Returns the hash of an entry's ETag (stk__etag_hash), whose quotes may be written as entities; 0 if the entry has no valid ETag. */
 static uint64_t take_tag(const struct page *p, struct span in)
 {
 	char etag[128];

@@ -47,7 +47,7 @@ void stk__samples_drop_last(struct stk_samples *t);
 uint64_t stk__samples_digest(const struct stk_samples *t, int64_t first, int64_t count);
 
 /* Writes "ARCHIVE:OFFSET:NAME", which is DALI's name of a sample: the offset is the smallest of its parts that are not empty; it is left out if all are
- * empty. */
+ * empty. Returns the length without the NUL; if it is at least `capacity`, the name was cut. */
 size_t stk__samples_name(const struct stk_samples *t, int64_t id, char *out, size_t capacity);
 
 #endif

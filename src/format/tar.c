@@ -151,7 +151,7 @@ static enum stk_status take_attribute(struct scan *t, const char *key, size_t n,
 	return STK_OK;
 }
 
-/* Reads records of a length, a blank, "key=value" and a newline, where the length is that of the whole record. */
+/* Reads the records of a pax header, "LENGTH KEY=VALUE\n", where LENGTH is the number of bytes of the whole record. */
 static enum stk_status take_attributes(struct scan *t, int64_t size)
 {
 	enum stk_status s;
@@ -204,7 +204,7 @@ static enum stk_status check_kind(const struct scan *t)
 	return STK_OK;
 }
 
-/* Returns the error for an archive that does not begin with a header, which names what the file is, if that is known. */
+/* Returns the error for an archive that does not begin with a header. The message says what the file is, if its first bytes show that, or else `else_what`. */
 static enum stk_status no_tar(const struct scan *t, const char *else_what)
 {
 	struct stk_foreign kind;

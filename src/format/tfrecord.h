@@ -44,7 +44,7 @@ struct stk_feature {
 	int32_t ndim;
 	int64_t shape[STK_MAX_DIMS];
 	int64_t each;     /* number of the shape's elements */
-	bool has_default; /* for records without the feature: a value for each element; `text` for strings */
+	bool has_default; /* whether records without the feature get, for each element, the one of the next members that dtype names */
 	int64_t whole;
 	float real;
 	const char *text;

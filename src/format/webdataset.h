@@ -26,9 +26,9 @@ struct stk_components {
 /* Returns false if the tar ends with its last file, without the blocks of zeros that mark the end of a tar. */
 bool stk__tar_has_end(const struct stk_archive_index *tar);
 
-/* Returns the length of the part of a file's name that names its sample. */
+/* Returns the length of the beginning of a file's name that identifies its sample: "a/0001" of "a/0001.cls.txt". */
 size_t stk__webdataset_stem(const char *name);
-/* Counts the component of a file of a tar; hidden files do not count. */
+/* Counts a file of a tar in the component of its ending; hidden files do not count. */
 void stk__components_count(struct stk_components *c, const char *name);
 
 struct stk_webdataset_options {
@@ -67,9 +67,9 @@ void stk__collect_end(struct stk_collect *c);               /* accepts NULL */
 /* With STK_MISSING_DEFAULT, checks that there is a file of each component. Call after all samples are known. */
 STK_MUST_USE enum stk_status stk__webdataset_check(
 	const struct stk_webdataset_options *o, const struct stk_components *components, struct stk_error *err);
-/* Write notices for users: about files that were left out because their sample has one with the same ending already (returns false if there are none), and about
- * a tar without the blocks of zeros at its end. more: " and 3 others" if there are more such tars; else "". stk__webdataset_say_cut adds to the message of a
- * failure that the tar may be cut off, which may be the cause. */
+/* Write notices for users: about files that were left out because their sample has one with the same ending already (returns false if there are none), and
+ * about a tar without the blocks of zeros at its end. more: " and 3 others" if there are more such tars; else "". stk__webdataset_say_cut adds to the message
+ * of a failure that the tar may be cut off, which may be the cause. */
 bool stk__webdataset_doubles(const struct stk_components *components, char text[400]);
 void stk__webdataset_unended(const char *tar, const char *more, char text[400]);
 void stk__webdataset_say_cut(struct stk_error *err);

@@ -56,7 +56,7 @@ static int64_t first_position(const struct stk_order *o, int64_t epoch)
 	return epoch == o->start_epoch ? o->start_position : 0;
 }
 
-/* STK_TAIL_WRAP: returns the run's number of steps before those of `epoch`. */
+/* For STK_TAIL_WRAP: returns how many steps of this run precede those of `epoch`. */
 static int64_t steps_before(const struct stk_order *o, int64_t epoch)
 {
 	return ceil_div((epoch - o->start_epoch) * o->size - o->start_position, global_batch(o));

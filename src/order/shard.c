@@ -37,8 +37,8 @@ static int64_t start_step(const struct stk_order *o)
 	return o->start_position / ((int64_t)o->batch * o->ranks);
 }
 
-/* STK_TAIL_WRAP: returns the rank's number of samples from epoch 0 up to `epoch`. steps_before: returns the rank's first step in `epoch`, counted from epoch
- * 0. */
+/* The next functions are for STK_TAIL_WRAP. samples_before returns how many samples the rank has in the epochs 0 to `epoch` - 1, and steps_before how many
+ * steps, which is the number of the rank's first step in `epoch`. */
 static int64_t samples_before(const struct stk_order *o, int64_t epoch)
 {
 	if (o->stick_to_shard)
@@ -51,8 +51,8 @@ static int64_t steps_before(const struct stk_order *o, int64_t epoch)
 	return ceil_div(samples_before(o, epoch), o->batch);
 }
 
-/* STK_TAIL_WRAP: returns the epoch and the sample at place t of the rank's stream. The largest shard that starts at or before place a = start + t is
- * floor(((a + 1) * ranks - 1) / size). */
+/* For STK_TAIL_WRAP: returns the epoch and the sample at place t of the rank's stream. The last shard that starts at or before place a = start + t has the
+ * number floor(((a + 1) * ranks - 1) / size). */
 static struct stk_place stream_place(const struct stk_order *o, int64_t t)
 {
 	int64_t epoch, position, first = shard_start(o, o->rank);

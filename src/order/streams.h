@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Deals sequences to the slots of a batch: sample i of consecutive batches reads one sequence after the other, each from its beginning to its end, as models
- * need that remember the previous sample. Sequences are dealt in cycles, like SequenceSampler of ACCV-Lab does: slot g of G takes the entries g, g + G, g +
- * 2 G, ... of a permutation of all sequences. Slots reach the ends of their cycles at different times, so there are no true epochs: an epoch is counted each
- * time that as many samples were given as the data set has. */
+ * Deals sequences to the slots of a batch, for models that remember the previous sample: sample i of consecutive batches reads one sequence after the other,
+ * each from its beginning to its end. Sequences are dealt in cycles, as SequenceSampler of ACCV-Lab does: slot g of G takes the entries g, g + G, g + 2 G, ...
+ * of a permutation of all sequences. Slots reach the ends of their cycles at different times, so there are no true epochs: an epoch is counted each time that
+ * as many samples were given as the data set has. */
 #ifndef STK_ORDER_STREAMS_H
 #define STK_ORDER_STREAMS_H
 
