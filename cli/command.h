@@ -99,7 +99,7 @@ int inspect_sound(const char *path, bool json);
 int view_sound(const char *path, const char *output, bool json);
 /* Returns whether a path ends like a video's name. */
 bool is_video_name(const char *path);
-/* Returns whether a file of a video's ending, which stk_video_open has refused with `status`, holds a sound instead. */
+/* Returns whether a file with a video's ending, which stk_video_open has refused with `status`, holds only a sound. */
 bool holds_only_sound(const char *path, enum stk_status status);
 /* Runs `stoker inspect FILE` for a video (inspect_video.c). */
 int inspect_video(const char *path, bool json, bool quiet);
@@ -147,11 +147,11 @@ int fail_text(const char *command, const char *fmt, ...) __attribute__((format(p
 /* Prints "stoker COMMAND: interrupted: message" on stderr and returns EXIT_INTERRUPTED. */
 int stopped_text(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints a message, of each URL in it only what uri_shown allows: the user may have given a URL with a signature where none belongs. */
+/* Prints a message without the secrets of its URLs (see uri_shown): the user may have given a URL with a signature where no URL belongs. */
 void print_without_secrets(FILE *to, const char *fmt, va_list list) __attribute__((format(printf, 2, 0)));
 
-/* Returns how many bytes of a URI may be printed. That excludes the query, which may hold a signature, and the fragment, where
- * these are no parts of keys. If there is a user name, a key or a password before the host or bucket, only the scheme is printed. */
+/* Returns how many bytes of a URI may be printed: those before the query, which may hold a signature, and before the fragment; in s3:// and gs:// all bytes,
+ * since keys may contain ? and #. If a user name, a key or a password stands before the host or bucket, only the scheme is printed. */
 static inline int uri_shown(const char *uri)
 {
 	const char *host = strstr(uri, "://");

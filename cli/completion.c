@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Prints text with a backslash or another text before each character of `special`. */
+/* Prints text with `before` in front of each character of `special`, and with a blank for each line end. */
 static void print_escaped(const char *text, const char *special, const char *before)
 {
 	for (; *text; text++) {
@@ -91,7 +91,7 @@ static void print_fish(const struct command *const *commands)
 	}
 }
 
-/* Prints text for troff. Each line of the text becomes a paragraph. */
+/* Prints text with its characters escaped for troff, and with a line break (.br) for each line end. */
 static void print_troff(const char *text)
 {
 	for (bool begin = true; *text; text++) {

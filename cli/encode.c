@@ -70,7 +70,7 @@ struct words {
 	size_t count, used;
 };
 
-/* Adds words that are separated by blanks. */
+/* Formats a text, and appends its words, which blanks separate. */
 __attribute__((format(printf, 2, 3))) static void add(struct words *w, const char *fmt, ...)
 {
 	va_list list;

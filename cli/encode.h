@@ -35,7 +35,7 @@ struct encoder;
 struct encoder *encoder_start(const struct encoder_settings *s, int32_t width, int32_t height, int out, struct encoder_error *err);
 /* Adds a picture: width x height pixels of RGB, 3 bytes each. Returns false if the program has ended or a signal came. */
 bool encoder_add(struct encoder *e, const void *pixels, struct encoder_error *err);
-/* Waits for the end of the file. Returns false if the program failed. Frees the encoder. */
+/* Ends the video, and waits until the program has written the file. Returns false if the program failed or a signal came. Frees the encoder. */
 bool encoder_finish(struct encoder *e, struct encoder_error *err);
 /* Ends the program at once and frees the encoder. Takes NULL. */
 void encoder_stop(struct encoder *e);

@@ -416,7 +416,7 @@ static int inspect_all(struct session *session, const struct settings *s)
 	return code;
 }
 
-/* Opens a file and gets its size. */
+/* Opens a regular file, and sets *bytes to its size. Returns the descriptor, or -1 with *err filled. */
 static int open_file(const char *path, int64_t *bytes, struct stk_error *err)
 {
 	struct stat st;

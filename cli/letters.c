@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The characters from 0x20 to 0x7e and from 0xa0 on. Each has one digit for each of its 13 rows, from the top: '0' plus the row's dots as 5 bits. The sixth,
- * rightmost dot is never set. */
+/* The shapes of the characters from 0x20 to 0x7e and from 0xa0 on. A shape is 13 bytes, one for each row from the top: '0' plus the row's left five dots as
+ * bits. The sixth, rightmost dot is never set. */
 static const char rows[] =
 #include "letter_rows.inc"
 	;

@@ -82,7 +82,7 @@ size_t letters_apart(const char *a, const char *b)
 	return row[n];
 }
 
-/* Finds the option that "--name", "--name=value" or "-n" names. *value is the text after '=', or NULL. */
+/* Returns the option that "--name", "--name=value" or "-n" names, or NULL if the command has no such option. *value: the text after '=', or NULL. */
 static const struct option *find_option(const struct command *command, const char *arg, const char **value)
 {
 	*value = NULL;

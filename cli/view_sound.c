@@ -27,7 +27,7 @@ static int64_t begin_of(const struct drawing *d, int32_t column)
 	return (int64_t)((double)d->info.frames * column / d->columns);
 }
 
-/* Reads frames from `first` on. Each is the mean of all channels. */
+/* Reads `count` frames from number `first` on to d->samples, and averages the channels of each. */
 static enum stk_status read_frames(struct drawing *d, int64_t first, int64_t count, struct stk_error *err)
 {
 	return stk_audio_read(d->audio, first, count, STK_FLOAT, true, d->samples, sizeof(float) * (size_t)count, err);

@@ -84,8 +84,8 @@ STK_API STK_MUST_USE enum stk_status stk_batch_use_stream_output(
 STK_API STK_MUST_USE enum stk_status stk_batch_copy(
 	struct stk_batch *batch, int32_t output, int32_t i, void *to, size_t size, struct stk_error *err);
 
-/* Copies to a new batch in host memory that has only this output. The caller owns a reference to *out, which keeps the samples' metadata but uses no slot.
- * If i is -1, lists of unequal shapes can be copied too. STK_INVALID: no such output or sample. STK_NO_MEMORY, STK_CUDA. */
+/* Copies one sample of an output, or if i is -1 all of its samples, whose shapes may differ, to a new batch in host memory that has only this output. The
+ * caller owns a reference to *out, which keeps the samples' metadata but uses no slot. STK_INVALID: no such output or sample. STK_NO_MEMORY, STK_CUDA. */
 STK_API STK_MUST_USE enum stk_status stk_batch_to_host(
 	struct stk_batch *batch, int32_t output, int32_t i, struct stk_batch **out, struct stk_error *err);
 

@@ -162,8 +162,8 @@ struct stk_assign {
 };
 /* Returns the size of the workspace in bytes. It depends on the strides: a cost that is dense along the longer dim needs no workspace for usual sizes. */
 STK_API size_t stk_ragged_assign_workspace(const struct stk_ragged *r, const struct stk_assign *a);
-/* STK_UNSUPPORTED: dtype is not supported. STK_INVALID: also if a workspace is needed but NULL. Invalid costs of a problem are reported in its status, not
- * here. */
+/* STK_UNSUPPORTED: dtype is not supported. STK_INVALID: also if a workspace is needed but NULL. Invalid costs are no error of the call: they are reported in
+ * a->status of their problem. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_assign(
 	struct stk_ragged *r, const struct stk_assign *a, void *stream, struct stk_error *err);
 

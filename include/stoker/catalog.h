@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The operators and their arguments, as data: bindings, documentation, completion and checks are made from it. Everything here is constant
- * and lives as long as the library. Any thread. */
+ * Describes the operators and their arguments as data, from which bindings, documentation, completion and checks are made. Everything here is
+ * constant and lives as long as the library. Any thread. */
 #ifndef STOKER_CATALOG_H
 #define STOKER_CATALOG_H
 

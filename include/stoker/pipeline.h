@@ -145,7 +145,7 @@ STK_API STK_MUST_USE enum stk_status stk_pipeline_reader_meta(
 	struct stk_pipeline *p, const char *name, struct stk_reader_meta *out, struct stk_error *err);
 STK_API int32_t stk_pipeline_readers(const struct stk_pipeline *p); /* returns the number of readers; reader 0 leads */
 STK_API const char *stk_pipeline_reader_name(const struct stk_pipeline *p, int32_t i);
-/* Returns the name of a class of a reader of folders, which is valid as long as the pipeline; NULL if there is no such reader or class. */
+/* Returns the name of the class `label` that a reader of folders has found. It is valid as long as the pipeline. NULL: there is no such reader or class. */
 STK_API const char *stk_pipeline_class_name(struct stk_pipeline *p, const char *reader, int64_t label);
 /* Returns the number of files and folders that a reader found and did not use as samples. *text lists them and is valid as long as the
  * pipeline. */
@@ -185,8 +185,8 @@ STK_API size_t stk_pipeline_counters(struct stk_pipeline *p, struct stk_counter 
 /* A span of the trace: some work of one thread. Spans are recorded if config.trace is set ("": without a file). */
 struct stk_span {
 	const char *
-		name; /* "read", "read ahead", "chain", "batch", "callback", "wait", "submit" (to the GPU), "gpu" (from there to its end); of what the GPU
-			     did: "upload", "passes", "arrays", "moves", and for files "copy", "count" .. "color", "pass" */
+		name; /* "read", "read ahead", "chain", "batch", "callback", "wait", "submit" (to the GPU), "gpu" (from submission to the GPU's end); for work
+			     of the GPU itself "upload", "passes", "arrays", "moves", and for the decoding of files "copy", "count" .. "color", "pass" */
 	int32_t stage; /* number of the stage in stk_pipeline_explain; -1: none */
 	int32_t thread;
 	int64_t batch;        /* its number since the start of the run */

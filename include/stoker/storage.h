@@ -119,9 +119,9 @@ enum { STK_STORAGE_SLACK = 64 };
  * threads at the same time. */
 STK_API STK_MUST_USE enum stk_status stk_storage_read(struct stk_storage *s, const char *uri, int64_t offset, size_t length, void *data,
 	struct stk_storage_object *object, struct stk_error *err);
-/* Like stk_storage_read, for an object of which something has been read before, which filled `known`. If the storage has a cache on disk, it may have the
- * bytes of this version, and keeps them; stk_storage_read always asks the store if it has to fill an `object`. Bytes of another version are no error:
- * *object differs from *known then. */
+/* Like stk_storage_read, for an object whose version is known: `known` was filled by an earlier read of this object. The storage's cache on disk may supply
+ * bytes of this version without asking the store; stk_storage_read always asks the store if `object` is given. If the store has another version by now, this is
+ * no error: the bytes are those of the other version, and *object differs from *known. */
 STK_API STK_MUST_USE enum stk_status stk_storage_read_again(struct stk_storage *s, const char *uri, int64_t offset, size_t length,
 	void *data, const struct stk_storage_object *known, struct stk_storage_object *object, struct stk_error *err);
 /* Expands paths as shells do: "{train,val}-{000..127}.tar", and * ? [a-z] in local paths and, after the last slash, in the URIs of stores that can be

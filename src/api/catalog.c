@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The operators' tables, shown to bindings. */
+ * Gives bindings access to the operators' tables. */
 #include "stoker/catalog.h"
 
 #include "op/op.h"

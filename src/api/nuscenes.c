@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * NuScenes' tables without a pipeline. */
+ * Reads NuScenes' tables for callers without a pipeline (stoker/nuscenes.h). */
 #include "stoker/nuscenes.h"
 
 #include "base/error.h"

@@ -36,7 +36,7 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Puts the name that the user gave into the error. */
+/* Replaces the name `asked` at the start of the message by `uri`, the name that the user gave. */
 static void name_again(struct stk_error *err, const char *asked, const char *uri)
 {
 	char text[sizeof err->message];

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A function that work on the caller's own thread calls about twenty times per second, to ask whether it was interrupted. After it has returned true, it is
- * not called again. */
+/* Asks the caller about twenty times per second whether work on the caller's own thread was interrupted. After `interrupted` has returned true, it is not
+ * called again. */
 struct stk_cancel_poll {
 	bool (*interrupted)(void *user); /* nullable */
 	void *user;

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The variables and their values: one of `words`, or a whole number up to `most`, or any text if neither is set. */
+/* The environment variables that Stoker reads. A value must be one of `words`, or a whole number up to `most`; any text is valid if neither is set. */
 static const struct setting {
 	const char *name;
 	int64_t most;

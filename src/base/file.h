@@ -56,7 +56,7 @@ bool stk__new_file_write(struct stk_new_file *f, const void *data, size_t n);
  * errno if closing or renaming failed; leaves errno unchanged if good is false. */
 bool stk__new_file_end(struct stk_new_file *f, bool good);
 
-/* Returns the error of a write that has just failed; reads errno. what: "index", ... */
+/* Returns the error of a write that has just failed; reads errno. what: a noun for the file in the message, such as "index". */
 STK_MUST_USE enum stk_status stk__file_not_written(const char *path, const char *what, struct stk_error *err);
 
 /* Writes the whole buffer to fd. Returns false and sets errno on failure. */

@@ -79,8 +79,8 @@ static void remove_user(char *host, bool any)
 		cut_out(host, host + find_user_end(host, look, authority));
 }
 
-/* Removes all up to an @ before the first slash: a bucket's name has none, but users write credentials there. Keys may have an @. After a colon, which a
- * bucket's name does not have either, the secret may contain slashes. */
+/* Removes everything up to an @ that stands before the first slash: a bucket's name has no @, but users write credentials there. Keys may have an @. After a
+ * colon, which a bucket's name does not have either, the secret may contain slashes. */
 static void remove_user_of_bucket(char *bucket)
 {
 	const size_t n = word_size(bucket), slash = strcspn(bucket, "/"), authority = slash < n ? slash : n;
@@ -119,7 +119,7 @@ static void clean_urls(char *text)
 
 /* ---- parameters ---- */
 
-/* Returns whether the character before the name, plain or encoded, separates parameters in a query or form. */
+/* Returns whether the character before the name, plain or encoded, separates parameters of a query or form (? & ;) or words in a parameter's name (- _). */
 static bool begins_parameter(const char *text, const char *name)
 {
 	if (name == text)

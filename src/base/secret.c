@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Begins the mapping of each secret. */
+/* Each secret has its own mapping, which begins with this struct. */
 struct head {
 	size_t size; /* bytes of the mapping */
 	char text[];

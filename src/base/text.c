@@ -84,7 +84,8 @@ static size_t least(size_t a, size_t b, size_t c)
 	return m < c ? m : c;
 }
 
-/* Counts the letters to insert, leave out or replace; small and capital letters are the same. */
+/* Returns how many letters must be inserted, left out or replaced to turn one name into the other; case does not matter. Returns LONGEST_NAME if a name is
+ * longer than that. */
 static size_t edit_distance(const char *a, const char *b)
 {
 	size_t row[LONGEST_NAME + 1], m = strlen(a), n = strlen(b);

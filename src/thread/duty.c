@@ -35,7 +35,7 @@ void stk__duty_wakes(struct stk_duty *d, int64_t now)
 	update_all_awake_since(d, now);
 }
 
-/* If a window of time has passed, sends threads to rest that were not needed in it. Only stk__duty_raise puts them back on duty. */
+/* If a window of time has passed, also lowers the number of threads on duty to the number that was needed in it. Only stk__duty_raise raises it again. */
 void stk__duty_sleeps(struct stk_duty *d, int64_t now)
 {
 	set_awake(d, -1, now);
