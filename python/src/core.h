@@ -95,7 +95,7 @@ PyObject *core_text(const char *text);
 /* Returns the text of a bytes object or of a str as UTF-8, borrowed from the object. NULL with InvalidArgumentError if the text holds a zero byte, at
  * which a C string would end, or with TypeError. */
 const char *core_text_of(PyObject *object);
-/* Returns an array, which the caller frees, of the texts of a list of bytes or str, which owns them. *n: their number. NULL with an exception. */
+/* Returns an array of the texts in a list of bytes or str. The caller frees the array; the list owns the texts. *n: their number. NULL with an exception. */
 const char **core_paths_of(PyObject *list, Py_ssize_t *n);
 
 /* ---- parts that all types share (object.c) ---- */

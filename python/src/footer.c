@@ -98,7 +98,7 @@ static void skip_bytes(struct reader *r, uint64_t size)
 		r->at += size;
 }
 
-/* Skips a value. in_list: a truth value has a byte of its own in a list; in a struct, the type is the value. */
+/* Skips a value. type: Thrift's compact type. in_list: the value is an item of a list, where a bool has its own byte; in a struct its type is its value. */
 static void skip(struct reader *r, uint8_t type, bool in_list)
 {
 	if (r->depth == DEEPEST) {
@@ -186,7 +186,8 @@ static void add_leaf(struct reader *r, struct leaves *l, struct leaf leaf)
 	l->all[l->count++] = leaf;
 }
 
-/* Reads an element and those in it. left: number of elements in the list that are not read yet. above: the levels of the element around it. */
+/* Reads an element and its descendants, and adds the columns among them to `l`. left: number of elements in the list that are not read yet. above: levels of
+ * the parent. */
 static void read_tree(struct reader *r, size_t *left, struct leaf above, bool root, struct leaves *l)
 {
 	if (!*left || r->depth == DEEPEST) {
@@ -221,7 +222,7 @@ static void read_schema(struct reader *r, uint8_t type, struct leaves *l)
 		fail(r, "the footer's schema has elements that belong to no column");
 }
 
-/* Reads a histogram of levels, which has an item for each level if it is there. */
+/* Reads a histogram of levels. Fails unless it is empty or has an item for each level from 0 to `most`. */
 static void check_histogram(struct reader *r, uint8_t type, int64_t most)
 {
 	uint8_t item;

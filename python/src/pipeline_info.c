@@ -2,7 +2,7 @@
  * Methods of Pipeline that report on it: metadata, state, counters. */
 #include "pipeline.h"
 
-/* Reads a name that is a str or None. false with TypeError. */
+/* Reads a name that is a str or None; None gives NULL. false with an exception for other types, and for a str that core_text_of refuses. */
 static bool name_from(PyObject *object, const char **name)
 {
 	*name = NULL;

@@ -156,7 +156,7 @@ static bool take_array(struct fed *fed, PyObject *items, Py_ssize_t i, const cha
 	return core_tensor_from(out, view, layout);
 }
 
-/* Acquires one buffer whose first axis counts the samples, and describes each sample. */
+/* Acquires one buffer whose first axis counts the samples, and describes each sample in `out`. given: the number of samples. false with an exception. */
 static bool take_whole(struct fed *fed, PyObject *items, Py_ssize_t given, const char *layout, struct stk_tensor *out)
 {
 	Py_buffer *view = &fed->views[fed->count];
@@ -232,9 +232,9 @@ static void fed_free(struct fed *fed)
 	free(fed);
 }
 
-/* Returns the index of the kept exception that makes room for one more: the last one of the batch that has most of them, since a batch raises one of its
- * first; or the oldest one if no batch has many, whose sample was probably skipped. KEPT_EXCEPTIONS: the new one itself is to be dropped. -1 with an
- * exception. */
+/* Returns the index of the exception to drop, of those that are kept and the new one, whose index is KEPT_EXCEPTIONS. If a batch has more than MANY_EXCEPTIONS,
+ * that is the last one of the batch with the most, since the consumer gets one of a batch's first. Otherwise it is the oldest, whose sample was probably
+ * skipped. -1 with an exception. */
 static Py_ssize_t exception_to_drop(PyObject *errors, const struct stk_feed_request *rq, int64_t position)
 {
 	enum { N = KEPT_EXCEPTIONS };

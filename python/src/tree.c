@@ -370,7 +370,7 @@ static int add_to_group(PyObject *tuple, PyObject *tensor, Py_ssize_t index, int
 	return append(g.members, -1);
 }
 
-/* Returns the group of a key from the dict of all groups, to which it adds a new group if there is none: a borrowed reference. NULL with an exception. */
+/* Returns a borrowed reference to the group of a key in `groups`, a dict to which it adds a new group if the key has none. NULL with an exception. */
 static PyObject *group_of(PyObject *groups, const struct group_key *key, Py_ssize_t align)
 {
 	size_t size = offsetof(struct group_key, extents) + (key->dims > 1 ? (size_t)(key->dims - 1) * sizeof(key->extents[0]) : 0);

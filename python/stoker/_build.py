@@ -237,8 +237,8 @@ def building(builder: GraphBuilder) -> Iterator[GraphBuilder]:
 
 
 def current_builder(nodes_of: Iterable[GraphBuilder] = ()) -> GraphBuilder:
-    """Returns the graph to which an operator is added: that of the pipeline that is being defined, else that of its inputs (graphs `nodes_of`), else a loose
-    graph."""
+    """Returns the graph to which an operator is added: that of the pipeline that is being defined, else the first in nodes_of, the graphs of its inputs, that
+    belongs to a pipeline, else this thread's loose graph."""
     if _stack.builders:
         return _stack.builders[-1]
     for builder in nodes_of:

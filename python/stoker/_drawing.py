@@ -43,7 +43,7 @@ class Drawing:
 
 
 def _style_of(group: dict[str, Any]) -> tuple[str, str]:
-    """Returns the CSS class of a group's box, and a text that says where the group runs."""
+    """Returns the CSS class of a group's box, and a text that says where the group runs; "" for a reader."""
     if group["kind"] == "reader":
         return "reader", ""
     if any(op["name"] in ("external_source", "python_function") for op in group["operators"]):

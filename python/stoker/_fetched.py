@@ -18,7 +18,8 @@ _KEPT_S = 30.0  # seconds; a folder is listed for its classes, then for each cla
 
 
 class FunctionSource:
-    """The functions that a storage calls. list: the function that lists a folder; None if folders cannot be listed."""
+    """The user's functions that a storage calls. fetch: returns a range of an object's bytes. list: lists a folder; None if folders cannot be listed. The
+    library asks for a listing by a URI whose scheme ends in "list", and gets it in the XML of an S3 store."""
 
     def __init__(self, fetch: Callable[[str, int, int | None], Any], list: Callable[[str], Iterable[Entry]] | None) -> None:
         self.fetch, self.list = fetch, list

@@ -54,7 +54,7 @@ class Function(KeptErrors):
             raise
 
     def _parts(self, result: Any) -> Sequence[Any]:
-        """Returns the function's result as a tuple with one entry for each output."""
+        """Returns the function's result as a tuple. Raises ArgumentError if it does not have one entry for each output."""
         parts = (result,) if self.outputs == 1 and not isinstance(result, tuple) else result
         if not isinstance(parts, tuple) or len(parts) != self.outputs:
             what = f"a tuple of {len(parts)}" if isinstance(parts, tuple) else type(parts).__name__

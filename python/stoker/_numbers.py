@@ -40,7 +40,8 @@ def whole(what: str, value: Any, least: int, most: int = INT32_MAX) -> int:
 
 
 def number(what: str, value: Any, least: float = 0, most: float = math.inf) -> float:
-    """Returns a float, and raises an error unless it is in the range. An integer that is too large for a float counts as infinite; NaN is in no range."""
+    """Returns `value` as a float. Raises an error unless least <= value <= most, which NaN never fulfils. An integer too large for a float counts as
+    infinite. what: the value's name in messages."""
     if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
         raise ArgumentError(f"{what} is a number, not {_shown(value)}")
     try:

@@ -64,7 +64,8 @@ def _copied(array: Any) -> Any:
 
 
 def _as_numpy(array: Any) -> Any:
-    """Returns a NumPy array over the same addresses, or None if the memory cannot be read without a copy."""
+    """Returns a NumPy array over the same GPU addresses, which only describes them. Returns None if the library cannot read them without a copy: for
+    strided or unaligned memory, and for types other than bool, integers and floats."""
     import numpy as np
 
     try:

@@ -217,7 +217,7 @@ class Worker:
             self._pipe.send(None)
 
     def terminate(self) -> None:
-        """Sends SIGTERM, which ends the process during its call. A stopped process does not react."""
+        """Sends SIGTERM, which ends the process even during a call. A stopped process does not react. Has no effect in a fork of the process that began it."""
         if os.getpid() == self._owner:
             self.process.terminate()
 
@@ -358,7 +358,7 @@ class Processes:
 
 
 def _stop(jobs: queue.SimpleQueue[Any], workers: Sequence[Worker], pid: int) -> None:
-    """Ends the workers' threads, each of which then lets its worker end."""
+    """Ends the workers' threads, each of which then lets its worker end. Does nothing in a process other than `pid`, such as a fork."""
     if os.getpid() == pid:
         for _ in workers:
             jobs.put(None)

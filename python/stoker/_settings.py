@@ -479,7 +479,7 @@ class Settings:
 
 
 def read_state(state: str | bytes | os.PathLike[str]) -> str:
-    """Returns the text of a state, given as text or as the path of its file."""
+    """Returns the text of a state. state: the text as str or bytes, or the path of its file."""
     if isinstance(state, bytes):
         return state.decode()
     if isinstance(state, str) and state.lstrip().startswith("{"):
@@ -515,7 +515,8 @@ def _described(settings: dict[str, Setting]) -> str:
 
 
 def _spelled_out(function: Callable[..., Any], arguments: Any, rest: str | None, brief: Sequence[str]) -> inspect.Signature:
-    """Returns the signature with each setting in place of **kwargs. rest: name of a **kwargs parameter to keep after them."""
+    """Returns the signature with each setting in place of **kwargs. rest: name of a **kwargs parameter to keep after them. brief: names of the parameters
+    that help() shows."""
     p = inspect.Parameter
     given = inspect.signature(function)
     kept = [

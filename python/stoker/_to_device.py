@@ -277,7 +277,7 @@ def _chunks(groups: list[Any], leaves: list[Any], chunk: int, align: int) -> Any
 
 
 def _cut(whole: _Piece, like: Any, chunk: int, align: int) -> Any:
-    """Yields pieces of at most `chunk` bytes, or of one tensor with its padding."""
+    """Splits a piece into pieces of at most `chunk` bytes. A larger tensor is a piece of its own, with its padding. like, align: as for _Piece."""
     row = max(1, whole.size // max(1, sum(whole.rows)))
     first, used = 0, 0
     for k, rows in enumerate(whole.rows):

@@ -33,7 +33,7 @@ _PIL = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
 
 
 def interp(owner: str, mode: Any) -> types.DALIInterpType:
-    """Converts torchvision's mode, PIL's number, a name or a DALIInterpType to a DALIInterpType."""
+    """Converts torchvision's mode, PIL's number, a name or a DALIInterpType to a DALIInterpType. owner: the transform's name, for the ValueError."""
     if isinstance(mode, types.DALIInterpType):
         return mode
     name = getattr(mode, "value", mode)

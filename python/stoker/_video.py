@@ -333,8 +333,8 @@ class VideoDecoder:
         return self._batch([self._number(i) for i in (indices.tolist() if hasattr(indices, "tolist") else indices)])
 
     def get_frames_in_range(self, start: int, stop: int, step: int = 1) -> FrameBatch:
-        """Returns the frames start, start + step, ... that come before stop. Numbers are those of a slice: negative ones count from the end, and what lies
-        outside of the video is left out."""
+        """Returns the frames start, start + step, ... that come before stop. start and stop are those of a slice: negative numbers count from the end, and
+        frames outside of the video are left out."""
         if step <= 0:
             raise IndexError(f"step is {step}; it must be positive")
         first, end, _ = slice(start, stop).indices(len(self))
@@ -343,7 +343,7 @@ class VideoDecoder:
         return self._batch(list(range(first, end, step)))
 
     def get_all_frames(self, fps: float | None = None) -> FrameBatch:
-        """Returns all frames; with fps, as get_frames_played_in_range gives them for the whole video."""
+        """Returns all frames; with fps, the frames that get_frames_played_in_range returns for the whole video at that rate."""
         m = self.metadata
         return (
             self._batch(list(range(len(self))))

@@ -302,7 +302,7 @@ def _sink(to: Any) -> Callable[[dict[str, float], int], None]:
 
 @suggests
 class Log:
-    """Writes how a training is fed to TensorBoard or Weights & Biases, as curves next to the loss.
+    """Writes the loaders' metrics to TensorBoard or Weights & Biases, as curves next to the loss.
 
         log = stoker.metrics.Log(train, SummaryWriter("runs/1"), every=50)
         for step, (images, labels) in enumerate(train):
@@ -310,8 +310,8 @@ class Log:
             log.step(step)
 
     loaders: as for read(). to: a SummaryWriter, a run of wandb.init(), a logger of Lightning, or a function of (values, step); several in a list.
-    every: each call of step() counts, and one in `every` calls writes the values. prefix: names are "prefix/batches_per_second", with the name of
-    the loader in between if there are several. doc/metrics.md lists the names.
+    every: the values are written at every `every`-th call of step(). prefix: names are "prefix/batches_per_second", or, if `loaders` is a mapping,
+    "prefix/loader/batches_per_second". doc/metrics.md lists the names.
     """
 
     def __init__(self, loaders: Any, to: Any, every: int = 50, prefix: str = "stoker") -> None:
@@ -359,7 +359,7 @@ def _callback_class() -> type:
 
 
 def _loader_in(given: Any) -> Any:
-    """Returns the Loader in a train_dataloader of Lightning, several in a dict, or None if it has other loaders only."""
+    """Returns the Loader in Lightning's train_dataloader, a dict of Loaders if it is a dict or a list, or None if it holds no Loader."""
     if isinstance(given, Mapping):
         found = {str(name): _loader_in(one) for name, one in given.items()}
         return {name: one for name, one in found.items() if one is not None} or None

@@ -295,7 +295,7 @@ class Pipeline:
         self.set_outputs(*(nodes if isinstance(nodes, (list, tuple)) else (nodes,)))
 
     def _run_graph(self) -> None:
-        """Creates the library's pipeline from a graph whose outputs are set."""
+        """Starts the workers, creates the library's pipeline from a graph whose outputs are set, and begins a session. Closes all of it after an error."""
         self._given_up = False
         try:
             self.start_py_workers()
@@ -552,8 +552,9 @@ class Pipeline:
     def deserialize(
         cls, serialized_pipeline: bytes | str | None = None, filename: str | os.PathLike[str] | None = None, **kwargs: Any
     ) -> Pipeline:
-        """Makes a pipeline from the result of serialize(); keyword arguments
-        override its settings. Each external_source must be fed with feed_input.
+        """Makes a pipeline from the result of serialize(), or from a file with
+        it; exactly one of them is given. Keyword arguments override settings.
+        Each external_source must be fed with feed_input.
         """
         if (serialized_pipeline is None) == (filename is None):
             raise InvalidArgumentError("deserialize takes serialized_pipeline or filename")

@@ -83,7 +83,8 @@ def VarLenFeature(*args: Any, **kwargs: Any) -> Feature:
 
 
 def as_arguments(op: Op, kwargs: dict[str, Any]) -> tuple[dict[str, Any], list[str] | None]:
-    """Converts a dict of features to the operator's arguments and their names. Returns other arguments unchanged, with None."""
+    """Replaces the argument `features`, if it is a dict, by the lists feature_names and features. Returns the arguments and the names of the features; returns
+    arguments without such a dict unchanged, and None."""
     features = kwargs.get("features")
     if "feature_names" not in op.by_name or not isinstance(features, Mapping):
         return kwargs, None

@@ -50,7 +50,7 @@ class Report:
     blocks: list[Block]
     step: Times  # durations of live steps
     wait: Times  # waits for data in live steps
-    cached: Times | None  # durations of steps on batches that were kept
+    cached: Times | None  # durations of steps on batches that were kept; None: no such steps were measured
     gains: list[float]  # time of a live step divided by that of a cached step, for each round
     own_cpu: float  # share of the cached steps' time in which the loop's thread computed
     bound: Bound

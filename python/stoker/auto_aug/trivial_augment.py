@@ -29,6 +29,8 @@ def trivial_augment_wide(
 ) -> DataNode:
     """Applies TrivialAugment with its wide ranges to uint8 images (HWC) or sequences of images (FHWC).
 
+    num_magnitude_bins: number of steps into which each range of magnitudes is divided; one is drawn for each sample.
+
     shape: height and width of the images, as a node or a tuple. With it, translations are at most the share max_translate_rel of the height or width
     (default 1); without it, at most max_translate_abs pixels (default 32). fill_value: value of pixels that a warp takes from outside the image; None repeats
     the image's border. interp_type: interpolation of warps. seed: seed of all random draws. excluded: names of augmentations that are not used.

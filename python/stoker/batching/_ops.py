@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Primitives that move rows of data along one dim of a padded batch, with autograd.
 
-For each primitive there are `_name_run`, which calls libstoker, a torch.autograd.Function for eager code, which costs less than a custom operator with
-autograd, and the operator torch.ops.stoker.name, with a fake implementation and autograd, for torch.compile and other code that needs the dispatcher.
-The Function and the operator share one derivative. It is written with these primitives, so that higher derivatives exist too.
+Each primitive has three parts. `_name_run` calls libstoker. A torch.autograd.Function serves eager code, because it costs less than a custom operator. The
+operator torch.ops.stoker.name, with a fake implementation, serves torch.compile and other code that needs the dispatcher. The Function and the operator share
+one derivative. It is written with these primitives, so that higher derivatives exist too.
 """
 
 from __future__ import annotations
@@ -256,7 +256,8 @@ def scatter(
     source: Tensor, target: Tensor, sizes: Tensor | None, source_sizes: Tensor | None, origin_index: Tensor | None,
     base: Tensor | None, filler: float, items: int, item_sizes: Tensor | None, dim: int, kind: int,
 ) -> Tensor:  # fmt: skip
-    """Returns a copy of base (or the filler) with out[b, .., target[b, j], ..] = source[b, .., j or origin_index[b, j], ..]."""
+    """Returns a copy of base, or without a base the filler in (.., items, ..), with out[b, .., target[b, j], ..] = source[b, .., i, ..], where i is
+    origin_index[b, j], or j without origin_index. sizes: number of targets j of each sample; None: all."""
     if not direct(source):
         return torch.ops.stoker.scatter(source, target, sizes, source_sizes, origin_index, base, filler, items, item_sizes, dim, kind)[0]
     if torch.is_grad_enabled() and (source.requires_grad or (base is not None and base.requires_grad)):

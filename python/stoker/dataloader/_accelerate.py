@@ -17,7 +17,7 @@ _known: weakref.WeakSet[Any] = weakref.WeakSet()  # loaders that were passed to 
 
 
 class _AnyDataLoader(type):
-    """The metaclass of Rebuilt. It makes isinstance() take every DataLoader for a Rebuilt."""
+    """The metaclass of Rebuilt. It makes isinstance(loader, Rebuilt) true for every DataLoader of torch, since Rebuilt takes that class's place."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, TorchDataLoader)

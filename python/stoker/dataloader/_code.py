@@ -96,13 +96,13 @@ def overloads(kind: type) -> bool:
         for name, found in vars(base).items():
             code = getattr(found, "__code__", None)
             special = name.startswith("__") and name.endswith("__") and name not in _MAKING
-            if special and code is not None and code.co_filename != "<string>":  # dataclass gives this name to its methods
+            if special and code is not None and code.co_filename != "<string>":  # methods that dataclass generates have the file name "<string>"
                 return True
     return False
 
 
 def _runs_code(kind: type, name: str) -> bool:
-    """Returns whether reading an attribute of an object runs code, or gives a method."""
+    """Returns whether reading the attribute `name` of an object of class `kind` may run Python code, or gives a method."""
     if hasattr(kind, "__getattr__") or kind.__getattribute__ is not object.__getattribute__:
         return True
     found = inspect.getattr_static(kind, name, None)

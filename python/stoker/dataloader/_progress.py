@@ -31,7 +31,7 @@ class Progress:
     batches: int = 0
     digest: int = 0
     over: bool = False
-    drawn: deque[int] = field(default_factory=deque)  # digests up to each batch that was drawn and not received yet
+    drawn: deque[int] = field(default_factory=deque)  # for each batch drawn and not received yet: digest up to that batch
     ahead: set[int] = field(default_factory=set)
     turn: int = 0
     base_seed: int = 0
@@ -57,7 +57,7 @@ class Progress:
 
 
 def _generators(loader: Any) -> dict[str, Any]:
-    """Returns the generators that make the order, by name."""
+    """Returns the loader's random generator and that of its sampler, by the name under which a state stores them; None for one that is not set."""
     inner = getattr(loader.batch_sampler, "sampler", None)
     found = {"generator": loader.generator}
     found["sampler_generator"] = next(

@@ -80,7 +80,7 @@ def _load(path: Any) -> LazyImage:
 
 
 class _PillowImage:
-    """Takes the place of the module PIL.Image."""
+    """Takes the place of the module PIL.Image. It has open and fromarray; any other attribute raises NeedsPython."""
 
     open = staticmethod(_open)
 

@@ -308,7 +308,7 @@ class _Counted:
 
 
 class _Tasks:
-    """The queue of a worker's tasks."""
+    """Wraps the queue of a worker's tasks. get() passes only the number and the indices of a Task to torch's loop, and notes whether its state is wanted."""
 
     def __init__(self, queue: Any, answers: _Answers) -> None:
         self._queue, self._answers = queue, answers

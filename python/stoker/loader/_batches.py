@@ -97,7 +97,7 @@ class Batches:
         self._images = images
         self._may_change, self._as_list = finishing.uneven, finishing.as_list
         self._settled = {output for _, output, _ in self._finish}
-        # Outputs that are returned as lists: those that the user wants so, and those whose samples have differed in shape in some batch.
+        # Outputs that are returned as lists: those that the user asked for as lists, and those whose samples have differed in shape in some batch.
         self._lists = {output for f, output in shown if f in lists and output not in self._settled} | (
             images if "image" in lists else set()
         )

@@ -31,8 +31,8 @@ DATASET = ("the dataset", "With python_workers=N calls run at once, in processes
 class Changes:
     """Compares the attributes of a Dataset or of a transform's function, and of the objects in it, before and after calls.
 
-    counting: the first calls are still being compared, so calls must run one at a time. serial: an attribute has changed, so calls must run one at a time for
-    ever. Call begin() after the first call, which often opens files, and compare() after each further call. what: the name of the Dataset or the
+    counting: the first calls are still being compared, so calls must run one at a time. serial: an attribute has changed, so calls must run one at a time from
+    then on. Call begin() after the first call, which often opens files, and compare() after each further call. what: the name of the Dataset or the
     transform in the notice to the user; way_out: what the user can do.
     """
 

@@ -37,8 +37,8 @@ def rows_of(
     root: str | os.PathLike[str] | None,
     kinds: Mapping[str, Kind],
 ) -> list[dict[str, Any]]:
-    """Returns a dict with the fields of each sample. Columns of images, masks and maps have paths, as the column `path` has. kinds: the kinds of the fields.
-    The other arguments are those of from_table."""
+    """Returns one dict of fields for each sample. Fields that are images, masks or maps have paths, relative ones joined to `root`. kinds: the kinds of the
+    fields. The other arguments are those of from_table."""
     main = main_of(dict(kinds))
     paths, columns, root = _parts_of(table, path, targets, root)
     for field, kind in kinds.items():

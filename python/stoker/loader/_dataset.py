@@ -99,7 +99,7 @@ class DatasetSource(Source):
     by_sample = True  # whether a single sample is cheap to fetch, so that some may be fetched before the run
     compares_sizes = False  # whether `nodes` sets `sizes`
     sizes: list[tuple[int, int]] | None = (
-        None  # heights and widths of some images, which are the same images on all ranks; None: they were not compared
+        None  # heights and widths of a few images, the same ones on each rank; None: sizes were not compared
     )
 
     def __init__(self, dataset: Any, asked: DatasetArguments) -> None:
@@ -240,7 +240,7 @@ class DatasetSource(Source):
         return [(sample(min(p, total - 1)), p >= total) for p in positions]
 
     def batch(self, epoch: int, first: int, spec: Spec, indices: array[int] | None, per_rank: bool) -> list[Item]:
-        """Returns the items of this rank's batch that begins at position `first`; [] after the end of the epoch."""
+        """Returns the items (id, place that seeds random numbers) of this rank's batch that begins at position `first`; [] after the end of the epoch."""
         rank = 0 if per_rank else spec.shard.rank
         if not self.steps_left(epoch, first - rank * spec.batch, spec, indices, per_rank):
             return []

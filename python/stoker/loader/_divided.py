@@ -45,7 +45,8 @@ def refuse_divided(dataset: Any, size: int | None, shard: Shard, context: Any) -
 
 
 def _in_process(context: Any, dataset: Any, ids: list[int]) -> list[list[str]]:
-    """Calls _digests in a process that ends afterwards, because a Dataset may open files that processes cannot share."""
+    """Calls _digests in a process that ends afterwards, because a Dataset may open files that processes cannot share. Returns an empty list for each id if
+    that process dies."""
     worker = Worker(context, "stoker-dataset", "python_workers", True, _begin, dataset)
     try:
         found: list[list[str]] = worker.call(ids)

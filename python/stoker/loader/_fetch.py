@@ -26,7 +26,7 @@ from stoker.loader._shared import Watch, open_file, owned
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-_WAIT = 0.2  # seconds of one step of a wait
+_WAIT = 0.2  # seconds of one step in `unfinished`
 
 Item = tuple[int, Place]  # a sample's id, and the place that seeds its random numbers
 

@@ -110,8 +110,8 @@ def _upload(samples: list[torch.Tensor], device: str) -> list[torch.Tensor]:
 
 @dataclass
 class Planes:
-    """Converts masks from (N, H, W, masks) to (N, masks, H, W), or to a list of tensors (masks, H, W). numbers, column: the output and its column that have
-    the number of masks of a sample. keep: finds the masks that remain, if there is one for each box; None: all remain."""
+    """Converts masks from (N, H, W, masks) to (N, masks, H, W), or to a list of tensors (masks, H, W). numbers: index of an output
+    whose column `column` has the number of masks of each sample. keep: finds the masks that remain, if there is one for each box; None: all remain."""
 
     listed: bool = False
     numbers: int = 0

@@ -63,7 +63,7 @@ class _Rows:
         return {"image": values.pop(self.column), **values}
 
     def _found(self, row: Mapping[str, Any]) -> str:
-        """Returns the column of images or sounds of a stream whose features are not known."""
+        """Finds the column of images or sounds of a stream whose features are not known, from its first row. Raises an error if there is not exactly one."""
         if self._sound is not None:
             if self._sound in row:
                 return self._sound

@@ -73,7 +73,7 @@ class Layout:
     def __init__(self, given: str | None = None) -> None:
         self.given = given
         self.common: str | None = None
-        self._found: dict[bool, tuple[str, int]] = {}  # key: tensor or array; value: the first certain layout, and the channels
+        self._found: dict[bool, tuple[str, int]] = {}  # key: whether images are tensors; value: first certain layout, channels
 
     def refuse(self, what: str) -> None:
         """Raises TypeError if the user gave a layout although the images are files or PIL images, which need none."""

@@ -17,7 +17,7 @@ from stoker.loader._random import mix
 
 
 def xyxy(boxes: Any, format: str) -> Any:
-    """Returns the boxes of an array as (x1, y1, x2, y2)."""
+    """Converts an array of boxes to (x1, y1, x2, y2). format: "XYXY", "XYWH" or "CXCYWH". Returns the array itself for "XYXY"."""
     import numpy as np
 
     first, second = boxes[:, :2], boxes[:, 2:]

@@ -155,7 +155,7 @@ def _auto(node: DataNode, t: T.AutoAugment, size: Size, gate: Gate) -> DataNode:
 
 
 def _shares(alpha: float, count: int) -> list[Any]:
-    """Draws weights from a Dirichlet distribution: each weight takes a share of the rest that the earlier ones left."""
+    """Draws `count` weights with the sum 1 from a symmetric Dirichlet distribution: each weight takes a share of the rest that the earlier ones left."""
     left: Any = 1.0
     made: list[Any] = []
     for k in range(count - 1):

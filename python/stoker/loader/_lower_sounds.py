@@ -71,7 +71,7 @@ def _vol(step: Any, sound: Sound) -> Sound:
 
 
 def _fade(step: Any, sound: Sound) -> Sound:
-    """Multiplies the sound by a ramp, the result of torchaudio's own transform for ones."""
+    """Multiplies the sound by a ramp. The ramp is the result of torchaudio's own transform for a sound of ones."""
     if sound.frames is None:
         raise InvalidArgumentError("Loader: Fade needs sounds of one length: give Audio(rate=..., duration=...), or fade the batch")
     import torch

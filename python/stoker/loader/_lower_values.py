@@ -57,7 +57,7 @@ def _as_bytes(node: DataNode) -> DataNode:
 
 
 def blur(node: DataNode, t: T.GaussianBlur, gate: DataNode | None) -> DataNode:
-    """Blurs the image. If the gate is 0 the window is one pixel, which changes nothing."""
+    """Blurs the image. gate: a node; if it is 0, the window is one pixel, which changes nothing. None: the image is always blurred."""
     width, height = t.kernel_size  # torchvision's order
     sigma = fn.random.uniform(range=list(t.sigma)) if t.sigma[0] < t.sigma[1] else t.sigma[0]
     window: Any = [height, width] if gate is None else fn.stack(1 + gate * (height - 1), 1 + gate * (width - 1))
@@ -106,7 +106,8 @@ def call(node: DataNode, t: T.Lambda, gate: DataNode | None) -> DataNode:
 
 
 class _Call:
-    """Wraps the user's function so that it takes and returns an array."""
+    """Wraps the user's function so that it takes and returns an array. takes: the form of image that the function gets, see Lambda.takes. The numbers that
+    the function draws follow from `seeds`. If the gate is 0, the image is returned unchanged."""
 
     def __init__(self, function: Callable[[Any], Any], takes: str, name: str) -> None:
         self.function, self.takes, self.name = SerializedCalls(function, name), takes, name

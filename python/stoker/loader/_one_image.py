@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Applies a transform to one image, without a Loader of the user: the work of Transform.__call__."""
+"""Applies a transform to one image when the user calls the transform itself (Transform.__call__), without a Loader."""
 
 from __future__ import annotations
 

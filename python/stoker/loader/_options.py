@@ -82,8 +82,8 @@ _REFUSED = {
 
 
 def source_of(source: Any, more: Arguments) -> Any:
-    """Returns the source of a Loader: the first argument, or `dataset=` as in torch's DataLoader. Raises an error here, before the source is read, if torch is
-    not installed."""
+    """Returns the source of a Loader: the first argument, or `dataset=` as in torch's DataLoader. Raises TypeError unless exactly one is given, and an error
+    if torch is not installed, here, before the source is read."""
     _needs.torch("Loader")
     named = more.get("dataset")
     if (source is None) == (named is None):
@@ -129,7 +129,7 @@ def take_more(more: Arguments, names: list[str]) -> dict[str, Any]:
 
 
 def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a Loader's pipeline. Refuses wrong ones under the names that a Loader has for them."""
+    """Returns the settings of a Loader's pipeline unchanged. Raises an error for a wrong one, under the name of the Loader's argument."""
     for name, value in settings.items():
         try:
             SETTINGS[name].check(name, value)
@@ -155,8 +155,8 @@ def refuse_with_batch_sampler(given: Mapping[str, Any]) -> None:
 
 
 def refuse_of_images(given: Mapping[str, Any], padded: tuple[str, ...] | None) -> None:
-    """Raises an error if the Loader has an argument about images, although samples have no images. given: all arguments of the Loader. padded: the names of
-    the fields if one of them is a field that `pad` adds to images, else None."""
+    """Raises an error if the Loader over a table without images has an argument that is about images. given: all arguments of the Loader. padded: the names
+    of the fields if the user named one that `pad` adds to images only, else None."""
     others = [name for name in OF_IMAGES if given[name]]
     if others:
         raise InvalidArgumentError(

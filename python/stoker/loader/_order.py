@@ -38,7 +38,7 @@ class Order:
         return ids
 
     def _begun(self, ids: Iterable[int]) -> array[int]:
-        """Returns the first ids of an epoch: all of them, unless they have no length and are more than `most`."""
+        """Returns the first ids of an epoch: all if they have a length, else at most `most`. Sets `rest` to their iterator if more may follow, else to None."""
         self.rest = None
         if hasattr(ids, "__len__"):
             return _as_array(ids)

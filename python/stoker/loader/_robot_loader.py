@@ -151,7 +151,7 @@ class RobotLoader:
             raise StateError("a newer iteration over this Loader has begun, its place was set, or it was closed")
 
     def _submit(self, generation: int, epoch: int, first: int) -> Any:
-        """Has a thread make the batch that begins at position `first`. An iteration that has ended starts no threads."""
+        """Has a thread make the batch that begins at position `first`, and returns its future. Raises StateError if this iteration is not the current one."""
         with self._lock:
             self._check_generation(generation)
             if self._threads is None:

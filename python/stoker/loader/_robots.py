@@ -502,7 +502,7 @@ class Robots:
 
 
 def _number(given: Any) -> Any:
-    """Returns a number of Python, NumPy or torch as a float, and anything else as it is."""
+    """Returns a number of Python, NumPy or torch as a float, and anything else, also a bool, as it is."""
     if isinstance(given, (bool, str, bytes)):
         return given
     try:

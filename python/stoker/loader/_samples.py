@@ -67,7 +67,7 @@ class Samples:
         self.oriented, self.counted = oriented, counted
 
     def convert(self, item: Any) -> tuple[Any, ...]:
-        """Converts a sample of any type that a Dataset may return."""
+        """Converts a sample, of any type that a Dataset may return, to its parts, the image first. The first sample decides what the parts are."""
         item = self._by_name(item)
         parts = self._of_dict(item) if isinstance(item, dict) else tuple(item) if isinstance(item, (tuple, list)) else (item,)
         if self.place and not isinstance(item, dict) and self.place < len(parts):

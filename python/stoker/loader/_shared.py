@@ -52,7 +52,7 @@ class Watch:
         self.count = count
         self.copies = self.serial = False
         self._lock = threading.Lock()
-        # The part at each address, with its content. The part is kept alive, so that no other part is allocated there.
+        # By address: the first part seen there, and a copy of its bytes. The part is kept alive, so that no other part is allocated there.
         self._given: dict[int, tuple[Any, bytes]] = {}
 
     def begin(self, row: tuple[Any, ...], made: tuple[Any, ...]) -> None:
@@ -63,7 +63,7 @@ class Watch:
             self.check(row, made)
 
     def check(self, row: tuple[Any, ...], made: tuple[Any, ...]) -> None:
-        """Checks a sample. The arguments are those of `begin`."""
+        """Checks whether a sample lies in memory of an earlier sample whose values it replaced. The arguments are those of `begin`."""
         with self._lock:
             if self.count == 0:
                 return

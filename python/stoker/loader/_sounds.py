@@ -209,7 +209,7 @@ def _manifest_parts(manifests: Sequence[str]) -> list[tuple[str, float, float | 
 
 
 def _manifest_part(line: str, where: str) -> tuple[str, float, float | None]:
-    """Returns path, offset and duration of an entry. Refuses the entries that the reader of manifests refuses."""
+    """Returns path, offset and duration of an entry; duration None: up to the file's end. Refuses the entries that the reader of manifests refuses."""
     try:
         entry = json.loads(line)
     except ValueError as e:
@@ -224,7 +224,8 @@ def _manifest_part(line: str, where: str) -> tuple[str, float, float | None]:
 
 
 def _seconds(part: tuple[Any, float, float | None]) -> float:
-    """Returns the length in seconds of a part of a file; 0 if the file cannot be read, in which case its batch reports the error."""
+    """Returns the length in seconds of a part (path, offset, duration) of a file; duration None: up to the file's end. Returns 0 if the file cannot be read;
+    its batch then reports the error."""
     path, offset, duration = part
     if duration is not None:
         return duration

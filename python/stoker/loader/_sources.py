@@ -22,8 +22,8 @@ IMAGE_ENDINGS = tuple(glob.removeprefix("*.") for glob in _core.image_globs())
 
 
 class Source:
-    """Adds the operators that read samples to a graph. Its outputs are the finished image or sound, then the targets, then further views of the image and other
-    nodes that a source needs."""
+    """Adds the operators that read samples to a graph. `nodes` returns the outputs: the finished image or sound, then the targets, then further views of the
+    image and other nodes that a source needs."""
 
     targets = 1  # number of outputs that are targets; they follow the image
     finishing = Finishing()  # `nodes` may replace it
@@ -41,7 +41,7 @@ class Source:
         """Prepares the source. It is called once, before the first call of `nodes`. own_order: whether the user gives the order of samples."""
 
     def index(self) -> None:
-        """Makes a source of one epoch read by index from now on."""
+        """Makes a source with one_epoch read by an index from now on, so that its number of samples is known and later epochs need no new graph."""
         raise NotImplementedError
 
     def count(self, spec: Spec) -> int:

@@ -32,7 +32,7 @@ class StreamSource(DatasetSource):
         self._at = (-1, 0)  # epoch and position of the next sample
         self._kept: deque[Fetched] = deque()  # samples from that position on that were already taken from the iterator
         self._spent = False  # whether an iteration over the dataset has begun before
-        self._totals: dict[int, int] = {}  # the numbers of samples in epochs that have ended
+        self._totals: dict[int, int] = {}  # by epoch: its number of samples, once it has ended
         super().__init__(dataset, asked)
 
     def _size_of(self, dataset: Any) -> int | None:

@@ -24,7 +24,7 @@ class Column:
     name: str
     type: Any
     kind: str
-    dtype: str = ""  # the type of numbers and arrays in a batch
+    dtype: str = ""  # element type of this column in a batch; "" unless kind is NUMBER or ARRAY
     shape: tuple[int, ...] = ()
 
 

@@ -254,7 +254,7 @@ def roots_of(footer: Any, schema: Any) -> list[str]:
 
 
 def _parts(type: Any) -> int:
-    """Returns the number of column chunks of a type."""
+    """Returns the number of column chunks in which Parquet stores a column of this type."""
     import pyarrow.types as t
 
     if hasattr(type, "storage_type"):

@@ -53,7 +53,7 @@ def load(name: str) -> Kept | None:
 
 
 def keep(name: str, kept: Kept) -> bool:
-    """Keeps the end of a file. Returns whether it could be written."""
+    """Writes the end (the footer) of the Parquet file `name` to the folder of indexes. Returns false if there is no such folder or writing failed."""
     path = _path_of(name)
     if path is None:
         return False

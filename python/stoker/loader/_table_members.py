@@ -23,7 +23,7 @@ from stoker.loader._table_rows import Rows
 Bytes = bytes | memoryview
 _LONGEST = 80  # bytes of an ending, so that a member's name fits into the 100 bytes of a tar's header
 
-# The first bytes of files, their offset, and the endings of such files.
+# (offset, bytes, ending): a file with these bytes at this offset gets this ending.
 _SIGNS: tuple[tuple[int, bytes, str], ...] = (
     (0, b"\xff\xd8\xff", "jpg"),
     (0, b"\x89PNG\r\n\x1a\n", "png"),
@@ -66,14 +66,16 @@ def ending_of(data: Bytes, path: Callable[[], str | None]) -> str | None:
 
 @dataclass(frozen=True)
 class Member:
-    """What a column becomes. ending: the ending of the file's name. Each file of a column of images or sounds has an ending of its own, which follows this one."""
+    """The file that holds a column's value in each sample. ending: the ending of its name, after which a file of an image or a sound has its format's ending,
+    unless is_main. is_main: whether this is the sample's image or sound."""
 
     column: Column
     ending: str
     is_main: bool = False
 
     def name(self, data: Bytes, path: Callable[[], str | None]) -> str | None:
-        """Returns the ending of one row's file. If the file is of no known format, returns None for the main column, and an ending in "bin" for others."""
+        """Returns the ending of one row's file. It depends on the row only in columns of images or sounds: there, a file of unknown format gives None in the
+        main column, and an ending in ".bin" in others."""
         if self.column.kind != columns.IMAGE:
             return self.ending
         own = ending_of(data, path)
@@ -84,7 +86,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Plan:
-    """members: what the columns become; the first one is the image or sound. classes: names of the labels."""
+    """Says how rows become samples in tars. members: the files of a sample, one for each column; the image or sound is first. classes: names of the labels."""
 
     members: list[Member]
     classes: list[str]

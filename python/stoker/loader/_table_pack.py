@@ -157,7 +157,7 @@ def _storage(options: dict[str, Any]) -> Storage:
 
 
 class _Packing:
-    """One run of the command. done, total: the numbers of rows that are packed, and of all rows."""
+    """One run of the command that packs tables into tars. done: the number of rows packed so far. total: the number of all rows."""
 
     def __init__(self, sources: Sequence[str], options: dict[str, Any]) -> None:
         if "output" not in options:
@@ -348,7 +348,7 @@ def _text(path: str) -> str | None:
 
 
 def _make_own_folder(path: str) -> None:
-    """Makes a folder, or accepts one of this user. Files that a link leads to, or in another user's folder, must neither be removed nor become part of the tars."""
+    """Makes a folder, or accepts one that this user owns. Raises an error for a link or another user's folder: its files must neither be removed nor packed."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     try:
         os.mkdir(path)

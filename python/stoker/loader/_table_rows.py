@@ -46,8 +46,8 @@ def is_saved(folder: str) -> bool:
 
 
 def rows_of(sources: Sequence[str], storage: Storage, named: Collection[str] = ()) -> Rows:
-    """Opens Parquet files, folders of them, or one folder that `datasets` saved. named: columns that the user named. A value that the names of folders give to
-    all files is a column only if it is among them."""
+    """Opens Parquet files, folders of them, or one folder that `datasets` saved. named: columns that the user named. A partition (a folder "name=value") that
+    has the same value in all files becomes a column only if the user named it."""
     parquet()
     if len(sources) == 1 and os.path.isdir(sources[0]) and is_saved(sources[0]):
         return _saved(sources[0])
@@ -61,7 +61,7 @@ def rows_of(sources: Sequence[str], storage: Storage, named: Collection[str] = (
 
 
 def _alike(name: str, schema: Any, first: str, wanted: Any) -> None:
-    """Raises an error if the columns of a file are not those of the first one."""
+    """Raises an error unless the file `name`, whose schema is `schema`, has all columns that are wanted of the file `first`, with the same types."""
     for field in wanted:
         at = schema.get_field_index(field.name)
         if at < 0:

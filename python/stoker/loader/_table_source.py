@@ -66,7 +66,7 @@ class GroupOrder:
         self._lock = threading.Lock()  # one thread makes batches, and another asks for the samples of a batch
 
     def _sequence_index(self, position: int) -> int:
-        """Returns the index in the sequence of shuffled windows that belongs to a position of the epoch."""
+        """Converts a position of the epoch to an index in the sequence of shuffled windows. They are equal for the last rows, which do not fill a step."""
         lanes, block = self.deal.lanes, self.deal.block
         if position >= self.steps * lanes * block:
             return position

@@ -98,7 +98,8 @@ def peek(tars: Sequence[str], storage: Any) -> tuple[int, dict[str, int]]:
 
 
 def _default(endings: Mapping[str, int], tars: Sequence[str], images: Sequence[str]) -> dict[str, Any]:
-    """Returns the default components: the image and, if there is one, the label. endings: the endings in the tars and their numbers."""
+    """Returns the default components: the image, or what replaces it, and the label if there is one. endings: number of files with each ending in the tars.
+    images: endings that the first component may have."""
     if not any(ending.lower() in images for ending in endings):
         what = "image" if tuple(images) == IMAGE_ENDINGS else "sound" if "wav" in images else "video"
         raise InvalidArgumentError(

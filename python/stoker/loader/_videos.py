@@ -115,7 +115,8 @@ class VideoSource(FileSource):
 
 
 def _opened(source: Any, storage: Any) -> Any:
-    """Makes a source of tars, of a folder of class folders, or of a list of paths or of pairs of a path and a target. Returns other sources as they are."""
+    """Makes a source of tars, of a folder of class folders, or of a list of paths or of pairs of a path and a target. Raises an error for a single file and
+    for arrays of images. Returns other sources as they are."""
     if isinstance(source, (Source, Mapping)) or tables_of(source) is not None:
         return source
     tars = tars_of(source)

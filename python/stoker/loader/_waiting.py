@@ -93,7 +93,7 @@ def line(spent: Spent, machine: Mapping[str, Any]) -> str | None:
 
 
 class Watch:
-    """Measures the time that an epoch takes from its second batch to its end."""
+    """Measures an epoch from its second batch to its end, and logs what the loop waited for. who: the beginning of the line, which names the rank."""
 
     def __init__(self, who: str) -> None:
         self.who = who

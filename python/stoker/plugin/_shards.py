@@ -9,7 +9,7 @@ import bisect
 
 class Shards:
     """Divides `total` samples into `shards` parts that follow each other. Each pipeline begins with a shard of its own, and in each epoch continues with the
-    next shard, or with stick reads the same shard again. batch: the batch size. All methods are about the epoch `self.epoch`."""
+    next shard, or, if `stick` is set, reads the same shard again. batch: the batch size. All methods are about the epoch `self.epoch`."""
 
     def __init__(self, total: int, shards: int, batch: int, stick: bool) -> None:
         self.total, self.shards, self.batch, self.stick = total, shards, batch, stick

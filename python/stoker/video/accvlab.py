@@ -138,7 +138,7 @@ class _Open:
     def decode(
         self, paths: Sequence[str], frames: Sequence[int], as_bgr: bool, of: Callable[[str], VideoDecoder] | None = None
     ) -> list[RGBFrame]:
-        """Returns frame frames[k] of file paths[k] for each k. Frames of one file are planned together."""
+        """Returns frame frames[k] of file paths[k] for each k. Frames of one file are planned together. of: returns a file's decoder; by default self.get."""
         _check(paths, frames, self._most)
         places: dict[str, list[int]] = {}
         for k, path in enumerate(paths):
@@ -268,7 +268,7 @@ class PyNvGopDecoder:
         return self.MergePacketDataToOne(self.LoadGopsToList(file_paths))
 
     def release_device_memory(self) -> None:
-        """Does nothing: there is no memory of a GPU."""
+        """Does nothing, because this class uses no GPU memory."""
 
     def release_decoder(self) -> None:
         """Closes the files and frees their decoders. The next call opens files again."""
@@ -326,7 +326,7 @@ class _Pieces(io.RawIOBase):
 
 
 class _Group:
-    """A group of pictures that lies in an array."""
+    """A group of pictures. head: its path, first frame, number of frames, the file's size, and the ranges of the file that follow each other in `data`."""
 
     def __init__(self, head: dict[str, Any], data: Any) -> None:
         self.path, self.first, self.count, self._size = head["path"], head["first"], head["count"], head["size"]
@@ -536,7 +536,7 @@ class _Reader:
     release_decoder = clearAllReaders
 
     def release_device_memory(self) -> None:
-        """Does nothing: there is no memory of a GPU."""
+        """Does nothing, because this class uses no GPU memory."""
 
 
 class PyNvSampleReader(_Reader):

@@ -16,8 +16,8 @@ Step = tuple[Augmentation, float, int | None]
 class Policy:
     """Sequences of augmentations, one of which is drawn for each sample, all with the same chance.
 
-    A sequence holds (augmentation, probability, magnitude bin or None for what has no magnitude); each of its augmentations is applied with its
-    probability, one after the other.
+    A sequence holds tuples (augmentation, probability, magnitude bin), with None as the bin of an augmentation without a magnitude. Its augmentations
+    are applied one after the other, each with its probability.
     """
 
     def __init__(self, name: str, num_magnitude_bins: int, sub_policies: Sequence[Sequence[Step]]) -> None:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 
 
 class SamplerBase(ABC):
-    """Chooses the samples of each batch. A batch here is the one of all ranks together; inputs divide it among the ranks."""
+    """Chooses the samples of each batch. A batch here has the samples of all ranks; inputs divide it among the ranks."""
 
     @abstractmethod
     def get_next_batch_indices(self) -> list[int]:

@@ -59,7 +59,7 @@ class StructuredBatches(EpochIterator):
     next = __next__
 
     def next_values(self) -> list[Any]:
-        """Returns the next batch as a list with the values of the flat fields, in order. The list may have more elements; ignore these."""
+        """Returns the next batch as a list of the values of the flat fields, in order. Ignore the elements after them, which are results of fn.pad_ragged."""
         (taken,) = self._take()
         batch = taken.batch
         if self._hand_over is None:

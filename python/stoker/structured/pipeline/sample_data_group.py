@@ -169,7 +169,7 @@ class SampleDataGroup:
         self._set(name, value, str(name))
 
     def _set(self, name: Name, value: Any, shown: str) -> None:
-        """Assigns to a field. shown: the field's name in messages."""
+        """Checks and converts a value and assigns it to a field. shown: the field's name in messages."""
         field = self._field(name)
         if field.is_group and isinstance(value, tuple) and field.value._is_video_frame():
             field.value._set_video_frame(value, shown)
