@@ -132,7 +132,7 @@ static void places_later(struct stk_pipeline *p, const struct stk_record *r, str
 	memset(b->has_name, 0, (size_t)r->count * sizeof *b->has_name);
 }
 
-/* Names in the error the operators that made the two sides of a merged value. */
+/* Adds to the message the names of the two operators that made the sides of a merged value. */
 static void name_sides(const struct stk_program *p, const struct stk_program_node *merge, struct stk_error *err)
 {
 	char sides[2][96];

@@ -20,7 +20,8 @@ static void no_memory(struct stk_error *err)
 	}
 }
 
-/* Allocates memory for a job. All workers share the batch's memory, which has one lock, so each worker takes memory for many jobs at a time. */
+/* Returns memory for a job, or NULL if memory runs out. All workers share the batch's memory, which has one lock, so each worker takes memory for many jobs at
+ * a time. */
 static void *take_job(struct stk_exec_worker *w, struct stk_device_batch *b, size_t size)
 {
 	enum { PIECE = 16 << 10 };

@@ -473,7 +473,7 @@ enum stk_status stk__device_place_values(struct stk_pipeline *p, struct stk_gpu_
 	return s;
 }
 
-/* Opens the GPU's video decoder if an operator can use it. */
+/* Opens the GPU's video decoder if an operator can use it, unless config.decode leaves all decoding to the cores. */
 static enum stk_status open_nvdec(struct stk_pipeline *p, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;
