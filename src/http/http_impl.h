@@ -242,7 +242,7 @@ void stk__http_end_joined(struct stk_http_source *s, struct stk_request *r, cons
 /* http_share.c: the source's shared state; these functions take its lock. stk__http_next returns the next request for a loop, with the requests joined to it.
  * NULL: none may begin now. The loop then counts as sleeping and is woken for the next request, unless the reason is that the loop itself has no room. */
 struct stk_request *stk__http_next(struct stk_http_source *s, struct stk_http_loop *l);
-/* Puts requests that found no free descriptor back into the queue. A request that has waited for longer than the limit for an answer ends
+/* Puts requests that found no free descriptor back into the queue. A request that has waited for a descriptor for longer than first_byte_ms ends
  * with an error. */
 void stk__http_requeue(struct stk_http_source *s, struct stk_http_loop *l, struct stk_request *r, int64_t now);
 /* Returns whether one more second transfer may begin: in all at most four plus a twentieth of the requests so far, at a time at most two plus a twentieth of

@@ -327,8 +327,8 @@ static bool has_enough(const struct stk_transfer *t)
 	       t->response.state == STK_RESPONSE_IN_CONTENT;
 }
 
-/* Handles bytes that were read into the scratch buffer, or were held back in t->text. Returns false if the transfer needs no more bytes, has failed (t->failed),
- * or got an invalid response. */
+/* Handles bytes that were read into the scratch buffer, or were held back in t->text. Returns false if the transfer needs no more bytes, has failed
+ * (t->failed), or got an invalid response. */
 static bool take_bytes(struct stk_transfer *t, const char *bytes, size_t n)
 {
 	struct stk_response_reader *p = &t->response;
@@ -388,7 +388,7 @@ static void *find_destination(const struct stk_transfer *t, bool *direct, size_t
 	return t->loop->scratch;
 }
 
-/* Handles the bytes of one read. Returns false if the transfer has ended. */
+/* Handles the n bytes of one read. direct: they are content, and were read to their place in the body's memory. Returns false if the transfer has ended. */
 static bool take_piece(struct stk_transfer *t, const void *bytes, size_t n, bool direct)
 {
 	struct stk_response_reader *p = &t->response;

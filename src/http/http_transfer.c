@@ -114,7 +114,8 @@ static void add_headers(struct stk_transfer *t)
 	stk__text_append(q, "\r\n", 2);
 }
 
-/* Returns whether no value contains a line end, which would begin another header. */
+/* Returns whether the request's header can be written: no value contains a line end, which would begin another field, and the URL has only visible characters
+ * of ASCII. */
 static bool plain_lines(const struct stk_transfer *t)
 {
 	for (int i = 0; i < t->target.header_count; i++)

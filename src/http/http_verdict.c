@@ -31,8 +31,8 @@ static void limit_retries(struct stk_transfer *t)
 	t->r->no_retry |= t->r->retries >= 2;
 }
 
-/* Finds the bucket's region in an error answer if it differs from the region in the signature: in a header or, with MinIO, in the error's text. Returns whether
- * a retry makes sense. */
+/* Keeps the bucket's region if an error answer names it, in a header or, with MinIO, in the error's text. Returns whether a retry makes sense, since the region
+ * differs from the one in the signature. */
 static bool learn_region(struct stk_transfer *t, const char *code)
 {
 	struct stk_http_source *s = t->loop->source;
@@ -345,8 +345,8 @@ static enum stk_status fail_location(struct stk_transfer *t)
 		SHOWN(t), p->status, p->long_location ? "to a URL that is too long" : "without a Location that says where");
 }
 
-/* Finds the target of a Location, which may be relative. Returns false if Stoker does not go there. weaker: the redirect is from https://
- * to http://. */
+/* Sets t->redirect_url to the target of the response's Location, which may be relative. Returns false if Stoker does not go there, or if memory is
+ * short. *weaker: the redirect is from https:// to http://. */
 static bool find_location(struct stk_transfer *t, bool *weaker)
 {
 	const struct stk_curl *c = &t->loop->source->curl;

@@ -14,7 +14,7 @@ static bool digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Reads a number of bytes; returns -1 if the text is not one. */
+/* Parses a number of bytes; returns -1 if the text has other characters than digits, or more than 18 digits. */
 static int64_t read_length(const char *value, size_t n)
 {
 	int64_t length = n > 0 && n < 19 ? 0 : -1;
@@ -248,7 +248,8 @@ static bool header_ended(struct stk_response_reader *p)
 	return true;
 }
 
-/* Reads "1f40;name=value". */
+/* Reads the line before a chunk, such as "1f40;name=value": the chunk's size in hexadecimal, and extensions, which have no effect. Returns false if the line is
+ * not valid. */
 static bool read_chunk_size(struct stk_response_reader *p, const char *line, size_t n)
 {
 	int64_t size = 0;
