@@ -269,7 +269,7 @@ static enum stk_status run_entry(struct stk_json *j, const char *key, void *user
 	return s ? s : put_run(j, user, run);
 }
 
-/* Reads the next five bits of runs in a string: a letter from '0' on, which may be an escaped backslash. Returns false if there is no such letter. */
+/* Reads the next letter of runs in a string: six bits, counted from '0' on. A backslash is escaped by another. Returns false if there is no such letter. */
 static bool take_letter(struct stk_json *j, int *bits)
 {
 	if (j->at < j->end && *j->at == '\\')

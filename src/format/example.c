@@ -80,8 +80,8 @@ static enum stk_status damaged(struct stk_error *err)
 
 /* ---- values ---- */
 
-/* Reads a list of numbers, packed or one field each. Writes each number to *out and moves *out past it; out NULL: only counts them. Adds their number to
- * *count. Returns false if the list is damaged. */
+/* Reads a list of numbers, packed or one field each. kind: the list's field in Feature: 2 for floats, 3 for int64. Writes each number to *out and moves *out
+ * past it; out NULL: only counts them. Adds their number to *count. Returns false if the list is damaged. */
 static bool each_number(struct span list, uint64_t kind, int64_t *count, uint8_t **out)
 {
 	struct field f;

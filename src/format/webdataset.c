@@ -112,7 +112,8 @@ static void count_ending(struct stk_components *c, const char *ending, size_t n)
 	c->at[i].files++;
 }
 
-/* Counts a file whose sample already has one of its ending: two neighbouring samples have one name, or a file was packed twice. */
+/* Called for a file whose sample already has a file with this ending, because two neighbouring samples have the same name or a file was packed twice. Counts
+ * the file, or fails with STK_MISSING_ERROR. */
 static enum stk_status found_double(struct stk_collect *c, const char *ending, size_t n, int64_t offset)
 {
 	const char *archive = c->t->archives[c->archive];
