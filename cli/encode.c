@@ -160,7 +160,7 @@ struct encoder *encoder_start(const struct encoder_settings *s, int32_t width, i
 	return cannot(e, err, "cannot start ffmpeg", code);
 }
 
-/* Writes to the error how ffmpeg has ended, by its status from waitpid, and the last line that it printed which is not empty. */
+/* Writes to the error how ffmpeg has ended, and the last line that it printed, without empty lines. status: from waitpid. */
 static void take_words(const struct encoder *e, int status, struct encoder_error *err)
 {
 	char line[600], last[600] = "";

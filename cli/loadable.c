@@ -77,7 +77,7 @@ static void find_problems(struct search *s, int64_t first, int64_t count)
 	find_problems(s, first + count / 2, count - count / 2);
 }
 
-/* Returns a glob that matches exactly this name. */
+/* Returns a glob that matches exactly this name, to be freed with free. Returns NULL if `name` is NULL or memory is short. */
 static char *glob_of(const char *name)
 {
 	char *glob = name ? malloc(2 * strlen(name) + 1) : NULL, *end = glob;

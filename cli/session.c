@@ -186,8 +186,8 @@ static bool is_list(const char *source)
 	return !is_tree(source) && !is_pipeline(source) && !stk_image_named(source) && stat(source, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Splits a text into lines in place and returns them as paths, to be freed with free. Returns NULL if a line has more than one word, for example a path and a
- * label, or if memory is short. */
+/* Splits a text into lines in place, and returns an array of the lines that are not empty, each of which is a path. The caller frees the array. Returns NULL if
+ * a line has more than one word, for example a path and a label, or if memory is short. */
 static const char **single_words(char *text, size_t *count)
 {
 	size_t n = 0, lines = 1;
