@@ -99,7 +99,8 @@ static enum stk_status prepare(
 
 /* ---- decoding ---- */
 
-/* Prepares the input for the next MCU: provides enough bytes, and skips a restart marker if one is due. */
+/* Prepares the input for the next MCU: provides enough bytes; if a restart marker is due, skips it and resets the DC predictions. Returns false if the marker
+ * does not follow, or if more bits were consumed than the scan has. */
 static bool begin_mcu(struct stk_jpeg_fast *f)
 {
 	if (f->scan.restart_interval && f->restart_in-- == 0) {
@@ -154,7 +155,8 @@ static void transform_scaled(struct stk_jpeg_fast *f, uint8_t *const *to, const 
 	}
 }
 
-/* Decodes the coefficients of the needed blocks; only DC coefficients if dc_only is set. Returns a mask like kernels->decode. */
+/* Decodes the coefficients of the needed blocks. Returns a mask like kernels->decode. If dc_only is set, decodes only the DC coefficients of blocks that become
+ * single samples; only the sign of the result has a meaning then, and below 0 the data are damaged. */
 static int decode_blocks(struct stk_jpeg_fast *f)
 {
 	if (!f->dc_only)

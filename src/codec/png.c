@@ -44,7 +44,8 @@ static uint32_t depths_of(int color)
 	}
 }
 
-/* Finds the orientation in the chunk eXIf, which may precede or follow the pixels. Ignores damaged chunks, which the decoder will report. */
+/* Returns the orientation (1 to 8) in the chunk eXIf, which may precede or follow the pixels; 1 if the file has no such chunk or its orientation is not valid.
+ * Ignores damaged chunks, which the decoder will report. */
 static int find_orientation(const uint8_t *data, size_t size)
 {
 	size_t at = IHDR_END;

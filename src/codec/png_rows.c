@@ -165,7 +165,7 @@ static inline __m128i choose(__m128i mask, __m128i yes, __m128i no)
 	return _mm_or_si128(_mm_and_si128(mask, yes), _mm_andnot_si128(mask, no));
 }
 
-/* Pixels are held as words of 16 bits, since differences need a sign. */
+/* Undoes the PAETH filter. The bytes of a pixel are held as words of 16 bits, since their differences need a sign. */
 static inline void undo_paeth_pixels(uint8_t *row, const uint8_t *above, size_t size, size_t pixel)
 {
 	const __m128i zero = _mm_setzero_si128();

@@ -99,7 +99,7 @@ static enum stk_status take_memory(
 	return taken ? STK_OK : stk__fail(err, STK_NO_MEMORY, "no memory for a TIFF of %dx%d", t->width, t->height);
 }
 
-/* Computes the elements of a row from their differences. step: distance in bytes between an element and the one that its difference refers to. */
+/* Computes the elements of a row from their differences. step: distance, in elements, between an element and the one that its difference refers to. */
 static void add_differences(const struct stk_tiff *t, uint8_t *row, size_t bytes, size_t step)
 {
 	if (t->bits == 8) {

@@ -316,7 +316,7 @@ static enum stk_status read_colors(struct stk_tiff *t, struct stk_error *err)
 	return most <= 65535 ? STK_OK : stk__fail(err, STK_CORRUPT, "a TIFF whose palette has a value of %llu", (unsigned long long)most);
 }
 
-/* Finds the size, number and offsets of the strips or tiles. */
+/* Finds the size, number and offsets of the strips or tiles. Fails if they are too large, or if the file does not state enough of them. */
 static enum stk_status place_chunks(struct stk_tiff *t, const struct entries *e, struct stk_error *err)
 {
 	uint64_t width = (uint64_t)t->width, height = (uint64_t)t->height;

@@ -178,7 +178,8 @@ STK_DEVICE void augment(const struct shared_state *m, int32_t row, int32_t sink)
 	} while (i != row);
 }
 
-/* Checks all costs of the rows from `row` on, which no search reads any more, since an invalid cost outranks infeasibility. */
+/* Sets m->flags[0] if a cost in the rows from `row` on is invalid (NaN or -inf). Called when no search will read these rows, since an invalid cost outranks
+ * infeasibility. All threads of the block must call this. */
 STK_DEVICE void look_for_bad(const struct problem *s, int kind, const struct shared_state *m, int32_t row)
 {
 	__syncthreads();

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Samples are loaded with memcpy, which lets the compiler use vectors of them. */
+/* Samples are loaded with memcpy, in the machine's byte order, so that the compiler can use vector instructions. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files store samples in the machine's byte order");
 
 enum { BLOCK = 4096 }; /* samples that are converted through float at a time */

@@ -12,7 +12,7 @@
 		out[i] = convert(((const type *)src)[i]);                                                                                  \
 	break
 
-/* Converts from any type except the 64-bit integers. */
+/* Converts n elements to double, from any type except the 64-bit integers. */
 static void to_double(double *restrict out, const void *src, enum stk_dtype dtype, int n)
 {
 	switch (dtype) {

@@ -87,7 +87,7 @@ STK_HD uint8_t stk__equalize_pillow(const struct stk_equalize_range *r, int32_t 
 	return (uint8_t)(value < 255 ? value : 255);
 }
 
-/* Returns an entry of the linear map, truncated like Pillow's. */
+/* Returns the value to which i is mapped if r->first .. r->last is stretched to 0 .. 255; truncates like Pillow. A range of one value changes nothing. */
 STK_HD uint8_t stk__equalize_stretch(const struct stk_equalize_range *r, int32_t i)
 {
 	double scale = 255.0 / (r->last > r->first ? r->last - r->first : 1), offset = -r->first * scale;

@@ -25,7 +25,8 @@ static bool read_code(struct stk_flac_bits *b, int32_t parameter, int32_t *to)
 	return true;
 }
 
-/* Reads n Rice codes. After each load, the cache usually has enough bits for two codes. */
+/* Reads n Rice codes and stores their values, which have a sign. Returns false if a code is too long or the bytes end. After each load, the cache usually has
+ * enough bits for two codes. */
 static bool read_codes(struct stk_flac_bits *from, int32_t parameter, int32_t *to, int32_t n)
 {
 	struct stk_flac_bits b = *from;

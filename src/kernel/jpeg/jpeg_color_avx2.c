@@ -19,7 +19,7 @@ ALWAYS_INLINE __m256i load(const uint8_t *p)
 	return _mm256_loadu_si256((const void *)p);
 }
 
-/* Returns 3 a + b. */
+/* Returns 3 a + b for each of 32 bytes. */
 ALWAYS_INLINE struct wide three_to_one(__m256i a, __m256i b)
 {
 	const __m256i weights = _mm256_set1_epi16(0x0103);

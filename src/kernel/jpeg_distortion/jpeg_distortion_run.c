@@ -87,7 +87,7 @@ static words quantise(words x, int32_t q)
 	return (multiple ^ sign) - sign;
 }
 
-/* Distorts LANES adjacent blocks. */
+/* Distorts LANES adjacent blocks of 8 x 8 samples in place. stride: bytes from one row of samples to the next. quant: the table of quantisation steps. */
 static void distort_blocks(uint8_t *samples, int64_t stride, const uint8_t *quant)
 {
 	words v[64];

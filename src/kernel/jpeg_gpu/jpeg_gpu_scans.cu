@@ -162,7 +162,7 @@ static __device__ __forceinline__ void clear(const stk_jpeg_gpu_view &v, const s
 		v.dc[image.dc0 + i] = 0;
 }
 
-/* Decodes row y of MCUs. */
+/* Decodes row y of MCUs. Returns false, with the reason in w.flags, if the CPU must decode the file. */
 static __device__ __forceinline__ bool decode_row(const stk_jpeg_gpu_view &v, const stk_jpeg_gpu_image &image,
 	const stk_jpeg_gpu_scan &scan, scan_warp &w, scan_shared &shared, uint32_t y)
 {

@@ -104,7 +104,7 @@ void stk__pass_gpu_begin(
 	memset(b->n_blocks, 0, sizeof b->n_blocks);
 }
 
-/* Returns the device address of a curve's samples. */
+/* Returns the device address of a curve's samples; NULL if the filter has no curve. */
 static const float *device_curve(const struct stk_pass_gpu *b, const float *curve)
 {
 	stk_gpu_ptr at = b->device_tables;
@@ -348,7 +348,7 @@ static void add_blocks(struct stk_pass_gpu *b, const struct stk_pass *p, enum st
 			(uint32_t)(((int64_t)p->hole.at.w * p->hole.at.h + STK_PASS_GPU_HOLE - 1) / STK_PASS_GPU_HOLE);
 }
 
-/* Fills in all fields of an item except the addresses of its images and its thread blocks. */
+/* Fills in all fields of an item except the addresses of its images and its thread blocks. Returns false if the batch has no space left for the taps. */
 static bool fill_item(struct stk_pass_gpu *b, const struct stk_pass *p, const struct stk_plan *plan, enum stk_pass_gpu_launch launch,
 	struct stk_pass_gpu_item *it)
 {

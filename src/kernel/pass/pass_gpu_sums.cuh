@@ -20,7 +20,7 @@ struct narrow {
 	using total = float; /* the low 16 bits are the sum */
 	using kept = uint16_t;
 
-	/* Begins a sum. at: the bit position at which the values' lowest bit is in v. */
+	/* Begins a sum of value * w >> shift. at: number of bits by which the values are shifted to the left in v; bias: the first value of the sum. */
 	static __device__ __forceinline__ total begin(int at, int shift, int32_t bias)
 	{
 		return __int_as_float((at + shift + 1) << 23 | bias); /* 23 + at + shift - 149, with the exponent's bias of 127 */

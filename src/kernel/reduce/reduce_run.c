@@ -112,7 +112,7 @@ static const void *converted(void *buffer, int to, const uint8_t *src, int64_t s
 	return buffer;
 }
 
-/* Adds n elements to lanes first .. first + n - 1. */
+/* Adds n elements to lanes first .. first + n - 1, or for extremes keeps the smaller or larger of element and lane. */
 static void take(struct tile *t, int64_t first, const uint8_t *src, int64_t step, int64_t n)
 {
 	double buffer[ROOM];

@@ -12,7 +12,7 @@
 
 enum { PART = 512 };
 
-/* Computes n values of one output row. Adds them up like stk__job_resize_one. */
+/* Computes n values, at most PART, of one output row: the weighted sums over the taps, which are added up in the order of stk__job_resize_one. */
 static void sum_rows(const struct stk_resize_phase *p, const uint8_t *src, int32_t dtype, const float *weights, int64_t n, float *sums)
 {
 	float converted[PART];

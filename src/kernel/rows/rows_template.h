@@ -51,8 +51,8 @@ static inline float round_one(float x, float low, float high)
 	return part >= 0.5f ? whole + 1 : part <= -0.5f ? whole - 1 : whole;
 }
 
-/* Rounds to int32. Values beyond 2^23 are integers already. float32 cannot represent the largest int32, so 2^31, to which larger values are limited, stands
- * for it. */
+/* Rounds to int32; NaN becomes 0. Values beyond 2^23 are integers already. Larger values are limited to 2^31, which stands for the largest int32, since float32
+ * cannot represent that. */
 static void round_int32(float *row, int32_t n)
 {
 	for (int32_t i = 0; i < n; i++) {

@@ -233,7 +233,7 @@ static inline void sample_blocks(const struct stk_job *job, mix_texels *mix_byte
 			for (int32_t k = 0; STK_PARAMS(stk_job_sample, job).map == STK_SAMPLE_WATER && k < b.n; k++) {
 				float at[3];
 				stk__sample_water(STK_PARAMS(stk_job_sample, job).m, b.x + k, 0, at);
-				b.across[k] = at[1]; /* the position is 0 plus the shift of the column */
+				b.across[k] = at[1]; /* the vertical shift of the column, since y is 0 */
 			}
 			for (int64_t y = 0; y < d[2].size; y++) {
 				b.y = (int32_t)y;

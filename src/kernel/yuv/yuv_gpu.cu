@@ -14,7 +14,7 @@ static __device__ __forceinline__ int32_t clip(int32_t v)
 	return v < 0 ? 0 : v > 255 ? 255 : v;
 }
 
-/* Stores one channel of up to four pixels. */
+/* Stores one channel of n pixels, at most four. pixel: distance in bytes from one pixel to the next. */
 static __device__ __forceinline__ void store(uint8_t *to, int64_t pixel, const int32_t *values, int32_t n)
 {
 	if (pixel == 1 && n == STK_YUV_PIXELS && (uintptr_t)to % 4 == 0) {

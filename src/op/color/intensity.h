@@ -18,7 +18,7 @@ void stk__intensity_lower(const struct stk_intensity *i, int32_t dtype, struct s
 
 /* Returns the default of stk_intensity.center: 0.5 for floats, half of the largest value plus 1 for other types. */
 double stk__intensity_center(enum stk_dtype in);
-/* Returns the largest value of a type of pixels, which is 1 for floats; 0 if the type is not one. */
+/* Returns the largest value of a pixel of this type, which is 1 for floats; 0 if pixels cannot have this type. */
 double stk__intensity_range(enum stk_dtype out);
 
 extern const char stk__intensity_dtype_doc[];

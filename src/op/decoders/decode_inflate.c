@@ -90,7 +90,7 @@ static bool take_length(const uint8_t **p, const uint8_t *end, size_t *length)
 	return true;
 }
 
-/* Fills `to` with exactly `need` bytes. Returns false if the data is damaged or has another size. */
+/* Unpacks an LZ4 block to exactly `need` bytes. Returns false if the block is damaged or has another size. */
 static bool unpack_lz4(const uint8_t *p, size_t size, uint8_t *to, size_t need)
 {
 	const uint8_t *end = p + size;

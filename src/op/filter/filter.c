@@ -52,7 +52,7 @@ static enum stk_status check_types(const struct stk_call *call, struct stk_error
 	return STK_OK;
 }
 
-/* Returns the anchor along the i-th spatial dim. */
+/* Returns the anchor along the i-th spatial dim; the default is the middle of the window, which has `size` elements. */
 static int64_t anchor_of(const struct filter *a, int32_t i, int64_t size)
 {
 	int64_t anchor = a->anchor.v[a->anchor.count == 1 ? 0 : i];

@@ -187,7 +187,7 @@ static enum stk_status make_search(const struct stk_call *call, int32_t ndim, st
 	return status || !s->fixed ? status : read_shape(a, "crop_shape", a->crop_shape, ndim, s->window, err);
 }
 
-/* The result of infer: the window, and the boxes that stay. */
+/* The result of infer: the window, and the boxes that stay: stay[0 .. count - 1] are their indices in `boxes`. */
 struct cropped {
 	struct stk_bbox_found found;
 	struct box_layout layout;

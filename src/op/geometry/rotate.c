@@ -52,7 +52,7 @@ static enum stk_status make_rotation(const struct rotate *a, int32_t ndim, struc
 	return STK_OK;
 }
 
-/* Adds the translation that maps the output's centre to the input's. */
+/* Sets the translation of *r so that it maps the output's centre to the input's. */
 static void centre(struct stk_affine *r, const int64_t *in, const int64_t *out)
 {
 	for (int32_t i = 0; i < r->ndim; i++) {

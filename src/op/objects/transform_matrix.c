@@ -91,7 +91,7 @@ static enum stk_status read_transform(const struct stk_call *call, double h[H][H
 	return STK_OK;
 }
 
-/* Computes the first n rows of the product. */
+/* Computes the first n rows of h * v. v and out have rows of `columns` values; other rows of out are not written. */
 static void multiply_left(double h[H][H], int32_t n, const double *v, int64_t columns, double *out)
 {
 	for (int32_t r = 0; r < n; r++)
@@ -103,7 +103,7 @@ static void multiply_left(double h[H][H], int32_t n, const double *v, int64_t co
 		}
 }
 
-/* Computes the first n columns of the product. */
+/* Computes the first n columns of v * h. v and out have `rows` rows of `columns` values; other columns of out are not written. */
 static void multiply_right(double h[H][H], int32_t n, const double *v, int64_t rows, int64_t columns, double *out)
 {
 	for (int64_t r = 0; r < rows; r++)

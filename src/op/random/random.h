@@ -21,7 +21,7 @@ enum stk_status stk__random_infer(
 	const struct stk_call *call, const struct stk_random_args *args, enum stk_dtype fallback, struct stk_error *err);
 
 /* Draws two numbers from the normal distribution of mean 0 and deviation 1. Box and Muller, "A note on the generation of random normal deviates" (1958): two
- * draws make two numbers. 1 - u is never 0. */
+ * draws make two numbers. The argument of the logarithm is never 0, since draws are below 1. */
 static inline void stk__random_normals(struct stk_random *r, double out[2])
 {
 	double radius = sqrt(-2 * stk__log(1 - stk__random_double(r))), angle = 6.283185307179586 * stk__random_double(r);

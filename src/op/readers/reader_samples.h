@@ -28,7 +28,7 @@ uint64_t stk__reader_samples_digest(const void *shared, int64_t first, int64_t c
 size_t stk__reader_samples_uri(const void *shared, int64_t id, char *uri, size_t capacity);
 void stk__reader_samples_parts(const void *shared, int64_t id, struct stk_part *out);
 void stk__reader_samples_object(const void *shared, int64_t uri, struct stk_known_object *out);
-/* Compares a member's header with the index: by its header hash, or by its size if the header hash is 0. */
+/* Compares a member's header with the index: by its header hash, or by its size if the header hash is 0. STK_IO: they differ. tar: the name for the message. */
 enum stk_status stk__tar_part_check(
 	const char *tar, const struct stk_sample_part *part, uint32_t header_hash, const uint8_t *header, struct stk_error *err);
 enum stk_status stk__reader_samples_check(const void *shared, int64_t id, int32_t part, const uint8_t *header, struct stk_error *err);

@@ -16,7 +16,7 @@ static const struct stk_arg_def stack_args[] = {
 	STK_ARG_END,
 };
 
-/* Returns the axis among the output's dims, or -1. */
+/* Returns the index of the new dim in the output, which has ndim + 1 dims; -1 if the argument is out of range. */
 static int32_t new_axis(const struct stack *a, int32_t ndim)
 {
 	int64_t axis = a->axis < 0 ? a->axis + ndim + 1 : a->axis;

@@ -38,7 +38,7 @@ static enum stk_status truth_infer(const struct stk_call *call, struct stk_error
 	return s;
 }
 
-/* As in Python, NaN is true, and so is a small fraction, which a cast to bool would round to 0. */
+/* Returns whether the only element of t is 0, -0 or false. As in Python, NaN is not 0, nor is a small fraction, which a cast to bool would round to 0. */
 static bool is_zero(const struct stk_tensor *t)
 {
 	const uint8_t *b = t->data;

@@ -150,7 +150,7 @@ static struct video *add_video(struct stk_video_cache *c, struct video *made)
 	return made;
 }
 
-/* Returns whether a frame of the file with this path was read before. */
+/* Returns whether the cache holds the index of a file with this path, in any version, so that the file was read before. */
 static bool was_read(struct stk_video_cache *c, const char *path)
 {
 	const uint64_t hash = stk__hash_bytes(0, path, strlen(path));
