@@ -430,7 +430,7 @@ static size_t whole_lines(size_t bytes)
 }
 
 /* Allocates memory for a copy of `count` samples of a list, from sample `first` on: first their descriptions, then their bytes. Each sample begins at a
- * cache line, except in a dense list, whose samples are adjacent. */
+ * cache line, except in a dense list, whose samples are adjacent. Returns NULL if memory is short. */
 static struct stk_tensor *allocate_copy(const struct stk_tensor_list *l, int32_t first, int32_t count, struct stk_batch *to)
 {
 	size_t head = whole_lines((size_t)count * sizeof(struct stk_tensor)), bytes = head;

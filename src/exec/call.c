@@ -33,7 +33,7 @@ static void set_gathered(const struct stk_chain_run *run, const struct stk_progr
 	call->batch = readers->count;
 }
 
-/* Returns a value of the sample, or of its current frame. */
+/* Returns the value or, while the operator runs for one frame, that frame of the value if it is a sequence. */
 static struct stk_tensor read_value(const struct stk_chain_run *run, struct stk_tensor value)
 {
 	if (run->frame && stk__is_sequence(&value.desc))

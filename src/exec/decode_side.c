@@ -191,7 +191,7 @@ static struct stk_window_load seen_since(struct stk_decode_side *s, const struct
 		.waited_share = (double)(now->late_ns - s->last.late_ns) / wall};
 }
 
-/* Averages the load over some windows, since a single window covers only a few whole batches. */
+/* Returns the load averaged over some windows, since a single window covers only a few whole batches. cpu_share and waited_share are those of this window. */
 static const struct stk_window_load *smoothed(struct stk_decode_side *s, const struct stk_window_load *seen)
 {
 	s->mean.busy += (seen->busy - s->mean.busy) / 2;

@@ -180,8 +180,8 @@ static void keep_inputs(const struct stk_chain_run *run, const struct stk_progra
 
 /* ---- files ---- */
 
-/* Returns pinned memory for a file. Each worker takes a piece of memory for several files at a time. With many workers and small batches the pieces are
- * smaller; otherwise most of the batch's memory would be the unused ends of pieces. */
+/* Returns pinned memory for a file of `size` bytes, or NULL if memory is short. user: the worker, which takes a piece of memory for several files at a time.
+ * With many workers and small batches the pieces are smaller; otherwise most of the batch's memory would be the unused ends of pieces. */
 static uint8_t *file_memory(void *user, size_t size)
 {
 	enum { MOST = 2 << 20, LEAST = 256 << 10, FILE_BYTES = 128 << 10, SLACK = 64 };

@@ -121,7 +121,7 @@ static size_t memory_at(const struct stk_pipeline *p, int32_t depth)
 	return batch ? (d->jpeg ? stk__jpeg_gpu_memory(d->jpeg) : 0) + batch * ((size_t)depth + 1) : 0;
 }
 
-/* Returns whether the memory limit allows one more batch under way. */
+/* Returns whether the memory limit allows one more batch under way, and sets memory_limited if it does not. */
 static bool may_add_batch(const struct stk_pipeline *p)
 {
 	size_t more = memory_at(p, p->flight.depth + 1);
@@ -365,7 +365,8 @@ static enum stk_status wait_for(struct stk_pipeline *p, struct stk_device_batch 
 	return s;
 }
 
-/* Waits on this thread until the consumer's kernels no longer read the slot, so that no stream of the library has to wait for them on the GPU. */
+/* Waits on this thread until the consumer's kernels no longer read the slot, so that no stream of the library has to wait for them on the GPU. Then queues the
+ * batch's jobs for submission, or fails the batch. */
 static void wait_for_readers(struct stk_pipeline *p, struct stk_device_batch *b)
 {
 	struct stk_error err = {0};

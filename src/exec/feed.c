@@ -148,7 +148,7 @@ static enum stk_status check_steady(struct first_tensor *first, const char *name
 	return STK_OK;
 }
 
-/* Checks that no operator on the cores reads data that a source gave on the GPU. */
+/* Checks that only copies on the GPU read a value that a source gave on the GPU, and that it is not itself an output. */
 static enum stk_status check_readers(const struct stk_pipeline *p, int32_t value, const char *name, struct stk_error *err)
 {
 	const struct stk_program *g = p->program;

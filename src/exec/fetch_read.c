@@ -423,7 +423,8 @@ void stk__fetch_parts(const struct stk_sample_state *s, int32_t reader, struct s
 		out[i] = bytes_of(read, &read->parts[i]);
 }
 
-/* Returns whether to share the buffer. Small data is copied faster, and a buffer that is mostly unused would waste memory. */
+/* Returns whether to share the buffer instead of copying these bytes, which must be all that was read. Small data is copied faster, and a buffer that is mostly
+ * unused would waste memory. */
 static bool is_worth_sharing(const struct stk_request *io, const uint8_t *data, size_t size)
 {
 	enum { LEAST = 16 << 10 };

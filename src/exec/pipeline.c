@@ -54,8 +54,9 @@ static enum stk_status check_config(struct stk_pipeline_config *c, struct stk_er
 	return stk__environment_check(err);
 }
 
-/* Sets the defaults for reads, and prepares io for a remote data set. Returns STK_CANCELLED if the user has interrupted this. Object stores answer out of
- * order, some requests a second late. Answers that arrive before a late one occupy buffers, so there must be enough buffers for further requests. */
+/* Sets the defaults for reads, and prepares io for a remote data set. Returns STK_CANCELLED if the user has interrupted this. The defaults are larger for
+ * object stores, which answer out of order, some requests a second late: answers that arrive before a late one occupy buffers, and further requests need
+ * more. */
 static enum stk_status prepare_reads(struct stk_pipeline *p, const struct stk_access *access, struct stk_error *err)
 {
 	char uri[STK_MAX_URI];

@@ -254,7 +254,7 @@ static bool may_qualify(const struct stk_pipeline *p, bool gpu)
 	       (!gpu || fits_one_launch(&p->order));
 }
 
-/* Checks that the images of all views come from one output of the reader. */
+/* Returns whether the images of all views come from one output of the reader, and sets plan->base and plan->image_bytes to its images. */
 static bool find_images(struct plan *plan)
 {
 	const struct stk_program *g = plan->p->program;
@@ -376,7 +376,8 @@ static void free_resident(struct stk_resident *d)
 	stk__free(d);
 }
 
-/* Moves the tables to the pipeline; the images still belong to the reader. */
+/* Keeps the data set in host memory, for a pipeline without a GPU: moves the tables to the pipeline; the images still belong to the reader. Sets *fit to
+ * true. */
 static enum stk_status keep_on_host(struct plan *plan, bool *fit)
 {
 	struct stk_resident *d = plan->d;

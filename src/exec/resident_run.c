@@ -170,7 +170,8 @@ static bool arrived(struct stk_record *r)
 	return ready;
 }
 
-/* Waits a little. A batch takes about 10 us, which is less than the shortest sleep. So this spins at first, and sleeps only if the batch takes longer. */
+/* Waits a little. A batch takes about 10 us, which is less than the shortest sleep. So this spins at first, and sleeps only if the batch takes longer. Call
+ * with the lock held; it is released meanwhile. */
 static void wait_briefly(struct stk_pipeline *p, int64_t waited_ns)
 {
 	enum { AWAKE_NS = 100000, LOOK_NS = 2000, DOZE_NS = 50000 };

@@ -45,7 +45,8 @@ static void more_is_known(void *pool)
 	stk__pool_wake(pool);
 }
 
-/* Returns the numbers of the tars in their order, or shuffled like the samples of a data set of `count` samples. */
+/* Returns the numbers of the tars in their order, or shuffled like the samples of a data set of `count` samples; NULL: memory is short. The caller frees
+ * them. */
 static int32_t *order_of_tars(const struct stk_pipeline *p, int32_t count)
 {
 	int32_t *order = stk__calloc((size_t)count, sizeof *order);
