@@ -118,8 +118,8 @@ static bool use_web_identity(const struct stk_aws_profile *p, const char *region
 
 /* ---- single sign-on ---- */
 
-/* Returns the file in which `aws sso login` stores the token. Its name is a hash of the session's name, or of the address in profiles
- * without one. */
+/* Returns the path of the file in which `aws sso login` stores the token, or NULL. name: the session's name, or the address in profiles without
+ * a session, of which the file's name is a hash. */
 static char *token_path(const char *name)
 {
 	const char *home = getenv("HOME");

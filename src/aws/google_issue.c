@@ -130,7 +130,7 @@ static void add_base64(struct stk_text *out, const unsigned char *bytes, size_t 
 	}
 }
 
-/* Appends the RS256 signature of the text so far. Returns false if the key cannot be read. */
+/* Appends the RS256 signature of the text so far. Returns false if the key cannot be read or cannot sign. */
 static bool add_signature(const struct signing *s, const char *pem, struct stk_text *jwt)
 {
 	unsigned char signature[1024]; /* large enough for an RSA key of 8 192 bits */
