@@ -106,7 +106,8 @@ static double wait_idle(void)
 	}
 }
 
-/* Takes batches for `seconds`, and at least one. */
+/* Takes batches for `seconds`, and at least one with images. *taken: the number of images. Goes on with the next epoch at an epoch's end; returns STK_END only
+ * after three ends without a batch between them. */
 static enum stk_status take_images(struct bench *b, double seconds, int64_t *taken, struct stk_error *err)
 {
 	const double until = wall_seconds() + seconds;
@@ -232,7 +233,7 @@ static enum stk_status run_rounds(struct bench *b, double seconds, bool quiet, s
 	return b->interrupted ? STK_OK : status;
 }
 
-/* Returns the share of the time in which our threads were runnable that they spent waiting for a core. */
+/* Returns how long the pipeline's threads waited for a core, as a share of the time in which they ran or waited. */
 static double waited_share(const struct bench *b)
 {
 	double ran = 0, waited = 0;

@@ -77,7 +77,7 @@ static enum stk_status read_clip(struct stk_video *v, int64_t frames, uint64_t *
 	return s;
 }
 
-/* Opens a video and decodes a clip, as a loader does for a sample. */
+/* Opens a video and decodes a clip, as a loader does for a sample. Adds times and work to *sums. state: of the random numbers (draw). */
 static enum stk_status run_file(const char *path, uint64_t *state, struct sums *sums, struct stk_error *err)
 {
 	struct stk_video_info info = {.size = sizeof(info)};

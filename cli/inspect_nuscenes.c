@@ -146,7 +146,7 @@ static int inspect_version(const char *root, const char *version, json_t *found)
 	return code;
 }
 
-/* Prints one JSON document: the version itself, or {"versions": [...]} if there are several. */
+/* Prints one JSON document: the version itself, or {"versions": [...]} if there are several or none. Returns `code`, or another exit code if printing fails. */
 static int print_found(json_t *found, int code)
 {
 	json_t *o = json_array_size(found) == 1 ? json_incref(json_array_get(found, 0)) : json_object();

@@ -105,7 +105,7 @@ static const struct option *find_option(const struct command *command, const cha
 	return NULL;
 }
 
-/* Returns whether text looks like a decimal number. strtod would also accept leading blanks and hexadecimal numbers. */
+/* Returns whether a text that strtod accepts is a decimal number: strtod also accepts leading blanks and hexadecimal numbers. */
 static bool is_decimal(const char *text)
 {
 	return !isspace((unsigned char)text[0]) && !strpbrk(text, "xX");

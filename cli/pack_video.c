@@ -98,7 +98,7 @@ static bool open_set(struct packing *p)
 	return true;
 }
 
-/* Returns whether a name can be that of a file. */
+/* Returns whether a scene's or camera's name can be used as a file's name: it must not be empty, be hidden or have a slash. */
 static bool is_name(const char *name)
 {
 	return name[0] && name[0] != '.' && !strchr(name, '/');
@@ -161,7 +161,7 @@ static bool write_index(struct packing *p, bool complete)
 	return !p->failure_printed && (ok || refuse(p, "%s: %s", path, strerror(code)));
 }
 
-/* Reads the index that an earlier run has written. NULL after a message. */
+/* Reads the index that an earlier run has written. If it cannot be read, prints why and returns NULL. */
 static json_t *read_index(struct packing *p, const char *path)
 {
 	struct stat st;

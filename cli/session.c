@@ -179,7 +179,8 @@ bool is_pipeline(const char *path)
 	return ends_with(path, ".json");
 }
 
-/* Returns whether the source is a text file that lists objects: on each line a path, or a path and a label. */
+/* Returns whether the source is a text file with a path, or a path and a label, on each line: this is what a regular file must be if its name is not that of an
+ * image, a pipeline, an index or a tar. */
 static bool is_list(const char *source)
 {
 	struct stat st;

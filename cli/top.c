@@ -236,7 +236,7 @@ static void wait_seconds(double seconds)
 	nanosleep(&t, NULL);
 }
 
-/* Parses the process id, if one is given. Returns -1 for any other text. */
+/* Returns the process id that the user gave; 0: none was given; -1: the text is not a process id. */
 static int64_t wanted_process(const struct settings *s)
 {
 	char *end;

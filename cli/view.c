@@ -138,7 +138,7 @@ static void take_failed(struct tiles *t, struct stk_pipeline *p, int32_t wanted)
 	qsort(t->at, (size_t)t->bad, sizeof(*t->at), by_place);
 }
 
-/* Merges the batch's samples with the failed ones, in the order of epoch and position. */
+/* Merges the batch's samples with the failed ones, in the order of epoch and position. Returns false if memory is short. */
 static bool list_tiles(struct tiles *t, struct stk_pipeline *p, const struct stk_batch *batch, int32_t batch_size)
 {
 	const int32_t ok = stk_batch_size(batch);
@@ -219,7 +219,7 @@ static int report(const struct session *session, const struct settings *s, const
 	return printed ? printed : code;
 }
 
-/* Draws the samples of `list`, which is in host memory, and writes the PNG. */
+/* Draws the samples of `list`, which is in host memory, and writes the PNG. Returns an exit code. */
 static int draw_tiles(const struct session *session, const struct settings *s, const struct stk_tensor_list *list,
 	const struct stk_batch *batch, const struct tiles *t)
 {
@@ -251,7 +251,8 @@ static int draw_tiles(const struct session *session, const struct settings *s, c
 	return code;
 }
 
-/* Copies the output to host memory if it is on a GPU. Draws directly from host memory otherwise: outputs may be large. */
+/* Draws the first output that looks like an image, after copying it to host memory if it is on a GPU. An output in host memory is not copied: it may be large.
+ * Returns an exit code. */
 static int draw_batch(const struct session *session, const struct settings *s, struct stk_batch *batch, const struct tiles *t)
 {
 	const int32_t output = picture_output(batch);

@@ -25,8 +25,8 @@ static bool has_avx2(unsigned first)
 	       (seventh & seven) == seven && __get_cpuid(0x80000001, &a, &b, &extended, &d) && (extended & bit_LZCNT);
 }
 
-/* Uses the CPUID instruction, because __builtin_cpu_supports knows "f16c" and "lzcnt" only in newer compilers, and does not work with Zig's compiler
- * runtime. */
+/* Returns the capabilities of the processor (cpu.h). Uses the CPUID instruction, because __builtin_cpu_supports knows "f16c" and "lzcnt" only in newer
+ * compilers, and does not work with Zig's compiler runtime. */
 static unsigned detected(void)
 {
 	unsigned a, b, first = 0, d;

@@ -49,7 +49,7 @@ static bool has_plain_keys(const char *scheme, size_t n)
 	return false;
 }
 
-/* Returns the offset after the last @ among the first `look` bytes, which may be encoded among the first `authority` bytes; 0 if these hold no @. */
+/* Returns the offset after the last @ among the first `look` bytes; 0: there is no @. Among the first `authority` bytes, %40 counts as @. */
 static size_t find_user_end(const char *host, size_t look, size_t authority)
 {
 	size_t end = 0;

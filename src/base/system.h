@@ -12,8 +12,8 @@
 #define RWF_NOWAIT 8
 #endif
 
-/* Both return -1 and set errno on failure. Without flags stk__preadv2 calls preadv, so that it also works on systems without preadv2, such as emulators of
- * processors. */
+/* The next two functions return -1 and set errno on failure. Without flags stk__preadv2 calls preadv, so that it also works on systems without preadv2, such as
+ * emulators of processors. */
 static inline ssize_t stk__preadv2(int fd, const struct iovec *parts, int count, off_t offset, int flags)
 {
 	return !flags ? preadv(fd, parts, count, offset) : syscall(SYS_preadv2, fd, parts, (long)count, (long)offset, 0L, (long)flags);
