@@ -94,7 +94,7 @@ const char *stk__span_name(enum stk_span_kind kind)
 	return names[kind];
 }
 
-/* `phase`: X for an event with a duration; b and e for its two ends, paired by `number`, if spans of a row overlap. */
+/* Writes one event for a span. phase: X for an event with a duration; b and e for its two ends, paired by `number`, if spans of a row overlap. */
 static void write_event(FILE *f, const struct stk_trace_span *s, char phase, int64_t at_ns, size_t number)
 {
 	const char *kind = stk__span_name(s->kind);
