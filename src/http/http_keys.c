@@ -90,7 +90,8 @@ static struct stk_http_account *renewed(struct stk_http_source *s, const struct 
 	return NULL;
 }
 
-/* Renews keys. Failures are not reported: the present keys may still be valid for minutes; when they expire, requests report the error. */
+/* Body of the thread that renews keys. Failures are not reported: the present keys may still be valid for minutes; when they expire, requests report the
+ * error. */
 static void *keep_keys(void *arg)
 {
 	struct stk_http_source *s = arg;

@@ -221,7 +221,7 @@ static void retry_admission(struct stk_http_loop *l)
 	}
 }
 
-/* Looks at all transfers. Ending one may remove its twin from the list too, so the scan then starts again. */
+/* Calls check_transfer for all active transfers. Ending one may remove its twin from the list too, so the scan then starts again. */
 static void check_transfers(struct stk_http_loop *l, enum cancelled which)
 {
 	int64_t now = stk__clock_ns();

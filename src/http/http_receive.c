@@ -83,7 +83,8 @@ static bool admit(struct stk_transfer *t, size_t bytes)
 	return false;
 }
 
-/* Grows the memory to `size` bytes and keeps the bytes received so far, unless the growth is not admitted. */
+/* Grows the memory to `size` bytes and keeps the bytes received so far. If the growth is not admitted, changes nothing and returns STK_OK; the transfer is then
+ * held back (admit). */
 static enum stk_status reserve(struct stk_transfer *t, size_t size)
 {
 	struct stk_request *r = t->r;

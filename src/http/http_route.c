@@ -136,7 +136,7 @@ static int hex(char c)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Appends the authorization for "user:pass%77ord". */
+/* Appends the line of the request's header that logs in to the proxy. user: n bytes from the proxy's URL, such as "user:pass%77ord". */
 static void authorize(struct stk_text *out, const char *user, size_t n)
 {
 	uint8_t plain[512];

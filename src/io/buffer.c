@@ -89,7 +89,8 @@ static size_t mapped_bytes(size_t capacity)
 	return sizeof(struct stk_buffer) + capacity + SLACK;
 }
 
-/* Returns memory to the system. (malloc would keep some for each thread, which adds up over the many threads that read.) */
+/* Frees buffers that are linked by `older`. Their memory returns to the system. (malloc would keep some for each thread, which adds up over the many threads
+ * that read.) */
 static void free_list(struct stk_buffer *b)
 {
 	while (b) {

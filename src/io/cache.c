@@ -82,7 +82,8 @@ static struct stk_cache_key key_of(const struct stk_request *r)
 	return stk__cache_key(r->uri, r->offset, r->length, r->cache.store);
 }
 
-/* Reads header, bytes and URI with one call; the file's size gives the number of bytes. */
+/* Reads header, bytes and URI with one call; the file's size gives the number of bytes. Returns HIT if all were read, without checking them; BLOCKED, only if
+ * may_block is false: reading could block. */
 static enum look read_entry(struct stk_cache *c, int fd, struct stk_request *r, struct entry *e, bool may_block)
 {
 	e->data = stk__request_memory(c->io, r, e->size, &e->buffer);
@@ -143,7 +144,7 @@ static enum look check_entry(struct stk_cache *c, struct stk_request *r, struct 
 	return MISS;
 }
 
-/* Removes a file that has the name of an entry but is not a regular file. */
+/* Removes a file that has the name of an entry but is not a regular file, and counts it as a damaged entry. Returns MISS. */
 static enum look remove_strange(struct stk_cache *c, const char *name, const struct stat *st)
 {
 	if (c->disk.read_only || stk__cache_remove(&c->disk, name, st))

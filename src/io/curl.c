@@ -266,7 +266,7 @@ void stk__curl_close_on_exec(const struct stk_curl *c, int end)
 		mark_pair(&(struct pair){.c = c, .write_byte = write_byte, .user = &end, .ends_left = 1}, end + 1);
 }
 
-/* Returns NULL if there is no TLS, or if this libcurl does not report it. */
+/* Returns the TLS library and session of a connection; NULL if it has no TLS, or if this libcurl does not report it. */
 static struct curl_tlssessioninfo *tls_of(const struct stk_curl *c, CURL *easy)
 {
 	struct curl_tlssessioninfo *tls = NULL;
