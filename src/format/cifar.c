@@ -78,7 +78,7 @@ static const struct layout *find_layout(const char *folder, enum stk_cifar_split
 	return NULL;
 }
 
-/* Converts planes to pixels once, so that no epoch has to do it. */
+/* Appends records: their labels, and their planes converted to pixels. The conversion is done once, so that no epoch has to do it. */
 static void add_records(struct stk_cifar *c, const uint8_t *data, int64_t records, int label_bytes)
 {
 	enum { PLANE = STK_CIFAR_PIXELS / 3 };

@@ -110,7 +110,7 @@ static size_t put_utf8(char *out, uint32_t c)
 	return n;
 }
 
-/* Reads the rest of an escape, after the backslash. */
+/* Reads the rest of an escape, after the backslash, and appends its character in UTF-8 to the *n bytes at `out`. Returns false if it is not a valid escape. */
 static bool take_escape(struct stk_json *j, char *out, size_t *n)
 {
 	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -208,7 +208,7 @@ enum stk_status stk__json_real(struct stk_json *j, double *out)
 	return stk__take_real(&j->at, j->end, out) ? STK_OK : stk__json_bad(j, "a number is expected");
 }
 
-/* Reads a number of only digits, as most whole numbers are written. */
+/* Reads a number of at most 15 digits, as most whole numbers are written. Reads nothing and returns false if the number is written in another way. */
 static bool take_plain(struct stk_json *j, int64_t *out)
 {
 	enum { EXACT = 15 };

@@ -52,7 +52,8 @@ static enum stk_status read_list(struct stk_file_list *l, const struct stk_file_
 	return status;
 }
 
-/* Copies file_root without slashes at its end; a list without file_root is relative to its own folder, as in DALI. */
+/* Returns a copy of file_root without slashes at its end or, if it is not given, of the list's folder, to which the list is relative then, as in DALI. NULL:
+ * memory is short. */
 static char *copy_root(const struct stk_file_list_options *o)
 {
 	const char *slash = o->file_list ? strrchr(o->file_list, '/') : NULL;

@@ -41,7 +41,7 @@ static enum stk_status no_memory(const struct planning *g)
 	return stk__fail(g->err, STK_NO_MEMORY, "out of memory to plan the packing of %.300s", g->options->source);
 }
 
-/* Writes a path from the class folder's name on. */
+/* Writes the part of a file's path that begins with the class folder's name. */
 static void path_of(const struct planning *g, int64_t file, char out[PATH_MAX])
 {
 	char whole[PATH_MAX];
@@ -161,7 +161,8 @@ struct stem_group { /* the files that begin with one stem and a dot; they are ne
 	bool twice; /* several images have this stem */
 };
 
-/* Finds all files that begin with the image's stem and a dot. They are neighbours, since a folder's files are sorted by name. */
+/* Finds all files that begin with the image's stem and a dot, and whether another image has the same stem (`twice`). They are neighbours, since a folder's
+ * files are sorted by name. */
 static struct stem_group shelf_of(const struct planning *g, int64_t file, const char *path)
 {
 	char other[PATH_MAX];

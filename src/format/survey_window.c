@@ -106,7 +106,7 @@ static bool request_piece(struct stk_window *w, struct stk_stretch *t)
 	return true;
 }
 
-/* Removes *at from its list. */
+/* Removes *at from its list, and frees it with its bytes. */
 static void release(struct stk_window *w, struct stk_piece **at)
 {
 	struct stk_piece *p = *at;
@@ -246,7 +246,7 @@ static struct stk_piece *wait_for(struct stk_window *w, struct stk_stretch *t, i
 	return NULL;
 }
 
-/* Copies a read that spans several pieces. Call with the lock held; it is released meanwhile. */
+/* Returns a copy of n bytes that span several pieces; the next call overwrites it. NULL: *err is filled. Call with the lock held; it is released meanwhile. */
 static const uint8_t *join(struct stk_window *w, struct stk_stretch *t, int64_t offset, size_t n, struct stk_error *err)
 {
 	w->joined = w->joined ? w->joined : stk__alloc(PIECE);

@@ -153,7 +153,7 @@ static bool take_key(struct text *t)
 	return consume(t, ":") || fails(t, "a ':' is expected here");
 }
 
-/* Keeps a stack of open lists and objects, the innermost last. */
+/* Reads a value of any kind. Does not recurse, but keeps a stack of open lists and objects, the innermost last. Returns false if the text is not valid. */
 static bool take_value(struct text *t)
 {
 	char open[DEEPEST];

@@ -166,7 +166,8 @@ struct stk_place stk__order_place(const struct stk_order *o, int64_t k, int32_t 
 	return p;
 }
 
-/* Positions of an epoch advance by a fixed step unless a shard starts again, so the two ends of a stretch show whether it is one run. */
+/* Returns whether `count` samples from *first to *last are one run: positions of an epoch advance by a fixed step unless a shard starts again, so the two ends
+ * show it. */
 static bool is_run(const struct stk_place *first, const struct stk_place *last, int32_t count)
 {
 	return first->epoch == last->epoch && first->padded == last->padded &&

@@ -66,7 +66,7 @@ static struct stk_place stream_place(const struct stk_order *o, int64_t t)
 	return (struct stk_place){.epoch = epoch, .position = position, .sample = position};
 }
 
-/* STK_TAIL_WRAP: returns the run's first step, counted from epoch 0. */
+/* For STK_TAIL_WRAP: returns the run's first step, counted from epoch 0. */
 static int64_t stream_start(const struct stk_order *o)
 {
 	int64_t step = steps_before(o, o->start_epoch) + start_step(o), end = steps_before(o, o->start_epoch + 1);
