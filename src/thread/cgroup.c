@@ -51,7 +51,7 @@ static double least(double a, double b)
 	return a <= 0 ? b : b <= 0 ? a : a < b ? a : b;
 }
 
-/* Returns the least quota from mount/group up to the mount itself. */
+/* Returns the least quota of the groups from mount/group up to the mount itself; 0: none has a quota. */
 static double quota_upwards(const char *mount, const char *group, bool v2)
 {
 	char dir[PATH_MAX];
@@ -96,7 +96,7 @@ static bool find_group(const char *text, bool v2, char *group, size_t capacity)
 
 /* Reads the quota of the mount in one line of /proc/self/mountinfo: "36 35 98:0 /root /mount options - type source superoptions". Inside a container the
  * mount's root is often the group itself; then nothing remains of the group's path below the root. Returns 0 if there is
- * no quota, or if the mount is none of a hierarchy that controls CPU time. */
+ * no quota, or if the mount is not part of a hierarchy that controls CPU time. */
 static double quota_of_mount(const char *line, const char *root, const char *cgroup)
 {
 	char inner[PATH_MAX], mount[PATH_MAX], type[32], super[512], group[PATH_MAX], full[PATH_MAX];

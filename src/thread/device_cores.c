@@ -27,7 +27,7 @@ static void read_list(const char *text, const cpu_set_t *allowed, struct stk_dev
 	}
 }
 
-/* Writes runs of cores, as far as they fit. */
+/* Writes the cores as a list such as "0-15,32-47", which ends in ",..." if not all of them fit. */
 static void write_list(const cpu_set_t *cpus, char *text, size_t capacity)
 {
 	size_t used = 0;
