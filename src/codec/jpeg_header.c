@@ -371,7 +371,7 @@ enum stk_status stk__jpeg_header_parse(const uint8_t *data, size_t size, struct 
 	return STK_OK;
 }
 
-/* Returns the offset of the marker that ends a scan, or `size` if no marker follows. */
+/* Returns the offset of the marker that ends a scan, or `size` if no marker follows. With `restarts`, RST markers do not end the scan. */
 static size_t find_scan_end(const uint8_t *data, size_t size, size_t at, bool restarts)
 {
 	while (at < size) {

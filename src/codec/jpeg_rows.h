@@ -34,7 +34,8 @@ struct stk_jpeg_rows {
 /* Returns whether pixels of this type can be made from this scan. *planes: set to the number of components that are needed. */
 bool stk__jpeg_rows_supports(const struct stk_jpeg_scan *scan, enum stk_image_type type, int32_t *planes);
 
-/* Completes *r; the objects that r points to must outlive it. Takes buffers from scratch. Returns false if memory runs out. */
+/* Completes *r, in which the caller has set all members up to `planes`; the objects that r points to must outlive it. Takes buffers from scratch. Returns false
+ * if memory runs out. */
 bool stk__jpeg_rows_begin(struct stk_jpeg_rows *r, struct stk_arena *scratch);
 
 /* Returns the address for the samples of block b of MCU (window.mcu_x0, mcu_y). For the component's next block to the right, add the number of columns of a

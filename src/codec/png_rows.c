@@ -23,7 +23,8 @@ struct bytes {
 
 /* ---- The zlib stream, which lies in chunks ---- */
 
-/* Reads the chunk at *at and moves *at to the next one. Returns false if it is cut. */
+/* Reads the chunk at *at: sets *type to the address of its four letters, and *contents. Moves *at to the next chunk. Does not check the checksum. Returns false
+ * if the file ends inside the chunk. */
 static bool next_chunk(struct bytes file, size_t *at, const uint8_t **type, struct bytes *contents)
 {
 	if (file.size - *at < CHUNK_FRAME)
@@ -237,7 +238,7 @@ static bool undo_filters(uint8_t *rows, struct stk_png_shape shape, const uint8_
 
 /* ---- All of it ---- */
 
-/* Inflates a stream that must hold exactly `size` bytes, and must be all of the data. */
+/* Inflates a zlib stream. Returns false unless it ends with the data and unpacks to exactly `size` bytes, or if memory runs out. */
 static bool inflate_all(struct bytes stream, uint8_t *out, size_t size)
 {
 	struct libdeflate_decompressor *inflater = libdeflate_alloc_decompressor();

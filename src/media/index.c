@@ -98,7 +98,7 @@ static double length(double x, double y)
 	return sqrt(x * x + y * y);
 }
 
-/* Reads by which angle the file asks to rotate its frames clockwise. */
+/* Sets x->facts.rotation to the angle by which the file asks to rotate its frames clockwise. STK_UNSUPPORTED: no multiple of 90 degrees, or a mirror image. */
 static enum stk_status find_rotation(struct stk_video_index *x, const AVStream *stream, struct stk_error *err)
 {
 	size_t size = 0;

@@ -205,7 +205,7 @@ static enum stk_status check_up_to(struct stk_nvdec_session *s, int32_t packet, 
 	return status;
 }
 
-/* Unmaps the picture that was mapped first. */
+/* Waits until the work on the picture that was mapped first is done, and unmaps it. */
 static enum stk_status unmap(struct stk_nvdec_session *s, struct stk_error *err)
 {
 	const int i = (int)(s->unmaps++ % OUTPUTS);
@@ -425,7 +425,7 @@ static int on_show(void *user, struct stk_cuvid_shown *shown)
 
 /* ---- sessions ---- */
 
-/* Destroys the session. */
+/* Destroys the session with its parser, decoder and events. All may still be missing. */
 static void destroy(struct stk_nvdec_session *s)
 {
 	struct stk_nvdec *n = s->nvdec;

@@ -50,7 +50,7 @@ static enum stk_status grow(struct listing *l, struct stk_error *err)
 	return STK_OK;
 }
 
-/* Stores a copy of the bytes of a packet that is not contiguous in the file. */
+/* Copies the bytes of a packet that is not contiguous in the file to p->kept, and sets the packet's position there. STK_LIMIT: more than MOST_KEPT bytes. */
 static enum stk_status keep_copy(struct stk_packets *p, struct stk_packet *packet, const uint8_t *data, struct stk_error *err)
 {
 	const size_t size = (size_t)packet->size;

@@ -11,7 +11,7 @@ struct stk_dims {
 	bool known; /* false: ndim is not known yet (while a graph is built) */
 };
 
-/* Returns what a message adds about an input that is no image because it was not decoded, or "". */
+/* Returns advice for the end of an error message: to decode first, if `desc` looks like the bytes of a file; otherwise "". */
 const char *stk__decode_first(const struct stk_desc *desc);
 
 /* Finds the dims; STK_SHAPE if the desc is not an image. */

@@ -242,7 +242,8 @@ SCATTER_ADDS(int64, uint64_t, uint64_t, SAME, SAME)
 SCATTER_ADDS(half, uint16_t, float, stk__half_to_float, stk__float_to_half)
 SCATTER_ADDS(bfloat, uint16_t, float, stk__bfloat_to_float, stk__float_to_bfloat)
 
-/* Runs with one thread block for each sample, which processes BLOCK items at a time. */
+/* Lists the items whose mask is set: stores their numbers in m.index, followed by zeros; each item's place in this list, or -1, in m.rank; and their count in
+ * m.count. A thread block processes one sample, BLOCK items at a time. */
 STK_KERNEL void ragged_mask_to_index(struct stk_mask m)
 {
 	__shared__ int32_t counts[2][BLOCK / 32]; /* used alternately, so that one barrier per step is enough */

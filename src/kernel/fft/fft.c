@@ -5,7 +5,7 @@
 #include "base/math.h"
 #include "base/memory.h"
 
-/* Splits n into radices. Returns the factor that remains, which is 1 if n has only the prime factors 2, 3 and 5. */
+/* Splits n into the radices of f's stages. Returns the factor that remains, which is 1 if n has only the prime factors 2, 3 and 5. */
 static int32_t split(int32_t n, struct stk_fft *f)
 {
 	static const uint8_t radices[] = {4, 2, 3, 5};

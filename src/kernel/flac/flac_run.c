@@ -15,7 +15,7 @@ static inline int32_t unfold(uint32_t v)
 	return (int32_t)(v >> 1 ^ (0 - (v & 1)));
 }
 
-/* Reads one Rice code of any length. */
+/* Reads one Rice code of any length. Returns false as stk__flac_unary does. */
 static bool read_code(struct stk_flac_bits *b, int32_t parameter, int32_t *to)
 {
 	uint32_t high;

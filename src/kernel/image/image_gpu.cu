@@ -224,7 +224,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) job_image_measure(const __
 
 /* ---- pixels ---- */
 
-/* Stores the pixels that the thread block has made. */
+/* Stores the pixels that the thread block has made. All threads must call this; it first waits until all pixels are made. */
 static __device__ __forceinline__ void store_part(const stk_job &job, const part &p, int32_t channels, const uint8_t *made)
 {
 	uint8_t *to = job.dst + p.at;

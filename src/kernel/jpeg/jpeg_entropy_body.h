@@ -193,7 +193,7 @@ int ENTROPY_NAME(decode)(struct stk_jpeg_bits *bits, const struct stk_jpeg_block
 	return mask;
 }
 
-/* Skips the AC coefficients of a block. */
+/* Skips the AC coefficients of a block. Returns false if the data are damaged. */
 ALWAYS_INLINE bool skip_ac(struct stk_jpeg_bits *b, const struct stk_jpeg_ac_table *t)
 {
 	uint64_t k = 1, before, window_before, index, length;

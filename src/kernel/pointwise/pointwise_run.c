@@ -106,7 +106,8 @@ static void erase(const struct stk_pointwise *p, const struct stk_pointwise_data
 
 /* ---- grid ---- */
 
-/* Zeroes pixels. Pixels of a row are x_divisor outputs apart, and rows y_divisor. All outputs in between belong to the pixel. */
+/* Copies the input, and zeroes the pixels in the grid's squares. Pixels of a row are x_divisor outputs apart, and rows y_divisor. All outputs in between belong
+ * to the pixel. */
 static void grid(const struct stk_pointwise *p, const struct stk_pointwise_data *d)
 {
 	const struct stk_pointwise_grid *g = &p->grid;

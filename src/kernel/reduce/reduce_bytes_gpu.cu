@@ -89,7 +89,8 @@ static __device__ __forceinline__ uint32_t at_position(const uint32_t *mine, int
 	return turn == 0 ? mine[p] : turn == 1 ? mine[(p + 8) % POSITIONS] : mine[(p + 4) % POSITIONS];
 }
 
-/* Adds the results of all threads to the thread block's totals. All threads of the block must call this. */
+/* Adds the results of all threads to `all`, the thread block's totals in shared memory; for extremes keeps the maximum. All threads of the block must call
+ * this. */
 template <what WHAT> static __device__ __forceinline__ void join(const found &f, uint32_t lead, uint32_t columns, stk_job_totals &all)
 {
 	uint32_t turn = threadIdx.x % 3;

@@ -155,7 +155,7 @@ static void mix_floats(const struct stk_job_sample *s, struct block *b, const ui
 		*(float *)(void *)(dst + k * step) = b->value[k];
 }
 
-/* Copies a pixel's channels. */
+/* Copies a pixel's channels, of one byte each if `bytes` is set, otherwise of four. dst_step, src_step: distances in bytes between channels. */
 static inline void copy_pixel(uint8_t *dst, int64_t dst_step, const uint8_t *src, int64_t src_step, int64_t channels, bool bytes)
 {
 	for (int64_t c = 0; c < channels; c++)

@@ -41,7 +41,7 @@ struct spot {
 	float qx, qy;
 };
 
-/* Finds these pixels for a position, which is given as in texels.cuh. */
+/* Finds the spot for an output's position, which is given as in texels.cuh. */
 template <bool LINEAR> static __device__ __forceinline__ spot find_spot(const sampler &s, const float position[2])
 {
 	int32_t at[2];

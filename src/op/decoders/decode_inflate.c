@@ -77,7 +77,8 @@ static enum stk_status place_chunk(const struct inflate *a, int32_t i, size_t si
 
 /* ---- LZ4 ---- */
 
-/* Reads a length. One of 15 or more continues in further bytes, up to one that is not 255. */
+/* Completes a length, of which *length has the first four bits: if they are 15, adds the following bytes, up to one that is not 255. Returns false if the data
+ * ends first. */
 static bool take_length(const uint8_t **p, const uint8_t *end, size_t *length)
 {
 	uint8_t more = *length == 15 ? 255 : 0;

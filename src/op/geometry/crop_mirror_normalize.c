@@ -78,7 +78,7 @@ static void factors_of(const struct cmn *c, int32_t k, float *factor, float *bia
 	*bias = (float)(c->shift - c->mean.v[c->mean.count == 1 ? 0 : k] * a);
 }
 
-/* Appended channels get fill values only if the window may reach outside the image, as in DALI. */
+/* Returns the fill value of channel k; 0 by default. Appended channels get fill_values only if the window may reach outside the image, as in DALI. */
 static float fill_of(const struct cmn *c, const struct cmn_state *s, int32_t k)
 {
 	const struct stk_floats *f = &c->bounds.fill_values;

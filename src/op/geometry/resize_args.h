@@ -25,7 +25,7 @@ struct stk_extent_args {
 	const char *mode, *rounding;
 };
 extern const struct stk_arg_def stk__extent_group[];
-/* without the argument rounding, whose field is then NULL, for operators that have an argument of that name from the group of crop */
+/* The same group without the argument `rounding`, whose field is then NULL, for operators that have such an argument from the group of crop. */
 extern const struct stk_arg_def stk__extent_core_group[];
 
 /* Extents of one to STK_MAX_DIMS dims, in the order of `size`, the outermost first. */

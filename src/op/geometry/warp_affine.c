@@ -59,7 +59,7 @@ static enum stk_status read_matrix(const struct stk_call *call, int32_t ndim, st
 	return STK_OK;
 }
 
-/* Inverts by Gauss-Jordan elimination with partial pivoting. */
+/* Inverts the map in place, by Gauss-Jordan elimination with partial pivoting. STK_INVALID: it has no inverse. */
 static enum stk_status invert(struct stk_affine *a, struct stk_error *err)
 {
 	int32_t n = a->ndim;

@@ -247,7 +247,7 @@ static enum stk_status view_points(
 	return STK_OK;
 }
 
-/* Infers one output of a sample. */
+/* Sets the desc of one output of a sample; an output of images or points also becomes a view of the bytes that were read. */
 static enum stk_status infer_output(
 	const struct stk_call *call, int32_t field, int32_t camera, struct stk_tensor *out, struct stk_error *err)
 {

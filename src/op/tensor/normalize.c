@@ -47,7 +47,7 @@ struct reduction {
 	int64_t groups;
 };
 
-/* Returns the extents of a given mean or stddev if it is a tensor with the input's dims. */
+/* Returns the extents of a given mean or stddev if it is a tensor with the input's dims, otherwise NULL. */
 static const int64_t *extents_of(const struct stk_ints *shape, const struct stk_desc *in)
 {
 	return shape->count == in->ndim && in->ndim > 0 ? shape->v : NULL;

@@ -155,7 +155,7 @@ static void find_nearest(const struct decode_video *a, struct state *state)
 	}
 }
 
-/* Takes memory for the clips' frames. */
+/* Takes memory for the frame numbers of all clips, which have `count` frames each. STK_LIMIT: more than MOST_FRAMES in total. */
 static enum stk_status take_list(const struct stk_call *call, int64_t count, struct state *state, struct stk_error *err)
 {
 	const int64_t clips = ((const struct decode_video *)call->args)->clips;
