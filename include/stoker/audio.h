@@ -38,7 +38,7 @@ struct stk_audio_request {
 	bool lenient; /* a file that was cut off is decoded up to its end, and damaged blocks of FLAC are silent; otherwise these are
 	               * errors */
 	/* Called about twenty times per second, on the same thread, while a call waits for an object of a store or decodes. If it returns true, the call
-	 * ends. May be NULL. */
+	 * returns STK_CANCELLED. May be NULL. */
 	bool (*interrupted)(void *user);
 	void *interrupted_user;
 	struct stk_storage *storage; /* for URIs; NULL: the settings of the environment */
@@ -48,10 +48,10 @@ struct stk_audio_request {
 struct stk_audio;
 
 /* Opens a file and reads its header. For WAV and FLAC files, also in a store, only the header and the requested windows are read, so that memory does not
- * depend on the file's size. A file in another format that does not state exactly how many frames it has is decoded when it is opened, and its samples are kept,
- * up to 2 GiB. Objects in other formats are fetched as a whole, and so are objects whose size the store does not report. STK_NOT_FOUND, STK_IO: the file cannot
- * be read. STK_CORRUPT: the file is damaged, cut off, or not a sound. STK_UNSUPPORTED: Stoker does not decode this kind of sound; the message says how to
- * convert it. STK_INVALID: the request is invalid. STK_CANCELLED: `interrupted` returned true. STK_LIMIT, STK_NO_MEMORY. *out is NULL after an error. */
+ * depend on the file's size. A file in another format that does not state exactly how many frames it has is decoded when it is opened, and its samples are
+ * kept, up to 2 GiB. Objects in other formats are fetched as a whole, and so are objects whose size the store does not report. STK_NOT_FOUND, STK_IO: the file
+ * cannot be read. STK_CORRUPT: the file is damaged, cut off, or not a sound. STK_UNSUPPORTED: Stoker does not decode this kind of sound; the message says how
+ * to convert it. STK_INVALID: the request is invalid. STK_CANCELLED: `interrupted` returned true. STK_LIMIT, STK_NO_MEMORY. *out is NULL after an error. */
 STK_API STK_MUST_USE enum stk_status stk_audio_open(
 	const struct stk_audio_request *request, struct stk_audio **out, struct stk_audio_info *info, struct stk_error *err);
 

@@ -90,7 +90,7 @@ static inline struct stk_arg stk_arg_list(const char *name, enum stk_value_kind 
 	return a;
 }
 
-/* STK_NO_MEMORY. Destroy takes NULL. */
+/* Create an empty graph, or fail with STK_NO_MEMORY; destroy a graph, or do nothing for NULL. */
 STK_API STK_MUST_USE enum stk_status stk_graph_create(struct stk_graph **out, struct stk_error *err);
 STK_API void stk_graph_destroy(struct stk_graph *g);
 
@@ -135,7 +135,7 @@ STK_API STK_MUST_USE enum stk_status stk_graph_describe(
  * made from the graph. STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_graph_output(struct stk_graph *g, struct stk_node node, struct stk_error *err);
 
-/* A call of a callback. The callback of an external_source returns samples; it runs on the pipeline's own callback thread, one
+/* The arguments of one call of a user's callback. The callback of an external_source returns samples; it runs on the pipeline's own callback thread, one
  * call at a time. The callback of a python_function computes outputs from inputs; it runs on the context's threads, several calls at a time
  * and in no particular order. */
 struct stk_feed_request {

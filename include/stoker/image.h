@@ -35,7 +35,7 @@ struct stk_image_request {
 	bool as_stored; /* does not apply EXIF's orientation */
 	bool lenient;   /* decodes as far as possible a file that was cut off, and JPEG data about which libjpeg-turbo only warns */
 	/* Called about twenty times per second, on the same thread, while a call waits for an object of a store or decodes. If it returns true, the call
-	 * ends. May be NULL. */
+	 * returns STK_CANCELLED. May be NULL. */
 	bool (*interrupted)(void *user);
 	void *interrupted_user;
 };

@@ -52,7 +52,7 @@ struct stk_gpu_info {
 	int32_t cpus_near;    /* number of processors that are near the GPU; 0: unknown */
 	char cpus[96];        /* those of cpus_near that this process may use: "0-15,32-47"; "" for none */
 };
-/* STK_INVALID: no GPU has that number. STK_NOT_FOUND, STK_CUDA: no driver works. Starts CUDA, see stk_cuda_info. */
+/* Describes GPU number i. STK_INVALID: no GPU has that number. STK_NOT_FOUND, STK_CUDA: no driver works. Starts CUDA, see stk_cuda_info. */
 STK_API STK_MUST_USE enum stk_status stk_gpu_info(int32_t i, struct stk_gpu_info *out, struct stk_error *err);
 
 /* Describes library number i of those that this build contains or loads. Returns false if i is out of range. Strings are constant. Loads libcurl if it is

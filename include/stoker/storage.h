@@ -138,7 +138,7 @@ struct stk_storage_entry {
 	int64_t bytes; /* size of the object; -1: the name comes from no listing */
 	uint64_t tag;  /* stk_storage_tag of the object's version; 0: not known */
 };
-/* Like stk_storage_find. The entry and its path end with the call of `found`. */
+/* Like stk_storage_find. The entry and its path are valid only during the call of `found`. */
 STK_API STK_MUST_USE enum stk_status stk_storage_find_entries(struct stk_storage *s, const char *const *paths, int32_t count,
 	void (*found)(void *user, const struct stk_storage_entry *entry), void *user, struct stk_error *err);
 /* Returns a number that differs between versions of an object (struct stk_storage_object), by which an entry of a listing is compared with what was read;
