@@ -16,7 +16,7 @@
 static void no_memory(struct stk_error *err)
 {
 	if (stk__fail(err, STK_NO_MEMORY, "out of memory for a sample's work on the GPU")) {
-		/* the caller returns the status */
+		/* the caller returns NULL, which has the same meaning as the status */
 	}
 }
 

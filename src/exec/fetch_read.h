@@ -111,7 +111,7 @@ bool stk__read_has_buffers(const struct stk_read *read);
 void stk__read_count(struct stk_pipeline *p, struct stk_read_request *q);
 void stk__read_ended(struct stk_pipeline *p, struct stk_read *read);
 
-/* Determines the sample's parts and the requests for them; submits nothing. */
+/* Determines the sample's parts and the requests for them, which call `done` and report errors to `err` (nullable); submits nothing. */
 void stk__read_plan(struct stk_read *read, void (*done)(struct stk_request *q), struct stk_error *err);
 /* Plans requests for further parts, whose positions are in the bytes read so far; all requests so far must have ended. Returns whether there are new requests,
  * which begin with number *first. Call with the lock held. */
@@ -122,7 +122,7 @@ void stk__request_done(struct stk_request *q); /* called by io, on any thread, w
 size_t stk__read_uri(const struct stk_read_request *q, char *uri, size_t capacity);
 void stk__read_begin(struct stk_pipeline *p, struct stk_read_request *q);  /* marks it as under way; call with the lock held */
 void stk__read_submit(struct stk_pipeline *p, struct stk_read_request *q); /* submits it afterwards; call without the lock */
-/* Sets the size of its buffers; call with the lock held. */
+/* Sets the size of the buffers that a request has or may take, `bytes`; call with the lock held. */
 void stk__read_admit(struct stk_fetch *f, struct stk_read_request *q, size_t bytes);
 /* Called by io, without the lock, before it takes buffers of `bytes` for a request. Returns whether the request may proceed now. */
 bool stk__fetch_admit(struct stk_admission *a, struct stk_request *io, size_t bytes);
