@@ -205,7 +205,7 @@ bool stk__rest_is_worth_waiting(const struct stk_transfer *t);
 void stk__rest_wait(struct stk_transfer *t);
 void stk__rest_check(struct stk_transfer *t, int64_t now);
 
-/* http_verdict.c: decides the result of a response that has ended. STK_OK with *resume: the transfer begins again. */
+/* http_verdict.c: decides the result of a transfer that has ended. Sets *resume if the transfer must begin again, and returns STK_OK then. */
 STK_MUST_USE enum stk_status stk__http_verdict(struct stk_transfer *t, bool *resume);
 /* Fills in the error of an answer that did not begin in time. */
 STK_MUST_USE enum stk_status stk__http_fail_silent(struct stk_transfer *t);

@@ -138,7 +138,7 @@ struct stk_source_ops {
 	int64_t backoff_ns, most_backoff_ns;
 	bool lists;  /* answers stk__s3_list_uri requests of its schemes */
 	bool remote; /* every request takes long: pipelines keep more of them under way */
-	/* Reads now if that cannot block (page cache); returns false if the request must be submitted. On true the request is filled in and
+	/* Reads now if that cannot block (page cache); returns false if the request must be submitted. If it returns true, the request is filled in and
 	 * stk__io_finish is not called. NULL if the source can never do so. */
 	bool (*try_now)(void *source, struct stk_io *io, struct stk_request *r);
 	void (*submit)(void *source, struct stk_io *io, struct stk_request *r);
