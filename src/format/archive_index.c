@@ -110,7 +110,8 @@ enum stk_status stk__archive_index_scan(enum stk_archive_kind kind, struct stk_a
 	return status;
 }
 
-/* Compares the headers of some members of a local archive with an index. */
+/* A comparison of the headers of some members of a local archive with the hashes in its index: of every step-th member. left: members to pass over before the
+ * next. */
 struct probe {
 	enum stk_archive_kind kind;
 	struct stk_archive_file *file;

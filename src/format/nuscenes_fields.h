@@ -73,9 +73,9 @@ STK_MUST_USE enum stk_status stk__nuscenes_view_open(
 	const struct stk_nuscenes_options *o, struct stk_nuscenes_view **out, struct stk_error *err);
 void stk__nuscenes_view_close(struct stk_nuscenes_view *v);
 
-/* Writes "scene-0061, sample TOKEN". */
+/* Writes "scene-0061, sample TOKEN". Returns the length of the whole text, which is cut if it is not less than `capacity`. */
 size_t stk__nuscenes_name(const struct stk_nuscenes_view *v, int64_t id, char *out, size_t capacity);
-/* Writes the path of a camera's file, or of the lidar's (-1), including the root. */
+/* Writes the path of a camera's file, or of the lidar's (-1), including the root. Returns as stk__nuscenes_name. */
 size_t stk__nuscenes_path(const struct stk_nuscenes_view *v, int64_t id, int32_t camera, char *out, size_t capacity);
 /* Returns a hash of `count` samples from `first` on: of their tokens and times, and of the poses, sizes and labels of their objects. */
 uint64_t stk__nuscenes_digest(const struct stk_nuscenes_view *v, int64_t first, int64_t count);

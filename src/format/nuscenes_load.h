@@ -47,12 +47,12 @@ struct stk_load {
 		instance_capacity;
 };
 
-/* Returns the number of a row's own token. Fails if an earlier row had the same token. */
+/* Sets *out to the number of a row's own token. Fails if the token is empty, or if an earlier row had it. */
 STK_MUST_USE enum stk_status stk__load_own(struct stk_load *l, const struct stk_row *row, struct stk_tokens *tokens, int64_t *out);
-/* Returns the number of a token whose own row must have been read before. what: the table's name, for the message. */
+/* Sets *out to the number of a token whose own row must have been read before. what: the fault that the message names, such as "scene.json has no row". */
 STK_MUST_USE enum stk_status stk__load_known(
 	const struct stk_row *row, const struct stk_cell *cell, const struct stk_tokens *tokens, const char *what, int64_t *out);
-/* Returns the number of a token whose own row may come later; -1 if the token is empty. */
+/* Sets *out to the number of a token whose own row may come later, or to -1 if the token is empty. */
 STK_MUST_USE enum stk_status stk__load_later(struct stk_load *l, const struct stk_cell *cell, struct stk_tokens *tokens, int64_t *out);
 /* Appends a text to the set's texts, and sets *out to its offset there. */
 STK_MUST_USE enum stk_status stk__load_text(struct stk_load *l, const char *text, size_t n, uint32_t *out);

@@ -14,8 +14,8 @@ struct stk_batch_place stk__shard_batch(const struct stk_order *o, int64_t k);
 struct stk_place stk__shard_place(const struct stk_order *o, int64_t k, int32_t i);
 int64_t stk__shard_consumed(const struct stk_order *o, int64_t epoch, int64_t step);
 
-/* STK_TAIL_KEEP, with contiguous shards or not: returns the number of samples in a batch of a rank that has `left` samples left in the epoch. It is at least 1,
- * even if `left` is 0 or negative. */
+/* For STK_TAIL_KEEP, with contiguous shards or not: returns the number of samples in a batch of a rank that has `left` samples left in the epoch. It is at
+ * least 1, even if `left` is 0 or negative. */
 int32_t stk__kept_count(int64_t left, int32_t batch);
 
 #endif
