@@ -21,8 +21,8 @@ STK_MUST_USE enum stk_status stk__fail_errno(struct stk_error *err, int errnum, 
 /* Fails with STK_LIMIT because a sample takes more than memory_limit. need: the bytes that are known to be needed so far. */
 STK_MUST_USE enum stk_status stk__fail_memory_limit(struct stk_error *err, size_t need, size_t limit);
 
-/* Returns how many bytes of a URI a message may show. The query of an http:// or https:// URI can hold a signature that opens the object to anyone, and a
- * password may stand before the host. */
+/* Returns how many bytes of a URI a message may show: all, unless it begins with http:// or https://. Such a URI is shown up to its query, which can hold a
+ * signature that opens the object to anyone. If a user's name, perhaps with a password, stands before the host, only the scheme is shown. */
 int stk__uri_shown(const char *uri);
 
 /* Returns whether a message names a file: a name with a dot or a slash stands anywhere in it, another one before a colon or a quotation mark.

@@ -42,7 +42,8 @@ struct stk_device_cores {
 	char list[96];  /* cpus as "0-15,32-47"; ends in "..." if the text does not fit */
 };
 
-/* Finds the cores near a device. pci: "0000:3B:00.0". Reads files below `root` instead of "/". */
+/* Finds the cores near a device. pci: "0000:3B:00.0". allowed: the cores that this process may use. Reads files below `root` instead of "/". If the machine
+ * does not say which cores are near, *out is all zero. */
 void stk__device_cores(const char *root, const char *pci, const cpu_set_t *allowed, struct stk_device_cores *out);
 /* Fills count and list from cpus. */
 void stk__device_cores_list(struct stk_device_cores *cores);
