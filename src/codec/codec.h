@@ -34,7 +34,7 @@ struct stk_image_info {
 };
 
 /* Limits for a file, so that a small one cannot take much memory or time: max_pixels is checked when the header is read, max_scans when the file is
- * decoded. And whether damage is tolerated (lenient). */
+ * decoded. `lenient` says whether damage is tolerated. */
 struct stk_codec_limits {
 	int64_t max_pixels; /* STOKER_MAX_IMAGE_SIZE; 0: the default, 2^28 */
 	int32_t max_scans;  /* STOKER_MAX_JPEG_SCANS; 0: the default, 256. It also limits how many blocks all scans visit

@@ -40,7 +40,7 @@ static void *alloc_large(j_common_ptr cinfo, int pool, size_t size)
 	return alloc_small(cinfo, pool, size);
 }
 
-/* Allocates `count` rows of `size` bytes, one after the other, and an array of pointers to them. */
+/* Allocates `count` rows of at least `size` bytes, one after the other, and an array of pointers to them, which it returns. */
 static void **alloc_rows(j_common_ptr cinfo, size_t size, JDIMENSION count)
 {
 	size = (size + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;

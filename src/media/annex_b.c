@@ -35,7 +35,8 @@ static uint8_t *put_unit(uint8_t *to, const uint8_t *unit, size_t size)
 	return to + START + size;
 }
 
-/* Copies `count` units, each of which is preceded by its length in 16 bits, and writes start codes instead of the lengths. */
+/* Copies `count` units, each of which is preceded by its length in 16 bits, and writes start codes instead of the lengths. Returns the end of the written
+ * bytes; r->ended is set if a unit exceeds the data. */
 static uint8_t *put_sets(struct reader *r, uint32_t count, uint8_t *to)
 {
 	for (uint32_t i = 0; i < count && !r->ended; i++) {

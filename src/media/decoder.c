@@ -381,7 +381,7 @@ static enum stk_status decode_segment(struct decoding *n, const struct stk_segme
 	return refuse_missing(n);
 }
 
-/* Adds the number and time of the segment's first wanted frame to an error that does not name a frame yet. */
+/* Adds the number and time of the segment's first wanted frame to an error that does not name a frame yet. Returns the status. */
 static enum stk_status name_frame(const struct decoding *n, enum stk_status s)
 {
 	if (!n->err || s == STK_CANCELLED || strncmp(n->err->message, "frame ", 6) == 0)

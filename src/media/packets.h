@@ -35,7 +35,7 @@ struct stk_packets {
 	int32_t reorder;
 };
 
-/* Reads the list of the container's chosen stream. */
+/* Lists the packets of `stream`, the container's chosen stream. After a failure, `out` need not be freed. */
 STK_MUST_USE enum stk_status stk__packets_read(struct stk_container *c, const struct stk_ffmpeg *f, const struct stk_media_input *in,
 	const AVStream *stream, struct stk_packets *out, struct stk_error *err);
 void stk__packets_free(struct stk_packets *p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Explains in messages why a name is no operator: DALI or another library has it, or it is misspelt. */
+ * Explains in messages why no operator has a certain name: DALI or another library has it, or it is misspelt. */
 #include "op/op.h"
 
 #include "base/text.h"

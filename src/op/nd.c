@@ -142,7 +142,7 @@ enum stk_status stk__check_fill(struct stk_floats fill, const struct stk_desc *o
 	return out->ndim < 0 ? STK_OK : fill_dim(fill, out, &dim, err);
 }
 
-/* Converts fill value k to the type dtype. */
+/* Returns fill value k (0 if none is given), converted to type dtype. The element is in the first bytes of the result. */
 static uint64_t fill_element(struct stk_floats fill, int32_t k, enum stk_dtype dtype)
 {
 	float one = fill.count > 0 ? fill.v[k] : 0;

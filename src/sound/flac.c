@@ -95,7 +95,7 @@ static int64_t frame_of(const struct stk_sound_info *info, const struct stk_flac
 	return (int64_t)(b->variable ? number : number * (uint64_t)info->blocks.most);
 }
 
-/* Returns whether the n bytes at p may begin with the header of one of the file's blocks. Other bytes seldom look like one. */
+/* Returns whether the n bytes at p may begin with the header of one of the file's blocks, and sets *b to it. Other bytes seldom look like a header. */
 static bool is_block(const struct stk_sound_info *info, const uint8_t *p, size_t n, struct stk_flac_block *b)
 {
 	return stk__flac_block_read(p, n, info->rate, info->bits, b) && b->channels == info->channels && b->bits == info->bits &&

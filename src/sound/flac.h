@@ -22,7 +22,7 @@ struct stk_flac_block {
 /* Reads a block's header from n bytes. rate, bits: of the file, which headers may refer to. Returns false if these bytes are not a header. */
 bool stk__flac_block_read(const uint8_t *p, size_t n, int32_t rate, int32_t bits, struct stk_flac_block *block);
 
-/* Decodes blocks. */
+/* A decoder of blocks, and the blocks that it holds. */
 struct stk_flac_decoder {
 	struct stk_flac_bits bits; /* must be first */
 	const struct stk_sound_bytes *bytes;

@@ -121,8 +121,8 @@ static __device__ __forceinline__ void stk__texel_load_clamped(
 		}
 }
 
-/* Loads the words that contain the pixels of a position, clamped to the image. Reads only words that contain a requested byte, so nothing is read outside of the
- * image's memory. */
+/* Loads the words that contain the pixels of a position, clamped to the image. Reads only words that contain a requested byte, so nothing is read outside of
+ * the image's memory. */
 template <typename T, int C, bool LINEAR>
 static __device__ __forceinline__ void stk__texel_load_clamped(
 	const stk_texel_source &s, int32_t x, int32_t y, stk_texel_patch<T, C, LINEAR, true> &p)

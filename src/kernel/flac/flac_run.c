@@ -214,7 +214,7 @@ static void predict_one(const struct stk_flac_task *t, int32_t n)
  * processor's units idle. The low 32 bits of a lane are the sample. */
 enum { CHUNK = 256, MOST_TAPS = 12 };
 
-/* Reads four samples of each subframe from `at` on. */
+/* Loads four samples of each subframe: to[k] gets sample at + k of all four subframes. */
 static inline void load_columns(const struct stk_flac_task *t, int32_t at, __m256i *to)
 {
 	__m128i row[STK_FLAC_TOGETHER];

@@ -101,7 +101,7 @@ static void add_distances(const struct tile *t, int64_t first, const double *res
 		p[i] += (x[i] - mean[i]) * (x[i] - mean[i]);
 }
 
-/* Gathers n elements and converts them to type `to`. n is at most ROOM. */
+/* Gathers n elements, which are `step` elements apart, converts them to type `to` in `buffer`, and returns `buffer`. n is at most ROOM. */
 static const void *converted(void *buffer, int to, const uint8_t *src, int64_t step, int64_t n, int from)
 {
 	uint8_t gathered[8 * ROOM];

@@ -60,7 +60,7 @@ static bool float_given(const struct stk_call *call, const float *field)
 	return stk__varies(call, field) || stk__float_given(*field);
 }
 
-/* Checks which arguments are given together. */
+/* Fails unless exactly one of these is given: in_rate and out_rate, scale, or out_length. */
 static enum stk_status check_given(const struct stk_call *call, struct stk_error *err)
 {
 	const struct audio_resample *a = call->args;

@@ -106,7 +106,7 @@ static bool is_cancelled(void *cancel)
 	return stk__cancelled(cancel);
 }
 
-/* Reads bytes that were not fetched. */
+/* Reads n bytes from offset `at`, which were not fetched, and sets *out to them; they are valid until the next call. */
 static enum stk_status read_piece(struct stk_sound_parts *p, uint64_t at, size_t n, const uint8_t **out, struct stk_error *err)
 {
 	const struct stk_access access = {.storage = p->call->tools->storage,

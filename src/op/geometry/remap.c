@@ -61,7 +61,7 @@ static enum stk_status check_image(const struct stk_desc *in, int32_t interp, st
 	return STK_OK;
 }
 
-/* Returns the dim of the image's height, and its number of channels. */
+/* Returns the dim of the image's height. Sets *channels to the image's number of channels. */
 static int32_t height_of(const struct stk_desc *in, int64_t *channels)
 {
 	*channels = in->ndim == 2 ? 1 : in->shape[in->ndim - 1];

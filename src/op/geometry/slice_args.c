@@ -37,7 +37,8 @@ const struct stk_arg_def stk__slice_group[] = {
 	STK_ARG_END,
 };
 
-/* Finds a dim by the user's number, where negative numbers count from the end. */
+/* Sets *out to the dim with the user's number, where negative numbers count from the end. Fails if there is no such dim, or if before[0 .. n - 1] have it
+ * already. */
 static enum stk_status axis_of_number(
 	int64_t axis, const struct stk_desc *desc, const int32_t *before, int32_t n, int32_t *out, struct stk_error *err)
 {
@@ -53,7 +54,7 @@ static enum stk_status axis_of_number(
 	return STK_OK;
 }
 
-/* Finds a dim by its letter in the layout. */
+/* Sets *out to the dim with this letter in the layout. Fails if there is no such dim, or if before[0 .. n - 1] have it already. */
 static enum stk_status axis_of_letter(
 	char letter, const struct stk_desc *desc, const int32_t *before, int32_t n, int32_t *out, struct stk_error *err)
 {

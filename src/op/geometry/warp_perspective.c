@@ -92,7 +92,7 @@ static void multiply(const double a[9], const double b[9], double out[9])
 	memcpy(out, r, sizeof r);
 }
 
-/* Inverts by cofactors. Only the sign of a perspective matrix's scale matters. */
+/* Inverts m in place. The cofactors are divided by the determinant because the sign of a perspective matrix's scale matters, unlike its absolute value. */
 static enum stk_status invert(double m[9], struct stk_error *err)
 {
 	double r[9];

@@ -58,7 +58,7 @@ static const struct stk_arg_def readers_numpy_args[] = {
 
 /* ---- list of files ---- */
 
-/* Returns the folder of a list, to be used as file_root; NULL: out of memory. */
+/* Returns the folder of a list, to be used as file_root, in memory that the caller frees; NULL: out of memory. */
 static char *folder_of(const char *path)
 {
 	char *folder = stk__strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;

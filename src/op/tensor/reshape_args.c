@@ -150,7 +150,7 @@ static enum stk_status fit_innermost(const struct stk_desc *in, struct stk_desc 
 	return STK_OK;
 }
 
-/* Counts the elements of the output's type in the input; -1: not known yet. */
+/* Sets *elements to the number of elements of the output's type in the input; -1: not known yet. STK_SHAPE: it is not a whole number. */
 static enum stk_status count_elements(const struct stk_desc *in, enum stk_dtype dtype, int64_t *elements, struct stk_error *err)
 {
 	int64_t bytes = stk_desc_bytes(in), size = (int64_t)stk_dtype_size(dtype);
