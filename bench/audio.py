@@ -293,7 +293,7 @@ def check_equal(made: list[Any], wanted: list[Any], allowed: float) -> None:
 
 
 class SampleSet:
-    """A map-style Dataset of samples of sounds."""
+    """A map-style Dataset that decodes sound files with the library that `decoder` names."""
 
     def __init__(self, paths: list[Path], decoder: str) -> None:
         self.paths, self.decoder = paths, decoder

@@ -140,7 +140,7 @@ def beside_torchvision(files: list[Path], options: argparse.Namespace) -> dict[s
     next(theirs)  # forks its workers before stoker starts threads
     loader = stoker_loader(files, options)
     ours = peers.endless(lambda: (batch[0] for batch in loader))
-    seen = check_statistics(ours, theirs, max(4, 4096 // options.batch))  # a mean over 1024 images is uncertain by 0.03
+    seen = check_statistics(ours, theirs, max(4, 4096 // options.batch))  # 4096 images, because a mean over 1024 is uncertain by 0.03
     takes = [peers.taker(side, len) for side in (ours, theirs)]
     measure.wait_idle()
     result = measure.compare(f"torchvision on {options.peer}", takes[0], takes[1], options.images, options.rounds).summary()

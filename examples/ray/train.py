@@ -69,7 +69,7 @@ def work(config: dict[str, Any]) -> None:
 
 
 def report(metrics: dict[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer, train: Loader) -> None:
-    """Reports the figures of all workers, and rank 0's checkpoint."""
+    """Reports the metrics to Ray. Rank 0 also gives it a checkpoint of the model, the optimizer and the Loader."""
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = None
         if dist.get_rank() == 0:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 sys.path.append(str(Path(__file__).resolve().parents[1] / "imagenet"))
 import models
 
-REACH = (61.2, 61.2, 10.0)  # metres: where reference points and cells may lie
+REACH = (61.2, 61.2, 10.0)  # largest distance of reference points and cells from the lidar in x, y and z, in metres
 CODE = (
     1.0,
     1.0,

@@ -43,7 +43,7 @@ static struct test_file padded(const uint8_t *data, size_t size)
 	return f;
 }
 
-/* Draws waves, edges and noise, so that coefficients of all sizes occur. */
+/* Draws waves, edges and noise, so that coefficients of all sizes occur. noise: the share of noise in each value, 0 to 1. */
 static void fill_pixels(uint8_t *p, int width, int height, int channels, double noise, uint64_t seed)
 {
 	uint64_t r = seed;

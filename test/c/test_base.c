@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tests of src/base: errors, the arena, and Philox random numbers. */
+ * Tests of src/base: errors, the arena, Philox random numbers, and the removal of secrets from texts. */
 #include "test.h"
 
 #include "base/error.h"

@@ -110,7 +110,7 @@ static void test_a_sample_runs_its_branch_alone(void **state)
 	assert_true(taken > 0 && taken < FILES);
 	assert_int_equal((int)pipeline_counter(o.p, "decodes"), taken);
 	assert_true(pipeline_counter(o.p, "branch_skips") >= FILES);
-	/* Each branch writes its image directly into the batch, since the scratch memory that was used is smaller than one image. */
+	/* The scratch memory that was used is smaller than one image, so each branch has written its image directly into the batch. */
 	assert_true(pipeline_counter(o.p, "scratch_bytes") < SIDE * SIDE * 3);
 	stk_batch_unref(&b);
 	close_opened(&o);

@@ -135,7 +135,7 @@ static void draw_wide(struct stk_pass *p, enum stk_dtype dtype)
 	stk__pass_resize(p, &r);
 }
 
-/* Draws windows, mirroring and nearest pixels of any type, without arithmetic. */
+/* Draws a pass that moves pixels of any type without arithmetic: a window, mirroring, and sometimes a resize to the nearest pixel and a fill. */
 static void draw_geometry(struct stk_pass *p)
 {
 	enum stk_dtype dtype = (enum stk_dtype)draw(STK_DTYPE_COUNT);

@@ -106,7 +106,8 @@ static void test_held_batches_stay_what_they_are(void **state)
 
 enum { PIXELS = 3 * 24 * 32 };
 
-/* words: further options for the emulated driver. sample: size in bytes of a sample of the graph's first output. */
+/* Checks a graph's batches with a consumer that reads them late (late_reader.h), against the same graph on the cores. words: further options for the emulated
+ * driver. sample: size in bytes of a sample of the graph's first output. */
 static void run_late(const char *graph, int64_t sample, uint64_t seed, const char *words)
 {
 	const struct device_settings s = {.max_batches = 3, .prefetch = 1, .batch = BATCH},

@@ -364,8 +364,8 @@ static void test_no_choice_changes_a_bit(void **state)
 static void test_spellings_of_the_same_windows_agree(void **state)
 {
 	(void)state;
-	/* The operators that draw windows have the same name, so they draw the same ones. As in DALI, it depends on the operators whether a filter that reaches
-	 * over a window's border reads the image there or repeats the border; nearest-pixel sampling only reads the window. */
+	/* In both graphs the operator that draws windows is named "Crop", so both draw the same windows. As in DALI, the two operators differ in what a filter
+	 * reads across a window's border: the image, or the border's pixel again. Sampling of the nearest pixel reads nothing outside the window. */
 	struct result a = run_graph(window_in_decoder), b = run_graph(window_in_resize);
 	int equal = 0; /* positions on a pixel's edge may be rounded differently, since window and image have different origins */
 	for (size_t i = 0; i < FILES; i++) {

@@ -434,7 +434,7 @@ static void test_destroy_cancels_what_waits(void **state)
 		struct stk_io *io = make_io(2);
 		gate_init(&g);
 		for (int i = 0; i < N; i++) {
-			/* a request with an impossible length must not leak buffers */
+			/* the length is more than the file has; the failed request must not leak its buffer */
 			requests[i] = (struct stk_request){
 				.uri = path, .length = 300000, .deadline = i, .done = gate_done, .user = &g, .error = &errors[i]};
 			stk__io_submit(io, &requests[i]);

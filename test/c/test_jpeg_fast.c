@@ -312,7 +312,7 @@ enum { OVERFLOWS_ARE_LIBJPEGS = 1 };
 enum { OVERFLOWS_ARE_LIBJPEGS = 0 };
 #endif
 
-/* FNV-1a. */
+/* Continues the FNV-1a hash `h` with more bytes. */
 static uint64_t digest(uint64_t h, const uint8_t *data, size_t size)
 {
 	for (size_t i = 0; i < size; i++)

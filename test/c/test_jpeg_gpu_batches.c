@@ -292,7 +292,7 @@ static void what_the_gpu_has_not_is_refused(void **state)
 	any.type = STK_ANY_DATA;
 	alone.pass = NULL;
 	assert_false(stk__jpeg_gpu_need(&any, &sum) || stk__jpeg_gpu_need(&alone, &sum));
-	stk__pass_begin(&pass, STK_UINT8, f.header.width, f.header.height, 1); /* of another number of channels */
+	stk__pass_begin(&pass, STK_UINT8, f.header.width, f.header.height, 1); /* the pass takes one channel, the file gives three */
 	assert_false(stk__jpeg_gpu_need(&it, &sum));
 	stk__pass_begin(&pass, STK_UINT8, f.header.width, f.header.height, 3);
 	f.header.process = STK_JPEG_ARITHMETIC_PROGRESSIVE;

@@ -16,7 +16,8 @@ struct side {
 #define SAME(field, count)                                                                                                                 \
 	equal(#field, cpu->field, (const uint8_t *)gpu + ((const uint8_t *)cpu->field - base), sizeof *cpu->field * (count))
 
-/* Each of these functions compares those parts of one phase's results that are defined: in work memory downloaded from the GPU, and in that of plain C. */
+/* Each of these functions compares the results of one phase, as far as their values are defined. cpu and base: the view and the work memory of the plain C
+ * version; gpu: a copy of the GPU's work memory, with the same layout. */
 static void compare_synchronised(const struct stk_jpeg_gpu_view *cpu, const uint8_t *base, const uint8_t *gpu)
 {
 	SAME(kept, cpu->n_chunks);

@@ -194,7 +194,7 @@ static void test_a_file_of_3_gb(void **state)
 	unlink(path);
 }
 
-/* For cached files the pipeline does not have to ask for the size. */
+/* A file in the page cache is read without a question for its size. If it is larger than the limit, it is refused before any byte is read. */
 static void test_the_size_of_a_cached_file(void **state)
 {
 	(void)state;

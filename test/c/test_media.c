@@ -464,7 +464,7 @@ static void test_unneeded_pictures_of_hevc(void **state)
 	(void)state;
 	struct stk_annex_b a;
 	const uint8_t trail_n[] = {0, 0, 1, 0x00, 1, 9}, higher[] = {0, 0, 1, 0x00, 2, 9}, trail_r[] = {0, 0, 1, 0x02, 1, 9};
-	/* The header is a sequence parameter set of one layer, then of two. */
+	/* The file's header holds a sequence parameter set with one temporal layer, and then with two. */
 	assert_int_equal(stk__annex_b_create(STK_UNITS_HEVC, BYTES(0, 0, 1, 0x42, 1, 0x01, 9), &a, NULL), STK_OK);
 	assert_int_equal(a.layers, 1);
 	assert_true(stk__annex_b_unneeded(&a, trail_n, sizeof trail_n));

@@ -64,7 +64,7 @@ static struct nvtx_tool_kind spans_of(const struct stk_span *spans, size_t n, co
 	return k;
 }
 
-/* Runs an epoch and a part of the next one. When everything has stopped, compares the tool's counters with the spans. */
+/* Runs an epoch and a part of the next one. When everything has stopped, compares the tool's counters with the spans. wanted: kinds that must occur. */
 static void compare(const char *graph, int32_t device, const char *wanted)
 {
 	static const char *const kinds[] = {"chain", "batch", "callback", "wait", "submit", "gpu"};

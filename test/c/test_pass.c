@@ -342,7 +342,8 @@ static enum stk_dtype random_type(void)
 	return types[next() % (sizeof types / sizeof *types)];
 }
 
-/* Draws a random operation for an image like p's. Returns false if this kind of operation does not fit. */
+/* Draws a random operation for an image like p's. plain_types: the image's type is one of those that all operations take. Returns false if the drawn operation
+ * does not fit. */
 static bool draw(struct operation *o, const struct stk_pass *p, bool plain_types)
 {
 	memset(o, 0, sizeof *o);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * PNG: compares all kinds of files with libspng's 16-bit RGBA, and conversions with floating point; also damaged files. */
+ * Tests of PNG: pixels of all kinds of files equal libspng's 16-bit RGBA, conversions agree with a computation in floating point, and damaged files and files
+ * that would take too much memory are refused. */
 #include "test.h"
 
 #include "decoding.h"
@@ -45,7 +46,7 @@ static void test_png_windows_equal_libspng(void **state)
 	stk__decoder_destroy(d);
 }
 
-/* Computes each output type for each PNG from its stored pixels, in floating point. */
+/* For each kind of PNG and each output type, compares the decoder's values with a computation in floating point from the stored pixels. */
 static void test_png_conversions(void **state)
 {
 	(void)state;

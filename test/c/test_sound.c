@@ -289,7 +289,7 @@ static void test_many_chunks(void **state)
 /* A source of bytes that returns them in pieces, as reading from a file does. */
 struct pieces {
 	const uint8_t *data;
-	uint8_t *last; /* AddressSanitizer finds reads outside of the last piece */
+	uint8_t *last; /* the last piece, in its own memory, so that AddressSanitizer finds reads outside of it */
 	int64_t read;
 };
 
@@ -671,7 +671,8 @@ static void test_public(void **state)
 }
 
 #ifdef STK_FAULTS
-/* Allocation or read number N fails, for each N: the call returns an error with a message, and nothing leaks. */
+/* Opens and reads a sound while allocation or read number N fails, for each N: a call returns an error with a message, and nothing leaks. allocations: the
+ * least number of allocations that must have failed. */
 static void check_faults(const uint8_t *data, size_t size, int allocations)
 {
 	char path[] = "/tmp/stoker-sound-XXXXXX";

@@ -13,7 +13,7 @@ enum { MOST_THREADS = 1024, WARP = 32, STACK = 128 << 10, STRIDE = STACK + 576, 
 
 struct emulated emulated;
 
-/* A warp's lanes as bits. A lane that is neither ready nor at a barrier has returned. */
+/* A warp's lanes as bits. ready: may run; waiting: wait for the warp's other lanes; at_block: wait at a barrier of the block. Other lanes have returned. */
 struct warp {
 	uint32_t ready, waiting, at_block;
 	const char *what;

@@ -107,7 +107,7 @@ int emulated_enter(const char *function, bool needs_context, int *device);
 /* Does the same for functions that free: they free even if the device is lost or the call is chosen to fail. Returns the result that the caller must return
  * in the end. */
 int emulated_enter_to_free(const char *function, int *device);
-/* Makes every later call fail with this error. Call with the lock held. */
+/* Makes every later call fail with this error. Prints `why`, if it is not NULL and no call was made to fail before. Call with the lock held. */
 void emulated_lose(int error, const char *why);
 
 /* ---- capture.c; call with the lock held ---- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fibers: stacks that a thread switches between. On known processors a switch makes no system call, because a kernel switches millions of times. */
+ * Fibers: stacks that a thread switches between. A kernel switches millions of times, so on x86-64 a switch makes no system call. Other processors use
+ * ucontext, whose switch makes one. */
 #ifndef STK_TEST_CUDA_FIBER_H
 #define STK_TEST_CUDA_FIBER_H
 
@@ -10,7 +11,7 @@
 #endif
 
 struct fiber {
-	void *stack; /* the fiber's stack; NULL if the fiber uses the thread's own stack */
+	void *stack; /* the fiber's stack of `size` bytes; NULL if the fiber uses the thread's own stack */
 	size_t size;
 #if defined(__x86_64__)
 	void *at;

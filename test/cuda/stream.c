@@ -23,7 +23,9 @@ struct stream {
 	int waiters; /* threads that wait in drain; the stream stays until they have woken */
 	pthread_t thread;
 	struct operation *first;
-	uint64_t number, submitted, finished, draws; /* number: counts the streams that were created, so that no two have the same delays */
+	/* number: counts the streams that were created, so that no two have the same delays; submitted, finished: numbers of operations; draws: state of the
+	 * random delays */
+	uint64_t number, submitted, finished, draws;
 };
 
 /* The default stream of each device always exists. */
@@ -115,7 +117,7 @@ static void touch_memory(const struct operation *op, bool alone)
 	emulated_close_memory();
 }
 
-/* Executes the operation, unless it is a copy, a fill or a kernel and the device is lost, and frees it. Call without the lock. */
+/* Executes an operation and frees it. If the device is lost, does not execute copies, fills and kernels. Call without the lock. */
 static void execute(struct stream *s, struct operation *op)
 {
 	emulated_lock();

@@ -7,7 +7,8 @@
 
 enum { MAKER_BATCH = 3 };
 
-/* Makes a graph over sources whose data only depends on the seed. Returns NULL if the seed gives a graph that cannot be built. */
+/* Makes a graph over sources whose data only depends on the seed. on_gpu: runs most operators on the GPU, and leaves out those that may give other bytes there.
+ * Returns NULL if the seed gives a graph that cannot be built. */
 struct stk_graph *make_random_graph(uint64_t seed, bool on_gpu);
 
 #endif

@@ -116,7 +116,8 @@ def piped(outputs: Any, batch: int = 2, **settings: Any) -> Pipeline:
 
 
 class Work:
-    """step() is called again and again, on any thread; close() ends it."""
+    """The work that is stopped. The program calls step() again and again, on any thread, and close() to end it. thing: a Pipeline, of which step() runs a
+    batch; with `iterate` a Loader, of which step() runs an epoch."""
 
     def __init__(self, thing: Any, iterate: bool = False) -> None:
         self.thing, self.iterate = thing, iterate
@@ -306,8 +307,8 @@ class OfTorch(Work):
 
 
 def arrays(samples: list[Any]) -> Any:
-    """Collates to arrays. Torch sends a tensor of a worker as a descriptor over a socket, and if the main process stops meanwhile, a thread of the worker prints
-    a traceback about that socket, with torch's own DataLoader too."""
+    """Collates to NumPy arrays, because a worker sends a tensor as a file descriptor over a socket. If the main process stops meanwhile, a thread of the worker
+    prints a traceback about that socket, with torch's own DataLoader too."""
     return [np.stack(part) for part in zip(*samples, strict=True)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FLAC files of every kind, by Stoker's decoder, by the program ffmpeg and by soundfile. test/c/test_sound.c compares with the samples that were encoded."""
+"""FLAC files of every kind, decoded by Stoker, by the program ffmpeg and by soundfile. test/c/test_sound.c compares with the samples that were encoded."""
 
 from __future__ import annotations
 

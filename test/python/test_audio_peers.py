@@ -78,7 +78,7 @@ def test_features_of_torchaudio(sound):
 
 @pytest.mark.parametrize(("before", "after"), ((44100, 16000), (16000, 8000), (8000, 16000)))
 def test_resampling_of_torchaudio(before, after):
-    """Filters differ, so the comparison is of a tone far below both limits, away from the ends."""
+    """The libraries' filters differ. So the test compares a tone far below half of both rates, and leaves out the ends."""
     torch, functional = pytest.importorskip("torch"), pytest.importorskip("torchaudio.functional")
     x = (0.5 * np.sin(2 * np.pi * 440 * np.arange(before) / before)).astype("float32")
     made = run(x, lambda s: fn.audio_resample(s, in_rate=float(before), out_rate=float(after)))

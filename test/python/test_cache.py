@@ -241,7 +241,7 @@ def test_a_killed_process_costs_nothing(store, tree, tmp_path, child):
 
 def test_a_disk_that_refuses_is_one_line(store, tree, tmp_path, child):
     assert max(p.stat().st_size for p in tree.glob("*/*.jpg")) > 4096  # at least one file is too large for the limit of 4096 bytes
-    tmp_path.joinpath("odd", "state").mkdir(parents=True)  # a folder in place of the file stops root too, which rights would not stop
+    tmp_path.joinpath("odd", "state").mkdir(parents=True)  # a folder in place of the file stops root too; missing permissions would not
     Storage(cache=tmp_path / "whole")
     shutil.copy(tmp_path / "whole" / "CACHEDIR.TAG", tmp_path / "odd")
     children = [child(tmp_path / "whole"), child(tmp_path / "full", file_size=4096), child(tmp_path / "odd")]

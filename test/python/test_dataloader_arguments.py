@@ -80,7 +80,7 @@ def raise_in_worker(worker):
 
 
 class Batches:
-    """A batch_sampler of unequal batches, others in each epoch."""
+    """A batch_sampler with four batches of different lengths. Each of four epochs has other batches; then they repeat."""
 
     def __init__(self, draw):
         self.epochs = [[[draw.randrange(SAMPLES) for _ in range(draw.randrange(1, 5))] for _ in range(4)] for _ in range(4)]

@@ -43,11 +43,11 @@ class Frozen:
 
 
 class Tagged(torch.Tensor):
-    """A subclass of Tensor that its operations keep."""
+    """A subclass of Tensor. Operations on it return the same subclass."""
 
 
 class Loud(torch.Tensor):
-    """A subclass of Tensor that changes what an operation gives."""
+    """A subclass of Tensor that changes the result of one operation, torch.stack."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):

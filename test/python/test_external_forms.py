@@ -128,7 +128,7 @@ def test_forms_of_samples_and_layouts(rng):
 
 @pytest.mark.parametrize("copy", [False, True])
 def test_a_batch_as_one_array_is_the_batch_as_a_list(rng, copy):
-    """The array may have any type and memory. Samples that lie one after another are taken as one buffer, others one by one."""
+    """The array may have any type and memory layout. Samples that lie one after another in memory are taken as one buffer, others one by one."""
     torch = pytest.importorskip("torch")
     whole = rng.integers(0, 100, (3, 4, 6, 5))
     fixed = whole.astype(np.uint8)

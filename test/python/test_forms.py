@@ -36,7 +36,7 @@ def made(define, batch_size=3, **kwargs):
 )
 @pytest.mark.parametrize("known", [False, True])
 def test_declared_outputs_are_checked_as_soon_as_they_are_known(declared, match, known):
-    """The type of a source that declares none is known, and checked, only with its first batch."""
+    """If a source declares its type, outputs are checked when the pipeline is built. Otherwise the type is known, and checked, with the first batch."""
     kwargs = {"dtype": types.UINT8, "layout": "HWC"} if known else {}
 
     def define():

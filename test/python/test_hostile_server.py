@@ -337,7 +337,8 @@ def draw_endings(r, tls):
 
 
 class Hostile:
-    """Answers drawn from a grammar. listed: the client knows the object's size from a listing, so that it can detect consistent lies about the size too."""
+    """Answers requests with right and wrong responses, drawn from a grammar. listed: the client knows the object's size from a listing, so it can also detect a
+    wrong size that all responses agree on."""
 
     def __init__(self, seed, body, listed, tls):
         self.r = random.Random(seed)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masks, boxes and points move with the image. They are compared with torchvision's v2 for the drawn windows, which a mask of numbers shows."""
+"""Masks, boxes and points move with the image. They are compared with torchvision's v2 for the same windows; a mask that numbers its pixels shows which
+windows were drawn."""
 
 import io
 

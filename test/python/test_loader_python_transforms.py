@@ -25,7 +25,7 @@ class Blur:
 
 
 class Folder:
-    """Two images in PNG, whose pixels all decoders agree on."""
+    """A folder with two images in PNG, for which all decoders give the same pixels."""
 
     def __init__(self, path):
         for name in ("a", "b"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.Loader over Datasets whose calls share something: buffers that are filled again, open files."""
+"""stoker.Loader over Datasets whose calls share something: buffers that each call fills again, or open files."""
 
 import functools
 import io
@@ -23,7 +23,7 @@ from torchvision import transforms as v1  # noqa: E402
 
 
 class Frames(IterableDataset):
-    """Fills one frame and one target again and again. make: makes a sample from the two."""
+    """Yields 24 samples, for each of which it fills the same frame and target again. make: makes a sample from the frame, the target and the sample's index."""
 
     def __init__(self, make):
         self.make = make

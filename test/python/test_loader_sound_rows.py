@@ -327,7 +327,8 @@ def test_one_frame(tmp_path):
 
 
 class Rows:
-    """A Dataset that gives dicts, or tuples with the sound second."""
+    """A Dataset of sound files. form: "tuple" gives tuples with the file's bytes second; "struct" gives dicts with a dict of bytes and path, as tables have it;
+    "array" gives dicts with an array of bytes."""
 
     def __init__(self, sounds, form):
         self.sounds, self.form = sounds, form

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows of sounds in a store: Loader fetches the header and the bytes of the window, and gives what it gives of local files."""
+"""Windows of sounds in a store: Loader fetches only the header and the bytes of the window, and gives the same samples as for local files."""
 
 from __future__ import annotations
 

@@ -107,8 +107,8 @@ def test_state_with_another_number_of_ranks(tree, files, kind):
 
 @pytest.mark.parametrize("tail", ["wrap", "keep"])
 def test_state_of_a_pipeline_after_every_batch(tree, tail):
-    """From each state a new Loader gives the batches that followed, over the ends of epochs, and so it does after an iteration that was left. If tail is "wrap",
-    the last batch of an epoch also has the first samples of the next one."""
+    """A new Loader that loads a state gives the batches that followed, also across the ends of epochs. The same holds for a state saved after the program has
+    left an epoch early. If tail is "wrap", the last batch of an epoch also has the first samples of the next one."""
 
     def new():
         pipe = Pipeline(4, 2, None)

@@ -112,7 +112,7 @@ print(json.dumps(seen))
 
 @pytest.fixture(scope="module")
 def media(tmp_path_factory):
-    """Makes a folder of sounds and, if this machine can make them, videos, which also holds a folder with a table and one with a robot's recordings."""
+    """Makes a folder of sounds and, if this machine can make them, videos. It also holds a folder with a table and a folder with a robot's recordings."""
     root = tmp_path_factory.mktemp("media")
     rng = np.random.default_rng(1)
     for i in range(8):

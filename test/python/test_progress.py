@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress of long work: on a terminal a line that fits it and says how long is left, nothing in a pipe, and a report after Ctrl-C."""
+"""Progress of long work: on a terminal, a line that fits its width and states the remaining time; in a pipe, nothing; after Ctrl-C, a report."""
 
 import fcntl
 import json

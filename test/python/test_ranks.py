@@ -273,7 +273,7 @@ def test_accelerate_on_two_ranks(tree):
 
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_accelerate_divides_a_dataloader(tree, shuffle):
-    """prepare() makes each rank's part of a stoker.DataLoader as it does of torch's, and its images are made in C still."""
+    """accelerate's prepare() divides a stoker.DataLoader among the ranks as it divides torch's, and the library still makes the images in C."""
     pytest.importorskip("accelerate")
     all_well(
         launch(

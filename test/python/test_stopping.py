@@ -84,7 +84,8 @@ def stop(files, kind, way, seconds):
 
 @contextlib.contextmanager
 def alarms(handler):
-    """Calls the handler for a signal every 20 ms. If the main thread runs no handlers meanwhile, one call stands for all signals that came."""
+    """Sends SIGALRM every 20 ms, for which Python calls the handler in the main thread. All signals that arrive while the main thread runs no handlers lead to
+    one call."""
     before = signal.signal(signal.SIGALRM, handler)
     signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
     try:

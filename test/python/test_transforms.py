@@ -20,7 +20,7 @@ tv = import_torchvision().transforms
 
 @pytest.fixture(scope="module")
 def varied(tmp_path_factory):
-    """Returns images with odd, even, long and small sides."""
+    """Returns a folder of images with odd, even, long and short sides."""
     root = tmp_path_factory.mktemp("varied")
     write_tree(root, np.random.default_rng(SEED + 1), 1, 24, 40, 131)
     return root

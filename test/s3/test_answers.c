@@ -348,8 +348,8 @@ static void test_a_reset_is_no_end(void **state)
 	}
 }
 
-/* A connection serves the next request, except if its server has closed it in the meantime, which the client does not notice at once, or if the response
- * left doubt about where it ends. In these cases the client opens another connection. */
+/* A connection also serves the next request, with two exceptions: the server has closed it in the meantime, or the response did not end where its header says.
+ * Then the client opens another connection. connections: the number of connections that three requests take. */
 static void test_connections_are_kept(void **state)
 {
 	static const struct {

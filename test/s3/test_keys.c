@@ -300,7 +300,7 @@ static void test_roles_of_profiles(void **state)
 	setenv("AWS_PROFILE", "own", 1);
 	check_good();
 	setenv("AWS_PROFILE", "far", 1);
-	put_sts(sts, BASE_KEY, BASE_SECRET); /* STS gives every client the same keys: the store refuses them after two requests to STS */
+	put_sts(sts, BASE_KEY, BASE_SECRET); /* "far" needs two requests to STS; each gives BASE_KEY, which the store refuses */
 	uint64_t asked = s3_server_counts(sts).requests;
 	check_failure("403 InvalidAccessKeyId");
 	assert_int_equal(s3_server_counts(sts).requests, asked + 2);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Branches on the GPU give what they give on the cores, and no job runs for a sample that does not take the branch. Images of automatic augmentations may
+"""Branches on the GPU give the same values as on the cores, and no job runs for a sample that does not take the branch. Images of automatic augmentations may
 differ by 1."""
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def axes() -> Iterator[Case]:
 
 
 def lengths() -> Iterator[Case]:
-    """Yields cases of lengths at which the kernels change to another loop, and of lengths next to these, along contiguous axes and others."""
+    """Yields cases whose reduced axes are long enough for each loop of the kernels, contiguous and strided."""
     rng = rng_of("reductions, lengths")
     for op in ALL:
         for dtype in ("uint8", "float32"):

@@ -19,7 +19,7 @@ BY_LAYOUT = (
     "cases_frames",
     "cases_boxes",
     "cases_resize",
-)  # these tables name the layouts that they mean
+)  # cases that are only valid with their layouts, so they do not run again without them
 IMAGES = [case for table in TABLES for case in importlib.import_module(table).all_cases()]
 CASES = [*IMAGES, *(case for table in BY_LAYOUT for case in importlib.import_module(table).all_cases())]
 

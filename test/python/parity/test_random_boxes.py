@@ -19,7 +19,7 @@ LABELS = np.int32([3, 4, 5])
 def drawn(
     lib: Library, op: str, inputs: list[np.ndarray], kwargs: dict[str, Any], batches: int = 4, batch: int = 500
 ) -> list[list[np.ndarray]]:
-    """Returns the outputs of each sample."""
+    """Runs an operator on batches in which all samples have the same inputs. Returns the outputs of each sample."""
     pipe = lib.Pipeline(batch_size=batch, num_threads=1, device_id=None, seed=SEED, prefetch_queue_depth=1)
     with pipe:
         nodes = [lib.fn.external_source(source=[[i] * batch], cycle=True) for i in inputs]
