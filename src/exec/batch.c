@@ -360,7 +360,7 @@ bool stk_batch_is_last(const struct stk_batch *b)
 	return b->at.last;
 }
 
-/* Writes "sample 3 (cat/1.jpg)", without the parentheses if the sample has no name. */
+/* Writes "sample 3 (cat/1.jpg)", or "sample 3" if the sample has no name, to `text`, and returns it. */
 static const char *named_sample(struct stk_batch *b, int32_t i, char *text, size_t capacity)
 {
 	const char *uri = stk_batch_sample(b, i)->uri;

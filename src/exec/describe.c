@@ -410,7 +410,8 @@ static enum stk_status describe_pass(const struct stk_chain_run *run, struct stk
 	return STK_OK;
 }
 
-/* Copies a host image that the group reads to the GPU. The value itself stays on the host, since it may also be an argument. */
+/* If the image that the group reads is on the host, has it copied to the GPU, and makes the pass read the copy. The value itself stays on the host, since it
+ * may also be an argument. */
 static enum stk_status send_image(const struct stk_chain_run *run, struct stk_pass_group *g, struct stk_error *err)
 {
 	int32_t value = run->pipeline->program->nodes[g->group->nodes[0]].inputs[0];
@@ -498,7 +499,7 @@ static enum stk_status describe_view(const struct stk_chain_run *run, const stru
 	return stk__job_copy_bytes(&kept_jobs.jobs, from.data, (void *)to, stk_desc_bytes(&from.desc), err);
 }
 
-/* Runs an operator whose inputs are all host values on the cores. Copies its outputs to the GPU, except one that it writes there itself and those that stay
+/* Runs on the cores an operator whose inputs are all host values. Has its outputs copied to the GPU, except one that it writes there itself and those that stay
  * in host memory. */
 static enum stk_status run_single_on_cores(
 	const struct stk_chain_run *run, const struct stk_program_node *n, struct stk_call *call, int32_t step, struct stk_error *err)

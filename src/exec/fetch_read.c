@@ -61,7 +61,8 @@ static bool add_header(const struct stk_reader_def *reader, const struct stk_kno
 	return checks;
 }
 
-/* Returns whether two parts of an object share a request. They do if reading the bytes between them costs less than another request. */
+/* Returns whether two parts share a request: they belong to one object, their lengths are known, and reading the bytes between them costs less than another
+ * request. */
 static bool joins(const struct stk_part *before, const struct stk_part *next)
 {
 	enum { GAP = 64 << 10 }; /* 5 ms at 100 Mbit/s; an object store takes several times that to send its first byte */
