@@ -106,7 +106,7 @@ static enum stk_status read_file(const char *path, struct stk_aws_issuer *i, str
 	return status;
 }
 
-/* Returns the file that gcloud writes for application default credentials, or NULL if it does not exist. */
+/* Returns the path of the file that gcloud writes for application default credentials. NULL: it cannot be read, or memory is short. */
 static char *well_known_file(void)
 {
 	char *folder = stk__aws_env("CLOUDSDK_CONFIG"), path[4096];

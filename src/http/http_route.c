@@ -50,7 +50,7 @@ void stk__proxies_clear(struct stk_proxies *p)
 
 /* ---- hosts without a proxy ---- */
 
-/* Returns whether an address is in a network like "10.0.0.0/8". */
+/* Returns whether an address is in a network like "10.0.0.0/8", or equals the pattern's address if that has no slash. */
 static bool in_network(int family, const uint8_t address[16], const char *pattern, size_t n)
 {
 	char text[64];

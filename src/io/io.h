@@ -132,8 +132,8 @@ struct stk_io_cache_ops {
 struct stk_source_ops {
 	const char *scheme; /* "file"; several schemes are separated by blanks: "s3 http https"; "*": every scheme that no other source
 	                     * reads */
-	/* How failures of the source are retried: the number of retries (0: STK_IO_RETRIES; negative: none), and the random delay, which is at most
-	 * backoff_ns * 2^tries and at most most_backoff_ns. 0: without a delay. */
+	/* How failures of the source are retried: the number of retries (0: STK_IO_RETRIES; negative: none), and the random delay, which is less than
+	 * backoff_ns * 2^n after n retries, and less than most_backoff_ns. backoff_ns 0: without a delay. */
 	int32_t retries;
 	int64_t backoff_ns, most_backoff_ns;
 	bool lists;  /* answers stk__s3_list_uri requests of its schemes */
