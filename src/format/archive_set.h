@@ -9,8 +9,8 @@
 
 /* Functions that stk__archives_open calls while it works; both nullable. */
 struct stk_archive_watch {
-	/* Called ten times a second, on the caller's thread. If it returns false, stk__archives_open returns STK_CANCELLED after the requests in flight have been
-  * answered. */
+	/* Called ten times a second, on the caller's thread. done: number of archives whose index is complete, out of `archives`; members: number found so far.
+	 * If it returns false, stk__archives_open returns STK_CANCELLED after the requests in flight have been answered. */
 	bool (*progress)(void *user, int64_t done, int64_t archives, int64_t members);
 	void (*notice)(void *user, const char *text); /* called by one thread at a time */
 	void *user;

@@ -19,7 +19,7 @@ struct reading {
 	struct stk_file_list *list;
 	const struct stk_file_list_options *options;
 	struct stk_list_census census;
-	bool tagged;
+	bool tagged; /* the index has the hashes of the files' ETags */
 };
 
 static enum stk_status take_file(

@@ -134,7 +134,8 @@ static bool take_escape(struct stk_json *j, char *out, size_t *n)
 	return true;
 }
 
-/* Sets 0x80 in each of the 8 bytes that is zero. Bytes above the first zero byte may be marked wrongly, bytes below it never. */
+/* Marks the zero bytes among 8: the result has 0x80 at their places, and 0 at the others. Bytes above the lowest zero byte may be marked wrongly, bytes below
+ * it never. */
 static uint64_t zeros(uint64_t bytes)
 {
 	return (bytes - 0x0101010101010101u) & ~bytes & 0x8080808080808080u;

@@ -85,6 +85,8 @@ uint64_t stk__nuscenes_digest(const struct stk_nuscenes_view *v, int64_t first, 
 /* An object that a camera sees, in the order of the sample's objects: the source of all 2-D fields. */
 struct stk_nuscenes_seen {
 	int32_t object; /* index among the sample's objects */
+	/* box: left, top, right and bottom edges in the image, in pixels. center: where the middle of the object's 3-D box is seen, in pixels. depth: distance
+	 * of that middle in front of the camera, in metres. */
 	float box[4], center[2], depth;
 };
 /* Finds the objects of the view's classes that a camera sees. out: must have room for all objects of the sample. Returns their number. */
