@@ -150,8 +150,9 @@ int stopped_text(const char *command, const char *fmt, ...) __attribute__((forma
 /* Prints a message without the secrets of its URLs (see uri_shown): the user may have given a URL with a signature where no URL belongs. */
 void print_without_secrets(FILE *to, const char *fmt, va_list list) __attribute__((format(printf, 2, 0)));
 
-/* Returns how many bytes of a URI may be printed: those before the query, which may hold a signature, and before the fragment; in s3:// and gs:// all bytes,
- * since keys may contain ? and #. If a user name, a key or a password stands before the host or bucket, only the scheme is printed. */
+/* Returns how many bytes of a URI may be printed: those before the query, which may hold a signature, and before the fragment; of s3:// and gs:// URIs all
+ * bytes, since keys may contain ? and #; of file:// URIs and paths all bytes too. If a user name, a key or a password stands before the host or bucket, only
+ * the scheme is printed. */
 static inline int uri_shown(const char *uri)
 {
 	const char *host = strstr(uri, "://");

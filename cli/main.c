@@ -92,7 +92,8 @@ static bool open_standard_files(void)
 	return true;
 }
 
-/* Returns the exit code of a command that ended with `code`. Output that was lost to a full disk or a closed pipe must not look like success. */
+/* Flushes stdout, and returns the exit code of a command that ended with `code`. Output that was lost to a full disk or a closed pipe must not look like
+ * success. */
 static int finish(const char *name, int code)
 {
 	const bool failed = ferror(stdout);

@@ -96,7 +96,8 @@ static bool is_there(struct stk_io *io, const char *uri, const char *key)
 	return !status;
 }
 
-/* Probes a bucket: lists the keys of a prefix and reads the first byte of one. If listing is not permitted, reads the first byte of the object itself. */
+/* Probes a bucket: lists the keys of a prefix and reads the first byte of one. If listing fails, reads the first byte of the object that `uri` names. If that
+ * fails too, returns the status of the listing. */
 static enum stk_status ask_bucket(
 	struct stk_io *io, const char *uri, const char *bucket, const char *list, struct stk_storage_report *out, struct stk_error *err)
 {

@@ -25,8 +25,8 @@ STK_MUST_USE enum stk_status stk__fail_memory_limit(struct stk_error *err, size_
  * signature that opens the object to anyone. If a user's name, perhaps with a password, stands before the host, only the scheme is shown. */
 int stk__uri_shown(const char *uri);
 
-/* Returns whether a message names a file: a name with a dot or a slash stands anywhere in it, another one before a colon or a quotation mark.
- * Names without either may also be words of the message, as "empty" is in "it is empty". */
+/* Returns whether a message names a file. A name with a dot or a slash may stand anywhere in it. Any other name may also be a word of the message, as "empty"
+ * is in "it is empty". So it counts only before a colon or quotation mark, and after a blank or quotation mark or at the beginning. */
 bool stk__names_file(const char *message, const char *name);
 
 /* Returns STK_INVALID with the name of the function and of the first pointer that is NULL, or STK_OK if no pointer is NULL. */
