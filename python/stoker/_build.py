@@ -175,7 +175,7 @@ class GraphBuilder:
                 self.add_source(known[op], record.name, source.source)
 
     def add_source(self, op: int, name: str | None, source: Any) -> None:
-        """Sets the source of an external_source operator."""
+        """Sets the source of the external_source operator `op`. Does nothing while a definition is traced again. name: None gives a name made from `op`."""
         if self.first is None:
             if source.uploads and not self.loose:
                 source.device_id = self.device_id
@@ -202,7 +202,7 @@ class GraphBuilder:
         return "gpu" if self.device_id is not None and self.graph.device(node) == DEVICES["gpu"] else "cpu"
 
     def describe(self, node: NodeRef) -> tuple[int, int, tuple[int, ...], str]:
-        """Returns (dtype, ndim, shape, layout) of a value, each as far as it is known."""
+        """Returns (dtype, ndim, shape, layout) of a value, as far as they are known before the first batch: unknown numbers are negative."""
         return self.graph.describe(node)
 
 

@@ -16,7 +16,7 @@ _INTEGERS = {"i", "u", "b"}
 
 
 def _nested(value: Any) -> tuple[list[int], list[Any]]:
-    """Returns the shape and elements of nested lists."""
+    """Returns the shape and the elements of nested lists, row by row. Raises ValueError if lists of one level differ in length."""
     if not isinstance(value, (list, tuple)):
         return [], [value]
     shape: list[int] = []

@@ -89,7 +89,7 @@ def split(fn: Callable[..., Any], kwargs: dict[str, Any], settings: Collection[s
 
 
 def returned(fn: Callable[..., Any], result: Any) -> tuple[Any, ...]:
-    """Returns the result of a definition as a tuple."""
+    """Returns the result of a definition as a tuple. A list of numbers counts as one constant. Raises InvalidArgumentError for None."""
     if isinstance(result, DataNode):
         return (result,)
     if result is None:

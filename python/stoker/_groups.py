@@ -62,7 +62,7 @@ class Family:
                 setattr(self.groups[parent], name, group)
 
     def get(self, module: Any, prefix: str, name: str) -> Any:
-        """Returns an operator's function or class, and stores it in its module."""
+        """Returns an operator's function or class, and stores it in its module. Raises AttributeError, with advice, if there is no such operator."""
         found = self.find(prefix + name)
         if found is None:
             advice = instead(f"{self.root}.{prefix}{name}")

@@ -36,7 +36,7 @@ _TYPES = {member.name.upper(): int(member) for member in DALIImageType}
 
 
 def _memory(out: Any, shape: tuple[int, ...], dtype: str) -> Any:
-    """Returns the caller's array or tensor as memory for an image of this shape and type."""
+    """Returns the caller's array or tensor as memory for an image. Raises an error unless it has this shape and type and is C-contiguous in host memory."""
     array = out.numpy() if type(out).__module__.partition(".")[0] == "torch" else out
     if str(getattr(array, "dtype", None)) != dtype or not hasattr(array, "flags"):
         raise ArgumentError(

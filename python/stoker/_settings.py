@@ -138,7 +138,7 @@ def _share_or_count(name: str, value: Any) -> float | None:
 
 
 def _seconds(name: str, value: Any) -> float | None:
-    """Converts None and infinity to None: no limit."""
+    """Returns a time limit in seconds. Returns None, which means no limit, for None and infinity. name: the setting's name in errors."""
     seconds = math.inf if value is None else _numbers.number(f"Pipeline: {name}", value)
     return None if seconds == math.inf else seconds
 
@@ -432,7 +432,7 @@ class Settings:
 
     @classmethod
     def from_arguments(cls, leading: Leading, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "Settings":
-        """Makes settings from the arguments of Pipeline."""
+        """Makes settings from the arguments of Pipeline. leading: its named parameters. args: further positional arguments, whose names are in _POSITIONAL."""
         if len(args) > len(_POSITIONAL):
             raise TypeError(f"Pipeline takes at most {len(leading) + len(_POSITIONAL)} positional arguments")
         return cls({**leading, **dict(zip(_POSITIONAL, args, strict=False)), **kwargs})
@@ -455,7 +455,8 @@ class Settings:
         return {k: v for k, v in data.items() if k in SETTINGS and SETTINGS[k].meant}
 
     def declared(self, count: int) -> list[tuple[Any, int | None, str | None]]:
-        """Returns the declared (dtype, ndim, layout) of each output; None for those that were not declared."""
+        """Returns the declared (dtype, ndim, layout) of each output; None for those that were not declared. Raises InvalidArgumentError if a list that declares
+        one of them does not have `count` entries."""
         lists = []
         for what, given in (("type", self.output_dtype), ("number of dimensions", self.output_ndim), ("layout", self.output_layout)):
             values = list(given) if isinstance(given, (list, tuple)) else [given] * count

@@ -249,7 +249,7 @@ def _upright(item: np.ndarray) -> np.ndarray | None:
 
 
 def _bytes_of(images: list[np.ndarray], mean: Sequence[float] | None, std: Sequence[float] | None) -> list[np.ndarray]:
-    """Returns the images as uint8 (height, width, 3)."""
+    """Returns the images as uint8 (height, width, 3). mean, std and the scale of floats are those of `view`."""
     import numpy as np
 
     if images[0].dtype == np.bool_:

@@ -184,7 +184,7 @@ def _secret(name: str, value: Any) -> _Secret | None:
 
 
 def _count(name: str, value: Any, least: int, most: int = _numbers.INT32_MAX) -> int:
-    """Returns a whole number between `least` and `most`, or 0, which stands for the library's default."""
+    """Returns `value` if it is a whole number between `least` and `most`, else raises an error. Returns 0, the library's default, for None."""
     return 0 if value is None else _numbers.whole(f"Storage: {name}", value, least, most)
 
 

@@ -44,7 +44,7 @@ def interp(owner: str, mode: Any) -> types.DALIInterpType:
 
 
 def pair(owner: str, size: Any, name: str = "size") -> tuple[int, int]:
-    """Returns (height, width) from one or two numbers."""
+    """Returns (height, width) from one or two whole numbers. Raises ValueError for other values. name: the argument's name in the message."""
     values = [size, size] if isinstance(size, numbers.Integral) else list(size) if isinstance(size, Sequence) else [None]
     if len(values) == 1:
         values *= 2

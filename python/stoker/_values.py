@@ -91,7 +91,7 @@ def _string(arg: Arg, value: Any) -> str | bytes:
 
 
 def _flat(arg: Arg, value: Sequence[Any]) -> list[Any]:
-    """Flattens nested lists (a matrix), row by row."""
+    """Flattens nested lists (a matrix), row by row. Raises BadValue if rows differ in length."""
     lengths = {len(v) if isinstance(v, (list, tuple)) else -1 for v in value}
     if lengths <= {-1}:
         return list(value)

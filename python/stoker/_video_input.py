@@ -43,7 +43,7 @@ class VideoSource(FedSource):
 
 
 def _one_video(data: Any) -> Any:
-    """Returns the data as a list of one sample."""
+    """Returns the data as a list of one sample. Raises InvalidArgumentError for several samples."""
     if isinstance(data, (bytes, bytearray, memoryview)) or getattr(data, "ndim", 0) == 1:
         return [data]
     if len(data) != 1:

@@ -284,7 +284,7 @@ def arithmetic(op: str, *operands: Any) -> DataNode:
 
 
 def _expand(node: DataNode, keys: list[Any]) -> list[Any]:
-    """Replaces an Ellipsis in a subscript by full ranges."""
+    """Replaces an Ellipsis in a subscript by full ranges. Raises InvalidArgumentError for a second one, and if the number of dimensions is not known."""
     at = [i for i, k in enumerate(keys) if k is Ellipsis]
     if not at:
         return keys

@@ -33,7 +33,7 @@ def _writable(value: Any) -> Any:
 
 
 def _wrap(samples: Sequence[Any], layout: str | None) -> _core.Batch:
-    """Makes a batch over samples in host memory."""
+    """Makes a batch over samples in host memory, without a copy. Raises ArgumentError if the library cannot take them."""
     try:
         return _core.wrap(samples, layout or "")
     except (TypeError, ValueError) as e:
@@ -311,7 +311,7 @@ class TensorListCPU(_TensorList[TensorCPU]):
 
     @classmethod
     def broadcast(cls, tensor: Any, num_samples: int) -> TensorListCPU:
-        """Returns a list of the same tensor many times."""
+        """Returns a list that has the same tensor num_samples times."""
         return cls([tensor] * num_samples, getattr(tensor, "_layout", None))
 
     @classmethod

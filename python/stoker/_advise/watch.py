@@ -162,7 +162,7 @@ class Watched:
     # ---- findings ----
 
     def report(self) -> report.Report:
-        """Returns the findings from the blocks that have ended."""
+        """Returns the findings from the blocks that have ended. Raises StateError if none has."""
         over = [b for b in self._blocks if b.over]
         if not over:
             seen = sum(len(b.taken) for b in self._blocks)

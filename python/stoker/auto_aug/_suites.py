@@ -33,7 +33,7 @@ def translations(
 
 
 def without(suite: Sequence[_Augmentation], excluded: Sequence[str] | None, of: str) -> list[_Augmentation]:
-    """Returns the augmentations whose names are not among `excluded`."""
+    """Returns the augmentations whose names are not among `excluded`. Raises InvalidArgumentError if a name there is not in the suite. of: the suite's name."""
     names = [augmentation.name for augmentation in suite]
     for name in excluded or ():
         if name not in names:
@@ -45,7 +45,8 @@ def without(suite: Sequence[_Augmentation], excluded: Sequence[str] | None, of: 
 
 
 def selected(suite: Sequence[_Augmentation], which: DataNode, caller: str, reference: str, **kwargs: Any) -> Any:
-    """Applies one of the augmentations to each sample."""
+    """Applies to each sample the augmentation of the suite whose index is in `which`. caller, reference: names of functions, for the error about a missing
+    `shape`."""
     try:
         return select(suite, which, **kwargs)
     except MissingArgException as e:

@@ -121,7 +121,8 @@ def _tables(policy: Policy, stages: int) -> tuple[Any, Any, Any, list[list[_Augm
 
 
 def get_image_net_policy(use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None) -> Policy:
-    """Returns the policy for ImageNet."""
+    """Returns the policy for ImageNet. use_shape: translations are shares of the image's size, up to max_translate_rel; otherwise pixels, up to
+    max_translate_abs."""
     return _policy("ImageNetPolicy", _IMAGE_NET, translations(use_shape, 250, 1.0, max_translate_abs, max_translate_rel))
 
 
@@ -131,7 +132,7 @@ def get_reduced_cifar10_policy(use_shape: bool = False, max_translate_abs: Any =
 
 
 def get_svhn_policy(use_shape: bool = False, max_translate_abs: Any = None, max_translate_rel: Any = None) -> Policy:
-    """Returns the policy for SVHN."""
+    """Returns the policy for SVHN. The arguments are those of get_image_net_policy."""
     return _policy("SvhnPolicy", _SVHN, translations(use_shape, 250, 1.0, max_translate_abs, max_translate_rel))
 
 
@@ -141,7 +142,7 @@ def get_reduced_image_net_policy() -> Policy:
 
 
 def _policy(name: str, sequences: str, moves: tuple[_Augmentation, _Augmentation]) -> Policy:
-    """Parses a policy. sequences: one in each line, of "augmentation probability bin" separated by commas."""
+    """Parses a policy. sequences: one in each line, of "augmentation probability bin" separated by commas. moves: the translations along x and y."""
     suite = {
         "translate_x": moves[0],
         "translate_y": moves[1],

@@ -72,7 +72,7 @@ static PyObject *done(enum stk_status status, const struct stk_error *err)
 	return NULL;
 }
 
-/* Runs a call without the GIL, unless reading its arguments failed. */
+/* Returns from a function with the result of a call that runs without the GIL; with NULL, and without the call, if the reader r of its arguments failed. */
 #define CALL(r, call)                                                                                                                      \
 	do {                                                                                                                               \
 		if ((r).failed)                                                                                                            \

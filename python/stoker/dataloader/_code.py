@@ -96,7 +96,7 @@ def overloads(kind: type) -> bool:
         for name, found in vars(base).items():
             code = getattr(found, "__code__", None)
             special = name.startswith("__") and name.endswith("__") and name not in _MAKING
-            if special and code is not None and code.co_filename != "<string>":  # methods that dataclass generates have the file name "<string>"
+            if special and code is not None and code.co_filename != "<string>":  # the file name in code that dataclass generates
                 return True
     return False
 
@@ -110,7 +110,8 @@ def _runs_code(kind: type, name: str) -> bool:
 
 
 def types_of_elements(values: Iterable[Any], depth: int = 2) -> set[type]:
-    """Returns the program's own classes among the first elements of containers. depth: levels of nested containers that are searched."""
+    """Returns the program's own classes of which the first elements of containers are objects. values: other values than containers are skipped. depth: levels
+    of nested containers that are searched."""
     found: set[type] = set()
     for value in values:
         if not isinstance(value, (list, tuple, set, frozenset, dict, collections.deque)):

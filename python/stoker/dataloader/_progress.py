@@ -107,7 +107,7 @@ def begin(loader: Any, resume: dict[str, Any] | None = None) -> Progress:
 
 
 def after(loader: Any, before: Progress) -> Progress:
-    """Returns the progress of the epoch after another one."""
+    """Returns the progress at the start of the epoch after that of `before`. Persistent workers continue in it."""
     made = begin(loader)
     if loader.num_workers and loader.persistent_workers:
         made.turn, made.base_seed = before.turn + 1, before.base_seed

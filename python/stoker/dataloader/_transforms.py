@@ -24,7 +24,8 @@ class _Form(Enum):
 
 @dataclass
 class Compiled:
-    """A recipe, whether torchvision would give an image of tv_tensors, which matters to the user's collate_fn, and whether it would draw random numbers."""
+    """Compiled transforms. tv_image: whether torchvision would give an image of tv_tensors, which matters to the user's collate_fn. draws: whether torchvision
+    would draw random numbers."""
 
     recipe: Recipe
     tv_image: bool
@@ -101,7 +102,7 @@ def _name(part: Any) -> str:
 
 def _flat(transform: Any) -> list[Any]:
     """Returns the transforms of a Compose, a Sequential or a preset, in order, also of those inside it; for any other transform, a list with only this
-    transform."""
+    transform. Raises InPython for None."""
     if transform is None:
         raise InPython("the dataset has no transform that makes a tensor of the image")
     kind = type(transform)

@@ -74,7 +74,7 @@ class WorkerStates:
         return None if state is None else dict(state)
 
     def at_next_epoch(self, persistent: bool) -> WorkerStates:
-        """Returns the states in which the workers begin the next epoch."""
+        """Returns the states in which the workers begin the next epoch. persistent: whether the same processes continue."""
         made = WorkerStates(len(self._states))
         for worker in range(len(self._states)):
             state = self.state_of(worker)

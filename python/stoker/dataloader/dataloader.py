@@ -256,7 +256,7 @@ class _Tracked:
         return indices
 
     def _pass_over(self) -> None:
-        """Draws the indices of the batches that an earlier run received, and compares their digest."""
+        """Draws the indices of the batches that an earlier run received. Raises StateError if they are fewer, or if their digest is another one."""
         if not self._skip or self._dataset_kind == _DatasetKind.Iterable:  # type: ignore[attr-defined]
             return
         skip, self._skip = self._skip, 0

@@ -38,8 +38,8 @@ class Loading(Protocol):
 
 
 class _Samples(IterableDataset[Any]):
-    """Stands for the Loader's data set: it has its length and its attributes, and iterating over it gives the Loader's batches. It is an IterableDataset, so
-    that frameworks do not change the order or divide it among ranks, which the Loader does itself."""
+    """Takes the place of the Loader's data set. It has that set's length and attributes, and iterating over it gives the Loader's batches. It is an
+    IterableDataset, so that frameworks do not change the order or divide the samples among ranks, which the Loader does itself."""
 
     def __init__(self, loader: Loading) -> None:
         self.loader = loader

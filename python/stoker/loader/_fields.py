@@ -95,8 +95,8 @@ def of_dataset(fields: tuple[str, ...] | None, targets: int, keys: tuple[str, ..
 
 
 def of_pipeline(fields: tuple[str, ...] | None, outputs: int) -> dict[str, int | None]:
-    """Returns the fields for a Pipeline of the user, each with the number of its output; None if it comes from a sample's metadata. fields: names of the
-    outputs in their order, or None for default names."""
+    """Returns the fields for a user's Pipeline, each with the number of its output; None if it comes from a sample's metadata. fields: names of the outputs in
+    their order, or None for default names; more names than outputs raise InvalidArgumentError."""
     given = fields if fields is not None else default(outputs - 1)
     names = [f for f in given if f not in FROM_SAMPLES]
     if len(names) > outputs:

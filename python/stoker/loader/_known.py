@@ -57,7 +57,7 @@ def known(source: Any) -> Listed | Arrays | None:
 
 def _same_transform(a: Any, b: Any) -> bool:
     """Returns whether two transforms certainly do the same: they are one object, or objects of one class of stoker, torch or torchvision with equal
-    attributes. Two objects of a class of the user are never equal. repr() is not compared, because those of two different Lambdas are equal."""
+    attributes. Two objects of a user's class are never equal. repr() is not compared, because those of two different Lambdas are equal."""
     if a is b:
         return True
     if type(a) is not type(b):

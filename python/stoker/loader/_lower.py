@@ -398,7 +398,7 @@ def _augmented(image: Image, t: T.Transform, gate: DataNode | None) -> Image:
 
 
 def _freely(image: Image, t: T.RandomAffine | T.Lambda, gate: DataNode | None) -> Image:
-    """Applies an affine transform, or the user's function, which masks, boxes, points and further images cannot follow."""
+    """Applies an affine transform to an image and its followers, or the user's function to an image. Raises an error for a function if there are followers."""
     if isinstance(t, T.RandomAffine):
         if t.expand and gate is not None:
             raise _in_group(t)

@@ -38,7 +38,7 @@ def is_of_sounds(step: Any) -> bool:
 
 
 def lowered(steps: Sequence[Any], sound: Sound, spec: Spec) -> Sound:
-    """Applies the transforms in order."""
+    """Returns the sound to which the transforms have been applied in order. Raises UnsupportedError for a transform that is not supported."""
     for step in steps:
         if isinstance(step, AddNoise):
             sound = _add_noise(step, sound, spec)

@@ -185,7 +185,7 @@ class Mixture:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from a state, with any number of ranks."""
+        """Continues from a state, with any number of ranks. Raises StateError for a state of another mixture, and then changes nothing."""
         if not isinstance(state, dict) or state.get("stoker_mixture") != _STATE:
             raise StateError("this is not a state of a mixture (Loader.mix), or it is of another version")
         counts: list[Any] = [state.get("taken"), state.get("begun")]

@@ -170,7 +170,7 @@ def refuse_of_images(given: Mapping[str, Any], padded: tuple[str, ...] | None) -
 
 
 def batch_of(batch_size: int | None, global_batch_size: int | None, shard: Shard) -> int:
-    """Returns the batch size of this rank."""
+    """Returns the batch size of this rank. Raises an error unless exactly one of the sizes is given, and the number of ranks divides global_batch_size."""
     if (batch_size is None) == (global_batch_size is None):
         raise InvalidArgumentError("Loader: give batch_size (of each rank) or global_batch_size")
     ranks = shard.world if batch_size is None else 1

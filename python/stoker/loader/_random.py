@@ -15,7 +15,7 @@ from stoker.errors import StateError
 Place = tuple[int, ...]
 current = (
     threading.local()
-)  # place: the place of the sample that this thread fetches, or None. generator: its generator, or None before sample_rng() is called
+)  # place: the Place from which this thread's sample is seeded, or None. generator: its generator, or None before sample_rng() is called
 
 
 def mix(seed: int, *parts: int) -> int:

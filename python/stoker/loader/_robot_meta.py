@@ -38,7 +38,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Returns the objects of a JSON-lines file."""
+    """Returns the objects of a JSON-lines file. Raises NotFoundError if there is no such file, and CorruptError if it is damaged."""
     try:
         lines = _files.read_text(path).splitlines()
     except FileNotFoundError:
@@ -57,7 +57,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def read_table(path: Path) -> Any:
-    """Returns a table of the metadata, without the statistics of its rows."""
+    """Reads a Parquet file of the metadata as a pyarrow.Table, without its columns "stats/...", which hold statistics of each row."""
     import pyarrow as pa
 
     file = read_footers([Listed(str(path))], storage())[0]
@@ -67,7 +67,7 @@ def read_table(path: Path) -> Any:
 
 
 def whole(row: Mapping[str, Any], name: str, where: str) -> int:
-    """Returns a whole number, 0 or more, of a row."""
+    """Returns row[name]. Raises CorruptError, which names `where`, unless it is a whole number of at least 0."""
     value = row.get(name)
     if not is_whole(value) or value < 0:  # type: ignore[operator]
         raise CorruptError(f"{where}: its {name!r} is {value!r}, and has to be a whole number from 0 on")
@@ -75,7 +75,7 @@ def whole(row: Mapping[str, Any], name: str, where: str) -> int:
 
 
 def seconds(row: Mapping[str, Any], name: str, where: str) -> float:
-    """Returns a time, 0 or more, of a row."""
+    """Returns the time row[name] in seconds. Raises CorruptError, which names `where`, unless it is a number of at least 0."""
     value = row.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
         raise CorruptError(f"{where}: its {name!r} is {value!r}, and has to be a time in seconds from 0 on")
@@ -133,7 +133,8 @@ def _check_feature(what: str, feature: Any) -> None:
 
 
 def check_totals(root: Path, info: Mapping[str, Any], numbers: Sequence[int], frames: int) -> None:
-    """Compares the episodes that are listed with the totals of meta/info.json. numbers: the numbers of the episodes, in their order."""
+    """Raises CorruptError if an episode is listed twice or is missing, or if the totals of meta/info.json differ. numbers: the numbers of the listed episodes.
+    frames: the number of their frames."""
     twice = next((n for n, m in zip(sorted(numbers), sorted(numbers)[1:], strict=False) if n == m), None)
     if twice is not None:
         raise CorruptError(f"{root}/meta: episode {twice} is listed twice")

@@ -505,7 +505,7 @@ class Run:
             self.resumed = self.ids = None
 
     def go_to(self, epoch: int) -> None:
-        """Goes to the beginning of an epoch."""
+        """Goes to the beginning of an epoch, and drops the current pipeline. Raises StateError if the source is a user's Pipeline."""
         if isinstance(self.source, Pipeline):
             raise StateError("set_epoch: the user's Pipeline goes through its epochs in order")
         self._drop()

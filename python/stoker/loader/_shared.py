@@ -30,7 +30,7 @@ def _may_change(row: tuple[Any, ...], number: int) -> bool:
     part = row[number]
     if isinstance(part, np.ndarray):
         while isinstance(part.base, np.ndarray):
-            referenced = referenced or sys.getrefcount(part.base) > 2  # the references of the view and of the argument
+            referenced = referenced or sys.getrefcount(part.base) > 2  # the view and the call's argument hold one reference each
             part = part.base
         return bool(part.flags.writeable and (referenced or part.base is not None))
     if isinstance(part, memoryview):

@@ -117,7 +117,7 @@ class Spec:
         return fn.cast(node, dtype=types.INT64).gpu() if self.gpu else node
 
     def reader_arguments(self, indices: array[int] | None, per_rank: bool) -> dict[str, Any]:
-        """Returns the arguments that all readers share."""
+        """Returns the arguments that all readers share. indices: the user's order of samples, or None. per_rank: whether it is the order of this rank only."""
         args: dict[str, Any] = {
             "random_shuffle": self.shuffle,
             "shuffle_seed": self.seed,

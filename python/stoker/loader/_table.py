@@ -173,7 +173,7 @@ class Table:
             self._check_schema(f)
 
     def _check_schema(self, file: TableFile) -> None:
-        """Raises an error if a column of the file has another type than in the first file, because values are never converted without a message."""
+        """Raises an error if the file lacks a column, or if a column has another type than in the first file, because values are never converted silently."""
         first = self.files[0]
         for column in self.columns:
             if column.name in self.partitions:

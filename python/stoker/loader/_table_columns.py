@@ -233,7 +233,7 @@ def _images(array: Any) -> Values:
 
 
 def _flat(array: Any, dtype: str) -> Any:
-    """Returns numbers as a read-only NumPy array. Rows without a value are 0."""
+    """Returns numbers as a read-only NumPy array of the type `dtype`. Times and dates become whole numbers in Arrow's unit. Rows without a value are 0."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.types as t
@@ -260,7 +260,8 @@ def _numbers(array: Any, dtype: str) -> Values:
 
 
 def _arrays(array: Any, dtype: str) -> Values:
-    """Returns the function for a column of lists of numbers, which may be nested. Lists inside of one row must have one length."""
+    """Returns the function from a row to its array, for a column of lists of numbers, which may be nested. Lists inside of one row must have one length. The
+    function returns None for a null."""
     import numpy as np
 
     ends, nulls, inner = _list_of(array)

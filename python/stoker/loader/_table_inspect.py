@@ -33,7 +33,7 @@ def asked(arguments: Sequence[str]) -> list[str] | None:
 
 
 def main(paths: Sequence[str], as_json: bool) -> int:
-    """Prints the facts. Returns the exit status."""
+    """Prints facts about tables, as text or JSON. Returns the exit status: 0, or 1 after an error, which is printed too."""
     try:
         facts = inspect(paths)
     except (StokerError, OSError) as e:

@@ -121,7 +121,7 @@ def plan_of(rows: Rows, image: str | None, label: str | None, wanted: Sequence[s
 
 
 def _main(rows: Rows, wanted: Sequence[str] | None) -> str:
-    """Returns the column of images or sounds."""
+    """Returns the column of images or sounds: "image" or "audio", or the only such column. Raises InvalidArgumentError otherwise. wanted: None means all."""
     types = {n: rows.features.get(n, {}).get("_type") for n in rows.schema.names}
     columns = [n for n in rows.schema.names if wanted is None or n in wanted]
     found = [n for n in columns if types[n] in ("Image", "Audio") or looks_like_images(rows.schema.field(n).type)]
@@ -208,8 +208,8 @@ Sample = list[tuple[str, Bytes]]  # the endings and bytes of a row's files
 
 
 def samples(plan: Plan, table: Any, where: str, first: int, nulls: dict[str, int], storage: Storage) -> Iterator[Sample]:
-    """Returns the files of each row from row `first` on. nulls: counts the rows without a value, by column. Raises an error that names the row and the column
-    if a tar cannot hold a value."""
+    """Yields the files of each row from row `first` on. nulls: receives the number of rows without a value, by column. where: the name of the table in errors.
+    Raises an error that names the row and the column if a tar cannot hold a value."""
     values = [_encoded(m, table.column(m.column.name)) for m in plan.members]
     paths = {m.column.name: _paths(table.column(m.column.name)) for m in plan.members if m.column.kind == columns.IMAGE}
     for row in range(first, table.num_rows):

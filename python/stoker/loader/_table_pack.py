@@ -36,7 +36,7 @@ _MOST_TARS = 1_000_000
 _SHARD_BYTES = 256_000_000
 _PLAN = "packing.txt"  # describes the data set and the options, so that a later run knows whose tars these are; stk_pack writes it too
 _TAR = "shards-{:06d}.tar"
-_LEFT = re.compile(r"(shards-\d{6}\.tar(\.stoker)?|packing\.txt|classes\.txt)\.[0-9a-f]+\.part")  # files that a run left which was killed
+_LEFT = re.compile(r"(shards-\d{6}\.tar(\.stoker)?|packing\.txt|classes\.txt)\.[0-9a-f]+\.part")  # unfinished files of a killed run
 
 
 class _UsageError(Exception):

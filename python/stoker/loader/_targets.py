@@ -63,7 +63,7 @@ def _numbers(targets: Sequence[Any]) -> Any:
 
 
 class _Table:
-    """Maps labels to targets, on the device where the labels are."""
+    """Maps labels to targets, on the device where the labels are. rows: an array whose row k is the target of label k."""
 
     def __init__(self, rows: Any) -> None:
         self.rows = rows

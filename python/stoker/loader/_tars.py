@@ -150,7 +150,8 @@ class TarSource(Source):
         return all(endings & {e.lower() for e in ending.split(";")} for ending in wanted)
 
     def _set_components(self, endings: Mapping[str, int]) -> None:
-        """Sets the components, and their endings and kinds. endings: the endings in the tars and their numbers; {} if they are not known."""
+        """Sets the components, and their endings and kinds. endings: number of files with each ending in the tars; {} if it is not known. Raises an error if
+        the tars lack a component."""
         given = _default(endings, self.tars, self.images) if self._given is None else self._given
         if not isinstance(given, Mapping) or "image" not in given:
             raise InvalidArgumentError(

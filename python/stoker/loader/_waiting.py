@@ -108,7 +108,7 @@ class Watch:
         self.begun = self._now(pipe)
 
     def end(self, pipe: Pipeline, epoch: int) -> None:
-        """Ends the measurement at the end of an epoch, and prints the line."""
+        """Ends the measurement at the end of an epoch. Logs what the loop waited for, if it waited long enough (see LEAST, SHORT and STEP)."""
         if self.begun is not None:
             text = line(Spent.between(self.begun, self._now(pipe), pipe.num_threads, pipe.device_id is not None), _core.machine())
             if text is not None:

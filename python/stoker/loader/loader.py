@@ -275,7 +275,7 @@ class Loader(metaclass=BriefHelp):
         return len(shapes) > 1
 
     def _check(self, ordered: bool, asked: DatasetArguments) -> None:
-        """Raises errors in files and arguments that can be found before the first batch."""
+        """Raises an error about files or arguments if one can be found before the first batch. ordered: whether the user gave an order of samples."""
         if isinstance(self._run.source, DatasetSource):
             self._run.source.check(self._spec, ordered)
             return

@@ -74,7 +74,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def load(path: Path) -> list[dict[str, Any]]:
-    """Returns the entries of an info file."""
+    """Returns the entries of an info file, one for each sample. Raises ValueError if the file is not such a pickle."""
     try:
         found = _Unpickler(io.BytesIO(_files.read_bytes(path))).load()
     except (pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, IndexError, KeyError, ImportError, MemoryError) as e:

@@ -29,7 +29,8 @@ class SamplerInputCallable(CallableBase):
         self.data_provider = data_provider
         self.shard_id, self.num_shards = shard_id, num_shards
         self._asked = (max_num_iterations, pre_fetch_queue_length)
-        self.batches: list[list[list[int]]] = _written_down(sampler, max_num_iterations + pre_fetch_queue_length)  # by epoch and batch: indices of samples
+        # The indices of the samples of each batch, by epoch.
+        self.batches: list[list[list[int]]] = _written_down(sampler, max_num_iterations + pre_fetch_queue_length)
         total = len(self.batches[0][0])
         self.batch_size = total // num_shards
         if self.batch_size * num_shards != total:

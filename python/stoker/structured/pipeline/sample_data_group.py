@@ -479,15 +479,15 @@ class SampleDataGroup:
         group._fields[name] = _Field(types.UINT8)
 
     def add_data_field_array(self, name: Name, type: Any, num_fields: int, mapping: FieldMapping | None = None) -> None:
-        """Adds an array of data fields."""
+        """Adds a group of `num_fields` data fields of one type, with the names 0, 1, 2, ..."""
         self.add_data_group_field(name, self.create_data_field_array(type, num_fields, mapping))
 
     def add_data_group_field_array(self, name: Name, blueprint_sample_data_group: SampleDataGroup, num_fields: int) -> None:
-        """Adds an array of groups of one format."""
+        """Adds a group of `num_fields` groups of the blueprint's format, with the names 0, 1, 2, ..."""
         self.add_data_group_field(name, self.create_data_group_field_array(blueprint_sample_data_group, num_fields))
 
     def remove_field(self, name: Name) -> None:
-        """Removes a child."""
+        """Removes a child. Raises MissingFieldError if there is no child of this name."""
         if name not in self._fields:
             raise MissingFieldError(f"Cannot delete field '{name}' as it is not present; {self._child_names()}")
         del self._fields[name]

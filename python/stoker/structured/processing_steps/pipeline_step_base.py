@@ -86,6 +86,6 @@ def find_fields(data: SampleDataGroup, name: str | int, what: str, error: type[E
 
 
 def require_data_field(data: SampleDataGroup, path: tuple[str | int, ...], what: str) -> None:
-    """Raises ValueError if the field is a group. what: what the message says is expected instead."""
+    """Raises ValueError if the field at a path is a group. what: the field that is expected instead, for the message."""
     if data.get_type_of_item_in_path(path) is SampleDataGroup:
         raise ValueError(f"'{path_text(path)}' is a group of fields, where {what} is expected")
