@@ -420,7 +420,7 @@ class Loader(metaclass=BriefHelp):
         device: Any = "cpu",
         num_threads: int | str = 2,
     ) -> RobotLoader:
-        """Makes batches of a robot data set of LeRobot (doc/robots.md). num_threads: threads that make batches, or "auto" for this rank's share of the cores."""
+        """Makes batches of a robot data set of LeRobot (doc/robots.md)."""
         _needs.torch("Loader.from_lerobot")
         from stoker.loader._robot_loader import RobotLoader
         from stoker.loader._robots import Robots
