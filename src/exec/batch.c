@@ -506,7 +506,8 @@ enum stk_status stk_batch_to_host(struct stk_batch *b, int32_t output, int32_t i
 
 /* ---- memory of other owners ---- */
 
-/* Makes a list of samples. It is dense if the samples have the same shape and are adjacent in memory. */
+/* Makes a list of samples. Extents in which they differ are -1 in its `desc`. The list is dense if the samples have the same shape and are adjacent in
+ * memory. */
 static struct stk_tensor_list list_over(const struct stk_tensor *samples, int32_t count)
 {
 	struct stk_tensor_list l = {
