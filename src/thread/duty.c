@@ -35,7 +35,8 @@ void stk__duty_wakes(struct stk_duty *d, int64_t now)
 	update_all_awake_since(d, now);
 }
 
-/* If a window of time has passed, also lowers the number of threads on duty to the number that was needed in it. Only stk__duty_raise raises it again. */
+/* Records that a thread goes to sleep. If a window of time has passed, also computes the load in it, and lowers the number of threads on duty to what was
+ * needed. Only stk__duty_raise raises that number again. */
 void stk__duty_sleeps(struct stk_duty *d, int64_t now)
 {
 	set_awake(d, -1, now);
