@@ -74,6 +74,29 @@ class _Capsule:
         return (1, 0)
 
 
+def infinite_in(given: Any, made: Any) -> Any:
+    """Returns a bool array that is true where a finite value of `given` became infinite in `made`, its copy in a narrower type; None if there is no such
+    value."""
+    import numpy as np
+
+    infinite = np.isinf(made)
+    if not infinite.any():
+        return None
+    over = infinite & np.isfinite(given)
+    return over if over.any() else None
+
+
+def narrowed(given: Any, dtype: Any) -> Any:
+    """Converts an array of numbers to a type of floats. Raises OverflowError if a finite value would become infinite."""
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        made = given.astype(dtype, copy=False)
+    if made is not given and (over := infinite_in(given, made)) is not None:
+        raise OverflowError(f"floats are {made.dtype}, and {given[over].ravel()[0]!s} does not fit")
+    return made
+
+
 def wait_for(stream: Any, data: Any) -> None:
     """Waits until a CUDA stream has finished its work, if the data lies on a GPU."""
     first = data[0] if isinstance(data, (list, tuple)) and data else data

@@ -347,8 +347,32 @@ def test_floats_that_float32_cannot_hold_are_refused(tmp_path, type):
     found = next(iter(Loader(fine, 4))).x.flatten().tolist()
     assert found[:2] == [float("inf"), 0.0] and found[2] == np.float32(3e38) and np.isnan(found[3])
     bad = write(tmp_path / "bad.parquet", {"x": pa.array([[1e300] if nested else 1e300], type)})
-    with pytest.raises(CorruptError, match=r"bad.parquet: row group 0: column x: floats are float32, and 1e\+300 is larger"):
+    with pytest.raises(ValueError, match=r"bad.parquet\[row group 0, row 0\], column 'x': floats are float32, and 1e\+300 does not fit"):
         next(iter(Loader(bad, 1)))
+
+
+@pytest.mark.parametrize(
+    ("type", "fine", "large", "said"),
+    [
+        (pa.uint64(), 2**63 - 1, 2**63, "whole numbers are int64, and 9223372036854775808 does not fit"),
+        (pa.uint64(), 5, 2**64 - 1, "whole numbers are int64, and 18446744073709551615 does not fit"),
+        (pa.float64(), 3e38, -1e39, "floats are float32, and -1e.39 does not fit"),
+    ],
+)
+@pytest.mark.parametrize("form", ["number", "list", "lists"])
+def test_a_number_that_does_not_fit_is_a_fault_of_its_row_alone(tmp_path, type, fine, large, said, form):
+    """One such number once made all rows of its group unreadable."""
+    wrap = {"number": lambda v: v, "list": lambda v: [v], "lists": lambda v: [[v], [v]]}[form]
+    whole = {"number": type, "list": pa.list_(type), "lists": pa.list_(pa.list_(type))}[form]
+    values = [wrap(large if k in (3, 11) else fine) for k in range(20)]
+    name = write(tmp_path / "t.parquet", {"id": range(20), "x": pa.array([*values, None], whole)[:20]})
+    loader = Loader(name, 4, on_error="skip", max_errors=5)
+    got = [(int(i), x.flatten()[0].item()) for batch in loader for i, x in zip(batch.id, batch.x, strict=True)]
+    assert [i for i, _ in got] == [i for i in range(20) if i not in (3, 11)]
+    assert {x for _, x in got} == {fine if type == pa.uint64() else float(np.float32(fine))}
+    with pytest.raises(ValueError, match=rf"t.parquet\[row group 0, row 3\], column 'x': {said} \(on_error='skip'"):
+        list(Loader(name, 4))
+    assert [i for batch in Loader(name, 4, fields=("id",)) for i in batch.id.tolist()] == list(range(20))
 
 
 def test_bytes_of_one_length_are_no_images(tmp_path, rng):

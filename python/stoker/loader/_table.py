@@ -453,6 +453,8 @@ class Table:
         )
 
     def _advice(self, column: Column, e: Exception) -> str:
+        if isinstance(e, OverflowError):
+            return " (on_error='skip' leaves such rows out, and without the column in fields=(...) they are read)"
         if not isinstance(e, NullError):
             return ""
         fill = "" if column.kind == IMAGE else f", nulls={{'{column.name}': VALUE}} of Loader.from_parquet fills such rows in"

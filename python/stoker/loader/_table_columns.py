@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from stoker._arrays import infinite_in
 from stoker.errors import InvalidArgumentError
 
 DENSE = 64 << 20  # bytes of repeated texts or bytes above which they stay encoded by a dictionary
@@ -232,8 +233,25 @@ def _images(array: Any) -> Values:
     return value
 
 
-def _flat(array: Any, dtype: str) -> Any:
-    """Returns numbers as a read-only NumPy array of the type `dtype`. Times and dates become whole numbers in Arrow's unit. Rows without a value are 0."""
+@dataclass(frozen=True)
+class _Numbers:
+    """The numbers of a column. made: a read-only NumPy array of the type that batches have; values that are null are 0. given: the numbers as the column holds
+    them. over: true where `made` cannot hold the number; None if it holds all of them."""
+
+    made: Any
+    given: Any
+    over: Any
+
+    def check(self, at: Any) -> None:
+        """Raises OverflowError if the number `at`, or one of the slice `at`, does not fit into the type that batches have."""
+        if self.over is not None and (over := self.over[at]).any():
+            value = self.given[at][over].ravel()[0]
+            kinds = f"floats are float32, and {value:g}" if self.made.dtype.kind == "f" else f"whole numbers are int64, and {value}"
+            raise OverflowError(f"{kinds} does not fit")
+
+
+def _flat(array: Any, dtype: str) -> _Numbers:
+    """Converts numbers to the type `dtype`. Times and dates become whole numbers in Arrow's unit."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.types as t
@@ -242,21 +260,29 @@ def _flat(array: Any, dtype: str) -> Any:
         array = array.cast({32: pa.int32(), 64: pa.int64()}[array.type.bit_width])
     if array.null_count:
         array = array.fill_null(False if t.is_boolean(array.type) else pa.scalar(0, array.type))
-    made = array.to_numpy(zero_copy_only=False)
-    if made.dtype == np.uint64 and len(made) and made.max() >= 2**63:
-        raise OverflowError(f"whole numbers are int64, and {int(made.max())} is larger")
-    given = made
+    given = array.to_numpy(zero_copy_only=False)
     with np.errstate(over="ignore"):
-        made = made.astype(dtype, copy=False)
-    if given.dtype == np.float64 and made.dtype == np.float32 and (over := np.isinf(made) & np.isfinite(given)).any():
-        raise OverflowError(f"floats are float32, and {given[over][0]:g} is larger")
+        made = given.astype(dtype, copy=False)
+    over = None
+    if given.dtype == np.uint64 and dtype == "int64":
+        over = made < 0 if len(made) and made.min() < 0 else None
+    elif given.dtype == np.float64 and dtype == "float32":
+        over = infinite_in(given, made)
     made.flags.writeable = False
-    return made
+    return _Numbers(made, given if over is not None else None, over)
 
 
 def _numbers(array: Any, dtype: str) -> Values:
-    made, nulls = _flat(array, dtype), _nulls(array)
-    return lambda row: None if nulls is not None and nulls[row] else made[row].item()
+    numbers, nulls = _flat(array, dtype), _nulls(array)
+    made = numbers.made
+
+    def value(row: int) -> Any:
+        if nulls is not None and nulls[row]:
+            return None
+        numbers.check(row)
+        return made[row].item()
+
+    return value
 
 
 def _arrays(array: Any, dtype: str) -> Values:
@@ -283,14 +309,15 @@ def _arrays(array: Any, dtype: str) -> Values:
             return np.stack(rows) if rows else np.zeros((0, 0), dtype)
 
         return nested
-    made, missing = _flat(inner, dtype), _nulls(inner)
+    numbers, missing = _flat(inner, dtype), _nulls(inner)
 
     def value(row: int) -> Any:
         if nulls is not None and nulls[row]:
             return None
         if missing is not None and missing[ends[row] : ends[row + 1]].any():
             raise NullError("a number in its list is null")
-        return made[ends[row] : ends[row + 1]]
+        numbers.check(slice(ends[row], ends[row + 1]))
+        return numbers.made[ends[row] : ends[row + 1]]
 
     return value
 

@@ -40,7 +40,10 @@ def _of_column(table: Table, group: int) -> list[float]:
             "with one key for each sample"
         )
     value = values_of(column, read_group(file, number, [LENGTHS], table.storage).column(LENGTHS))
-    made = [0.0 if (seconds := value(row)) is None else float(seconds) for row in range(table.rows[group])]
+    try:
+        made = [0.0 if (seconds := value(row)) is None else float(seconds) for row in range(table.rows[group])]
+    except OverflowError as e:
+        raise InvalidArgumentError(f"{file.name}[row group {number}]: bucket_by reads seconds from the column '{LENGTHS}': {e}") from None
     return [seconds if seconds > 0 else 0.0 for seconds in made]  # NaN is not above 0
 
 
