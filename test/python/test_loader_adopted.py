@@ -196,7 +196,7 @@ def test_targets_have_one_type():
         with pytest.raises(TypeError, match=said) as caught:
             labels(*values)
         assert caught.value.__notes__[0] == "in dataset[2]"
-    for value in ((1, PICTURE), ["a", "b"], 1 + 2j, __import__("datetime").date(2020, 1, 1)):
+    for value in ((1, PICTURE), ["a", "b"]):
         with pytest.raises(TypeError, match=r"as target 1: it is a number.*\(image, \*targets\)"):
             labels(value, value)
 
@@ -539,7 +539,7 @@ def test_targets_of_arrays():
     ):
         assert labels(Loader((images, targets), 2)) == want
     for targets, message in (
-        (np.array([1, 2, 2**63], np.uint64), "9223372036854775808: whole numbers are int64"),
+        (np.array([1, 2, 2**63], np.uint64), "whole numbers are int64 .64 bits., and 9223372036854775808 does not fit"),
         (5, "one for each of 3 images, not int"),
         ([[1], [1, 2], [3]], "differ in shape"),
         ([1, "a", 2], "numbers or strings, the same for all"),

@@ -2,6 +2,9 @@
 """A user's transforms, data sets and arguments mean the same to stoker.Loader as to the libraries they come from, or they are refused."""
 
 import ast
+import datetime
+import decimal
+import fractions
 import functools
 import itertools
 import os
@@ -401,6 +404,101 @@ def test_values_of_a_dataset_come_unchanged_or_are_refused():
     assert first(lambda i: (picture, "")).label == ["", ""]
     assert first(lambda i: (picture, np.str_("ab"))).label == ["ab", "ab"]
     assert first(lambda i: (picture, np.uint64(2**63 - 1 - i))).label.tolist() == [2**63 - 1, 2**63 - 2]
+
+
+BEYOND_FLOAT32 = [1e300, -1e39, [1e300, 2.0], np.float64(1e300), np.longdouble("1e4000"), (0.5, -1e300)]
+BEYOND_INT64 = [
+    2**63,
+    -(2**63) - 1,
+    [2**63],
+    [2**64],
+    [2**63, -1],
+    [[1, 2], [3, 2**63]],
+    np.uint64(2**63),
+    torch.tensor([2**63], dtype=torch.uint64),
+]
+
+
+@pytest.mark.parametrize("target", [*BEYOND_FLOAT32, np.array([np.longdouble("1e4000")])], ids=str)
+def test_floats_that_do_not_fit_are_refused(files, target):
+    """A finite label that its type in a batch does not hold once became infinite without a word."""
+    picture = np.zeros((8, 8, 3), np.uint8)
+    with pytest.raises(OverflowError, match=r"target 1 of the dataset: floats are float\d\d, and .*e\+\d+ does not fit: .*scale"):
+        next(iter(Loader(Set(2, lambda i: (picture, target)), 2)))
+    with pytest.raises(InvalidArgumentError, match=r"targets of a list of files: floats are float32, and .* does not fit: scale"):
+        Loader((files[:2], [target, target]), 2, transforms=SMALL)
+    with pytest.raises(InvalidArgumentError, match=r"targets in an array: floats are float32, and .* does not fit: scale"):
+        Loader((np.stack([picture, picture]), [target, target]), 2)
+
+
+@pytest.mark.parametrize("target", BEYOND_INT64, ids=str)
+def test_whole_numbers_that_do_not_fit_are_refused(files, target):
+    """[2**63, -1] once became two floats of float32, and [2**63] a tensor of uint64, because NumPy makes such arrays of them."""
+    picture = np.zeros((8, 8, 3), np.uint8)
+    with pytest.raises(OverflowError, match=r"dataset gave -?\d+ as target 1: whole numbers are int64, .* give a string"):
+        next(iter(Loader(Set(2, lambda i: (picture, target)), 2)))
+    with pytest.raises(InvalidArgumentError, match=r"targets of a list of files: whole numbers are int64 .* does not fit: give strings"):
+        Loader((files[:2], [target, target]), 2, transforms=SMALL)
+    with pytest.raises(InvalidArgumentError, match=r"targets in an array: whole numbers are int64 .* does not fit: give strings"):
+        Loader((np.stack([picture, picture]), [target, target]), 2)
+
+
+def test_numbers_that_look_too_large_are_accepted(files):
+    """Infinity, floats that are whole, large integers next to a float, and arrays in the type of their values."""
+    picture = np.zeros((8, 8, 3), np.uint8)
+    for target, want, dtype in (
+        (float("inf"), float("inf"), torch.float32),
+        ([float("inf"), 3e38], [float("inf"), float(np.float32(3e38))], torch.float32),
+        ([2.0**70, 0.5], [2.0**70, 0.5], torch.float32),
+        ([2**63, 0.5], [2.0**63, 0.5], torch.float32),
+        (np.array([1e300]), [1e300], torch.float64),
+        (np.array([1, 2**63], np.uint64), [1, 2**63], torch.uint64),
+    ):
+        got = next(iter(Loader(Set(2, lambda i, t=target: (picture, t)), 2))).label
+        assert got.dtype == dtype and got.tolist() == [want, want]
+    got = next(iter(Loader((files[:2], [torch.ones(2, dtype=torch.bfloat16)] * 2), 2, transforms=SMALL))).label
+    assert got.dtype == torch.float32 and got.tolist() == [[1.0, 1.0]] * 2
+    with pytest.raises(OverflowError, match="target 1 of the dataset: floats are float16, and 70000 does not fit"):
+        list(Loader(Set(2, lambda i: (picture, [np.float16(1), 70000][i])), 1))
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        (decimal.Decimal("1.1"), r"gave Decimal as target 1, .* float\(value\) or str\(value\)"),
+        (fractions.Fraction(1, 3), r"gave Fraction as target 1, .* float\(value\)"),
+        (datetime.datetime(2020, 1, 1), r"gave datetime as target 1, .* value.timestamp\(\)"),
+        (np.timedelta64(3, "s"), r"gave timedelta64\[s\] as target 1, .* value.astype\('int64'\)"),
+        (np.array(["2020-01-01"], "M8[D]"), r"gave datetime64\[D\] as target 1, .* value.astype\('int64'\)"),
+        (1j, r"gave complex as target 1, .* \[value.real, value.imag\]"),
+        (np.void(b"abc"), r"gave \|V3 as target 1: it is a number"),
+        (np.array(["a", "b"]), r"gave <U1 as target 1: it is a number"),
+        (np.array([1, 2], object), r"gave object as target 1: it is a number"),
+    ],
+)
+def test_targets_without_a_form_in_a_batch_say_what_to_give(files, target, said):
+    picture = np.zeros((8, 8, 3), np.uint8)
+    with pytest.raises(TypeError, match=said):
+        next(iter(Loader(Set(2, lambda i: (picture, target)), 2)))
+    for source in ((files[:2], [target, target]), (np.stack([picture, picture]), [target, target])):
+        with pytest.raises(InvalidArgumentError, match="numbers"):
+            Loader(source, 2)
+
+
+@pytest.mark.parametrize("image", [np.full((8, 8, 3), 1e300), torch.full((8, 8, 3), -1e300, dtype=torch.float64)])
+@pytest.mark.parametrize("fields", [None, {"image": "FloatMap", "label": None}])
+def test_pixels_that_float32_does_not_hold_are_refused(image, fields):
+    with pytest.raises(ValueError, match=r"a number that is too large: floats are float32, and -?1e\+300 does not fit: scale its values"):
+        next(iter(Loader(Set(2, lambda i: (image, 1)), 2, fields=fields)))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("1e300", "float32, and 1e.300 does not fit"), ("1e400", "row 2: 'y' is 1e400, which no float holds")]
+)
+def test_numbers_of_a_csv_file_that_do_not_fit_are_refused(files, tmp_path, text, said):
+    (tmp_path / "t.csv").write_text(f"path,y\n{files[0]},0.5\n{files[1]},{text}\n")
+    with pytest.raises(InvalidArgumentError, match=said):
+        Loader.from_csv(tmp_path / "t.csv", 2, path="path")
 
 
 def test_files_and_arrays_in_one_dataset_name_the_sample(files):

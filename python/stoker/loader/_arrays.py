@@ -11,7 +11,7 @@ from typing import Any
 
 from stoker import _files
 from stoker.errors import InvalidArgumentError
-from stoker.loader import _layout
+from stoker.loader import _layout, _targets
 from stoker.loader._pixels import on_cores
 
 _LARGEST = 1 << 34  # the largest number of bytes that are decompressed from one file
@@ -107,14 +107,12 @@ def _targets_of(targets: Any, count: int) -> Any:
     if all(isinstance(t, str) for t in targets):
         return [str(t) for t in targets]
     try:
-        array = np.asarray(targets)
+        array = np.asarray(targets if hasattr(targets, "dtype") else [_targets.known(t) for t in targets])
     except ValueError:
         raise InvalidArgumentError("targets differ in shape: give arrays of one shape, or a Dataset") from None
-    if array.dtype.kind not in "iufb":
+    if array.dtype.kind not in "iufb" and not any(_targets.beyond_int64(t) for t in targets):
         raise InvalidArgumentError(f"targets in an array are numbers or strings, the same for all images, not {array.dtype}")
-    if array.dtype == np.uint64 and array.max() >= 2**63:
-        raise InvalidArgumentError(f"a target is {array.max()}: whole numbers are int64")
-    return array.astype(np.float32 if array.dtype.kind == "f" else np.int64, copy=False)
+    return _targets.in_common_type(array, targets, "targets in an array")
 
 
 def _refuse_type(images: Any, tensor: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -196,6 +197,11 @@ def _typed(name: str, column: str, values: list[Any]) -> list[Any]:
         except (TypeError, ValueError):
             continue
         _check_missing(name, column, numbers)
+        for row, (text, number) in enumerate(zip(values, numbers, strict=True), 1):
+            if kind is float and math.isinf(number) and "inf" not in str(text).lower():
+                raise InvalidArgumentError(
+                    f"Loader.from_csv: {name}: row {row}: {column!r} is {text}, which no float holds: scale the column"
+                )
         return _checked(name, column, numbers)
     if not all(isinstance(v, str) for v in values):
         raise InvalidArgumentError(f"Loader.from_csv: {name}: the column {column!r} holds strings and other things")

@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from stoker import _files
+from stoker._arrays import narrowed
 from stoker._where import notice
 from stoker.loader._layout import Layout
 
@@ -57,16 +58,26 @@ def numbers_of(value: Any) -> Any:
     if not hasattr(value, "dtype") or not hasattr(value, "ndim") or value.ndim < 2:
         return value
     if hasattr(value, "permute"):
-        return value.float()
+        made = value.float()
+        if str(value.dtype) == "torch.float64":
+            _in_float32(on_cores(value))  # raises an error for a number that float32 does not hold
+        return made
     if value.dtype.kind not in "biuf":
         raise TypeError(f"a map of {value.dtype}: it holds real numbers, which become float32")
-    return value.astype(np.float32, copy=False)
+    return _in_float32(value)
+
+
+def _in_float32(value: Any) -> Any:
+    try:
+        return narrowed(value, "float32")
+    except OverflowError as e:
+        raise ValueError(f"the dataset gave an image or a map with a number that is too large: {e}: scale its values") from None
 
 
 def on_cores(value: Any) -> Any:
-    """Converts a torch tensor to an array. Floats become float32, because NumPy lacks some of torch's types."""
+    """Converts a torch tensor to an array. Floats of 16 bits become float32, because NumPy lacks one of torch's types."""
     value = value.detach().resolve_neg().cpu()
-    return (value.float() if value.is_floating_point() else value).numpy()
+    return (value.float() if value.is_floating_point() and value.element_size() < 4 else value).numpy()
 
 
 def _instead(dtype: Any) -> str:
@@ -100,7 +111,7 @@ def _of_array(value: Any, declared: bool = False) -> Any:
             "the dataset gives images of floats, on which crops, resizes and flips work, and which are not scaled again: return the path or the file's "
             "bytes, and all is done in C"
         )
-    return value.astype("float32", copy=False) if kind == "f" else value
+    return _in_float32(value) if kind == "f" else value
 
 
 def _of_pil(value: Any) -> Any:

@@ -9,14 +9,27 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stoker._arrays import TORCH, as_buffer
+from stoker._arrays import TORCH, as_buffer, narrowed
 from stoker.errors import InvalidArgumentError
 
 _BYTES = (bytes, bytearray, memoryview)
 
+# The message about a value of one of these types says this. The keys are the names of the types.
+_ADVICE = {
+    "Decimal": "convert it, as by float(value) or str(value)",
+    "Fraction": "convert it, as by float(value)",
+    "datetime": "convert it, as by value.timestamp() or value.isoformat()",
+    "date": "convert it, as by value.toordinal() or value.isoformat()",
+    "timedelta": "convert it, as by value.total_seconds()",
+    "datetime64": "convert it to whole numbers, as by value.astype('int64')",
+    "complex": "give both of its parts, as by [value.real, value.imag]",
+}
+
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, numbers.Integral) or (getattr(value, "ndim", None) == 0 and hasattr(value, "__index__") and _indexes(value))
+    if isinstance(value, numbers.Integral):
+        return getattr(getattr(value, "dtype", None), "kind", "i") != "m"  # NumPy calls its timedelta64 an integer
+    return getattr(value, "ndim", None) == 0 and hasattr(value, "__index__") and _indexes(value)
 
 
 def _indexes(value: Any) -> bool:
@@ -49,17 +62,68 @@ def _numbers(targets: Sequence[Any]) -> Any:
     import numpy as np
 
     try:
-        table = np.asarray([np.asarray(t) for t in targets])
+        table = np.asarray([np.asarray(known(t)) for t in targets])
     except ValueError:
         table = np.empty(0, object)
-    if table.dtype == np.uint64 and table.max(initial=0) >= 2**63:
-        table = np.empty(0, object)
-    if table.dtype.kind not in "iufb":
+    if table.dtype.kind not in "iufb" and not any(beyond_int64(t) for t in targets):
         raise InvalidArgumentError(
-            "targets of a list of files are whole numbers, floats, vectors of one length, or strings, the same for all files, and fit into 64 bits; "
-            "a Dataset can give others"
+            "targets of a list of files are whole numbers, floats, vectors of one length, or strings, the same for all files; a Dataset can give others"
         )
-    return table.astype(np.float32 if table.dtype.kind == "f" else np.int64)
+    return in_common_type(table, targets, "targets of a list of files")
+
+
+def known(target: Any) -> Any:
+    """Returns a target in a type that NumPy has: torch's bfloat16 as float32, other types unchanged."""
+    return target.detach().float() if _name(getattr(target, "dtype", "")) == "bfloat16" else target
+
+
+def in_common_type(table: Any, targets: Sequence[Any], what: str) -> Any:
+    """Converts the targets of all samples, of which NumPy made the array `table`, to int64 or float32. Raises InvalidArgumentError for a number that does not
+    fit. what: the targets' name in messages."""
+    import numpy as np
+
+    for target in targets if _may_be_beyond(table) else ():
+        if beyond_int64(target):
+            raise InvalidArgumentError(f"{what}: whole numbers are int64 (64 bits), and {_first_beyond(target)} does not fit: give strings")
+    try:
+        return narrowed(table, np.float32) if table.dtype.kind == "f" else table.astype(np.int64, copy=False)
+    except OverflowError as e:
+        raise InvalidArgumentError(
+            f"{what}: {e}: scale the targets, or let a Dataset give arrays of float64, as by numpy.array([value])"
+        ) from None
+
+
+def _may_be_beyond(table: Any) -> bool:
+    """Returns whether whole numbers beyond int64 can be among the numbers from which NumPy made this array. NumPy makes uint64, floats or objects of them,
+    depending on the other numbers."""
+    import numpy as np
+
+    if table.dtype == object:
+        return True
+    if not table.size or table.dtype not in (np.uint64, np.float64):
+        return False
+    return bool(table.max() >= 2**63 or table.min() < -(2**63))
+
+
+def beyond_int64(values: Any) -> bool:
+    """Returns whether there are only whole numbers, and one that int64 does not hold, in a number, an array, or a list with lists in it."""
+    return _first_beyond(values) is not None
+
+
+def _first_beyond(values: Any) -> int | None:
+    """Returns the first whole number that int64 does not hold; None if int64 holds all of them, or if a value is not a whole number."""
+    import numpy as np
+
+    if hasattr(values, "permute"):
+        values = values.detach().cpu()
+        values = values.numpy() if _name(values.dtype) in TORCH else 0
+    try:
+        found = np.asarray(values, object).ravel().tolist()
+    except ValueError:  # rows of different lengths
+        return None
+    if not all(_is_whole(v) for v in found):
+        return None
+    return next((int(v) for v in found if not -(2**63) <= v < 2**63), None)
 
 
 class _Table:
@@ -80,7 +144,8 @@ class _Table:
 class Target:
     """Converts one target of a Dataset's samples to arrays; strings are returned unchanged. Whole numbers become int64, as in torch's default_collate; Python
     floats, scalars of numpy.float64 and lists of floats become float32. Arrays and tensors keep their type, but floats of more than 64 bits become float64. A
-    value of another type than the first sample's is refused, except that Python's whole numbers become floats if the first value was one.
+    value of another type than the first sample's is refused, except that Python's whole numbers become floats if the first value was one. So is a number
+    that its type in a batch does not hold.
 
     what: the target's name in messages. width: the number of coordinates in a row, for boxes and points, of which a sample may have none; None for other
     targets.
@@ -106,7 +171,7 @@ class Target:
         if dtype == (self.like or dtype):
             return made
         plain = isinstance(value, (bool, int, list, tuple))
-        return made.astype(self.like) if plain and dtype == "int64" and self.like.startswith("float") else self._differs(dtype)
+        return self._narrowed(made, self.like) if plain and dtype == "int64" and self.like.startswith("float") else self._differs(dtype)
 
     def _differs(self, dtype: str) -> Any:
         if "str" in (dtype, self.like):
@@ -127,23 +192,38 @@ class Target:
         if isinstance(value, (bool, int)) and self.width is None:
             return whole(value, self.what)
         if isinstance(value, (float, np.float64, np.longdouble)):
-            return np.asarray(value, np.float32)
+            return self._narrowed(np.asarray(value), np.float32)
         if isinstance(value, (list, tuple)):
             return self._of_list(value)
         if not isinstance(value, (np.ndarray, np.generic)) and not hasattr(value, "permute"):
             if not any(hasattr(value, a) for a in ("__array_interface__", "__dlpack__", "as_cpu")) and not isinstance(value, _BYTES):
-                raise TypeError(self._refused(type(value).__name__))
+                raise TypeError(self._refused(type(value).__name__, type(value).__name__))
             value = np.asarray(as_buffer(value)) if not isinstance(value, _BYTES) else np.frombuffer(value, np.uint8)
         dtype = value.dtype
         if not isinstance(dtype, np.dtype):
             self._check_tensor(value)
         elif dtype.kind not in "biuf":
-            raise TypeError(self._refused(str(dtype)))
+            raise TypeError(self._refused(str(dtype), {"c": "complex", "M": "datetime64", "m": "datetime64"}.get(dtype.kind, "")))
         elif dtype.kind == "f" and dtype.itemsize > 8:
-            value = value.astype(np.float64)
+            value = self._narrowed(value, np.float64)
         if str(dtype).endswith("uint64") and tuple(value.shape) in ((), (1,)):
+            value = (
+                value if isinstance(dtype, np.dtype) else value.detach().cpu().numpy()
+            )  # torch's own conversion to int fails above int64
             return whole(int(value.reshape(())), self.what).reshape(tuple(value.shape))
         return value
+
+    def _narrowed(self, value: Any, dtype: Any) -> Any:
+        """Converts floats to a narrower type. Raises OverflowError for a finite number that would become infinite."""
+        try:
+            return narrowed(value, dtype)
+        except OverflowError as e:
+            advice = (
+                "scale the values"
+                if value.dtype.itemsize > 8
+                else "give an array of float64 in each sample, as by numpy.array([value]), or scale it"
+            )
+            raise OverflowError(f"{self.what} of the dataset: {e}: {advice}") from None
 
     def _check_tensor(self, value: Any) -> None:
         """Raises an error for a torch tensor that NumPy cannot represent."""
@@ -159,6 +239,8 @@ class Target:
             made = np.asarray(values)
         except (ValueError, TypeError):  # rows of different lengths, or values that are not numbers
             made = np.empty(0, object)
+        if _may_be_beyond(made) and (found := _first_beyond(values)) is not None:
+            whole(found, self.what)  # raises
         if made.dtype.kind not in "biuf":
             raise TypeError(
                 self._refused(
@@ -166,10 +248,13 @@ class Target:
                 )
             )
         if self.width is not None or made.dtype == np.float64:
-            return made.astype(np.float32)
+            return self._narrowed(made, np.float32)
         return made
 
-    def _refused(self, given: str) -> str:
+    def _refused(self, given: str, type: str = "") -> str:
+        """Returns the message about a value that has no form in a batch. type: the name of its type in _ADVICE."""
+        if type in _ADVICE:
+            return f"the dataset gave {given} as {self.what}, which a tensor does not hold: {_ADVICE[type]}, or leave its name out of fields=(...)"
         return (
             f"the dataset gave {given} as {self.what}: it is a number, a string, or an array or tensor of numbers. Several targets are "
             "parts of their own, (image, *targets) or a dict; of those that you do not need, leave the names out of fields=(...)"
@@ -201,7 +286,9 @@ def whole(value: int, what: str) -> Any:
     import numpy as np
 
     if not -(2**63) <= value < 2**63:
-        raise OverflowError(f"the dataset gave {value} as {what}: whole numbers are int64")
+        raise OverflowError(
+            f"the dataset gave {value} as {what}: whole numbers are int64, which does not hold it: give a string, as by str(value)"
+        )
     return np.asarray(value, np.int64)
 
 
