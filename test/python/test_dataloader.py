@@ -194,3 +194,24 @@ def test_a_state_that_was_loaded_before_accelerate_rebuilds_the_loader(accelerat
     again = accelerates.DataLoader(fresh.dataset, batch_sampler=fresh.batch_sampler, generator=fresh.generator)
     assert type(again) is stoker.DataLoader and again.snapshot_every_n_steps == 3
     assert [batch.tolist() for batch in again] == [batch.tolist() for batch in iterator]
+
+
+@pytest.mark.parametrize("value", [2**31, 2**32, 2**63, 10**30])
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (lambda v: {"num_workers": v}, "num_workers is at most 4096, not .* cores"),
+        (lambda v: {"num_workers": 1, "prefetch_factor": v}, "batches made ahead, is at most 1048576, not .* smaller prefetch_factor"),
+        (lambda v: {"num_workers": 1, "timeout": v}, "timeout is at most 2147483, not .* 0 waits without a limit"),
+        (lambda v: {"batch_size": v << 33}, "batch_size is at most 9223372036854775807, not .* one batch"),
+    ],
+)
+def test_giant_numbers_are_refused(arguments, said, value):
+    """With prefetch_factor=2**31 the start of an epoch once took hours, and num_workers=2**31 would start processes until the machine has no memory."""
+    with pytest.raises(ValueError, match=f"DataLoader: .*{said}"):
+        stoker.DataLoader(range(26), **arguments(value))
+
+
+def test_the_largest_numbers_that_are_accepted():
+    for arguments in ({"batch_size": 2**63 - 1}, {"num_workers": 1, "timeout": 2147483}, {"num_workers": 1, "prefetch_factor": 1000}):
+        assert sum(len(batch) for batch in stoker.DataLoader(range(26), **arguments)) == 26

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import weakref
 from typing import Any, TypeVar
 
@@ -23,6 +24,9 @@ from stoker.dataloader._worker_states import has_state
 from stoker.errors import InvalidArgumentError, StateError
 
 _T = TypeVar("_T", covariant=True)
+_MOST_WORKERS = 4096
+_MOST_AHEAD = 1 << 20  # batches; torch asks the workers for all of them in a loop before it waits for the first one
+_MOST_SECONDS = (2**31 - 1) // 1000  # torch waits in milliseconds, as an int
 _OWN = ("_stoker_progress", "_stoker_resume", "_stoker_single")
 
 
@@ -88,6 +92,11 @@ class DataLoader(TorchDataLoader[_T]):
             own = inspect.signature(DataLoader.__init__).parameters
             add_suggestion(e, {**inspect.signature(torch.utils.data.DataLoader.__init__).parameters, **own})
             raise
+        _check_range("num_workers", self.num_workers, _MOST_WORKERS, "as many as there are cores are enough")
+        _check_range("batch_size", self.batch_size, sys.maxsize, "len(dataset) makes one batch of an epoch")
+        _check_range("timeout", self.timeout, _MOST_SECONDS, "0 waits without a limit")
+        ahead = (self.prefetch_factor or 0) * self.num_workers
+        _check_range("prefetch_factor * num_workers, the batches made ahead,", ahead, _MOST_AHEAD, "give a smaller prefetch_factor")
 
     @property
     def _is_accelerate_prepared(self) -> bool:
@@ -498,6 +507,13 @@ def _length_of(sampler: Any) -> int | None:
         return len(sampler)
     except (TypeError, NotImplementedError):
         return None
+
+
+def _check_range(what: str, value: Any, most: int, advice: str) -> None:
+    """Raises an error for a number above `most`. torch accepts it, and then starts processes, or asks for batches, without an end, or fails in the first
+    epoch."""
+    if isinstance(value, (int, float)) and value > most:
+        raise InvalidArgumentError(f"DataLoader: {what} is at most {most}, not {value}: {advice}")
 
 
 def _every(steps: Any) -> int:
