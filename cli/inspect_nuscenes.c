@@ -18,7 +18,7 @@ struct nuscenes_census {
 	int64_t files[FILES], missing[FILES], missing_in_all;
 	int64_t shortest, longest; /* number of samples of the shortest and the longest scene */
 	double seconds;            /* sum over the scenes of the time from the first to the last sample */
-	char named[NAMED][PATH]; /* lines about the first files that are missing */
+	char named[NAMED][PATH];   /* lines about the first files that are missing */
 };
 
 static const char *file_name(const struct stk_nuscenes_view *v, int32_t k)
