@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Returns the operators and their arguments, the machine's cores and the headers of images as plain Python data. */
+ * Functions of the module that return plain Python data: the operators with their arguments, why an operator is missing, the machine's cores, the endings of
+ * image files and the headers of images. */
 #include "core.h"
 
 static PyObject *optional_text(const char *text)

@@ -59,7 +59,7 @@ int core_context_drain(PyObject *context);
 PyObject *core_batch_new(PyTypeObject *type, struct stk_batch *batch);
 /* Describes a buffer as a tensor over the same memory. false with an exception if the library lacks the element type or the layout does not fit. */
 bool core_tensor_from(struct stk_tensor *out, const Py_buffer *view, const char *layout);
-/* Fills in callbacks that call a Source. They hold it weakly: the user of the graph keeps the object alive. false with TypeError. */
+/* Fills in callbacks that call a Source. They hold no reference to the Source, so the code that made the graph must keep it alive. false with TypeError. */
 bool core_source_callbacks(PyObject *source, struct stk_source_callbacks *out);
 
 /* ---- trees of tensors (tree.c) ---- */
@@ -104,7 +104,7 @@ const char **core_paths_of(PyObject *list, Py_ssize_t *n);
 PyTypeObject *core_type(PyObject *module, const char *name, size_t size, unsigned long flags, PyType_Slot *slots);
 /* Allocates an object of the type, filled with zeros. NULL with an exception. */
 void *core_new(PyTypeObject *type);
-/* The last step of a type's dealloc. */
+/* The last step of a type's dealloc: frees the object and drops its reference to its type. */
 void core_free(PyObject *object);
 /* Sets *busy before a call that releases the GIL; the caller resets it after the call. Returns false with RuntimeError if another thread is inside such a
  * call. what: the object's name in the message, as "a Video". */

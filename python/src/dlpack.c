@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum { DL_CPU = 1, DL_CUDA = 2 };
-enum { DL_IS_COPIED = 2 }; /* a flag */
+enum { DL_IS_COPIED = 2 }; /* a bit of dl_versioned's flags */
 
 struct dl_device {
 	int32_t type, id;
@@ -182,7 +182,7 @@ static bool note_stream(struct stk_batch *batch, int32_t output, PyObject *strea
 	return status == STK_OK;
 }
 
-/* Copies an output, or one sample of it if index >= 0, to host memory. Sets *out to a managed tensor that owns the copy and is marked as one. */
+/* Copies an output, or one sample of it if index >= 0, to host memory. Sets *out to a managed tensor that owns the copy and has DL_IS_COPIED set. */
 static enum stk_status copied(struct stk_batch *batch, int32_t output, int32_t index, void **out, struct stk_error *err)
 {
 	struct stk_batch *copy = NULL;

@@ -18,7 +18,7 @@ struct reader {
 	int depth;      /* number of values around the present one */
 };
 
-/* A column that has chunks: the largest repetition level and definition level of its values. */
+/* A column that has chunks: Parquet's number of its type, and the largest repetition level and definition level of its values. */
 struct leaf {
 	int64_t type, repetition, definition;
 };
@@ -63,7 +63,8 @@ static int64_t number(struct reader *r)
 	return (int64_t)(n >> 1) ^ -(int64_t)(n & 1);
 }
 
-/* Reads the head of a list. An item takes at least one byte, so a list cannot have more items than bytes are left. */
+/* Reads the head of a list. Returns the number of items, 0 after a fault, and sets *type to their type. An item takes at least one byte, so a list cannot have
+ * more items than bytes are left. */
 static size_t list_head(struct reader *r, uint8_t *type)
 {
 	uint8_t head = byte(r);
@@ -76,7 +77,8 @@ static size_t list_head(struct reader *r, uint8_t *type)
 	return (size_t)count;
 }
 
-/* Reads the head of the next field of a struct. Returns false at the struct's end. */
+/* Reads the head of the next field of a struct. *id: the number of the field before it, replaced by its own. Returns false at the struct's end or after a
+ * fault. */
 static bool next_field(struct reader *r, int64_t *id, uint8_t *type)
 {
 	uint8_t head = byte(r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tar_index: finds where the files inside tar archives lie, and writes an index of them. index_folder: names the folder of the indexes that later runs
- * find by themselves. footer_fault: checks the footer of a Parquet file. */
+ * tar_index: finds where the files inside tar archives lie, and writes an index of them. tar_unindexed: counts the tars that have no index yet. index_folder:
+ * names the folder of the indexes that later runs find by themselves. footer_fault: checks the footer of a Parquet file. */
 #include "core.h"
 #include "footer.h"
 

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <unistd.h>
 
-enum { SLICE_MS = 50, MOST_SECONDS = 1 << 30 }; /* time between checks for signals; longer timeouts (34 years) mean no limit */
+enum { SLICE_MS = 50, MOST_SECONDS = 1 << 30 }; /* ms between checks for signals; a timeout above MOST_SECONDS (34 years) means no limit */
 
 /* Waits until no function that the user gave is running. Returns STK_TIMEOUT if one has not returned in time, or if a signal handler raised an
  * exception, which is then set. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Who may call the library's pipeline: one thread at a time, in one process, until it is closed. */
+ * Admits calls of the library's pipeline, in the process that made it, until it is closed: one thread at a time, or several for calls that may overlap. */
 #include "pipeline.h"
 
 void pipeline_destroy(struct stk_pipeline *p)

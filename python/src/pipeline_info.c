@@ -109,7 +109,7 @@ PyObject *pipeline_output_desc(PyObject *object, PyObject *index)
 	return shape ? Py_BuildValue("iiNs", (int)desc.dtype, (int)desc.ndim, shape, desc.layout) : NULL;
 }
 
-/* Converts a text that the library allocated, and frees it. */
+/* Returns a text that the library allocated as a str, and frees it. If status is not STK_OK there is no text, and `err` is raised. */
 static PyObject *take_text(enum stk_status status, char *text, const struct stk_error *err)
 {
 	PyObject *result;

@@ -142,7 +142,7 @@ bool core_tensor_from(struct stk_tensor *out, const Py_buffer *view, const char 
 	return true;
 }
 
-/* Acquires the buffer of one array, describes it, and counts it in fed. */
+/* Acquires the buffer of items[i], counts it in `fed`, and describes it in `out`. false with an exception. */
 static bool take_array(struct fed *fed, PyObject *items, Py_ssize_t i, const char *layout, struct stk_tensor *out)
 {
 	Py_buffer *view = &fed->views[fed->count];

@@ -195,7 +195,7 @@ static PyObject *storage_counters(PyObject *object, PyObject *unused)
 }
 
 /* read(uri, offset, length, size=-1, version=None): returns (bytes, size, version). STK_STORAGE_SLACK undefined bytes follow the ones read; size is the whole
- * object's in bytes, -1 if unknown. If a version is given, it is that of an earlier read, and a cache on disk may answer. */
+ * object's in bytes, -1 if unknown. The arguments size and version are those that an earlier read returned; with a version, a cache on disk may answer. */
 static PyObject *storage_read(PyObject *object, PyObject *args)
 {
 	struct stk_storage_object info = {.size = sizeof info}, known = {.size = sizeof known};

@@ -36,7 +36,7 @@ static int visit_leaf(struct parts *p, PyObject *leaf, PyObject *container, PyOb
 	return PyList_Append(p->keys, key);
 }
 
-/* Returns a list of the copies of the children, which are the items of a tuple or list. */
+/* Visits the items of a tuple or list. Returns a list of their copies, with None in the place of each tensor. NULL with an exception. */
 static PyObject *visit_items(struct parts *p, PyObject *items)
 {
 	Py_ssize_t count = PySequence_Size(items);
@@ -217,7 +217,7 @@ struct dlpack_exchange {
 	uint32_t major, minor;
 	struct dlpack_exchange *older;
 	void *allocate, *from_object, *to_object;
-	int (*describe)(void *object, struct dlpack_tensor *out); /* -1 with an exception; may be missing */
+	int (*describe)(void *object, struct dlpack_tensor *out); /* -1 with an exception; the pointer may be NULL */
 	void *current_stream;
 };
 

@@ -3,8 +3,8 @@
 
 Each worker has its own copy of the Dataset. If that copy, or the iterator that it returns, has state_dict() and load_state_dict(), then the worker sends its
 state with every batch, or with those that snapshot_every_n_steps needs, and state_dict() of the DataLoader holds the states that belong to the last batches
-that the loop had. Worker processes run torch's own loop. They get objects in place of the Dataset, the queues of tasks and answers and the worker_init_fn,
-which are what this module adds.
+that the loop had. Worker processes run torch's own loop. This module gives that loop its own objects in place of the Dataset, the queues of tasks and answers,
+and the worker_init_fn.
 """
 
 from __future__ import annotations

@@ -158,8 +158,8 @@ class EpochIterator:
     # ---- restoring ----
 
     def _go_on(self) -> None:
-        """Sets the iterator's counters from the states that its pipelines were restored from. One of its epochs may begin in the middle of an epoch of a
-        pipeline."""
+        """Sets the iterator's counters from the states that its pipelines were restored from. An epoch of the iterator may begin in the middle of an epoch of
+        a pipeline."""
         states = [session.restored or {"epoch": 0, "consumed": 0} for session in self._sessions]
         places = {self._delivered(k, state) for k, state in enumerate(states)}
         if len(places) > 1:
