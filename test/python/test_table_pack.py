@@ -273,6 +273,40 @@ def test_other_files_where_tars_are_made_are_neither_removed_nor_packed(tmp_path
     assert set(os.listdir(part)) == names and not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("how", ["noise", "cut", "empty", "other rows", "link"])
+def test_tars_of_an_interrupted_run_that_are_not_whole(tmp_path, rng, how):
+    """A tar in DIR.part that no run has completed is refused by name, and never becomes part of the pack. A link in its place is replaced."""
+    table, out, part = write(tmp_path / "t.parquet", rows_of(rng, 20)), tmp_path / "out", tmp_path / "out.part"
+    pack(table, "-o", out, "--shard-size", "8KB")
+    wanted = {p.name: p.read_bytes() for p in out.glob("*.tar")}
+    out.rename(part)
+    for path in list(part.iterdir()):
+        if path.name not in ("packing.txt", "shards-000000.tar", "shards-000001.tar"):
+            path.unlink()
+    tar = part / "shards-000001.tar"
+    whole = tar.read_bytes()
+    with tarfile.open(tar) as opened:
+        half_row = opened.getmembers()[1].offset  # a cut here ends between two files of one row, which is no fault of a tar
+    if how == "link":
+        tar.rename(tmp_path / "precious.tar")
+        tar.symlink_to(tmp_path / "precious.tar")
+        pack(table, "-o", out, "--shard-size", "8KB")
+        assert not (out / tar.name).is_symlink() and (tmp_path / "precious.tar").read_bytes() == whole
+        assert {p.name: p.read_bytes() for p in out.glob("*.tar")} == wanted
+        return
+    other = (part / "shards-000000.tar").read_bytes()
+    tar.write_bytes({"noise": bytes(range(256)) * 8, "cut": whole[:half_row], "empty": b"", "other rows": other}[how])
+    said = pack(table, "-o", out, "--shard-size", "8KB", code=1).stderr
+    assert f"{tar}: it is not the tar that an interrupted run has completed: remove {part}" in said and not out.exists()
+
+
+def test_a_link_to_nothing_in_the_place_of_the_tars(tmp_path, rng):
+    (tmp_path / "out").symlink_to(tmp_path / "absent")
+    said = pack(write(tmp_path / "t.parquet", rows_of(rng, 2)), "-o", tmp_path / "out", code=1).stderr
+    assert "it is a link to a folder that does not exist" in said
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "t.parquet"]
+
+
 def test_a_saved_folder_of_datasets(tmp_path, rng):
     """A folder as save_to_disk of `datasets` writes it is packed. It is written by hand here, so that the package is not needed. A cut file is named."""
     columns = rows_of(rng, 10)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from stoker import _core, _files
 from stoker._progress import ProgressLine
 from stoker._storage import Storage, common
-from stoker.errors import InvalidArgumentError, StokerError, safe_text
+from stoker.errors import CorruptError, InvalidArgumentError, StokerError, safe_text
 from stoker.loader._fetch import Threads, unfinished
 from stoker.loader._table_files import names_tables, tables_of
 from stoker.loader._table_members import Plan, Sample, null_notes, plan_of, samples
@@ -193,6 +193,8 @@ class _Packing:
     def run(self) -> dict[str, Any]:
         """Makes the tars, unless they are there already. Returns the facts that the command prints."""
         mark = self._mark()
+        if os.path.islink(self.folder) and not os.path.exists(self.folder):
+            raise InvalidArgumentError(f"{self.folder}: it is a link to a folder that does not exist: make that folder, or remove the link")
         if os.path.exists(self.final) and not os.path.isdir(self.final):
             raise InvalidArgumentError(f"{self.folder}: it is a file, and the tars need a folder")
         if os.path.isdir(self.final) and os.listdir(self.final):
@@ -237,14 +239,14 @@ class _Packing:
         return {"tars": len(tars), "samples": self.total, "bytes": sum(os.path.getsize(t) for t in tars), "kept": kept, "left_out": 0}
 
     def _kept(self, part: str) -> tuple[int, int]:
-        """Returns the number of complete tars that an earlier run has left, and the number of the row after them. Removes half tars."""
+        """Returns the number of complete tars that an earlier run has left, and the number of the row after them. Removes half tars. A link in the place of a tar
+        is replaced by this run's tar."""
         for name in os.listdir(part):
             if _LEFT.fullmatch(name) and os.path.isfile(os.path.join(part, name)):
                 os.unlink(os.path.join(part, name))
         kept = row = 0
-        while os.path.isfile(path := os.path.join(part, _TAR.format(kept))):
-            with tarfile.open(path) as tar:
-                row = int(tar.getnames()[-1].partition(".")[0]) + 1
+        while os.path.isfile(path := os.path.join(part, _TAR.format(kept))) and not os.path.islink(path):
+            row = _row_after(path, row)
             kept += 1
         return kept, row
 
@@ -337,6 +339,24 @@ class _Writer:
 
 def _tars(folder: str) -> list[str]:
     return sorted(name for name in os.listdir(folder) if name.endswith(".tar"))
+
+
+def _row_after(path: str, first: int) -> int:
+    """Returns the number of the row after the last one of a complete tar, whose first row is `first`. Raises CorruptError if the tar is not one that an earlier
+    run has completed."""
+    try:
+        with _files.open_binary(path) as file, tarfile.open(fileobj=file, mode="r:") as tar:
+            members = tar.getmembers()
+            rows = [int(m.name.partition(".")[0]) for m in members]
+            file.seek(members[-1].offset_data + -(-members[-1].size // _BLOCK) * _BLOCK)
+            is_whole = file.read(_END + 1) == bytes(_END) and sorted(set(rows)) == list(range(first, rows[-1] + 1))
+    except (tarfile.TarError, IndexError, ValueError, OverflowError):
+        is_whole = False
+    if not is_whole:
+        raise CorruptError(
+            f"{path}: it is not the tar that an interrupted run has completed: remove {os.path.dirname(path)}, and start the command again"
+        )
+    return rows[-1] + 1
 
 
 def _text(path: str) -> str | None:
