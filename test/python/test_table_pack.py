@@ -307,6 +307,85 @@ def test_a_link_to_nothing_in_the_place_of_the_tars(tmp_path, rng):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "t.parquet"]
 
 
+@pytest.mark.parametrize("how", ["offsets", "end"])
+def test_damage_that_arrow_does_not_find(tmp_path, rng, how):
+    """Arrow reads offsets of values without checking them, and takes a stream that is cut between two batches for a whole one."""
+    table = pa.table({"image": [jpeg(rng) for _ in range(4)], "label": [0, 1, 2, 3]})
+    with pa.BufferOutputStream() as f:
+        with pa.ipc.new_stream(f, table.schema) as out:
+            out.write_table(table, max_chunksize=2)
+        whole = f.getvalue().to_pybytes()
+    if how == "end":
+        damaged, said = whole[:-8], "its stream has no end: it is damaged or cut short"
+    else:
+        first = table["image"].chunk(0)
+        offsets = np.array([0, len(first[0].as_py()), len(first[0].as_py()) + len(first[1].as_py())], np.int32).tobytes()
+        assert whole.count(offsets) == 1
+        damaged = whole.replace(offsets, np.array([0, -5, 7], np.int32).tobytes())
+        said = "[record batch 0]: Column 0"
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    (folder / "data.arrow").write_bytes(damaged)
+    (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data.arrow"}]}))
+    got = pack(folder, "-o", tmp_path / "out", code=1).stderr
+    assert f"{folder / 'data.arrow'}" in got and said in got, got
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_saved_file_that_is_cut_while_it_is_packed(tmp_path, rng, script):
+    """The command reports an error. A process that reads a mapped file which is cut dies by SIGBUS."""
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    table = pa.table({"image": [jpeg(rng) for _ in range(40)]})
+    with pa.OSFile(str(folder / "data.arrow"), "wb") as f, pa.ipc.new_stream(f, table.schema) as out:
+        out.write_table(table, max_chunksize=1)
+    (folder / "state.json").write_text(json.dumps({"_data_files": FILES}))
+    program = """
+        import os, sys
+        from stoker.loader import _table_pack as p
+
+        saved, out = sys.argv[1:]
+        end = p._Writer.end
+
+        def cut_after(self):
+            end(self)
+            os.truncate(os.path.join(saved, "data.arrow"), 2000)
+
+        p._Writer.end = cut_after
+        sys.exit(p.main([saved, "-o", out, "--shard-size", "8KB", "-q"]))
+    """
+    done = script(program, str(folder), str(tmp_path / "out"))
+    assert done.returncode == 1 and "the file was replaced while it was packed" in done.stderr, (done.returncode, done.stderr)
+    assert not (tmp_path / "out").exists()
+
+
+FILES = [{"filename": "data.arrow"}]
+STATES = {
+    "nested": ("[" * 100_000, 1, "state.json: maximum recursion"),
+    "no object": ("[]", 1, "it does not name the files of the data set"),
+    "no names": ({"_data_files": 5}, 1, "it does not name the files of the data set"),
+    "another folder": ({"_data_files": [{"filename": "../saved/data.arrow"}]}, 1, "it lists '../saved/data.arrow', which is no name"),
+    "a zero byte": ({"_data_files": [{"filename": "a\0b"}]}, 1, "which is no name of a file in this folder"),
+    "a number": ({"_data_files": [{"filename": 3}]}, 1, "it lists 3, which is no name"),
+    "columns": ({"_data_files": FILES, "_format_columns": 3}, 0, ""),
+}
+
+
+@pytest.mark.parametrize("case", STATES)
+def test_a_state_of_datasets_that_is_damaged(tmp_path, rng, case):
+    state, code, said = STATES[case]
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    features = {"label": {"_type": "ClassLabel", "names": 5}}  # no list of names
+    table = pa.table({"image": [jpeg(rng)], "label": [0]})
+    table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+    with pa.OSFile(str(folder / "data.arrow"), "wb") as f, pa.ipc.new_stream(f, table.schema) as out:
+        out.write_table(table)
+    (folder / "state.json").write_text(state if isinstance(state, str) else json.dumps(state))
+    got = pack(folder, "-o", tmp_path / "out", code=code).stderr
+    assert said in got and "Traceback" not in got
+
+
 def test_a_saved_folder_of_datasets(tmp_path, rng):
     """A folder as save_to_disk of `datasets` writes it is packed. It is written by hand here, so that the package is not needed. A cut file is named."""
     columns = rows_of(rng, 10)

@@ -519,7 +519,7 @@ def features_of(schema: Any) -> dict[str, Any]:
     """Returns the features that `datasets` wrote into the schema, by column; {} without them."""
     try:
         found = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, RecursionError):
         return {}
     return {n: f for n, f in found.items() if isinstance(f, dict)} if isinstance(found, dict) else {}
 

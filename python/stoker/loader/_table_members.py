@@ -154,7 +154,8 @@ def _is_whole(type: Any) -> bool:
 
 
 def _class_names(rows: Rows, label: str | None) -> list[str]:
-    names = [str(n) for n in rows.features.get(label or "", {}).get("names") or ()]
+    given = rows.features.get(label or "", {}).get("names")
+    names = [str(n) for n in given] if isinstance(given, list) else []
     for name in names:
         if "\n" in name or "\r" in name:
             raise InvalidArgumentError(

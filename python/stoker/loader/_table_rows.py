@@ -6,16 +6,19 @@ from __future__ import annotations
 import functools
 import json
 import os
+import struct
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 from stoker import _files
 from stoker._storage import Storage
-from stoker.errors import CorruptError, InvalidArgumentError
+from stoker.errors import CorruptError, InvalidArgumentError, ReadError
 from stoker.loader._table import features_of, partitions_of, with_partitions
 from stoker.loader._table_files import find, parquet, read_footers, read_group, tables_of
 
+_SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3  # kinds of messages of an Arrow stream
+_END = b"\xff\xff\xff\xff\0\0\0\0"  # the end of an Arrow stream, which `datasets` writes and pyarrow does not require
 _STATE, _SPLITS = "state.json", "dataset_dict.json"  # files that `datasets` writes into the folder of a data set, and of its splits
 
 
@@ -107,61 +110,147 @@ def _parquet(patterns: Sequence[str], storage: Storage, named: Collection[str]) 
 
 
 def _saved(folder: str) -> Rows:
-    """Opens a folder that `datasets` saved: files of Arrow streams, which are mapped into memory."""
+    """Opens a folder that `datasets` saved: files of Arrow streams."""
     import pyarrow as pa
 
     if not os.path.isfile(os.path.join(folder, _STATE)):
-        splits = _json(os.path.join(folder, _SPLITS)).get("splits") or []
-        raise InvalidArgumentError(
-            f"{folder}: it holds several data sets: pack each one, as {os.path.join(folder, str((splits or ['train'])[0]))}"
-        )
+        splits = _json(os.path.join(folder, _SPLITS)).get("splits")
+        first = str(splits[0]) if isinstance(splits, list) and splits else "train"
+        raise InvalidArgumentError(f"{folder}: it holds several data sets: pack each one, as {os.path.join(folder, first)}")
     state = _json(os.path.join(folder, _STATE))
     if state.get("_indices_data_files"):
         raise InvalidArgumentError(f"{folder}: its rows are chosen by a list of indices: load it, and save dataset.flatten_indices()")
-    try:
-        names = [os.path.join(folder, f["filename"]) for f in state["_data_files"]]
-    except (KeyError, TypeError):
-        raise CorruptError(f"{os.path.join(folder, _STATE)}: it does not name the files of the data set: it is damaged") from None
+    names = [os.path.join(folder, name) for name in _file_names(state, os.path.join(folder, _STATE))]
     parts: list[Part] = []
     facts: list[Any] = []
     schema = None
     for name in names:
-        batches, found = _batches(name)
+        stream = _Stream(name)
         if schema is None:
-            schema = found
+            schema = stream.schema
         else:
-            _alike(name, found, names[0], schema)
-        for k, batch in enumerate(batches):
-            parts.append(Part(batch.num_rows, f"{name}[record batch {k}", functools.partial(_columns_of, pa.Table.from_batches([batch]))))
-        status = os.stat(name)
-        facts.append([name, status.st_size, status.st_mtime_ns])
+            _alike(name, stream.schema, names[0], schema)
+        parts += [Part(rows, f"{name}[record batch {k}", functools.partial(stream.read, k)) for k, (rows, _) in enumerate(stream.batches)]
+        facts.append([name, *stream.mark[:2]])
     if schema is None:
         raise InvalidArgumentError(f"{folder}: the data set has no files")
     shown = state.get("_format_columns")
-    if shown:  # the data set was saved with_format(columns=...)
+    if isinstance(shown, list) and shown:  # the data set was saved with_format(columns=...)
         schema = pa.schema([schema.field(n) for n in schema.names if n in shown], schema.metadata)
     return Rows([p for p in parts if p.rows], schema, features_of(schema), names, facts)
-
-
-def _columns_of(table: Any, columns: Sequence[str]) -> Any:
-    return table.select(list(columns))
 
 
 def _json(path: str) -> dict[str, Any]:
     try:
         found = json.loads(_files.read_text(path))
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise CorruptError(f"{path}: {e}: it is damaged") from e
     return found if isinstance(found, dict) else {}
 
 
-def _batches(name: str) -> tuple[list[Any], Any]:
-    """Returns the record batches of an Arrow file and its schema."""
-    import pyarrow as pa
-
-    _files.open_binary(name).close()  # raises an error for what is no regular file
+def _file_names(state: dict[str, Any], path: str) -> list[str]:
+    """Returns the names of the files that a state.json lists, which lie next to it."""
     try:
-        with pa.memory_map(name) as file, pa.ipc.open_stream(file) as reader:
-            return list(reader), reader.schema
-    except pa.ArrowInvalid as e:
-        raise CorruptError(f"{name}: {e}: it is damaged or cut short") from e
+        names = [f["filename"] for f in state["_data_files"]]
+    except (KeyError, TypeError):
+        raise CorruptError(f"{path}: it does not name the files of the data set: it is damaged") from None
+    for name in names:
+        if not isinstance(name, str) or "\0" in name or name in ("", ".", "..") or os.path.basename(name) != name:
+            raise CorruptError(f"{path}: it lists {name!r:.100}, which is no name of a file in this folder: it is damaged")
+    return names
+
+
+class _Stream:
+    """A file with an Arrow stream. Its batches are read when they are needed, and not mapped into memory: if another program cuts a mapped file, the process
+    ends by SIGBUS.
+
+    batches: the number of rows of each record batch, and the places of all messages that it needs: the schema, the dictionaries before it, and itself. mark:
+    size, time and inode of the file, which differ if it is replaced."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.batches: list[tuple[int, list[tuple[int, int]]]] = []
+        before: list[tuple[int, int]] = []
+        with _files.open_binary(name) as file:
+            self.mark = _mark_of(file)
+            size, at = self.mark[0], 0
+            while (head := _at(file, at, len(_END))) != _END:
+                length = int.from_bytes(head[4:], "little")
+                if head[:4] != _END[:4] or at + len(head) + length > size:
+                    raise CorruptError(f"{name}: its stream has no end: it is damaged or cut short")
+                try:
+                    kind, rows, body = _facts_of_message(_at(file, at + len(head), length))
+                except (struct.error, IndexError):
+                    raise CorruptError(f"{name}: the message at byte {at} of its stream is damaged") from None
+                place = (at, len(head) + length + body)
+                at += place[1]
+                if rows < 0 or body < 0 or at > size:
+                    raise CorruptError(f"{name}: its stream ends before byte {at}: it is damaged or cut short")
+                if kind not in ((_DICTIONARY, _BATCH) if before else (_SCHEMA,)):
+                    raise CorruptError(f"{name}: the message before byte {at} of its stream is of kind {kind}: it is damaged")
+                if kind == _BATCH:
+                    self.batches.append((rows, [*before, place]))
+                else:
+                    before.append(place)
+            if len(before) != (len(self.batches[-1][1]) - 1 if self.batches else 1):
+                raise CorruptError(f"{name}: no batch of rows follows the last message of its stream: it is damaged")
+            self.schema = self._opened(file, before[:1], "").schema
+
+    def read(self, batch: int, columns: Sequence[str]) -> Any:
+        """Returns columns of a record batch as a pyarrow.Table. Raises CorruptError also if values do not fit their buffers, which Arrow would read beyond."""
+        import pyarrow as pa
+
+        rows, places = self.batches[batch]
+        detail = f"[record batch {batch}]"
+        with _files.open_binary(self.name) as file:
+            if _mark_of(file) != self.mark:
+                raise ReadError(f"{self.name}: the file was replaced while it was packed: start the command again")
+            reader = self._opened(file, places, detail)
+            try:
+                made = pa.Table.from_batches([reader.read_next_batch()]).select(list(columns))
+                made.validate(full=True)
+            except (pa.ArrowException, KeyError, OSError, StopIteration) as e:
+                raise CorruptError(f"{self.name}{detail}: {e}: the file is damaged") from e
+        if made.num_rows != rows:
+            raise CorruptError(f"{self.name}{detail}: it has {made.num_rows} rows, and its head says {rows}: the file is damaged")
+        return made
+
+    def _opened(self, file: BinaryIO, places: Sequence[tuple[int, int]], detail: str) -> Any:
+        """Opens a stream of the messages at some places. detail: names the part of the file, for messages."""
+        import pyarrow as pa
+
+        messages = [_at(file, *place) for place in places]
+        if [len(m) for m in messages] != [size for _, size in places]:
+            raise ReadError(f"{self.name}{detail}: the file was cut while it was packed")
+        try:
+            return pa.ipc.open_stream(b"".join([*messages, _END]), options=pa.ipc.IpcReadOptions(use_threads=False))
+        except (pa.ArrowException, OSError) as e:
+            raise CorruptError(f"{self.name}{detail}: {e}: the file is damaged") from e
+
+
+def _mark_of(file: BinaryIO) -> tuple[int, int, int]:
+    status = os.fstat(file.fileno())
+    return status.st_size, status.st_mtime_ns, status.st_ino
+
+
+def _at(file: BinaryIO, offset: int, size: int) -> bytes:
+    file.seek(offset)
+    return file.read(size)
+
+
+def _facts_of_message(data: bytes) -> tuple[int, int, int]:
+    """Returns the kind of a message of an Arrow stream, the number of rows if it is a record batch, and the bytes of its body. The message is a table of
+    FlatBuffers (Message.fbs of Arrow's format). Raises struct.error or IndexError if it is damaged; pyarrow checks it again when it reads the body."""
+
+    def field(table: int, number: int, form: str) -> tuple[int, int]:
+        """Returns the place and the value of a field of a table; (0, 0) if the table lacks it."""
+        names = table - struct.unpack_from("<i", data, table)[0]
+        end = struct.unpack_from("<H", data, names)[0]
+        at = struct.unpack_from("<H", data, names + 4 + 2 * number)[0] if 4 + 2 * number < end else 0
+        return (table + at, struct.unpack_from(form, data, table + at)[0]) if at else (0, 0)
+
+    message = struct.unpack_from("<I", data)[0]
+    kind = field(message, 1, "<B")[1]
+    where, offset = field(message, 2, "<I")
+    rows = field(where + offset, 0, "<q")[1] if kind == _BATCH else 0
+    return kind, rows, field(message, 3, "<q")[1]
