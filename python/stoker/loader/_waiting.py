@@ -67,8 +67,8 @@ def _store(spent: Spent) -> str:
 
 
 def line(spent: Spent, machine: Mapping[str, Any]) -> str | None:
-    """Returns the line about an epoch's waits, as "waited 18%; bound by cores: 2 usable (cgroup quota) of 64; with 6 the wait would be 0%"; None if no line is printed for this
-    epoch."""
+    """Returns the line about an epoch's waits, as "waited 18%; bound by cores: 2 usable (cgroup quota) of 64; with 6 the wait would be 0%"; None if no line is
+    printed for this epoch."""
     share = spent.wait / spent.elapsed if spent.elapsed > 0 else 0.0
     if share <= LEAST or spent.elapsed < SHORT or spent.elapsed - spent.wait < STEP * spent.batches:
         return None
