@@ -180,13 +180,24 @@ bool stk__foreign_find(const uint8_t *data, size_t size, struct stk_foreign *fou
 	return find_media(data, size, found) || find_markup(data, size, found);
 }
 
+static bool is_one_of(const char *ending, const char *const *endings, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcasecmp(ending, endings[i]) == 0)
+			return true;
+	return false;
+}
+
 bool stk__foreign_ending(const char *ending)
 {
 	static const char *const endings[] = {"gif", "jp2", "j2k", "jpx", "jpf", "jxl", "jxr", "heic", "heif", "avif", "psd", "ico", "exr",
 		"hdr", "dds", "qoi", "svg", "eps", "tga", "pcx", "xpm", "fits", "dcm", "cr2", "cr3", "nef", "arw", "dng", "raf", "rw2",
 		"orf"};
-	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-		if (strcasecmp(ending, endings[i]) == 0)
-			return true;
-	return false;
+	return is_one_of(ending, endings, sizeof endings / sizeof *endings);
+}
+
+bool stk__video_ending(const char *ending)
+{
+	static const char *const endings[] = {"mp4", "mov", "m4v", "mkv", "webm", "avi", "ts", "m2ts", "mpg", "mpeg", "flv"};
+	return is_one_of(ending, endings, sizeof endings / sizeof *endings);
 }

@@ -20,4 +20,7 @@ bool stk__foreign_find(const uint8_t *data, size_t size, struct stk_foreign *fou
 /* Returns whether a file name's ending ("jp2", in any case) belongs to a kind of picture that is not decoded. */
 bool stk__foreign_ending(const char *ending);
 
+/* Returns whether a file name's ending ("mp4", in any case) is common for videos. */
+bool stk__video_ending(const char *ending);
+
 #endif

@@ -131,6 +131,6 @@ enum stk_status stk__index_parse(struct stk_file_list *l, const struct stk_file_
 	if (r.in.failed || r.in.at != r.in.end || classes > INT32_MAX)
 		return stk__fail(err, STK_CORRUPT, "%s: the index contradicts itself: make it again (stoker index)", path);
 	if (l->folder_count == 0)
-		return stk__census_no_classes(&r.census, l, err);
+		return stk__census_no_classes(&r.census, l, o, err);
 	return stk__census_end(&r.census, l, o, 0, err);
 }

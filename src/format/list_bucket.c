@@ -120,7 +120,7 @@ static enum stk_status find_classes(struct bucket *b, const struct stk_file_list
 	if (!status && !b->sweep.entries)
 		status = stk__fail(err, STK_INVALID, "%s: the bucket has no object whose key begins with \"%s/\"", l->root, b->prefix);
 	if (!status && b->classes.size == 0)
-		status = stk__census_no_classes(&b->census, l, err);
+		status = stk__census_no_classes(&b->census, l, b->options, err);
 	if (!status && b->classes.size > INT32_MAX)
 		status = stk__fail(err, STK_LIMIT, "%s: %lld class folders", l->root, (long long)b->classes.size);
 	stk__list_sort(&b->classes, 0, false);
@@ -141,7 +141,7 @@ static enum stk_status add_class(struct stk_file_list *l, struct bucket *b, int6
 
 static enum stk_status list_classes(struct bucket *b, struct stk_file_list *l, struct stk_error *err)
 {
-	const int64_t n = b->classes.size, loose_images = b->census.images;
+	const int64_t n = b->classes.size, loose = b->census.loose;
 	b->prefixes = stk__calloc((size_t)n, sizeof *b->prefixes);
 	b->files = stk__calloc((size_t)n, sizeof *b->files);
 	b->census = (struct stk_list_census){0};
@@ -168,7 +168,7 @@ static enum stk_status list_classes(struct bucket *b, struct stk_file_list *l, s
 	}
 	stk__free(b->prefixes);
 	stk__free(b->files);
-	return status ? status : stk__census_end(&b->census, l, b->options, loose_images, err);
+	return status ? status : stk__census_end(&b->census, l, b->options, loose, err);
 }
 
 enum stk_status stk__list_read_bucket(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err)

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "codec/codec.h"
 #include "codec/foreign.h"
+#include "sound/sound.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +63,7 @@ void stk__census_folder(struct stk_list_census *c, const char *class_name)
 void stk__census_loose(struct stk_list_census *c, const struct stk_file_list_options *o, const char *name)
 {
 	if (stk__list_wants(o, name))
-		c->images++;
+		c->loose++;
 	else
 		stk__census_other(c, name);
 }
@@ -140,16 +141,51 @@ static void list_endings(const struct stk_list_census *c, char *text, size_t cap
 		}
 }
 
-/* Names the files that a list looks for: "images", or another kind by its first pattern. */
-static void name_wanted(const struct stk_file_list_options *o, char *text, size_t capacity)
+/* The words for the files that a list looks for, and for other files. A list looks for the first kind whose example passes its filters. */
+static const struct wanted {
+	const char *example, *one, *many, *other, *others;
+} kinds[] = {
+	{"a.jpg", "image", "images", "file that is no image", "files that are no images"},
+	{"a.wav", "sound", "sounds", "file that is no sound", "files that are no sounds"},
+	{"a.mp4", "video", "videos", "file that is no video", "files that are no videos"},
+	{NULL, "file that matches file_filters", "files that match file_filters", "file that does not match file_filters",
+		"files that do not match file_filters"},
+};
+
+static const struct wanted *find_wanted(const struct stk_file_list_options *o)
 {
-	bool images = !o->file_filters;
-	for (size_t i = 0; i < o->filter_count && !images; i++)
-		images = stk__glob_match(o->file_filters[i], "a.jpg", o->case_sensitive);
-	if (images || !o->filter_count)
-		snprintf(text, capacity, "images");
-	else
-		snprintf(text, capacity, "files that match %s%s", o->file_filters[0], o->filter_count > 1 ? " or another pattern" : "");
+	const struct wanted *w = kinds;
+	while (o->file_filters && w->example && !matches_any(w->example, o->file_filters, o->filter_count, o->case_sensitive))
+		w++;
+	return w;
+}
+
+static const char *kind_of_ending(const char *ending)
+{
+	if (stk__image_ending(ending, false))
+		return "image";
+	return stk__sound_ending(ending) ? "sound" : stk__video_ending(ending) ? "video" : "";
+}
+
+/* Returns how to read the files that were found instead of those that the list looks for; "" if they are neither images, nor sounds, nor videos. */
+static const char *advise_kind(const struct stk_list_census *c, const struct wanted *w)
+{
+	const char *found = "";
+	for (int i = ending_after(c, -1); i >= 0 && !*found; i = ending_after(c, i))
+		if (*c->endings[i].name)
+			found = kind_of_ending(c->endings[i].name + 1);
+	if (!w->example || strcmp(found, w->one) == 0)
+		return "";
+	switch (*found) {
+	case 'i':
+		return "; images are read by a Loader without frames or an Audio field";
+	case 's':
+		return "; sounds are read by Loader(fields={\"audio\": Audio()}) or decoders.audio, and one sound by `stoker inspect FILE`";
+	case 'v':
+		return "; videos are read by Loader(frames=N) or readers.video, and one video by `stoker inspect FILE`";
+	default:
+		return "";
+	}
 }
 
 enum stk_status stk__list_end_class(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_list_census *c,
@@ -158,30 +194,32 @@ enum stk_status stk__list_end_class(struct stk_file_list *l, const struct stk_fi
 	stk__list_sort(l, first, o->nested);
 	c->empty += l->size == first;
 	if (o->nested && !o->everything && l->size == first) {
-		char endings[240] = "", wanted[120];
+		char endings[240] = "";
 		list_endings(c, endings, sizeof endings);
-		name_wanted(o, wanted, sizeof wanted);
-		return stk__fail(err, STK_INVALID, "%s%s%s: a class folder without %s: remove it, or give a list of files and labels%s%s",
-			l->root, slash_behind(l->root), name, wanted, c->files ? "; endings seen: " : "", endings);
+		const struct wanted *wanted = find_wanted(o);
+		return stk__fail(err, STK_INVALID, "%s%s%s: a class folder without %s: remove it, or give a list of files and labels%s%s%s",
+			l->root, slash_behind(l->root), name, wanted->many, c->files ? "; endings seen: " : "", endings,
+			advise_kind(c, wanted));
 	}
 	return STK_OK;
 }
 
-enum stk_status stk__census_no_classes(const struct stk_list_census *c, const struct stk_file_list *l, struct stk_error *err)
+enum stk_status stk__census_no_classes(
+	const struct stk_list_census *c, const struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err)
 {
 	const char *root = l->root;
+	const struct wanted *wanted = find_wanted(o);
 	if (c->left_out)
 		return stk__fail(err, STK_INVALID, "%s: dir_filters leave out all of its %lld folders", root, (long long)c->left_out);
-	if (c->images) {
+	if (c->loose) {
 		const char *slash = strrchr(root, '/');
 		int n = slash ? slash == root ? 1 : (int)(slash - root) : 1;
-		return stk__fail(err, STK_INVALID, "%s holds %lld image%s but no class folders: did you mean \"%.*s\"?", root,
-			(long long)c->images, plural(c->images), n, slash ? root : ".");
+		return stk__fail(err, STK_INVALID, "%s holds %lld %s but no class folders: did you mean \"%.*s\"?", root,
+			(long long)c->loose, c->loose == 1 ? wanted->one : wanted->many, n, slash ? root : ".");
 	}
 	if (c->files)
-		return stk__fail(err, STK_INVALID,
-			"%s holds %lld file%s but no class folders with images (ROOT/CLASS/IMAGE is what is read)", root,
-			(long long)c->files, plural(c->files));
+		return stk__fail(err, STK_INVALID, "%s holds %lld file%s but no class folders with %s (ROOT/CLASS/FILE is what is read)%s",
+			root, (long long)c->files, plural(c->files), wanted->many, advise_kind(c, wanted));
 	return stk__fail(err, STK_INVALID, "%s: the folder is empty; it should hold a folder of files for each class", root);
 }
 
@@ -191,45 +229,47 @@ static enum stk_status say_no_files(
 	const char *root = l->root;
 	char endings[240];
 	list_endings(c, endings, sizeof endings);
+	const struct wanted *wanted = find_wanted(o);
 	long long classes = (long long)l->folder_count;
 	if (c->folders)
-		return stk__fail(err, STK_INVALID, "%s: its %lld folder%s no images but further folders: did you mean \"%s%s%s\"?", root,
-			classes, classes == 1 ? " holds" : "s hold", root, slash_behind(root), c->first_nested_class);
+		return stk__fail(err, STK_INVALID, "%s: its %lld folder%s no %s but further folders: did you mean \"%s%s%s\"?", root,
+			classes, classes == 1 ? " holds" : "s hold", wanted->many, root, slash_behind(root), c->first_nested_class);
 	if (!c->files)
 		return stk__fail(err, STK_INVALID, "%s: its %lld class folder%s %s empty", root, classes, plural(classes),
 			classes == 1 ? "is" : "are");
-	return stk__fail(err, STK_INVALID, "%s: no file in its %lld class folder%s matches %s; endings seen: %s", root, classes,
-		plural(classes), o->file_filters ? "file_filters" : "an image's ending", endings);
+	return stk__fail(err, STK_INVALID, "%s: no file in its %lld class folder%s matches %s; endings seen: %s%s", root, classes,
+		plural(classes), o->file_filters ? "file_filters" : "an image's ending", endings, advise_kind(c, wanted));
 }
 
 /* Writes to l->skipped_text which files and folders are not samples, and adds their number to l->skipped. */
-static void describe_skipped(const struct stk_list_census *c, struct stk_file_list *l, int64_t loose_images)
+static void describe_skipped(const struct stk_list_census *c, struct stk_file_list *l, const struct stk_file_list_options *o, int64_t loose)
 {
 	char endings[240], *text = l->skipped_text;
 	const size_t capacity = sizeof l->skipped_text;
 	list_endings(c, endings, sizeof endings);
+	const struct wanted *wanted = find_wanted(o);
 	const struct {
 		int64_t count;
-		const char *one, *many, *more;
-	} kinds[] = {{c->files, "file that is no image: ", "files that are no images: ", endings},
-		{loose_images, "image next to the class folders", "images next to the class folders", ""},
-		{c->folders, "folder inside a class folder", "folders inside class folders", ""},
-		{c->empty, "class folder without images", "class folders without images", ""}};
+		const char *one, *many, *after, *more;
+	} parts[] = {{c->files, wanted->other, wanted->others, ": ", endings},
+		{loose, wanted->one, wanted->many, " next to the class folders", ""},
+		{c->folders, "folder inside a class folder", "folders inside class folders", "", ""},
+		{c->empty, "class folder without ", "class folders without ", wanted->many, ""}};
 	size_t used = 0;
-	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-		if (!kinds[i].count || used >= capacity)
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+		if (!parts[i].count || used >= capacity)
 			continue;
-		l->skipped += kinds[i].count;
-		used += (size_t)snprintf(text + used, capacity - used, "%s%lld %s%s", used ? "; " : "", (long long)kinds[i].count,
-			kinds[i].count == 1 ? kinds[i].one : kinds[i].many, kinds[i].more);
+		l->skipped += parts[i].count;
+		used += (size_t)snprintf(text + used, capacity - used, "%s%lld %s%s%s", used ? "; " : "", (long long)parts[i].count,
+			parts[i].count == 1 ? parts[i].one : parts[i].many, parts[i].after, parts[i].more);
 	}
 }
 
 enum stk_status stk__census_end(const struct stk_list_census *c, struct stk_file_list *l, const struct stk_file_list_options *o,
-	int64_t loose_images, struct stk_error *err)
+	int64_t loose, struct stk_error *err)
 {
 	if (l->size == 0)
 		return say_no_files(c, l, o, err);
-	describe_skipped(c, l, loose_images);
+	describe_skipped(c, l, o, loose);
 	return STK_OK;
 }

@@ -16,7 +16,7 @@ struct stk_list_census {
 		int64_t count;
 	} endings[STK_CENSUS_ENDINGS];
 	int64_t files, folders, other_endings;
-	int64_t images;                        /* files in the root itself that pass the filters of files */
+	int64_t loose;                         /* files in the root itself that pass the filters of files */
 	int64_t empty;                         /* class folders without a sample */
 	int64_t left_out;                      /* class folders that dir_filters refuse */
 	char first_nested_class[NAME_MAX + 1]; /* the first class folder in which a folder was found */
@@ -39,10 +39,11 @@ void stk__list_sort(struct stk_file_list *l, int64_t first, bool by_folder);
 STK_MUST_USE enum stk_status stk__list_end_class(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_list_census *c,
 	int64_t first, const char *name, struct stk_error *err);
 /* Returns the error for a root without class folders, which describes what the root contains. */
-STK_MUST_USE enum stk_status stk__census_no_classes(const struct stk_list_census *c, const struct stk_file_list *l, struct stk_error *err);
-/* Ends the census after all classes have been read: fails if they contain no files, else keeps the description of unused files. loose_images: number of
- * images in the root. */
+STK_MUST_USE enum stk_status stk__census_no_classes(
+	const struct stk_list_census *c, const struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err);
+/* Ends the census after all classes have been read: fails if they contain no files, else keeps the description of unused files. loose: number of files in
+ * the root that pass the filters of files. */
 STK_MUST_USE enum stk_status stk__census_end(const struct stk_list_census *c, struct stk_file_list *l,
-	const struct stk_file_list_options *o, int64_t loose_images, struct stk_error *err);
+	const struct stk_file_list_options *o, int64_t loose, struct stk_error *err);
 
 #endif

@@ -217,15 +217,15 @@ static enum stk_status read_classes(struct walk *w, int root, struct stk_file_li
 	if (status)
 		return status;
 	if (classes->size == 0)
-		return stk__census_no_classes(&w->census, files, w->err);
+		return stk__census_no_classes(&w->census, files, w->options, w->err);
 	if (classes->size > INT32_MAX)
 		return stk__fail(w->err, STK_LIMIT, "%s: %lld class folders", files->root, (long long)classes->size);
-	const int64_t loose_images = w->census.images;
+	const int64_t loose = w->census.loose;
 	memset(&w->census, 0, sizeof w->census);
 	stk__list_sort(classes, 0, false);
 	for (int64_t i = 0; i < classes->size && !status; i++)
 		status = read_class(w, root, classes->names + classes->files[i]);
-	return status ? status : stk__census_end(&w->census, files, w->options, loose_images, w->err);
+	return status ? status : stk__census_end(&w->census, files, w->options, loose, w->err);
 }
 
 enum stk_status stk__list_read_tree(struct stk_file_list *l, const struct stk_file_list_options *o, struct stk_error *err)

@@ -178,6 +178,35 @@ static void test_errors_say_what_is_there(void **state)
 		&(struct stk_file_list_options){.file_root = "text"}, STK_INVALID, "endings seen: .txt (2), 1 without an ending, .npy (1)");
 	assert_refused(&(struct stk_file_list_options){.file_root = "notes"}, STK_INVALID, "holds 1 file but no class folders");
 	assert_refused(&(struct stk_file_list_options){.file_root = "deep"}, STK_INVALID, "did you mean \"deep/");
+	const char *of_videos[] = {"*.mov", "*.mp4"}, *of_sounds[] = {"*.wav"}, *of_others[] = {"*.bin"};
+	put("clips/a/1.mp4", "x");
+	put("clips/a/0.txt", "x");
+	put("clips/b/2.mp4", "x");
+	put("clips/loose.mp4", "x");
+	put("clips/b/more/3.mp4", "x");
+	put("clips/c/", NULL);
+	assert_refused(&(struct stk_file_list_options){.file_root = "clips/a"}, STK_INVALID,
+		"clips/a holds 2 files but no class folders with images (ROOT/CLASS/FILE is what is read); videos are read by Loader(frames=N)");
+	assert_refused(&(struct stk_file_list_options){.file_root = "clips/a", .file_filters = of_videos, .filter_count = 2}, STK_INVALID,
+		"clips/a holds 1 video but no class folders: did you mean \"clips\"?");
+	assert_refused(&(struct stk_file_list_options){.file_root = "clips", .file_filters = of_videos, .filter_count = 2, .nested = true},
+		STK_INVALID, "clips/c: a class folder without videos: remove it");
+	assert_refused(&(struct stk_file_list_options){.file_root = "clips", .file_filters = of_sounds, .filter_count = 1, .nested = true},
+		STK_INVALID, "clips/a: a class folder without sounds: remove it, or give a list of files and labels; endings seen: .mp4 (1), "
+			     ".txt (1); videos are read by Loader(frames=N)");
+	assert_refused(&(struct stk_file_list_options){.file_root = "clips", .file_filters = of_others, .filter_count = 1, .nested = true},
+		STK_INVALID, "clips/a: a class folder without files that match file_filters: remove it");
+	assert_refused(&(struct stk_file_list_options){.file_root = "data", .file_filters = of_videos, .filter_count = 2, .nested = true},
+		STK_INVALID, "endings seen: .jpg (1), .png (1); images are read by a Loader without frames or an Audio field");
+	struct stk_file_list *clips = NULL;
+	const char *skipped;
+	assert_int_equal(stk__file_list_create(
+				 &(struct stk_file_list_options){.file_root = "clips", .file_filters = of_videos, .filter_count = 2}, &clips, NULL),
+		STK_OK);
+	assert_int_equal(stk__file_list_skipped(clips, &skipped), 4);
+	assert_string_equal(skipped, "1 file that is no video: .txt (1); 1 video next to the class folders; 1 folder inside a class folder; "
+				     "1 class folder without videos");
+	stk__file_list_destroy(clips);
 	assert_refused(&(struct stk_file_list_options){.file_root = "alone.jpg"}, STK_INVALID, "a file, not a folder");
 	assert_refused(&(struct stk_file_list_options){.file_root = "gone"}, STK_NOT_FOUND, "gone: cannot open the folder");
 	static const char *const meant_as_uris[] = {"S3://bucket/train", "s3:/bucket/train", "HTTP://host/train"};

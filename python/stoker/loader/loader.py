@@ -301,7 +301,7 @@ class Loader(metaclass=BriefHelp):
             return
         count, text = self.pipeline._running().skipped(None)
         if count:
-            notice(f"{source.root}: skipped {text.replace('image', source.holds)}")
+            notice(f"{source.root}: skipped {text}")
         hidden = [name for name in self.classes if name.startswith(".")]
         if hidden:
             notice(
