@@ -147,25 +147,11 @@ int fail_text(const char *command, const char *fmt, ...) __attribute__((format(p
 /* Prints "stoker COMMAND: interrupted: message" on stderr and returns EXIT_INTERRUPTED. */
 int stopped_text(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints a message without the secrets of its URLs (see uri_shown): the user may have given a URL with a signature where no URL belongs. */
+/* Prints a message as stk_text_make_safe leaves it: the user may have given a URL with a signature where none belongs. */
 void print_without_secrets(FILE *to, const char *fmt, va_list list) __attribute__((format(printf, 2, 0)));
 
-/* Returns how many bytes of a URI may be printed: those before the query, which may hold a signature, and before the fragment; of s3:// and gs:// URIs all
- * bytes, since keys may contain ? and #; of file:// URIs and paths all bytes too. If a user name, a key or a password stands before the host or bucket, only
- * the scheme is printed. */
-static inline int uri_shown(const char *uri)
-{
-	const char *host = strstr(uri, "://");
-	if (!host || strncasecmp(uri, "file", 4) == 0)
-		return (int)strlen(uri);
-	host += 3;
-	const size_t authority = strcspn(host, "/?#");
-	const char *colon = memchr(host, ':', authority);
-	const bool port = colon && strspn(colon + 1, "0123456789") == (size_t)(host + authority - colon - 1);
-	if (memchr(host, '@', authority) || (colon && !port && strchr(host, '@')))
-		return (int)(host - uri);
-	const bool plain_keys = strncasecmp(uri, "s3", 2) == 0 || strncasecmp(uri, "gs", 2) == 0;
-	return (int)(plain_keys ? strlen(uri) : strcspn(uri, "?#"));
-}
+/* Copies a path or URI, cut to SHOWN_PATH characters, to a buffer as stk_text_make_safe leaves it, and returns the buffer. */
+enum { SHOWN_PATH = 4096 };
+const char *shown_path(const char *path, char text[SHOWN_PATH]);
 
 #endif

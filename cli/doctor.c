@@ -32,6 +32,7 @@ static void advise(struct advice *a, bool problem, const char *fmt, ...)
 	va_start(list, fmt);
 	vsnprintf(a->items[a->count].text, sizeof(a->items[a->count].text), fmt, list);
 	va_end(list);
+	stk_text_make_safe(a->items[a->count].text, sizeof(a->items[a->count].text));
 	a->items[a->count++].problem = problem;
 }
 
@@ -191,8 +192,8 @@ static void look_at_store(const struct settings *s, const struct store *st, stru
 		advise(a, true, "%s", st->err.message);
 	if (st->answers && !r->found)
 		advise(a, true,
-			"%.*s: nothing is listed there: check the name, and the endpoint (AWS_ENDPOINT_URL), which must be the store's without the bucket",
-			uri_shown(s->storage_uri), s->storage_uri);
+			"%s: nothing is listed there: check the name, and the endpoint (AWS_ENDPOINT_URL), which must be the store's without the bucket",
+			s->storage_uri);
 	if (skewed)
 		advise(a, false,
 			"this machine's clock is %" PRId64
@@ -227,7 +228,8 @@ static void put_store(json_t *o, const struct store *st)
 static void print_store(const char *uri, const struct store *st)
 {
 	const struct stk_storage_report *r = &st->report;
-	printf("\nstorage\n  %-18s %.*s: it %s\n", "asked for", uri_shown(uri), uri, st->answers ? "answers" : "cannot be read");
+	char shown[SHOWN_PATH];
+	printf("\nstorage\n  %-18s %s: it %s\n", "asked for", shown_path(uri, shown), st->answers ? "answers" : "cannot be read");
 	if (r->endpoint[0])
 		printf("  %-18s %s, region %s\n  %-18s %s%s\n", "endpoint", r->endpoint, r->region, "keys",
 			r->keys[0] ? "from " : "none: requests are not signed", r->keys);

@@ -462,10 +462,10 @@ static int inspect_file(const char *path, bool json)
 	int64_t bytes = 0;
 	if (read_header(path, &bytes, &h, &err) != STK_OK)
 		return json ? EXIT_FINE
-			    : fail_text("inspect", "%.*s%s%s", err.code == STK_IO ? 0 : uri_shown(path), path,
-				      err.code == STK_IO ? "" : ": ", err.message);
+			    : fail_text("inspect", "%s%s%s", err.code == STK_IO ? "" : path, err.code == STK_IO ? "" : ": ", err.message);
+	char shown[SHOWN_PATH];
 	if (!json)
-		printf("%.*s: %s, %d x %d, %d channels of %d bits%s, %" PRId64 " bytes, EXIF orientation %d\n", uri_shown(path), path,
+		printf("%s: %s, %d x %d, %d channels of %d bits%s, %" PRId64 " bytes, EXIF orientation %d\n", shown_path(path, shown),
 			h.format, h.width, h.height, h.channels, h.bits, h.progressive ? ", progressive" : "", bytes, h.orientation);
 	return EXIT_FINE;
 }
@@ -482,6 +482,8 @@ static int run_inspect(const struct settings *s)
 	struct stat st;
 	if (strcmp(s->args[0], "nuscenes") == 0 && stat(s->args[0], &st) != 0)
 		return usage_error(&command_inspect, "nuscenes: name the folder of the data set, as in `stoker inspect nuscenes ROOT`");
+	if (!source_is_there("inspect", s->args[0]))
+		return EXIT_PROBLEM;
 	if (!is_tree(s->args[0]) && stk_audio_named(s->args[0]))
 		return inspect_sound(s->args[0], s->json);
 	if (is_video_name(s->args[0]))

@@ -16,37 +16,27 @@
 
 enum { DIGITS = 16 }; /* precision for printing limits: enough to print them without an exponent */
 
-/* Returns the first URL in a text, or the end of the text. */
-static char *find_url(char *text)
+const char *shown_path(const char *path, char text[SHOWN_PATH])
 {
-	char *at = strstr(text, "://");
-	if (!at)
-		return text + strlen(text);
-	while (at > text && (isalnum((unsigned char)at[-1]) || strchr("+-.", at[-1])))
-		at--;
-	while (!isalpha((unsigned char)*at) && *at != ':')
-		at++;
-	return at;
+	snprintf(text, SHOWN_PATH, "%s", path);
+	stk_text_make_safe(text, SHOWN_PATH);
+	return text;
 }
 
 void print_without_secrets(FILE *to, const char *fmt, va_list list)
 {
+	enum { LONGEST = 4 }; /* a character that controls a terminal becomes four */
 	va_list again;
 	va_copy(again, list);
 	const int size = vsnprintf(NULL, 0, fmt, again);
 	va_end(again);
-	char *text = size < 0 ? NULL : malloc((size_t)size + 1);
+	const size_t capacity = size < 0 ? 0 : (size_t)size * LONGEST + 8;
+	char *text = capacity ? malloc(capacity) : NULL;
 	if (!text)
 		return;
-	vsnprintf(text, (size_t)size + 1, fmt, list);
-	for (char *at = text; *at;) {
-		char *const url = find_url(at), *const end = url + strcspn(url, " \t\r\n\"'<>`"), after = *end;
-		fwrite(at, 1, (size_t)(url - at), to);
-		*end = '\0';
-		fwrite(url, 1, (size_t)uri_shown(url), to);
-		*end = after;
-		at = end;
-	}
+	vsnprintf(text, capacity, fmt, list);
+	stk_text_make_safe(text, capacity);
+	fputs(text, to);
 	free(text);
 }
 
@@ -137,7 +127,8 @@ static int no_option(const struct command *command, const char *arg)
 	name[strcspn(name, "=")] = '\0';
 	for (const struct option *o = command->options; o->name; o++) {
 		const size_t apart = letters_apart(name, o->name);
-		const bool begins = strlen(name) >= 3 && !strncmp(o->name, name, strlen(name));
+		const size_t least_size = strlen(name) < strlen(o->name) ? strlen(name) : strlen(o->name);
+		const bool begins = least_size >= 3 && !strncmp(o->name, name, least_size); /* "thread" or "batch-size" */
 		if ((apart < least && apart < strlen(name)) || (begins && !meant)) {
 			least = apart < least ? apart : least;
 			meant = o;

@@ -49,8 +49,8 @@ static int run_pack(const struct settings *s)
 		.progress = on_progress,
 		.user = &packing};
 	if (names_table(s->args[0]))
-		return fail_text("pack", "%.*s: tables are packed by the command of the Python package, which reads them with pyarrow",
-			uri_shown(s->args[0]), s->args[0]);
+		return fail_text(
+			"pack", "%s: tables are packed by the command of the Python package, which reads them with pyarrow", s->args[0]);
 	if (s->image_column || s->label_column || s->only_columns)
 		return usage_error(&command_pack, "--image, --label and --columns are for tables, and %s is not a table", s->args[0]);
 	if (!s->output) {

@@ -10,6 +10,7 @@
 #ifndef STOKER_STATUS_H
 #define STOKER_STATUS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -64,6 +65,11 @@ struct stk_error {
 /* Return the name of a status ("INVALID", "IO", ...) and a short text. Any thread. Never NULL. */
 STK_API const char *stk_status_name(enum stk_status status);
 STK_API const char *stk_status_text(enum stk_status status);
+
+/* Changes a text in place so that it can be shown to anyone, as the messages of this library can be; `capacity` is the size of its memory, and text that no
+ * longer fits is cut. URLs lose user, password and query, parameters such as X-Amz-Signature lose their values, and control characters become \xNN, a line
+ * break \n. A NULL stays. Any thread. */
+STK_API void stk_text_make_safe(char *text, size_t capacity);
 
 #ifdef __cplusplus
 }

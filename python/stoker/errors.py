@@ -53,7 +53,7 @@ def safe_text(text: str) -> str:
     at = 0
     while found := _SCHEME.search(text, at):
         at = found.end()
-        scheme = found[0][:-3].lower()
+        scheme = found[0][:-3].lower().lstrip("0123456789+.-")  # "--http://h" is an option of a command
         word = _WORD.match(text, at)
         rest = word[0] if word else ""
         if scheme in _PLAIN_KEYS:

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/safe_text.h"
 
+#include <stoker/status.h>
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -105,6 +107,8 @@ static void clean_urls(char *text)
 			scheme--;
 		if (scheme == at)
 			continue;
+		while (scheme < at && !is_letter(*scheme)) /* "--http://h" is an option of a command */
+			scheme++;
 		char *host = at + 3;
 		if (has_plain_keys(scheme, (size_t)(at - scheme))) {
 			if (strncasecmp(scheme, "file", 4) != 0)
@@ -196,6 +200,12 @@ static void escape(char *text, size_t capacity)
 	}
 	memcpy(text, out, used);
 	text[used] = '\0';
+}
+
+void stk_text_make_safe(char *text, size_t capacity)
+{
+	if (text && capacity)
+		stk__safe_text(text, capacity);
 }
 
 void stk__safe_text(char *text, size_t capacity)

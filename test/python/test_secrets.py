@@ -464,31 +464,40 @@ def test_control_characters_are_shown_as_text(url, tmp_path):
     assert "\x1b" not in str(e.value) and "a\\x1b[2J" in str(e.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "safe"),
-    [
-        ("http://h/a.jpg?sig=x: the server answers 404", "http://h/a.jpg: the server answers 404"),
-        ("(https://h/a#b), then", "(https://h/a), then"),
-        ("s3://bucket/a?b#c@d: it ends", "s3://bucket/a?b#c@d: it ends"),
-        ("s3://id:key@bucket/a, gs://key@c/a@b", "s3://bucket/a, gs://c/a@b"),
-        ("file://a@b/c", "file://a@b/c"),
-        ("s3://ID:ab/cd+S@bucket/k", "s3://bucket/k"),
-        ("s3://u%3As%40bucket/k", "s3://bucket/k"),
-        ("http://me:pw@h:80/x", "http://h:80/x"),
-        ("http://me:p/w@h:80/x", "http://h:80/x"),
-        ("http://token@h/x", "http://h/x"),
-        ("http://h:80/a@b.jpg", "http://h:80/a@b.jpg"),
-        ("HTTP://H/x%3FX-Amz-Signature%3Dabc", "HTTP://H/x"),
-        ("https%3A%2F%2Fh%2Fx%3FX-Amz-Signature%3Dabc%26b", "https%3A%2F%2Fh%2Fx%3FX-Amz-Signature%3D%26b"),
-        ("az://c/x?sig=abc, as", "az://c/x, as"),
-        ("a&signature=abc&b", "a&signature=&b"),
-        ("say http://NAME:PASSWORD@HOST:PORT in https_proxy", "say http://NAME:PASSWORD@HOST:PORT in https_proxy"),
-        ("a\x1bb\x7f\x85\u00e9", "a\\x1bb\\x7f\\x85\u00e9"),
-        ("plain, as C:\\x or a:b@c = d", "plain, as C:\\x or a:b@c = d"),
-    ],
-)
+SAFE = [
+    ("http://h/a.jpg?sig=x: the server answers 404", "http://h/a.jpg: the server answers 404"),
+    ("(https://h/a#b), then", "(https://h/a), then"),
+    ("s3://bucket/a?b#c@d: it ends", "s3://bucket/a?b#c@d: it ends"),
+    ("s3://id:key@bucket/a, gs://key@c/a@b", "s3://bucket/a, gs://c/a@b"),
+    ("file://a@b/c", "file://a@b/c"),
+    ("s3://ID:ab/cd+S@bucket/k", "s3://bucket/k"),
+    ("s3://u%3As%40bucket/k", "s3://bucket/k"),
+    ("http://me:pw@h:80/x", "http://h:80/x"),
+    ("http://me:p/w@h:80/x", "http://h:80/x"),
+    ("http://token@h/x", "http://h/x"),
+    ("http://h:80/a@b.jpg", "http://h:80/a@b.jpg"),
+    ("http://[::1]:80/a@b", "http://[::1]:80/a@b"),
+    ("no option --http://token@h/x", "no option --http://h/x"),
+    ("--s3://b/k?a#b", "--s3://b/k?a#b"),
+    ("HTTP://H/x%3FX-Amz-Signature%3Dabc", "HTTP://H/x"),
+    ("https%3A%2F%2Fh%2Fx%3FX-Amz-Signature%3Dabc%26b", "https%3A%2F%2Fh%2Fx%3FX-Amz-Signature%3D%26b"),
+    ("az://c/x?sig=abc, as", "az://c/x, as"),
+    ("a&signature=abc&b", "a&signature=&b"),
+    ("say http://NAME:PASSWORD@HOST:PORT in https_proxy", "say http://NAME:PASSWORD@HOST:PORT in https_proxy"),
+    ("a\x1bb\x7f\x85\u00e9", "a\\x1bb\\x7f\\x85\u00e9"),
+    ("plain, as C:\\x or a:b@c = d", "plain, as C:\\x or a:b@c = d"),
+]
+
+
+@pytest.mark.parametrize(("text", "safe"), SAFE)
 def test_the_functions_agree(text, safe):
     """The package and the library each have a function that removes secrets from a text. Both give the same text."""
     assert safe_text(text) == safe
     assert safe_text(safe) == safe
     assert str(StokerError(text)) == safe
+
+
+@pytest.mark.parametrize(("text", "safe"), [case for case in SAFE if case[0].isprintable() and not case[0].startswith("-")])
+def test_the_command_repeats_what_the_library_would(text, safe):
+    done = subprocess.run([str(BUILD / "cli" / "stoker"), text], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 2 and f'no command "{safe}"' in done.stderr
