@@ -123,3 +123,19 @@ bool write_file(const char *path, const void *data, size_t size)
 	errno = e;
 	return ok;
 }
+
+void describe_unwritten(const char *path, int error, char *text, size_t capacity)
+{
+	const char *slash = strrchr(path, '/');
+	if ((error == ENOENT || error == ENOTDIR) && slash)
+		snprintf(text, capacity,
+			"%s: cannot write the file: there is no folder %.*s: make it first (mkdir -p), or give another name", path,
+			slash > path ? (int)(slash - path) : 1, path);
+	else if (error == EISDIR)
+		snprintf(text, capacity, "%s: cannot write the file: this is a folder; give the name of a file", path);
+	else if (error == EACCES || error == EPERM || error == EROFS)
+		snprintf(text, capacity, "%s: cannot write the file: %s: give a name in a folder that you may write to", path,
+			strerror(error));
+	else
+		snprintf(text, capacity, "%s: cannot write the file: %s", path, strerror(error));
+}

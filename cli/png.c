@@ -32,7 +32,7 @@ bool write_png(const char *path, const uint8_t *pixels, int32_t width, int32_t h
 		bytes = spng_get_png_buffer(png, &size, &code);
 	if (bytes) {
 		written = write_file(path, bytes, size);
-		snprintf(text, capacity, "%s: %s", path, strerror(errno));
+		describe_unwritten(path, errno, text, capacity);
 	} else {
 		snprintf(text, capacity, "%s: %s", path, spng_strerror(code));
 	}

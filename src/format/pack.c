@@ -78,7 +78,12 @@ static enum stk_status claim_folder(const struct packing *k, struct stk_error *e
 	char path[PATH_MAX], mine[128];
 	uint8_t *was = NULL;
 	size_t size = 0;
-	if (mkdir(folder, 0777) && errno != EEXIST)
+	const bool made = mkdir(folder, 0777) == 0 || errno == EEXIST;
+	if (!made && errno == ENOENT)
+		return stk__fail(err, STK_NOT_FOUND,
+			"%s: cannot make the folder: the folder around it does not exist: make that first (mkdir -p), or give another name",
+			folder);
+	if (!made)
 		return stk__fail_errno(err, errno, "%s: cannot make the folder", folder);
 	if (snprintf(path, sizeof path, "%s/%s", folder, plan_name) >= PATH_MAX)
 		return stk__fail(err, STK_INVALID, "%.200s...: the path is too long", folder);

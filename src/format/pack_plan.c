@@ -313,7 +313,7 @@ static enum stk_status plan_all(struct planning *g)
 			g->samples[n++] = i;
 	}
 	if (!n)
-		return stk__fail(g->err, STK_NOT_FOUND, "%.300s: there is no image in it", g->options->source);
+		return stk__fail(g->err, STK_NOT_FOUND, "%.300s: there is no image in it, and only images are packed", g->options->source);
 	if (g->options->seed >= 0)
 		shuffle(g->samples, n, (uint64_t)g->options->seed);
 	for (int64_t i = 0; i < n && s == STK_OK; i++)

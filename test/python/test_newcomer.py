@@ -24,11 +24,12 @@ SMALL = [T.Resize((8, 8))]
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     root = tmp_path_factory.mktemp("data")
-    for name in ("ok/a", "ok/b", "flat", "empty", "without/a"):
+    for name in ("ok/a", "ok/b", "flat", "empty", "without/a", "clips/a"):
         (root / name).mkdir(parents=True)
     for k in range(4):
         Image.new("RGB", (40, 30 + k)).save(root / "ok" / "ab"[k % 2] / f"{k}.jpg")
         Image.new("RGB", (40, 30)).save(root / "flat" / f"{k}.jpg")
+    (root / "clips/a/1.mp4").touch()
     (root / "text.jpg").write_text("hello")
     (root / "moving.gif").write_bytes(b"GIF89a" + bytes(20))
     return root
@@ -59,10 +60,13 @@ WRONG = {
         lambda d: Loader(d / "without", 4),
         "a class folder without images: remove it, or give a list of files and labels",
     ),
-    "clips of images": (lambda d: Loader(d / "ok", 4, frames=4), r"without files that match \*\.mp4.*endings seen: \.jpg"),
+    "clips of images": (
+        lambda d: Loader(d / "ok", 4, frames=4),
+        r"without videos.*endings seen: \.jpg.*images are read by a Loader without frames",
+    ),
     "sounds of images": (
         lambda d: Loader(d / "ok", 4, fields={"audio": stoker.Audio(rate=8000), "label": None}),
-        r"without files that match \*\.wav.*endings seen: \.jpg",
+        r"without sounds.*endings seen: \.jpg.*images are read by a Loader without frames or an Audio field",
     ),
     "image of a video": (
         lambda d: imdecode(b"\0\0\0\x20ftypisom" + bytes(100)),
@@ -181,7 +185,23 @@ def test_troubleshooting_quotes_real_messages(data, monkeypatch):
         (["pack", "{}/ok", "-o", "{}/ok/new/tars"], 1, "whose folders are classes: name a folder outside of it"),
         (["--jsn"], 2, "the command comes first"),
         (["inspect"], 2, "DIR is missing"),
-        (["inspect", "/no/such"], 1, "/no/such: No such file or directory"),
+        (["inspect", "/no/such"], 1, "/no/such: no such file or folder"),
+        (["inspect", "file:/no/such.wav"], 1, "URIs of local files are written as in file:///data/train"),
+        (["inspect", "{}/clips"], 1, "endings seen: .mp4 (1); videos are read by Loader(frames=N)"),
+        (
+            ["inspect", "{}/clips/a"],
+            1,
+            "holds 1 file but no class folders with images (ROOT/CLASS/FILE is what is read); videos are read by",
+        ),
+        (["pack", "{}/clips", "-o", "{}/tars"], 1, "there is no image in it, and only images are packed"),
+        (["pack", "{}/ok", "-o", "/no/such/tars"], 1, "the folder around it does not exist: make that first (mkdir -p)"),
+        (
+            ["index", "{}/ok", "-o", "/no/such/x"],
+            1,
+            "/no/such/x: cannot write the index: its folder does not exist: make it first (mkdir -p)",
+        ),
+        (["index", "{}/ok", "-o", "{}/ok"], 1, "this is a folder; give the name of a file"),
+        (["explain", "{}/ok", "--batch-size", "3"], 2, "did you mean --batch?"),
         (["inspect", "{}/empty"], 1, "the folder is empty; it should hold"),
         (["inspect", "{}/text.jpg"], 1, 'starts with "hello"'),
         (["inspect", "{}/moving.gif"], 1, "it is a GIF; convert it to PNG"),
@@ -192,7 +212,7 @@ def test_troubleshooting_quotes_real_messages(data, monkeypatch):
         (["bench", "{}/ok", "--seconds"], 2, "--seconds needs a value"),
         (["bench", "{}/ok", "--seconds", "-1"], 2, "from 0.1 to 3600"),
         (["view", "{}/ok", "-o", "x.bmp"], 2, "the name of a PNG"),
-        (["view", "{}/ok", "-o", "/no/such/x.png"], 1, "/no/such/x.png: No such file or directory"),
+        (["view", "{}/ok", "-o", "/no/such/x.png"], 1, "/no/such/x.png: cannot write the file: there is no folder /no/such: make it first"),
         (["pack", "{}/ok"], 2, "say where the tars go"),
         (["pack", "{}/ok", "-o", "{}/tars", "--shard-size", "big"], 2, "is bytes, or as 256MB or 1GiB"),
         (["index", "{}/text.jpg"], 1, "a file, not a folder of class folders"),
