@@ -53,7 +53,7 @@ def local_path(path: str | bytes | os.PathLike[str]) -> str:
 
 
 def path_of(path: Any, instead: str) -> bytes:
-    """Returns the path of a file that is read at once. Refuses a file's contents with the name of the function that takes them."""
+    """Returns the path of a file as bytes. Raises ValueError for bytes that are a file's contents. instead: the function that takes them, for the message."""
     made = os.fsencode(path)
     if isinstance(path, bytes) and b"\0" in path:
         raise ValueError(f"a path holds no zero byte, and these {len(path)} bytes do: {instead} takes the bytes of a file")

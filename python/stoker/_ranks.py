@@ -65,7 +65,7 @@ def resolve(shard: Any) -> Shard:
 
 
 def together(shard: Shard) -> Any:
-    """Returns the process group if it has as many ranks as divide the data, and more than one; else None."""
+    """Returns the process group if the data is divided among exactly its ranks, and these are more than one; else None."""
     group = process_group()
     return group if group is not None and shard.world > 1 and group.get_world_size() == shard.world else None
 

@@ -118,7 +118,7 @@ class Source(KeptErrors):
         return lists
 
     def _parts(self, given: Any) -> Sequence[Any]:
-        """Returns the user's data with one entry for each output."""
+        """Returns the user's data with one entry for each output. Raises InvalidArgumentError if it has another number of entries."""
         parts = (given,) if self.single else given
         if not isinstance(parts, (tuple, list)) or len(parts) != self.outputs:
             what = f"{len(parts)} things" if isinstance(parts, (tuple, list)) else type(parts).__name__

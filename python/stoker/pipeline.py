@@ -356,7 +356,7 @@ class Pipeline:
             raise StateError("the pipeline was closed while it was built")
 
     def _check_first(self, batch: _core.Batch) -> None:
-        """Checks declared types and dimensions of outputs that were not known before the first batch."""
+        """Raises InvalidArgumentError if an output of the first batch has another type, number of dimensions or layout than was declared."""
         lists = [tensor_list(batch, i) for i in range(len(self._outputs or ()))]
         self._settings.check_outputs([(int(t.dtype), t.ndim(), t.layout()) for t in lists])
 

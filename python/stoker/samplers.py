@@ -18,7 +18,7 @@ _POLICIES = ("repeat_last", "wrap", "error")
 
 
 def _completed(clip: list[_Number], length: int, policy: str) -> list[_Number]:
-    """Returns the frames of a clip that the video's end cuts short, filled up to the wanted number by the policy."""
+    """Returns the frames of a clip, filled up to `length` by the policy if the video ends before. Raises ArgumentError if the policy is "error"."""
     if len(clip) == length:
         return clip
     if policy == "error":

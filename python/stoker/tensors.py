@@ -419,8 +419,8 @@ class TensorListGPU(_TensorList[TensorGPU]):
         return self[i]
 
     def use_stream(self, stream: Any) -> None:
-        """Notes that a stream (torch's, CuPy's or a handle) reads the batch. The batch's memory is not written again before the work that this stream had when
-        the batch's last tensor died has ended. DLPack does this for the stream that a tensor is made for; call it for other streams that read the data."""
+        """Notes that a stream (torch's, CuPy's or a handle) reads the batch. After the batch's last tensor has died, its memory is written again only when the
+        stream has done the work that it had at that time. DLPack does this for the stream that a tensor is made for; call it for other streams."""
         self._batch.use_stream(stream_handle(stream))
 
     @property

@@ -124,8 +124,8 @@ def types_of_elements(values: Iterable[Any], depth: int = 2) -> set[type]:
 
 
 def _role(node: ast.AST, child: ast.AST) -> str:
-    """Returns what an expression does to a part of it: "called", "attribute" (one is read), "tested" (whether it is true), "compared" (its identity or type), or
-    ""."""
+    """Returns how an expression uses its part `child`: "called", "attribute" (an attribute of it is read), "tested" (for truth), "compared" (its identity or
+    type), or "" for any other use."""
     if isinstance(node, ast.Call):
         asks = isinstance(node.func, ast.Name) and node.func.id in ("hasattr", "getattr", "isinstance", "type")
         return "called" if child is node.func else "compared" if asks else ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from stoker._files import open_binary
 
-# Pillow reads files of other formats, because Stoker has no decoder for them, or because its pixels may differ from Pillow's.
+# Endings of the files that Stoker decodes. Pillow reads all others: Stoker has no decoder for them, or one whose pixels may differ from Pillow's.
 DECODED = (".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".jpe", ".jfif")
 
 

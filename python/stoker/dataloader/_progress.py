@@ -22,9 +22,9 @@ VERSION = 1
 @dataclass
 class Progress:
     """The progress of one epoch. batches: the number of batches that the loop received. If in_order is False, it counts those before the first missing one, and
-    `ahead` has the numbers of later ones. digest: a checksum of the indices of these batches. start: the states of the generators when the epoch began. turn:
-    the number of earlier epochs of the same worker processes. base_seed: torch's seed of these workers. workers: the states of their Datasets; None if they
-    cannot have any."""
+    `ahead` has the numbers of later ones. digest: a checksum of the indices of these batches. over: whether the loop has seen the epoch's end. start: the
+    states of the generators when the epoch began. turn: the number of earlier epochs of the same worker processes. base_seed: torch's seed of these workers.
+    workers: the states of their Datasets; None if they cannot have any."""
 
     start: dict[str, str]
     parts: dict[str, Any]  # states of samplers when the epoch began, by the name of their attribute

@@ -31,7 +31,7 @@ class _TorchvisionReader(Reader):
 
 
 class FilesReader(_TorchvisionReader):
-    """A torchvision data set that lists its files: (image, target)."""
+    """Reads the samples (image, target) of a torchvision data set that lists its files."""
 
     def __init__(self, dataset: Any, samples: Sequence[Any]) -> None:
         super().__init__(dataset)

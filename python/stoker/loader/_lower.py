@@ -546,8 +546,8 @@ def refuse_other_tensors(transforms: Sequence[T.Transform]) -> None:
 
 @dataclass
 class Recipe:
-    """A list of transforms, divided into the parts that are compiled: steps on images, one normalization with the type of the result, erasings, and functions
-    of the user."""
+    """A list of transforms, divided into the parts that are compiled: steps on images, one normalization with the type of the result, erasings, and the user's
+    functions."""
 
     steps: list[T.Transform]
     mean: list[float] | None

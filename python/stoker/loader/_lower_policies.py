@@ -27,8 +27,8 @@ _ENHANCES = ("Brightness", "Color", "Contrast", "Sharpness")
 
 
 class Step(NamedTuple):
-    """An operation and its magnitude in the form of fn.augment, plus a share of the width or height, truncated to whole pixels, that is added to the
-    magnitude."""
+    """An operation and its magnitude in the form of fn.augment. of_width, of_height: shares of the image's width and height. They are truncated to whole
+    pixels, multiplied by `sign` and added to the magnitude."""
 
     code: int = 0
     magnitude: float = 0.0

@@ -18,7 +18,7 @@ _KINDS = ("Image", "Mask", "FloatMap")
 
 
 def checked(pad: Any) -> dict[str, float] | None:
-    """Returns the value of the padding for each kind of field; None if batches are not padded."""
+    """Returns the Loader's argument `pad` as a dict from each kind of field to the value of its padding; None if batches are not padded."""
     if pad is None:
         return None
     given = (

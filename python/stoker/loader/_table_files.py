@@ -194,7 +194,7 @@ def _of_kept(name: str, kept: Kept) -> TableFile | None:
 
 
 def _end_of(name: str, size: int, read: Callable[[int, int], bytes]) -> bytes:
-    """Reads the end of a file, from its footer on. read: returns the bytes at an offset."""
+    """Reads the end of a file, from its footer on. read(offset, length): returns bytes of the file. Raises CorruptError if this is no whole Parquet file."""
     if size < 12:
         raise CorruptError(f"{name}: it has {size} bytes, and no Parquet file is that small: it is empty or cut short")
     tail = read(size - min(_TAIL, size), min(_TAIL, size))

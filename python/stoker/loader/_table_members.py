@@ -266,7 +266,7 @@ def _paths(chunked: Any) -> Callable[[int], str | None]:
 
 
 def _no_path() -> None:
-    """Stands for the path of a value that has none."""
+    """Returns None. It serves as the function `path` for values that have no path."""
 
 
 def _encoded(member: Member, chunked: Any) -> Callable[[int], Any]:

@@ -115,7 +115,9 @@ def _short(tars: Sequence[str]) -> str:
 
 
 class TarSource(Source):
-    """Reads samples of tars. components: the endings for each field, as {"image": "jpg;png", "label": "cls", "caption": ("txt", "text")}.
+    """Reads samples of tars. components: the endings for each field, as {"image": "jpg;png", "label": "cls", "caption": ("txt", "text")}; None: the image, and
+    the label if there is one. endings: the endings of an image, or of the sound or video that replaces it, for components=None. index_paths: the indexes of
+    the tars; None: they are found, or made. missing_component_behavior: what becomes of a sample that lacks a component: "error", "skip" or "empty".
 
     If tars in a store have no index, the first epoch reads them from front to back and makes the index meanwhile (one_epoch). If that is not possible, as
     with several ranks, the index is made first.

@@ -632,7 +632,7 @@ class Loader(metaclass=BriefHelp):
 
     @property
     def num_workers(self) -> int:
-        """0: the workers are threads. For code that expects a DataLoader."""
+        """0, because the workers are threads. For code that expects a DataLoader."""
         return 0
 
     @property
