@@ -86,7 +86,7 @@ def draw_scene(rng: np.random.Generator, photo: Image.Image, width: int, height:
 
 
 def cut(index: int, out: str, seed: int, classes: int, kind: str, progressive: float) -> tuple[int, int]:
-    """Writes image `index`; returns its bytes and pixels."""
+    """Writes image `index`. Returns its size in bytes and its number of pixels."""
     rng = np.random.default_rng((seed, index))
     folder = Path(out) / f"class{index % classes:03d}"
     path = folder / f"{index:06d}.jpg"

@@ -60,7 +60,7 @@ def count(build: Path, level: str, work: str) -> int:
 
 
 def count_ops(build: Path, level: str) -> dict[str, int]:
-    """Returns the instructions of a call, for each case. Callgrind writes a file each time that stk_measure returns."""
+    """Returns the number of instructions of one call, for each operator's case. Callgrind writes a file each time that stk_measure returns."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", "--toggle-collect=stk_measure"]
         command += ["--dump-after=stk_measure", str(build / "bench" / "instructions"), "ops"]
@@ -83,7 +83,7 @@ def levels(build: Path) -> list[str]:
 
 
 def recorded() -> tuple[str, Counts]:
-    """Returns the kind of build of the record, and its counts."""
+    """Returns the kind of build from which the recorded counts are, and the counts."""
     record = tomllib.loads(RECORD.read_text())
     return record.pop("build"), record
 

@@ -68,7 +68,6 @@ class Tree:
             if (ROOT / name).is_file():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, folder / name)
-        # Unoptimised, since only the total time of building and testing matters.
         self.run("meson", "setup", str(self.build), "--buildtype=debugoptimized", "-Dtests=enabled", "-Dcuda=emulated", check=True)
         self.c_tests = {test["name"] for test in json.loads((self.build / "meson-info" / "intro-tests.json").read_text())}
 

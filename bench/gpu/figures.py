@@ -255,8 +255,8 @@ before = child.gpu_memory(); torch.zeros(1, device="cuda"); torch.cuda.synchroni
 
 
 def run_memory(a: argparse.Namespace) -> dict[str, Any]:
-    """Measures the GPU memory of a loader with batch 256 at full speed, without that of a bare context: once with DALI's number of outputs (sides.SMALL),
-    and once with the defaults."""
+    """Measures the GPU memory of a loader with batch 256 at full speed, without that of a bare context: stoker with DALI's number of outputs (sides.SMALL),
+    stoker with its defaults, and DALI if it is installed."""
     bare = context_bytes()
     result: dict[str, Any] = {"name": "memory", "title": "memory of the GPU, batch 256, MiB", "context": bare >> 20}
     settings = {"stoker": OURS._replace(form="small"), "default": OURS, "dali": ROWS[0].settings[0]}

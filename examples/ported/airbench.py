@@ -32,7 +32,7 @@ def loaders(folder: str, batch_size: int, device: str) -> tuple[Loader, Loader]:
 
 
 def network(widths: tuple[int, int, int]) -> nn.Sequential:
-    """Returns the whitening layer and three blocks."""
+    """Returns the whitening layer, a block for each of the widths, and the linear layer that classifies."""
     layers: list[nn.Module] = [nn.Conv2d(3, 24, 2), nn.GELU()]
     inside = 24
     for width in widths:

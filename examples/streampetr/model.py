@@ -152,7 +152,7 @@ class Layer(nn.Module):
 
 
 class StreamPETR(nn.Module):
-    """forward(batch, memory) returns the predictions of all layers, and the memory for the next sample of each slot."""
+    """A network like StreamPETR. forward(batch, memory) returns the predictions of all layers, and the memory for the next sample of each slot."""
 
     reach: Tensor
     along: Tensor

@@ -106,7 +106,7 @@ static void add_step(struct stk_pass *p, int32_t most)
 		}
 		break;
 	default:
-		if (!draw(8)) /* infinity times zero gives NaN, and so may sums */
+		if (!draw(8)) /* products with zero are then NaN, and so may sums be */
 			a[draw(3)] = INFINITY;
 		stk__pass_affine(p, a, b, dtype);
 	}

@@ -234,8 +234,7 @@ static void test_warm_pipelines_allocate_nothing(void **state)
 		assert_int_equal(stk_pipeline_next(p, &b, NULL), STK_OK);
 		stk_batch_unref(&b);
 	}
-	double grown = 1; /* on a busy machine a read sometimes misses the page cache, and then takes a path that has not been used
-	                   * before */
+	double grown = 1; /* tries several runs: on a busy machine a read may miss the page cache, and the first such read allocates */
 	for (int run = 0; run < 10 && grown > 0; run++) {
 		double before = pipeline_counter(p, "allocations");
 		for (int k = 0; k < 50; k++) {

@@ -124,7 +124,8 @@ static void test_trees_are_listed_as_dali_does(void **state)
 	assert_list(&(struct stk_file_list_options){.file_root = "t", .file_filters = jpg, .filter_count = 1, .case_sensitive = true},
 		"t/.hid/1.jpg 0|t/b/.hidden.jpg 2|t/b/1.jpg 2|t/d/9.jpg 4|t/d/lnk.jpg 4|t/e/.hidden.jpg 5|t/e/1.jpg 5");
 	assert_list(&(struct stk_file_list_options){.file_root = "t", .file_filters = twice, .filter_count = 2}, WHOLE_TREE);
-	/* a missing file is an error of that sample; a link to a folder is not a file; without a folder the labels would differ */
+	/* a link to a missing file is listed, and is an error of that sample; a link to a folder is not a file; a link to a missing folder is refused, because
+	 * without this class the labels would differ */
 	assert_int_equal(symlink("nowhere", "t/d/lost.jpg"), 0);
 	assert_int_equal(symlink("../b", "t/d/folder.jpg"), 0);
 	assert_list(&(struct stk_file_list_options){.file_root = "t", .dir_filters = b_to_d, .dir_filter_count = 1},

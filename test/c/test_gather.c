@@ -169,7 +169,7 @@ static void test_results_do_not_depend_on_how(void **state)
 	}
 }
 
-/* Formats as "0 1 0" how many nodes gather in each level, followed by the operators of the last group. */
+/* Reads the plan of a graph. gathers: the number of operators over the whole batch in each level, as "0 1 0"; last: the operators of the last group. */
 static void read_plan(graph_maker *graph, char gathers[32], char last[128])
 {
 	struct opened o = open_graph(graph, 1, 4, false);

@@ -234,7 +234,8 @@ static void test_cached_files_need_no_thread(void **state)
 	stk__io_destroy(io);
 }
 
-/* Reads whole files and ranges: on the calling thread, into a buffer that may be larger than the file, and on another thread, which first asks for the size. */
+/* The limit is a byte more than the file has, exactly its size, or a byte less. Reads whole files and ranges: on the calling thread, into a buffer that may be
+ * larger than the file, and on another thread, which first asks for the size. */
 static void test_objects_over_a_limit_are_refused(void **state)
 {
 	(void)state;

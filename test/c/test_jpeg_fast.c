@@ -229,7 +229,7 @@ static void say_nothing(j_common_ptr cinfo, int level)
 	(void)level;
 }
 
-/* Makes a file with random coefficients and quantisation steps: sums overflow 16 bits, and pixels saturate. */
+/* Makes a file with random coefficients, of magnitudes up to `most`, and random quantisation steps: sums overflow 16 bits, and pixels saturate. */
 static struct test_file make_extreme(uint64_t *r, int width, int height, int most, bool progressive)
 {
 	struct test_jpeg frame = {

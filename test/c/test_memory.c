@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Memory: that of a huge image is freed, epochs do not add any, a warm pipeline touches almost no new pages, and decompression bombs are refused because of
- * their headers. Not for builds with sanitizers, whose own memory would be measured too. */
+ * The process's memory: a huge image's memory is freed, epochs do not add to it, a warm pipeline touches almost no new pages, and decompression bombs are
+ * refused because of their headers. Not for builds with sanitizers, whose own memory would be measured too. */
 #include "test.h"
 
 #include "image_files.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Passes: compares the resize with a slow reference in double, every chain of operations with separate operations, and the plain kernels with the SIMD
- * kernels, for random shapes, types and layouts. Of a source, only the part that a pass claims to read exists. */
+ * kernels, for random shapes, types and layouts. The memory of a source holds only the part that the pass claims to read. */
 #include "test.h"
 
 #include "base/cpu.h"

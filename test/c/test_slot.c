@@ -195,7 +195,7 @@ static void what_is_held_has_a_limit(struct stk_gpu_device *dev)
 	stk__ring_release_owner(r);
 }
 
-/* Threads release blocks while the ring frees others. */
+/* Threads release blocks while the ring frees others. given: blocks for the threads to release; done: no more blocks will come. */
 struct droppers {
 	_Atomic(struct stk_block *) given[64];
 	_Atomic bool done;

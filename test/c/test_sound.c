@@ -521,7 +521,7 @@ static void test_flac_cut(void **state)
 	}
 }
 
-/* Changes a bit after the header. The file is an error or, with `lenient`, only the block with that bit becomes silent, or is missing if it is the last. */
+/* Changes a bit after the header. Reading the file fails or, with `lenient`, only the block with that bit becomes silent, or is missing if it is the last. */
 static void test_flac_damage(void **state)
 {
 	(void)state;

@@ -320,7 +320,6 @@ static int submit_event(int device, void *stream, enum operation_kind kind, stru
 }
 
 /* Accepts no flags: they only matter in graphs, which are not emulated. */
-
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
 {
 	int device = 0, result = emulated_enter(__func__, true, &device);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The records that StreamPETR's converter writes from NuScenes' tables, in NumPy over Python's json: written for the tests, in doubles, without regard to
-speed."""
+"""Computes the records that StreamPETR's converter writes from NuScenes' tables, as a reference for the tests: with Python's json and NumPy, in doubles,
+without regard to speed."""
 
 from __future__ import annotations
 

@@ -94,7 +94,8 @@ def _table(data: dict[str, np.ndarray], stills: dict[str, list[bytes]], rows: sl
 
 
 def _write_v3(root: Path, data: Any, stills: Any, lengths: Any, ends: Any, cameras: int) -> None:
-    """Writes the tables and statistics of format 3.0: two episodes in each file of data, and a list of episodes, in which all share one video for each camera."""
+    """Writes the tables and statistics of format 3.0: two episodes in each file of data, and a list of the episodes. All episodes share one video per
+    camera."""
     files = [list(range(i, min(i + 2, len(lengths)))) for i in range(0, len(lengths), 2)]
     rows = []
     for number, episodes in enumerate(files):

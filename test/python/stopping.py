@@ -282,8 +282,8 @@ class Fed(Work):
 
 
 class Drawn:
-    """A Dataset whose samples need no file. Torch's DataLoader cannot end a worker whose sample hangs in less than 5 s, so none does. It is so long that its
-    epoch does not end, because CPython loses a KeyboardInterrupt that comes while it forks the workers of the next epoch."""
+    """A Dataset whose samples need no file. No sample hangs, because torch's DataLoader needs 5 s to end a worker that hangs in one. The Dataset is so long
+    that its epoch does not end, because CPython loses a KeyboardInterrupt that comes while it forks the workers of the next epoch."""
 
     def __len__(self) -> int:
         return 10**7

@@ -101,7 +101,7 @@ def test_the_filters_are_librosas():
 
 @pytest.fixture(scope="module")
 def kaldi():
-    """Returns the function that the document shows."""
+    """Returns the function kaldi() that doc/audio.md shows."""
     block = next(b for b in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S) if "def kaldi(" in b)
     names = {"math": math}
     exec(compile(block, str(PAGE), "exec"), names)

@@ -61,7 +61,7 @@ def rate_of(path) -> int:
 
 
 class Film:
-    """A file as the ffmpeg program decodes it."""
+    """The times of the frames of a file, and its sound, as the ffmpeg program decodes them."""
 
     def __init__(self, path):
         self.path = path

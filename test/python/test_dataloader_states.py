@@ -377,7 +377,7 @@ STEPS = {**MAKERS, "counting": Counting}
 
 @pytest.mark.parametrize(("kind", "persistent", "every"), [(k, p, 5) for k in STEPS for p in (False, True)] + [("counting", False, 0)])
 def test_snapshots_every_few_steps(kind, persistent, every):
-    """Workers send few states, and a run that is resumed makes the batches since the last of them once more. It continues with the same batches."""
+    """Workers send a state only every few steps. A resumed run makes the batches since the last sent state once more, and continues with the same batches."""
 
     def made(steps=every):
         return DataLoader(

@@ -55,7 +55,7 @@ class Numbers(data.Dataset):
 
 @pytest.fixture(params=["images", "numbers", "tensors"])
 def make(request, folder):
-    """Returns a function that makes a Dataset of 20 samples: of images, which is compiled, of tensors, or of random numbers, whose Python runs for each sample.
+    """Returns a function that makes a Dataset of 20 samples: images, which are made in C; tensors; or random numbers, for which Python runs for each sample.
     The second part of a sample is its index."""
 
     if request.param == "images":

@@ -41,7 +41,7 @@ def _npy() -> bytes:
 
 
 def _media(brand: str, *others: str) -> bytes:
-    """Returns the first box of an ISO media file."""
+    """Returns the beginning of an ISO media file with this major brand. others: its compatible brands."""
     names = b"".join(n.encode() for n in others)
     return (16 + len(names)).to_bytes(4) + b"ftyp" + brand.encode() + bytes(4) + names + b"\0\0\0\x08free"
 

@@ -18,7 +18,7 @@ from stoker import _core, _where, fn, types
 from stoker.errors import CorruptError, StokerError, UnsupportedError
 from support import SEED
 
-tifffile = pytest.importorskip("tifffile")  # scikit-image needs it
+tifffile = pytest.importorskip("tifffile")  # it is installed with scikit-image, which needs it
 
 pytestmark = pytest.mark.filterwarnings("error")
 HEIGHT, WIDTH = 19, 27

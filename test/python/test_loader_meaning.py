@@ -736,7 +736,7 @@ def test_columns_whose_names_cannot_be_fields(files, tmp_path):
 
 
 class Episodes:
-    """A batch sampler with batches of several sizes, which differ between epochs."""
+    """A batch sampler whose batches have different sizes. In each epoch, the ids of its samples are one higher than in the epoch before."""
 
     def __init__(self, batches):
         self.batches, self.epoch = batches, 0

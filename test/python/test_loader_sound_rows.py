@@ -132,7 +132,7 @@ def test_the_rate_that_datasets_wrote(sounds, tmp_path):
 
     assert [c["becomes"] for c in inspect([str(tmp_path / "t.parquet")])["columns"]] == ["sound", "text", "number"]
     for rate, want in ((None, 8000.0), (4000, 4000.0)):
-        fields = {"sound": Audio(rate=rate), "rate": None, "speaker": None}  # `sound` names no column, so it is the only column of sounds
+        fields = {"sound": Audio(rate=rate), "rate": None, "speaker": None}  # no column is called `sound`, so it is the column of sounds
         batch = next(iter(Loader(tmp_path / "t.parquet", COUNT, fields=fields)))
         assert batch._fields == ("sound", "rate", "speaker", "sound_lengths") and batch.rate.tolist() == [want] * COUNT
         assert batch.sound_lengths.tolist() == [int(np.ceil(len(stored(s)) * want / 16000)) for s in sounds]

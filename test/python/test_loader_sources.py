@@ -133,7 +133,7 @@ def test_arrays_give_their_images_and_targets(rng):
 
 
 def test_torchvisions_own(tmp_path, files, rng):
-    """The Loader gives the samples of torchvision's data sets. It takes over images that are held or listed, and runs none of their Python."""
+    """The Loader gives the samples of torchvision's data sets. If a data set holds its images or lists their files, the Loader runs none of its Python."""
     datasets = import_torchvision().datasets
     tv = import_torchvision().transforms
     data = torch.utils.data

@@ -20,8 +20,8 @@ def batches(mixing, **kwargs):
 
 
 def share_of(mixed, label):
-    """Returns the weight of the images themselves in a mixed batch, which is one for the whole batch. It is read from the soft labels: neighbours in a batch have
-    different labels."""
+    """Returns the weight of each image in its own mixture, which is the same for all images of a batch. Reads it from the soft labels, because neighbours in a
+    batch have different labels."""
     shares = mixed[torch.arange(len(label)), label]
     assert torch.allclose(mixed.sum(1), torch.ones(len(mixed))) and shares.max() - shares.min() < 1e-6
     return shares.double().mean().item()

@@ -74,7 +74,7 @@ def _webp(exif: bytes) -> bytes:
 
 
 def _tiff(kind: int, count: int, order: str) -> bytes:
-    """Makes an uncompressed TIFF whose orientation entry has the given type."""
+    """Makes an uncompressed TIFF. kind, count: type and number of the values of its orientation entry. order: byte order, "<" or ">"."""
     data = _values(kind, count, 6, order)
     fields = [
         (256, 3, 7),

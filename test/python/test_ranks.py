@@ -511,7 +511,8 @@ for made in (lambda: Part(own), lambda: data.Subset(Part(range(80)), own), lambd
 
 
 def test_the_same_data_on_all_ranks_is_divided():
-    """Random augmentation of the Dataset's own is no difference, and looking at the samples moves no generator of the program."""
+    """Ranks with the same data are recognised even if the Dataset augments its samples at random. The comparison of samples does not advance the program's
+    random generators."""
     all_well(
         launch(
             PARTS

@@ -18,7 +18,7 @@ SAMPLINGS = ("4:4:4", "4:2:2", "4:2:0")
 
 @pytest.fixture(scope="module")
 def odd_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Returns baseline and progressive JPEGs whose sides are odd."""
+    """Returns baseline and progressive JPEGs with random sides from 9 to 149 pixels, most of which are not multiples of 8."""
     root = tmp_path_factory.mktemp("odd")
     rng = np.random.default_rng(5)
     paths = []

@@ -21,7 +21,7 @@ TINY = ("--network", "tiny", "--size", "32x96", "--batch-size", "2", "--epochs",
 
 @pytest.fixture(scope="module")
 def example():
-    """Imports modules of the example by name."""
+    """Yields a function that imports a module of the example by its name. Removes the imported modules afterwards."""
     sys.path.insert(0, str(EXAMPLE))
     before = {name: sys.modules.pop(name, None) for name in MODULES}
     yield __import__

@@ -74,7 +74,8 @@ for case in range(begin, end):
 
 
 def _results(tmp_path, where, cases):
-    """Reads damaged copies of a file in another process. Returns what was said of each. where: "pages", or "footer", of which bytes are changed."""
+    """Reads damaged copies of a file in another process. Returns for each "right", "refused", or a description of the fault. where: the part of the file that
+    is damaged, "pages" or "footer"."""
     rng = np.random.default_rng(SEED)
     columns = {
         "number": pa.array(rng.integers(-(10**9), 10**9, 60), pa.int64()),

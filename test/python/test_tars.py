@@ -61,7 +61,7 @@ def caches(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory):
-    """Writes four tars with 37 samples in all, on disk and in the store."""
+    """Writes four tars with 37 samples in all. Returns their folder, which is also the bucket "b" of the store."""
     root = tmp_path_factory.mktemp("tars")
     (root / "b").mkdir()
     ids = iter(range(sum(COUNTS)))
@@ -458,7 +458,8 @@ def contents(folder):
 
 
 def test_packed_tars_hold_every_sample(tmp_path, monkeypatch):
-    """Packs the samples of the folder with tarfile and with Loader. The bytes are the same for either, however often packing was interrupted."""
+    """Packed tars hold every sample of the folder, as read with tarfile and with Loader. Packing again after an interruption, or from a store, makes the same
+    tars."""
     root, packed = tmp_path / "store" / "photos", tmp_path / "packed"
     write_tree(root, np.random.default_rng(SEED), 3, 7)
     long = root / "class1" / ("n" * 120 + ".jpg")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A transform that is called on one image gives what a Loader makes of it, as the kind of object that the image was."""
+"""A transform that is called on one image gives the same values as a Loader, as an object of the image's own kind."""
 
 import numpy as np
 import pytest

@@ -19,7 +19,7 @@ from stoker import Pipeline, fn
 from stoker.errors import StokerError
 from support import png_chunk, tar_of
 
-SECONDS = 30  # seconds of processor time
+SECONDS = 30  # most seconds of processor time that a file may take
 
 
 def decode(data):

@@ -29,7 +29,7 @@ void s3_store_load(struct s3_store *s, const char *root);
 void s3_store_put(struct s3_store *s, const char *path, const char *file, const void *data, size_t size);
 struct s3_object *s3_store_find(const struct s3_store *s, const char *path);
 bool s3_store_has_bucket(const struct s3_store *s, const char *bucket);
-/* The ETag without its quotes. */
+/* Writes the object's ETag, without quotes. */
 void s3_etag(const struct s3_object *o, char out[32]);
 void s3_store_free(struct s3_store *s);
 /* Builds the XML of a page of a listing. */

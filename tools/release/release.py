@@ -90,7 +90,7 @@ def value(x: object) -> str:
 
 
 def build(machine: str, toolchain: Path, identity: str, prefixes: list[Path]) -> Path:
-    """Builds the library, the command and the Python module."""
+    """Builds the library, the command and the Python module. Returns the build folder."""
     from libraries import step
 
     nvcc = toolchain / "nvcc"

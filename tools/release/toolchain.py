@@ -45,7 +45,7 @@ def script(words: str, machine: str, folder: Path) -> str:
 
 
 def identity(machine: str) -> str:
-    """Describes everything in this file that binaries depend on."""
+    """Returns a text that changes if Zig, or anything in this file that binaries depend on, changes."""
     text = "".join(script(words, machine, Path()) for words in ("cc", "ar", "ranlib"))
     for path in (str(zig()), str(Path(__file__).resolve().parent.parent.parent)):
         text = text.replace(path, "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Polylines give the points of numpy.interp over the distances of their points, for batches of one size and ragged ones."""
+"""Points along polylines equal those of numpy.interp over the length along the line, for batches of one size and ragged ones."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-6, torch.float16: 4e-3, tor
 
 
 def reference(points, distances, relative):
-    """Returns one polyline, as NumPy interpolates each coordinate."""
+    """Returns the length of a polyline, and the points at these distances along it, with each coordinate interpolated by NumPy."""
     along = np.concatenate([[0], np.cumsum(np.sqrt((np.diff(points, axis=0) ** 2).sum(1)))])
     at = np.clip(distances * along[-1] if relative else distances, 0, along[-1])
     return along[-1], np.stack([np.interp(at, along, points[:, d]) for d in range(points.shape[1])], 1)

@@ -115,8 +115,8 @@ def test_places_that_cannot_be() -> None:
 
 
 def test_automatic_augmentations() -> None:
-    """Policies and suites give on the GPU what they give on the cores: bytes differ by at most 1, and fewer than 1% of them differ. Each operator finds its
-    parameters in the memory from which it reads them."""
+    """Policies and suites give on the GPU the images of the cores, except that fewer than 1% of the bytes differ, by 1. Each operator finds its parameters in
+    the memory from which it reads them."""
     from stoker.auto_aug import auto_augment, rand_augment, trivial_augment
 
     images = [np.random.default_rng(i).integers(0, 256, (30 + i, 41 - i, 3), np.uint8) for i in range(12)]

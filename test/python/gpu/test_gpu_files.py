@@ -64,7 +64,7 @@ def damaged(rng: np.random.Generator, data: bytes, how: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def zoo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns files of all kinds. Half of them are damaged, in every way that `damaged` knows."""
+    """Returns a folder of files of all KINDS. Half of them are damaged, in every way that `damaged` knows."""
     root = tmp_path_factory.mktemp("zoo")
     rng = np.random.default_rng([SEED, 7])
     for i in range(96):

@@ -89,7 +89,7 @@ def test_over_the_limit(tree: Path) -> None:
 @pytest.mark.parametrize("size", [8, 512])
 @pytest.mark.parametrize("held", [0, 1])
 def test_nothing_is_allocated_for_a_batch(tree: Path, size: int, held: int) -> None:
-    """Labels are kept as a window slides. Only DLPack's own allocation for each tensor remains.
+    """The labels of the last `held` batches are kept. Once all memory has been allocated, a batch costs only DLPack's own allocation for each tensor.
 
     If the consumer's streams lag, the engine works further ahead and the ring makes spare slots, at times after hundreds of batches. So only one
     stretch of several has to be free of allocations; an allocation for each batch would show in all of them. The ring never has more than two slots

@@ -27,8 +27,8 @@ def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.n
 
 
 def bound_of(dtype: str, scale: float = 1.0) -> dict[str, Any]:
-    """Returns the arguments of a Case about the allowed difference for a type. Integers of more than 16 bits may not fit float32 exactly, so their sums differ
-    in the last bits; float16 differs as documented. For other types the defaults hold, and the dict is empty."""
+    """Returns the arguments of a Case that state the allowed difference for a type, multiplied by `scale`. Integers of more than 16 bits may not fit float32
+    exactly, so their sums differ in the last bits; float16 differs as documented. For other types the defaults hold, and the dict is empty."""
     if dtype == "float16":
         return {"bound": scale * 2e-3, "differs": HALVES}
     return {"bound": scale * 4} if np.dtype(dtype).itemsize > 2 and np.dtype(dtype).kind in "iu" else {}

@@ -104,7 +104,7 @@ RECORDS: list[Record] = []
 
 
 def rng_of(*names: str) -> np.random.Generator:
-    """Returns a separate random stream for each name, so that a new case does not change the values of others."""
+    """Returns a random stream that depends only on these names, so that a new case does not change the values of others."""
     return np.random.default_rng([SEED, zlib.crc32("/".join(names).encode())])
 
 

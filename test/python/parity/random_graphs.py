@@ -162,8 +162,8 @@ class Maker:
         return {k: self.argument(v) for k, v in kwargs.items()}
 
     def case(self, value: Batch) -> tuple[Domain, Case]:
-        """Returns a call, usually one whose first input has the value's layout and number of dims, of an operator of which some case takes the value's type. It may
-        also be a call that needs no input, and now and then any call, even one that both libraries refuse."""
+        """Returns an operator and one of its calls that fits the value: the call's first input has the value's layout and number of dims, and some call of the
+        operator takes the value's type. Sometimes returns a call that needs no input, and now and then any call, even one that both libraries refuse."""
         first, table = value.samples[0], domains()
         like = (str(first.dtype), first.ndim, value.layout)
         for _ in range(40):
@@ -197,8 +197,9 @@ class Maker:
 
 
 def rules_of(step: Step, program: Program, reference: Sequence[Output]) -> list[list[Case]]:
-    """Returns for each output the rules of which one must hold. If a share of the values must be equal, a few may still differ, since small tensors have few.
-    The tolerance of floats grows with the inputs' magnitude, that of 32-bit and wider integers with the rounding of float32."""
+    """Returns rules for each output, of which at least one must hold. If a rule requires that a share of the values is equal, four values may differ in any
+    case, because a share of a small tensor may be less than one value. The tolerance of floats grows with the inputs' magnitude, that of 32-bit and wider
+    integers with the rounding of float32."""
     inputs = [program.sources[o.name] for o in step.operands]
     dtype = str(inputs[0].samples[0].dtype) if inputs else "float32"
     rule = Case("arithmetic") if step.expression else domains()[step.op].rule(dtype, step.kwargs)

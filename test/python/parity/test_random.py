@@ -12,7 +12,7 @@ from harness import RECORDS, SEED, Case, Library, Record, T, libraries, library
 
 stats = pytest.importorskip("scipy.stats")
 
-ALPHA = 1e-3  # the seed is fixed, so a test that passes once passes always
+ALPHA = 1e-3  # significance level; the seed is fixed, so a test that passes once passes always
 DRAWS = 4000
 
 
