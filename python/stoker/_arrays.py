@@ -74,6 +74,11 @@ class _Capsule:
         return (1, 0)
 
 
+def bytes_of(value: Any) -> int:
+    """Returns the bytes that an array, a tensor, a string or bytes take; 0 for other values."""
+    return value.nbytes if hasattr(value, "nbytes") else len(value) if isinstance(value, (str, bytes, bytearray)) else 0
+
+
 def infinite_in(given: Any, made: Any) -> Any:
     """Returns a bool array that is true where a finite value of `given` became infinite in `made`, its copy in a narrower type; None if there is no such
     value."""

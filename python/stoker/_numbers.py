@@ -14,6 +14,7 @@ from stoker.errors import ArgumentError, InvalidArgumentError
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
+SAMPLE_MEMORY = 2 << 30  # default of memory_limit, in bytes
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
@@ -70,6 +71,11 @@ def size(what: str, value: Any, least: int = 0) -> int:
         both = f"; {half} could be {half}B (powers of 1000) or {half}iB (powers of 1024)" if half in ("K", "M", "G", "T") else ""
         raise InvalidArgumentError(f'{what} is a number of bytes, as 200_000_000_000, "200GB" or "1.5GiB", not {_shown(value)}{both}')
     return whole(what, int(Fraction(found[1]) * unit), least, INT64_MAX)
+
+
+def memory_limit(given: Any) -> int:
+    """Returns the setting memory_limit in bytes; its default for None and 0."""
+    return (0 if given is None else size("memory_limit", given)) or SAMPLE_MEMORY
 
 
 def flag(what: str, value: Any, *, exact: bool = False, also: str = "") -> bool:

@@ -18,7 +18,9 @@ import torch
 from PIL import Image
 from stoker import Loader, fn, pipeline_def
 from stoker import transforms as T
-from stoker.errors import InvalidArgumentError, ShapeError, StokerError, UnsupportedError
+from stoker.errors import InvalidArgumentError, LimitError, ShapeError, StokerError, UnsupportedError
+from stoker.loader import _dataset, _fetch
+from stoker.loader._dataset import DatasetSource
 from support import SEED, import_torchvision
 
 SMALL = [T.Resize((16, 20))]
@@ -499,6 +501,45 @@ def test_numbers_of_a_csv_file_that_do_not_fit_are_refused(files, tmp_path, text
     (tmp_path / "t.csv").write_text(f"path,y\n{files[0]},0.5\n{files[1]},{text}\n")
     with pytest.raises(InvalidArgumentError, match=said):
         Loader.from_csv(tmp_path / "t.csv", 2, path="path")
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("part", ["image", "target"])
+def test_memory_limit_counts_all_parts_of_a_sample(part, workers):
+    """Targets of a Dataset once counted nothing."""
+
+    def give(i):
+        large = np.zeros((1000, 1000, 3) if i == 5 else (10, 10, 3), np.uint8)
+        return (large, i) if part == "image" else (np.zeros((10, 10, 3), np.uint8), large.reshape(-1)[: 3000 if i != 5 else None])
+
+    source, settings = Set(12, give), {"memory_limit": "2MB", "python_workers": workers}
+    with pytest.raises(LimitError, match=r"takes 30\d{5} bytes, over memory_limit, 2000000 bytes; raise that.*dataset\[5\]"):
+        list(Loader(source, 1, **settings))
+    assert len(list(Loader(source, 1, on_error="skip", max_errors=1, **settings))) == 11
+    assert len(list(Loader(source, 1, memory_limit="4MB", python_workers=workers))) == 12
+
+
+@pytest.mark.parametrize(("limit", "batches", "at_once"), [("1GB", 2, 16), ("2.1MB", 1, 6), ("1.1MB", 0, 3), ("310kB", 0, 1)])
+def test_large_samples_of_a_dataset_are_not_fetched_ahead(monkeypatch, limit, batches, at_once):
+    """A batch has 1 MB here. Two batches were once fetched ahead in any case, and 16 images at once whose sizes are compared."""
+    take, waiting, submitted = DatasetSource._take, [], []
+
+    def taken(self, *arguments):
+        made = take(self, *arguments)
+        waiting.append(len(self._waiting))
+        return made
+
+    def waited(futures, *arguments):
+        submitted.append(len(futures))
+        return _fetch.unfinished(futures, *arguments)
+
+    monkeypatch.setattr(DatasetSource, "_take", taken)
+    monkeypatch.setattr(_dataset, "unfinished", waited)
+    image = np.zeros((100, 1000, 3), np.uint8)
+    got = [i for batch in Loader(Set(33, lambda i: (image, i)), 3, memory_limit=limit) for i in batch.label.tolist()]
+    assert got == list(range(33))
+    assert max(waiting) == batches
+    assert not submitted or (max(submitted) == at_once and sum(submitted) == 16)
 
 
 def test_files_and_arrays_in_one_dataset_name_the_sample(files):

@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from stoker import _same_data, fn
+from stoker import _numbers, _same_data, fn
+from stoker._arrays import bytes_of
 from stoker._sources import ByPosition, DescribedBatch
 from stoker.data_node import DataNode
-from stoker.errors import InvalidArgumentError, StalledError, StateError, UnsupportedError
+from stoker.errors import InvalidArgumentError, LimitError, StalledError, StateError, UnsupportedError
 from stoker.loader import _fields, _targets
 from stoker.loader._coordinates import POINTS as PLACES
 from stoker.loader._coordinates import Remove
@@ -88,6 +89,13 @@ def spread(total: int, most: int) -> list[int]:
     return [k * (total - 1) // max(1, count - 1) for k in range(count)]
 
 
+def _too_large(fetched: Fetched, size: int, most: int) -> Fetched:
+    """Returns a sample that fails, because the dataset gave more bytes than memory_limit."""
+    where = "" if fetched.index is None else f" (in dataset[{fetched.index}])"
+    text = f"the sample takes {size} bytes, over memory_limit, {most} bytes; raise that, or leave such samples out (on_error='skip'){where}"
+    return replace(fetched, parts=None, error=LimitError(text))
+
+
 class DatasetSource(Source):
     """Reads samples from dataset[i]: an image, or a tuple or dict that holds one; DatasetArguments says where. The image is a path, bytes, array, tensor or PIL
     image. Samples may have a sound instead of an image, or neither."""
@@ -116,6 +124,7 @@ class DatasetSource(Source):
         # Samples that were fetched to find the format of all samples; each is kept until its batch is made.
         self._probes: dict[Item, Fetched] = {}
         self._example: tuple[Any, ...] = ()  # the parts of a sample that did not fail
+        self._batch_bytes = 0  # bytes of the samples of the latest batch
         self._orders: dict[int, tuple[Callable[[int], int], int]] = {}
         self._start = (0, 0, 0)
         self._begun = threading.Condition()
@@ -277,12 +286,14 @@ class DatasetSource(Source):
         return known + [self.workers.submit(items[i : i + piece]) for i in range(0, len(items), piece)]
 
     def _take(self, spec: Spec, indices: array[int] | None, per_rank: bool, epoch: int, first: int) -> Any:
-        """Returns one batch, and starts to fetch the samples of the next batches. Raises StopIteration at the end of the epoch."""
+        """Returns one batch, and starts to fetch the samples of the next batches. All samples that are fetched, with those of this batch, take about
+        memory_limit bytes, so large samples are not fetched ahead. Raises StopIteration at the end of the epoch."""
+        batch_bytes = self._batch_bytes or sum(map(bytes_of, self._example)) * spec.batch
         stride = spec.batch * (1 if per_rank else spec.shard.world)
         if self._waiting and self._waiting[0][:2] != (epoch, first):
             self._waiting.clear()
         ask = self._waiting[-1][1] + stride if self._waiting else first
-        while ask <= first + _AHEAD * stride:
+        while ask <= first + _AHEAD * stride and (ask == first or (len(self._waiting) + 1) * batch_bytes <= self.most_bytes(spec)):
             items = self.batch(epoch, ask, spec, indices, per_rank)
             if not items:
                 break
@@ -290,11 +301,23 @@ class DatasetSource(Source):
             ask += stride
         if not self._waiting:
             raise StopIteration
-        return self._described([row for f in self._waiting.popleft()[2] for row in f.result()])
+        return self._described([row for f in self._waiting.popleft()[2] for row in f.result()], spec)
 
-    def _described(self, fetched: Sequence[Fetched]) -> DescribedBatch:
+    def most_bytes(self, spec: Spec) -> int:
+        """Returns the largest number of bytes of a sample as the dataset gave it."""
+        return _numbers.memory_limit(spec.settings.get("memory_limit"))
+
+    def _described(self, given: Sequence[Fetched], spec: Spec) -> DescribedBatch:
         """Makes a batch for the pipeline: a list for each part of the samples, and the metadata of each sample. For a failed sample the lists have the parts of
         another sample, which the pipeline ignores because the metadata report the failure."""
+        sizes = [sum(map(bytes_of, f.parts or ())) for f in given]
+        self._batch_bytes = sum(sizes)
+        most = self.most_bytes(spec)
+        fetched = (
+            given
+            if max(sizes, default=0) <= most
+            else [f if size <= most else _too_large(f, size, most) for f, size in zip(given, sizes, strict=True)]
+        )
         rows = [f.parts for f in fetched]
         if None in rows:
             example = next((row for row in rows if row is not None), self._example)
@@ -352,25 +375,28 @@ class DatasetSource(Source):
 
     def _sizes_of_some(self, spec: Spec) -> list[tuple[int, int]]:
         """Fetches some samples, which are the same ones on all ranks and in all runs, and returns height and width of their images. Leaves out bad samples.
-        Returns [] if samples have several images."""
+        Returns [] if samples have several images. Large samples are fetched a few at a time, because memory_limit is for all that are fetched."""
         workers = self.workers
         if workers is None or self.samples_of.several:
             return []
         limit = spec.settings.get("timeout") or None
+        indices = list(spread(self.size or 0, _COMPARED))
+        at_once = max(1, self.most_bytes(spec) // (sum(map(bytes_of, self._example)) + 1))
+        sizes: list[tuple[int, int]] = []
         try:
             with same_generators():
-                asked = [workers.submit([(i, (spec.seed, 0, i, 0))]) for i in spread(self.size or 0, _COMPARED)]
-                late = unfinished(asked, limit)
-            if late:
-                raise StalledError(f"no batch for {limit:g} s: the dataset has not returned its first samples")
-            rows = [
-                future.result() for future in asked
-            ]  # raises if a process of python_workers has ended; errors of samples are in the rows
+                for k in range(0, len(indices), at_once):
+                    asked = [workers.submit([(i, (spec.seed, 0, i, 0))]) for i in indices[k : k + at_once]]
+                    if unfinished(asked, limit):
+                        raise StalledError(f"no batch for {limit:g} s: the dataset has not returned its first samples")
+                    # result() raises an error if a process of python_workers has ended; errors of samples are in the rows
+                    found = (self._size_of_fetched(fetched, spec) for future in asked for fetched in future.result())
+                    sizes += [size for size in found if size is not None]
         except BaseException:
             workers.close()
             self.workers = None
             raise
-        return [size for (fetched,) in rows if (size := self._size_of_fetched(fetched, spec)) is not None]
+        return sizes
 
     def _size_of_fetched(self, fetched: Fetched, spec: Spec) -> tuple[int, int] | None:
         """Returns height and width of a sample's image; None if the sample is bad, or if the size cannot be read. The batch with this sample reports the

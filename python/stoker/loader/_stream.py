@@ -115,7 +115,7 @@ class StreamSource(DatasetSource):
             rows.append(row)
         if not rows or (len(rows) < spec.batch and spec.last_batch == "drop"):
             raise StopIteration
-        return self._described(rows)
+        return self._described(rows, spec)
 
     def _next(self, spec: Spec, epoch: int, position: int) -> Fetched | None:
         """Returns the sample at a position of an epoch; None after the last one."""

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+from stoker import _numbers
+from stoker._arrays import bytes_of
 from stoker._storage import Storage, common
 from stoker._where import notice
 from stoker.errors import CorruptError, InvalidArgumentError, LimitError, StateError
@@ -36,7 +38,6 @@ from stoker.loader._table_files import NO_VALUE, TableFile, find, is_remote, par
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-SAMPLE_MEMORY = 2 << 30  # default of memory_limit, in bytes
 MEMORY = 256 << 20  # default limit, in bytes, for the row groups that are kept in memory
 _MOST_COLUMNS = 900  # the most columns of a batch; the library limits the number of tensors of a sample, some of which are not columns
 _WINDOW_SHARE = 3  # shuffle="groups" has up to three windows in memory: one whose batches end, the current one, and the next one
@@ -92,7 +93,7 @@ class Table:
         sound: str | None = None,
     ) -> None:
         self.storage, self.memory, self.sound = storage or common(), memory, sound
-        self.limit = SAMPLE_MEMORY  # the largest number of bytes of a row; the Loader sets it to its memory_limit
+        self.limit = _numbers.SAMPLE_MEMORY  # the largest number of bytes of a row; the Loader sets it to its memory_limit
         files = read_footers(find(patterns, self.storage), self.storage)
         self.files = [f for f in files if f.footer.num_rows]
         if not self.files:
@@ -441,7 +442,7 @@ class Table:
                 raise ValueError(f"{self.where(i)}, column '{column.name}': {e}{self._advice(column, e)}") from e
             values[column.name] = value
         if group.bytes > self.limit:
-            taken = sum(_bytes_of(value) for value in values.values())
+            taken = sum(map(bytes_of, values.values()))
             if taken > self.limit:
                 raise self._too_large(i, "it takes", taken)
         where = self.where(i) if self.sound is None and self.image == "image" else f"{self.where(i)[:-1]}, column '{self.image}']"
@@ -480,10 +481,6 @@ class Table:
     def __repr__(self) -> str:
         first = self.files[0].name
         return first if len(self.files) == 1 else f"{first} and {len(self.files) - 1} more"
-
-
-def _bytes_of(value: Any) -> int:
-    return value.nbytes if hasattr(value, "nbytes") else len(value) if isinstance(value, (str, bytes)) else 0
 
 
 def _constant(value: Any, row: int) -> Any:

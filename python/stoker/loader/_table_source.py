@@ -23,7 +23,7 @@ from stoker.loader._kinds import Kind
 from stoker.loader._random import mix
 from stoker.loader._saved import Facts
 from stoker.loader._spec import Spec
-from stoker.loader._table import SAMPLE_MEMORY, Table
+from stoker.loader._table import Table
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -149,8 +149,7 @@ class TableSource(DatasetSource):
             raise InvalidArgumentError('Loader: shuffle="groups" and sampler exclude each other: the sampler makes the order')
 
     def settle(self, spec: Spec, own_order: bool) -> None:
-        given = spec.settings.get("memory_limit")
-        self.table.limit = (0 if given is None else _numbers.size("memory_limit", given)) or SAMPLE_MEMORY
+        self.table.limit = _numbers.memory_limit(spec.settings.get("memory_limit"))
         if spec.by_groups:
             self._groups = self.table.window(), Deal(spec.shard.world, spec.batch)
         elif (spec.shuffle or own_order) and len(self.table.rows) > 1 and self.table.bytes() > self.table.memory:
