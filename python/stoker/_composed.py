@@ -36,7 +36,7 @@ def video_resize(*inputs: Any, **kwargs: Any) -> Any:
 
 
 def _divided(kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns the arguments of readers.video and those of resize."""
+    """Returns the arguments of readers.video and those of resize. Raises an error for an argument that neither has."""
     reader, resize = _op("readers.video"), _op("resize")
     first = {k: v for k, v in kwargs.items() if k in reader.by_name or k in _docs.COMMON}
     second = {k: v for k, v in kwargs.items() if k in resize.by_name and k not in first}

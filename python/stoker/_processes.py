@@ -304,7 +304,7 @@ class Processes:
             if (epoch, k) not in self._begun:
                 self._begun[epoch, k] = self._begin(epoch, k, self._arguments(epoch, k))
         results: list[Any] = []
-        # The workers have ended: another thread has closed this object, perhaps before the calls above, or the garbage collector has after the pipeline was dropped.
+        # The workers have ended: another thread has closed this object, perhaps before the calls above, or the garbage collector has ended them.
         if self._closed or not self._stop.alive:
             self._fail_all()
         for part in self._begun.pop((epoch, number), ()):

@@ -189,7 +189,7 @@ def _count(name: str, value: Any, least: int, most: int = _numbers.INT32_MAX) ->
 
 
 def _milliseconds(name: str, value: Any) -> int:
-    """Converts seconds to milliseconds. Returns 0, the library's default, for None. Raises InvalidArgumentError for less than 0.001 or more than 1e6 seconds."""
+    """Converts seconds to milliseconds. Returns 0, the library's default, for None. Raises InvalidArgumentError unless it is from 0.001 to 1e6 seconds."""
     if value is None:
         return 0
     seconds = _numbers.number(f"Storage: {name}", value, -math.inf)

@@ -220,7 +220,7 @@ NUMBERS = tuple(t for t in DALIDataType if t not in (STRING, NO_TYPE, IMAGE_TYPE
 
 
 def to_dtype(value: Any) -> DALIDataType:
-    """Converts types.X, a torch or NumPy dtype, a Python type or a name to a type of the library."""
+    """Converts types.X, a torch or NumPy dtype, a Python type or a name to a type of the library. Raises TypeError for other values."""
     if isinstance(value, int) and not isinstance(value, bool):
         return DALIDataType(value)
     name = value if isinstance(value, str) else getattr(value, "name", None) or getattr(value, "__name__", None) or str(value)
@@ -237,7 +237,7 @@ def dtype_name(dtype: int) -> str:
 
 
 def to_numpy_type(dali_type: DALIDataType) -> type[np.generic]:
-    """Returns NumPy's type for a type of the library."""
+    """Returns NumPy's type for a type of the library. Raises TypeError if NumPy has none."""
     import numpy as np
 
     if dali_type not in NUMBERS or dali_type == BFLOAT16:

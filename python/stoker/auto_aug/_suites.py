@@ -62,6 +62,6 @@ def selected(suite: Sequence[_Augmentation], which: DataNode, caller: str, refer
 
 
 def check_bins(num_magnitude_bins: Any) -> None:
-    """Raises if the number of magnitudes is not a positive integer."""
+    """Raises InvalidArgumentError unless the number of magnitudes is a positive integer."""
     if isinstance(num_magnitude_bins, bool) or not isinstance(num_magnitude_bins, int) or num_magnitude_bins < 1:
         raise InvalidArgumentError(f"The `num_magnitude_bins` must be a positive integer, got {num_magnitude_bins}.")

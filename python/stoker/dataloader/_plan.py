@@ -53,7 +53,7 @@ class Plan:
 
 
 def plan(loader: DataLoader[Any]) -> Plan:
-    """Decides by the arguments and the Dataset as they are now."""
+    """Returns the Plan for a DataLoader: which of its work runs in C. Depends on its arguments and its Dataset as they are now."""
     try:
         _check_arguments(loader)
         found = gather(loader.dataset) if is_default(loader.collate_fn) else None

@@ -52,7 +52,7 @@ class FilesReader(_TorchvisionReader):
 
 
 class ArrayReader(_TorchvisionReader):
-    """A torchvision data set that holds its images in one array: (image, target)."""
+    """Reads the samples (image, target) of a torchvision data set that holds its images in one array."""
 
     files = False
 

@@ -72,7 +72,7 @@ _DRAW_NOTHING |= _TYPES
 
 
 def compiled(transform: Any) -> Compiled:
-    """Compiles the transform of a Dataset that gives it PIL images, RGB or gray."""
+    """Compiles the transform of a Dataset that gives it PIL images, RGB or gray. Raises InPython, which says why, if it cannot be compiled."""
     parts = _flat(transform)
     form, tv_image = _follow(parts, _Form.PIL, False)
     if form is _Form.PIL:
@@ -171,7 +171,7 @@ def _retyped(part: Any, name: str, form: _Form, tv_image: bool) -> tuple[_Form, 
 
 
 def _check_group(part: Any, form: _Form) -> None:
-    """Checks the members of a group, which get and return the type of image that the group gets."""
+    """Raises InPython unless each member of a group can get and return the type of image that the group gets."""
     members = [item for member in part.transforms for item in _flat(member)]
     for item in members:
         name = _name(item)

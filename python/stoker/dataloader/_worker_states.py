@@ -289,7 +289,7 @@ class _Stream(_Copy, IterableDataset[Any]):
 
 
 class _Counted:
-    """The iterator of an IterableDataset. It notes its end, after which a Dataset's state may be that of a new beginning."""
+    """Iterates over an IterableDataset. At the end it sets the stream's phase to ENDED, because a Dataset may then have the state of a new beginning."""
 
     def __init__(self, stream: _Stream, iterator: Any) -> None:
         self._stream, self._iterator = stream, iterator

@@ -166,7 +166,7 @@ def _is_sound(feature: Any) -> bool:
 
 
 def _sound_column(source: Any, name: str) -> str:
-    """Returns the column of sounds: the one of this name, or else the only one."""
+    """Returns the column of sounds: the one of this name, or else the only one. Raises an error if there is neither."""
     columns = _columns(source)
     if name in columns:
         return name

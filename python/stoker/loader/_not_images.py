@@ -38,7 +38,7 @@ def _naming(kinds: Sequence[tuple[str, bool]]) -> str:
 
 
 def advice(parts: Sequence[Any]) -> str:
-    """Returns a sentence for the first sample of a Dataset, whose first part was refused as an image. Returns "" if the part looks like an image."""
+    """Returns the advice in the error about the first sample of a Dataset, whose first part was refused as an image. Returns "" if it looks like an image."""
     first = parts[0]
     place = next((k for k, part in enumerate(parts) if k and _looks_like_image(part)), 0)
     array = hasattr(first, "dtype") and hasattr(first, "ndim")
@@ -56,7 +56,7 @@ def advice(parts: Sequence[Any]) -> str:
 
 
 def advice_for_dict(sample: Mapping[Any, Any]) -> str:
-    """Returns a sentence for a sample that is a dict without an entry "image"."""
+    """Returns the advice in the error about a sample that is a dict without an entry "image"."""
     names = [name for name in sample if _fields.is_name(name)]
     images = [name for name in names if _looks_like_image(sample[name])]
     if not images:

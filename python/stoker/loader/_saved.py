@@ -21,7 +21,7 @@ def is_whole(value: Any) -> bool:
 
 
 def whole_of(state: dict[str, Any], name: str, end: int) -> int:
-    """Returns an entry of a state that is a whole number from 0 to end - 1."""
+    """Returns an entry of a state. Raises StateError unless it is a whole number from 0 to end - 1."""
     value: Any = state.get(name)
     if not is_whole(value) or not 0 <= value < end:
         shown = f"{value!r:.100}" if name in state else "missing"

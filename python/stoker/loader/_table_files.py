@@ -208,7 +208,7 @@ def _end_of(name: str, size: int, read: Callable[[int, int], bytes]) -> bytes:
 
 
 def _file_of(name: str, size: int, mark: tuple[Any, ...], end: bytes) -> TableFile:
-    """Makes a TableFile from the end of a file, which holds its footer."""
+    """Makes a TableFile from the end of a file, which holds its footer. Raises CorruptError if the footer is damaged or a column is encrypted."""
     import pyarrow as pa
 
     footer = parquet().read_metadata(pa.BufferReader(end))
@@ -314,7 +314,7 @@ def _read_at(file: Any, offset: int, length: int) -> bytes:
 
 
 class _Changed(Exception):
-    """An object has another size than in the listing."""
+    """Raised if an object has another size than in the listing."""
 
 
 class _Ranges(io.RawIOBase):

@@ -301,7 +301,7 @@ def _numbers(column: Column, chunked: Any, is_label: bool) -> Callable[[int], by
 
 
 def _json(value: Any) -> bytes:
-    """Writes a value as JSON, which has neither nan nor infinity."""
+    """Writes a value as JSON. Raises ValueError if it holds nan or infinity, which JSON lacks."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except ValueError:

@@ -148,7 +148,7 @@ class EpochIterator:
             )
 
     def _agree(self) -> None:
-        """Checks that all ranks shuffle the same files by the same seed: otherwise some samples would be read twice and others never."""
+        """Raises an error unless all ranks shuffle the same files by the same seed: otherwise some samples would be read twice and others never."""
         for meta, session in zip(self._metas, self._sessions, strict=True):
             state = session.state()
             if state["shuffle"]:
@@ -339,7 +339,7 @@ class EpochIterator:
         return shards.steps_partial() if self._policy is _PARTIAL else shards.steps_full()
 
     def _by_reader(self, batches: list[_core.Batch]) -> list[Taken] | None:
-        """Counts the samples of each batch that belong to this epoch. None if the policy drops the step."""
+        """Returns each batch with the number of its samples that belong to this epoch; None if the policy drops the step."""
         taken = []
         for k, batch in enumerate(batches):
             valid = self._own_samples(k, batch)
