@@ -148,7 +148,9 @@ def samples_of(batch: Any, limit: int, copy: bool = False) -> Any:
     if hasattr(batch, "__dlpack__") and not hasattr(batch, "__len__"):  # a dense tensor of another pipeline
         batch = as_buffer(batch)
     if isinstance(batch, (bytes, str)) or not hasattr(batch, "__len__"):
-        raise ArgumentError(f"a batch is a list of samples or one array, not {type(batch).__name__}")
+        raise ArgumentError(
+            f"external_source: a batch is a list of samples or one array, not {type(batch).__name__}; a source of single samples takes batch=False"
+        )
     if len(batch) > limit:
         raise InvalidArgumentError(f"the source gave {len(batch)} samples, and the batch has room for {limit}")
     if len(batch) == 0:

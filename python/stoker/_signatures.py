@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 _UNKNOWN = re.compile(r"got an unexpected keyword argument '(\w+)'")
+_TOO_MANY = re.compile(r"takes .* positional arguments? but .* given")
 _WIDTH = 72  # help() indents a class by four columns, and a method by another four
 
 
@@ -86,7 +87,8 @@ class BriefHelp(abc.ABCMeta):
 
 
 def suggests(thing: _Function) -> _Function:
-    """Decorates a function, or a class with a constructor of its own. If a call names an argument that does not exist, the error also names the nearest one."""
+    """Decorates a function, or a class with a constructor of its own. If a call names an argument that does not exist, the error also names the nearest one. If
+    it gives too many by position, the error says that the others go by name."""
     if not isinstance(thing, type):
         return _suggesting(thing)  # type: ignore[return-value]
     if "__init__" in vars(thing):
@@ -108,10 +110,14 @@ def _suggesting(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def add_suggestion(error: TypeError, parameters: Mapping[str, inspect.Parameter]) -> None:
-    """Adds to the text of Python's error about an unknown named argument which argument may have been meant, or which ones exist."""
+    """Adds to the text of Python's error about an unknown named argument which argument may have been meant, or which ones exist. If too many arguments were
+    given by position, adds that the others go by name."""
     text = str(error)
     unknown = _UNKNOWN.search(text)
+    only_named = [p.name for p in parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY and not p.name.startswith("_")]
     if unknown is None:
+        if only_named and _TOO_MANY.search(text):
+            error.args = (f"{text}; give the others by name, as {only_named[0]}=...",)
         return
     by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     names = [p.name for p in parameters.values() if p.kind in by_name and p.name not in ("self", "cls") and not p.name.startswith("_")]
@@ -124,9 +130,11 @@ def hint_for(name: str, known: Iterable[str], otherwise: str | None = None, cuto
     import difflib
 
     names = list(known)
-    close = difflib.get_close_matches(name, names, 1, cutoff) or [
+    close = difflib.get_close_matches(name, names, 2, cutoff) or [
         n for n in names if len(name) > 2 and (n.startswith(name) or name.startswith(n))
     ]
+    if len({n.lower() for n in close[:2]}) == 1:  # "Dataloader" is nearer to the class DataLoader than to the module dataloader
+        close.sort(key=lambda n: n[0].isupper() != name[0].isupper())
     if close:
         return f"did you mean {close[0]!r}?"
     return f"it takes {', '.join(names) or 'no arguments by name'}" if otherwise is None else otherwise

@@ -261,7 +261,12 @@ class VideoDecoder:
     # ---- by number ----
 
     def _number(self, index: Any) -> int:
-        i = operator.index(index)
+        try:
+            i = operator.index(index)
+        except TypeError:
+            raise ArgumentError(
+                f"the number of a frame is a whole number, not {index!r:.60}; get_frame_played_at(seconds) takes times"
+            ) from None
         if not -len(self) <= i < len(self):
             raise IndexError(f"frame {i} does not exist: the video has {len(self)} frames")
         return i + len(self) if i < 0 else i

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from stoker import _transform_arguments as arguments
@@ -49,6 +49,7 @@ from stoker._transforms_values import (
     RandomPhotometricDistort,
 )
 from stoker._where import missing
+from stoker.errors import ArgumentError
 
 __all__ = [
     "JPEG",
@@ -115,6 +116,8 @@ class Compose(Group):
     """Applies transforms one after another."""
 
     def __init__(self, transforms: Sequence[Transform]) -> None:
+        if isinstance(transforms, Transform) or not isinstance(transforms, Iterable):
+            raise ArgumentError(f"Compose: transforms is a list, as [Resize(256), CenterCrop(224)], not {transforms!r:.60}")
         self.transforms = list(transforms)
 
 

@@ -137,6 +137,21 @@ WRONG = {
     ),
     "mirror without decoding": (lambda d: in_pipeline(lambda: fn.flip(files(d)[0])), "decoded first, by decoders.image"),
     "advise": (lambda d: stoker.advise(3), "something to iterate over, such as a Loader or a DataLoader, not int"),
+    "transforms by position": (
+        lambda d: Loader(d / "ok", 4, SMALL, shuffle=True),
+        r"positional arguments.*; give the others by name, as transforms=\.\.\.$",
+    ),
+    "all threads": (lambda d: Loader(d / "ok", 4, num_threads="all"), '^Loader: num_threads is "auto" or a whole number, not'),
+    "name of a sound's kind": (
+        lambda d: Loader(d / "ok", 4, fields={"audio": "Audio"}),
+        r"stoker\.Audio\(\.\.\.\), stoker\.Video\(\.\.\.\), list",
+    ),
+    "one transform in Compose": (lambda d: T.Compose(T.Resize(3)), r"^Compose: transforms is a list, as \[Resize\(256\), .*not Resize\("),
+    "single samples": (
+        lambda d: in_pipeline(lambda: fn.external_source(source=[1, 2])),
+        "external_source: a batch is a list of samples or one array, not int; a source of single samples takes batch=False",
+    ),
+    "class of another case": (lambda d: stoker.Dataloader, "did you mean 'DataLoader'"),
     "URI": (lambda d: Loader("s3:/bucket/x", 3), "URIs are written as in s3://bucket/prefix"),
 }
 

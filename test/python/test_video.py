@@ -206,6 +206,9 @@ def test_arguments_that_are_wrong(clips):
             stoker.VideoDecoder(path, **arguments)
     with pytest.raises(ValueError, match="source is"):
         stoker.VideoDecoder(3)
+    for call in (lambda d: d.get_frame_at(1.5), lambda d: d["1"], lambda d: d.get_frames_at([0.5])):
+        with pytest.raises(TypeError, match=r"the number of a frame is a whole number, not .*; get_frame_played_at\(seconds\) takes times"):
+            call(stoker.VideoDecoder(path))
     with open(path, encoding="latin-1") as text, pytest.raises(TypeError, match="opened for text"):
         stoker.VideoDecoder(text)
     with pytest.raises(ValueError, match="must not be after stop_seconds"):

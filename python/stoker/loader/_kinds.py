@@ -49,7 +49,8 @@ def kind_of(field: str, given: Any) -> Kind:
     name = OTHER if given is None else getattr(given, "__name__", given)
     if name not in (IMAGE, MASK, FLOATS, BOXES, POINTS, OTHER, LIST):
         raise InvalidArgumentError(
-            f"fields: {field!r} is {given!r}; a field is 'Image', 'Mask', 'BoundingBoxes', 'KeyPoints' (as in torchvision.tv_tensors), 'FloatMap', list, or None"
+            f"fields: {field!r} is {given!r}; a field is 'Image', 'Mask', 'BoundingBoxes', 'KeyPoints' (as in torchvision.tv_tensors), 'FloatMap', "
+            "stoker.Audio(...), stoker.Video(...), list, or None"
         )
     if (name in (IMAGE, MASK, FLOATS) and format == LIST) or (name == FLOATS and format == VECTORS):
         return Kind(str(name), format)

@@ -135,6 +135,7 @@ def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
             SETTINGS[name].check(name, value)
         except (StokerError, TypeError) as e:
             text = str(e).replace("Pipeline: prefetch_queue_depth", "Loader: prefetch").replace("Pipeline: ", "Loader: ", 1)
+            text = text.replace("Loader: num_threads is a whole", 'Loader: num_threads is "auto" or a whole')
             raise type(e)(text) from None
     return settings
 

@@ -122,6 +122,7 @@ class Loader(metaclass=BriefHelp):
         *("batch_sampler", "dataset", "drop_last", "end_of_dataloader", "num_workers", "remainder", "sampler"),
     )
 
+    @suggests
     def __init__(
         self,
         source: Any = None,
