@@ -222,7 +222,7 @@ class SoundfileSet:
 
 
 def batches(loader: Any) -> Callable[[int], int]:
-    """Returns a function that takes samples from a loader, epoch by epoch."""
+    """Returns a function that takes whole epochs from a loader until it has at least `count` samples, and returns how many it took."""
 
     def take(count: int) -> int:
         taken = 0

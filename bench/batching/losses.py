@@ -118,7 +118,7 @@ def gradient_error(case, loop, ours):
 
 
 def report_kernels(run):
-    """Reports the kernels of one run, and the longest of them."""
+    """Reports the number of kernels in one run, their total time on the GPU, and the time of the longest eight."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as prof:

@@ -101,7 +101,7 @@ def features_of(name: str) -> tuple[nn.Module, nn.Module, int, int]:
 
 
 class Neck(nn.Module):
-    """Joins the last two stages to one map of `dim` channels."""
+    """Runs the backbone, and joins the features of its last two stages to one map of `dim` channels."""
 
     def __init__(self, backbone: str, dim: int) -> None:
         super().__init__()

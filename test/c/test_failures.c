@@ -29,7 +29,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* The data set's index of the bad file: files are sorted by class, then by name. */
+/* Returns the data set's index of the bad file. Files are sorted by class, then by name. */
 static int64_t bad_id(void)
 {
 	int64_t id = 0;

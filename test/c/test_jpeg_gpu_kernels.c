@@ -82,7 +82,7 @@ static void compare_pixels(const struct stk_jpeg_gpu_view *cpu, const uint8_t *b
 	}
 }
 
-/* Runs phases on both sides, and compares their results before later phases overwrite them. */
+/* Stages of the comparison: both sides run the phases before `end`, then `compare` compares their results, before later phases overwrite them. */
 static const struct {
 	enum stk_jpeg_gpu_phase end;
 	void (*compare)(const struct stk_jpeg_gpu_view *cpu, const uint8_t *base, const uint8_t *gpu);

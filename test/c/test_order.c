@@ -305,7 +305,7 @@ static void test_union_over_ranks_is_the_epoch(void **state)
 				}
 }
 
-/* Lists the positions of all ranks in the order of the global sequence, from the run's start, without padding. */
+/* Lists the positions of all ranks in the order of the global sequence, from the run's start, without padding. Returns their number, at most `capacity`. */
 static int64_t trace(struct stk_order o, int64_t steps, struct stk_place *out, int64_t capacity)
 {
 	int64_t n = 0;

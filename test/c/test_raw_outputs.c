@@ -64,7 +64,7 @@ static void nothing(void *source)
 static const struct stk_source_ops given_ops = {
 	.scheme = "given", .try_now = give_now, .submit = submit, .cancel_all = nothing, .destroy = nothing};
 
-/* Outputs: the bytes, and the same bytes under another name, which must not share memory with the first. */
+/* Opens a pipeline with two outputs: the bytes, and the same bytes under another name, which must not share memory with the first. */
 static struct stk_pipeline *open_given(struct given_source *s, struct stk_context **ctx)
 {
 	char names[N][24];

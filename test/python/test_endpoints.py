@@ -147,7 +147,7 @@ def test_a_store_that_uses_tls(tmp_path):
 
 
 class PartlyDenied(BaseHTTPRequestHandler):
-    """A bucket in which some objects, or all, may not be read."""
+    """A bucket in which objects whose names are in `denied` may not be read."""
 
     protocol_version = "HTTP/1.1"
     denied: tuple[str, ...] = ()

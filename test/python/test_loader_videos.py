@@ -205,7 +205,7 @@ def test_several_clips_of_a_short_video(moving):
 
 
 class Paths:
-    """A Dataset of paths, of bytes, or of arrays."""
+    """A Dataset of videos. give: makes a sample from a path: the path itself, bytes or arrays."""
 
     def __init__(self, root, give):
         self.paths, self.give = sorted(root.glob("*/*.mp4")), give

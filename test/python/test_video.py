@@ -593,8 +593,8 @@ def test_a_wrong_extension(clips, tmp_path, name, wrong):
 
 @pytest.mark.parametrize("flags", ["frag_keyframe+empty_moov", "frag_keyframe+empty_moov+default_base_moof"])
 def test_fragments_out_of_order(clips, tmp_path, flags):
-    """Each frame is the one of its time, or is refused: places in the first kind of file are absolute, and so wrong in another order. FFmpeg leaves out the
-    frames of a fragment that comes too late."""
+    """Each frame is the one of its time, or is refused. Offsets in the first kind of file are absolute, so they are wrong if fragments change places. FFmpeg
+    leaves out the frames of a fragment that comes too late."""
     path = tmp_path / "fragments.mp4"
     videos.ffmpeg("-i", clips("h264.mp4"), "-c copy -movflags", flags, path)
     data, want = path.read_bytes(), videos.frames(path)
