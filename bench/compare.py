@@ -71,7 +71,7 @@ def check_epoch(files: list[Path], batch: int, threads: int) -> None:
 
 
 def dali(files: list[Path], batch: int, threads: int) -> tuple[Iterator[Any], Iterator[Any]]:
-    """Builds the same pipeline with both libraries; each returns its own type of batch, on the CPU."""
+    """Runs the same pipeline in Stoker and in DALI. Each side yields its own type of batch, on the CPU."""
     from types import SimpleNamespace
 
     import stoker

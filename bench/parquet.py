@@ -27,7 +27,7 @@ BATCH = 32
 
 
 def write(folder: Path, rows: int, side: int) -> list[str]:
-    """Writes photographs of a size as `datasets` writes images, in four files."""
+    """Writes rows of JPEGs of `side` x `side` pixels, as `datasets` writes images, in four files. Returns their paths."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq

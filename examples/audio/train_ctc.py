@@ -61,7 +61,7 @@ def heard(probabilities: Tensor, steps: int, vocabulary: list[str]) -> list[str]
 
 
 def distance(a: list[str], b: list[str]) -> int:
-    """Returns the number of words to change, insert or delete."""
+    """Returns the least number of words to change, insert or delete to make `b` of `a`."""
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
         before, row[0] = row[0], i

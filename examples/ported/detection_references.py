@@ -95,7 +95,7 @@ class Detector(nn.Module):
 
 
 def main(argv: list[str] | None = None) -> list[float]:
-    """Returns the losses."""
+    """Trains the detector. Returns the loss of each step."""
     parser = argparse.ArgumentParser()
     parser.add_argument("images")
     parser.add_argument("annotations")

@@ -38,7 +38,7 @@ struct course {
 	struct stk_decode_level level; /* level at the end */
 };
 
-/* Simulates a number of windows, and describes the last of them. */
+/* Simulates `windows` windows, and describes the last `last` of them. */
 static struct course follow(const struct machine *m, struct stk_decode_level from, int windows, int last)
 {
 	struct course c = {.least = STK_LEVEL_MOST, .most = STK_LEVEL_LEAST, .level = from};

@@ -385,7 +385,7 @@ def test_an_image_with_a_box_takes_less_than_a_hundred_bytes(tmp_path):
 
 
 def one(**image):
-    """Returns annotations of one image and one object."""
+    """Returns annotations of one image and one object. image: fields of the image that differ from the defaults."""
     note = {"id": 5, "image_id": image.get("id", 1), "bbox": [1, 2, 3, 4], "category_id": 1, "segmentation": [[1, 1, 3, 1, 3, 3]]}
     given = {"id": 1, "file_name": "a.jpg", "height": 9, "width": 9, **image}
     return {"images": [given], "annotations": [note], "categories": [{"id": 1}]}

@@ -273,7 +273,7 @@ def test_every_position_continues_over_every_kind_of_source(kinds, world):
         return Loader.mix(pairs, **ends)
 
     def walk(mixed, count):
-        """Takes batches over the ends of epochs."""
+        """Takes `count` batches over the ends of epochs. Returns the source of each, and its indexes or labels."""
         found = []
         while len(found) < count:
             for batch in mixed:

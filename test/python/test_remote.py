@@ -188,7 +188,7 @@ def test_records_of_any_size(tmp_path, most):
 
 
 class Bucket:
-    """Objects of a folder under mem://, read through a function that may fail at first."""
+    """A Storage's fetch function over a folder, which counts the calls for each object. fail(uri, tries): the error to raise in this call, or None."""
 
     def __init__(self, root, fail=lambda uri, tries: None):
         self.root, self.fail, self.tries, self.lock = root, fail, {}, threading.Lock()

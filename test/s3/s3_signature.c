@@ -49,7 +49,7 @@ static void canonical_query(const char *query, struct s3_text *out)
 	free(copy);
 }
 
-/* Finds a field of "AWS4-HMAC-SHA256 Credential=.., SignedHeaders=.., Signature=..". */
+/* Copies a field of "AWS4-HMAC-SHA256 Credential=.., SignedHeaders=.., Signature=.." to `out`. name: with its "=". Returns false if the field is missing. */
 static bool field(const char *authorization, const char *name, char *out, size_t capacity)
 {
 	const char *p = strstr(authorization, name);

@@ -130,7 +130,7 @@ static void same_names(const struct names *a, const struct names *b, const char 
 		assert_string_equal(a->at[i], b->at[i]);
 }
 
-/* Returns the number of requests that the listing took. */
+/* Lists a bucket that holds `keys`, and checks the names found and their number. Returns the number of requests that the listing took. */
 static uint64_t check_listing(const struct names *keys, const char *prefix, const char *delimiter, const char *knobs)
 {
 	static struct brought got, want;
@@ -182,7 +182,8 @@ static void put_key(struct names *keys, const char *key)
 	add(keys, key, strlen(key));
 }
 
-/* Pieces of keys: neighbors in the order, prefixes of each other, characters on both sides of the slash, and bytes above and below the end of ASCII. */
+/* Draws a key. Its pieces are neighbors in the order, prefixes of each other, characters on both sides of the slash, and bytes above and below the end of
+ * ASCII. */
 static void random_key(struct stk_random *r, char key[LONGEST + 1])
 {
 	static const char *const pieces[] = {"a", "b", "0", "1", "9", "/", "-", ".", " ", "+", "%", "%2F", "&", "<", "~", "!", "\x01", "A",

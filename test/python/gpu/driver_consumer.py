@@ -21,7 +21,7 @@ STEPS, BATCH = 40, 4
 
 
 class Driver:
-    """The few functions that a consumer needs. Makes device 0's primary context current on this thread."""
+    """The few functions of CUDA's driver that a consumer needs. Makes device 0's primary context current on this thread."""
 
     def __init__(self) -> None:
         self.cuda = ctypes.CDLL("libcuda.so.1")
