@@ -125,7 +125,7 @@ _FORMATS |= {"q": "int64", "e": "float16", "f": "float32", "d": "float64", "?": 
 
 
 def with_dtype(value: Any, dtype: int | None) -> Any:
-    """Returns a buffer after a check that its type is the declared one. dtype: the declared type; None: no type was declared."""
+    """Returns a buffer. Raises ArgumentError if its type is not the declared one. dtype: the declared type; None: no type was declared."""
     if dtype is None:
         return value
     name = value.dtype.name if hasattr(value, "dtype") else _FORMATS.get(memoryview(value).format[-1:], "?")

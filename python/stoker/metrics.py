@@ -155,7 +155,7 @@ def text(loaders: Any) -> str:
     return _exposition(read(loaders))
 
 
-_PATIENCE_S = 10  # a client that sends no request for so long loses its connection, and the thread that serves it ends
+_PATIENCE_S = 10  # a client that sends no request for this many seconds loses its connection, and the thread that serves it ends
 
 
 @suggests

@@ -479,7 +479,7 @@ def _counts_channels(t: T.Transform) -> bool:
 
 
 def calls_function(t: T.Transform) -> bool:
-    """Returns whether a transform calls a function of the user."""
+    """Returns whether a transform calls a user's function."""
     return any(map(calls_function, t.transforms)) if isinstance(t, T.Group) else isinstance(t, T.Lambda)
 
 

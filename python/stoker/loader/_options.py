@@ -270,7 +270,10 @@ def can_pin() -> bool:
 
 
 def tail_of(last_batch: str | None, drop_last: bool | None) -> str:
-    """Returns what to do with the last batch if it is not full: "drop", "keep" or "pad". It is kept by default, as by a DataLoader."""
+    """Returns what to do with the last batch if it is not full: "drop", "keep" or "pad". It is kept by default, as by a DataLoader.
+
+    Raises InvalidArgumentError if the two arguments contradict each other or last_batch is another word.
+    """
     if drop_last is not None and last_batch not in (None, "drop" if drop_last else "keep"):
         raise InvalidArgumentError(
             f"Loader: drop_last={drop_last} and last_batch={last_batch!r} contradict each other: leave one of them out"

@@ -236,7 +236,7 @@ class Robots:
                 self._check_spans(key)
 
     def _check_frames(self, lengths: Sequence[int]) -> None:
-        """Compares each row with the metadata: its frame, its episode, its time and its task."""
+        """Raises CorruptError unless each row has the frame and episode that the metadata says, a task it knows, and a time from 0 on."""
         import numpy as np
 
         rows = {n: np.asarray(self._frames[n]) for n in STANDARD}

@@ -26,7 +26,7 @@ def _may_change(row: tuple[Any, ...], number: int) -> bool:
     """Returns whether the Dataset may still write to the memory of a part. Memory that is marked as read-only counts as safe."""
     import numpy as np
 
-    referenced = sys.getrefcount(row[number]) > 2  # the references of the row and of the argument
+    referenced = sys.getrefcount(row[number]) > 2  # the row and the call's argument hold one reference each
     part = row[number]
     if isinstance(part, np.ndarray):
         while isinstance(part.base, np.ndarray):

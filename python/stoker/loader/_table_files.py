@@ -39,7 +39,7 @@ _PATIENCE = 10  # seconds to wait for pyarrow's threads
 
 
 def parquet() -> ModuleType:
-    """Returns pyarrow.parquet, which is imported only where tables are read."""
+    """Returns pyarrow.parquet, which is imported only where tables are read. Raises UnsupportedError if it is not installed."""
     try:
         import pyarrow.parquet as pq
     except ImportError as e:
