@@ -585,8 +585,11 @@ def test_tars_and_their_indexes_are_data_sets(folder, tars, tmp_path):
         assert "have no image; they have txt" in stoker(command, tars / "none.tar", code=1).stderr
 
 
-def test_view_cannot_write(folder):
-    assert "No such file" in stoker("view", folder, "-o", "/nonexistent/x.png", code=1).stderr
+def test_view_cannot_write(folder, tmp_path):
+    said = stoker("view", folder, "-o", "/nonexistent/x.png", code=1).stderr
+    assert "/nonexistent/x.png: cannot write the file: there is no folder /nonexistent: make it first (mkdir -p)" in said
+    (tmp_path / "x.png").mkdir()
+    assert "x.png: cannot write the file: this is a folder" in stoker("view", folder, "-o", tmp_path / "x.png", code=1).stderr
 
 
 def test_checksum_is_the_same_for_all_threads(folder):
