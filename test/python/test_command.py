@@ -721,7 +721,7 @@ def test_inspect_sound(tmp_path):
     assert not facts["good"] and facts["missing_frames"] == 16000
     said = stoker("inspect", tmp_path / "text.wav", code=1)
     assert "neither WAV nor FLAC" in said.stderr and not said.stdout
-    assert "No such file" in stoker("inspect", tmp_path / "none.wav", code=1).stderr
+    assert "none.wav: no such file or folder" in stoker("inspect", tmp_path / "none.wav", code=1).stderr
 
 
 def test_a_file_that_another_program_has_leased(files, tmp_path):
