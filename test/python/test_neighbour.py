@@ -546,6 +546,15 @@ for kind, arguments in SOUNDS.items():
         videos.ffmpeg("-i", plain, arguments, originals / f"0.{kind}")
 
 
+def within(use):
+    '''Calls a function. A cut or changed file may be shorter than the time or the frame that it asks for.'''
+    try:
+        return use()
+    except IndexError as e:
+        assert "there is no sound from" in str(e) or "does not exist: the video has" in str(e)
+        raise ValueError(str(e)) from e
+
+
 def heard(source, **fields):
     return list(Loader(source, 2, fields={"audio": stoker.Audio(rate=8000, duration=0.1), **fields}))
 
@@ -569,7 +578,7 @@ for kind in SOUNDS:
 
     path = root / "sounds" / f"1.{kind}"
     attacked(f"a sound ({kind})", sound, lambda: stoker.audioread(path), rest)
-    attacked(f"a window of a sound ({kind})", sound, lambda: stoker.AudioDecoder(path).get_samples_played_in_range(0.2, 0.3), rest)
+    attacked(f"a window of a sound ({kind})", sound, lambda: within(lambda: stoker.AudioDecoder(path).get_samples_played_in_range(0.2, 0.3)), rest)
     attacked(f"a sound of a Loader ({kind})", sound, lambda: heard([(str(root / "sounds" / f"{i}.{kind}"), i) for i in range(4)], label=None), rest)
     attacked(f"a sound of a reader ({kind})", sound, lambda: run(lambda: fn.decoders.audio(fn.readers.file(files=[str(path)])[0])), rest)
     attacked(f"a sound of a manifest ({kind})", lambda: (manifest(kind), path)[1], lambda: heard(str(root / "sounds" / "manifest.json"), text=None), rest)
@@ -603,7 +612,7 @@ for kind in VIDEOS:
         video = stoker.VideoDecoder(path)
         assert all((video.get_frame_at(i).data == p).all() for i, p in zip((3, 1500), pixels)), "a damaged index was believed"
 
-    attacked(f"a video ({kind})", lambda: video(kind), lambda: stoker.VideoDecoder(path).get_frame_at(3), rest)
+    attacked(f"a video ({kind})", lambda: video(kind), lambda: within(lambda: stoker.VideoDecoder(path).get_frame_at(3)), rest)
     attacked(f"a video of a reader ({kind})", lambda: video(kind), lambda: run(lambda: [fn.readers.video(filenames=[path], sequence_length=2, device="cpu")]), rest)
     attacked(f"a video of a Loader ({kind})", lambda: video(kind), lambda: list(Loader([(path, 1)] * 2, 2, frames=2)), rest)
     attacked(f"a video of a step ({kind})", lambda: video(kind), lambda: run(lambda: [fn.io.video.frame(np.frombuffer(path.encode(), np.uint8), np.int64(3))]), rest)
