@@ -12,6 +12,7 @@ from typing import Any
 
 _WORD = re.compile(r"[^ \t\r\n\"'<>`]*")
 _SCHEME = re.compile(r"[A-Za-z0-9+.-]+://")
+_COLON = re.compile("(?i::|%3A)")
 _PLAIN_KEYS = {"s3", "s3list", "gs", "gslist", "file"}  # schemes of URLs in which ? and # may be part of a name
 _PARAMETER = re.compile(
     r"(?i)((?:[?&;_-]|%26|%3F|%2D)(?:signature|security-token|credential|token|password|passwd|secret|sig|accesskeyid)(?:=|%3D|%253D))"
@@ -21,25 +22,29 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _MARKS = ",:;.)"  # characters that end a word in a sentence
 
 
+def _user_end(look: str, authority: str) -> int:
+    """Returns the offset after the last @ in `look`, which may be encoded in `authority`. Without such an @, an encoded one may be anywhere in `look`; 0 if
+    it holds no @."""
+    encoded = [found.end() for found in re.finditer("%40", look)]
+    return max(look.rfind("@") + 1, *(end for end in encoded if end - 3 < len(authority)), 0) or max(encoded, default=0)
+
+
 def _without_user(rest: str, every: bool) -> str:
     """Returns the text after "://", up to the end of the word, without "user:password@". If the text after the colon is not a port, it is a password that may
     contain a slash."""
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
-    _, colon, port = authority.partition(":")
-    if rest.startswith(("NAME:PASSWORD@", "[")) or not (every or colon):
+    port = _COLON.split(authority, maxsplit=1)[1:]
+    if rest.startswith(("NAME:PASSWORD@", "[")) or not (every or port):
         return rest
-    look = rest if colon and not port.isdigit() and port else authority
-    end = look.rfind("@") + 1
-    encoded = authority.upper().rfind("%40")
-    return rest[max(end, encoded + 3 if encoded >= 0 else 0) :]
+    is_port = not port or re.fullmatch("[0-9]*", port[0])
+    return rest[_user_end(authority if is_port else rest, authority) :]
 
 
 def _credentials_size(rest: str) -> int:
-    """Returns the size of "ID:SECRET@" before the name of a bucket. The name has neither @ nor a colon, but users write credentials there; keys may have an @,
-    and secrets may have slashes."""
+    """Returns the size of "ID:SECRET@" before the name of a bucket. The name has no @, and only those of a few stores have a colon, but users write credentials
+    there; keys may have an @, and secrets may have slashes."""
     bucket = rest.partition("/")[0]
-    encoded = bucket.rfind("%40")
-    return max((rest if ":" in bucket else bucket).rfind("@") + 1, encoded + 3 if encoded >= 0 else 0)
+    return _user_end(rest if _COLON.search(bucket) else bucket, bucket)
 
 
 def _clean_parameter(found: re.Match[str]) -> str:

@@ -29,8 +29,11 @@ const char *stk_status_text(enum stk_status status)
 static void set_message(struct stk_error *err, enum stk_status code, const char *fmt, va_list ap)
 {
 	*err = (struct stk_error){.code = code, .sample = -1, .epoch = -1, .offset = -1};
-	vsnprintf(err->message, sizeof err->message, fmt, ap);
-	stk__safe_text(err->message, sizeof err->message);
+	enum { LONGEST = 8192 };
+	char text[LONGEST]; /* secrets are removed before the text is cut: without the @ after it, a password would not be found */
+	vsnprintf(text, sizeof text, fmt, ap);
+	stk__safe_text(text, sizeof text);
+	snprintf(err->message, sizeof err->message, "%s", text);
 }
 
 enum stk_status stk__fail(struct stk_error *err, enum stk_status code, const char *fmt, ...)

@@ -51,17 +51,32 @@ static bool has_plain_keys(const char *scheme, size_t n)
 	return false;
 }
 
-/* Returns the offset after the last @ among the first `look` bytes; 0: there is no @. Among the first `authority` bytes, %40 counts as @. */
+/* Returns the text after the first colon, which may be encoded, among the first `n` bytes; NULL if there is none. */
+static const char *after_colon(const char *host, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (host[i] == ':')
+			return host + i + 1;
+		if (strncasecmp(host + i, "%3A", 3) == 0)
+			return host + i + 3;
+	}
+	return NULL;
+}
+
+/* Returns the offset after the last @ among the first `look` bytes, which may be encoded among the first `authority` bytes. Without such an @, an encoded one
+ * may be anywhere in `look`; 0 if these bytes hold no @. */
 static size_t find_user_end(const char *host, size_t look, size_t authority)
 {
-	size_t end = 0;
+	size_t end = 0, encoded = 0;
 	for (size_t i = 0; i < look; i++) {
 		if (host[i] == '@')
 			end = i + 1;
-		else if (strncasecmp(host + i, "%40", 3) == 0 && i < authority)
-			end = i + 3;
+		else if (strncasecmp(host + i, "%40", 3) == 0) {
+			encoded = i + 3;
+			end = i < authority ? encoded : end;
+		}
 	}
-	return end;
+	return end ? end : encoded;
 }
 
 /* Removes "user:password@" at `host`; if not `any`, only if there is a password. A password may contain a slash, at which the host seems to end: the text
@@ -74,19 +89,19 @@ static void remove_user(char *host, bool any)
 	const size_t n = word_size(host);
 	size_t authority = strcspn(host, "/?#");
 	authority = authority < n ? authority : n;
-	const char *colon = *host == '[' ? NULL : memchr(host, ':', authority);
-	const bool is_port = colon && strspn(colon + 1, "0123456789") == (size_t)(host + authority - colon - 1);
-	const size_t look = colon && !is_port && authority < n ? n : authority;
-	if (any || colon)
+	const char *port = *host == '[' ? NULL : after_colon(host, authority);
+	const bool is_port = port && strspn(port, "0123456789") == (size_t)(host + authority - port);
+	const size_t look = port && !is_port && authority < n ? n : authority;
+	if (any || port)
 		cut_out(host, host + find_user_end(host, look, authority));
 }
 
-/* Removes everything up to an @ that stands before the first slash: a bucket's name has no @, but users write credentials there. Keys may have an @. After a
- * colon, which a bucket's name does not have either, the secret may contain slashes. */
+/* Removes all up to an @ before the first slash: a bucket's name has none, but users write credentials there. Keys may have an @. After a colon, which only
+ * the names of a few stores have, the secret may contain slashes. */
 static void remove_user_of_bucket(char *bucket)
 {
 	const size_t n = word_size(bucket), slash = strcspn(bucket, "/"), authority = slash < n ? slash : n;
-	const size_t look = memchr(bucket, ':', authority) ? n : authority;
+	const size_t look = after_colon(bucket, authority) ? n : authority;
 	cut_out(bucket, bucket + find_user_end(bucket, look, authority));
 }
 

@@ -118,7 +118,7 @@ static enum stk_status find_classes(struct bucket *b, const struct stk_file_list
 	if (!status && !b->sweep.entries && !*b->prefix)
 		status = stk__fail(err, STK_INVALID, "%s: the bucket is empty", l->root);
 	if (!status && !b->sweep.entries)
-		status = stk__fail(err, STK_INVALID, "%s: the bucket has no object whose key begins with \"%s/\"", l->root, b->prefix);
+		status = stk__fail(err, STK_INVALID, "%s: the bucket has no object whose key begins with this prefix", l->root);
 	if (!status && b->classes.size == 0)
 		status = stk__census_no_classes(&b->census, l, b->options, err);
 	if (!status && b->classes.size > INT32_MAX)

@@ -285,15 +285,17 @@ static enum stk_status cancel_run(struct run *r, struct stk_error *err)
 	return stk__fail(err, STK_CANCELLED, "%s: listing it was interrupted", r->sweep->root);
 }
 
-/* Returns the error of the stretch's request with the name that the user gave, and frees the request's own error. */
+/* Returns the error of the stretch's request with the name that the user gave, and frees the request's own error. The prefix is shown in a URI: if the user
+ * wrote credentials before the bucket, a part of them can be in the prefix, and only from URIs are they removed. */
 static enum stk_status page_failed(struct stretch *t, struct stk_error *err)
 {
 	struct stk_request *q = &t->request;
 	const char *text = q->error ? q->error->message : "out of memory";
 	size_t n = strlen(q->uri);
 	bool named = strncmp(text, q->uri, n) == 0 && text[n] == ':';
-	enum stk_status status = stk__fail(err, q->status == STK_NOT_FOUND ? STK_IO : q->status, "%s: listing %s failed: %s",
-		t->run->sweep->root, *t->whole->prefix ? t->whole->prefix : "it", named ? text + n + 2 : text);
+	const struct stk_sweep *sweep = t->run->sweep;
+	enum stk_status status = stk__fail(err, q->status == STK_NOT_FOUND ? STK_IO : q->status, "%s: listing %.*s://%s/%s failed: %s",
+		sweep->root, (int)strcspn(sweep->root, ":"), sweep->root, sweep->bucket, t->whole->prefix, named ? text + n + 2 : text);
 	stk__free(q->error);
 	return status;
 }

@@ -133,6 +133,10 @@ static void test_safe_text(void **state)
 		{"(https://h/a#b), then", "(https://h/a), then"}, {"s3://bucket/a?b#c@d: it ends", "s3://bucket/a?b#c@d: it ends"},
 		{"s3://id:key@bucket/a, gs://key@c/a@b", "s3://bucket/a, gs://c/a@b"}, {"file://a@b/c", "file://a@b/c"},
 		{"s3://ID:ab/cd+S@bucket/k", "s3://bucket/k"}, {"s3://u%3As%40bucket/k", "s3://bucket/k"},
+		{"s3://id:a@b/c@bucket/k", "s3://bucket/k"}, {"s3://ID:ab/cd%40bucket/k", "s3://bucket/k"},
+		{"gs://ID%3Aab/cd@bucket/k", "gs://bucket/k"}, {"s3://id:key@bucket/a%40b", "s3://bucket/a%40b"},
+		{"http://me%3Ap/w@h:80/x", "http://h:80/x"}, {"http://me:p/w%40h:80/x", "http://h:80/x"},
+		{"http://h:80/a%40b.jpg", "http://h:80/a%40b.jpg"},
 		{"http://me:pw@h:80/x", "http://h:80/x"}, {"http://me:p/w@h:80/x", "http://h:80/x"}, {"http://token@h/x", "http://h/x"},
 		{"http://h:80/a@b.jpg", "http://h:80/a@b.jpg"}, {"http://[::1]:80/a@b", "http://[::1]:80/a@b"},
 		{"no option --http://token@h/x", "no option --http://h/x"}, {"--s3://b/k?a#b", "--s3://b/k?a#b"},
@@ -158,6 +162,11 @@ static void test_safe_text(void **state)
 	stk_text_make_safe(small, sizeof small);
 	assert_true(strlen(small) < sizeof small);
 	struct stk_error err;
+	/* A token that is longer than a message: the @ after it is still found. */
+	char token[2000] = "";
+	memset(token, 't', sizeof token - 1);
+	assert_int_equal(stk__fail(&err, STK_IO, "s3://ID:%s@bucket/k: no", token), STK_IO);
+	assert_string_equal(err.message, "s3://bucket/k: no");
 	assert_int_equal(stk__fail(&err, STK_IO, "%s: no", "http://h/\x1b?secret"), STK_IO);
 	assert_string_equal(err.message, "http://h/\\x1b: no");
 }

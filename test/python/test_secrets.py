@@ -441,6 +441,35 @@ def test_arguments_of_the_command_are_not_repeated_with_their_secrets(url, tmp_p
     assert checked > 150
 
 
+@pytest.mark.parametrize("scheme", ["s3", "gs"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        f"ID:{MARK}@{MARK}/x@bucket",
+        f"ID:{MARK}/{MARK}@bucket",
+        f"ID%3A{MARK}/{MARK}@bucket",
+        f"ID:{MARK}/{MARK}%40bucket",
+        f"ID:a?{MARK}@bucket",
+    ],
+)
+def test_credentials_before_a_bucket_are_in_no_message(monkeypatch, scheme, given):
+    """Some parts of the credentials were once shown as the prefix of a listing that failed."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "GCS_KEY", "GCS_SECRET"):
+        monkeypatch.setenv(name, "none")
+    store = Storage(endpoint="http://127.0.0.1:1", retries=0)
+    for name, read_it in (
+        ("a.jpg", lambda uri: list(Loader([uri], 1, storage=store))),
+        ("", lambda uri: list(Loader(uri, 1, storage=store))),
+        ("a.tar", lambda uri: list(Loader(uri, 1, storage=store))),
+        ("*.tar", lambda uri: list(Loader(uri, 1, storage=store))),
+        ("a.parquet", lambda uri: list(Loader.from_parquet(uri, 1, storage=store))),
+        ("a.csv", lambda uri: list(Loader.from_csv(uri, 1, storage=store))),
+    ):
+        with pytest.raises((StokerError, OSError)) as e:
+            read_it(f"{scheme}://{given}/d/{name}")
+        assert not leaks(str(e.value), repr(e.value)) and scheme in str(e.value), str(e.value)
+
+
 def test_repr_and_pickles_hold_no_secret():
     endpoint = f"https://me:{MARK}@store.example:9000"
     keys = {"access_key": f"{MARK}a", "secret_key": f"{MARK}b", "session_token": f"{MARK}c"}
@@ -472,6 +501,13 @@ SAFE = [
     ("file://a@b/c", "file://a@b/c"),
     ("s3://ID:ab/cd+S@bucket/k", "s3://bucket/k"),
     ("s3://u%3As%40bucket/k", "s3://bucket/k"),
+    ("s3://id:a@b/c@bucket/k", "s3://bucket/k"),
+    ("s3://ID:ab/cd%40bucket/k", "s3://bucket/k"),
+    ("gs://ID%3Aab/cd@bucket/k", "gs://bucket/k"),
+    ("s3://id:key@bucket/a%40b", "s3://bucket/a%40b"),
+    ("http://me%3Ap/w@h:80/x", "http://h:80/x"),
+    ("http://me:p/w%40h:80/x", "http://h:80/x"),
+    ("http://h:80/a%40b.jpg", "http://h:80/a%40b.jpg"),
     ("http://me:pw@h:80/x", "http://h:80/x"),
     ("http://me:p/w@h:80/x", "http://h:80/x"),
     ("http://token@h/x", "http://h/x"),
