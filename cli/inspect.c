@@ -424,7 +424,8 @@ static int open_file(const char *path, int64_t *bytes, struct stk_error *err)
 	*bytes = st.st_size;
 	if (fd >= 0)
 		return fd;
-	snprintf(err->message, sizeof(err->message), "%s: %s", path, strerror(errno));
+	snprintf(err->message, sizeof(err->message), "%s: %s", path,
+		errno == EINVAL ? "a FIFO, a socket or a device: give a file or a folder" : strerror(errno));
 	err->code = STK_IO;
 	return -1;
 }

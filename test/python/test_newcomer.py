@@ -217,6 +217,7 @@ def test_troubleshooting_quotes_real_messages(data, monkeypatch):
         ),
         (["index", "{}/ok", "-o", "{}/ok"], 1, "this is a folder; give the name of a file"),
         (["explain", "{}/ok", "--batch-size", "3"], 2, "did you mean --batch?"),
+        (["inspect", "/dev/null"], 1, "/dev/null: a FIFO, a socket or a device: give a file or a folder"),
         (["inspect", "{}/empty"], 1, "the folder is empty; it should hold"),
         (["inspect", "{}/text.jpg"], 1, 'starts with "hello"'),
         (["inspect", "{}/moving.gif"], 1, "it is a GIF; convert it to PNG"),
