@@ -26,11 +26,13 @@ const char *stk_status_text(enum stk_status status)
 	return (unsigned)status < sizeof statuses / sizeof *statuses ? statuses[status].text : "unknown status";
 }
 
+/* Secrets are removed from a text before it is cut to its place in struct stk_error: without the @ after it, a password would not be found. */
+enum { LONGEST = 8192 };
+
 static void set_message(struct stk_error *err, enum stk_status code, const char *fmt, va_list ap)
 {
 	*err = (struct stk_error){.code = code, .sample = -1, .epoch = -1, .offset = -1};
-	enum { LONGEST = 8192 };
-	char text[LONGEST]; /* secrets are removed before the text is cut: without the @ after it, a password would not be found */
+	char text[LONGEST];
 	vsnprintf(text, sizeof text, fmt, ap);
 	stk__safe_text(text, sizeof text);
 	snprintf(err->message, sizeof err->message, "%s", text);
@@ -126,10 +128,14 @@ void stk__error_set_sample(struct stk_error *err, const char *uri, int64_t epoch
 {
 	if (!err)
 		return;
-	if (!err->uri[0])
-		snprintf(err->uri, sizeof err->uri, "%.*s", stk__uri_shown(uri), uri);
-	if (strstr(err->uri, "://"))
-		stk__safe_text(err->uri, sizeof err->uri);
+	char shown[LONGEST];
+	if (err->uri[0])
+		snprintf(shown, sizeof shown, "%s", err->uri);
+	else
+		snprintf(shown, sizeof shown, "%.*s", stk__uri_shown(uri), uri);
+	if (strstr(shown, "://"))
+		stk__safe_text(shown, sizeof shown);
+	snprintf(err->uri, sizeof err->uri, "%s", shown);
 	if (err->sample < 0) {
 		err->epoch = epoch;
 		err->sample = sample;

@@ -167,6 +167,10 @@ static void test_safe_text(void **state)
 	memset(token, 't', sizeof token - 1);
 	assert_int_equal(stk__fail(&err, STK_IO, "s3://ID:%s@bucket/k: no", token), STK_IO);
 	assert_string_equal(err.message, "s3://bucket/k: no");
+	char uri[2100];
+	snprintf(uri, sizeof uri, "s3://ID:%s@bucket/k", token);
+	stk__error_set_sample(&err, uri, 0, 0);
+	assert_string_equal(err.uri, "s3://bucket/k");
 	assert_int_equal(stk__fail(&err, STK_IO, "%s: no", "http://h/\x1b?secret"), STK_IO);
 	assert_string_equal(err.message, "http://h/\\x1b: no");
 }
