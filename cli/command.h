@@ -150,8 +150,10 @@ int stopped_text(const char *command, const char *fmt, ...) __attribute__((forma
 /* Prints a message as stk_text_make_safe leaves it: the user may have given a URL with a signature where none belongs. */
 void print_without_secrets(FILE *to, const char *fmt, va_list list) __attribute__((format(printf, 2, 0)));
 
-/* Copies a path or URI, cut to SHOWN_PATH characters, to a buffer as stk_text_make_safe leaves it, and returns the buffer. */
-enum { SHOWN_PATH = 4096 };
-const char *shown_path(const char *path, char text[SHOWN_PATH]);
+/* Prints a part of a line on stdout in the same way; line breaks in it become \n. */
+void print_safe(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Formats a text in the same way, to be freed with free; NULL if memory is short. The secrets are removed before a caller cuts the text: half a URL may no
+ * longer show where its password ends. */
+char *format_safe(const char *fmt, va_list list) __attribute__((format(printf, 1, 0)));
 
 #endif

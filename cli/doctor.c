@@ -30,9 +30,10 @@ static void advise(struct advice *a, bool problem, const char *fmt, ...)
 	if (a->count == MAX_ADVICE)
 		return;
 	va_start(list, fmt);
-	vsnprintf(a->items[a->count].text, sizeof(a->items[a->count].text), fmt, list);
+	char *text = format_safe(fmt, list);
 	va_end(list);
-	stk_text_make_safe(a->items[a->count].text, sizeof(a->items[a->count].text));
+	snprintf(a->items[a->count].text, sizeof(a->items[a->count].text), "%s", text ? text : "out of memory");
+	free(text);
 	a->items[a->count++].problem = problem;
 }
 
@@ -228,8 +229,9 @@ static void put_store(json_t *o, const struct store *st)
 static void print_store(const char *uri, const struct store *st)
 {
 	const struct stk_storage_report *r = &st->report;
-	char shown[SHOWN_PATH];
-	printf("\nstorage\n  %-18s %s: it %s\n", "asked for", shown_path(uri, shown), st->answers ? "answers" : "cannot be read");
+	printf("\nstorage\n  %-18s ", "asked for");
+	print_safe("%s: it %s", uri, st->answers ? "answers" : "cannot be read");
+	putchar('\n');
 	if (r->endpoint[0])
 		printf("  %-18s %s, region %s\n  %-18s %s%s\n", "endpoint", r->endpoint, r->region, "keys",
 			r->keys[0] ? "from " : "none: requests are not signed", r->keys);

@@ -464,10 +464,11 @@ static int inspect_file(const char *path, bool json)
 	if (read_header(path, &bytes, &h, &err) != STK_OK)
 		return json ? EXIT_FINE
 			    : fail_text("inspect", "%s%s%s", err.code == STK_IO ? "" : path, err.code == STK_IO ? "" : ": ", err.message);
-	char shown[SHOWN_PATH];
-	if (!json)
-		printf("%s: %s, %d x %d, %d channels of %d bits%s, %" PRId64 " bytes, EXIF orientation %d\n", shown_path(path, shown),
-			h.format, h.width, h.height, h.channels, h.bits, h.progressive ? ", progressive" : "", bytes, h.orientation);
+	if (json)
+		return EXIT_FINE;
+	print_safe("%s", path);
+	printf(": %s, %d x %d, %d channels of %d bits%s, %" PRId64 " bytes, EXIF orientation %d\n", h.format, h.width, h.height, h.channels,
+		h.bits, h.progressive ? ", progressive" : "", bytes, h.orientation);
 	return EXIT_FINE;
 }
 

@@ -16,14 +16,7 @@
 
 enum { DIGITS = 16 }; /* precision for printing limits: enough to print them without an exponent */
 
-const char *shown_path(const char *path, char text[SHOWN_PATH])
-{
-	snprintf(text, SHOWN_PATH, "%s", path);
-	stk_text_make_safe(text, SHOWN_PATH);
-	return text;
-}
-
-void print_without_secrets(FILE *to, const char *fmt, va_list list)
+char *format_safe(const char *fmt, va_list list)
 {
 	enum { LONGEST = 4 }; /* a character that controls a terminal becomes four */
 	va_list again;
@@ -33,10 +26,25 @@ void print_without_secrets(FILE *to, const char *fmt, va_list list)
 	const size_t capacity = size < 0 ? 0 : (size_t)size * LONGEST + 8;
 	char *text = capacity ? malloc(capacity) : NULL;
 	if (!text)
-		return;
+		return NULL;
 	vsnprintf(text, capacity, fmt, list);
 	stk_text_make_safe(text, capacity);
-	fputs(text, to);
+	return text;
+}
+
+void print_safe(const char *fmt, ...)
+{
+	va_list list;
+	va_start(list, fmt);
+	print_without_secrets(stdout, fmt, list);
+	va_end(list);
+}
+
+void print_without_secrets(FILE *to, const char *fmt, va_list list)
+{
+	char *text = format_safe(fmt, list);
+	if (text)
+		fputs(text, to);
 	free(text);
 }
 

@@ -470,6 +470,14 @@ def test_credentials_before_a_bucket_are_in_no_message(monkeypatch, scheme, give
         assert not leaks(str(e.value), repr(e.value)) and scheme in str(e.value), str(e.value)
 
 
+def test_long_credentials_are_removed_before_a_text_is_cut():
+    command = str(BUILD / "cli" / "stoker")
+    uri = f"ftp://me:{MARK}{'x' * 5000}@h/k"
+    for words in (["doctor", "--storage", uri], [uri], ["inspect", uri], ["view", uri]):
+        done = subprocess.run([command, *words], capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL)
+        assert done.returncode in (1, 2) and not leaks(done.stdout + done.stderr), words[0]
+
+
 def test_repr_and_pickles_hold_no_secret():
     endpoint = f"https://me:{MARK}@store.example:9000"
     keys = {"access_key": f"{MARK}a", "secret_key": f"{MARK}b", "session_token": f"{MARK}c"}
