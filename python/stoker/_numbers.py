@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 import operator
 import re
-from fractions import Fraction
 from typing import Any
 
 from stoker.errors import ArgumentError, InvalidArgumentError
@@ -70,6 +69,8 @@ def size(what: str, value: Any, least: int = 0) -> int:
         half = found[2].upper() if found else ""
         both = f"; {half} could be {half}B (powers of 1000) or {half}iB (powers of 1024)" if half in ("K", "M", "G", "T") else ""
         raise InvalidArgumentError(f'{what} is a number of bytes, as 200_000_000_000, "200GB" or "1.5GiB", not {_shown(value)}{both}')
+    from fractions import Fraction  # its import takes some milliseconds, and most programs never need it
+
     return whole(what, int(Fraction(found[1]) * unit), least, INT64_MAX)
 
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from stoker import _core, _files, _numbers
-from stoker._fetched import function_source
 from stoker._signatures import suggests
 from stoker.errors import InvalidArgumentError, safe_text
 
@@ -93,7 +92,11 @@ class Storage:
     ) -> None:
         if fetch is None and (fetch_schemes is not None or fetch_threads is not None or list is not None):
             raise InvalidArgumentError("Storage: list, fetch_schemes and fetch_threads go with fetch")
-        source = None if fetch is None else function_source(fetch, list)
+        source = None
+        if fetch is not None:
+            from stoker._fetched import function_source  # it imports urllib.parse, and most programs have no fetch
+
+            source = function_source(fetch, list)
         if path_style not in _ADDRESSING:
             raise InvalidArgumentError(f"Storage: path_style is True, False or None, not {path_style!r}")
         self._given: dict[str, Any] = {

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, NoReturn, Unpack, overload
 
-from stoker import _core, _definition, _files, _html, types
+from stoker import _core, _definition, _files, types
 from stoker._at_exit import check_leaving, close_at_exit, library_call
 from stoker._branches import converted
 from stoker._branches import do_not_convert as do_not_convert
@@ -611,6 +611,8 @@ class Pipeline:
         self._bad_before = bad[-10000:]
 
     def _repr_html_(self) -> str:
+        from stoker import _html  # only notebooks need it
+
         return _html.of_pipeline(repr(self), None if self._session is None else self)
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-from stoker import _core, _sheet
+from stoker import _core
 from stoker._arrays import as_buffer
 from stoker._elsewhere import no_attribute, no_member
 from stoker._signatures import hint_for
@@ -60,7 +60,9 @@ class _Tensor(_core.Tensor):
 
     def show(self, **options: Any) -> Any:
         """Returns a picture of an image, or of a batch of them. options: as for stoker.view."""
-        return _sheet.view(self, **options)
+        from stoker._sheet import view  # only pictures need it
+
+        return view(self, **options)
 
     def layout(self) -> str:
         """Returns the names of the axes ("HWC"), or ""."""
@@ -224,7 +226,9 @@ class _TensorList(Generic[_T]):
 
     def show(self, images: int = 16, **options: Any) -> Any:
         """Returns a contact sheet of the first images. options: as for stoker.view."""
-        return _sheet.view(self, images, **options)
+        from stoker._sheet import view
+
+        return view(self, images, **options)
 
     @property
     def dtype(self) -> DALIDataType:
