@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from stoker.errors import CorruptError, safe_text
 
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_URI = r"[A-Za-z][A-Za-z0-9+.-]*://"
 UNSIZED_MOST = 16 << 20  # the most bytes that are read from a file that reports a size of 0, because some files in /proc never end
 
 
@@ -47,7 +47,7 @@ def _refuse_others(mode: int, name: str) -> None:
 def local_path(path: str | bytes | os.PathLike[str]) -> str:
     """Returns a path as a str. Raises OSError for a URI, whose parts would otherwise be taken for folders. The message shows no secrets in the URI."""
     name = os.fsdecode(path)
-    if _URI.match(name):
+    if re.match(_URI, name):
         raise OSError(errno.EINVAL, "a URI, where only a path on this machine can be given", safe_text(name))
     return name
 

@@ -10,15 +10,16 @@ from __future__ import annotations
 import re
 from typing import Any
 
-_WORD = re.compile(r"[^ \t\r\n\"'<>`]*")
-_SCHEME = re.compile(r"[A-Za-z0-9+.-]+://")
-_COLON = re.compile("(?i::|%3A)")
+# The first error compiles these patterns, since most programs raise none: compiling them takes longer than importing the rest of this file.
+_WORD = r"[^ \t\r\n\"'<>`]*"
+_SCHEME = r"[A-Za-z0-9+.-]+://"
+_COLON = "(?i::|%3A)"
 _PLAIN_KEYS = {"s3", "s3list", "gs", "gslist", "file"}  # schemes of URLs in which ? and # may be part of a name
-_PARAMETER = re.compile(
+_PARAMETER = (
     r"(?i)((?:[?&;_-]|%26|%3F|%2D)(?:signature|security-token|credential|token|password|passwd|secret|sig|accesskeyid)(?:=|%3D|%253D))"
     r"((?:(?!%26)[^ \t\r\n\"'<>`&;])*)"
 )
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 _MARKS = ",:;.)"  # characters that end a word in a sentence
 
 
@@ -33,7 +34,7 @@ def _without_user(rest: str, every: bool) -> str:
     """Returns the text after "://", up to the end of the word, without "user:password@". If the text after the colon is not a port, it is a password that may
     contain a slash."""
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
-    port = _COLON.split(authority, maxsplit=1)[1:]
+    port = re.split(_COLON, authority, maxsplit=1)[1:]
     if rest.startswith(("NAME:PASSWORD@", "[")) or not (every or port):
         return rest
     is_port = not port or re.fullmatch("[0-9]*", port[0])
@@ -44,7 +45,7 @@ def _credentials_size(rest: str) -> int:
     """Returns the size of "ID:SECRET@" before the name of a bucket. The name has no @, and only those of a few stores have a colon, but users write credentials
     there; keys may have an @, and secrets may have slashes."""
     bucket = rest.partition("/")[0]
-    return _user_end(rest if _COLON.search(bucket) else bucket, bucket)
+    return _user_end(rest if re.search(_COLON, bucket) else bucket, bucket)
 
 
 def _clean_parameter(found: re.Match[str]) -> str:
@@ -56,10 +57,11 @@ def safe_text(text: str) -> str:
     """Returns the text without the secrets of URLs (user, password, query, signatures) and without characters that control a terminal, as the library makes
     its own messages (src/base/safe_text.h). Line breaks and tabs stay."""
     at = 0
-    while found := _SCHEME.search(text, at):
+    scheme_of, word_at = re.compile(_SCHEME).search, re.compile(_WORD).match
+    while found := scheme_of(text, at):
         at = found.end()
         scheme = found[0][:-3].lower().lstrip("0123456789+.-")  # "--http://h" is an option of a command
-        word = _WORD.match(text, at)
+        word = word_at(text, at)
         rest = word[0] if word else ""
         if scheme in _PLAIN_KEYS:
             if scheme != "file":
@@ -70,8 +72,8 @@ def safe_text(text: str) -> str:
         query = re.search(r"(?i)[?#]|%3F", bare)
         text = text[:at] + (bare[: query.start()] if query else bare) + shown[len(bare) :] + text[at + len(rest) :]
     if "=" in text or "%" in text:
-        text = _PARAMETER.sub(_clean_parameter, text)
-    return _CONTROL.sub(lambda m: f"\\x{ord(m[0]):02x}", text)
+        text = re.sub(_PARAMETER, _clean_parameter, text)
+    return re.sub(_CONTROL, lambda m: f"\\x{ord(m[0]):02x}", text)
 
 
 class StokerError(RuntimeError):
