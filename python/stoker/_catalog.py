@@ -89,6 +89,9 @@ class Arg:
         return enum(value) if enum is not None and isinstance(value, int) else value
 
 
+_HIDDEN = 8  # a flag of an operator that users do not call
+
+
 @dataclass(frozen=True)
 class Op:
     """One operator."""
@@ -118,7 +121,7 @@ class Op:
 
     @property
     def hidden(self) -> bool:
-        return bool(self.flags & 8)
+        return bool(self.flags & _HIDDEN)
 
     @functools.cached_property
     def by_name(self) -> dict[str, Arg]:
@@ -140,23 +143,37 @@ def _arg(raw: dict[str, Any]) -> Arg:
 
 
 @functools.cache
+def _tables() -> dict[str, dict[str, Any]]:
+    """Returns the library's tables by the operators' names. A program needs a few operators, so that only these become an Op, with all of its arguments."""
+    return {raw["name"]: raw for raw in _core.catalog()}
+
+
+@functools.cache
+def _op(name: str) -> Op:
+    raw = _tables()[name]
+    return Op(
+        name,
+        raw["alias"],
+        raw["doc"] or "",
+        raw["layouts"] or "",
+        raw["tolerance"],
+        raw["flags"],
+        raw["min_inputs"],
+        raw["max_inputs"],
+        raw["outputs"],
+        tuple(_arg(a) for a in raw["args"]),
+    )
+
+
+@functools.cache
 def operators() -> dict[str, Op]:
     """Returns all operators by name, including hidden ones."""
-    ops = {}
-    for raw in _core.catalog():
-        ops[raw["name"]] = Op(
-            raw["name"],
-            raw["alias"],
-            raw["doc"] or "",
-            raw["layouts"] or "",
-            raw["tolerance"],
-            raw["flags"],
-            raw["min_inputs"],
-            raw["max_inputs"],
-            raw["outputs"],
-            tuple(_arg(a) for a in raw["args"]),
-        )
-    return ops
+    return {name: _op(name) for name in _tables()}
+
+
+def public_names() -> list[str]:
+    """Returns the names of the operators that users call, and their legacy names."""
+    return [name for name, raw in _tables().items() if not raw["flags"] & _HIDDEN] + list(aliases())
 
 
 # Older names of operators that DALI still accepts, in addition to those in the library's tables.
@@ -178,12 +195,12 @@ _OLDER = {
 @functools.cache
 def aliases() -> dict[str, str]:
     """Returns a dict from DALI's legacy names to the names of the operators, for those that exist here."""
-    ops = operators()
-    older = {alias: name for alias, name in _OLDER.items() if name in ops and alias not in ops}
-    return older | {op.alias: op.name for op in ops.values() if op.alias}
+    tables = _tables()
+    older = {alias: name for alias, name in _OLDER.items() if name in tables and alias not in tables}
+    return older | {raw["alias"]: name for name, raw in tables.items() if raw["alias"]}
 
 
 def find(name: str) -> Op | None:
     """Returns an operator by name or alias; None if there is none."""
-    ops = operators()
-    return ops.get(name) or ops.get(aliases().get(name, ""))
+    known = name if name in _tables() else aliases().get(name)
+    return None if known is None else _op(known)

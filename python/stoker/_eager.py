@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from stoker import fn
-from stoker._groups import Family, public_names
+from stoker._catalog import public_names
+from stoker._groups import Family
 from stoker.data_node import DataNode
 from stoker.errors import ArgumentError, InvalidArgumentError
 from stoker.pipeline import Pipeline

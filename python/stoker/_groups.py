@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import Any
 
 from stoker import _core
-from stoker._catalog import aliases, operators
 from stoker._elsewhere import instead
 from stoker._where import missing
 
@@ -18,11 +17,6 @@ _DALI_GROUPS = (
     "decoders experimental experimental.decoders experimental.inputs experimental.readers io io.file io.video noise random readers".split()
 )
 _DALI_GROUPS += ["reductions", "segmentation", "transforms"]
-
-
-def public_names() -> list[str]:
-    """Returns the names of the operators that users call, and their legacy names."""
-    return [op.name for op in operators().values() if not op.hidden] + list(aliases())
 
 
 class Group(ModuleType):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import stoker
 from stoker import Pipeline, fn, ops, pipeline_def, types
+from stoker._catalog import public_names
 from stoker._classes import class_name, operator_name
-from stoker._groups import public_names
 from stoker.errors import InvalidArgumentError, StateError
 
 pytestmark = pytest.mark.filterwarnings("error")

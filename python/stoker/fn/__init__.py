@@ -12,9 +12,10 @@ import sys
 from typing import Any
 
 from stoker import _composed, _operator
+from stoker._catalog import public_names
 from stoker._external import external_source
 from stoker._function import dl_tensor_python_function, python_function
-from stoker._groups import Family, public_names
+from stoker._groups import Family
 
 __all__ = ["dl_tensor_python_function", "external_source", "python_function"]
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from stoker._catalog import public_names
 from stoker._classes import Compose, DLTensorPythonFunction, ExternalSource, PythonFunction, class_name, find, operator_name
-from stoker._groups import Family, public_names
+from stoker._groups import Family
 
 __all__ = ["Compose", "DLTensorPythonFunction", "ExternalSource", "PythonFunction"]
 

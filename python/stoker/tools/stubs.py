@@ -9,9 +9,8 @@ from collections import defaultdict
 from pathlib import Path
 
 from stoker import _docs
-from stoker._catalog import Arg, Op, find
+from stoker._catalog import Arg, Op, find, public_names
 from stoker._classes import class_name
-from stoker._groups import public_names
 
 _HEAD = """# SPDX-License-Identifier: Apache-2.0
 # Made from the operators' tables by stoker.tools.stubs.
