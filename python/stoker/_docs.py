@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import inspect
-import textwrap
 from typing import Any
 
 from stoker._catalog import Arg, ArgKind, Op
-from stoker._signatures import Quiet, Shown
+from stoker._signatures import Quiet, Shown, filled
 
 _WIDTH = 76  # help() may indent the text by four columns
 
@@ -91,8 +90,8 @@ def _arg_text(arg: Arg) -> str:
         facts += ", one of " + ", ".join(f"'{c}'" for c in arg.choices.split("|"))
     facts += "; required" if arg.required else f"; default {arg.default!r}" if arg.default_text is not None else ""
     head = f"{arg.name}: {facts}"
-    head = textwrap.fill(head, _WIDTH - 2, subsequent_indent="    ", break_on_hyphens=False)
-    return head + "\n" + textwrap.indent(textwrap.fill(arg.doc, _WIDTH - 6, break_on_hyphens=False), "    ") if arg.doc else head
+    head = filled(head, _WIDTH - 2, "    ")
+    return head + "\n" + filled("    " + arg.doc, _WIDTH - 2, "    ") if arg.doc else head
 
 
 def _inputs_text(op: Op) -> str:
@@ -119,7 +118,7 @@ def _flags_text(op: Op) -> str:
 
 
 def _filled(text: str) -> str:
-    return "\n".join(textwrap.fill(line, _WIDTH, break_on_hyphens=False) for line in text.splitlines())
+    return "\n".join(filled(line, _WIDTH) for line in text.splitlines())
 
 
 def docstring(op: Op) -> str:
@@ -130,13 +129,13 @@ def docstring(op: Op) -> str:
     parts = [_filled(op.doc.strip()), _filled(_inputs_text(op))]
     lines = [_arg_text(a) for a in meant]
     lines += [
-        textwrap.fill(f"{n}: {t}", _WIDTH - 2, subsequent_indent="    ")
+        filled(f"{n}: {t}", _WIDTH - 2, "    ")
         for n, t in COMMON.items()
         if n not in taken and (n in ("device", "name") or (n == "seed" and op.random))
     ]
-    parts.append("Arguments, by name:\n\n" + textwrap.indent("\n".join(lines), "  "))
+    parts.append("Arguments, by name:\n\n" + "  " + "\n".join(lines).replace("\n", "\n  "))
     if ignored:
-        parts.append(textwrap.fill("Accepted for compatibility with DALI, without effect: " + ", ".join(sorted(ignored)) + ".", _WIDTH))
+        parts.append(filled("Accepted for compatibility with DALI, without effect: " + ", ".join(sorted(ignored)) + ".", _WIDTH))
     parts.append(_flags_text(op))
     return "\n\n".join(p for p in parts if p)
 

@@ -13,14 +13,13 @@ import math
 import numbers
 import operator
 import os
-import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict, TypeVar
 
 from stoker import _files, _numbers, types
 from stoker._processes import METHODS
-from stoker._signatures import Quiet, Shown, hint_for
+from stoker._signatures import Quiet, Shown, filled, hint_for
 from stoker._storage import Storage
 from stoker.errors import InvalidArgumentError, UnsupportedError
 
@@ -508,10 +507,10 @@ _WIDTH = 76  # help() indents the text of a class by four columns
 
 def _described(settings: dict[str, Setting]) -> str:
     lines = [f"{name}: {s.doc}" for name, s in settings.items() if s.meant]
-    text = "\n".join(textwrap.fill(line, _WIDTH, subsequent_indent="    ", break_on_hyphens=False) for line in lines)
+    text = "\n".join(filled(line, _WIDTH, "    ") for line in lines)
     accepted = [name + (f" ({s.doc})" if s.doc else "") for name, s in settings.items() if not s.meant]
     if accepted:
-        text += "\n\n" + textwrap.fill(f"Accepted for compatibility with DALI, without effect: {', '.join(accepted)}.", _WIDTH)
+        text += "\n\n" + filled(f"Accepted for compatibility with DALI, without effect: {', '.join(accepted)}.", _WIDTH)
     return text
 
 

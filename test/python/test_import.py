@@ -22,6 +22,46 @@ def test_import_brings_neither_torch_nor_numpy(script):
     assert done.stdout.startswith("[] "), done.stdout
 
 
+@pytest.mark.essential
+def test_a_first_batch_needs_no_pictures_docs_or_other_operators(script, tmp_path):
+    done = script(f"""
+        import sys
+        before = set(sys.modules)
+        from pathlib import Path
+        from stoker import fn, pipeline_def, _catalog
+        Path({str(tmp_path / "a.bin")!r}).write_bytes(b"abc")
+
+        @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+        def program():
+            data, label = fn.readers.file(files=[{str(tmp_path / "a.bin")!r}])
+            return data, label
+
+        made = program()
+        made.build()
+        assert len(made.run()) == 2
+        unused = ["decimal", "fractions", "textwrap", "zlib", "stoker._sheet", "stoker._html", "stoker._fetched"]
+        print([m for m in unused if m in sys.modules and m not in before], _catalog._op.cache_info().currsize)
+    """)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["[]", "1"], done.stdout
+
+
+def test_texts_are_filled_as_textwrap_fills_them():
+    import random
+    import textwrap
+
+    from stoker._signatures import filled
+
+    seed = random.randrange(1 << 32)
+    draw = random.Random(seed)
+    for _ in range(500):
+        words = [draw.choice("ab-c") * draw.randint(1, 12) for _ in range(draw.randint(0, 40))]
+        text = " " * (draw.randint(0, 4) if words else 0) + " ".join(words)
+        width, following = draw.randint(20, 60), " " * draw.randint(0, 4)
+        expected = textwrap.fill(text, width, subsequent_indent=following, break_on_hyphens=False)
+        assert filled(text, width, following) == expected, f"seed {seed}: {text!r}, {width}"
+
+
 def test_modules_have_dalis_names():
     import stoker.backend
     import stoker.fn as fn
