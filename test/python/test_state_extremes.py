@@ -3,6 +3,7 @@
 an error of Stoker, or continues, and never fails in another way."""
 
 import copy
+import itertools
 
 import numpy as np
 import pytest
@@ -114,3 +115,35 @@ def test_a_position_after_the_end_of_a_robots_epoch_is_refused(tmp_path):
     with pytest.raises(StateError, match="consumed"):
         loader.load_state_dict({**state, "consumed": state["size"] + 1})
     assert loader.state_dict() == state
+
+
+def refuses(loader, state):
+    try:
+        loader.load_state_dict(state)
+    except StateError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("kind", ["arrays", "stream", "pipeline", "table", "robot", "mixture"])
+def test_a_refused_state_does_not_end_the_iteration(tmp_path, kind):
+    """The iteration under way gives the same batches as without the call."""
+    made = []
+    for name in ("first", "second", "third"):
+        (tmp_path / name).mkdir()
+        made.append(KINDS[kind](tmp_path / name))
+    without, loader, other = made
+    want = list(itertools.islice(without, 1, 5))
+    batches = itertools.islice(loader, 5)
+    next(batches)
+    state = loader.state_dict()
+    refused = [s for s in [changed(state, at, "x") for at in entries(state)] if refuses(other, s)]
+    assert len(refused) > 3
+    for s in refused:
+        assert refuses(loader, s)
+    assert loader.state_dict() == state
+    for a, b in zip(want, batches, strict=True):
+        a, b = ({**x} if isinstance(x, dict) else dict(enumerate(x)) for x in (a, b))
+        assert a.keys() == b.keys()
+        for key, value in a.items():
+            assert torch.equal(value, b[key]) if isinstance(value, torch.Tensor) else value == b[key]

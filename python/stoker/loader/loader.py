@@ -584,9 +584,9 @@ class Loader(metaclass=BriefHelp):
         if not isinstance(state, dict) or not is_whole(state.get("stoker_loader")) or state["stoker_loader"] != _STATE:
             raise StateError("this is no state of a Loader, or one of another version")
         with self._one_thread:
+            self._run.load(Saved.of(state))  # raises if the state is refused, which then changes nothing
             self._generation += 1
             self._untouched = False
-            self._run.load(Saved.of(state))  # a refused state changes nothing
             if self._may_list and (state.get("listed") is True) != self._listed:
                 self._listed, self._batches = not self._listed, None
 
