@@ -56,7 +56,8 @@ class FunctionSource:
         return f"<ListBucketResult><EncodingType>url</EncodingType>{''.join(out)}</ListBucketResult>".encode()
 
     def _below(self, folder: str) -> tuple[list[str], list[int]]:
-        """Returns all files below a folder, sorted, from a recent listing of the folder or of a parent folder if there is one."""
+        """Returns the URIs of all files below a folder, sorted, and their sizes. If the folder or a parent folder was listed a moment ago, returns that whole
+        listing, which may have files outside the folder."""
         assert self.list is not None
         with self._lock:
             kept = self._kept

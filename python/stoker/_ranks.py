@@ -153,8 +153,9 @@ class Meeting:
 
 
 def threads(shard: Shard) -> int | None:
-    """Returns the number of worker threads for this rank: its share of the cores of its host. None if LOCAL_WORLD_SIZE is set, from which the library computes
-    it, or if the ranks have no process group that divides the data."""
+    """Returns the number of worker threads for this rank: its share of the cores of its host. Returns None if LOCAL_WORLD_SIZE is set, from which the library
+    computes the number, or if the ranks of the shard are not those of a process group. Otherwise waits for the names of the hosts of all ranks, so that each
+    rank must call this."""
     group = together(shard)
     if "LOCAL_WORLD_SIZE" in os.environ or group is None:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""experimental.inputs.video: a pipeline over the sequences of videos that the user feeds."""
+"""experimental.inputs.video: gives sequences of frames from videos that the user feeds."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Reads up to `most` bytes of the file at `path` and appends a NUL, which *size does not count. The caller frees them. A pipe that some process has open for
- * writing is awaited for two seconds; a pipe without a writer, like an abandoned FIFO, is empty. Returns NULL if the file cannot be opened or memory is
- * short. */
+/* Reads up to `most` bytes of the file at `path` and appends a NUL, which *size does not count. The caller frees the result with stk__free. If the file is
+ * a pipe that a process has open for writing, waits up to two seconds for data; a pipe without a writer, like an abandoned FIFO, counts as empty. Returns NULL
+ * if the file cannot be opened or memory is short. */
 char *stk__read_small(const char *path, size_t most, size_t *size);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Defines operators: each is one file in op/, one const struct stk_op_def and one line in op_list.h. All other code (bindings, documentation, checks,
- * execution, fusion) reads this table and never an operator's name. */
+ * Declares what an operator is. Each has a file in op/ with a const struct stk_op_def, and a line in op_list.h, from which the table stk__ops is made. All
+ * other code (bindings, documentation, checks, execution, fusion) works from that table, and treats no operator specially by its name. */
 #ifndef STK_OP_OP_H
 #define STK_OP_OP_H
 

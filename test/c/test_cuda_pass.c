@@ -176,7 +176,8 @@ static void draw_rows(struct stk_pass *p)
 		add_hole(p);
 }
 
-/* Draws a pass with only a small warp, which mostly reads inside the image, from rows and windows of any alignment. */
+/* Draws a pass with a warp that is close to the identity, so that much of it reads inside the image. It may begin with a window, mirror before or after the
+ * warp, and end with a hole; sizes, and so the alignment of rows, are arbitrary. */
 static void draw_warp(struct stk_pass *p)
 {
 	static const float near[6] = {1, 0, 0, 0, 1, 0};

@@ -103,7 +103,7 @@ static void test_dates(void **state)
 static void check_signature(const struct stk_sigv4_request *q, const struct stk_aws_keys *keys, const char *want)
 {
 	struct stk_sigv4_key kept = {0};
-	for (int i = 0; i < 3; i++) { /* the key is not in the cache, then is stored there, then is found there */
+	for (int i = 0; i < 3; i++) { /* without a cache, then with an empty one, then with one that holds the key */
 		struct stk_text out = {0};
 		stk__sigv4_authorization(q, keys, i ? &kept : NULL, &out);
 		assert_false(out.failed);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reads the input as an index. The target first corrects the hash in the input, so that the reader gets beyond the hash. An accepted index must be
- * consistent: paths, labels, and sizes that can be read. */
+ * Reads the input as an index without its hash, which the target appends, so that the reader gets beyond the check of the hash. In an accepted index each
+ * path must have the length that is reported, each label must be at least 0, and sizes must be readable. */
 #include "fuzz.h"
 
 #include "base/memory.h"

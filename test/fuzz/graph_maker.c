@@ -401,8 +401,8 @@ static void add_operator(struct maker *m)
 	}
 }
 
-/* Adds both branches of a coin, each with up to two operators and perhaps nested branches. Merges their results or, if their types differ, one of them with the
- * newest value from before the branches, if those types agree. */
+/* Adds both branches of a coin, each with up to two operators and perhaps nested branches. Then merges their results. If their types differ, tries the newest
+ * value from before the branches with the second branch's result, and at last that value with itself. */
 static void add_branches(struct maker *m)
 {
 	struct stk_node in[3], sides[2];

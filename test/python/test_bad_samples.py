@@ -274,7 +274,7 @@ def _matches(pattern, text):
 
 
 def test_bad_samples_of_a_dataset_are_counted_as_files_are(listed):
-    """The default limit is one in a hundred samples of the epoch, for Datasets as for readers of files."""
+    """By default one sample in a hundred of an epoch may be bad, and at least one, for Datasets as for readers of files."""
     pairs = listed(6)
     for bad in ((2,), (2, 4)):
         source = Data(6, lambda i, bad=bad: (None if i in bad else pairs[i][0], i))

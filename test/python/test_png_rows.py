@@ -63,7 +63,7 @@ def png(
 def image(rng: np.random.Generator, color: int, dtype: Any) -> np.ndarray:
     height, width = (int(n) for n in rng.integers(1, 40, 2))
     most = np.iinfo(dtype).max
-    if rng.integers(2):  # smooth, so that Paeth's predictor takes each of its three sides
+    if rng.integers(2):  # smooth, so that neighbouring pixels are close, as in a photograph; other images are noise
         y, x = np.mgrid[:height, :width]
         planes = [(most / 2 * (1 + np.sin(x / rng.uniform(1, 9) + y / rng.uniform(1, 9)))) for _ in range(CHANNELS[color])]
         return np.stack(planes, -1).astype(dtype)

@@ -35,9 +35,8 @@ def _may_change(row: tuple[Any, ...], number: int) -> bool:
         return bool(part.flags.writeable and (referenced or part.base is not None))
     if isinstance(part, memoryview):
         return not part.readonly
-    return (
-        referenced if isinstance(part, bytearray) else hasattr(part, "permute")
-    )  # other references to a tensor's memory cannot be counted
+    # A tensor is always copied, because its references do not include other tensors that share its memory.
+    return referenced if isinstance(part, bytearray) else hasattr(part, "permute")
 
 
 class Watch:

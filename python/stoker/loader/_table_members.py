@@ -209,8 +209,8 @@ Sample = list[tuple[str, Bytes]]  # the endings and bytes of a row's files
 
 
 def samples(plan: Plan, table: Any, where: str, first: int, nulls: dict[str, int], storage: Storage) -> Iterator[Sample]:
-    """Yields the files of each row from row `first` on. nulls: receives the number of rows without a value, by column. where: the name of the table in errors.
-    Raises an error that names the row and the column if a tar cannot hold a value."""
+    """Yields the files of each row from row `first` on. nulls: for each column, the number of rows without a value is added. where: the beginning of errors,
+    with a "[" that the row's number closes. Raises InvalidArgumentError, with the row and the column, if a tar cannot hold a value."""
     values = [_encoded(m, table.column(m.column.name)) for m in plan.members]
     paths = {m.column.name: _paths(table.column(m.column.name)) for m in plan.members if m.column.kind == columns.IMAGE}
     for row in range(first, table.num_rows):

@@ -22,7 +22,7 @@ from stoker.plugin._shards import Shards
 
 
 class IteratorArgumentError(InvalidArgumentError, AssertionError):
-    """Raised for arguments of an iterator that exclude each other. It is an AssertionError too, as in DALI."""
+    """Raised if an iterator gets no pipeline, or arguments that exclude each other. It is an AssertionError too, as in DALI."""
 
 
 class LastBatchPolicy(Enum):

@@ -96,8 +96,8 @@ struct stk_flac_loops {
 	bool (*residual)(struct stk_flac_bits *b, int32_t *to, int32_t block, int32_t order);
 	/* Replaces the residuals of `count` subframes by samples. Samples that exceed 32 bits wrap around. */
 	void (*predict)(const struct stk_flac_task *tasks, int32_t count);
-	/* Continues the checksum over more bytes of a frame (CRC-16 with polynomial 0x8005). Over a whole frame, including its stored checksum, the result
-	 * is 0. */
+	/* Returns the checksum of a frame (CRC-16 with polynomial 0x8005) after n more bytes. checksum: the result for the bytes before, 0 at the frame's
+	 * first byte. Over a whole frame, including its stored checksum, the result is 0. */
 	uint32_t (*checksum)(uint32_t checksum, const uint8_t *p, size_t n);
 };
 

@@ -136,7 +136,8 @@ static void take_layout(const struct stk_reshape_args *a, const struct stk_desc 
 		memcpy(out->layout, in->layout, sizeof out->layout);
 }
 
-/* Sets the innermost extent so that the output has as many bytes as the input. Call it if no shape is given. STK_SHAPE: that takes a fraction of an element. */
+/* Sets the innermost extent so that the output has as many bytes as the input, or leaves it if it is not known yet. Call it if no shape is given. STK_SHAPE:
+ * the bytes of the innermost dimension are not a whole number of elements, or a scalar's type gets another size. */
 static enum stk_status fit_innermost(const struct stk_desc *in, struct stk_desc *out, struct stk_error *err)
 {
 	int64_t from = (int64_t)stk_dtype_size(in->dtype), to = (int64_t)stk_dtype_size(out->dtype);

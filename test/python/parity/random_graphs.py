@@ -197,9 +197,9 @@ class Maker:
 
 
 def rules_of(step: Step, program: Program, reference: Sequence[Output]) -> list[list[Case]]:
-    """Returns rules for each output, of which at least one must hold. If a rule requires that a share of the values is equal, four values may differ in any
-    case, because a share of a small tensor may be less than one value. The tolerance of floats grows with the inputs' magnitude, that of 32-bit and wider
-    integers with the rounding of float32."""
+    """Returns the rules for each output; an output passes if one of its rules holds. If a rule requires that a share of the values is equal, four values
+    may differ in any case, because a share of a small tensor may be less than one value. Tolerances of floats are proportional to the largest magnitude in
+    the output and the inputs; those of 32-bit and wider integers to the largest magnitude in the output, as float32 rounds it."""
     inputs = [program.sources[o.name] for o in step.operands]
     dtype = str(inputs[0].samples[0].dtype) if inputs else "float32"
     rule = Case("arithmetic") if step.expression else domains()[step.op].rule(dtype, step.kwargs)
