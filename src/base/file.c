@@ -236,8 +236,7 @@ enum stk_status stk__file_not_written(const char *path, const char *what, struct
 		return stk__fail(err, STK_INVALID, "%s: cannot write the %s: a FIFO, a socket or a device has this name", path, what);
 	if (errno == ENOENT || errno == ENOTDIR)
 		return stk__fail(err, STK_NOT_FOUND,
-			"%s: cannot write the %s: its folder does not exist: make it first (mkdir -p), or give another name", path,
-			what);
+			"%s: cannot write the %s: its folder does not exist: make it first (mkdir -p), or give another name", path, what);
 	if (errno == EISDIR)
 		return stk__fail(err, STK_IO, "%s: cannot write the %s: this is a folder; give the name of a file", path, what);
 	return stk__fail_errno(err, errno, "%s: cannot write the %s", path, what);

@@ -68,7 +68,8 @@ STK_DEVICE float far_targets(const struct stk_heatmap *h, int64_t group, int64_t
 			continue;
 		uint64_t dx = distance(t.x, x), dy = distance(t.y, y);
 		if (dx <= (uint64_t)t.radius && dy <= (uint64_t)t.radius) {
-			double sigma = (2 * (double)t.radius + 1) / h->sigma_factor, square = (double)dx * (double)dx + (double)dy * (double)dy;
+			double sigma = (2 * (double)t.radius + 1) / h->sigma_factor,
+			       square = (double)dx * (double)dx + (double)dy * (double)dy;
 			top = fmaxf(top, (float)(h->k * exp(-square / (2 * sigma * sigma))));
 		}
 	}

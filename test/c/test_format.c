@@ -193,20 +193,23 @@ static void test_errors_say_what_is_there(void **state)
 	assert_refused(&(struct stk_file_list_options){.file_root = "clips", .file_filters = of_videos, .filter_count = 2, .nested = true},
 		STK_INVALID, "clips/c: a class folder without videos: remove it");
 	assert_refused(&(struct stk_file_list_options){.file_root = "clips", .file_filters = of_sounds, .filter_count = 1, .nested = true},
-		STK_INVALID, "clips/a: a class folder without sounds: remove it, or give a list of files and labels; endings seen: .mp4 (1), "
-			     ".txt (1); videos are read by Loader(frames=N)");
+		STK_INVALID,
+		"clips/a: a class folder without sounds: remove it, or give a list of files and labels; endings seen: .mp4 (1), "
+		".txt (1); videos are read by Loader(frames=N)");
 	assert_refused(&(struct stk_file_list_options){.file_root = "clips", .file_filters = of_others, .filter_count = 1, .nested = true},
 		STK_INVALID, "clips/a: a class folder without files that match file_filters: remove it");
 	assert_refused(&(struct stk_file_list_options){.file_root = "data", .file_filters = of_videos, .filter_count = 2, .nested = true},
 		STK_INVALID, "endings seen: .jpg (1), .png (1); images are read by a Loader without frames or an Audio field");
 	struct stk_file_list *clips = NULL;
 	const char *skipped;
-	assert_int_equal(stk__file_list_create(
-				 &(struct stk_file_list_options){.file_root = "clips", .file_filters = of_videos, .filter_count = 2}, &clips, NULL),
+	assert_int_equal(
+		stk__file_list_create(
+			&(struct stk_file_list_options){.file_root = "clips", .file_filters = of_videos, .filter_count = 2}, &clips, NULL),
 		STK_OK);
 	assert_int_equal(stk__file_list_skipped(clips, &skipped), 4);
-	assert_string_equal(skipped, "1 file that is no video: .txt (1); 1 video next to the class folders; 1 folder inside a class folder; "
-				     "1 class folder without videos");
+	assert_string_equal(skipped,
+		"1 file that is no video: .txt (1); 1 video next to the class folders; 1 folder inside a class folder; "
+		"1 class folder without videos");
 	stk__file_list_destroy(clips);
 	assert_refused(&(struct stk_file_list_options){.file_root = "alone.jpg"}, STK_INVALID, "a file, not a folder");
 	assert_refused(&(struct stk_file_list_options){.file_root = "gone"}, STK_NOT_FOUND, "gone: cannot open the folder");
