@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import tarfile
@@ -330,6 +331,23 @@ def test_damage_that_arrow_does_not_find(tmp_path, rng, how):
     got = pack(folder, "-o", tmp_path / "out", code=1).stderr
     assert f"{folder / 'data.arrow'}" in got and said in got, got
     assert not (tmp_path / "out").exists()
+
+
+def test_buffers_of_offsets_of_odd_lengths(tmp_path, rng):
+    """Arrow lets a buffer of offsets be longer than needed, also by less than an offset."""
+    images = [jpeg(rng) for _ in range(2)]
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    with pa.BufferOutputStream() as f:
+        with pa.ipc.new_stream(f, pa.schema([("image", pa.binary())])) as out:
+            out.write_table(pa.table({"image": images}))
+        whole = f.getvalue().to_pybytes()
+    lengths = struct.pack("<qq", 0, 12)  # of the buffer of offsets: where it begins in the body, and its size
+    assert whole.count(lengths) == 1
+    (folder / "data.arrow").write_bytes(whole.replace(lengths, struct.pack("<qq", 0, 13)))
+    (folder / "state.json").write_text(json.dumps({"_data_files": FILES}))
+    pack(folder, "-o", tmp_path / "out")
+    assert list(members(tmp_path / "out").values()) == images
 
 
 def test_a_saved_file_that_is_cut_while_it_is_packed(tmp_path, rng, script):

@@ -204,7 +204,8 @@ def _buffers(array: Any, text: bool) -> Values:
         array = array.cast(pa.large_string() if text else pa.large_binary())
     wide = t.is_large_binary(array.type) or t.is_large_string(array.type)
     _, offsets, data = array.buffers()
-    ends = np.frombuffer(offsets, np.int64 if wide else np.int32)[array.offset : array.offset + len(array) + 1] if len(array) else None
+    width = np.dtype(np.int64 if wide else np.int32)
+    ends = np.frombuffer(offsets, width, len(array) + 1, array.offset * width.itemsize) if len(array) else None
     memory = memoryview(data).cast("B") if data is not None else memoryview(b"")
     nulls = _nulls(array)
 
