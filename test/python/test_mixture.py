@@ -114,6 +114,28 @@ def test_other_numbers_of_ranks_continue(before, after):
     assert first + second == whole
 
 
+@pytest.mark.parametrize("how", ["state", "close"])
+def test_an_epoch_that_continues_ends_where_it_would_have_ended(how):
+    """After the leader's last batch, some steps of other sources follow before its end is found. A run that continued there once had another whole epoch of
+    the leader."""
+    shares = (0.45, 0.45, 0.1)
+    whole = mixture(epoch="c", shares=shares)
+    wanted, after = labels(whole), labels(whole)
+    assert sum(batch[0] // 100 == 2 for batch in wanted) == 3
+    for step in range(1, len(wanted) + 1):
+        run = mixture(epoch="c", shares=shares)
+        iterator = iter(run)
+        taken = [next(iterator).label.tolist() for _ in range(step)]
+        if how == "close":
+            run.close()
+        else:
+            state = json.loads(json.dumps(run.state_dict()))
+            run = mixture(epoch="c", shares=shares)
+            run.load_state_dict(state)
+        assert taken + labels(run) == wanted, step
+        assert labels(run) == after, step
+
+
 def test_a_break_begins_the_next_epoch():
     mixed = mixture(epoch="a")
     next(iter(mixed))

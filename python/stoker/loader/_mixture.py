@@ -53,6 +53,9 @@ class Mixture:
         self._begun = list(self._taken)  # the values of _taken at the beginning of the epoch
         self._running: list[Iterator[Any] | None] = [None] * len(pairs)
         self._epoch, self._step, self._inside = 0, 0, False
+        self._leader_epoch: int | None = (
+            None  # the leader's own epoch in this epoch; None: it has not begun, or it does not count its epochs
+        )
         self._resumed = self._closed = False
         self._generation = 0
         self._last: int | None = None
@@ -113,6 +116,8 @@ class Mixture:
         for _ in range(2):
             iterator = self._running[k]
             if iterator is None:
+                if k == self._leader and not self._leader_goes_on():
+                    return _END
                 iterator = iter(self.loaders[k])
                 if self._closed:  # another thread has closed the mixture meanwhile, and this iteration has started the source again
                     _close(self.loaders[k])
@@ -126,8 +131,18 @@ class Mixture:
                 return _END
         raise InvalidArgumentError(f"Loader.mix: an epoch of source {self.names[k]} has no batches")
 
+    def _leader_goes_on(self) -> bool:
+        """Returns whether the next iteration over the leader belongs to this epoch of the mixture. If the mixture was saved or closed after the leader's last
+        batch, and before the turn at which its end would have been found, the leader is in its next epoch already."""
+        assert self._leader is not None
+        now = getattr(self.loaders[self._leader], "epoch", None)
+        if self._leader_epoch is None:
+            self._leader_epoch = now
+        return now == self._leader_epoch
+
     def _next_epoch(self) -> None:
         self._epoch += 1
+        self._leader_epoch = None
         self._step = 0
         self._begun = list(self._taken)
 
@@ -181,6 +196,7 @@ class Mixture:
             "taken": list(self._taken),
             "begun": list(self._begun),
             "largest": self._largest,
+            "leader_epoch": self._leader_epoch,
             "sources": [loader.state_dict() for loader in self.loaders],
         }
 
@@ -213,7 +229,11 @@ class Mixture:
         largest = state.get("largest", self._largest)
         if not is_whole(largest) or not 1 <= largest < 2**31 or not all(self._keeps_shares(c, largest) for c in counts):
             raise StateError("the state is damaged: the samples that each source has given do not agree with the shares")
+        leader_epoch = state.get("leader_epoch")
+        if leader_epoch is not None:
+            whole_of(state, "leader_epoch", MOST_EPOCHS)
         self._load_sources(sources)
+        self._leader_epoch = leader_epoch
         self._largest = max(self._largest, largest)
         self._generation += 1
         self._taken, self._begun = list(state["taken"]), list(state["begun"])
