@@ -257,7 +257,8 @@ static enum stk_status transfer_failed(struct stk_transfer *t, bool *resume)
 	if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL)
 		return stk__fail(
 			stk__request_error(t->r), STK_INVALID, "%.*s: %s", SHOWN(t), t->loop->source->curl.curl_easy_strerror(code));
-	*resume = may_resume(t);
+	/* If an answer is not understood, as where a chunk is longer than its size, the bytes before that place may be wrong too: none is kept. */
+	*resume = code != CURLE_WEIRD_SERVER_REPLY && may_resume(t);
 	if (*resume)
 		return STK_OK;
 	return stk__fail(stk__request_error(t->r), code == CURLE_OPERATION_TIMEDOUT ? STK_TIMEOUT : STK_IO, "%.*s: %s%s", SHOWN(t), why,

@@ -181,6 +181,28 @@ def test_bytes_after_an_answer_are_not_the_next_answer(certificate):
             p.close()
 
 
+def test_no_byte_of_an_answer_with_a_bad_chunk_is_kept():
+    """The rest of a cut answer comes in a chunk that is a byte shorter than its size, so that the chunk seems to end in a byte of its line end."""
+    asked = []
+
+    def answer(c, request):
+        begin = int(found[1]) if (found := re.search(r"[Rr]ange: bytes=(\d+)-", request)) else 0
+        asked.append(begin)
+        if not begin:
+            c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY[:3000])
+            return "fin"
+        head = b"HTTP/1.1 206 Part\r\nContent-Range: bytes %d-%d/%d\r\n" % (begin, len(BODY) - 1, len(BODY))
+        if begin == 3000:
+            c.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (2001, BODY[begin : begin + 2000]))
+        else:
+            c.sendall(head + b"Content-Length: %d\r\n\r\n" % (len(BODY) - begin) + BODY[begin:])
+        return "fin"
+
+    with Server(answer) as server:
+        assert "a chunk is longer than its size" in str(read(f"{server.url}/x.bin", **QUICK, hedging=False))
+    assert set(asked) == {0, 3000}
+
+
 # ---- redirects ----
 
 
