@@ -21,13 +21,15 @@ _PARAMETER = (
 )
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 _MARKS = ",:;.)"  # characters that end a word in a sentence
+_NO_HOST = 180  # size from which text before the first slash is no host or bucket, but credentials whose @ was cut off with the end of a long URL
 
 
-def _user_end(look: str, authority: str) -> int:
-    """Returns the offset after the last @ in `look`, which may be encoded in `authority`. Without such an @, an encoded one may be anywhere in `look`; 0 if
-    it holds no @."""
+def _user_end(look: str, authority: str, size: int) -> int:
+    """Returns the offset after the last @ in `look`, which may be encoded in `authority`. Without such an @, an encoded one may be anywhere in `look`. If it
+    holds no @, returns 0, or `size`, the size of the whole word, if it is too long for a host."""
     encoded = [found.end() for found in re.finditer("%40", look)]
-    return max(look.rfind("@") + 1, *(end for end in encoded if end - 3 < len(authority)), 0) or max(encoded, default=0)
+    end = max(look.rfind("@") + 1, *(end for end in encoded if end - 3 < len(authority)), 0) or max(encoded, default=0)
+    return end or (size if len(look) > _NO_HOST else 0)
 
 
 def _without_user(rest: str, every: bool) -> str:
@@ -38,14 +40,14 @@ def _without_user(rest: str, every: bool) -> str:
     if rest.startswith(("NAME:PASSWORD@", "[")) or not (every or port):
         return rest
     is_port = not port or re.fullmatch("[0-9]*", port[0])
-    return rest[_user_end(authority if is_port else rest, authority) :]
+    return rest[_user_end(authority if is_port else rest, authority, len(rest)) :]
 
 
 def _credentials_size(rest: str) -> int:
     """Returns the size of "ID:SECRET@" before the name of a bucket. The name has no @, and only those of a few stores have a colon, but users write credentials
     there; keys may have an @, and secrets may have slashes."""
     bucket = rest.partition("/")[0]
-    return _user_end(rest if re.search(_COLON, bucket) else bucket, bucket)
+    return _user_end(rest if re.search(_COLON, bucket) else bucket, bucket, len(rest))
 
 
 def _clean_parameter(found: re.Match[str]) -> str:

@@ -63,8 +63,11 @@ static const char *after_colon(const char *host, size_t n)
 	return NULL;
 }
 
+/* Size from which text before the first slash is no host or bucket, but credentials whose @ was cut off with the end of a long URL. */
+enum { NO_HOST = 180 };
+
 /* Returns the offset after the last @ among the first `look` bytes, which may be encoded among the first `authority` bytes. Without such an @, an encoded one
- * may be anywhere in `look`; 0 if these bytes hold no @. */
+ * may be anywhere in `look`. If these bytes hold no @, returns 0, or the size of the whole word if they are too many for a host. */
 static size_t find_user_end(const char *host, size_t look, size_t authority)
 {
 	size_t end = 0, encoded = 0;
@@ -76,6 +79,8 @@ static size_t find_user_end(const char *host, size_t look, size_t authority)
 			end = i < authority ? encoded : end;
 		}
 	}
+	if (!end && !encoded && look > NO_HOST)
+		return word_size(host);
 	return end ? end : encoded;
 }
 

@@ -157,6 +157,17 @@ static void test_safe_text(void **state)
 			stk_text_make_safe(text, sizeof text);
 			assert_string_equal(text, cases[i][1]);
 		}
+	/* URLs whose end was cut off with the @ after a long token */
+	static const char *const cut[][2] = {{"http://me:%s", "http://"}, {"http://%s: no", "http:// no"}, {"http://me:p/%s, or", "http:// or"},
+		{"s3://ID:%s", "s3://"}, {"gs://ID:a/%s", "gs://"}, {"socks5://me:%s", "socks5://"}};
+	for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
+		char text[512], word[201] = "";
+		memset(word, 't', sizeof word - 1);
+		const char *at = strstr(cut[i][0], "%s");
+		snprintf(text, sizeof text, "%.*s%s%s", (int)(at - cut[i][0]), cut[i][0], word, at + 2);
+		stk_text_make_safe(text, sizeof text);
+		assert_string_equal(text, cut[i][1]);
+	}
 	char small[8] = "\x1b\x1b\x1b";
 	stk_text_make_safe(NULL, 1);
 	stk_text_make_safe(small, sizeof small);

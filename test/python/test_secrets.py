@@ -528,6 +528,17 @@ SAFE = [
     ("az://c/x?sig=abc, as", "az://c/x, as"),
     ("a&signature=abc&b", "a&signature=&b"),
     ("say http://NAME:PASSWORD@HOST:PORT in https_proxy", "say http://NAME:PASSWORD@HOST:PORT in https_proxy"),
+    *(
+        (text.format("t" * 200), safe)  # the end of a long URL was cut off, and the @ after a token with it
+        for text, safe in [
+            ("http://me:{}", "http://"),
+            ("http://{}: no", "http:// no"),
+            ("http://me:p/{}, or", "http:// or"),
+            ("s3://ID:{}", "s3://"),
+            ("gs://ID:a/{}", "gs://"),
+            ("socks5://me:{}", "socks5://"),
+        ]
+    ),
     ("a\x1bb\x7f\x85\u00e9", "a\\x1bb\\x7f\\x85\u00e9"),
     ("plain, as C:\\x or a:b@c = d", "plain, as C:\\x or a:b@c = d"),
 ]
