@@ -8,6 +8,7 @@
 #include "base/safe_text.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 static void test_errors_say_what_and_where(void **state)
