@@ -650,10 +650,10 @@ static void test_catalogue_and_machine(void **state)
 	assert_string_equal(stk_status_name((enum stk_status)INT_MAX), "UNKNOWN");
 	assert_string_equal(stk_status_text((enum stk_status)99), "unknown status");
 	note("stk_status_name"), note("stk_status_text");
-	char text[] = "http://me:pw@h/x";
-	FINE(stk_text_make_safe(NULL, sizeof text));
-	FINE(stk_text_make_safe(text, 0));
-	assert_string_equal(text, "http://me:pw@h/x");
+	char url[] = "http://me:pw@h/x";
+	FINE(stk_text_make_safe(NULL, sizeof url));
+	FINE(stk_text_make_safe(url, 0));
+	assert_string_equal(url, "http://me:pw@h/x");
 }
 
 /* test_ragged.c tests the results. */
