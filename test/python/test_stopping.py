@@ -82,6 +82,48 @@ def stop(files, kind, way, seconds):
                     os.kill(pid, signal.SIGKILL)
 
 
+READS_NO_MORE = """
+import sys
+import time
+
+import numpy as np
+from stoker import DataLoader
+
+class Large:
+    def __len__(self):
+        return 1000
+
+    def __getitem__(self, i):
+        return np.zeros(200_000)
+
+if __name__ == "__main__":
+    batches = iter(DataLoader(Large(), 2, num_workers=2, collate_fn=np.stack, multiprocessing_context=sys.argv[1]))
+    next(batches)
+    print("ready", flush=True)
+    time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_workers_with_unread_batches_end_if_the_program_is_killed(context, tmp_path):
+    """The batches fill the pipe to the killed process, so that workers cannot write them all."""
+    program = tmp_path / "program.py"
+    program.write_text(READS_NO_MORE)
+    with subprocess.Popen([sys.executable, program, context], stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            assert process.stdout.readline() == "ready\n"
+            time.sleep(1)
+            workers = stopping.descendants(process.pid)
+        finally:
+            process.kill()
+    try:
+        assert len(workers) >= 2
+        assert wait_until(lambda: not any(map(alive, workers)), SOON)
+    finally:
+        for pid in filter(alive, workers):
+            os.kill(pid, signal.SIGKILL)
+
+
 @contextlib.contextmanager
 def alarms(handler):
     """Sends SIGALRM every 20 ms, for which Python calls the handler in the main thread. All signals that arrive while the main thread runs no handlers lead to

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import enum
 import inspect
+import multiprocessing.util
+import os
 import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -191,6 +193,25 @@ class Task:
 
 
 # ---- in a worker process ----
+
+
+class Begin:
+    """The worker_init_fn of all workers: prepares the process's end, then calls the user's function."""
+
+    def __init__(self, user: Callable[[int], object] | None) -> None:
+        self.user = user
+
+    def __call__(self, worker: int) -> None:
+        # Runs before the end of torch's queue, which waits until all answers are written. If the main process was killed, nobody reads them, and as other
+        # workers keep the pipe open, the writing would not fail either.
+        multiprocessing.util.Finalize(None, _leave_if_orphaned, (os.getppid(),), exitpriority=100)
+        if self.user is not None:
+            self.user(worker)
+
+
+def _leave_if_orphaned(parent: int) -> None:
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 class Sent:

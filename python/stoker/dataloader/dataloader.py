@@ -380,7 +380,7 @@ class _Workers(_Tracked, _MultiProcessingDataLoaderIter):
         if self._states is not None or seed is not None:
             context = _worker_states.Context(loader.multiprocessing_context, self._states, seed, self._every == 1)
             view = _worker_states.View(view, multiprocessing_context=context)
-        super().__init__(view)
+        super().__init__(_worker_states.View(view, worker_init_fn=_worker_states.Begin(loader.worker_init_fn)))
         if seed is not None:
             self._base_seed = seed
         progress.base_seed = int(self._base_seed)
