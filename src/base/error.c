@@ -35,7 +35,7 @@ static void set_message(struct stk_error *err, enum stk_status code, const char 
 	char text[LONGEST];
 	vsnprintf(text, sizeof text, fmt, ap);
 	stk__safe_text(text, sizeof text);
-	snprintf(err->message, sizeof err->message, "%s", text);
+	snprintf(err->message, sizeof err->message, "%.*s", (int)sizeof err->message - 1, text);
 }
 
 enum stk_status stk__fail(struct stk_error *err, enum stk_status code, const char *fmt, ...)
@@ -135,7 +135,7 @@ void stk__error_set_sample(struct stk_error *err, const char *uri, int64_t epoch
 		snprintf(shown, sizeof shown, "%.*s", stk__uri_shown(uri), uri);
 	if (strstr(shown, "://"))
 		stk__safe_text(shown, sizeof shown);
-	snprintf(err->uri, sizeof err->uri, "%s", shown);
+	snprintf(err->uri, sizeof err->uri, "%.*s", (int)sizeof err->uri - 1, shown);
 	if (err->sample < 0) {
 		err->epoch = epoch;
 		err->sample = sample;
