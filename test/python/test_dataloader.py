@@ -207,7 +207,7 @@ def test_a_state_that_was_loaded_before_accelerate_rebuilds_the_loader(accelerat
     ],
 )
 def test_giant_numbers_are_refused(arguments, said, value):
-    """With prefetch_factor=2**31 the start of an epoch once took hours, and num_workers=2**31 would start processes until the machine has no memory."""
+    """The start of an epoch once took hours with prefetch_factor=2**31, and num_workers=2**31 would start processes until the machine has no memory."""
     with pytest.raises(ValueError, match=f"DataLoader: .*{said}"):
         stoker.DataLoader(range(26), **arguments(value))
 

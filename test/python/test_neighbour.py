@@ -127,7 +127,7 @@ KINDS = {
     "a growing file": growing,
     "noise": replaced(lambda p: p.write_bytes(bytes(range(256)) * 40) and None),
 }
-# With the command, which takes a while to start, some of them. In a short run, also where only the format of a file differs from that of another row.
+# Rows that run the command, which takes a while to start, have only `some` kinds. So do rows that differ from another only in a file's format, in a short run.
 some = ["a link", "a hard link", "a dangling link", "a FIFO", "a folder", "a full device", "endless zeros", "a cut file", "a file with changed bytes"]
 drawn = ["a cut file", "a file with changed bytes"]
 others = [kind for kind in KINDS if kind not in some]

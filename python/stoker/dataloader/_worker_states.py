@@ -202,8 +202,8 @@ class Begin:
         self.user = user
 
     def __call__(self, worker: int) -> None:
-        # Runs before the end of torch's queue, which waits until all answers are written. If the main process was killed, nobody reads them, and as other
-        # workers keep the pipe open, the writing would not fail either.
+        # Runs before the end of torch's queue, which waits until all answers are written. If the main process was killed, no process reads them, and as
+        # other workers keep the pipe open, the writing would not fail either.
         multiprocessing.util.Finalize(None, _leave_if_orphaned, (os.getppid(),), exitpriority=100)
         if self.user is not None:
             self.user(worker)
