@@ -21,27 +21,27 @@ struct stk_audio_info {
 	const char *format; /* "wav", "flac", "ogg", "mp3", "mp4", "matroska" and others, or "media"; constant */
 	const char *coding; /* "pcm", "float", "alaw", "mulaw", "flac", "vorbis", "opus", "mp3", "aac" and others, or "other"; constant */
 	int32_t rate;       /* frames per second, at least 1 */
-	int32_t channels;   /* 1 to 1024 */
+	int32_t channels;   /* size in bits of a stored sample; of a decoded sample if the coding does not store samples of fixed size */
 	int32_t bits;       /* bits of a stored sample, or of a decoded one if the coding does not store samples of fixed size */
 	int64_t frames;     /* number of frames in the file */
-	int64_t missing;    /* number of frames that the header states but that are not in the file, since it was cut off; above 0 only if
-	                  * `lenient` is set */
+	int64_t missing;    /* number of frames that the header states but that the file lacks because it was cut off; above 0 only if
+			     * `lenient` is set */
 	double origin;      /* time of the first frame in seconds, on the clock that the file's video uses too; 0 for WAV and FLAC */
 };
 
 /* A request to open a sound file. Zero-initialise it. `lenient` means the same as stk_pipeline_config.lenient. */
 struct stk_audio_request {
 	size_t size;      /* sizeof(struct stk_audio_request) */
-	const char *path; /* path or URI of the file; NULL: `data` is given instead */
+	const char *path; /* path or URI of the file; NULL: the file's bytes are in `data` */
 	const void *data; /* the file's bytes, which must stay valid until stk_audio_close */
 	size_t bytes;
-	bool lenient; /* a file that was cut off is decoded up to its end, and damaged blocks of FLAC are silent; otherwise these are
-	               * errors */
+	bool lenient; /* true: a file that was cut off is decoded up to its end, and damaged blocks of FLAC become silence; false: these
+		       * are errors */
 	/* Called about twenty times per second, on the same thread, while a call waits for an object of a store or decodes. If it returns true, the call
 	 * returns STK_CANCELLED. May be NULL. */
 	bool (*interrupted)(void *user);
 	void *interrupted_user;
-	struct stk_storage *storage; /* for URIs; NULL: the settings of the environment */
+	struct stk_storage *storage; /* settings for URIs; NULL: those of the environment */
 };
 
 /* An open sound file. One thread at a time may use it. */
@@ -62,7 +62,7 @@ STK_API STK_MUST_USE enum stk_status stk_audio_open(
 STK_API STK_MUST_USE enum stk_status stk_audio_read(
 	struct stk_audio *a, int64_t first, int64_t count, enum stk_dtype dtype, bool mono, void *to, size_t bytes, struct stk_error *err);
 
-/* Takes NULL. */
+/* Closes a sound file and frees its memory. Accepts NULL. */
 STK_API void stk_audio_close(struct stk_audio *a);
 
 /* Returns whether a file's name has an ending of a sound format that this build decodes ("a.wav"), in upper or lower case. */

@@ -16,11 +16,11 @@ struct stk_batch;
 
 /* The origin of a sample. Strings live as long as the batch. */
 struct stk_sample {
-	int64_t epoch, position; /* in the epoch's global sequence */
+	int64_t epoch, position; /* number of the epoch, and position in the epoch's global sequence */
 	int64_t id;              /* index in the data set; -1 without a reader */
-	const char *uri;         /* file or object; "" if the sample has none */
-	bool padded;             /* is a repeated sample that fills up the batch */
-	int32_t replaced;        /* number of attempts to replace a bad sample; 0: not replaced */
+	const char *uri;         /* path or URI of the sample's file or object; "" if the sample has none */
+	bool padded;             /* true if the sample repeats another one to fill up the batch */
+	int32_t replaced;        /* number of attempts to replace a bad sample; 0: this sample was drawn first */
 };
 
 /* The samples of one output. dense: all samples have the same shape and are contiguous in `data`; desc then describes each of them. */
@@ -36,7 +36,7 @@ struct stk_tensor_list {
 };
 
 STK_API struct stk_batch *stk_batch_ref(struct stk_batch *batch);
-/* Gives up one reference and sets *batch to NULL; accepts NULL. Any thread. */
+/* Releases one reference and sets *batch to NULL; accepts NULL. Any thread. */
 STK_API void stk_batch_unref(struct stk_batch **batch);
 /* Takes a reference that keeps only the memory of one output and the samples' metadata. Only this output may be accessed through it. Release it with
  * stk_batch_unref_output and the same output. The caller must have a reference to the batch or to that output. `output` must be from 0 to stk_batch_outputs
@@ -44,7 +44,7 @@ STK_API void stk_batch_unref(struct stk_batch **batch);
 STK_API struct stk_batch *stk_batch_ref_output(struct stk_batch *batch, int32_t output);
 STK_API void stk_batch_unref_output(struct stk_batch **batch, int32_t output);
 
-STK_API int32_t stk_batch_size(const struct stk_batch *batch); /* samples */
+STK_API int32_t stk_batch_size(const struct stk_batch *batch); /* returns the number of samples */
 /* Returns the number of samples that were planned. It is larger than stk_batch_size if the policy STK_ON_ERROR_SKIP has dropped bad samples, which may be
  * all. */
 STK_API int32_t stk_batch_planned(const struct stk_batch *batch);

@@ -46,8 +46,8 @@ struct stk_indices {
 /* out[b, p, j, :] = source[b, p, index[b, j], :]. If there is no such item (padding of the index, or a bad index), the result is base[b, p, j, :], or the
  * filler if base is NULL. */
 struct stk_gather {
-	int64_t batch, outer, inner; /* inner: a number of elements */
-	int32_t element;             /* bytes of an element: 1, 2, 4, 8 or 16 */
+	int64_t batch, outer, inner; /* inner: number of elements of one item */
+	int32_t element;             /* size in bytes of an element: 1, 2, 4, 8 or 16 */
 	int32_t exact;               /* 1: a negative or too large index means "no item", and does not count as refused */
 	const void *source;
 	int64_t source_items;
@@ -57,7 +57,7 @@ struct stk_gather {
 	 * otherwise it gets base or the filler. */
 	const int32_t *winner;
 	const void *base;
-	uint8_t filler[16]; /* one element */
+	uint8_t filler[16]; /* the bytes of one element */
 	void *out;          /* (batch, outer, index.count, inner) */
 	uint64_t *refused;
 };
@@ -76,14 +76,14 @@ struct stk_scatter {
 	struct stk_indices from; /* data NULL: item j itself; otherwise it has the same count and sizes as target */
 	const void *base;        /* (batch, outer, items, inner) or NULL */
 	uint8_t filler[16];
-	int64_t items;        /* of the target */
+	int64_t items;        /* number of items of the target */
 	const int64_t *sizes; /* (batch) or NULL: number of real items of the target */
 	void *out;            /* (batch, outer, items, inner); NULL if only origin is wanted */
 	int32_t *origin;      /* (batch, items); may be NULL on the CPU and for target.count <= STK_SCATTER_SMALL on CUDA */
 	uint64_t *refused;
 };
 #define STK_SCATTER_SMALL 8192
-/* STK_INVALID: also if origin is needed but NULL. */
+/* Fails with STK_INVALID also if origin is needed but NULL. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_scatter(
 	struct stk_ragged *r, const struct stk_scatter *s, void *stream, struct stk_error *err);
 
@@ -99,7 +99,7 @@ struct stk_scatter_add {
 	const int64_t *sizes;
 	void *out; /* (batch, outer, items, inner) */
 };
-/* STK_UNSUPPORTED: another dtype. */
+/* Fails with STK_UNSUPPORTED if dtype is another type. */
 STK_API STK_MUST_USE enum stk_status stk_ragged_scatter_add(
 	struct stk_ragged *r, const struct stk_scatter_add *s, void *stream, struct stk_error *err);
 
@@ -179,14 +179,14 @@ struct stk_cost {
 	int64_t classes, box_values;
 	const void *logits;                                    /* (outer, batch, queries, classes) or NULL */
 	const void *boxes;                                     /* (outer, batch, queries, box_values) or NULL */
-	const void *labels;                                    /* (batch, targets), signed, of label_bytes each */
+	const void *labels;                                    /* (batch, targets): signed integers of label_bytes bytes */
 	const void *target_boxes;                              /* (batch, targets, box_values) */
 	const int64_t *sizes;                                  /* (batch) or NULL */
-	int32_t logits_dtype, boxes_dtype, target_boxes_dtype; /* enum stk_dtype: floats */
+	int32_t logits_dtype, boxes_dtype, target_boxes_dtype; /* enum stk_dtype; must be floats */
 	int32_t label_bytes;
 	int32_t class_kind, box_format;
 	float alpha, gamma, class_weight, giou_weight;
-	float l1_weight[STK_COST_MAX_BOX]; /* all 0: no L1 */
+	float l1_weight[STK_COST_MAX_BOX]; /* weights of the values of a box; all 0: no L1 cost */
 	float nan, posinf, neginf;
 	float *out;        /* (outer, batch, targets, queries) */
 	uint64_t *refused; /* counts labels that are out of range; their class cost is NaN */
@@ -208,7 +208,7 @@ struct stk_heatmap {
 	const void *radii;     /* (lists, targets) */
 	const void *labels;    /* (lists, targets) or NULL */
 	const void *map_index; /* (targets) or NULL */
-	int32_t bytes[4];      /* 4 or 8: size of an integer in centers, radii, labels, map_index */
+	int32_t bytes[4];      /* size in bytes, 4 or 8, of an integer in centers, radii, labels, map_index */
 	float sigma_factor, k;
 	int32_t accumulate; /* 1: takes the maximum with the maps' old values; 0: clears the maps first */
 	uint64_t *refused;  /* counts labels and map indices that are out of range */

@@ -18,16 +18,17 @@ struct stk_cache_entry {
 		*uri; /* the object's URI, without the query of a URL; "" if the entry is too damaged to have one; valid during the call */
 	int64_t offset, length; /* the requested range; length -1: to the object's end */
 	int64_t bytes;
-	int64_t used; /* when it was last used, in seconds since 1970; only the first use in a run is recorded */
-	bool damaged; /* its name, size or header is wrong; in stk_cache_verify also: its bytes are wrong */
+	int64_t used; /* time of the last use in seconds since 1970; only the first use in a run is recorded */
+	bool damaged; /* true if the entry's name, size or header is wrong; in stk_cache_verify also if its contents are wrong */
 };
 
 struct stk_cache_facts {
 	size_t size;                    /* sizeof(struct stk_cache_facts), set by the caller */
-	int64_t entries, bytes;         /* undamaged entries that the call has not removed, and bytes of their files */
+	int64_t entries, bytes;         /* number of undamaged entries that the call has not removed, and total size in bytes of their
+					 * files */
 	int64_t damaged;                /* number of damaged entries; stk_cache_verify has removed them */
-	int64_t removed, removed_bytes; /* numbers that stk_cache_clear has removed; entries that cannot be removed remain counted in
-	                                 * `entries` */
+	int64_t removed, removed_bytes; /* number and size in bytes of the entries that stk_cache_clear has removed; entries that cannot
+					 * be removed remain counted in `entries` */
 };
 
 /* Called for each entry, in any order. Returns false to end the walk. */

@@ -42,7 +42,7 @@ struct stk_arg_info {
 	enum stk_arg_type kind;
 	uint32_t flags;
 	const char *default_text; /* the default as JSON; NULL if the argument has no fixed default: doc says what applies then */
-	const char *choices;      /* "a|b|c", or NULL */
+	const char *choices;      /* the allowed values as "a|b|c"; NULL: any value */
 	double min, max;          /* range of a number; -HUGE_VAL or HUGE_VAL stand for no limit */
 	const char *doc;
 };

@@ -27,8 +27,8 @@ struct stk_context_config {
 	int32_t io_threads; /* threads for reads that block; 0: 16. They are started when first needed and mostly sleep. */
 	stk_log_fn log;
 	void *log_user;
-	/* Called once, after the last message, on the thread that gives up the last reference. That may be the reference of a pipeline that outlives the
-	 * caller's. Not called if the context could not be created. May be NULL. */
+	/* Called once, after the last message, on the thread that releases the context's last reference: pipelines and batches have references, and may
+	 * outlive the caller's. Not called if the context could not be created. May be NULL. */
 	void (*log_done)(void *user);
 };
 
@@ -36,7 +36,7 @@ struct stk_context_config {
 STK_API STK_MUST_USE enum stk_status stk_context_create(
 	const struct stk_context_config *config, struct stk_context **out, struct stk_error *err);
 
-/* Gives up the caller's reference and sets *ctx to NULL; pipelines and batches have their own references. The threads end when the last reference is gone.
+/* Releases the caller's reference and sets *ctx to NULL; pipelines and batches have their own references. The threads end when the last reference is gone.
  * Accepts NULL. */
 STK_API void stk_context_unref(struct stk_context **ctx);
 STK_API struct stk_context *stk_context_ref(struct stk_context *ctx);

@@ -48,7 +48,7 @@ struct stk_arg {
 		struct {
 			const void *data;
 			size_t count;
-		} list; /* int64_t, double or const char * */
+		} list; /* `count` values of type int64_t, double or const char *, by `kind` */
 	} value;
 };
 
@@ -95,7 +95,8 @@ STK_API STK_MUST_USE enum stk_status stk_graph_create(struct stk_graph **out, st
 STK_API void stk_graph_destroy(struct stk_graph *g);
 
 /* The device on which an operator runs, in a pipeline that has a GPU (stk_pipeline_config.device_id); without a GPU all operators run on the cores. ANY: on
- * the GPU if at least one of its inputs is there, otherwise on the cores. A value in host memory is copied to the GPU if an operator there reads it. */
+ * the GPU if at least one of its inputs is on the GPU, otherwise on the cores. A value in host memory is copied to the GPU if an operator on the GPU reads
+ * it. */
 enum stk_device { STK_DEVICE_ANY, STK_DEVICE_CPU, STK_DEVICE_GPU };
 
 /* Limits an operator to the samples whose predicate, a scalar bool in host memory, equals `wanted`. */
@@ -187,7 +188,7 @@ struct stk_source_callbacks {
 	 * sample, and never returns STK_END. */
 	enum stk_status (*pull)(void *user, const struct stk_feed_request *request, struct stk_feed *feed, struct stk_error *err);
 	void (*reset)(void *user, int64_t epoch); /* called when a new epoch begins; may be NULL */
-	void (*destroy)(void *user);              /* nullable */
+	void (*destroy)(void *user);              /* called when the callbacks are no longer needed; may be NULL */
 	void *user;
 	bool per_sample; /* each call of pull requests one sample (request.index >= 0); otherwise a whole batch (index -1) */
 	enum stk_seek seek;
@@ -195,8 +196,8 @@ struct stk_source_callbacks {
 	 * shard_id and then every shards-th one. Positions are those in the global sequence. shards 0 stands for 1. */
 	int32_t shards, shard_id;
 };
-/* Gives an external_source or a python_function its callbacks. The graph owns them from then on, even if the call fails. STK_INVALID: the node is of another
- * operator, or has callbacks already; the new ones are then destroyed before this returns. */
+/* Sets the callbacks of an external_source or a python_function. The graph owns them from then on, even if the call fails. STK_INVALID: the node is of
+ * another operator, or has callbacks already; the new ones are then destroyed before this returns. */
 STK_API STK_MUST_USE enum stk_status stk_graph_set_source(
 	struct stk_graph *g, struct stk_node node, const struct stk_source_callbacks *callbacks, struct stk_error *err);
 

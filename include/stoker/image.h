@@ -16,14 +16,14 @@ struct stk_image_decoder;
 /* Creates a decoder. Reads STOKER_MAX_IMAGE_SIZE and STOKER_MAX_JPEG_SCANS. STK_INVALID: an environment variable of the library has an invalid value.
  * STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_image_decoder_create(struct stk_image_decoder **out, struct stk_error *err);
-/* Takes NULL. */
+/* Destroys a decoder and frees its memory. Accepts NULL. */
 STK_API void stk_image_decoder_destroy(struct stk_image_decoder *d);
 
 /* A request to decode an image. Zero-initialise it. `lenient` means the same as stk_pipeline_config.lenient. */
 struct stk_image_request {
-	size_t size; /* sizeof(struct stk_image_request) */
-	const char
-		*path; /* path or URI of the file; NULL: `data` is given instead. Objects are read with the settings of the environment */
+	size_t size;      /* sizeof(struct stk_image_request) */
+	const char *path; /* path or URI of the file; NULL: the file's bytes are in `data`. Objects are read with the settings of the
+		        * environment */
 	const void *data; /* the file's bytes, which must stay valid until the image has been read */
 	size_t bytes;
 	enum stk_image_type type;
@@ -32,8 +32,9 @@ struct stk_image_request {
 	/* Files that are not pictures (floats, signed numbers, or bands that are not colours) keep all their channels, or their type, whatever `type` and
 	 * `dtype` are. */
 	bool keeps_channels, keeps_dtype;
-	bool as_stored; /* does not apply EXIF's orientation */
-	bool lenient;   /* decodes as far as possible a file that was cut off, and JPEG data about which libjpeg-turbo only warns */
+	bool as_stored; /* true: EXIF's orientation is not applied */
+	bool lenient;   /* true: a file that was cut off is decoded as far as possible, and JPEG data about which libjpeg-turbo only
+			 * warns is accepted */
 	/* Called about twenty times per second, on the same thread, while a call waits for an object of a store or decodes. If it returns true, the call
 	 * returns STK_CANCELLED. May be NULL. */
 	bool (*interrupted)(void *user);

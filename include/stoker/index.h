@@ -63,7 +63,7 @@ struct stk_tar_index_options {
 struct stk_tar_index_info {
 	size_t size; /* sizeof(struct stk_tar_index_info), set by the caller */
 	int64_t tars, files;
-	int64_t bytes;   /* of the tars */
+	int64_t bytes;   /* total size of the tars */
 	int64_t unended; /* number of tars without the blocks of zeros that mark the end of a tar: they may have been cut off */
 };
 

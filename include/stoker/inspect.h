@@ -18,7 +18,7 @@ struct stk_image_header {
 	const char *format;    /* "jpeg", "png", "webp", "tiff", "bmp", "pnm"; constant */
 	int32_t width, height; /* as stored */
 	int32_t channels;      /* as stored: 1 gray, 2 gray and alpha, 3 colours, 4 CMYK or colours and alpha */
-	int32_t bits;          /* bits of a channel */
+	int32_t bits;          /* bits per channel */
 	int32_t orientation;   /* orientation 1..8 from EXIF; 1 if absent */
 	bool progressive;
 };

@@ -22,7 +22,7 @@ struct stk_machine {
 	double cpu_quota;                   /* number of CPUs whose time the cgroup grants, which may be a fraction; 0: no quota */
 	int32_t local_ranks;                /* LOCAL_WORLD_SIZE, or 1 */
 	int32_t threads;                    /* number of workers of a context by default */
-	int64_t memory;                     /* bytes in the machine */
+	int64_t memory;                     /* size of the machine's memory in bytes */
 	int64_t memory_limit;               /* the cgroup's limit in bytes */
 	int64_t memory_free;                /* bytes available now, including the page cache */
 	int64_t open_files, open_files_max; /* RLIMIT_NOFILE, soft and hard */
@@ -46,7 +46,7 @@ STK_API STK_MUST_USE enum stk_status stk_cuda_probe(struct stk_cuda_info *out, s
 struct stk_gpu_info {
 	size_t size; /* sizeof(struct stk_gpu_info), set by the caller */
 	char name[128], pci[16];
-	int64_t memory;       /* bytes */
+	int64_t memory;       /* size of the GPU's memory in bytes */
 	int32_t major, minor; /* compute capability */
 	int32_t processors;   /* multiprocessors */
 	int32_t cpus_near;    /* number of processors that are near the GPU; 0: unknown */

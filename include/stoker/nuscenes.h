@@ -17,10 +17,11 @@ extern "C" {
  * StreamPETR's order; all scenes; no exclusions. */
 struct stk_nuscenes_options {
 	size_t size;                /* sizeof(struct stk_nuscenes_options) */
-	const char *root, *version; /* root/version/sample.json is a table */
+	const char *root, *version; /* the tables are files such as root/version/sample.json */
 	const char *index;          /* file in which the tables are cached; NULL: stoker.index in their folder, if that can be written;
 	                             * "": no cache */
-	const char *const *cameras, *const *classes, *const *scenes, *const *exclude; /* names */
+	const char *const *cameras, *const *classes, *const *scenes, *const *exclude; /* names of the cameras, classes and scenes to
+										       * read, and of scenes to leave out */
 	size_t camera_count, class_count, scene_count, exclude_count;
 	int32_t split; /* number of sequences into which each scene is cut; 0: one */
 };
@@ -31,7 +32,7 @@ struct stk_nuscenes_info {
 	size_t size;                                 /* sizeof(struct stk_nuscenes_info), set by the caller */
 	int64_t samples, sequences, scenes, objects; /* numbers of selected samples, sequences, scenes and objects */
 	int32_t cameras, classes;
-	bool from_index; /* the data came from the index, so the tables were not read */
+	bool from_index; /* true if the data came from the index, so that the tables were not read */
 };
 
 /* Reads the tables, or the index if it is up to date. Fails if a sample lacks a key frame of one of the cameras or of the lidar. */

@@ -32,8 +32,8 @@ struct stk_pack_options {
 struct stk_pack_info {
 	size_t size; /* sizeof(struct stk_pack_info), set by the caller */
 	int64_t tars, samples, files;
-	int64_t bytes;    /* of the tars */
-	int64_t kept;     /* number of tars that an earlier run had made already */
+	int64_t bytes;    /* total size of the tars */
+	int64_t kept;     /* number of tars that an earlier run had already written */
 	int64_t left_out; /* number of files that are not images and do not belong to an image's sample */
 };
 

@@ -19,9 +19,9 @@ struct stk_pipeline;
 /* The policy for a sample that cannot be decoded. Errors of the source (I/O) are retried, and then raised under every policy. */
 enum stk_on_error { STK_ON_ERROR_RAISE, STK_ON_ERROR_SKIP, STK_ON_ERROR_REPLACE };
 
-/* Which side decodes the JPEG files of operators on a GPU, if the GPU can decode them. Both give the same bytes. AUTO: the cores if they have time for all
- * files, otherwise the GPU. CORES: the cores run the decoder and the operators fused with it, and only the result is copied to the GPU. Files that the GPU
- * cannot decode are decoded by the cores in any case. */
+/* The decoder of the JPEG files that operators on a GPU read. All settings give the same bytes. AUTO: the cores decode if they have time for all files,
+ * otherwise the GPU. CORES: the cores run the decoder and the operators fused with it, and only the result is copied to the GPU. The cores also decode every
+ * file that the GPU cannot decode. */
 enum stk_decoding { STK_DECODE_AUTO, STK_DECODE_GPU, STK_DECODE_CORES };
 
 #define STK_MOST_READ_REQUESTS (1 << 20)
@@ -87,7 +87,7 @@ struct stk_pipeline_config {
 STK_API STK_MUST_USE enum stk_status stk_pipeline_create(struct stk_context *ctx, struct stk_graph *graph,
 	const struct stk_pipeline_config *config, struct stk_pipeline **out, struct stk_error *err);
 
-/* Cancels the run and waits for all work, including running sources and functions. Delivered batches stay valid. Takes NULL. */
+/* Cancels the run, waits for all work, including running sources and functions, and frees the pipeline. Delivered batches stay valid. Accepts NULL. */
 STK_API void stk_pipeline_destroy(struct stk_pipeline *p);
 
 /* Selects the leading reader by the name of its operator: its epochs are the pipeline's epochs. The other readers advance with it, sample
@@ -138,7 +138,7 @@ struct stk_reader_meta {
 	bool contiguous;                            /* shards are made as in DALI: each rank has one contiguous part of the data set */
 	bool keeps;                                 /* tail="keep": the last batches of an epoch may be short, or contain one repeated
 	                                             * sample */
-	int64_t classes;                            /* 0: not known */
+	int64_t classes;                            /* number of classes; 0: unknown */
 	uint64_t fingerprint;                       /* of the data set */
 };
 STK_API STK_MUST_USE enum stk_status stk_pipeline_reader_meta(

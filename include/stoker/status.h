@@ -50,12 +50,12 @@ enum stk_status {
 #undef STK_STATUS_ENUM
 };
 
-/* An error: the failure, its place, and advice. The caller owns it; it is filled on failure; strings are NUL-terminated and cut to fit.
+/* An error: what failed, where, and advice. The caller owns the struct; functions fill it only on failure. Strings end with NUL and are cut to fit.
  * Zero-initialise it: struct stk_error err = {0}. */
 struct stk_error {
 	enum stk_status code;
 	int64_t sample;     /* position in the epoch's global sequence, or -1 */
-	int64_t epoch;      /* or -1 */
+	int64_t epoch;      /* number of the epoch, or -1 */
 	int64_t offset;     /* byte offset in the source, or -1 */
 	char op[256];       /* operator, and where the user wrote it ("decoders.image at train.py:31"), or "" */
 	char uri[512];      /* the sample's file or object, or "" */

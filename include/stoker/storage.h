@@ -98,14 +98,14 @@ struct stk_storage_report {
 	double first_ms, answer_ms;     /* time of the first request, including connecting, and median time of five others; 0: no
 	                                 * answer */
 	int64_t clock_s;                /* the store's clock minus this machine's clock, in seconds; INT64_MIN: unknown */
-	bool listed;                    /* the bucket may be listed */
-	bool found;                     /* whether the object exists, or an object whose name begins with that prefix */
+	bool listed;                    /* true if the bucket may be listed */
+	bool found;                     /* true if the object exists, or an object whose name begins with that prefix */
 };
 /* Sends a few small requests and waits for the answers. Fails in the same cases as the requests of a pipeline; the report is then filled as far as possible. */
 STK_API STK_MUST_USE enum stk_status stk_storage_probe(
 	struct stk_storage *s, const char *uri, struct stk_storage_report *out, struct stk_error *err);
 
-/* Properties of an object that stk_storage_read has read bytes of. */
+/* Properties of an object, filled by stk_storage_read. */
 struct stk_storage_object {
 	size_t size;       /* sizeof(struct stk_storage_object), set by the caller */
 	int64_t bytes;     /* size of the whole object; -1: neither the answer nor a listing gives it */
@@ -146,7 +146,7 @@ STK_API STK_MUST_USE enum stk_status stk_storage_find_entries(struct stk_storage
 STK_API uint64_t stk_storage_tag(const char *version);
 
 STK_API struct stk_storage *stk_storage_ref(struct stk_storage *s);
-/* Gives up the caller's reference and sets *s to NULL; pipelines have their own references. The threads end when the last reference is gone. Accepts NULL. */
+/* Releases the caller's reference and sets *s to NULL; pipelines have their own references. The threads end when the last reference is gone. Accepts NULL. */
 STK_API void stk_storage_unref(struct stk_storage **s);
 
 #ifdef __cplusplus

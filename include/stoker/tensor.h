@@ -67,11 +67,11 @@ struct stk_tensor {
 	struct stk_desc desc;
 };
 
-/* Return the bytes of an element (0 for STK_NO_DTYPE), and the type's name ("float32"; "?" for an unknown one). Any thread. */
+/* Return the size in bytes of an element (0 for STK_NO_DTYPE), and the type's name ("float32"; "?" for an unknown one). Any thread. */
 STK_API size_t stk_dtype_size(enum stk_dtype dtype);
 STK_API const char *stk_dtype_name(enum stk_dtype dtype);
 
-/* Return the number of elements and of bytes; 0-d tensors have one element. -1: an extent is unknown, or the product overflows. */
+/* Return the number of elements, and their total size in bytes; 0-d tensors have one element. -1: an extent is unknown, or the product overflows. */
 STK_API int64_t stk_desc_elements(const struct stk_desc *desc);
 STK_API int64_t stk_desc_bytes(const struct stk_desc *desc);
 

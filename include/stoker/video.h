@@ -28,7 +28,7 @@ struct stk_video_request {
 	enum stk_status (*read)(void *user, int64_t offset, void *to, size_t n, struct stk_error *err);
 	void *read_user;
 	int32_t stream; /* number of the stream, or -1 for the first video stream */
-	bool lenient;   /* frames that are damaged are decoded as far as possible */
+	bool lenient;   /* true: damaged frames are decoded as far as possible */
 	/* Called about twenty times per second, on the same thread, while a call reads or decodes. If it returns true, the call ends with STK_CANCELLED. May
 	 * be NULL. */
 	bool (*interrupted)(void *user);
@@ -39,7 +39,7 @@ struct stk_video_request {
  * is not a video that Stoker reads, this build has no support for videos, or FFmpeg's libraries are not installed. STK_LIMIT: the video exceeds a limit.
  * STK_INVALID: the request is invalid. STK_CANCELLED. STK_NO_MEMORY. */
 STK_API STK_MUST_USE enum stk_status stk_video_open(const struct stk_video_request *request, struct stk_video **out, struct stk_error *err);
-/* Takes NULL. */
+/* Closes a video and frees its memory. Accepts NULL. */
 STK_API void stk_video_close(struct stk_video *v);
 
 /* Facts about a video. Texts live as long as the video. */
@@ -48,7 +48,7 @@ struct stk_video_info {
 	int32_t stream;
 	int32_t width, height; /* according to the file, after rotation; a frame may have another size */
 	int32_t rotation;      /* degrees by which the file asks to turn frames clockwise: 0, 90, 180 or 270 */
-	int64_t frames, keys;  /* frames, and packets at which decoding can begin */
+	int64_t frames, keys;  /* number of frames, and number of packets at which decoding can begin */
 	int64_t bytes;         /* total size of the stream's packets */
 	double begin, end;     /* time of the first frame, and time at which the last one ends */
 	double bit_rate;       /* bits per second of the stream's packets */
@@ -84,7 +84,7 @@ STK_API STK_MUST_USE enum stk_status stk_video_read(struct stk_video *v, const i
 struct stk_video_device;
 /* Opens the decoder of GPU number `device`. Fails as stk_pipeline_create does if the GPU cannot be used. */
 STK_API STK_MUST_USE enum stk_status stk_video_device_open(int32_t device, struct stk_video_device **out, struct stk_error *err);
-/* Takes NULL. Videos that use the device keep it open. */
+/* Closes the decoder, or does nothing for NULL. Videos that use the device keep it open. */
 STK_API void stk_video_device_close(struct stk_video_device *d);
 
 /* Makes stk_video_read_gpu decode on a GPU. */
